@@ -1,0 +1,172 @@
+// Composition root of the daemon: journal, keeper, host facts, link. Opens in an order that lets each part trust the
+// one before, and closes in the opposite one. `kill` is what tests use for "the process died": no goodbye, nothing
+// written, handles closed.
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { DAEMON } from '@berth/shared'
+import { createExecutor, type Executor } from './attempts/executor.ts'
+import { Keeper } from './attempts/keeper.ts'
+import { keepSpoolBounds } from './attempts/spool-bounds.ts'
+import { Spools } from './attempts/spools.ts'
+import { type Clock, systemClock } from './clock.ts'
+import { readBootId } from './exec/processes.ts'
+import { collectFacts } from './housekeeping/facts.ts'
+import { Host, maxParallel } from './housekeeping/host.ts'
+import { removeStatus, writeStatus } from './housekeeping/status.ts'
+import { Journal } from './journal/journal.ts'
+import { readIdentity } from './link/identity.ts'
+import { Link, type LinkPhase } from './link/link.ts'
+import { describeError, type Log, silentLog } from './log.ts'
+import type { AgentSettings } from './settings.ts'
+import { keepServicesUp } from './supervise/revival.ts'
+
+export type { Executor, RunnerProcess, SpawnRequest } from './attempts/executor.ts'
+export { join as joinControlPlane } from './link/join.ts'
+export { type AgentSettings, readSettings } from './settings.ts'
+
+export interface AgentOptions {
+  executor?: Executor
+  clock?: Clock
+  log?: Log
+  /** What starts this very program again, as a runner; e.g. [node, main.ts]. */
+  program?: readonly string[]
+  /** The control plane locked this agent out, or the journal broke: the process must end with this code. */
+  onFatal?: (exitCode: number, message: string) => void
+}
+
+export interface RunningAgent {
+  /** SIGTERM: drain, flush, goodbye. */
+  close(): Promise<void>
+  /** As if the process had died. */
+  kill(): void
+  readonly phase: LinkPhase
+  readonly sessionId: string
+  /** Resolves when the link reaches this phase; at once when it is there. */
+  reached(phase: LinkPhase): Promise<void>
+}
+
+const defaultProgram = (): string[] => [process.execPath, join(import.meta.dirname, 'main.ts')]
+
+export async function startAgent(
+  settings: AgentSettings,
+  options: AgentOptions = {},
+): Promise<RunningAgent> {
+  const fatal = options.onFatal ?? ((code) => process.exit(code))
+  readIdentity(settings) // a server that never joined learns it at once
+  const parts = openParts(settings, options, fatal)
+  const { log, keeper } = parts
+  const waiting = new Set<{ phase: LinkPhase; resolve: () => void }>()
+  let shown = { phase: 'idle', endpoint: '', since: new Date().toISOString() }
+  const showStatus = (): void => writeStatus(settings, { ...shown, attempts: keeper.liveIds() })
+  const link = new Link({
+    ...parts,
+    settings,
+    answerers: {
+      collectFacts: () => Promise.resolve({ case: 'facts', value: collectFacts(parts.host) }),
+    },
+    onPhase(phase, endpoint) {
+      shown = { phase, endpoint, since: new Date().toISOString() }
+      showStatus()
+      for (const wait of waiting) {
+        if (wait.phase !== phase) continue
+        waiting.delete(wait)
+        wait.resolve()
+      }
+    },
+    onStopped(exitCode, message) {
+      log.error({ message }, 'the control plane stopped this agent')
+      fatal(exitCode, message)
+    },
+  })
+  const release = await openUp(parts, showStatus)
+  const running = link.run()
+  return {
+    async close() {
+      keeper.drain()
+      await link.close()
+      await running
+      removeStatus(settings)
+      release()
+    },
+    kill() {
+      link.kill()
+      release()
+    },
+    get phase() {
+      return link.phase
+    },
+    get sessionId() {
+      return link.sessionId
+    },
+    reached: (phase) =>
+      link.phase === phase
+        ? Promise.resolve()
+        : new Promise((resolve) => {
+            waiting.add({ phase, resolve })
+          }),
+  }
+}
+
+type Parts = ReturnType<typeof openParts>
+
+/** Everything but the network, constructed; the journal is ours from here on. */
+function openParts(
+  settings: AgentSettings,
+  options: AgentOptions,
+  fatal: (exitCode: number, message: string) => void,
+) {
+  const log = options.log ?? silentLog
+  const clock = options.clock ?? systemClock
+  mkdirSync(settings.runDir, { recursive: true, mode: 0o711 })
+  mkdirSync(join(settings.runDir, 'compiled'), { recursive: true, mode: 0o700 })
+  const bootId = readBootId()
+  const journal = Journal.open(settings.stateDir, {
+    bootId,
+    fatal: (error) => {
+      log.error({ error: error.message }, 'the journal is broken')
+      fatal(1, `The journal is broken: ${error.message}`)
+    },
+  })
+  const executor = options.executor ?? createExecutor(settings, options.program ?? defaultProgram())
+  const spools = new Spools(settings, journal)
+  const base = { settings, journal, executor, clock, log, bootId, spools }
+  const keeper = new Keeper({ ...base, maxParallel: maxParallel() })
+  return { settings, journal, clock, log, executor, spools, keeper, host: new Host(settings, log) }
+}
+
+/** Takes in what ran while nobody looked, before anybody is told about it. Returns how to let everything go. */
+async function openUp(parts: Parts, showStatus: () => void): Promise<() => void> {
+  const { journal, clock, executor, keeper, spools, host, log } = parts
+  const timers: NodeJS.Timeout[] = []
+  let letGo: () => void = () => undefined
+  const release = (): void => {
+    for (const timer of timers) clearInterval(timer)
+    letGo()
+    executor.close?.()
+    host.close()
+    keeper.close()
+    spools.close()
+    journal.close()
+  }
+  try {
+    keeper.open()
+    keeper.onChange(showStatus)
+    await host.open()
+  } catch (error) {
+    release()
+    throw error
+  }
+  const upkeep = (): void => {
+    try {
+      journal.reserve.hold()
+      keepSpoolBounds(parts)
+      journal.transact(() => journal.attempts.expireTombstones(clock.now()))
+    } catch (error) {
+      log.error(describeError(error), 'upkeep') // a full disk, say; the next one may do better
+    }
+  }
+  timers.push(setTimeout(upkeep, DAEMON.sweepMs), setInterval(upkeep, DAEMON.factsMs))
+  executor.prepare?.()
+  letGo = keepServicesUp(parts)
+  return release
+}

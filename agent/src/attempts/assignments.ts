@@ -1,0 +1,146 @@
+// Takes what the control plane wants into the journal: one transaction for the whole message, so that an
+// acknowledged version is on disk with everything that belongs to it. What only memory may hold (secrets) and what
+// only the disk shows (folders to delete) is handed back and done after the commit.
+
+import { TASKS } from '@berth/shared'
+import {
+  type Assignment,
+  AttemptState,
+  Desired,
+  Recipe,
+  type TaskSecrets,
+} from '@berth/shared/wire'
+import { durationMs } from '@bufbuild/protobuf/wkt'
+import { decideAccept } from './accept.ts'
+import {
+  buryUnseen,
+  encodeAssignment,
+  forgetAttempt,
+  insertAttempt,
+  type Records,
+  repeatReport,
+} from './records.ts'
+
+export interface AssignmentSet {
+  /** Names every attempt the control plane knows of here; those it misses are stopped. */
+  complete: boolean
+  version: bigint
+  assignments: readonly Assignment[]
+}
+
+export interface ApplyContext extends Records {
+  bootId: string
+  draining: boolean
+  /** Of the agent's own disk; asked at most once. */
+  freeBytes: () => number
+}
+
+export interface Applied {
+  secrets: { attemptId: string; secrets: TaskSecrets }[]
+  forgotten: string[]
+}
+
+export function applyAssignments(c: ApplyContext, set: AssignmentSet): Applied {
+  const applied: Applied = { secrets: [], forgotten: [] }
+  let free: number | undefined
+  const once = {
+    ...c,
+    freeBytes: () => {
+      free ??= c.freeBytes()
+      return free
+    },
+  }
+  c.journal.transact(() => {
+    applied.secrets.length = 0 // the transaction may run twice when the disk was full
+    applied.forgotten.length = 0
+    for (const assignment of set.assignments) applyOne(once, assignment, applied)
+    if (set.complete) stopUnnamed(c, new Set(set.assignments.map((a) => a.attemptId)))
+    c.journal.saveAssignmentsVersion(set.version)
+  })
+  return applied
+}
+
+function applyOne(c: ApplyContext, a: Assignment, applied: Applied): void {
+  const { attempts } = c.journal
+  const known = attempts.find(a.attemptId)
+  const tombstone = known ? undefined : attempts.findTombstone(a.attemptId)
+  const verdict = decideAccept({
+    desired: a.desired,
+    fence: a.fence,
+    hasSpec: a.spec !== undefined,
+    kind: a.spec?.kind.case,
+    recipe: a.spec?.recipe ?? Recipe.UNSPECIFIED,
+    known,
+    buried: tombstone !== undefined,
+    maxFence: attempts.maxFence(a.environmentId),
+    draining: c.draining,
+    freeBytes: known || tombstone ? 0 : c.freeBytes(),
+  })
+  const keepSecrets = (): void => {
+    if (a.secrets) applied.secrets.push({ attemptId: a.attemptId, secrets: a.secrets })
+  }
+  switch (verdict.do) {
+    case 'accept':
+      insertAttempt(c, newRow(c, a), { state: AttemptState.ACCEPTED })
+      attempts.raiseFence(a.environmentId, a.fence, c.clock.now())
+      keepSecrets()
+      return
+    case 'refuse':
+      insertAttempt(c, newRow(c, a), {
+        state: AttemptState.REFUSED,
+        code: verdict.code,
+        message: verdict.message,
+        platformCheck: true,
+      })
+      return
+    case 'keep':
+      if (known?.state === AttemptState.ACCEPTED) keepSecrets()
+      return
+    case 'report': {
+      const of = known ?? tombstone
+      // while its events are on their way they will say it
+      if (of && !c.journal.outbox.holds(a.attemptId)) repeatReport(c, of)
+      return
+    }
+    case 'stop':
+      if (known) attempts.update({ ...known, desired: Desired.STOPPED })
+      return
+    case 'forget':
+      if (known) forgetAttempt(c, known)
+      applied.forgotten.push(a.attemptId)
+      return
+    case 'bury':
+      buryUnseen(c, a, { state: verdict.state, code: verdict.code, message: verdict.message })
+      return
+    case 'nothing':
+      return
+  }
+}
+
+function newRow(c: ApplyContext, a: Assignment) {
+  const within = a.startWithin ? durationMs(a.startWithin) : 0
+  return {
+    id: a.attemptId,
+    environmentId: a.environmentId,
+    fence: a.fence,
+    desired: Desired.RUNNING,
+    assignment: encodeAssignment(a),
+    startWithinMs: Math.ceil(within > 0 ? within : TASKS.startWithinMs),
+    receivedMonoMs: c.clock.mono(),
+    receivedBootId: c.bootId,
+    waitingFor: '',
+    pid: 0,
+    startTicks: '',
+    importedOrdinal: 0,
+  }
+}
+
+/** An attempt that a complete set does not name is stopped, never forgotten. */
+function stopUnnamed(c: ApplyContext, named: Set<string>): void {
+  for (const row of c.journal.attempts.list()) {
+    if (named.has(row.id) || row.state >= AttemptState.SUCCEEDED) continue
+    if (row.desired !== Desired.STOPPED) {
+      c.journal.attempts.update({ ...row, desired: Desired.STOPPED })
+    }
+  }
+}

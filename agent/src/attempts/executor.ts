@@ -1,0 +1,200 @@
+// The door between the daemon and the processes that do the work. The real one starts this very program again,
+// as `runner <dir>`, in a session of its own: a restart, an upgrade or a crash of the daemon does not reach it.
+// Secrets go through its stdin, which closes after one message; never argv, environment or a file.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { closeSync, openSync } from 'node:fs'
+import { join } from 'node:path'
+import { DAEMON } from '@berth/shared'
+import type { TaskSecrets } from '@berth/shared/wire'
+import { hasMarker, isSameProcess, listProcesses, readStartTicks } from '../exec/processes.ts'
+import { attemptPaths } from '../journal/attempt-files.ts'
+import { frameOrder, frameSecrets } from '../journal/secrets-pipe.ts'
+import { type AgentSettings, settingsEnvironment } from '../settings.ts'
+
+/** Pid and start ticks name one process of this boot. */
+export interface RunnerProcess {
+  pid: number
+  startTicks: string
+}
+
+export interface SpawnRequest {
+  /** attempts/<id>, with spec.bin in it. */
+  dir: string
+  attemptId: string
+  secrets: TaskSecrets
+  /** A hint: the daemon looks by itself as well. */
+  onExit: () => void
+}
+
+export interface Executor {
+  spawnRunner(request: SpawnRequest): RunnerProcess
+  isAlive(runner: RunnerProcess): boolean
+  /** "Look at the stop file"; sent only after the runner took its claim. */
+  poke(runner: RunnerProcess): void
+  /** Ends what is left of an attempt that is over; `runner` too, should it live: one started ahead bears no mark. */
+  killRest(attemptId: string, runner?: RunnerProcess): void
+  /** Attempts may come: be ready for the next one. */
+  prepare?(): void
+  close?(): void
+}
+
+/** `program`: what starts this very agent, e.g. [node, main.ts]. */
+export function createExecutor(settings: AgentSettings, program: readonly string[]): Executor {
+  const warm = new WarmRunner(settings, program)
+  return {
+    spawnRunner(request) {
+      const child = warm.take()
+      return child ? order(child, request) : spawnFor(settings, program, request)
+    },
+    prepare: () => warm.prepare(),
+    isAlive: ({ pid, startTicks }) => isSameProcess(pid, startTicks),
+    poke({ pid, startTicks }) {
+      if (isSameProcess(pid, startTicks)) signal(pid, 'SIGUSR2')
+    },
+    killRest(attemptId, runner) {
+      if (runner && isSameProcess(runner.pid, runner.startTicks)) signal(runner.pid, 'SIGKILL')
+      const marker = `BERTH_ATTEMPT_ID=${attemptId}`
+      for (const { pid } of listProcesses()) {
+        if (pid !== process.pid && hasMarker(pid, marker)) signal(pid, 'SIGKILL')
+      }
+    },
+    close: () => warm.close(),
+  }
+}
+
+/**
+ * One runner that is started ahead and waits for its attempt. It costs memory, so it is there only while deployments
+ * happen: an agent that had nothing to do for a while has none, and its next attempt starts the slow way.
+ */
+class WarmRunner {
+  readonly #settings: AgentSettings
+  readonly #program: readonly string[]
+  #child: ChildProcess | undefined
+  #soon: NodeJS.Timeout | undefined
+  #idle: NodeJS.Timeout | undefined
+
+  constructor(settings: AgentSettings, program: readonly string[]) {
+    this.#settings = settings
+    this.#program = program
+  }
+
+  take(): ChildProcess | undefined {
+    const child = this.#child
+    this.#child = undefined
+    clearTimeout(this.#idle)
+    clearTimeout(this.#soon)
+    // later: the attempt that begins now has the machine first
+    this.#soon = setTimeout(() => this.prepare(), DAEMON.warmAfterMs).unref()
+    // asked of the kernel: its end may not have been told here yet
+    return child?.pid && readStartTicks(child.pid) !== undefined ? child : undefined
+  }
+
+  prepare(): void {
+    clearTimeout(this.#idle)
+    this.#idle = setTimeout(() => this.close(), DAEMON.warmForMs).unref()
+    if (this.#child) return
+    try {
+      const child = startRunner(this.#settings, this.#program, [], 'ignore', {})
+      const gone = (): void => {
+        if (this.#child === child) this.#child = undefined
+      }
+      child.once('exit', gone)
+      child.once('error', gone)
+      this.#child = child
+    } catch {
+      // no memory for it, say: the next attempt starts the slow way, and tells why it cannot
+    }
+  }
+
+  close(): void {
+    clearTimeout(this.#soon)
+    clearTimeout(this.#idle)
+    this.#child?.stdin?.end() // without an order it ends by itself
+    this.#child = undefined
+  }
+}
+
+function startRunner(
+  settings: AgentSettings,
+  program: readonly string[],
+  args: string[],
+  output: number | 'ignore',
+  marker: Record<string, string>,
+): ChildProcess {
+  const [command = process.execPath, ...rest] = program
+  const child = spawn(command, [...rest, 'runner', ...args], {
+    cwd: '/',
+    detached: true,
+    stdio: ['pipe', output, output],
+    env: { ...runnerEnvironment(settings), ...marker },
+  })
+  child.on('error', () => {}) // whoever waits for it notices that it is not there
+  child.unref()
+  // the runner may end before it has read everything: its end is noticed elsewhere
+  child.stdin?.on('error', () => {})
+  return child
+}
+
+function order(child: ChildProcess, { dir, secrets, onExit }: SpawnRequest): RunnerProcess {
+  child.on('exit', onExit)
+  child.stdin?.end(frameOrder(dir, secrets))
+  const pid = child.pid ?? 0
+  return { pid, startTicks: readStartTicks(pid) ?? '' }
+}
+
+function spawnFor(
+  settings: AgentSettings,
+  program: readonly string[],
+  { dir, attemptId, secrets, onExit }: SpawnRequest,
+): RunnerProcess {
+  const output = openSync(attemptPaths(dir).runnerLog, 'a', 0o600)
+  try {
+    const marker = { BERTH_ATTEMPT_ID: attemptId }
+    const child = startRunner(settings, program, [dir], output, marker)
+    child.on('error', onExit)
+    child.on('exit', onExit)
+    if (child.pid === undefined) throw new Error(`${program[0]} could not be started`)
+    child.stdin?.end(frameSecrets(secrets))
+    return { pid: child.pid, startTicks: readStartTicks(child.pid) ?? '' }
+  } finally {
+    closeSync(output)
+  }
+}
+
+/** What the runner may know of the daemon's environment. */
+const PASSED = [
+  'PATH',
+  'HOME',
+  'LANG',
+  'LC_ALL',
+  'TZ',
+  'TMPDIR',
+  'DOCKER_HOST',
+  'SSL_CERT_FILE',
+  'SSL_CERT_DIR',
+  'NODE_EXTRA_CA_CERTS',
+  'HTTP_PROXY',
+  'HTTPS_PROXY',
+  'NO_PROXY',
+  'http_proxy',
+  'https_proxy',
+  'no_proxy',
+]
+
+function runnerEnvironment(settings: AgentSettings): NodeJS.ProcessEnv {
+  const env: NodeJS.ProcessEnv = {
+    ...settingsEnvironment(settings),
+    // compiled code of the runner is kept for the next one: it starts in half the time
+    NODE_COMPILE_CACHE: join(settings.runDir, 'compiled'),
+  }
+  for (const name of PASSED) if (process.env[name] !== undefined) env[name] = process.env[name]
+  return env
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+  }
+}

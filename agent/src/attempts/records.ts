@@ -1,0 +1,147 @@
+// Changes of attempts as they are written: row, outbox event and report in one transaction, so that what the
+// journal says and what the control plane will hear can never differ. Decides nothing.
+
+import { TASKS } from '@berth/shared'
+import {
+  type Assignment,
+  AssignmentSchema,
+  type AttemptChanged,
+  AttemptChangedSchema,
+  AttemptState,
+  type Event,
+} from '@berth/shared/wire'
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { timestampMs } from '@bufbuild/protobuf/wkt'
+import type { Clock } from '../clock.ts'
+import type { AttemptRow, Tombstone } from '../journal/attempt-table.ts'
+import type { Journal } from '../journal/journal.ts'
+
+export interface Records {
+  journal: Journal
+  clock: Clock
+}
+
+export type Change = MessageInitShape<typeof AttemptChangedSchema> & { state: AttemptState }
+
+/** What may be kept of an assignment: everything but the secrets, and nothing this build does not know. */
+export const encodeAssignment = (assignment: Assignment): Buffer => {
+  const { secrets: _, ...rest } = assignment
+  const bytes = toBinary(AssignmentSchema, create(AssignmentSchema, rest), {
+    writeUnknownFields: false,
+  })
+  return Buffer.from(bytes)
+}
+
+const encodeChange = (change: AttemptChanged): Buffer =>
+  Buffer.from(toBinary(AttemptChangedSchema, change))
+
+export const readReport = (of: { report: Buffer }): AttemptChanged =>
+  fromBinary(AttemptChangedSchema, of.report)
+
+function tell(r: Records, of: { id: string; fence: bigint }, value: AttemptChanged): void {
+  const body = { case: 'attempt' as const, value }
+  r.journal.outbox.append({ attemptId: of.id, fence: of.fence, atMs: r.clock.now(), body })
+}
+
+export function insertAttempt(
+  r: Records,
+  row: Omit<AttemptRow, 'report' | 'state'>,
+  change: Change,
+): void {
+  const value = create(AttemptChangedSchema, change)
+  r.journal.attempts.insert({ ...row, state: change.state, report: encodeChange(value) })
+  tell(r, row, value)
+}
+
+/** A state the daemon gives; `over` are other fields of the row that change with it. */
+export function changeAttempt(
+  r: Records,
+  row: AttemptRow,
+  change: Change,
+  over: Partial<AttemptRow> = {},
+): AttemptRow {
+  const value = create(AttemptChangedSchema, change)
+  const next = { ...row, ...over, state: change.state, report: encodeChange(value) }
+  r.journal.transact(() => {
+    r.journal.attempts.update(next)
+    tell(r, row, value)
+  })
+  return next
+}
+
+/** Tells the present state once more, as it was told the first time. */
+export function repeatReport(r: Records, of: AttemptRow | Tombstone): void {
+  const id = 'id' in of ? of.id : of.attemptId
+  tell(r, { id, fence: of.fence }, readReport(of))
+}
+
+/** Never seen here: a tombstone keeps a late RUNNING from starting it. */
+export function buryUnseen(r: Records, assignment: Assignment, change: Change): void {
+  const { attemptId, environmentId, fence } = assignment
+  const value = create(AttemptChangedSchema, change)
+  const report = encodeChange(value)
+  const expiresAt = r.clock.now() + TASKS.tombstoneMs
+  const { state } = change
+  r.journal.attempts.bury({ attemptId, environmentId, fence, state, report, expiresAt })
+  tell(r, { id: attemptId, fence }, value)
+}
+
+export function forgetAttempt(r: Records, row: AttemptRow): void {
+  const { id: attemptId, environmentId, fence, state, report } = row
+  const expiresAt = r.clock.now() + TASKS.tombstoneMs
+  r.journal.attempts.bury({ attemptId, environmentId, fence, state, report, expiresAt })
+  r.journal.attempts.remove(attemptId)
+}
+
+export interface RunnerEvent {
+  ordinal: number
+  event: Event
+}
+
+/** States that a runner may report; the others are the daemon's or the control plane's. */
+const OF_RUNNER: readonly AttemptState[] = [
+  AttemptState.RUNNING,
+  AttemptState.CANCELING,
+  AttemptState.SUCCEEDED,
+  AttemptState.FAILED,
+  AttemptState.CANCELED,
+  AttemptState.TIMED_OUT,
+]
+
+/**
+ * Takes events of a runner's file into the outbox, each once. Attempt and fence come from the row: a file cannot
+ * speak for another attempt. Returns the row as it is then.
+ */
+export function importEvents(r: Records, id: string, events: readonly RunnerEvent[]): AttemptRow {
+  return r.journal.transact(() => {
+    let row = r.journal.attempts.find(id)
+    if (!row) throw new Error(`attempt ${id} is not in the journal`)
+    for (const { ordinal, event } of events) {
+      if (ordinal <= row.importedOrdinal) continue
+      const before: AttemptRow = { ...row, importedOrdinal: ordinal }
+      const next: AttemptRow | undefined = event.body.case ? advanceRow(before, event) : undefined
+      row = next ?? before
+      if (next) {
+        const atMs = event.at ? timestampMs(event.at) : r.clock.now()
+        r.journal.outbox.append({
+          attemptId: id,
+          fence: row.fence,
+          atMs,
+          ordinal,
+          body: event.body,
+        })
+      }
+      r.journal.attempts.update(row)
+    }
+    return row
+  })
+}
+
+/** The row after the event; undefined when the event says something that cannot be. */
+function advanceRow(row: AttemptRow, event: Event): AttemptRow | undefined {
+  if (row.state >= AttemptState.SUCCEEDED) return undefined
+  if (event.body.case !== 'attempt') return row
+  const { value } = event.body
+  if (!OF_RUNNER.includes(value.state) || value.state <= row.state) return undefined
+  return { ...row, state: value.state, report: encodeChange(value) }
+}

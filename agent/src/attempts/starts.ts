@@ -1,0 +1,72 @@
+// Which waiting attempts start now, which must end first, which have waited too long (wire.md section 3). Pure.
+// Invariants: at most one attempt per environment between STARTING and its end; the newest fence wins, so even a
+// wrong control plane cannot make two deployments of one environment overlap.
+import { AttemptState, Desired } from '@berth/shared/wire'
+
+export interface Candidate {
+  id: string
+  environmentId: number
+  fence: bigint
+  state: AttemptState
+  desired: Desired
+  /** False after a daemon restart, until the control plane sent them again. */
+  secretsHeld: boolean
+  waitedMs: number
+  startWithinMs: number
+}
+
+export type WaitingFor = '' | 'environment' | 'dispatch'
+
+export interface Starts {
+  start: string[]
+  /** Live ones whose runner must be told to stop. */
+  stop: { id: string; why: 'asked' | 'superseded' }[]
+  /** Waiting ones that end without ever having started. */
+  cancel: { id: string; why: 'asked' | 'superseded' }[]
+  expire: string[]
+  waiting: { id: string; waitingFor: WaitingFor }[]
+}
+
+export function decideStarts(
+  candidates: readonly Candidate[],
+  limits: { maxParallel: number; draining: boolean; occupied?: ReadonlySet<number> },
+): Starts {
+  const out: Starts = { start: [], stop: [], cancel: [], expire: [], waiting: [] }
+  const accepted = candidates.filter((c) => c.state === AttemptState.ACCEPTED)
+  const live = candidates.filter(
+    (c) => c.state >= AttemptState.STARTING && c.state < AttemptState.SUCCEEDED,
+  )
+  const ready: Candidate[] = []
+  for (const c of accepted) {
+    if (c.desired !== Desired.RUNNING) out.cancel.push({ id: c.id, why: 'asked' })
+    else if (c.waitedMs >= c.startWithinMs) out.expire.push(c.id)
+    else ready.push(c)
+  }
+  const newest = newestFences([...ready, ...live])
+  const isOld = (c: Candidate): boolean => c.fence < (newest.get(c.environmentId) ?? 0n)
+  for (const c of live) {
+    if (c.desired !== Desired.RUNNING) out.stop.push({ id: c.id, why: 'asked' })
+    else if (isOld(c)) out.stop.push({ id: c.id, why: 'superseded' })
+  }
+  const busy = new Set([...live.map((c) => c.environmentId), ...(limits.occupied ?? [])])
+  let free = limits.maxParallel - live.length
+  for (const c of ready.sort((a, b) => (a.id < b.id ? -1 : 1))) {
+    if (isOld(c)) out.cancel.push({ id: c.id, why: 'superseded' })
+    else if (busy.has(c.environmentId)) out.waiting.push({ id: c.id, waitingFor: 'environment' })
+    else if (!c.secretsHeld || limits.draining) out.waiting.push({ id: c.id, waitingFor: '' })
+    else if (free <= 0) out.waiting.push({ id: c.id, waitingFor: 'dispatch' })
+    else {
+      free--
+      out.start.push(c.id)
+    }
+  }
+  return out
+}
+
+function newestFences(candidates: readonly Candidate[]): Map<number, bigint> {
+  const newest = new Map<number, bigint>()
+  for (const { environmentId, fence } of candidates) {
+    if (fence > (newest.get(environmentId) ?? -1n)) newest.set(environmentId, fence)
+  }
+  return newest
+}

@@ -1,0 +1,264 @@
+// Groups of processes that nothing escapes from by forking: one per command and per service, where this machine lets
+// us make them. Version 2 (`cgroup.kill`) and the hierarchies of version 1 are used side by side, since many hosts
+// have both: one is enough to end a tree, memory and cpu are bounded where a controller is at hand.
+// Deliberately absent: systemd. A host without cgroups is served by processes.ts (findFamily) instead.
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmdirSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { PROCESSES } from '@berth/shared'
+
+export interface CgroupHost {
+  /** Folder of ours in each hierarchy that can be used. */
+  unified?: string
+  freezer?: string
+  pids?: string
+  memory?: string
+  cpu?: string
+}
+
+export interface CgroupBounds {
+  memoryBytes: number
+  cpus: number
+  pids: number
+}
+
+type Hierarchy = keyof CgroupHost
+const LEGACY = ['freezer', 'pids', 'memory', 'cpu'] as const
+const OURS = 'berth'
+
+const read = (file: string): string | undefined => {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return undefined
+  }
+}
+
+const write = (file: string, text: string): boolean => {
+  try {
+    writeFileSync(file, text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+const makeFolder = (folder: string): boolean => {
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o755 })
+    accessSync(folder, constants.W_OK) // it may be there and belong to another agent
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Mount point of each hierarchy, from /proc/self/mountinfo. */
+function findMounts(): Map<string, string> {
+  const mounts = new Map<string, string>()
+  for (const line of (read('/proc/self/mountinfo') ?? '').split('\n')) {
+    const [left, right] = line.split(' - ')
+    const point = left?.split(' ')[4]
+    const [type, , options] = (right ?? '').split(' ')
+    if (!point) continue
+    if (type === 'cgroup2') mounts.set('unified', point)
+    if (type !== 'cgroup') continue
+    for (const option of (options ?? '').split(',')) {
+      if ((LEGACY as readonly string[]).includes(option)) mounts.set(option, point)
+    }
+  }
+  return mounts
+}
+
+/**
+ * Where this process is in a hierarchy of version 1. Bounds go below it, so that those set from outside still hold;
+ * the hierarchies that name members have one place for all processes of the agent, wherever each of them was started.
+ */
+function ownPath(controller: string): string {
+  if (controller === 'freezer' || controller === 'pids') return '/'
+  for (const line of (read('/proc/self/cgroup') ?? '').split('\n')) {
+    const [, controllers, path] = line.split(':')
+    if (controllers?.split(',').includes(controller)) return path ?? '/'
+  }
+  return '/'
+}
+
+let detected: CgroupHost | undefined
+
+/** Looks once per process; makes our folder in each hierarchy that can be written. */
+export function detectCgroups(): CgroupHost {
+  if (detected) return detected
+  const host: CgroupHost = {}
+  const mounts = findMounts()
+  const unified = mounts.get('unified')
+  if (unified) {
+    const folder = join(unified, OURS)
+    if (makeFolder(folder) && existsSync(join(folder, 'cgroup.kill'))) {
+      host.unified = folder
+      for (const controller of ['memory', 'pids', 'cpu']) {
+        write(join(folder, 'cgroup.subtree_control'), `+${controller}`)
+      }
+    }
+  }
+  for (const controller of LEGACY) {
+    const mount = mounts.get(controller)
+    if (!mount) continue
+    const folder = join(mount, ownPath(controller), OURS)
+    if (makeFolder(folder)) host[controller] = folder
+  }
+  detected = host
+  return host
+}
+
+/** Names of our groups that begin so, also those whose maker is gone. */
+export function listCgroups(host: CgroupHost, prefix: string): string[] {
+  const names = Object.values(host).flatMap((folder: string) => {
+    try {
+      return readdirSync(folder)
+    } catch {
+      return []
+    }
+  })
+  return [...new Set(names)].filter((name) => name.startsWith(prefix))
+}
+
+export class Cgroup {
+  readonly #folders = new Map<Hierarchy, string>()
+
+  private constructor(folders: Map<Hierarchy, string>) {
+    this.#folders = folders
+  }
+
+  /** `name` is ours: letters, digits, dashes. Undefined when this host has nothing to make it of. */
+  static create(host: CgroupHost, name: string, bounds?: CgroupBounds): Cgroup | undefined {
+    const folders = new Map<Hierarchy, string>()
+    for (const [hierarchy, base] of Object.entries(host) as [Hierarchy, string][]) {
+      const folder = join(base, name)
+      if (makeFolder(folder)) folders.set(hierarchy, folder)
+    }
+    const made = new Cgroup(folders)
+    if (!made.#holder()) {
+      made.remove()
+      return undefined
+    }
+    if (bounds) made.#bound(bounds)
+    return made
+  }
+
+  #holder(): [Hierarchy, string] | undefined {
+    for (const hierarchy of ['unified', 'freezer', 'pids'] as const) {
+      const folder = this.#folders.get(hierarchy)
+      if (folder) return [hierarchy, folder]
+    }
+    return undefined
+  }
+
+  /** Each is asked for alone: a controller that is missing or refuses leaves the others in force. */
+  #bound(bounds: CgroupBounds): void {
+    const memory = String(bounds.memoryBytes)
+    const set = (hierarchy: Hierarchy, file: string, text: string): void => {
+      const folder = this.#folders.get(hierarchy)
+      if (folder && existsSync(join(folder, file))) write(join(folder, file), text)
+    }
+    set('unified', 'memory.max', memory)
+    set('unified', 'memory.swap.max', '0')
+    set('unified', 'pids.max', String(bounds.pids))
+    set('unified', 'cpu.max', `${Math.round(bounds.cpus * 100_000)} 100000`)
+    set('memory', 'memory.limit_in_bytes', memory)
+    set('memory', 'memory.memsw.limit_in_bytes', memory)
+    set('pids', 'pids.max', String(bounds.pids))
+    set('cpu', 'cpu.cfs_period_us', '100000')
+    set('cpu', 'cpu.cfs_quota_us', String(Math.round(bounds.cpus * 100_000)))
+  }
+
+  /** A process that writes 0 to each of these is inside, and so is everything it starts. The first one decides. */
+  joinFiles(): string[] {
+    return [...this.#folders.values()].map((folder) => join(folder, 'cgroup.procs'))
+  }
+
+  members(): number[] {
+    const [, folder] = this.#holder() ?? []
+    if (!folder) return []
+    const text = read(join(folder, 'cgroup.procs')) ?? ''
+    return text.split('\n').filter(Boolean).map(Number)
+  }
+
+  /** The kernel ended processes of this group for their memory, so often since it was made. */
+  memoryKills(): number {
+    const unified = this.#folders.get('unified')
+    const memory = this.#folders.get('memory')
+    const counted = (file: string) =>
+      Number(/^oom_kill ([0-9]+)$/m.exec(read(file) ?? '')?.[1] ?? 0)
+    return (
+      (unified ? counted(join(unified, 'memory.events')) : 0) +
+      (memory ? counted(join(memory, 'memory.oom_control')) : 0)
+    )
+  }
+
+  /** Ends everything inside, also what is being forked meanwhile. True when nobody is left. */
+  async kill(): Promise<boolean> {
+    const [hierarchy, folder] = this.#holder() ?? []
+    if (!hierarchy || !folder) return true
+    for (let round = 0; round < PROCESSES.killRounds; round += 1) {
+      if (this.members().length === 0) return true
+      if (hierarchy === 'unified') write(join(folder, 'cgroup.kill'), '1')
+      if (hierarchy === 'freezer') await this.#killFrozen(folder)
+      if (hierarchy === 'pids') {
+        write(join(folder, 'pids.max'), '0') // nobody may fork while it is being ended
+        this.#signalAll()
+      }
+      await delay(PROCESSES.endPollMs)
+    }
+    return this.members().length === 0
+  }
+
+  async #killFrozen(folder: string): Promise<void> {
+    const file = join(folder, 'freezer.state')
+    write(file, 'FROZEN')
+    const rounds = PROCESSES.freezeMs / PROCESSES.endPollMs
+    for (let round = 0; round < rounds && read(file)?.trim() !== 'FROZEN'; round += 1) {
+      await delay(PROCESSES.endPollMs)
+    }
+    this.#signalAll()
+    write(file, 'THAWED')
+  }
+
+  #signalAll(): void {
+    for (const pid of this.members()) {
+      try {
+        process.kill(pid, 'SIGKILL')
+      } catch {
+        // gone already
+      }
+    }
+  }
+
+  /** What goes on living moves elsewhere; bounded, since it may fork while it moves. */
+  moveMembers(to: Cgroup): void {
+    for (let round = 0; round < PROCESSES.killRounds; round += 1) {
+      const pids = this.members()
+      if (pids.length === 0) return
+      for (const pid of pids) for (const file of to.joinFiles()) write(file, String(pid))
+    }
+  }
+
+  /** Nothing happens while somebody is inside: the kernel refuses. */
+  remove(): void {
+    for (const folder of this.#folders.values()) {
+      try {
+        rmdirSync(folder)
+      } catch {
+        // in use, or gone
+      }
+    }
+  }
+}

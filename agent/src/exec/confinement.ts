@@ -1,0 +1,102 @@
+// How a command of the repository is started: which argv puts it into its cgroup, takes every right away and runs it
+// as the environment's user. Builds argv, starts nothing. The two small scripts are constants; what varies travels as
+// their arguments, so no value is ever read as shell text. The one exception by design is the user's own command, one
+// argument of `/bin/sh -eu -c`.
+import { locateProgram, SYSTEM_PATH } from './programs.ts'
+
+export interface Account {
+  name: string
+  uid: number
+  gid: number
+}
+
+/**
+ * Joins the cgroups named before `--`, still as root, then becomes the rest. The first one names the members and must
+ * be joined; the others only bound memory and cpu.
+ */
+const JOIN =
+  'echo 0 >"$1" || exit 125; shift; while [ "$1" != -- ]; do echo 0 2>/dev/null >"$1"; shift; done; shift; exec "$@"'
+
+/**
+ * As the user already: the variables (read from their file here, so that no variable of anybody is in the environment
+ * of a process that still has rights: LD_PRELOAD would run as root), then folder, umask, and nothing to read.
+ */
+const ENTER =
+  'umask 0027; set -a; . "$1" || exit 126; set +a; cd -- "$2" || exit 126; unset OLDPWD; shift 2; exec "$@" </dev/null'
+
+/** Removes every right but those of the account. Without an account (development) only the way back up is closed. */
+export function dropRights(account: Account | undefined): string[] {
+  const setpriv = locateProgram('setpriv')
+  if (!setpriv) {
+    if (account) throw new Error('setpriv is not installed.')
+    return []
+  }
+  if (!account) return [setpriv, '--no-new-privs', '--']
+  return [
+    setpriv,
+    `--reuid=${account.uid}`,
+    `--regid=${account.gid}`,
+    '--clear-groups',
+    '--no-new-privs',
+    '--inh-caps=-all',
+    '--bounding-set=-all',
+    '--',
+  ]
+}
+
+/**
+ * With a terminal, the end of the command hangs up on everything it started, also on an application that is just
+ * about to detach itself. Without this line `nohup app &` would be a race.
+ */
+const ENTER_TERMINAL = `trap '' HUP; ${ENTER}`
+
+export interface Confinement {
+  account: Account | undefined
+  cgroupFiles: string[]
+  directory: string
+  /** Shell form; readable by the account. */
+  variablesFile: string
+  /** Stronger than the file; from the repository, so it may be seen in a list of processes. */
+  additions: Readonly<Record<string, string>>
+  hasTerminal: boolean
+}
+
+/** The user's own command, exactly one argv element, in its folder and with its rights. */
+export function confineCommand(command: string, inside: Confinement): string[] {
+  const join =
+    inside.cgroupFiles.length > 0
+      ? ['/bin/sh', '-c', JOIN, 'berth-join', ...inside.cgroupFiles, '--']
+      : []
+  const additions = Object.entries(inside.additions).map(([key, value]) => `${key}=${value}`)
+  const env = locateProgram('env') ?? '/usr/bin/env'
+  return [
+    ...join,
+    ...dropRights(inside.account),
+    ...['/bin/sh', '-c', inside.hasTerminal ? ENTER_TERMINAL : ENTER, 'berth-enter'],
+    ...[inside.variablesFile, inside.directory],
+    ...(additions.length > 0 ? [env, ...additions] : []),
+    ...['/bin/sh', '-eu', '-c', command],
+  ]
+}
+
+export interface CommandPlaces {
+  environmentDir: string
+  releaseDir: string
+  socketDir: string
+  variablesFile: string
+  commit: string
+}
+
+/** What a command starts with: Berth's own words only. The variables are added when the rights are gone. */
+export const baseEnvironment = (places: CommandPlaces): Record<string, string> => ({
+  PATH: `${places.environmentDir}/bin:${SYSTEM_PATH}`,
+  // the environment's own folder belongs to root, so that no application replaces `current`; tools want to write
+  HOME: `${places.environmentDir}/home`,
+  LANG: 'C.UTF-8',
+  BERTH_RELEASE_DIR: places.releaseDir,
+  BERTH_SHARED_DIR: `${places.environmentDir}/shared`,
+  BERTH_LOG_DIR: `${places.environmentDir}/shared/log`,
+  BERTH_SOCKET_DIR: places.socketDir,
+  BERTH_COMMIT: places.commit,
+  BERTH_VARIABLES_FILE: places.variablesFile,
+})

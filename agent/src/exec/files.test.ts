@@ -1,0 +1,116 @@
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import {
+  ensureEnvironmentFolders,
+  ensureLogFolder,
+  environmentPlaces,
+  insideFolder,
+  moveLink,
+  removeTree,
+  writeSecretFile,
+} from './files.ts'
+
+const isRoot = process.getuid?.() === 0
+const nobody = { name: 'nobody', uid: 65_534, gid: 65_534 }
+let dir: string
+
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'berth-files-'))
+})
+afterEach(() => rmSync(dir, { recursive: true }))
+
+const modeOf = (path: string): string => (statSync(path).mode & 0o7777).toString(8)
+
+describe('insideFolder', () => {
+  it('follows links and lets none lead out', () => {
+    const base = join(dir, 'release')
+    mkdirSync(join(base, 'app', 'deep'), { recursive: true })
+    mkdirSync(join(dir, 'release-other'))
+    writeFileSync(join(base, 'file'), '')
+    symlinkSync('/', join(base, 'root'))
+    symlinkSync('../release-other', join(base, 'beside'))
+    symlinkSync('app', join(base, 'inner'))
+    expect(insideFolder(base, '.')).toBe(base)
+    expect(insideFolder(base, 'app/deep')).toBe(join(base, 'app', 'deep'))
+    expect(insideFolder(base, 'inner/deep')).toBe(join(base, 'app', 'deep'))
+    for (const out of [
+      '..',
+      '../..',
+      'root',
+      'root/etc',
+      'beside',
+      '/etc',
+      'app/../..',
+      'file',
+      'no',
+    ]) {
+      expect(insideFolder(base, out), out).toBeUndefined()
+    }
+  })
+})
+
+describe('links and secret files', () => {
+  it('moves a link in one step, over an old one and over a left-over', () => {
+    const link = join(dir, 'current')
+    symlinkSync('left-over', `${link}.tmp`)
+    moveLink(link, 'releases/1')
+    moveLink(link, 'releases/2')
+    expect(readlinkSync(link)).toBe('releases/2')
+    expect(existsSync(`${link}.tmp`)).toBe(false)
+  })
+
+  it('writes secrets readable by their owner alone, whole, over an old file', () => {
+    const file = join(dir, '1.sh')
+    writeSecretFile(file, 'old', undefined)
+    writeSecretFile(file, "A='new'\n", isRoot ? nobody : undefined)
+    expect(readFileSync(file, 'utf8')).toBe("A='new'\n")
+    expect(modeOf(file)).toBe('400')
+    if (isRoot) expect(statSync(file).uid).toBe(nobody.uid)
+  })
+})
+
+it('removes a tree without following links out of it', async () => {
+  const outside = join(dir, 'outside')
+  mkdirSync(join(outside, 'kept'), { recursive: true })
+  const tree = join(dir, 'tree')
+  mkdirSync(tree)
+  symlinkSync(outside, join(tree, 'link'))
+  await removeTree(tree)
+  expect(existsSync(tree)).toBe(false)
+  expect(existsSync(join(outside, 'kept'))).toBe(true)
+  await removeTree(tree) // gone already is no failure
+})
+
+it('gives the account only what is its own', async (t) => {
+  if (!isRoot) return t.skip('needs root')
+  const settings = {
+    stateDir: join(dir, 's'),
+    runDir: join(dir, 'r'),
+    accountPrefix: 'x',
+    development: true,
+  }
+  const places = environmentPlaces(settings, 9)
+  ensureEnvironmentFolders(places, nobody)
+  await ensureLogFolder(places, nobody).catch(() => undefined) // the temporary folder itself is closed
+  const facts = (path: string) => `${modeOf(path)} ${statSync(path).uid}:${statSync(path).gid}`
+  expect(facts(places.dir)).toBe('710 0:65534')
+  expect(facts(places.releases)).toBe('710 0:65534')
+  expect(facts(places.variables)).toBe('710 0:65534')
+  expect(facts(places.bin)).toBe('755 0:0')
+  expect(facts(places.repository)).toBe('700 65534:65534')
+  expect(facts(places.shared)).toBe('750 65534:65534')
+  expect(facts(places.home)).toBe('700 65534:65534')
+  expect(facts(places.sockets)).toBe('750 65534:65534')
+})

@@ -1,0 +1,173 @@
+// Folders and files of an environment. Root makes only what lies in folders that root owns; inside a folder that the
+// environment's user can write, everything is done as that user, so that a link planted there leads nowhere.
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  fsyncSync,
+  lchownSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join, relative, resolve, sep } from 'node:path'
+import { PROCESSES } from '@berth/shared'
+import { syncFolder } from '../journal/attempt-files.ts'
+import { type AgentSettings, environmentDir } from '../settings.ts'
+import { type Account, dropRights } from './confinement.ts'
+import { runProgram } from './programs.ts'
+
+export interface EnvironmentPlaces {
+  /** 0710 root:<account>. Never writable by the environment. */
+  dir: string
+  repository: string
+  shared: string
+  home: string
+  releases: string
+  variables: string
+  bin: string
+  current: string
+  sockets: string
+  logs: string
+}
+
+export function environmentPlaces(s: AgentSettings, environmentId: number): EnvironmentPlaces {
+  const dir = environmentDir(s, environmentId)
+  return {
+    dir,
+    repository: join(dir, 'repo.git'),
+    shared: join(dir, 'shared'),
+    home: join(dir, 'home'),
+    releases: join(dir, 'releases'),
+    variables: join(dir, 'variables'),
+    bin: join(dir, 'bin'),
+    current: join(dir, 'current'),
+    sockets: join(s.runDir, `e${environmentId}`),
+    logs: join(s.stateDir, 'logs', `e${environmentId}`),
+  }
+}
+
+/** Everything of an environment on this server's disks: when none of it exists, nothing is left. */
+export const allPlaces = (s: AgentSettings, environmentId: number): string[] => {
+  const { dir, sockets, logs } = environmentPlaces(s, environmentId)
+  return [dir, sockets, logs, join(s.runDir, 'services', `e${environmentId}`)]
+}
+
+/** Makes or corrects one folder; `account` undefined means root (or the developer) keeps it. */
+export function ensureFolder(
+  folder: string,
+  mode: number,
+  owner?: { uid: number; gid: number },
+): void {
+  mkdirSync(folder, { recursive: true, mode })
+  if (owner) lchownSync(folder, owner.uid, owner.gid)
+  chmodSync(folder, mode)
+}
+
+/** The part that root makes (or the developer): every folder here lies in one that the environment cannot write. */
+export function ensureEnvironmentFolders(
+  places: EnvironmentPlaces,
+  account: Account | undefined,
+): void {
+  const theirs = account && { uid: account.uid, gid: account.gid }
+  const enterable = account && { uid: 0, gid: account.gid }
+  mkdirSync(dirname(places.dir), { recursive: true, mode: 0o711 })
+  ensureFolder(places.dir, 0o710, enterable)
+  ensureFolder(places.repository, 0o700, theirs)
+  ensureFolder(places.shared, 0o750, theirs)
+  ensureFolder(places.home, 0o700, theirs)
+  ensureFolder(places.releases, 0o710, enterable)
+  ensureFolder(places.variables, 0o710, enterable)
+  ensureFolder(places.bin, 0o755)
+  mkdirSync(dirname(places.sockets), { recursive: true, mode: 0o711 })
+  ensureFolder(places.sockets, 0o750, theirs)
+}
+
+/** Inside `shared`, which is the environment's own: made as its user. */
+export async function ensureLogFolder(
+  places: EnvironmentPlaces,
+  account: Account | undefined,
+): Promise<void> {
+  const log = join(places.shared, 'log')
+  const made = await runProgram([
+    ...dropRights(account),
+    '/bin/mkdir',
+    '-p',
+    '-m',
+    '0750',
+    '--',
+    log,
+  ])
+  if (made.code !== 0) throw new Error(`${log} could not be made: ${made.stderr.trim()}`)
+}
+
+/** Whole or not at all, readable by the account alone. */
+export function writeSecretFile(file: string, text: string, owner: Account | undefined): void {
+  const temporary = `${file}.tmp`
+  rmSync(temporary, { force: true })
+  const fd = openSync(temporary, 'wx', 0o400)
+  try {
+    writeFileSync(fd, text)
+    if (owner) chownSync(temporary, owner.uid, owner.gid)
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+  renameSync(temporary, file)
+  syncFolder(dirname(file))
+}
+
+/** `dir` below `base` after every link was followed; undefined when it leads out or is no folder. */
+export function insideFolder(base: string, dir: string): string | undefined {
+  try {
+    const root = realpathSync(base)
+    const path = realpathSync(resolve(root, dir))
+    const way = relative(root, path)
+    if (way === '..' || way.startsWith(`..${sep}`)) return undefined
+    return statSync(path).isDirectory() ? path : undefined
+  } catch {
+    return undefined
+  }
+}
+
+export function readLink(link: string): string | undefined {
+  try {
+    return readlinkSync(link)
+  } catch {
+    return undefined
+  }
+}
+
+/** Moves a link in one step: everybody sees the old target or the new one. */
+export function moveLink(link: string, target: string): void {
+  const temporary = `${link}.tmp`
+  rmSync(temporary, { force: true })
+  symlinkSync(target, temporary)
+  renameSync(temporary, link)
+  syncFolder(dirname(link))
+}
+
+export const removeLink = (link: string): void => rmSync(link, { force: true })
+
+/** rm walks by descriptor, so a folder that is swapped for a link meanwhile does not lead it out. */
+export async function removeTree(path: string): Promise<void> {
+  const removed = await runProgram(['rm', '-rf', '--one-file-system', '--', path], {
+    timeoutMs: PROCESSES.removeMs,
+  })
+  if (removed.code !== 0) throw new Error(`${path} could not be removed: ${removed.stderr.trim()}`)
+}
+
+export function listFolder(folder: string): string[] {
+  try {
+    return readdirSync(folder)
+  } catch {
+    return []
+  }
+}

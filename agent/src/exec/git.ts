@@ -1,0 +1,282 @@
+// git, the only way it is ever called: argv only, as the environment's user, without hooks, helpers, prompts,
+// filters, submodules or anybody's configuration, and with nothing of people's before `--end-of-options`. Addresses,
+// refs and commits were checked by shared/src/repository.ts before they come here.
+
+import type { RepositoryAddress } from '@berth/shared'
+import { PROCESSES, REPOSITORY, STEPS } from '@berth/shared'
+import { explainGit, type GitFailure } from '../recipes/git-failure.ts'
+import { type Account, dropRights } from './confinement.ts'
+import { locateProgram, type ProgramResult, runProgram, SYSTEM_PATH } from './programs.ts'
+
+/** Everything one fetch needs; made by git-session.ts. */
+export interface GitSession {
+  account: Account | undefined
+  /** Bare repository of the environment. */
+  repository: string
+  address: RepositoryAddress
+  /** Complete environment of git, with the settings of our ssh program. */
+  env: Record<string, string>
+  signal: AbortSignal
+  onText: (chunk: Buffer) => void
+}
+
+export type GitContext = Pick<GitSession, 'account' | 'repository' | 'signal'>
+
+export class GitError extends Error {
+  override readonly name = 'GitError'
+  readonly failure: GitFailure
+  constructor(failure: GitFailure) {
+    super(failure.message)
+    this.failure = failure
+  }
+}
+
+const SAFE_OPTIONS = [
+  'core.hooksPath=/dev/null',
+  'protocol.ext.allow=never',
+  'http.followRedirects=false',
+  'credential.helper=',
+  'core.fsmonitor=false',
+  'fetch.recurseSubmodules=false',
+  'gc.auto=0',
+  'core.askPass=',
+  'maintenance.auto=false',
+  // a host that stops sending is given up long before the step is
+  'http.lowSpeedLimit=1',
+  'http.lowSpeedTime=60',
+]
+
+/** Local calls speak to nobody; a fetch adds what it needs. */
+export const gitEnvironment = (home: string): Record<string, string> => ({
+  PATH: SYSTEM_PATH,
+  HOME: home,
+  LC_ALL: 'C',
+  GIT_TERMINAL_PROMPT: '0',
+  GIT_CONFIG_NOSYSTEM: '1',
+  GIT_CONFIG_GLOBAL: '/dev/null',
+  GIT_LFS_SKIP_SMUDGE: '1',
+  GIT_ALLOW_PROTOCOL: 'none',
+})
+
+function gitArgv(context: Pick<GitContext, 'account' | 'repository'>, args: string[]): string[] {
+  const prlimit = locateProgram('prlimit')
+  const bounded = prlimit ? [prlimit, `--fsize=${STEPS.repositoryBytes}`, '--'] : []
+  const file = 'protocol.file.allow=never'
+  const options = [...SAFE_OPTIONS, file].flatMap((option) => ['-c', option])
+  const git = locateProgram('git') ?? 'git'
+  return [
+    ...bounded,
+    ...dropRights(context.account),
+    git,
+    ...options,
+    '-C',
+    context.repository,
+    ...args,
+  ]
+}
+
+export interface LocalOptions {
+  env?: Record<string, string>
+  timeoutMs?: number
+  maxBytes?: number
+}
+
+/** A call that reads or writes the repository only. */
+export function callGit(
+  context: GitContext,
+  args: string[],
+  options: LocalOptions = {},
+): Promise<ProgramResult> {
+  return runProgram(gitArgv(context, args), {
+    env: { ...gitEnvironment('/nonexistent'), ...options.env },
+    timeoutMs: options.timeoutMs ?? PROCESSES.programMs,
+    maxBytes: options.maxBytes ?? PROCESSES.programBytes,
+    signal: context.signal,
+  })
+}
+
+async function mustCall(
+  context: GitContext,
+  args: string[],
+  options?: LocalOptions,
+): Promise<Buffer> {
+  const result = await callGit(context, args, options)
+  if (result.code === 0) return result.stdout
+  throw new GitError({
+    trouble: 'other',
+    message: `git ${args[0]} failed: ${result.stderr.trim().slice(0, 300) || result.signal || result.code}`,
+  })
+}
+
+/** A bare repository that git can use; a damaged one is told apart by the caller, who may remove it. */
+export async function ensureRepository(context: GitContext): Promise<boolean> {
+  const known = await callGit(context, ['rev-parse', '--is-bare-repository'], {
+    env: { GIT_DIR: context.repository },
+  })
+  if (known.code === 0 && known.stdout.toString().trim() === 'true') return true
+  const made = await callGit(context, [
+    'init',
+    '--quiet',
+    '--bare',
+    '--template=',
+    context.repository,
+  ])
+  return made.code === 0
+}
+
+async function fetchOnce(session: GitSession, source: string, target: string, depth: number) {
+  const args = ['fetch', '--no-tags', `--depth=${depth}`, '--force', '--no-write-fetch-head']
+  args.push('--end-of-options', session.address.url, `+${source}:${target}`)
+  let argv = gitArgv(session, args)
+  if (session.address.transport === 'file') {
+    argv = argv.map((arg) =>
+      arg === 'protocol.file.allow=never' ? 'protocol.file.allow=always' : arg,
+    )
+  }
+  const result = await runProgram(argv, {
+    env: session.env,
+    timeoutMs: STEPS.fetchMs,
+    maxBytes: REPOSITORY.errorBytes,
+    signal: session.signal,
+    onStderr: session.onText,
+  })
+  if (result.code === 0) return undefined
+  return explainFetch(session, result)
+}
+
+function explainFetch(session: GitSession, result: ProgramResult): GitFailure {
+  const { host } = session.address
+  if (result.timedOut) {
+    const minutes = STEPS.fetchMs / 60_000
+    return { trouble: 'other', message: `Fetching from ${host} took longer than ${minutes} min.` }
+  }
+  const isTooBig =
+    result.signal === 'SIGXFSZ' || /File too large|SIGXFSZ|signal 25/i.test(result.stderr)
+  if (isTooBig) {
+    const size = STEPS.repositoryBytes / 1_024 ** 3
+    return { trouble: 'other', message: `The repository is larger than ${size} GiB.` }
+  }
+  return explainGit(result.stderr, host)
+}
+
+async function resolveCommit(context: GitContext, name: string): Promise<string | undefined> {
+  const found = await callGit(context, ['rev-parse', '--verify', '--quiet', `${name}^{commit}`])
+  return found.code === 0 ? found.stdout.toString().trim() : undefined
+}
+
+const isAncestor = async (context: GitContext, commit: string, of: string): Promise<boolean> =>
+  (await callGit(context, ['merge-base', '--is-ancestor', commit, of])).code === 0
+
+/** Undefined: the repository was reached, and the commit is not on the ref. */
+export async function fetchCommit(
+  session: GitSession,
+  ref: string,
+  commit: string | undefined,
+  target: string,
+): Promise<string | undefined> {
+  if (!commit) {
+    const failure = await fetchOnce(session, ref, target, 1)
+    if (failure) throw new GitError(failure)
+    return resolveCommit(session, target)
+  }
+  const byHash = await fetchOnce(session, commit, target, 1)
+  if (!byHash) return (await resolveCommit(session, target)) === commit ? commit : undefined
+  if (byHash.trouble === 'other') throw new GitError(byHash)
+  for (const depth of REPOSITORY.depths) {
+    const failure = await fetchOnce(session, ref, target, depth)
+    if (failure?.trouble === 'missing_ref') return undefined
+    if (failure) throw new GitError(failure)
+    if ((await resolveCommit(session, commit)) && (await isAncestor(session, commit, target))) {
+      await mustCall(session, ['update-ref', target, commit])
+      return commit
+    }
+  }
+  return undefined
+}
+
+export interface CommitFacts {
+  sha: string
+  author: string
+  committedAt: Date
+  subject: string
+}
+
+export async function readCommit(context: GitContext, sha: string): Promise<CommitFacts> {
+  const format = '--format=%an%x00%ct%x00%s'
+  const text = (
+    await mustCall(context, ['log', '-1', '--no-show-signature', '--no-mailmap', format, sha])
+  ).toString()
+  const [author = '', seconds = '0', subject = ''] = text.split('\0')
+  return { sha, author, committedAt: new Date(Number(seconds) * 1_000), subject: subject.trim() }
+}
+
+export interface TreeEntry {
+  mode: string
+  object: string
+  size: number
+  path: string
+}
+
+export interface TreeFacts {
+  files: number
+  bytes: number
+  submodules: string[]
+  /** Files in the root of the repository. */
+  root: TreeEntry[]
+}
+
+/** Undefined when the commit holds more names than the bound. */
+export async function readTree(context: GitContext, sha: string): Promise<TreeFacts | undefined> {
+  const args = ['ls-tree', '-r', '-l', '-z', '--full-tree', sha]
+  const listed = await callGit(context, args, {
+    maxBytes: REPOSITORY.listBytes,
+    timeoutMs: STEPS.fetchMs,
+  })
+  if (listed.overflow) return undefined
+  if (listed.code !== 0) {
+    throw new GitError({ trouble: 'other', message: `git ls-tree failed: ${listed.stderr.trim()}` })
+  }
+  const facts: TreeFacts = { files: 0, bytes: 0, submodules: [], root: [] }
+  for (const line of listed.stdout.toString('utf8').split('\0')) {
+    const tab = line.indexOf('\t')
+    if (tab < 0) continue
+    const [mode = '', type, object = '', size] = line.slice(0, tab).split(/ +/)
+    const path = line.slice(tab + 1)
+    if (type === 'commit') facts.submodules.push(path)
+    facts.files += 1
+    facts.bytes += Number(size) || 0
+    if (!path.includes('/')) facts.root.push({ mode, object, size: Number(size) || 0, path })
+  }
+  return facts
+}
+
+export const readBlob = (context: GitContext, object: string, maxBytes: number): Promise<Buffer> =>
+  mustCall(context, ['cat-file', 'blob', object], { maxBytes })
+
+/** Puts the files of a commit into an empty folder; no `.git` comes with them. */
+export async function checkOut(context: GitContext, sha: string, folder: string): Promise<void> {
+  const env = {
+    GIT_DIR: context.repository,
+    GIT_WORK_TREE: folder,
+    GIT_INDEX_FILE: `${context.repository}/checkout-index`,
+  }
+  const options = { env, timeoutMs: STEPS.fetchMs }
+  // an index of an earlier checkout would call files present that this folder does not have
+  await mustCall(context, ['read-tree', '--empty'], options)
+  await mustCall(context, ['read-tree', '--reset', '-u', sha], options)
+}
+
+/** Forgets the refs of deployments that are gone, and packs anew when many packs have gathered. */
+export async function tidyRepository(
+  context: GitContext,
+  keep: ReadonlySet<string>,
+): Promise<void> {
+  const refs = await mustCall(context, ['for-each-ref', '--format=%(refname)', 'refs/berth'])
+  for (const ref of refs.toString().split('\n').filter(Boolean)) {
+    if (!keep.has(ref)) await mustCall(context, ['update-ref', '-d', ref])
+  }
+  const counted = (await mustCall(context, ['count-objects', '-v'])).toString()
+  if (Number(/^packs: ([0-9]+)$/m.exec(counted)?.[1] ?? 0) > REPOSITORY.packs) {
+    await mustCall(context, ['gc', '--quiet', '--prune=now'], { timeoutMs: STEPS.fetchMs })
+  }
+}

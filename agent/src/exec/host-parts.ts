@@ -1,0 +1,141 @@
+// The parts of this machine that recipes need, each looked at in a short, bounded way: argv only, a deadline, a cut
+// output. A part that is missing comes with the sentence a person can act on.
+import { execFile } from 'node:child_process'
+import { accessSync, constants, existsSync } from 'node:fs'
+import { DAEMON } from '@berth/shared'
+import Docker from 'dockerode'
+
+export interface HostPart {
+  name: string
+  /** Empty: missing, and `reason` says why. */
+  version: string
+  reason: string
+  details: Record<string, string>
+}
+
+const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+const part = (name: string, version: string, reason = ''): HostPart => ({
+  name,
+  version,
+  reason: version ? '' : reason,
+  details: {},
+})
+
+/** First match of the pattern in what the program prints, whatever its exit code; empty when there is none. */
+function askVersion(argv: [string, ...string[]], pattern: RegExp): Promise<string> {
+  const [file, ...args] = argv
+  return new Promise((resolve) => {
+    const options = {
+      timeout: DAEMON.probeMs,
+      maxBuffer: DAEMON.probeBytes,
+      killSignal: 'SIGKILL' as const,
+      env: { PATH, LC_ALL: 'C', HOME: '/nonexistent' },
+    }
+    execFile(file, args, options, (_error, stdout, stderr) => {
+      const match = pattern.exec(`${stdout}\n${stderr}`)
+      resolve(match?.[1] ?? '')
+    })
+  })
+}
+
+export const findDockerSocket = (env: NodeJS.ProcessEnv = process.env): string | undefined => {
+  const named = /^unix:\/\/(.+)$/.exec(env.DOCKER_HOST ?? '')?.[1]
+  const path = named ?? '/var/run/docker.sock'
+  return existsSync(path) ? path : undefined
+}
+
+export async function isDockerUp(): Promise<boolean> {
+  const socketPath = findDockerSocket()
+  if (!socketPath) return false
+  try {
+    await new Docker({ socketPath, timeout: DAEMON.probeMs }).ping()
+    return true
+  } catch {
+    return false
+  }
+}
+
+async function lookAtDocker(): Promise<HostPart> {
+  const socketPath = findDockerSocket()
+  const advice = 'Install Docker 20.10 or newer, or use the manual recipe.'
+  if (!socketPath) return part('docker', '', `No Docker engine was found. ${advice}`)
+  try {
+    const docker = new Docker({ socketPath, timeout: DAEMON.probeMs })
+    const [version, info] = await Promise.all([
+      docker.version(),
+      docker.info() as Promise<{ CgroupVersion?: string; Driver?: string }>,
+    ])
+    const details = {
+      api: version.ApiVersion,
+      cgroup: info.CgroupVersion ?? '',
+      storage: info.Driver ?? '',
+    }
+    return { ...part('docker', version.Version), details }
+  } catch (error) {
+    const why = (error as Error).message.slice(0, 200)
+    return part('docker', '', `The Docker engine does not answer: ${why}. ${advice}`)
+  }
+}
+
+async function lookAtPty(): Promise<HostPart> {
+  const name = 'node-pty' // optional: absent where it could not be built
+  try {
+    await import(name)
+    return part('pty', 'node-pty')
+  } catch {
+    return part(
+      'pty',
+      '',
+      'node-pty is not installed: output of commands comes without a terminal.',
+    )
+  }
+}
+
+function lookAtCgroup(): HostPart {
+  const root = '/sys/fs/cgroup'
+  const version = existsSync(`${root}/cgroup.controllers`)
+    ? 'v2'
+    : existsSync(`${root}/memory`)
+      ? 'v1'
+      : ''
+  if (!version) return part('cgroup', '', 'No cgroup file system is mounted: limits cannot be set.')
+  try {
+    accessSync(root, constants.W_OK)
+    return part('cgroup', version)
+  } catch {
+    return part('cgroup', '', 'The cgroup file system is read-only here: limits cannot be set.')
+  }
+}
+
+async function lookAtSystemd(): Promise<HostPart> {
+  const running = existsSync('/run/systemd/system')
+  const version = running ? await askVersion(['systemctl', '--version'], /systemd (\d+)/) : ''
+  return part('systemd', version, 'systemd does not run here.')
+}
+
+async function lookAtUsers(): Promise<HostPart> {
+  const isRoot = process.getuid?.() === 0
+  const found = PATH.split(':').some((folder) => existsSync(`${folder}/useradd`))
+  const reason = isRoot
+    ? 'The program useradd is missing: accounts cannot be made.'
+    : 'The agent does not run as root and may not create accounts.'
+  return part('users', isRoot && found ? 'useradd' : '', reason)
+}
+
+export async function lookAtParts(): Promise<HostPart[]> {
+  const [git, caddy, sshd] = await Promise.all([
+    askVersion(['git', '--version'], /git version (\S+)/),
+    askVersion(['caddy', 'version'], /v?(\d+\.\d+\.\d+\S*)/),
+    askVersion(['sshd', '-V'], /OpenSSH_(\S+?),?(?:\s|$)/),
+  ])
+  return Promise.all([
+    lookAtDocker(),
+    part('caddy', caddy, 'Caddy is not installed: services cannot be routed.'),
+    part('git', git, 'git is not installed: repositories cannot be fetched. Install it.'),
+    lookAtPty(),
+    lookAtCgroup(),
+    lookAtSystemd(),
+    lookAtUsers(),
+    part('sshd', sshd, 'No OpenSSH server is installed: people cannot connect to environments.'),
+  ])
+}

@@ -1,0 +1,118 @@
+// What /proc says about processes: who is alive, under which start time, on which boot of the machine, and which
+// processes belong to one command. Nothing here starts or ends a process.
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+
+export interface ProcessFacts {
+  pid: number
+  parent: number
+  group: number
+  session: number
+  /** With the pid it names one process of this boot. */
+  startTicks: string
+  name: string
+}
+
+/** Undefined: no such process, or one that only waits to be collected by its parent. */
+export function readProcess(pid: number): ProcessFacts | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    // the command name is in parentheses and may hold spaces and parentheses itself
+    const close = stat.lastIndexOf(')')
+    const fields = stat.slice(close + 2).split(' ')
+    if (fields[0] === 'Z' || fields[0] === 'X') return undefined
+    return {
+      pid,
+      parent: Number(fields[1]),
+      group: Number(fields[2]),
+      session: Number(fields[3]),
+      startTicks: fields[19] ?? '',
+      name: stat.slice(stat.indexOf('(') + 1, close),
+    }
+  } catch {
+    return undefined
+  }
+}
+
+/** Field 22 of /proc/<pid>/stat. Undefined: no such process. */
+export const readStartTicks = (pid: number): string | undefined => readProcess(pid)?.startTicks
+
+export const isSameProcess = (pid: number, startTicks: string): boolean =>
+  pid > 0 && readStartTicks(pid) === startTicks
+
+/** Changes with each boot. */
+export const readBootId = (): string =>
+  readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+
+export function listProcesses(): ProcessFacts[] {
+  const found: ProcessFacts[] = []
+  for (const name of readdirSync('/proc')) {
+    if (!/^[0-9]+$/.test(name)) continue
+    const facts = readProcess(Number(name))
+    if (facts) found.push(facts)
+  }
+  return found
+}
+
+/** `NAME=value` is in the environment the process was started with. */
+export function hasMarker(pid: number, marker: string): boolean {
+  try {
+    return `\0${readFileSync(`/proc/${pid}/environ`, 'latin1')}\0`.includes(`\0${marker}\0`)
+  } catch {
+    return false
+  }
+}
+
+/** Real user id; undefined: gone meanwhile. */
+export function readOwner(pid: number): number | undefined {
+  try {
+    const uid = /^Uid:\t([0-9]+)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]
+    return uid === undefined ? undefined : Number(uid)
+  } catch {
+    return undefined
+  }
+}
+
+/** Inode numbers of the sockets a process holds. */
+export function readSocketInodes(pid: number): Set<string> {
+  const inodes = new Set<string>()
+  try {
+    for (const fd of readdirSync(`/proc/${pid}/fd`)) {
+      try {
+        const match = /^socket:\[([0-9]+)\]$/.exec(readlinkSync(`/proc/${pid}/fd/${fd}`))
+        if (match) inodes.add(match[1] as string)
+      } catch {
+        // closed meanwhile
+      }
+    }
+  } catch {
+    // ended meanwhile
+  }
+  return inodes
+}
+
+/**
+ * Everything that came out of one command: its session, its group, its children's children, and whoever carries its
+ * marker in the environment. The caller and its ancestors are never part of it.
+ */
+export function findFamily(root: number, marker: string): ProcessFacts[] {
+  const all = listProcesses()
+  const byPid = new Map(all.map((facts) => [facts.pid, facts]))
+  const spared = new Set<number>()
+  for (let pid = process.pid; pid > 1 && !spared.has(pid); pid = byPid.get(pid)?.parent ?? 0) {
+    spared.add(pid)
+  }
+  const family = new Set<number>()
+  for (const { pid, group, session } of all) {
+    const isOurs = pid === root || group === root || session === root || hasMarker(pid, marker)
+    if (isOurs) family.add(pid)
+  }
+  for (let grew = true; grew; ) {
+    grew = false
+    for (const { pid, parent } of all) {
+      if (!family.has(parent) || family.has(pid)) continue
+      family.add(pid)
+      grew = true
+    }
+  }
+  return all.filter(({ pid }) => family.has(pid) && !spared.has(pid) && pid > 1)
+}

@@ -1,0 +1,140 @@
+// What this server is and how it feels: facts for Hello, Observed and heartbeats. Parts are looked at in the
+// background and remembered, so that no message ever waits for a slow program or a hung engine.
+import { readdirSync, readFileSync, statfsSync, statSync } from 'node:fs'
+import { arch, availableParallelism, hostname, totalmem } from 'node:os'
+import { join } from 'node:path'
+import { DAEMON } from '@berth/shared'
+import { type HostPart, isDockerUp, lookAtParts } from '../exec/host-parts.ts'
+import { readBootId } from '../exec/processes.ts'
+import { describeError, type Log } from '../log.ts'
+import type { AgentSettings } from '../settings.ts'
+
+export const maxParallel = (): number => Math.max(DAEMON.parallelMin, availableParallelism())
+
+export class Host {
+  readonly #settings: AgentSettings
+  readonly #log: Log
+  readonly #os = readOsName()
+  readonly #bootId = readBootId()
+  #parts: HostPart[] = []
+  #dockerOk = false
+  #changed = false
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(settings: AgentSettings, log: Log) {
+    this.#settings = settings
+    this.#log = log
+  }
+
+  /** The first look; later ones happen by themselves. */
+  async open(): Promise<void> {
+    await this.#look()
+    this.#changed = false
+    this.#timer = setInterval(() => void this.#look(), DAEMON.factsMs)
+    this.#timer.unref()
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  info() {
+    const disk = readDisk(this.#settings.stateDir)
+    return {
+      hostname: hostname(),
+      os: this.#os,
+      arch: arch(),
+      bootId: this.#bootId,
+      dockerVersion: this.#version('docker'),
+      maxParallel: maxParallel(),
+      diskFreeBytes: BigInt(disk.free),
+      diskBytes: BigInt(disk.size),
+      memoryBytes: BigInt(totalmem()),
+      cpus: availableParallelism(),
+      parts: this.#parts,
+    }
+  }
+
+  /** Optional features; absent is not offered. */
+  capabilities(): string[] {
+    const has = (name: string): boolean => this.#version(name) !== ''
+    const manual = has('git') && (has('users') || this.#settings.development)
+    return [
+      ...(has('docker') ? ['docker'] : []),
+      ...(manual ? ['manual'] : []),
+      ...(has('pty') ? ['pty'] : []),
+      ...(has('cgroup') ? ['cgroup'] : []),
+    ]
+  }
+
+  /** For heartbeats: cheap, and as of the last look where a look may take time. */
+  pulse() {
+    return {
+      spoolBytes: BigInt(measureSpools(join(this.#settings.stateDir, 'attempts'))),
+      diskFreeBytes: BigInt(readDisk(this.#settings.stateDir).free),
+      dockerOk: this.#dockerOk,
+      proxyOk: this.#version('caddy') !== '',
+    }
+  }
+
+  /** Whether a part came or went since the last call. */
+  takeChanged(): boolean {
+    const changed = this.#changed
+    this.#changed = false
+    return changed
+  }
+
+  #version(name: string): string {
+    return this.#parts.find((p) => p.name === name)?.version ?? ''
+  }
+
+  async #look(): Promise<void> {
+    try {
+      const [parts, dockerOk] = await Promise.all([lookAtParts(), isDockerUp()])
+      this.#dockerOk = dockerOk
+      if (JSON.stringify(parts) !== JSON.stringify(this.#parts)) this.#changed = true
+      this.#parts = parts
+    } catch (error) {
+      this.#log.warn(describeError(error), 'the host could not be looked at')
+    }
+  }
+}
+
+function readDisk(folder: string): { free: number; size: number } {
+  const { bavail, blocks, bsize } = statfsSync(folder)
+  return { free: bavail * bsize, size: blocks * bsize }
+}
+
+function readOsName(): string {
+  try {
+    const text = readFileSync('/etc/os-release', 'utf8')
+    return /^PRETTY_NAME="?([^"\n]+)"?$/m.exec(text)?.[1]?.slice(0, 100) ?? 'Linux'
+  } catch {
+    return 'Linux'
+  }
+}
+
+/** Bytes of log that lie on this disk; the number of attempts is bounded by what the control plane forgets. */
+function measureSpools(attempts: string): number {
+  let bytes = 0
+  try {
+    for (const id of readdirSync(attempts)) {
+      const folder = join(attempts, id, 'log')
+      const files = readdirOrNone(folder)
+      for (const file of files) {
+        bytes += statSync(join(folder, file), { throwIfNoEntry: false })?.size ?? 0
+      }
+    }
+  } catch {
+    // a folder that vanished meanwhile: the next heartbeat counts again
+  }
+  return bytes
+}
+
+function readdirOrNone(folder: string): string[] {
+  try {
+    return readdirSync(folder)
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,104 @@
+// The files through which daemon and runner of one attempt talk. Either may die at any moment, so a file is
+// created once (claim), replaced whole (spec) or appended with checksums (events, log); nothing is edited.
+//
+//   spec.bin     daemon, before the spawn   the Assignment, secrets removed
+//   claim.json   whoever creates it first   runner: "I run it"; daemon: abandoned, "nobody will ever run it"
+//   events.log   runner                     framed events (event-file.ts); a terminal AttemptChanged is the last
+//   log/         runner                     spool (spool-format.ts)
+//   stop         daemon                     stop was asked, and why; looked at on start, on SIGUSR2, every second
+//   runner.log   runner's own stderr        what a person reads when a runner died
+import {
+  closeSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { readStartTicks } from '../exec/processes.ts'
+
+export interface Claim {
+  by: 'runner' | 'daemon'
+  /** Of the runner: pid and start ticks name a process for ever, a pid alone does not. */
+  pid: number
+  startTicks: string
+  bootId: string
+  format: 1
+}
+
+export const attemptPaths = (dir: string) => ({
+  spec: join(dir, 'spec.bin'),
+  claim: join(dir, 'claim.json'),
+  events: join(dir, 'events.log'),
+  log: join(dir, 'log'),
+  stop: join(dir, 'stop'),
+  runnerLog: join(dir, 'runner.log'),
+})
+
+/** fsync of a folder makes the names in it durable. */
+export function syncFolder(dir: string): void {
+  const fd = openSync(dir, 'r')
+  try {
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+}
+
+function writeAndSync(file: string, flags: string, bytes: Uint8Array | string, mode: number): void {
+  const fd = openSync(file, flags, mode)
+  try {
+    writeSync(fd, typeof bytes === 'string' ? Buffer.from(bytes) : bytes)
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+  syncFolder(dirname(file))
+}
+
+/** Whole or not at all, also after a power loss. */
+export function replaceFile(file: string, bytes: Uint8Array | string, mode = 0o600): void {
+  const temporary = `${file}.tmp`
+  writeAndSync(temporary, 'w', bytes, mode)
+  renameSync(temporary, file)
+  syncFolder(dirname(file))
+}
+
+/**
+ * True when this call created the claim; false when somebody was first. The file appears with its content or not at
+ * all (a link to a written one): a daemon that looks at the wrong moment must not read half a claim.
+ */
+export function takeClaim(dir: string, by: Claim['by'], bootId: string): boolean {
+  const claim: Claim = {
+    by,
+    pid: process.pid,
+    startTicks: readStartTicks(process.pid) ?? '',
+    bootId,
+    format: 1,
+  }
+  const temporary = `${attemptPaths(dir).claim}.${by}.${process.pid}`
+  writeAndSync(temporary, 'w', JSON.stringify(claim), 0o600)
+  try {
+    linkSync(temporary, attemptPaths(dir).claim)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  } finally {
+    unlinkSync(temporary)
+    syncFolder(dir)
+  }
+}
+
+/** Undefined when nobody claimed it; a damaged claim (a broken disk) counts as one of an unknown process. */
+export function readClaim(dir: string): Claim | undefined {
+  try {
+    return JSON.parse(readFileSync(attemptPaths(dir).claim, 'utf8')) as Claim
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    return { by: 'runner', pid: 0, startTicks: '', bootId: '', format: 1 }
+  }
+}

@@ -1,0 +1,241 @@
+// What this agent owns on the machine beyond a single attempt: ports, processes of services, the last successful plan
+// of each environment. SQLite (WAL, FULL), opened by daemon, runners and supervisors alike; each call is one
+// transaction. Invariant: a row is committed before the thing it names is made, so nothing of ours is ever without an
+// owner.
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { STEPS } from '@berth/shared'
+import Database from 'better-sqlite3'
+import type { AgentSettings, PortRange } from '../settings.ts'
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS ports (
+    environment_id INTEGER NOT NULL, service TEXT NOT NULL, slot INTEGER NOT NULL, port INTEGER NOT NULL UNIQUE,
+    PRIMARY KEY (environment_id, service, slot)
+  ) STRICT;
+  CREATE TABLE IF NOT EXISTS processes (
+    environment_id INTEGER NOT NULL, service TEXT NOT NULL, task_id INTEGER NOT NULL, attempt_id TEXT NOT NULL,
+    state TEXT NOT NULL, port INTEGER, instructions TEXT NOT NULL,
+    PRIMARY KEY (environment_id, service, task_id)
+  ) STRICT;
+  CREATE TABLE IF NOT EXISTS plans (
+    environment_id INTEGER PRIMARY KEY, task_id INTEGER NOT NULL, fence TEXT NOT NULL, commit_sha TEXT NOT NULL,
+    body TEXT NOT NULL, at TEXT NOT NULL
+  ) STRICT;
+`
+
+/**
+ * starting: made by a deployment that has not succeeded. serving: of the running version. paused: of the running
+ * version, stopped while `attemptId` tries its successor in its place. retired: replaced, to be stopped.
+ */
+export type ProcessState = 'starting' | 'serving' | 'paused' | 'retired'
+
+export interface ProcessRow {
+  environmentId: number
+  service: string
+  taskId: number
+  /** Of the deployment that starts or replaces it. */
+  attemptId: string
+  state: ProcessState
+  port: number | undefined
+  /** JSON of the supervisor's instructions: enough to start it again after a reboot. No values of variables. */
+  instructions: string
+}
+
+export interface StoredPlan {
+  environmentId: number
+  taskId: number
+  fence: bigint
+  commit: string
+  /** JSON (recipes/plan.ts, LastPlan). */
+  body: string
+}
+
+interface RawProcess {
+  environment_id: number
+  service: string
+  task_id: number
+  attempt_id: string
+  state: string
+  port: number | null
+  instructions: string
+}
+
+const toProcess = (row: RawProcess): ProcessRow => ({
+  environmentId: row.environment_id,
+  service: row.service,
+  taskId: row.task_id,
+  attemptId: row.attempt_id,
+  state: row.state as ProcessState,
+  port: row.port ?? undefined,
+  instructions: row.instructions,
+})
+
+export class PortsExhausted extends Error {
+  override readonly name = 'PortsExhausted'
+}
+
+export const ledgerFile = (settings: Pick<AgentSettings, 'stateDir'>): string =>
+  join(settings.stateDir, 'ledger.db')
+
+export class Ledger {
+  readonly #db: Database.Database
+  readonly #range: PortRange
+
+  constructor(settings: Pick<AgentSettings, 'stateDir' | 'portRange'>) {
+    this.#range = settings.portRange ?? { from: STEPS.portFrom, to: STEPS.portTo }
+    mkdirSync(settings.stateDir, { recursive: true, mode: 0o711 })
+    this.#db = new Database(ledgerFile(settings), { timeout: 10_000 })
+    this.#db.pragma('journal_mode = WAL')
+    this.#db.pragma('synchronous = FULL')
+    this.#db.exec(SCHEMA)
+  }
+
+  close(): void {
+    this.#db.close()
+  }
+
+  /**
+   * The ports kept for a service, `count` of them, chosen once. `isFree` looks at the machine; a kept port that is
+   * not free any more and does not serve (`serving`) is replaced by another.
+   */
+  reservePorts(
+    environmentId: number,
+    service: string,
+    count: number,
+    isFree: (port: number) => boolean,
+    serving: number | undefined,
+  ): number[] {
+    return this.#db
+      .transaction(() => {
+        const ports: number[] = []
+        for (let slot = 0; slot < count; slot += 1) {
+          const kept = this.#db
+            .prepare('SELECT port FROM ports WHERE environment_id = ? AND service = ? AND slot = ?')
+            .pluck()
+            .get(environmentId, service, slot) as number | undefined
+          const isUsable = kept !== undefined && (kept === serving || isFree(kept))
+          const port = isUsable ? kept : this.#freePort(isFree)
+          this.#db
+            .prepare(
+              'INSERT OR REPLACE INTO ports (environment_id, service, slot, port) VALUES (?, ?, ?, ?)',
+            )
+            .run(environmentId, service, slot, port)
+          ports.push(port)
+        }
+        return ports
+      })
+      .immediate()
+  }
+
+  #freePort(isFree: (port: number) => boolean): number {
+    const taken = new Set(this.#db.prepare('SELECT port FROM ports').pluck().all() as number[])
+    const { from, to } = this.#range
+    for (let port = from; port <= to; port += 1) {
+      if (!taken.has(port) && isFree(port)) return port
+    }
+    throw new PortsExhausted(`No port from ${from} to ${to} is free on this server.`)
+  }
+
+  putProcess(row: ProcessRow): void {
+    this.#db
+      .prepare('INSERT OR REPLACE INTO processes VALUES (?, ?, ?, ?, ?, ?, ?)')
+      .run(
+        row.environmentId,
+        row.service,
+        row.taskId,
+        row.attemptId,
+        row.state,
+        row.port ?? null,
+        row.instructions,
+      )
+  }
+
+  listProcesses(environmentId?: number): ProcessRow[] {
+    const sql =
+      'SELECT * FROM processes WHERE ? IS NULL OR environment_id = ? ORDER BY task_id, service'
+    const id = environmentId ?? null
+    return (this.#db.prepare(sql).all(id, id) as RawProcess[]).map(toProcess)
+  }
+
+  removeProcess(row: Pick<ProcessRow, 'environmentId' | 'service' | 'taskId'>): void {
+    this.#db
+      .prepare('DELETE FROM processes WHERE environment_id = ? AND service = ? AND task_id = ?')
+      .run(row.environmentId, row.service, row.taskId)
+  }
+
+  setProcessState(row: ProcessRow, state: ProcessState, attemptId: string): void {
+    this.#db
+      .prepare(
+        'UPDATE processes SET state = ?, attempt_id = ? WHERE environment_id = ? AND service = ? AND task_id = ?',
+      )
+      .run(state, attemptId, row.environmentId, row.service, row.taskId)
+  }
+
+  /**
+   * The moment a deployment becomes the running version: its processes serve, all others of the environment retire.
+   */
+  saveSuccess(plan: StoredPlan): void {
+    this.#db
+      .transaction(() => {
+        this.#db
+          .prepare('INSERT OR REPLACE INTO plans VALUES (?, ?, ?, ?, ?, ?)')
+          .run(
+            plan.environmentId,
+            plan.taskId,
+            String(plan.fence),
+            plan.commit,
+            plan.body,
+            new Date().toISOString(),
+          )
+        this.#db
+          .prepare(
+            "UPDATE processes SET state = CASE task_id WHEN ? THEN 'serving' ELSE 'retired' END WHERE environment_id = ?",
+          )
+          .run(plan.taskId, plan.environmentId)
+      })
+      .immediate()
+  }
+
+  /**
+   * From here on no version of the environment runs: there is no plan to repeat, and whoever looks after its
+   * processes next ends them, also after the death of the runner that called this.
+   */
+  endVersion(environmentId: number): void {
+    this.#db
+      .transaction(() => {
+        this.#db.prepare('DELETE FROM plans WHERE environment_id = ?').run(environmentId)
+        this.#db
+          .prepare("UPDATE processes SET state = 'retired' WHERE environment_id = ?")
+          .run(environmentId)
+      })
+      .immediate()
+  }
+
+  /** Nothing of the environment is here any more: its ports are free for others. */
+  forget(environmentId: number): void {
+    this.#db
+      .transaction(() => {
+        for (const table of ['plans', 'processes', 'ports']) {
+          this.#db.prepare(`DELETE FROM ${table} WHERE environment_id = ?`).run(environmentId)
+        }
+      })
+      .immediate()
+  }
+
+  findPlan(environmentId: number): StoredPlan | undefined {
+    const row = this.#db
+      .prepare('SELECT * FROM plans WHERE environment_id = ?')
+      .get(environmentId) as
+      | { environment_id: number; task_id: number; fence: string; commit_sha: string; body: string }
+      | undefined
+    if (!row) return undefined
+    return {
+      environmentId: row.environment_id,
+      taskId: row.task_id,
+      fence: BigInt(row.fence),
+      commit: row.commit_sha,
+      body: row.body,
+    }
+  }
+}

@@ -1,0 +1,61 @@
+// The journal's tables (wire.md section 4). Opened by the daemon alone; runners, supervisors and the SSH side
+// use files. Numbers are 64 bits wide: rows arrive with bigint and the readers say which of them are small.
+// Absent on purpose: secrets, log bytes, anything that the control plane repeats by itself.
+export const SCHEMA_VERSION = 1
+
+export const SCHEMA = `
+create table meta (
+  id integer primary key check (id = 1),
+  journal_id text not null,
+  boot_id text not null,
+  next_event_seq integer not null,
+  assignments_version integer not null
+) strict;
+
+create table attempts (
+  id text primary key,
+  environment_id integer not null,
+  fence integer not null,
+  state integer not null,
+  desired integer not null,
+  assignment blob not null,
+  start_within_ms integer not null,
+  received_mono_ms integer not null,
+  received_boot_id text not null,
+  waiting_for text not null default '',
+  pid integer not null default 0,
+  start_ticks text not null default '',
+  imported_ordinal integer not null default 0,
+  report blob not null
+) strict;
+create index attempts_of_environment on attempts (environment_id, fence);
+
+create table fences (
+  environment_id integer primary key,
+  max_fence integer not null,
+  seen_at integer not null
+) strict;
+
+create table tombstones (
+  attempt_id text primary key,
+  environment_id integer not null,
+  fence integer not null,
+  state integer not null,
+  report blob not null,
+  expires_at integer not null
+) strict;
+create index tombstones_by_end on tombstones (expires_at);
+
+create table outbox (
+  seq integer primary key,
+  attempt_id text not null,
+  ordinal integer,
+  body blob not null,
+  unique (attempt_id, ordinal)
+) strict;
+
+create table log_cursors (
+  attempt_id text primary key,
+  acked_seq integer not null
+) strict;
+`

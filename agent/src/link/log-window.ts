@@ -1,0 +1,103 @@
+// Which attempt's log may send next, and how much (wire.md section 6). Pure. Two byte budgets, for the agent and
+// for each attempt, count what is under way and not acknowledged; watched logs go first, then whoever waited
+// longest, which is a round. A written frame is no acknowledgement: only LogAck frees budget.
+import { DAEMON, LOGS } from '@berth/shared'
+
+/** What the control plane asks for in Welcome, never above our own bounds. */
+export interface LogPolicy {
+  chunkBytes: number
+  unackedBytes: number
+  unackedBytesPerAttempt: number
+}
+
+export interface Flow {
+  attemptId: string
+  acked: number
+  sent: number
+  flying: { lastSeq: number; bytes: number }[]
+  flyingBytes: number
+  /** Interval the control plane asked for; short while somebody watches. */
+  flushMs: number
+  lastSentAt: number
+  /** What the spool may hold behind `sent`: nothing, something, at least one full chunk. */
+  waiting: 'nothing' | 'something' | 'chunk'
+  /** The control plane does not want it (LogStop). */
+  stopped: boolean
+}
+
+export const openFlow = (attemptId: string, acked: number, flushMs: number): Flow => ({
+  attemptId,
+  acked,
+  sent: acked,
+  flying: [],
+  flyingBytes: 0,
+  flushMs,
+  lastSentAt: Number.NEGATIVE_INFINITY,
+  waiting: 'something',
+  stopped: false,
+})
+
+export const isWatched = (flow: Flow): boolean => flow.flushMs <= LOGS.watchedFlushMs
+
+/** A chunk of a watched log leaves almost at once; others wait for company. Full chunks never wait. */
+const dueAt = (flow: Flow): number => {
+  if (flow.waiting === 'chunk') return Number.NEGATIVE_INFINITY
+  return flow.lastSentAt + (isWatched(flow) ? DAEMON.watchedSendMs : flow.flushMs)
+}
+
+export type Choice = { send: Flow } | { waitUntil: number }
+
+/** Who sends now; otherwise when somebody may, as things stand (Infinity: not before something happens). */
+export function chooseFlow(flows: Iterable<Flow>, policy: LogPolicy, now: number): Choice {
+  let flying = 0
+  const ready: Flow[] = []
+  for (const flow of flows) {
+    flying += flow.flyingBytes
+    const room = flow.flyingBytes + policy.chunkBytes <= policy.unackedBytesPerAttempt
+    if (room && !flow.stopped && flow.waiting !== 'nothing') ready.push(flow)
+  }
+  if (flying + policy.chunkBytes > policy.unackedBytes) {
+    return { waitUntil: Number.POSITIVE_INFINITY }
+  }
+  let best: Flow | undefined
+  let waitUntil = Number.POSITIVE_INFINITY
+  for (const flow of ready) {
+    const due = dueAt(flow)
+    if (due > now) waitUntil = Math.min(waitUntil, due)
+    else if (!best || goesBefore(flow, best)) best = flow
+  }
+  return best ? { send: best } : { waitUntil }
+}
+
+function goesBefore(a: Flow, b: Flow): boolean {
+  if (isWatched(a) !== isWatched(b)) return isWatched(a)
+  return a.lastSentAt < b.lastSentAt
+}
+
+export function recordSent(flow: Flow, lastSeq: number, bytes: number, now: number): Flow {
+  return {
+    ...flow,
+    sent: lastSeq,
+    flying: [...flow.flying, { lastSeq, bytes }],
+    flyingBytes: flow.flyingBytes + bytes,
+    lastSentAt: now,
+  }
+}
+
+export function recordAck(flow: Flow, seq: number): Flow {
+  if (seq <= flow.acked) return flow
+  const flying = flow.flying.filter((f) => f.lastSeq > seq)
+  const flyingBytes = flying.reduce((sum, f) => sum + f.bytes, 0)
+  // acknowledged beyond what this session sent: a former session's records, stored meanwhile
+  return { ...flow, acked: seq, sent: Math.max(flow.sent, seq), flying, flyingBytes }
+}
+
+/** The control plane says where to go on: everything under way is void. */
+export const resumeFlow = (flow: Flow, from: number): Flow => ({
+  ...flow,
+  acked: from,
+  sent: from,
+  flying: [],
+  flyingBytes: 0,
+  stopped: false,
+})

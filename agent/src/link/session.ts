@@ -1,0 +1,351 @@
+// One session with the control plane, performed: the pure rules say what to do, this opens the streams and does it.
+// Any error of Connect or StreamLogs ends the whole session; there is no partial repair. Everything a session made
+// (streams, timers, senders, questions) is gone when `run` resolves.
+
+import { DAEMON, LOGS, SESSION } from '@berth/shared'
+import {
+  type AgentMessage,
+  AgentMessageSchema,
+  AgentService,
+  GoodbyeReason,
+  type LogDown,
+  openRawStream,
+  type ServerMessage,
+  type TrustBundle,
+  type Welcome,
+} from '@berth/shared/wire'
+import { create, type MessageInitShape } from '@bufbuild/protobuf'
+import { durationFromMs, timestampDate, timestampFromMs } from '@bufbuild/protobuf/wkt'
+import type { ClientDuplexStream } from '@grpc/grpc-js'
+import type { Keeper } from '../attempts/keeper.ts'
+import type { Spools } from '../attempts/spools.ts'
+import type { Clock } from '../clock.ts'
+import type { Host } from '../housekeeping/host.ts'
+import type { Journal } from '../journal/journal.ts'
+import { describeError, type Log } from '../log.ts'
+import type { AgentSettings } from '../settings.ts'
+import type { SessionEnd } from './backoff.ts'
+import { explainFailure, onReady, openChannel } from './channel.ts'
+import { createHello } from './hello.ts'
+import { type Identity, installTrust } from './identity.ts'
+import { LogSender } from './log-sender.ts'
+import { OutboxSender } from './outbox-sender.ts'
+import { type AgentClient, renewByCall } from './renewal.ts'
+import { type Answerers, RequestDesk } from './requests.ts'
+import {
+  type Effect,
+  nextTickAt,
+  type Phase,
+  type SessionEvent,
+  type SessionState,
+  startSession,
+  stepSession,
+} from './session-rules.ts'
+
+export interface SessionOptions {
+  settings: AgentSettings
+  identity: Identity
+  endpoint: string
+  journal: Journal
+  keeper: Keeper
+  spools: Spools
+  host: Host
+  clock: Clock
+  log: Log
+  answerers: Answerers
+  /** Random per process start. */
+  instanceId: string
+  previousSessionId: string
+  /** Shared by the sessions of a process: a renewal is not tried before this moment (monotonic). */
+  renewal: { notBefore: number }
+  onPhase: (phase: Phase) => void
+}
+
+type Body = NonNullable<MessageInitShape<typeof AgentMessageSchema>['msg']>
+const message = (msg: Body): AgentMessage => create(AgentMessageSchema, { msg })
+
+export class Session {
+  readonly #o: SessionOptions
+  readonly #client: AgentClient
+  readonly #connect: ClientDuplexStream<AgentMessage, ServerMessage>
+  readonly #desk: RequestDesk
+  readonly #done = Promise.withResolvers<SessionEnd>()
+  readonly #unlisten: () => void
+  #state: SessionState
+  #timer: NodeJS.Timeout | undefined
+  #outbox: OutboxSender | undefined
+  #logStream: ClientDuplexStream<Buffer, LogDown> | undefined
+  #logs: LogSender | undefined
+  #welcome: Welcome | undefined
+  #renewing = false
+  #stopLooking: () => void
+  #closed = false
+
+  constructor(options: SessionOptions) {
+    this.#o = options
+    this.#state = startSession(options.journal.assignmentsVersion(), options.clock.mono())
+    this.#client = openChannel(options.identity, options.endpoint)
+    this.#connect = this.#client.connect()
+    this.#desk = new RequestDesk(options.answerers, options.log, (response) =>
+      this.#send(message({ case: 'response', value: response })),
+    )
+    this.#unlisten = options.keeper.onChange(() => this.#logs?.attemptChanged())
+    this.#listen()
+    this.#stopLooking = onReady(this.#client, () => this.#feed({ type: 'connected' }))
+    this.#plan()
+  }
+
+  get phase(): Phase {
+    return this.#state.phase
+  }
+
+  get sessionId(): string {
+    return this.#welcome?.sessionId ?? ''
+  }
+
+  run(): Promise<SessionEnd> {
+    return this.#done.promise
+  }
+
+  /** SIGTERM: no new attempts, flush what there is within 5 s, goodbye. Runners go on. */
+  async drain(): Promise<void> {
+    if (this.#state.phase === 'active' && this.#outbox && this.#logs) {
+      const deadline = durationFromMs(SESSION.drainMs)
+      this.#send(message({ case: 'draining', value: { deadline } }))
+      const flushed = Promise.all([this.#outbox.drained(), this.#logs.drained()])
+      await Promise.race([flushed, this.#done.promise, pause(SESSION.drainMs)])
+      this.#say(GoodbyeReason.AGENT_SHUTDOWN, 'The agent is being stopped.')
+    }
+    this.#feed({ type: 'failed', message: 'the agent is being stopped' })
+    await this.#done.promise
+  }
+
+  /** As if the process had died: no goodbye, nothing written. */
+  kill(): void {
+    this.#outbox?.kill()
+    this.#outbox = undefined
+    this.#logs?.close(false)
+    this.#logs = undefined
+    this.#cut()
+    this.#done.resolve({ message: 'killed', activeMs: 0 })
+  }
+
+  #listen(): void {
+    const failed = (error: Error): void => {
+      this.#feed({ type: 'failed', message: explainFailure(error.message, this.#o.endpoint) })
+    }
+    this.#connect.on('error', failed)
+    this.#connect.on('data', (m: ServerMessage) => this.#feed({ type: 'message', message: m }))
+    this.#connect.on('end', () => failed(new Error('the control plane ended the stream')))
+    this.#connect.on('drain', () => this.#outbox?.resume())
+  }
+
+  #feed(event: SessionEvent): void {
+    if (this.#closed) return
+    const before = this.#state.phase
+    const step = stepSession(this.#state, event, this.#o.clock.mono())
+    this.#state = step.state
+    try {
+      for (const effect of step.effects) this.#perform(effect)
+    } catch (error) {
+      this.#o.log.error(describeError(error), 'the session cannot go on')
+      this.#feed({ type: 'failed', message: (error as Error).message })
+    }
+    if (this.#state.phase !== before) this.#o.onPhase(this.#state.phase)
+    this.#plan()
+  }
+
+  #plan(): void {
+    clearTimeout(this.#timer)
+    if (this.#closed) return
+    const wait = Math.max(1, Math.ceil(nextTickAt(this.#state) - this.#o.clock.mono()))
+    this.#timer = setTimeout(() => this.#feed({ type: 'tick' }), wait)
+  }
+
+  #perform(effect: Effect): void {
+    switch (effect.do) {
+      case 'hello':
+        this.#send(message({ case: 'hello', value: createHello(this.#o) }))
+        break
+      case 'welcome':
+        this.#learn(effect.welcome)
+        break
+      case 'apply':
+        this.#o.keeper.apply(effect)
+        this.#send(message({ case: 'applied', value: { version: effect.version } }))
+        // the runners start with the next turn: the acknowledgement need not wait for them
+        setImmediate(() => this.#o.journal.isOpen && this.#o.keeper.advance())
+        break
+      case 'activate':
+        this.#activate()
+        break
+      case 'ack':
+        this.#outbox?.acknowledged(effect.seq)
+        break
+      case 'heartbeat':
+        this.#beat(effect.n)
+        break
+      case 'trust':
+        this.#installTrust(effect.bundle)
+        break
+      case 'answer':
+        void this.#desk.answer(effect.request)
+        break
+      case 'cancel':
+        this.#desk.cancel(effect.request.requestId)
+        break
+      case 'edge':
+      case 'update':
+        // this build has no proxy to configure and no updater: both are desired state and come again
+        this.#o.log.debug({ message: effect.do }, 'not supported by this agent')
+        break
+      case 'goodbye':
+        this.#say(effect.reason, effect.message)
+        break
+      case 'end':
+        this.#finish(effect.end)
+        break
+    }
+  }
+
+  #learn(welcome: Welcome): void {
+    const { last } = this.#o.journal.outbox.range()
+    if (welcome.ackedEventSeq > last) {
+      const text = `event ${welcome.ackedEventSeq} is called known, the journal ends with ${last}`
+      this.#say(GoodbyeReason.PROTOCOL_ERROR, text)
+      throw new Error(`${text}: the state directory may be an old copy`)
+    }
+    this.#welcome = welcome
+  }
+
+  #activate(): void {
+    const { journal, clock, log, spools, host } = this.#o
+    const fail = (text: string): void => this.#feed({ type: 'failed', message: text })
+    const send = (m: AgentMessage): boolean => this.#send(m)
+    const acked = this.#welcome?.ackedEventSeq ?? 0n
+    this.#outbox = new OutboxSender({ journal, clock, send, fail }, acked)
+    const stream = openRawStream(this.#client, AgentService, AgentService.method.streamLogs)
+    this.#logStream = stream
+    stream.on('error', (error: Error) => fail(`log stream: ${error.message}`))
+    stream.on('end', () => fail('the control plane ended the log stream'))
+    const write = (bytes: Buffer): boolean => stream.write(bytes)
+    const policy = readPolicy(this.#welcome)
+    const { sessionId } = this
+    const logs = new LogSender({ journal, spools, clock, log, policy, sessionId, write, fail })
+    this.#logs = logs
+    stream.on('data', (m: LogDown) => logs.receive(m))
+    stream.on('drain', () => logs.resume())
+    const observed = { complete: true, last: true, environments: [], host: host.info() }
+    this.#send(message({ case: 'observed', value: observed }))
+    log.info({ sessionId, endpoint: this.#o.endpoint }, 'session is active')
+  }
+
+  #beat(n: bigint): void {
+    const { journal, keeper, host, clock } = this.#o
+    journal.ping()
+    const value = {
+      n,
+      agentTime: timestampFromMs(clock.now()),
+      liveAttemptIds: keeper.liveIds(),
+      ...host.pulse(),
+    }
+    this.#send(message({ case: 'heartbeat', value }))
+    if (host.takeChanged()) {
+      this.#send(message({ case: 'observed', value: { last: true, host: host.info() } }))
+    }
+    this.#renewIfDue()
+  }
+
+  #renewIfDue(): void {
+    const { clock, settings, identity, log } = this.#o
+    const at = this.#welcome?.renewAt
+    if (!at || this.#renewing || clock.now() < timestampDate(at).getTime()) return
+    if (clock.mono() < this.#o.renewal.notBefore || this.#state.phase !== 'active') return
+    this.#renewing = true
+    this.#o.renewal.notBefore = clock.mono() + DAEMON.renewRetryMs
+    renewByCall(settings, identity, this.#client)
+      .then(({ generation }) => {
+        log.info({ generation }, 'certificate renewed')
+        this.#finish({ message: 'certificate renewed', activeMs: 0, renewed: true })
+      })
+      .catch((error: unknown) => log.warn(describeError(error), 'certificate was not renewed'))
+      .finally(() => {
+        this.#renewing = false
+      })
+  }
+
+  #installTrust(bundle: TrustBundle): void {
+    const error = installTrust(this.#o.settings, {
+      generation: Number(bundle.generation),
+      tlsCaPem: bundle.tlsCaPem.map((pem) => Buffer.from(pem).toString('utf8')),
+      sshUserCaKeys: bundle.sshUserCaKeys,
+      revokedSshSerials: bundle.revokedSshSerials.map(String),
+    })
+    const { generation } = bundle
+    this.#send(message({ case: 'trustApplied', value: { generation, error: error ?? '' } }))
+  }
+
+  #send(m: AgentMessage): boolean {
+    if (this.#closed || this.#connect.destroyed) return false
+    return this.#connect.write(m)
+  }
+
+  #say(reason: GoodbyeReason, text: string): void {
+    this.#send(message({ case: 'goodbye', value: { reason, message: text } }))
+    this.#connect.end()
+  }
+
+  #finish(end: SessionEnd): void {
+    if (this.#closed) return
+    this.#state = { ...this.#state, phase: 'ended' }
+    this.#outbox?.close()
+    this.#logs?.close()
+    const leave = (): void => {
+      this.#cut()
+      this.#done.resolve(end)
+    }
+    this.#closed = true
+    clearTimeout(this.#timer)
+    this.#unlisten()
+    // a goodbye of ours gets a moment to leave; otherwise there is nothing to wait for
+    if (!this.#connect.writableEnded) leave()
+    else {
+      const late = setTimeout(leave, DAEMON.goodbyeMs)
+      this.#connect.on('close', () => {
+        clearTimeout(late)
+        leave()
+      })
+    }
+  }
+
+  #cut(): void {
+    this.#closed = true
+    clearTimeout(this.#timer)
+    this.#unlisten()
+    this.#stopLooking()
+    this.#desk.close()
+    this.#logStream?.cancel()
+    this.#connect.cancel()
+    this.#client.close()
+  }
+}
+
+const pause = (ms: number): Promise<void> =>
+  new Promise((resolve) => {
+    setTimeout(resolve, ms).unref()
+  })
+
+/** What the control plane asks for, never above our own bounds. */
+function readPolicy(welcome: Welcome | undefined) {
+  const asked = welcome?.logPolicy
+  const pick = (n: bigint | number | undefined, most: number): number => {
+    const value = Number(n ?? 0)
+    return value > 0 ? Math.min(value, most) : most
+  }
+  // below one record a chunk could never be sent
+  const least = LOGS.recordBytes + 1_024
+  const chunkBytes = Math.max(pick(asked?.maxChunkBytes, LOGS.chunkBytes), least)
+  const unackedBytes = Math.max(pick(asked?.maxUnackedBytes, LOGS.unackedBytes), chunkBytes)
+  const perAttempt = pick(asked?.maxUnackedBytesPerAttempt, LOGS.unackedBytesPerAttempt)
+  return { chunkBytes, unackedBytes, unackedBytesPerAttempt: Math.max(perAttempt, chunkBytes) }
+}

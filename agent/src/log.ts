@@ -1,0 +1,22 @@
+// The daemon's own log: lines of JSON on stderr, for the service manager to keep. Nothing that is secret is ever
+// handed to it: it gets ids, counts and sentences, never messages of the wire.
+import { pino } from 'pino'
+
+export type Fields = Record<string, unknown>
+export interface Log {
+  debug(fields: Fields, message: string): void
+  info(fields: Fields, message: string): void
+  warn(fields: Fields, message: string): void
+  error(fields: Fields, message: string): void
+}
+
+export const createLog = (level: string): Log =>
+  pino({ name: 'berth-agent', level, base: null }, pino.destination({ dest: 2, sync: true }))
+
+export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} }
+
+/** What of an error goes into a log line. */
+export const describeError = (error: unknown): Fields => {
+  const { message, code, stack } = error as Error & { code?: string }
+  return { error: message ?? String(error), code, stack }
+}

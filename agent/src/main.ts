@@ -1,0 +1,131 @@
+#!/usr/bin/env node
+// berth-agent: one program, several processes. `run` is the daemon; `runner` and `supervise` are started by it and
+// load nothing of it. Exit codes: 0 done, 1 refused or broken (the sentence is on stderr), 2 wrong usage, 78 locked
+// out by the control plane (the service manager must not restart it).
+import { VERSION } from '@berth/shared'
+import { type AgentSettings, readSettings } from './settings.ts'
+
+const USAGE = `berth-agent ${VERSION}: runs deployments on this server.
+
+  berth-agent join [--force] <url> <token>   join the control plane at <url> with a token of its server page
+  berth-agent run                            run the daemon (what the service manager starts)
+  berth-agent status                         show whether the daemon runs and is connected
+  berth-agent services stop                  end every service that is supervised here
+  berth-agent --version | --help
+
+State: BERTH_STATE_DIR (/var/lib/berth), BERTH_RUN_DIR (/run/berth). Log level: BERTH_LOG_LEVEL (info).
+`
+
+async function main([command, ...rest]: string[]): Promise<number> {
+  const settings = readSettings(process.env)
+  const [only] = rest.length === 1 ? rest : []
+  switch (command) {
+    case 'join':
+      return join(settings, rest)
+    case 'run':
+      return rest.length === 0 ? run(settings) : usage()
+    case 'status':
+      return rest.length === 0 ? status(settings) : usage()
+    case 'runner': {
+      if (rest.length === 0) {
+        const { runWarm } = await import('./runner/warm.ts')
+        await runWarm(settings)
+        return 0
+      }
+      if (!only) return usage()
+      const { runAttempt } = await import('./runner/runner.ts')
+      await runAttempt(only, settings)
+      return 0
+    }
+    case 'services': {
+      if (only !== 'stop') return usage()
+      const { stopAllServices } = await import('./supervise/control.ts')
+      const count = await stopAllServices(settings)
+      process.stdout.write(
+        `${count} services stopped. A restart of the daemon starts them again.\n`,
+      )
+      return 0
+    }
+    case 'supervise': {
+      if (!only) return usage()
+      const { superviseService } = await import('./supervise/supervise.ts')
+      await superviseService(only, settings)
+      return 0
+    }
+    case '--version':
+      process.stdout.write(`${VERSION}\n`)
+      return 0
+    case '--help':
+    case 'help':
+      process.stdout.write(USAGE)
+      return 0
+    default:
+      return usage()
+  }
+}
+
+function usage(): number {
+  process.stderr.write(USAGE)
+  return 2
+}
+
+async function join(settings: AgentSettings, args: string[]): Promise<number> {
+  const force = args.includes('--force')
+  const [url, token, ...more] = args.filter((arg) => arg !== '--force')
+  if (!url || !token || more.length > 0) return usage()
+  const { join: joinControlPlane } = await import('./link/join.ts')
+  const identity = await joinControlPlane(settings, { url, token, force })
+  process.stdout.write(
+    `Joined ${url} as server ${identity.serverId}. Start the daemon: berth-agent run (or restart its service).\n`,
+  )
+  return 0
+}
+
+async function status(settings: AgentSettings): Promise<number> {
+  const { isJoined } = await import('./link/identity.ts')
+  const { readStatus } = await import('./housekeeping/status.ts')
+  const found = readStatus(settings)
+  if (!found) {
+    process.stdout.write(isJoined(settings) ? 'Joined, not running.\n' : 'Not joined.\n')
+    return 1
+  }
+  const { phase, endpoint, pid, since, attempts, version } = found
+  const connected = phase === 'active' ? `connected to ${endpoint}` : `not connected (${phase})`
+  process.stdout.write(
+    `berth-agent ${version}, pid ${pid}: ${connected} since ${since}; ${attempts.length} attempts running.\n`,
+  )
+  return phase === 'active' ? 0 : 1
+}
+
+async function run(settings: AgentSettings): Promise<number> {
+  const { startAgent } = await import('./agent.ts')
+  const { createLog } = await import('./log.ts')
+  const log = createLog(process.env.BERTH_LOG_LEVEL ?? 'info')
+  const ended = Promise.withResolvers<number>()
+  const agent = await startAgent(settings, {
+    log,
+    program: [process.execPath, import.meta.filename],
+    onFatal: (code, message) => {
+      process.stderr.write(`berth-agent: ${message}\n`)
+      process.exit(code)
+    },
+  })
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.once(signal, () => {
+      log.info({ signal }, 'stopping; runners go on')
+      agent.close().then(
+        () => ended.resolve(0),
+        (error: Error) => ended.reject(error),
+      )
+    })
+  }
+  return ended.promise
+}
+
+main(process.argv.slice(2)).then(
+  (code) => process.exit(code),
+  (error: Error) => {
+    process.stderr.write(`berth-agent: ${error.message}\n`)
+    process.exit(1)
+  },
+)

@@ -1,0 +1,123 @@
+// The manual recipe: the repository's own commands on the server, and processes that Berth keeps running. PURE: from
+// facts, the service file and the last successful plan to phases of steps. Every check of the platform is an ordinary
+// step, so a failed one needs no special case anywhere. Deliberately absent: routing, which has no proxy here yet.
+import type { ManualSection, ManualService } from '@berth/shared/service-file'
+import type { LastPlan, Made, Phase, Plan, PlannedStep, PlatformWork } from './plan.ts'
+
+export type Replacement = 'beside' | 'after'
+
+/**
+ * With `port: auto` two versions run side by side until the new one is healthy; a fixed port, a socket or a process
+ * without an address exists once, so the old one ends before the new one starts.
+ */
+export const replacementOf = (service: ManualService): Replacement =>
+  service.target?.kind === 'auto' ? 'beside' : 'after'
+
+const step = (id: PlatformWork, title: string, undo: Made[] = []): PlannedStep => ({
+  id,
+  title,
+  work: { kind: id },
+  undo,
+})
+
+const checkout = (): Phase => ({
+  name: 'checkout',
+  title: 'Check out',
+  steps: [
+    step('admit', 'Check the server'),
+    step('account', 'Prepare the account and folders'),
+    step('fetch', 'Fetch the commit'),
+    step('unpack', 'Unpack the files', [{ kind: 'release' }]),
+  ],
+})
+
+const configure = (): Phase => ({
+  name: 'configure',
+  title: 'Configure',
+  steps: [
+    step('read-config', 'Read .service.yml'),
+    step('ports', 'Choose ports'),
+    step('variables', 'Write variables', [{ kind: 'variables' }]),
+  ],
+})
+
+/** All that is known before the file was read; the whole plan begins with exactly these steps. */
+export const planCheckout = (): Plan => ({ kind: 'deploy', phases: [checkout(), configure()] })
+
+const commandStep = (command: ManualSection['deploy'][number], index: number): PlannedStep => ({
+  id: String(index + 1),
+  title: command.title,
+  work: { kind: 'command', step: command },
+  undo: [{ kind: 'current' }], // a command may ask for it early (berth-activate)
+})
+
+const startStep = ({ name }: ManualService): PlannedStep => ({
+  id: `start:${name}`,
+  title: `Start ${name}`,
+  work: { kind: 'start', service: name },
+  undo: [{ kind: 'process', service: name }],
+})
+
+const healthStep = ({ name }: ManualService): PlannedStep => ({
+  id: `health:${name}`,
+  title: `Wait for ${name}`,
+  work: { kind: 'health', service: name },
+  undo: [],
+})
+
+const verifyStep = ({ name }: ManualService): PlannedStep => ({
+  id: `verify:${name}`,
+  title: `Verify ${name}`,
+  work: { kind: 'verify', service: name },
+  undo: [],
+})
+
+/** Services that cost no gap first: when one of them fails, nothing that serves was touched. */
+function startSteps(services: ManualService[]): PlannedStep[] {
+  const kept = services.filter(({ run }) => run !== null)
+  const beside = kept.filter((service) => replacementOf(service) === 'beside')
+  const after = kept.filter((service) => replacementOf(service) === 'after')
+  return [
+    ...beside.map(startStep),
+    ...beside.map(healthStep),
+    ...after.flatMap((service) => [startStep(service), healthStep(service)]),
+  ]
+}
+
+function stopTitle(last: LastPlan | undefined): string {
+  const names = last?.section.services.filter(({ run }) => run !== null).map(({ name }) => name)
+  if (!last || !names || names.length === 0) return 'Stop the version before'
+  return `Stop ${names.join(', ')} of deployment ${last.taskId}`
+}
+
+/** `fresh`: what was there before goes first, when everything that can fail cheaply has passed. */
+export function planManual(
+  section: ManualSection,
+  last: LastPlan | undefined,
+  asked: { fresh: boolean } = { fresh: false },
+): Plan {
+  const reset = asked.fresh ? [step('reset', 'Remove what was there')] : []
+  const starts = startSteps(section.services)
+  const verifies = section.services.map(verifyStep)
+  const phases: Phase[] = [
+    checkout(),
+    configure(),
+    { name: 'run', title: 'Run', steps: [...reset, ...section.deploy.map(commandStep)] },
+    { name: 'start', title: 'Start', steps: starts },
+    {
+      name: 'route',
+      title: 'Activate',
+      steps: [step('activate', 'Make it the current version', [{ kind: 'current' }])],
+    },
+    { name: 'verify', title: 'Verify', steps: verifies },
+    {
+      name: 'cleanup',
+      title: 'Clean up',
+      steps: [
+        step('stop-old', stopTitle(asked.fresh ? undefined : last)),
+        step('collect', 'Remove old releases'),
+      ],
+    },
+  ]
+  return { kind: 'deploy', phases: phases.filter(({ steps }) => steps.length > 0) }
+}

@@ -1,0 +1,78 @@
+// Everything the steps of one attempt share. What is known from the start is read-only; what a step finds out is in
+// `found`, which later steps read with `need`: a step that runs before its facts exist is a defect, not a guess.
+import type { ServiceFile } from '@berth/shared/service-file'
+import type { Assignment, TaskSecrets, TaskSpec } from '@berth/shared/wire'
+import type { Cgroup } from '../exec/cgroups.ts'
+import type { Pty } from '../exec/commands.ts'
+import type { Account } from '../exec/confinement.ts'
+import type { EnvironmentPlaces } from '../exec/files.ts'
+import type { CommitFacts, TreeFacts } from '../exec/git.ts'
+import type { Ledger } from '../journal/ledger.ts'
+import type { LastPlan, Plan } from '../recipes/plan.ts'
+import type { ResolvedVariables } from '../recipes/variables.ts'
+import type { AgentSettings } from '../settings.ts'
+import type { Interruption } from './interruption.ts'
+import type { Output } from './output.ts'
+import type { Reporter } from './report.ts'
+
+export interface AttemptLimits {
+  killGraceMs: number
+  cleanupMs: number
+}
+
+export interface Found {
+  /** Null: without root, as the developer's own user. */
+  account?: Account | null
+  commit?: CommitFacts
+  tree?: TreeFacts
+  file?: ServiceFile
+  last?: LastPlan | null
+  /** The port of the version being deployed, by service. */
+  ports?: Map<string, number>
+  variables?: ResolvedVariables
+  /** What `current` pointed at before this deployment moved it; empty: nothing. */
+  previousRelease?: string
+}
+
+export interface Attempt {
+  readonly settings: AgentSettings
+  readonly assignment: Assignment
+  readonly spec: TaskSpec
+  readonly secrets: TaskSecrets
+  readonly limits: AttemptLimits
+  readonly places: EnvironmentPlaces
+  /** releases/<task>. */
+  readonly releaseDir: string
+  /** variables/<task>.sh; the dotenv twin ends in .env. */
+  readonly variablesFile: string
+  readonly scratch: string
+  readonly output: Output
+  readonly report: Reporter
+  readonly ledger: Ledger
+  readonly interruption: Interruption
+  readonly pty: Pty | undefined
+  /** Of this attempt's commands; made with the first one. */
+  cgroup: Cgroup | undefined
+  /** Processes of finished commands that go on by right, as `pid:ticks`. */
+  readonly spared: Set<string>
+  /** When `verify` began and every process was up, monotonic. */
+  verifySince: number | undefined
+  plan: Plan
+  readonly found: Found
+}
+
+export function need<K extends keyof Found>(attempt: Attempt, key: K): NonNullable<Found[K]> {
+  const value = attempt.found[key]
+  if (value === undefined || value === null) throw new Error(`${key} is not known yet`)
+  return value as NonNullable<Found[K]>
+}
+
+export const accountOf = (attempt: Attempt): Account | undefined =>
+  attempt.found.account ?? undefined
+
+/** Account name or, without accounts, the same name: it tells this agent's environments apart on the machine. */
+export const environmentName = (attempt: Attempt): string =>
+  `${attempt.settings.accountPrefix}${attempt.assignment.environmentId}`
+
+export const hasMarkerOf = (attempt: Attempt): string =>
+  `BERTH_ATTEMPT_ID=${attempt.assignment.attemptId}`

@@ -1,0 +1,51 @@
+// How a step ends other than well: a failure that a person is told about, or an interruption from outside. Everything
+// else that is thrown is a defect of ours and is reported as `internal`.
+import { FailureCode } from '@berth/shared/wire'
+import { isDiskFull } from '../recipes/git-failure.ts'
+
+export interface FailureFacts {
+  exitCode?: number | undefined
+  signal?: string | undefined
+  /** False for the repository's own commands; the platform's checks explain themselves. */
+  isCheck?: boolean
+}
+
+export class StepFailure extends Error {
+  override readonly name = 'StepFailure'
+  readonly code: FailureCode
+  readonly exitCode: number | undefined
+  readonly signal: string | undefined
+  readonly isCheck: boolean
+
+  constructor(code: FailureCode, message: string, facts: FailureFacts = {}) {
+    super(message)
+    this.code = code
+    this.exitCode = facts.exitCode
+    this.signal = facts.signal
+    this.isCheck = facts.isCheck ?? true
+  }
+}
+
+/** The step was left because the attempt was stopped, ran out of time or can no longer write. */
+export class Interrupted extends Error {
+  override readonly name = 'Interrupted'
+}
+
+const DISK = new Set(['ENOSPC', 'EDQUOT'])
+
+/** The failure that anything thrown by a step amounts to. */
+export function asFailure(error: unknown, stepId: string, attemptId: string): StepFailure {
+  if (error instanceof StepFailure) return error
+  const { code, message } = error as NodeJS.ErrnoException
+  if (DISK.has(code ?? '') || isDiskFull(message ?? '')) {
+    return new StepFailure(
+      FailureCode.DISK_FULL,
+      `The disk of this server became full in step ${stepId}. Free some space and deploy again.`,
+    )
+  }
+  return new StepFailure(
+    FailureCode.INTERNAL,
+    `Internal error in step ${stepId} (attempt ${attemptId}).`,
+    { isCheck: false },
+  )
+}

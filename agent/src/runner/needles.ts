@@ -1,0 +1,113 @@
+// Which byte strings must not leave a server: from the values of an environment to the needles of
+// the masker. A value is looked for as it is, line by line, and in the encodings in which programs
+// print things (base64 in its three alignments, URL, JSON, shell, hexadecimal). Pure. Invariant: no
+// needle is shorter than MASKING.valueBytes, the whole values come first, and what the bounds leave
+// out is counted, never forgotten silently.
+import { isUtf8 } from 'node:buffer'
+import { MASKING } from '@berth/shared'
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: that is how a colour code begins.
+const COLOUR_CODES = /\u001b\[[0-9:;]*m/g
+
+export type MaskedValue = string | Uint8Array
+
+export interface NeedleSet {
+  needles: Buffer[]
+  /** Forms of very long values that the bounds do not allow to look for. */
+  leftOut: number
+}
+
+export function makeNeedles(values: readonly MaskedValue[]): NeedleSet {
+  const wholes: Buffer[] = []
+  const lines: Buffer[] = []
+  for (const given of values) {
+    const value = Buffer.from(given as Uint8Array)
+    wholes.push(...wholeForms(value))
+    lines.push(...linesOf(value))
+  }
+  const plain = [...wholes, ...lines]
+  const set = new Collection()
+  for (const needle of plain) set.add(needle)
+  // Short values first: the long ones are those that may be left out.
+  plain.sort((a, b) => a.length - b.length)
+  for (const needle of plain) for (const form of encodedForms(needle)) set.add(form)
+  return { needles: set.needles, leftOut: set.leftOut }
+}
+
+class Collection {
+  readonly needles: Buffer[] = []
+  leftOut = 0
+  readonly #seen = new Set<string>()
+  #bytes = 0
+
+  add(needle: Buffer): void {
+    if (needle.length < MASKING.valueBytes) return
+    const key = needle.toString('latin1')
+    if (this.#seen.has(key)) return
+    this.#seen.add(key)
+    const bytes = this.#bytes + needle.length
+    if (this.needles.length >= MASKING.needles || bytes > MASKING.needlesBytes) {
+      this.leftOut++
+      return
+    }
+    this.#bytes = bytes
+    this.needles.push(needle)
+  }
+}
+
+/**
+ * The value; without the line ending that editors add; and as the masker's plain reading sees it
+ * (mask-lane.ts).
+ */
+function wholeForms(value: Buffer): Buffer[] {
+  if (value.length < MASKING.valueBytes) return []
+  const text = value.toString('latin1')
+  const plain = text.replace(COLOUR_CODES, '').replace(/\r+\n/g, '\n')
+  return [text, plain, text.replace(/[\r\n]+$/, ''), plain.replace(/\n+$/, '')]
+    .filter((form) => form.length >= MASKING.valueBytes)
+    .map((form) => Buffer.from(form, 'latin1'))
+}
+
+function linesOf(value: Buffer): Buffer[] {
+  const lines = value.toString('latin1').split(/\r*\n/)
+  if (lines.length < 2) return []
+  return lines
+    .filter((line) => line.length >= MASKING.lineBytes)
+    .map((line) => Buffer.from(line, 'latin1'))
+}
+
+function* encodedForms(value: Buffer): Generator<Buffer> {
+  if (isUtf8(value)) for (const form of textForms(value.toString())) yield Buffer.from(form)
+  for (const shift of [0, 1, 2]) {
+    const inner = base64Inside(value, shift)
+    yield Buffer.from(inner)
+    yield Buffer.from(inner.replaceAll('+', '-').replaceAll('/', '_'))
+  }
+  const hex = value.toString('hex')
+  yield Buffer.from(hex)
+  yield Buffer.from(hex.toUpperCase())
+}
+
+function* textForms(text: string): Generator<string> {
+  yield text.replaceAll("'", "'\\''")
+  const json = JSON.stringify(text).slice(1, -1)
+  yield json
+  yield json.replace(/[^\x20-\x7e]/g, unicodeEscape) // as encoders write it that keep to ASCII
+  yield json.replace(/[<>&]/g, unicodeEscape) // as encoders write it that think of HTML
+  const url = encodeURIComponent(text)
+  yield url
+  yield url.replace(/%[0-9A-F]{2}/g, (pair) => pair.toLowerCase())
+  yield new URLSearchParams([['', text]]).toString().slice(1) // forms: a space is "+"
+}
+
+const unicodeEscape = (char: string): string =>
+  `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
+
+/**
+ * The characters that depend on the value alone when `shift` bytes (modulo 3) stand before it in
+ * what was encoded: those whose six bits all lie inside.
+ */
+function base64Inside(value: Buffer, shift: number): string {
+  const encoded = Buffer.concat([Buffer.alloc(shift), value]).toString('base64')
+  return encoded.slice(Math.ceil((shift * 8) / 6), Math.floor(((shift + value.length) * 8) / 6))
+}

@@ -1,0 +1,149 @@
+// The output of one attempt on its way to the spool: mask → frame and fold → spool, each source by
+// itself. Everything that reaches the disk or a message of an event has passed the masker here.
+// Invariant: what `write` took is in the segment file after the next `tick` (unless it is an
+// unfinished line or the beginning of a value); at the end of a step nothing of it is left inside.
+// Deliberately absent: timers (the runner calls `tick` every LOGS.tickMs) and processes.
+import { LOGS } from '@berth/shared'
+import { LogSource, NO_STEP } from '@berth/shared/wire'
+import type { SpoolEnd } from '../journal/spool-tail.ts'
+import type { SpoolWriter } from '../journal/spool-writer.ts'
+import { Framer } from './frame.ts'
+import { Masker, type MaskStream } from './mask.ts'
+import type { MaskedValue } from './needles.ts'
+
+interface Channel {
+  mask: MaskStream
+  framer: Framer
+}
+
+export interface OutputParts {
+  spool: SpoolWriter
+  /** Milliseconds of a clock that only goes forward. */
+  now: () => number
+  /** Microseconds since the epoch. */
+  nowUs: () => number
+}
+
+export class Output {
+  readonly #spool: SpoolWriter
+  readonly #now: () => number
+  readonly #nowUs: () => number
+  readonly #channels = new Map<LogSource, Channel>()
+  #masker = new Masker([])
+  #step = NO_STEP
+  /** When the bytes at hand were read. */
+  #timeUs = 0
+  #syncedAt: number
+  #syncedBytes = 0
+  #bytes = 0
+  #isSyncing = false
+  #syncError: unknown
+
+  constructor({ spool, now, nowUs }: OutputParts) {
+    this.#spool = spool
+    this.#now = now
+    this.#nowUs = nowUs
+    this.#syncedAt = now()
+  }
+
+  /** Number of the newest record. */
+  get lastSeq(): number {
+    return this.#spool.lastSeq
+  }
+
+  /** From here on these values are masked: before the first step runs. */
+  setValues(values: readonly MaskedValue[]): void {
+    this.endStep()
+    this.#channels.clear()
+    this.#masker = new Masker(values)
+    if (this.#masker.leftOut > 0) {
+      const forms = this.#masker.leftOut
+      this.say(`Very long values: ${forms} of their encoded forms are not masked in this log.`)
+    }
+  }
+
+  /** Records belong to this step of the plan from here on. */
+  setStep(index: number): void {
+    this.#step = index
+  }
+
+  /** Takes output of a process; the chunk may be used again afterwards. */
+  write(source: LogSource, chunk: Buffer): void {
+    this.#timeUs = this.#nowUs()
+    const channel = this.#channelOf(source)
+    channel.framer.push(channel.mask.push(chunk), this.#now())
+  }
+
+  /** Lines of Berth itself. */
+  say(text: string): void {
+    this.#timeUs = this.#nowUs()
+    const lines = this.maskText(text).trimEnd()
+    const { framer } = this.#channelOf(LogSource.SYSTEM)
+    framer.push(Buffer.from(`${lines}\n`), this.#now())
+  }
+
+  /** A message for an event. */
+  maskText(text: string): string {
+    return this.#masker.maskText(text)
+  }
+
+  /**
+   * No more output will come from the step: unfinished lines and held beginnings of values go out.
+   */
+  endStep(): void {
+    this.#timeUs = this.#nowUs()
+    for (const { mask, framer } of this.#channels.values()) {
+      framer.push(mask.end(), this.#now())
+      framer.end()
+    }
+  }
+
+  /**
+   * The beat of the runner: unfinished lines after a silence, the block to the file, the file to
+   * the disk.
+   */
+  tick(): void {
+    if (this.#syncError !== undefined) throw this.#syncError
+    const now = this.#now()
+    this.#timeUs = this.#nowUs()
+    for (const { framer } of this.#channels.values()) framer.tick(now)
+    this.#spool.flush()
+    if (now - this.#syncedAt >= LOGS.spoolSyncMs) this.#startSync(now)
+  }
+
+  /** Everything to the disk; nothing may follow. */
+  finish(): SpoolEnd {
+    this.endStep()
+    return this.#spool.finish()
+  }
+
+  #channelOf(source: LogSource): Channel {
+    const known = this.#channels.get(source)
+    if (known !== undefined) return known
+    const framer = new Framer(source === LogSource.PTY, (data, start, end, replacesPrevious) => {
+      this.#bytes += end - start
+      this.#spool.append(this.#timeUs, source, this.#step, data, start, end, replacesPrevious)
+    })
+    const channel = { mask: this.#masker.source(), framer }
+    this.#channels.set(source, channel)
+    return channel
+  }
+
+  /**
+   * Off the main thread, one at a time: the process that writes is not kept waiting by a slow disk.
+   */
+  #startSync(now: number): void {
+    this.#syncedAt = now
+    if (this.#isSyncing || this.#syncedBytes === this.#bytes) return
+    this.#syncedBytes = this.#bytes
+    this.#isSyncing = true
+    this.#spool
+      .sync()
+      .catch((error: unknown) => {
+        this.#syncError = error
+      })
+      .finally(() => {
+        this.#isSyncing = false
+      })
+  }
+}

@@ -1,0 +1,226 @@
+// The detached process that owns one attempt (`berth-agent runner <folder>`): claims it, drives its plan, writes its
+// verdict. Daemon, network and control plane may all vanish meanwhile. Invariants: nothing has an effect before the
+// claim; after the claim a terminal event is always written, unless the process is killed; secrets live in memory and
+// in the files that the design names, nowhere else.
+import { mkdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { LOGS, PROCESSES, TASKS } from '@berth/shared'
+import {
+  type Assignment,
+  AssignmentSchema,
+  type AttemptChanged,
+  AttemptState,
+  FailureCode,
+  type TaskSecrets,
+  type TaskSpec,
+} from '@berth/shared/wire'
+import { fromBinary } from '@bufbuild/protobuf'
+import { type Duration, durationMs } from '@bufbuild/protobuf/wkt'
+import { loadPty } from '../exec/commands.ts'
+import { type EnvironmentPlaces, environmentPlaces, removeTree } from '../exec/files.ts'
+import { readBootId } from '../exec/processes.ts'
+import { attemptPaths, takeClaim } from '../journal/attempt-files.ts'
+import { EventFileWriter } from '../journal/event-file.ts'
+import { Ledger } from '../journal/ledger.ts'
+import { readSecretsFrame } from '../journal/secrets-pipe.ts'
+import { SpoolWriter } from '../journal/spool-writer.ts'
+import { planDestroy } from '../recipes/destroy.ts'
+import { planCheckout } from '../recipes/manual.ts'
+import type { LastPlan, Plan } from '../recipes/plan.ts'
+import { type AgentSettings, scratchDir } from '../settings.ts'
+import type { Attempt } from './attempt.ts'
+import { drive, type Verdict } from './drive.ts'
+import { asFailure, StepFailure } from './failure.ts'
+import { Interruption } from './interruption.ts'
+import { Output } from './output.ts'
+import { Reporter } from './report.ts'
+import { hasRelease, lastSecrets } from './steps/destroy.ts'
+
+/** One whole TaskSecrets message on stdin (secrets-pipe.ts), or no attempt at all. */
+async function readSecrets(): Promise<TaskSecrets> {
+  const late = () => process.stdin.destroy(new Error('the secrets on stdin did not end'))
+  const timer = setTimeout(late, PROCESSES.secretsMs)
+  try {
+    return await readSecretsFrame(process.stdin)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+const toMs = (duration: Duration | undefined, otherwise: number, most: number): number => {
+  const ms = duration ? durationMs(duration) : 0
+  return Math.min(most, ms > 0 ? ms : otherwise)
+}
+
+/** Everything that must not reach a log: custom values and the lines of the deploy key. */
+const secretValues = (secrets: TaskSecrets): Buffer[] =>
+  [...secrets.variables.map(({ value }) => value), secrets.deployKey]
+    .filter((value) => value.length > 0)
+    .map((value) => Buffer.from(value))
+
+function readLastPlan(ledger: Ledger, environmentId: number): LastPlan | null {
+  const stored = ledger.findPlan(environmentId)
+  if (!stored) return null
+  const plan = JSON.parse(stored.body) as LastPlan
+  if (plan.format === 1) return plan
+  throw new StepFailure(
+    FailureCode.AGENT_OUTDATED,
+    `What runs here was deployed by a newer agent (task ${stored.taskId}), which this one cannot replace or remove. Update the agent.`,
+  )
+}
+
+const removesLast = ({ kind }: TaskSpec): boolean =>
+  kind.case === 'destroy' || (kind.case === 'deploy' && kind.value.fresh)
+
+/** A removal is planned from what is here; a deployment from what the repository will say. */
+function firstPlan(spec: TaskSpec, places: EnvironmentPlaces, last: LastPlan | null): Plan {
+  if (spec.kind.case !== 'destroy') return planCheckout()
+  return planDestroy(last ?? undefined, {
+    skipSteps: spec.kind.value.force,
+    hasRelease: last !== null && hasRelease(places, last),
+  })
+}
+
+async function openAttempt(
+  settings: AgentSettings,
+  dir: string,
+  assignment: Assignment,
+  secrets: TaskSecrets,
+  log: { output: Output; report: Reporter },
+): Promise<Attempt> {
+  const { spec, environmentId, taskId, attemptId } = assignment
+  if (!spec) throw new Error('the assignment has no specification')
+  const places = environmentPlaces(settings, environmentId)
+  const onStopSeen = (why: string): void =>
+    log.report.attempt({ state: AttemptState.CANCELING, message: why })
+  const timeoutMs = toMs(spec.limits?.timeout, TASKS.timeoutMs, TASKS.timeoutMaxMs)
+  const interruption = new Interruption(dir, timeoutMs, onStopSeen)
+  mkdirSync(settings.stateDir, { recursive: true, mode: 0o711 })
+  const ledger = new Ledger(settings)
+  const last = readLastPlan(ledger, environmentId)
+  // its steps run with the values of its own deployment, which may not be those of today
+  if (last && removesLast(spec))
+    log.output.setValues([...secretValues(secrets), ...lastSecrets(places, last)])
+  return {
+    settings,
+    assignment,
+    spec,
+    secrets,
+    limits: {
+      killGraceMs: toMs(spec.limits?.killGrace, TASKS.killGraceMs, TASKS.timeoutMaxMs),
+      cleanupMs: toMs(spec.limits?.cleanup, TASKS.cleanupMs, TASKS.timeoutMaxMs),
+    },
+    places,
+    releaseDir: join(places.releases, String(taskId)),
+    variablesFile: join(places.variables, `${taskId}.sh`),
+    scratch: scratchDir(settings, attemptId),
+    ...log,
+    ledger,
+    interruption,
+    pty: await loadPty(),
+    cgroup: undefined,
+    spared: new Set(),
+    verifySince: undefined,
+    plan: firstPlan(spec, places, last),
+    found: { last },
+  }
+}
+
+type LogField = 'finalLogSeq' | 'logBytesTotal' | 'logBytesDropped' | 'logSha256'
+type LogEnd = Partial<Pick<AttemptChanged, LogField>>
+
+/** The last record of all: when it is on disk, the attempt is over. */
+function writeVerdict(verdict: Verdict, output: Output, report: Reporter): void {
+  let log: LogEnd
+  try {
+    const end = output.finish()
+    log = {
+      finalLogSeq: BigInt(end.finalSeq),
+      logBytesTotal: BigInt(end.bytesTotal),
+      logBytesDropped: BigInt(end.bytesDropped),
+      logSha256: end.sha256,
+    }
+  } catch (error) {
+    console.error(`the log could not be finished: ${(error as Error).message}`)
+    log = { finalLogSeq: BigInt(output.lastSeq) }
+  }
+  const { state, code, message, failedStepId, signal, isCheck } = verdict
+  const exitCode = verdict.exitCode === undefined ? {} : { exitCode: verdict.exitCode }
+  report.attempt({
+    state,
+    code,
+    message,
+    failedStepId,
+    signal,
+    platformCheck: isCheck,
+    ...exitCode,
+    ...log,
+  })
+}
+
+const internal = (error: unknown, attemptId: string): Verdict => {
+  const failure = asFailure(error, 'admit', attemptId)
+  return {
+    state: AttemptState.FAILED,
+    code: failure.code,
+    message: failure.message,
+    failedStepId: '',
+    exitCode: undefined,
+    signal: '',
+    isCheck: failure.code !== FailureCode.INTERNAL,
+  }
+}
+
+async function close(attempt: Attempt | undefined): Promise<void> {
+  if (!attempt) return
+  attempt.cgroup?.remove()
+  attempt.ledger.close()
+  await removeTree(attempt.scratch)
+}
+
+/** What `berth-agent runner` does. Returns when the verdict is written, or at once when somebody else has the claim. */
+export async function runAttempt(
+  dir: string,
+  settings: AgentSettings,
+  given?: TaskSecrets,
+): Promise<void> {
+  // SIGUSR2 is the daemon's poke; before anybody listens it must not kill
+  for (const signal of ['SIGHUP', 'SIGINT', 'SIGPIPE', 'SIGUSR2'] as const) {
+    process.on(signal, () => undefined)
+  }
+  const paths = attemptPaths(dir)
+  const assignment = fromBinary(AssignmentSchema, readFileSync(paths.spec))
+  const secrets = given ?? (await readSecrets())
+  if (!takeClaim(dir, 'runner', readBootId())) return
+  const events = EventFileWriter.create(paths.events)
+  const output = new Output({
+    spool: SpoolWriter.create(paths.log),
+    now: () => performance.now(),
+    nowUs: () => Date.now() * 1_000,
+  })
+  output.setValues(secretValues(secrets))
+  const report = new Reporter(events, assignment, (text) => output.maskText(text))
+  let attempt: Attempt | undefined
+  const beat = setInterval(() => {
+    try {
+      output.tick()
+    } catch (error) {
+      attempt?.interruption.fail(error)
+    }
+  }, LOGS.tickMs)
+  let verdict: Verdict
+  try {
+    const opened = await openAttempt(settings, dir, assignment, secrets, { output, report })
+    attempt = opened
+    // a defect in a callback must not cost the verdict: the current step ends, what was made is taken back
+    process.on('uncaughtException', (error) => opened.interruption.fail(error))
+    verdict = await drive(opened)
+  } catch (error) {
+    console.error(output.maskText(String((error as Error).stack ?? error)))
+    verdict = internal(error, assignment.attemptId)
+  }
+  await close(attempt).catch((error) => console.error(`clean-up: ${(error as Error).message}`))
+  clearInterval(beat)
+  writeVerdict(verdict, output, report)
+  events.close()
+}

@@ -1,0 +1,263 @@
+// Phase checkout: may this server do it (`admit`), as whom (`account`), and the repository's files (`fetch`,
+// `unpack`). Every refusal is a sentence to act on; until `unpack` nothing but empty folders and fetched objects was
+// made.
+import { mkdirSync } from 'node:fs'
+import { hostname } from 'node:os'
+import {
+  type Checked,
+  checkCommit,
+  checkKnownHosts,
+  checkRef,
+  checkRepositoryUrl,
+  PROCESSES,
+  type RepositoryAddress,
+  SERVICE_FILE,
+  STEPS,
+  shortRef,
+} from '@berth/shared'
+import { FailureCode, LogSource, Recipe } from '@berth/shared/wire'
+import { measureDisk } from '../../exec/disk.ts'
+import {
+  ensureEnvironmentFolders,
+  ensureFolder,
+  ensureLogFolder,
+  removeTree,
+} from '../../exec/files.ts'
+import {
+  checkOut,
+  ensureRepository,
+  fetchCommit,
+  type GitContext,
+  GitError,
+  readBlob,
+  readCommit,
+  readTree,
+} from '../../exec/git.ts'
+import { withGitSession } from '../../exec/git-session.ts'
+import { dial } from '../../exec/probes.ts'
+import { locateProgram } from '../../exec/programs.ts'
+import { AccountError, ensureAccount, findClosedFolder, isRoot } from '../../exec/users.ts'
+import { isDiskFull } from '../../recipes/git-failure.ts'
+import { ensureActivateProgram } from '../activation.ts'
+import { type Attempt, accountOf, environmentName, need } from '../attempt.ts'
+import { StepFailure } from '../failure.ts'
+
+const missing = (why: string): StepFailure =>
+  new StepFailure(
+    FailureCode.CAPABILITY_MISSING,
+    `Server ${hostname()} cannot run the manual recipe: ${why}`,
+  )
+
+const inGigabytes = (bytes: number): string => `${(bytes / 1_024 ** 3).toFixed(1)} GB`
+
+function checkDisk(attempt: Attempt): void {
+  const room = measureDisk(attempt.settings.stateDir)
+  const isFirst = attempt.found.last === null
+  const { development } = attempt.settings
+  // a developer's machine is not asked to keep a server's reserve
+  const reserve = development ? 0 : room.reserveBytes
+  const wanted = isFirst && !development ? STEPS.firstDeploymentBytes : STEPS.deploymentBytes
+  if (room.freeBytes < wanted + reserve) {
+    throw new StepFailure(
+      FailureCode.DISK_FULL,
+      `Server ${hostname()} has ${inGigabytes(room.freeBytes)} free; this deployment needs about ${inGigabytes(wanted)} and ${inGigabytes(reserve)} stay reserved. Nothing was changed.`,
+    )
+  }
+  if (room.freeInodes < PROCESSES.inodes) {
+    throw new StepFailure(
+      FailureCode.DISK_FULL,
+      `Server ${hostname()} has room for only ${room.freeInodes} more files; ${PROCESSES.inodes} stay reserved. Nothing was changed.`,
+    )
+  }
+}
+
+export async function admit(attempt: Attempt): Promise<void> {
+  const { spec, settings } = attempt
+  if (spec.kind.case !== 'deploy' || spec.recipe !== Recipe.MANUAL) {
+    throw new StepFailure(
+      FailureCode.AGENT_OUTDATED,
+      `The agent of server ${hostname()} does not know this kind of task. Update the agent.`,
+    )
+  }
+  if (spec.environment?.untrusted) {
+    throw missing(
+      'commits of forks never run commands directly on a server. Use the docker recipe for them.',
+    )
+  }
+  if (!isRoot() && !settings.development) {
+    throw missing('the agent does not run as root and may not create accounts.')
+  }
+  for (const name of ['git', ...(isRoot() ? ['setpriv', 'useradd'] : [])]) {
+    if (!locateProgram(name)) throw missing(`${name} is not installed.`)
+  }
+  checkDisk(attempt)
+  const terminal = attempt.pty ? 'a terminal' : 'pipes (node-pty is not installed: no terminal)'
+  attempt.output.say(`Server ${hostname()}: manual recipe, commands run with ${terminal}.`)
+}
+
+export async function prepareAccount(attempt: Attempt): Promise<void> {
+  const { places, output } = attempt
+  const name = environmentName(attempt)
+  if (isRoot()) {
+    try {
+      const purpose = `Berth environment ${attempt.assignment.environmentId}`
+      const { account, isNew } = await ensureAccount(name, places.dir, purpose)
+      attempt.found.account = account
+      output.say(isNew ? `Account ${name} was made.` : `Account ${name}.`)
+    } catch (error) {
+      if (error instanceof AccountError) throw missing(error.message)
+      throw error
+    }
+  } else {
+    attempt.found.account = null
+    output.say('Warning: without root, commands run as your own user and can do what you can.')
+  }
+  const account = accountOf(attempt)
+  ensureEnvironmentFolders(places, account)
+  ensureActivateProgram(attempt)
+  for (const folder of [places.dir, places.sockets]) {
+    const closed = await findClosedFolder(account, folder)
+    if (closed) {
+      throw missing(`account ${name} cannot enter ${closed}. Allow it: chmod o+x ${closed}`)
+    }
+  }
+  await ensureLogFolder(places, account)
+}
+
+export const gitContext = (attempt: Attempt): GitContext => ({
+  account: accountOf(attempt),
+  repository: attempt.places.repository,
+  signal: attempt.interruption.signal,
+})
+
+/** Where git keeps this deployment's commit. */
+export const deploymentRef = (taskId: number): string => `refs/berth/${taskId}`
+
+function must<T>(checked: Checked<T>, code: FailureCode = FailureCode.CLONE_FAILED): T {
+  if (checked.ok) return checked.value
+  throw new StepFailure(code, checked.problem)
+}
+
+/** git itself would wait minutes for a host that does not answer over https. */
+async function reachHost(address: RepositoryAddress): Promise<void> {
+  if (address.transport !== 'https' && address.transport !== 'http') return
+  const { hostname: host, port } = new URL(address.url)
+  const number = Number(port) || (address.transport === 'https' ? 443 : 80)
+  const trouble = await dial(host.replaceAll(/[[\]]/g, ''), number, STEPS.connectMs)
+  if (!trouble) return
+  const sentence =
+    trouble === 'ETIMEDOUT'
+      ? `No answer from ${address.host} in ${STEPS.connectMs / 1_000} s.`
+      : trouble === 'ENOTFOUND' || trouble === 'EAI_AGAIN'
+        ? `The name ${address.host} cannot be resolved on this server.`
+        : `${address.host} cannot be reached from this server (${trouble}).`
+  throw new StepFailure(FailureCode.CLONE_FAILED, sentence)
+}
+
+/** A repository that git does not open any more is made anew: it holds nothing that cannot be fetched again. */
+async function openRepository(attempt: Attempt): Promise<GitContext> {
+  const context = gitContext(attempt)
+  if (await ensureRepository(context)) return context
+  attempt.output.say('The local copy of the repository is damaged and is made anew.')
+  await removeTree(attempt.places.repository)
+  ensureFolder(attempt.places.repository, 0o700, accountOf(attempt))
+  if (await ensureRepository(context)) return context
+  throw new Error('the repository folder cannot be used')
+}
+
+export async function fetchRepository(attempt: Attempt): Promise<void> {
+  const { spec, settings, output, assignment } = attempt
+  const source = spec.repository
+  const address = must(
+    checkRepositoryUrl(source?.url ?? '', {
+      allowFile: settings.gitFolders === true,
+      allowLoopbackHttp: settings.development,
+    }),
+  )
+  const ref = must(checkRef(source?.ref ?? ''))
+  const commit = source?.commitSha
+    ? must(checkCommit(source.commitSha), FailureCode.COMMIT_NOT_FOUND)
+    : undefined
+  const knownHosts = must(checkKnownHosts(source?.knownHosts ?? []))
+  output.say(
+    `Fetching ${commit ? `${commit.slice(0, 12)} of ` : ''}${shortRef(ref)} from ${address.host || address.url}.`,
+  )
+  await reachHost(address)
+  const context = await openRepository(attempt)
+  mkdirSync(attempt.scratch, { recursive: true, mode: 0o711 })
+  const request = {
+    ...context,
+    settings,
+    address,
+    knownHosts,
+    scratch: attempt.scratch,
+    projectId: spec.environment?.projectId ?? 0,
+    deployKey: attempt.secrets.deployKey,
+    onText: (chunk: Buffer) => output.write(LogSource.STDERR, chunk),
+  }
+  const target = deploymentRef(assignment.taskId)
+  const sha = await withGitSession(request, (session) =>
+    fetchCommit(session, ref, commit, target),
+  ).catch((error) => {
+    throw explainFetch(attempt, error)
+  })
+  if (!sha) {
+    throw new StepFailure(
+      FailureCode.COMMIT_NOT_FOUND,
+      `Commit ${(commit ?? '').slice(0, 12)} is not on ${shortRef(ref)} any more (force-pushed?).`,
+    )
+  }
+  attempt.found.commit = await readCommit(context, sha)
+  attempt.report.commit(attempt.found.commit, ref)
+  output.say(`Commit ${sha.slice(0, 12)}: ${attempt.found.commit.subject}`)
+}
+
+function explainFetch(attempt: Attempt, error: unknown): unknown {
+  attempt.interruption.throwIfFired()
+  if (!(error instanceof GitError)) return error
+  const code = isDiskFull(error.message) ? FailureCode.DISK_FULL : FailureCode.CLONE_FAILED
+  return new StepFailure(code, error.message)
+}
+
+function warn(attempt: Attempt, code: string, message: string): void {
+  attempt.output.say(`Warning: ${message}`)
+  attempt.report.warning(code, message, 'unpack')
+}
+
+async function usesLargeFiles(attempt: Attempt): Promise<boolean> {
+  const entry = need(attempt, 'tree').root.find(({ path }) => path === '.gitattributes')
+  if (!entry || entry.size > SERVICE_FILE.bytes) return false
+  const text = await readBlob(gitContext(attempt), entry.object, SERVICE_FILE.bytes)
+  return /\bfilter=lfs\b/.test(text.toString('utf8'))
+}
+
+export async function unpack(attempt: Attempt): Promise<void> {
+  const context = gitContext(attempt)
+  const { sha } = need(attempt, 'commit')
+  const tree = await readTree(context, sha)
+  if (!tree || tree.files > STEPS.repositoryFiles) {
+    const bound = STEPS.repositoryFiles.toLocaleString('en-US')
+    throw new StepFailure(
+      FailureCode.CLONE_FAILED,
+      `The repository holds more than ${bound} files.`,
+    )
+  }
+  if (tree.bytes > STEPS.repositoryBytes) {
+    throw new StepFailure(
+      FailureCode.CLONE_FAILED,
+      `The files of the commit are larger than ${STEPS.repositoryBytes / 1_024 ** 3} GiB.`,
+    )
+  }
+  attempt.found.tree = tree
+  await removeTree(attempt.releaseDir)
+  ensureFolder(attempt.releaseDir, 0o750, accountOf(attempt))
+  await checkOut(context, sha, attempt.releaseDir)
+  if (tree.submodules.length > 0) {
+    const names = tree.submodules.slice(0, 5).join(', ')
+    warn(attempt, 'submodules_skipped', `submodules are not fetched: ${names}.`)
+  }
+  if (await usesLargeFiles(attempt)) {
+    warn(attempt, 'lfs_skipped', 'files of Git LFS are not fetched; their pointers are deployed.')
+  }
+  attempt.output.say(`${tree.files} files unpacked.`)
+}

@@ -1,0 +1,248 @@
+// One command of the repository, from its start to the certain end of everything it started. Ends in exactly one way:
+// its exit code, a time-out of the step, or an interruption of the attempt; in the last two nothing of it is left.
+import { setTimeout as delay } from 'node:timers/promises'
+import { PROCESSES } from '@berth/shared'
+import type { Step } from '@berth/shared/service-file'
+import { FailureCode } from '@berth/shared/wire'
+import { Cgroup, type CgroupBounds, detectCgroups } from '../../exec/cgroups.ts'
+import {
+  type CommandStart,
+  type Exit,
+  type RunningCommand,
+  startUnderTerminal,
+  startWithPipes,
+} from '../../exec/commands.ts'
+import { baseEnvironment, type CommandPlaces, confineCommand } from '../../exec/confinement.ts'
+import { measureDisk } from '../../exec/disk.ts'
+import { insideFolder } from '../../exec/files.ts'
+import {
+  endTree,
+  listTree,
+  memberKey,
+  type ProcessTree,
+  signalMembers,
+} from '../../exec/process-tree.ts'
+import { weakerAdditions } from '../../recipes/variables.ts'
+import { listenForActivation } from '../activation.ts'
+import { type Attempt, accountOf, environmentName, hasMarkerOf, need } from '../attempt.ts'
+import { Interrupted, StepFailure } from '../failure.ts'
+
+const MARKER_NAME = 'BERTH_ATTEMPT_ID'
+
+/** What the control plane allows this environment, else the defaults. */
+export function stepBounds(attempt: Attempt): CgroupBounds {
+  const limits = attempt.spec.environment?.limits
+  return {
+    memoryBytes: Number(limits?.memoryBytes ?? 0) || PROCESSES.stepMemoryBytes,
+    cpus: (limits?.cpuMillis ?? 0) / 1_000 || PROCESSES.stepCpus,
+    pids: limits?.pids || PROCESSES.pids,
+  }
+}
+
+function commandCgroup(attempt: Attempt): Cgroup | undefined {
+  attempt.cgroup ??= Cgroup.create(
+    detectCgroups(),
+    `${environmentName(attempt)}-${attempt.assignment.taskId}`,
+    stepBounds(attempt),
+  )
+  return attempt.cgroup
+}
+
+/** Which version a command belongs to: where it runs and whose values it gets. */
+export interface Scene {
+  releaseDir: string
+  variablesFile: string
+  commit: string
+  /** Names that the `env` of a step may not replace. */
+  strong: ReadonlySet<string>
+  /** Only the version that is being deployed can become the current one. */
+  mayActivate: boolean
+}
+
+/** The version that this attempt deploys. */
+export const newScene = (attempt: Attempt): Scene => ({
+  releaseDir: attempt.releaseDir,
+  variablesFile: attempt.variablesFile,
+  commit: need(attempt, 'commit').sha,
+  strong: need(attempt, 'variables').strong,
+  mayActivate: true,
+})
+
+export const placesOf = (attempt: Attempt, scene: Scene): CommandPlaces => ({
+  environmentDir: attempt.places.dir,
+  releaseDir: scene.releaseDir,
+  socketDir: attempt.places.sockets,
+  variablesFile: scene.variablesFile,
+  commit: scene.commit,
+})
+
+function startCommand(
+  attempt: Attempt,
+  step: Step,
+  scene: Scene,
+  cgroup: Cgroup | undefined,
+): RunningCommand {
+  const directory = insideFolder(scene.releaseDir, step.dir ?? '.')
+  if (!directory) {
+    throw new StepFailure(
+      FailureCode.STEP_FAILED,
+      `The folder ${step.dir} of this step is not in the checkout.`,
+      { isCheck: false },
+    )
+  }
+  const start: CommandStart = {
+    argv: confineCommand(step.run, {
+      account: accountOf(attempt),
+      cgroupFiles: cgroup?.joinFiles() ?? [],
+      directory,
+      variablesFile: scene.variablesFile,
+      hasTerminal: attempt.pty !== undefined,
+      additions: weakerAdditions(step.env, scene.strong),
+    }),
+    env: {
+      ...baseEnvironment(placesOf(attempt, scene)),
+      CI: '1',
+      [MARKER_NAME]: attempt.assignment.attemptId,
+    },
+    onOutput: (source, chunk) => {
+      try {
+        attempt.output.write(source, chunk)
+      } catch (error) {
+        attempt.interruption.fail(error)
+      }
+    },
+  }
+  return attempt.pty ? startUnderTerminal(attempt.pty, start) : startWithPipes(start)
+}
+
+type Ending = { kind: 'exit'; exit: Exit } | { kind: 'timeout' } | { kind: 'interrupted' }
+
+/** Whatever comes first. */
+async function awaitEnding(attempt: Attempt, running: RunningCommand, timeoutMs: number | null) {
+  const { signal } = attempt.interruption
+  const clear = new AbortController()
+  const interrupted = new Promise<Ending>((resolve) => {
+    const say = (): void => resolve({ kind: 'interrupted' })
+    if (signal.aborted) say()
+    signal.addEventListener('abort', say, { once: true, signal: clear.signal })
+  })
+  const timedOut = new Promise<Ending>((resolve) => {
+    if (timeoutMs === null) return
+    const timer = setTimeout(() => resolve({ kind: 'timeout' }), timeoutMs)
+    clear.signal.addEventListener('abort', () => clearTimeout(timer))
+  })
+  try {
+    const exited = running.exited.then((exit): Ending => ({ kind: 'exit', exit }))
+    return await Promise.race([exited, interrupted, timedOut])
+  } finally {
+    clear.abort()
+  }
+}
+
+/** What a finished command left running (an application it started) goes on, beside this attempt. */
+function releaseLeftovers(attempt: Attempt, tree: ProcessTree): void {
+  const left = listTree(tree)
+  if (left.length === 0) return
+  for (const member of left) attempt.spared.add(memberKey(member))
+  const home = Cgroup.create(detectCgroups(), `${environmentName(attempt)}-app`)
+  if (home) tree.cgroup?.moveMembers(home)
+  attempt.output.say(`${left.length} processes of this step keep running.`)
+}
+
+/** Everything of the command ends; returns when nobody is left, or says who could not be ended. */
+async function endCommand(
+  attempt: Attempt,
+  tree: ProcessTree,
+  running: RunningCommand,
+  ask: () => void,
+): Promise<void> {
+  const left = await endTree(tree, attempt.limits.killGraceMs, ask)
+  await Promise.race([
+    running.exited.catch(() => undefined),
+    delay(PROCESSES.supervisorMs, undefined, { ref: false }),
+  ])
+  if (left > 0) attempt.output.say(`Warning: ${left} processes of this step could not be ended.`)
+}
+
+/** Resolves with how the command ended by itself; throws on time-out and interruption. */
+export async function runCommand(
+  attempt: Attempt,
+  step: Step,
+  scene: Scene,
+): Promise<{ exit: Exit; isOutOfMemory: boolean }> {
+  attempt.interruption.throwIfFired()
+  const cgroup = commandCgroup(attempt)
+  const killsBefore = cgroup?.memoryKills() ?? 0
+  const running = startCommand(attempt, step, scene, cgroup)
+  const tree: ProcessTree = {
+    root: running.pid,
+    marker: hasMarkerOf(attempt),
+    cgroup,
+    spared: attempt.spared,
+  }
+  const stopListening = scene.mayActivate ? listenForActivation(attempt) : () => undefined
+  const ending = await awaitEnding(attempt, running, step.timeoutMs).finally(stopListening)
+  if (ending.kind === 'exit') {
+    if (ending.exit.code === 0) releaseLeftovers(attempt, tree)
+    else await endCommand(attempt, tree, running, () => signalMembers(listTree(tree), 'SIGTERM'))
+    const isOutOfMemory = (cgroup?.memoryKills() ?? 0) > killsBefore
+    return { exit: ending.exit, isOutOfMemory }
+  }
+  await endCommand(attempt, tree, running, () => running.interrupt())
+  if (ending.kind === 'interrupted') throw new Interrupted('The step was interrupted.')
+  throw new StepFailure(
+    FailureCode.TIMEOUT,
+    `Step '${step.title}' took longer than ${formatMs(step.timeoutMs ?? 0)}.`,
+    { isCheck: false },
+  )
+}
+
+const formatMs = (ms: number): string => {
+  if (ms >= 60_000 && ms % 60_000 === 0) return `${ms / 60_000} min`
+  return ms >= 1_000 && ms % 1_000 === 0 ? `${ms / 1_000} s` : `${ms} ms`
+}
+
+/** For a message: the command on one line, cut. */
+const shown = (command: string): string => {
+  const line = command.trim().replaceAll(/\s+/g, ' ')
+  return line.length > 80 ? `${line.slice(0, 79)}…` : line
+}
+
+export interface CommandResult {
+  exitCode: number | undefined
+  message: string
+}
+
+/** One entry of `manual.deploy` or `manual.destroy`. */
+export async function runListedStep(
+  attempt: Attempt,
+  step: Step,
+  stepId: string,
+  scene: Scene,
+): Promise<CommandResult> {
+  const { exit, isOutOfMemory } = await runCommand(attempt, step, scene)
+  if (exit.code === 0) return { exitCode: 0, message: '' }
+  const how = exit.signal ? `was ended by ${exit.signal}` : `exited with ${exit.code}`
+  const facts = {
+    exitCode: exit.code ?? undefined,
+    signal: exit.signal ?? undefined,
+    isCheck: false,
+  }
+  if (isOutOfMemory) {
+    const bound = `${(stepBounds(attempt).memoryBytes / 1_024 ** 3).toFixed(1)} GB`
+    throw new StepFailure(
+      FailureCode.OUT_OF_MEMORY,
+      `\`${shown(step.run)}\` was stopped by the kernel: it needed more than ${bound}.`,
+      facts,
+    )
+  }
+  const message = `\`${shown(step.run)}\` ${how}.`
+  if (measureDisk(attempt.settings.stateDir).freeBytes < PROCESSES.fullBytes) {
+    const full = `The disk of this server became full while \`${shown(step.run)}\` ran.`
+    throw new StepFailure(FailureCode.DISK_FULL, full, facts)
+  }
+  if (!step.allowFailure) throw new StepFailure(FailureCode.STEP_FAILED, message, facts)
+  attempt.output.say(`Warning: ${message} The step allows it.`)
+  attempt.report.warning('step_failed_allowed', message, stepId)
+  return { exitCode: exit.code ?? undefined, message: `${message} The step allows it.` }
+}

@@ -1,0 +1,223 @@
+// Phase configure: the service file is read and judged (`read-config`), ports are chosen (`ports`), the variable
+// files are written (`variables`). A problem is told with its place in the file; nothing of the running version is
+// touched.
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
+import { SERVICE_FILE, shortRef } from '@berth/shared'
+import {
+  type EnvironmentFacts,
+  FILE_NAME,
+  formatProblems,
+  isReservedVariable,
+  type ManualSection,
+  MISTAKEN_NAMES,
+  missingFileMessage,
+  type Problem,
+  readServiceFile,
+  routes,
+  type ServiceFile,
+  sectionProblem,
+  VARIABLE_KEY,
+} from '@berth/shared/service-file'
+import { EnvironmentType, FailureCode } from '@berth/shared/wire'
+import { writeSecretFile } from '../../exec/files.ts'
+import { readBlob } from '../../exec/git.ts'
+import { findListeners, nameHolder } from '../../exec/ports.ts'
+import { PortsExhausted } from '../../journal/ledger.ts'
+import { planManual } from '../../recipes/manual.ts'
+import { renderEnvFile, renderShellFile } from '../../recipes/variable-files.ts'
+import { resolveVariables } from '../../recipes/variables.ts'
+import { type Attempt, accountOf, need } from '../attempt.ts'
+import { StepFailure } from '../failure.ts'
+import { gitContext } from './checkout.ts'
+
+const invalid = (message: string): StepFailure =>
+  new StepFailure(FailureCode.CONFIG_INVALID, message)
+
+/** The bytes of the file in the commit; a link or a folder of that name is no file. */
+async function readSource(attempt: Attempt): Promise<Buffer> {
+  const { root } = need(attempt, 'tree')
+  const entry = root.find(({ path }) => path === FILE_NAME)
+  if (!entry) {
+    const names = new Set(root.map(({ path }) => path))
+    const found = MISTAKEN_NAMES.find((name) => names.has(name))
+    const branch = shortRef(attempt.spec.repository?.ref ?? '')
+    const commit = need(attempt, 'commit').sha
+    throw new StepFailure(
+      FailureCode.CONFIG_MISSING,
+      missingFileMessage({ branch, commit, ...(found && { found }) }),
+    )
+  }
+  if (entry.mode !== '100644' && entry.mode !== '100755') {
+    throw invalid(`${FILE_NAME} is a symbolic link or a submodule; it must be a regular file.`)
+  }
+  if (entry.size > SERVICE_FILE.bytes) {
+    throw invalid(`${FILE_NAME} is larger than ${SERVICE_FILE.bytes / 1_024} KiB.`)
+  }
+  return readBlob(gitContext(attempt), entry.object, SERVICE_FILE.bytes)
+}
+
+export function environmentFacts(attempt: Attempt): EnvironmentFacts {
+  const facts = attempt.spec.environment
+  return {
+    domain: facts?.host ?? '',
+    identifier: facts?.identifier ?? '',
+    type: facts?.type === EnvironmentType.PULL_REQUEST ? 'pull_request' : 'manual',
+    branch: facts?.branch ?? '',
+  }
+}
+
+/** One sentence for the task; the whole list is in the output. */
+function summary(problems: Problem[]): string {
+  const errors = problems.filter(({ severity }) => severity === 'error')
+  const [first] = errors
+  const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : ''
+  return `${first?.file}:${first?.line}:${first?.column} ${first?.message}${more}.`
+}
+
+function judge(attempt: Attempt, source: Buffer): { file: ServiceFile; section: ManualSection } {
+  const read = readServiceFile(source)
+  const addresses = read.file ? routes(read.file, 'manual', environmentFacts(attempt)) : undefined
+  const problems = [...read.problems, ...(addresses?.problems ?? [])]
+  const notes = problems.slice(0, SERVICE_FILE.problems).map((problem) => ({
+    line: problem.line,
+    column: problem.column,
+    isError: problem.severity === 'error',
+    code: problem.code,
+    message: attempt.report.text(problem.message),
+  }))
+  attempt.report.serviceFile(FILE_NAME, createHash('sha256').update(source).digest(), notes)
+  if (problems.length > 0) {
+    attempt.output.say(formatProblems(source.toString('utf8'), problems, { excerpts: 'first' }))
+  }
+  for (const problem of problems.filter(({ severity }) => severity === 'warning')) {
+    const place = `${problem.file}:${problem.line}:${problem.column}`
+    attempt.report.warning(problem.code, `${place} ${problem.message}`, 'read-config')
+  }
+  if (!read.file || problems.some(({ severity }) => severity === 'error')) {
+    throw invalid(summary(problems))
+  }
+  const identifier = attempt.spec.environment?.identifier ?? ''
+  const absent = sectionProblem(read.file, 'manual', identifier, false)
+  if (absent || !read.file.manual) throw invalid(absent ?? '')
+  return { file: read.file, section: read.file.manual }
+}
+
+export async function readConfig(attempt: Attempt): Promise<void> {
+  const { file, section } = judge(attempt, await readSource(attempt))
+  attempt.found.file = file
+  const { kind } = attempt.spec
+  const fresh = kind.case === 'deploy' && kind.value.fresh
+  attempt.plan = planManual(section, attempt.found.last ?? undefined, { fresh })
+  attempt.report.plan(attempt.plan)
+}
+
+/** The section that this deployment follows. */
+export function sectionOf(attempt: Attempt): ManualSection {
+  const { manual } = need(attempt, 'file')
+  if (!manual) throw new Error('the file has no manual section')
+  return manual
+}
+
+export const defaultServiceOf = (attempt: Attempt): string | undefined =>
+  routes(need(attempt, 'file'), 'manual', environmentFacts(attempt)).defaultService ?? undefined
+
+export async function choosePorts(attempt: Attempt): Promise<void> {
+  const uid = accountOf(attempt)?.uid ?? process.getuid?.()
+  const identifier = attempt.spec.environment?.identifier
+  const ports = new Map<string, number>()
+  for (const { name, target, run } of sectionOf(attempt).services) {
+    if (target?.kind === 'port') {
+      const strangers = findListeners(target.port).filter((listener) => listener.uid !== uid)
+      if (strangers.length > 0) {
+        throw new StepFailure(
+          FailureCode.PORT_IN_USE,
+          `Port ${target.port} (service ${name}) is held by ${nameHolder(strangers)}, which does not belong to ${identifier}.`,
+        )
+      }
+      ports.set(name, target.port)
+    }
+    if (target?.kind === 'auto') {
+      const serving = run === null ? undefined : servingPort(attempt, name)
+      const isFree = (port: number): boolean => {
+        const listeners = findListeners(port)
+        // without `run` the port is held by the application that the environment itself keeps up
+        return run === null ? listeners.every((l) => l.uid === uid) : listeners.length === 0
+      }
+      const count = run === null ? 1 : 2
+      const kept = reservePorts(attempt, name, count, isFree, serving)
+      ports.set(name, kept.find((port) => port !== serving) as number)
+    }
+  }
+  attempt.found.ports = ports
+  for (const [name, port] of ports) attempt.output.say(`${name} answers on port ${port}.`)
+}
+
+function reservePorts(
+  attempt: Attempt,
+  service: string,
+  count: number,
+  isFree: (port: number) => boolean,
+  serving: number | undefined,
+): number[] {
+  try {
+    const { environmentId } = attempt.assignment
+    return attempt.ledger.reservePorts(environmentId, service, count, isFree, serving)
+  } catch (error) {
+    if (!(error instanceof PortsExhausted)) throw error
+    throw new StepFailure(FailureCode.PORT_IN_USE, error.message)
+  }
+}
+
+function servingPort(attempt: Attempt, service: string): number | undefined {
+  const rows = attempt.ledger.listProcesses(attempt.assignment.environmentId)
+  return rows.find((row) => row.service === service && row.state === 'serving')?.port
+}
+
+function readCustom(attempt: Attempt): Map<string, string> {
+  const custom = new Map<string, string>()
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  for (const { key, value } of attempt.secrets.variables) {
+    if (!VARIABLE_KEY.test(key) || isReservedVariable(key)) {
+      const message = `The variable ${attempt.report.text(key).slice(0, 128)} cannot be set: the name is reserved or not valid.`
+      attempt.output.say(`Warning: ${message}`)
+      attempt.report.warning('reserved_key', message, 'variables')
+      continue
+    }
+    let text: string
+    try {
+      text = decoder.decode(value)
+    } catch {
+      throw invalid(`The value of ${key} is not UTF-8 text. Store it as base64, for example.`)
+    }
+    if (text.includes('\0')) throw invalid(`The value of ${key} holds a NUL byte.`)
+    custom.set(key, text)
+  }
+  return custom
+}
+
+export const envFile = (shellFile: string): string => shellFile.replace(/\.sh$/, '.env')
+
+export async function writeVariables(attempt: Attempt): Promise<void> {
+  const section = sectionOf(attempt)
+  const autoPorts = new Map(
+    section.services
+      .filter(({ target }) => target?.kind === 'auto')
+      .map(({ name }) => [name, need(attempt, 'ports').get(name) as number]),
+  )
+  const resolved = resolveVariables({
+    section: section.env,
+    custom: readCustom(attempt),
+    autoPorts,
+    defaultService: defaultServiceOf(attempt),
+    system: attempt.spec.systemVariables,
+  })
+  const account = accountOf(attempt)
+  writeSecretFile(attempt.variablesFile, renderShellFile(resolved.values), account)
+  writeSecretFile(envFile(attempt.variablesFile), renderEnvFile(resolved.values), account)
+  attempt.found.variables = resolved
+  const count = resolved.secretKeys.length
+  attempt.output.say(
+    `${resolved.values.size} variables (${count} custom) are in ${join('variables', `${attempt.assignment.taskId}.env`)}.`,
+  )
+}

@@ -1,0 +1,235 @@
+// What a removal does, and a reset, which is a removal with a deployment after it: the repository's own steps in the
+// release that runs, then the end of every process, then of every file, at last of the account. Each step may be
+// repeated, by another attempt as well: what is gone already is no failure. Invariant: once `stop` has begun no
+// version of the environment is ever started again, whoever dies meanwhile.
+import { existsSync, readFileSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import type { Step } from '@berth/shared/service-file'
+import { FailureCode } from '@berth/shared/wire'
+import {
+  allPlaces,
+  type EnvironmentPlaces,
+  ensureEnvironmentFolders,
+  ensureLogFolder,
+  insideFolder,
+  listFolder,
+  removeLink,
+  removeTree,
+} from '../../exec/files.ts'
+import { type Belonging, endLeftovers, listGroups, listLeftovers } from '../../exec/leftovers.ts'
+import { runProgram } from '../../exec/programs.ts'
+import { AccountError, findAccount, isRoot, removeAccount } from '../../exec/users.ts'
+import { whySkipped } from '../../recipes/destroy.ts'
+import type { LastPlan } from '../../recipes/plan.ts'
+import { parseShellFile } from '../../recipes/variable-files.ts'
+import { instructionsOf, stopService } from '../../supervise/control.ts'
+import { ensureActivateProgram } from '../activation.ts'
+import { type Attempt, accountOf, environmentName } from '../attempt.ts'
+import { StepFailure } from '../failure.ts'
+import { type CommandResult, runListedStep, type Scene } from './command.ts'
+import { envFile } from './configure.ts'
+
+/** Folders that everybody may write to: what an account leaves there would belong to the next one of its number. */
+const TEMPORARY = ['/tmp', '/var/tmp', '/dev/shm']
+
+const releaseOf = (places: EnvironmentPlaces, last: LastPlan): string =>
+  join(places.releases, String(last.taskId))
+
+const variablesOf = (places: EnvironmentPlaces, last: LastPlan): string =>
+  join(places.variables, `${last.taskId}.sh`)
+
+/** Commands can still run in it, with their values. */
+export const hasRelease = (places: EnvironmentPlaces, last: LastPlan): boolean =>
+  insideFolder(releaseOf(places, last), '.') !== undefined && existsSync(variablesOf(places, last))
+
+/** What must be masked when the steps of the last deployment run: they get the values of its file. */
+export function lastSecrets(places: EnvironmentPlaces, last: LastPlan): Buffer[] {
+  let values: Map<string, string>
+  try {
+    values = parseShellFile(readFileSync(variablesOf(places, last), 'utf8'))
+  } catch {
+    return [] // without the file no command gets a value
+  }
+  const keys = last.secretKeys ?? [...values.keys()]
+  return keys.map((key) => Buffer.from(values.get(key) ?? '')).filter((value) => value.length > 0)
+}
+
+const failed = (message: string): StepFailure =>
+  new StepFailure(FailureCode.STEP_FAILED, message, { isCheck: false })
+
+/** The account as it is; none is made for a removal. */
+async function lookUpAccount(attempt: Attempt): Promise<void> {
+  if (attempt.found.account !== undefined) return
+  const found = isRoot() ? await findAccount(environmentName(attempt)) : undefined
+  const isOurs = found !== undefined && found.home === attempt.places.dir && found.uid > 0
+  attempt.found.account = isOurs ? found : null
+}
+
+function lastScene(attempt: Attempt): Scene {
+  const { places, found } = attempt
+  if (!found.last) throw new Error('nothing was deployed here')
+  return {
+    releaseDir: releaseOf(places, found.last),
+    variablesFile: variablesOf(places, found.last),
+    commit: found.last.commit,
+    strong: new Set(found.last.strongKeys),
+    mayActivate: false,
+  }
+}
+
+/** One entry of `manual.destroy`, while everything of the running version is still up. */
+export async function runDestroyStep(
+  attempt: Attempt,
+  step: Step,
+  stepId: string,
+): Promise<CommandResult> {
+  await lookUpAccount(attempt)
+  if (isRoot() && !accountOf(attempt)) {
+    throw failed(
+      `Account ${environmentName(attempt)} is gone, so nobody may run the repository's steps. Remove the environment without them.`,
+    )
+  }
+  return runListedStep(attempt, step, stepId, lastScene(attempt))
+}
+
+function belongingOf(attempt: Attempt): Belonging {
+  return {
+    name: environmentName(attempt),
+    uid: accountOf(attempt)?.uid,
+    marker: `BERTH_SHARED_DIR=${attempt.places.shared}`,
+  }
+}
+
+/** Everything that runs ends, and nothing of it comes back. */
+async function endVersion(attempt: Attempt): Promise<void> {
+  const { ledger, settings, output, assignment, limits } = attempt
+  await lookUpAccount(attempt)
+  ledger.endVersion(assignment.environmentId)
+  for (const row of ledger.listProcesses(assignment.environmentId)) {
+    const tookMs = await stopService(settings, instructionsOf(row))
+    ledger.removeProcess(row)
+    output.say(`${row.service} of deployment ${row.taskId} stopped in ${Math.round(tookMs)} ms.`)
+  }
+  const of = belongingOf(attempt)
+  const more = listLeftovers(of).length
+  if (more > 0) output.say(`${more} other processes of it are being ended.`)
+  const left = await endLeftovers(of, limits.killGraceMs)
+  attempt.cgroup = undefined // gone with the others; the next command makes its own
+  if (left.length === 0) return
+  const names = left.slice(0, 5).map(({ name, pid }) => `${name} (pid ${pid})`)
+  throw failed(`${left.length} processes could not be ended: ${names.join(', ')}.`)
+}
+
+/** Why the file's steps are not run, where a person would have expected them. */
+function tellSkipped(attempt: Attempt): void {
+  const { kind } = attempt.spec
+  const { last } = attempt.found
+  if (!last) return
+  const why = whySkipped(last, {
+    skipSteps: kind.case === 'destroy' && kind.value.force,
+    hasRelease: hasRelease(attempt.places, last),
+  })
+  if (why === 'asked') attempt.output.say("The repository's destroy steps are skipped, as asked.")
+  if (why !== 'release_gone') return
+  const message = `The destroy steps of deployment ${last.taskId} were not run: its files are gone from this server.`
+  attempt.output.say(`Warning: ${message}`)
+  attempt.report.warning('destroy_steps_skipped', message, 'stop')
+}
+
+export async function stopEverything(attempt: Attempt): Promise<void> {
+  tellSkipped(attempt)
+  await endVersion(attempt)
+  attempt.output.say('Nothing of it runs any more.')
+}
+
+/** What the account left in folders that everybody shares. It matters less than the rest: a warning is enough. */
+async function clearTemporary(attempt: Attempt): Promise<void> {
+  const uid = accountOf(attempt)?.uid
+  if (!uid) return
+  const folders = TEMPORARY.filter((folder) => existsSync(folder))
+  const own = ['-xdev', '-mindepth', '1', '-maxdepth', '1', '-uid', String(uid)]
+  const remove = ['-exec', '/bin/rm', '-rf', '--one-file-system', '--', '{}', '+']
+  const cleared = await runProgram(['find', ...folders, ...own, ...remove])
+  if (cleared.code === 0) return
+  const message = `Not all temporary files of the account could be removed: ${cleared.stderr.trim().slice(0, 500)}`
+  attempt.output.say(`Warning: ${message}`)
+  attempt.report.warning('cleanup_failed', message, 'remove')
+}
+
+async function dropAccount(attempt: Attempt): Promise<void> {
+  const name = environmentName(attempt)
+  if (!isRoot()) return
+  try {
+    const what = await removeAccount(name, attempt.places.dir)
+    if (what === 'removed') attempt.output.say(`Account ${name} was removed.`)
+    if (what === 'foreign') {
+      attempt.output.say(`Account ${name} is not of Berth (another home) and was left alone.`)
+    }
+  } catch (error) {
+    if (error instanceof AccountError) throw failed(error.message)
+    throw error
+  }
+}
+
+/** Files first: while the account exists they have an owner, and a repeated removal finds both. */
+export async function removeEverything(attempt: Attempt): Promise<void> {
+  const { settings, assignment, output } = attempt
+  await lookUpAccount(attempt)
+  const places = allPlaces(settings, assignment.environmentId)
+  const present = places.filter((place) => existsSync(place))
+  for (const place of present) await removeTree(place)
+  await clearTemporary(attempt)
+  await dropAccount(attempt)
+  attempt.ledger.forget(assignment.environmentId)
+  const of = belongingOf(attempt)
+  const left = [
+    ...places.filter((place) => existsSync(place)),
+    ...listGroups(of).map((name) => `cgroup ${name}`),
+    ...listLeftovers({ ...of, uid: undefined }).map(({ name, pid }) => `${name} (pid ${pid})`),
+  ]
+  if (left.length > 0) throw failed(`Not everything could be removed: ${left.join(', ')}.`)
+  const nothing = present.length === 0 && !attempt.found.last
+  const identifier = attempt.spec.environment?.identifier
+  output.say(
+    nothing
+      ? `Server ${hostname()} had nothing of ${identifier}.`
+      : `Nothing of ${identifier} is left on server ${hostname()}.`,
+  )
+}
+
+/** All but the deployment at hand: what it needs is made anew, empty. */
+async function emptyFolders(attempt: Attempt): Promise<void> {
+  const { places, assignment } = attempt
+  removeLink(places.current)
+  const own = String(assignment.taskId)
+  for (const name of listFolder(places.releases)) {
+    if (name !== own) await removeTree(join(places.releases, name))
+  }
+  const kept = new Set([attempt.variablesFile, envFile(attempt.variablesFile)])
+  for (const name of listFolder(places.variables)) {
+    const file = join(places.variables, name)
+    if (!kept.has(file)) await removeTree(file)
+  }
+  for (const folder of [places.shared, places.home, places.sockets]) await removeTree(folder)
+  ensureEnvironmentFolders(places, accountOf(attempt))
+  ensureActivateProgram(attempt)
+  await ensureLogFolder(places, accountOf(attempt))
+}
+
+/** Variables, ports, settings and logs stay; data goes. From here on there is no version to fall back to. */
+export async function reset(attempt: Attempt): Promise<void> {
+  const { output, places, found } = attempt
+  const { last } = found
+  if (last && hasRelease(places, last)) {
+    for (const [index, step] of last.section.destroy.entries()) {
+      output.say(`Destroy step ${index + 1} of deployment ${last.taskId}: ${step.title}`)
+      await runListedStep(attempt, step, 'reset', lastScene(attempt))
+    }
+  }
+  output.say('Removing the running version and its data: from here on there is none to return to.')
+  await endVersion(attempt)
+  await emptyFolders(attempt)
+  found.last = null
+  output.say('The environment is empty.')
+}

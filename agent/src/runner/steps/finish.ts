@@ -1,0 +1,191 @@
+// From `activate` to the end: `current` moves, each service proves that it is the new version which answers, the
+// deployment becomes the running version, and what it replaced goes. After the proof nothing fails any more: trouble
+// with the old version is a warning.
+import { existsSync, rmSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { STEPS } from '@berth/shared'
+import type { Action, ManualService } from '@berth/shared/service-file'
+import { FailureCode } from '@berth/shared/wire'
+import { insideFolder, listFolder, readLink, removeTree } from '../../exec/files.ts'
+import { tidyRepository } from '../../exec/git.ts'
+import { findListeners, findSocketListeners, holdsListener } from '../../exec/ports.ts'
+import type { LastPlan } from '../../recipes/plan.ts'
+import { instructionsOf, listServiceProcesses, stopService } from '../../supervise/control.ts'
+import { markVerified, serviceDir } from '../../supervise/instructions.ts'
+import { moveCurrent } from '../activation.ts'
+import type { Attempt } from '../attempt.ts'
+import { need } from '../attempt.ts'
+import { StepFailure } from '../failure.ts'
+import { toDuration } from '../report.ts'
+import { deploymentRef, gitContext } from './checkout.ts'
+import { envFile, sectionOf } from './configure.ts'
+import { awaitHealthy, requireAlive, serviceOf, targetOf } from './service-life.ts'
+
+const unproven = (message: string): StepFailure =>
+  new StepFailure(FailureCode.VERIFY_FAILED, message)
+
+export async function activate(attempt: Attempt): Promise<void> {
+  moveCurrent(attempt)
+}
+
+/** The listening socket belongs to a process of this very deployment, not to one that happens to be there. */
+function requireHeld(attempt: Attempt, service: ManualService): void {
+  const target = targetOf(attempt, service)
+  if (!target) return
+  const row = ownRow(attempt, service.name)
+  const members = listServiceProcesses(attempt.settings, instructionsOf(row))
+  const listeners =
+    'port' in target ? findListeners(target.port) : findSocketListeners(target.socket)
+  if (holdsListener(members, listeners)) return
+  const where = 'port' in target ? `port ${target.port}` : target.socket
+  throw unproven(`${service.name} runs, but ${where} is not held by the version that was deployed.`)
+}
+
+function ownRow(attempt: Attempt, service: string) {
+  const { environmentId, taskId } = attempt.assignment
+  const rows = attempt.ledger.listProcesses(environmentId)
+  const row = rows.find((found) => found.service === service && found.taskId === taskId)
+  if (!row) throw new Error(`no process of ${service} in the ledger`)
+  return row
+}
+
+/** One after the other, but the time in which nothing may restart is the same for all of them. */
+async function watchAwhile(attempt: Attempt, name: string): Promise<void> {
+  attempt.verifySince ??= performance.now()
+  const left = attempt.verifySince + STEPS.stayedUpMs - performance.now()
+  requireAlive(attempt, name)
+  if (left > 0) await attempt.interruption.wait(left)
+}
+
+async function verifyProcess(attempt: Attempt, service: ManualService): Promise<void> {
+  const { name, health } = service
+  try {
+    const before = requireAlive(attempt, name)
+    await watchAwhile(attempt, name)
+    const after = requireAlive(attempt, name)
+    if (after.pid !== before.pid || after.taskId !== attempt.assignment.taskId) {
+      throw unproven(`${name} was started again while it was watched.`)
+    }
+    requireHeld(attempt, service)
+    const target = targetOf(attempt, service)
+    if (target && (health.kind === 'http' || health.kind === 'connect')) {
+      const once = { ...health, startPeriodMs: 0 }
+      const isAlive = (): void => void requireAlive(attempt, name)
+      await awaitHealthy(attempt, name, target, once, isAlive)
+    }
+  } catch (error) {
+    if (error instanceof StepFailure && error.code === FailureCode.HEALTH_CHECK_FAILED) {
+      throw unproven(error.message)
+    }
+    throw error
+  }
+}
+
+/** Kept up by its owner: Berth can only ask. */
+async function verifyOther(attempt: Attempt, service: ManualService): Promise<void> {
+  const { name, health, target } = service
+  if (target?.kind === 'root' && !insideFolder(attempt.releaseDir, target.path)) {
+    throw new StepFailure(
+      FailureCode.STATIC_FAILED,
+      `${target.path} (service ${name}) is not in the checkout.`,
+    )
+  }
+  const place = targetOf(attempt, service)
+  if (!place || (health.kind !== 'http' && health.kind !== 'connect')) return
+  await awaitHealthy(attempt, name, place, health, () => undefined)
+}
+
+export async function verify(attempt: Attempt, name: string): Promise<void> {
+  const service = serviceOf(attempt, name)
+  await (service.run ? verifyProcess(attempt, service) : verifyOther(attempt, service))
+  attempt.output.say(`${name} is verified.`)
+}
+
+const toWireAction = (action: Action) => ({
+  name: action.name,
+  title: action.title,
+  description: action.description,
+  confirm: action.confirm ?? '',
+  service: action.service ?? '',
+  timeout: toDuration(action.timeoutMs),
+  artifactPaths: action.artifacts?.paths ?? [],
+  artifactRetention: toDuration(action.artifacts?.retentionMs ?? 0),
+  disabledReason: action.disabledReason ?? '',
+})
+
+/** The point of no return: this version is the running one, and its processes are restarted when they end. */
+export function completeDeployment(attempt: Attempt): void {
+  const { environmentId, taskId, fence } = attempt.assignment
+  const section = sectionOf(attempt)
+  const file = need(attempt, 'file')
+  const commit = need(attempt, 'commit').sha
+  const ports = need(attempt, 'ports')
+  const { secretKeys, strong } = need(attempt, 'variables')
+  for (const { name, run } of section.services) {
+    if (run) markVerified(serviceDir(attempt.settings, { environmentId, service: name, taskId }))
+  }
+  const plan: LastPlan = {
+    format: 1,
+    taskId,
+    commit,
+    section,
+    actions: file.actions,
+    ports: Object.fromEntries(ports),
+    secretKeys,
+    strongKeys: [...strong],
+  }
+  attempt.ledger.saveSuccess({ environmentId, taskId, fence, commit, body: JSON.stringify(plan) })
+}
+
+/** After that point: what cannot be told (more than an event holds) is a warning. */
+export function tellDeployment(attempt: Attempt): void {
+  const ports = need(attempt, 'ports')
+  const tell = (what: string, act: () => void): void => {
+    try {
+      act()
+    } catch (error) {
+      attempt.output.say(`Warning: ${what} could not be told: ${(error as Error).message}`)
+    }
+  }
+  tell('the services', () =>
+    attempt.report.services(
+      sectionOf(attempt).services.map(({ name }) => {
+        return { name, hosts: [], port: ports.get(name) ?? 0 }
+      }),
+    ),
+  )
+  tell('the actions', () => attempt.report.actions(need(attempt, 'file').actions.map(toWireAction)))
+}
+
+export async function stopOld(attempt: Attempt): Promise<void> {
+  const rows = attempt.ledger.listProcesses(attempt.assignment.environmentId)
+  for (const row of rows.filter(({ state }) => state === 'retired')) {
+    const tookMs = await stopService(attempt.settings, instructionsOf(row))
+    attempt.ledger.removeProcess(row)
+    attempt.output.say(
+      `${row.service} of deployment ${row.taskId} stopped in ${Math.round(tookMs)} ms.`,
+    )
+  }
+}
+
+/** Old releases and variable files go; those of anything that runs stay. */
+export async function collect(attempt: Attempt): Promise<void> {
+  const { places, ledger, assignment } = attempt
+  const inUse = ledger.listProcesses(assignment.environmentId).map(({ taskId }) => taskId)
+  const current = Number(basename(readLink(places.current) ?? ''))
+  const releases = listFolder(places.releases).filter((name) => /^[0-9]+$/.test(name))
+  const newest = releases.map(Number).sort((a, b) => b - a)
+  const kept = new Set([...newest.slice(0, STEPS.keptReleases), ...inUse, current])
+  for (const taskId of newest.filter((id) => !kept.has(id))) {
+    await removeTree(join(places.releases, String(taskId)))
+    attempt.output.say(`Release ${taskId} was removed.`)
+  }
+  const keptVariables = new Set([...newest.slice(0, 2), ...inUse, current])
+  for (const name of listFolder(places.variables)) {
+    const taskId = Number(/^([0-9]+)\.sh$/.exec(name)?.[1] ?? Number.NaN)
+    if (Number.isNaN(taskId) || keptVariables.has(taskId)) continue
+    const file = join(places.variables, name)
+    for (const path of [file, envFile(file)]) if (existsSync(path)) rmSync(path, { force: true })
+  }
+  await tidyRepository(gitContext(attempt), new Set([...kept].map(deploymentRef)))
+}

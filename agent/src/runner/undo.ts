@@ -1,0 +1,69 @@
+// Takes back what a deployment made when it failed, was stopped or ran out of time: steps backwards, the things of
+// each step backwards, within the time the assignment gives for it. What cannot be taken back is told, and the rest
+// is still tried. Commands of the repository that ran are not undone; the message says so.
+import { rmSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import { never } from '@berth/shared'
+import { removeTree } from '../exec/files.ts'
+import type { Made, PlacedStep } from '../recipes/plan.ts'
+import { instructionsOf, startService, stopService } from '../supervise/control.ts'
+import { restoreCurrent } from './activation.ts'
+import type { Attempt } from './attempt.ts'
+import { envFile } from './steps/configure.ts'
+
+async function takeBackProcess(attempt: Attempt, service: string): Promise<void> {
+  const { ledger, settings, output, assignment } = attempt
+  const rows = ledger.listProcesses(assignment.environmentId)
+  const own = rows.find(
+    (row) =>
+      row.service === service && row.taskId === assignment.taskId && row.state === 'starting',
+  )
+  if (own) {
+    await stopService(settings, instructionsOf(own))
+    ledger.removeProcess(own)
+    output.say(`${service} of this deployment was stopped.`)
+  }
+  const old = rows.find(
+    (row) =>
+      row.service === service && row.state === 'paused' && row.attemptId === assignment.attemptId,
+  )
+  if (!old) return
+  await startService(settings, instructionsOf(old), { isVerified: true })
+  ledger.setProcessState(old, 'serving', assignment.attemptId)
+  output.say(`${service} of deployment ${old.taskId} was started again.`)
+}
+
+async function takeBack(attempt: Attempt, made: Made): Promise<void> {
+  switch (made.kind) {
+    case 'process':
+      return takeBackProcess(attempt, made.service)
+    case 'current':
+      return restoreCurrent(attempt)
+    case 'variables':
+      rmSync(attempt.variablesFile, { force: true })
+      rmSync(envFile(attempt.variablesFile), { force: true })
+      return
+    case 'release':
+      return removeTree(attempt.releaseDir)
+    default:
+      return never(made)
+  }
+}
+
+/** `begun` are the steps that were started, in their order. */
+export async function undo(attempt: Attempt, begun: PlacedStep[]): Promise<void> {
+  const list = begun.flatMap(({ undo: made }) => made).reverse()
+  const bound = delay(attempt.limits.cleanupMs, 'late', { ref: false })
+  for (const made of list) {
+    const what = made.kind === 'process' ? made.service : made.kind
+    try {
+      const done = await Promise.race([takeBack(attempt, made).then(() => 'done'), bound])
+      if (done === 'late') {
+        attempt.output.say(`Warning: clean-up took too long; ${what} and what came before it stay.`)
+        return
+      }
+    } catch (error) {
+      attempt.output.say(`Warning: ${what} could not be taken back: ${(error as Error).message}`)
+    }
+  }
+}

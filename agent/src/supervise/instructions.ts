@@ -1,0 +1,110 @@
+// The files between a supervisor and those who start, watch and stop it (runner, daemon). One folder per process of a
+// service; no file holds the value of a variable. Either side may die at any moment: files are replaced whole.
+//
+//   instructions.json   runner or daemon   what to run, as whom, where; also kept in the ledger
+//   state.json          supervisor         what became of it
+//   verified            runner             the deployment succeeded: from now on an end is followed by a restart
+//   supervisor.log      supervisor         its own stderr
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Account } from '../exec/confinement.ts'
+import { isSameProcess, readBootId } from '../exec/processes.ts'
+import { replaceFile } from '../journal/attempt-files.ts'
+import type { AgentSettings } from '../settings.ts'
+
+export interface Instructions {
+  format: 1
+  environmentId: number
+  /** berth-e101: tells this agent's environments apart on the machine. */
+  environmentName: string
+  service: string
+  taskId: number
+  commit: string
+  /** Given to `/bin/sh -eu -c` as one argument. */
+  command: string
+  directory: string
+  account: Account | null
+  variablesFile: string
+  /** Berth's own words: PATH, BERTH_…; in force before the rights are gone. */
+  env: Record<string, string>
+  /** `env` of the service and its PORT; in force afterwards, over the variable file. */
+  additions: Record<string, string>
+  /** Names of the variables whose values are masked in the service's log. */
+  secretKeys: string[]
+  port: number | null
+  socket: string | null
+  logDir: string
+  stopTimeoutMs: number
+  memoryBytes: number
+  cpus: number
+}
+
+export type ServiceCondition = 'running' | 'waiting' | 'stopping' | 'ended'
+
+export interface ServiceEnd {
+  code: number | null
+  signal: string | null
+  isOutOfMemory: boolean
+  /** How long it had been up, monotonic. */
+  upMs: number
+  at: string
+}
+
+export interface ServiceState {
+  bootId: string
+  supervisor: { pid: number; startTicks: string }
+  condition: ServiceCondition
+  /** Of the command; 0 while it does not run. */
+  pid: number
+  startTicks: string
+  taskId: number
+  restarts: number
+  lastEnd: ServiceEnd | null
+  startedAt: string
+}
+
+export const serviceDir = (
+  s: Pick<AgentSettings, 'runDir'>,
+  of: Pick<Instructions, 'environmentId' | 'service' | 'taskId'>,
+): string => join(s.runDir, 'services', `e${of.environmentId}`, `${of.service}-${of.taskId}`)
+
+/** In the environment of every process of a service, and the name of its cgroup. */
+export const processName = (
+  of: Pick<Instructions, 'environmentName' | 'service' | 'taskId'>,
+): string => `${of.environmentName}-${of.service}-${of.taskId}`
+
+export const PROCESS_MARKER = 'BERTH_PROCESS'
+
+const files = (dir: string) => ({
+  instructions: join(dir, 'instructions.json'),
+  state: join(dir, 'state.json'),
+  verified: join(dir, 'verified'),
+})
+
+export function writeInstructions(dir: string, instructions: Instructions): void {
+  mkdirSync(dir, { recursive: true, mode: 0o700 })
+  replaceFile(files(dir).instructions, JSON.stringify(instructions))
+}
+
+export const readInstructions = (dir: string): Instructions =>
+  JSON.parse(readFileSync(files(dir).instructions, 'utf8')) as Instructions
+
+export const writeState = (dir: string, state: ServiceState): void =>
+  replaceFile(files(dir).state, JSON.stringify(state))
+
+/** Undefined: never started, or before the last boot of the machine. */
+export function readState(dir: string): ServiceState | undefined {
+  try {
+    const state = JSON.parse(readFileSync(files(dir).state, 'utf8')) as ServiceState
+    return state.bootId === readBootId() ? state : undefined
+  } catch {
+    return undefined
+  }
+}
+
+export const isSupervised = (state: ServiceState | undefined): state is ServiceState =>
+  state !== undefined && isSameProcess(state.supervisor.pid, state.supervisor.startTicks)
+
+export const markVerified = (dir: string): void => writeFileSync(files(dir).verified, '')
+
+export const isVerified = (dir: string): boolean => existsSync(files(dir).verified)

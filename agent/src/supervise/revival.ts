@@ -1,0 +1,56 @@
+// Looks after the services of all environments while the daemon runs: brings them back when it begins (a reboot), when
+// a supervisor was killed, and when a runner died that had paused the version before. Invariant: never in an
+// environment where a runner works, and no runner starts where this is at work.
+import { existsSync } from 'node:fs'
+import { DAEMON } from '@berth/shared'
+import { Ledger, ledgerFile } from '../journal/ledger.ts'
+import { describeError, type Log } from '../log.ts'
+import type { AgentSettings } from '../settings.ts'
+import { type Revival, reviveServices } from './control.ts'
+
+export interface RevivalParts {
+  settings: AgentSettings
+  keeper: Pick<Revival, 'occupy' | 'vacate'>
+  log: Log
+}
+
+/** Begins at once; returns how to end it. */
+export function keepServicesUp({ settings, keeper, log }: RevivalParts): () => void {
+  const known = new Set<number>()
+  let isBusy = false
+  let isClosed = false
+  const revival: Revival = {
+    occupy: (id) => !isClosed && keeper.occupy(id),
+    vacate(id) {
+      known.add(id)
+      if (!isClosed) keeper.vacate(id)
+    },
+    isFirst: (id) => !known.has(id),
+    onTrouble: ({ environmentId, service }, error) =>
+      log.error(
+        { environmentId, service, ...describeError(error) },
+        'a service could not be started again',
+      ),
+  }
+  const look = async (): Promise<void> => {
+    if (isBusy || !existsSync(ledgerFile(settings))) return // nothing was ever deployed here
+    isBusy = true
+    let ledger: Ledger | undefined
+    try {
+      ledger = new Ledger(settings)
+      const revived = await reviveServices(settings, ledger, revival)
+      if (revived.length > 0) log.info({ services: revived }, 'services were started again')
+    } catch (error) {
+      log.error(describeError(error), 'services could not be started again')
+    } finally {
+      ledger?.close()
+      isBusy = false
+    }
+  }
+  const timer = setInterval(() => void look(), DAEMON.servicesMs)
+  void look()
+  return () => {
+    isClosed = true
+    clearInterval(timer)
+  }
+}

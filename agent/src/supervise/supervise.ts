@@ -1,0 +1,165 @@
+// The parent of one long-running process of an environment (`berth-agent supervise <folder>`): starts it as the
+// environment's user, writes its log, starts it again when it ends, ends it on SIGTERM. It is nobody's child: daemon,
+// runner and control plane may come and go. Until the deployment is verified nothing is restarted: an end is a
+// failure.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import { PROCESSES } from '@berth/shared'
+import { Cgroup, detectCgroups } from '../exec/cgroups.ts'
+import { confineCommand } from '../exec/confinement.ts'
+import { endTree, killTree, type ProcessTree, signalGroup } from '../exec/process-tree.ts'
+import { readBootId, readStartTicks } from '../exec/processes.ts'
+import { parseShellFile } from '../recipes/variable-files.ts'
+import { Masker } from '../runner/mask.ts'
+import type { AgentSettings } from '../settings.ts'
+import { restartDelay } from './backoff.ts'
+import {
+  type Instructions,
+  isVerified,
+  PROCESS_MARKER,
+  processName,
+  readInstructions,
+  type ServiceState,
+  writeState,
+} from './instructions.ts'
+import { ServiceLog } from './service-log.ts'
+
+/** Returns when the service has ended for good. */
+export async function superviseService(dir: string, _settings: AgentSettings): Promise<void> {
+  await new Supervisor(dir).run()
+}
+
+class Supervisor {
+  readonly #dir: string
+  readonly #instructions: Instructions
+  readonly #environment: Record<string, string>
+  readonly #log: ServiceLog
+  #cgroup: Cgroup | undefined
+  readonly #stop = new AbortController()
+  readonly #stopped = new Promise<void>((resolve) => {
+    this.#stop.signal.addEventListener('abort', () => resolve(), { once: true })
+  })
+  #state: ServiceState
+
+  constructor(dir: string) {
+    this.#dir = dir
+    this.#instructions = readInstructions(dir)
+    const { variablesFile, env, secretKeys, logDir, taskId } = this.#instructions
+    const values = parseShellFile(readFileSync(variablesFile, 'utf8'))
+    this.#environment = { ...env, [PROCESS_MARKER]: processName(this.#instructions) }
+    const secrets = secretKeys.map((key) => Buffer.from(values.get(key) ?? ''))
+    this.#log = new ServiceLog(logDir, taskId, new Masker(secrets))
+    this.#state = {
+      bootId: readBootId(),
+      supervisor: { pid: process.pid, startTicks: readStartTicks(process.pid) ?? '' },
+      condition: 'waiting',
+      pid: 0,
+      startTicks: '',
+      taskId,
+      restarts: 0,
+      lastEnd: null,
+      startedAt: new Date().toISOString(),
+    }
+  }
+
+  async run(): Promise<void> {
+    for (const signal of ['SIGHUP', 'SIGPIPE', 'SIGINT', 'SIGUSR2'] as const) {
+      process.on(signal, () => undefined)
+    }
+    process.on('SIGTERM', () => this.#stop.abort())
+    let waited: number | undefined
+    for (;;) {
+      const upMs = await this.#runOnce()
+      if (this.#stop.signal.aborted || !isVerified(this.#dir)) break
+      waited = restartDelay(upMs, waited)
+      this.#save({ condition: 'waiting' })
+      await delay(waited, undefined, { signal: this.#stop.signal }).catch(() => undefined)
+      if (this.#stop.signal.aborted) break
+      this.#save({ restarts: this.#state.restarts + 1 })
+    }
+    this.#keepLog((log) => log.close())
+    this.#cgroup?.remove()
+    this.#save({ condition: 'ended' })
+  }
+
+  #save(change: Partial<ServiceState>): void {
+    this.#state = { ...this.#state, ...change }
+    try {
+      writeState(this.#dir, this.#state)
+    } catch (error) {
+      console.error(`state of ${this.#instructions.service}: ${(error as Error).message}`)
+    }
+  }
+
+  /** One life of the command; everything it started is gone when this returns. How long it was up. */
+  async #runOnce(): Promise<number> {
+    const { memoryBytes, cpus } = this.#instructions
+    const bounds = { memoryBytes, cpus, pids: PROCESSES.pids }
+    this.#cgroup = Cgroup.create(detectCgroups(), processName(this.#instructions), bounds)
+    const startedAt = performance.now()
+    const killsBefore = this.#cgroup?.memoryKills() ?? 0
+    const child = this.#start()
+    const exited = once(child, 'exit').catch(() => [127, null])
+    const closed = once(child, 'close').catch(() => undefined)
+    const pid = child.pid ?? 0
+    const tree: ProcessTree = {
+      root: pid,
+      marker: `${PROCESS_MARKER}=${processName(this.#instructions)}`,
+      cgroup: this.#cgroup,
+      spared: new Set(),
+    }
+    this.#save({
+      condition: 'running',
+      pid,
+      startTicks: readStartTicks(pid) ?? '',
+      startedAt: new Date().toISOString(),
+    })
+    await Promise.race([exited, this.#stopped])
+    if (this.#stop.signal.aborted) {
+      this.#save({ condition: 'stopping' })
+      await endTree(tree, this.#instructions.stopTimeoutMs, () => signalGroup(pid, 'SIGTERM'))
+    }
+    const [code, signal] = (await exited) as [number | null, string | null]
+    const upMs = Math.round(performance.now() - startedAt)
+    const isOutOfMemory = (this.#cgroup?.memoryKills() ?? 0) > killsBefore
+    await killTree(tree)
+    // nobody holds the pipes any more, but a descriptor may have been passed on to somebody outside
+    await Promise.race([closed, delay(PROCESSES.drainMs, undefined, { ref: false })])
+    this.#keepLog((log) => log.flush())
+    const lastEnd = { code, signal, isOutOfMemory, upMs, at: new Date().toISOString() }
+    this.#save({ condition: 'waiting', pid: 0, startTicks: '', lastEnd })
+    return upMs
+  }
+
+  #start(): ChildProcess {
+    const { command, account, directory, variablesFile, additions } = this.#instructions
+    const [file = '', ...args] = confineCommand(command, {
+      account: account ?? undefined,
+      cgroupFiles: this.#cgroup?.joinFiles() ?? [],
+      directory,
+      variablesFile,
+      additions,
+      hasTerminal: false,
+    })
+    const child = spawn(file, args, {
+      cwd: '/',
+      env: this.#environment,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
+    })
+    child.stdout?.on('data', (chunk: Buffer) => this.#keepLog((log) => log.write('out', chunk)))
+    child.stderr?.on('data', (chunk: Buffer) => this.#keepLog((log) => log.write('err', chunk)))
+    return child
+  }
+
+  /** A full disk costs lines of the log, never the service. */
+  #keepLog(act: (log: ServiceLog) => void): void {
+    try {
+      act(this.#log)
+    } catch (error) {
+      console.error(`log of ${this.#instructions.service}: ${(error as Error).message}`)
+    }
+  }
+}

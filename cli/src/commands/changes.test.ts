@@ -1,0 +1,152 @@
+// vars, env edit/delete/reset, project edit/delete: what is sent, what is said, and that no value is ever said.
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { berth, temporaryFolder } from '../testing/berth.ts'
+import { startInstallation } from '../testing/installation.ts'
+import { environment, projectDetail, task } from '../testing/samples.ts'
+
+const PATH = 'PATCH /api/environments/101/variables'
+const VALUE = 'hunter2 "quoted" ünï'
+const patched = (more: object = {}) => ({
+  set: ['APP_KEY'],
+  unset: [],
+  unchanged: [],
+  missing: [],
+  keys: ['APP_KEY'],
+  variables_changed: true,
+  hint: 'Variables changed since the last deployment',
+  ...more,
+})
+
+describe('vars', () => {
+  const VARS = ['-p', 'shop', '-e', 'pr-42']
+
+  it('list: keys, who and when', async () => {
+    const { peer, env } = await startInstallation()
+    const row = {
+      key: 'APP_KEY',
+      updated_at: '2026-11-15T09:20:00Z',
+      updated_by: { id: 7, name: 'Ada Lovelace' },
+      changed_since_deployment: true,
+    }
+    peer.script('GET /api/environments/101/variables', { json: [row] })
+    const { code, stdout } = await berth(['vars', 'list', ...VARS], { env })
+    expect([code, stdout]).toEqual([0, 'APP_KEY\t2026-11-15T09:20:00Z\tAda Lovelace\tchanged\n'])
+  })
+
+  it('set: from an argument, from stdin, from a file; prints the hint, never a value', async () => {
+    const { peer, env } = await startInstallation()
+    const file = join(temporaryFolder(), '.env')
+    writeFileSync(file, `APP_KEY='${VALUE}'\n`)
+    const ways: [string[], string | undefined][] = [
+      [[`APP_KEY=${VALUE}`], undefined],
+      [['APP_KEY=-'], `${VALUE}\n`],
+      [['APP_KEY', '--stdin'], `${VALUE}\n`],
+      [['--from-file', file], undefined],
+    ]
+    for (const [words, stdin] of ways) {
+      peer.script(PATH, { json: patched() })
+      const args = ['vars', 'set', ...VARS, ...words, '--verbose']
+      const { code, stdout, stderr } = await berth(args, { env, ...(stdin ? { stdin } : {}) })
+      expect(code, stderr).toBe(0)
+      expect(stderr).toContain('Set APP_KEY on shop / pr-42')
+      expect(stderr).toContain(
+        'Variables changed since the last deployment. Apply with: berth deploy -p shop -e pr-42',
+      )
+      expect(stdout + stderr).not.toContain('hunter2')
+      const asked = peer.asked(PATH).at(-1)
+      expect(JSON.parse(asked?.body ?? '')).toEqual({ set: { APP_KEY: VALUE } })
+    }
+  })
+
+  it('no hint when the flag is down; a dry run sends nothing', async () => {
+    const { peer, env } = await startInstallation()
+    peer.script(PATH, {
+      json: patched({ set: [], unchanged: ['APP_KEY'], variables_changed: false, hint: null }),
+    })
+    const same = await berth(['vars', 'set', ...VARS, 'APP_KEY=x'], { env })
+    expect(same.stderr).toContain('Unchanged APP_KEY')
+    expect(same.stderr).not.toContain('Variables changed')
+    const dry = await berth(['vars', 'set', ...VARS, `A=${VALUE}`, 'B=', '--dry-run'], { env })
+    expect(dry.stdout).toBe('A\nB\n')
+    expect(peer.asked(PATH).length).toBe(1)
+  })
+
+  it('unset: what was there and what was not', async () => {
+    const { peer, env } = await startInstallation()
+    peer.script(PATH, { json: patched({ set: [], unset: ['OLD'], missing: ['NOPE'] }) })
+    const { stderr } = await berth(['vars', 'unset', ...VARS, 'OLD', 'NOPE'], { env })
+    expect(stderr).toContain('Unset OLD on shop / pr-42')
+    expect(stderr).toContain('NOPE was not set')
+    expect(JSON.parse(peer.asked(PATH)[0]?.body ?? '')).toEqual({ unset: ['OLD', 'NOPE'] })
+  })
+
+  it.each([
+    [['APP_KEY'], 'has no value'],
+    [['A=-', 'B=-'], 'one value only'],
+    [[], 'nothing to set'],
+    [['A=1', 'A=2'], 'A is there twice'],
+    [['--from-file', '/nonexistent'], 'cannot read /nonexistent'],
+  ])('%j: 2', async (words, message) => {
+    const { env } = await startInstallation()
+    const { code, stderr } = await berth(['vars', 'set', ...VARS, ...words], { env })
+    expect([code, stderr.includes(message)]).toEqual([2, true])
+  })
+})
+
+describe('env', () => {
+  it('edit sends what was given and nothing else', async () => {
+    const { peer, env } = await startInstallation()
+    const path = 'PATCH /api/environments/101'
+    peer.script(path, { json: environment() })
+    const flags = ['--title', 'New', '--recipe', 'inherit', '--no-sticky', '--server', 'fra-1']
+    const { code } = await berth(['env', 'edit', '-p', 'shop', '-e', 'pr-42', ...flags], { env })
+    expect(code).toBe(0)
+    expect(JSON.parse(peer.asked(path)[0]?.body ?? '')).toEqual({
+      title: 'New',
+      recipe: null,
+      sticky: false,
+      server_id: 2,
+    })
+    expect((await berth(['env', 'edit', '-p', 'shop', '-e', 'pr-42'], { env })).code).toBe(2)
+  })
+
+  it('delete and reset do nothing without a word of confirmation', async () => {
+    const { peer, env } = await startInstallation()
+    const at = ['-p', 'shop', '-e', 'pr-42']
+    for (const verb of ['delete', 'reset']) {
+      const refused = await berth(['env', verb, ...at], { env })
+      expect([refused.code, refused.stderr.includes('--confirm pr-42')]).toEqual([2, true])
+    }
+    peer.script('DELETE /api/environments/101', {
+      status: 202,
+      json: task('queued', { type: 'destroy' }),
+    })
+    const gone = await berth(['env', 'delete', ...at, '--yes', '--force'], { env })
+    expect([gone.code, gone.stdout]).toEqual([0, '813\tqueued\n'])
+    expect(peer.asked('DELETE /api/environments/101')[0]?.query.get('force')).toBe('true')
+    peer.script('POST /api/environments/101/reset', { status: 201, json: task('queued') })
+    expect((await berth(['env', 'reset', ...at, '--confirm', 'pr-42'], { env })).code).toBe(0)
+    const asked = peer.asked('POST /api/environments/101/reset')[0]
+    expect(JSON.parse(asked?.body ?? '')).toEqual({ confirm: 'pr-42' })
+  })
+})
+
+describe('project', () => {
+  it('edit and delete', async () => {
+    const { peer, env } = await startInstallation()
+    peer.script('PATCH /api/projects/12', { json: projectDetail({ name: 'store' }) })
+    const edited = await berth(['project', 'edit', 'shop', '--name', 'store'], { env })
+    expect([edited.code, edited.stderr.includes('Saved store')]).toEqual([0, true])
+    expect((await berth(['project', 'delete', 'shop'], { env })).code).toBe(2)
+    peer.script('DELETE /api/projects/12', {
+      status: 202,
+      json: projectDetail({ status: 'deleting' }),
+    })
+    const flags = ['--confirm', 'shop', '--confirm-protected', 'staging']
+    expect((await berth(['project', 'delete', 'shop', ...flags], { env })).code).toBe(0)
+    const query = peer.asked('DELETE /api/projects/12')[0]?.query
+    expect([query?.get('confirm'), query?.get('confirm_protected')]).toEqual(['shop', '7'])
+  })
+})

@@ -1,0 +1,192 @@
+// berth completion: scripts made from the command table, so that they never know less than the
+// program. Words only; values that live on the server are not completed.
+import { type Context, compose, type Invocation } from '../context.ts'
+import { EXIT, type ExitCode, usage } from '../exit.ts'
+import { COMMANDS, type CommandSpec, type FlagSpec, GLOBAL_FLAGS, GROUPS } from '../program.ts'
+
+const SHELLS = ['bash', 'zsh', 'fish'] as const
+type Shell = (typeof SHELLS)[number]
+
+interface Level {
+  /** "" for the program itself, else the words before the cursor. */
+  path: string
+  words: { word: string; summary: string }[]
+  flags: readonly FlagSpec[]
+}
+
+const namesOf = (flag: FlagSpec): string[] =>
+  flag.flags.match(/(?<=^|[ ,])--?[A-Za-z][\w-]*/g) ?? []
+const takesValue = (flag: FlagSpec): boolean => flag.flags.includes('<')
+
+/** Flags whose next word is their value, in every command that has them. */
+function valueFlags(): string[] {
+  const all = [...GLOBAL_FLAGS, ...COMMANDS.flatMap((spec) => spec.flags ?? [])]
+  const switches = new Set(all.filter((flag) => !takesValue(flag)).flatMap(namesOf))
+  const values = new Set(all.filter(takesValue).flatMap(namesOf))
+  return [...values].filter((name) => !switches.has(name))
+}
+
+/** A command under each of its names: `env create` and `envs create`. */
+function pathsOf(spec: CommandSpec): string[] {
+  const [first = '', second] = spec.path.split(' ')
+  if (second === undefined) return [first]
+  return [first, ...(GROUPS[first]?.aliases ?? [])].map((group) => `${group} ${second}`)
+}
+
+/** Everything that can stand after each prefix of words. */
+export function completionLevels(): Level[] {
+  const visible = COMMANDS.filter((spec) => !spec.hidden)
+  const top: Level = {
+    path: '',
+    words: [{ word: 'help', summary: 'help about a command' }],
+    flags: [],
+  }
+  const levels = new Map<string, Level>([['', top]])
+  for (const [name, group] of Object.entries(GROUPS)) {
+    if (!visible.some((spec) => spec.path.startsWith(`${name} `))) continue
+    for (const word of [name, ...group.aliases]) {
+      top.words.push({ word, summary: group.summary })
+      levels.set(word, { path: word, words: [], flags: [] })
+    }
+  }
+  for (const spec of visible) {
+    for (const path of pathsOf(spec)) {
+      const [first = '', second] = path.split(' ')
+      const word = second ?? first
+      levels.get(second === undefined ? '' : first)?.words.push({ word, summary: spec.summary })
+      const choices = (spec.argChoices ?? []).map((choice) => ({ word: choice, summary: '' }))
+      levels.set(path, { path, words: choices, flags: spec.flags ?? [] })
+    }
+  }
+  return [...levels.values()]
+}
+
+const everyFlag = (level: Level): FlagSpec[] => [...level.flags, ...GLOBAL_FLAGS]
+
+function bashScript(): string {
+  const cases = completionLevels().map((level) => {
+    const words = level.words.map(({ word }) => word)
+    const flags = [...everyFlag(level).flatMap(namesOf), '--help']
+    return `    '${level.path}') words='${words.join(' ')}' flags='${flags.join(' ')}' ;;`
+  })
+  return `# bash completion for berth
+_berth() {
+  local cur=\${COMP_WORDS[COMP_CWORD]} place='' words='' flags='' i word skip=0
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    word=\${COMP_WORDS[i]}
+    if ((skip)); then skip=0; continue; fi
+    case $word in
+      ${valueFlags().join('|')}) skip=1 ;;
+      -*) ;;
+      *) place="\${place:+$place }$word" ;;
+    esac
+  done
+  ((skip)) && return
+  case $place in
+${cases.join('\n')}
+    *) return ;;
+  esac
+  if [[ $cur == -* ]]; then words=$flags; fi
+  COMPREPLY=($(compgen -W "$words" -- "$cur"))
+}
+complete -o default -F _berth berth
+`
+}
+
+const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
+
+function zshScript(): string {
+  const described = (word: string, summary: string) => quote(summary ? `${word}:${summary}` : word)
+  const cases = completionLevels().map((level) => {
+    const words = level.words.map(({ word, summary }) => described(word, summary))
+    const flags = everyFlag(level).flatMap((flag) =>
+      namesOf(flag).map((name) => described(name, flag.summary)),
+    )
+    return `    (${quote(level.path)}) found=(${words.join(' ')}) flags=(${flags.join(' ')}) ;;`
+  })
+  return `#compdef berth
+_berth() {
+  local -a found flags
+  local place='' word skip=0
+  for word in "\${(@)words[2,CURRENT-1]}"; do
+    if (( skip )); then skip=0; continue; fi
+    case $word in
+      (${valueFlags().join('|')}) skip=1 ;;
+      (-*) ;;
+      (*) place="\${place:+$place }$word" ;;
+    esac
+  done
+  if (( skip )); then _files; return; fi
+  case $place in
+${cases.join('\n')}
+    (*) _files; return ;;
+  esac
+  if [[ $PREFIX == -* ]]; then _describe 'flag' flags; else _describe 'command' found; fi
+}
+if [[ $funcstack[1] == _berth ]]; then _berth "$@"; else compdef _berth berth; fi
+`
+}
+
+function fishFlag(condition: string, flag: FlagSpec): string {
+  const names = namesOf(flag).map((name) =>
+    name.startsWith('--') ? `-l ${name.slice(2)}` : `-s ${name.slice(1)}`,
+  )
+  const value = takesValue(flag) ? ' -r' : ''
+  return `complete -c berth${condition} ${names.join(' ')}${value} -d ${quote(flag.summary)}`
+}
+
+function fishScript(): string {
+  const lines = completionLevels().flatMap((level) => {
+    const condition = ` -n ${quote(`__berth_at "${level.path}"`)}`
+    return [
+      ...level.words.map(
+        ({ word, summary }) => `complete -c berth${condition} -a ${word} -d ${quote(summary)}`,
+      ),
+      ...level.flags.map((flag) => fishFlag(condition, flag)),
+    ]
+  })
+  return `# fish completion for berth
+function __berth_at
+    set -l place
+    set -l skip 0
+    for word in (commandline -opc)[2..-1]
+        if test $skip -eq 1
+            set skip 0
+            continue
+        end
+        switch $word
+            case ${valueFlags().join(' ')}
+                set skip 1
+            case '-*'
+            case '*'
+                set -a place $word
+        end
+    end
+    test "$place" = "$argv[1]"
+end
+complete -c berth -f
+${[...lines, ...GLOBAL_FLAGS.map((flag) => fishFlag('', flag))].join('\n')}
+`
+}
+
+const SCRIPTS: Record<Shell, () => string> = {
+  bash: bashScript,
+  zsh: zshScript,
+  fish: fishScript,
+}
+
+export function parseCompletion({ args }: Invocation): { shell: Shell } {
+  const shell = SHELLS.find((one) => one === args[0])
+  if (shell) return { shell }
+  throw usage(`completion takes ${SHELLS.join(', ')}, got '${args[0]}'`)
+}
+
+export async function performCompletion(
+  options: { shell: Shell },
+  context: Context,
+): Promise<ExitCode> {
+  await context.io.stdout.write(SCRIPTS[options.shell]())
+  return EXIT.done
+}
+
+export const completion = compose(parseCompletion, performCompletion)

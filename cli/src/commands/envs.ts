@@ -1,0 +1,203 @@
+// berth envs: list, show, create. The order of the list is the API's; what the caller may do is
+// read from `may`, never derived.
+import { randomUUID } from 'node:crypto'
+import { Environment, EnvironmentCreate, EnvironmentCreated, Server } from '@berth/shared/rest'
+import { type Context, compose, flagOn, flagText, type Invocation } from '../context.ts'
+import { CliError, EXIT, type ExitCode, usage } from '../exit.ts'
+import { formatAgo, shortCommit } from '../format.ts'
+import { findProject, findTarget, matchNamed } from '../resolve.ts'
+import type { Cell, Style } from '../terminal.ts'
+import { cleanText } from '../text.ts'
+import { parseWait, type WaitChoice, waitAndReport } from './deploy.ts'
+import { invalidInput } from './projects.ts'
+
+const STATUS: Record<Environment['status'], readonly [string, Style | undefined]> = {
+  new: ['○', 'dim'],
+  deploying: ['◐', 'cyan'],
+  running: ['●', 'green'],
+  degraded: ['!', 'yellow'],
+  failed: ['✗', 'red'],
+  removing: ['–', 'dim'],
+}
+
+export function statusCell(environment: Environment): Cell {
+  const [mark, style] = STATUS[environment.status]
+  return { text: `${mark} ${environment.status}`, ...(style ? { style } : {}) }
+}
+
+export const typeText = (environment: Environment): string =>
+  environment.type === 'manual' ? 'manual' : `PR #${environment.identifier.replace(/^pr-/, '')}`
+
+export function deployedText(environment: Environment, now: number): string {
+  const last = environment.last_task
+  if (!last) return 'never'
+  if (last.finished_at === null) return last.status
+  const ago = formatAgo(last.finished_at, now)
+  return last.status === 'succeeded' ? ago : `${last.status} ${ago}`
+}
+
+const remarks = (environment: Environment): string =>
+  [
+    environment.protected ? 'protected' : '',
+    environment.variables_changed ? 'variables changed' : '',
+  ]
+    .filter(Boolean)
+    .join(', ')
+
+export async function performEnvsList(_: unknown, context: Context): Promise<ExitCode> {
+  const { screen, io } = context
+  const api = await context.connect()
+  const project = await findProject(api, context, 'read')
+  const path = `/api/projects/${project.id}/environments`
+  const { items, raw, headers } = await api.list(path, Environment)
+  await screen.printList({
+    rows: items,
+    raw,
+    header: ['', 'ENV', 'TYPE', 'STATUS', 'BRANCH', 'COMMIT', 'DEPLOYED', 'URL', ''],
+    human: (environment) => [
+      environment.sticky ? '★' : '',
+      { text: environment.identifier, style: 'bold' },
+      typeText(environment),
+      statusCell(environment),
+      environment.branch,
+      shortCommit(environment.commit_sha),
+      deployedText(environment, io.now()),
+      environment.url ?? '-',
+      remarks(environment),
+    ],
+    plain: (environment) => [
+      String(environment.id),
+      environment.identifier,
+      environment.type,
+      environment.status,
+      environment.branch,
+      environment.commit_sha ?? '',
+      environment.last_task?.finished_at ?? '',
+      environment.url ?? '',
+    ],
+    empty: `No environments in ${project.name} yet: berth env create NAME --branch BRANCH`,
+  })
+  const used = headers.get('berth-environment-count')
+  const limit = headers.get('berth-environment-limit')
+  if (screen.human && used && limit) {
+    await screen.note(cleanText(`${used} of ${limit} environments used`))
+  }
+  return EXIT.done
+}
+
+export const envsList = compose(() => undefined, performEnvsList)
+
+export async function performEnvsShow(_: unknown, context: Context): Promise<ExitCode> {
+  const { screen, io } = context
+  const api = await context.connect()
+  const target = await findTarget(api, context, 'read')
+  const path = `/api/environments/${target.environment.id}`
+  const { value: environment, raw } = await api.get(path, Environment)
+  const services = environment.services
+    .map((service) => `${service.name} ${service.status}${service.url ? ` ${service.url}` : ''}`)
+    .join(', ')
+  await screen.printFields(raw, [
+    ['id', String(environment.id)],
+    ['environment', { text: `${target.project.name} / ${environment.identifier}`, style: 'bold' }],
+    ['title', environment.title],
+    ['type', typeText(environment)],
+    ['status', screen.human ? statusCell(environment) : environment.status],
+    ['reason', environment.status_reason ?? ''],
+    ['url', environment.url ?? ''],
+    ['branch', environment.branch],
+    ['commit', environment.commit_sha ?? ''],
+    [
+      'deployed',
+      screen.human
+        ? deployedText(environment, io.now())
+        : (environment.last_task?.finished_at ?? ''),
+    ],
+    ['services', services],
+    ['server', `${environment.server.name} (${environment.server.hostname})`],
+    ['recipe', `${environment.recipe}${environment.recipe_inherited ? ' (project default)' : ''}`],
+    ['owner', environment.owner.name],
+    ['protected', environment.protected ? 'yes' : 'no'],
+    ['deploys pushes', environment.auto_deploy ? 'yes' : 'no'],
+    ['deploying', environment.locked_by ? `task ${environment.locked_by.task_id}` : ''],
+    ['variables', environment.variables_changed ? 'changed since the last deployment' : ''],
+    ['you may', environment.may.join(', ')],
+  ])
+  return EXIT.done
+}
+
+export const envsShow = compose(() => undefined, performEnvsShow)
+
+export interface EnvCreateOptions {
+  server: string | undefined
+  body: EnvironmentCreate
+  wait: WaitChoice | null
+}
+
+export function parseEnvCreate(invocation: Invocation): EnvCreateOptions {
+  const { args, flags } = invocation
+  const waits = flagOn(flags, 'wait')
+  const deploys = flagOn(flags, 'deploy')
+  if (waits && !deploys) throw usage('--wait needs --deploy')
+  const recipe = flagText(flags, 'recipe')
+  const checked = EnvironmentCreate.safeParse({
+    identifier: args[0],
+    branch: flagText(flags, 'branch'),
+    ...(recipe === undefined ? {} : { recipe }),
+    ...(flagOn(flags, 'protected') ? { protected: true } : {}),
+    ...(flagOn(flags, 'sticky') ? { sticky: true } : {}),
+    ...(deploys ? { deploy: true } : {}),
+  })
+  if (!checked.success) throw invalidInput(checked.error.issues)
+  return {
+    server: flagText(flags, 'server'),
+    body: checked.data,
+    wait: parseWait(invocation, waits),
+  }
+}
+
+export async function performEnvCreate(
+  options: EnvCreateOptions,
+  context: Context,
+): Promise<ExitCode> {
+  const { screen } = context
+  const api = await context.connect()
+  const project = await findProject(api, context, 'change')
+  const body = { ...options.body }
+  if (options.server !== undefined) {
+    const { items } = await api.list('/api/servers', Server, { query: { per_page: 100 } })
+    body.server_id = matchNamed(options.server, items, 'server', 'change').id
+  }
+  const { value: environment, raw } = await api.post(
+    `/api/projects/${project.id}/environments`,
+    EnvironmentCreated,
+    { body, idempotencyKey: randomUUID(), expect: 201 },
+  )
+  const target = { project, environment }
+  const mark = screen.err.paint('green', '✓')
+  const name = cleanText(`${project.name} / ${environment.identifier}`)
+  await screen.note(
+    `${mark} Environment ${name} (id ${environment.id}) at ${cleanText(environment.domain)}`,
+  )
+  if (body.deploy && !environment.task) {
+    throw new CliError(
+      EXIT.error,
+      'the environment was created, but the server named no deployment',
+      `berth deploy -p ${project.name} -e ${environment.identifier} --wait`,
+    )
+  }
+  if (environment.task && options.wait) {
+    return waitAndReport(context, api, target, environment.task, options.wait)
+  }
+  if (environment.task) {
+    await screen.note(`Deployment: task ${environment.task.id}, ${environment.task.status}`)
+  }
+  if (screen.json) await screen.printJson(raw)
+  else if (!screen.human) {
+    const task = environment.task ? String(environment.task.id) : '-'
+    const cells = [String(environment.id), environment.identifier, environment.domain, task]
+    await screen.print(cells.map(cleanText).join('\t'))
+  }
+  return EXIT.done
+}
+
+export const envCreate = compose(parseEnvCreate, performEnvCreate)

@@ -1,0 +1,249 @@
+// berth server: add, list, show, join-token. The join token is shown once, on stdout alone, and
+// works once.
+import { randomUUID } from 'node:crypto'
+import { isHostOrAddress, JoinToken, Server, ServerCreate } from '@berth/shared/rest'
+import type { Api } from '../api.ts'
+import { type Context, compose, flagOn, flagText, type Invocation } from '../context.ts'
+import { CliError, EXIT, type ExitCode, interrupted } from '../exit.ts'
+import { formatAgo, formatBytes, formatSpan } from '../format.ts'
+import { LiveBlock, spinnerFrame } from '../live.ts'
+import { ApiFailure } from '../problem.ts'
+import { matchNamed, type Purpose } from '../resolve.ts'
+import type { Cell, Style } from '../terminal.ts'
+import { cleanText } from '../text.ts'
+import { pauseMs, pollInterval } from '../wait.ts'
+import { invalidInput } from './projects.ts'
+
+const STYLES: Partial<Record<Server['status'], readonly [string, Style]>> = {
+  online: ['●', 'green'],
+  pending: ['○', 'dim'],
+  unknown: ['?', 'yellow'],
+  draining: ['◐', 'cyan'],
+  updating: ['◐', 'cyan'],
+}
+
+function statusCell(server: Server): Cell {
+  const [mark, style] = STYLES[server.status] ?? ['✗', 'red']
+  return { text: `${mark} ${server.status}${server.paused ? ', paused' : ''}`, style }
+}
+
+async function findServer(api: Api, word: string, purpose: Purpose): Promise<Server> {
+  const { items } = await api.list('/api/servers', Server, { query: { per_page: 100 } })
+  return matchNamed(word, items, 'server', purpose)
+}
+
+export async function performServerList(_: unknown, context: Context): Promise<ExitCode> {
+  const { screen, io } = context
+  const api = await context.connect()
+  const { items, raw } = await api.list('/api/servers', Server, { query: { per_page: 100 } })
+  await screen.printList({
+    rows: items,
+    raw,
+    header: ['SERVER', 'STATUS', 'HOSTNAME', 'AGENT', 'ENVIRONMENTS', 'SEEN'],
+    human: (server) => [
+      { text: server.name, style: 'bold' },
+      statusCell(server),
+      server.hostname,
+      server.agent_version ?? '-',
+      String(server.environment_count),
+      server.last_seen_at === null ? 'never' : formatAgo(server.last_seen_at, io.now()),
+    ],
+    plain: (server) => [
+      String(server.id),
+      server.name,
+      server.status,
+      server.hostname,
+      server.agent_version ?? '',
+      String(server.environment_count),
+      server.last_seen_at ?? '',
+    ],
+    empty: 'No servers yet. Add one with: berth server add NAME --hostname HOST',
+  })
+  return EXIT.done
+}
+
+export const serverList = compose(() => undefined, performServerList)
+
+const parseName = ({ args }: Invocation): { name: string } => ({ name: args[0] ?? '' })
+
+export async function performServerShow(
+  options: { name: string },
+  context: Context,
+): Promise<ExitCode> {
+  const { screen, io } = context
+  const api = await context.connect()
+  const { id } = await findServer(api, options.name, 'read')
+  const { value: server, raw } = await api.get(`/api/servers/${id}`, Server)
+  const { facts } = server
+  const machine = facts
+    ? `${facts.os} ${facts.arch}, ${facts.cpus} CPU, ${formatBytes(facts.memory_bytes)} memory`
+    : ''
+  const disk = facts
+    ? `${formatBytes(facts.disk_free_bytes)} of ${formatBytes(facts.disk_bytes)} free`
+    : ''
+  const missing = server.parts.filter((part) => part.reason !== null)
+  await screen.printFields(raw, [
+    ['id', String(server.id)],
+    ['name', { text: server.name, style: 'bold' }],
+    ['hostname', server.hostname],
+    ['status', screen.human ? statusCell(server) : server.status],
+    ['agent', server.agent_version ?? ''],
+    ['seen', screen.human ? formatAgo(server.last_seen_at, io.now()) : (server.last_seen_at ?? '')],
+    ['joined', server.joined_at ?? ''],
+    ['machine', machine],
+    ['disk', disk],
+    ['docker', facts?.docker_version ?? ''],
+    ['recipes', server.recipes.join(', ')],
+    ['missing', missing.map((part) => `${part.name} (${part.reason})`).join(', ')],
+    ['environments', String(server.environment_count)],
+  ])
+  return EXIT.done
+}
+
+export const serverShow = compose(parseName, performServerShow)
+
+async function makeJoinToken(api: Api, server: Server, rejoin: boolean) {
+  return api.post(`/api/servers/${server.id}/join_token`, JoinToken, {
+    body: rejoin ? { rejoin: true } : {},
+    idempotencyKey: randomUUID(),
+    expect: 201,
+  })
+}
+
+type Joining = Awaited<ReturnType<typeof makeJoinToken>>
+
+async function printJoining(context: Context, server: Server, { value }: Joining): Promise<void> {
+  const { screen, io } = context
+  const lines = value.command.split('\n').map(cleanText)
+  if (!screen.human) {
+    const command = lines.map((line) => line.replace(/\\$/, '').trim()).join(' ')
+    return screen.print([String(server.id), cleanText(server.name), command].join('\t'))
+  }
+  const left = formatSpan(Math.max(0, Date.parse(value.expires_at) - io.now()))
+  await screen.print(
+    `Run this on ${cleanText(server.name)} as root within ${left} (the token works once):\n`,
+  )
+  await screen.print(`${lines.map((line) => `  ${line}`).join('\n')}\n`)
+}
+
+export const parseJoinToken = ({ args, flags }: Invocation): { name: string; rejoin: boolean } => ({
+  name: args[0] ?? '',
+  rejoin: flagOn(flags, 'rejoin'),
+})
+
+export async function performJoinToken(
+  options: { name: string; rejoin: boolean },
+  context: Context,
+): Promise<ExitCode> {
+  const api = await context.connect()
+  const server = await findServer(api, options.name, 'change')
+  const joining = await makeJoinToken(api, server, options.rejoin).catch((error: unknown) => {
+    if (!(error instanceof ApiFailure) || error.code !== 'server_already_joined') throw error
+    throw new CliError(
+      error.exitCode,
+      error.message,
+      'add --rejoin to let a new agent take its place',
+    )
+  })
+  if (context.screen.json) await context.screen.printJson(joining.raw)
+  else await printJoining(context, server, joining)
+  return EXIT.done
+}
+
+export const serverJoinToken = compose(parseJoinToken, performJoinToken)
+
+export interface ServerAddOptions {
+  body: { name: string; hostname: string }
+  /** undefined: wait for the agent when somebody watches. */
+  wait: boolean | undefined
+}
+
+export function parseServerAdd({ args, flags }: Invocation): ServerAddOptions {
+  const checked = ServerCreate.safeParse({ name: args[0], hostname: flagText(flags, 'hostname') })
+  if (!checked.success) throw invalidInput(checked.error.issues)
+  if (!isHostOrAddress(checked.data.hostname)) {
+    const message = 'must be a host name or an address'
+    throw invalidInput([{ path: ['hostname'], message }])
+  }
+  const wait = typeof flags.wait === 'boolean' ? flags.wait : undefined
+  return { body: checked.data, wait }
+}
+
+export async function performServerAdd(
+  options: ServerAddOptions,
+  context: Context,
+): Promise<ExitCode> {
+  const { screen } = context
+  const api = await context.connect()
+  const { value: server, raw } = await api.post('/api/servers', Server, {
+    body: options.body,
+    idempotencyKey: randomUUID(),
+    expect: 201,
+  })
+  const mark = screen.err.paint('green', '✓')
+  const name = cleanText(server.name)
+  await screen.note(`${mark} Server ${name} (id ${server.id}) created, waiting for its agent.`)
+  let joining: Joining
+  try {
+    joining = await makeJoinToken(api, server, false)
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error
+    const message = `the server was created, but not its join token: ${error.message}`
+    throw new CliError(error.exitCode, message, `berth server join-token ${server.name}`)
+  }
+  if (screen.json) {
+    await screen.printJson({ ...(raw as object), join_token: joining.raw })
+  } else await printJoining(context, server, joining)
+  const waits = options.wait ?? (screen.live && screen.human)
+  return waits
+    ? waitForAgent(context, api, server, Date.parse(joining.value.expires_at))
+    : EXIT.done
+}
+
+export const serverAdd = compose(parseServerAdd, performServerAdd)
+
+/** Until the agent is online, or its token has expired. Ctrl-C undoes nothing. */
+async function waitForAgent(
+  context: Context,
+  api: Api,
+  server: Server,
+  deadline: number,
+): Promise<ExitCode> {
+  const { screen, io } = context
+  const block = screen.live ? new LiveBlock(io.stderr) : undefined
+  const note = '(Ctrl-C is fine: berth server list shows it)'
+  block?.start((frame) => [`${spinnerFrame(frame)} Waiting for the agent…            ${note}`])
+  try {
+    for (let failures = 0; io.now() < deadline; ) {
+      try {
+        const read = await api.getIfChanged(`/api/servers/${server.id}`, Server, null, {
+          retries: 0,
+        })
+        const value = read?.value
+        failures = 0
+        if (value?.status === 'online') {
+          await block?.stop()
+          const facts = value.facts ? `, ${value.facts.os}, ${value.facts.cpus} CPU` : ''
+          const text = `${value.name} online: agent ${value.agent_version ?? '?'}${facts}`
+          await screen.note(`${screen.err.paint('green', '✓')} ${cleanText(text)}`)
+          return EXIT.done
+        }
+      } catch (error) {
+        const isPassing = error instanceof ApiFailure && (error.status ?? 500) >= 500
+        if (!isPassing) throw error
+        failures++
+      }
+      await io.sleep(pauseMs(pollInterval(io), 0, failures))
+    }
+  } catch (error) {
+    if (io.interrupted.aborted) throw interrupted('stopped waiting', 'berth server list shows it')
+    throw error
+  } finally {
+    await block?.stop()
+  }
+  throw new CliError(
+    EXIT.error,
+    `${server.name} has not joined, and its token has expired`,
+    `a new one: berth server join-token ${server.name}`,
+  )
+}

@@ -1,0 +1,35 @@
+// berth --version: the client's, and the server's when somebody is logged in. The server gets a
+// moment, not more: a version must also be readable offline.
+import { CLIENT } from '@berth/shared/client-limits'
+import { VERSION } from '@berth/shared/version'
+import type { Context } from '../context.ts'
+import { credentialsPath, readCredentials } from '../credentials.ts'
+import { EXIT, type ExitCode } from '../exit.ts'
+import { chooseBaseUrl, trustAuthority } from '../session.ts'
+import { cleanText } from '../text.ts'
+
+async function serverVersion(context: Context): Promise<string> {
+  const { io, globals } = context
+  const baseUrl = chooseBaseUrl(globals, io.env, await readCredentials(credentialsPath(io.env)))
+  if (baseUrl === undefined) return ''
+  try {
+    const { createApi } = await import('../api.ts')
+    const { Health } = await import('@berth/shared/rest')
+    await trustAuthority(globals, io.env)
+    const api = createApi({ baseUrl, token: null, organizationId: null, io, debug: false })
+    const options = { retries: 0, timeoutMs: CLIENT.versionMs }
+    const { value } = await api.get('/api/health', Health, options)
+    return `server ${value.version} at ${baseUrl}`
+  } catch {
+    return `server at ${baseUrl} does not answer`
+  }
+}
+
+export async function showVersion(context: Context): Promise<ExitCode> {
+  const { screen } = context
+  if (screen.json) await screen.printJson({ version: VERSION })
+  else await screen.print(`berth ${VERSION}`)
+  const server = await serverVersion(context).catch(() => '')
+  if (server !== '') await screen.note(cleanText(server))
+  return EXIT.done
+}

@@ -1,0 +1,53 @@
+// What a command is given: its words, the outside world, and a connection when it asks for one.
+import type { Api } from './api.ts'
+import type { ExitCode } from './exit.ts'
+import type { Io } from './io.ts'
+import type { SessionFlags } from './session.ts'
+import type { OutputFlags, Screen } from './terminal.ts'
+
+export interface Globals extends SessionFlags, OutputFlags {
+  project: string | undefined
+  env: string | undefined
+  /** false: never ask, fail instead. */
+  input: boolean
+  yes: boolean
+}
+
+export type Flags = Readonly<Record<string, unknown>>
+
+export interface Invocation {
+  args: readonly string[]
+  flags: Flags
+  globals: Globals
+}
+
+export interface Context {
+  io: Io
+  globals: Globals
+  screen: Screen
+  /** Opened once per command; refuses when nobody is logged in. */
+  connect(): Promise<Api>
+}
+
+export type Runnable = (invocation: Invocation, context: Context) => Promise<ExitCode>
+
+/** A command: words → options (may refuse), options → effect. Both halves are tested apart. */
+export const compose =
+  <Options>(
+    parse: (invocation: Invocation) => Options,
+    perform: (options: Options, context: Context) => Promise<ExitCode>,
+  ): Runnable =>
+  (invocation, context) =>
+    perform(parse(invocation), context)
+
+export function flagText(flags: Flags, name: string): string | undefined {
+  const value = flags[name]
+  return typeof value === 'string' ? value : undefined
+}
+
+export const flagOn = (flags: Flags, name: string): boolean => flags[name] === true
+
+export function flagList(flags: Flags, name: string): string[] {
+  const value = flags[name]
+  return Array.isArray(value) ? value.map(String) : []
+}

@@ -1,0 +1,45 @@
+// What a command can end with. The numbers are a promise to scripts (`berth help exit-codes`
+// prints this table); every refusal the client makes or passes on is a CliError with one of them.
+export const EXIT = {
+  done: 0,
+  error: 1,
+  usage: 2,
+  taskFailed: 3,
+  notLoggedIn: 4,
+  notFound: 5,
+  refused: 6,
+  timeout: 7,
+  interrupted: 130,
+} as const
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
+
+export const EXIT_MEANINGS: readonly (readonly [ExitCode, string])[] = [
+  [0, 'done; with --wait: the task succeeded'],
+  [1, 'error: network, server fault, too many requests, an answer that makes no sense'],
+  [2, 'usage: unknown flag, missing argument, an invalid file in config validate'],
+  [3, 'the task was started and failed or was canceled'],
+  [4, 'not logged in, token refused, scope missing'],
+  [5, 'not found or ambiguous'],
+  [6, 'refused: already deploying, protected, no permission, limit, server or project not ready'],
+  [7, '--timeout reached; the task goes on'],
+  [130, 'Ctrl-C; the task goes on'],
+]
+
+/** Ends a command: one line that says what and why, and one that says what next. */
+export class CliError extends Error {
+  readonly exitCode: ExitCode
+  readonly hint: string | undefined
+
+  constructor(exitCode: ExitCode, message: string, hint?: string, cause?: unknown) {
+    super(message, { cause })
+    this.name = 'CliError'
+    this.exitCode = exitCode
+    this.hint = hint
+  }
+}
+
+export const usage = (message: string, hint?: string): CliError =>
+  new CliError(EXIT.usage, message, hint)
+
+export const interrupted = (message = 'interrupted', hint?: string): CliError =>
+  new CliError(EXIT.interrupted, message, hint)

@@ -1,0 +1,113 @@
+// The outside world of a command: streams, environment, clock, interruption. Commands get it as an
+// argument, so that a test can give them another one. Nothing else in the client reads `process`.
+import { spawn } from 'node:child_process'
+import { setTimeout as wait } from 'node:timers/promises'
+import { isatty } from 'node:tty'
+import { CliError, EXIT, interrupted, usage } from './exit.ts'
+
+export interface Sink {
+  readonly isTTY: boolean
+  readonly columns: number
+  readonly rows: number
+  /** The reader went away (`| head`): writing goes on into nothing. */
+  readonly closed: boolean
+  write(data: string | Uint8Array): Promise<void>
+}
+
+export interface Io {
+  stdout: Sink
+  stderr: Sink
+  stdin: { readonly isTTY: boolean; read(maxBytes: number): Promise<string> }
+  env: Readonly<Record<string, string | undefined>>
+  cwd: string
+  platform: NodeJS.Platform
+  /** Starts a program and forgets it: what becomes of it, also that there is none, is nobody's concern. */
+  launch(words: readonly string[]): void
+  now(): number
+  /** Ends early, with an error, when the person presses Ctrl-C. */
+  sleep(ms: number): Promise<void>
+  interrupted: AbortSignal
+}
+
+export async function sleepUnlessInterrupted(ms: number, signal: AbortSignal): Promise<void> {
+  try {
+    await wait(ms, undefined, { signal })
+  } catch {
+    throw interrupted()
+  }
+}
+
+function openSink(stream: NodeJS.WriteStream, name: string): Sink {
+  let closed = false
+  stream.on('error', () => {
+    closed = true // told to the writer by the callback of write()
+  })
+  return {
+    isTTY: stream.isTTY === true,
+    get columns() {
+      return stream.columns || 80
+    },
+    get rows() {
+      return stream.rows || 24
+    },
+    get closed() {
+      return closed
+    },
+    write(data) {
+      if (closed) return Promise.resolve()
+      return new Promise((resolve, reject) => {
+        stream.write(data, (error) => {
+          const code = (error as NodeJS.ErrnoException | null | undefined)?.code
+          if (!error || code === 'EPIPE' || code === 'EIO') return resolve()
+          reject(new CliError(EXIT.error, `cannot write to ${name} (${code})`, undefined, error))
+        })
+      })
+    },
+  }
+}
+
+async function readStdin(maxBytes: number, signal: AbortSignal): Promise<string> {
+  const stop = () => process.stdin.destroy()
+  signal.addEventListener('abort', stop, { once: true })
+  const chunks: Buffer[] = []
+  let bytes = 0
+  try {
+    for await (const chunk of process.stdin as AsyncIterable<Buffer>) {
+      bytes += chunk.length
+      if (bytes > maxBytes) throw usage(`the input is larger than ${maxBytes} bytes`)
+      chunks.push(chunk)
+    }
+  } catch (error) {
+    throw signal.aborted ? interrupted() : error
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+function launch([program = '', ...args]: readonly string[]): void {
+  const child = spawn(program, args, { stdio: 'ignore', detached: true })
+  child.on('error', () => {})
+  child.unref()
+}
+
+export function processIo(): Io {
+  const interrupt = new AbortController()
+  process.on('SIGINT', () => {
+    // the second one does not wait for anybody
+    if (interrupt.signal.aborted) process.exit(EXIT.interrupted)
+    interrupt.abort()
+  })
+  return {
+    stdout: openSink(process.stdout, 'stdout'),
+    stderr: openSink(process.stderr, 'stderr'),
+    stdin: { isTTY: isatty(0), read: (maxBytes) => readStdin(maxBytes, interrupt.signal) },
+    env: process.env,
+    cwd: process.cwd(),
+    platform: process.platform,
+    launch,
+    now: Date.now,
+    sleep: (ms) => sleepUnlessInterrupted(ms, interrupt.signal),
+    interrupted: interrupt.signal,
+  }
+}

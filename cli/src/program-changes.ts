@@ -1,0 +1,118 @@
+// The part of the command table that changes and removes things: variables, environments, projects.
+import type { CommandSpec, FlagSpec } from './program.ts'
+
+const CONFIRM: FlagSpec = {
+  flags: '--confirm <name>',
+  summary: 'its exact name, instead of --yes; needed for what is protected',
+}
+
+/** A setting that is on or off. */
+const toggle = (name: string, summary: string): FlagSpec[] => [
+  { flags: `--${name}`, summary },
+  { flags: `--no-${name}`, summary: 'not so' },
+]
+
+export const CHANGE_COMMANDS: readonly CommandSpec[] = [
+  {
+    path: 'vars list',
+    summary: 'list the keys; values are never shown',
+    examples: ['berth vars list -e pr-42'],
+    load: async () => (await import('./commands/vars.ts')).varsList,
+  },
+  {
+    path: 'vars set',
+    summary: 'set variables, all or nothing',
+    args: '[pairs...]',
+    flags: [
+      { flags: '--from-file <file>', summary: 'KEY=value lines' },
+      { flags: '--stdin', summary: 'the value of the one KEY is read from stdin' },
+      { flags: '--dry-run', summary: 'print the keys, change nothing' },
+    ],
+    examples: [
+      'berth vars set -e pr-42 FEATURE_X=on',
+      'op read op://shop/app-key | berth vars set -e pr-42 APP_KEY=-',
+      'berth vars set -e pr-42 --from-file .env.preview',
+    ],
+    load: async () => (await import('./commands/vars.ts')).varsSet,
+  },
+  {
+    path: 'vars unset',
+    summary: 'remove variables',
+    args: '<keys...>',
+    examples: ['berth vars unset -e pr-42 OLD_KEY'],
+    load: async () => (await import('./commands/vars.ts')).varsUnset,
+  },
+  {
+    path: 'envs edit',
+    summary: 'change the settings of an environment',
+    flags: [
+      { flags: '--title <title>', summary: 'what it is called in lists' },
+      { flags: '--server <server>', summary: 'moves with the next deployment' },
+      { flags: '--domain <domain>', summary: 'where it is reachable' },
+      { flags: '--branch <branch>', summary: 'what it deploys' },
+      {
+        flags: '--recipe <recipe>',
+        summary: 'docker, manual, or inherit from the project',
+        choices: ['docker', 'manual', 'inherit'],
+      },
+      ...toggle('protected', 'only its owner may deploy and change it'),
+      ...toggle('sticky', 'listed first'),
+      ...toggle('auto-deploy', 'deploys pushes'),
+    ],
+    examples: ['berth env edit -e staging --title "Staging" --sticky'],
+    load: async () => (await import('./commands/env-changes.ts')).envEdit,
+  },
+  {
+    path: 'envs delete',
+    summary: 'remove an environment from its server and from Berth',
+    flags: [
+      CONFIRM,
+      { flags: '--force', summary: "skip the repository's own destroy steps" },
+      { flags: '--forget', summary: 'the server will not return: destroy nothing' },
+    ],
+    examples: ['berth env delete -e pr-42 --yes', 'berth env delete -e staging --confirm staging'],
+    load: async () => (await import('./commands/env-changes.ts')).envDelete,
+  },
+  {
+    path: 'envs reset',
+    summary: 'remove everything of it on its server, data too, and deploy anew',
+    flags: [CONFIRM],
+    examples: ['berth env reset -e pr-42 --confirm pr-42'],
+    load: async () => (await import('./commands/env-changes.ts')).envReset,
+  },
+  {
+    path: 'projects edit',
+    summary: 'change the settings of a project',
+    args: '[project]',
+    flags: [
+      { flags: '--name <name>', summary: 'another name' },
+      { flags: '--repo <url>', summary: 'address of the git repository' },
+      { flags: '--domain <domain>', summary: 'environments live below it' },
+      { flags: '--server <server>', summary: 'where it runs; replaces the list', repeat: true },
+      { flags: '--branch <branch>', summary: 'the default branch' },
+      {
+        flags: '--recipe <recipe>',
+        summary: 'docker or manual',
+        choices: ['docker', 'manual'],
+      },
+      ...toggle('auto-deploy', 'new environments deploy pushes'),
+    ],
+    examples: ['berth project edit shop --server fra-1 --server fra-2'],
+    load: async () => (await import('./commands/project-changes.ts')).projectEdit,
+  },
+  {
+    path: 'projects delete',
+    summary: 'remove every environment from its server, then the project',
+    args: '[project]',
+    flags: [
+      CONFIRM,
+      {
+        flags: '--confirm-protected <env>',
+        summary: 'a protected environment that goes with it',
+        repeat: true,
+      },
+    ],
+    examples: ['berth project delete shop --confirm shop --confirm-protected staging'],
+    load: async () => (await import('./commands/project-changes.ts')).projectDelete,
+  },
+]

@@ -1,0 +1,281 @@
+// Answers as the contract has them: every sample goes through the shared schema, so a test cannot
+// speak a contract that does not exist.
+import {
+  Environment,
+  EnvironmentCreated,
+  JoinToken,
+  LogLine,
+  Me,
+  Phase,
+  Project,
+  ProjectDetail,
+  Server,
+  Step,
+  Task,
+} from '@berth/shared/rest'
+
+export const SHA = 'c136499ec574e1034b24c5d306de9acda3005367'
+const AT = '2026-11-15T09:12:30Z'
+
+export const me = (more: object = {}): Me =>
+  Me.parse({
+    id: 7,
+    name: 'Ada Lovelace',
+    email: 'ada@example.com',
+    avatar_url: null,
+    is_platform_admin: false,
+    created_at: AT,
+    token: {
+      id: 90,
+      kind: 'personal',
+      name: 'ci',
+      scopes: ['read', 'deploy'],
+      organization_id: null,
+      expires_at: '2036-12-15T08:00:00Z',
+    },
+    current_organization_id: null,
+    organizations: [
+      {
+        id: 1,
+        name: 'Acme',
+        slug: 'acme',
+        role: 'admin',
+        permissions: ['read', 'deploy'],
+        project_count: 4,
+      },
+    ],
+    ...more,
+  })
+
+const serverRef = { id: 2, name: 'fra-1', hostname: 'fra-1.example.com' }
+
+export const project = (more: object = {}): Project =>
+  Project.parse({
+    id: 12,
+    name: 'shop',
+    repo_url: 'git@github.com:acme/shop.git',
+    domain: 'shop.example.com',
+    environment_count: 2,
+    servers: [serverRef],
+    ...more,
+  })
+
+export const projectDetail = (more: object = {}): ProjectDetail =>
+  ProjectDetail.parse({
+    ...project(),
+    organization_id: 1,
+    status: 'active',
+    owner: { id: 7, name: 'Ada Lovelace' },
+    default_recipe: 'docker',
+    default_branch: 'main',
+    default_server_id: 2,
+    environment_limit: 20,
+    pull_request_environments: true,
+    pull_request_bases: ['**'],
+    deploy_drafts: true,
+    fork_pull_requests: 'approve',
+    auto_deploy: true,
+    watch_paths: [],
+    skip_marker: false,
+    comment_on_pull_requests: false,
+    custom_domains: [],
+    lost_after_seconds: 600,
+    basic_auth: { mode: 'off', enabled: false, username: null },
+    webhook: {
+      url: 'https://deploy.example.com/webhooks/12',
+      secret_source: 'project',
+      secret_rotated_at: AT,
+      previous_accepted_until: null,
+      last_delivery_at: null,
+      last_delivery_secret: null,
+    },
+    repo_public_key: 'ssh-ed25519 AAAAC3NzaTEST shop@deploy.example.com',
+    repository: {
+      provider: null,
+      external_id: null,
+      renamed_to: null,
+      reachable: null,
+      checked_at: null,
+      error: null,
+    },
+    host_token: { set: false, checked_at: null, error: null },
+    created_at: AT,
+    updated_at: AT,
+    ...more,
+  })
+
+export const environment = (more: object = {}): Environment =>
+  Environment.parse({
+    id: 101,
+    project_id: 12,
+    identifier: 'pr-42',
+    title: 'Checkout v2',
+    type: 'pull_request',
+    recipe: 'docker',
+    recipe_inherited: true,
+    branch: 'checkout-v2',
+    branch_missing: false,
+    pull_request: null,
+    commit_sha: SHA,
+    target_sha: SHA,
+    url: 'https://pr-42.shop.example.com',
+    domain: 'pr-42.shop.example.com',
+    server: serverRef,
+    owner: { id: 7, name: 'Ada Lovelace' },
+    protected: false,
+    sticky: false,
+    auto_deploy: true,
+    basic_auth: { mode: 'inherit', enabled: false, username: null },
+    status: 'running',
+    status_reason: null,
+    locked: false,
+    locked_by: null,
+    variables_changed: false,
+    services: [{ name: 'web', url: 'https://pr-42.shop.example.com', status: 'running' }],
+    last_task: { id: 812, status: 'succeeded', finished_at: '2026-11-15T09:14:06Z' },
+    may: ['deploy'],
+    created_at: AT,
+    updated_at: AT,
+    ...more,
+  })
+
+export const environmentCreated = (more: object = {}): Environment & { task: Task | null } =>
+  EnvironmentCreated.parse({ ...environment(), task: null, ...more })
+
+export const step = (name: string, status: string, more: object = {}): Step =>
+  Step.parse({
+    name,
+    title: name,
+    status,
+    message: null,
+    started_at: AT,
+    duration_ms: status === 'running' || status === 'pending' ? null : 1_800,
+    first_line: null,
+    last_line: null,
+    exit_code: null,
+    ...more,
+  })
+
+export const phase = (name: string, status: string, more: object = {}): Phase =>
+  Phase.parse({
+    name,
+    title: name === 'checkout' ? 'Check out' : name[0]?.toUpperCase() + name.slice(1),
+    status,
+    started_at: status === 'pending' ? null : AT,
+    duration_ms: status === 'running' || status === 'pending' ? null : 1_800,
+    steps: [],
+    ...more,
+  })
+
+export const task = (status: string, more: object = {}): Task =>
+  Task.parse({
+    id: 813,
+    environment_id: 101,
+    project_id: 12,
+    type: 'deploy',
+    reset: false,
+    status,
+    trigger: 'cli',
+    triggered_by: { id: 7, name: 'Ada Lovelace' },
+    delivery_id: null,
+    message: null,
+    branch: 'checkout-v2',
+    commit_sha: SHA,
+    commit_message: 'Fix totals',
+    recipe: 'docker',
+    action: null,
+    waiting_for: null,
+    cancel_requested_at: null,
+    cancel_reason: null,
+    superseded_by: null,
+    failure: null,
+    warnings: [],
+    unreachable_since: null,
+    late_outcome: null,
+    created_at: AT,
+    started_at: status === 'queued' ? null : AT,
+    live_at: null,
+    finished_at: status === 'queued' || status === 'running' ? null : '2026-11-15T09:13:48Z',
+    duration_ms: status === 'queued' || status === 'running' ? null : 78_000,
+    url: 'https://deploy.example.com/tasks/813',
+    log_url: 'https://deploy.example.com/api/tasks/813/log',
+    log_lines: 2,
+    log_complete: status !== 'queued' && status !== 'running',
+    phases: [phase('checkout', status === 'queued' ? 'pending' : 'succeeded')],
+    ...more,
+  })
+
+export const buildFailure = {
+  code: 'build_failed',
+  phase: 'build',
+  step: 'build:web',
+  step_title: 'Build image web',
+  message: '`RUN npm run build` exited with 1.',
+  exit_code: 1,
+  line: 396,
+  is_platform_check: false,
+}
+
+export const failedTask = (more: object = {}): Task =>
+  task('failed', {
+    failure: buildFailure,
+    log_lines: 397,
+    phases: [
+      phase('checkout', 'succeeded'),
+      phase('build', 'failed', {
+        duration_ms: 29_900,
+        steps: [
+          step('build:web', 'failed', {
+            title: 'Build image web',
+            first_line: 24,
+            last_line: 397,
+            exit_code: 1,
+          }),
+        ],
+      }),
+    ],
+    ...more,
+  })
+
+export const server = (more: object = {}): Server =>
+  Server.parse({
+    ...serverRef,
+    organization_id: 1,
+    status: 'online',
+    paused: false,
+    agent_version: '1.15.0',
+    agent_outdated: false,
+    ssh_port: 22,
+    shell_enabled: false,
+    last_seen_at: AT,
+    joined_at: AT,
+    recipes: ['docker', 'manual'],
+    facts: {
+      os: 'Debian 13',
+      arch: 'x64',
+      cpus: 4,
+      memory_bytes: 8_000_000_000,
+      disk_bytes: 100_000_000_000,
+      disk_free_bytes: 60_000_000_000,
+      docker_version: '28.2',
+    },
+    parts: [],
+    environment_count: 3,
+    created_at: AT,
+    ...more,
+  })
+
+export const joinToken = (more: object = {}) =>
+  JoinToken.parse({
+    token: 'berth_join_TEST',
+    expires_at: '2036-11-15T09:27:30Z',
+    command:
+      'curl -fsSLO https://deploy.example.com/install.sh && sh install.sh --token berth_join_TEST',
+    ...more,
+  })
+
+/** A piece of a log; a whole line ends with its line ending. */
+export const logRecord = (n: number, text: string): string =>
+  JSON.stringify(LogLine.parse({ n, t: AT, s: 'out', phase: 'build', step: 'build:web', text }))
+
+export const logLine = (n: number, text: string): string => logRecord(n, `${text}\n`)

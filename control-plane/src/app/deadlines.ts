@@ -1,0 +1,148 @@
+// What time alone changes: tasks whose server stays away, attempts nobody hears of, deadlines that passed, logs that
+// never became whole. Run by a tick; tests move the clock and call it.
+import { ALERTS, EVENTS, HOST_REPORTS, LIVE, LOGS, MAIL, SSH, TASKS } from '@berth/shared'
+import { Desired, FailureCode } from '@berth/shared/wire'
+import type { Context } from '../context.ts'
+import { describeFailure } from '../domain/failure.ts'
+import { findAgent, findServerAgent } from '../store/agents.ts'
+import { deleteOldAlerts } from '../store/alerts.ts'
+import {
+  type Attempt,
+  listIncompleteLogs,
+  listLiveAttempts,
+  listTaskAttempts,
+  stopAttempt,
+  updateAttempt,
+  updateReachability,
+} from '../store/attempts.ts'
+import { deleteOldEvents } from '../store/events.ts'
+import { deleteOldReports } from '../store/host-reports.ts'
+import { deleteOldMails } from '../store/mails.ts'
+import { findProject } from '../store/projects.ts'
+import { deleteOldJoinTokens, findServer } from '../store/servers.ts'
+import { deleteOldSshCertificates } from '../store/ssh-certificates.ts'
+import { findTask, listNeverSent, lockTask, moveTask, type Task } from '../store/tasks.ts'
+import { trimAudit } from './audit-check.ts'
+import { decideOpenDeliveries } from './deliveries.ts'
+import { forgetOldRequests } from './idempotency.ts'
+import { forgetDeliveries } from './ledger.ts'
+import { expireLogs } from './logs.ts'
+import { flushRefused } from './refusals.ts'
+import { hasSession, inStartGrace } from './servers.ts'
+import { loseAttempt } from './sessions.ts'
+import { sweepSignIns } from './sign-in.ts'
+import { offlineDeadline } from './tasks.ts'
+import { agentTopic, change, emitTask } from './transaction.ts'
+
+export async function passDeadlines(ctx: Context): Promise<void> {
+  await each(ctx, [failUnsentTasks, watchAttempts, giveUpLogs, decideOpenDeliveries, flushRefused])
+}
+
+/** One after the other; whatever fails is tried again at the next tick and keeps nobody else from their turn. */
+async function each(
+  ctx: Context,
+  works: readonly ((ctx: Context) => Promise<unknown>)[],
+): Promise<void> {
+  for (const work of works) {
+    await work(ctx).catch((error: unknown) =>
+      ctx.log.error({ err: error, work: work.name }, 'what time changes could not be done'),
+    )
+  }
+}
+
+/** Safe, because a task without an attempt was never sent. Destroy tasks wait without a limit. */
+async function failUnsentTasks(ctx: Context): Promise<void> {
+  const unsent = (await listNeverSent(ctx.db)).filter((task) => task.type !== 'destroy')
+  await each(
+    ctx,
+    unsent.map((task) => () => failUnsent(ctx, task)),
+  )
+}
+
+async function failUnsent(ctx: Context, task: Task): Promise<void> {
+  const agent = await findServerAgent(ctx.db, task.serverId)
+  if (hasSession(ctx, agent) || ctx.clock.now() < offlineDeadline(ctx, task, agent)) return
+  const server = await findServer(ctx.db, task.serverId)
+  const message =
+    `${server?.name ?? 'The server'} was offline for 15 minutes. ` +
+    'Start berth-agent there, then deploy again.'
+  await change(ctx, async (c) => {
+    await lockTask(c.db, task.id)
+    if ((await listTaskAttempts(c.db, task.id)).length > 0) return // sent since it was listed
+    const failure = JSON.stringify(describeFailure({ code: 'server_offline', message }))
+    if (!(await moveTask(c.db, task.id, 'failed', { finishedAt: c.now, failure }))) return
+    await emitTask(c, task, 'task.failed', { code: 'server_offline' })
+  })
+}
+
+async function watchAttempts(ctx: Context): Promise<void> {
+  const live = await listLiveAttempts(ctx.db)
+  await each(
+    ctx,
+    live.map((attempt) => () => watchAttempt(ctx, attempt)),
+  )
+}
+
+async function watchAttempt(ctx: Context, attempt: Attempt): Promise<void> {
+  const now = ctx.clock.now()
+  const agent = await findAgent(ctx.db, attempt.agentId)
+  if (hasSession(ctx, agent)) {
+    const deadline = TASKS.timeoutMs + TASKS.backstopMs
+    const overdue = attempt.startedAt !== null && now - attempt.startedAt > deadline
+    if (overdue && attempt.desired === Desired.RUNNING) {
+      // a backstop: the runner has its own clock; it asks, it does not decide
+      await stopAttempt(ctx.db, attempt.id)
+      ctx.wakes.wake(agentTopic(attempt.agentId))
+    }
+    return
+  }
+  if (inStartGrace(ctx)) return
+  if (attempt.unreachableSince === null) {
+    await updateReachability(ctx.db, attempt.agentId, now)
+    return
+  }
+  const task = await findTask(ctx.db, attempt.taskId)
+  const project = task && (await findProject(ctx.db, task.projectId))
+  const silent = now - Math.max(attempt.unreachableSince, ctx.startedAt)
+  const lostAfterMs = project?.lostAfterMs ?? TASKS.lostAfterMs
+  if (silent < lostAfterMs) return
+  const minutes = Math.round(lostAfterMs / 60_000)
+  const message =
+    `Nothing was heard of the server for ${minutes} min. What became of the deployment is not known; ` +
+    'its end will be shown when the server returns.'
+  await change(ctx, async (c) => {
+    if (hasSession(ctx, await findAgent(c.db, attempt.agentId))) return // it has just returned
+    await loseAttempt(ctx, c, attempt, FailureCode.AGENT_LOST, message)
+  })
+}
+
+/** After a day an incomplete log is called truncated, so that the agent may forget the attempt. */
+async function giveUpLogs(ctx: Context): Promise<void> {
+  const now = ctx.clock.now()
+  for (const attempt of await listIncompleteLogs(ctx.db, now - LOGS.completeMs)) {
+    await updateAttempt(ctx.db, attempt.id, {
+      logCompleteAt: now,
+      logTruncated: 1,
+      desired: Desired.FORGOTTEN,
+    })
+    ctx.wakes.wake(agentTopic(attempt.agentId))
+  }
+}
+
+/** Once an hour: rows past their retention. */
+export async function sweep(ctx: Context): Promise<void> {
+  const now = ctx.clock.now()
+  await each(ctx, [
+    ({ db }) => deleteOldEvents(db, now - Math.min(EVENTS.keptMs, LIVE.keptMs)),
+    ({ db }) => deleteOldJoinTokens(db, now - 86_400_000),
+    ({ db }) => deleteOldSshCertificates(db, now - SSH.keptMs),
+    ({ db }) => deleteOldReports(db, now - HOST_REPORTS.keptMs),
+    expireLogs,
+    sweepSignIns,
+    trimAudit,
+    forgetOldRequests,
+    ({ db }) => deleteOldMails(db, now - MAIL.keptMs),
+    ({ db }) => deleteOldAlerts(db, now - ALERTS.keptMs),
+    forgetDeliveries,
+  ])
+}

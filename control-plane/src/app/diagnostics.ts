@@ -1,0 +1,150 @@
+// Why the most recent failed deployment of an environment failed: found by key, read from its log, explained by
+// domain/. Changes nothing. A log past its retention leaves the failure's own sentence.
+import { DIAGNOSTICS } from '@berth/shared'
+import type { Failure, Hint } from '@berth/shared/rest'
+import type { Context } from '../context.ts'
+import type { Caller } from '../domain/access.ts'
+import {
+  composeOutput,
+  type DiagnosticsStatus,
+  diagnosticsStatus,
+  findHints,
+  type SinceLastSuccess,
+} from '../domain/diagnostics.ts'
+import { describeFailure } from '../domain/failure.ts'
+import { type Excerpt, ExcerptBuilder } from '../domain/log-excerpt.ts'
+import {
+  type AttemptStep,
+  listNewestAttempts,
+  listSteps,
+  type ShownAttempt,
+} from '../store/attempts.ts'
+import { findNewestDeployment } from '../store/task-history.ts'
+import type { Task } from '../store/tasks.ts'
+import { listChangedKeys } from '../store/variables.ts'
+import { loadEnvironment } from './access.ts'
+
+export interface DiagnosticsView {
+  environmentId: number
+  status: DiagnosticsStatus
+  /** Undefined: no deployment of it ever failed. */
+  failed: FailedDeployment | undefined
+}
+
+export interface FailedDeployment {
+  task: Task
+  failure: Failure
+  output: string
+  firstLine: number | null
+  lastLine: number | null
+  isTruncated: boolean
+  hints: Hint[]
+  since: SinceLastSuccess | null
+  supersededBy: Task | undefined
+}
+
+const NOTHING: Excerpt = { lines: [], firstLine: null, lastLine: null, isTruncated: false }
+
+export async function diagnoseEnvironment(
+  ctx: Context,
+  caller: Caller,
+  environmentId: number,
+  asked: { lines?: number | undefined },
+): Promise<DiagnosticsView> {
+  await loadEnvironment(ctx.db, caller, environmentId, 'read')
+  const task = await findNewestDeployment(ctx.db, environmentId, 'failed')
+  if (!task) return { environmentId, status: diagnosticsStatus(undefined, undefined), failed: task }
+  const later = await findNewestDeployment(ctx.db, environmentId, 'succeeded', { afterId: task.id })
+  const attempt = (await listNewestAttempts(ctx.db, [task.id])).get(task.id)
+  const failure = task.failure ?? describeFailure({ code: 'internal', message: 'It failed.' })
+  const steps = attempt ? await listSteps(ctx.db, [attempt.id]) : []
+  const step = steps.find(({ stepId }) => stepId === failure.step)
+  const lines = asked.lines ?? DIAGNOSTICS.lines
+  // causes are looked for in as much as usual, also when somebody wants to see less
+  const read = await readEnd(ctx, attempt, step, Math.max(lines, DIAGNOSTICS.lines))
+  const shown = lastLines(read, lines)
+  const since = await compareWithSuccess(ctx, task, attempt)
+  return {
+    environmentId,
+    status: diagnosticsStatus(task.id, later?.id),
+    failed: {
+      task,
+      failure: { ...failure, line: read.lastLine },
+      output: composeOutput(failure, shown.lines),
+      firstLine: shown.firstLine,
+      lastLine: shown.lastLine,
+      isTruncated: shown.isTruncated,
+      hints: findHints(failure, read.lines, task.commitSha, since),
+      since,
+      supersededBy: later,
+    },
+  }
+}
+
+function lastLines(excerpt: Excerpt, lines: number): Excerpt {
+  const { firstLine, lastLine } = excerpt
+  const dropped = excerpt.lines.length - lines
+  if (dropped <= 0 || firstLine === null || lastLine === null) return excerpt
+  // the numbers of a step's own lines have no holes unless steps side by side mix theirs
+  const first = Math.max(firstLine, lastLine - lines + 1)
+  return { lines: excerpt.lines.slice(dropped), firstLine: first, lastLine, isTruncated: true }
+}
+
+/** The last lines of a step, by its records in the log. */
+async function readEnd(
+  ctx: Context,
+  attempt: ShownAttempt | undefined,
+  step: AttemptStep | undefined,
+  lines: number,
+): Promise<Excerpt> {
+  if (!attempt || attempt.logExpiredAt !== null || !step?.firstLogSeq) return NOTHING
+  const last = Math.min(step.lastLogSeq ?? attempt.ackedLogSeq, attempt.ackedLogSeq)
+  if (last < step.firstLogSeq) return NOTHING
+  const firstLine = await ctx.logs.lineOf(attempt.id, step.firstLogSeq)
+  const lastLine = await ctx.logs.lineOf(attempt.id, last)
+  const bounds = { lines, bytes: DIAGNOSTICS.bytes * Math.max(1, lines / DIAGNOSTICS.lines) }
+  for (let window = lines; ; window *= 8) {
+    const fromLine = Math.max(firstLine, lastLine - Math.min(window, DIAGNOSTICS.scanLines) + 1)
+    const builder = new ExcerptBuilder(bounds)
+    const query = {
+      from: await ctx.logs.findLine(attempt.id, fromLine, attempt.ackedLogSeq),
+      to: attempt.ackedLogSeq,
+      bytes: attempt.logBytes,
+      fromLine,
+      untilLine: lastLine + 1,
+      steps: new Set([step.stepIndex]),
+    }
+    for await (const { line, data } of ctx.logs.records(attempt.id, query)) builder.add(line, data)
+    const excerpt = builder.finish(fromLine === firstLine)
+    const isEnough = excerpt.lines.length >= lines || fromLine === firstLine
+    if (isEnough || window >= DIAGNOSTICS.scanLines) return excerpt
+  }
+}
+
+async function compareWithSuccess(
+  ctx: Context,
+  failed: Task,
+  attempt: ShownAttempt | undefined,
+): Promise<SinceLastSuccess | null> {
+  const { environmentId } = failed
+  const success = await findNewestDeployment(ctx.db, environmentId, 'succeeded', {
+    beforeId: failed.id,
+  })
+  if (!success) return null
+  const before = (await listNewestAttempts(ctx.db, [success.id])).get(success.id)
+  const areKnown = failed.serviceFileSha !== null && success.serviceFileSha !== null
+  return {
+    taskId: success.id,
+    commitSha: success.commitSha,
+    serviceFileChanged: areKnown ? failed.serviceFileSha !== success.serviceFileSha : null,
+    variableKeysChanged:
+      before && attempt
+        ? await listChangedKeys(
+            ctx.db,
+            environmentId,
+            { after: before.variablesRevision, until: attempt.variablesRevision },
+            DIAGNOSTICS.keys,
+          )
+        : [],
+  }
+}

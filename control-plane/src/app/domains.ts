@@ -1,0 +1,69 @@
+// Claims of host names, inside the transaction that stores them. Another organization's use is told without naming it.
+import { AppError, type FieldProblem, invalidFields } from '@berth/shared'
+import type { Context } from '../context.ts'
+import { isAtOrBelow, isReserved, isUnlisted } from '../domain/domains.ts'
+import {
+  holdDomains,
+  isServerName,
+  listEnvironmentsBelow,
+  listOverlappingProjects,
+} from '../store/domains.ts'
+import type { Change } from './transaction.ts'
+
+const inUse = (host: string): AppError =>
+  new AppError('domain_in_use', `${host} is used elsewhere on this installation.`)
+
+export const ownHost = (ctx: Context): string => new URL(ctx.baseUrl).hostname.toLowerCase()
+
+export function reservedProblem(
+  ctx: Context,
+  host: string,
+  field: string,
+): FieldProblem | undefined {
+  if (!isReserved(host, ownHost(ctx))) return undefined
+  const message = `${host} is the address of Berth itself. Choose another domain.`
+  return { field, code: 'reserved_domain', message }
+}
+
+/** The base domain of a project: not at, above or below what another organization uses. */
+export async function claimProjectDomain(
+  c: Change,
+  project: { id: number | null; organizationId: number },
+  domain: string,
+): Promise<void> {
+  await holdDomains(c.db)
+  const projects = await listOverlappingProjects(c.db, domain)
+  const other = projects.filter((p) => p.id !== project.id)
+  const taken = other.some(
+    (p) => p.domain === domain || p.organizationId !== project.organizationId,
+  )
+  if (taken) throw inUse(domain)
+  const environments = await listEnvironmentsBelow(c.db, domain)
+  if (environments.some((e) => e.organizationId !== project.organizationId)) throw inUse(domain)
+}
+
+/** The address of an environment: its own alone, and not below another project's domain. */
+export async function claimEnvironmentDomain(
+  ctx: Context,
+  c: Change,
+  project: { id: number; domain: string; customDomains: string },
+  environmentId: number | null,
+  host: string,
+): Promise<void> {
+  await holdDomains(c.db)
+  const reserved = reservedProblem(ctx, host, 'domain')
+  if (reserved) throw invalidFields([reserved])
+  const customDomains = JSON.parse(project.customDomains) as string[]
+  if (ctx.config.listedDomainsOnly && isUnlisted(host, { domain: project.domain, customDomains })) {
+    const message = `${host} is not below ${project.domain} and not on the project's list of custom domains.`
+    throw invalidFields([{ field: 'domain', code: 'domain_not_allowed', message }])
+  }
+  if (await isServerName(c.db, host)) throw inUse(host)
+  // the most specific project decides: within one organization a domain may lie below another
+  const holders = (await listOverlappingProjects(c.db, host))
+    .filter((p) => isAtOrBelow(host, p.domain))
+    .toSorted((a, b) => b.domain.length - a.domain.length)
+  if (holders[0] && holders[0].id !== project.id) throw inUse(host)
+  const same = await listEnvironmentsBelow(c.db, host)
+  if (same.some((e) => e.domain === host && e.id !== environmentId)) throw inUse(host)
+}

@@ -1,0 +1,157 @@
+// Logs of attempts: where one stands, when it is whole, who may read it. Bytes lie in files (store/log-files.ts); the
+// attempt's row says how much of them is certain, and nothing beyond that is ever shown.
+import { AppError, isTerminal, LOGS } from '@berth/shared'
+import { Desired } from '@berth/shared/wire'
+import type { Context } from '../context.ts'
+import type { Caller } from '../domain/access.ts'
+import {
+  type Attempt,
+  type AttemptStep,
+  findAttempt,
+  listNewestAttempts,
+  listSteps,
+  listUncertainLogs,
+  listWithLogsBefore,
+  type ShownAttempt,
+  updateAttempt,
+  updateLogPosition,
+} from '../store/attempts.ts'
+import type { LogPosition } from '../store/log-files.ts'
+import { findTask, type Task } from '../store/tasks.ts'
+import { loadTask } from './access.ts'
+import type { TaskView } from './tasks.ts'
+import { agentTopic, change, logTopic, taskTopic } from './transaction.ts'
+
+const positionOf = (a: Attempt): LogPosition => ({
+  records: a.ackedLogSeq,
+  bytes: a.logBytes,
+  lines: a.logLines,
+})
+
+/** Where an agent's log continues; undefined: not this agent's, or nothing more of it is wanted. */
+export async function findLogPosition(
+  ctx: Context,
+  agentId: string,
+  attemptId: string,
+): Promise<{ position: LogPosition; fence: number; gap: boolean } | undefined> {
+  const attempt = await findAttempt(ctx.db, attemptId)
+  if (!attempt || attempt.agentId !== agentId || attempt.releasedAt !== null) return undefined
+  return { position: positionOf(attempt), fence: attempt.fence, gap: attempt.logGap === 1 }
+}
+
+/** The files are synced; now the rows say so, and whoever waits hears of it. */
+export async function commitLogs(
+  ctx: Context,
+  logs: { attemptId: string; position: LogPosition; gap: boolean }[],
+): Promise<void> {
+  await change(ctx, async (c) => {
+    for (const { attemptId, position, gap } of logs) {
+      await updateLogPosition(c.db, attemptId, {
+        ackedLogSeq: position.records,
+        logBytes: position.bytes,
+        logLines: position.lines,
+        logGap: gap ? 1 : 0,
+      })
+      c.wake(logTopic(attemptId))
+    }
+  })
+  for (const { attemptId } of logs) await completeLog(ctx, attemptId)
+}
+
+/**
+ * A log is complete when its last record is stored and its digest agrees. Then, and not before, the agent may forget the
+ * attempt. Called whenever either may have become true; does nothing otherwise.
+ */
+export async function completeLog(ctx: Context, attemptId: string): Promise<void> {
+  const attempt = await findAttempt(ctx.db, attemptId)
+  if (!attempt || attempt.finalLogSeq === null || attempt.logCompleteAt !== null) return
+  if (!isTerminal(attempt.state) || attempt.ackedLogSeq < attempt.finalLogSeq) return
+  const comparable = attempt.logGap === 0 && attempt.logSha256 !== null
+  const digest = comparable ? await ctx.logs.hash(attemptId, attempt.logBytes) : attempt.logSha256
+  const agrees = digest === attempt.logSha256
+  if (!agrees) ctx.log.error({ attemptId, digest, wanted: attempt.logSha256 }, 'a log is damaged')
+  await change(ctx, async (c) => {
+    await updateAttempt(c.db, attemptId, {
+      logCompleteAt: c.now,
+      logTruncated: agrees && attempt.logGap === 0 ? 0 : 1,
+      desired: Desired.FORGOTTEN,
+    })
+    c.wake(logTopic(attemptId))
+    c.wake(taskTopic(attempt.taskId))
+    c.wake(agentTopic(attempt.agentId))
+  })
+}
+
+/** The agent keeps nothing of these but tombstones. */
+export async function releaseAttempts(
+  ctx: Context,
+  agentId: string,
+  attemptIds: string[],
+): Promise<void> {
+  await change(ctx, async (c) => {
+    for (const id of attemptIds) {
+      const attempt = await findAttempt(c.db, id)
+      if (attempt?.agentId === agentId) await updateAttempt(c.db, id, { releasedAt: c.now })
+    }
+  })
+}
+
+/** On start: whatever the files hold beyond the rows was never acknowledged and comes again. */
+export async function recoverLogs(ctx: Context): Promise<void> {
+  for (const attempt of await listUncertainLogs(ctx.db)) {
+    ctx.logs.truncate(attempt.id, positionOf(attempt))
+    await completeLog(ctx, attempt.id)
+  }
+}
+
+export interface LogView {
+  task: Task
+  /** Undefined: nothing ran, so there is no output. */
+  attempt: ShownAttempt | undefined
+  steps: AttemptStep[]
+}
+
+export async function openTaskLog(ctx: Context, caller: Caller, taskId: number): Promise<LogView> {
+  const task = await loadTask(ctx.db, caller, taskId, 'read')
+  const attempt = (await listNewestAttempts(ctx.db, [taskId])).get(taskId)
+  if (attempt && attempt.logExpiredAt !== null) {
+    const days = Math.round(LOGS.retentionMs / 86_400_000)
+    throw new AppError('log_expired', `Logs are kept ${days} days; this one is gone.`)
+  }
+  return { task, attempt, steps: attempt ? await listSteps(ctx.db, [attempt.id]) : [] }
+}
+
+/** The same log again, later: follow asks until it is complete. */
+export async function refreshLog(ctx: Context, view: LogView): Promise<LogView> {
+  const task = (await findTask(ctx.db, view.task.id)) ?? view.task
+  const attempt = (await listNewestAttempts(ctx.db, [task.id])).get(task.id)
+  return { task, attempt, steps: attempt ? await listSteps(ctx.db, [attempt.id]) : [] }
+}
+
+/** First and last line of each step, by its index in the plan. */
+export type StepLines = Map<number, { first: number; last: number | null }>
+
+export async function readStepLines(ctx: Context, view: TaskView): Promise<StepLines> {
+  const lines: StepLines = new Map()
+  const { attempt } = view
+  if (!attempt || attempt.logExpiredAt !== null) return lines
+  for (const step of view.steps) {
+    const { firstLogSeq, lastLogSeq } = step
+    if (firstLogSeq === null || firstLogSeq > attempt.ackedLogSeq) continue
+    const first = await ctx.logs.lineOf(attempt.id, firstLogSeq)
+    const stored = lastLogSeq !== null && lastLogSeq <= attempt.ackedLogSeq
+    const last =
+      stored && lastLogSeq >= firstLogSeq ? await ctx.logs.lineOf(attempt.id, lastLogSeq) : null
+    lines.set(step.stepIndex, { first, last })
+  }
+  return lines
+}
+
+/** Files past their retention go; the rows stay and say so. */
+export async function expireLogs(ctx: Context): Promise<void> {
+  const now = ctx.clock.now()
+  for (const attempt of await listWithLogsBefore(ctx.db, now - LOGS.retentionMs)) {
+    await ctx.logs.remove(attempt.id)
+    await updateAttempt(ctx.db, attempt.id, { logExpiredAt: now })
+  }
+}

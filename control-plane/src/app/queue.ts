@@ -1,0 +1,74 @@
+// The one way into the queue: a task's row, what its environment remembers of it, audit and event, in the caller's
+// transaction. Whether it may be queued was decided before; the unique indexes hold it when two decide at once.
+import type { Trigger } from '@berth/shared'
+import { effectiveRecipe } from '../domain/environment.ts'
+import { findServerAgent } from '../store/agents.ts'
+import { type Environment, updateEnvironment } from '../store/environments.ts'
+import type { Project } from '../store/projects.ts'
+import { insertTask } from '../store/tasks.ts'
+import { type Actor, actorName, audit } from './audit.ts'
+import { agentTopic, type Change, emitTask } from './transaction.ts'
+
+export interface AskedTask {
+  type: 'deploy' | 'destroy'
+  by: Actor
+  trigger: Trigger
+  /** Null: the branch's head. */
+  sha?: string | null
+  noCache?: boolean
+  /** A deployment that first removes what is there. */
+  reset?: boolean
+  /** A removal without the repository's own steps. */
+  skipSteps?: boolean
+  message?: string | null
+  /** The former server: the copy that was left behind there. */
+  formerServerId?: number
+}
+
+export async function queueTask(
+  c: Change,
+  environment: Environment,
+  project: Project,
+  asked: AskedTask,
+): Promise<number> {
+  const { by, trigger } = asked
+  const sha = asked.sha ?? null
+  const task = {
+    organizationId: environment.organizationId,
+    projectId: environment.projectId,
+    environmentId: environment.id,
+    serverId: asked.formerServerId ?? environment.serverId,
+  }
+  const id = await insertTask(c.db, {
+    ...task,
+    type: asked.type,
+    reset: asked.reset ? 1 : 0,
+    noCache: asked.noCache ? 1 : 0,
+    skipSteps: asked.skipSteps ? 1 : 0,
+    formerCopy: asked.formerServerId === undefined ? 0 : 1,
+    status: 'queued',
+    triggerBy: trigger,
+    userId: by.type === 'user' ? by.caller.userId : null,
+    triggeredBy: actorName(by),
+    message: asked.message ?? null,
+    branch: environment.branch,
+    recipe: effectiveRecipe(environment, project.defaultRecipe),
+    askedSha: sha,
+    commitSha: sha,
+    deliveryId: by.type === 'webhook' ? by.deliveryId : null,
+    createdAt: c.now,
+  })
+  const deploys = asked.type === 'deploy'
+  if (asked.formerServerId === undefined) {
+    await updateEnvironment(c.db, environment.id, {
+      lastTaskId: id,
+      ...(deploys && sha ? { targetSha: sha } : {}),
+    })
+  }
+  const details = { environment_id: environment.id, type: asked.type, commit_sha: sha, trigger }
+  await audit(c, by, task.organizationId, 'task.create', ['task', id], details)
+  await emitTask(c, { ...task, id }, 'task.queued', { trigger })
+  const agent = await findServerAgent(c.db, task.serverId)
+  if (agent) c.wake(agentTopic(agent.id))
+  return id
+}

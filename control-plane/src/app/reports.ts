@@ -1,0 +1,336 @@
+// What agents report becomes rows: one transaction per batch, each event exactly once, acknowledged after the commit.
+// Events of unknown attempts, old fences and finished attempts are kept as history and change nothing else.
+import { failureWord, TASKS } from '@berth/shared'
+import {
+  type AttemptChanged,
+  AttemptState,
+  type Event,
+  EventSchema,
+  type PlanMade,
+  type StepChanged,
+  StepState,
+} from '@berth/shared/wire'
+import { toBinary } from '@bufbuild/protobuf'
+import { durationMs } from '@bufbuild/protobuf/wkt'
+import type { Context } from '../context.ts'
+import {
+  type AttemptStateValue,
+  attemptEvent,
+  isAttemptState,
+  mayRepeat,
+  moveAttempt,
+  taskStatusFor,
+} from '../domain/attempt.ts'
+import { describeFailure } from '../domain/failure.ts'
+import { findAgent, updateUnderEpoch } from '../store/agents.ts'
+import {
+  type Attempt,
+  findAttempt,
+  insertSteps,
+  listSteps,
+  raiseAttempt,
+  updateAttempt,
+  updateStep,
+} from '../store/attempts.ts'
+import {
+  findEnvironment,
+  lockEnvironment,
+  updateDeployed,
+  updateEnvironment,
+} from '../store/environments.ts'
+import { insertAgentEvents } from '../store/events.ts'
+import {
+  findOpenTask,
+  findTask,
+  lockTask,
+  moveTask,
+  type Task,
+  updateTask,
+} from '../store/tasks.ts'
+import { auditAgent, type Subject } from './audit.ts'
+import { destroyFormerCopy, settleRemoval } from './removal.ts'
+import { agentTopic, type Change, change, emitTask } from './transaction.ts'
+
+export type Applied =
+  | { kind: 'applied'; ackedSeq: number; finished: string[] }
+  | { kind: 'superseded' }
+  | { kind: 'hole'; expected: number; got: number }
+  | { kind: 'foreign'; attemptId: string }
+
+/** Ends the transaction: a batch is applied whole or not at all. */
+class Refused extends Error {
+  readonly applied: Exclude<Applied, { kind: 'applied' }>
+  constructor(applied: Exclude<Applied, { kind: 'applied' }>) {
+    super(`events refused: ${applied.kind}`)
+    this.applied = applied
+  }
+}
+
+export interface SessionRef {
+  agentId: string
+  epoch: number
+}
+
+export async function applyEvents(
+  ctx: Context,
+  session: SessionRef,
+  events: readonly Event[],
+): Promise<Applied> {
+  try {
+    return await change(ctx, (c) => applyBatch(ctx, c, session, events))
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error
+    const { applied } = error
+    if (applied.kind === 'foreign') {
+      const subject: Subject = ['attempt', applied.attemptId]
+      await change(ctx, (c) => auditAgent(c, session.agentId, 'agent', 'attempt.foreign', subject))
+    }
+    return applied
+  }
+}
+
+async function applyBatch(
+  ctx: Context,
+  c: Change,
+  session: SessionRef,
+  events: readonly Event[],
+): Promise<Applied> {
+  // a write first: it holds the row, so that no newer session begins between the look and the commit
+  const { agentId, epoch } = session
+  const mine = await updateUnderEpoch(c.db, agentId, epoch, { lastSeenAt: c.now })
+  const agent = mine ? await findAgent(c.db, agentId) : undefined
+  if (!agent || agent.journalId === null) return { kind: 'superseded' }
+  let acked = agent.ackedEventSeq
+  const finished: string[] = []
+  const history: Parameters<typeof insertAgentEvents>[1] = []
+  for (const event of events) {
+    const seq = Number(event.seq)
+    if (seq <= acked) continue
+    if (seq !== acked + 1) throw new Refused({ kind: 'hole', expected: acked + 1, got: seq })
+    acked = seq
+    history.push({
+      agentId: agent.id,
+      journalId: agent.journalId,
+      seq,
+      attemptId: event.attemptId,
+      kind: event.body.case ?? 'unknown',
+      body: Buffer.from(toBinary(EventSchema, event)).toString('base64'),
+      receivedAt: c.now,
+    })
+    if (await applyEvent(ctx, c, agent.id, event)) finished.push(event.attemptId)
+  }
+  await insertAgentEvents(c.db, history)
+  await updateUnderEpoch(c.db, agent.id, epoch, { ackedEventSeq: acked })
+  return { kind: 'applied', ackedSeq: acked, finished }
+}
+
+/** True when the attempt ended by this event. */
+async function applyEvent(
+  ctx: Context,
+  c: Change,
+  agentId: string,
+  event: Event,
+): Promise<boolean> {
+  if (event.attemptId === '') return false
+  const attempt = await findAttempt(c.db, event.attemptId)
+  if (!attempt) return false
+  if (attempt.agentId !== agentId) {
+    throw new Refused({ kind: 'foreign', attemptId: event.attemptId })
+  }
+  if (attempt.fence !== Number(event.fence)) return false
+  const task = await findTask(c.db, attempt.taskId)
+  if (!task) return false
+  const { body } = event
+  switch (body.case) {
+    case 'attempt': {
+      await lockEnvironment(c.db, task.environmentId) // before its task, as everybody who holds both
+      const held = await lockTask(c.db, task.id)
+      const current = await findAttempt(c.db, attempt.id)
+      return held && current ? applyAttempt(ctx, c, current, held, body.value) : false
+    }
+    case 'plan':
+      await applyPlan(c, attempt, body.value)
+      emitTask(c, task, 'task.planned', { steps: body.value.phases.length })
+      return false
+    case 'step':
+      await applyStep(c, attempt, body.value)
+      emitTask(c, task, 'task.step', {
+        step: body.value.stepId,
+        state: body.value.state,
+      })
+      return false
+    case 'commit': {
+      const { commitSha, subject } = body.value
+      const environment = await lockEnvironment(c.db, task.environmentId)
+      await updateTask(c.db, task.id, { commitSha, commitMessage: subject })
+      // a newer deployment waits behind this one: what was asked for last stays the target
+      if (environment?.lastTaskId === task.id) {
+        await updateDeployed(c.db, task.environmentId, attempt.fence, { targetSha: commitSha })
+      }
+      emitTask(c, task, 'task.commit', { commit_sha: commitSha })
+      return false
+    }
+    case 'serviceFile': {
+      const serviceFileSha = Buffer.from(body.value.sha256).toString('hex') || null
+      await updateTask(c.db, task.id, { serviceFileSha })
+      return false
+    }
+    case 'services': {
+      const services = body.value.services.map(({ name, hosts, port }) => ({ name, hosts, port }))
+      await updateDeployed(c.db, task.environmentId, attempt.fence, {
+        services: JSON.stringify(services),
+      })
+      await updateTask(c.db, task.id, { liveAt: task.liveAt ?? c.now })
+      emitTask(c, task, 'task.live', {})
+      return false
+    }
+    case 'warning': {
+      const { code, message, stepId } = body.value
+      const warnings = [...task.warnings, { code, message, step: stepId || null }].slice(0, 100)
+      await updateTask(c.db, task.id, { warnings: JSON.stringify(warnings) })
+      return false
+    }
+    default:
+      return false // kept as history; unknown kinds come from newer agents
+  }
+}
+
+const numberOrNull = (n: bigint): number | null => (n > 0n ? Number(n) : null)
+
+async function applyPlan(c: Change, attempt: Attempt, plan: PlanMade): Promise<void> {
+  let stepIndex = 0
+  const rows = plan.phases.flatMap((phase) =>
+    phase.steps.map((step) => ({
+      attemptId: attempt.id,
+      stepIndex: stepIndex++,
+      phase: phase.name,
+      phaseTitle: phase.title,
+      stepId: step.stepId,
+      title: step.title,
+    })),
+  )
+  await insertSteps(c.db, rows)
+}
+
+async function applyStep(c: Change, attempt: Attempt, step: StepChanged): Promise<void> {
+  const begins = step.state === StepState.RUNNING
+  const took = step.duration ? Math.round(durationMs(step.duration)) : null
+  await updateStep(c.db, attempt.id, step.stepId, {
+    state: step.state,
+    exitCode: step.exitCode ?? null,
+    message: step.message,
+    firstLogSeq: numberOrNull(step.firstLogSeq),
+    lastLogSeq: numberOrNull(step.lastLogSeq),
+    ...(begins ? { startedAt: c.now } : { durationMs: took }),
+  })
+}
+
+async function applyAttempt(
+  ctx: Context,
+  c: Change,
+  attempt: Attempt,
+  task: Task,
+  changed: AttemptChanged,
+): Promise<boolean> {
+  const event = attemptEvent(changed.state)
+  if (!event || !isAttemptState(attempt.state)) return false
+  const step = moveAttempt(attempt.state, event)
+  if (step.kind === 'nothing') {
+    if (changed.waitingFor)
+      await updateAttempt(c.db, attempt.id, { waitingFor: changed.waitingFor })
+    return false
+  }
+  const log = {
+    finalLogSeq: Number(changed.finalLogSeq),
+    logSha256: Buffer.from(changed.logSha256).toString('hex') || null,
+    logDropped: Number(changed.logBytesDropped),
+  }
+  if (step.kind === 'late') {
+    // given up already: the task stays failed, what really happened stands beside it
+    await updateAttempt(c.db, attempt.id, { lateOutcome: step.outcome, ...log })
+    await updateTask(c.db, task.id, { lateOutcome: step.outcome })
+    emitTask(c, task, 'task.late_outcome', { outcome: step.outcome })
+    if (step.outcome === 'succeeded') await settleLate(ctx, c, attempt, task)
+    return true
+  }
+  const ended = step.state >= AttemptState.SUCCEEDED
+  await raiseAttempt(c.db, attempt.id, step.state, {
+    code: changed.code,
+    message: changed.message,
+    failedStepId: changed.failedStepId,
+    exitCode: changed.exitCode ?? null,
+    platformCheck: changed.platformCheck ? 1 : 0,
+    waitingFor: changed.waitingFor || null,
+    ...(step.state === AttemptState.ACCEPTED ? { acceptedAt: c.now } : {}),
+    ...(step.state === AttemptState.STARTING ? { startedAt: c.now } : {}),
+    ...(ended ? { finishedAt: c.now, unreachableSince: null, ...log } : {}),
+  })
+  await moveTaskWith(ctx, c, attempt, task, step.state, changed)
+  return ended
+}
+
+/** It was given up, and it was destroyed after all: unless somebody began anything new, it is gone. */
+async function settleLate(ctx: Context, c: Change, attempt: Attempt, task: Task): Promise<void> {
+  const environment = await findEnvironment(c.db, task.environmentId)
+  if (environment?.fence !== attempt.fence) return
+  if (await findOpenTask(c.db, task.environmentId)) return
+  await settleRemoval(ctx, c, task, { status: 'succeeded' })
+}
+
+async function moveTaskWith(
+  ctx: Context,
+  c: Change,
+  attempt: Attempt,
+  task: Task,
+  state: AttemptStateValue,
+  changed: AttemptChanged,
+): Promise<void> {
+  const refused = state === AttemptState.REFUSED
+  const repeats = refused && mayRepeat(changed.code, attempt.number, TASKS.attempts)
+  // a refusal proves that nothing ran: a task that was to be canceled is canceled
+  const canceled = repeats && task.cancelRequestedAt !== null
+  const status = canceled ? 'canceled' : taskStatusFor(state, repeats)
+  if (repeats && !canceled) c.wake(agentTopic(attempt.agentId)) // the next attempt follows by itself
+  if (!status || status === 'queued') return
+  if (status === 'running') {
+    if (await moveTask(c.db, task.id, 'running', { startedAt: c.now })) {
+      emitTask(c, task, 'task.running', {})
+    }
+    return
+  }
+  const failure = status === 'failed' ? JSON.stringify(await failureOf(c, attempt, changed)) : null
+  const startedAt = task.startedAt ?? attempt.startedAt
+  const moved = await moveTask(c.db, task.id, status, { finishedAt: c.now, failure, startedAt })
+  if (!moved) return
+  if (status === 'succeeded') await recordSuccess(c, attempt, task)
+  const { message } = changed
+  await settleRemoval(ctx, c, task, { status, message, begun: startedAt !== null })
+  await updateEnvironment(c.db, task.environmentId, { updatedAt: c.now })
+  emitTask(c, task, `task.${status}`, { code: failure ? failureWord(changed.code) : null })
+  c.wake(agentTopic(attempt.agentId)) // a task that waited for this one may go now
+}
+
+/** What serves now: this deployment. A removal's end is removal.ts's. */
+async function recordSuccess(c: Change, attempt: Attempt, task: Task): Promise<void> {
+  if (task.type !== 'deploy') return
+  await updateDeployed(c.db, task.environmentId, attempt.fence, {
+    commitSha: task.commitSha,
+    deployedFence: attempt.fence,
+    deployedVariablesRevision: attempt.variablesRevision,
+    degradedReason: null,
+  })
+  await destroyFormerCopy(c, task.environmentId)
+}
+
+async function failureOf(c: Change, attempt: Attempt, changed: AttemptChanged) {
+  const steps = await listSteps(c.db, [attempt.id])
+  const step = steps.find((s) => s.stepId === changed.failedStepId)
+  const timedOut = changed.state === AttemptState.TIMED_OUT
+  return describeFailure({
+    code: timedOut ? 'timeout' : failureWord(changed.code),
+    message: changed.message,
+    exitCode: changed.exitCode ?? null,
+    platformCheck: changed.platformCheck,
+    step: step && { ...step, line: null },
+  })
+}

@@ -1,0 +1,322 @@
+// One agent, one session; the newest wins. What a hello means for the rows: who may come in, what was lost while
+// nobody looked, where the journal continues.
+import { randomUUID } from 'node:crypto'
+import { ENROLMENT, RECONCILE } from '@berth/shared'
+import { AttemptState, FailureCode, GoodbyeReason, type Hello } from '@berth/shared/wire'
+import type { Context } from '../context.ts'
+import { isAttemptState, moveAttempt } from '../domain/attempt.ts'
+import { describeFailure } from '../domain/failure.ts'
+import {
+  type Agent,
+  type AgentCertificate,
+  endSessionsOfOthers,
+  findAgent,
+  findAgentCertificate,
+  findGenerations,
+  lockAgent,
+  markCertificateSeen,
+  takeSession,
+  updateUnderEpoch,
+} from '../store/agents.ts'
+import {
+  type Attempt,
+  listHeldAttempts,
+  raiseAttempt,
+  updateAttempt,
+  updateReachability,
+} from '../store/attempts.ts'
+import { findEnvironment, listEnvironmentServers, raiseFence } from '../store/environments.ts'
+import { hastenRoundsOfServer } from '../store/repositories.ts'
+import { findServer, type HostFacts, updateServerHost } from '../store/servers.ts'
+import { listUnfinishedTasks, lockTask, moveTask } from '../store/tasks.ts'
+import { auditAgent } from './audit.ts'
+import { settleRemoval } from './removal.ts'
+import { type Change, change, emit, emitTask, logTopic } from './transaction.ts'
+
+export interface Opened {
+  kind: 'opened'
+  agent: Agent
+  epoch: number
+  sessionId: string
+  ackedEventSeq: number
+  /** When the certificate it came with should be replaced. */
+  renewAt: number
+  /** Attempts the agent holds that are not (or no longer) ours to hold: it is told what to do with each. */
+  strangers: { attemptId: string; live: boolean; fence: bigint }[]
+}
+export interface TurnedAway {
+  kind: 'turned_away'
+  reason: GoodbyeReason
+  message: string
+}
+
+const RESTORED =
+  'The control plane was restored from a backup and this task may have run. Deploy again.'
+
+const turnAway = (reason: GoodbyeReason, message: string): TurnedAway => ({
+  kind: 'turned_away',
+  reason,
+  message,
+})
+
+export async function openSession(
+  ctx: Context,
+  identity: { agentId: string; fingerprint: string },
+  hello: Hello,
+): Promise<Opened | TurnedAway> {
+  return change(ctx, async (c) => {
+    const refusal = await judgeIdentity(c, identity, hello)
+    if (refusal) return refusal
+    const sessionId = randomUUID()
+    const epoch = await takeSession(c.db, identity.agentId, {
+      sessionId,
+      replicaId: ctx.replicaId,
+      instanceId: hello.instanceId,
+      version: hello.agentVersion,
+      capabilities: hello.capabilities,
+      now: c.now,
+    })
+    const agent = await findAgent(c.db, identity.agentId)
+    if (epoch === undefined || !agent) {
+      return turnAway(GoodbyeReason.REVOKED, 'This agent was revoked.')
+    }
+    await markCertificateSeen(c.db, identity.fingerprint, c.now)
+    const ackedEventSeq = await settleJournal(ctx, c, agent, epoch, hello)
+    const strangers = await settleAttempts(ctx, c, agent, hello)
+    await settleFences(ctx, c, agent, hello)
+    await updateReachability(c.db, agent.id, null)
+    await hastenRoundsOfServer(c.db, agent.serverId, c.now + RECONCILE.afterReturnMs)
+    if (hello.host) await updateServerHost(c.db, agent.serverId, toHostFacts(hello.host))
+    await emitServer(c, agent.serverId, 'online')
+    const certificate = await findAgentCertificate(c.db, identity.fingerprint)
+    const renewAt = certificate ? renewalPoint(certificate) : c.now
+    return { kind: 'opened', agent, epoch, sessionId, ackedEventSeq, renewAt, strangers }
+  })
+}
+
+/** A point of the certificate's life that is the same each time it is asked for, and differs between agents. */
+function renewalPoint(certificate: AgentCertificate): number {
+  const life = certificate.notAfter - certificate.issuedAt
+  const spread = Number.parseInt(certificate.fingerprint.slice(0, 8), 16) / 0xffff_ffff
+  const { renewFrom, renewTo } = ENROLMENT
+  return Math.round(certificate.issuedAt + life * (renewFrom + (renewTo - renewFrom) * spread))
+}
+
+async function judgeIdentity(
+  c: Change,
+  identity: { agentId: string; fingerprint: string },
+  hello: Hello,
+): Promise<TurnedAway | undefined> {
+  const agent = await findAgent(c.db, identity.agentId)
+  const certificate = await findAgentCertificate(c.db, identity.fingerprint)
+  if (!agent || !certificate || certificate.agentId !== agent.id || agent.revokedAt !== null) {
+    return turnAway(GoodbyeReason.REVOKED, 'This agent is unknown or was revoked.')
+  }
+  if (agent.lockedAt !== null) {
+    return turnAway(GoodbyeReason.DUPLICATE_IDENTITY, agent.lockReason ?? 'This agent is locked.')
+  }
+  // a lower generation than one already seen means that two copies of the disk exist
+  const { seen } = await findGenerations(c.db, agent.id)
+  const older = certificate.generation < seen
+  const wentBack =
+    agent.journalId === hello.journalId && Number(hello.lastEventSeq) < agent.ackedEventSeq
+  if (!older && !wentBack) return undefined
+  const reason = older
+    ? 'An older certificate of this agent connected: two copies of its disk exist. Make a new join token.'
+    : 'The journal of this agent went back in time: its disk was restored. Make a new join token.'
+  await lockDuplicate(c, agent, reason)
+  return turnAway(GoodbyeReason.DUPLICATE_IDENTITY, reason)
+}
+
+async function lockDuplicate(c: Change, agent: Agent, reason: string): Promise<void> {
+  await lockAgent(c.db, agent.id, reason, c.now)
+  await auditAgent(c, agent.id, 'system', 'agent.lock', ['agent', agent.id], { reason })
+}
+
+export async function lockAsDuplicate(
+  ctx: Context,
+  agentId: string,
+  reason: string,
+): Promise<void> {
+  await change(ctx, async (c) => {
+    const agent = await findAgent(c.db, agentId)
+    if (agent) await lockDuplicate(c, agent, reason)
+  })
+}
+
+/** Where the outbox continues. A new journal means a wiped disk; a hole means that we were restored from a backup. */
+async function settleJournal(
+  ctx: Context,
+  c: Change,
+  agent: Agent,
+  epoch: number,
+  hello: Hello,
+): Promise<number> {
+  const { journalId } = hello
+  if (agent.journalId !== null && agent.journalId !== journalId) {
+    const message = 'The agent lost its journal; what became of this attempt is not known.'
+    for (const attempt of await listHeldAttempts(c.db, agent.id)) {
+      await loseAttempt(ctx, c, attempt, FailureCode.JOURNAL_LOST, message)
+      await releaseAttempt(c, attempt)
+    }
+  }
+  const same = agent.journalId === journalId
+  const first = Number(hello.firstEventSeq)
+  let acked = same ? agent.ackedEventSeq : 0
+  if (first > acked + 1) {
+    if (same) {
+      const hole = { from: acked + 1, to: first - 1, reason: 'restored from a backup' }
+      await auditAgent(c, agent.id, 'system', 'agent.events_missing', ['agent', agent.id], hole)
+    }
+    acked = first - 1
+  }
+  await updateUnderEpoch(c.db, agent.id, epoch, { journalId, ackedEventSeq: acked })
+  return acked
+}
+
+/** The agent holds nothing of it any more, so nothing more of its log will come either. */
+async function releaseAttempt(c: Change, attempt: Attempt): Promise<void> {
+  const whole = attempt.logCompleteAt !== null
+  await updateAttempt(c.db, attempt.id, {
+    releasedAt: c.now,
+    ...(whole ? {} : { logCompleteAt: c.now, logTruncated: 1 }),
+  })
+  c.wake(logTopic(attempt.id))
+}
+
+const hasNothingToTell = (hello: Hello): boolean => hello.firstEventSeq > hello.lastEventSeq
+
+/** Compares what the agent holds with what we think it holds. */
+async function settleAttempts(
+  ctx: Context,
+  c: Change,
+  agent: Agent,
+  hello: Hello,
+): Promise<Opened['strangers']> {
+  const held = await listHeldAttempts(c.db, agent.id)
+  const known = new Set(held.map((a) => a.id))
+  const told = new Map(hello.attempts.map((a) => [a.attemptId, a]))
+  for (const attempt of held) {
+    const begun = attempt.state >= AttemptState.STARTING && attempt.state < AttemptState.SUCCEEDED
+    const there = told.get(attempt.id)
+    // over there, and nothing more will be told of it: we were restored from a backup
+    const untold = (there?.state ?? 0) >= AttemptState.SUCCEEDED && hasNothingToTell(hello)
+    if (begun && (!there || untold)) {
+      const message = there
+        ? 'The attempt is over on its server, but its end was lost with a restored backup.'
+        : 'The agent does not know this attempt any more; what became of it is not known.'
+      await loseAttempt(ctx, c, attempt, FailureCode.AGENT_LOST, message)
+    }
+    // forgotten there already: its acknowledgement was lost
+    if ((begun || attempt.state >= AttemptState.SUCCEEDED) && !there) {
+      await releaseAttempt(c, attempt)
+    }
+  }
+  return hello.attempts
+    .filter((a) => !known.has(a.attemptId))
+    .map((a) => ({
+      attemptId: a.attemptId,
+      live: a.state < AttemptState.SUCCEEDED,
+      fence: a.fence,
+    }))
+}
+
+/** Fences ahead of ours: we were restored from a backup, and queued tasks may have run already. */
+async function settleFences(ctx: Context, c: Change, agent: Agent, hello: Hello): Promise<void> {
+  const servers = await listEnvironmentServers(
+    c.db,
+    hello.fences.map((f) => f.environmentId),
+  )
+  const own = new Set(servers.filter((e) => e.serverId === agent.serverId).map((e) => e.id))
+  for (const { environmentId, fence } of hello.fences) {
+    if (!own.has(environmentId)) continue
+    const environment = await findEnvironment(c.db, environmentId)
+    if (!environment || Number(fence) <= environment.fence) continue
+    await raiseFence(c.db, environmentId, Number(fence))
+    // one may have run and one may wait behind it: of neither is anything known
+    for (const task of await listUnfinishedTasks(c.db, environmentId)) {
+      if (task.serverId !== agent.serverId) continue // a copy elsewhere has nothing to do with it
+      const failure = describeFailure({ code: 'stale_fence', message: RESTORED })
+      const end = { finishedAt: c.now, failure: JSON.stringify(failure) }
+      if (!(await moveTask(c.db, task.id, 'failed', end))) continue
+      emitTask(c, task, 'task.failed', { code: 'stale_fence' })
+      await settleRemoval(ctx, c, task, { status: 'failed', message: RESTORED })
+    }
+  }
+}
+
+/** The control plane gives up waiting: the lock is released, the real end may still arrive. */
+export async function loseAttempt(
+  ctx: Context,
+  c: Change,
+  attempt: Attempt,
+  code: FailureCode,
+  message: string,
+): Promise<void> {
+  if (!isAttemptState(attempt.state)) return
+  if (moveAttempt(attempt.state, 'lost').kind !== 'moved') return
+  const task = await lockTask(c.db, attempt.taskId)
+  const lost = { code, message, finishedAt: c.now }
+  // false: it ended by itself since it was read
+  if (!(await raiseAttempt(c.db, attempt.id, AttemptState.LOST, lost)) || !task) return
+  const word = code === FailureCode.JOURNAL_LOST ? 'journal_lost' : 'agent_lost'
+  const failure = JSON.stringify(describeFailure({ code: word, message }))
+  if (!(await moveTask(c.db, task.id, 'failed', { finishedAt: c.now, failure }))) return
+  emitTask(c, task, 'task.failed', { code: word })
+  await settleRemoval(ctx, c, task, { status: 'failed', message })
+}
+
+/** A sign of life, and the check that this session is still the newest. */
+export const touchSession = (
+  ctx: Context,
+  agentId: string,
+  epoch: number,
+  change: { draining?: boolean; diskFreeBytes?: number } = {},
+): Promise<boolean> =>
+  updateUnderEpoch(ctx.db, agentId, epoch, {
+    lastSeenAt: ctx.clock.now(),
+    ...(change.diskFreeBytes === undefined ? {} : { diskFreeBytes: change.diskFreeBytes }),
+    ...(change.draining ? { drainingAt: ctx.clock.now() } : {}),
+  })
+
+/** The stream is gone. Live attempts go on without us; people see since when nobody hears of them. */
+export async function closeSession(ctx: Context, agentId: string, epoch: number): Promise<void> {
+  await change(ctx, async (c) => {
+    const mine = await updateUnderEpoch(c.db, agentId, epoch, {
+      sessionId: null,
+      disconnectedAt: c.now,
+    })
+    if (!mine) return
+    await updateReachability(c.db, agentId, c.now)
+    const agent = await findAgent(c.db, agentId)
+    if (agent) await emitServer(c, agent.serverId, 'offline')
+  })
+}
+
+async function emitServer(
+  c: Change,
+  serverId: number,
+  status: 'online' | 'offline',
+): Promise<void> {
+  const server = await findServer(c.db, serverId)
+  if (!server) return
+  emit(c, { organizationId: server.organizationId }, 'server.updated', { id: serverId, status })
+}
+
+/** On start: sessions of a former life are over. */
+export const endFormerSessions = (ctx: Context): Promise<void> =>
+  endSessionsOfOthers(ctx.db, ctx.replicaId, ctx.clock.now())
+
+function toHostFacts(host: NonNullable<Hello['host']>): HostFacts {
+  return {
+    hostname: host.hostname,
+    os: host.os,
+    arch: host.arch,
+    dockerVersion: host.dockerVersion,
+    cpus: host.cpus,
+    memoryBytes: Number(host.memoryBytes),
+    diskBytes: Number(host.diskBytes),
+    diskFreeBytes: Number(host.diskFreeBytes),
+    parts: host.parts.map(({ name, version, reason }) => ({ name, version, reason })),
+  }
+}

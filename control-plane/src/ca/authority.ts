@@ -1,0 +1,297 @@
+// The X.509 authority of the agents' door: it signs agents' client certificates and the listener's
+// own. Invariant: a certificate's names, usage and life are decided here; a request contributes its
+// key alone. `parseAgentIdentity` is the reverse: the one function that turns a certificate into an
+// agent's id. Deliberately absent: revocation lists (a column of the agent says it) and
+// intermediate authorities.
+import 'reflect-metadata' // before @peculiar/x509, which needs it to load
+import {
+  createHash,
+  createPrivateKey,
+  createPublicKey,
+  randomBytes,
+  randomInt,
+  webcrypto,
+} from 'node:crypto'
+import { isIP } from 'node:net'
+import type { PeerCertificate } from 'node:tls'
+import { ENROLMENT } from '@berth/shared'
+import * as x509 from '@peculiar/x509'
+import { readRequestedKey } from './csr.ts'
+
+x509.cryptoProvider.set(webcrypto)
+
+/** The listener always answers to this name, whatever address agents dial. */
+export const CONTROL_PLANE_NAME = 'berth-control-plane'
+
+const P256 = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
+const SAN_OID = '2.5.29.17'
+const USAGE_OID = '2.5.29.37'
+/**
+ * Installations and agents: one label, lower case, so that the URI has exactly one way to be
+ * written.
+ */
+const ID = /^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$/
+const DNS_LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
+
+export interface KeyPair {
+  certificatePem: string
+  /** PKCS#8; sealed before it is stored. */
+  keyPem: string
+}
+
+/** A loaded authority; its key signs and cannot be taken out again. */
+export interface Authority {
+  readonly certificatePem: string
+  /** base64url SHA-256 of the certificate: what a join token pins. */
+  readonly caHash: string
+  readonly certificate: x509.X509Certificate
+  readonly signingKey: webcrypto.CryptoKey
+}
+
+export interface IssuedCertificate {
+  certificatePem: string
+  /** SHA-256 of the DER, hexadecimal. */
+  fingerprint: string
+  serial: string
+  notAfter: Date
+  /** A random point of its life, so that agents that joined together do not renew together. */
+  renewAt: Date
+}
+
+export interface AgentIdentity {
+  agentId: string
+  fingerprint: string
+  notAfter: Date
+}
+
+const generateKeys = async (): Promise<webcrypto.CryptoKeyPair> =>
+  (await webcrypto.subtle.generateKey(P256, true, ['sign', 'verify'])) as webcrypto.CryptoKeyPair
+
+const toPem = async (key: webcrypto.CryptoKey): Promise<string> =>
+  x509.PemConverter.encode(await webcrypto.subtle.exportKey('pkcs8', key), 'PRIVATE KEY')
+
+/** 16 random bytes, positive and of full length in DER. */
+function makeSerial(): string {
+  const bytes = randomBytes(16)
+  bytes.writeUInt8((bytes.readUInt8(0) & 0x7f) | 0x40, 0)
+  return bytes.toString('hex')
+}
+
+const sha256 = (bytes: ArrayBuffer): Buffer =>
+  createHash('sha256').update(new Uint8Array(bytes)).digest()
+
+/** A new authority, self-signed, for the first start of an installation. */
+export async function createAuthority(now: Date): Promise<KeyPair> {
+  const keys = await generateKeys()
+  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
+    serialNumber: makeSerial(),
+    name: 'CN=Berth agents',
+    notBefore: new Date(now.getTime() - ENROLMENT.backdateMs),
+    notAfter: new Date(now.getTime() + ENROLMENT.caMs),
+    signingAlgorithm: P256,
+    keys,
+    extensions: [
+      new x509.BasicConstraintsExtension(true, 0, true),
+      new x509.KeyUsagesExtension(
+        x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign,
+        true,
+      ),
+      await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+    ],
+  })
+  return { certificatePem: certificate.toString('pem'), keyPem: await toPem(keys.privateKey) }
+}
+
+/** Takes a stored authority into use; refuses a key that does not belong to its certificate. */
+export async function loadAuthority(pems: KeyPair): Promise<Authority> {
+  const certificate = new x509.X509Certificate(pems.certificatePem)
+  const key = createPrivateKey(pems.keyPem)
+  const spki = createPublicKey(key).export({ format: 'der', type: 'spki' })
+  const isOurs = Buffer.from(certificate.publicKey.rawData).equals(spki)
+  const constraints = certificate.getExtension(x509.BasicConstraintsExtension)
+  if (!isOurs || !constraints?.ca)
+    throw new Error(
+      'The stored agent authority is damaged: certificate and key do not belong together. ' +
+        'Restore the database from a backup; a new authority would lock every agent out.',
+    )
+  const pkcs8 = key.export({ format: 'der', type: 'pkcs8' })
+  const signingKey = await webcrypto.subtle.importKey('pkcs8', pkcs8, P256, false, ['sign'])
+  pkcs8.fill(0)
+  return {
+    certificatePem: certificate.toString('pem'),
+    caHash: sha256(certificate.rawData).toString('base64url'),
+    certificate,
+    signingKey,
+  }
+}
+
+interface Leaf {
+  subject: x509.JsonName
+  names: x509.JsonGeneralName[]
+  usage: string
+  spki: Uint8Array
+  now: Date
+  lifeMs: number
+}
+
+async function sign(authority: Authority, leaf: Leaf): Promise<IssuedCertificate> {
+  const end = Math.min(leaf.now.getTime() + leaf.lifeMs, authority.certificate.notAfter.getTime())
+  if (end <= leaf.now.getTime())
+    throw new Error('The agent authority has expired; no certificate can be issued with it.')
+  const publicKey = new x509.PublicKey(leaf.spki)
+  const certificate = await x509.X509CertificateGenerator.create({
+    serialNumber: makeSerial(),
+    subject: leaf.subject,
+    issuer: authority.certificate.subjectName.toJSON(),
+    notBefore: new Date(leaf.now.getTime() - ENROLMENT.backdateMs),
+    notAfter: new Date(end),
+    signingAlgorithm: P256,
+    publicKey,
+    signingKey: authority.signingKey,
+    extensions: [
+      new x509.BasicConstraintsExtension(false, undefined, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
+      new x509.ExtendedKeyUsageExtension([leaf.usage]),
+      new x509.SubjectAlternativeNameExtension(leaf.names),
+      await x509.AuthorityKeyIdentifierExtension.create(authority.certificate.publicKey),
+      await x509.SubjectKeyIdentifierExtension.create(publicKey),
+    ],
+  })
+  const { renewFrom, renewTo } = ENROLMENT
+  const part = renewFrom + (renewTo - renewFrom) * (randomInt(1_000_000) / 1_000_000)
+  const life = certificate.notAfter.getTime() - leaf.now.getTime()
+  return {
+    certificatePem: certificate.toString('pem'),
+    fingerprint: sha256(certificate.rawData).toString('hex'),
+    serial: certificate.serialNumber,
+    notAfter: certificate.notAfter,
+    renewAt: new Date(leaf.now.getTime() + Math.floor(life * part)),
+  }
+}
+
+function checkId(what: string, id: string): void {
+  if (!ID.test(id)) throw new Error(`${JSON.stringify(id)} cannot be the id of an ${what}.`)
+}
+
+export interface AgentCertificateRequest {
+  /** PKCS#10, PEM or DER: only its public key counts. */
+  csr: string | Uint8Array
+  installationId: string
+  agentId: string
+  now: Date
+  /** Shown in the subject for people who look at it; the row in the database decides. */
+  generation?: number
+  lifeMs?: number
+}
+
+/** An agent's client certificate; a request that proves nothing is AppError `csr_invalid`. */
+export async function issueAgentCertificate(
+  authority: Authority,
+  request: AgentCertificateRequest,
+): Promise<IssuedCertificate> {
+  const { installationId, agentId, generation, now } = request
+  checkId('installation', installationId)
+  checkId('agent', agentId)
+  const uri = `spiffe://${installationId}/agent/${agentId}`
+  const key = readRequestedKey(request.csr)
+  return await sign(authority, {
+    subject: [
+      { CN: [`agent ${agentId}`.slice(0, 64)] },
+      ...(generation === undefined ? [] : [{ OU: [`generation ${generation}`] }]),
+    ],
+    names: [{ type: 'url', value: uri }],
+    usage: x509.ExtendedKeyUsage.clientAuth,
+    spki: key.export({ format: 'der', type: 'spki' }),
+    now,
+    lifeMs: request.lifeMs ?? ENROLMENT.certificateMs,
+  })
+}
+
+function toGeneralName(name: string): x509.JsonGeneralName {
+  if (isIP(name)) return { type: 'ip', value: name }
+  if (name.length > 253 || !name.split('.').every((label) => DNS_LABEL.test(label)))
+    throw new Error(
+      `${JSON.stringify(name)} is neither a host name nor an address for the listener.`,
+    )
+  return { type: 'dns', value: name }
+}
+
+/**
+ * Key and certificate of the listener: its constant name, and the names and addresses agents dial.
+ */
+export async function issueServerCertificate(
+  authority: Authority,
+  request: { names: readonly string[]; now: Date },
+): Promise<IssuedCertificate & KeyPair> {
+  const wanted = request.names.map((name) => name.toLowerCase())
+  const names = [...new Set([CONTROL_PLANE_NAME, ...wanted])].map(toGeneralName)
+  if (names.length > ENROLMENT.serverNames)
+    throw new Error(`The listener can have at most ${ENROLMENT.serverNames} names.`)
+  const keys = await generateKeys()
+  const issued = await sign(authority, {
+    subject: [{ CN: [CONTROL_PLANE_NAME] }],
+    names,
+    usage: x509.ExtendedKeyUsage.serverAuth,
+    spki: new Uint8Array(await webcrypto.subtle.exportKey('spki', keys.publicKey)),
+    now: request.now,
+    lifeMs: ENROLMENT.serverCertificateMs,
+  })
+  return { ...issued, keyPem: await toPem(keys.privateKey) }
+}
+
+/**
+ * A throw-away client certificate without an agent's name: enough to shake hands, and nobody's
+ * identity.
+ */
+export async function issueProbeCertificate(authority: Authority, now: Date): Promise<KeyPair> {
+  const keys = await generateKeys()
+  const issued = await sign(authority, {
+    subject: [{ CN: ['self-test'] }],
+    names: [{ type: 'dns', value: 'self-test' }],
+    usage: x509.ExtendedKeyUsage.clientAuth,
+    spki: new Uint8Array(await webcrypto.subtle.exportKey('spki', keys.publicKey)),
+    now,
+    lifeMs: ENROLMENT.probeCertificateMs,
+  })
+  return { certificatePem: issued.certificatePem, keyPem: await toPem(keys.privateKey) }
+}
+
+function readAgentId(
+  certificate: x509.X509Certificate,
+  installationId: string,
+): string | undefined {
+  const [san, ...others] = certificate.getExtensions(SAN_OID)
+  if (!(san instanceof x509.SubjectAlternativeNameExtension) || others.length > 0) return undefined
+  const [name, ...more] = san.names.items
+  if (name?.type !== 'url' || more.length > 0) return undefined
+  const prefix = `spiffe://${installationId}/agent/`
+  const agentId = name.value.slice(prefix.length)
+  return name.value.startsWith(prefix) && ID.test(agentId) ? agentId : undefined
+}
+
+/**
+ * Who a client certificate stands for; undefined unless it is exactly one of ours. Says nothing
+ * about trust: the chain was checked by TLS, and whether the agent is known and not revoked is the
+ * caller's.
+ */
+export function parseAgentIdentity(
+  from: Uint8Array | Pick<PeerCertificate, 'raw'>,
+  installationId: string,
+): AgentIdentity | undefined {
+  const der = from instanceof Uint8Array ? from : from.raw
+  if (!der || !ID.test(installationId)) return undefined
+  try {
+    const certificate = new x509.X509Certificate(new Uint8Array(der))
+    const usage = certificate.getExtension(USAGE_OID)
+    const isClient =
+      usage instanceof x509.ExtendedKeyUsageExtension &&
+      usage.usages.length === 1 &&
+      usage.usages[0] === x509.ExtendedKeyUsage.clientAuth
+    const agentId = readAgentId(certificate, installationId)
+    if (!isClient || agentId === undefined) return undefined
+    const fingerprint = sha256(certificate.rawData).toString('hex')
+    return { agentId, fingerprint, notAfter: certificate.notAfter }
+  } catch {
+    return undefined // not a certificate at all
+  }
+}

@@ -1,0 +1,357 @@
+// Secrets at rest. One key of the installation (KEK, a file outside the database) wraps one data key an organization;
+// the data key seals that organization's values, each under a key of its own, derived with a fresh salt, so that limits
+// on nonces never matter. A sealed value is bound to its label and to its place (table, column, organization, row) and to
+// the form's version: moved elsewhere, it does not open. A new KEK wraps the data keys again and touches no value.
+// Deliberately absent: any way to print a value.
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  createSecretKey,
+  hkdfSync,
+  type KeyObject,
+  randomBytes,
+} from 'node:crypto'
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  readSync,
+  unlinkSync,
+  writeSync,
+} from 'node:fs'
+import { dirname } from 'node:path'
+import { CUSTODY } from '@berth/shared'
+
+/** The key-encryption key; `id` says which one sealed a value and gives nothing away. */
+export interface Kek {
+  readonly id: string
+  readonly key: KeyObject
+}
+
+/** One organization's key, opened; `organizationId: null` is the installation's own. */
+export interface DataKey {
+  readonly id: number
+  readonly organizationId: number | null
+  readonly key: KeyObject
+}
+
+export const LABELS = [
+  'data-key',
+  'variable',
+  'basic-auth',
+  'deploy-key',
+  'host-token',
+  'webhook-secret',
+  'ca',
+  'mail',
+  'cookie',
+] as const
+export type Label = (typeof LABELS)[number]
+
+/** What is only signed or compared; the words never meet those of sealed values. */
+export type Purpose = 'sign audit' | 'sign cursor' | 'compare requests'
+
+/** Where a sealed value is stored. `organizationId: null` is the installation itself. */
+export interface Place {
+  table: string
+  column: string
+  organizationId: number | null
+  rowId: number | string
+}
+
+/** The key file is missing or not fit: the process must not start. The message says what to do. */
+export class KekError extends Error {
+  override readonly name = 'KekError'
+}
+
+/** A stored value that does not open. Names the place, never the value. */
+export class CustodyError extends Error {
+  override readonly name = 'CustodyError'
+}
+
+function makeKek(bytes: Buffer): Kek {
+  const id = createHmac('sha256', bytes).update('berth kek id').digest().subarray(0, 9)
+  const kek = { id: id.toString('base64url'), key: createSecretKey(bytes) }
+  bytes.fill(0)
+  return kek
+}
+
+const MAKE_ONE = 'make one with `head -c 32 /dev/urandom | base64`, mode 0400'
+
+function decodeKek(file: string, content: Buffer): Buffer {
+  const { kekBytes, kekDistinctBytes } = CUSTODY
+  const text = content.toString('latin1').trim()
+  const encoded = /^[A-Za-z0-9+/_-]{43}=?$/.test(text)
+  const key = encoded ? Buffer.from(text, 'base64') : content
+  if (key.length < kekBytes)
+    throw new KekError(
+      `The key file ${file} is too short: ${kekBytes} random bytes are needed, raw or as base64. ` +
+        `Restore it from its safe copy; if nothing was stored yet, ${MAKE_ONE}.`,
+    )
+  if (key.length > kekBytes)
+    throw new KekError(
+      `The key file ${file} holds something else: exactly ${kekBytes} bytes are needed, raw or ` +
+        `as base64. Restore it from its safe copy; if nothing was stored yet, ${MAKE_ONE}.`,
+    )
+  const typed = key.every((byte) => byte >= 0x20 && byte < 0x7f)
+  if (typed || new Set(key).size < kekDistinctBytes)
+    throw new KekError(
+      `The key in ${file} is not random (zeros, a pattern or a phrase), so anybody can guess it. ` +
+        `If nothing was stored yet, ${MAKE_ONE}.`,
+    )
+  return Buffer.from(key)
+}
+
+function openKekFile(file: string): number {
+  try {
+    return openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
+  } catch (cause) {
+    const code = (cause as NodeJS.ErrnoException).code
+    if (code === 'ENOENT')
+      throw new KekError(
+        `The key file ${file} does not exist. Restore it from its safe copy: without it no ` +
+          `stored secret can be read. For a new installation, ${MAKE_ONE}.`,
+        { cause },
+      )
+    throw new KekError(
+      `The key file ${file} cannot be read (${code}). Make it readable by the user that runs the ` +
+        'control plane, and by nobody else: chown and chmod 0400.',
+      { cause },
+    )
+  }
+}
+
+/**
+ * Reads and judges the key file; whatever is wrong with it is a KekError, and the process must
+ * stop.
+ */
+export function loadKek(file: string): Kek {
+  const fd = openKekFile(file)
+  try {
+    const stat = fstatSync(fd)
+    if (!stat.isFile())
+      throw new KekError(`${file} is not a regular file; name the key file itself.`)
+    if ((stat.mode & 0o077) !== 0)
+      throw new KekError(
+        `The key file ${file} is open to other users (mode ${(stat.mode & 0o777).toString(8)}). ` +
+          `Run \`chmod 0400 ${file}\`, and think of the key as known if others use this machine.`,
+      )
+    if (stat.uid !== 0 && stat.uid !== process.geteuid?.())
+      throw new KekError(
+        `The key file ${file} belongs to another user (uid ${stat.uid}), who can read and change ` +
+          'it. Give it to the user that runs the control plane: chown.',
+      )
+    const content = Buffer.alloc(CUSTODY.kekFileBytes)
+    const length = readSync(fd, content, 0, content.length, 0)
+    try {
+      return makeKek(decodeKek(file, content.subarray(0, length)))
+    } finally {
+      content.fill(0)
+    }
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/**
+ * Makes a new key file, 0400. It appears under its name only when it is whole and on disk, and
+ * never in place of another: losing a KEK loses every secret.
+ */
+export function createKek(file: string): Kek {
+  const bytes = randomBytes(CUSTODY.kekBytes)
+  const draft = `${file}.${randomBytes(6).toString('hex')}.new`
+  const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
+  const fd = openSync(draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o400)
+  try {
+    writeSync(fd, `${bytes.toString('base64')}\n`)
+    fsyncSync(fd)
+    linkSync(draft, file) // unlike rename, refuses an existing file
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'EEXIST') throw cause
+    throw new KekError(`The key file ${file} exists already; it is never replaced.`, { cause })
+  } finally {
+    closeSync(fd)
+    unlinkSync(draft)
+  }
+  const directory = openSync(dirname(file), constants.O_RDONLY)
+  try {
+    fsyncSync(directory)
+  } finally {
+    closeSync(directory)
+  }
+  return makeKek(bytes)
+}
+
+function encodeField(value: number | string | null): Buffer {
+  if (typeof value === 'number' && !Number.isSafeInteger(value))
+    throw new CustodyError('A place is named by whole numbers.')
+  // lone surrogates all become U+FFFD in UTF-8: two names would be one
+  if (typeof value === 'string' && !value.isWellFormed())
+    throw new CustodyError('A place is named by well-formed text.')
+  const kind = value === null ? 0 : typeof value === 'number' ? 1 : 2
+  const text = Buffer.from(value === null ? '' : String(value), 'utf8')
+  const head = Buffer.alloc(5)
+  head.writeUInt8(kind, 0)
+  head.writeUInt32BE(text.length, 1)
+  return Buffer.concat([head, text])
+}
+
+/**
+ * What is authenticated beside the ciphertext: typed, length-prefixed fields, so no two places
+ * agree.
+ */
+export const encodePlace = (
+  { table, column, organizationId, rowId }: Place,
+  version: Version = DIRECT,
+): Buffer => Buffer.concat([table, column, organizationId, rowId, version].map(encodeField))
+
+/** Sealed with the KEK itself: data keys, and values from before there were any. */
+const DIRECT = 'v1'
+/** Sealed with a data key. */
+const BY_DATA_KEY = 'v2'
+type Version = typeof DIRECT | typeof BY_DATA_KEY
+const CIPHER = 'aes-256-gcm'
+const SALT_BYTES = 16
+const NONCE_BYTES = 12
+const TAG_BYTES = 16
+
+function deriveKey(from: KeyObject, version: Version, salt: Buffer, label: Label): KeyObject {
+  if (!LABELS.includes(label)) throw new CustodyError(`There is no label ${JSON.stringify(label)}.`)
+  const bytes = Buffer.from(hkdfSync('sha256', from, salt, `berth ${version} ${label}`, 32))
+  const key = createSecretKey(bytes)
+  bytes.fill(0)
+  return key
+}
+
+/**
+ * Only the one way to write a text counts: base64 has unused bits, and a changed bit must be seen.
+ */
+function decodeExactly(text: string | undefined, bytes?: number): Buffer | undefined {
+  const decoded = Buffer.from(text ?? '', 'base64url')
+  const isExact = text !== undefined && decoded.toString('base64url') === text
+  return isExact && (bytes === undefined || decoded.length === bytes) ? decoded : undefined
+}
+
+/** Which key, and how its values say so. */
+interface Source {
+  version: Version
+  id: string
+  key: KeyObject
+}
+
+export class Custody {
+  readonly #current: Kek
+  readonly #keks: ReadonlyMap<string, Kek>
+  readonly #dataKeys = new Map<string, DataKey>()
+  readonly #inUse = new Map<number | null, DataKey>()
+
+  /** `former` KEKs still open what they sealed; nothing new is sealed with them. */
+  constructor(current: Kek, former: readonly Kek[] = []) {
+    this.#current = current
+    this.#keks = new Map([...former, current].map((kek) => [kek.id, kek]))
+  }
+
+  /**
+   * Keys for what is signed or compared and never opened; the present KEK's first. A former KEK's signatures stay
+   * checkable for as long as it is known.
+   */
+  deriveKeys(purpose: Purpose): KeyObject[] {
+    const keks = [this.#current, ...[...this.#keks.values()].filter((k) => k !== this.#current)]
+    return keks.map((kek) =>
+      createSecretKey(
+        Buffer.from(hkdfSync('sha256', kek.key, '', `berth ${DIRECT} ${purpose}`, 32)),
+      ),
+    )
+  }
+
+  /** A data key whose row is committed: from now on it seals (unless retired) and opens. */
+  addDataKey(key: DataKey, { retired = false } = {}): void {
+    this.#dataKeys.set(String(key.id), key)
+    if (!retired) this.#inUse.set(key.organizationId, key)
+  }
+
+  hasDataKey(organizationId: number | null): boolean {
+    return this.#inUse.has(organizationId)
+  }
+
+  /** `v2|data key|salt|nonce|ciphertext|tag`, base64url; `v1|kek|…` where there is no data key. */
+  seal(label: Label, place: Place, plain: Uint8Array): string {
+    const dataKey = this.#inUse.get(place.organizationId)
+    const source: Source = dataKey
+      ? { version: BY_DATA_KEY, id: String(dataKey.id), key: dataKey.key }
+      : this.#direct()
+    return sealWith(source, label, place, plain)
+  }
+
+  /** A data key on its way into its row: always with the KEK itself. */
+  wrap(place: Place, dataKey: Uint8Array): string {
+    return sealWith(this.#direct(), 'data-key', place, dataKey)
+  }
+
+  /** Whether it was wrapped with the KEK in use now. */
+  isWrappedNow(wrapped: string): boolean {
+    const [version, id] = wrapped.split('|', 2)
+    return version === DIRECT && id === this.#current.id
+  }
+
+  #direct(): Source {
+    return { version: DIRECT, id: this.#current.id, key: this.#current.key }
+  }
+
+  /**
+   * The value, or a CustodyError: changed, moved, another label, or a key this process does not
+   * have.
+   */
+  open(label: Label, place: Place, sealed: string): Uint8Array {
+    const where = `The secret in ${place.table}.${place.column}, row ${place.rowId},`
+    const [version, keyId = '', ...texts] = sealed.split('|', 8)
+    const salt = decodeExactly(texts[0], SALT_BYTES)
+    const nonce = decodeExactly(texts[1], NONCE_BYTES)
+    const ciphertext = decodeExactly(texts[2])
+    const tag = decodeExactly(texts[3], TAG_BYTES)
+    const known = version === DIRECT || version === BY_DATA_KEY
+    if (!known || texts.length !== 4 || !salt || !nonce || !ciphertext || !tag)
+      throw new CustodyError(`${where} is not in a form this version can read.`)
+    const key = this.#keyFor(version, keyId, place.organizationId)
+    if (!key)
+      throw new CustodyError(
+        `${where} was sealed with another key than the key file holds (or was changed). Start ` +
+          'with the key file that belongs to this database.',
+      )
+    const decipher = createDecipheriv(CIPHER, deriveKey(key, version, salt, label), nonce, {
+      authTagLength: TAG_BYTES,
+    })
+    decipher.setAAD(encodePlace(place, version))
+    decipher.setAuthTag(tag)
+    const plain = decipher.update(ciphertext)
+    try {
+      return Buffer.concat([plain, decipher.final()])
+    } catch {
+      throw new CustodyError(`${where} was changed or moved from another place; it is not used.`)
+    }
+  }
+
+  /** A data key opens values of its own organization alone. */
+  #keyFor(version: Version, id: string, organizationId: number | null): KeyObject | undefined {
+    if (version === DIRECT) return this.#keks.get(id)?.key
+    const dataKey = this.#dataKeys.get(id)
+    return dataKey?.organizationId === organizationId ? dataKey.key : undefined
+  }
+}
+
+function sealWith(source: Source, label: Label, place: Place, plain: Uint8Array): string {
+  if (plain.length > CUSTODY.plainBytes)
+    throw new CustodyError(`A secret has at most ${CUSTODY.plainBytes} bytes.`)
+  const salt = randomBytes(SALT_BYTES)
+  const nonce = randomBytes(NONCE_BYTES)
+  const key = deriveKey(source.key, source.version, salt, label)
+  const cipher = createCipheriv(CIPHER, key, nonce)
+  cipher.setAAD(encodePlace(place, source.version))
+  const ciphertext = Buffer.concat([cipher.update(plain), cipher.final()])
+  const parts = [salt, nonce, ciphertext, cipher.getAuthTag()]
+  return [source.version, source.id, ...parts.map((part) => part.toString('base64url'))].join('|')
+}

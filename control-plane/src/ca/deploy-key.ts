@@ -1,0 +1,49 @@
+// The Ed25519 key pair with which one project's repository is fetched, in OpenSSH's formats.
+// Invariant: private keys leave this file as text for `Custody.seal` and for the assignment,
+// nothing else. Deliberately absent: keys of other kinds and keys with a pass phrase; people do not
+// bring their own.
+import { generateKeyPairSync } from 'node:crypto'
+import sshpk from 'sshpk'
+
+export interface DeployKey {
+  /** OpenSSH private-key file, without a pass phrase. */
+  privateKey: string
+  /** `ssh-ed25519 AAAA… <project>@berth`: what is registered at the repository host. */
+  publicLine: string
+  /** `SHA256:…`, as ssh-keygen and the repository hosts show it. */
+  fingerprint: string
+}
+
+const COMMENT_CHARS = 64
+
+/** The comment is shown at the repository host: one word, and never a line break in a key file. */
+const commentFor = (project: string): string =>
+  `${project.replace(/[^A-Za-z0-9._-]+/g, '-').slice(0, COMMENT_CHARS) || 'project'}@berth`
+
+function describe(key: sshpk.PrivateKey): Omit<DeployKey, 'privateKey'> {
+  const open = key.toPublic()
+  open.comment = key.comment ?? ''
+  return {
+    publicLine: open.toString('ssh').trim(),
+    fingerprint: open.fingerprint('sha256').toString(),
+  }
+}
+
+export function createDeployKey(project: string): DeployKey {
+  const pair = generateKeyPairSync('ed25519')
+  const pem = pair.privateKey.export({ format: 'pem', type: 'pkcs8' })
+  const key = sshpk.parsePrivateKey(pem, 'pkcs8')
+  key.comment = commentFor(project)
+  return { privateKey: key.toString('ssh-private'), ...describe(key) }
+}
+
+/** `SHA256:…` of a public line. */
+export const fingerprintOf = (publicLine: string): string =>
+  sshpk.parseKey(publicLine, 'ssh').fingerprint('sha256').toString()
+
+/** Public line and fingerprint of a stored private key; throws when it is not one of ours. */
+export function readDeployKey(privateKey: string): DeployKey {
+  const key = sshpk.parsePrivateKey(privateKey, 'ssh-private')
+  if (key.type !== 'ed25519') throw new Error('The stored deploy key is not an Ed25519 key.')
+  return { privateKey, ...describe(key) }
+}

@@ -1,0 +1,21 @@
+// bcrypt for Basic Auth, the form the edge verifies. The work is done in slices between other work, one password at a
+// time, and only so many may wait: hashing must not become a way to stop the control plane.
+import { AppError, BASIC_AUTH } from '@berth/shared'
+import bcrypt from 'bcryptjs'
+
+let line: Promise<unknown> = Promise.resolve()
+let waiting = 0
+
+export async function hashPassword(password: string): Promise<string> {
+  if (waiting >= BASIC_AUTH.waitingHashes) {
+    throw new AppError('unavailable', 'Too many passwords are being set at once. Try again.')
+  }
+  waiting += 1
+  const mine = line.then(() => bcrypt.hash(password, BASIC_AUTH.cost))
+  line = mine.catch(() => undefined)
+  try {
+    return await mine
+  } finally {
+    waiting -= 1
+  }
+}

@@ -1,0 +1,87 @@
+// The byte format of SSH (RFC 4251, section 5): integers and length-prefixed strings. Invariant: every read is checked
+// against the bytes that are there, and `end()` refuses what is left over, so a blob means one thing or nothing.
+// Deliberately absent: any tolerance, and any knowledge of keys.
+import { SSH } from '@berth/shared'
+
+/** Bytes that are not what they claim to be. The message names the defect, never the bytes. */
+export class SshFormatError extends Error {
+  override readonly name = 'SshFormatError'
+}
+
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** A cursor over one blob. */
+export class SshReader {
+  readonly #bytes: Buffer
+  #at = 0
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  }
+
+  #take(count: number): Buffer {
+    if (count > this.#bytes.length - this.#at) throw new SshFormatError('it is cut short')
+    const start = this.#at
+    this.#at += count
+    return this.#bytes.subarray(start, this.#at)
+  }
+
+  u32(): number {
+    return this.#take(4).readUInt32BE(0)
+  }
+
+  u64(): bigint {
+    return this.#take(8).readBigUInt64BE(0)
+  }
+
+  /** The bytes of a string; they belong to the blob that is read. */
+  string(): Buffer {
+    const length = this.u32()
+    if (length > SSH.fieldBytes) throw new SshFormatError('a field is too long')
+    return this.#take(length)
+  }
+
+  /** A string that must be UTF-8; two byte sequences never become one text. */
+  text(): string {
+    const bytes = this.string()
+    try {
+      return UTF8.decode(bytes)
+    } catch {
+      throw new SshFormatError('a text is not UTF-8')
+    }
+  }
+
+  get offset(): number {
+    return this.#at
+  }
+
+  get more(): boolean {
+    return this.#at < this.#bytes.length
+  }
+
+  /** Nothing may follow. */
+  end(): void {
+    if (this.more) throw new SshFormatError('it has trailing bytes')
+  }
+}
+
+export function encodeU32(value: number): Buffer {
+  const bytes = Buffer.alloc(4)
+  bytes.writeUInt32BE(value)
+  return bytes
+}
+
+export function encodeU64(value: bigint): Buffer {
+  const bytes = Buffer.alloc(8)
+  bytes.writeBigUInt64BE(value)
+  return bytes
+}
+
+export function encodeString(value: string | Uint8Array): Buffer {
+  const bytes = typeof value === 'string' ? Buffer.from(value, 'utf8') : value
+  return Buffer.concat([encodeU32(bytes.length), bytes])
+}
+
+/** Several strings, one after the other. */
+export const encodeStrings = (values: readonly (string | Uint8Array)[]): Buffer =>
+  Buffer.concat(values.map(encodeString))

@@ -1,0 +1,129 @@
+// What one agent should do, as messages: desired state, sent completely at each session and in parts when it changes.
+// Spec and secrets travel only while the attempt has not started; the values are read here, at the last moment.
+import { never, TASKS } from '@berth/shared'
+import { systemVariables } from '@berth/shared/service-file'
+import {
+  type Assignment,
+  AssignmentSchema,
+  AttemptState,
+  DeployTaskSchema,
+  Desired,
+  DestroyTaskSchema,
+  EnvironmentType,
+  Recipe,
+  type TaskSecrets,
+  TaskSecretsSchema,
+  type TaskSpec,
+  TaskSpecSchema,
+} from '@berth/shared/wire'
+import { create } from '@bufbuild/protobuf'
+import { durationFromMs } from '@bufbuild/protobuf/wkt'
+import { readValuesForDispatch } from '../app/values.ts'
+import type { Context } from '../context.ts'
+import type { Attempt } from '../store/attempts.ts'
+import { type Environment, findEnvironment } from '../store/environments.ts'
+import { findProject, type Project } from '../store/projects.ts'
+import { findPullRequest } from '../store/pull-requests.ts'
+import { findTask, type Task } from '../store/tasks.ts'
+
+export const needsSpec = (attempt: Attempt): boolean =>
+  attempt.desired === Desired.RUNNING && attempt.state < AttemptState.STARTING
+
+export async function makeAssignment(ctx: Context, attempt: Attempt): Promise<Assignment> {
+  const assignment = create(AssignmentSchema, {
+    attemptId: attempt.id,
+    taskId: attempt.taskId,
+    attemptNumber: attempt.number,
+    environmentId: attempt.environmentId,
+    fence: BigInt(attempt.fence),
+    desired: attempt.desired as Assignment['desired'],
+    startWithin: durationFromMs(TASKS.startWithinMs),
+  })
+  if (!needsSpec(attempt)) return assignment
+  const task = await findTask(ctx.db, attempt.taskId)
+  const environment = await findEnvironment(ctx.db, attempt.environmentId)
+  const project = environment && (await findProject(ctx.db, environment.projectId))
+  if (!task || !environment || !project) {
+    throw new Error(`attempt ${attempt.id} has no task, environment or project`)
+  }
+  const number = environment.pullRequestNumber
+  const pull = number === null ? undefined : await findPullRequest(ctx.db, project.id, number)
+  assignment.spec = makeSpec(attempt, task, environment, project, pull?.headRef ?? null)
+  // a removal runs with the values of the last deployment, which lie on the server
+  assignment.secrets =
+    task.type === 'destroy'
+      ? create(TaskSecretsSchema, {})
+      : await makeSecrets(ctx, project, environment)
+  return assignment
+}
+
+function kindOf(task: Task): TaskSpec['kind'] {
+  switch (task.type) {
+    case 'deploy':
+      return {
+        case: 'deploy',
+        value: create(DeployTaskSchema, { noCache: task.noCache, fresh: task.reset }),
+      }
+    case 'destroy':
+      return { case: 'destroy', value: create(DestroyTaskSchema, { force: task.skipSteps }) }
+    case 'action':
+      throw new Error(`task ${task.id} is an action, which nobody can queue yet`)
+    default:
+      return never(task.type)
+  }
+}
+
+function makeSpec(
+  attempt: Attempt,
+  task: Task,
+  environment: Environment,
+  project: Project,
+  headRef: string | null,
+): TaskSpec {
+  const pullRequest = environment.type === 'pull_request'
+  return create(TaskSpecSchema, {
+    kind: kindOf(task),
+    recipe: task.recipe === 'docker' ? Recipe.DOCKER : Recipe.MANUAL,
+    repository: {
+      url: project.repoUrl,
+      // a fork's branch is in no repository of ours, and a branch may be gone: the host keeps the head apart
+      ref: headRef ?? `refs/heads/${task.branch}`,
+      commitSha: task.askedSha ?? '',
+    },
+    environment: {
+      projectId: project.id,
+      environmentId: environment.id,
+      identifier: environment.identifier,
+      type: pullRequest ? EnvironmentType.PULL_REQUEST : EnvironmentType.MANUAL,
+      branch: environment.branch,
+      baseDomain: project.domain,
+      host: environment.domain,
+      untrusted: environment.fromFork,
+    },
+    systemVariables: systemVariables(environment),
+    variablesRevision: BigInt(attempt.variablesRevision),
+    limits: {
+      timeout: durationFromMs(TASKS.timeoutMs),
+      killGrace: durationFromMs(TASKS.killGraceMs),
+      cleanup: durationFromMs(TASKS.cleanupMs),
+    },
+  })
+}
+
+async function makeSecrets(
+  ctx: Context,
+  project: Project,
+  environment: Environment,
+): Promise<TaskSecrets> {
+  const values = (await readValuesForDispatch(ctx, project, environment)).reveal()
+  return create(TaskSecretsSchema, {
+    deployKey: values.deployKey,
+    variables: values.variables.map((v) => ({
+      $typeName: 'berth.agent.v1.Variable' as const,
+      key: v.key,
+      value: v.value,
+    })),
+    ...(values.basicAuth ? { basicAuth: values.basicAuth } : {}),
+    edgeRevision: BigInt(environment.edgeRevision),
+  })
+}

@@ -1,0 +1,22 @@
+// Numbers the control plane tells agents: how often to beat, how to pace their logs.
+import { LOGS, SESSION } from '@berth/shared'
+import { type LogPolicy, LogPolicySchema } from '@berth/shared/wire'
+import { create } from '@bufbuild/protobuf'
+import { durationFromMs } from '@bufbuild/protobuf/wkt'
+
+/** Few agents beat often, many beat seldom; jitter keeps a herd apart. */
+export function heartbeatMs(agents: number, random = Math.random()): number {
+  const wanted = (agents / SESSION.heartbeatsPerSecond) * 1_000
+  const clamped = Math.min(Math.max(wanted, SESSION.heartbeatMinMs), SESSION.heartbeatMaxMs)
+  return Math.round(clamped * (0.9 + 0.2 * random))
+}
+
+export const logPolicy = (): LogPolicy =>
+  create(LogPolicySchema, {
+    maxChunkBytes: LOGS.chunkBytes,
+    flushInterval: durationFromMs(LOGS.idleFlushMs),
+    maxUnackedBytes: BigInt(LOGS.unackedBytes),
+    maxUnackedBytesPerAttempt: BigInt(LOGS.unackedBytesPerAttempt),
+    maxAttemptBytes: BigInt(LOGS.headBytes),
+    tailBytes: BigInt(LOGS.tailBytes),
+  })

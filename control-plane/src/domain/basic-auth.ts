@@ -1,0 +1,31 @@
+// Which Basic Auth stands before an environment: its own, the project's, or none.
+export interface EnvironmentAuth {
+  basicAuthMode: 'inherit' | 'own' | 'off'
+  basicAuthUsername: string | null
+}
+
+export interface ProjectAuth {
+  basicAuthUsername: string | null
+}
+
+export interface EffectiveAuth {
+  mode: 'inherit' | 'own' | 'off'
+  enabled: boolean
+  username: string | null
+  /** Whose password it is. */
+  from: 'environment' | 'project' | null
+}
+
+export function effectiveAuth(environment: EnvironmentAuth, project: ProjectAuth): EffectiveAuth {
+  const mode = environment.basicAuthMode
+  const from = mode === 'own' ? 'environment' : mode === 'inherit' ? 'project' : null
+  const username =
+    from === 'environment'
+      ? environment.basicAuthUsername
+      : from === 'project'
+        ? project.basicAuthUsername
+        : null
+  return username === null
+    ? { mode, enabled: false, username: null, from: null }
+    : { mode, enabled: true, username, from }
+}

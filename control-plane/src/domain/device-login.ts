@@ -1,0 +1,60 @@
+// RFC 8628 and rotating refresh tokens as decisions: what a poll is answered with, what a refresh token may still do.
+import { PEOPLE } from '@berth/shared'
+
+export const USER_CODE_LETTERS = 'BCDFGHJKLMNPQRSTVWXZ' // no vowels, nothing that looks like another
+export const USER_CODE_CHARS = 8
+
+export const showUserCode = (code: string): string => `${code.slice(0, 4)}-${code.slice(4)}`
+
+/** What a person typed: case, dashes and blanks do not matter. Undefined: cannot be a code. */
+export function readUserCode(text: string): string | undefined {
+  const code = text.toUpperCase().replaceAll(/[\s-]/g, '')
+  const isCode =
+    code.length === USER_CODE_CHARS && [...code].every((c) => USER_CODE_LETTERS.includes(c))
+  return isCode ? code : undefined
+}
+
+export interface DeviceFacts {
+  status: 'pending' | 'approved' | 'denied' | 'spent'
+  expiresAt: number
+  polledAt: number | null
+  intervalMs: number
+}
+
+export type PollVerdict =
+  | {
+      kind: 'authorization_pending' | 'expired_token' | 'access_denied' | 'invalid_grant' | 'issue'
+    }
+  | { kind: 'slow_down'; intervalMs: number }
+
+/** Answers that end the login come before the question of how often somebody asks. */
+export function decidePoll(device: DeviceFacts | undefined, now: number): PollVerdict {
+  if (!device || device.status === 'spent') return { kind: 'invalid_grant' }
+  if (device.expiresAt <= now) return { kind: 'expired_token' }
+  if (device.status === 'denied') return { kind: 'access_denied' }
+  if (device.polledAt !== null && now - device.polledAt < device.intervalMs) {
+    const slower = device.intervalMs + PEOPLE.deviceSlowDownMs
+    return { kind: 'slow_down', intervalMs: Math.min(slower, PEOPLE.devicePollMaxMs) }
+  }
+  return { kind: device.status === 'approved' ? 'issue' : 'authorization_pending' }
+}
+
+export interface RefreshFacts {
+  expiresAt: number
+  spentAt: number | null
+  repeatedAt: number | null
+  loginRevoked: boolean
+  userDisabled: boolean
+}
+
+/** `revoke`: a spent token came again, so somebody else has it; the whole login ends. */
+export type RefreshVerdict = 'rotate' | 'repeat' | 'revoke' | 'refuse'
+
+export function decideRefresh(token: RefreshFacts | undefined, now: number): RefreshVerdict {
+  if (!token || token.loginRevoked || token.userDisabled) return 'refuse'
+  if (token.spentAt !== null) {
+    const inGrace = now - token.spentAt <= PEOPLE.refreshGraceMs && token.repeatedAt === null
+    return inGrace ? 'repeat' : 'revoke'
+  }
+  return token.expiresAt <= now ? 'refuse' : 'rotate'
+}

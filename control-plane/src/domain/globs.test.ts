@@ -1,0 +1,59 @@
+// Globs: what they mean, and that no pattern costs more than its budget.
+import { GLOBS } from '@berth/shared'
+import { describe, expect, test } from 'vitest'
+import { isGlob, matchAny } from './globs.ts'
+
+test.each([
+  ['**', 'main', 'yes'],
+  ['**', 'release/1.x/hot', 'yes'],
+  ['main', 'main', 'yes'],
+  ['main', 'maintenance', 'no'],
+  ['main', 'main/x', 'no'],
+  ['release/*', 'release/1.x', 'yes'],
+  ['release/*', 'release/1.x/hot', 'no'],
+  ['release/**', 'release/1.x/hot', 'yes'],
+  ['**/hot', 'release/1.x/hot', 'yes'],
+  ['a/**/b/**/c', 'a/b/x/b/y/c', 'yes'],
+  ['a/**/b/**/c', 'a/x/c', 'no'],
+  ['v?.*', 'v1.2', 'yes'],
+  ['{main,develop}', 'develop', 'yes'],
+  ['{main,develop}', 'devel', 'no'],
+  ['*.{ts,tsx}', '.env.ts', 'yes'],
+  ['a.b', 'axb', 'no'],
+  ['[ab]', 'a', 'no'],
+] as const)('%s and %s: %s', (pattern, name, answer) => {
+  expect(matchAny([pattern], [name])).toBe(answer)
+})
+
+test('a folder means everything in it, where folders are meant', () => {
+  expect(matchAny(['packages/web'], ['packages/web/src/a.ts'], { folders: true })).toBe('yes')
+  expect(matchAny(['packages/web/'], ['packages/web/src/a.ts'], { folders: true })).toBe('yes')
+  expect(matchAny(['packages/web'], ['packages/website/a.ts'], { folders: true })).toBe('no')
+  expect(matchAny(['packages/web'], ['packages/web/src/a.ts'])).toBe('no')
+})
+
+test('nothing matches nothing', () => {
+  expect(matchAny([], ['main'])).toBe('no')
+  expect(matchAny(['**'], [])).toBe('no')
+})
+
+describe('bounds', () => {
+  test('what may be stored', () => {
+    expect(isGlob('release/**')).toBe(true)
+    expect(isGlob('')).toBe(false)
+    expect(isGlob('x'.repeat(GLOBS.characters + 1))).toBe(false)
+    expect(isGlob('{a,b}{a,b}{a,b}{a,b}{a,b}')).toBe(true)
+    expect(isGlob('{a,b}'.repeat(6))).toBe(false)
+    expect(isGlob('{a'.repeat(100))).toBe(true) // no braces at all: they never close
+  })
+
+  test('patterns made to be slow are given up, not waited for', () => {
+    const slow = `${'*a'.repeat(120)}b`
+    const name = 'a'.repeat(4_000)
+    const answer = matchAny(
+      Array.from({ length: 50 }, () => slow),
+      Array.from({ length: 3_000 }, () => name),
+    )
+    expect(answer).toBe('too_much')
+  })
+})

@@ -1,0 +1,108 @@
+// Globs of a project's settings: which bases, which paths. PURE. `*` and `?` stay inside a segment, `**` is any number of
+// segments, `{a,b}` either. No regular expression is made from them: matching counts its steps and gives up beyond a
+// budget, so no pattern of a person and no name of a stranger holds the process up.
+import { GLOBS } from '@berth/shared'
+
+export type GlobAnswer = 'yes' | 'no' | 'too_much'
+
+/** A pattern that may be stored: bounded, and its braces stand for few things. */
+export const isGlob = (pattern: string): boolean =>
+  pattern !== '' && pattern.length <= GLOBS.characters && expandBraces(pattern) !== undefined
+
+function expandBraces(pattern: string): string[] | undefined {
+  let open = [pattern]
+  const done: string[] = []
+  while (open.length > 0) {
+    const next: string[] = []
+    for (const one of open) {
+      const braces = /\{([^{}]*)\}/.exec(one)
+      if (!braces) {
+        done.push(one)
+        continue
+      }
+      const before = one.slice(0, braces.index)
+      const after = one.slice(braces.index + braces[0].length)
+      for (const word of (braces[1] ?? '').split(',')) next.push(before + word + after)
+    }
+    if (next.length + done.length > GLOBS.alternatives) return undefined
+    open = next
+  }
+  return done
+}
+
+interface Budget {
+  steps: number
+}
+
+/** Does any name match any pattern? `folders`: a pattern that names a folder means everything in it. */
+export function matchAny(
+  patterns: readonly string[],
+  names: readonly string[],
+  { folders = false }: { folders?: boolean } = {},
+): GlobAnswer {
+  const whole = patterns
+    .slice(0, GLOBS.patterns)
+    .flatMap((pattern) => (isGlob(pattern) ? (expandBraces(pattern) ?? []) : []))
+    .map((pattern) => pattern.replace(/^\/+|\/+$/g, '').split('/'))
+  const segmented = folders ? whole.flatMap((p) => [p, [...p, '**']]) : whole
+  const budget: Budget = { steps: GLOBS.steps }
+  for (const name of names) {
+    const parts = name.split('/')
+    for (const pattern of segmented) {
+      if (matchSegments(pattern, parts, budget)) return 'yes'
+      if (budget.steps <= 0) return 'too_much'
+    }
+  }
+  return 'no'
+}
+
+/** Greedy with one way back: the last `**` takes one segment more. Every comparison is counted. */
+function matchSegments(pattern: string[], name: string[], budget: Budget): boolean {
+  let p = 0
+  let n = 0
+  let star = -1
+  let from = 0
+  while (n < name.length) {
+    if (--budget.steps <= 0) return false
+    const want = pattern[p]
+    if (want === '**') {
+      star = p++
+      from = n
+    } else if (want !== undefined && matchSegment(want, name[n] ?? '', budget)) {
+      p++
+      n++
+    } else if (star >= 0) {
+      p = star + 1
+      n = ++from
+    } else {
+      return false
+    }
+  }
+  while (pattern[p] === '**') p++
+  return p === pattern.length
+}
+
+function matchSegment(pattern: string, text: string, budget: Budget): boolean {
+  let p = 0
+  let t = 0
+  let star = -1
+  let from = 0
+  while (t < text.length) {
+    if (--budget.steps <= 0) return false
+    const want = pattern[p]
+    if (want === '*') {
+      star = p++
+      from = t
+    } else if (want !== undefined && (want === '?' || want === text[t])) {
+      p++
+      t++
+    } else if (star >= 0) {
+      p = star + 1
+      t = ++from
+    } else {
+      return false
+    }
+  }
+  while (pattern[p] === '*') p++
+  return p === pattern.length
+}

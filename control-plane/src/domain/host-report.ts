@@ -1,0 +1,92 @@
+// What a repository host is told at each moment of a deployment. PURE. Words are short: the hosts cut or refuse more
+// than 140 characters. What was skipped by a rule is not told at all.
+import { HOST_REPORTS } from '@berth/shared'
+
+export type ReportedState = 'pending' | 'running' | 'success' | 'failure' | 'stopped'
+
+export interface ReportedStatus {
+  state: ReportedState
+  description: string
+  /** Where the link leads; null: the task's own page. */
+  url: string | null
+}
+
+export type Moment =
+  | { kind: 'queued'; server: string }
+  | { kind: 'running' }
+  | { kind: 'succeeded'; address: string | null }
+  | { kind: 'failed'; step: string | null; message: string }
+  | { kind: 'canceled'; reason: 'user' | 'superseded' | 'environment_removed' | null }
+  | { kind: 'approval' }
+  | { kind: 'limit'; used: number; limit: number; position: number }
+
+const cut = (text: string): string => {
+  const plain = text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim()
+  const most = HOST_REPORTS.descriptionCharacters
+  return plain.length <= most ? plain : `${plain.slice(0, most - 1)}…`
+}
+
+export function describeMoment(moment: Moment): ReportedStatus {
+  const told = (state: ReportedState, text: string, url: string | null = null): ReportedStatus => ({
+    state,
+    description: cut(text),
+    url,
+  })
+  switch (moment.kind) {
+    case 'queued':
+      return told('pending', `Waiting for ${moment.server}`)
+    case 'running':
+      return told('running', 'Deploying')
+    case 'succeeded':
+      return moment.address
+        ? told('success', `Deployed: ${moment.address}`, moment.address)
+        : told('success', 'Deployed')
+    case 'failed':
+      return told(
+        'failure',
+        `${moment.step ? `Failed: ${moment.step}` : 'Failed'}: ${moment.message}`,
+      )
+    case 'canceled':
+      if (moment.reason === 'superseded') return told('stopped', 'Replaced by a newer commit')
+      if (moment.reason === 'environment_removed') return told('stopped', 'Environment removed')
+      return told('stopped', 'Canceled')
+    case 'approval':
+      return told('pending', 'Waiting for approval by a member')
+    case 'limit':
+      return told(
+        'pending',
+        `${moment.used} of ${moment.limit} environments in use, place ${moment.position} in line`,
+      )
+  }
+}
+
+/** One comment an environment; whoever writes another one with it writes into ours. */
+export const commentMarker = (environmentId: number): string => `berth:env:${environmentId}`
+
+export interface CommentFacts {
+  project: string
+  identifier: string
+  sha: string | null
+  address: string | null
+  taskUrl: string
+}
+
+/** Text that people see below their pull request. Names are shown as code, so that nothing in them is markup. */
+export function describeComment(
+  state: 'succeeded' | 'failed' | 'removed',
+  facts: CommentFacts,
+): string {
+  const code = (text: string): string => `\`${text.replaceAll(/[`\r\n]/g, '')}\``
+  const name = `**${code(`${facts.project}/${facts.identifier}`)}**`
+  const commit = facts.sha ? ` at ${code(facts.sha.slice(0, 7))}` : ''
+  switch (state) {
+    case 'succeeded':
+      return facts.address
+        ? `${name} is deployed${commit}: ${facts.address}\n\n[Deployment](${facts.taskUrl})`
+        : `${name} is deployed${commit}. [Deployment](${facts.taskUrl})`
+    case 'failed':
+      return `${name} could not be deployed${commit}. [What went wrong](${facts.taskUrl})`
+    case 'removed':
+      return `${name}: environment removed.`
+  }
+}

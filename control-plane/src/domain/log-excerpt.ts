@@ -1,0 +1,117 @@
+// The end of a step's output as plain text: lines without escape sequences, as a terminal would show them, bounded by
+// lines and bytes. PURE: takes records, keeps no more than the excerpt, so a log of any size costs the same memory.
+
+// CSI (colours, cursor), OSC up to BEL or ST, two-character escapes; and lone control characters but tab and line ends
+const ESCAPES =
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is removed
+  /\u001b\[[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b[ -~]|[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g
+
+export const stripEscapes = (text: string): string => text.replaceAll(ESCAPES, '')
+
+/** A line that was rewritten by carriage returns shows its last version. */
+const shownLine = (line: string): string => {
+  const versions = line.split('\r').filter((version) => version !== '')
+  return stripEscapes(versions.at(-1) ?? '').trimEnd()
+}
+
+export interface ExcerptBounds {
+  lines: number
+  bytes: number
+}
+
+export interface Excerpt {
+  lines: string[]
+  /** Numbers in the whole log; null: there is no line. */
+  firstLine: number | null
+  lastLine: number | null
+  isTruncated: boolean
+}
+
+const NEWLINE = 10
+
+interface Piece {
+  line: number
+  data: Uint8Array
+}
+
+const sizeOf = (text: string): number => new TextEncoder().encode(text).length
+
+/** The last characters of a text that fit into so many bytes. */
+function cutFront(text: string, bytes: number): string {
+  const encoded = new TextEncoder().encode(text)
+  if (encoded.length <= bytes) return text
+  return new TextDecoder().decode(encoded.subarray(encoded.length - bytes)).replace(/^\uFFFD+/, '')
+}
+
+export class ExcerptBuilder {
+  readonly #bounds: ExcerptBounds
+  #pieces: Piece[] = []
+  #bytes = 0
+  #isTruncated = false
+
+  constructor(bounds: ExcerptBounds) {
+    this.#bounds = bounds
+  }
+
+  /** Records in their order, with the number of their first line; several may belong to one line. */
+  add(line: number, data: Uint8Array): void {
+    let number = line
+    for (let from = 0; from < data.length; ) {
+      const end = data.indexOf(NEWLINE, from)
+      const until = end < 0 ? data.length : end + 1
+      this.#pieces.push({ line: number, data: data.subarray(from, until) })
+      from = until
+      number += 1
+    }
+    this.#bytes += data.length
+    // escape sequences and rewritten lines need room beyond what will be shown
+    if (this.#bytes > this.#bounds.bytes * 8) this.#drop(this.#bounds.bytes * 4)
+  }
+
+  #drop(keptBytes: number): void {
+    let from = 0
+    while (this.#bytes > keptBytes && from < this.#pieces.length - 1) {
+      this.#bytes -= this.#pieces[from]?.data.length ?? 0
+      from += 1
+    }
+    if (from === 0) return
+    this.#pieces = this.#pieces.slice(from)
+    this.#isTruncated = true
+  }
+
+  /** `isWhole`: everything of the step was added. */
+  finish(isWhole: boolean): Excerpt {
+    const byLine = new Map<number, Uint8Array[]>()
+    for (const { line, data } of this.#pieces) {
+      const parts = byLine.get(line)
+      if (parts) parts.push(data)
+      else byLine.set(line, [data])
+    }
+    const decoder = new TextDecoder()
+    const all = [...byLine].map(([line, parts]) => {
+      const text = parts.map((part) => decoder.decode(part, { stream: true })).join('')
+      return { line, text: shownLine(text.replace(/\r?\n$/, '')) }
+    })
+    while (all.length > 0 && all.at(-1)?.text === '') all.pop()
+    const kept: typeof all = []
+    let bytes = 0
+    for (const one of all.toReversed()) {
+      const size = sizeOf(one.text) + 1
+      if (kept.length >= this.#bounds.lines) break
+      if (bytes + size > this.#bounds.bytes) {
+        if (kept.length === 0) kept.push({ ...one, text: cutFront(one.text, this.#bounds.bytes) })
+        this.#isTruncated = true
+        break
+      }
+      kept.push(one)
+      bytes += size
+    }
+    kept.reverse()
+    return {
+      lines: kept.map(({ text }) => text),
+      firstLine: kept[0]?.line ?? null,
+      lastLine: kept.at(-1)?.line ?? null,
+      isTruncated: this.#isTruncated || !isWhole || kept.length < all.length,
+    }
+  }
+}

@@ -1,0 +1,245 @@
+// May an event redeploy an environment that exists? The whole table as one ordered list: the first row whose condition
+// holds decides. PURE. Used for pushes, for new commits of pull requests and by reconcile. The compiler demands a row
+// for every name.
+import type { TaskStatus } from '@berth/shared'
+import { type Decision, decide, RECORD, shortSha } from './intent.ts'
+
+export interface NewestDeployment {
+  status: TaskStatus
+  /** A person canceled it; superseded and removed ones do not count as a decision. */
+  canceledByPerson: boolean
+  failureCode: string | null
+}
+
+export interface RedeploymentFacts {
+  identifier: string
+  /** The commit the event asks for; null: the host did not tell it in full. */
+  sha: string | null
+  removing: boolean
+  protected: boolean
+  autoDeploy: boolean
+  fromFork: boolean
+  shaApproved: boolean
+  /** What the newest deployment asked for, and what serves. */
+  targetSha: string | null
+  commitSha: string | null
+  newest: NewestDeployment | undefined
+  skipMarkerOn: boolean
+  /** The head commit's message, where anybody knows it. */
+  message: string | null
+  /** A push said so before for this very commit. */
+  skippedBefore: 'skip_marker' | 'paths_unchanged' | null
+  watchesPaths: boolean
+  /** False only when it is certain that nothing watched changed since what serves. */
+  watchedChanged: boolean
+  serverName: string
+  serverJoined: boolean
+  serverOnline: boolean
+  /** A deployment that has not started; a running one. */
+  queuedTaskId: number | null
+  runningTaskId: number | null
+  /** Reconcile may repeat what failed because the server was away: it never started. */
+  origin: 'event' | 'reconcile'
+}
+
+export const SKIP_MARKER = '[skip deploy]'
+
+export const REDEPLOYMENT_ROWS = [
+  'environment_removing',
+  'environment_protected',
+  'auto_deploy_off',
+  'approval_required',
+  'already_deployed',
+  'already_attempted',
+  'skip_marker',
+  'paths_unchanged',
+  'server_not_ready',
+  'superseded_queued',
+  'queued_behind_running',
+  'redeployed_offline',
+  'redeployed',
+] as const
+export type RedeploymentRow = (typeof REDEPLOYMENT_ROWS)[number]
+
+interface Row {
+  when(f: RedeploymentFacts): boolean
+  gives(f: RedeploymentFacts): Decision
+}
+
+const isTarget = (f: RedeploymentFacts): boolean => f.sha !== null && f.sha === f.targetSha
+
+/** Both settings never skip a first deployment. */
+const maySkip = (f: RedeploymentFacts): boolean => f.commitSha !== null && f.sha !== null
+
+const neverStarted = (f: RedeploymentFacts): boolean =>
+  f.origin === 'reconcile' && f.newest?.failureCode === 'server_offline'
+
+const ROWS: Record<RedeploymentRow, Row> = {
+  environment_removing: {
+    when: (f) => f.removing,
+    gives: (f) =>
+      decide('ignored', 'environment_removing', `${f.identifier} is being removed.`, RECORD),
+  },
+  // before auto-deploy: protection takes priority
+  environment_protected: {
+    when: (f) => f.protected,
+    gives: (f) =>
+      decide(
+        'ignored',
+        'environment_protected',
+        `${f.identifier} is protected: nothing is deployed to it automatically.`,
+        RECORD,
+      ),
+  },
+  auto_deploy_off: {
+    when: (f) => !f.autoDeploy,
+    gives: (f) =>
+      decide('ignored', 'auto_deploy_off', `Auto-deploy of ${f.identifier} is off.`, RECORD),
+  },
+  approval_required: {
+    when: (f) => f.fromFork && !f.shaApproved,
+    gives: (f) =>
+      decide(
+        'waiting',
+        'approval_required',
+        `Commit ${shortSha(f.sha)} comes from a fork and waits for approval by a member; the running version stays.`,
+        RECORD,
+        { kind: 'ask_approval' },
+      ),
+  },
+  already_deployed: {
+    when: (f) =>
+      isTarget(f) && ['queued', 'running', 'succeeded'].includes(f.newest?.status ?? 'failed'),
+    gives: (f) =>
+      decide(
+        'ignored',
+        'already_deployed',
+        `${shortSha(f.sha)} is what the newest deployment of ${f.identifier} is about.`,
+        RECORD,
+      ),
+  },
+  already_attempted: {
+    when: (f) =>
+      isTarget(f) &&
+      (f.newest?.status === 'failed' || f.newest?.canceledByPerson === true) &&
+      !neverStarted(f),
+    gives: (f) =>
+      decide(
+        'ignored',
+        'already_attempted',
+        `${shortSha(f.sha)} was tried on ${f.identifier} already and is not repeated by itself. Deploy it by hand.`,
+        RECORD,
+      ),
+  },
+  skip_marker: {
+    when: (f) =>
+      f.skipMarkerOn &&
+      maySkip(f) &&
+      (f.message?.includes(SKIP_MARKER) === true || f.skippedBefore === 'skip_marker'),
+    gives: (f) =>
+      decide(
+        'ignored',
+        'skip_marker',
+        `The message of ${shortSha(f.sha)} holds ${SKIP_MARKER}.`,
+        RECORD,
+        { kind: 'mark_skipped', rule: 'skip_marker' },
+      ),
+  },
+  paths_unchanged: {
+    when: (f) =>
+      f.watchesPaths && maySkip(f) && (!f.watchedChanged || f.skippedBefore === 'paths_unchanged'),
+    gives: (f) =>
+      decide(
+        'ignored',
+        'paths_unchanged',
+        `Nothing under the watched paths changed since ${shortSha(f.commitSha)}, which ${f.identifier} serves.`,
+        RECORD,
+        { kind: 'mark_skipped', rule: 'paths_unchanged' },
+      ),
+  },
+  server_not_ready: {
+    when: (f) => !f.serverJoined,
+    gives: (f) =>
+      decide(
+        'waiting',
+        'server_not_ready',
+        `No agent ever joined from ${f.serverName}; ${f.identifier} is deployed when it does.`,
+        RECORD,
+        { kind: 'wait', for: 'server_not_ready' },
+      ),
+  },
+  superseded_queued: {
+    when: (f) => f.queuedTaskId !== null,
+    gives: (f) =>
+      decide(
+        'queued',
+        'superseded_queued',
+        `${f.identifier} is redeployed at ${shortSha(f.sha)}; task ${f.queuedTaskId} had not started and is replaced.`,
+        RECORD,
+        { kind: 'supersede', taskId: f.queuedTaskId ?? 0 },
+        { kind: 'deploy', sha: f.sha },
+      ),
+  },
+  queued_behind_running: {
+    when: (f) => f.runningTaskId !== null,
+    gives: (f) =>
+      decide(
+        'queued',
+        'queued_behind_running',
+        `${f.identifier} is redeployed at ${shortSha(f.sha)} after task ${f.runningTaskId}, which runs.`,
+        RECORD,
+        { kind: 'deploy', sha: f.sha },
+      ),
+  },
+  redeployed_offline: {
+    when: (f) => !f.serverOnline,
+    gives: (f) =>
+      decide(
+        'queued',
+        'redeployed',
+        `${f.identifier} is redeployed at ${shortSha(f.sha)} when ${f.serverName}, which is offline, returns within 15 minutes.`,
+        RECORD,
+        { kind: 'deploy', sha: f.sha },
+      ),
+  },
+  redeployed: {
+    when: () => true,
+    gives: (f) =>
+      decide(
+        'queued',
+        'redeployed',
+        `${f.identifier} is redeployed at ${shortSha(f.sha)}.`,
+        RECORD,
+        { kind: 'deploy', sha: f.sha },
+      ),
+  },
+}
+
+/** The row is told beside the decision: two of them carry one rule. */
+export function decideRedeployment(facts: RedeploymentFacts): Decision & { row: RedeploymentRow } {
+  for (const row of REDEPLOYMENT_ROWS) {
+    if (ROWS[row].when(facts)) return { ...ROWS[row].gives(facts), row }
+  }
+  throw new Error('unreachable: the last row always holds')
+}
+
+/** One changed branch that an environment tracks. */
+export function decidePush(
+  change: { branch: string; deleted: boolean },
+  environment: { type: 'manual' | 'pull_request'; identifier: string },
+  redeploy: () => Decision,
+): Decision {
+  if (!change.deleted) return redeploy()
+  return environment.type === 'manual'
+    ? decide(
+        'applied',
+        'branch_deleted',
+        `Branch ${change.branch} was deleted; ${environment.identifier} keeps what it serves.`,
+        { kind: 'mark_branch_missing' },
+      )
+    : decide(
+        'ignored',
+        'branch_deleted',
+        `Branch ${change.branch} was deleted; ${environment.identifier} stays until its pull request is closed.`,
+      )
+}

@@ -1,0 +1,71 @@
+// Is a delivery about the project's own repository? By name at first, from then on by the host's id: the same id under a
+// new name is a rename, another id under the same name is another repository. PURE. Addresses are compared, never
+// contacted.
+import type { Provider } from '@berth/shared'
+
+export interface KnownRepository {
+  repoUrl: string
+  provider: string | null
+  externalId: string | null
+}
+
+export interface ToldRepository {
+  provider: Provider
+  externalId: string
+  fullName: string
+  webUrl: string | null
+}
+
+export type RepositoryMatch =
+  | { kind: 'match'; learn: boolean; renamedTo: string | null }
+  | { kind: 'mismatch'; reason: string }
+
+interface Address {
+  host: string
+  path: string
+}
+
+/** Without scheme, user, port, `.git`, case and the parts that only some hosts put before the name. */
+export function normaliseAddress(url: string): Address {
+  const scheme = /^[a-z][a-z0-9+.-]*:\/\//i.exec(url)
+  const scp = scheme ? null : /^(?:[^@/]*@)?([^:/]+):(.*)$/.exec(url)
+  const rest = scheme ? url.slice(scheme[0].length) : url
+  const slash = rest.indexOf('/')
+  const authority = scp ? (scp[1] ?? '') : slash < 0 ? rest : rest.slice(0, slash)
+  const path = scp ? (scp[2] ?? '') : slash < 0 ? '' : rest.slice(slash)
+  const host = authority.replace(/^.*@/, '').replace(/:\d+$/, '')
+  return { host: host.toLowerCase(), path: normalisePath(path) }
+}
+
+const normalisePath = (path: string): string =>
+  path
+    .toLowerCase()
+    .replace(/[?#].*$/, '')
+    .replace(/^\/+|\/+$/g, '')
+    .replace(/\.git$/, '')
+    .replace(/\/browse$/, '')
+    .replace(/^scm\//, '')
+    .replace(/^projects\/([^/]+)\/repos\//, '$1/')
+
+export function matchRepository(known: KnownRepository, told: ToldRepository): RepositoryMatch {
+  const own = normaliseAddress(known.repoUrl)
+  const web = told.webUrl === null ? undefined : normaliseAddress(told.webUrl)
+  const sameAddress = web !== undefined && web.host === own.host && web.path === own.path
+  const sameName = sameAddress || normalisePath(told.fullName) === own.path
+  const learned = known.provider !== null && known.externalId !== null
+  if (learned && known.provider === told.provider) {
+    if (known.externalId === told.externalId) {
+      return { kind: 'match', learn: false, renamedTo: sameName ? null : told.fullName }
+    }
+    const reason = sameName
+      ? `${told.fullName} is another repository than the one this project knows under that name.`
+      : `The delivery is about ${told.fullName}, not about this project's repository.`
+    return { kind: 'mismatch', reason }
+  }
+  // another kind of host than before: only the very same address convinces
+  if (learned ? sameAddress : sameName) return { kind: 'match', learn: true, renamedTo: null }
+  return {
+    kind: 'mismatch',
+    reason: `The delivery is about ${told.fullName}, not about this project's repository.`,
+  }
+}

@@ -1,0 +1,108 @@
+// better-auth, and nothing of it beyond what is used: email and password, browser sessions in a cookie, reset by a
+// one-use link. Deliberately absent: sign-up, social providers, its own rate limits, mail, tables and telemetry; whatever
+// it does not have here, our own app functions do (docs/decisions/0007).
+import { PEOPLE } from '@berth/shared'
+import { isAPIError } from 'better-auth/api'
+import { betterAuth } from 'better-auth/minimal'
+import { type From, mailReset } from '../app/sign-in.ts'
+import type { Context } from '../context.ts'
+import { ourTables, requestOrigin } from './adapter.ts'
+
+/** Paths below /api/auth that the library answers; every other one does not exist. */
+export const AUTH_PATHS: Readonly<Record<string, 'GET' | 'POST'>> = {
+  '/sign-in/email': 'POST',
+  '/sign-out': 'POST',
+  '/get-session': 'GET',
+  '/change-password': 'POST',
+  '/request-password-reset': 'POST',
+  '/reset-password': 'POST',
+}
+
+/** The browser's side of identity. Built by the composition root, usable once the address is known. */
+export interface Identity {
+  answer(request: Request, from: From): Promise<Response>
+  /** Whose browser this is; undefined: nobody's. Renews nothing. */
+  findSession(cookie: string): Promise<{ userId: number } | undefined>
+}
+
+function build(ctx: Context, secret: string) {
+  const { origin, protocol } = new URL(ctx.baseUrl)
+  const secure = protocol === 'https:'
+  // a browser takes `__Host-` cookies only from this very host, over https, for every path
+  const name = (word: string) => `${secure ? '__Host-' : ''}berth_${word}`
+  return betterAuth({
+    appName: 'Berth',
+    baseURL: origin,
+    basePath: '/api/auth',
+    secret,
+    trustedOrigins: [origin],
+    database: ourTables(ctx),
+    user: { modelName: 'users' },
+    account: {
+      modelName: 'accounts',
+      fields: { providerId: 'provider', accountId: 'subject', password: 'passwordHash' },
+    },
+    session: {
+      modelName: 'browserSessions',
+      fields: { token: 'tokenHash', ipAddress: 'address' },
+      expiresIn: PEOPLE.sessionMs / 1_000,
+      updateAge: PEOPLE.sessionRenewMs / 1_000,
+    },
+    verification: {
+      modelName: 'verifications',
+      storeIdentifier: 'hashed',
+      disableCleanup: true, // the hourly sweep does it
+    },
+    emailAndPassword: {
+      enabled: true,
+      disableSignUp: true,
+      minPasswordLength: PEOPLE.passwordChars,
+      maxPasswordLength: PEOPLE.passwordMaxChars,
+      resetPasswordTokenExpiresIn: PEOPLE.resetMs / 1_000,
+      sendResetPassword: async ({ user, token }) => {
+        const { name, email } = user
+        const from = requestOrigin.getStore() ?? { address: '', requestId: '' }
+        await mailReset(ctx, { id: Number(user.id), name, email }, token, from)
+      },
+    },
+    advanced: {
+      database: { generateId: 'serial', validateSchema: false },
+      useSecureCookies: false, // its prefix would be `__Secure-`
+      cookiePrefix: 'berth',
+      cookies: {
+        session_token: { name: name('session') },
+        session_data: { name: name('session_data') },
+        dont_remember: { name: name('dont_remember') },
+      },
+      defaultCookieAttributes: { secure, httpOnly: true, sameSite: 'lax', path: '/' },
+      // off under test runners otherwise
+      disableOriginCheck: false,
+      disableCSRFCheck: false,
+      ipAddress: { ipAddressHeaders: ['x-berth-address'] },
+    },
+    rateLimit: { enabled: false },
+    telemetry: { enabled: false },
+    logger: { disabled: true },
+    onAPIError: {
+      onError: (error) => {
+        if (!isAPIError(error)) ctx.log.error({ err: error }, 'the sign-in library failed')
+      },
+    },
+  })
+}
+
+export function createIdentity(context: () => Context, secret: string): Identity {
+  let built: ReturnType<typeof build> | undefined
+  const auth = () => {
+    built ??= build(context(), secret)
+    return built
+  }
+  return {
+    answer: (request, from) => requestOrigin.run(from, () => auth().handler(request)),
+    async findSession(cookie) {
+      const headers = new Headers({ cookie })
+      const found = await auth().api.getSession({ headers, query: { disableRefresh: true } })
+      return found ? { userId: Number(found.user.id) } : undefined
+    },
+  }
+}

@@ -1,0 +1,93 @@
+// Wake-ups inside this process: "something about this topic was committed, look again". Topics are
+// `agent:<id>`, `task:<id>`, `log:<attempt>` and `events`. A wake-up is a hint and carries nothing:
+// the table is the truth, every wait has a time-out, and a lost hint costs that time-out, never
+// correctness. Many wakes of one topic in one turn are one. Deliberately absent: payloads, queues,
+// other processes.
+import { AppError, LIVE } from '@berth/shared'
+
+type Listener = () => void
+
+export class Wakes {
+  readonly #listeners = new Map<string, Set<Listener>>()
+  readonly #report: (error: unknown) => void
+  #count = 0
+  #pending = new Set<string>()
+  #flushing = false
+
+  /** `report` gets what a listener threw; the others are called all the same. */
+  constructor(report: (error: unknown) => void) {
+    this.#report = report
+  }
+
+  /** Listeners there are now, over all topics. */
+  get size(): number {
+    return this.#count
+  }
+
+  /** Listeners hear of it after the code that is running now, so call it after the commit. */
+  wake(topic: string): void {
+    if (!this.#listeners.has(topic)) return
+    const isFirst = this.#pending.size === 0
+    this.#pending.add(topic)
+    if (!isFirst) return
+    // listeners that wake each other in circles must leave room for sockets and timers
+    if (this.#flushing) setImmediate(() => this.#flush())
+    else queueMicrotask(() => this.#flush())
+  }
+
+  /** Calls `listener` at each wake-up until the returned function is called. */
+  on(topic: string, listener: Listener): () => void {
+    if (this.#count >= LIVE.listeners)
+      throw new AppError(
+        'unavailable',
+        'Too many live connections are open; close some pages or try again in a minute.',
+      )
+    const entry: Listener = () => listener() // the same function may listen twice
+    const listeners = this.#listeners.get(topic) ?? new Set()
+    this.#listeners.set(topic, listeners.add(entry))
+    this.#count += 1
+    return () => {
+      if (!listeners.delete(entry)) return
+      this.#count -= 1
+      if (listeners.size === 0) this.#listeners.delete(topic)
+    }
+  }
+
+  /**
+   * Resolves at the next wake-up, at the time-out or when `signal` aborts, whichever is first; it
+   * does not say which. Call it *before* reading the table and await it after, or a wake-up between
+   * is not heard.
+   */
+  wait(topic: string, signal: AbortSignal, timeoutMs: number): Promise<void> {
+    if (signal.aborted) return Promise.resolve()
+    return new Promise((resolve) => {
+      const finish = (): void => {
+        off()
+        clearTimeout(timer)
+        signal.removeEventListener('abort', finish)
+        resolve()
+      }
+      const off = this.on(topic, finish)
+      const timer = setTimeout(finish, timeoutMs)
+      signal.addEventListener('abort', finish)
+    })
+  }
+
+  #flush(): void {
+    const topics = this.#pending
+    this.#pending = new Set()
+    this.#flushing = true
+    for (const topic of topics) {
+      const listeners = this.#listeners.get(topic)
+      // a copy: who comes while we call is not called, who leaves is not called any more
+      for (const listener of [...(listeners ?? [])])
+        if (listeners?.has(listener))
+          try {
+            listener()
+          } catch (error) {
+            this.#report(error)
+          }
+    }
+    this.#flushing = false
+  }
+}

@@ -1,0 +1,160 @@
+// What lies on disk for the time of one call of git: the deploy key (0600), the known hosts, an empty home, in a private
+// folder of the data folder. Invariant: the folder is gone when the call ends, however it ends; folders of a process
+// that was killed are removed at the next start. The first host key that a project sees is kept; another one later fails.
+import {
+  closeSync,
+  constants,
+  fsyncSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { LOOKS, type RepositoryAddress, type Sensitive } from '@berth/shared'
+import type { Address } from './addresses.ts'
+import { locateProgram, SYSTEM_PATH } from './programs.ts'
+
+/** A constant: git gives it to a shell, and what differs stands in variables of that one process. */
+const SSH_COMMAND = [
+  'exec "$BERTH_SSH" -F none -o IdentityFile="\\"$BERTH_SSH_KEY\\"" -o IdentitiesOnly=yes -o IdentityAgent=none',
+  '-o BatchMode=yes -o StrictHostKeyChecking=accept-new -o UserKnownHostsFile="\\"$BERTH_SSH_KNOWN_HOSTS\\""',
+  '-o GlobalKnownHostsFile=/dev/null -o UpdateHostKeys=no -o HashKnownHosts=no -o CheckHostIP=no -o LogLevel=ERROR',
+  '-o ForwardAgent=no -o ClearAllForwardings=yes -o PermitLocalCommand=no -o ProxyCommand=none -o ControlPath=none',
+  '-o HostName="$BERTH_SSH_ADDRESS" -o HostKeyAlias="$BERTH_SSH_ALIAS" -o CanonicalizeHostname=no',
+  '-o ConnectTimeout=10 -o PreferredAuthentications=publickey',
+].join(' ')
+
+export interface FolderRequest {
+  dataDir: string
+  projectId: number
+  address: RepositoryAddress
+  /** What the guard has checked; git connects to these. */
+  pinned: Address[]
+  deployKey: Sensitive<Uint8Array>
+}
+
+export interface GitFolder {
+  path: string
+  env: Record<string, string>
+  /** `-c` options of this call. */
+  options: string[]
+}
+
+const sessionsFolder = (dataDir: string): string => join(dataDir, 'git-sessions')
+const hostsFile = (dataDir: string, projectId: number): string =>
+  join(dataDir, 'known-hosts', `p${projectId}`)
+
+/** At the start: what a killed process left behind. */
+export function clearGitFolders(dataDir: string): void {
+  rmSync(sessionsFolder(dataDir), { recursive: true, force: true })
+}
+
+function readText(file: string): string {
+  try {
+    const fd = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW)
+    try {
+      return readFileSync(fd, 'utf8').slice(0, LOOKS.knownHostsBytes)
+    } finally {
+      closeSync(fd)
+    }
+  } catch {
+    return ''
+  }
+}
+
+/** git.example.com → as it is; with a port, as ssh writes it into known_hosts. */
+function hostAlias({ url, host }: RepositoryAddress): { alias: string; port: string } {
+  const port = url.startsWith('ssh://') ? /^ssh:\/\/[^/]*:([0-9]+)\//.exec(url)?.[1] : undefined
+  const bare = host.replace(/^\[(.*)\]$/, '$1').toLowerCase()
+  return { alias: port ? `[${bare}]:${port}` : bare, port: port ?? '22' }
+}
+
+function httpPort(url: string): string {
+  const { port, protocol } = new URL(url)
+  return port || (protocol === 'https:' ? '443' : '80')
+}
+
+const bracketed = ({ address, family }: Address): string =>
+  family === 6 ? `[${address}]` : address
+
+/** libcurl connects to these addresses, whatever the name means by then. */
+const curlResolve = (address: RepositoryAddress, pinned: Address[]): string =>
+  `http.curloptResolve=${address.host}:${httpPort(address.url)}:${pinned.map(bracketed).join(',')}`
+
+const protocols = ({ transport }: RepositoryAddress): string =>
+  transport === 'https' || transport === 'ssh' ? 'https:ssh' : transport
+
+export async function withGitFolder<T>(
+  request: FolderRequest,
+  use: (folder: GitFolder) => Promise<T>,
+): Promise<T> {
+  const { dataDir, address, pinned } = request
+  mkdirSync(sessionsFolder(dataDir), { recursive: true, mode: 0o700 })
+  const path = mkdtempSync(join(sessionsFolder(dataDir), 'p'))
+  const put = (name: string, content: string | Uint8Array): string => {
+    const file = join(path, name)
+    writeFileSync(file, content, { mode: 0o600, flag: 'wx' })
+    return file
+  }
+  try {
+    mkdirSync(join(path, 'home'), { mode: 0o700 })
+    const env: Record<string, string> = {
+      PATH: SYSTEM_PATH,
+      HOME: join(path, 'home'),
+      LC_ALL: 'C',
+      GIT_TERMINAL_PROMPT: '0',
+      GIT_ASKPASS: '/bin/false',
+      SSH_ASKPASS: '/bin/false',
+      GIT_CONFIG_NOSYSTEM: '1',
+      GIT_CONFIG_GLOBAL: '/dev/null',
+      GIT_ALLOW_PROTOCOL: protocols(address),
+    }
+    const options: string[] = []
+    if (address.transport === 'file') {
+      // the serving side of a folder looks at its owner; only a configuration file reaches it
+      env.GIT_CONFIG_GLOBAL = put('config', '[safe]\n\tdirectory = *\n')
+      options.push('protocol.file.allow=always')
+    } else if (address.transport !== 'ssh') {
+      options.push(curlResolve(address, pinned))
+    }
+    if (address.transport !== 'ssh') return await use({ path, env, options })
+    const before = readText(hostsFile(dataDir, request.projectId))
+    const known = put('known_hosts', before)
+    env.GIT_SSH_COMMAND = SSH_COMMAND
+    env.GIT_SSH_VARIANT = 'ssh'
+    env.BERTH_SSH = locateProgram('ssh') ?? '/usr/bin/ssh'
+    env.BERTH_SSH_KEY = put('key', request.deployKey.reveal())
+    env.BERTH_SSH_KNOWN_HOSTS = known
+    env.BERTH_SSH_ADDRESS = pinned[0]?.address ?? ''
+    env.BERTH_SSH_ALIAS = hostAlias(address).alias
+    const result = await use({ path, env, options })
+    remember(hostsFile(dataDir, request.projectId), before, readText(known))
+    return result
+  } finally {
+    rmSync(path, { recursive: true, force: true })
+  }
+}
+
+/** New hosts are kept; a line of a known host is never replaced. */
+function remember(file: string, before: string, after: string): void {
+  const hostOf = (line: string): string => line.slice(0, line.indexOf(' '))
+  const known = new Set(before.split('\n').map(hostOf))
+  const lines = after
+    .split('\n')
+    .filter((line) => /^[\x21-\x7e]+ [a-z0-9@.-]+ [A-Za-z0-9+/=]+$/.test(line))
+    .filter((line) => !known.has(hostOf(line)))
+  if (lines.length === 0) return
+  mkdirSync(join(file, '..'), { recursive: true, mode: 0o700 })
+  const fd = openSync(`${file}.new`, 'w', 0o600)
+  try {
+    writeFileSync(fd, `${before}${lines.join('\n')}\n`)
+    fsyncSync(fd)
+  } finally {
+    closeSync(fd)
+  }
+  renameSync(`${file}.new`, file)
+}

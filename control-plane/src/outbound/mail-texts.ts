@@ -1,0 +1,132 @@
+// What the letters say. Plain text, short lines, one link at most, made from the configured address and never from a
+// request. Names come from people: they stand inside sentences, on one line, and nowhere else.
+const oneLine = (text: string): string => text.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()
+
+export interface LetterText {
+  subject: string
+  text: string
+}
+
+const letter = (subject: string, lines: string[]): LetterText => ({
+  subject: oneLine(subject),
+  text: [...lines, ''].join('\n'),
+})
+
+export const passwordResetLetter = (o: {
+  name: string
+  baseUrl: string
+  token: string
+}): LetterText =>
+  letter('Choose a new password', [
+    `Hello ${oneLine(o.name)},`,
+    '',
+    'somebody, hopefully you, asked for a new password at',
+    `${o.baseUrl}. To choose one, open this link within an hour; it works once:`,
+    '',
+    `${o.baseUrl}/reset/${encodeURIComponent(o.token)}`,
+    '',
+    'If it was not you, do nothing: your password stays as it is.',
+  ])
+
+export const invitationLetter = (o: {
+  inviter: string
+  organization: string
+  role: string
+  baseUrl: string
+  token: string
+}): LetterText =>
+  letter(`Invitation to ${o.organization}`, [
+    'Hello,',
+    '',
+    `${oneLine(o.inviter)} invites you to work in ${oneLine(o.organization)} at`,
+    `${o.baseUrl}, as ${o.role}. To accept, open this link within 7 days;`,
+    'it works once and only for this address:',
+    '',
+    `${o.baseUrl}/invite/${encodeURIComponent(o.token)}`,
+    '',
+    'If you did not expect this, do nothing.',
+  ])
+
+const minutes = (ms: number): string => `${Math.max(1, Math.round(ms / 60_000))} minutes`
+const gigabytes = (bytes: number): string => `${(bytes / 1_024 ** 3).toFixed(1)} GiB`
+const minute = (ms: number): string => new Date(ms).toISOString().slice(0, 16).replace('T', ' ')
+
+export const offlineLetter = (o: { server: string; forMs: number; url: string }): LetterText =>
+  letter(`Server ${o.server} is offline`, [
+    `Nothing was heard of the server ${oneLine(o.server)} for ${minutes(o.forMs)}.`,
+    '',
+    'Deployments to it wait. What runs there keeps running if the machine does.',
+    'Look whether the machine is up and has a network, and whether berth-agent',
+    'runs on it (systemctl status berth-agent).',
+    '',
+    o.url,
+  ])
+
+export const onlineLetter = (o: { server: string; forMs: number; url: string }): LetterText =>
+  letter(`Server ${o.server} is back`, [
+    `The server ${oneLine(o.server)} is connected again, after ${minutes(o.forMs)}.`,
+    '',
+    o.url,
+  ])
+
+export const diskLetter = (o: {
+  server: string
+  freeBytes: number
+  diskBytes: number
+  url: string
+}): LetterText =>
+  letter(`Server ${o.server} is running out of disk space`, [
+    `The server ${oneLine(o.server)} has ${gigabytes(o.freeBytes)} of ${gigabytes(o.diskBytes)} left.`,
+    '',
+    'Deployments are refused when nothing is left. Remove environments that nobody',
+    'needs, old images and logs, or give the machine a larger disk.',
+    '',
+    o.url,
+  ])
+
+export const diskRecoveredLetter = (o: {
+  server: string
+  freeBytes: number
+  url: string
+}): LetterText =>
+  letter(`Server ${o.server} has disk space again`, [
+    `The server ${oneLine(o.server)} has ${gigabytes(o.freeBytes)} left.`,
+    '',
+    o.url,
+  ])
+
+export const certificateLetter = (o: { server: string; endsAt: number; url: string }): LetterText =>
+  letter(`The agent of ${o.server} does not renew its certificate`, [
+    `The certificate of the agent on ${oneLine(o.server)} ends on ${minute(o.endsAt)} UTC`,
+    'and should have been renewed by now. After that the server cannot connect.',
+    '',
+    'Restart berth-agent there and look at its log; a wrong clock is the usual cause.',
+    'If that does not help, make a new join token and run its command on the server.',
+    '',
+    o.url,
+  ])
+
+export const certificateRenewedLetter = (o: { server: string; url: string }): LetterText =>
+  letter(`The agent of ${o.server} has a new certificate`, [
+    `The agent on ${oneLine(o.server)} renewed its certificate. Nothing is to be done.`,
+    '',
+    o.url,
+  ])
+
+export const deliveryLetter = (o: {
+  project: string
+  event: string
+  reason: string
+  url: string
+}): LetterText =>
+  letter(`A webhook of ${o.project} could not be worked on`, [
+    `An event (${oneLine(o.event)}) of the repository of ${oneLine(o.project)} arrived,`,
+    'but handling it failed:',
+    '',
+    oneLine(o.reason).slice(0, 300) || 'an internal error',
+    '',
+    'Nothing was deployed because of it. Repeat the delivery from the project page,',
+    'or deploy by hand.',
+    '',
+    o.url,
+  ])

@@ -1,0 +1,145 @@
+// Letters leave here: over SMTP, or as files and on the console where there is no mail server in development. The only
+// importer of nodemailer. Recipients are given as values, never as header text; nothing is fetched or read for a letter.
+// Over a network the connection is encrypted and the server's certificate checked, or nothing is sent.
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { MAIL } from '@berth/shared'
+import { createTransport } from 'nodemailer'
+import type { MailConfig } from '../config.ts'
+
+export interface Letter {
+  /** The same for every try: whoever gets it twice can tell. */
+  messageId: string
+  /** Of its file, where letters become files. */
+  name: string
+  to: string
+  subject: string
+  text: string
+}
+
+export interface Mailer {
+  send(letter: Letter): Promise<void>
+  close(): void
+}
+
+/** No second try will help: the receiving server refused this address. */
+export class RefusedForGood extends Error {}
+
+const ADDRESS =
+  /^[^\s@<>()[\]\\,;:"\p{Cc}\u2028\u2029]{1,64}@[^\s@<>()[\]\\,;:"\p{Cc}\u2028\u2029]{1,253}$/u
+
+export const isAddress = (text: string): boolean =>
+  text.length <= MAIL.addressCharacters && ADDRESS.test(text)
+
+export interface SmtpOptions {
+  host: string
+  port: number
+  secure: boolean
+  requireTLS: boolean
+  ignoreTLS: boolean
+  auth?: { user: string; pass: string }
+}
+
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
+
+/** What BERTH_SMTP_URL means; the sentences are read by whoever set it. The password is in none of them. */
+export function readSmtpUrl(text: string): SmtpOptions {
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (!url || !['smtp:', 'smtps:'].includes(url.protocol) || url.hostname === '') {
+    throw new Error('BERTH_SMTP_URL must be smtp://user:password@host:587 or smtps://….')
+  }
+  if (url.search !== '' || url.hash !== '' || !['', '/'].includes(url.pathname)) {
+    throw new Error('BERTH_SMTP_URL takes no path and no options: TLS is always checked.')
+  }
+  const secure = url.protocol === 'smtps:'
+  const local = LOOPBACK.test(url.hostname)
+  return {
+    host: url.hostname.replaceAll(/[[\]]/g, ''),
+    port: Number(url.port) || (secure ? 465 : 587),
+    secure,
+    requireTLS: !secure && !local,
+    ignoreTLS: !secure && local, // a relay on this machine has no name that a certificate could prove
+    ...(url.username
+      ? { auth: { user: decodeURIComponent(url.username), pass: decodeURIComponent(url.password) } }
+      : {}),
+  }
+}
+
+/** "Berth <berth@example.com>" or the address alone. */
+export function readSender(text: string): { name: string; address: string } {
+  const [, name = '', inside] = /^([^<>\p{Cc}"]*)<([^<>]+)>$/u.exec(text.trim()) ?? []
+  const address = inside ?? text.trim()
+  if (!isAddress(address)) {
+    throw new Error('BERTH_MAIL_FROM must be an address such as Berth <berth@example.com>.')
+  }
+  return { name: name.trim(), address }
+}
+
+export function openMailer(config: MailConfig, dir: string, print: (text: string) => void): Mailer {
+  switch (config.kind) {
+    case 'smtp':
+      return smtpMailer(config.url, config.from)
+    case 'files':
+      return fileMailer(dir, print)
+    case 'none':
+      return {
+        send: () => Promise.reject(new Error('No mail server is configured: set BERTH_SMTP_URL.')),
+        close: () => {},
+      }
+  }
+}
+
+function smtpMailer(url: string, sender: string): Mailer {
+  const from = readSender(sender)
+  const transport = createTransport({
+    ...readSmtpUrl(url),
+    tls: { minVersion: 'TLSv1.2', rejectUnauthorized: true },
+    connectionTimeout: MAIL.connectMs,
+    greetingTimeout: MAIL.connectMs,
+    socketTimeout: MAIL.sendMs,
+    dnsTimeout: MAIL.connectMs,
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  })
+  return {
+    async send({ messageId, to, subject, text }) {
+      if (!isAddress(to)) throw new RefusedForGood('This is no mail address.')
+      try {
+        await transport.sendMail({
+          envelope: { from: from.address, to: [to] },
+          messageId,
+          from,
+          to: { name: '', address: to },
+          subject,
+          text,
+          headers: { 'Auto-Submitted': 'auto-generated' },
+        })
+      } catch (error) {
+        const { code, responseCode } = error as { code?: string; responseCode?: number }
+        if (code === 'EENVELOPE' && (responseCode ?? 0) >= 500) {
+          throw new RefusedForGood(error instanceof Error ? error.message : String(error))
+        }
+        throw error
+      }
+    },
+    close: () => transport.close(),
+  }
+}
+
+/** One file a letter, readable by us alone; the newest stay. */
+function fileMailer(dir: string, print: (text: string) => void): Mailer {
+  mkdirSync(dir, { recursive: true, mode: 0o700 })
+  return {
+    async send({ name, to, subject, text }) {
+      if (!isAddress(to)) throw new RefusedForGood('This is no mail address.')
+      const letter = `To: ${to}\nSubject: ${subject}\n\n${text}`
+      writeFileSync(join(dir, `${name}.txt`), letter, { mode: 0o600 })
+      const names = readdirSync(dir).sort()
+      for (const old of names.slice(0, Math.max(0, names.length - MAIL.keptFiles))) {
+        rmSync(join(dir, old), { force: true })
+      }
+      print(`Mail (no mail server is configured):\n${letter}`)
+    },
+    close: () => {},
+  }
+}

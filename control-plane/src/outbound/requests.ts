@@ -1,0 +1,113 @@
+// One HTTP request to the outside: to the addresses the guard has checked and to no others (each request makes its own
+// connection, so nothing is left to resolve again), no redirects, bounded time and answer. Errors carry no header and
+// no body: a token cannot leak through them.
+import { type IncomingMessage, request as requestHttp } from 'node:http'
+import { request as requestHttps } from 'node:https'
+import type { LookupFunction } from 'node:net'
+import { HOST_API, VERSION } from '@berth/shared'
+import type { Address, Guard } from './addresses.ts'
+
+export interface OutgoingRequest {
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  url: URL
+  headers?: Record<string, string>
+  /** Sent as JSON. */
+  body?: unknown
+  signal?: AbortSignal
+}
+
+export interface Received {
+  status: number
+  headers: IncomingMessage['headers']
+  text: string
+}
+
+export type RequestTrouble = 'timeout' | 'unreachable' | 'redirected' | 'too_large' | 'not_allowed'
+
+/** No answer that could be used. */
+export class RequestError extends Error {
+  override readonly name = 'RequestError'
+  readonly trouble: RequestTrouble
+  constructor(trouble: RequestTrouble, message: string) {
+    super(message)
+    this.trouble = trouble
+  }
+}
+
+/** Whatever is asked, the answer is what was checked. */
+const pinnedLookup =
+  (addresses: Address[]): LookupFunction =>
+  (_host, options, done) => {
+    const [first] = addresses
+    if (options.all) done(null, addresses)
+    else done(null, first?.address ?? '', first?.family ?? 4)
+  }
+
+export async function sendRequest(guard: Guard, asked: OutgoingRequest): Promise<Received> {
+  const { url } = asked
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') {
+    throw new RequestError('not_allowed', `${url.protocol} is not spoken here.`)
+  }
+  const addresses = await guard.check(url.hostname)
+  const isLoopback = addresses.every((a) => a.address === '127.0.0.1' || a.address === '::1')
+  if (url.protocol === 'http:' && !isLoopback) {
+    throw new RequestError('not_allowed', `${url.hostname} is asked over https only.`)
+  }
+  return perform(asked, addresses)
+}
+
+function perform(asked: OutgoingRequest, addresses: Address[]): Promise<Received> {
+  const { url, method } = asked
+  const { promise, resolve, reject } = Promise.withResolvers<Received>()
+  const fail = (trouble: RequestTrouble, why: string): void => {
+    reject(new RequestError(trouble, `${url.host} ${why}`))
+    request.destroy()
+  }
+  const body = asked.body === undefined ? undefined : Buffer.from(JSON.stringify(asked.body))
+  const send = url.protocol === 'https:' ? requestHttps : requestHttp
+  const request = send(url, {
+    method,
+    agent: false,
+    lookup: pinnedLookup(addresses),
+    headers: {
+      'user-agent': `berth/${VERSION}`,
+      accept: 'application/json',
+      ...(body ? { 'content-type': 'application/json', 'content-length': body.length } : {}),
+      ...asked.headers,
+    },
+  })
+  const timer = setTimeout(
+    () => fail('timeout', `did not answer in ${HOST_API.timeoutMs / 1_000} s.`),
+    HOST_API.timeoutMs,
+  )
+  const onAbort = (): void => fail('unreachable', 'was not asked: the control plane stops.')
+  asked.signal?.addEventListener('abort', onAbort, { once: true })
+  if (asked.signal?.aborted) onAbort()
+  request.on('error', (error: NodeJS.ErrnoException) =>
+    fail('unreachable', `cannot be reached (${error.code ?? 'connection failed'}).`),
+  )
+  request.on('response', (response) => {
+    const status = response.statusCode ?? 0
+    if (status >= 300 && status < 400 && status !== 304) {
+      fail('redirected', 'redirects to another address, which is not followed.')
+      return
+    }
+    const chunks: Buffer[] = []
+    let bytes = 0
+    response.on('data', (chunk: Buffer) => {
+      bytes += chunk.length
+      if (bytes > HOST_API.answerBytes) fail('too_large', 'sent an answer that is too large.')
+      else chunks.push(chunk)
+    })
+    response.on('error', () => fail('unreachable', 'broke off its answer.'))
+    response.on('aborted', () => fail('unreachable', 'broke off its answer.'))
+    response.on('end', () =>
+      resolve({ status, headers: response.headers, text: Buffer.concat(chunks).toString('utf8') }),
+    )
+  })
+  request.end(body)
+  return promise.finally(() => {
+    clearTimeout(timer)
+    asked.signal?.removeEventListener('abort', onAbort)
+  })
+}

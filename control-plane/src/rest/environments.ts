@@ -1,0 +1,182 @@
+// Environments of a project: list, make, look, change, reset, remove, Basic Auth.
+import {
+  BasicAuth,
+  Environment,
+  EnvironmentBasicAuth,
+  EnvironmentCreate,
+  EnvironmentCreated,
+  EnvironmentDeleteQuery,
+  EnvironmentPatch,
+  IdParams,
+  ResetRequest,
+  Task,
+} from '@berth/shared/rest'
+import { z } from 'zod'
+import { setEnvironmentAuth } from '../app/basic-auth.ts'
+import { resetEnvironment } from '../app/deployments.ts'
+import { deleteEnvironment } from '../app/environment-removal.ts'
+import { changeEnvironment } from '../app/environment-settings.ts'
+import { getEnvironment, listProjectEnvironments } from '../app/environment-views.ts'
+import { createEnvironment } from '../app/environments.ts'
+import { getTask } from '../app/tasks.ts'
+import type { Context } from '../context.ts'
+import { presentWholeTask } from './environment-tasks.ts'
+import { type Api, callerOf } from './http.ts'
+import { presentBasicAuth, presentEnvironment } from './present-environment.ts'
+import { triggerOf } from './triggers.ts'
+
+const ListQuery = z.object({
+  type: z.enum(['pull_request', 'manual']).optional(),
+  branch: z.string().max(255).optional(),
+  identifier: z.string().max(64).optional(),
+})
+
+export function environmentRoutes(api: Api, ctx: Context): void {
+  api.get(
+    '/api/projects/:id/environments',
+    {
+      config: { needs: 'read' },
+      schema: { params: IdParams, querystring: ListQuery, response: { 200: z.array(Environment) } },
+    },
+    async (request, reply) => {
+      const caller = callerOf(request)
+      const list = await listProjectEnvironments(ctx, caller, request.params.id, request.query)
+      reply.header('berth-environment-count', list.used)
+      reply.header('berth-environment-limit', list.limit)
+      return list.environments.map(presentEnvironment)
+    },
+  )
+  api.post(
+    '/api/projects/:id/environments',
+    {
+      config: {
+        needs: 'environment:write',
+        errors: [
+          'environment_limit_reached',
+          'identifier_taken',
+          'domain_in_use',
+          'project_deleting',
+          'project_not_ready',
+          'server_not_ready',
+          'validation_failed',
+        ],
+      },
+      schema: { params: IdParams, body: EnvironmentCreate, response: { 201: EnvironmentCreated } },
+    },
+    async (request, reply) => {
+      const caller = callerOf(request)
+      const { body, params } = request
+      const made = await createEnvironment(ctx, caller, params.id, body, triggerOf(request))
+      const task = made.taskId === null ? null : await getTask(ctx, caller, made.taskId)
+      return reply
+        .code(201)
+        .header('location', `/api/environments/${made.view.environment.id}`)
+        .send({
+          ...presentEnvironment(made.view),
+          task: task && (await presentWholeTask(ctx, task)),
+        })
+    },
+  )
+  api.get(
+    '/api/environments/:id',
+    { config: { needs: 'read' }, schema: { params: IdParams, response: { 200: Environment } } },
+    async (request) =>
+      presentEnvironment(await getEnvironment(ctx, callerOf(request), request.params.id)),
+  )
+  changeRoutes(api, ctx)
+}
+
+function changeRoutes(api: Api, ctx: Context): void {
+  api.patch(
+    '/api/environments/:id',
+    {
+      config: {
+        needs: 'environment:write',
+        errors: [
+          'environment_protected',
+          'protection_active',
+          'deployment_in_progress',
+          'domain_in_use',
+          'environment_removing',
+          'validation_failed',
+        ],
+      },
+      schema: { params: IdParams, body: EnvironmentPatch, response: { 200: Environment } },
+    },
+    async (request) =>
+      presentEnvironment(
+        await changeEnvironment(ctx, callerOf(request), request.params.id, request.body),
+      ),
+  )
+  api.delete(
+    '/api/environments/:id',
+    {
+      config: {
+        needs: 'environment:write',
+        errors: [
+          'environment_protected',
+          'deployment_in_progress',
+          'confirmation_required',
+          'environment_removing',
+        ],
+      },
+      schema: { params: IdParams, querystring: EnvironmentDeleteQuery, response: { 202: Task } },
+    },
+    async (request, reply) => {
+      const { confirm, force, forget } = request.query
+      const view = await deleteEnvironment(ctx, callerOf(request), request.params.id, {
+        confirm,
+        force: force === 'true',
+        forget: forget === 'true',
+        trigger: triggerOf(request),
+      })
+      return reply
+        .code(202)
+        .header('location', `/api/tasks/${view.task.id}`)
+        .send(await presentWholeTask(ctx, view))
+    },
+  )
+  api.post(
+    '/api/environments/:id/reset',
+    {
+      config: {
+        needs: 'environment:write',
+        policy: 'deploy',
+        errors: [
+          'environment_protected',
+          'protection_active',
+          'deployment_in_progress',
+          'confirmation_required',
+          'environment_removing',
+          'project_deleting',
+          'approval_required',
+          'server_not_ready',
+        ],
+      },
+      schema: { params: IdParams, body: ResetRequest.nullish(), response: { 201: Task } },
+    },
+    async (request, reply) => {
+      const caller = callerOf(request)
+      const asked = request.body ?? {}
+      const view = await resetEnvironment(ctx, caller, request.params.id, asked, triggerOf(request))
+      return reply
+        .code(201)
+        .header('location', `/api/tasks/${view.task.id}`)
+        .send(await presentWholeTask(ctx, view))
+    },
+  )
+  api.put(
+    '/api/environments/:id/basic_auth',
+    {
+      config: {
+        needs: 'environment:write',
+        errors: ['environment_protected', 'environment_removing', 'validation_failed'],
+      },
+      schema: { params: IdParams, body: EnvironmentBasicAuth, response: { 200: BasicAuth } },
+    },
+    async (request) =>
+      presentBasicAuth(
+        await setEnvironmentAuth(ctx, callerOf(request), request.params.id, request.body),
+      ),
+  )
+}

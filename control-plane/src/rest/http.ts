@@ -1,0 +1,197 @@
+// The HTTP host: one Fastify with zod, one error shape, one not-found, the headers every answer carries. Routes are
+// thin and live in files of their own; what holds for all of them is here.
+import { createHash, randomBytes } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { AppError, type ErrorCode, REST, VERSION } from '@berth/shared'
+import type { Permission } from '@berth/shared/rest'
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  type RawServerDefault,
+} from 'fastify'
+import { validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod'
+import type { Context } from '../context.ts'
+import { type Caller, mayAskOrganization } from '../domain/access.ts'
+import { authenticate, type ByToken } from '../identity/callers.ts'
+import { answerBroken, pathOf, refuseUnfit } from './broken-requests.ts'
+import { acceptRepeats, mayRepeat } from './idempotency.ts'
+import { findNul } from './json-body.ts'
+import { registerOpenApi } from './openapi.ts'
+import { acceptSignedCursors } from './paging.ts'
+import { sendProblem } from './problem.ts'
+import { Quotas } from './quotas.ts'
+
+export type Api = FastifyInstance<
+  RawServerDefault,
+  IncomingMessage,
+  ServerResponse,
+  FastifyBaseLogger,
+  ZodTypeProvider
+>
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    who: ByToken | null
+  }
+  interface FastifyContextConfig {
+    /** What the caller needs: a permission of `domain/access.ts`, or one of the three words. */
+    needs?: Permission | 'token' | 'platform_admin' | 'nothing'
+    /** Refusals of this operation beyond those every operation has. */
+    errors?: readonly ErrorCode[]
+    /** The 2xx body shows a secret once: it is not kept for a repeated Idempotency-Key. */
+    showsSecret?: boolean
+    /** A stricter rate limit than the default one. */
+    policy?: 'deploy' | 'certificates' | 'variables'
+    /** Response headers of this operation beyond those every answer has: name → what it says. */
+    headers?: Readonly<Record<string, string>>
+  }
+}
+
+/** The caller of an authenticated route. */
+export function callerOf(request: FastifyRequest): Caller {
+  if (!request.who) throw new AppError('token_missing', 'A bearer token is needed.')
+  return request.who.caller
+}
+
+const requestId = (): string => `req_${randomBytes(9).toString('base64url')}`
+
+export function buildHttp(ctx: Context): Api {
+  const app = Fastify({
+    bodyLimit: REST.bodyBytes,
+    requestTimeout: REST.requestMs,
+    keepAliveTimeout: REST.idleMs,
+    http: {
+      maxHeaderSize: REST.headerBytes,
+      headersTimeout: REST.headersMs,
+      // everybody else's Upgrade (h2c) is a wish that may be ignored
+      shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
+    },
+    forceCloseConnections: true, // close() must not wait for idle keep-alive connections
+    routerOptions: { maxParamLength: 5_000 },
+    genReqId: requestId,
+    clientErrorHandler: answerBroken,
+    // BERTH_TRUSTED_PROXY: only from there is X-Forwarded-For believed
+    trustProxy: ctx.config.trustedProxies.length > 0 ? ctx.config.trustedProxies : false,
+    frameworkErrors: (error, request, reply) => {
+      nameAnswer(request, reply)
+      return void sendProblem(ctx, error, request, reply)
+    },
+  }).withTypeProvider<ZodTypeProvider>()
+  app.setValidatorCompiler(validatorCompiler)
+  // presenters name every field, and tests hold every answer to the document made from the same schemas: checking it
+  // once more here would cost as much as the rest of a request
+  app.setSerializerCompiler(() => (data) => JSON.stringify(data))
+  app.removeContentTypeParser('text/plain') // otherwise 400 from the schema instead of 415
+  acceptEmptyBodies(app)
+  app.decorateRequest('who', null)
+  app.decorateRequest('counted', null)
+  app.decorateRequest('turn', null)
+  app.decorateRequest('bodyDigest', '')
+  app.setErrorHandler((error, request, reply) => sendProblem(ctx, error, request, reply))
+  const allowedAt = rememberRoutes(app)
+  registerOpenApi(app, ctx)
+  app.setNotFoundHandler((request, reply) => {
+    const allowed = allowedAt(pathOf(request))
+    if (allowed.length === 0) return sendProblem(ctx, missing(request), request, reply)
+    reply.header('allow', allowed.join(', '))
+    const message = `${request.method} is not possible here; ${allowed.join(', ')} is.`
+    return sendProblem(ctx, new AppError('method_not_allowed', message), request, reply)
+  })
+  app.addHook('onRequest', async (request, reply) => {
+    nameAnswer(request, reply)
+    refuseUnfit(request)
+  })
+  app.addHook('onSend', async (request, reply, payload) => addHeaders(request, reply, payload))
+  return app
+}
+
+/** What every answer carries, whatever became of the request. */
+function nameAnswer(request: FastifyRequest, reply: FastifyReply): void {
+  reply.header('x-request-id', request.id)
+  reply.header('berth-version', VERSION)
+}
+
+function missing(request: FastifyRequest): AppError {
+  return /^\/api\/environments\/\d+\/logs\b/.test(pathOf(request))
+    ? new AppError('not_found', 'Container logs are read with the client: berth logs.')
+    : new AppError('not_found', 'There is no such thing, or not for you.')
+}
+
+/** POST without a body is the Deploy button; a body that is there must be JSON. */
+function acceptEmptyBodies(app: Api): void {
+  const parse = app.getDefaultJsonParser('error', 'error')
+  app.removeContentTypeParser('application/json')
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
+    const text = body as string
+    if (mayRepeat(request)) {
+      request.bodyDigest = createHash('sha256').update(text).digest('hex')
+    }
+    if (text === '') done(null, undefined)
+    else {
+      // what has no route is told so, whatever it carries
+      const refuse = (value: unknown) => (request.is404 ? null : findNul(text, value))
+      void parse(request, text, (error, value) => done(error ?? refuse(value), value))
+    }
+  })
+}
+
+/** Which methods a path has, so that a wrong one is told from a wrong address. */
+function rememberRoutes(app: Api): (path: string) => string[] {
+  const routes: { pattern: RegExp; method: string }[] = []
+  app.addHook('onRoute', (route) => {
+    const escaped = route.path.replaceAll(/[.+?^$()|[\]\\{}]/g, '\\$&')
+    const pattern = new RegExp(`^${escaped.replaceAll(/:[^/]+/g, '[^/]+').replaceAll('*', '.*')}$`)
+    for (const method of [route.method].flat()) routes.push({ pattern, method })
+  })
+  return (path) => [...new Set(routes.filter((r) => r.pattern.test(path)).map((r) => r.method))]
+}
+
+/** Weak ETag from the presented body; an unchanged answer is 304. */
+function addHeaders(request: FastifyRequest, reply: FastifyReply, payload: unknown): unknown {
+  if (!pathOf(request).startsWith('/api/')) return payload
+  reply.header('vary', 'Authorization, X-Service-Organization')
+  if (!reply.hasHeader('cache-control')) reply.header('cache-control', 'private, no-cache')
+  const cacheable = request.method === 'GET' || request.method === 'HEAD'
+  if (!cacheable || reply.statusCode !== 200 || typeof payload !== 'string') return payload
+  const tag = `W/"${createHash('sha256').update(payload).digest('base64url').slice(0, 16)}"`
+  reply.header('etag', tag)
+  const known = String(request.headers['if-none-match'] ?? '').split(/,\s*/)
+  if (!known.includes(tag)) return payload
+  reply.code(304).removeHeader('content-type').removeHeader('content-length')
+  return request.method === 'HEAD' ? '' : null
+}
+
+/** A scope in which every route has a caller. Bad tokens are counted by address. */
+export function requireToken(api: Api, ctx: Context): void {
+  const quotas = new Quotas(ctx)
+  acceptSignedCursors(api, ctx)
+  acceptRepeats(api, ctx)
+  api.addHook('onSend', async (request, reply) => quotas.present(request, reply))
+  api.addHook('onRequest', async (request) => {
+    try {
+      const from = { address: request.ip, requestId: request.id }
+      request.who = await authenticate(ctx, request.headers.authorization, from)
+    } catch (error) {
+      if (error instanceof AppError && error.status === 401) quotas.countBadToken(request)
+      throw error
+    }
+    const { userId, origin } = request.who.caller
+    quotas.count(request, { userId, tokenId: origin.tokenId })
+    const asked = request.headers['x-service-organization']
+    if (asked === undefined) return
+    const id = Number(asked)
+    if (!Number.isSafeInteger(id) || id <= 0) {
+      throw new AppError(
+        'invalid_organization',
+        'X-Service-Organization must be a positive integer.',
+      )
+    }
+    const caller = { ...request.who.caller, askedOrganizationId: id }
+    if (!mayAskOrganization(caller)) {
+      throw new AppError('organization_forbidden', 'You cannot act in this organization.')
+    }
+    request.who = { ...request.who, caller }
+  })
+}

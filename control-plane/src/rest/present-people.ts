@@ -1,0 +1,97 @@
+// People, organizations and tokens as the documented fields. A secret is in none of them.
+import type {
+  AcceptedMembership,
+  AdminOrganization,
+  AdminProject,
+  AdminUser,
+  Invitation,
+  Member,
+  OrganizationDetail,
+  Token,
+} from '@berth/shared/rest'
+import type { InvitationView, Joined } from '../app/invitations.ts'
+import type { OrganizationCounts, OrganizationView } from '../app/organizations.ts'
+import type { ProjectCounts, UserView } from '../app/users.ts'
+import type { Member as MemberRow } from '../store/organizations.ts'
+import type { Token as TokenRow } from '../store/people.ts'
+import { time, timeOrNull } from './present.ts'
+
+export const presentAdminOrganization = (view: OrganizationCounts): AdminOrganization => ({
+  id: view.organization.id,
+  name: view.organization.name,
+  slug: view.organization.slug,
+  project_count: view.projectCount,
+  member_count: view.memberCount,
+  server_count: view.serverCount,
+  created_at: time(view.organization.createdAt),
+})
+
+export const presentOrganization = (view: OrganizationView): OrganizationDetail => ({
+  ...presentAdminOrganization(view),
+  role: view.role,
+  permissions: view.permissions,
+})
+
+export const presentMember = (member: MemberRow): Member => ({
+  user: { id: member.userId, name: member.name, email: member.email },
+  role: member.role,
+  joined_at: time(member.createdAt),
+  last_active_at: timeOrNull(member.lastActiveAt),
+})
+
+export const presentInvitation = ({
+  invitation,
+  invitedByName,
+  status,
+}: InvitationView): Invitation => ({
+  id: invitation.id,
+  email: invitation.email,
+  role: invitation.role,
+  invited_by: { id: invitation.invitedBy, name: invitedByName },
+  created_at: time(invitation.createdAt),
+  expires_at: time(invitation.expiresAt),
+  status,
+})
+
+export const presentJoined = ({ organization, role, joinedAt }: Joined): AcceptedMembership => ({
+  organization: { id: organization.id, name: organization.name, slug: organization.slug },
+  role,
+  joined_at: time(joinedAt),
+})
+
+export const presentToken = (token: TokenRow): Token => ({
+  id: token.id,
+  kind: token.kind,
+  name: token.name,
+  hint: token.hint,
+  scopes: token.scopes,
+  organization_id: token.organizationId,
+  created_at: time(token.createdAt),
+  last_used_at: timeOrNull(token.lastUsedAt),
+  last_used_address: token.lastUsedAddress,
+  expires_at: timeOrNull(token.expiresAt),
+})
+
+export const presentAdminUser = ({ user, organizationCount }: UserView): AdminUser => ({
+  id: user.id,
+  name: user.name,
+  email: user.email,
+  is_platform_admin: user.isPlatformAdmin === 1,
+  disabled: user.disabledAt !== null,
+  organization_count: organizationCount,
+  created_at: time(user.createdAt),
+  last_active_at: timeOrNull(user.lastActiveAt),
+})
+
+export const presentAdminProject = ({
+  project,
+  environmentCount,
+}: ProjectCounts): AdminProject => ({
+  id: project.id,
+  name: project.name,
+  organization: { id: project.organizationId, name: project.organizationName },
+  status: project.status,
+  environment_count: environmentCount,
+  environment_limit: project.environmentLimit,
+  created_at: time(project.createdAt),
+})

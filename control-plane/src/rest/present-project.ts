@@ -1,0 +1,52 @@
+// A project as the documented fields. Secrets are named here only as "set" and "since when".
+import type { ProjectDetail } from '@berth/shared/rest'
+import { projectAuth } from '../app/basic-auth.ts'
+import type { ProjectView } from '../app/project-views.ts'
+import type { Context } from '../context.ts'
+import { presentProject, time, timeOrNull } from './present.ts'
+import { presentBasicAuth } from './present-environment.ts'
+import { presentHostTokenFacts, presentRepository } from './present-repository.ts'
+
+const list = (json: string): string[] => JSON.parse(json) as string[]
+
+export function presentProjectDetail(ctx: Context, view: ProjectView): ProjectDetail {
+  const { project: p, ownerName } = view
+  const accepted = (p.previousAcceptedUntil ?? 0) > ctx.clock.now()
+  return {
+    ...presentProject(view),
+    organization_id: p.organizationId,
+    status: p.status,
+    owner: { id: p.ownerId, name: ownerName },
+    default_recipe: p.defaultRecipe,
+    default_branch: p.defaultBranch,
+    default_server_id: p.defaultServerId,
+    environment_limit: p.environmentLimit,
+    pull_request_environments: p.pullRequestEnvironments === 1,
+    pull_request_bases: list(p.pullRequestBases),
+    deploy_drafts: p.deployDrafts === 1,
+    fork_pull_requests: p.forkPullRequests,
+    auto_deploy: p.autoDeploy === 1,
+    watch_paths: list(p.watchPaths),
+    skip_marker: p.skipMarker === 1,
+    comment_on_pull_requests: p.commentOnPullRequests === 1,
+    custom_domains: list(p.customDomains),
+    lost_after_seconds: Math.round(p.lostAfterMs / 1_000),
+    basic_auth: presentBasicAuth(projectAuth(p)),
+    webhook: {
+      url: `${ctx.baseUrl}/webhooks/${p.id}`,
+      secret_source:
+        p.webhookSecretSealed === null && p.legacyWebhookSecretSealed !== null
+          ? 'legacy'
+          : 'project',
+      secret_rotated_at: timeOrNull(p.webhookSecretRotatedAt),
+      previous_accepted_until: accepted ? timeOrNull(p.previousAcceptedUntil) : null,
+      last_delivery_at: timeOrNull(p.lastDeliveryAt),
+      last_delivery_secret: p.lastDeliverySecret,
+    },
+    repo_public_key: p.deployKeyPublic,
+    repository: presentRepository(p),
+    host_token: presentHostTokenFacts(p),
+    created_at: time(p.createdAt),
+    updated_at: time(p.updatedAt),
+  }
+}

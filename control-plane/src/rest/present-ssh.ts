@@ -1,0 +1,59 @@
+// SSH certificates and host authorities as the documented fields.
+import { sshHostAlias } from '@berth/shared'
+import type {
+  IssuedSshCertificate as IssuedBody,
+  SshCertificate,
+  SshHostAuthority,
+} from '@berth/shared/rest'
+import type { IssuedCertificate } from '../app/ssh-certificates.ts'
+import { certificateStatus } from '../domain/ssh-grant.ts'
+import type { SshAuthority } from '../store/ssh-authorities.ts'
+import type { ListedSshCertificate } from '../store/ssh-certificates.ts'
+import { time } from './present.ts'
+
+export function presentCertificate(issued: IssuedCertificate): SshCertificate {
+  const { row, server } = issued
+  return {
+    certificate: issued.certificate,
+    serial: row.serial,
+    key_id: row.keyId,
+    principals: [row.principal],
+    grant: { environment_id: row.environmentId, can: row.can },
+    extensions: issued.extensions,
+    valid_after: time(row.validAfter),
+    valid_before: time(row.validBefore),
+    server: { id: server.id, name: server.name, hostname: server.hostname },
+    host: server.hostname,
+    port: server.sshPort,
+    user: row.account,
+    host_alias: sshHostAlias(server.id),
+    host_ca: issued.hostKeys,
+  }
+}
+
+export const presentIssued = (row: ListedSshCertificate, now: number): IssuedBody => ({
+  serial: row.serial,
+  key_id: row.keyId,
+  status: certificateStatus(row, now),
+  purpose: row.purpose,
+  grant: { environment_id: row.environmentId, can: row.can },
+  holder: { id: row.userId, name: row.holderName },
+  principals: [row.principal],
+  user: row.account,
+  key_type: row.keyType,
+  fingerprint: row.fingerprint,
+  address: row.address,
+  issued_at: time(row.issuedAt),
+  valid_after: time(row.validAfter),
+  valid_before: time(row.validBefore),
+  session_until: time(row.sessionUntil),
+  revoked_at: row.revokedAt === null ? null : time(row.revokedAt),
+  revoked_by: row.revokedBy === null ? null : { id: row.revokedBy, name: row.revokerName ?? '' },
+  revoke_reason: row.revokeReason,
+})
+
+export const presentHostAuthority = (authority: SshAuthority): SshHostAuthority => ({
+  public_key: authority.publicKey,
+  fingerprint: authority.fingerprint,
+  created_at: time(authority.createdAt),
+})

@@ -1,0 +1,96 @@
+// What belongs to a project beside its settings: webhook secret, deploy key, Basic Auth, the limit of environments.
+import {
+  BasicAuth,
+  DeployKey,
+  EnvironmentLimit,
+  EnvironmentLimitPut,
+  IdParams,
+  ProjectBasicAuth,
+  WebhookSecret,
+} from '@berth/shared/rest'
+import { z } from 'zod'
+import { setProjectAuth } from '../app/basic-auth.ts'
+import { type DeployKeyView, getDeployKey, replaceDeployKey } from '../app/deploy-keys.ts'
+import { setEnvironmentLimit } from '../app/project-settings.ts'
+import { endPreviousSecret, regenerateWebhookSecret } from '../app/webhook-secrets.ts'
+import type { Context } from '../context.ts'
+import { type Api, callerOf } from './http.ts'
+import { time, timeOrNull } from './present.ts'
+import { presentBasicAuth } from './present-environment.ts'
+
+const presentDeployKey = (key: DeployKeyView): z.infer<typeof DeployKey> => ({
+  public_key: key.publicKey,
+  fingerprint: key.fingerprint,
+  created_at: time(key.createdAt),
+  previous: key.previous,
+})
+
+export function projectKeyRoutes(api: Api, ctx: Context): void {
+  api.post(
+    '/api/projects/:id/webhook_secret',
+    {
+      config: { needs: 'read', showsSecret: true },
+      schema: { params: IdParams, response: { 201: WebhookSecret } },
+    },
+    async (request, reply) => {
+      const made = await regenerateWebhookSecret(ctx, callerOf(request), request.params.id)
+      return reply
+        .code(201)
+        .header('cache-control', 'no-store')
+        .send({
+          secret: made.secret,
+          previous_accepted_until: timeOrNull(made.previousAcceptedUntil),
+        })
+    },
+  )
+  api.delete(
+    '/api/projects/:id/webhook_secret/previous',
+    {
+      config: { needs: 'read' },
+      schema: { params: IdParams, response: { 204: z.null() } },
+    },
+    async (request, reply) => {
+      await endPreviousSecret(ctx, callerOf(request), request.params.id)
+      return reply.code(204).send(null)
+    },
+  )
+  api.get(
+    '/api/projects/:id/deploy_key',
+    { config: { needs: 'read' }, schema: { params: IdParams, response: { 200: DeployKey } } },
+    async (request) =>
+      presentDeployKey(await getDeployKey(ctx, callerOf(request), request.params.id)),
+  )
+  api.post(
+    '/api/projects/:id/deploy_key',
+    {
+      config: { needs: 'project:write' },
+      schema: { params: IdParams, response: { 201: DeployKey } },
+    },
+    async (request, reply) => {
+      const key = await replaceDeployKey(ctx, callerOf(request), request.params.id)
+      return reply.code(201).send(presentDeployKey(key))
+    },
+  )
+  api.put(
+    '/api/projects/:id/basic_auth',
+    {
+      config: { needs: 'project:write', errors: ['validation_failed'] },
+      schema: { params: IdParams, body: ProjectBasicAuth, response: { 200: BasicAuth } },
+    },
+    async (request) =>
+      presentBasicAuth(
+        await setProjectAuth(ctx, callerOf(request), request.params.id, request.body),
+      ),
+  )
+  api.put(
+    '/api/projects/:id/environment_limit',
+    {
+      config: { needs: 'platform_admin', errors: ['platform_admin_only', 'validation_failed'] },
+      schema: { params: IdParams, body: EnvironmentLimitPut, response: { 200: EnvironmentLimit } },
+    },
+    async (request) => {
+      const { params, body } = request
+      return setEnvironmentLimit(ctx, callerOf(request), params.id, body.limit)
+    },
+  )
+}

@@ -1,0 +1,137 @@
+// The door of repository hosts: POST /webhooks/{project_id}. The body is taken as raw bytes, because those are what was
+// signed. Bounds come before everything: wrong signatures are counted before a body is read, large bodies are counted
+// while they are in memory. A verified delivery is always answered 202.
+import { AppError, WEBHOOKS } from '@berth/shared'
+import { WebhookAnswer } from '@berth/shared/rest'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import { receiveDelivery } from '../app/receiving.ts'
+import type { Context } from '../context.ts'
+import type { Api } from './http.ts'
+import { presentAnswer } from './present-delivery.ts'
+import { sendProblem } from './problem.ts'
+
+const FORM = 'application/x-www-form-urlencoded'
+const KEYS = 10_000 // a flood of keys drops the oldest windows, never memory
+const WINDOW_MS = 60_000
+
+/** Only failures are counted, and a window that is full refuses everybody of its key. */
+class Failures {
+  readonly #now: () => number
+  readonly #windows = new Map<string, { since: number; count: number }>()
+
+  constructor(now: () => number) {
+    this.#now = now
+  }
+
+  #current(key: string): { since: number; count: number } | undefined {
+    const window = this.#windows.get(key)
+    return window && this.#now() - window.since < WINDOW_MS ? window : undefined
+  }
+
+  check(key: string): void {
+    const window = this.#current(key)
+    if (!window || window.count < WEBHOOKS.failuresPerMinute) return
+    const seconds = Math.max(1, Math.ceil((window.since + WINDOW_MS - this.#now()) / 1_000))
+    const message = `Too many wrong signatures. Try again in ${seconds} s.`
+    throw new AppError('rate_limited', message, { retry_after: seconds })
+  }
+
+  note(key: string): void {
+    const window = this.#current(key)
+    if (window) {
+      window.count += 1
+      return
+    }
+    this.#windows.delete(key)
+    const oldest = this.#windows.size >= KEYS ? this.#windows.keys().next().value : undefined
+    if (oldest !== undefined) this.#windows.delete(oldest)
+    this.#windows.set(key, { since: this.#now(), count: 1 })
+  }
+}
+
+/** Only a plain number is an id; everything else is as unknown as an unknown one. */
+const idOf = (given: string): number | undefined =>
+  /^[1-9][0-9]{0,9}$/.test(given) && Number(given) <= 2_147_483_647 ? Number(given) : undefined
+
+const keyOf = (request: FastifyRequest): string =>
+  `${request.ip} ${idOf((request.params as { project_id: string }).project_id) ?? 'none'}`
+
+/** The first value of each header; repeated ones are nobody's signature. */
+const single = (request: FastifyRequest): Record<string, string | undefined> =>
+  Object.fromEntries(
+    Object.entries(request.headers).map(([name, value]) => [
+      name,
+      Array.isArray(value) ? value[0] : value,
+    ]),
+  )
+
+const ERRORS: Record<string, AppError> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: new AppError('body_too_large', 'The body is over 25 MiB.'),
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: new AppError(
+    'unsupported_media_type',
+    `Send application/json or ${FORM}.`,
+  ),
+}
+
+export function webhookRoutes(api: Api, ctx: Context): void {
+  const failures = new Failures(() => ctx.clock.now())
+  api.removeAllContentTypeParsers()
+  api.addContentTypeParser(
+    ['application/json', FORM],
+    { parseAs: 'buffer', bodyLimit: WEBHOOKS.bodyBytes },
+    (_request, body, done) => done(null, body),
+  )
+  api.setErrorHandler((error, request, reply) => {
+    const code = String((error as { code?: unknown }).code ?? '')
+    return sendProblem(ctx, ERRORS[code] ?? error, request, reply)
+  })
+  const admitLarge = countLarge()
+  api.addHook('onRequest', async (request, reply) => {
+    failures.check(keyOf(request))
+    admitLarge(request, reply)
+  })
+  api.post(
+    '/webhooks/:project_id',
+    {
+      bodyLimit: WEBHOOKS.bodyBytes,
+      config: { needs: 'nothing', errors: ['invalid_signature', 'unavailable', 'storage_full'] },
+      schema: {
+        summary: 'A delivery of a repository host',
+        params: z.object({ project_id: z.string() }),
+        response: { 202: WebhookAnswer },
+      },
+    },
+    async (request, reply) => {
+      const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
+      const row = await receiveDelivery(ctx, {
+        projectId: idOf(request.params.project_id),
+        headers: single(request),
+        body,
+        isForm: (request.headers['content-type'] ?? '').toLowerCase().startsWith(FORM),
+        address: request.ip,
+      }).catch((error: unknown) => {
+        const isWrong = error instanceof AppError && error.code === 'invalid_signature'
+        if (isWrong) failures.note(keyOf(request))
+        throw error
+      })
+      return reply.code(202).header('cache-control', 'no-store').send(presentAnswer(row))
+    },
+  )
+}
+
+/** A body of unknown length counts as a large one. The place is given back when the answer is out, or nobody waits. */
+function countLarge(): (request: FastifyRequest, reply: FastifyReply) => void {
+  let large = 0
+  return (request, reply) => {
+    const length = Number(request.headers['content-length'] ?? Number.NaN)
+    if (length <= WEBHOOKS.largeBytes) return
+    if (large >= WEBHOOKS.largeAtOnce) {
+      throw new AppError('unavailable', 'Too many large deliveries at once. Send it again.')
+    }
+    large += 1
+    reply.raw.once('close', () => {
+      large -= 1
+    })
+  }
+}

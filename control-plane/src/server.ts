@@ -1,0 +1,261 @@
+// Composition root of the control plane: builds the context, mounts every door, returns close(). The only place that
+// constructs; everything else gets what it needs.
+import { randomUUID } from 'node:crypto'
+import { existsSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { ALERTS } from '@berth/shared'
+import { type Logger, pino } from 'pino'
+import { checkAlerts } from './app/alerts.ts'
+import { type AuditVerdict, openAuditChain, verifyAudit } from './app/audit-check.ts'
+import { openDataKeys } from './app/data-keys.ts'
+import { passDeadlines, sweep } from './app/deadlines.ts'
+import { recoverLogs } from './app/logs.ts'
+import { startMailing } from './app/mailing.ts'
+import { startRounds } from './app/reconcile-rounds.ts'
+import { endFormerSessions } from './app/sessions.ts'
+import { isSetupDone, openCookieSecret, openInstallation, renewSetupToken } from './app/setup.ts'
+import { ensureSshAuthorities } from './app/ssh-authorities.ts'
+import { EVENTS_TOPIC } from './app/transaction.ts'
+import { importLegacySecret } from './app/webhook-secrets.ts'
+import { loadAuthority } from './ca/authority.ts'
+import { Custody, createKek, type Kek, loadKek } from './ca/custody.ts'
+import { SshSigners } from './ca/ssh-signers.ts'
+import type { Config } from './config.ts'
+import type { Clock, Context } from './context.ts'
+import { type AgentDoor, openAgentDoor } from './dispatch/door.ts'
+import { createIdentity } from './identity/auth.ts'
+import { EventFeed } from './live/feed.ts'
+import { Wakes } from './live/wakes.ts'
+import { Watchers } from './live/watchers.ts'
+import type { Resolve } from './outbound/addresses.ts'
+import { openMailer } from './outbound/mail.ts'
+import { Outbound } from './outbound/outbound.ts'
+import { adminRoutes } from './rest/admin.ts'
+import { auditRoutes } from './rest/audit.ts'
+import { authRoutes, deviceRoutes } from './rest/auth.ts'
+import { deliveryRoutes, pullRequestRoutes } from './rest/deliveries.ts'
+import { diagnosticsRoutes } from './rest/diagnostics.ts'
+import { documentRoutes } from './rest/documents.ts'
+import { environmentTaskRoutes } from './rest/environment-tasks.ts'
+import { environmentRoutes } from './rest/environments.ts'
+import { type Api, buildHttp, requireToken } from './rest/http.ts'
+import { invitationRoutes, openInvitationRoutes } from './rest/invitations.ts'
+import { logRoutes } from './rest/logs.ts'
+import { meRoutes } from './rest/me.ts'
+import { oauthMetadataRoute, oauthRoutes } from './rest/oauth.ts'
+import { openRoutes } from './rest/open.ts'
+import { organizationRoutes } from './rest/organizations.ts'
+import { projectKeyRoutes } from './rest/project-keys.ts'
+import { projectRoutes } from './rest/projects.ts'
+import { repositoryRoutes } from './rest/repositories.ts'
+import { serverRoutes } from './rest/servers.ts'
+import { sshRoutes } from './rest/ssh.ts'
+import { taskRoutes } from './rest/tasks.ts'
+import { tokenRoutes } from './rest/tokens.ts'
+import { variableRoutes } from './rest/variables.ts'
+import { webhookRoutes } from './rest/webhooks.ts'
+import { type OpenDatabase, openPostgres, openSqlite } from './store/database.ts'
+import { LogFiles } from './store/log-files.ts'
+import { migrate } from './store/migrations.ts'
+import { openBrowserDoor, type Sockets } from './trpc/door.ts'
+
+export interface ControlPlane {
+  ctx: Context
+  http: Api
+  door: AgentDoor
+  sockets: Sockets
+  baseUrl: string
+  /** Printed on the console while there is no administrator; never stored in clear. */
+  setupToken: string | undefined
+  close(): Promise<void>
+}
+
+export interface Options {
+  config: Config
+  clock?: Clock
+  log?: Logger
+  /** Where letters are shown in development; they hold links, so this is no log. */
+  print?: (text: string) => void
+  /** How names of repository hosts become addresses; tests give their own. */
+  resolve?: Resolve
+}
+
+const TICK_MS = 1_000
+const NO_MAIL = 'BERTH_SMTP_URL is not set: password resets, invitations and alerts reach nobody'
+const SWEEP_MS = 3_600_000
+
+export async function startControlPlane(options: Options): Promise<ControlPlane> {
+  const { config, clock, log, resolve } = options
+  const logger = log ?? pino({ level: process.env.BERTH_LOG ?? 'info' }, pino.destination(2))
+  mkdirSync(config.dataDir, { recursive: true, mode: 0o700 })
+  const { db, engine } = openStore(config, logger)
+  await migrate(db, engine)
+  const time = clock ?? { now: () => Date.now() }
+  const custody = new Custody(openKek(config), openPreviousKek(config))
+  const wrappedAgain = await openDataKeys(db, custody, time.now())
+  if (wrappedAgain > 0)
+    logger.info({ keys: wrappedAgain }, 'data keys were wrapped with the new key')
+  const { installation, caKeyPem } = await openInstallation(db, custody, time.now())
+  const authority = await loadAuthority({
+    certificatePem: installation.caCertificate,
+    keyPem: caKeyPem,
+  })
+  const wakes = new Wakes((error) => logger.error({ err: error }, 'a wake-up failed'))
+  const ctx: Context = {
+    config,
+    db,
+    engine,
+    clock: time,
+    wakes,
+    watchers: new Watchers(),
+    feed: new EventFeed({ db, wakes, log: logger, topic: EVENTS_TOPIC }),
+    log: logger,
+    installationId: installation.installationId,
+    authority,
+    custody,
+    identity: createIdentity(() => ctx, await openCookieSecret(db, custody)),
+    sshSigners: new SshSigners(custody),
+    logs: new LogFiles(join(config.dataDir, 'logs')),
+    outbound: new Outbound(config, resolve),
+    replicaId: randomUUID(),
+    startedAt: time.now(),
+    baseUrl: config.baseUrl,
+    agentEndpoints: config.agentEndpoints,
+  }
+  await openAuditChain(ctx)
+  await ensureSshAuthorities(ctx)
+  await endFormerSessions(ctx)
+  await recoverLogs(ctx)
+  await ctx.feed.start()
+  await importLegacySecret(ctx)
+  const door = await openAgentDoor(ctx)
+  const http = buildHttp(ctx)
+  mountRoutes(http, ctx)
+  const sockets = openBrowserDoor(ctx, http)
+  const bound = await http.listen({ host: config.host, port: config.port })
+  ctx.baseUrl ||= bound
+  if (ctx.agentEndpoints.length === 0) {
+    ctx.agentEndpoints = [`${new URL(ctx.baseUrl).hostname}:${door.port}`]
+  }
+  const stopTicking = startTicking(ctx)
+  const mailer = openMailer(config.mail, join(config.dataDir, 'mail'), options.print ?? (() => {}))
+  const stopMailing = startMailing(ctx, mailer)
+  if (config.mail.kind === 'none') logger.warn(NO_MAIL)
+  const stopRounds = await startRounds(ctx)
+  return {
+    ctx,
+    http,
+    door,
+    sockets,
+    baseUrl: ctx.baseUrl,
+    setupToken: (await isSetupDone(db)) ? undefined : await renewSetupToken(db),
+    async close() {
+      ctx.outbound.close() // first: whoever waits for a host is let go
+      await stopRounds()
+      await stopTicking()
+      await stopMailing()
+      await sockets.close()
+      await http.close()
+      await door.close()
+      await ctx.feed.stop()
+      ctx.logs.close()
+      await db.destroy()
+    },
+  }
+}
+
+/** For the command of the same name: the database is opened, read and closed, nothing listens. */
+export async function checkAudit(config: Config): Promise<AuditVerdict> {
+  const { db, engine } = openStore(config, pino({ level: 'silent' }))
+  try {
+    await migrate(db, engine)
+    const clock = { now: () => Date.now() }
+    const wakes = new Wakes(() => {})
+    const custody = new Custody(loadKek(config.kekFile), openPreviousKek(config))
+    return await verifyAudit({ db, engine, clock, wakes, custody })
+  } finally {
+    await db.destroy()
+  }
+}
+
+function openStore(config: Config, log: Logger): OpenDatabase {
+  if (config.databaseUrl === undefined) return openSqlite(join(config.dataDir, 'berth.db'))
+  return openPostgres(config.databaseUrl, (error) =>
+    log.warn({ err: error }, 'database connection'),
+  )
+}
+
+function openKek(config: Config): Kek {
+  if (config.createKek && !existsSync(config.kekFile)) return createKek(config.kekFile)
+  return loadKek(config.kekFile)
+}
+
+const openPreviousKek = (config: Config): Kek[] =>
+  config.previousKekFile === undefined ? [] : [loadKek(config.previousKekFile)]
+
+function mountRoutes(http: Api, ctx: Context): void {
+  http.register(async (open) => openRoutes(open as Api, ctx))
+  http.register(async (open) => documentRoutes(open as Api, ctx))
+  http.register(async (open) => {
+    openInvitationRoutes(open as Api, ctx)
+    oauthMetadataRoute(open as Api, ctx)
+    deviceRoutes(open as Api, ctx)
+  })
+  http.register(async (forms) => oauthRoutes(forms as Api, ctx))
+  http.register(async (browsers) => authRoutes(browsers as Api, ctx))
+  http.register(async (open) => webhookRoutes(open as Api, ctx))
+  http.register(async (scope) => {
+    const api = scope as Api
+    requireToken(api, ctx)
+    deliveryRoutes(api, ctx)
+    pullRequestRoutes(api, ctx)
+    meRoutes(api, ctx)
+    organizationRoutes(api, ctx)
+    invitationRoutes(api, ctx)
+    tokenRoutes(api, ctx)
+    adminRoutes(api, ctx)
+    projectRoutes(api, ctx)
+    projectKeyRoutes(api, ctx)
+    environmentRoutes(api, ctx)
+    environmentTaskRoutes(api, ctx)
+    diagnosticsRoutes(api, ctx)
+    variableRoutes(api, ctx)
+    taskRoutes(api, ctx)
+    logRoutes(api, ctx)
+    serverRoutes(api, ctx)
+    auditRoutes(api, ctx)
+    repositoryRoutes(api, ctx)
+    sshRoutes(api, ctx)
+  })
+}
+
+/** Time passes: deadlines each second, retention each hour. One run at a time. */
+function startTicking(ctx: Context): () => Promise<void> {
+  let running: Promise<void> = Promise.resolve()
+  let busy = false
+  let swept = 0
+  let alerted = 0
+  const timer = setInterval(() => {
+    if (busy) return
+    busy = true
+    running = tick()
+      .catch((error: unknown) => ctx.log.error({ err: error }, 'deadlines could not be checked'))
+      .finally(() => {
+        busy = false
+      })
+  }, TICK_MS)
+  async function tick(): Promise<void> {
+    await passDeadlines(ctx)
+    if (ctx.clock.now() - alerted >= ALERTS.everyMs) {
+      alerted = ctx.clock.now()
+      await checkAlerts(ctx)
+    }
+    if (ctx.clock.now() - swept < SWEEP_MS) return
+    swept = ctx.clock.now()
+    await sweep(ctx)
+  }
+  return async () => {
+    clearInterval(timer)
+    await running
+  }
+}

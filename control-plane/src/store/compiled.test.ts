@@ -1,0 +1,48 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { ENGINES, openEngine } from '../../../test/engines.ts'
+import { runCompiled } from './compiled.ts'
+import type { OpenDatabase } from './database.ts'
+
+describe.each(ENGINES)('compiled statements on %s', (engine) => {
+  let opened: OpenDatabase
+  beforeAll(async () => {
+    opened = await openEngine(engine)
+    for (const name of ['Acme', 'Beta']) {
+      const row = { name, slug: name.toLowerCase(), createdAt: 1 }
+      await opened.db.insertInto('organizations').values(row).execute()
+    }
+  })
+  afterAll(() => opened.db.destroy())
+
+  const bySlug = (slug: string, at: number) =>
+    runCompiled(opened.db, 'organization by slug', [slug, at], () =>
+      opened.db
+        .selectFrom('organizations')
+        .select(['name', 'createdAt'])
+        .where('slug', '=', slug)
+        .where('createdAt', '=', at),
+    )
+
+  it('give each call its own values, inside a transaction too', async () => {
+    expect(await bySlug('acme', 1)).toEqual([{ name: 'Acme', createdAt: 1 }])
+    expect(await bySlug('beta', 1)).toEqual([{ name: 'Beta', createdAt: 1 }])
+    expect(await bySlug('beta', 2)).toEqual([])
+    const inside = await opened.db.transaction().execute((tx) =>
+      runCompiled(tx, 'organization by slug', ['acme', 1], () => {
+        throw new Error('it is compiled already')
+      }),
+    )
+    expect(inside).toEqual([{ name: 'Acme', createdAt: 1 }])
+  })
+
+  it('refuse values that are not those of the statement', async () => {
+    const build = () =>
+      opened.db
+        .selectFrom('organizations')
+        .selectAll()
+        .where('slug', '=', 'acme')
+        .where('createdAt', '=', 1)
+    await expect(runCompiled(opened.db, 'swapped', [1, 'acme'], build)).rejects.toThrow('swapped')
+    await expect(runCompiled(opened.db, 'short', ['acme'], build)).rejects.toThrow('short')
+  })
+})

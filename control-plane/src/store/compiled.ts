@@ -1,0 +1,34 @@
+// Statements of the busiest reads, compiled once. Building and compiling a query costs several times its execution on
+// SQLite; here the text is kept per shape and only the values change. The first use of a shape compiles the real query
+// and proves that its values stand in the order given, so that a kept text can never be fed wrongly.
+import { type Compilable, CompiledQuery } from 'kysely'
+import type { Db } from './database.ts'
+
+const MAX_SHAPES = 200 // distinct shapes of the whole control plane, with room
+
+const texts = new WeakMap<object, Map<string, string>>()
+
+/** `shape` names the statement and whatever changes its text, such as the length of a list. */
+export async function runCompiled<R>(
+  db: Db,
+  shape: string,
+  values: readonly unknown[],
+  build: () => Compilable<R>,
+): Promise<R[]> {
+  const { adapter } = db.getExecutor() // one per database, the same inside its transactions
+  const known = texts.get(adapter) ?? new Map<string, string>()
+  texts.set(adapter, known)
+  let text = known.get(shape)
+  if (text === undefined) {
+    const compiled = build().compile()
+    const same =
+      compiled.parameters.length === values.length &&
+      compiled.parameters.every((value, i) => Object.is(value, values[i]))
+    if (!same) throw new Error(`the values of "${shape}" are not those of its statement`)
+    text = compiled.sql
+    const oldest = known.size >= MAX_SHAPES ? known.keys().next().value : undefined
+    if (oldest !== undefined) known.delete(oldest)
+    known.set(shape, text)
+  }
+  return (await db.executeQuery<R>(CompiledQuery.raw(text, [...values]))).rows
+}

@@ -1,0 +1,66 @@
+// Opens SQLite or PostgreSQL behind one Kysely. What differs between the two lives here and in the migrations'
+// few type words, and nowhere else. Columns are snake_case in SQL and camelCase in TypeScript.
+import Database from 'better-sqlite3'
+import { Kysely, PostgresDialect, SqliteDialect, type Transaction } from 'kysely'
+import pg from 'pg'
+import { ColumnNames } from './camel-case.ts'
+import type { Schema } from './schema.ts'
+import { withStatementCache } from './statement-cache.ts'
+
+/** What store functions take first: the database or the transaction they run in. */
+export type Db = Kysely<Schema> | Transaction<Schema>
+export type Engine = 'sqlite' | 'postgres'
+
+export interface OpenDatabase {
+  db: Kysely<Schema>
+  engine: Engine
+}
+
+const POSTGRES_CONNECTIONS = 10
+const BUSY_MS = 5_000
+const CACHE_KIB = 65_536 // SQLite's own 2 MB is less than the busy indexes of a year's history
+
+export function openSqlite(file: string): OpenDatabase {
+  const raw = new Database(file)
+  raw.pragma('journal_mode = WAL')
+  raw.pragma('synchronous = FULL') // an acknowledged row survives a power loss
+  raw.pragma('foreign_keys = ON')
+  raw.pragma(`busy_timeout = ${BUSY_MS}`)
+  raw.pragma(`cache_size = -${CACHE_KIB}`)
+  const names = new ColumnNames({ rowsAreNamed: true })
+  const database = withStatementCache(raw, (column) => names.rename(column))
+  const dialect = new SqliteDialect({ database })
+  return { db: new Kysely<Schema>({ dialect, plugins: [names] }), engine: 'sqlite' }
+}
+
+const INT8 = 20 // PostgreSQL sends count(*) and bigint as text
+function toSafeInteger(text: string): number {
+  const n = Number(text)
+  if (!Number.isSafeInteger(n)) throw new RangeError(`integer out of range: ${text}`)
+  return n
+}
+
+export function openPostgres(url: string, onIdleError: (error: Error) => void): OpenDatabase {
+  const types = new pg.TypeOverrides()
+  types.setTypeParser(INT8, toSafeInteger)
+  const pool = new pg.Pool({ connectionString: url, max: POSTGRES_CONNECTIONS, types })
+  pool.on('error', onIdleError) // without a listener a database restart ends the whole process
+  const dialect = new PostgresDialect({ pool })
+  return {
+    db: new Kysely<Schema>({ dialect, plugins: [new ColumnNames({ rowsAreNamed: false })] }),
+    engine: 'postgres',
+  }
+}
+
+const codeOf = (error: unknown): string => String((error as { code?: unknown })?.code ?? '')
+
+/** A unique index said no: somebody else was first. */
+export const isUniqueViolation = (error: unknown): boolean =>
+  codeOf(error) === '23505' || codeOf(error).startsWith('SQLITE_CONSTRAINT_UNIQUE')
+
+/** Two transactions waited for each other and this one was ended: it left nothing and may be tried again. */
+export const isDeadlock = (error: unknown): boolean => codeOf(error) === '40P01'
+
+/** No room to write; reads still work. */
+export const isStorageFull = (error: unknown): boolean =>
+  ['53100', 'SQLITE_FULL', 'ENOSPC', 'EDQUOT'].includes(codeOf(error))

@@ -1,0 +1,188 @@
+// Environments. Facts of a deployment are written only by the newest fence.
+import type { Insertable, Selectable, Updateable } from 'kysely'
+import type { DeployedService } from '../domain/environment.ts'
+import { runCompiled } from './compiled.ts'
+import type { Db } from './database.ts'
+import type { EnvironmentsTable } from './schema.ts'
+
+export interface Environment
+  extends Omit<
+    Selectable<EnvironmentsTable>,
+    'protected' | 'sticky' | 'autoDeploy' | 'branchMissing' | 'fromFork' | 'services' | 'actions'
+  > {
+  protected: boolean
+  sticky: boolean
+  autoDeploy: boolean
+  branchMissing: boolean
+  fromFork: boolean
+  services: DeployedService[]
+}
+
+function toEnvironment(row: Selectable<EnvironmentsTable>): Environment {
+  const { actions: _, ...rest } = row
+  return {
+    ...rest,
+    protected: row.protected === 1,
+    sticky: row.sticky === 1,
+    autoDeploy: row.autoDeploy === 1,
+    branchMissing: row.branchMissing === 1,
+    fromFork: row.fromFork === 1,
+    services: JSON.parse(row.services) as DeployedService[],
+  }
+}
+
+export async function insertEnvironment(
+  db: Db,
+  row: Insertable<EnvironmentsTable>,
+): Promise<number> {
+  const { id } = await db
+    .insertInto('environments')
+    .values(row)
+    .returning('id')
+    .executeTakeFirstOrThrow()
+  return id
+}
+
+export async function findEnvironment(db: Db, id: number): Promise<Environment | undefined> {
+  const [row] = await runCompiled(db, 'environment by id', [id], () =>
+    db.selectFrom('environments').selectAll().where('id', '=', id).where('removedAt', 'is', null),
+  )
+  return row && toEnvironment(row)
+}
+
+export async function listEnvironmentsById(
+  db: Db,
+  ids: number[],
+): Promise<Map<number, Environment>> {
+  if (ids.length === 0) return new Map()
+  const rows = await db
+    .selectFrom('environments')
+    .selectAll()
+    .where('id', 'in', ids)
+    .where('removedAt', 'is', null)
+    .execute()
+  return new Map(rows.map((row) => [row.id, toEnvironment(row)]))
+}
+
+/**
+ * The environment, held until the transaction ends: whoever deploys, changes or removes it takes this first, so that
+ * the lock holds at every door. A write that changes nothing, because both databases understand that.
+ */
+export async function lockEnvironment(db: Db, id: number): Promise<Environment | undefined> {
+  const row = await db
+    .updateTable('environments')
+    .set((e) => ({ updatedAt: e.ref('updatedAt') }))
+    .where('id', '=', id)
+    .where('removedAt', 'is', null)
+    .returningAll()
+    .executeTakeFirst()
+  return row && toEnvironment(row)
+}
+
+interface EnvironmentFilter {
+  type?: string | undefined
+  branch?: string | undefined
+  identifier?: string | undefined
+}
+
+/** Sticky ones of either type first, then manual, then pull requests; the newest first inside each. */
+export async function listEnvironments(
+  db: Db,
+  projectId: number,
+  filter: EnvironmentFilter = {},
+): Promise<Environment[]> {
+  const { type, branch, identifier } = filter
+  const wanted = [type, branch, identifier]
+  const shape = wanted.map((value) => Boolean(value)).join()
+  const values = [projectId, ...wanted.filter(Boolean), 1, 'manual'] // the last two: the order
+  const rows = await runCompiled(db, `environments ${shape}`, values, () =>
+    queryEnvironments(db, projectId, filter),
+  )
+  return rows.map(toEnvironment)
+}
+
+function queryEnvironments(db: Db, projectId: number, filter: EnvironmentFilter) {
+  let query = db
+    .selectFrom('environments')
+    .selectAll()
+    .where('projectId', '=', projectId)
+    .where('removedAt', 'is', null)
+    .orderBy((e) =>
+      e.case().when('sticky', '=', 1).then(0).when('type', '=', 'manual').then(1).else(2).end(),
+    )
+    .orderBy('createdAt', 'desc')
+    .orderBy('id', 'desc')
+  if (filter.type) query = query.where('type', '=', filter.type as Environment['type'])
+  if (filter.branch) query = query.where('branch', '=', filter.branch)
+  if (filter.identifier) query = query.where('identifier', '=', filter.identifier)
+  return query
+}
+
+/** Strictly increasing per environment, given in the transaction that creates the attempt. */
+export async function takeFence(db: Db, id: number): Promise<number> {
+  const { fence } = await db
+    .updateTable('environments')
+    .set((e) => ({ fence: e('fence', '+', 1) }))
+    .where('id', '=', id)
+    .returning('fence')
+    .executeTakeFirstOrThrow()
+  return fence
+}
+
+/** After a restore the agents may be ahead of us. */
+export async function raiseFence(db: Db, id: number, atLeast: number): Promise<boolean> {
+  const result = await db
+    .updateTable('environments')
+    .set({ fence: atLeast })
+    .where('id', '=', id)
+    .where('fence', '<', atLeast)
+    .executeTakeFirst()
+  return result.numUpdatedRows > 0n
+}
+
+export async function updateEnvironment(
+  db: Db,
+  id: number,
+  change: Updateable<EnvironmentsTable>,
+): Promise<void> {
+  await db.updateTable('environments').set(change).where('id', '=', id).execute()
+}
+
+/** Facts of a deployment: only the newest fence writes them. */
+export async function updateDeployed(
+  db: Db,
+  id: number,
+  fence: number,
+  change: Updateable<EnvironmentsTable>,
+): Promise<void> {
+  await db
+    .updateTable('environments')
+    .set(change)
+    .where('id', '=', id)
+    .where('fence', '=', fence)
+    .execute()
+}
+
+export const listEnvironmentServers = (
+  db: Db,
+  ids: number[],
+): Promise<{ id: number; serverId: number }[]> =>
+  ids.length === 0
+    ? Promise.resolve([])
+    : db.selectFrom('environments').select(['id', 'serverId']).where('id', 'in', ids).execute()
+
+/** Those an event wanted to deploy before their server ever joined. */
+export async function listEnvironmentsAwaitingServer(
+  db: Db,
+  serverId: number,
+): Promise<Environment[]> {
+  const rows = await db
+    .selectFrom('environments')
+    .selectAll()
+    .where('serverId', '=', serverId)
+    .where('deployOnJoin', '=', 1)
+    .where('removedAt', 'is', null)
+    .orderBy('id')
+    .execute()
+  return rows.map(toEnvironment)
+}

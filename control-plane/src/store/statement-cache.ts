@@ -1,0 +1,62 @@
+// Kysely's SqliteDialect calls prepare() for every execution. This wrapper prepares each SQL text once, and gives rows with
+// the names that TypeScript knows: one object a row instead of one that is copied into another.
+// Bounded: the oldest text is dropped first. Do not use Kysely's .stream() through it: a cached
+// statement that is still being iterated cannot be run again.
+import type Database from 'better-sqlite3'
+import type { SqliteDatabase, SqliteStatement } from 'kysely'
+
+const MAX_STATEMENTS = 500 // distinct SQL texts of the whole control plane, with room
+
+type Row = Record<string, unknown>
+type Rename = (column: string) => string
+
+export function withStatementCache(raw: Database.Database, rename: Rename): SqliteDatabase {
+  const statements = new Map<string, SqliteStatement>()
+  return {
+    close: () => void raw.close(),
+    prepare(sql) {
+      let statement = statements.get(sql)
+      if (!statement) {
+        const oldest =
+          statements.size >= MAX_STATEMENTS ? statements.keys().next().value : undefined
+        if (oldest !== undefined) statements.delete(oldest)
+        const prepared = raw.prepare(sql)
+        statement = prepared.reader
+          ? reader(prepared, rename)
+          : (prepared as unknown as SqliteStatement)
+        statements.set(sql, statement)
+      }
+      return statement
+    },
+  }
+}
+
+/** A statement that gives rows; kysely calls nothing but `all` of it. */
+function reader(prepared: Database.Statement, rename: Rename): SqliteStatement {
+  const arrays = prepared.raw(true)
+  let names = readNames(prepared, rename)
+  return {
+    reader: true,
+    all(parameters) {
+      const rows = arrays.all(...parameters) as unknown[][]
+      // a column more or less: the table was altered since it was prepared
+      if (rows[0] && rows[0].length !== names.length) names = readNames(prepared, rename)
+      return rows.map((values) => toRow(values, names))
+    },
+    run: () => {
+      throw new Error('a statement that gives rows is read with all()')
+    },
+    iterate: () => {
+      throw new Error('rows are not streamed through the cache')
+    },
+  }
+}
+
+const readNames = (statement: Database.Statement, rename: Rename): string[] =>
+  statement.columns().map(({ name }) => rename(name))
+
+function toRow(values: unknown[], names: string[]): Row {
+  const row: Row = {}
+  for (let i = 0; i < names.length; i += 1) row[names[i] as string] = values[i]
+  return row
+}

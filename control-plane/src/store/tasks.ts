@@ -1,0 +1,197 @@
+// Tasks: the table is the queue. Every change of status is one conditional update, so a final task never changes.
+
+import type { TaskStatus } from '@berth/shared'
+import type { Failure, Task as RestTask } from '@berth/shared/rest'
+import type { Insertable, Selectable, Updateable } from 'kysely'
+import { sourcesOf } from '../domain/task.ts'
+import { runCompiled } from './compiled.ts'
+import type { Db } from './database.ts'
+import type { TasksTable } from './schema.ts'
+
+export type Warning = RestTask['warnings'][number]
+export interface Task
+  extends Omit<
+    Selectable<TasksTable>,
+    'failure' | 'warnings' | 'reset' | 'noCache' | 'skipSteps' | 'formerCopy'
+  > {
+  reset: boolean
+  noCache: boolean
+  skipSteps: boolean
+  formerCopy: boolean
+  failure: Failure | null
+  warnings: Warning[]
+}
+
+export const readTask = (row: Selectable<TasksTable>): Task => ({
+  ...row,
+  reset: row.reset === 1,
+  noCache: row.noCache === 1,
+  formerCopy: row.formerCopy === 1,
+  skipSteps: row.skipSteps === 1,
+  failure: row.failure === null ? null : (JSON.parse(row.failure) as Failure),
+  warnings: JSON.parse(row.warnings) as Warning[],
+})
+
+export async function insertTask(db: Db, row: Insertable<TasksTable>): Promise<number> {
+  const { id } = await db.insertInto('tasks').values(row).returning('id').executeTakeFirstOrThrow()
+  return id
+}
+
+export async function findTask(db: Db, id: number): Promise<Task | undefined> {
+  const row = await db.selectFrom('tasks').selectAll().where('id', '=', id).executeTakeFirst()
+  return row && readTask(row)
+}
+
+/** The deployment or removal that locks an environment: the running one before the queued one. */
+export async function findOpenTask(db: Db, environmentId: number): Promise<Task | undefined> {
+  const row = await db
+    .selectFrom('tasks')
+    .selectAll()
+    .where('environmentId', '=', environmentId)
+    .where('status', 'in', ['queued', 'running'])
+    .where('type', 'in', ['deploy', 'destroy'])
+    .where('formerCopy', '=', 0)
+    .orderBy('id')
+    .executeTakeFirst()
+  return row && readTask(row)
+}
+
+/** Everything of an environment that has not ended: deployments, removals, actions. */
+export async function listUnfinishedTasks(db: Db, environmentId: number): Promise<Task[]> {
+  const rows = await db
+    .selectFrom('tasks')
+    .selectAll()
+    .where('environmentId', '=', environmentId)
+    .where('status', 'in', ['queued', 'running'])
+    .orderBy('id')
+    .execute()
+  return rows.map(readTask)
+}
+
+/** What a server still has to do. */
+export const listServerTasks = (db: Db, serverId: number): Promise<{ id: number }[]> =>
+  db
+    .selectFrom('tasks')
+    .select('id')
+    .where('status', 'in', ['queued', 'running'])
+    .where('serverId', '=', serverId)
+    .execute()
+
+/** Whether anything of an environment was ever sent to a server: "no attempt" proves "nothing is there". */
+export async function wasSentTo(db: Db, environmentId: number, serverId: number): Promise<boolean> {
+  const row = await db
+    .selectFrom('attempts')
+    .innerJoin('tasks', 'tasks.id', 'attempts.taskId')
+    .select('attempts.id')
+    .where('attempts.environmentId', '=', environmentId)
+    .where('tasks.serverId', '=', serverId)
+    .limit(1)
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+/** False: the task was not in a status from which it may go there. */
+export async function moveTask(
+  db: Db,
+  id: number,
+  to: TaskStatus,
+  change: Updateable<TasksTable> = {},
+): Promise<boolean> {
+  const result = await db
+    .updateTable('tasks')
+    .set({ ...change, status: to })
+    .where('id', '=', id)
+    .where('status', 'in', sourcesOf(to))
+    .executeTakeFirst()
+  return result.numUpdatedRows > 0n
+}
+
+/**
+ * The task, held until the transaction ends: whoever sends, cancels or ends it takes this first, so that none of them
+ * decides on what another is changing. A write that changes nothing, because both databases understand that.
+ */
+export async function lockTask(db: Db, id: number): Promise<Task | undefined> {
+  const row = await db
+    .updateTable('tasks')
+    .set((e) => ({ status: e.ref('status') }))
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirst()
+  return row && readTask(row)
+}
+
+/** Details of a task that do not move it. */
+export async function updateTask(
+  db: Db,
+  id: number,
+  change: Omit<Updateable<TasksTable>, 'status'>,
+): Promise<void> {
+  await db.updateTable('tasks').set(change).where('id', '=', id).execute()
+}
+
+export async function listTasksById(db: Db, ids: number[]): Promise<Map<number, Task>> {
+  if (ids.length === 0) return new Map()
+  const rows = await runCompiled(db, `${ids.length} tasks`, ids, () =>
+    db.selectFrom('tasks').selectAll().where('id', 'in', ids),
+  )
+  return new Map(rows.map((row) => [row.id, readTask(row)]))
+}
+
+/** Queued and running deployments by environment; the running one wins. */
+export async function listOpenTasks(db: Db, environmentIds: number[]): Promise<Map<number, Task>> {
+  if (environmentIds.length === 0) return new Map()
+  const shape = `open tasks of ${environmentIds.length} environments`
+  const values = [...environmentIds, 'queued', 'running', 'deploy', 'destroy', 0]
+  const rows = await runCompiled(db, shape, values, () =>
+    db
+      .selectFrom('tasks')
+      .selectAll()
+      .where('environmentId', 'in', environmentIds)
+      .where('status', 'in', ['queued', 'running'])
+      .where('type', 'in', ['deploy', 'destroy'])
+      .where('formerCopy', '=', 0)
+      .orderBy('id', 'desc'),
+  )
+  return new Map(rows.map((row) => [row.environmentId, readTask(row)]))
+}
+
+/** Unfinished tasks of a server that no live attempt carries: what could be sent to its agent now, oldest first. */
+export async function listDispatchable(db: Db, serverId: number, limit: number): Promise<Task[]> {
+  const rows = await db
+    .selectFrom('tasks')
+    .selectAll()
+    .where('serverId', '=', serverId)
+    .where('status', 'in', ['queued', 'running'])
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('attempts')
+            .select('attempts.id')
+            .whereRef('attempts.environmentId', '=', 'tasks.environmentId')
+            .where('attempts.state', '<', 100),
+        ),
+      ),
+    )
+    .orderBy('id')
+    .limit(limit)
+    .execute()
+  return rows.map(readTask)
+}
+
+/** Queued tasks that never had an attempt: "no attempt" proves "never sent". */
+export async function listNeverSent(db: Db): Promise<Task[]> {
+  const rows = await db
+    .selectFrom('tasks')
+    .selectAll()
+    .where('status', '=', 'queued')
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('attempts').select('attempts.id').whereRef('attempts.taskId', '=', 'tasks.id'),
+        ),
+      ),
+    )
+    .orderBy('id')
+    .execute()
+  return rows.map(readTask)
+}

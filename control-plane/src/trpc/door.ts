@@ -1,0 +1,74 @@
+// The dashboard's door: queries and changes at /trpc/{procedure}, one socket at /trpc for what happens. JSON only; a
+// body is at most what every body is, a request has a bounded number of calls.
+import { AppError, LIVE } from '@berth/shared'
+import { fastifyRequestHandler } from '@trpc/server/adapters/fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Context } from '../context.ts'
+import { Admission, askOrganization, identify } from '../live/admission.ts'
+import type { CallContext } from './base.ts'
+import { refusalOf } from './errors.ts'
+import { logFault } from './faults.ts'
+import { requireOwnOrigin } from './origin.ts'
+import { appRouter } from './router.ts'
+import { SOCKET_PATH, Sockets } from './sockets.ts'
+
+export { SOCKET_PATH, type Sockets } from './sockets.ts'
+
+export function openBrowserDoor(ctx: Context, http: FastifyInstance): Sockets {
+  http.register(async (scope) => {
+    scope.removeContentTypeParser('application/json')
+    // tRPC parses it itself
+    scope.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, body, done) =>
+      done(null, body),
+    )
+    scope.route({
+      method: ['GET', 'POST'],
+      url: `${SOCKET_PATH}/:path`,
+      schema: { hide: true },
+      config: { needs: 'nothing' }, // each procedure asks for what it needs
+      handler: (request, reply) => answer(ctx, request, reply),
+    })
+  })
+  return new Sockets(ctx, http.server)
+}
+
+async function answer(ctx: Context, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  requireOwnOrigin(ctx, request.headers, request.method === 'GET' ? 'read' : 'change')
+  const { path } = request.params as { path: string }
+  // flat by full name, whatever its type says
+  const procedures = appRouter._def.procedures as object as Record<
+    string,
+    { _def: { type: string } }
+  >
+  if (path.split(',').some((name) => procedures[name]?._def.type === 'subscription')) {
+    throw new AppError('invalid_parameter', 'Subscriptions go over the socket, not over HTTP.')
+  }
+  await fastifyRequestHandler({
+    req: request,
+    res: reply,
+    path,
+    router: appRouter,
+    maxBatchSize: LIVE.callsPerRequest,
+    createContext: () => contextOf(ctx, request),
+    onError: ({ error, path: at }) => logFault(ctx, error, at),
+    responseMeta: ({ errors }) => {
+      const [first] = errors
+      const status = first ? (refusalOf(first)?.status ?? 500) : 200
+      return { status, headers: new Headers({ 'cache-control': 'no-store' }) }
+    },
+  })
+}
+
+async function contextOf(ctx: Context, request: FastifyRequest): Promise<CallContext> {
+  const { authorization, cookie } = request.headers
+  const from = { address: request.ip, requestId: request.id }
+  const found = await identify(ctx, { authorization, cookie }, from)
+  const who = askOrganization(found, request.headers['x-service-organization'])
+  const again = () => Promise.resolve(who) // a request does not live long enough to ask twice
+  return {
+    ctx,
+    admission: new Admission(ctx, who, again, () => {}),
+    requestId: request.id,
+    socket: undefined,
+  }
+}

@@ -1,0 +1,319 @@
+// What `npm start` runs: a control plane on embedded SQLite, a local agent enrolled by the real join flow, and an example
+// project that is deployed at once. Everything it starts ends with Ctrl-C; its data stays and is found again.
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer } from 'node:net'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { startGitServer } from './git-server.ts'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const DEADLINE_MS = 120_000
+const POLL_MS = 150
+const STOP_MS = 15_000
+
+/** What to undo, in the order it was started; undone backwards. */
+const ending: (() => Promise<void> | void)[] = []
+let stopping = false
+
+/** The account of an environment must be able to reach its folder: every folder above needs the x bit for others. */
+function isOpenTo(folder: string): boolean {
+  for (let at = folder; ; at = dirname(at)) {
+    if (existsSync(at) && (statSync(at).mode & 0o001) === 0) return false
+    if (at === dirname(at)) return true
+  }
+}
+
+function chooseStateDir(data: string): string {
+  const own = join(data, 'agent')
+  if (process.getuid?.() !== 0 || isOpenTo(own)) return own
+  return join('/var/lib/berth-dev', createHash('sha256').update(data).digest('hex').slice(0, 12))
+}
+
+/** Two checkouts on one machine must not take each other's accounts for their own. */
+const accountPrefix = (data: string): string =>
+  `berth-${createHash('sha256').update(data).digest('hex').slice(0, 6)}-e`
+
+async function freePort(wanted: number): Promise<number> {
+  const probe = (port: number) =>
+    new Promise<number>((resolve, reject) => {
+      const server = createServer()
+      server.once('error', reject)
+      server.listen(port, '127.0.0.1', () => {
+        const { port: got } = server.address() as { port: number }
+        server.close(() => resolve(got))
+      })
+    })
+  return probe(wanted).catch(() => probe(0))
+}
+
+/** Chosen once and kept, so that addresses stay the same over restarts. */
+async function choosePorts(data: string): Promise<{ http: number; agent: number; git: number }> {
+  const file = join(data, 'ports.json')
+  if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8'))
+  const ports = {
+    http: await freePort(7_080),
+    agent: await freePort(7_443),
+    git: await freePort(0),
+  }
+  writeFileSync(file, JSON.stringify(ports))
+  return ports
+}
+
+function start(
+  name: string,
+  argv: string[],
+  env: Record<string, string>,
+  data: string,
+): ChildProcess {
+  const log = openSync(join(data, `${name}.log`), 'a', 0o600)
+  const child = spawn(process.execPath, argv, {
+    cwd: root,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', log],
+  })
+  ending.push(() => end(child))
+  child.once('exit', (code, signal) => {
+    if (stopping) return
+    console.error(`error: the ${name} ended (${signal ?? code}); see ${join(data, `${name}.log`)}`)
+    void stop(1)
+  })
+  return child
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const gone = new Promise((resolve) => child.once('exit', resolve))
+  child.kill('SIGTERM')
+  const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
+  await gone
+  clearTimeout(timer)
+}
+
+async function stop(code: number): Promise<void> {
+  if (stopping) return
+  stopping = true
+  for (const end of ending.toReversed()) await Promise.resolve(end()).catch(() => {})
+  process.exit(code)
+}
+
+async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
+  const deadline = Date.now() + DEADLINE_MS
+  while (Date.now() < deadline) {
+    const found = await look().catch(() => undefined)
+    if (found !== undefined) return found
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+  }
+  throw new Error(`gave up waiting for ${what}`)
+}
+
+/** First start: the set-up token comes from the control plane's own console, like for everybody else. */
+async function administrator(url: string, data: string, printed: () => string): Promise<string> {
+  const file = join(data, 'administrator-token')
+  if (existsSync(file)) return readFileSync(file, 'utf8').trim()
+  const setup = await until('the set-up token', async () => /berth_setup_\w+/.exec(printed())?.[0])
+  const answer = await fetch(`${url}/api/setup`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      token: setup,
+      name: 'Administrator',
+      email: 'administrator@localhost.localdomain',
+      organization: 'Example',
+    }),
+  })
+  if (answer.status !== 201) throw new Error(`set-up was refused: ${await answer.text()}`)
+  const { token } = (await answer.json()) as { token: string }
+  writeFileSync(file, `${token}\n`, { mode: 0o600 })
+  return token
+}
+
+interface Api {
+  get<T>(path: string): Promise<T>
+  post<T>(path: string, body?: unknown): Promise<T>
+}
+
+function connect(url: string, token: string): Api {
+  const call = async (method: string, path: string, body?: unknown) => {
+    const answer = await fetch(url + path, {
+      method,
+      headers: {
+        authorization: `Bearer ${token}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`)
+    return answer.json()
+  }
+  return {
+    get: <T>(path: string) => call('GET', path) as Promise<T>,
+    post: <T>(path: string, body?: unknown) => call('POST', path, body) as Promise<T>,
+  }
+}
+
+/** The example as a repository of its own, made on the spot. */
+function makeRepository(repositories: string): void {
+  const target = join(repositories, 'hello')
+  if (existsSync(join(target, '.git'))) return
+  mkdirSync(target, { recursive: true })
+  cpSync(join(root, 'examples/hello'), target, { recursive: true })
+  const git = (...args: string[]) =>
+    execFileSync('git', ['-c', 'user.name=Berth', '-c', 'user.email=berth@localhost', ...args], {
+      cwd: target,
+      stdio: 'pipe',
+    })
+  git('init', '--quiet', '--initial-branch=main')
+  git('add', '--all')
+  git('commit', '--quiet', '--message=Hello')
+}
+
+interface Named {
+  id: number
+  name: string
+}
+interface Environment {
+  id: number
+  identifier: string
+  url: string | null
+}
+interface Task {
+  id: number
+  status: string
+  failure: { message: string; step: string | null } | null
+}
+
+async function findOrMake<T extends Named>(
+  api: Api,
+  path: string,
+  name: string,
+  body: object,
+): Promise<T> {
+  const list = await api.get<T[]>(path)
+  return list.find((one) => one.name === name) ?? api.post<T>(path, { name, ...body })
+}
+
+async function deployExample(api: Api, serverId: number, gitUrl: string): Promise<Environment> {
+  const project = await findOrMake<Named>(api, '/api/projects', 'hello', {
+    repo_url: `${gitUrl}/hello/.git`,
+    domain: 'hello.localhost',
+    server_ids: [serverId],
+    default_recipe: 'manual',
+  })
+  const path = `/api/projects/${project.id}/environments`
+  const known = (await api.get<Environment[]>(path)).find((e) => e.identifier === 'main')
+  const environment =
+    known ?? (await api.post<Environment>(path, { identifier: 'main', branch: 'main' }))
+  const started = await api.post<Task>(`/api/environments/${environment.id}/tasks`)
+  const task = await until('the deployment', async () => {
+    const now = await api.get<Task>(`/api/tasks/${started.id}`)
+    return ['succeeded', 'failed', 'canceled'].includes(now.status) ? now : undefined
+  })
+  if (task.status !== 'succeeded') {
+    throw new Error(
+      `task ${task.id} ${task.status}: ${task.failure?.step} ${task.failure?.message}`,
+    )
+  }
+  return api.get<Environment>(`/api/environments/${environment.id}`)
+}
+
+async function main(): Promise<void> {
+  const data = process.env.BERTH_DATA ?? join(root, '.data')
+  mkdirSync(data, { recursive: true })
+  accessSync(data, constants.W_OK)
+  const ports = await choosePorts(data)
+  const url = `http://127.0.0.1:${ports.http}`
+  const repositories = join(data, 'repositories')
+  makeRepository(repositories)
+  const git = await startGitServer(repositories, ports.git)
+  ending.push(() => git.close())
+
+  console.log('Starting the control plane …')
+  const dev = { BERTH_DEV: '1' }
+  const controlPlane = start(
+    'control-plane',
+    ['control-plane/src/main.ts'],
+    {
+      ...dev,
+      BERTH_DATA_DIR: join(data, 'control-plane'),
+      BERTH_PORT: String(ports.http),
+      BERTH_AGENT_PORT: String(ports.agent),
+      BERTH_URL: url,
+    },
+    data,
+  )
+  let printed = ''
+  controlPlane.stdout?.on('data', (chunk) => {
+    printed = (printed + chunk).slice(-10_000)
+  })
+  await until('the control plane', async () => (await fetch(`${url}/api/health`)).ok || undefined)
+  const token = await administrator(url, data, () => printed)
+  const api = connect(url, token)
+
+  const stateDir = chooseStateDir(data)
+  mkdirSync(stateDir, { recursive: true })
+  chmodSync(stateDir, 0o711)
+  const agentEnv = { ...dev, BERTH_STATE_DIR: stateDir, BERTH_ACCOUNT_PREFIX: accountPrefix(data) }
+  const server = await findOrMake<Named & { status: string }>(api, '/api/servers', 'local', {
+    hostname: '127.0.0.1',
+  })
+  if (server.status === 'pending') {
+    console.log('Joining the local agent …')
+    const made = await api.post<{ token: string }>(`/api/servers/${server.id}/join_token`)
+    execFileSync(process.execPath, ['agent/src/main.ts', 'join', url, made.token], {
+      cwd: root,
+      env: { ...process.env, ...agentEnv },
+      stdio: ['ignore', 'ignore', 'inherit'],
+    })
+  }
+  // deployed services outlive the agent on purpose; here they end with everything else, after it
+  ending.push(() => {
+    execFileSync(process.execPath, ['agent/src/main.ts', 'services', 'stop'], {
+      cwd: root,
+      env: { ...process.env, ...agentEnv },
+      stdio: 'ignore',
+    })
+  })
+  start('agent', ['agent/src/main.ts', 'run'], agentEnv, data)
+  await until('the agent', async () => {
+    const { status } = await api.get<{ status: string }>(`/api/servers/${server.id}`)
+    return status === 'online' || undefined
+  })
+
+  console.log('Deploying the example project …')
+  const environment = await deployExample(api, server.id, git.url)
+  console.log(`
+Berth is running.
+  API                  ${url}/api
+  Administrator token  ${join(data, 'administrator-token')}
+  Example application  ${environment.url}
+  The server's folder  ${stateDir}
+  Logs                 ${data}/control-plane.log, ${data}/agent.log
+
+Try next, in another terminal:
+  npm run --silent berth -- login --url ${url} --with-token < ${join(data, 'administrator-token')}
+  npm run --silent berth -- deploy -p hello -e main --wait
+  npm run --silent berth -- tasks -p hello -e main
+
+Ctrl-C ends everything that was started here; the data stays and is found again.`)
+}
+
+process.once('SIGINT', () => void stop(0))
+process.once('SIGTERM', () => void stop(0))
+main().catch((error: unknown) => {
+  if (stopping) return
+  console.error(`error: ${error instanceof Error ? error.message : String(error)}`)
+  void stop(1)
+})

@@ -1,0 +1,149 @@
+// Numbers that bound what happens on a server: steps, processes, masking, the daemon. The rest stands in limits.ts,
+// under the same rule: every number with its reason, times in milliseconds, sizes in bytes.
+import { GiB, HOUR, KiB, MINUTE, MiB, SECOND } from './units.ts'
+
+/** Masking of secret values in output. */
+export const MASKING = {
+  /** Shorter values would mask half of every log. */
+  valueBytes: 6,
+  lineBytes: 8,
+  needles: 20_000,
+  /** Bytes of all needles together: one state of the automaton each, about 20 bytes of memory. */
+  needlesBytes: 4 * MiB,
+  /** A colour code inside a value is skipped up to this length; longer ones are no colour codes. */
+  sgrBytes: 64,
+  /** A value with colour codes inside is followed this far: what is held back stays bounded. */
+  spanBytes: MiB,
+} as const
+
+/** Steps of the recipes on a server. */
+export const STEPS = {
+  fetchMs: 10 * MINUTE,
+  repositoryBytes: 2 * GiB,
+  repositoryFiles: 200_000,
+  connectMs: 15 * SECOND,
+  keptReleases: 3,
+  terminalColumns: 120,
+  terminalRows: 40,
+  outputTailLines: 50,
+  healthIntervalMs: SECOND,
+  healthTimeoutMs: 5 * SECOND,
+  healthStartMs: 60 * SECOND,
+  healthRetries: 3,
+  healthFastMs: 25,
+  /** Of an answer that is not the expected one, for the message. */
+  healthBodyBytes: 500,
+  healthFastForMs: 2 * SECOND,
+  stayedUpMs: 3 * SECOND,
+  stopTimeoutMs: 10 * SECOND,
+  restartMs: SECOND,
+  restartCapMs: 60 * SECOND,
+  restartResetMs: 60 * SECOND,
+  portFrom: 20_000,
+  portTo: 29_999,
+  reserveBytesMin: 2 * GiB,
+  reserveBytesMax: 10 * GiB,
+  reservePart: 0.05,
+  firstDeploymentBytes: 2 * GiB,
+  deploymentBytes: 512 * MiB,
+} as const
+
+/** Addresses of repositories: what is longer is not one. */
+export const REPOSITORY = {
+  urlLength: 2_000,
+  refLength: 250,
+  knownHosts: 100,
+  knownHostLength: 8 * KiB,
+  /** First a shallow look, then a deep one, for a commit that its host does not hand out by hash. */
+  depths: [50, 1_000],
+  /** Error output of git that is kept to find out what went wrong. */
+  errorBytes: 64 * KiB,
+  /** List of files of a commit: 200,000 names of usual length. */
+  listBytes: 64 * MiB,
+  /** Packs that may gather before the repository of an environment is packed anew. */
+  packs: 20,
+} as const
+
+/** Processes of commands and services on a server. */
+export const PROCESSES = {
+  /** Berth's own tools (useradd, git on local files): they answer at once, or something is wrong. */
+  programMs: 30 * SECOND,
+  programBytes: MiB,
+  /** A release may hold 200,000 files on a slow disk. */
+  removeMs: 10 * MINUTE,
+  /** What the kernel still holds of a terminal after its process ended is below 128 KiB. */
+  drainBytes: MiB,
+  /** Pipes that somebody else keeps open after the process ended are read this much longer. */
+  drainMs: 500,
+  /** Looks at the stop file and at processes that should end. */
+  stopPollMs: SECOND,
+  endPollMs: 20,
+  /** Looks for a command that wants to be activated before its end. */
+  activatePollMs: 100,
+  /** SIGKILL is repeated until nobody is left: a tree may fork while it is being killed. */
+  killRounds: 250,
+  freezeMs: 2 * SECOND,
+  stepMemoryBytes: 2 * GiB,
+  stepCpus: 2,
+  serviceMemoryBytes: 512 * MiB,
+  serviceCpus: 1,
+  pids: 512,
+  /** A supervisor has this long to answer, beyond the time its service may take to stop. */
+  supervisorMs: 10 * SECOND,
+  serviceLineBytes: 256 * KiB,
+  serviceLogBytes: 50 * MiB,
+  /** Read from the end of a log for the last lines of a service. */
+  serviceTailBytes: 256 * KiB,
+  /** A command that failed with less room than this on the disk failed for it. */
+  fullBytes: 4 * MiB,
+  secretsBytes: MiB,
+  secretsMs: 30 * SECOND,
+  accountTries: 20,
+  inodes: 50_000,
+} as const
+
+/** The agent's daemon on one server. */
+export const DAEMON = {
+  /** The next runner is started ahead this long after the one before got its attempt. */
+  warmAfterMs: 250,
+  /** A runner without an attempt is kept this long; then an idle agent costs nothing. */
+  warmForMs: 10 * MINUTE,
+  /** Files of runners are looked at this often when no hint came; a hint makes it sooner. */
+  pollMs: 250,
+  /** Hints of one moment make one look. */
+  hintMs: 5,
+  /** A spawned runner that has not taken its claim by then never will: the claim is taken from it. */
+  claimMs: 30 * SECOND,
+  /** Acknowledged events and log cursors are deleted and saved lazily: the control plane repeats both. */
+  sweepMs: SECOND,
+  /** A killed supervisor, or a version paused by a runner that died, is away at most about this long. */
+  servicesMs: 5 * SECOND,
+  /** Somebody watches a log: chunks leave at most this late after their bytes were written. */
+  watchedSendMs: 50,
+  /** Assignments of one complete set that are held in memory until its last message. */
+  assignmentsPerSet: 2_000,
+  /** Interactive requests. */
+  requestsInFlight: 32,
+  requestMs: 10 * SECOND,
+  requestKeptMs: MINUTE,
+  requestsKept: 256,
+  /** One look at a part of the host (`git --version`, the engine's version). */
+  probeMs: 2 * SECOND,
+  probeBytes: 16 * KiB,
+  factsMs: MINUTE,
+  /** REST calls of join and renewal. */
+  enrolMs: 20 * SECOND,
+  enrolTries: 3,
+  enrolAnswerBytes: 64 * KiB,
+  renewRetryMs: 10 * MINUTE,
+  /** Former identities that stay on disk beside the current one. */
+  keptGenerations: 2,
+  /** Intervals the control plane may choose lie between these. */
+  intervalMinMs: 50,
+  intervalMaxMs: 5 * MINUTE,
+  goodbyeMaxMs: HOUR,
+  /** Attempts of different environments that run at once, also on a single processor. */
+  parallelMin: 2,
+  /** Time a Goodbye of ours gets to leave before the stream is cut. */
+  goodbyeMs: 500,
+} as const

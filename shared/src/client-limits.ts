@@ -1,0 +1,49 @@
+// Bounds of the client, each with its reason.
+import { DAY, MINUTE, MiB, SECOND } from './units.ts'
+/** The client `berth`. */
+export const CLIENT = {
+  requestMs: 30 * SECOND,
+  /** A poll that hangs must not eat the time in which others would answer. */
+  pollRequestMs: 15 * SECOND,
+  retries: 3,
+  retryMs: 300,
+  /** A longer Retry-After is told to the person instead of being waited for. */
+  retryAfterMs: 30 * SECOND,
+  redirects: 3,
+  pollMs: SECOND,
+  pollSlowAfterMs: 30 * SECOND,
+  pollSlowMs: 3 * SECOND,
+  backoffCapMs: 15 * SECOND,
+  /** Without one answer for this long the wait ends: "no contact". */
+  noContactMs: 5 * MINUTE,
+  waitMs: 60 * MINUTE,
+  waitMaxMs: DAY,
+  /** What is left of a log when its task has ended. */
+  logDrainMs: 10 * SECOND,
+  answerBytes: 32 * MiB,
+  stdinBytes: MiB,
+  tokenBytes: 512,
+  credentialsBytes: MiB,
+  /** Twice this is less than the lock of the credentials file holds. */
+  refreshMs: 4 * SECOND,
+  /** RFC 8628: what `slow_down` adds. */
+  slowDownMs: 5 * SECOND,
+  lockStaleMs: 10 * SECOND,
+  lockWaitMs: 20 * SECOND,
+  lockPollMs: 25,
+  pages: 100,
+  listRows: 1_000,
+  /** A longer escape sequence is no colour: its introducer is dropped, its payload shown. */
+  sequenceChars: 4_096,
+  logLineChars: MiB,
+  excerptLines: 20,
+  /** Steps that run side by side mix their lines: so many are read for the last of one step. */
+  excerptScanLines: 2_000,
+  excerptMs: 10 * SECOND,
+  candidates: 5,
+  spinnerAfterMs: 150,
+  frameMs: 100,
+  versionMs: SECOND,
+  gitMs: 5 * SECOND,
+  parentFolders: 64,
+} as const

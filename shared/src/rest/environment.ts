@@ -1,0 +1,117 @@
+// Environments: a branch or a pull request of a project, on one server, at one address.
+import { z } from 'zod'
+import { RECIPES, TASK_STATUSES } from '../task.ts'
+import { BasicAuth, EnvironmentBasicAuth } from './basic-auth.ts'
+import { Commit, HostName, Id, Person, Slug, Time } from './fields.ts'
+import { ServerRef } from './server.ts'
+import { Task } from './task.ts'
+
+export const ENVIRONMENT_STATUSES = [
+  'new',
+  'deploying',
+  'running',
+  'degraded',
+  'failed',
+  'removing',
+] as const
+
+export const Environment = z.object({
+  id: Id,
+  project_id: Id,
+  identifier: z.string(),
+  title: z.string(),
+  type: z.enum(['pull_request', 'manual']),
+  recipe: z.enum(RECIPES),
+  recipe_inherited: z.boolean(),
+  branch: z.string(),
+  branch_missing: z.boolean(),
+  commit_sha: z.string().nullable(),
+  target_sha: z.string().nullable(),
+  pull_request: z
+    .object({
+      number: z.int(),
+      url: z.string(),
+      title: z.string(),
+      author: z.string(),
+      state: z.enum(['open', 'merged', 'closed', 'presumed_closed']),
+      draft: z.boolean(),
+      base_branch: z.string(),
+      from_fork: z.boolean(),
+      head_sha: z.string(),
+      approval: z.enum(['not_needed', 'approved', 'required']),
+    })
+    .nullable(),
+  url: z.string().nullable(),
+  domain: z.string(),
+  server: ServerRef,
+  owner: Person,
+  protected: z.boolean(),
+  sticky: z.boolean(),
+  auto_deploy: z.boolean(),
+  basic_auth: BasicAuth,
+  status: z.enum(ENVIRONMENT_STATUSES),
+  status_reason: z.string().nullable(),
+  locked: z.boolean(),
+  locked_by: z
+    .object({ task_id: Id, trigger: z.string(), status: z.enum(TASK_STATUSES) })
+    .nullable(),
+  variables_changed: z.boolean(),
+  services: z.array(z.object({ name: z.string(), url: z.string().nullable(), status: z.string() })),
+  last_task: z
+    .object({ id: Id, status: z.enum(TASK_STATUSES), finished_at: Time.nullable() })
+    .nullable(),
+  may: z.array(z.string()),
+  created_at: Time,
+  updated_at: Time,
+})
+export type Environment = z.infer<typeof Environment>
+
+export const EnvironmentCreate = z.strictObject({
+  identifier: Slug,
+  branch: z.string().min(1).max(255),
+  title: z.string().trim().min(1).max(100).optional(),
+  server_id: Id.optional(),
+  domain: HostName.optional(),
+  recipe: z.enum(RECIPES).nullable().optional(),
+  protected: z.boolean().optional(),
+  sticky: z.boolean().optional(),
+  auto_deploy: z.boolean().optional(),
+  basic_auth: EnvironmentBasicAuth.optional(),
+  /** Write-only; in force from the first deployment on. */
+  variables: z.record(z.string(), z.unknown()).optional(),
+  deploy: z.boolean().optional(),
+})
+export type EnvironmentCreate = z.infer<typeof EnvironmentCreate>
+
+export const EnvironmentPatch = z.strictObject({
+  title: z.string().trim().min(1).max(100).optional(),
+  server_id: Id.optional(),
+  domain: HostName.optional(),
+  recipe: z.enum(RECIPES).nullable().optional(),
+  branch: z.string().min(1).max(255).optional(),
+  protected: z.boolean().optional(),
+  sticky: z.boolean().optional(),
+  auto_deploy: z.boolean().optional(),
+  owner_id: Id.optional(),
+})
+export type EnvironmentPatch = z.infer<typeof EnvironmentPatch>
+
+export const EnvironmentDeleteQuery = z.object({
+  /** The identifier; needed for a protected one. */
+  confirm: z.string().max(64).optional(),
+  /** "Remove anyway": the repository's own destroy steps are skipped. */
+  force: z.enum(['true', 'false']).optional(),
+  /** The server will not return: the environment is forgotten, nothing is destroyed. */
+  forget: z.enum(['true', 'false']).optional(),
+})
+
+export const ResetRequest = z.strictObject({ confirm: z.string().max(64).optional() })
+
+export const EnvironmentCreated = Environment.extend({ task: Task.nullable() })
+
+export const TaskCreate = z.strictObject({
+  commit_sha: Commit.nullable().optional(),
+  no_cache: z.boolean().optional(),
+  message: z.string().trim().max(500).nullable().optional(),
+})
+export type TaskCreate = z.infer<typeof TaskCreate>

@@ -1,0 +1,55 @@
+// Pieces that several resources share. Every documented field is always present; "no value" is null.
+import { z } from 'zod'
+
+/** What fits an integer column of either database. */
+export const Id = z.int().positive().max(0x7fff_ffff)
+/** UTC, without a fraction: 2026-11-15T09:12:33Z. */
+export const Time = z.iso.datetime({ precision: 0 })
+export const Person = z.object({ id: Id.nullable(), name: z.string() })
+export const Commit = z
+  .string()
+  .regex(/^([0-9a-f]{40}|[0-9a-f]{64})$/, 'must be 40 or 64 hex digits')
+/** A host name of at least two labels, or one below localhost; lower case, no trailing dot. */
+export const HostName = z
+  .string()
+  .max(253)
+  .regex(
+    /^(?=.{3,253}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/,
+    'must be a host name such as shop.example.com',
+  )
+export const Name = z.string().trim().min(1).max(64)
+export const Slug = z
+  .string()
+  .regex(
+    /^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$/,
+    'must be lower case letters, digits and dashes, at most 40',
+  )
+
+export const IdParams = z.object({
+  id: z
+    .string()
+    .regex(/^[1-9][0-9]{0,9}$/, 'must be a positive integer')
+    .transform(Number)
+    .pipe(Id),
+})
+
+export const Paging = z.object({
+  per_page: z.coerce.number().int().min(1).max(100).optional(),
+  cursor: z.string().max(500).optional(),
+})
+
+/** RFC 9457. `code` is what programs switch on; further members depend on it. */
+export const Problem = z.looseObject({
+  type: z.string(),
+  title: z.string(),
+  status: z.int(),
+  detail: z.string(),
+  instance: z.string(),
+  code: z.string(),
+  request_id: z.string(),
+  /** With `validation_failed` and `invalid_parameter`: what is wrong with which field. */
+  errors: z
+    .array(z.object({ field: z.string(), code: z.string(), message: z.string() }))
+    .optional(),
+})
+export type Problem = z.infer<typeof Problem>

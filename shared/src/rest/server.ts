@@ -1,0 +1,125 @@
+// Servers: machines that run an agent.
+import { z } from 'zod'
+import { Id, Name, Time } from './fields.ts'
+
+export const SERVER_STATUSES = [
+  'pending',
+  'online',
+  'unknown',
+  'offline',
+  'draining',
+  'updating',
+  'duplicate_identity',
+  'revoked',
+] as const
+export type ServerStatus = (typeof SERVER_STATUSES)[number]
+
+export const ServerRef = z.object({ id: Id, name: z.string(), hostname: z.string() })
+
+export const Server = ServerRef.extend({
+  organization_id: Id,
+  status: z.enum(SERVER_STATUSES),
+  paused: z.boolean(),
+  agent_version: z.string().nullable(),
+  /** Older than this control plane. */
+  agent_outdated: z.boolean(),
+  last_seen_at: Time.nullable(),
+  joined_at: Time.nullable(),
+  ssh_port: z.int(),
+  /** Whether certificates for the whole server are given out. */
+  shell_enabled: z.boolean(),
+  recipes: z.array(z.enum(['docker', 'manual'])),
+  facts: z
+    .object({
+      os: z.string(),
+      arch: z.string(),
+      cpus: z.int(),
+      memory_bytes: z.int(),
+      disk_bytes: z.int(),
+      disk_free_bytes: z.int(),
+      docker_version: z.string().nullable(),
+    })
+    .nullable(),
+  parts: z.array(
+    z.object({ name: z.string(), version: z.string().nullable(), reason: z.string().nullable() }),
+  ),
+  environment_count: z.int(),
+  created_at: Time,
+})
+export type Server = z.infer<typeof Server>
+
+const LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/i
+const IPV4 = /^(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(\.(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}$/
+const IPV6 = /^(?=.*:.*:)[0-9a-f:]{2,39}$/i
+
+/** It becomes an argument of ssh and a part of addresses: nothing that could be read as an option or a second word. */
+export function isHostOrAddress(text: string): boolean {
+  if (/^[\d.]+$/.test(text)) return IPV4.test(text)
+  if (text.includes(':')) return IPV6.test(text)
+  return text.length <= 253 && text.split('.').every((label) => LABEL.test(label))
+}
+
+export const ServerCreate = z.strictObject({
+  name: Name,
+  /** A name or an address; judged by the domain, which has a code for it. */
+  hostname: z.string().min(1).max(253),
+})
+
+export const ServerPatch = z.strictObject({
+  name: Name.optional(),
+  hostname: z.string().min(1).max(253).optional(),
+  ssh_port: z.int().min(1).max(65_535).optional(),
+  shell_enabled: z.boolean().optional(),
+  /** Takes no new tasks. */
+  paused: z.boolean().optional(),
+})
+export type ServerPatch = z.infer<typeof ServerPatch>
+
+export const ServerDeleteQuery = z.object({
+  /** The server's name. */
+  confirm: z.string().max(64).optional(),
+})
+
+export const JoinTokenRequest = z.strictObject({ rejoin: z.boolean().optional() })
+export const JoinToken = z.object({
+  /** Shown once. */
+  token: z.string(),
+  expires_at: Time,
+  command: z.string(),
+})
+
+/** POST /api/agent/enroll: the agents' door; no bearer token. */
+export const EnrollRequest = z.strictObject({
+  token: z.string().max(300),
+  csr: z.string().max(8_192),
+  install_id: z.uuid(),
+  host: z.strictObject({
+    hostname: z.string().max(253),
+    os: z.string().max(100),
+    arch: z.string().max(20),
+    agent_version: z.string().max(40),
+  }),
+})
+export type EnrollRequest = z.infer<typeof EnrollRequest>
+export const EnrollResponse = z.object({
+  agent_id: z.string(),
+  server_id: Id,
+  certificate: z.string(),
+  ca: z.array(z.string()),
+  endpoints: z.array(z.string()),
+  generation: z.int(),
+  renew_at: Time,
+  ssh_user_ca_keys: z.array(z.string()),
+})
+export type EnrollResponse = z.infer<typeof EnrollResponse>
+
+/** Renewal after expiry: possession of the old key is shown by a signature over a one-use nonce. */
+export const RenewChallengeRequest = z.strictObject({ certificate: z.string().max(8_192) })
+export const RenewChallengeResponse = z.object({ nonce: z.string(), expires_at: Time })
+export const RenewRequest = z.strictObject({
+  certificate: z.string().max(8_192),
+  csr: z.string().max(8_192),
+  nonce: z.string().max(100),
+  /** base64url, over length-prefixed ("berth-renew-1", nonce, CSR). */
+  signature: z.string().max(1_000),
+})

@@ -1,0 +1,77 @@
+// SSH certificates: asked for with a public key, listed without one, revoked by serial.
+import { z } from 'zod'
+import { Id, IdParams, Paging, Person, Time } from './fields.ts'
+import { ServerRef } from './server.ts'
+
+export const SSH_PURPOSES = ['logs', 'artifact', 'shell'] as const
+export type SshPurpose = (typeof SSH_PURPOSES)[number]
+export const SSH_VERBS = ['logs', 'artifact', 'shell', 'exec', 'server'] as const
+
+/** A random number of 63 bits: JSON's numbers cannot hold it, so it is a string everywhere. */
+const Serial = z.string().regex(/^[1-9][0-9]{0,18}$/, 'must be the serial of a certificate')
+
+export const SshCertificateRequest = z.strictObject({
+  /** One line as in a .pub file; parsed strictly by the control plane itself. */
+  public_key: z.string().min(1).max(16_384),
+  purpose: z.enum(SSH_PURPOSES).optional(),
+  environment_id: Id.nullish(),
+  ttl_seconds: z.int().min(60).max(3_600).optional(),
+})
+export type SshCertificateRequest = z.infer<typeof SshCertificateRequest>
+
+const Grant = z.object({ environment_id: Id.nullable(), can: z.array(z.enum(SSH_VERBS)) })
+
+export const SshCertificate = z.object({
+  certificate: z.string(),
+  serial: Serial,
+  key_id: z.string(),
+  principals: z.array(z.string()),
+  grant: Grant,
+  extensions: z.array(z.string()),
+  valid_after: Time,
+  valid_before: Time,
+  server: ServerRef,
+  host: z.string(),
+  port: z.int(),
+  user: z.string(),
+  host_alias: z.string(),
+  host_ca: z.array(z.string()),
+})
+export type SshCertificate = z.infer<typeof SshCertificate>
+
+export const SSH_CERTIFICATE_STATUSES = ['active', 'expired', 'revoked', 'unsigned'] as const
+export type SshCertificateStatus = (typeof SSH_CERTIFICATE_STATUSES)[number]
+
+/** What is kept of an issued certificate: who, what for, until when. No key material. */
+export const IssuedSshCertificate = z.object({
+  serial: Serial,
+  key_id: z.string(),
+  status: z.enum(SSH_CERTIFICATE_STATUSES),
+  purpose: z.enum(SSH_PURPOSES),
+  grant: Grant,
+  holder: Person,
+  principals: z.array(z.string()),
+  user: z.string(),
+  key_type: z.string(),
+  fingerprint: z.string(),
+  address: z.string(),
+  issued_at: Time,
+  valid_after: Time,
+  valid_before: Time,
+  session_until: Time,
+  revoked_at: Time.nullable(),
+  revoked_by: Person.nullable(),
+  revoke_reason: z.string().nullable(),
+})
+export type IssuedSshCertificate = z.infer<typeof IssuedSshCertificate>
+
+export const IssuedSshQuery = Paging
+export const SerialParams = IdParams.extend({ serial: Serial })
+
+/** One key of the authority that signs servers' host keys; two during a rotation. */
+export const SshHostAuthority = z.object({
+  public_key: z.string(),
+  fingerprint: z.string(),
+  created_at: Time,
+})
+export type SshHostAuthority = z.infer<typeof SshHostAuthority>

@@ -1,0 +1,33 @@
+// .service.yml: read it, show what is wrong with it, find out which service answers where. Runs in
+// the agent, the client and the browser; touches no file and no network.
+export { hostLabel, normalizeHost } from './domain.ts'
+export {
+  type FormatOptions,
+  formatProblems,
+  MISTAKEN_NAMES,
+  missingFileMessage,
+  sectionProblem,
+} from './format.ts'
+export { jsonSchema, SCHEMA_ID } from './json-schema.ts'
+export {
+  ERROR_CODES,
+  FILE_NAME,
+  type Problem,
+  type ProblemCode,
+  type Range,
+  WARNING_CODES,
+} from './problem.ts'
+export { type ReadFile, readServiceFile } from './read.ts'
+export { matchRoute, type Route, type Routes, type RouteTarget, routes } from './routes.ts'
+export type * from './service-file.ts'
+export {
+  type EnvironmentFacts,
+  isReservedVariable,
+  looksLikeSecret,
+  portVariable,
+  RESERVED_PREFIX,
+  SYSTEM_VARIABLES,
+  type SystemVariable,
+  systemVariables,
+  VARIABLE_KEY,
+} from './variables.ts'

@@ -1,0 +1,260 @@
+// What a file means, beyond its shape: names that must exist, addresses, defaults, orders that
+// cannot be. Works on the tree, so that a file with mistakes elsewhere is looked at as well, and
+// says nothing about values that `check.ts` has refused already.
+import { domainFault, ENVIRONMENT_DOMAIN } from './domain.ts'
+import { join, type Path, type Report, type Span, shown } from './problem.ts'
+import { addressOf, defaultService, sameAddress } from './routes.ts'
+import { RESULT_REPLACED } from './schema.ts'
+import { suggest } from './suggestion.ts'
+import {
+  childOf,
+  type Entry,
+  entriesIn,
+  entryOf,
+  itemsIn,
+  type MapNode,
+  type TreeNode,
+  textOf,
+} from './tree.ts'
+import { NAME } from './values.ts'
+
+interface Service {
+  name: string
+  keySpan: Span
+  node: TreeNode
+  path: Path
+  isRouted: boolean
+  isDefault: boolean
+}
+
+/** Keys that say where a service listens. */
+const TARGETS = { docker: ['port'], manual: ['port', 'socket', 'root'] } as const
+type Section = keyof typeof TARGETS
+
+export function checkMeaning(root: TreeNode, report: Report): void {
+  for (const section of ['docker', 'manual'] as const) {
+    const services = servicesOf(root, section)
+    checkHealth(services, section, report)
+    checkAddresses(root, services, section, report)
+  }
+  const docker = servicesOf(root, 'docker')
+  checkVolumes(root, docker, report)
+  checkDependencies(docker, report)
+  for (const action of entriesIn(childOf(root, 'actions'))) {
+    checkAction(action, root, docker, report)
+  }
+}
+
+const servicesOf = (root: TreeNode, section: Section): Service[] =>
+  entriesIn(childOf(childOf(root, section), 'services')).map(({ key, keySpan, value }) => ({
+    name: key,
+    keySpan,
+    node: value,
+    path: [section, 'services', key],
+    // A misspelt 'port' was reported; what follows from its absence would be an echo.
+    isRouted: entriesIn(value).some((entry) => suggest(entry.key, TARGETS[section])),
+    isDefault: isTrue(childOf(value, 'default')),
+  }))
+
+const isTrue = (node: TreeNode | undefined): boolean =>
+  node?.kind === 'scalar' && node.value === true
+
+function checkHealth(services: Service[], section: Section, report: Report): void {
+  const ports = section === 'docker' ? ['port'] : ['port', 'socket']
+  for (const { node, path } of services) {
+    const health = entryOf(node, 'health')
+    const isOff = health?.value.kind === 'scalar' && health.value.value === false
+    if (!health || isOff || entriesIn(node).some(({ key }) => suggest(key, ports))) continue
+    const missing = ports.map((key) => `'${key}'`).join(' or ')
+    const message = `${join(path)} has 'health' but no ${missing} to ask; add it or remove 'health'`
+    report.error(health.keySpan, [...path, 'health'], 'health_without_port', message)
+  }
+}
+
+function checkAddresses(
+  root: TreeNode,
+  services: Service[],
+  section: Section,
+  report: Report,
+): void {
+  for (const service of services) {
+    const isNothing = section === 'manual' && !entryOf(service.node, 'run') // reported as a whole
+    if (!service.isRouted && !isNothing) checkUnrouted(service, section, report)
+  }
+  const defaults = services.filter(({ isDefault }) => isDefault)
+  for (const { node, path } of defaults.slice(1)) {
+    const entry = entryOf(node, 'default') as Entry
+    const first = join(defaults[0]?.path ?? [])
+    const message = `${join(path)} and ${first} are both 'default: true'; keep one`
+    report.error(entry.value.span, [...path, 'default'], 'several_defaults', message)
+  }
+  const routed = services.filter(({ isRouted }) => isRouted)
+  if (routed.length === 0) return
+  const chosen = defaultService(services)
+  if (defaults.length < 2) checkDuplicates(routed, chosen, report)
+  const servicesKey = entryOf(childOf(root, section), 'services')
+  if (servicesKey) warnWithoutDefault(servicesKey.keySpan, routed, chosen, section, report)
+}
+
+/** An address without anything behind it: the file means more than it says. */
+function checkUnrouted({ node, path }: Service, section: Section, report: Report): void {
+  for (const key of ['domain', 'path', 'default']) {
+    const entry = entryOf(node, key)
+    if (!entry || (key === 'default' && !isTrue(entry.value))) continue
+    const wanted = TARGETS[section].map((target) => `'${target}'`).join(', ')
+    const message =
+      `${join(path)} has '${key}' but nothing to route to; add ` +
+      `${wanted.replace(/, ([^,]*)$/, ' or $1')}`
+    report.error(entry.keySpan, [...path, key], 'missing_key', message)
+  }
+}
+
+function checkDuplicates(routed: Service[], chosen: string | null, report: Report): void {
+  const taken = new Map<string, Service>()
+  for (const service of routed) {
+    const domain = entryOf(service.node, 'domain')
+    const path = entryOf(service.node, 'path')
+    const written = textOf(domain?.value)
+    const prefix = textOf(path?.value)
+    if (domain && (written === undefined || domainFault(written))) continue
+    if (path && !prefix?.startsWith('/')) continue
+    const address = addressOf(
+      { name: service.name, domain: written ?? null, path: prefix ?? null },
+      service.name === chosen,
+    )
+    const key = `${address.domain}${address.path}`
+    const other = taken.get(key)
+    if (other) {
+      const where = `${shown(address.domain)}${shown(address.path)}`
+      const message = sameAddress(join(service.path), join(other.path), where)
+      const span = (domain ?? path)?.value.span ?? service.keySpan
+      report.error(span, service.path, 'duplicate_route', message)
+    } else taken.set(key, service)
+  }
+}
+
+function warnWithoutDefault(
+  span: Span,
+  routed: Service[],
+  chosen: string | null,
+  section: Section,
+  report: Report,
+): void {
+  const path = [section, 'services']
+  const answers = "the environment's own domain answers 404"
+  if (chosen === null) {
+    const message =
+      `no service of ${section} is the default one, so ${answers}; name one 'web' or give one ` +
+      "'default: true'"
+    report.warn(span, path, 'no_default_service', message)
+    return
+  }
+  const isServed = routed.some(({ node, name }) => {
+    const domain = entryOf(node, 'domain')
+    const written = textOf(domain?.value)
+    if (domain && (written === undefined || domainFault(written))) return true // refused already
+    const isDefault = name === chosen
+    const prefix = textOf(childOf(node, 'path')) ?? null
+    return (
+      addressOf({ name, domain: written ?? null, path: prefix }, isDefault).domain ===
+      ENVIRONMENT_DOMAIN
+    )
+  })
+  if (isServed) return
+  const message =
+    `${section}.services.${shown(chosen)} is the default service but has its own 'domain', so ` +
+    `${answers}`
+  report.warn(span, path, 'no_default_service', message)
+}
+
+function checkVolumes(root: TreeNode, services: Service[], report: Report): void {
+  const declared = itemsIn(childOf(childOf(root, 'docker'), 'volumes')).map(textOf)
+  for (const { node, path } of services) {
+    for (const [index, item] of itemsIn(childOf(node, 'volumes')).entries()) {
+      const name = textOf(item)?.split(':', 1)[0]
+      if (name === undefined || !NAME.test(name) || declared.includes(name)) continue
+      const known = declared.length > 0 ? `it has: ${listed(declared)}` : 'there is none'
+      const uses = `${join(path)} uses volume '${name}'`
+      const message = `${uses}, which is not in docker.volumes (${known})`
+      report.error(item.span, [...path, 'volumes', index], 'unknown_volume', message)
+    }
+  }
+}
+
+const listed = (names: readonly (string | undefined)[]): string =>
+  names.map((name) => shown(name ?? '')).join(', ')
+
+function checkDependencies(services: Service[], report: Report): void {
+  const byName = new Map(services.map((service) => [service.name, service]))
+  const state = new Map<string, 'open' | 'done'>()
+  const visit = (service: Service, chain: readonly string[]): void => {
+    state.set(service.name, 'open')
+    const names = [...chain, service.name]
+    for (const [index, item] of itemsIn(childOf(service.node, 'depends_on')).entries()) {
+      const name = textOf(item)
+      if (name === undefined || !NAME.test(name)) continue
+      const path = [...service.path, 'depends_on', index]
+      const next = byName.get(name)
+      if (!next) {
+        const message =
+          `${join(service.path)} depends on '${name}', which is not a service (services: ` +
+          `${listed([...byName.keys()])})`
+        report.error(item.span, path, 'unknown_service', message)
+      } else if (state.get(name) === 'open') {
+        const cycle = [...names.slice(names.indexOf(name)), name].map(shown).join(' → ')
+        const message = `${join(service.path)} waits for itself: ${cycle}; remove one of these`
+        report.error(item.span, path, 'dependency_cycle', message)
+      } else if (!state.has(name)) visit(next, names)
+    }
+    state.set(service.name, 'done')
+  }
+  for (const service of services) if (!state.has(service.name)) visit(service, [])
+}
+
+function checkAction(action: Entry, root: TreeNode, docker: Service[], report: Report): void {
+  const path: Path = ['actions', action.key]
+  const result = entryOf(action.value, 'result')
+  if (result && textOf(result.value) === 'file') {
+    const hasPaths = entryOf(childOf(action.value, 'artifacts'), 'paths') !== undefined
+    const todo = hasPaths
+      ? "remove 'result' to enable it"
+      : 'this action stays disabled until migrated'
+    report.warn(
+      result.keySpan,
+      [...path, 'result'],
+      'deprecated_result',
+      `${RESULT_REPLACED}; ${todo}`,
+    )
+  }
+  if (entryOf(root, 'docker')) checkActionService(action, path, docker, report)
+  else if (entryOf(root, 'manual')) checkActionFolder(action.value, path, report)
+}
+
+function checkActionService(action: Entry, path: Path, docker: Service[], report: Report): void {
+  if (docker.length === 0 || action.value.kind !== 'map') return
+  const service = entryOf(action.value, 'service')
+  const names = listed(docker.map(({ name }) => name))
+  if (!service) {
+    if (docker.length === 1 || defaultService(docker) !== null) return
+    const why = `no docker service is the default one (services: ${names})`
+    const message = `${join(path)} needs 'service': ${why}`
+    report.error(action.keySpan, path, 'missing_key', message)
+    return
+  }
+  const name = textOf(service.value)
+  if (name === undefined || !NAME.test(name) || docker.some((one) => one.name === name)) return
+  const why = `which is not a docker service (services: ${names})`
+  const message = `${join(path)} names service '${name}', ${why}`
+  report.error(service.value.span, [...path, 'service'], 'unknown_service', message)
+}
+
+/** In a container a folder may be absolute; on the server it lies in the checkout. */
+function checkActionFolder(action: TreeNode, path: Path, report: Report): void {
+  const dir = entryOf(action as MapNode, 'dir')
+  const written = textOf(dir?.value)
+  if (!dir || written === undefined || !/^\/|(^|\/)\.\.(\/|$)/.test(written)) return
+  const message =
+    `${join([...path, 'dir'])} must be a path inside the repository, relative, without '..', ` +
+    `got '${shown(written)}'`
+  report.error(dir.value.span, [...path, 'dir'], 'invalid_value', message)
+}

@@ -1,0 +1,214 @@
+// The written file → the file as it is worked with: defaults filled in, units resolved, short forms
+// made long. Total on every value that passed the checks; decides nothing and refuses nothing.
+import { STEPS } from '../agent-limits.ts'
+import { SERVICE_FILE } from '../limits.ts'
+import { type Range, withoutControls } from './problem.ts'
+import { defaultService } from './routes.ts'
+import type { WrittenFile } from './schema.ts'
+import type {
+  Action,
+  DockerService,
+  Health,
+  ManualService,
+  ManualTarget,
+  Process,
+  ServiceFile,
+  Step,
+  Variables,
+} from './service-file.ts'
+import { durationMs, sizeBytes } from './words.ts'
+
+type WrittenDocker = NonNullable<WrittenFile['docker']>['services'][string]
+type WrittenManualFile = NonNullable<WrittenFile['manual']>
+type WrittenManual = NonNullable<WrittenManualFile['services']>[string]
+type WrittenStep = WrittenManualFile['deploy'][number]
+type WrittenAction = NonNullable<WrittenFile['actions']>[string]
+type WrittenEnv = WrittenFile extends { manual?: infer M }
+  ? NonNullable<M> extends { env?: infer E }
+    ? E
+    : never
+  : never
+
+/** `place(section, service)`: where a problem with the address of a service is shown. */
+export type PlaceOf = (section: 'docker' | 'manual', service: string) => Range
+
+export function normalize(file: WrittenFile, place: PlaceOf): ServiceFile {
+  const services = Object.entries(file.docker?.services ?? {}).map(([name, service]) =>
+    dockerService(name, service, place('docker', name)),
+  )
+  const actionService = onlyOrDefault(services)
+  return {
+    docker: file.docker ? { services, volumes: file.docker.volumes ?? [] } : null,
+    manual: file.manual ? manualSection(file.manual, place) : null,
+    actions: Object.entries(file.actions ?? {}).map(([name, action]) =>
+      actionOf(name, action, actionService),
+    ),
+  }
+}
+
+function manualSection(
+  { deploy, destroy, services, env }: WrittenManualFile,
+  place: PlaceOf,
+): NonNullable<ServiceFile['manual']> {
+  return {
+    deploy: deploy.map(stepOf),
+    destroy: (destroy ?? []).map(stepOf),
+    services: Object.entries(services ?? {}).map(([name, service]) =>
+      manualService(name, service, place('manual', name)),
+    ),
+    env: variables(env),
+  }
+}
+
+function onlyOrDefault(services: readonly DockerService[]): string | null {
+  const routed = services.map((service) => ({ ...service, isRouted: service.port !== null }))
+  const [only] = services.length === 1 ? services : []
+  return defaultService(routed) ?? only?.name ?? null
+}
+
+function dockerService(name: string, written: WrittenDocker, at: Range): DockerService {
+  return {
+    ...routing(name, written, at),
+    health: healthOf(written.health, written.port !== undefined, 'stays-up'),
+    build: buildOf(written.build),
+    image: written.image ?? null,
+    command: written.command ?? null,
+    port: written.port ?? null,
+    env: variables(written.env),
+    release: written.release ?? null,
+    dependsOn: written.depends_on ?? [],
+    volumes: (written.volumes ?? []).map((volume) => {
+      const [from = '', path = '', mode] = volume.split(':')
+      return { name: from, path, readOnly: mode === 'ro' }
+    }),
+    memoryBytes: written.memory === undefined ? null : sizeBytes(written.memory),
+    cpus: written.cpus ?? null,
+    stopTimeoutMs: msOf(written.stop_timeout) ?? STEPS.stopTimeoutMs,
+  }
+}
+
+function manualService(name: string, written: WrittenManual, at: Range): ManualService {
+  const target = targetOf(written)
+  const asked = target !== null && target.kind !== 'root'
+  return {
+    ...routing(name, written, at),
+    health: healthOf(written.health, asked, target === null ? 'stays-up' : 'none'),
+    target,
+    run: written.run === undefined ? null : processOf(written.run, written),
+  }
+}
+
+const routing = (name: string, written: WrittenDocker | WrittenManual, at: Range) => ({
+  name,
+  domain: written.domain ?? null,
+  path: written.path ?? null,
+  isDefault: written.default ?? false,
+  auth: written.auth ?? true,
+  at,
+})
+
+function targetOf({ port, socket, root }: WrittenManual): ManualTarget | null {
+  if (port === 'auto') return { kind: 'auto' }
+  if (port !== undefined) return { kind: 'port', port }
+  if (socket !== undefined) return { kind: 'socket', path: socket }
+  return root === undefined ? null : { kind: 'root', path: root }
+}
+
+const processOf = (command: string, written: WrittenManual): Process => ({
+  command,
+  dir: written.dir ?? null,
+  env: variables(written.env),
+  memoryBytes: written.memory === undefined ? null : sizeBytes(written.memory),
+  cpus: written.cpus ?? null,
+  stopTimeoutMs: msOf(written.stop_timeout) ?? STEPS.stopTimeoutMs,
+})
+
+function buildOf(written: WrittenDocker['build']): DockerService['build'] {
+  if (written === undefined) return null
+  const {
+    context = '.',
+    dockerfile = 'Dockerfile',
+    target,
+    args,
+  } = typeof written === 'string' ? { context: written } : written
+  return { context, dockerfile, target: target ?? null, args: variables(args) }
+}
+
+/** `canAsk`: it has a port or a socket. */
+function healthOf(
+  written: WrittenDocker['health'],
+  canAsk: boolean,
+  otherwise: 'stays-up' | 'none',
+): Health {
+  if (written === false) return { kind: 'none' }
+  if (!canAsk) return { kind: otherwise }
+  const { path, status, interval, timeout, start_period, retries } =
+    typeof written === 'string' ? { path: written } : (written ?? {})
+  const timing = {
+    intervalMs: msOf(interval) ?? STEPS.healthIntervalMs,
+    timeoutMs: msOf(timeout) ?? STEPS.healthTimeoutMs,
+    startPeriodMs: msOf(start_period) ?? STEPS.healthStartMs,
+    retries: retries ?? STEPS.healthRetries,
+  }
+  if (path === undefined) return { kind: 'connect', ...timing }
+  return { kind: 'http', path, status: status ?? null, ...timing }
+}
+
+function stepOf(written: WrittenStep): Step {
+  const { run, name, dir, env, timeout, allow_failure } =
+    typeof written === 'string' ? { run: written } : written
+  return {
+    title: name ?? titleOf(run),
+    run,
+    dir: dir ?? null,
+    env: variables(env),
+    timeoutMs: msOf(timeout) ?? null,
+    allowFailure: allow_failure ?? false,
+  }
+}
+
+/** The first line that is not empty, cut. */
+function titleOf(command: string): string {
+  const line = command.trimStart().split('\n', 1)[0]?.trimEnd() ?? ''
+  const max = SERVICE_FILE.titleCharacters
+  const cut = line.length > max ? `${line.slice(0, max - 1)}…` : line
+  return withoutControls(cut.toWellFormed())
+}
+
+function actionOf(name: string, written: WrittenAction, defaultName: string | null): Action {
+  const { title = name, confirm, artifacts } = written
+  return {
+    name,
+    title,
+    description: written.description ?? '',
+    run: written.run,
+    service: defaultName === null ? null : (written.service ?? defaultName),
+    dir: written.dir ?? null,
+    timeoutMs: msOf(written.timeout) ?? SERVICE_FILE.actionTimeoutMs,
+    confirm: confirm === true ? `Start "${title}"?` : confirm || null,
+    artifacts: artifacts
+      ? {
+          paths: artifacts.paths,
+          retentionMs: msOf(artifacts.retention) ?? SERVICE_FILE.retentionMs,
+        }
+      : null,
+    disabledReason:
+      written.result === undefined ? null : disabledReason(name, artifacts !== undefined),
+  }
+}
+
+const disabledReason = (name: string, hasArtifacts: boolean): string =>
+  hasArtifacts
+    ? `${name} still has 'result: file'; remove 'result' to enable it and deploy.`
+    : `${name} uses 'result: file', which was replaced by artifacts.paths in v1.13.0. ` +
+      'Declare the files there and deploy.'
+
+const msOf = (written: string | undefined): number | undefined =>
+  written === undefined ? undefined : durationMs(written)
+
+/** The checks have made every value a text. */
+function variables(written: WrittenEnv | undefined): Variables {
+  const result = Object.create(null) as Record<string, string>
+  for (const [key, value] of Object.entries(written ?? {})) result[key] = String(value)
+  return result
+}

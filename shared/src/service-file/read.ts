@@ -1,0 +1,81 @@
+// Source → file or problems, in one call that never throws. Order: size and encoding, YAML, shape,
+// meaning; a file that is no YAML is not looked at further, everything else is reported at once.
+import { SERVICE_FILE } from '../limits.ts'
+import { check } from './check.ts'
+import { checkMeaning } from './meaning.ts'
+import { normalize } from './normalize.ts'
+import { FILE_NAME, type Problem, type Report, startReport } from './problem.ts'
+import { serviceFileSchema } from './schema.ts'
+import type { ServiceFile } from './service-file.ts'
+import { childOf, entryOf, readTree, type TreeNode } from './tree.ts'
+
+export interface ReadFile {
+  /** Undefined as soon as there is one error. */
+  file: ServiceFile | undefined
+  problems: Problem[]
+}
+
+/** `source` may be the bytes of the file: then its encoding is checked too. */
+export function readServiceFile(
+  source: string | Uint8Array,
+  fileName: string = FILE_NAME,
+): ReadFile {
+  const text = decode(source)
+  const report = startReport(text ?? '', fileName)
+  if (text === undefined) {
+    const message = 'the file is not UTF-8 text; save it as UTF-8'
+    report.error(START, [], 'invalid_yaml', message)
+    return { file: undefined, problems: report.problems() }
+  }
+  const file = readText(text, report)
+  const problems = report.problems()
+  const isWrong = problems.some(({ severity }) => severity === 'error')
+  return { file: isWrong ? undefined : file, problems }
+}
+
+const START = { start: 0, end: 0 }
+
+/** Without a byte order mark, so that columns are right. */
+export function decode(source: string | Uint8Array): string | undefined {
+  try {
+    return typeof source === 'string'
+      ? source.replace(/^\ufeff/, '')
+      : new TextDecoder('utf-8', { fatal: true }).decode(source)
+  } catch {
+    return undefined
+  }
+}
+
+function readText(source: string, report: Report): ServiceFile | undefined {
+  const bytes = new TextEncoder().encode(source).length
+  if (bytes > SERVICE_FILE.bytes) {
+    const message =
+      `the file has ${bytes.toLocaleString('en-US')} bytes; at most ` +
+      `${SERVICE_FILE.bytes.toLocaleString('en-US')} are read`
+    report.error(START, [], 'too_complex', message)
+    return undefined
+  }
+  const root = readTree(source, report)
+  if (!root) return undefined
+  if (root.kind === 'scalar' && root.value === null) {
+    report.error(START, [], 'missing_key', "the file is empty; it needs 'docker' or 'manual'")
+    return undefined
+  }
+  const written = check(serviceFileSchema, root, report)
+  checkMeaning(root, report)
+  const parsed = serviceFileSchema.safeParse(written)
+  if (parsed.success) return normalize(parsed.data, placesIn(root, report))
+  if (!report.problems().some(({ severity }) => severity === 'error')) {
+    // The walk and the schema disagree: a defect of ours, and no reason to deploy the file.
+    report.error(START, [], 'invalid_value', 'the file could not be understood')
+  }
+  return undefined
+}
+
+const placesIn =
+  (root: TreeNode, report: Report) =>
+  (section: string, name: string): ReturnType<Report['rangeOf']> => {
+    const service = entryOf(childOf(childOf(root, section), 'services'), name)
+    const address = entryOf(service?.value, 'domain') ?? entryOf(service?.value, 'path')
+    return report.rangeOf(address?.value.span ?? service?.keySpan ?? START)
+  }

@@ -1,0 +1,339 @@
+// Every key of .service.yml: its place, its value, its help text. This is the one table: the
+// checks, the suggestions, the exported JSON Schema and the types of `normalize.ts` are made from
+// it. What holds between services (a volume that exists, a domain given twice) is in `meaning.ts`.
+import { z } from 'zod'
+import { SERVICE_FILE } from '../limits.ts'
+import {
+  actionTimeout,
+  artifactPattern,
+  cpus,
+  domain,
+  env,
+  health,
+  image,
+  name,
+  port,
+  RELATIVE,
+  relativePath,
+  retention,
+  size,
+  stepTimeout,
+  stopTimeout,
+  unprintable,
+  urlPath,
+} from './values.ts'
+import { about, also, flag, list, map, named, say, text } from './words.ts'
+
+/** Keys that every service with an address has, whatever the recipe. */
+const routing = {
+  domain: domain.optional(),
+  path: urlPath.optional(),
+  default: about(
+    flag(),
+    "Serves the environment's own domain. Without it: the service named 'web', else the only " +
+      'routed service.',
+  ).optional(),
+  auth: about(
+    flag(),
+    'false: no HTTP Basic Auth in front of this service even where the environment has ' +
+      'credentials.',
+    { default: true },
+  ).optional(),
+  health: health.optional(),
+}
+
+// --- docker --------------------------------------------------------------------------------------
+
+const buildMap = map({
+  context: about(relativePath, "Folder sent to the build. Default '.'.").optional(),
+  dockerfile: about(relativePath, "Relative to the context. Default 'Dockerfile'.").optional(),
+  target: about(text(), 'Build stage to stop at.').optional(),
+  args: about(env, 'Build arguments. They stay in the image: never a secret.').optional(),
+})
+
+const dockerService = map(
+  {
+    build: say(
+      z.union([relativePath, buildMap]),
+      { expects: `${RELATIVE}, or a map with context, dockerfile, target, args` },
+      { description: "Build context in the repository, or a map. Either 'build' or 'image'." },
+    ).optional(),
+    image: image.optional(),
+    command: say(
+      z.union([text(), list(say(z.string(), { expects: 'text' }), { noun: 'word', min: 1 })]),
+      { expects: 'a command, or a list of its words' },
+      {
+        description:
+          "Replaces the image's command. A string goes through the image's /bin/sh -c; a list " +
+          'is executed as it is.',
+      },
+    ).optional(),
+    port: about(
+      port,
+      'Port the service listens on inside its container. Without it the service is not routed. ' +
+        'Nothing is published on the server.',
+    ).optional(),
+    ...routing,
+    env: env.optional(),
+    release: about(
+      text(),
+      'Command run once in a fresh container of this service, with its variables, before ' +
+        'traffic moves. A non-zero exit fails the deployment; the version before keeps running.',
+    ).optional(),
+    depends_on: list(
+      name,
+      { noun: 'service', expects: 'a list of services', isUnique: true },
+      {
+        description:
+          'Services that must be up (healthy, where they have a check) before this one starts.',
+      },
+    ).optional(),
+    volumes: list(
+      say(z.string().regex(/^[a-z][a-z0-9-]{0,38}:\/[^:]+(:ro)?$/), {
+        expects: 'name:/path or name:/path:ro, with a name from docker.volumes',
+        fault: unprintable,
+      }),
+      { noun: 'volume', max: SERVICE_FILE.volumes },
+      {
+        description:
+          'name:/path or name:/path:ro, the name from docker.volumes. Host paths are not possible.',
+      },
+    ).optional(),
+    memory: about(size, 'Memory limit.').optional(),
+    cpus: about(cpus, 'CPU limit, in cores.').optional(),
+    stop_timeout: about(
+      stopTimeout,
+      'Time between the stop signal and the kill. Default 10s.',
+    ).optional(),
+  },
+  { id: 'dockerService' },
+  { atLeastOne: ['build', 'image'], atMostOne: [['build', 'image']] },
+)
+
+const docker = map(
+  {
+    services: named(
+      name,
+      dockerService,
+      { noun: 'service', min: 1, max: SERVICE_FILE.services },
+      {
+        description:
+          'The containers of the environment, by name. A service reaches another by its name.',
+      },
+    ),
+    volumes: list(
+      name,
+      { noun: 'volume', max: SERVICE_FILE.volumes, isUnique: true },
+      { description: 'Named volumes: kept across deployments, removed with the environment.' },
+    ).optional(),
+  },
+  { id: 'docker', description: 'Read when the environment uses the docker recipe.' },
+)
+
+// --- manual --------------------------------------------------------------------------------------
+
+const manualService = map(
+  {
+    port: say(
+      z.union([port, z.literal('auto')]),
+      { expects: 'a whole number from 1 to 65535, or auto' },
+      {
+        description:
+          "Port on the server's loopback. auto: a free one (two that alternate, with 'run'), " +
+          'picked once for the environment and given as $PORT_<NAME>.',
+      },
+    ).optional(),
+    socket: about(relativePath, 'Unix socket, relative to $BERTH_SOCKET_DIR.').optional(),
+    root: about(relativePath, 'Folder of static files, relative to the checkout.').optional(),
+    run: about(
+      text(),
+      "Long-running command (sh -eu) that Berth starts as the environment's user, keeps running " +
+        "and replaces on each deployment: without a gap with 'port: auto', else stopped, then " +
+        "started. Its output is the service's log. Without 'run' Berth only routes.",
+      { examples: ['exec node dist/server.js'] },
+    ).optional(),
+    dir: about(relativePath, "With 'run': working folder, relative to the checkout.").optional(),
+    env: env.optional(),
+    memory: about(size, "With 'run': memory limit.").optional(),
+    cpus: about(cpus, "With 'run': CPU limit, in cores.").optional(),
+    stop_timeout: about(
+      stopTimeout,
+      "With 'run': time between the stop signal and the kill. Default 10s.",
+    ).optional(),
+    ...routing,
+  },
+  {
+    id: 'manualService',
+    description:
+      "Exactly one of 'port', 'socket', 'root'; with 'run' also none (not routed). 'root' and " +
+      "'run' exclude each other.",
+  },
+  {
+    atLeastOne: ['port', 'socket', 'root', 'run'],
+    atMostOne: [
+      ['port', 'socket', 'root'],
+      ['root', 'run'],
+    ],
+    needs: { dir: 'run', env: 'run', memory: 'run', cpus: 'run', stop_timeout: 'run' },
+  },
+)
+
+const step = say(
+  z.union([
+    text(),
+    map({
+      name: about(
+        text({ max: SERVICE_FILE.titleCharacters }),
+        'Title of the step in the log. Default: the first line of the command.',
+      ).optional(),
+      run: about(text(), 'Shell command (sh -eu).'),
+      dir: about(relativePath, 'Working folder, relative to the checkout.').optional(),
+      env: env.optional(),
+      timeout: about(stepTimeout, "Default: what is left of the task's time.").optional(),
+      allow_failure: about(
+        flag(),
+        'true: a non-zero exit is shown as a warning and the next step runs.',
+        { default: false },
+      ).optional(),
+    }),
+  ]),
+  { expects: "a command, or a map with 'run'" },
+  { id: 'step' },
+)
+
+const manual = map(
+  {
+    deploy: list(
+      step,
+      { noun: 'step', expects: 'a list of commands', min: 1, max: SERVICE_FILE.steps },
+      { description: 'Run in order by a deployment. The first failure stops it.' },
+    ),
+    destroy: list(
+      step,
+      { noun: 'step', expects: 'a list of commands', max: SERVICE_FILE.steps },
+      { description: 'Run in order before the environment is removed from its server.' },
+    ).optional(),
+    services: named(
+      name,
+      manualService,
+      { noun: 'service', max: SERVICE_FILE.services },
+      {
+        description:
+          'What is routed to (a port, a socket, a folder of static files) and what Berth keeps ' +
+          "running ('run').",
+      },
+    ).optional(),
+    env: env.optional(),
+  },
+  {
+    id: 'manual',
+    description:
+      'Read when the environment uses the manual recipe: its commands run directly on the ' +
+      "server, as the environment's own user.",
+  },
+)
+
+// --- actions -------------------------------------------------------------------------------------
+
+export const RESULT_REPLACED = "'result: file' was replaced by artifacts.paths in v1.13.0"
+
+const artifacts = map(
+  {
+    paths: list(
+      artifactPattern,
+      {
+        noun: 'pattern',
+        expects: 'a list of patterns',
+        min: 1,
+        max: SERVICE_FILE.artifactPatterns,
+      },
+      {
+        description:
+          "Glob patterns relative to the action's folder (*, **, ?, [..], {a,b}). One download " +
+          'per file.',
+      },
+    ),
+    retention: about(
+      retention,
+      'How long the files stay available. Default 7d, at most 90d.',
+    ).optional(),
+  },
+  { description: 'Files to collect after the command.' },
+)
+
+const action = map(
+  {
+    title: about(
+      text({ max: SERVICE_FILE.titleCharacters }),
+      "Label of the button. Default: the action's name.",
+    ).optional(),
+    description: about(
+      text({ min: 0, max: SERVICE_FILE.descriptionCharacters }),
+      'What it does, shown beside the button.',
+    ).optional(),
+    run: about(text(), 'Shell command.'),
+    service: about(
+      name,
+      'docker: the service whose container runs it. Default: the default service. Not read by ' +
+        'manual.',
+    ).optional(),
+    dir: about(
+      also(text({ max: SERVICE_FILE.pathCharacters }), { fault: unprintable }),
+      'Working folder. docker: in the container, default its working directory. manual: ' +
+        'relative to the checkout.',
+    ).optional(),
+    timeout: about(actionTimeout, 'Default 30m, at most 6h.').optional(),
+    confirm: say(
+      z.union([z.boolean(), text({ max: SERVICE_FILE.questionCharacters })]),
+      {
+        expects: `true, false, or a question of at most ${SERVICE_FILE.questionCharacters} letters`,
+      },
+      { description: "Ask before it starts; a string is the question's text." },
+    ).optional(),
+    artifacts: artifacts.optional(),
+    result: say(
+      z.enum(['file']),
+      { expects: 'file (and is of no use: declare the files in artifacts.paths)' },
+      {
+        description:
+          'Replaced by artifacts.paths in v1.13.0; an action that still has it stays disabled.',
+        deprecationMessage: `${RESULT_REPLACED}; this action stays disabled until migrated.`,
+      },
+    ).optional(),
+  },
+  { id: 'action' },
+)
+
+// --- the file ------------------------------------------------------------------------------------
+
+export const serviceFileSchema = map(
+  {
+    version: say(
+      z.literal(1),
+      { expects: '1, the only version of this format' },
+      { default: 1, description: 'Version of this file format.' },
+    ).optional(),
+    docker: docker.optional(),
+    manual: manual.optional(),
+    actions: named(
+      name,
+      action,
+      { noun: 'action', max: SERVICE_FILE.actions },
+      { description: 'On-demand commands, synced to the environment on each deployment.' },
+    ).optional(),
+  },
+  {
+    title: '.service.yml',
+    description:
+      'Repository configuration of a Berth project. Each recipe reads only its own section; ' +
+      "'actions' is read by both.",
+    patternProperties: { '^x-': { description: 'Ignored. A place for YAML anchors.' } },
+  },
+  { atLeastOne: ['docker', 'manual'] },
+)
+
+/** The file as it is written, after it was found right. */
+export type WrittenFile = z.infer<typeof serviceFileSchema>
+
+/** Keys that only carry anchors. */
+export const isIgnoredKey = (key: string): boolean => key.startsWith('x-')

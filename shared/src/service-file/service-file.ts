@@ -1,0 +1,124 @@
+// The file after it was found right: what the recipes, the client and the dashboard work with.
+// Durations in milliseconds, sizes in bytes, defaults filled in, everything in the order of the
+// file. Plain data, so that it can cross a thread and be kept as JSON. "No value" is null.
+import type { Range } from './problem.ts'
+
+export interface ServiceFile {
+  docker: DockerSection | null
+  manual: ManualSection | null
+  actions: Action[]
+}
+
+export interface DockerSection {
+  services: DockerService[]
+  volumes: string[]
+}
+
+export interface ManualSection {
+  deploy: Step[]
+  destroy: Step[]
+  services: ManualService[]
+  env: Variables
+}
+
+/** No prototype; names follow `VARIABLE_KEY`, values are as written. */
+export type Variables = Readonly<Record<string, string>>
+
+/** What both kinds of services have. */
+export interface Routing {
+  name: string
+  /** As written, variables not yet put in. */
+  domain: string | null
+  path: string | null
+  /** `default: true`; whether it is the default service: `routes()`. */
+  isDefault: boolean
+  auth: boolean
+  health: Health
+  /** Where a problem with its address is shown. */
+  at: Range
+}
+
+export interface DockerService extends Routing {
+  build: Build | null
+  image: string | null
+  /** A text goes through `/bin/sh -c`, a list is executed as it is. */
+  command: string | string[] | null
+  port: number | null
+  env: Variables
+  release: string | null
+  dependsOn: string[]
+  volumes: { name: string; path: string; readOnly: boolean }[]
+  memoryBytes: number | null
+  cpus: number | null
+  stopTimeoutMs: number
+}
+
+export interface Build {
+  context: string
+  dockerfile: string
+  target: string | null
+  args: Variables
+}
+
+export interface ManualService extends Routing {
+  /** Null: not routed, it has `run` then. */
+  target: ManualTarget | null
+  run: Process | null
+}
+
+export type ManualTarget =
+  | { kind: 'port'; port: number }
+  | { kind: 'auto' }
+  | { kind: 'socket'; path: string }
+  | { kind: 'root'; path: string }
+
+/** A process that Berth keeps running. */
+export interface Process {
+  command: string
+  dir: string | null
+  env: Variables
+  memoryBytes: number | null
+  cpus: number | null
+  stopTimeoutMs: number
+}
+
+export interface Step {
+  title: string
+  run: string
+  dir: string | null
+  env: Variables
+  /** Null: what is left of the task's time. */
+  timeoutMs: number | null
+  allowFailure: boolean
+}
+
+export interface CheckTiming {
+  intervalMs: number
+  timeoutMs: number
+  startPeriodMs: number
+  retries: number
+}
+
+export type Health =
+  /** `status` null: 200 to 399. */
+  | ({ kind: 'http'; path: string; status: number | null } & CheckTiming)
+  | ({ kind: 'connect' } & CheckTiming)
+  /** No port to ask: it must stay up for a while. */
+  | { kind: 'stays-up' }
+  | { kind: 'none' }
+
+export interface Action {
+  name: string
+  title: string
+  description: string
+  run: string
+  /** docker: whose container runs it; null in a file without docker section. */
+  service: string | null
+  dir: string | null
+  timeoutMs: number
+  /** The question to ask first. */
+  confirm: string | null
+  artifacts: { paths: string[]; retentionMs: number } | null
+  /** Not null: it is shown, and cannot be started. */
+  disabledReason: string | null
+}

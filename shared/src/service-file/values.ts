@@ -1,0 +1,228 @@
+// The single values of .service.yml: patterns, bounds and the sentence for each way to get one
+// wrong. A `fault` may be stricter than the pattern, never laxer: editors see the pattern only.
+import { z } from 'zod'
+import { SERVICE_FILE, TASKS } from '../limits.ts'
+import { DOMAIN, domainFault } from './domain.ts'
+import { quoted, shown } from './problem.ts'
+import {
+  isReservedVariable,
+  OWN_VARIABLE_KEY,
+  placeholder,
+  SYSTEM_VARIABLES,
+  VARIABLE_KEY,
+} from './variables.ts'
+import { about, also, atMost, type Fault, map, named, say, sizeBytes } from './words.ts'
+
+export const NAME = /^[a-z][a-z0-9-]{0,38}$/
+
+export const name = say(
+  z.string().regex(NAME),
+  { expects: 'a name of lower case letters, digits and dashes', fault: nameFault },
+  { id: 'name', description: 'Lower case letters, digits and dashes, first a letter, at most 39.' },
+)
+
+function nameFault(value: string): Fault | undefined {
+  if (NAME.test(value)) return undefined
+  const tidy = value
+    .slice(0, 100)
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .replaceAll(/^[^a-z]+|-$/g, '')
+  const code = 'invalid_name'
+  if (/^[a-z][a-z0-9-]*$/.test(value)) return { code, says: 'must be at most 39 characters long' }
+  if (/^[0-9-][a-z0-9-]*$/.test(value)) return { code, says: 'must begin with a letter' }
+  const suggestion = NAME.test(tidy) ? tidy : 'web'
+  const says = `must be lower case letters, digits and dashes, for example '${suggestion}'`
+  return { code, says, suggestion }
+}
+
+export const envKey = say(
+  z.string().regex(OWN_VARIABLE_KEY),
+  { expects: 'a name of letters, digits and underscores', fault: envKeyFault },
+  { id: 'envKey' },
+)
+
+function envKeyFault(key: string): Fault | undefined {
+  if (isReservedVariable(key)) {
+    const says = 'is set by Berth and cannot be given here; choose another name'
+    return { code: 'reserved_key', says }
+  }
+  // No variable, but the name that reaches into the objects of this language.
+  if (key === '__proto__') return { code: 'invalid_name', says: 'cannot be used; choose another' }
+  if (VARIABLE_KEY.test(key)) return undefined
+  const tidy = key
+    .slice(0, SERVICE_FILE.quotedCharacters)
+    .replaceAll(/[^A-Za-z0-9_]+/g, '_')
+    .replace(/^(?=[0-9])/, '_')
+  const says = `must be letters, digits and underscores, for example '${tidy || 'LOG_LEVEL'}'`
+  return { code: 'invalid_name', says, suggestion: tidy || 'LOG_LEVEL' }
+}
+
+export const duration = say(
+  z.string().regex(/^[1-9][0-9]{0,4}(s|m|h|d)$/),
+  { expects: 'a duration such as 30s, 10m, 2h or 7d' },
+  { id: 'duration', examples: ['30s', '10m', '7d'] },
+)
+
+export const size = say(
+  z.string().regex(/^[1-9][0-9]{0,6}(k|m|g)$/),
+  {
+    expects: 'a size such as 512k, 512m or 2g',
+    fault: (value) =>
+      /^\d{1,7}[kmg]$/.test(value) && sizeBytes(value) > SERVICE_FILE.memoryBytes
+        ? {
+            says: `must be at most ${SERVICE_FILE.memoryBytes / 1_024 ** 3}g, got ${quoted(value)}`,
+          }
+        : undefined,
+  },
+  { id: 'size', examples: ['512m', '2g'] },
+)
+
+export const port = say(
+  z.int().min(1).max(65_535),
+  { expects: 'a whole number from 1 to 65535' },
+  { id: 'port' },
+)
+
+export const RELATIVE = "a path inside the repository, relative, without '..'"
+export const relativePath = say(
+  z
+    .string()
+    .min(1)
+    .max(SERVICE_FILE.pathCharacters)
+    .regex(/^(?!\/)(?!.*(^|\/)\.\.(\/|$)).+$/),
+  { expects: RELATIVE, fault: unprintable },
+  { id: 'relativePath' },
+)
+
+export const domain = say(
+  z.string().min(3).max(253).regex(DOMAIN),
+  { expects: 'a host name', fault: domainFault },
+  {
+    id: 'domain',
+    description:
+      `Fully custom domain of this service. May use ${SYSTEM_VARIABLES.map(placeholder).join(', ')}. ` +
+      "Without it: the environment's domain (default service, or a service with 'path'), " +
+      'else {service}-{environment domain}.',
+    examples: [
+      `docs-${placeholder('SERVICE_ENV_IDENTIFIER')}.acme.dev`,
+      `admin.${placeholder('SERVICE_DOMAIN')}`,
+    ],
+  },
+)
+
+export const urlPath = say(
+  z
+    .string()
+    .max(SERVICE_FILE.pathCharacters)
+    .regex(/^\/[^\s?#]*$/),
+  { expects: "a path such as /api: first '/', no spaces, no '?', no '#'", fault: unprintable },
+  {
+    id: 'urlPath',
+    description:
+      'Serve only requests whose path begins with this prefix. The prefix is kept. The longest ' +
+      'matching prefix of a host wins.',
+    examples: ['/api'],
+  },
+)
+
+export const healthPath = say(z.string().regex(/^\//), {
+  expects: "a path that begins with '/', such as /up",
+  fault: (value) => {
+    const max = SERVICE_FILE.pathCharacters
+    if (value.length > max) return { says: `must be at most ${max} characters long` }
+    return /\s/.test(value) ? { says: 'must not hold spaces' } : unprintable(value)
+  },
+})
+
+export function unprintable(value: string): Fault | undefined {
+  return /\p{Cc}/u.test(value)
+    ? { says: `must not hold control characters, got ${quoted(value)}` }
+    : undefined
+}
+
+export const healthWait = atMost(duration, SERVICE_FILE.healthMaxMs, '1h')
+/** No task takes longer, so no step may ask for more. */
+export const stepTimeout = atMost(duration, TASKS.timeoutMaxMs, '6h')
+export const actionTimeout = atMost(duration, SERVICE_FILE.actionTimeoutMaxMs, '6h')
+export const retention = atMost(duration, SERVICE_FILE.retentionMaxMs, '90d')
+export const stopTimeout = atMost(duration, SERVICE_FILE.stopTimeoutMaxMs, '10m')
+export const cpus = say(z.number().gt(0).max(SERVICE_FILE.cpus), {
+  expects: `a number above 0, at most ${SERVICE_FILE.cpus}`,
+})
+export const image = say(
+  z.string().min(1).max(SERVICE_FILE.imageCharacters),
+  {
+    expects: `an image such as postgres:18, at most ${SERVICE_FILE.imageCharacters} characters`,
+    fault: (value) =>
+      /\s/.test(value) ? { says: `must not hold spaces, got ${quoted(value)}` } : undefined,
+  },
+  { description: "Image reference to pull. Either 'build' or 'image'.", examples: ['postgres:18'] },
+)
+
+/**
+ * `*`, `**`, `?`, `[…]`, `{a,b}`; bounded, because each `**` and each brace multiplies the work.
+ */
+function patternFault(value: string): Fault | undefined {
+  const max = SERVICE_FILE.patternWildcards
+  const wildcards = value.split('**').length - 1 + (value.split('{').length - 1)
+  if (wildcards > max) {
+    return { says: `has ${wildcards} of '**' and '{'; at most ${max} are possible` }
+  }
+  if (value.split('{').length !== value.split('}').length) {
+    return { says: `has a '{' or '}' without its partner, got '${shown(value)}'` }
+  }
+  return unprintable(value)
+}
+
+export const artifactPattern = also(relativePath, {
+  expects: "a pattern such as exports/*.csv, relative, without '..'",
+  fault: patternFault,
+})
+
+export const env = named(
+  envKey,
+  say(z.union([z.string(), z.number(), z.boolean()]), { expects: 'text, a number, true or false' }),
+  { noun: 'variable', max: SERVICE_FILE.env, isEnv: true },
+  {
+    id: 'env',
+    description:
+      'Non-secret defaults. Custom variables of the environment win over these; system ' +
+      'variables win over both.',
+  },
+)
+
+export const health = say(
+  z.union([
+    healthPath,
+    z.literal(false),
+    map({
+      path: about(healthPath, "Path asked with GET on the service's port."),
+      status: say(
+        z.int().min(100).max(599),
+        { expects: 'a status from 100 to 599' },
+        { description: 'The one status that counts as healthy. Default: any of 200-399.' },
+      ).optional(),
+      interval: about(healthWait, 'Time between two checks. Default 1s.').optional(),
+      timeout: about(healthWait, 'Longest wait for one answer. Default 5s.').optional(),
+      start_period: about(
+        healthWait,
+        'Failures are not counted for this long after the start. Default 60s.',
+      ).optional(),
+      retries: say(
+        z.int().min(1).max(SERVICE_FILE.healthRetries),
+        { expects: `a whole number from 1 to ${SERVICE_FILE.healthRetries}` },
+        {
+          description: 'Failures in a row, after start_period, that end the deployment. Default 3.',
+        },
+      ).optional(),
+    }),
+  ]),
+  { expects: 'a path such as /up, a map with a path, or false' },
+  {
+    id: 'health',
+    description:
+      'When traffic may move to the new version. Default: a TCP connection to the port ' +
+      'succeeds. A path: it answers 200-399. false: do not check.',
+  },
+)

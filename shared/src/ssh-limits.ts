@@ -1,0 +1,35 @@
+// Bounds of SSH certificates, each with its reason.
+import { DAY, KiB, SECOND } from './units.ts'
+
+/** SSH certificates and the keys people submit for them. Whole seconds: OpenSSH knows no other. */
+export const SSH = {
+  /** An RSA key of 8192 bits is a line of 1.5 KiB; what is longer is no key. */
+  lineChars: 8 * KiB,
+  /** The longest field of a certificate is the list of extensions with a grant inside. */
+  fieldBytes: 16 * KiB,
+  certificateBytes: 32 * KiB,
+  /** Names of principals and options that one certificate may list. */
+  listEntries: 32,
+  keyIdChars: 200,
+  grantBytes: 4 * KiB,
+  rsaMinBits: 3_072,
+  rsaMaxBits: 8_192,
+  ttlSeconds: 300,
+  ttlMinSeconds: 60,
+  ttlMaxSeconds: 3_600,
+  /** Clocks of servers run late. */
+  backdateSeconds: 60,
+  /** A session outlives its certificate; the grant says until when. */
+  logsSessionSeconds: 12 * 3_600,
+  artifactSessionSeconds: 3_600,
+  shellSessionSeconds: 8 * 3_600,
+  hostCertificateSeconds: 30 * 86_400,
+  /** The agent renews its host certificate at this part of its life. */
+  hostRenewPart: 2 / 3,
+  /** An agent that asks more often than this is in a loop. */
+  hostCertificateEveryMs: 5 * SECOND,
+  /** Two keys overlap in a rotation; a third is room for one that was left half done. */
+  authoritiesOpened: 8,
+  /** Rows of issued certificates are kept as long as the audit log that names them. */
+  keptMs: 400 * DAY,
+} as const

@@ -1,0 +1,51 @@
+// The words of tasks, attempts, phases and steps that the control plane, the agent and the client share.
+// The state machines live in control-plane/src/domain/task.ts and attempt.ts; nothing here decides.
+import { AttemptState, FailureCode } from './wire/gen/berth/agent/v1/agent_pb.ts'
+
+export const TASK_TYPES = ['deploy', 'destroy', 'action'] as const
+export type TaskType = (typeof TASK_TYPES)[number]
+
+export const TASK_STATUSES = ['queued', 'running', 'succeeded', 'failed', 'canceled'] as const
+export type TaskStatus = (typeof TASK_STATUSES)[number]
+
+export const TRIGGERS = [
+  'dashboard',
+  'api',
+  'cli',
+  'mcp',
+  'webhook',
+  'reconcile',
+  'system',
+] as const
+export type Trigger = (typeof TRIGGERS)[number]
+
+export const STEP_STATUSES = [
+  'pending',
+  'running',
+  'succeeded',
+  'failed',
+  'skipped',
+  'canceled',
+] as const
+export type StepStatus = (typeof STEP_STATUSES)[number]
+
+export const RECIPES = ['docker', 'manual'] as const
+export type Recipe = (typeof RECIPES)[number]
+
+export const isFinished = (status: TaskStatus): boolean =>
+  status === 'succeeded' || status === 'failed' || status === 'canceled'
+
+/** >= 100 is terminal and final; the number never decreases. */
+export const isTerminal = (state: number): boolean => state >= AttemptState.SUCCEEDED
+
+const failureWords = new Map<number, string>(
+  Object.entries(FailureCode).map(([name, code]) => [code, name.toLowerCase()]),
+)
+
+/** REST's word for a failure: the enum's name in lower case; numbers this build does not know are "internal". */
+export const failureWord = (code: number): string => failureWords.get(code) ?? 'internal'
+
+/** Ends every switch on a union: the compiler proves that it cannot be reached. */
+export function never(value: never): never {
+  throw new Error(`unexpected value: ${String(value)}`)
+}

@@ -1,0 +1,8 @@
+// Units of the bounds: times in milliseconds, sizes in bytes.
+export const SECOND = 1_000
+export const MINUTE = 60 * SECOND
+export const HOUR = 60 * MINUTE
+export const DAY = 24 * HOUR
+export const KiB = 1_024
+export const MiB = 1_024 * KiB
+export const GiB = 1_024 * MiB

@@ -1,0 +1,5 @@
+export * from './crc32c.ts'
+export * from './gen/berth/agent/v1/agent_pb.ts'
+export * from './grpc.ts'
+export * from './log-codec.ts'
+export * from './log-parse.ts'

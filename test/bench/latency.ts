@@ -1,0 +1,71 @@
+// From `POST …/tasks` to the first step running on the server, over loopback. The floor is one durable write: a database
+// commit and an fsync are what nobody can do without, and the way holds several of them.
+import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import type { LogLine, Task } from '@berth/shared/rest'
+import { Lab } from '../lab.ts'
+import { percentile, round } from './figures.ts'
+
+const SERVICE_FILE = `manual:
+  deploy:
+    - name: Nothing
+      run: "true"
+`
+
+/** Between rounds, like a person: the agent has time to get its next runner ready. */
+const PAUSE_MS = 1_500
+
+function syncFloor(dir: string): number {
+  const fd = openSync(join(dir, 'floor'), 'w')
+  const times: number[] = []
+  for (let i = 0; i < 200; i++) {
+    const began = performance.now()
+    writeSync(fd, Buffer.alloc(4_096, i))
+    fdatasyncSync(fd)
+    times.push(performance.now() - began)
+  }
+  closeSync(fd)
+  return percentile(times, 50)
+}
+
+/** When the first step began, by the agent's clock (the same machine). */
+async function firstStepAt(lab: Lab, taskId: number): Promise<number> {
+  const answer = await fetch(`${lab.url}/api/tasks/${taskId}/log?from_line=1&lines=1`, {
+    headers: { authorization: `Bearer ${lab.token}`, accept: 'application/x-ndjson' },
+  })
+  const line = JSON.parse((await answer.text()).split('\n')[0] ?? '') as LogLine
+  return Date.parse(line.t)
+}
+
+export async function benchLatency(rounds: number): Promise<void> {
+  const lab = await Lab.open()
+  try {
+    const project = await lab.project(
+      'quick',
+      lab.repository('quick', { '.service.yml': SERVICE_FILE }),
+    )
+    const environment = await lab.environment(project.id, 'main')
+    const starts: number[] = []
+    const whole: number[] = []
+    for (let i = 0; i < rounds; i++) {
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
+      const began = Date.now()
+      const { id } = await lab.deploy(environment.id)
+      const task: Task = await lab.finished(id)
+      if (task.status !== 'succeeded') throw new Error(`task ${id}: ${task.failure?.message}`)
+      whole.push(Date.now() - began)
+      starts.push((await firstStepAt(lab, id)) - began)
+    }
+    const floor = syncFloor(lab.dir)
+    const p50 = percentile(starts, 50)
+    console.log(`one durable write: p50 ${round(floor)} ms`)
+    console.log(
+      `POST to first step running, ${rounds} rounds, one each ${PAUSE_MS} ms: p50 ${round(p50, 0)} ms ` +
+        `(${round(p50 / floor, 1)} durable writes), p95 ${round(percentile(starts, 95), 0)} ms ` +
+        '(goal: p50 under 60)',
+    )
+    console.log(`whole deployment of nothing: p50 ${round(percentile(whole, 50), 0)} ms`)
+  } finally {
+    await lab.close()
+  }
+}

@@ -1,0 +1,161 @@
+// Lines from a program on the server to the control plane's disk, and from a write to a live reader. The floor is the
+// same program read through a plain pipe by the same Node, in the same run.
+import { spawn } from 'node:child_process'
+import type { LogLine, Task } from '@berth/shared/rest'
+import { Lab, until } from '../lab.ts'
+import { findProcesses, percentile, residentMiB, round, thousands } from './figures.ts'
+
+const program = (lines: number): string =>
+  `awk 'BEGIN { for (i = 0; i < ${lines}; i++) printf "%07d abcdefghijk\\n", i }'`
+
+const STAMP_SECONDS = 10
+const STAMP_RATE = 5_000
+// 50 lines each 10 ms, each with the moment it was written
+const STAMPS = `import sys, time
+start = time.monotonic()
+n = 0
+while n < ${STAMP_SECONDS * STAMP_RATE}:
+    due = start + n / ${STAMP_RATE}
+    now = time.monotonic()
+    if due > now: time.sleep(due - now)
+    for i in range(50):
+        print("stamp %d %.6f" % (n, time.time()))
+        n += 1
+    sys.stdout.flush()
+`
+
+const serviceFile = (run: string): string => `manual:
+  deploy:
+    - name: Write
+      run: ${JSON.stringify(run)}
+`
+
+/** Lines a second of the program through a pipe into a reader that only counts. */
+async function pipeFloor(lines: number): Promise<number> {
+  const began = performance.now()
+  const child = spawn('/bin/sh', ['-c', program(lines)], { stdio: ['ignore', 'pipe', 'inherit'] })
+  let seen = 0
+  for await (const chunk of child.stdout as AsyncIterable<Buffer>) {
+    for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, at + 1)) seen += 1
+  }
+  if (seen !== lines) throw new Error(`the floor saw ${seen} of ${lines} lines`)
+  return lines / ((performance.now() - began) / 1_000)
+}
+
+class MemoryWatch {
+  readonly #peaks = new Map<string, number>()
+  readonly #timer: NodeJS.Timeout
+
+  constructor(lab: Lab) {
+    this.#timer = setInterval(() => {
+      this.#note('control plane', lab.controlPlane?.pid)
+      this.#note('agent', lab.agent?.pid)
+      for (const pid of findProcesses('agent/src/main.ts', 'runner')) this.#note('runner', pid)
+    }, 100)
+  }
+
+  #note(name: string, pid: number | undefined): void {
+    const now = pid === undefined ? 0 : residentMiB(pid)
+    this.#peaks.set(name, Math.max(this.#peaks.get(name) ?? 0, now))
+  }
+
+  stop(): string {
+    clearInterval(this.#timer)
+    return [...this.#peaks].map(([name, mib]) => `${name} ${round(mib, 0)} MiB`).join(', ')
+  }
+}
+
+async function deployProgram(lab: Lab, name: string, files: Record<string, string>): Promise<Task> {
+  const project = await lab.project(name, lab.repository(name, files))
+  const environment = await lab.environment(project.id, 'main')
+  return lab.deploy(environment.id)
+}
+
+async function throughput(lab: Lab, lines: number): Promise<number> {
+  const task = await deployProgram(lab, 'flood', { '.service.yml': serviceFile(program(lines)) })
+  const memory = new MemoryWatch(lab)
+  const done = await until(
+    'the whole log',
+    async () => {
+      const now = await lab.get<Task>(`/api/tasks/${task.id}`)
+      return now.log_complete ? now : undefined
+    },
+    600_000,
+  )
+  const ended = Date.now()
+  const peaks = memory.stop()
+  if (done.status !== 'succeeded') throw new Error(`task ${done.status}: ${done.failure?.message}`)
+  const step = done.phases?.flatMap((p) => p.steps).find((s) => s.name === '1')
+  const first = await firstLine(lab, task.id, step?.first_line ?? 1)
+  const stored = await countLines(lab, task.id)
+  if (stored !== lines) throw new Error(`${stored} of ${lines} lines were stored`)
+  const rate = lines / ((ended - Date.parse(first.t)) / 1_000)
+  console.log(`peak memory while ${thousands(lines)} lines passed: ${peaks}`)
+  return rate
+}
+
+async function firstLine(lab: Lab, taskId: number, line: number): Promise<LogLine> {
+  const answer = await fetch(`${lab.url}/api/tasks/${taskId}/log?from_line=${line}&lines=1`, {
+    headers: { authorization: `Bearer ${lab.token}`, accept: 'application/x-ndjson' },
+  })
+  return JSON.parse((await answer.text()).split('\n')[0] ?? '') as LogLine
+}
+
+/** Lines of the program in the stored log, counted from its bytes. */
+async function countLines(lab: Lab, taskId: number): Promise<number> {
+  const log = await lab.log(taskId, '?step=1')
+  let count = 0
+  for (
+    let at = log.indexOf(' abcdefghijk\n');
+    at >= 0;
+    at = log.indexOf(' abcdefghijk\n', at + 1)
+  ) {
+    count += 1
+  }
+  return count
+}
+
+/** Milliseconds from the write on the server to the bytes in a follower's hands, line by line. */
+async function liveDelays(lab: Lab): Promise<number[]> {
+  const task = await deployProgram(lab, 'stamps', {
+    '.service.yml': serviceFile('exec python3 -u stamps.py'),
+    'stamps.py': STAMPS,
+  })
+  const answer = await fetch(`${lab.url}/api/tasks/${task.id}/log?follow=true`, {
+    headers: { authorization: `Bearer ${lab.token}` },
+  })
+  const delays: number[] = []
+  let rest = ''
+  for await (const chunk of answer.body as unknown as AsyncIterable<Uint8Array>) {
+    const now = Date.now()
+    const lines = (rest + Buffer.from(chunk).toString('latin1')).split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) {
+      const stamp = /^stamp \d+ (\d+\.\d+)/.exec(line)?.[1]
+      if (stamp) delays.push(now - Number(stamp) * 1_000)
+    }
+  }
+  const expected = STAMP_SECONDS * STAMP_RATE
+  if (delays.length !== expected) throw new Error(`followed ${delays.length} of ${expected} lines`)
+  return delays
+}
+
+export async function benchLogs(lines: number): Promise<void> {
+  const lab = await Lab.open()
+  try {
+    const floor = await pipeFloor(lines)
+    const rate = await throughput(lab, lines)
+    const delays = await liveDelays(lab)
+    console.log(`plain pipe:            ${thousands(floor)} lines/s`)
+    console.log(
+      `durable through Berth: ${thousands(rate)} lines/s, ${round(rate / floor)} of the pipe ` +
+        '(goal: at least 150,000)',
+    )
+    console.log(
+      `live at ${thousands(STAMP_RATE)} lines/s: p50 ${round(percentile(delays, 50), 0)} ms, ` +
+        `p99 ${round(percentile(delays, 99), 0)} ms (goal: p99 under 250)`,
+    )
+  } finally {
+    await lab.close()
+  }
+}

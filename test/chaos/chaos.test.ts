@@ -1,0 +1,36 @@
+// A little of `npm run chaos` at every commit, and the proof that it would notice.
+import { expect, test } from 'vitest'
+import { BREAKS, countViolations, runChaos } from './run.ts'
+
+const few = { kills: 3, pauses: 0, environments: 2, seed: 7, say: () => {} }
+const bound = 300_000
+
+test(
+  'the control plane is killed: nothing lost, nothing started twice, logs byte for byte',
+  async () => {
+    const verdict = await runChaos({ ...few, what: 'control-plane' })
+    expect(verdict.details).toEqual([])
+    expect(verdict.identical).toBe(verdict.tasks)
+  },
+  bound,
+)
+
+test(
+  'the daemon is killed: the same',
+  async () => {
+    const verdict = await runChaos({ ...few, what: 'agent' })
+    expect(verdict.details).toEqual([])
+    expect(verdict.identical).toBe(verdict.tasks)
+  },
+  bound,
+)
+
+test(
+  'a build that acknowledges before it commits is caught',
+  async () => {
+    const build = BREAKS['ack-before-commit'] ?? {}
+    const verdict = await runChaos({ ...few, what: 'control-plane', build })
+    expect(countViolations(verdict)).toBeGreaterThan(0)
+  },
+  bound,
+)

@@ -1,0 +1,176 @@
+// Deployments under fire: keeps every environment of a lab busy and remembers what was acknowledged. The oracle lies
+// outside Berth: each deployment appends a line to a file when it starts, and writes its output there as well.
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Environment, Task } from '@berth/shared/rest'
+import { ApiError, type Lab, until } from '../lab.ts'
+
+const SERVICE_FILE = `manual:
+  deploy:
+    - name: Count the start
+      run: printf '%s\\n' "\${BERTH_RELEASE_DIR##*/}" >> "$ORACLE/starts"
+    - name: Write
+      run: exec sh write.sh
+`
+const WRITE = `task=\${BERTH_RELEASE_DIR##*/}
+echo "BEGIN $task"
+awk -v seed="$task" 'BEGIN {
+  srand(seed)
+  for (b = 0; b < 30; b++) {
+    for (i = 0; i < 60; i++)
+      printf "%d of task %d %s\\n", ++n, seed, substr("abcdefghijklmnopqrstuvwxyz0123456789", 1 + int(rand() * 30))
+    fflush()
+    system("sleep 0.05")
+  }
+}' | tee "$ORACLE/log-$task"
+echo "END $task"
+`
+
+export interface Verdict {
+  tasks: number
+  lost: number
+  startedTwice: number
+  identical: number
+  different: number
+  details: string[]
+}
+
+export class Load {
+  readonly #lab: Lab
+  readonly #oracle: string
+  readonly #environments: number[] = []
+  readonly #acknowledged = new Set<number>()
+  #projectId = 0
+  #stopping = false
+  #loops: Promise<void>[] = []
+
+  private constructor(lab: Lab) {
+    this.#lab = lab
+    this.#oracle = join(lab.dir, 'oracle')
+    mkdirSync(this.#oracle)
+    chmodSync(this.#oracle, 0o1777)
+    // every environment has an account of its own, and all of them append here
+    writeFileSync(join(this.#oracle, 'starts'), '')
+    chmodSync(join(this.#oracle, 'starts'), 0o666)
+  }
+
+  static async start(lab: Lab, environments: number): Promise<Load> {
+    const load = new Load(lab)
+    const files = { '.service.yml': SERVICE_FILE, 'write.sh': WRITE }
+    const project = await lab.project('chaos', lab.repository('chaos', files))
+    load.#projectId = project.id
+    for (let i = 1; i <= environments; i++) {
+      const made = await lab.environment(project.id, `e${i}`, { ORACLE: load.#oracle })
+      load.#environments.push(made.id)
+    }
+    load.#loops = load.#environments.map((id) => load.#keepBusy(id))
+    return load
+  }
+
+  get started(): number {
+    return this.#acknowledged.size
+  }
+
+  /** Something runs on the server, and the control plane knows: the moment to do harm. */
+  async busy(): Promise<void> {
+    await until('a running deployment', async () => {
+      const list = await this.#lab.get<Environment[]>(
+        `/api/projects/${this.#projectId}/environments`,
+      )
+      return list.some((e) => e.locked_by?.status === 'running') || undefined
+    })
+  }
+
+  /** Deploys again and again; refusals and dead connections are part of the game. */
+  async #keepBusy(environmentId: number): Promise<void> {
+    while (!this.#stopping) {
+      try {
+        const task = await this.#lab.deploy(environmentId)
+        this.#acknowledged.add(task.id)
+        await this.#ended(task.id, 60_000)
+      } catch (error) {
+        if (error instanceof ApiError && error.status !== 409 && error.status < 500) throw error
+        await new Promise((resolve) => setTimeout(resolve, 100))
+      }
+    }
+  }
+
+  /** Over; what succeeded must have its whole log as well. */
+  #ended(taskId: number, ms: number): Promise<Task> {
+    return until(
+      `task ${taskId} to end`,
+      async () => {
+        const task = await this.#lab.get<Task>(`/api/tasks/${taskId}`)
+        const over = task.finished_at !== null && (task.status !== 'succeeded' || task.log_complete)
+        return over ? task : undefined
+      },
+      ms,
+    )
+  }
+
+  /** No new deployments; everything that was begun comes to its end. */
+  async judge(waitMs: number): Promise<Verdict> {
+    this.#stopping = true
+    await Promise.allSettled(this.#loops)
+    const deadline = performance.now() + waitMs
+    const tasks: Task[] = []
+    for (const id of this.#environments) {
+      const list = await this.#lab.get<Task[]>(`/api/environments/${id}/tasks?per_page=100`)
+      for (const { id: taskId } of list) {
+        const left = Math.max(1_000, deadline - performance.now())
+        const task = await this.#ended(taskId, left).catch(() => undefined)
+        tasks.push(task ?? (await this.#lab.get<Task>(`/api/tasks/${taskId}`)))
+      }
+    }
+    return this.#count(tasks)
+  }
+
+  async #count(tasks: Task[]): Promise<Verdict> {
+    const starts = new Map<number, number>()
+    const file = join(this.#oracle, 'starts')
+    for (const line of existsSync(file) ? readFileSync(file, 'utf8').split('\n') : []) {
+      if (line !== '') starts.set(Number(line), (starts.get(Number(line)) ?? 0) + 1)
+    }
+    const verdict: Verdict = {
+      tasks: tasks.length,
+      lost: 0,
+      startedTwice: 0,
+      identical: 0,
+      different: 0,
+      details: [],
+    }
+    const known = new Set(tasks.map((t) => t.id))
+    for (const id of this.#acknowledged) {
+      if (known.has(id)) continue
+      verdict.lost += 1
+      verdict.details.push(`task ${id} was acknowledged and is gone`)
+    }
+    for (const task of tasks) {
+      if (task.status !== 'succeeded' || starts.get(task.id) === undefined) {
+        verdict.lost += 1
+        verdict.details.push(`task ${task.id} is ${task.status}: ${task.failure?.message ?? ''}`)
+        continue
+      }
+      if (starts.get(task.id) !== 1) {
+        verdict.startedTwice += 1
+        verdict.details.push(`task ${task.id} was started ${starts.get(task.id)} times`)
+      }
+      if (await this.#isIdentical(task)) verdict.identical += 1
+      else {
+        verdict.different += 1
+        verdict.details.push(`the log of task ${task.id} is not what its program wrote`)
+      }
+    }
+    return verdict
+  }
+
+  async #isIdentical(task: Task): Promise<boolean> {
+    const stored = await this.#lab.log(task.id)
+    const written = readFileSync(join(this.#oracle, `log-${task.id}`))
+    const begin = Buffer.from(`BEGIN ${task.id}\n`)
+    const from = stored.indexOf(begin)
+    const to = stored.indexOf(`END ${task.id}\n`)
+    if (from < 0 || to < 0 || stored.indexOf(begin, from + 1) >= 0) return false
+    return task.log_complete && stored.subarray(from + begin.length, to).equals(written)
+  }
+}

@@ -1,0 +1,325 @@
+// A whole installation of real processes on this machine: control plane, agent daemon, repository host. Used by the
+// chaos and bench harnesses and by tests in test/real. Everything lives in one temporary folder; close() ends every
+// process it started, removes the accounts it made and the folder.
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Environment, ProjectDetail, Server, Task } from '@berth/shared/rest'
+import { type GitServer, startGitServer } from '../scripts/git-server.ts'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const WAIT_MS = 60_000
+const POLL_MS = 20
+
+const PORT = 30_000 + (process.pid % 270) * 10
+
+export class ApiError extends Error {
+  readonly status: number
+  readonly body: Record<string, unknown>
+  constructor(status: number, body: Record<string, unknown>) {
+    super(`${status} ${String(body.code)}: ${String(body.detail)}`)
+    this.status = status
+    this.body = body
+  }
+}
+
+/** Waits until `look` gives something; bounded, and says what it waited for. */
+export async function until<T>(
+  what: string,
+  look: () => T | undefined | Promise<T | undefined>,
+  ms = WAIT_MS,
+): Promise<T> {
+  const deadline = performance.now() + ms
+  let last: unknown
+  for (;;) {
+    try {
+      const found = await look()
+      if (found !== undefined) return found
+    } catch (error) {
+      last = error
+    }
+    if (performance.now() > deadline) {
+      throw new Error(`gave up waiting for ${what}`, { cause: last })
+    }
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+  }
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number }
+      server.close(() => resolve(port))
+    })
+  })
+}
+
+export interface LabOptions {
+  /** Programs that replace the real ones: how a harness shows that it catches a broken build. */
+  controlPlane?: string
+  agent?: string
+  env?: Record<string, string>
+}
+
+export class Lab {
+  readonly dir = mkdtempSync(join(tmpdir(), 'berth-lab-'))
+  readonly accountPrefix = `b${randomBytes(2).toString('hex')}-e`
+  readonly #options: LabOptions
+  #ports = { http: 0, agent: 0 }
+  #git: GitServer | undefined
+  controlPlane: ChildProcess | undefined
+  agent: ChildProcess | undefined
+  token = ''
+  serverId = 0
+  #printed = ''
+
+  private constructor(options: LabOptions) {
+    this.#options = options
+    chmodSync(this.dir, 0o711) // accounts of environments must reach their folders
+  }
+
+  static async open(options: LabOptions = {}): Promise<Lab> {
+    const lab = new Lab(options)
+    lab.#ports = { http: await freePort(), agent: await freePort() }
+    mkdirSync(join(lab.dir, 'repositories'))
+    mkdirSync(join(lab.dir, 'agent'))
+    chmodSync(join(lab.dir, 'agent'), 0o711)
+    lab.#git = await startGitServer(join(lab.dir, 'repositories'))
+    await lab.startControlPlane()
+    await lab.#setUp()
+    await lab.startAgent()
+    await lab.online()
+    return lab
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#ports.http}`
+  }
+
+  get stateDir(): string {
+    return join(this.dir, 'agent')
+  }
+
+  #spawn(name: string, argv: string[], env: Record<string, string>): ChildProcess {
+    const log = openSync(join(this.dir, `${name}.log`), 'a')
+    return spawn(process.execPath, argv, {
+      cwd: root,
+      env: {
+        ...process.env,
+        BERTH_DEV: '1',
+        BERTH_LOG: 'warn',
+        BERTH_RATE_LIMIT_FACTOR: '10000', // harnesses poll
+        ...this.#options.env,
+        ...env,
+      },
+      stdio: ['ignore', 'pipe', log],
+    })
+  }
+
+  async startControlPlane(): Promise<void> {
+    const program = this.#options.controlPlane ?? 'control-plane/src/main.ts'
+    const child = this.#spawn('control-plane', [program], {
+      BERTH_DATA_DIR: join(this.dir, 'control-plane'),
+      BERTH_PORT: String(this.#ports.http),
+      BERTH_AGENT_PORT: String(this.#ports.agent),
+      BERTH_URL: this.url,
+    })
+    this.controlPlane = child
+    child.stdout?.on('data', (d) => {
+      this.#printed = (this.#printed + d).slice(-10_000)
+    })
+    await until('the control plane', async () => {
+      if (child.exitCode !== null) throw new Error(this.logOf('control-plane'))
+      return (await fetch(`${this.url}/api/health`)).ok || undefined
+    })
+  }
+
+  get agentEnvironment(): Record<string, string> {
+    return {
+      BERTH_DEV: '1',
+      BERTH_STATE_DIR: this.stateDir,
+      BERTH_ACCOUNT_PREFIX: this.accountPrefix,
+      // several labs and other tests' servers live at once: each takes ports of its own
+      BERTH_PORT_RANGE: `${PORT}-${PORT + 9}`,
+    }
+  }
+
+  async startAgent(): Promise<void> {
+    const program = this.#options.agent ?? 'agent/src/main.ts'
+    this.agent = this.#spawn('agent', [program, 'run'], this.agentEnvironment)
+  }
+
+  logOf(name: 'control-plane' | 'agent'): string {
+    const file = join(this.dir, `${name}.log`)
+    return existsSync(file) ? readFileSync(file, 'utf8').slice(-4_000) : ''
+  }
+
+  async online(): Promise<void> {
+    await until('the agent to be online', async () => {
+      const server = await this.get<Server>(`/api/servers/${this.serverId}`)
+      return server.status === 'online' || undefined
+    })
+  }
+
+  async #setUp(): Promise<void> {
+    const token = await until('a set-up token', () => /berth_setup_\w+/.exec(this.#printed)?.[0])
+    const person = { name: 'Ada', email: 'ada@example.com', organization: 'Acme' }
+    const made = await this.post<{ token: string }>('/api/setup', { token, ...person })
+    this.token = made.token
+    const server = await this.post<Server>('/api/servers', { name: 'one', hostname: '127.0.0.1' })
+    this.serverId = server.id
+    const join = await this.post<{ token: string }>(`/api/servers/${server.id}/join_token`)
+    execFileSync(process.execPath, ['agent/src/main.ts', 'join', this.url, join.token], {
+      cwd: root,
+      env: { ...process.env, ...this.agentEnvironment },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+  }
+
+  async call(method: string, path: string, body?: unknown): Promise<Response> {
+    return fetch(this.url + path, {
+      method,
+      headers: {
+        ...(this.token ? { authorization: `Bearer ${this.token}` } : {}),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+  }
+
+  async #json<T>(method: string, path: string, body?: unknown): Promise<T> {
+    const answer = await this.call(method, path, body)
+    const parsed = (await answer.json()) as Record<string, unknown>
+    if (!answer.ok) throw new ApiError(answer.status, parsed)
+    return parsed as T
+  }
+
+  get<T>(path: string): Promise<T> {
+    return this.#json<T>('GET', path)
+  }
+
+  post<T>(path: string, body?: unknown): Promise<T> {
+    return this.#json<T>('POST', path, body)
+  }
+
+  /** Writes a repository from files and gives its address; again: a new commit. */
+  repository(name: string, files: Record<string, string>): string {
+    const target = join(this.dir, 'repositories', name)
+    mkdirSync(target, { recursive: true })
+    const git = (...args: string[]) =>
+      execFileSync('git', ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com', ...args], {
+        cwd: target,
+        stdio: 'pipe',
+      })
+    if (!existsSync(join(target, '.git'))) git('init', '--quiet', '--initial-branch=main')
+    for (const [file, text] of Object.entries(files)) writeFileSync(join(target, file), text)
+    git('add', '--all')
+    git('commit', '--quiet', '--allow-empty', '--message=Change')
+    return `${this.#git?.url}/${name}/.git`
+  }
+
+  exampleRepository(name: string): string {
+    const target = join(this.dir, 'repositories', name)
+    cpSync(join(root, 'examples', name), target, { recursive: true })
+    return this.repository(name, {})
+  }
+
+  project(name: string, repoUrl: string): Promise<ProjectDetail> {
+    return this.post('/api/projects', {
+      name,
+      repo_url: repoUrl,
+      domain: `${name}.example.com`,
+      server_ids: [this.serverId],
+      default_recipe: 'manual',
+    })
+  }
+
+  environment(
+    projectId: number,
+    identifier: string,
+    variables: Record<string, string> = {},
+  ): Promise<Environment> {
+    const body = { identifier, branch: 'main', variables }
+    return this.post(`/api/projects/${projectId}/environments`, body)
+  }
+
+  deploy(environmentId: number, body?: unknown): Promise<Task> {
+    return this.post(`/api/environments/${environmentId}/tasks`, body)
+  }
+
+  finished(taskId: number, ms = WAIT_MS): Promise<Task> {
+    return until(
+      `task ${taskId} to finish`,
+      async () => {
+        const task = await this.get<Task>(`/api/tasks/${taskId}`)
+        return task.finished_at !== null && task.log_complete ? task : undefined
+      },
+      ms,
+    )
+  }
+
+  async log(taskId: number, query = ''): Promise<Buffer> {
+    const answer = await this.call('GET', `/api/tasks/${taskId}/log${query}`)
+    if (!answer.ok) throw new Error(`log of task ${taskId}: ${answer.status}`)
+    return Buffer.from(await answer.arrayBuffer())
+  }
+
+  async close(): Promise<void> {
+    for (const child of [this.agent, this.controlPlane]) {
+      if (!child || child.exitCode !== null || child.signalCode !== null) continue
+      const gone = new Promise((resolve) => child.once('exit', resolve))
+      child.kill('SIGCONT')
+      child.kill('SIGTERM')
+      const timer = setTimeout(() => child.kill('SIGKILL'), 10_000)
+      await gone
+      clearTimeout(timer)
+    }
+    await this.#git?.close()
+    try {
+      execFileSync(process.execPath, ['agent/src/main.ts', 'services', 'stop'], {
+        cwd: root,
+        env: { ...process.env, ...this.agentEnvironment },
+        stdio: 'pipe',
+      })
+    } catch {
+      // what is left is killed with its account below
+    }
+    removeAccounts(this.accountPrefix)
+    rmSync(this.dir, { recursive: true, force: true })
+  }
+}
+
+/** Ends what the accounts of a lab still run, then removes them. */
+export function removeAccounts(prefix: string): void {
+  if (process.getuid?.() !== 0) return
+  for (const line of readFileSync('/etc/passwd', 'utf8').split('\n')) {
+    const [name = ''] = line.split(':')
+    if (!name.startsWith(prefix)) continue
+    for (const [program, ...args] of [
+      ['pkill', '-KILL', '-u', name],
+      ['userdel', name],
+    ] as const) {
+      try {
+        execFileSync(program, args, { stdio: 'ignore' })
+      } catch {
+        // nothing ran under it, or it is gone already
+      }
+    }
+  }
+}

@@ -1,0 +1,15 @@
+// What `berth-agent runner` and `berth-agent supervise` do, as a program of its own, so that tests start them as real
+// processes without the daemon. Like the real one, each loads only its own part.
+import { readSettings } from '../../agent/src/settings.ts'
+
+const [verb, dir = ''] = process.argv.slice(2)
+const settings = readSettings(process.env)
+if (verb === 'runner') {
+  const { runAttempt } = await import('../../agent/src/runner/runner.ts')
+  await runAttempt(dir, settings)
+} else if (verb === 'supervise') {
+  const { superviseService } = await import('../../agent/src/supervise/supervise.ts')
+  await superviseService(dir, settings)
+} else {
+  throw new Error(`unknown verb ${verb}`)
+}

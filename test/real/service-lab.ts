@@ -1,0 +1,100 @@
+// A service to deploy in several ways, and the questions that tests ask about it.
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { AttemptState } from '@berth/shared/wire'
+import { expect } from 'vitest'
+import type { ProcessRow } from '../../agent/src/journal/ledger.ts'
+import { readState, type ServiceState, serviceDir } from '../../agent/src/supervise/instructions.ts'
+import { AgentHost } from './agent-host.ts'
+import { type Deployment, eventually, type Repository } from './deployment.ts'
+
+// answers with its deployment; MODE says how it misbehaves
+const SERVER = `import { createServer } from 'node:http'
+const { MODE, PORT, VERSION } = process.env
+console.log('started', VERSION)
+if (MODE === 'crash') { console.error('cannot find the database'); process.exit(9) }
+const server = createServer((request, response) => {
+  if (request.url === '/crash') { response.end('bye'); setTimeout(() => process.exit(3), 20); return }
+  if (request.url === '/up' && MODE === 'sick') response.statusCode = 500
+  response.end(request.url === '/up' ? 'not well' : VERSION)
+})
+if (MODE !== 'deaf') server.listen(PORT, '127.0.0.1')
+else setInterval(() => undefined, 1000)
+process.on('SIGTERM', () => { console.log('stopping', VERSION); process.exit(0) })
+`
+
+export interface Shape {
+  version: string
+  mode?: string
+  target?: string
+  health?: string
+}
+
+/** One server with a repository of that service. */
+export class ServiceLab {
+  readonly host = new AgentHost()
+  readonly repository: Repository = this.host.repository()
+
+  constructor() {
+    this.repository.commit({ 'server.mjs': SERVER })
+  }
+
+  commit({ version, mode = '', target = 'port: auto', health = '/up' }: Shape): void {
+    const yaml = `manual:
+  deploy: [echo ${version}]
+  services:
+    web:
+      ${target}
+      run: exec ${this.host.node} server.mjs
+      health: ${health}
+      env: { VERSION: ${version}, MODE: "${mode}" }
+      stop_timeout: 2s
+`
+    this.repository.commit({ '.service.yml': yaml }, version)
+  }
+
+  /** Deploys what must succeed. */
+  async deployed(environmentId: number, shape: Shape): Promise<Deployment> {
+    this.commit(shape)
+    const deployment = await this.host.deploy(this.repository, { environmentId })
+    const verdict = await deployment.verdict()
+    expect(verdict.message).toBe('')
+    expect(verdict.state).toBe(AttemptState.SUCCEEDED)
+    return deployment
+  }
+
+  rows(environmentId: number): ProcessRow[] {
+    const ledger = this.host.ledger()
+    try {
+      return ledger.listProcesses(environmentId)
+    } finally {
+      ledger.close()
+    }
+  }
+
+  state(environmentId: number, taskId: number): ServiceState | undefined {
+    return readState(serviceDir(this.host.settings, { environmentId, service: 'web', taskId }))
+  }
+}
+
+export const answer = async (port: number | undefined, path = '/'): Promise<string> =>
+  (await fetch(`http://127.0.0.1:${port}${path}`)).text()
+
+export const eventuallyAnswers = (port: number | undefined, text: string): Promise<boolean> =>
+  eventually(
+    () =>
+      answer(port).then(
+        (said) => said === text,
+        () => false,
+      ),
+    `${text} on ${port}`,
+  )
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}

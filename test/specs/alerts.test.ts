@@ -1,0 +1,229 @@
+// System alerts by mail: owners and admins are told once when something begins to need them and once when it is over,
+// whatever restarts in between. An agent that says what the test wants stands for the servers.
+import { ALERTS, ENROLMENT, SESSION } from '@berth/shared'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { checkAlerts } from '../../control-plane/src/app/alerts.ts'
+import { TestControlPlane } from '../control-plane.ts'
+import { ENGINES } from '../engines.ts'
+import { until } from '../lab.ts'
+import { listMails } from '../people.ts'
+import { makePerson } from '../viewer.ts'
+import { WireAgent, type WireSession } from '../wire-agent.ts'
+
+const GiB = 1_024 ** 3
+const GRACE = SESSION.graceTimeouts * SESSION.timeoutIntervals * SESSION.heartbeatMinMs + 1_000
+
+describe.each(ENGINES)('alerts on %s', (engine) => {
+  let cp: TestControlPlane
+  let agent: WireAgent
+  let session: WireSession
+  let serverId = 0
+  let organizationId = 0
+  let seen = 0
+
+  const host = (freeBytes: number) => ({
+    hostname: 'one',
+    os: 'linux',
+    arch: 'x64',
+    cpus: 2,
+    memoryBytes: BigInt(4 * GiB),
+    diskBytes: BigInt(100 * GiB),
+    diskFreeBytes: BigInt(freeBytes),
+  })
+  beforeAll(async () => {
+    cp = await TestControlPlane.start(engine)
+    await cp.setUp()
+    serverId = (await cp.server('fra-1')).id
+    const me = await cp.call<{ organizations: { id: number }[] }>('GET', '/api/me')
+    organizationId = me.body.organizations[0]?.id as number
+    await makePerson(cp, 'admin', { organizationId, role: 'admin' })
+    await makePerson(cp, 'developer', { organizationId, role: 'developer' })
+    const gone = await makePerson(cp, 'gone', { organizationId, role: 'owner' })
+    const { db } = cp.running.ctx
+    await db.updateTable('users').set({ disabledAt: 1 }).where('id', '=', gone.userId).execute()
+    await makePerson(cp, 'stranger')
+    agent = await WireAgent.join(cp, serverId)
+    session = await agent.active({ host: host(50 * GiB) })
+    cp.clock.offsetMs += GRACE
+  })
+  afterAll(async () => {
+    agent.close()
+    await cp.close()
+  })
+  beforeEach(async () => {
+    seen = (await listMails(cp)).length
+  })
+
+  const check = () => checkAlerts(cp.running.ctx)
+  /** Subjects and recipients of what came since the test began, once everything queued went out. */
+  const news = async () => {
+    await until('the mails to go out', async () => {
+      const { db } = cp.running.ctx
+      const open = await db
+        .selectFrom('mails')
+        .select('id')
+        .where('nextAt', 'is not', null)
+        .execute()
+      return open.length === 0 || undefined
+    })
+    return (await listMails(cp)).slice(seen)
+  }
+  const told = async () => (await news()).map((m) => `${m.subject} → ${m.recipient}`)
+  const BOTH = ['ada@example.com', 'admin@example.com']
+  const toBoth = (subject: string) => BOTH.map((to) => `${subject} → ${to}`)
+  const isOnline = (wanted: boolean) =>
+    until(`the server to be ${wanted ? 'online' : 'away'}`, async () => {
+      const { body } = await cp.call('GET', `/api/servers/${serverId}`)
+      return (body.status === 'online') === wanted || undefined
+    })
+
+  test('server offline for five minutes: once, over a restart as well, and once that it is back', async () => {
+    session.cut()
+    await isOnline(false)
+    await check()
+    expect(await told()).toEqual([])
+    const { db, clock } = cp.running.ctx
+    const disconnectedAt = clock.now() - ALERTS.serverOfflineMs + 30_000
+    await db.updateTable('agents').set({ disconnectedAt }).execute()
+    await check()
+    expect(await told()).toEqual([])
+    await db
+      .updateTable('agents')
+      .set({ disconnectedAt: disconnectedAt - 31_000 })
+      .execute()
+    await Promise.all([check(), check()]) // two processes look at once
+    await check()
+    expect(await told()).toEqual(toBoth('Server fra-1 is offline'))
+    const [mail] = await news()
+    expect(mail?.text).toContain('5 minutes')
+    expect(mail?.text).toContain(`${cp.url}/servers/${serverId}`)
+    await cp.restart()
+    cp.clock.offsetMs += GRACE
+    await check()
+    expect(await told()).toHaveLength(2)
+    session = await agent.active({ host: host(50 * GiB) })
+    await isOnline(true)
+    await check()
+    await check()
+    expect((await told()).slice(2)).toEqual(toBoth('Server fra-1 is back'))
+  })
+
+  test('right after a start nobody is called offline', async () => {
+    await cp.running.ctx.db.updateTable('agents').set({ disconnectedAt: 1 }).execute()
+    session.cut()
+    await isOnline(false)
+    await cp.running.ctx.db.updateTable('agents').set({ disconnectedAt: 1 }).execute()
+    await cp.restart()
+    await check()
+    expect(await told()).toEqual([])
+    session = await agent.active({ host: host(50 * GiB) })
+    cp.clock.offsetMs += GRACE
+    await check()
+    expect(await told()).toEqual([])
+  })
+
+  test('disk nearly full, as heartbeats tell it: once, and not again at the edge', async () => {
+    let beat = 0n
+    const heartbeat = async (freeBytes: number) => {
+      beat += 1n
+      session.send({ case: 'heartbeat', value: { n: beat, diskFreeBytes: BigInt(freeBytes) } })
+      await session.next('heartbeatAck')
+      await check()
+      return told()
+    }
+    expect(await heartbeat(11 * GiB)).toEqual([])
+    expect(await heartbeat(9 * GiB)).toEqual(toBoth('Server fra-1 is running out of disk space'))
+    expect(await heartbeat(11 * GiB)).toHaveLength(2)
+    expect(await heartbeat(3 * GiB)).toHaveLength(2)
+    expect((await news())[0]?.text).toContain('9.0 GiB of 100.0 GiB')
+    const after = await heartbeat(40 * GiB)
+    expect(after.slice(2)).toEqual(toBoth('Server fra-1 has disk space again'))
+    expect((await heartbeat(9 * GiB)).slice(4)).toEqual(
+      toBoth('Server fra-1 is running out of disk space'),
+    )
+  })
+
+  test('a certificate that is not renewed, and one that is', async () => {
+    const { db, clock } = cp.running.ctx
+    const life = ENROLMENT.certificateMs
+    const age = (part: number) =>
+      db
+        .updateTable('agentCertificates')
+        .set({
+          issuedAt: clock.now() - life * part,
+          notAfter: clock.now() + life * (1 - part),
+        })
+        .execute()
+    await age(0.8)
+    await check()
+    expect(await told()).toEqual([])
+    await age(0.9)
+    await check()
+    await check()
+    const subject = 'The agent of fra-1 does not renew its certificate'
+    expect(await told()).toEqual(toBoth(subject))
+    await db
+      .insertInto('agentCertificates')
+      .values({
+        fingerprint: 'f'.repeat(64),
+        agentId: agent.identity.agentId,
+        generation: 99,
+        issuedAt: clock.now(),
+        notAfter: clock.now() + life,
+      })
+      .execute()
+    await check()
+    expect((await told()).slice(2)).toEqual(toBoth('The agent of fra-1 has a new certificate'))
+  })
+
+  test('a webhook delivery that ended in error: one letter a project until one works', async () => {
+    const { db, clock } = cp.running.ctx
+    const project = await cp.project('shop', serverId)
+    const deliver = (outcome: string, reason: string | null = null, at = clock.now()) =>
+      db
+        .insertInto('deliveries')
+        .values({
+          organizationId,
+          projectId: project.id,
+          provider: 'github',
+          deliveryId: String(Math.random()),
+          event: 'push',
+          receivedAt: at,
+          decidedAt: at,
+          signedWith: 'current',
+          outcome,
+          reason,
+          responseStatus: 202,
+          headers: '{}',
+          bodySha256: '',
+          bodyBytes: 0,
+        })
+        .execute()
+    await deliver('error', 'long ago', clock.now() - ALERTS.deliveryMs - 1)
+    await check()
+    expect(await told()).toEqual([])
+    await deliver('error', 'The repository\r\ndid not answer.')
+    await deliver('error', 'Nor now.')
+    await check()
+    await check()
+    expect(await told()).toEqual(toBoth('A webhook of shop could not be worked on'))
+    const [mail] = await news()
+    expect(mail?.text).toContain('Nor now.')
+    await deliver('applied')
+    await check()
+    expect(await told()).toHaveLength(2)
+    await deliver('error', 'Again.')
+    await check()
+    expect(await told()).toHaveLength(4)
+  })
+
+  test('a server that lost its agent for good ends its alerts without a word', async () => {
+    const { db } = cp.running.ctx
+    const open = () => db.selectFrom('alerts').select('kind').where('endedAt', 'is', null).execute()
+    expect((await open()).map((a) => a.kind)).toContain('disk_full')
+    await db.updateTable('agents').set({ revokedAt: 1, sessionId: null }).execute()
+    await check()
+    expect((await open()).map((a) => a.kind)).toEqual(['delivery'])
+    expect(await told()).toEqual([])
+  })
+})

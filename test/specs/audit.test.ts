@@ -1,0 +1,171 @@
+// The audit log over REST: every changing call exactly one row, with who, from where and what; filters, pages, who may
+// read it; the command that checks it.
+import { execFileSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import type { AuditEntry } from '@berth/shared/rest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { verifyAudit } from '../../control-plane/src/app/audit-check.ts'
+import { hashToken, makeToken } from '../../control-plane/src/identity/tokens.ts'
+import { insertMember, insertToken, insertUser } from '../../control-plane/src/store/people.ts'
+import { TestControlPlane } from '../control-plane.ts'
+import { ENGINES } from '../engines.ts'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+
+describe.each(ENGINES)('the audit log on %s', (engine) => {
+  let cp: TestControlPlane
+  let server: number
+  beforeAll(async () => {
+    cp = await TestControlPlane.start(engine)
+    await cp.setUp()
+    server = (await cp.server()).id
+  })
+  afterAll(() => cp.close())
+
+  const read = async (query = ''): Promise<AuditEntry[]> =>
+    (await cp.call<AuditEntry[]>('GET', `/api/organizations/1/audit${query}`)).body
+  const count = async (): Promise<number> =>
+    (await cp.running.ctx.db.selectFrom('audit').selectAll().execute()).length
+
+  test('a row says who, with which token, from where, what and which request', async () => {
+    const answer = await cp.call('POST', '/api/projects', {
+      name: 'told',
+      repo_url: 'https://git.example.com/told.git',
+      domain: 'told.example.com',
+      server_ids: [server],
+    })
+    const [row] = await read()
+    const me = (await cp.call<{ id: number; token: { id: number } }>('GET', '/api/me')).body
+    expect(row).toMatchObject({
+      organization_id: 1,
+      actor: { type: 'user', id: me.id, name: 'Ada' },
+      token_id: me.token.id,
+      address: '127.0.0.1',
+      verb: 'project.create',
+      subject: { type: 'project', id: answer.body.id, name: 'told' },
+      changes: { name: 'told' },
+      request_id: answer.headers.get('x-request-id'),
+    })
+  })
+
+  test('every changing call has exactly one row, a refused one and a GET none', async () => {
+    const project = await cp.project('rows', server)
+    const calls: [string, string, unknown, number][] = [
+      ['POST', '/api/servers', { name: 'two', hostname: 'h' }, 1],
+      ['POST', '/api/servers', { name: 'two', hostname: 'h' }, 0],
+      ['POST', `/api/servers/${server}/join_token`, {}, 1],
+      ['POST', `/api/projects/${project.id}/environments`, { identifier: 'a', branch: 'main' }, 1],
+      ['POST', `/api/projects/${project.id}/environments`, { identifier: 'a', branch: 'main' }, 0],
+      ['GET', '/api/projects', undefined, 0],
+      ['GET', '/api/organizations/1/audit', undefined, 0],
+    ]
+    for (const [method, path, body, rows] of calls) {
+      const before = await count()
+      await cp.call(method, path, body)
+      expect([method, path, (await count()) - before]).toEqual([method, path, rows])
+    }
+  })
+
+  test('filters: actor, verb, subject, since and until', async () => {
+    const all = await read('?per_page=100')
+    const verbs = (rows: AuditEntry[]): Set<string> => new Set(rows.map((r) => r.verb))
+    expect(verbs(await read('?verb=server.create'))).toEqual(new Set(['server.create']))
+    expect(verbs(await read('?verb=server.'))).toEqual(
+      new Set(['server.create', 'server.join_token']),
+    )
+    const one = all.find((r) => r.verb === 'project.create')
+    expect(await read(`?subject=project:${one?.subject.id}`)).toEqual([one])
+    expect((await read('?subject=server')).every((r) => r.subject.type === 'server')).toBe(true)
+    expect(await read(`?actor=user:${one?.actor.id}&per_page=100`)).toEqual(
+      all.filter((r) => r.actor.type === 'user'),
+    )
+    expect(await read('?actor=webhook')).toEqual([])
+    expect(await read('?until=2020-01-01T00:00:00Z')).toEqual([])
+    expect(await read('?since=2020-01-01T00:00:00Z&per_page=100')).toEqual(all)
+    const bad = await cp.call('GET', '/api/organizations/1/audit?actor=nobody')
+    expect([bad.status, bad.body.code]).toEqual([400, 'invalid_parameter'])
+  })
+
+  test('pages follow each other, newest first', async () => {
+    const ids: number[] = []
+    let next: string | undefined = '/api/organizations/1/audit?per_page=2'
+    while (next) {
+      const page: Awaited<ReturnType<typeof cp.call<AuditEntry[]>>> = await cp.call('GET', next)
+      ids.push(...page.body.map((r) => r.id))
+      const url: string | undefined = /<([^>]+)>; rel="next"/.exec(
+        page.headers.get('link') ?? '',
+      )?.[1]
+      next = url && new URL(url).pathname + new URL(url).search
+    }
+    expect(ids).toEqual((await read('?per_page=100')).map((r) => r.id))
+    expect(ids).toEqual(ids.toSorted((a, b) => b - a))
+  })
+
+  test('who may read it: audit:read in the organization, the whole for platform administrators', async () => {
+    const { db } = cp.running.ctx
+    const userId = await insertUser(db, { name: 'Bob', email: 'bob@example.com', createdAt: 1 })
+    await insertMember(db, { organizationId: 1, userId, role: 'developer', createdAt: 1 })
+    const token = makeToken('berth_pat_')
+    await insertToken(db, {
+      userId,
+      kind: 'personal',
+      name: 'bob',
+      hash: hashToken(token),
+      hint: '',
+      scopes: ['read', 'admin'],
+      organizationId: null,
+      expiresAt: null,
+      createdAt: 1,
+    })
+    const asBob = { authorization: `Bearer ${token}` }
+    const own = await cp.call('GET', '/api/organizations/1/audit', undefined, asBob)
+    expect([own.status, own.body.code]).toEqual([403, 'permission_denied'])
+    const whole = await cp.call('GET', '/api/admin/audit', undefined, asBob)
+    expect([whole.status, whole.body.code]).toEqual([403, 'platform_admin_only'])
+    expect((await cp.call('GET', '/api/organizations/77/audit')).status).toBe(404)
+    const all = await cp.call<AuditEntry[]>('GET', '/api/admin/audit?per_page=100')
+    expect(all.body.length).toBe(await count())
+  })
+
+  test('no row holds the value of a variable', async () => {
+    const project = await cp.project('secret', server)
+    await cp.environment(project.id, 'main', { variables: { KEY: 'canary-0815' } })
+    const rows = JSON.stringify(await cp.running.ctx.db.selectFrom('audit').selectAll().execute())
+    expect(rows).toContain('KEY')
+    expect(rows).not.toContain('canary')
+  })
+
+  test('two hundred changes at once: one chain, nothing missing', async () => {
+    const before = await verifyAudit(cp.running.ctx)
+    const asked = Array.from({ length: 200 }, (_, n) =>
+      cp.call('PATCH', `/api/servers/${server}`, { hostname: `host-${n}` }),
+    )
+    expect((await Promise.all(asked)).every((a) => a.status === 200)).toBe(true)
+    const after = await verifyAudit(cp.running.ctx)
+    expect(after.problems).toEqual([])
+    expect(after.rows - before.rows).toBe(200)
+  })
+
+  test('verify-audit says whether it is whole, while the control plane runs', async () => {
+    const { config, db } = cp.running.ctx
+    const run = (): string => {
+      try {
+        return execFileSync(process.execPath, ['control-plane/src/main.ts', 'verify-audit'], {
+          cwd: root,
+          encoding: 'utf8',
+          env: {
+            ...process.env,
+            BERTH_DATA_DIR: config.dataDir,
+            ...(config.databaseUrl ? { DATABASE_URL: config.databaseUrl } : {}),
+          },
+        })
+      } catch (error) {
+        const { status, stdout } = error as { status: number; stdout: string }
+        return `exit ${status}: ${stdout}`
+      }
+    }
+    expect(run()).toMatch(/^\d+ rows, head \d+ [0-9a-f]{64}: the audit log is whole\.\n$/)
+    await db.updateTable('audit').set({ address: '10.0.0.1' }).where('seq', '=', 3).execute()
+    expect(run()).toMatch(/^exit 1: Row \d+ \(place 3\) was changed\.\n.*THE AUDIT LOG WAS CHANGED/)
+  })
+})

@@ -1,0 +1,55 @@
+// One row that cannot be dealt with keeps nothing else from its turn: the tick goes on with the next.
+import { TASKS } from '@berth/shared'
+import type { Task } from '@berth/shared/rest'
+import { sql } from 'kysely'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { TestControlPlane } from '../control-plane.ts'
+import { makeHost, sha } from '../host.ts'
+import { WireAgent } from '../wire-agent.ts'
+
+let cp: TestControlPlane
+beforeAll(async () => {
+  cp = await TestControlPlane.start('sqlite') // for its triggers: the tick is the same
+  await cp.setUp()
+})
+afterAll(() => cp.close())
+
+test('a task that cannot be failed, a delivery that cannot be written: the others are', async () => {
+  const { id: serverId } = await cp.server()
+  const agent = await WireAgent.join(cp, serverId)
+  agent.close()
+  const h = await makeHost(cp, serverId)
+  const tasks: Task[] = []
+  for (const name of ['one', 'two']) {
+    const { id } = await cp.environment(h.projectId, name)
+    tasks.push(await cp.make<Task>(`/api/environments/${id}/tasks`))
+  }
+  const { db } = cp.running.ctx
+  const told = [(await h.push('none', sha(1))).body, (await h.push('none', sha(2))).body]
+  await sql`update deliveries set decided_at = null, outcome = 'received', tries = 9
+    where id = ${told[0]?.delivery}`.execute(db)
+  await sql`update deliveries set decided_at = null, outcome = 'received', tries = 0
+    where id = ${told[1]?.delivery}`.execute(db)
+  await sql
+    .raw(
+      `create trigger bad_task before update on tasks when new.id = ${tasks[0]?.id}
+       begin select raise(abort, 'a bad row'); end`,
+    )
+    .execute(db)
+  await sql
+    .raw(
+      `create trigger bad_delivery before update on deliveries when new.id = ${told[0]?.delivery}
+       begin select raise(abort, 'a bad row'); end`,
+    )
+    .execute(db)
+  await cp.advance(TASKS.serverOfflineMs + 60_000)
+  const statuses = await Promise.all(
+    tasks.map(async ({ id }) => (await cp.call<Task>('GET', `/api/tasks/${id}`)).body.status),
+  )
+  expect(statuses).toEqual(['queued', 'failed'])
+  const outcomes = (await h.deliveries()).map((d) => [d.id, d.outcome])
+  expect(outcomes).toEqual([
+    [told[1]?.delivery, 'ignored'],
+    [told[0]?.delivery, 'received'],
+  ])
+})

@@ -1,0 +1,177 @@
+// A stream of events that is shuffled, doubled and partly lost: with a host token one round brings the state to what the
+// host says, whatever arrived before, and no environment is left over. Seeded; a failure prints its seed.
+import type { Environment, PullRequest } from '@berth/shared/rest'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { applyEvent } from '../../control-plane/src/app/host-events.ts'
+import { change } from '../../control-plane/src/app/transaction.ts'
+import { lockProject, updateProject } from '../../control-plane/src/store/projects.ts'
+import type { NormalisedEvent } from '../../control-plane/src/webhooks/event.ts'
+import { ENGINES } from '../engines.ts'
+import { until } from '../lab.ts'
+import { RepositoryLab } from '../repository-lab.ts'
+import { disturbed, eventStreams, type HostTruth } from '../webhook-streams.ts'
+
+const RUNS = 20
+const LIMIT = 3
+
+// otherwise the streams are a handful of events, in which hardly anything can go wrong
+fc.configureGlobal({ baseSize: 'large' })
+
+const arriving = disturbed(
+  eventStreams({ provider: 'gitea', pullRequests: 5, commands: 50, forks: true }),
+  { shuffle: true, doubled: 30, dropped: 30 },
+)
+
+describe.each(ENGINES)('events that are shuffled, doubled and lost on %s', (engine) => {
+  let lab: RepositoryLab
+  let serverId: number
+  let round = 0
+  beforeAll(async () => {
+    lab = await RepositoryLab.start(engine)
+    serverId = lab.platform.serverId
+    // joined, and away: nothing is ever sent, so a removal is over at once
+    lab.platform.killAgent()
+    await until('the server to be away', async () => {
+      const agent = await lab.ctx.db.selectFrom('agents').select('sessionId').executeTakeFirst()
+      return agent?.sessionId === null || undefined
+    })
+  })
+  afterAll(() => lab.close())
+
+  const deliver = (event: NormalisedEvent) =>
+    change(lab.ctx, async (c) => {
+      const project = await lockProject(c.db, lab.projectId)
+      if (!project) throw new Error('no project')
+      const by = { type: 'system', name: 'test' } as const
+      await applyEvent(lab.ctx, c, project, event, { by, trigger: 'webhook', origin: 'reconcile' })
+    })
+
+  /** The host holds what is true. */
+  function show(truth: HostTruth): void {
+    lab.host.pulls.clear()
+    const refs = new Map([...truth.branches].map(([name, sha]) => [`refs/heads/${name}`, sha]))
+    for (const pr of truth.pullRequests.values()) {
+      refs.set(`refs/pull/${pr.number}/head`, pr.head)
+      lab.host.pull({
+        number: pr.number,
+        state: pr.state,
+        draft: pr.draft,
+        headBranch: pr.branch,
+        headSha: pr.head,
+        baseBranch: pr.base,
+        fromFork: pr.fromFork,
+      })
+    }
+    lab.host.refs = refs
+  }
+
+  async function start(limit: number): Promise<Environment> {
+    round += 1
+    lab.host.pulls.clear()
+    lab.host.refs = new Map()
+    const project = await lab.cp.project(`shop-${round}`, serverId, {
+      repo_url: lab.host.repoUrl,
+      default_recipe: 'docker',
+    })
+    lab.projectId = project.id
+    await updateProject(lab.ctx.db, project.id, { environmentLimit: limit })
+    expect((await lab.setToken()).status).toBe(200)
+    // the one round is ours: a round by the clock that came first saw an empty host
+    const never = lab.ctx.clock.now() + 1e10
+    await updateProject(lab.ctx.db, project.id, { reconcileAt: never })
+    return lab.environment('main')
+  }
+
+  async function read() {
+    const environments = await lab.environments()
+    const path = `/api/projects/${lab.projectId}/pull_requests`
+    const pulls = (await lab.cp.call<PullRequest[]>('GET', path)).body
+    return { environments, pulls }
+  }
+
+  async function converge(events: NormalisedEvent[], truth: HostTruth, limit: number) {
+    const main = await start(limit)
+    show(truth)
+    const first = events.find((e) => e.kind === 'push')
+    const before = first?.kind === 'push' ? (first.changes[0]?.sha ?? null) : null
+    if (before) await lab.platform.deploy(main.id, { commit_sha: before })
+    for (const event of events) await deliver(event)
+    await lab.reconcile()
+    return { main, before, ...(await read()) }
+  }
+
+  test('after one round the state is the host’s, and no environment is left over', async () => {
+    await fc.assert(
+      fc.asyncProperty(arriving, async ({ arriving: events, truth }) => {
+        const { main, before, environments, pulls } = await converge(events, truth, 50)
+        const open = [...truth.pullRequests.values()].filter((p) => p.state === 'open')
+        const told = pulls.map((p) => ({
+          number: p.number,
+          head: p.head_sha,
+          base: p.base_branch,
+          draft: p.draft,
+          state: p.state,
+          fromFork: p.from_fork,
+          waiting: p.waiting_for,
+        }))
+        const wanted = open.map((p) => ({
+          number: p.number,
+          head: p.head,
+          base: p.base,
+          draft: p.draft,
+          state: 'open',
+          fromFork: p.fromFork,
+          waiting: p.fromFork ? 'approval' : null,
+        }))
+        const byNumber = (a: { number: number }, b: { number: number }) => a.number - b.number
+        expect(told.toSorted(byNumber)).toEqual(wanted.toSorted(byNumber))
+        const heads = environments
+          .filter((e) => e.type === 'pull_request')
+          .map((e) => `${e.identifier} ${e.target_sha}`)
+        expect(heads.toSorted()).toEqual(
+          open
+            .filter((p) => !p.fromFork)
+            .map((p) => `pr-${p.number} ${p.head}`)
+            .toSorted(),
+        )
+        if (before) {
+          const now = environments.find((e) => e.id === main.id)
+          expect(now?.target_sha).toBe(truth.branches.get('main'))
+        }
+        // the round after it finds nothing
+        const rows = await countLedger()
+        await lab.reconcile()
+        expect(await countLedger()).toBe(rows)
+      }),
+      { numRuns: RUNS, seed: 20_261_115, endOnFailure: true },
+    )
+  }, 600_000)
+
+  test('at the limit every place is used and everybody else stands in line', async () => {
+    await fc.assert(
+      fc.asyncProperty(arriving, async ({ arriving: events, truth }) => {
+        const { environments, pulls } = await converge(events, truth, LIMIT)
+        const open = [...truth.pullRequests.values()].filter((p) => p.state === 'open')
+        const own = open.filter((p) => !p.fromFork).length
+        const places = Math.min(own, LIMIT - 1) // one is taken by hand
+        expect(environments.length).toBe(places + 1)
+        const waiting = pulls.filter((p) => p.waiting_for === 'environment_limit')
+        expect(waiting.length).toBe(own - places)
+        expect(waiting.map((p) => p.position).toSorted()).toEqual(
+          Array.from({ length: own - places }, (_, i) => i + 1),
+        )
+      }),
+      { numRuns: RUNS, seed: 20_261_116, endOnFailure: true },
+    )
+  }, 600_000)
+
+  const countLedger = async (): Promise<number> =>
+    (
+      await lab.ctx.db
+        .selectFrom('deliveries')
+        .select('id')
+        .where('projectId', '=', lab.projectId)
+        .execute()
+    ).length
+})

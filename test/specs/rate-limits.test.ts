@@ -1,0 +1,148 @@
+// Rate limits and their headers; who counts as which address; what a flood may cost.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readConfig } from '../../control-plane/src/config.ts'
+import { RateLimit } from '../../control-plane/src/rest/rate-limit.ts'
+import { TestControlPlane } from '../control-plane.ts'
+
+describe('rate limits', () => {
+  let cp: TestControlPlane
+  let environment: number
+  beforeAll(async () => {
+    cp = await TestControlPlane.start('sqlite', { config: { rateLimitFactor: 1 } })
+    await cp.setUp()
+    const server = await cp.server()
+    const project = await cp.project('shop', server.id)
+    environment = (await cp.environment(project.id)).id
+  })
+  afterAll(() => cp.close())
+  const newMinute = (): void => {
+    cp.clock.offsetMs += 61_000
+  }
+  const many = async (n: number, ask: () => Promise<{ status: number }>): Promise<number[]> => {
+    const statuses: number[] = []
+    for (let i = 0; i < n; i++) statuses.push((await ask()).status)
+    return statuses
+  }
+
+  test('600 a minute and token, shown in headers; then 429 until the minute is over', async () => {
+    newMinute()
+    const first = await cp.call('GET', '/api/me')
+    expect(first.headers.get('ratelimit-policy')).toBe('"default";q=600;w=60')
+    expect(first.headers.get('ratelimit')).toBe('"default";r=599;t=60')
+    const statuses = await many(600, () => cp.call('GET', '/api/me'))
+    expect(statuses.filter((s) => s === 200)).toHaveLength(599)
+    const over = await cp.call('GET', '/api/me')
+    expect([over.status, over.body.code]).toEqual([429, 'rate_limited'])
+    const wait = Number(over.headers.get('retry-after'))
+    expect(wait).toBeGreaterThan(0)
+    expect(wait).toBeLessThanOrEqual(60)
+    expect(over.headers.get('ratelimit')).toMatch(/^"default";r=0;t=\d+$/)
+    newMinute()
+    expect((await cp.call('GET', '/api/me')).status).toBe(200)
+  })
+
+  test('an unchanged answer is free of quota', async () => {
+    newMinute()
+    const first = await cp.call('GET', '/api/me')
+    const headers = { 'if-none-match': first.headers.get('etag') ?? '' }
+    for (let n = 0; n < 3; n++) {
+      const again = await cp.call('GET', '/api/me', undefined, headers)
+      expect([again.status, again.headers.get('ratelimit')?.split(';t')[0]]).toEqual([
+        304,
+        '"default";r=599',
+      ])
+    }
+    const head = await cp.call('HEAD', '/api/me', undefined, headers)
+    expect([head.status, head.text]).toEqual([304, ''])
+  })
+
+  test('deployments: 60 a minute and person, whatever the token', async () => {
+    newMinute()
+    const ask = () => cp.call('POST', `/api/environments/${environment}/tasks`)
+    const first = await ask()
+    expect(first.headers.get('ratelimit-policy')).toBe('"default";q=600;w=60, "deploy";q=60;w=60')
+    expect(first.headers.get('ratelimit')).toMatch(/"deploy";r=59;/)
+    const statuses = await many(61, ask)
+    expect(statuses.filter((s) => s === 429)).toHaveLength(2)
+    expect((await cp.call('GET', '/api/me')).status).toBe(200)
+  })
+
+  test('bad tokens: 60 a minute and address; good ones from there still work', async () => {
+    newMinute()
+    const bad = () => cp.call('GET', '/api/me', undefined, { authorization: 'Bearer nonsense' })
+    const statuses = await many(62, bad)
+    expect(statuses.slice(0, 60).every((s) => s === 401)).toBe(true)
+    expect(statuses.slice(60)).toEqual([429, 429])
+    expect((await cp.call('GET', '/api/me')).status).toBe(200)
+  })
+})
+
+describe('the address', () => {
+  const bad = (cp: TestControlPlane, forwarded: string) =>
+    cp.call('GET', '/api/me', undefined, {
+      authorization: 'Bearer nonsense',
+      'x-forwarded-for': forwarded,
+    })
+
+  test("is the socket's: a forwarding header opens no new account", async () => {
+    const cp = await TestControlPlane.start('sqlite')
+    const statuses: number[] = []
+    for (let n = 0; n < 62; n++) statuses.push((await bad(cp, `10.0.0.${n}`)).status)
+    expect(statuses.filter((s) => s === 429)).toHaveLength(2)
+    await cp.close()
+  })
+
+  test('behind a trusted proxy is the one it names, and only the last hop is believed', async () => {
+    const cp = await TestControlPlane.start('sqlite', { config: { trustedProxies: ['127.0.0.1'] } })
+    const seen = new Set<number>()
+    for (let n = 0; n < 62; n++) seen.add((await bad(cp, `10.0.0.${n}`)).status)
+    expect([...seen]).toEqual([401])
+    // what the client itself wrote stands left of what the proxy saw
+    const spoofed: number[] = []
+    for (let n = 0; n < 62; n++) spoofed.push((await bad(cp, `1.2.3.${n}, 10.9.9.9`)).status)
+    expect(spoofed.filter((s) => s === 429)).toHaveLength(2)
+    await cp.close()
+  })
+
+  test('BERTH_TRUSTED_PROXY takes addresses and networks, and nothing else', () => {
+    const read = (text: string) => readConfig({ BERTH_TRUSTED_PROXY: text }).trustedProxies
+    expect(read('')).toEqual([])
+    expect(read('10.0.0.7, 10.1.0.0/16 ::1')).toEqual(['10.0.0.7', '10.1.0.0/16', '::1'])
+    for (const bad of ['true', '*', '10.0.0.0/33', '1.2.3', 'proxy.example.com'])
+      expect(() => read(bad)).toThrow(/BERTH_TRUSTED_PROXY/)
+  })
+})
+
+describe('a counter', () => {
+  test('remembers at most ten thousand keys', () => {
+    let now = 0
+    const limit = new RateLimit(1, () => now)
+    for (let n = 0; n < 25_000; n++) limit.count(`10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`)
+    expect(limit.size).toBe(10_000)
+    now = 60_000
+    expect(limit.count('10.0.97.167').allowed).toBe(true)
+  })
+
+  test('takes a whole IPv6 network for one, and a mapped address for what it is', () => {
+    const limit = new RateLimit(1, () => 0)
+    expect(limit.count('2001:db8::1').allowed).toBe(true)
+    expect(limit.count('2001:db8:0:0:ffff::2').allowed).toBe(false)
+    expect(limit.count('2001:0db8:0000:0000:1:2:3:4').allowed).toBe(false)
+    expect(limit.count('2001:db8:0:1::1').allowed).toBe(true)
+    expect(limit.count('10.0.0.1').allowed).toBe(true)
+    expect(limit.count('::ffff:10.0.0.1').allowed).toBe(false)
+  })
+
+  test('gives back what was free, never more', () => {
+    const limit = new RateLimit(2, () => 0)
+    limit.giveBack('a')
+    expect([limit.count('a').left, limit.count('a').left, limit.count('a').allowed]).toEqual([
+      1,
+      0,
+      false,
+    ])
+    limit.giveBack('a')
+    limit.giveBack('a')
+    expect(limit.count('a').allowed).toBe(true)
+  })
+})

@@ -1,0 +1,162 @@
+// The repository of a project and the token of its host, on the outside of the API; on both databases.
+import { RECONCILE, REPOSITORY_CHECKS } from '@berth/shared'
+import type { Problem } from '@berth/shared/rest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { updateRepositoryFacts } from '../../control-plane/src/store/repositories.ts'
+import { ENGINES } from '../engines.ts'
+import { FakeHost } from '../fake-host.ts'
+import { until } from '../lab.ts'
+import { RepositoryLab } from '../repository-lab.ts'
+
+describe.each(ENGINES)('the repository on %s', (engine) => {
+  let lab: RepositoryLab
+  beforeEach(async () => {
+    lab = await RepositoryLab.start(engine)
+  })
+  afterEach(() => lab.close())
+  const at = (path: string): string => `/api/projects/${lab.projectId}/${path}`
+
+  describe('repository_check', () => {
+    test('tells what is there, and keeps that it was reached', async () => {
+      lab.push('feature')
+      const answer = await lab.cp.call('POST', at('repository_check'))
+      expect([answer.status, answer.body]).toEqual([
+        200,
+        {
+          reachable: true,
+          default_branch: 'main',
+          branch_count: 2,
+          service_file: { found: true, errors: [] },
+          error: null,
+        },
+      ])
+      const { repository } = await lab.project()
+      expect(repository).toMatchObject({ reachable: true, error: null })
+      expect(repository.checked_at).not.toBeNull()
+    })
+
+    test('shows the mistakes of the service file', async () => {
+      lab.repository.commit({ '.service.yml': 'manual: { deplyo: [ "true" ] }\n' })
+      const { body } = await lab.cp.call('POST', at('repository_check'))
+      expect(body).toMatchObject({
+        reachable: true,
+        service_file: { found: true, errors: [{ line: 1, code: 'unknown_key' }] },
+      })
+      lab.repository.commit({ '.service.yml': null })
+      const without = await lab.cp.call('POST', at('repository_check'))
+      expect(without.body).toMatchObject({ service_file: { found: false, errors: [] } })
+    })
+
+    test('says why it cannot be reached', async () => {
+      const gone = await lab.cp.project('gone', lab.platform.serverId, {
+        repo_url: `${lab.host.url}/acme/none.git`,
+      })
+      const { body } = await lab.cp.call('POST', `/api/projects/${gone.id}/repository_check`)
+      expect(body).toMatchObject({
+        reachable: false,
+        default_branch: null,
+        service_file: null,
+        error: { code: 'not_found' },
+      })
+      const inside = await lab.cp.project('inside', lab.platform.serverId, {
+        repo_url: 'https://169.254.169.254/acme/shop.git',
+      })
+      const refused = await lab.cp.call('POST', `/api/projects/${inside.id}/repository_check`)
+      expect(refused.body).toMatchObject({ error: { code: 'address_not_allowed' } })
+      const shown = await lab.cp.call('GET', `/api/projects/${inside.id}`)
+      expect(shown.body.repository).toMatchObject({
+        reachable: false,
+        error: { code: 'address_not_allowed' },
+      })
+    })
+
+    test('has a rate', async () => {
+      const answers = []
+      for (let i = 0; i <= REPOSITORY_CHECKS.perMinute; i++) {
+        answers.push(await lab.cp.call('POST', '/api/projects/999/repository_check'))
+      }
+      expect(answers[0]?.status).toBe(404)
+      const last = answers.at(-1)
+      expect([last?.status, last?.body.code]).toEqual([429, 'rate_limited'])
+      expect(Number(last?.headers.get('retry-after'))).toBeGreaterThan(0)
+    })
+  })
+
+  describe('reconcile', () => {
+    test('is answered at once and happens behind the answer, once a minute', async () => {
+      const answer = await lab.cp.call('POST', at('reconcile'))
+      expect([answer.status, Object.keys(answer.body)]).toEqual([202, ['started_at']])
+      await until('the look', async () => (await lab.project()).repository.checked_at ?? undefined)
+      const again = await lab.cp.call('POST', at('reconcile'))
+      expect([again.status, again.body.code]).toEqual([429, 'rate_limited'])
+      expect(Number(again.headers.get('retry-after'))).toBeGreaterThan(30)
+      await lab.cp.advance(RECONCILE.askedMs)
+      expect((await lab.cp.call('POST', at('reconcile'))).status).toBe(202)
+    })
+  })
+
+  describe('host_token', () => {
+    test('is checked at the host, learns the kind of host, and is shown nowhere', async () => {
+      const set = await lab.setToken()
+      expect([set.status, set.body]).toEqual([
+        200,
+        { set: true, host: 'gitea', checked_at: expect.any(String), error: null },
+      ])
+      const project = await lab.project()
+      expect(project.host_token).toMatchObject({ set: true, error: null })
+      expect(project.repository).toMatchObject({ provider: 'gitea', external_id: '1' })
+      const { db } = lab.ctx
+      const rows = [
+        ...(await db.selectFrom('projects').selectAll().execute()),
+        ...(await db.selectFrom('audit').selectAll().execute()),
+        ...(await db.selectFrom('events').selectAll().execute()),
+      ]
+      expect(JSON.stringify([rows, set.body, project])).not.toContain(lab.host.token)
+      // the canary is where it belongs: with the host
+      expect(JSON.stringify(lab.host.calls.map((c) => c.headers))).toContain(lab.host.token)
+    })
+
+    test('that the host rejects is refused, and an earlier one stays', async () => {
+      await lab.setToken()
+      const refused = await lab.setToken('wrong')
+      expect(refused.status).toBe(422)
+      expect((refused.body as unknown as Problem).errors).toEqual([
+        { field: 'token', code: 'host_token_rejected', message: expect.stringContaining('401') },
+      ])
+      expect((await lab.project()).host_token.set).toBe(true)
+      expect((await lab.setToken('two words')).status).toBe(422)
+      expect((await lab.setToken('x'.repeat(1_001))).status).toBe(422)
+    })
+
+    test('goes with DELETE', async () => {
+      await lab.setToken()
+      expect((await lab.cp.call('DELETE', at('host_token'))).status).toBe(204)
+      expect((await lab.project()).host_token).toEqual({
+        set: false,
+        checked_at: null,
+        error: null,
+      })
+    })
+
+    test('is not sent to another host when the project moves there', async () => {
+      await lab.setToken()
+      const thief = await FakeHost.start('gitea', '/nonexistent')
+      try {
+        const { db } = lab.ctx
+        await db
+          .updateTable('projects')
+          .set({ repoUrl: thief.repoUrl })
+          .where('id', '=', lab.projectId)
+          .execute()
+        await updateRepositoryFacts(db, lab.projectId, { provider: 'gitea' })
+        const { id } = await lab.environment('main')
+        await lab.deployAndSettle(id, 'c'.repeat(40))
+        await lab.reconcile()
+        await lab.report()
+        expect(thief.calls).toEqual([])
+      } finally {
+        await thief.close()
+      }
+    })
+  })
+})

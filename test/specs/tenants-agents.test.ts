@@ -1,0 +1,235 @@
+// Tenants at the agents' door: every method of the service, from its descriptor, used by an agent of another
+// organization with everything it could know of a victim: refused or ignored, and nothing of the victim changes. Agents
+// are nobody at the people's doors; people are nobody at theirs.
+import { createHash, X509Certificate } from 'node:crypto'
+import { AgentMessageSchema, AgentService, AttemptState, createClient } from '@berth/shared/wire'
+import { credentials, Metadata, status } from '@grpc/grpc-js'
+import { sql } from 'kysely'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { CONTROL_PLANE_NAME } from '../../agent/src/link/channel.ts'
+import {
+  createAuthority,
+  issueProbeCertificate,
+  loadAuthority,
+} from '../../control-plane/src/ca/authority.ts'
+import { newAgent } from '../../control-plane/src/ca/requests.testing.ts'
+import { routesOf } from '../../control-plane/src/rest/openapi.ts'
+import { appRouter } from '../../control-plane/src/trpc/router.ts'
+import { ENGINES } from '../engines.ts'
+import { until } from '../lab.ts'
+import { LiveSocket } from '../live-socket.ts'
+import { ROWS } from '../tenants/rows.ts'
+import { AGENT_ROWS, knock, MESSAGE_ROWS, settle, type Victim } from '../tenants/rows-agents.ts'
+import { type Organization, World } from '../tenants/world.ts'
+import { WireAgent } from '../wire-agent.ts'
+
+const METHODS = AgentService.methods.map((m) => m.localName as keyof typeof AgentService.method)
+const PROCEDURES = appRouter._def.procedures as object as Record<string, { _def: { type: string } }>
+
+test('every method and every message has a row, and every row its method or message', () => {
+  expect(Object.keys(AGENT_ROWS).toSorted()).toEqual(METHODS.toSorted())
+  const messages = AgentMessageSchema.oneofs[0]?.fields.map((f) => f.localName) ?? []
+  const known = [...Object.keys(MESSAGE_ROWS), 'hello', 'events']
+  expect(known.toSorted()).toEqual(messages.toSorted())
+})
+
+describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
+  let world: World
+  const victims: Victim[] = []
+  const rogues: WireAgent[] = []
+  beforeAll(async () => {
+    world = await World.build(engine)
+    for (const o of world.organizations) {
+      world.cp.token = o.tokens.owner
+      victims.push(await settleIn(o))
+      const { id } = await o.make('/api/servers', { name: 'rogue', hostname: 'r' })
+      rogues.push(await WireAgent.join(world.cp, id))
+    }
+  })
+  afterAll(async () => {
+    for (const agent of [...rogues, ...victims.map((v) => v.agent)]) agent.close()
+    await world.cp.close()
+  })
+
+  /** An agent that runs its organization's deployment and has said a line. */
+  async function settleIn(o: Organization): Promise<Victim> {
+    const set = { SECRET: `value of ${o.name}` }
+    const path = `/api/environments/${o.environment}/variables`
+    await world.call(o.tokens.owner, 'PATCH', path, { set })
+    const agent = await WireAgent.join(world.cp, o.server, true)
+    const session = agent.connect()
+    const { sessionId } = await session.next('welcome')
+    const assigned = await until('an assignment', async () => (await session.assignments())[0])
+    const { attemptId, fence } = assigned
+    session.event({
+      attemptId,
+      fence,
+      body: { case: 'attempt', value: { state: AttemptState.RUNNING } },
+    })
+    const logs = agent.logs(sessionId, [attemptId])
+    await logs.next('resume')
+    logs.send(attemptId, fence, 1, [`the log of ${o.name}\n`])
+    await logs.next('ack')
+    await settle(session)
+    return { o, agent, session, sessionId, attemptId, fence }
+  }
+
+  /** Every row that is about the victim, its log as people read it, and the bytes of its file. */
+  async function belongings({ o, agent, attemptId }: Victim): Promise<string[]> {
+    const { db } = world.cp.running.ctx
+    const own: Record<string, unknown> = {
+      organizations: o.organization,
+      servers: o.server,
+      projects: o.project,
+      environments: o.environment,
+      tasks: o.task,
+      agents: agent.identity.agentId,
+      attempts: attemptId,
+    }
+    const tables =
+      engine === 'sqlite'
+        ? sql<{ name: string }>`select name from sqlite_master where type = 'table'`
+        : sql<{ name: string }>`select tablename as name from pg_tables where schemaname = 'public'`
+    const { rows } = await tables.execute(db)
+    const found: string[] = []
+    for (const { name } of rows) {
+      const all = await sql<Record<string, unknown>>`select * from ${sql.table(name)}`.execute(db)
+      for (const row of all.rows) {
+        const told = Object.entries(row).map(([c, v]) => [c.replaceAll('_', '').toLowerCase(), v])
+        const mine = told.some(
+          ([column, value]) =>
+            (column === 'id' && value === own[name]) ||
+            Object.entries(own).some(([t, id]) => column === `${t.slice(0, -1)}id` && value === id),
+        )
+        // times of last use move by themselves, and the chain over the audit log is made behind
+        const kept = told.filter(
+          ([column]) => !/^last(used|seen)|hash|reconcile|chain/.test(`${column}`),
+        )
+        if (mine) found.push(`${name} ${JSON.stringify(kept)}`)
+      }
+    }
+    const log = await world.call(o.tokens.viewer, 'GET', `/api/tasks/${o.task}/log`)
+    return [...found.toSorted(), log.text]
+  }
+
+  /** The end of its last session stands in its own organization, which is the next pair's victim. */
+  const isGone = (rogue: WireAgent) =>
+    until('the end of the session', async () => {
+      const { sessionId } = await world.cp.running.ctx.db
+        .selectFrom('agents')
+        .select('sessionId')
+        .where('id', '=', rogue.identity.agentId)
+        .executeTakeFirstOrThrow()
+      return sessionId === null || undefined
+    })
+
+  test.each(METHODS)('%s by an agent of another organization', async (method) => {
+    const pairs = engine === 'sqlite' ? victims : victims.slice(0, 1)
+    for (const [n, victim] of pairs.entries()) {
+      await settle(victim.session)
+      const before = await belongings(victim)
+      const { installationId } = world.cp.running.ctx
+      const rogue = rogues[(n + 1) % 3] as WireAgent
+      await AGENT_ROWS[method]?.({ rogue, victim, installationId })
+      await isGone(rogue)
+      await settle(victim.session) // it is still there, and its session is the newest
+      expect(victim.session.ended).toBe(false)
+      expect(await belongings(victim)).toEqual(before)
+    }
+  })
+
+  test('the comparison sees what changes', async () => {
+    const [victim] = victims as [Victim]
+    const before = await belongings(victim)
+    expect(before.join('\n')).toContain(`the log of ${victim.o.name}`)
+    expect(before.filter((row) => row.startsWith('attempts '))).toHaveLength(1)
+    await world.call(victim.o.tokens.owner, 'PATCH', `/api/servers/${victim.o.server}`, {
+      paused: true,
+    })
+    expect(await belongings(victim)).not.toEqual(before)
+  })
+
+  test('what an agent is and has opens nothing at the doors of people', async () => {
+    const { o, agent, sessionId, attemptId } = victims[0] as Victim
+    const { certificate, agentId } = agent.identity
+    const raw = new X509Certificate(certificate).raw
+    const machine = [
+      agentId,
+      sessionId,
+      attemptId,
+      world.machine,
+      raw.toString('base64'),
+      createHash('sha256').update(raw).digest('hex'),
+    ]
+    const routes = routesOf(world.cp.running.http).filter(
+      ({ route }) => !route.schema?.hide && (route.config?.needs ?? 'token') !== 'nothing',
+    )
+    expect(routes.length).toBeGreaterThan(40)
+    for (const { method, path } of routes) {
+      const row = ROWS[`${method} ${path}`]
+      const asked = row?.elsewhere?.(o, world) ?? (await row?.ask?.(o, world)) ?? {}
+      const url = path.replaceAll(/\{(\w+)\}/g, (_, name) => String(asked.params?.[name]))
+      for (const token of machine) {
+        const answer = await world.call(token, method, url + (asked.query ?? ''), asked.body)
+        expect([answer.status, answer.body.code], path).toEqual([401, 'token_invalid'])
+      }
+    }
+    for (const [name, { _def }] of Object.entries(PROCEDURES))
+      for (const token of _def.type === 'subscription' ? [] : machine) {
+        const sent =
+          _def.type === 'mutation' ? (['POST', {}] as const) : (['GET', undefined] as const)
+        const answer = await world.call(token, sent[0], `/trpc/${name}`, sent[1])
+        expect(answer.status, name).toBe(401)
+      }
+    for (const token of machine) {
+      const socket = new LiveSocket(world.cp, token)
+      const id = await socket.ask('organization.events', { organization_id: o.organization })
+      expect((await socket.answer(id)).code).toBe('token_invalid')
+      await until('the end of the socket', () => socket.ended)
+    }
+  })
+
+  test("people's tokens and strangers' certificates open nothing at the door of agents", async () => {
+    const { agent, o } = victims[0] as Victim
+    const { ctx } = world.cp.running
+    const [ca = ''] = agent.identity.ca
+    const [endpoint = ''] = agent.identity.endpoints
+    const metadata = new Metadata()
+    metadata.set('authorization', `Bearer ${o.tokens.owner}`)
+    const names = { installationId: ctx.installationId, agentId: agent.identity.agentId }
+    const other = await loadAuthority(await createAuthority(new Date()))
+    const forged = await newAgent(other, names)
+    const probe = await issueProbeCertificate(ctx.authority, new Date())
+    const dial = (pair?: { keyPem: string; certificatePem: string }) => {
+      const key = pair ? Buffer.from(pair.keyPem) : null
+      const certificate = pair ? Buffer.from(pair.certificatePem) : null
+      const secure = credentials.createSsl(Buffer.from(ca), key, certificate)
+      return createClient(AgentService, endpoint, secure, {
+        'grpc.ssl_target_name_override': CONTROL_PLANE_NAME,
+        'grpc.use_local_subchannel_pool': 1,
+        'grpc.enable_http_proxy': 0,
+        'grpc.enable_retries': 0,
+      })
+    }
+    const before = await belongings(victims[0] as Victim)
+    for (const method of METHODS)
+      for (const [what, pair, codes] of [
+        ['a token alone', undefined, [status.UNAVAILABLE]],
+        ['a certificate of another authority', forged, [status.UNAVAILABLE]],
+        // it is let in and is no agent
+        ['a certificate of no agent', probe, [7, 9, 12]],
+      ] as const) {
+        const client = dial(pair)
+        const { code, said } = await knock(client, method, metadata)
+        expect([what, method, said]).toEqual([what, method, 0])
+        expect(codes, `${what}, ${method}`).toContain(code)
+        client.close()
+      }
+    expect(await belongings(victims[0] as Victim)).toEqual(before)
+    // with a certificate of one's own the token changes nothing: the certificate alone says who it is
+    const held = { keyPem: agent.identity.key, certificatePem: agent.identity.certificate }
+    const client = dial(held)
+    expect((await knock(client, 'connect', metadata)).code).toBe(status.OK)
+    client.close()
+  })
+})

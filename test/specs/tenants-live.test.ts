@@ -1,0 +1,242 @@
+// Tenants at the dashboard's door: every query, change and subscription of the router × three organizations × every role,
+// a platform administrator, a machine and nobody × own, foreign and mixed ids. What is foreign answers as what is
+// missing, byte for byte but for the request's id; subscriptions go over real sockets.
+import { ROLES, type Role, SCOPES } from '@berth/shared/rest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { change, emit } from '../../control-plane/src/app/transaction.ts'
+import { permissionsOf } from '../../control-plane/src/domain/access.ts'
+import { appRouter } from '../../control-plane/src/trpc/router.ts'
+import type { Answer } from '../control-plane.ts'
+import { differences, snapshot } from '../database-snapshot.ts'
+import { ENGINES } from '../engines.ts'
+import { until } from '../lab.ts'
+import { LiveSocket } from '../live-socket.ts'
+import { LIVE_ROWS, type LiveRow } from '../tenants/rows-live.ts'
+import { MISSING, type Organization, World } from '../tenants/world.ts'
+
+type Actor = Role | 'platform administrator' | 'machine' | 'nobody'
+const ACTORS: Actor[] = [...ROLES, 'platform administrator', 'machine', 'nobody']
+
+interface Procedure {
+  name: string
+  type: 'query' | 'mutation' | 'subscription'
+  row: LiveRow
+}
+
+const PROCEDURES: Procedure[] = Object.entries(
+  appRouter._def.procedures as object as Record<string, { _def: { type: Procedure['type'] } }>,
+).map(([name, { _def }]) => ({ name, type: _def.type, row: LIVE_ROWS[name] as LiveRow }))
+const CALLS = PROCEDURES.filter((p) => p.type !== 'subscription')
+const SUBSCRIPTIONS = PROCEDURES.filter((p) => p.type === 'subscription')
+
+interface Said {
+  result?: { data: Record<string, unknown[]> }
+  error?: { data: { code: string; required_permission?: string } }
+}
+
+const strip = (text: string): string => text.replaceAll(/req_[\w-]+/g, 'R')
+const written = ({ status, headers, text }: Answer): string => {
+  const told = [...headers].filter(([h]) => !/^(date|x-request-id|content-length|ratel)/.test(h))
+  return JSON.stringify([status, told, strip(text)])
+}
+
+test('every procedure has a row, and every row a procedure', () => {
+  expect(CALLS.length).toBeGreaterThan(7)
+  expect(SUBSCRIPTIONS.length).toBeGreaterThan(3)
+  expect(PROCEDURES.filter((p) => !p.row).map((p) => p.name)).toEqual([])
+  const known = new Set(PROCEDURES.map((p) => p.name))
+  expect(Object.keys(LIVE_ROWS).filter((name) => !known.has(name))).toEqual([])
+})
+
+describe.each(ENGINES)("tenants at the dashboard's door on %s", (engine) => {
+  let world: World
+  let organizations: Organization[] = []
+  const open: LiveSocket[] = []
+  beforeAll(async () => {
+    world = await World.build(engine)
+    // the rules are the same code; what differs is how rows are looked up
+    organizations = world.organizations.slice(0, engine === 'sqlite' ? 3 : 1)
+  })
+  afterEach(() => {
+    for (const socket of open.splice(0)) socket.close()
+  })
+  afterAll(() => world.cp.close())
+
+  const otherOf = (o: Organization): Organization =>
+    world.organizations[(world.organizations.indexOf(o) + 1) % 3] as Organization
+  const tokenOf = (actor: Actor, o: Organization): string => {
+    if (actor === 'nobody') return ''
+    if (actor === 'machine') return world.machine
+    return actor === 'platform administrator' ? world.admin : o.tokens[actor]
+  }
+  const send = (p: Procedure, token: string, input?: object, headers = {}): Promise<Answer> => {
+    if (p.type === 'mutation') return world.call(token, 'POST', `/trpc/${p.name}`, input, headers)
+    const query = input ? `?input=${encodeURIComponent(JSON.stringify(input))}` : ''
+    return world.call(token, 'GET', `/trpc/${p.name}${query}`, undefined, headers)
+  }
+  const said = (answer: Answer): Said => answer.body as Said
+  const say = (p: Procedure, actor: Actor, o: Organization, text: string): string =>
+    `${p.name} by ${actor} of ${o.name}: ${text.slice(0, 300)}`
+  const socketOf = (token: string): LiveSocket => {
+    const socket = new LiveSocket(world.cp, token)
+    open.push(socket)
+    return socket
+  }
+
+  /** The code of what must be refused; undefined: it is allowed. */
+  function refusal({ row }: Procedure, actor: Actor): string | undefined {
+    if (actor === 'nobody') return 'token_missing'
+    if (actor === 'machine') return 'token_invalid'
+    if (row.needs === 'token') return undefined
+    if (actor === 'platform administrator') return 'not_found'
+    const granted = permissionsOf(actor, SCOPES).includes(row.needs)
+    return granted ? undefined : 'permission_denied'
+  }
+
+  test('own things: as the role allows, and no more', async () => {
+    for (const o of organizations)
+      for (const p of CALLS)
+        for (const actor of ACTORS) {
+          const answer = await send(p, tokenOf(actor, o), p.row.input?.(o))
+          const what = say(p, actor, o, `${answer.status} ${answer.text}`)
+          const refused = refusal(p, actor)
+          if (refused) expect(said(answer).error?.data.code, what).toBe(refused)
+          else expect(p.row.accepts ?? [200], what).toContain(answer.status)
+          if (refused === 'permission_denied')
+            expect(said(answer).error?.data.required_permission, what).toBe(p.row.needs)
+          if (p.row.listed && actor === 'platform administrator')
+            expect(p.row.listed(said(answer).result?.data ?? {}), what).toEqual([])
+        }
+  })
+
+  test('foreign things are as missing ones, byte for byte, and nothing changes', async () => {
+    const { db } = world.cp.running.ctx
+    const before = await snapshot(db, engine)
+    let compared = 0
+    for (const o of organizations)
+      for (const p of CALLS.filter((one) => one.row.input))
+        for (const actor of [...ROLES, 'platform administrator'] as const) {
+          const token = tokenOf(actor, o)
+          const foreign = await send(p, token, p.row.input?.(otherOf(o)))
+          const missing = await send(p, token, p.row.input?.(MISSING))
+          const what = say(p, actor, o, foreign.text)
+          expect([foreign.status, said(foreign).error?.data.code], what).toEqual([404, 'not_found'])
+          expect(written(foreign), what).toBe(written(missing))
+          compared += 1
+        }
+    expect(compared).toBe(organizations.length * 5 * CALLS.filter((p) => p.row.input).length)
+    expect(differences(before, await snapshot(db, engine))).toEqual([])
+  })
+
+  test('X-Service-Organization: a foreign and a missing one are refused alike', async () => {
+    for (const o of organizations)
+      for (const p of CALLS)
+        for (const actor of [...ROLES, 'platform administrator'] as const) {
+          const other = otherOf(o)
+          const by = (id: number) => ({ 'x-service-organization': String(id) })
+          const input = p.row.input?.(other)
+          const token = tokenOf(actor, o)
+          const foreign = await send(p, token, input, by(other.organization))
+          const missing = await send(p, token, input, by(MISSING.organization))
+          const what = say(p, actor, o, foreign.text)
+          expect(said(foreign).error?.data.code, what).toBe('organization_forbidden')
+          expect(written(foreign), what).toBe(written(missing))
+        }
+  })
+
+  test('own and foreign in one request: each answers for itself', async () => {
+    for (const o of organizations) {
+      const other = otherOf(o)
+      for (const p of CALLS.filter((one) => one.type === 'query' && one.row.input)) {
+        const both = async (second: object | undefined) => {
+          const input = JSON.stringify({ 0: p.row.input?.(o), 1: second })
+          const path = `/trpc/${p.name},${p.name}?batch=1&input=${encodeURIComponent(input)}`
+          return world.call(o.tokens.viewer, 'GET', path)
+        }
+        const foreign = await both(p.row.input?.(other))
+        const [own, refused] = foreign.body as unknown as [Said, Said]
+        expect(own.result, p.name).toBeDefined()
+        expect(refused.error?.data.code, p.name).toBe('not_found')
+        expect(strip(foreign.text)).toBe(strip((await both(p.row.input?.(MISSING))).text))
+      }
+      // a foreign number as a place in a list of one's own: own things alone
+      for (const p of CALLS.filter((one) => one.row.mixed)) {
+        const answer = await send(p, o.tokens.viewer, p.row.mixed?.(o, other))
+        expect(answer.status, p.name).toBe(200)
+        const named = [...answer.text.matchAll(/"(organization|environment)_id":(\d+)/g)]
+        for (const [, kind, id] of named)
+          expect(Number(id), p.name).toBe(o[kind as 'organization' | 'environment'])
+      }
+    }
+  })
+
+  test('subscriptions: own ones start, foreign ones are as missing ones, nobody hears nothing', async () => {
+    for (const o of organizations)
+      for (const actor of ACTORS) {
+        const socket = socketOf(tokenOf(actor, o))
+        for (const p of SUBSCRIPTIONS) {
+          const refused = refusal(p, actor)
+          if (refused?.startsWith('token')) continue // the socket itself is refused, below
+          const ask = async (input: object | undefined) =>
+            socket.answer(await socket.ask(p.name, input ?? {}))
+          const own = await ask(p.row.input?.(o))
+          expect(own.code, say(p, actor, o, own.text)).toBe(refused ?? 'started')
+          const foreign = await ask(p.row.input?.(otherOf(o)))
+          const missing = await ask(p.row.input?.(MISSING))
+          expect(foreign.code, say(p, actor, o, foreign.text)).toBe('not_found')
+          expect(strip(foreign.text)).toBe(strip(missing.text))
+        }
+        socket.close()
+      }
+    for (const [token, code] of [
+      ['', 'token_missing'],
+      [world.machine, 'token_invalid'],
+    ] as const)
+      for (const p of SUBSCRIPTIONS) {
+        const socket = socketOf(token)
+        const asked = await socket.ask(
+          p.name,
+          p.row.input?.(organizations[0] as Organization) ?? {},
+        )
+        expect((await socket.answer(asked)).code, p.name).toBe(code)
+        await until('the end of the socket', () => socket.ended)
+        expect(socket.ended).toBe(4401)
+        expect(socket.heard(asked)).toEqual([])
+      }
+  })
+
+  test('what happens elsewhere is not heard, also not by resuming from a foreign number', async () => {
+    const { ctx } = world.cp.running
+    const watched = await Promise.all(
+      world.organizations.map(async (o) => {
+        const socket = socketOf(o.tokens.viewer)
+        const asked: number[] = []
+        for (const p of SUBSCRIPTIONS)
+          for (const from of [{}, { lastEventId: p.row.first ?? '0' }])
+            asked.push(await socket.ask(p.name, { ...p.row.input?.(o), ...from }))
+        for (const id of asked) expect((await socket.answer(id)).code).toBe('started')
+        return { o, socket, asked }
+      }),
+    )
+    const happen = (o: Organization) =>
+      change(ctx, async (c) => {
+        const about = { organizationId: o.organization, projectId: o.project }
+        const whole = { ...about, environmentId: o.environment, taskId: o.task }
+        emit(c, whole, 'task.step', { mark: `mark-${o.name}` })
+      })
+    // each before and after the others: whatever could leak has had its chance when the last one is heard
+    for (const o of [...world.organizations, ...world.organizations]) await happen(o)
+    for (const { o, socket, asked } of watched) {
+      const marks = (id: number) =>
+        socket.heard(id).filter((m) => JSON.stringify(m).includes(`mark-${o.name}`)).length
+      await until(
+        `both events of ${o.name}`,
+        () => asked.every((id) => marks(id) >= 2) || undefined,
+      )
+      for (const message of asked.flatMap((id) => socket.heard(id)))
+        expect(message.organization_id ?? o.organization).toBe(o.organization)
+      for (const other of world.organizations.filter((one) => one !== o))
+        expect(socket.said).not.toContain(`mark-${other.name}`)
+    }
+  })
+})

@@ -1,0 +1,12 @@
+import { defineConfig } from 'vitest/config'
+
+export default defineConfig({
+  test: {
+    include: ['test/**/*.test.ts', '*/src/**/*.test.ts'],
+    globalSetup: './test/setup.ts',
+    pool: 'forks', // native addons and real processes
+    maxWorkers: 2, // most tests wait for processes and disks
+    testTimeout: 60_000, // a bound, not a measure: real processes on shared machines
+    hookTimeout: 120_000,
+  },
+})
