@@ -62,6 +62,12 @@ function outside(name: string): string {
   return folder
 }
 
+/** A number that was given back may belong to an account of another test by now: its processes say nothing. */
+function isTaken(environmentId: number, uid: number): boolean {
+  const [name = ''] = passwd(String(uid)).split(':')
+  return name !== '' && name !== accountOf(environmentId)
+}
+
 /** Everything on this machine that speaks of the environment. */
 function leftOf(environmentId: number, uid: number | undefined): string[] {
   const { settings } = lab.host
@@ -74,7 +80,7 @@ function leftOf(environmentId: number, uid: number | undefined): string[] {
         .filter(
           ({ pid }) =>
             hasMarker(pid, `BERTH_SHARED_DIR=${shared}`) ||
-            (uid !== undefined && readOwner(pid) === uid),
+            (uid !== undefined && readOwner(pid) === uid && !isTaken(environmentId, uid)),
         )
         .map(({ name, pid }) => `${name} ${pid}`),
       ...listCgroups(detectCgroups(), `${accountOf(environmentId)}-`),

@@ -44,9 +44,16 @@ describe('a removal in a whole installation', () => {
   }
 
   const account = (id: number) => `${lab.accountPrefix}${id}`
+  const passwd = (key: string | number): string[] =>
+    spawnSync('getent', ['passwd', String(key)], { encoding: 'utf8' }).stdout.split(':')
   const uidOf = (id: number): number | undefined => {
-    const line = spawnSync('getent', ['passwd', account(id)], { encoding: 'utf8' }).stdout
-    return line === '' ? undefined : Number(line.split(':')[2])
+    const number = passwd(account(id))[2]
+    return number === undefined ? undefined : Number(number)
+  }
+  /** A number that was given back may belong to an account of another test by now: its processes say nothing. */
+  const isTaken = (id: number, uid: number): boolean => {
+    const [name = ''] = passwd(uid)
+    return name !== '' && name !== account(id)
   }
 
   /** Folders, account and processes of it on this machine. */
@@ -55,7 +62,7 @@ describe('a removal in a whole installation', () => {
       join(lab.stateDir, folder, `e${id}`),
     )
     const processes = listProcesses().filter(
-      ({ pid }) => uid !== undefined && readOwner(pid) === uid,
+      ({ pid }) => uid !== undefined && readOwner(pid) === uid && !isTaken(id, uid),
     )
     return [
       ...places.filter((place) => existsSync(place)),
