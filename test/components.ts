@@ -33,3 +33,9 @@ export function missing(component: Component, env = process.env): boolean {
   console.warn(`skipped: ${component} is missing (run scripts/host-packages.sh test)`)
   return true
 }
+
+/** The engine of this run (setup.ts): `describe.skipIf(!dockerEngine())`. */
+export const dockerEngine = (env = process.env): { socket: string; pool: string } | undefined =>
+  env.BERTH_TEST_DOCKER && env.BERTH_TEST_DOCKER_POOL
+    ? { socket: env.BERTH_TEST_DOCKER, pool: env.BERTH_TEST_DOCKER_POOL }
+    : undefined

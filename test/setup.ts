@@ -1,12 +1,34 @@
 // Once per run: the real components that tests share. Private instances; nothing of the host is touched.
 import { locate, missing } from './components.ts'
+import { type DockerEngine, startDockerEngine } from './docker-engine.ts'
+import { makeBusyboxImage } from './docker-images.ts'
 import { startPostgres } from './postgres.ts'
+
+/** Not every machine lets an engine start (namespaces, overlay mounts): its tests are named as skipped then. */
+async function startDocker(): Promise<DockerEngine | undefined> {
+  const dockerd = missing('docker') ? undefined : locate('docker')
+  if (!dockerd) return undefined
+  try {
+    const engine = await startDockerEngine(dockerd)
+    await makeBusyboxImage(engine.socket)
+    return engine
+  } catch (error) {
+    console.warn(`skipped: no Docker engine starts here: ${(error as Error).message}`)
+    return undefined
+  }
+}
 
 export default async function setUp(): Promise<() => Promise<void>> {
   const path = missing('postgres') ? undefined : locate('postgres')
   const postgres = path ? await startPostgres(path) : undefined
   if (postgres) process.env.BERTH_TEST_POSTGRES = postgres.folder
+  const docker = await startDocker()
+  if (docker) {
+    process.env.BERTH_TEST_DOCKER = docker.socket
+    process.env.BERTH_TEST_DOCKER_POOL = docker.pool
+  }
   return async () => {
+    await docker?.stop()
     await postgres?.stop()
   }
 }

@@ -15,6 +15,27 @@ export interface AgentSettings {
   gitFolders?: boolean
   /** Where `port: auto` is taken from; several agents on one machine need ranges of their own. */
   portRange?: PortRange
+  /** Unix socket of the Docker engine. */
+  dockerSocket: string
+  /** Value of the label `dev.berth.agent` on everything that is made there: what carries another one is not ours. */
+  owner: string
+  /** Every environment's network is a /26 of this range. */
+  networkPool: string
+  proxy: ProxySettings
+}
+
+export interface ProxySettings {
+  /** Where Caddy listens: `0.0.0.0:80`. */
+  http: Endpoint
+  /** Null: no HTTPS at all (development). */
+  https: Endpoint | null
+  /** UDP port of the edge's name server on loopback. */
+  dnsPort: number
+}
+
+export interface Endpoint {
+  address: string
+  port: number
 }
 
 export interface PortRange {
@@ -24,15 +45,45 @@ export interface PortRange {
 
 export function readSettings(env: NodeJS.ProcessEnv): AgentSettings {
   const stateDir = env.BERTH_STATE_DIR ?? '/var/lib/berth'
+  const accountPrefix = env.BERTH_ACCOUNT_PREFIX ?? 'berth-e'
   return {
     stateDir,
     runDir: env.BERTH_RUN_DIR ?? (env.BERTH_STATE_DIR ? join(stateDir, 'run') : '/run/berth'),
-    accountPrefix: env.BERTH_ACCOUNT_PREFIX ?? 'berth-e',
+    accountPrefix,
     development: env.BERTH_DEV === '1',
     gitFolders: env.BERTH_TEST_GIT_FILE === '1',
     ...readPortRange(env.BERTH_PORT_RANGE),
+    dockerSocket: /^unix:\/\/(.+)$/.exec(env.DOCKER_HOST ?? '')?.[1] ?? '/var/run/docker.sock',
+    owner: env.BERTH_OWNER ?? accountPrefix,
+    networkPool: env.BERTH_NETWORK_POOL ?? '10.214.0.0/16',
+    proxy: readProxy(env),
   }
 }
+
+function readProxy(env: NodeJS.ProcessEnv): ProxySettings {
+  const isDevelopment = env.BERTH_DEV === '1'
+  const http = env.BERTH_PROXY_HTTP ?? (isDevelopment ? '127.0.0.1:8080' : '0.0.0.0:80')
+  const https = env.BERTH_PROXY_HTTPS ?? (isDevelopment ? 'off' : '0.0.0.0:443')
+  const dnsPort = Number(env.BERTH_EDGE_DNS_PORT ?? 15_353)
+  if (!isPort(dnsPort)) throw new Error(`BERTH_EDGE_DNS_PORT must be a port number.`)
+  return {
+    http: readEndpoint('BERTH_PROXY_HTTP', http),
+    https: https === 'off' ? null : readEndpoint('BERTH_PROXY_HTTPS', https),
+    dnsPort,
+  }
+}
+
+const isPort = (n: number): boolean => Number.isInteger(n) && n >= 1 && n <= 65_535
+
+function readEndpoint(name: string, text: string): Endpoint {
+  const [, address = '', port = ''] = /^(\d+\.\d+\.\d+\.\d+):(\d+)$/.exec(text) ?? []
+  if (!address || !isPort(Number(port))) {
+    throw new Error(`${name} must be like 0.0.0.0:80, got '${text}'.`)
+  }
+  return { address, port: Number(port) }
+}
+
+const writeEndpoint = ({ address, port }: Endpoint): string => `${address}:${port}`
 
 /** `21000-21999`. */
 function readPortRange(text: string | undefined): { portRange?: PortRange } {
@@ -52,6 +103,12 @@ export const settingsEnvironment = (s: AgentSettings): Record<string, string> =>
   ...(s.development ? { BERTH_DEV: '1' } : {}),
   ...(s.gitFolders ? { BERTH_TEST_GIT_FILE: '1' } : {}),
   ...(s.portRange ? { BERTH_PORT_RANGE: `${s.portRange.from}-${s.portRange.to}` } : {}),
+  DOCKER_HOST: `unix://${s.dockerSocket}`,
+  BERTH_OWNER: s.owner,
+  BERTH_NETWORK_POOL: s.networkPool,
+  BERTH_PROXY_HTTP: writeEndpoint(s.proxy.http),
+  BERTH_PROXY_HTTPS: s.proxy.https ? writeEndpoint(s.proxy.https) : 'off',
+  BERTH_EDGE_DNS_PORT: String(s.proxy.dnsPort),
 })
 
 export const attemptDir = (s: AgentSettings, attemptId: string): string =>

@@ -30,8 +30,14 @@ import { Cgroup, detectCgroups, listCgroups } from '../../agent/src/exec/cgroups
 import { hasMarker, listProcesses } from '../../agent/src/exec/processes.ts'
 import { attemptPaths } from '../../agent/src/journal/attempt-files.ts'
 import { Ledger } from '../../agent/src/journal/ledger.ts'
-import { type AgentSettings, attemptDir, settingsEnvironment } from '../../agent/src/settings.ts'
+import {
+  type AgentSettings,
+  attemptDir,
+  readSettings,
+  settingsEnvironment,
+} from '../../agent/src/settings.ts'
 import { instructionsOf, stopService } from '../../agent/src/supervise/control.ts'
+import { dockerEngine } from '../components.ts'
 import { Deployment, eventually, Repository } from './deployment.ts'
 
 export const isRoot = process.getuid?.() === 0
@@ -76,12 +82,19 @@ export class AgentHost {
   constructor(folder = mkdtempSync(join(tmpdir(), 'berth-runner-'))) {
     this.folder = folder
     chmodSync(folder, 0o711)
+    const accountPrefix = `bt${randomBytes(2).toString('hex')}-e`
+    const engine = dockerEngine()
     this.settings = {
-      stateDir: join(folder, 'state'),
-      runDir: join(folder, 'run'),
-      accountPrefix: `bt${randomBytes(2).toString('hex')}-e`,
-      development: true,
-      gitFolders: true,
+      ...readSettings({
+        BERTH_STATE_DIR: join(folder, 'state'),
+        BERTH_RUN_DIR: join(folder, 'run'),
+        BERTH_ACCOUNT_PREFIX: accountPrefix,
+        BERTH_DEV: '1',
+        BERTH_TEST_GIT_FILE: '1',
+        // the engine of this run, never the machine's
+        DOCKER_HOST: `unix://${engine?.socket ?? '/nonexistent/docker.sock'}`,
+        ...(engine ? { BERTH_NETWORK_POOL: engine.pool } : {}),
+      }),
       // hosts of several test files live at once: each takes its ports from a hundred of its own
       portRange: {
         from: 20_000 + (process.pid % 100) * 100,

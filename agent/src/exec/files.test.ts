@@ -12,6 +12,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { readSettings } from '../settings.ts'
 import {
   ensureEnvironmentFolders,
   ensureLogFolder,
@@ -95,12 +96,11 @@ it('removes a tree without following links out of it', async () => {
 
 it('gives the account only what is its own', async (t) => {
   if (!isRoot) return t.skip('needs root')
-  const settings = {
-    stateDir: join(dir, 's'),
-    runDir: join(dir, 'r'),
-    accountPrefix: 'x',
-    development: true,
-  }
+  const settings = readSettings({
+    BERTH_STATE_DIR: join(dir, 's'),
+    BERTH_RUN_DIR: join(dir, 'r'),
+    BERTH_DEV: '1',
+  })
   const places = environmentPlaces(settings, 9)
   ensureEnvironmentFolders(places, nobody)
   await ensureLogFolder(places, nobody).catch(() => undefined) // the temporary folder itself is closed
