@@ -1,12 +1,120 @@
-// Bundles what ships. The client is one file that needs nothing but Node.js; commands stay lazy
-// inside it, because a start-up that loads everything is felt at every call.
-import { chmod } from 'node:fs/promises'
+// Bundles what ships: the client, one file that needs nothing but Node.js (commands stay lazy inside it, because a
+// start-up that loads everything is felt at every call), and the agent, an archive with its own Node.js for the
+// platform this runs on. The control plane offers what lies in `dist` to `install.sh`. Two builds of one commit give
+// the same bytes.
+import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync, realpathSync } from 'node:fs'
+import { chmod, cp, mkdir, rm, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { build } from 'rolldown'
 
-await build({
-  platform: 'node',
-  treeshake: true,
-  input: 'cli/src/main.ts',
-  output: { file: 'dist/berth.mjs', format: 'esm', minify: true, codeSplitting: false },
-})
-await chmod('dist/berth.mjs', 0o755)
+const root = fileURLToPath(new URL('..', import.meta.url))
+const dist = process.env.BERTH_DIST ?? join(root, 'dist')
+/** Loaded at run time from beside the bundle: they carry machine code, or read files of their own. */
+const BESIDE = ['better-sqlite3', 'dockerode', 'node-pty']
+/** Named by those packages and not needed at run time: build tools, and ssh to a remote engine. */
+const UNUSED = new Set(['node-addon-api', 'cpu-features', 'nan', 'buildcheck'])
+
+const bundle = (input: string, file: string, external: string[] = []) =>
+  build({
+    cwd: root,
+    platform: 'node',
+    treeshake: true,
+    input,
+    external,
+    output: { file, format: 'esm', minify: true, codeSplitting: false },
+  })
+
+async function bundleClient(): Promise<void> {
+  const file = join(dist, 'berth.mjs')
+  await bundle('cli/src/main.ts', file)
+  await chmod(file, 0o755)
+}
+
+const LAUNCHER = `#!/bin/sh
+# Starts the agent with the Node.js it was shipped with.
+here=$(dirname -- "$(readlink -f -- "$0")")
+exec "$here/node" "$here/../lib/berth-agent.mjs" "$@"
+`
+
+interface Manifest {
+  version: string
+  dependencies?: Record<string, string>
+  optionalDependencies?: Record<string, string>
+}
+
+function locatePackage(name: string, from: string): string | undefined {
+  for (let folder = from; folder !== dirname(folder); folder = dirname(folder)) {
+    const at = join(folder, 'node_modules', name)
+    if (existsSync(join(at, 'package.json'))) return realpathSync(at)
+  }
+  return undefined
+}
+
+/** Machine code of this platform only; sources and what built them stay behind. */
+function isShipped(path: string, from: string): boolean {
+  const [top = '', ...rest] = path.slice(from.length + 1).split('/')
+  if (top === 'prebuilds') {
+    return rest.length === 0 || (rest[0] ?? '').startsWith(`${process.platform}-${process.arch}`)
+  }
+  if (top === 'build' && existsSync(join(from, 'binding.gyp'))) {
+    return rest.length === 0 || rest[0] === 'Release'
+      ? rest.length < 2 || path.endsWith('.node')
+      : false
+  }
+  if (['deps', 'src', 'third_party', 'test', 'tests', 'node_modules'].includes(top)) {
+    return top === 'src' && !existsSync(join(from, 'binding.gyp'))
+  }
+  return !/\.(md|map|d\.ts|gyp)$/.test(path)
+}
+
+const readManifest = (folder: string): Manifest =>
+  JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest
+
+/** The package and everything it needs: flat, a second version of something below the one that needs it. */
+async function copyPackage(name: string, neededBy: string, places: string[]): Promise<void> {
+  const from = locatePackage(name, neededBy)
+  if (!from) {
+    if (name !== 'node-pty') throw new Error(`${name} is not installed`)
+    return console.warn('node-pty was not built here: the packaged agent has no terminal.')
+  }
+  const manifest = readManifest(from)
+  for (const place of places) {
+    const target = join(place, name)
+    if (existsSync(target)) {
+      if (readManifest(target).version === manifest.version) return
+      continue
+    }
+    const filter = (path: string): boolean => isShipped(path, from)
+    await cp(from, target, { recursive: true, dereference: true, filter })
+    for (const needed of Object.keys(manifest.dependencies ?? {})) {
+      const below = [...places, join(target, 'node_modules')]
+      if (!UNUSED.has(needed)) await copyPackage(needed, from, below)
+    }
+    return
+  }
+  throw new Error(`${name} ${manifest.version} finds no place`)
+}
+
+async function packageAgent(): Promise<void> {
+  const platform = `${process.platform}-${process.arch}`
+  const folder = join(dist, `berth-agent-${platform}`)
+  await rm(folder, { recursive: true, force: true })
+  await mkdir(join(folder, 'bin'), { recursive: true })
+  await bundle('agent/src/main.ts', join(folder, 'lib/berth-agent.mjs'), [...BESIDE])
+  await writeFile(join(folder, 'lib/package.json'), '{"type":"module"}\n')
+  for (const name of BESIDE) {
+    await copyPackage(name, join(root, 'agent'), [join(folder, 'lib/node_modules')])
+  }
+  await cp(process.execPath, join(folder, 'bin/node'), { dereference: true })
+  await writeFile(join(folder, 'bin/berth-agent'), LAUNCHER, { mode: 0o755 })
+  const tar = ['--sort=name', '--mtime=@0', '--owner=0', '--group=0', '--numeric-owner']
+  execFileSync('tar', [...tar, '--mode=go-w', '-C', folder, '-cf', `${folder}.tar`, '.'])
+  execFileSync('gzip', ['-6nf', `${folder}.tar`])
+  await rm(folder, { recursive: true })
+}
+
+await mkdir(dist, { recursive: true })
+await bundleClient()
+await packageAgent()

@@ -166,7 +166,12 @@ function open(
   outside: Outside,
 ): Promise<ControlPlane> {
   const config = {
-    ...readConfig({ BERTH_DATA_DIR: dir, BERTH_DEV: '1', ...outside.env }),
+    ...readConfig({
+      BERTH_DATA_DIR: dir,
+      BERTH_DEV: '1',
+      BERTH_AGENT_PACKAGES: join(dir, 'packages'), // not what happens to lie in this checkout
+      ...outside.env,
+    }),
     rateLimitFactor: 10_000, // tests poll and flood; those of the limits themselves set 1
     databaseUrl,
     port: ports.http,

@@ -41,6 +41,8 @@ export interface Config {
   legacyWebhookSecret: string | undefined
   /** Addresses outside a project's domain must be on its list. */
   listedDomainsOnly: boolean
+  /** Where packaged agents lie (`npm run bundle`), offered to new servers. */
+  agentPackages: string
 }
 
 function port(env: NodeJS.ProcessEnv, name: string, fallback: number): number {
@@ -111,5 +113,6 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
       .filter(Boolean),
     listedDomainsOnly: env.BERTH_CUSTOM_DOMAINS === 'listed',
     legacyWebhookSecret: env.BERTH_LEGACY_WEBHOOK_SECRET || undefined,
+    agentPackages: env.BERTH_AGENT_PACKAGES ?? join(import.meta.dirname, '../../dist'),
   }
 }

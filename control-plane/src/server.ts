@@ -39,6 +39,7 @@ import { documentRoutes } from './rest/documents.ts'
 import { environmentTaskRoutes } from './rest/environment-tasks.ts'
 import { environmentRoutes } from './rest/environments.ts'
 import { type Api, buildHttp, requireToken } from './rest/http.ts'
+import { installRoutes } from './rest/install.ts'
 import { invitationRoutes, openInvitationRoutes } from './rest/invitations.ts'
 import { logRoutes } from './rest/logs.ts'
 import { meRoutes } from './rest/me.ts'
@@ -196,6 +197,7 @@ const openPreviousKek = (config: Config): Kek[] =>
 function mountRoutes(http: Api, ctx: Context): void {
   http.register(async (open) => openRoutes(open as Api, ctx))
   http.register(async (open) => documentRoutes(open as Api, ctx))
+  http.register(async (open) => installRoutes(open as Api, ctx))
   http.register(async (open) => {
     openInvitationRoutes(open as Api, ctx)
     oauthMetadataRoute(open as Api, ctx)

@@ -8,6 +8,8 @@ export const ENROLMENT = {
   /** A lost answer can be asked again with the same key. */
   repeatMs: 10 * MINUTE,
   requestsPerMinute: 10,
+  /** Of a packaged agent, 50 MB each, by address. */
+  downloadsPerMinute: 10,
   bodyBytes: 16 * KiB,
   /** A P-256 request is about 300 bytes; the rest is room for a subject that is ignored anyway. */
   csrBytes: 4 * KiB,

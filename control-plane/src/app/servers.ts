@@ -26,6 +26,7 @@ import {
   readableOrganizations,
   requirePermission,
 } from './access.ts'
+import { joinCommand } from './agent-packages.ts'
 import { auditCaller, type Subject } from './audit.ts'
 import { type Change, change } from './transaction.ts'
 
@@ -126,7 +127,7 @@ export async function makeServerJoinToken(
   serverId: number,
   rejoin: boolean,
 ): Promise<MadeJoinToken> {
-  return change(ctx, async (c) => {
+  const made = await change(ctx, async (c) => {
     const { db, now } = c
     const server = await findServer(db, serverId)
     if (!server) throw new AppError('not_found', 'There is no such thing, or not for you.')
@@ -140,9 +141,10 @@ export async function makeServerJoinToken(
     const { id, token, secretHash } = makeJoinToken(ctx.authority.caHash)
     const expiresAt = now + ENROLMENT.joinTokenMs
     await insertJoinToken(db, { id, secretHash, serverId, createdAt: now, expiresAt })
-    const made = { token_id: id, rejoin }
+    const facts = { token_id: id, rejoin }
     const subject: Subject = ['server', serverId]
-    await auditCaller(c, caller, server.organizationId, 'server.join_token', subject, made)
-    return { token, expiresAt, command: `berth-agent join ${ctx.baseUrl} ${token}` }
+    await auditCaller(c, caller, server.organizationId, 'server.join_token', subject, facts)
+    return { token, expiresAt }
   })
+  return { ...made, command: await joinCommand(ctx, made.token) }
 }

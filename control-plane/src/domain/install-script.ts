@@ -1,0 +1,117 @@
+// The script that makes a machine a server of this installation: unpack, join, start. PURE. Everything it needs is
+// written into it, digests too; what varies at run time is the token alone, which it never prints.
+export interface PackagedAgent {
+  /** `linux-x64` or `linux-arm64`. */
+  platform: string
+  name: string
+  sha256: string
+}
+
+export interface InstallFacts {
+  baseUrl: string
+  version: string
+  packages: readonly PackagedAgent[]
+}
+
+/** For single quotes in sh. */
+const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
+
+const choice = ({ platform, name, sha256 }: PackagedAgent): string =>
+  `  ${platform}) package=${quote(name)} digest=${quote(sha256)} ;;`
+
+const UNIT = `[Unit]
+Description=Berth agent
+Documentation=man:systemd.service(5)
+After=network-online.target docker.service
+Wants=network-online.target
+
+[Service]
+ExecStart=/opt/berth/current/bin/berth-agent run
+Restart=always
+RestartSec=2
+# locked out by the control plane: a restart would not help
+RestartPreventExitStatus=78
+# deployments and services outlive the daemon
+KillMode=process
+Delegate=yes
+OOMScoreAdjust=-500
+LimitNOFILE=65536
+
+[Install]
+WantedBy=multi-user.target`
+
+export function renderInstallScript({ baseUrl, version, packages }: InstallFacts): string {
+  return `#!/bin/sh
+# Installs the Berth agent ${version} on this server and joins it to ${baseUrl}. Run it as root:
+#   sh install.sh --token berth_join_...          or --token-file FILE, or without: an update of an agent that has joined
+#   sh install.sh --no-start                      leaves the service as it is
+# What it makes: /opt/berth, /usr/local/bin/berth-agent, /etc/systemd/system/berth-agent.service, /var/lib/berth.
+set -eu
+url=${quote(baseUrl)}
+version=${quote(version)}
+say() { printf '%s\\n' "berth: $*" >&2; }
+stop() { say "$*"; exit 1; }
+
+token='' start=yes
+while [ $# -gt 0 ]; do
+  case $1 in
+    --token) [ $# -gt 1 ] || stop "--token needs a value."; token=$2; shift 2 ;;
+    --token-file) [ $# -gt 1 ] || stop "--token-file needs a path."; token=$(cat -- "$2"); shift 2 ;;
+    --no-start) start=no; shift ;;
+    *) stop "unknown option $1. Options: --token TOKEN, --token-file FILE, --no-start." ;;
+  esac
+done
+
+[ "$(id -u)" = 0 ] || stop "run this as root (sudo sh install.sh ...)."
+for program in curl tar gzip sha256sum; do
+  command -v "$program" >/dev/null 2>&1 || stop "$program is missing. Install it and run this again."
+done
+case $(uname -s)-$(uname -m) in
+  Linux-x86_64) platform=linux-x64 ;;
+  Linux-aarch64) platform=linux-arm64 ;;
+  *) stop "there is no agent for $(uname -s) on $(uname -m)." ;;
+esac
+case $platform in
+${packages.map(choice).join('\n')}
+  *) stop "this control plane has no agent for $platform. Run 'npm run bundle' of the same version on such a machine and put its archive into dist/ there." ;;
+esac
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT INT TERM
+say "downloading $package"
+curl -fsS --retry 3 -o "$scratch/package" "$url/install/$package" || stop "the download failed."
+echo "$digest  $scratch/package" | sha256sum -c --status || stop "the download is not what was announced; nothing was changed."
+
+folder=/opt/berth/$version
+mkdir -p /opt/berth "$scratch/unpacked"
+chmod 755 /opt/berth
+tar -xzf "$scratch/package" -C "$scratch/unpacked" --no-same-owner
+chmod 755 "$scratch/unpacked"
+"$scratch/unpacked/bin/berth-agent" --version >/dev/null || stop "the agent does not start on this machine."
+rm -rf "$folder.old"
+[ ! -e "$folder" ] || mv "$folder" "$folder.old"
+mv "$scratch/unpacked" "$folder"
+ln -sfn "$folder" /opt/berth/current.new && mv -T /opt/berth/current.new /opt/berth/current
+rm -rf "$folder.old"
+mkdir -p /usr/local/bin
+ln -sfn /opt/berth/current/bin/berth-agent /usr/local/bin/berth-agent
+
+if [ -n "$token" ]; then
+  /opt/berth/current/bin/berth-agent join "$url" "$token" || stop "joining failed; the agent is installed. Make a new token and run: berth-agent join $url <token>"
+fi
+
+if [ -d /run/systemd/system ]; then
+  cat >/etc/systemd/system/berth-agent.service <<'UNIT'
+${UNIT}
+UNIT
+  systemctl daemon-reload
+  if [ "$start" = yes ]; then
+    systemctl enable --quiet berth-agent
+    systemctl restart berth-agent
+    say "berth-agent $version runs. Look at it: berth-agent status; journalctl -u berth-agent"
+  fi
+else
+  say "systemd does not run here. Start the agent with your service manager: berth-agent run"
+fi
+`
+}

@@ -1,0 +1,79 @@
+// What ships, as it ships: the agent is bundled and packaged, offered by a control plane, installed by its script as the
+// join command says, and then deploys. The machine's own folders stay as they are: the script runs in a mount
+// namespace of its own.
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Server } from '@berth/shared/rest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Lab, until } from '../lab.ts'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const isRoot = process.getuid?.() === 0
+const PRIVATE = ['/opt', '/usr/local/bin', '/etc/systemd']
+
+describe.skipIf(!isRoot)('the packaged agent', () => {
+  const dist = mkdtempSync(join(tmpdir(), 'berth-dist-'))
+  let lab: Lab
+  let agent: ChildProcess | undefined
+  beforeAll(async () => {
+    execFileSync(process.execPath, [join(root, 'scripts/bundle.ts')], {
+      env: { ...process.env, BERTH_DIST: dist },
+    })
+    lab = await Lab.open({ env: { BERTH_AGENT_PACKAGES: dist } })
+  }, 240_000)
+  afterAll(async () => {
+    agent?.kill('SIGKILL')
+    await lab?.close()
+    rmSync(dist, { recursive: true, force: true })
+  })
+
+  test('is installed by the join command and deploys', async () => {
+    const server = await lab.post<Server>('/api/servers', { name: 'two', hostname: '127.0.0.1' })
+    const { command, token } = await lab.post<{ command: string; token: string }>(
+      `/api/servers/${server.id}/join_token`,
+    )
+    const script = await (await fetch(`${lab.url}/install.sh`)).text()
+    const digest = createHash('sha256').update(script).digest('hex')
+    expect(command).toContain(digest)
+    const file = join(lab.dir, 'install.sh')
+    writeFileSync(file, script)
+    const stateDir = join(lab.dir, 'packaged')
+    mkdirSync(stateDir, { mode: 0o711 })
+    const steps = [
+      ...PRIVATE.map((folder) => `mkdir -p ${folder} && mount -t tmpfs none ${folder}`),
+      'sh "$1" --token "$2" --no-start >&2',
+      'exec /usr/local/bin/berth-agent run',
+    ]
+    agent = spawn('unshare', ['-m', 'sh', '-euc', steps.join('\n'), 'sh', file, token], {
+      env: {
+        ...process.env,
+        ...lab.agentEnvironment,
+        BERTH_STATE_DIR: stateDir,
+        BERTH_LOG_LEVEL: 'warn',
+      },
+      stdio: ['ignore', 'ignore', 'inherit'],
+    })
+    await until('the packaged agent to be online', async () => {
+      if (agent?.exitCode !== null) throw new Error('it ended')
+      const { status } = await lab.get<Server>(`/api/servers/${server.id}`)
+      return status === 'online' || undefined
+    })
+    const project = await lab.post<{ id: number }>('/api/projects', {
+      name: 'packaged',
+      repo_url: lab.exampleRepository('hello'),
+      domain: 'packaged.example.com',
+      server_ids: [server.id],
+      default_recipe: 'manual',
+    })
+    const { id } = await lab.environment(project.id, 'main')
+    const task = await lab.finished((await lab.deploy(id)).id)
+    expect([task.status, task.failure]).toEqual(['succeeded', null])
+    const removal = await lab.call('DELETE', `/api/environments/${id}`)
+    const ended = await lab.finished(((await removal.json()) as { id: number }).id)
+    expect([ended.status, ended.failure]).toEqual(['succeeded', null])
+  }, 180_000)
+})

@@ -1,0 +1,80 @@
+// How a new server gets its agent: a script that is checked against the digest in the join command, and the package
+// whose digest is in the script. Nothing is offered that is not there.
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { TestControlPlane } from '../control-plane.ts'
+
+const sha256 = (data: string | Buffer): string => createHash('sha256').update(data).digest('hex')
+
+describe('without a packaged agent', () => {
+  let plane: TestControlPlane
+  beforeAll(async () => {
+    plane = await TestControlPlane.start('sqlite')
+    await plane.setUp()
+  })
+  afterAll(() => plane.close())
+
+  test('there is no script, and the join command is that of an agent that is there', async () => {
+    const answer = await plane.call<{ detail: string }>('GET', '/install.sh')
+    expect(answer.status).toBe(404)
+    expect(answer.body.detail).toContain('npm run bundle')
+    const { id } = await plane.server()
+    const made = await plane.make<{ command: string }>(`/api/servers/${id}/join_token`)
+    expect(made.command).toMatch(/^berth-agent join http\S+ berth_join_\S+$/)
+  })
+})
+
+describe('with packaged agents', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'berth-packages-'))
+  const x64 = Buffer.from('the agent for x64')
+  let plane: TestControlPlane
+  beforeAll(async () => {
+    mkdirSync(folder, { recursive: true })
+    writeFileSync(join(folder, 'berth-agent-linux-x64.tar.gz'), x64)
+    writeFileSync(join(folder, 'berth-agent-linux-arm64.tar.gz'), 'the agent for arm64')
+    writeFileSync(join(folder, 'secret.txt'), 'not to be offered')
+    plane = await TestControlPlane.start('sqlite', { env: { BERTH_AGENT_PACKAGES: folder } })
+    await plane.setUp()
+  })
+  afterAll(async () => {
+    await plane.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  test('the join command checks the script that is served, the script checks the package', async () => {
+    const { id } = await plane.server()
+    const made = await plane.make<{ command: string; token: string }>(
+      `/api/servers/${id}/join_token`,
+    )
+    const script = await plane.call('GET', '/install.sh')
+    expect(script.status).toBe(200)
+    expect(made.command).toContain(`echo "${sha256(script.text)}  install.sh" | sha256sum -c`)
+    expect(made.command).toContain(`--token ${made.token}`)
+    expect(script.text).toContain(sha256(x64))
+    expect(script.text).not.toContain(made.token)
+    execFileSync('sh', ['-n'], { input: script.text })
+    const file = await plane.call('GET', '/install/berth-agent-linux-x64.tar.gz')
+    expect([file.status, file.text]).toEqual([200, x64.toString()])
+    expect(file.headers.get('content-length')).toBe(String(x64.length))
+  })
+
+  test('a package that was replaced has its new digest at once', async () => {
+    const path = join(folder, 'berth-agent-linux-arm64.tar.gz')
+    writeFileSync(path, 'another agent for arm64')
+    const script = await plane.call('GET', '/install.sh')
+    expect(script.text).toContain(sha256('another agent for arm64'))
+  })
+
+  test.each(['secret.txt', '..%2fsecret.txt', 'berth-agent-linux-mips.tar.gz'])(
+    'nothing but packages is offered: %s',
+    async (name) => {
+      const answer = await plane.call('GET', `/install/${name}`)
+      expect(answer.status).toBe(404)
+      expect(answer.text).not.toContain('not to be offered')
+    },
+  )
+})
