@@ -53,6 +53,10 @@ export class ScriptedAttempt {
     return this.assignment.spec?.kind.case === 'destroy'
   }
 
+  get isDeploy(): boolean {
+    return this.assignment.spec?.kind.case === 'deploy'
+  }
+
   /** The step before, if any, has succeeded; the plan grows by this one, and it runs. */
   step(stepId: string, title: string, phase = 'run'): void {
     if (this.#stepId !== '') this.#step(StepState.SUCCEEDED)
@@ -90,11 +94,11 @@ export class ScriptedAttempt {
   }
 
   succeed(port = 0): void {
-    if (!this.isDestroy && !this.#isCheckedOut) {
+    if (this.isDeploy && !this.#isCheckedOut) {
       this.checkedOut(this.assignment.spec?.repository?.commitSha || 'c'.repeat(40))
     }
     this.#step(StepState.SUCCEEDED)
-    if (!this.isDestroy)
+    if (this.isDeploy)
       this.emit({ case: 'services', value: { services: port ? [{ name: 'web', port }] : [] } })
     this.#end({ state: AttemptState.SUCCEEDED })
   }

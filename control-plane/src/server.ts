@@ -30,6 +30,7 @@ import { Watchers } from './live/watchers.ts'
 import type { Resolve } from './outbound/addresses.ts'
 import { openMailer } from './outbound/mail.ts'
 import { Outbound } from './outbound/outbound.ts'
+import { actionRoutes } from './rest/actions.ts'
 import { adminRoutes } from './rest/admin.ts'
 import { auditRoutes } from './rest/audit.ts'
 import { authRoutes, deviceRoutes } from './rest/auth.ts'
@@ -220,6 +221,7 @@ function mountRoutes(http: Api, ctx: Context): void {
     projectKeyRoutes(api, ctx)
     environmentRoutes(api, ctx)
     environmentTaskRoutes(api, ctx)
+    actionRoutes(api, ctx)
     diagnosticsRoutes(api, ctx)
     variableRoutes(api, ctx)
     taskRoutes(api, ctx)

@@ -147,3 +147,13 @@ export const DAEMON = {
   /** Time a Goodbye of ours gets to leave before the stream is cut. */
   goodbyeMs: 500,
 } as const
+
+/** Files that an action leaves for people to fetch. */
+export const ARTIFACTS = {
+  /** Of one task; the first in order of name are offered. */
+  files: 1_000,
+  bytes: 5 * GiB,
+  /** Of one event. */
+  perEvent: 200,
+  pathBytes: 1_024,
+} as const

@@ -32,6 +32,14 @@ export const ENVIRONMENT_ROWS: Record<string, Row> = {
     accepts: [201, 409], // 409: the one of before is still queued
     ask: (o) => ({ params: { id: o.environment } }),
   },
+  'GET /api/environments/{id}/actions': {
+    accepts: [200],
+    ask: (o) => ({ params: { id: o.environment } }),
+  },
+  'POST /api/environments/{id}/actions/{name}/tasks': {
+    accepts: [409], // nothing was deployed
+    ask: (o) => ({ params: { id: o.free, name: 'seed' }, body: {} }),
+  },
   'PATCH /api/environments/{id}': {
     accepts: [200],
     ask: (o) => ({ params: { id: o.environment }, body: { sticky: true } }),

@@ -45,6 +45,8 @@ export const PLATFORM_ROWS: Record<string, Row> = {
   'GET /api/docs': { accepts: [200] },
   'GET /docs/errors/{code}': { accepts: [200], ask: () => ({ params: { code: 'not_found' } }) },
   'GET /schemas/service.v1.json': { accepts: [200] },
+  'GET /install.sh': { accepts: [404] }, // no agent is packaged
+  'GET /install/{name}': { accepts: [404, 429], ask: () => ({ params: { name: 'x' } }) },
   'POST /api/setup': {
     accepts: [409, 429],
     ask: () => ({ body: { token: 'x', name: 'Eve', email: 'eve@example.com', organization: 'E' } }),

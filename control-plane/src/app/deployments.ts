@@ -46,6 +46,13 @@ export const toOpenTask = (task: Task): OpenTask => ({
   createdAt: task.createdAt,
 })
 
+export const serverNotReady = (server: Server): AppError =>
+  new AppError(
+    'server_not_ready',
+    `No agent ever joined from ${server.name}. Make a join token and run the command on it: berth server join-token ${server.name}.`,
+    { server: { id: server.id, name: server.name } },
+  )
+
 interface Asked extends TaskCreate {
   reset?: boolean
 }
@@ -184,10 +191,6 @@ function refusal(
     case 'in_progress':
       return inProgress(ctx, identifier, decision.task)
     case 'server_not_ready':
-      return new AppError(
-        'server_not_ready',
-        `No agent ever joined from ${server.name}. Make a join token and run the command on it: berth server join-token ${server.name}.`,
-        { server: { id: server.id, name: server.name } },
-      )
+      return serverNotReady(server)
   }
 }

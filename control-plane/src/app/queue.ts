@@ -10,7 +10,9 @@ import { type Actor, actorName, audit } from './audit.ts'
 import { agentTopic, type Change, emitTask } from './transaction.ts'
 
 export interface AskedTask {
-  type: 'deploy' | 'destroy'
+  type: 'deploy' | 'destroy' | 'action'
+  /** Which one, of the last successful deployment. */
+  action?: string
   by: Actor
   trigger: Trigger
   /** Null: the branch's head. */
@@ -54,18 +56,26 @@ export async function queueTask(
     branch: environment.branch,
     recipe: effectiveRecipe(environment, project.defaultRecipe),
     askedSha: sha,
-    commitSha: sha,
+    // an action runs in what is deployed
+    commitSha: asked.type === 'action' ? environment.commitSha : sha,
+    action: asked.action ?? null,
     deliveryId: by.type === 'webhook' ? by.deliveryId : null,
     createdAt: c.now,
   })
   const deploys = asked.type === 'deploy'
-  if (asked.formerServerId === undefined) {
+  if (asked.formerServerId === undefined && asked.type !== 'action') {
     await updateEnvironment(c.db, environment.id, {
       lastTaskId: id,
       ...(deploys && sha ? { targetSha: sha } : {}),
     })
   }
-  const details = { environment_id: environment.id, type: asked.type, commit_sha: sha, trigger }
+  const details = {
+    environment_id: environment.id,
+    type: asked.type,
+    commit_sha: sha,
+    trigger,
+    ...(asked.action ? { action: asked.action } : {}),
+  }
   await audit(c, by, task.organizationId, 'task.create', ['task', id], details)
   await emitTask(c, { ...task, id }, 'task.queued', { trigger })
   const agent = await findServerAgent(c.db, task.serverId)

@@ -1,6 +1,6 @@
 // What agents report becomes rows: one transaction per batch, each event exactly once, acknowledged after the commit.
 // Events of unknown attempts, old fences and finished attempts are kept as history and change nothing else.
-import { failureWord, TASKS } from '@berth/shared'
+import { failureWord, SERVICE_FILE, TASKS } from '@berth/shared'
 import {
   type AttemptChanged,
   AttemptState,
@@ -22,6 +22,7 @@ import {
   taskStatusFor,
 } from '../domain/attempt.ts'
 import { describeFailure } from '../domain/failure.ts'
+import { saveActions } from '../store/actions.ts'
 import { findAgent, updateUnderEpoch } from '../store/agents.ts'
 import {
   type Attempt,
@@ -47,6 +48,7 @@ import {
   type Task,
   updateTask,
 } from '../store/tasks.ts'
+import { toSyncedAction } from './actions.ts'
 import { auditAgent, type Subject } from './audit.ts'
 import { destroyFormerCopy, settleRemoval } from './removal.ts'
 import { agentTopic, type Change, change, emitTask } from './transaction.ts'
@@ -124,6 +126,8 @@ async function applyBatch(
   return { kind: 'applied', ackedSeq: acked, finished }
 }
 
+const DEPLOYED: ReadonlySet<string> = new Set(['commit', 'serviceFile', 'services', 'actions'])
+
 /** True when the attempt ended by this event. */
 async function applyEvent(
   ctx: Context,
@@ -141,6 +145,8 @@ async function applyEvent(
   const task = await findTask(c.db, attempt.taskId)
   if (!task) return false
   const { body } = event
+  // what is deployed is said by deployments alone
+  if (DEPLOYED.has(body.case ?? '') && task.type !== 'deploy') return false
   switch (body.case) {
     case 'attempt': {
       await lockEnvironment(c.db, task.environmentId) // before its task, as everybody who holds both
@@ -182,6 +188,11 @@ async function applyEvent(
       })
       await updateTask(c.db, task.id, { liveAt: task.liveAt ?? c.now })
       emitTask(c, task, 'task.live', {})
+      return false
+    }
+    case 'actions': {
+      const actions = body.value.actions.slice(0, SERVICE_FILE.actions).map(toSyncedAction)
+      await saveActions(c.db, task.environmentId, attempt.fence, actions, c.now)
       return false
     }
     case 'warning': {

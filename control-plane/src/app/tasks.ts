@@ -3,6 +3,7 @@
 import { AppError, TASKS } from '@berth/shared'
 import type { Context } from '../context.ts'
 import type { Caller } from '../domain/access.ts'
+import { listRunningActions } from '../store/actions.ts'
 import { type Agent, listServerAgents } from '../store/agents.ts'
 import {
   type AttemptStep,
@@ -106,7 +107,9 @@ async function viewTasks(
   const serverIds = [...new Set(queued.map((t) => t.serverId))]
   const servers = new Map((await listServersById(db, serverIds)).map((s) => [s.id, s]))
   const agents = await listServerAgents(db, serverIds)
-  const open = await listOpenTasks(db, [...new Set(queued.map((t) => t.environmentId))])
+  const waitingIn = [...new Set(queued.map((t) => t.environmentId))]
+  const open = await listOpenTasks(db, waitingIn)
+  const acting = await listRunningActions(db, waitingIn)
   return tasks.map((task) => {
     const attempt = attempts.get(task.id)
     const server = servers.get(task.serverId)
@@ -117,6 +120,7 @@ async function viewTasks(
       waiting:
         task.status === 'queued' && server
           ? (waitingBehind(task, open.get(task.environmentId)) ??
+            waitingBehind(task, acting.get(task.environmentId)) ??
             explainWaiting(ctx, task, attempt, server, agents.get(server.id)))
           : null,
     }

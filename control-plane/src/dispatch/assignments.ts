@@ -1,8 +1,9 @@
 // What one agent should do, as messages: desired state, sent completely at each session and in parts when it changes.
 // Spec and secrets travel only while the attempt has not started; the values are read here, at the last moment.
-import { never, TASKS } from '@berth/shared'
+import { ARTIFACTS, never, TASKS } from '@berth/shared'
 import { systemVariables } from '@berth/shared/service-file'
 import {
+  ActionTaskSchema,
   type Assignment,
   AssignmentSchema,
   AttemptState,
@@ -49,11 +50,11 @@ export async function makeAssignment(ctx: Context, attempt: Attempt): Promise<As
   const number = environment.pullRequestNumber
   const pull = number === null ? undefined : await findPullRequest(ctx.db, project.id, number)
   assignment.spec = makeSpec(attempt, task, environment, project, pull?.headRef ?? null)
-  // a removal runs with the values of the last deployment, which lie on the server
+  // removals and actions run with the values of the last deployment, which lie on the server
   assignment.secrets =
-    task.type === 'destroy'
-      ? create(TaskSecretsSchema, {})
-      : await makeSecrets(ctx, project, environment)
+    task.type === 'deploy'
+      ? await makeSecrets(ctx, project, environment)
+      : create(TaskSecretsSchema, {})
   return assignment
 }
 
@@ -67,7 +68,7 @@ function kindOf(task: Task): TaskSpec['kind'] {
     case 'destroy':
       return { case: 'destroy', value: create(DestroyTaskSchema, { force: task.skipSteps }) }
     case 'action':
-      throw new Error(`task ${task.id} is an action, which nobody can queue yet`)
+      return { case: 'action', value: create(ActionTaskSchema, { name: task.action ?? '' }) }
     default:
       return never(task.type)
   }
@@ -103,7 +104,10 @@ function makeSpec(
     systemVariables: systemVariables(environment),
     variablesRevision: BigInt(attempt.variablesRevision),
     limits: {
-      timeout: durationFromMs(TASKS.timeoutMs),
+      // how long an action may take stands in the file; the server knows it
+      timeout: durationFromMs(task.type === 'action' ? TASKS.timeoutMaxMs : TASKS.timeoutMs),
+      maxArtifactFiles: ARTIFACTS.files,
+      maxArtifactBytes: BigInt(ARTIFACTS.bytes),
       killGrace: durationFromMs(TASKS.killGraceMs),
       cleanup: durationFromMs(TASKS.cleanupMs),
     },

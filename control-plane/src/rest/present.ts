@@ -182,7 +182,7 @@ export function presentTask(ctx: Context, view: TaskView, phases?: { lines: Step
     commit_sha: task.commitSha,
     commit_message: task.commitMessage,
     recipe: task.recipe,
-    action: null,
+    action: task.action,
     waiting_for: waiting && {
       code: waiting.code,
       message: waiting.message,

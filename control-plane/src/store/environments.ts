@@ -8,7 +8,14 @@ import type { EnvironmentsTable } from './schema.ts'
 export interface Environment
   extends Omit<
     Selectable<EnvironmentsTable>,
-    'protected' | 'sticky' | 'autoDeploy' | 'branchMissing' | 'fromFork' | 'services' | 'actions'
+    | 'protected'
+    | 'sticky'
+    | 'autoDeploy'
+    | 'branchMissing'
+    | 'fromFork'
+    | 'services'
+    | 'actions'
+    | 'actionsSyncedAt'
   > {
   protected: boolean
   sticky: boolean
@@ -19,7 +26,7 @@ export interface Environment
 }
 
 function toEnvironment(row: Selectable<EnvironmentsTable>): Environment {
-  const { actions: _, ...rest } = row
+  const { actions: _, actionsSyncedAt: __, ...rest } = row
   return {
     ...rest,
     protected: row.protected === 1,

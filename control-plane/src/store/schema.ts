@@ -238,6 +238,7 @@ export interface EnvironmentsTable {
   targetSha: string | null
   services: Generated<string>
   actions: Generated<string>
+  actionsSyncedAt: number | null
   variablesRevision: Generated<number>
   deployedVariablesRevision: number | null
   degradedReason: string | null
@@ -317,6 +318,7 @@ export interface TasksTable {
   serviceFileSha: string | null
   /** Removes the copy on a former server; the environment itself stays and is not locked. */
   formerCopy: Generated<Flag>
+  action: string | null
 }
 
 export interface AttemptsTable {

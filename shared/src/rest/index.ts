@@ -1,3 +1,4 @@
+export * from './action.ts'
 export * from './audit.ts'
 export * from './basic-auth.ts'
 export * from './delivery.ts'

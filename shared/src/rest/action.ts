@@ -1,0 +1,27 @@
+// Actions of an environment: commands of its `.service.yml` that people start when they want to.
+import { z } from 'zod'
+import { IdParams, Time } from './fields.ts'
+
+export const Action = z.object({
+  name: z.string(),
+  title: z.string(),
+  description: z.string().nullable(),
+  /** docker: whose container runs it. */
+  service: z.string().nullable(),
+  /** The question to ask first; it is started with `confirm: true` then. */
+  confirm: z.string().nullable(),
+  timeout_seconds: z.int(),
+  artifact_paths: z.array(z.string()),
+  enabled: z.boolean(),
+  disabled_reason: z.string().nullable(),
+  synced_at: Time,
+})
+export type Action = z.infer<typeof Action>
+
+export const ActionParams = IdParams.extend({ name: z.string().max(64) })
+
+export const ActionStart = z.strictObject({
+  confirm: z.boolean().optional(),
+  message: z.string().trim().max(500).nullable().optional(),
+})
+export type ActionStart = z.infer<typeof ActionStart>
