@@ -148,6 +148,29 @@ export const DAEMON = {
   goodbyeMs: 500,
 } as const
 
+/** Steps of the docker recipe. */
+export const DOCKER_STEPS = {
+  /** Containers of one deployment that are started at once. */
+  parallel: 4,
+  buildMs: 30 * MINUTE,
+  pullMs: 30 * MINUTE,
+  releaseMs: 15 * MINUTE,
+  /** A proxy that is just being restarted is waited for; one that is missing is told soon. */
+  proxyWaitMs: 5 * SECOND,
+  /** Requests that were on their way to the old version at the switch; then those that still run; then no longer. */
+  drainMinMs: 2 * SECOND,
+  drainMaxMs: 30 * SECOND,
+  drainPollMs: 100,
+  /** Lines of a failed build or service in the message; more of them are in the output. */
+  messageLines: 5,
+  messageLineLength: 300,
+  /** One handshake: a certificate may be issued just then. */
+  handshakeMs: 5 * SECOND,
+  probeMs: 10 * SECOND,
+  /** Images of versions before the running one: deploying such a commit again needs no build. */
+  keptImages: 2,
+} as const
+
 /** The edge and Caddy on one server. */
 export const PROXY = {
   /** How long Caddy believes an answer of the name server. */
