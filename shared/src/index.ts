@@ -1,6 +1,7 @@
 export * from './agent-limits.ts'
 export * from './client-limits.ts'
 export * from './errors.ts'
+export * from './house-limits.ts'
 export * from './limits.ts'
 export * from './live.ts'
 export * from './live-limits.ts'
