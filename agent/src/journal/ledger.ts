@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { STEPS } from '@berth/shared'
 import Database from 'better-sqlite3'
 import type { AgentSettings, PortRange } from '../settings.ts'
+import { USAGE_SCHEMA, UsageTable } from './usage.ts'
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS ports (
@@ -81,6 +82,7 @@ export const ledgerFile = (settings: Pick<AgentSettings, 'stateDir'>): string =>
 export class Ledger {
   readonly #db: Database.Database
   readonly #range: PortRange
+  readonly usage: UsageTable
 
   constructor(settings: Pick<AgentSettings, 'stateDir' | 'portRange'>) {
     this.#range = settings.portRange ?? { from: STEPS.portFrom, to: STEPS.portTo }
@@ -89,6 +91,8 @@ export class Ledger {
     this.#db.pragma('journal_mode = WAL')
     this.#db.pragma('synchronous = FULL')
     this.#db.exec(SCHEMA)
+    this.#db.exec(USAGE_SCHEMA)
+    this.usage = new UsageTable(this.#db)
   }
 
   close(): void {
@@ -216,7 +220,7 @@ export class Ledger {
   forget(environmentId: number): void {
     this.#db
       .transaction(() => {
-        for (const table of ['plans', 'processes', 'ports']) {
+        for (const table of ['plans', 'processes', 'ports', 'growths', 'usage']) {
           this.#db.prepare(`DELETE FROM ${table} WHERE environment_id = ?`).run(environmentId)
         }
       })
