@@ -147,3 +147,50 @@ export const DAEMON = {
   /** Time a Goodbye of ours gets to leave before the stream is cut. */
   goodbyeMs: 500,
 } as const
+
+/** The edge and Caddy on one server. */
+export const PROXY = {
+  /** How long Caddy believes an answer of the name server. */
+  refreshMs: SECOND,
+  /** After a switch: the refresh, and a bit for what was being asked just then. */
+  settleMs: SECOND + 100,
+  /** A restart of an application, or of the edge, that is shorter is waited for and not seen. */
+  tryMs: 5 * SECOND,
+  dialMs: 2 * SECOND,
+  /** Requests that run get this long when the configuration changes. */
+  graceMs: 10 * SECOND,
+  /** One call of Caddy's admin socket. */
+  adminMs: 5 * SECOND,
+  /** A push may wait for requests that run; so may whoever asked for it. */
+  pushMs: 20 * SECOND,
+  /** Pushes cut connections: changes of one moment travel together. */
+  pushEveryMs: SECOND,
+  /** `switch` waits this long for a Caddy that is being restarted. */
+  waitForCaddyMs: 30 * SECOND,
+  /** A call of the edge; above all that it may have to wait for. */
+  callMs: 60 * SECOND,
+  connectMs: 2 * SECOND,
+  lineBytes: 4 * MiB,
+  connections: 64,
+  routesPerEnvironment: 100,
+  /** Looks at edge and Caddy; a killed one is away at most about this long. */
+  careMs: 500,
+  restartMs: SECOND,
+  restartCapMs: 30 * SECOND,
+  /** Up this long: the next end is a first one again. */
+  steadyMs: 60 * SECOND,
+  /** An edge or a Caddy that does not answer by then did not start. */
+  startMs: 10 * SECOND,
+  stopMs: 15 * SECOND,
+  /** Longer names do not fit into a name of the edge's zone. */
+  hostLength: 230,
+  probeMs: 5 * SECOND,
+  probePollMs: 50,
+  /** Addresses of containers are looked up this often when the engine's events are silent or away. */
+  addressesMs: 10 * SECOND,
+  accessLogMiB: 50,
+  accessLogs: 5,
+  retryAfterSeconds: 5,
+  portFrom: 30_000,
+  portTo: 32_000,
+} as const

@@ -21,6 +21,7 @@ import {
   moveAttempt,
   taskStatusFor,
 } from '../domain/attempt.ts'
+import { shownUrl } from '../domain/environment.ts'
 import { describeFailure } from '../domain/failure.ts'
 import { findAgent, updateUnderEpoch } from '../store/agents.ts'
 import {
@@ -176,7 +177,9 @@ async function applyEvent(
       return false
     }
     case 'services': {
-      const services = body.value.services.map(({ name, hosts, port }) => ({ name, hosts, port }))
+      const services = body.value.services.map(({ name, hosts, port, url }) => {
+        return { name, hosts, port, url: shownUrl(url) }
+      })
       await updateDeployed(c.db, task.environmentId, attempt.fence, {
         services: JSON.stringify(services),
       })
