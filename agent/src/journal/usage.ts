@@ -1,6 +1,6 @@
 // What environments take on this server's disks, in the ledger: how much each of the last deployments grew a file
-// system, and how much everything of an environment takes by the last measurement. Numbers to estimate with, nothing
-// that anybody owns.
+// system, and how much everything of an environment takes by the last measurement; and which engines were empty when
+// they were first seen. Facts to judge by, nothing that anybody owns.
 import { ROOM } from '@berth/shared'
 import type { Database } from 'better-sqlite3'
 
@@ -12,6 +12,7 @@ export const USAGE_SCHEMA = `
   CREATE TABLE IF NOT EXISTS usage (
     environment_id INTEGER PRIMARY KEY, name TEXT NOT NULL, bytes INTEGER NOT NULL
   ) STRICT;
+  CREATE TABLE IF NOT EXISTS engines (id TEXT PRIMARY KEY, exclusive INTEGER NOT NULL) STRICT;
 `
 
 export interface EnvironmentUsage {
@@ -75,5 +76,20 @@ export class UsageTable {
       .prepare('SELECT * FROM usage ORDER BY bytes DESC, environment_id')
       .all() as { environment_id: number; name: string; bytes: number }[]
     return rows.map(({ environment_id: environmentId, ...rest }) => ({ environmentId, ...rest }))
+  }
+
+  /** Whether the engine of this id held nothing but ours when it was first seen; undefined: it was not seen yet. */
+  isExclusive(engineId: string): boolean | undefined {
+    const found = this.#db
+      .prepare('SELECT exclusive FROM engines WHERE id = ?')
+      .pluck()
+      .get(engineId)
+    return found === undefined ? undefined : found === 1
+  }
+
+  setExclusive(engineId: string, isExclusive: boolean): void {
+    this.#db
+      .prepare('INSERT OR REPLACE INTO engines VALUES (?, ?)')
+      .run(engineId, isExclusive ? 1 : 0)
   }
 }
