@@ -21,6 +21,7 @@ import type { Keeper } from '../attempts/keeper.ts'
 import type { Spools } from '../attempts/spools.ts'
 import type { Clock } from '../clock.ts'
 import type { Host } from '../housekeeping/host.ts'
+import type { Observations } from '../housekeeping/observations.ts'
 import type { Journal } from '../journal/journal.ts'
 import { describeError, type Log } from '../log.ts'
 import type { AgentSettings } from '../settings.ts'
@@ -29,6 +30,7 @@ import { explainFailure, onReady, openChannel } from './channel.ts'
 import { createHello } from './hello.ts'
 import { type Identity, installTrust } from './identity.ts'
 import { LogSender } from './log-sender.ts'
+import { ObservedSender } from './observed-sender.ts'
 import { OutboxSender } from './outbox-sender.ts'
 import { type AgentClient, renewByCall } from './renewal.ts'
 import { type Answerers, RequestDesk } from './requests.ts'
@@ -50,6 +52,7 @@ export interface SessionOptions {
   keeper: Keeper
   spools: Spools
   host: Host
+  observations: Observations
   clock: Clock
   log: Log
   answerers: Answerers
@@ -76,6 +79,7 @@ export class Session {
   #outbox: OutboxSender | undefined
   #logStream: ClientDuplexStream<Buffer, LogDown> | undefined
   #logs: LogSender | undefined
+  #observed: ObservedSender | undefined
   #welcome: Welcome | undefined
   #renewing = false
   #stopLooking: () => void
@@ -235,8 +239,11 @@ export class Session {
     this.#logs = logs
     stream.on('data', (m: LogDown) => logs.receive(m))
     stream.on('drain', () => logs.resume())
-    const observed = { complete: true, last: true, environments: [], host: host.info() }
-    this.#send(message({ case: 'observed', value: observed }))
+    this.#observed = new ObservedSender({
+      observations: this.#o.observations,
+      host,
+      send: (value) => void this.#send(message({ case: 'observed', value })),
+    })
     log.info({ sessionId, endpoint: this.#o.endpoint }, 'session is active')
   }
 
@@ -323,6 +330,7 @@ export class Session {
     clearTimeout(this.#timer)
     this.#unlisten()
     this.#stopLooking()
+    this.#observed?.close()
     this.#desk.close()
     this.#logStream?.cancel()
     this.#connect.cancel()

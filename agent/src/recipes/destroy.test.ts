@@ -52,7 +52,9 @@ it.each([
   ['release_gone', { skipSteps: false, hasRelease: false }],
 ] as const)('leaves the repository’s steps out: %s', (why, asked) => {
   expect(whySkipped(last, asked)).toBe(why)
-  expect(flattenPlan(planDestroy(last, { ...asked, hasRoutes: false })).map(({ id }) => id)).toEqual(['stop', 'remove'])
+  expect(
+    flattenPlan(planDestroy(last, { ...asked, hasRoutes: false })).map(({ id }) => id),
+  ).toEqual(['stop', 'remove'])
 })
 
 it('takes the routes of the docker recipe away first', () => {

@@ -7,6 +7,7 @@ import type { Pty } from '../exec/commands.ts'
 import type { Account } from '../exec/confinement.ts'
 import type { EnvironmentPlaces } from '../exec/files.ts'
 import type { CommitFacts, TreeFacts } from '../exec/git.ts'
+import type { RoomMeter } from '../exec/room.ts'
 import type { Ledger } from '../journal/ledger.ts'
 import type { LastPlan, Plan } from '../recipes/plan.ts'
 import type { ResolvedVariables } from '../recipes/variables.ts'
@@ -33,6 +34,8 @@ export interface Found {
   variables?: ResolvedVariables
   /** What `current` pointed at before this deployment moved it; empty: nothing. */
   previousRelease?: string
+  /** Counts what this deployment takes on the disks, from `admit` on. */
+  room?: RoomMeter
 }
 
 export interface Attempt {

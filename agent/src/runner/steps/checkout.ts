@@ -9,14 +9,12 @@ import {
   checkKnownHosts,
   checkRef,
   checkRepositoryUrl,
-  PROCESSES,
   type RepositoryAddress,
   SERVICE_FILE,
   STEPS,
   shortRef,
 } from '@berth/shared'
 import { FailureCode, LogSource, Recipe } from '@berth/shared/wire'
-import { measureDisk } from '../../exec/disk.ts'
 import {
   dropForeignRepository,
   ensureDockerFolders,
@@ -43,35 +41,13 @@ import { isDiskFull } from '../../recipes/git-failure.ts'
 import { ensureActivateProgram } from '../activation.ts'
 import { type Attempt, accountOf, environmentName, need } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
+import { admitRoom } from './room.ts'
 
 export const missing = (recipe: 'docker' | 'manual', why: string): StepFailure =>
   new StepFailure(
     FailureCode.CAPABILITY_MISSING,
     `Server ${hostname()} cannot run the ${recipe} recipe: ${why}`,
   )
-
-const inGigabytes = (bytes: number): string => `${(bytes / 1_024 ** 3).toFixed(1)} GB`
-
-export function checkDisk(attempt: Attempt): void {
-  const room = measureDisk(attempt.settings.stateDir)
-  const isFirst = attempt.found.last === null
-  const { development } = attempt.settings
-  // a developer's machine is not asked to keep a server's reserve
-  const reserve = development ? 0 : room.reserveBytes
-  const wanted = isFirst && !development ? STEPS.firstDeploymentBytes : STEPS.deploymentBytes
-  if (room.freeBytes < wanted + reserve) {
-    throw new StepFailure(
-      FailureCode.DISK_FULL,
-      `Server ${hostname()} has ${inGigabytes(room.freeBytes)} free; this deployment needs about ${inGigabytes(wanted)} and ${inGigabytes(reserve)} stay reserved. Nothing was changed.`,
-    )
-  }
-  if (room.freeInodes < PROCESSES.inodes) {
-    throw new StepFailure(
-      FailureCode.DISK_FULL,
-      `Server ${hostname()} has room for only ${room.freeInodes} more files; ${PROCESSES.inodes} stay reserved. Nothing was changed.`,
-    )
-  }
-}
 
 export async function admit(attempt: Attempt): Promise<void> {
   const { spec, settings } = attempt
@@ -93,7 +69,7 @@ export async function admit(attempt: Attempt): Promise<void> {
   for (const name of ['git', ...(isRoot() ? ['setpriv', 'useradd'] : [])]) {
     if (!locateProgram(name)) throw missing('manual', `${name} is not installed.`)
   }
-  checkDisk(attempt)
+  await admitRoom(attempt)
   const terminal = attempt.pty ? 'a terminal' : 'pipes (node-pty is not installed: no terminal)'
   attempt.output.say(`Server ${hostname()}: manual recipe, commands run with ${terminal}.`)
 }

@@ -19,6 +19,7 @@ import { StepFailure } from '../failure.ts'
 import { toDuration } from '../report.ts'
 import { deploymentRef, gitContext } from './checkout.ts'
 import { envFile, sectionOf } from './configure.ts'
+import { keepGrowth } from './room.ts'
 import { awaitHealthy, requireAlive, serviceOf, targetOf } from './service-life.ts'
 
 const unproven = (message: string): StepFailure =>
@@ -154,6 +155,7 @@ export function tellDeployment(attempt: Attempt): void {
       }),
     ),
   )
+  tell('its size on the disk', () => keepGrowth(attempt))
   tell('the actions', () => attempt.report.actions(need(attempt, 'file').actions.map(toWireAction)))
 }
 
