@@ -92,10 +92,7 @@ export function ensureEnvironmentFolders(
 }
 
 /** docker: git works in two folders as an account of its own; nobody but root reads the variables. */
-export function ensureDockerFolders(
-  places: EnvironmentPlaces,
-  account: Account | undefined,
-): void {
+export function ensureDockerFolders(places: EnvironmentPlaces, account: Account | undefined): void {
   const theirs = account && { uid: account.uid, gid: account.gid }
   const enterable = account && { uid: 0, gid: account.gid }
   mkdirSync(dirname(places.dir), { recursive: true, mode: 0o711 })

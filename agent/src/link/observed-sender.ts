@@ -4,7 +4,7 @@ import { HOUSE } from '@berth/shared'
 import type { ObservedSchema } from '@berth/shared/wire'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Host } from '../housekeeping/host.ts'
-import type { ObservedEnvironment, Observations } from '../housekeeping/observations.ts'
+import type { Observations, ObservedEnvironment } from '../housekeeping/observations.ts'
 
 type Observed = MessageInitShape<typeof ObservedSchema>
 

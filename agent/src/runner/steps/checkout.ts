@@ -98,7 +98,10 @@ export async function prepareAccount(attempt: Attempt): Promise<void> {
   for (const folder of [places.dir, places.sockets]) {
     const closed = await findClosedFolder(account, folder)
     if (closed) {
-      throw missing('manual', `account ${name} cannot enter ${closed}. Allow it: chmod o+x ${closed}`)
+      throw missing(
+        'manual',
+        `account ${name} cannot enter ${closed}. Allow it: chmod o+x ${closed}`,
+      )
     }
   }
   await ensureLogFolder(places, account)
@@ -111,7 +114,11 @@ async function prepareGitAccount(attempt: Attempt): Promise<void> {
   if (isRoot()) {
     const name = `${settings.accountPrefix.replace(/e$/, '')}git`
     try {
-      const { account } = await ensureAccount(name, settings.stateDir, 'Berth: fetches repositories')
+      const { account } = await ensureAccount(
+        name,
+        settings.stateDir,
+        'Berth: fetches repositories',
+      )
       attempt.found.account = account
     } catch (error) {
       if (error instanceof AccountError) throw missing('docker', error.message)

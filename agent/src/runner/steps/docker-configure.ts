@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { DOCKER_STEPS, PROCESSES, PROXY } from '@berth/shared'
 import { routes } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
-import { EngineError, engineFacts } from '../../exec/docker/engine.ts'
+import { EngineError, type EngineFacts, engineFacts } from '../../exec/docker/engine.ts'
 import { writeSecretFile } from '../../exec/files.ts'
 import { locateProgram } from '../../exec/programs.ts'
 import { EdgeError, type EdgeRoute, type PageName } from '../../exec/proxy/protocol.ts'
@@ -20,8 +20,9 @@ import { dockerOf, dockerSectionOf, isUntrusted, lastDocker } from '../docker-sc
 import { settleDocker } from '../docker-settle.ts'
 import { StepFailure } from '../failure.ts'
 import { claimHosts } from '../hosts.ts'
-import { checkDisk, missing } from './checkout.ts'
+import { missing } from './checkout.ts'
 import { environmentFacts, readCustom } from './configure.ts'
+import { admitRoom } from './room.ts'
 
 const OLDEST = [20, 10] as const
 
@@ -30,7 +31,7 @@ function isOldEngine(version: string): boolean {
   return major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1])
 }
 
-async function checkEngine(attempt: Attempt): Promise<string> {
+async function checkEngine(attempt: Attempt): Promise<EngineFacts> {
   const advice = 'Install Docker 20.10 or newer, or use the manual recipe.'
   const unusable = (why: string): StepFailure =>
     new StepFailure(
@@ -38,9 +39,9 @@ async function checkEngine(attempt: Attempt): Promise<string> {
       `Server ${hostname()} has no working Docker engine: ${why}. ${advice}`,
     )
   try {
-    const { version } = await engineFacts(dockerOf(attempt).engine)
-    if (isOldEngine(version)) throw unusable(`its version is ${version}`)
-    return version
+    const facts = await engineFacts(dockerOf(attempt).engine)
+    if (isOldEngine(facts.version)) throw unusable(`its version is ${facts.version}`)
+    return facts
   } catch (error) {
     throw error instanceof EngineError ? unusable(error.message) : error
   }
@@ -89,12 +90,12 @@ export async function admitDocker(attempt: Attempt): Promise<void> {
   for (const name of ['git']) {
     if (!locateProgram(name)) throw missing('docker', `${name} is not installed.`)
   }
-  const version = await checkEngine(attempt)
+  const { version, dataRoot } = await checkEngine(attempt)
   // what the version before routed, this one will most likely route too; the rest is asked when the file was read
   const routed = lastDocker(attempt)?.routes.map(({ service }) => service) ?? []
   await requireProxy(attempt, [...new Set(routed)])
   await settleDocker(attempt)
-  checkDisk(attempt)
+  await admitRoom(attempt, { dataRoot })
   attempt.output.say(`Server ${hostname()}: docker recipe, engine ${version}.`)
 }
 

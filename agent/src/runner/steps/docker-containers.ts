@@ -16,7 +16,7 @@ import {
 } from '../../exec/docker/containers.ts'
 import { EngineError } from '../../exec/docker/engine.ts'
 import { followLogs } from '../../exec/docker/logs.ts'
-import { containerName, releaseName, volumeName } from '../../exec/docker/names.ts'
+import { containerName, networkName, releaseName, volumeName } from '../../exec/docker/names.ts'
 import { ensureNetwork } from '../../exec/docker/networks.ts'
 import { ensureVolume } from '../../exec/docker/volumes.ts'
 import { fingerprint } from '../../exec/spec-key.ts'
@@ -30,7 +30,6 @@ import {
   specText,
 } from '../../recipes/docker-spec.ts'
 import { LABELS } from '../../recipes/docker-verify.ts'
-import { networkName } from '../../exec/docker/names.ts'
 import type { Attempt } from '../attempt.ts'
 import {
   dockerOf,

@@ -10,13 +10,14 @@ import { resolveInside } from '../../exec/docker/context.ts'
 import { EngineError } from '../../exec/docker/engine.ts'
 import { inspectImage, pullImage, tagImage } from '../../exec/docker/images.ts'
 import { imageName } from '../../exec/docker/names.ts'
-import { fingerprint } from '../../exec/spec-key.ts'
 import { type SlotKind, takeSlot } from '../../exec/slots.ts'
+import { fingerprint } from '../../exec/spec-key.ts'
 import type { ObjectRow } from '../../journal/objects.ts'
 import { buildText } from '../../recipes/docker-spec.ts'
 import { type Attempt, need } from '../attempt.ts'
 import { dockerOf, dockerServiceOf, labels, type ReadyImage } from '../docker-scene.ts'
 import { StepFailure } from '../failure.ts'
+import { guardRoom } from './room.ts'
 
 /** Runs `act` with one of the server's slots and within the time of the step. */
 async function withSlot<T>(
@@ -32,7 +33,7 @@ async function withSlot<T>(
   })
   const clock = AbortSignal.timeout(timeoutMs)
   try {
-    return await act(AbortSignal.any([signal, clock]))
+    return await guardRoom(attempt, (watched) => act(AbortSignal.any([watched, clock])))
   } catch (error) {
     if (!clock.aborted || signal.aborted) throw error
     const minutes = timeoutMs / 60_000
@@ -82,9 +83,6 @@ async function findKept(attempt: Attempt, service: DockerService): Promise<Objec
   return undefined
 }
 
-/** `[2/3] RUN npm run build` → `RUN npm run build`. */
-const instruction = (name: string): string => name.replace(/^\[[^\]]*\]\s*/, '')
-
 const CODES: Record<BuildError['kind'], FailureCode> = {
   build_failed: FailureCode.BUILD_FAILED,
   out_of_memory: FailureCode.OUT_OF_MEMORY,
@@ -104,35 +102,28 @@ export function lastOf(text: string): string {
     .join('\n')
 }
 
-function explainBuild(error: unknown, tail: string): unknown {
+function explainBuild(error: unknown): unknown {
   if (!(error instanceof BuildError)) return error
   const facts = { exitCode: error.exitCode, isCheck: false }
   if (error.kind !== 'build_failed') {
     return new StepFailure(CODES[error.kind], error.message, facts)
   }
-  const lines = lastOf(tail)
+  const lines = lastOf(error.lastLines)
   const shown = lines ? ` Its last lines:\n${lines}` : ''
-  const what =
-    error.step && error.exitCode !== undefined
-      ? `\`${instruction(error.step)}\` exited with ${error.exitCode}.`
-      : error.message
-  return new StepFailure(FailureCode.BUILD_FAILED, `${what}${shown}`, facts)
+  return new StepFailure(FailureCode.BUILD_FAILED, `${error.message}${shown}`, facts)
 }
 
-/** Lines of the output, and the end of what the running instruction wrote. */
+/** Lines of the output. */
 function follower(attempt: Attempt) {
-  let tail = ''
   return {
     onStep: ({ id, name, state, ms, cached }: BuildStep): void => {
-      if (state === 'running') return attempt.output.say(`#${id} ${name}`)
-      const took = cached ? 'CACHED' : `${((ms ?? 0) / 1_000).toFixed(1)}s`
-      attempt.output.say(`#${id} ${state === 'failed' ? 'FAILED' : cached ? took : `DONE ${took}`}`)
+      const took = `${((ms ?? 0) / 1_000).toFixed(1)}s`
+      const end = state === 'failed' ? 'FAILED' : cached ? 'CACHED' : `DONE ${took}`
+      attempt.output.say(`#${id} ${state === 'running' ? name : end}`)
     },
     onText: (_step: unknown, text: string): void => {
-      tail = (tail + text).slice(-16_384)
       attempt.output.write(LogSource.STDOUT, Buffer.from(text))
     },
-    tail: () => tail,
   }
 }
 
@@ -174,7 +165,7 @@ async function build(attempt: Attempt, service: DockerService, tag: string): Pro
       return imageId
     } catch (error) {
       if (signal.aborted) throw error
-      throw explainBuild(error, follow.tail())
+      throw explainBuild(error)
     }
   })
 }
@@ -236,7 +227,8 @@ export async function pullService(attempt: Attempt, name: string): Promise<void>
   const isKnown = known.some((row) => row.name === reference)
   // an image that somebody else brought here is not the agent's to remove
   const isForeign = !isKnown && (await inspectImage(scene.engine, reference)) !== undefined
-  if (!isKnown && !isForeign) attempt.ledger.objects.put(rowOf(attempt, 'pulled', reference, name, {}))
+  if (!isKnown && !isForeign)
+    attempt.ledger.objects.put(rowOf(attempt, 'pulled', reference, name, {}))
   const pulled = await pull(attempt, reference)
   const image = await ready(attempt, pulled.id, { reference, digest: pulled.digest || pulled.id })
   scene.images.set(name, image)
