@@ -1,5 +1,6 @@
 export * from './agent-limits.ts'
 export * from './client-limits.ts'
+export * from './docker-limits.ts'
 export * from './errors.ts'
 export * from './limits.ts'
 export * from './live.ts'

@@ -1,12 +1,13 @@
-// What this agent owns on the machine beyond a single attempt: ports, processes of services, the last successful plan
-// of each environment. SQLite (WAL, FULL), opened by daemon, runners and supervisors alike; each call is one
-// transaction. Invariant: a row is committed before the thing it names is made, so nothing of ours is ever without an
-// owner.
+// What this agent owns on the machine beyond a single attempt: ports, processes of services, objects of the Docker
+// engine, the last successful plan of each environment. SQLite (WAL, FULL), opened by daemon, runners and supervisors
+// alike; each call is one transaction. Invariant: a row is committed before the thing it names is made, so nothing of
+// ours is ever without an owner.
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { STEPS } from '@berth/shared'
 import Database from 'better-sqlite3'
 import type { AgentSettings, PortRange } from '../settings.ts'
+import { OBJECTS_SCHEMA, Objects } from './objects.ts'
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS ports (
@@ -22,6 +23,7 @@ const SCHEMA = `
     environment_id INTEGER PRIMARY KEY, task_id INTEGER NOT NULL, fence TEXT NOT NULL, commit_sha TEXT NOT NULL,
     body TEXT NOT NULL, at TEXT NOT NULL
   ) STRICT;
+  ${OBJECTS_SCHEMA}
 `
 
 /**
@@ -81,6 +83,7 @@ export const ledgerFile = (settings: Pick<AgentSettings, 'stateDir'>): string =>
 export class Ledger {
   readonly #db: Database.Database
   readonly #range: PortRange
+  readonly objects: Objects
 
   constructor(settings: Pick<AgentSettings, 'stateDir' | 'portRange'>) {
     this.#range = settings.portRange ?? { from: STEPS.portFrom, to: STEPS.portTo }
@@ -89,6 +92,7 @@ export class Ledger {
     this.#db.pragma('journal_mode = WAL')
     this.#db.pragma('synchronous = FULL')
     this.#db.exec(SCHEMA)
+    this.objects = new Objects(this.#db)
   }
 
   close(): void {
@@ -173,9 +177,10 @@ export class Ledger {
   }
 
   /**
-   * The moment a deployment becomes the running version: its processes serve, all others of the environment retire.
+   * The moment a deployment becomes the running version: its processes and the containers of these names serve, all
+   * others of the environment retire.
    */
-  saveSuccess(plan: StoredPlan): void {
+  saveSuccess(plan: StoredPlan, containers: string[] = []): void {
     this.#db
       .transaction(() => {
         this.#db
@@ -193,13 +198,14 @@ export class Ledger {
             "UPDATE processes SET state = CASE task_id WHEN ? THEN 'serving' ELSE 'retired' END WHERE environment_id = ?",
           )
           .run(plan.taskId, plan.environmentId)
+        this.objects.serve(plan.environmentId, containers)
       })
       .immediate()
   }
 
   /**
    * From here on no version of the environment runs: there is no plan to repeat, and whoever looks after its
-   * processes next ends them, also after the death of the runner that called this.
+   * processes and containers next ends them, also after the death of the runner that called this.
    */
   endVersion(environmentId: number): void {
     this.#db
@@ -208,6 +214,7 @@ export class Ledger {
         this.#db
           .prepare("UPDATE processes SET state = 'retired' WHERE environment_id = ?")
           .run(environmentId)
+        this.objects.serve(environmentId, [])
       })
       .immediate()
   }
@@ -216,7 +223,7 @@ export class Ledger {
   forget(environmentId: number): void {
     this.#db
       .transaction(() => {
-        for (const table of ['plans', 'processes', 'ports']) {
+        for (const table of ['plans', 'processes', 'ports', 'objects']) {
           this.#db.prepare(`DELETE FROM ${table} WHERE environment_id = ?`).run(environmentId)
         }
       })
