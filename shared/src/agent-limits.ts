@@ -180,6 +180,8 @@ export const PROXY = {
   /** A restart of an application, or of the edge, that is shorter is waited for and not seen. */
   tryMs: 5 * SECOND,
   dialMs: 2 * SECOND,
+  /** Below what common servers keep idle connections (Node: 5 s): they are never the first to close one. */
+  idleMs: 4 * SECOND,
   /** Requests that run get this long when the configuration changes. */
   graceMs: 10 * SECOND,
   /** One call of Caddy's admin socket. */
@@ -188,6 +190,8 @@ export const PROXY = {
   pushMs: 20 * SECOND,
   /** Pushes cut connections: changes of one moment travel together. */
   pushEveryMs: SECOND,
+  /** Changes that travel in one push. */
+  pushBatch: 100,
   /** `switch` waits this long for a Caddy that is being restarted. */
   waitForCaddyMs: 30 * SECOND,
   /** A call of the edge; above all that it may have to wait for. */
