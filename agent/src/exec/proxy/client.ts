@@ -166,6 +166,10 @@ async function probeUntil(
   }
 }
 
+/** Caddy names who it dialled: a name of our zone spells its address. */
+const readUpstream = (text: string): string =>
+  text.replace(/^ip-(\d+)-(\d+)-(\d+)-(\d+)\.berth\.internal\.?:/, '$1.$2.$3.$4:')
+
 function ask(
   at: Endpoint,
   probe: ProbeRequest,
@@ -174,7 +178,7 @@ function ask(
   return new Promise((resolve, reject) => {
     const timeout = Math.max(1, Math.min(PROXY.probeMs + PROXY.tryMs, probe.timeoutMs))
     const sent = request({ ...at, path: probe.path, headers, agent: false }, (answer) => {
-      const upstream = String(answer.headers['x-berth-upstream'] ?? '')
+      const upstream = readUpstream(String(answer.headers['x-berth-upstream'] ?? ''))
       resolve({ status: answer.statusCode ?? 0, upstream })
       answer.destroy()
     })
