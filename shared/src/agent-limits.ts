@@ -148,6 +148,29 @@ export const DAEMON = {
   goodbyeMs: 500,
 } as const
 
+/** Steps of the docker recipe. */
+export const DOCKER_STEPS = {
+  /** Containers of one deployment that are started at once. */
+  parallel: 4,
+  buildMs: 30 * MINUTE,
+  pullMs: 30 * MINUTE,
+  releaseMs: 15 * MINUTE,
+  /** A proxy that is just being restarted is waited for; one that is missing is told soon. */
+  proxyWaitMs: 5 * SECOND,
+  /** Requests that were on their way to the old version at the switch; then those that still run; then no longer. */
+  drainMinMs: 2 * SECOND,
+  drainMaxMs: 30 * SECOND,
+  drainPollMs: 100,
+  /** Lines of a failed build or service in the message; more of them are in the output. */
+  messageLines: 5,
+  messageLineLength: 300,
+  /** One handshake: a certificate may be issued just then. */
+  handshakeMs: 5 * SECOND,
+  probeMs: 10 * SECOND,
+  /** Images of versions before the running one: deploying such a commit again needs no build. */
+  keptImages: 2,
+} as const
+
 /** The edge and Caddy on one server. */
 export const PROXY = {
   /** How long Caddy believes an answer of the name server. */
@@ -157,6 +180,8 @@ export const PROXY = {
   /** A restart of an application, or of the edge, that is shorter is waited for and not seen. */
   tryMs: 5 * SECOND,
   dialMs: 2 * SECOND,
+  /** Below what common servers keep idle connections (Node: 5 s): they are never the first to close one. */
+  idleMs: 4 * SECOND,
   /** Requests that run get this long when the configuration changes. */
   graceMs: 10 * SECOND,
   /** One call of Caddy's admin socket. */
@@ -165,6 +190,8 @@ export const PROXY = {
   pushMs: 20 * SECOND,
   /** Pushes cut connections: changes of one moment travel together. */
   pushEveryMs: SECOND,
+  /** Changes that travel in one push. */
+  pushBatch: 100,
   /** `switch` waits this long for a Caddy that is being restarted. */
   waitForCaddyMs: 30 * SECOND,
   /** A call of the edge; above all that it may have to wait for. */

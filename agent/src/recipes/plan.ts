@@ -110,6 +110,8 @@ export interface DockerPlan extends CommonPlan {
   services: RunningContainer[]
   /** As they were given to the edge: whoever finds the table half-switched gives them again. */
   routes: ContainerRoute[]
+  /** Names of the variables whose values are masked. */
+  secretKeys?: string[]
 }
 
 /** A container of the running version. */

@@ -12,6 +12,7 @@ import type { Ledger } from '../journal/ledger.ts'
 import type { LastPlan, Plan } from '../recipes/plan.ts'
 import type { ResolvedVariables } from '../recipes/variables.ts'
 import type { AgentSettings } from '../settings.ts'
+import type { DockerScene } from './docker-scene.ts'
 import type { Interruption } from './interruption.ts'
 import type { Output } from './output.ts'
 import type { Reporter } from './report.ts'
@@ -60,6 +61,8 @@ export interface Attempt {
   readonly spared: Set<string>
   /** When `verify` began and every process was up, monotonic. */
   verifySince: number | undefined
+  /** Made by the first step that needs it (docker-scene.ts). */
+  docker: DockerScene | undefined
   plan: Plan
   readonly found: Found
 }

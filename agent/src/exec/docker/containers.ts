@@ -178,6 +178,8 @@ export interface Observed {
   restarts: number
   /** Undefined: never started. */
   startedAt: string | undefined
+  /** Of the last end; undefined: it runs, or never did. */
+  endedAt: string | undefined
   imageId: string
   /** On its environment's network; undefined while it does not run. */
   address: string | undefined
@@ -195,6 +197,7 @@ interface RawContainer {
     ExitCode: number
     OOMKilled: boolean
     StartedAt: string
+    FinishedAt: string
     Pid: number
   }
   Config: { Labels: Record<string, string> | null }
@@ -221,6 +224,10 @@ function toObserved(raw: RawContainer): Observed {
     outOfMemory: raw.State.OOMKilled,
     restarts: raw.RestartCount,
     startedAt: raw.State.StartedAt.startsWith('0001-') ? undefined : raw.State.StartedAt,
+    endedAt:
+      raw.State.Status === 'exited' && !raw.State.FinishedAt.startsWith('0001-')
+        ? raw.State.FinishedAt
+        : undefined,
     imageId: raw.Image,
     address: addresses.find((address) => address !== ''),
     labels: raw.Config.Labels ?? {},

@@ -35,6 +35,8 @@ export interface EdgeKeys {
   probe: string
   /** What Caddy's admin socket must be called; a random name, so that no routed service can be used to reach it. */
   origin: string
+  /** Only Caddy knows where to ask whether a certificate may be had. */
+  ask: string
 }
 
 /** Made by whoever comes first (the edge); readers find them there. */
@@ -43,7 +45,7 @@ export function ensureKeys(s: Folders): EdgeKeys {
   if (!existsSync(keys)) {
     mkdirSync(dir, { recursive: true, mode: 0o711 })
     const fresh = (): string => randomBytes(24).toString('hex')
-    replaceFile(keys, JSON.stringify({ probe: fresh(), origin: `berth-${fresh()}` }))
+    replaceFile(keys, JSON.stringify({ probe: fresh(), origin: `berth-${fresh()}`, ask: fresh() }))
   }
   return JSON.parse(readFileSync(keys, 'utf8')) as EdgeKeys
 }

@@ -150,7 +150,7 @@ export function findProblem(call: EdgeCall): string | undefined {
     if (typeof call.params.revision !== 'bigint') return 'The settings have no revision.'
     const auth = call.params.basicAuth
     if (auth === null) return undefined
-    const isName = /^[^:\0-\x1f{}]{1,255}$/.test(String(auth?.username))
+    const isName = /^[^:\p{Cc}]{1,255}$/u.test(String(auth?.username))
     return isName && BCRYPT.test(String(auth?.passwordHash))
       ? undefined
       : 'Name or password of Basic Auth cannot be used.'
