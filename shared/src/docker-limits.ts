@@ -4,6 +4,8 @@ import { KiB, MINUTE, MiB, SECOND } from './units.ts'
 
 /** Calls of the engine. */
 export const ENGINE = {
+  /** Sizes of everything, and pruning the build cache: they walk the disk. */
+  measureMs: 10 * MINUTE,
   /** An ordinary call: create, start, inspect. An engine under load, or on a slow disk, takes seconds. */
   callMs: 60 * SECOND,
   /** Beyond the time a container may take to stop. */

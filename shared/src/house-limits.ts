@@ -47,6 +47,8 @@ export const HOUSE = {
   /** A service that ends this often within the window is in a crash loop. */
   crashEnds: 3,
   crashWindowMs: 5 * MINUTE,
+  /** Containers whose last end is remembered: more than run on a server. */
+  rememberedEnds: 2_000,
   /** Environments in one message of a complete set. */
   observedPerMessage: 200,
   /** Measuring the folders of one environment; more files are counted next time. */

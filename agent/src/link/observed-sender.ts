@@ -69,12 +69,15 @@ export class ObservedSender {
     this.#rest()
   }
 
-  #send(environments: ObservedEnvironment[], { host, ...rest }: Observed): void {
+  #send(
+    environments: ObservedEnvironment[],
+    { complete, host }: { complete: boolean; host?: ReturnType<Host['info']> },
+  ): void {
     const size = HOUSE.observedPerMessage
     for (let from = 0; from === 0 || from < environments.length; from += size) {
       const last = from + size >= environments.length
-      const first = from === 0 && host ? { host } : {}
-      this.#o.send({ ...rest, ...first, last, environments: environments.slice(from, from + size) })
+      const some = environments.slice(from, from + size)
+      this.#o.send({ complete, last, environments: some, ...(from === 0 && host ? { host } : {}) })
     }
   }
 }
