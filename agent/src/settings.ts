@@ -111,7 +111,7 @@ export const settingsEnvironment = (s: AgentSettings): Record<string, string> =>
   BERTH_EDGE_DNS_PORT: String(s.proxy.dnsPort),
 })
 
-export const attemptDir = (s: AgentSettings, attemptId: string): string =>
+export const attemptDir = (s: Pick<AgentSettings, 'stateDir'>, attemptId: string): string =>
   join(s.stateDir, 'attempts', attemptId)
 export const environmentDir = (s: AgentSettings, environmentId: number): string =>
   join(s.stateDir, 'environments', `e${environmentId}`)
