@@ -106,6 +106,8 @@ export const PROCESSES = {
 export const HOST_CLAIMS = {
   /** As many as one call may name. */
   hosts: 64,
+  /** What one environment may hold: failed deployments that each ask for other names must not gather them for ever. */
+  perEnvironment: 200,
   /** A redeployment asks for nothing; a new name waits this long for a control plane that is away. */
   waitMs: 10 * MINUTE,
   /** Then the log says what it waits for. */
