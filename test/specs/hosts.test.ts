@@ -1,6 +1,7 @@
 // One owner per host name on the installation: what a .service.yml asks for goes from the runner through the daemon to the
 // control plane and back, on both databases, with the real daemon and the real wire.
 import type { Environment, Task } from '@berth/shared/rest'
+import type { FailureCode } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { listHeldHosts } from '../../control-plane/src/store/hosts.ts'
 import { ENGINES } from '../engines.ts'
@@ -10,7 +11,7 @@ import type { ScriptedAttempt } from '../scripted-executor.ts'
 
 interface Refusal {
   message: string
-  code: number
+  code: FailureCode
 }
 
 /** Claims, serves what it claimed, succeeds; a refusal fails the task with its sentence. */
