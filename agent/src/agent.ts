@@ -10,10 +10,13 @@ import { keepSpoolBounds } from './attempts/spool-bounds.ts'
 import { Spools } from './attempts/spools.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { readBootId } from './exec/processes.ts'
+import { keepProxyUp } from './exec/proxy/care.ts'
+import { EdgeTelling } from './housekeeping/edge-telling.ts'
 import { collectFacts } from './housekeeping/facts.ts'
 import { Host, maxParallel } from './housekeeping/host.ts'
 import { removeStatus, writeStatus } from './housekeeping/status.ts'
 import { Journal } from './journal/journal.ts'
+import { answerHostClaims } from './link/host-claims.ts'
 import { readIdentity } from './link/identity.ts'
 import { Link, type LinkPhase } from './link/link.ts'
 import { describeError, type Log, silentLog } from './log.ts'
@@ -30,6 +33,8 @@ export interface AgentOptions {
   log?: Log
   /** What starts this very program again, as a runner; e.g. [node, main.ts]. */
   program?: readonly string[]
+  /** Keep edge and Caddy up and tell them about passwords; off where nothing is routed. */
+  routes?: boolean
   /** The control plane locked this agent out, or the journal broke: the process must end with this code. */
   onFatal?: (exitCode: number, message: string) => void
 }
@@ -64,6 +69,7 @@ export async function startAgent(
     answerers: {
       collectFacts: () => Promise.resolve({ case: 'facts', value: collectFacts(parts.host) }),
     },
+    onEdge: (told) => parts.edge?.tell(told),
     onPhase(phase, endpoint) {
       shown = { phase, endpoint, since: new Date().toISOString() }
       showStatus()
@@ -80,15 +86,18 @@ export async function startAgent(
   })
   const release = await openUp(parts, showStatus)
   const running = link.run()
+  const stopAnswering = answerHostClaims({ ...parts, claim: link.claimHosts.bind(link) })
   return {
     async close() {
       keeper.drain()
+      stopAnswering()
       await link.close()
       await running
       removeStatus(settings)
       release()
     },
     kill() {
+      stopAnswering()
       link.kill()
       release()
     },
@@ -127,21 +136,25 @@ function openParts(
       fatal(1, `The journal is broken: ${error.message}`)
     },
   })
-  const executor = options.executor ?? createExecutor(settings, options.program ?? defaultProgram())
+  const program = options.program ?? defaultProgram()
+  const executor = options.executor ?? createExecutor(settings, program)
+  const edge = options.routes ? new EdgeTelling(settings, log) : undefined
   const spools = new Spools(settings, journal)
   const base = { settings, journal, executor, clock, log, bootId, spools }
   const keeper = new Keeper({ ...base, maxParallel: maxParallel() })
-  return { settings, journal, clock, log, executor, spools, keeper, host: new Host(settings, log) }
+  const host = new Host(settings, log)
+  return { settings, program, journal, clock, log, executor, spools, keeper, host, edge }
 }
 
 /** Takes in what ran while nobody looked, before anybody is told about it. Returns how to let everything go. */
 async function openUp(parts: Parts, showStatus: () => void): Promise<() => void> {
-  const { journal, clock, executor, keeper, spools, host, log } = parts
+  const { journal, clock, executor, keeper, spools, host, log, edge } = parts
   const timers: NodeJS.Timeout[] = []
   let letGo: () => void = () => undefined
   const release = (): void => {
     for (const timer of timers) clearInterval(timer)
     letGo()
+    edge?.close()
     executor.close?.()
     host.close()
     keeper.close()
@@ -167,6 +180,9 @@ async function openUp(parts: Parts, showStatus: () => void): Promise<() => void>
   }
   timers.push(setTimeout(upkeep, DAEMON.sweepMs), setInterval(upkeep, DAEMON.factsMs))
   executor.prepare?.()
-  letGo = keepServicesUp(parts)
+  const closers = [keepServicesUp(parts), ...(edge ? [keepProxyUp(parts)] : [])]
+  letGo = () => {
+    for (const close of closers) close()
+  }
   return release
 }

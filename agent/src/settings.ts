@@ -31,6 +31,10 @@ export interface ProxySettings {
   https: Endpoint | null
   /** UDP port of the edge's name server on loopback. */
   dnsPort: number
+  /** Who signs certificates: a public authority, or Caddy's own one (servers that the internet does not reach). */
+  tls?: 'internal'
+  /** False: something else keeps edge and Caddy up (units of the service manager, a test without routes). */
+  managed?: boolean
 }
 
 export interface Endpoint {
@@ -70,6 +74,8 @@ function readProxy(env: NodeJS.ProcessEnv): ProxySettings {
     http: readEndpoint('BERTH_PROXY_HTTP', http),
     https: https === 'off' ? null : readEndpoint('BERTH_PROXY_HTTPS', https),
     dnsPort,
+    ...(env.BERTH_PROXY_TLS === 'internal' ? { tls: 'internal' as const } : {}),
+    managed: env.BERTH_PROXY !== 'off',
   }
 }
 
@@ -109,9 +115,11 @@ export const settingsEnvironment = (s: AgentSettings): Record<string, string> =>
   BERTH_PROXY_HTTP: writeEndpoint(s.proxy.http),
   BERTH_PROXY_HTTPS: s.proxy.https ? writeEndpoint(s.proxy.https) : 'off',
   BERTH_EDGE_DNS_PORT: String(s.proxy.dnsPort),
+  ...(s.proxy.tls ? { BERTH_PROXY_TLS: s.proxy.tls } : {}),
+  ...(s.proxy.managed === false ? { BERTH_PROXY: 'off' } : {}),
 })
 
-export const attemptDir = (s: AgentSettings, attemptId: string): string =>
+export const attemptDir = (s: Pick<AgentSettings, 'stateDir'>, attemptId: string): string =>
   join(s.stateDir, 'attempts', attemptId)
 export const environmentDir = (s: AgentSettings, environmentId: number): string =>
   join(s.stateDir, 'environments', `e${environmentId}`)

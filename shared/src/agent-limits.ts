@@ -102,6 +102,24 @@ export const PROCESSES = {
   inodes: 50_000,
 } as const
 
+/** Host names on their way from a runner through the daemon to the control plane. */
+export const HOST_CLAIMS = {
+  /** As many as one call may name. */
+  hosts: 64,
+  /** What one environment may hold: failed deployments that each ask for other names must not gather them for ever. */
+  perEnvironment: 200,
+  /** A redeployment asks for nothing; a new name waits this long for a control plane that is away. */
+  waitMs: 10 * MINUTE,
+  /** Then the log says what it waits for. */
+  quietMs: 2 * SECOND,
+  /** The runner looks for its answer, and the daemon for questions, this often. */
+  pollMs: 50,
+  /** A call that failed is tried again after this long. */
+  retryMs: SECOND,
+  /** A message of the control plane as it is kept. */
+  messageLength: 500,
+} as const
+
 /** The agent's daemon on one server. */
 export const DAEMON = {
   /** The next runner is started ahead this long after the one before got its attempt. */
@@ -156,4 +174,80 @@ export const ARTIFACTS = {
   /** Of one event. */
   perEvent: 200,
   pathBytes: 1_024,
+} as const
+
+/** Steps of the docker recipe. */
+export const DOCKER_STEPS = {
+  /** Containers of one deployment that are started at once. */
+  parallel: 4,
+  buildMs: 30 * MINUTE,
+  pullMs: 30 * MINUTE,
+  releaseMs: 15 * MINUTE,
+  /** A proxy that is just being restarted is waited for; one that is missing is told soon. */
+  proxyWaitMs: 5 * SECOND,
+  /** Requests that were on their way to the old version at the switch; then those that still run; then no longer. */
+  drainMinMs: 2 * SECOND,
+  drainMaxMs: 30 * SECOND,
+  drainPollMs: 100,
+  /** Lines of a failed build or service in the message; more of them are in the output. */
+  messageLines: 5,
+  messageLineLength: 300,
+  /** One handshake: a certificate may be issued just then. */
+  handshakeMs: 5 * SECOND,
+  probeMs: 10 * SECOND,
+  /** Images of versions before the running one: deploying such a commit again needs no build. */
+  keptImages: 2,
+} as const
+
+/** The edge and Caddy on one server. */
+export const PROXY = {
+  /** How long Caddy believes an answer of the name server. */
+  refreshMs: SECOND,
+  /** After a switch: the refresh, and a bit for what was being asked just then. */
+  settleMs: SECOND + 100,
+  /** A restart of an application, or of the edge, that is shorter is waited for and not seen. */
+  tryMs: 5 * SECOND,
+  dialMs: 2 * SECOND,
+  /** Below what common servers keep idle connections (Node: 5 s): they are never the first to close one. */
+  idleMs: 4 * SECOND,
+  /** Requests that run get this long when the configuration changes. */
+  graceMs: 10 * SECOND,
+  /** One call of Caddy's admin socket. */
+  adminMs: 5 * SECOND,
+  /** A push may wait for requests that run; so may whoever asked for it. */
+  pushMs: 20 * SECOND,
+  /** Pushes cut connections: changes of one moment travel together. */
+  pushEveryMs: SECOND,
+  /** Changes that travel in one push. */
+  pushBatch: 100,
+  /** `switch` waits this long for a Caddy that is being restarted. */
+  waitForCaddyMs: 30 * SECOND,
+  /** A call of the edge; above all that it may have to wait for. */
+  callMs: 60 * SECOND,
+  connectMs: 2 * SECOND,
+  lineBytes: 4 * MiB,
+  connections: 64,
+  routesPerEnvironment: 100,
+  /** Looks at edge and Caddy; a killed one is away at most about this long. */
+  careMs: 500,
+  restartMs: SECOND,
+  restartCapMs: 30 * SECOND,
+  /** Up this long: the next end is a first one again. */
+  steadyMs: 60 * SECOND,
+  /** An edge or a Caddy that does not answer by then did not start. */
+  startMs: 10 * SECOND,
+  stopMs: 15 * SECOND,
+  /** Longer names do not fit into a name of the edge's zone. */
+  hostLength: 230,
+  probeMs: 5 * SECOND,
+  probePollMs: 50,
+  /** Addresses of containers are looked up this often when the engine's events are silent or away. */
+  addressesMs: 30 * SECOND,
+  /** A package of 40 MB over a slow line. */
+  installMs: 10 * MINUTE,
+  accessLogMiB: 50,
+  accessLogs: 5,
+  retryAfterSeconds: 5,
+  portFrom: 30_000,
+  portTo: 32_000,
 } as const

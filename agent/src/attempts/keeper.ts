@@ -35,7 +35,7 @@ export class Keeper {
   readonly #secrets = new Map<string, Buffer>()
   readonly #listeners = new Set<KeeperListener>()
   readonly #hinted = new Set<string>()
-  readonly #occupied = new Set<number>()
+  readonly #occupied = new Map<number, number>()
   #poll: NodeJS.Timeout | undefined
   #soon: NodeJS.Timeout | undefined
   #waiting = false
@@ -100,16 +100,26 @@ export class Keeper {
     return [...this.#live.keys()]
   }
 
-  /** For work on an environment outside of attempts: false while one is live there; none starts until `vacate`. */
-  occupy(environmentId: number): boolean {
+  /** A runner works in this environment. */
+  isBusy(environmentId: number): boolean {
     const rows = this.#options.journal.attempts.list()
-    if (rows.some((row) => row.environmentId === environmentId && isLive(row))) return false
-    this.#occupied.add(environmentId)
+    return rows.some((row) => row.environmentId === environmentId && isLive(row))
+  }
+
+  /**
+   * For work on an environment outside of attempts: false while one is live there; none starts until everybody who
+   * occupies it has called `vacate`.
+   */
+  occupy(environmentId: number): boolean {
+    if (this.isBusy(environmentId)) return false
+    this.#occupied.set(environmentId, (this.#occupied.get(environmentId) ?? 0) + 1)
     return true
   }
 
   vacate(environmentId: number): void {
-    this.#occupied.delete(environmentId)
+    const others = (this.#occupied.get(environmentId) ?? 1) - 1
+    if (others > 0) this.#occupied.set(environmentId, others)
+    else this.#occupied.delete(environmentId)
     if (this.#waiting) this.#guard('', () => this.advance())
   }
 

@@ -29,7 +29,7 @@ export interface Starts {
 
 export function decideStarts(
   candidates: readonly Candidate[],
-  limits: { maxParallel: number; draining: boolean; occupied?: ReadonlySet<number> },
+  limits: { maxParallel: number; draining: boolean; occupied?: ReadonlyMap<number, number> },
 ): Starts {
   const out: Starts = { start: [], stop: [], cancel: [], expire: [], waiting: [] }
   const accepted = candidates.filter((c) => c.state === AttemptState.ACCEPTED)
@@ -48,7 +48,7 @@ export function decideStarts(
     if (c.desired !== Desired.RUNNING) out.stop.push({ id: c.id, why: 'asked' })
     else if (isOld(c)) out.stop.push({ id: c.id, why: 'superseded' })
   }
-  const busy = new Set([...live.map((c) => c.environmentId), ...(limits.occupied ?? [])])
+  const busy = new Set([...live.map((c) => c.environmentId), ...(limits.occupied?.keys() ?? [])])
   let free = limits.maxParallel - live.length
   for (const c of ready.sort((a, b) => (a.id < b.id ? -1 : 1))) {
     if (isOld(c)) out.cancel.push({ id: c.id, why: 'superseded' })

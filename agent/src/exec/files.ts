@@ -4,6 +4,7 @@ import {
   chmodSync,
   chownSync,
   closeSync,
+  fchmodSync,
   fsyncSync,
   lchownSync,
   mkdirSync,
@@ -90,6 +91,29 @@ export function ensureEnvironmentFolders(
   ensureFolder(places.sockets, 0o750, theirs)
 }
 
+/** docker: git works in two folders as an account of its own; nobody but root reads the variables. */
+export function ensureDockerFolders(places: EnvironmentPlaces, account: Account | undefined): void {
+  const theirs = account && { uid: account.uid, gid: account.gid }
+  const enterable = account && { uid: 0, gid: account.gid }
+  mkdirSync(dirname(places.dir), { recursive: true, mode: 0o711 })
+  ensureFolder(places.dir, 0o710, enterable)
+  ensureFolder(places.repository, 0o700, theirs)
+  ensureFolder(places.releases, 0o710, enterable)
+  ensureFolder(places.variables, 0o700, account && { uid: 0, gid: 0 })
+}
+
+/**
+ * The recipe of the environment changed, and with it the account of git: what the other one fetched is of no use to
+ * this one, and can be fetched again.
+ */
+export async function dropForeignRepository(
+  places: EnvironmentPlaces,
+  account: Account | undefined,
+): Promise<void> {
+  const found = statSync(places.repository, { throwIfNoEntry: false })
+  if (found && account && found.uid !== account.uid) await removeTree(places.repository)
+}
+
 /** Inside `shared`, which is the environment's own: made as its user. */
 export async function ensureLogFolder(
   places: EnvironmentPlaces,
@@ -108,13 +132,19 @@ export async function ensureLogFolder(
   if (made.code !== 0) throw new Error(`${log} could not be made: ${made.stderr.trim()}`)
 }
 
-/** Whole or not at all, readable by the account alone. */
-export function writeSecretFile(file: string, text: string, owner: Account | undefined): void {
+/** Whole or not at all, readable by the account alone; with another mode whoever may enter the folder. */
+export function writeSecretFile(
+  file: string,
+  text: string,
+  owner: Account | undefined,
+  mode = 0o400,
+): void {
   const temporary = `${file}.tmp`
   rmSync(temporary, { force: true })
-  const fd = openSync(temporary, 'wx', 0o400)
+  const fd = openSync(temporary, 'wx', mode)
   try {
     writeFileSync(fd, text)
+    fchmodSync(fd, mode)
     if (owner) chownSync(temporary, owner.uid, owner.gid)
     fsyncSync(fd)
   } finally {

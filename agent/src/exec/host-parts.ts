@@ -3,7 +3,8 @@
 import { execFile } from 'node:child_process'
 import { accessSync, constants, existsSync } from 'node:fs'
 import { DAEMON } from '@berth/shared'
-import Docker from 'dockerode'
+import type { AgentSettings } from '../settings.ts'
+import { type EngineError, engineFacts, isEngineUp, openEngine } from './docker/engine.ts'
 
 export interface HostPart {
   name: string
@@ -12,6 +13,8 @@ export interface HostPart {
   reason: string
   details: Record<string, string>
 }
+
+type DockerSettings = Pick<AgentSettings, 'dockerSocket'>
 
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 const part = (name: string, version: string, reason = ''): HostPart => ({
@@ -38,41 +41,22 @@ function askVersion(argv: [string, ...string[]], pattern: RegExp): Promise<strin
   })
 }
 
-export const findDockerSocket = (env: NodeJS.ProcessEnv = process.env): string | undefined => {
-  const named = /^unix:\/\/(.+)$/.exec(env.DOCKER_HOST ?? '')?.[1]
-  const path = named ?? '/var/run/docker.sock'
-  return existsSync(path) ? path : undefined
-}
+export const isDockerUp = (settings: DockerSettings): Promise<boolean> =>
+  isEngineUp(openEngine(settings), DAEMON.probeMs)
 
-export async function isDockerUp(): Promise<boolean> {
-  const socketPath = findDockerSocket()
-  if (!socketPath) return false
-  try {
-    await new Docker({ socketPath, timeout: DAEMON.probeMs }).ping()
-    return true
-  } catch {
-    return false
-  }
-}
-
-async function lookAtDocker(): Promise<HostPart> {
-  const socketPath = findDockerSocket()
+async function lookAtDocker(settings: DockerSettings): Promise<HostPart> {
   const advice = 'Install Docker 20.10 or newer, or use the manual recipe.'
-  if (!socketPath) return part('docker', '', `No Docker engine was found. ${advice}`)
+  if (!existsSync(settings.dockerSocket)) {
+    return part('docker', '', `No Docker engine was found at ${settings.dockerSocket}. ${advice}`)
+  }
   try {
-    const docker = new Docker({ socketPath, timeout: DAEMON.probeMs })
-    const [version, info] = await Promise.all([
-      docker.version(),
-      docker.info() as Promise<{ CgroupVersion?: string; Driver?: string }>,
-    ])
-    const details = {
-      api: version.ApiVersion,
-      cgroup: info.CgroupVersion ?? '',
-      storage: info.Driver ?? '',
-    }
-    return { ...part('docker', version.Version), details }
+    const { version, api, cgroup, storage } = await engineFacts(
+      openEngine(settings),
+      DAEMON.probeMs,
+    )
+    return { ...part('docker', version), details: { api, cgroup, storage } }
   } catch (error) {
-    const why = (error as Error).message.slice(0, 200)
+    const why = (error as EngineError).message.slice(0, 200)
     return part('docker', '', `The Docker engine does not answer: ${why}. ${advice}`)
   }
 }
@@ -122,14 +106,14 @@ async function lookAtUsers(): Promise<HostPart> {
   return part('users', isRoot && found ? 'useradd' : '', reason)
 }
 
-export async function lookAtParts(): Promise<HostPart[]> {
+export async function lookAtParts(settings: DockerSettings): Promise<HostPart[]> {
   const [git, caddy, sshd] = await Promise.all([
     askVersion(['git', '--version'], /git version (\S+)/),
     askVersion(['caddy', 'version'], /v?(\d+\.\d+\.\d+\S*)/),
     askVersion(['sshd', '-V'], /OpenSSH_(\S+?),?(?:\s|$)/),
   ])
   return Promise.all([
-    lookAtDocker(),
+    lookAtDocker(settings),
     part('caddy', caddy, 'Caddy is not installed: services cannot be routed.'),
     part('git', git, 'git is not installed: repositories cannot be fetched. Install it.'),
     lookAtPty(),

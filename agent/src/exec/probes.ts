@@ -1,17 +1,20 @@
-// One look at a service: a connection or a GET, straight to its port or socket on this machine, bounded in time and
+// One look at a service: a connection or a GET, straight to its port or socket, bounded in time and
 // in what is read of the answer. Never throws: what went wrong is the answer.
 import { request } from 'node:http'
 import { connect, type NetConnectOpts } from 'node:net'
 import { STEPS } from '@berth/shared'
 import { type HealthCheck, type HealthSample, isExpectedStatus } from '../recipes/health.ts'
 
-export type ProbeTarget = { port: number } | { socket: string }
+/** Without an address: on this machine's loopback. */
+export type ProbeTarget = { port: number; address?: string } | { socket: string }
 
 const nameTarget = (target: ProbeTarget): string =>
   'port' in target ? `port ${target.port}` : target.socket
 
 const where = (target: ProbeTarget): NetConnectOpts =>
-  'port' in target ? { host: '127.0.0.1', port: target.port } : { path: target.socket }
+  'port' in target
+    ? { host: target.address ?? '127.0.0.1', port: target.port }
+    : { path: target.socket }
 
 function probeConnection(target: ProbeTarget, timeoutMs: number): Promise<HealthSample> {
   return new Promise((resolve) => {
@@ -48,7 +51,9 @@ function probeHttp(
   const { path } = check
   return new Promise((resolve) => {
     const place =
-      'port' in target ? { host: '127.0.0.1', port: target.port } : { socketPath: target.socket }
+      'port' in target
+        ? { host: target.address ?? '127.0.0.1', port: target.port }
+        : { socketPath: target.socket }
     const asked = request({ ...place, path, headers: { host, connection: 'close' }, agent: false })
     const answer = (isHealthy: boolean, said: string, detail = ''): void => {
       clearTimeout(timer)

@@ -90,7 +90,10 @@ export class Host {
 
   async #look(): Promise<void> {
     try {
-      const [parts, dockerOk] = await Promise.all([lookAtParts(), isDockerUp()])
+      const [parts, dockerOk] = await Promise.all([
+        lookAtParts(this.#settings),
+        isDockerUp(this.#settings),
+      ])
       this.#dockerOk = dockerOk
       if (JSON.stringify(parts) !== JSON.stringify(this.#parts)) this.#changed = true
       this.#parts = parts

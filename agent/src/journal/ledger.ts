@@ -1,12 +1,14 @@
-// What this agent owns on the machine beyond a single attempt: ports, processes of services, the last successful plan
-// of each environment. SQLite (WAL, FULL), opened by daemon, runners and supervisors alike; each call is one
-// transaction. Invariant: a row is committed before the thing it names is made, so nothing of ours is ever without an
-// owner.
+// What this agent owns on the machine beyond a single attempt: ports, processes of services, objects of the Docker
+// engine, the last successful plan of each environment. SQLite (WAL, FULL), opened by daemon, runners and supervisors
+// alike; each call is one transaction. Invariant: a row is committed before the thing it names is made, so nothing of
+// ours is ever without an owner.
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { STEPS } from '@berth/shared'
 import Database from 'better-sqlite3'
 import type { AgentSettings, PortRange } from '../settings.ts'
+import { OBJECTS_SCHEMA, Objects } from './objects.ts'
+import { USAGE_SCHEMA, UsageTable } from './usage.ts'
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS ports (
@@ -22,6 +24,8 @@ const SCHEMA = `
     environment_id INTEGER PRIMARY KEY, task_id INTEGER NOT NULL, fence TEXT NOT NULL, commit_sha TEXT NOT NULL,
     body TEXT NOT NULL, at TEXT NOT NULL
   ) STRICT;
+  ${OBJECTS_SCHEMA}
+  ${USAGE_SCHEMA}
 `
 
 /**
@@ -61,6 +65,14 @@ interface RawProcess {
   instructions: string
 }
 
+interface RawPlan {
+  environment_id: number
+  task_id: number
+  fence: string
+  commit_sha: string
+  body: string
+}
+
 const toProcess = (row: RawProcess): ProcessRow => ({
   environmentId: row.environment_id,
   service: row.service,
@@ -81,6 +93,8 @@ export const ledgerFile = (settings: Pick<AgentSettings, 'stateDir'>): string =>
 export class Ledger {
   readonly #db: Database.Database
   readonly #range: PortRange
+  readonly objects: Objects
+  readonly usage: UsageTable
 
   constructor(settings: Pick<AgentSettings, 'stateDir' | 'portRange'>) {
     this.#range = settings.portRange ?? { from: STEPS.portFrom, to: STEPS.portTo }
@@ -89,6 +103,8 @@ export class Ledger {
     this.#db.pragma('journal_mode = WAL')
     this.#db.pragma('synchronous = FULL')
     this.#db.exec(SCHEMA)
+    this.objects = new Objects(this.#db)
+    this.usage = new UsageTable(this.#db)
   }
 
   close(): void {
@@ -173,9 +189,10 @@ export class Ledger {
   }
 
   /**
-   * The moment a deployment becomes the running version: its processes serve, all others of the environment retire.
+   * The moment a deployment becomes the running version: its processes and the containers of these names serve, all
+   * others of the environment retire.
    */
-  saveSuccess(plan: StoredPlan): void {
+  saveSuccess(plan: StoredPlan, containers: string[] = []): void {
     this.#db
       .transaction(() => {
         this.#db
@@ -193,13 +210,14 @@ export class Ledger {
             "UPDATE processes SET state = CASE task_id WHEN ? THEN 'serving' ELSE 'retired' END WHERE environment_id = ?",
           )
           .run(plan.taskId, plan.environmentId)
+        this.objects.serve(plan.environmentId, containers)
       })
       .immediate()
   }
 
   /**
    * From here on no version of the environment runs: there is no plan to repeat, and whoever looks after its
-   * processes next ends them, also after the death of the runner that called this.
+   * processes and containers next ends them, also after the death of the runner that called this.
    */
   endVersion(environmentId: number): void {
     this.#db
@@ -208,6 +226,7 @@ export class Ledger {
         this.#db
           .prepare("UPDATE processes SET state = 'retired' WHERE environment_id = ?")
           .run(environmentId)
+        this.objects.serve(environmentId, [])
       })
       .immediate()
   }
@@ -216,7 +235,7 @@ export class Ledger {
   forget(environmentId: number): void {
     this.#db
       .transaction(() => {
-        for (const table of ['plans', 'processes', 'ports']) {
+        for (const table of ['plans', 'processes', 'ports', 'objects', 'growths', 'usage']) {
           this.#db.prepare(`DELETE FROM ${table} WHERE environment_id = ?`).run(environmentId)
         }
       })
@@ -224,18 +243,21 @@ export class Ledger {
   }
 
   findPlan(environmentId: number): StoredPlan | undefined {
-    const row = this.#db
-      .prepare('SELECT * FROM plans WHERE environment_id = ?')
-      .get(environmentId) as
-      | { environment_id: number; task_id: number; fence: string; commit_sha: string; body: string }
-      | undefined
-    if (!row) return undefined
-    return {
+    return this.listPlans(environmentId)[0]
+  }
+
+  /** The running version of one environment, or of each. */
+  listPlans(environmentId?: number): StoredPlan[] {
+    const id = environmentId ?? null
+    const rows = this.#db
+      .prepare('SELECT * FROM plans WHERE ? IS NULL OR environment_id = ? ORDER BY environment_id')
+      .all(id, id) as RawPlan[]
+    return rows.map((row) => ({
       environmentId: row.environment_id,
       taskId: row.task_id,
       fence: BigInt(row.fence),
       commit: row.commit_sha,
       body: row.body,
-    }
+    }))
   }
 }

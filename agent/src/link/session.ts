@@ -7,6 +7,9 @@ import {
   type AgentMessage,
   AgentMessageSchema,
   AgentService,
+  ClaimHostsRequestSchema,
+  type ClaimHostsResponse,
+  type EdgeSettings,
   GoodbyeReason,
   type LogDown,
   openRawStream,
@@ -21,6 +24,7 @@ import type { Keeper } from '../attempts/keeper.ts'
 import type { Spools } from '../attempts/spools.ts'
 import type { Clock } from '../clock.ts'
 import type { Host } from '../housekeeping/host.ts'
+import type { Observations } from '../housekeeping/observations.ts'
 import type { Journal } from '../journal/journal.ts'
 import { describeError, type Log } from '../log.ts'
 import type { AgentSettings } from '../settings.ts'
@@ -29,6 +33,7 @@ import { explainFailure, onReady, openChannel } from './channel.ts'
 import { createHello } from './hello.ts'
 import { type Identity, installTrust } from './identity.ts'
 import { LogSender } from './log-sender.ts'
+import { ObservedSender } from './observed-sender.ts'
 import { OutboxSender } from './outbox-sender.ts'
 import { type AgentClient, renewByCall } from './renewal.ts'
 import { type Answerers, RequestDesk } from './requests.ts'
@@ -50,9 +55,12 @@ export interface SessionOptions {
   keeper: Keeper
   spools: Spools
   host: Host
+  observations: Observations
   clock: Clock
   log: Log
   answerers: Answerers
+  /** Passwords of environments, desired state by revision. */
+  onEdge?: (settings: EdgeSettings) => void
   /** Random per process start. */
   instanceId: string
   previousSessionId: string
@@ -76,6 +84,7 @@ export class Session {
   #outbox: OutboxSender | undefined
   #logStream: ClientDuplexStream<Buffer, LogDown> | undefined
   #logs: LogSender | undefined
+  #observed: ObservedSender | undefined
   #welcome: Welcome | undefined
   #renewing = false
   #stopLooking: () => void
@@ -105,6 +114,20 @@ export class Session {
 
   run(): Promise<SessionEnd> {
     return this.#done.promise
+  }
+
+  /** Asks for host names on this session's connection. */
+  claimHosts(attemptId: string, fence: bigint, hosts: string[]): Promise<ClaimHostsResponse> {
+    if (this.#state.phase !== 'active') return Promise.reject(new Error('there is no session'))
+    const request = create(ClaimHostsRequestSchema, { attemptId, fence, hosts })
+    return new Promise((resolve, reject) => {
+      this.#client.claimHosts(
+        request,
+        { deadline: Date.now() + SESSION.unaryMs },
+        (error, answer) =>
+          answer ? resolve(answer) : reject(error ?? new Error('the control plane gave no answer')),
+      )
+    })
   }
 
   /** SIGTERM: no new attempts, flush what there is within 5 s, goodbye. Runners go on. */
@@ -195,8 +218,10 @@ export class Session {
         this.#desk.cancel(effect.request.requestId)
         break
       case 'edge':
+        this.#o.onEdge?.(effect.settings)
+        break
       case 'update':
-        // this build has no proxy to configure and no updater: both are desired state and come again
+        // this build has no updater; the offer is desired state and comes again
         this.#o.log.debug({ message: effect.do }, 'not supported by this agent')
         break
       case 'goodbye':
@@ -235,8 +260,11 @@ export class Session {
     this.#logs = logs
     stream.on('data', (m: LogDown) => logs.receive(m))
     stream.on('drain', () => logs.resume())
-    const observed = { complete: true, last: true, environments: [], host: host.info() }
-    this.#send(message({ case: 'observed', value: observed }))
+    this.#observed = new ObservedSender({
+      observations: this.#o.observations,
+      host,
+      send: (value) => void this.#send(message({ case: 'observed', value })),
+    })
     log.info({ sessionId, endpoint: this.#o.endpoint }, 'session is active')
   }
 
@@ -323,6 +351,7 @@ export class Session {
     clearTimeout(this.#timer)
     this.#unlisten()
     this.#stopLooking()
+    this.#observed?.close()
     this.#desk.close()
     this.#logStream?.cancel()
     this.#connect.cancel()

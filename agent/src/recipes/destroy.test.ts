@@ -1,7 +1,13 @@
 import { readServiceFile } from '@berth/shared/service-file'
 import { expect, it } from 'vitest'
 import { planDestroy, whySkipped } from './destroy.ts'
-import { flattenPlan, isAfterSuccess, isShielded, type LastPlan } from './plan.ts'
+import {
+  type DockerPlan,
+  flattenPlan,
+  isAfterSuccess,
+  isShielded,
+  type ManualPlan,
+} from './plan.ts'
 
 const { file } = readServiceFile(`
 manual:
@@ -14,8 +20,8 @@ manual:
     queue: { run: exec ./queue }
     search: { port: 7700 }
 `)
-const last = { format: 1, taskId: 812, section: file?.manual } as LastPlan
-const plain = { skipSteps: false, hasRelease: true }
+const last = { format: 1, taskId: 812, section: file?.manual } as ManualPlan
+const plain = { skipSteps: false, hasRelease: true, hasRoutes: false }
 const shown = (plan: ReturnType<typeof planDestroy>) =>
   plan.phases.flatMap(({ name, steps }) => steps.map(({ id, title }) => `${name}/${id}: ${title}`))
 
@@ -46,7 +52,18 @@ it.each([
   ['release_gone', { skipSteps: false, hasRelease: false }],
 ] as const)('leaves the repository’s steps out: %s', (why, asked) => {
   expect(whySkipped(last, asked)).toBe(why)
-  expect(flattenPlan(planDestroy(last, asked)).map(({ id }) => id)).toEqual(['stop', 'remove'])
+  expect(
+    flattenPlan(planDestroy(last, { ...asked, hasRoutes: false })).map(({ id }) => id),
+  ).toEqual(['stop', 'remove'])
+})
+
+it('takes the routes of the docker recipe away first', () => {
+  const docker = { format: 2, taskId: 9, services: [{ service: 'web' }] } as DockerPlan
+  expect(shown(planDestroy(docker, { ...plain, hasRoutes: true }))).toEqual([
+    'route/unroute: Remove its routes',
+    'cleanup/stop: Stop web',
+    'cleanup/remove: Remove files and account',
+  ])
 })
 
 it('skips nothing where the file names no steps', () => {

@@ -1,13 +1,24 @@
 // The removal of an environment: the repository's own `manual.destroy` steps, while everything is still there, then
 // what runs, then what lies about. PURE: from the last successful plan to phases of steps. The recipe of the task does
-// not matter: what goes is what this server has. Deliberately absent: routes, which have no proxy here yet.
-import type { LastPlan, Phase, Plan, PlannedStep, PlatformWork } from './plan.ts'
+// not matter: what goes is what this server has. Routes go first, so that nobody is led to what is being taken apart.
+import {
+  isDockerPlan,
+  isManualPlan,
+  type LastPlan,
+  type ManualPlan,
+  type Phase,
+  type Plan,
+  type PlannedStep,
+  type PlatformWork,
+} from './plan.ts'
 
 export interface RemovalRequest {
   /** "Remove anyway": the repository's steps are not run. */
   skipSteps: boolean
   /** The release in which they would run is still there. */
   hasRelease: boolean
+  /** It has, or may have, routes: those of the docker recipe. */
+  hasRoutes: boolean
 }
 
 /** Why steps that the file names are not in the plan; undefined: all of them are. */
@@ -15,14 +26,14 @@ export type SkipReason = 'asked' | 'release_gone'
 
 export function whySkipped(
   last: LastPlan | undefined,
-  asked: RemovalRequest,
+  asked: Pick<RemovalRequest, 'skipSteps' | 'hasRelease'>,
 ): SkipReason | undefined {
-  if (!last || last.section.destroy.length === 0) return undefined
+  if (!isManualPlan(last) || last.section.destroy.length === 0) return undefined
   if (asked.skipSteps) return 'asked'
   return asked.hasRelease ? undefined : 'release_gone'
 }
 
-const commandSteps = (last: LastPlan): PlannedStep[] =>
+const commandSteps = (last: ManualPlan): PlannedStep[] =>
   last.section.destroy.map((command, index) => ({
     id: String(index + 1),
     title: command.title,
@@ -37,9 +48,15 @@ const step = (id: PlatformWork, title: string): PlannedStep => ({
   undo: [],
 })
 
+function namesOf(last: LastPlan | undefined): string[] {
+  if (isDockerPlan(last)) return last.services.map(({ service }) => service)
+  const kept = last?.section.services.filter(({ run }) => run !== null)
+  return kept?.map(({ name }) => name) ?? []
+}
+
 function stopTitle(last: LastPlan | undefined): string {
-  const names = last?.section.services.filter(({ run }) => run !== null).map(({ name }) => name)
-  return names && names.length > 0 ? `Stop ${names.join(', ')}` : 'Stop what still runs'
+  const names = namesOf(last)
+  return names.length > 0 ? `Stop ${names.join(', ')}` : 'Stop what still runs'
 }
 
 /**
@@ -47,8 +64,10 @@ function stopTitle(last: LastPlan | undefined): string {
  * nothing may run and nothing may stay, whatever is found.
  */
 export function planDestroy(last: LastPlan | undefined, asked: RemovalRequest): Plan {
-  const runs = last !== undefined && whySkipped(last, asked) === undefined
+  const runs = isManualPlan(last) && whySkipped(last, asked) === undefined
+  const unroute = asked.hasRoutes ? [step('unroute', 'Remove its routes')] : []
   const phases: Phase[] = [
+    { name: 'route', title: 'Route', steps: unroute },
     { name: 'run', title: 'Run', steps: runs ? commandSteps(last) : [] },
     {
       name: 'cleanup',

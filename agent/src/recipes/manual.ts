@@ -2,7 +2,15 @@
 // facts, the service file and the last successful plan to phases of steps. Every check of the platform is an ordinary
 // step, so a failed one needs no special case anywhere. Deliberately absent: routing, which has no proxy here yet.
 import type { ManualSection, ManualService } from '@berth/shared/service-file'
-import type { LastPlan, Made, Phase, Plan, PlannedStep, PlatformWork } from './plan.ts'
+import {
+  isManualPlan,
+  type LastPlan,
+  type Made,
+  type Phase,
+  type Plan,
+  type PlannedStep,
+  type PlatformWork,
+} from './plan.ts'
 
 export type Replacement = 'beside' | 'after'
 
@@ -85,8 +93,9 @@ function startSteps(services: ManualService[]): PlannedStep[] {
 }
 
 function stopTitle(last: LastPlan | undefined): string {
-  const names = last?.section.services.filter(({ run }) => run !== null).map(({ name }) => name)
-  if (!last || !names || names.length === 0) return 'Stop the version before'
+  if (!isManualPlan(last)) return 'Stop the version before'
+  const names = last.section.services.filter(({ run }) => run !== null).map(({ name }) => name)
+  if (names.length === 0) return 'Stop the version before'
   return `Stop ${names.join(', ')} of deployment ${last.taskId}`
 }
 

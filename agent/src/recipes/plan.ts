@@ -1,7 +1,7 @@
 // What a deployment or a removal will do, as data: phases of steps in their order, each with what it may have made. PURE. The
 // runner performs a plan and reports it; nothing here knows how. Step ids are stable names: people, diagnostics and
 // the control plane find a step by them.
-import type { Action, ManualSection, Step } from '@berth/shared/service-file'
+import type { Action, DockerSection, ManualSection, Step } from '@berth/shared/service-file'
 
 /** What a step may have left behind; undone backwards when the deployment fails, is canceled or runs out of time. */
 export type Made =
@@ -9,6 +9,27 @@ export type Made =
   | { kind: 'variables' }
   | { kind: 'current' }
   | { kind: 'process'; service: string }
+  /** docker: what this attempt made or paused, found by its rows in the ledger. */
+  | { kind: 'pages' | 'images' | 'containers' | 'routes' }
+
+/** What a step of the docker recipe does; `service` says for which one. */
+export type DockerVerb =
+  | 'admit'
+  | 'claim-hosts'
+  | 'variables'
+  | 'build'
+  | 'pull'
+  | 'reset'
+  | 'dependency'
+  | 'release'
+  | 'network'
+  | 'start'
+  | 'health'
+  | 'switch'
+  | 'verify'
+  | 'drain'
+  | 'stop-old'
+  | 'collect'
 
 export type PlatformWork =
   | 'admit'
@@ -22,6 +43,7 @@ export type PlatformWork =
   | 'stop-old'
   | 'collect'
   | 'reset'
+  | 'unroute'
   | 'stop'
   | 'remove'
 
@@ -31,6 +53,7 @@ export type Work =
   /** Of `manual.destroy`: in the release and with the values of the last successful deployment. */
   | { kind: 'destroy-command'; step: Step }
   | { kind: 'start' | 'health' | 'verify'; service: string }
+  | { kind: 'docker'; does: DockerVerb; service: string }
 
 export interface PlannedStep {
   id: string
@@ -39,7 +62,16 @@ export interface PlannedStep {
   undo: Made[]
 }
 
-export type PhaseName = 'checkout' | 'configure' | 'run' | 'start' | 'route' | 'verify' | 'cleanup'
+export type PhaseName =
+  | 'checkout'
+  | 'configure'
+  | 'build'
+  | 'release'
+  | 'run'
+  | 'start'
+  | 'route'
+  | 'verify'
+  | 'cleanup'
 
 export interface Phase {
   name: PhaseName
@@ -52,13 +84,18 @@ export interface Plan {
   phases: Phase[]
 }
 
-/** What is remembered of the running version of an environment (ledger, as JSON). */
-export interface LastPlan {
-  format: 1
+/** What is remembered of the running version of an environment (ledger, as JSON); `format` says of which recipe. */
+export type LastPlan = ManualPlan | DockerPlan
+
+interface CommonPlan {
   taskId: number
   commit: string
-  section: ManualSection
   actions: Action[]
+}
+
+export interface ManualPlan extends CommonPlan {
+  format: 1
+  section: ManualSection
   /** Where each service answers. */
   ports: Record<string, number>
   /** Names of the variables whose values are masked; absent: written before they were kept. */
@@ -66,6 +103,44 @@ export interface LastPlan {
   /** Names that the `env` of a step may not replace. */
   strongKeys?: string[]
 }
+
+export interface DockerPlan extends CommonPlan {
+  format: 2
+  section: DockerSection
+  services: RunningContainer[]
+  /** As they were given to the edge: whoever finds the table half-switched gives them again. */
+  routes: ContainerRoute[]
+  /** Names of the variables whose values are masked. */
+  secretKeys?: string[]
+}
+
+/** A container of the running version. */
+export interface RunningContainer {
+  service: string
+  /** Of the deployment that started it; an unrouted service that did not change is older than its version. */
+  taskId: number
+  containerId: string
+  container: string
+  imageId: string
+  /** As the file names it; of a build the tag. */
+  image: string
+  digest: string
+  spec: string
+}
+
+export interface ContainerRoute {
+  service: string
+  host: string
+  path: string
+  auth: boolean
+  target: { kind: 'container'; id: string; port: number }
+}
+
+export const isDockerPlan = (plan: LastPlan | null | undefined): plan is DockerPlan =>
+  plan?.format === 2
+
+export const isManualPlan = (plan: LastPlan | null | undefined): plan is ManualPlan =>
+  plan?.format === 1
 
 export interface PlacedStep extends PlannedStep {
   phase: PhaseName

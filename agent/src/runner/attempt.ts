@@ -7,10 +7,12 @@ import type { Pty } from '../exec/commands.ts'
 import type { Account } from '../exec/confinement.ts'
 import type { EnvironmentPlaces } from '../exec/files.ts'
 import type { CommitFacts, TreeFacts } from '../exec/git.ts'
+import type { RoomMeter } from '../exec/room.ts'
 import type { Ledger } from '../journal/ledger.ts'
 import type { LastPlan, Plan } from '../recipes/plan.ts'
 import type { ResolvedVariables } from '../recipes/variables.ts'
 import type { AgentSettings } from '../settings.ts'
+import type { DockerScene } from './docker-scene.ts'
 import type { Interruption } from './interruption.ts'
 import type { Output } from './output.ts'
 import type { Reporter } from './report.ts'
@@ -32,6 +34,8 @@ export interface Found {
   variables?: ResolvedVariables
   /** What `current` pointed at before this deployment moved it; empty: nothing. */
   previousRelease?: string
+  /** Counts what this deployment takes on the disks, from `admit` on. */
+  room?: RoomMeter
 }
 
 export interface Attempt {
@@ -57,6 +61,8 @@ export interface Attempt {
   readonly spared: Set<string>
   /** When `verify` began and every process was up, monotonic. */
   verifySince: number | undefined
+  /** Made by the first step that needs it (docker-scene.ts). */
+  docker: DockerScene | undefined
   plan: Plan
   readonly found: Found
 }

@@ -2,7 +2,7 @@
 // that began is reported as ended; whatever happens, exactly one verdict comes out; once the deployment is the
 // running version, success stands.
 import { never } from '@berth/shared'
-import { AttemptState, FailureCode, NO_STEP, StepState } from '@berth/shared/wire'
+import { AttemptState, FailureCode, NO_STEP, Recipe, StepState } from '@berth/shared/wire'
 import { flattenPlan, isAfterSuccess, isShielded, type PlacedStep } from '../recipes/plan.ts'
 import type { Attempt } from './attempt.ts'
 import { asFailure, Interrupted, StepFailure } from './failure.ts'
@@ -11,6 +11,9 @@ import { admit, fetchRepository, prepareAccount, unpack } from './steps/checkout
 import { newScene, runListedStep } from './steps/command.ts'
 import { choosePorts, readConfig, writeVariables } from './steps/configure.ts'
 import { removeEverything, reset, runDestroyStep, stopEverything } from './steps/destroy.ts'
+import { performDocker } from './steps/docker.ts'
+import { completeDocker, tellDocker } from './steps/docker-finish.ts'
+import { unroute } from './steps/docker-remove.ts'
 import {
   activate,
   collect,
@@ -50,6 +53,8 @@ async function perform(attempt: Attempt, step: PlacedStep): Promise<StepResult |
       return void (await awaitHealth(attempt, work.service))
     case 'verify':
       return void (await verify(attempt, work.service))
+    case 'docker':
+      return void (await performDocker(attempt, work))
     case 'admit':
       return void (await admit(attempt))
     case 'account':
@@ -73,6 +78,8 @@ async function perform(attempt: Attempt, step: PlacedStep): Promise<StepResult |
       return void (await collect(attempt))
     case 'reset':
       return void (await reset(attempt))
+    case 'unroute':
+      return void (await unroute(attempt))
     case 'stop':
       return void (await stopEverything(attempt))
     case 'remove':
@@ -198,10 +205,13 @@ async function runPlan(attempt: Attempt, progress: Progress): Promise<Verdict> {
     if (isAfterSuccess(attempt.plan.kind, step.phase) && !progress.isComplete) {
       interruption.unshield()
       if (interruption.reason) return interrupted(attempt, '')
-      completeDeployment(attempt)
+      const isDocker = attempt.spec.recipe === Recipe.DOCKER
+      if (isDocker) completeDocker(attempt)
+      else completeDeployment(attempt)
       progress.isComplete = true
       interruption.close()
-      tellDeployment(attempt)
+      if (isDocker) tellDocker(attempt)
+      else tellDeployment(attempt)
     }
     if (!progress.isComplete && interruption.reason) return interrupted(attempt, step.id)
     if (begun.length === 0) report.attempt({ state: AttemptState.RUNNING })

@@ -1,6 +1,9 @@
 // How a step ends other than well: a failure that a person is told about, or an interruption from outside. Everything
 // else that is thrown is a defect of ours and is reported as `internal`.
+import { hostname } from 'node:os'
 import { FailureCode } from '@berth/shared/wire'
+import { EngineError } from '../exec/docker/engine.ts'
+import { EdgeError } from '../exec/proxy/protocol.ts'
 import { isDiskFull } from '../recipes/git-failure.ts'
 
 export interface FailureFacts {
@@ -37,11 +40,22 @@ const DISK = new Set(['ENOSPC', 'EDQUOT'])
 export function asFailure(error: unknown, stepId: string, attemptId: string): StepFailure {
   if (error instanceof StepFailure) return error
   const { code, message } = error as NodeJS.ErrnoException
-  if (DISK.has(code ?? '') || isDiskFull(message ?? '')) {
+  const isFull = error instanceof EngineError && error.kind === 'disk_full'
+  if (isFull || DISK.has(code ?? '') || isDiskFull(message ?? '')) {
     return new StepFailure(
       FailureCode.DISK_FULL,
       `The disk of this server became full in step ${stepId}. Free some space and deploy again.`,
     )
+  }
+  if (error instanceof EngineError) {
+    const how = error.kind === 'unavailable' ? 'does not answer' : `refused step ${stepId}`
+    return new StepFailure(
+      FailureCode.DOCKER_UNAVAILABLE,
+      `The Docker engine of server ${hostname()} ${how}: ${error.message}.`,
+    )
+  }
+  if (error instanceof EdgeError) {
+    return new StepFailure(FailureCode.PROXY_UNAVAILABLE, error.message)
   }
   return new StepFailure(
     FailureCode.INTERNAL,

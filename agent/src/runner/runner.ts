@@ -11,6 +11,7 @@ import {
   type AttemptChanged,
   AttemptState,
   FailureCode,
+  Recipe,
   type TaskSecrets,
   type TaskSpec,
 } from '@berth/shared/wire'
@@ -25,8 +26,9 @@ import { Ledger } from '../journal/ledger.ts'
 import { readSecretsFrame } from '../journal/secrets-pipe.ts'
 import { SpoolWriter } from '../journal/spool-writer.ts'
 import { planDestroy } from '../recipes/destroy.ts'
+import { planDockerCheckout } from '../recipes/docker.ts'
 import { planCheckout } from '../recipes/manual.ts'
-import type { LastPlan, Plan } from '../recipes/plan.ts'
+import { isDockerPlan, type LastPlan, type Plan } from '../recipes/plan.ts'
 import { type AgentSettings, scratchDir } from '../settings.ts'
 import type { Attempt } from './attempt.ts'
 import { drive, type Verdict } from './drive.ts'
@@ -35,6 +37,7 @@ import { Interruption } from './interruption.ts'
 import { Output } from './output.ts'
 import { Reporter } from './report.ts'
 import { hasRelease, lastSecrets } from './steps/destroy.ts'
+import { hasRoutes } from './steps/docker-remove.ts'
 
 /** One whole TaskSecrets message on stdin (secrets-pipe.ts), or no attempt at all. */
 async function readSecrets(): Promise<TaskSecrets> {
@@ -62,7 +65,7 @@ function readLastPlan(ledger: Ledger, environmentId: number): LastPlan | null {
   const stored = ledger.findPlan(environmentId)
   if (!stored) return null
   const plan = JSON.parse(stored.body) as LastPlan
-  if (plan.format === 1) return plan
+  if (plan.format === 1 || plan.format === 2) return plan
   throw new StepFailure(
     FailureCode.AGENT_OUTDATED,
     `What runs here was deployed by a newer agent (task ${stored.taskId}), which this one cannot replace or remove. Update the agent.`,
@@ -73,11 +76,18 @@ const removesLast = ({ kind }: TaskSpec): boolean =>
   kind.case === 'destroy' || (kind.case === 'deploy' && kind.value.fresh)
 
 /** A removal is planned from what is here; a deployment from what the repository will say. */
-function firstPlan(spec: TaskSpec, places: EnvironmentPlaces, last: LastPlan | null): Plan {
-  if (spec.kind.case !== 'destroy') return planCheckout()
+function firstPlan(
+  settings: AgentSettings,
+  { spec, environmentId }: Assignment,
+  places: EnvironmentPlaces,
+  last: LastPlan | null,
+): Plan {
+  const isDocker = spec?.recipe === Recipe.DOCKER
+  if (spec?.kind.case !== 'destroy') return isDocker ? planDockerCheckout() : planCheckout()
   return planDestroy(last ?? undefined, {
     skipSteps: spec.kind.value.force,
-    hasRelease: last !== null && hasRelease(places, last),
+    hasRelease: hasRelease(places, last),
+    hasRoutes: isDocker || isDockerPlan(last) || hasRoutes(settings, environmentId),
   })
 }
 
@@ -121,7 +131,8 @@ async function openAttempt(
     cgroup: undefined,
     spared: new Set(),
     verifySince: undefined,
-    plan: firstPlan(spec, places, last),
+    docker: undefined,
+    plan: firstPlan(settings, assignment, places, last),
     found: { last },
   }
 }

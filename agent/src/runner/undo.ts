@@ -2,14 +2,15 @@
 // each step backwards, within the time the assignment gives for it. What cannot be taken back is told, and the rest
 // is still tried. Commands of the repository that ran are not undone; the message says so.
 import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { never } from '@berth/shared'
-import { removeTree } from '../exec/files.ts'
+import { listFolder, removeTree } from '../exec/files.ts'
 import type { Made, PlacedStep } from '../recipes/plan.ts'
 import { instructionsOf, startService, stopService } from '../supervise/control.ts'
 import { restoreCurrent } from './activation.ts'
 import type { Attempt } from './attempt.ts'
-import { envFile } from './steps/configure.ts'
+import { takeBackContainers, takeBackImages, takeBackPages, takeBackRoutes } from './docker-undo.ts'
 
 async function takeBackProcess(attempt: Attempt, service: string): Promise<void> {
   const { ledger, settings, output, assignment } = attempt
@@ -33,6 +34,14 @@ async function takeBackProcess(attempt: Attempt, service: string): Promise<void>
   output.say(`${service} of deployment ${old.taskId} was started again.`)
 }
 
+/** With the docker recipe there are two files a service. */
+function removeVariables({ places, assignment }: Attempt): void {
+  const own = new RegExp(`^${assignment.taskId}[.-]`)
+  for (const name of listFolder(places.variables)) {
+    if (own.test(name)) rmSync(join(places.variables, name), { force: true })
+  }
+}
+
 async function takeBack(attempt: Attempt, made: Made): Promise<void> {
   switch (made.kind) {
     case 'process':
@@ -40,9 +49,15 @@ async function takeBack(attempt: Attempt, made: Made): Promise<void> {
     case 'current':
       return restoreCurrent(attempt)
     case 'variables':
-      rmSync(attempt.variablesFile, { force: true })
-      rmSync(envFile(attempt.variablesFile), { force: true })
-      return
+      return removeVariables(attempt)
+    case 'routes':
+      return takeBackRoutes(attempt)
+    case 'containers':
+      return takeBackContainers(attempt)
+    case 'images':
+      return takeBackImages(attempt)
+    case 'pages':
+      return takeBackPages(attempt)
     case 'release':
       return removeTree(attempt.releaseDir)
     default:

@@ -7,6 +7,7 @@ import {
   type Event,
   EventSchema,
   type PlanMade,
+  type ServicesDeployed,
   type StepChanged,
   StepState,
 } from '@berth/shared/wire'
@@ -21,6 +22,7 @@ import {
   moveAttempt,
   taskStatusFor,
 } from '../domain/attempt.ts'
+import { shownUrl } from '../domain/environment.ts'
 import { describeFailure } from '../domain/failure.ts'
 import { saveActions } from '../store/actions.ts'
 import { findAgent, updateUnderEpoch } from '../store/agents.ts'
@@ -50,6 +52,7 @@ import {
 } from '../store/tasks.ts'
 import { toSyncedAction } from './actions.ts'
 import { auditAgent, type Subject } from './audit.ts'
+import { releaseHosts } from './hosts.ts'
 import { destroyFormerCopy, settleRemoval } from './removal.ts'
 import { agentTopic, type Change, change, emitTask } from './transaction.ts'
 
@@ -181,15 +184,9 @@ async function applyEvent(
       await updateTask(c.db, task.id, { serviceFileSha })
       return false
     }
-    case 'services': {
-      const services = body.value.services.map(({ name, hosts, port }) => ({ name, hosts, port }))
-      await updateDeployed(c.db, task.environmentId, attempt.fence, {
-        services: JSON.stringify(services),
-      })
-      await updateTask(c.db, task.id, { liveAt: task.liveAt ?? c.now })
-      emitTask(c, task, 'task.live', {})
+    case 'services':
+      await applyServices(c, attempt, task, body.value)
       return false
-    }
     case 'actions': {
       const actions = body.value.actions.slice(0, SERVICE_FILE.actions).map(toSyncedAction)
       await saveActions(c.db, task.environmentId, attempt.fence, actions, c.now)
@@ -204,6 +201,25 @@ async function applyEvent(
     default:
       return false // kept as history; unknown kinds come from newer agents
   }
+}
+
+async function applyServices(
+  c: Change,
+  attempt: Attempt,
+  task: Task,
+  deployed: ServicesDeployed,
+): Promise<void> {
+  const services = deployed.services.map(({ name, hosts, port, url }) => {
+    return { name, hosts, port, url: shownUrl(url) }
+  })
+  const environment = await lockEnvironment(c.db, task.environmentId)
+  if (environment?.fence === attempt.fence) {
+    await updateEnvironment(c.db, environment.id, { services: JSON.stringify(services) })
+    const served = services.flatMap(({ hosts }) => hosts)
+    await releaseHosts(c, attempt.agentId, environment, served)
+  }
+  await updateTask(c.db, task.id, { liveAt: task.liveAt ?? c.now })
+  emitTask(c, task, 'task.live', {})
 }
 
 const numberOrNull = (n: bigint): number | null => (n > 0n ? Number(n) : null)

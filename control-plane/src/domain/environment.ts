@@ -5,6 +5,8 @@ export interface DeployedService {
   name: string
   hosts: string[]
   port: number
+  /** Where people reach it, as the server's edge says; absent in reports of agents that do not know. */
+  url?: string | undefined
 }
 
 export const RESERVED_IDENTIFIER = /^pr-\d+$/
@@ -18,8 +20,20 @@ export const effectiveRecipe = (
   projectDefault: Recipe,
 ): Recipe => (environment.fromFork ? 'docker' : (environment.recipe ?? projectDefault))
 
-/** A service's address: its host name behind a proxy, else its port on the server itself. */
+const MAX_URL = 2_048
+
+/** An address an agent reported, as it is shown: people click on it, so nothing but plain http(s) passes. */
+export function shownUrl(reported: string): string | undefined {
+  if (reported === '' || reported.length > MAX_URL || !URL.canParse(reported)) return undefined
+  const url = new URL(reported)
+  const isWeb = url.protocol === 'http:' || url.protocol === 'https:'
+  if (!isWeb || url.username !== '' || url.password !== '') return undefined
+  return url.pathname === '/' && url.search === '' && url.hash === '' ? url.origin : url.href
+}
+
+/** A service's address: what its edge says; else its host name behind a proxy, or its port on the server itself. */
 export function serviceUrl(service: DeployedService, hostname: string): string | null {
+  if (service.url) return service.url
   const [host] = service.hosts
   if (host) return `https://${host}`
   return service.port > 0 ? `http://${hostname}:${service.port}` : null

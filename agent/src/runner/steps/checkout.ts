@@ -9,15 +9,15 @@ import {
   checkKnownHosts,
   checkRef,
   checkRepositoryUrl,
-  PROCESSES,
   type RepositoryAddress,
   SERVICE_FILE,
   STEPS,
   shortRef,
 } from '@berth/shared'
 import { FailureCode, LogSource, Recipe } from '@berth/shared/wire'
-import { measureDisk } from '../../exec/disk.ts'
 import {
+  dropForeignRepository,
+  ensureDockerFolders,
   ensureEnvironmentFolders,
   ensureFolder,
   ensureLogFolder,
@@ -41,35 +41,13 @@ import { isDiskFull } from '../../recipes/git-failure.ts'
 import { ensureActivateProgram } from '../activation.ts'
 import { type Attempt, accountOf, environmentName, need } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
+import { admitRoom } from './room.ts'
 
-const missing = (why: string): StepFailure =>
+export const missing = (recipe: 'docker' | 'manual', why: string): StepFailure =>
   new StepFailure(
     FailureCode.CAPABILITY_MISSING,
-    `Server ${hostname()} cannot run the manual recipe: ${why}`,
+    `Server ${hostname()} cannot run the ${recipe} recipe: ${why}`,
   )
-
-const inGigabytes = (bytes: number): string => `${(bytes / 1_024 ** 3).toFixed(1)} GB`
-
-function checkDisk(attempt: Attempt): void {
-  const room = measureDisk(attempt.settings.stateDir)
-  const isFirst = attempt.found.last === null
-  const { development } = attempt.settings
-  // a developer's machine is not asked to keep a server's reserve
-  const reserve = development ? 0 : room.reserveBytes
-  const wanted = isFirst && !development ? STEPS.firstDeploymentBytes : STEPS.deploymentBytes
-  if (room.freeBytes < wanted + reserve) {
-    throw new StepFailure(
-      FailureCode.DISK_FULL,
-      `Server ${hostname()} has ${inGigabytes(room.freeBytes)} free; this deployment needs about ${inGigabytes(wanted)} and ${inGigabytes(reserve)} stay reserved. Nothing was changed.`,
-    )
-  }
-  if (room.freeInodes < PROCESSES.inodes) {
-    throw new StepFailure(
-      FailureCode.DISK_FULL,
-      `Server ${hostname()} has room for only ${room.freeInodes} more files; ${PROCESSES.inodes} stay reserved. Nothing was changed.`,
-    )
-  }
-}
 
 export async function admit(attempt: Attempt): Promise<void> {
   const { spec, settings } = attempt
@@ -81,16 +59,17 @@ export async function admit(attempt: Attempt): Promise<void> {
   }
   if (spec.environment?.untrusted) {
     throw missing(
+      'manual',
       'commits of forks never run commands directly on a server. Use the docker recipe for them.',
     )
   }
   if (!isRoot() && !settings.development) {
-    throw missing('the agent does not run as root and may not create accounts.')
+    throw missing('manual', 'the agent does not run as root and may not create accounts.')
   }
   for (const name of ['git', ...(isRoot() ? ['setpriv', 'useradd'] : [])]) {
-    if (!locateProgram(name)) throw missing(`${name} is not installed.`)
+    if (!locateProgram(name)) throw missing('manual', `${name} is not installed.`)
   }
-  checkDisk(attempt)
+  await admitRoom(attempt)
   const terminal = attempt.pty ? 'a terminal' : 'pipes (node-pty is not installed: no terminal)'
   attempt.output.say(`Server ${hostname()}: manual recipe, commands run with ${terminal}.`)
 }
@@ -105,7 +84,7 @@ export async function prepareAccount(attempt: Attempt): Promise<void> {
       attempt.found.account = account
       output.say(isNew ? `Account ${name} was made.` : `Account ${name}.`)
     } catch (error) {
-      if (error instanceof AccountError) throw missing(error.message)
+      if (error instanceof AccountError) throw missing('manual', error.message)
       throw error
     }
   } else {
@@ -113,15 +92,43 @@ export async function prepareAccount(attempt: Attempt): Promise<void> {
     output.say('Warning: without root, commands run as your own user and can do what you can.')
   }
   const account = accountOf(attempt)
+  await dropForeignRepository(places, account)
   ensureEnvironmentFolders(places, account)
   ensureActivateProgram(attempt)
   for (const folder of [places.dir, places.sockets]) {
     const closed = await findClosedFolder(account, folder)
     if (closed) {
-      throw missing(`account ${name} cannot enter ${closed}. Allow it: chmod o+x ${closed}`)
+      throw missing(
+        'manual',
+        `account ${name} cannot enter ${closed}. Allow it: chmod o+x ${closed}`,
+      )
     }
   }
   await ensureLogFolder(places, account)
+}
+
+/** docker: git is the only program of the repository's that runs on the server itself, as nobody in particular. */
+async function prepareGitAccount(attempt: Attempt): Promise<void> {
+  const { places, settings } = attempt
+  attempt.found.account = null
+  if (isRoot()) {
+    const name = `${settings.accountPrefix.replace(/e$/, '')}git`
+    try {
+      const { account } = await ensureAccount(name, settings.stateDir, 'Berth git')
+      attempt.found.account = account
+    } catch (error) {
+      if (error instanceof AccountError) throw missing('docker', error.message)
+      throw error
+    }
+  }
+  const account = accountOf(attempt)
+  await dropForeignRepository(places, account)
+  ensureDockerFolders(places, account)
+  const closed = await findClosedFolder(account, places.dir)
+  if (closed) {
+    const why = `account ${account?.name} cannot enter ${closed}. Allow it: chmod o+x ${closed}`
+    throw missing('docker', why)
+  }
 }
 
 export const gitContext = (attempt: Attempt): GitContext => ({
@@ -167,6 +174,7 @@ async function openRepository(attempt: Attempt): Promise<GitContext> {
 
 export async function fetchRepository(attempt: Attempt): Promise<void> {
   const { spec, settings, output, assignment } = attempt
+  if (spec.recipe === Recipe.DOCKER) await prepareGitAccount(attempt)
   const source = spec.repository
   const address = must(
     checkRepositoryUrl(source?.url ?? '', {

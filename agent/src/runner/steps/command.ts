@@ -13,7 +13,6 @@ import {
   startWithPipes,
 } from '../../exec/commands.ts'
 import { baseEnvironment, type CommandPlaces, confineCommand } from '../../exec/confinement.ts'
-import { measureDisk } from '../../exec/disk.ts'
 import { insideFolder } from '../../exec/files.ts'
 import {
   endTree,
@@ -22,6 +21,7 @@ import {
   type ProcessTree,
   signalMembers,
 } from '../../exec/process-tree.ts'
+import { measureRoom } from '../../exec/room.ts'
 import { weakerAdditions } from '../../recipes/variables.ts'
 import { listenForActivation } from '../activation.ts'
 import { type Attempt, accountOf, environmentName, hasMarkerOf, need } from '../attempt.ts'
@@ -237,7 +237,8 @@ export async function runListedStep(
     )
   }
   const message = `\`${shown(step.run)}\` ${how}.`
-  if (measureDisk(attempt.settings.stateDir).freeBytes < PROCESSES.fullBytes) {
+  const [room] = measureRoom([attempt.settings.stateDir])
+  if (room && room.freeBytes < PROCESSES.fullBytes) {
     const full = `The disk of this server became full while \`${shown(step.run)}\` ran.`
     throw new StepFailure(FailureCode.DISK_FULL, full, facts)
   }

@@ -19,12 +19,14 @@ import {
   sectionProblem,
   VARIABLE_KEY,
 } from '@berth/shared/service-file'
-import { EnvironmentType, FailureCode } from '@berth/shared/wire'
+import { EnvironmentType, FailureCode, Recipe } from '@berth/shared/wire'
 import { writeSecretFile } from '../../exec/files.ts'
 import { readBlob } from '../../exec/git.ts'
 import { findListeners, nameHolder } from '../../exec/ports.ts'
 import { PortsExhausted } from '../../journal/ledger.ts'
+import { planDocker } from '../../recipes/docker.ts'
 import { planManual } from '../../recipes/manual.ts'
+import type { Plan } from '../../recipes/plan.ts'
 import { renderEnvFile, renderShellFile } from '../../recipes/variable-files.ts'
 import { resolveVariables } from '../../recipes/variables.ts'
 import { type Attempt, accountOf, need } from '../attempt.ts'
@@ -75,9 +77,14 @@ function summary(problems: Problem[]): string {
   return `${first?.file}:${first?.line}:${first?.column} ${first?.message}${more}.`
 }
 
-function judge(attempt: Attempt, source: Buffer): { file: ServiceFile; section: ManualSection } {
+/** As the service file spells it. */
+const recipeOf = (attempt: Attempt): 'docker' | 'manual' =>
+  attempt.spec.recipe === Recipe.DOCKER ? 'docker' : 'manual'
+
+function judge(attempt: Attempt, source: Buffer): ServiceFile {
+  const recipe = recipeOf(attempt)
   const read = readServiceFile(source)
-  const addresses = read.file ? routes(read.file, 'manual', environmentFacts(attempt)) : undefined
+  const addresses = read.file ? routes(read.file, recipe, environmentFacts(attempt)) : undefined
   const problems = [...read.problems, ...(addresses?.problems ?? [])]
   const notes = problems.slice(0, SERVICE_FILE.problems).map((problem) => ({
     line: problem.line,
@@ -98,17 +105,24 @@ function judge(attempt: Attempt, source: Buffer): { file: ServiceFile; section: 
     throw invalid(summary(problems))
   }
   const identifier = attempt.spec.environment?.identifier ?? ''
-  const absent = sectionProblem(read.file, 'manual', identifier, false)
-  if (absent || !read.file.manual) throw invalid(absent ?? '')
-  return { file: read.file, section: read.file.manual }
+  const absent = sectionProblem(read.file, recipe, identifier, false)
+  if (absent || !read.file[recipe]) throw invalid(absent ?? '')
+  return read.file
+}
+
+function makePlan(attempt: Attempt, { docker, manual }: ServiceFile): Plan {
+  const { kind } = attempt.spec
+  const asked = { fresh: kind.case === 'deploy' && kind.value.fresh }
+  const last = attempt.found.last ?? undefined
+  if (recipeOf(attempt) === 'docker' && docker) return planDocker(docker, last, asked)
+  if (manual) return planManual(manual, last, asked)
+  throw new Error('the file has no section of this recipe')
 }
 
 export async function readConfig(attempt: Attempt): Promise<void> {
-  const { file, section } = judge(attempt, await readSource(attempt))
+  const file = judge(attempt, await readSource(attempt))
   attempt.found.file = file
-  const { kind } = attempt.spec
-  const fresh = kind.case === 'deploy' && kind.value.fresh
-  attempt.plan = planManual(section, attempt.found.last ?? undefined, { fresh })
+  attempt.plan = makePlan(attempt, file)
   attempt.report.plan(attempt.plan)
 }
 
@@ -174,7 +188,7 @@ function servingPort(attempt: Attempt, service: string): number | undefined {
   return rows.find((row) => row.service === service && row.state === 'serving')?.port
 }
 
-function readCustom(attempt: Attempt): Map<string, string> {
+export function readCustom(attempt: Attempt): Map<string, string> {
   const custom = new Map<string, string>()
   const decoder = new TextDecoder('utf-8', { fatal: true })
   for (const { key, value } of attempt.secrets.variables) {

@@ -6,7 +6,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Step } from '@berth/shared/service-file'
-import { FailureCode } from '@berth/shared/wire'
+import { FailureCode, Recipe } from '@berth/shared/wire'
 import {
   allPlaces,
   type EnvironmentPlaces,
@@ -21,38 +21,52 @@ import { type Belonging, endLeftovers, listGroups, listLeftovers } from '../../e
 import { runProgram } from '../../exec/programs.ts'
 import { AccountError, findAccount, isRoot, removeAccount } from '../../exec/users.ts'
 import { whySkipped } from '../../recipes/destroy.ts'
-import type { LastPlan } from '../../recipes/plan.ts'
+import { isManualPlan, type LastPlan, type ManualPlan } from '../../recipes/plan.ts'
 import { parseShellFile } from '../../recipes/variable-files.ts'
 import { instructionsOf, stopService } from '../../supervise/control.ts'
 import { ensureActivateProgram } from '../activation.ts'
 import { type Attempt, accountOf, environmentName } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
 import { type CommandResult, runListedStep, type Scene } from './command.ts'
-import { envFile } from './configure.ts'
+import {
+  endContainers,
+  hasObjects,
+  hasRoutes,
+  removeObjects,
+  removeVolumes,
+  unroute,
+} from './docker-remove.ts'
 
 /** Folders that everybody may write to: what an account leaves there would belong to the next one of its number. */
 const TEMPORARY = ['/tmp', '/var/tmp', '/dev/shm']
 
-const releaseOf = (places: EnvironmentPlaces, last: LastPlan): string =>
+const releaseOf = (places: EnvironmentPlaces, last: ManualPlan): string =>
   join(places.releases, String(last.taskId))
 
-const variablesOf = (places: EnvironmentPlaces, last: LastPlan): string =>
-  join(places.variables, `${last.taskId}.sh`)
+const variablesOf = (places: EnvironmentPlaces, last: LastPlan): string[] => {
+  if (isManualPlan(last)) return [join(places.variables, `${last.taskId}.sh`)]
+  const files = last.services.map(({ service, taskId }) => `${taskId}-${service}.sh`)
+  return files.map((name) => join(places.variables, name))
+}
 
 /** Commands can still run in it, with their values. */
-export const hasRelease = (places: EnvironmentPlaces, last: LastPlan): boolean =>
-  insideFolder(releaseOf(places, last), '.') !== undefined && existsSync(variablesOf(places, last))
+export const hasRelease = (places: EnvironmentPlaces, last: LastPlan | null): boolean =>
+  isManualPlan(last) &&
+  insideFolder(releaseOf(places, last), '.') !== undefined &&
+  variablesOf(places, last).every((file) => existsSync(file))
 
 /** What must be masked when the steps of the last deployment run: they get the values of its file. */
 export function lastSecrets(places: EnvironmentPlaces, last: LastPlan): Buffer[] {
-  let values: Map<string, string>
-  try {
-    values = parseShellFile(readFileSync(variablesOf(places, last), 'utf8'))
-  } catch {
-    return [] // without the file no command gets a value
-  }
-  const keys = last.secretKeys ?? [...values.keys()]
-  return keys.map((key) => Buffer.from(values.get(key) ?? '')).filter((value) => value.length > 0)
+  return variablesOf(places, last).flatMap((file) => {
+    let values: Map<string, string>
+    try {
+      values = parseShellFile(readFileSync(file, 'utf8'))
+    } catch {
+      return [] // without the file nobody gets a value
+    }
+    const keys = last.secretKeys ?? [...values.keys()]
+    return keys.map((key) => Buffer.from(values.get(key) ?? '')).filter((value) => value.length > 0)
+  })
 }
 
 const failed = (message: string): StepFailure =>
@@ -68,12 +82,13 @@ async function lookUpAccount(attempt: Attempt): Promise<void> {
 
 function lastScene(attempt: Attempt): Scene {
   const { places, found } = attempt
-  if (!found.last) throw new Error('nothing was deployed here')
+  const { last } = found
+  if (!isManualPlan(last)) throw new Error('nothing with commands was deployed here')
   return {
-    releaseDir: releaseOf(places, found.last),
-    variablesFile: variablesOf(places, found.last),
-    commit: found.last.commit,
-    strong: new Set(found.last.strongKeys),
+    releaseDir: releaseOf(places, last),
+    variablesFile: variablesOf(places, last)[0] as string,
+    commit: last.commit,
+    strong: new Set(last.strongKeys),
     mayActivate: false,
   }
 }
@@ -93,16 +108,20 @@ export async function runDestroyStep(
   return runListedStep(attempt, step, stepId, lastScene(attempt))
 }
 
-function belongingOf(attempt: Attempt): Belonging {
+/** Of the environment's own account, whoever this attempt works as: git's, with the docker recipe, is shared. */
+export async function belongingOf(attempt: Attempt): Promise<Belonging> {
+  const name = environmentName(attempt)
+  const found = isRoot() ? await findAccount(name) : undefined
+  const isOurs = found !== undefined && found.home === attempt.places.dir && found.uid > 0
   return {
-    name: environmentName(attempt),
-    uid: accountOf(attempt)?.uid,
+    name,
+    uid: isOurs ? found.uid : undefined,
     marker: `BERTH_SHARED_DIR=${attempt.places.shared}`,
   }
 }
 
-/** Everything that runs ends, and nothing of it comes back. */
-async function endVersion(attempt: Attempt): Promise<void> {
+/** Everything that runs on the machine itself ends, and nothing of it comes back. */
+export async function endVersion(attempt: Attempt): Promise<void> {
   const { ledger, settings, output, assignment, limits } = attempt
   await lookUpAccount(attempt)
   ledger.endVersion(assignment.environmentId)
@@ -111,7 +130,7 @@ async function endVersion(attempt: Attempt): Promise<void> {
     ledger.removeProcess(row)
     output.say(`${row.service} of deployment ${row.taskId} stopped in ${Math.round(tookMs)} ms.`)
   }
-  const of = belongingOf(attempt)
+  const of = await belongingOf(attempt)
   const more = listLeftovers(of).length
   if (more > 0) output.say(`${more} other processes of it are being ended.`)
   const left = await endLeftovers(of, limits.killGraceMs)
@@ -120,6 +139,9 @@ async function endVersion(attempt: Attempt): Promise<void> {
   const names = left.slice(0, 5).map(({ name, pid }) => `${name} (pid ${pid})`)
   throw failed(`${left.length} processes could not be ended: ${names.join(', ')}.`)
 }
+
+const ownsObjects = ({ ledger, assignment, found, spec }: Attempt): boolean =>
+  spec.recipe === Recipe.DOCKER || hasObjects(ledger, assignment.environmentId, found.last ?? null)
 
 /** Why the file's steps are not run, where a person would have expected them. */
 function tellSkipped(attempt: Attempt): void {
@@ -139,7 +161,9 @@ function tellSkipped(attempt: Attempt): void {
 
 export async function stopEverything(attempt: Attempt): Promise<void> {
   tellSkipped(attempt)
+  const isDocker = ownsObjects(attempt)
   await endVersion(attempt)
+  if (isDocker) await endContainers(attempt)
   attempt.output.say('Nothing of it runs any more.')
 }
 
@@ -176,20 +200,22 @@ async function dropAccount(attempt: Attempt): Promise<void> {
 export async function removeEverything(attempt: Attempt): Promise<void> {
   const { settings, assignment, output } = attempt
   await lookUpAccount(attempt)
+  const isDocker = ownsObjects(attempt)
+  if (isDocker) await removeObjects(attempt)
   const places = allPlaces(settings, assignment.environmentId)
   const present = places.filter((place) => existsSync(place))
   for (const place of present) await removeTree(place)
   await clearTemporary(attempt)
   await dropAccount(attempt)
   attempt.ledger.forget(assignment.environmentId)
-  const of = belongingOf(attempt)
+  const of = await belongingOf(attempt)
   const left = [
     ...places.filter((place) => existsSync(place)),
     ...listGroups(of).map((name) => `cgroup ${name}`),
     ...listLeftovers({ ...of, uid: undefined }).map(({ name, pid }) => `${name} (pid ${pid})`),
   ]
   if (left.length > 0) throw failed(`Not everything could be removed: ${left.join(', ')}.`)
-  const nothing = present.length === 0 && !attempt.found.last
+  const nothing = present.length === 0 && !isDocker && !attempt.found.last
   const identifier = attempt.spec.environment?.identifier
   output.say(
     nothing
@@ -198,20 +224,24 @@ export async function removeEverything(attempt: Attempt): Promise<void> {
   )
 }
 
-/** All but the deployment at hand: what it needs is made anew, empty. */
-async function emptyFolders(attempt: Attempt): Promise<void> {
+/** All but the files of the deployment at hand. */
+export async function emptyFolders(attempt: Attempt): Promise<void> {
   const { places, assignment } = attempt
   removeLink(places.current)
   const own = String(assignment.taskId)
   for (const name of listFolder(places.releases)) {
     if (name !== own) await removeTree(join(places.releases, name))
   }
-  const kept = new Set([attempt.variablesFile, envFile(attempt.variablesFile)])
   for (const name of listFolder(places.variables)) {
-    const file = join(places.variables, name)
-    if (!kept.has(file)) await removeTree(file)
+    const isOwn = name.startsWith(`${own}.`) || name.startsWith(`${own}-`)
+    if (!isOwn) await removeTree(join(places.variables, name))
   }
   for (const folder of [places.shared, places.home, places.sockets]) await removeTree(folder)
+}
+
+/** What the deployment at hand needs, empty. */
+async function renewFolders(attempt: Attempt): Promise<void> {
+  const { places } = attempt
   ensureEnvironmentFolders(places, accountOf(attempt))
   ensureActivateProgram(attempt)
   await ensureLogFolder(places, accountOf(attempt))
@@ -221,15 +251,22 @@ async function emptyFolders(attempt: Attempt): Promise<void> {
 export async function reset(attempt: Attempt): Promise<void> {
   const { output, places, found } = attempt
   const { last } = found
-  if (last && hasRelease(places, last)) {
+  if (isManualPlan(last) && hasRelease(places, last)) {
     for (const [index, step] of last.section.destroy.entries()) {
       output.say(`Destroy step ${index + 1} of deployment ${last.taskId}: ${step.title}`)
       await runListedStep(attempt, step, 'reset', lastScene(attempt))
     }
   }
   output.say('Removing the running version and its data: from here on there is none to return to.')
+  if (hasRoutes(attempt.settings, attempt.assignment.environmentId)) await unroute(attempt)
+  const isDocker = ownsObjects(attempt)
   await endVersion(attempt)
+  if (isDocker) {
+    await endContainers(attempt)
+    await removeVolumes(attempt)
+  }
   await emptyFolders(attempt)
+  await renewFolders(attempt)
   found.last = null
   output.say('The environment is empty.')
 }

@@ -9,7 +9,7 @@ import { FailureCode } from '@berth/shared/wire'
 import { insideFolder, listFolder, readLink, removeTree } from '../../exec/files.ts'
 import { tidyRepository } from '../../exec/git.ts'
 import { findListeners, findSocketListeners, holdsListener } from '../../exec/ports.ts'
-import type { LastPlan } from '../../recipes/plan.ts'
+import type { ManualPlan } from '../../recipes/plan.ts'
 import { instructionsOf, listServiceProcesses, stopService } from '../../supervise/control.ts'
 import { markVerified, serviceDir } from '../../supervise/instructions.ts'
 import { moveCurrent } from '../activation.ts'
@@ -19,6 +19,7 @@ import { StepFailure } from '../failure.ts'
 import { toDuration } from '../report.ts'
 import { deploymentRef, gitContext } from './checkout.ts'
 import { envFile, sectionOf } from './configure.ts'
+import { keepGrowth } from './room.ts'
 import { awaitHealthy, requireAlive, serviceOf, targetOf } from './service-life.ts'
 
 const unproven = (message: string): StepFailure =>
@@ -101,7 +102,7 @@ export async function verify(attempt: Attempt, name: string): Promise<void> {
   attempt.output.say(`${name} is verified.`)
 }
 
-const toWireAction = (action: Action) => ({
+export const toWireAction = (action: Action) => ({
   name: action.name,
   title: action.title,
   description: action.description,
@@ -124,7 +125,7 @@ export function completeDeployment(attempt: Attempt): void {
   for (const { name, run } of section.services) {
     if (run) markVerified(serviceDir(attempt.settings, { environmentId, service: name, taskId }))
   }
-  const plan: LastPlan = {
+  const plan: ManualPlan = {
     format: 1,
     taskId,
     commit,
@@ -137,24 +138,27 @@ export function completeDeployment(attempt: Attempt): void {
   attempt.ledger.saveSuccess({ environmentId, taskId, fence, commit, body: JSON.stringify(plan) })
 }
 
-/** After that point: what cannot be told (more than an event holds) is a warning. */
+/** After the point of no return: what cannot be told (more than an event holds) is a warning. */
+export function tell(attempt: Attempt, what: string, act: () => void): void {
+  try {
+    act()
+  } catch (error) {
+    attempt.output.say(`Warning: ${what} could not be told: ${(error as Error).message}`)
+  }
+}
+
 export function tellDeployment(attempt: Attempt): void {
   const ports = need(attempt, 'ports')
-  const tell = (what: string, act: () => void): void => {
-    try {
-      act()
-    } catch (error) {
-      attempt.output.say(`Warning: ${what} could not be told: ${(error as Error).message}`)
-    }
-  }
-  tell('the services', () =>
+  tell(attempt, 'the services', () =>
     attempt.report.services(
       sectionOf(attempt).services.map(({ name }) => {
         return { name, hosts: [], port: ports.get(name) ?? 0 }
       }),
     ),
   )
-  tell('the actions', () => attempt.report.actions(need(attempt, 'file').actions.map(toWireAction)))
+  tell(attempt, 'its size on the disk', () => keepGrowth(attempt))
+  const { actions } = need(attempt, 'file')
+  tell(attempt, 'the actions', () => attempt.report.actions(actions.map(toWireAction)))
 }
 
 export async function stopOld(attempt: Attempt): Promise<void> {

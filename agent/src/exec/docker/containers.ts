@@ -1,0 +1,310 @@
+// Containers of environments: made from plain data with the same fences for everybody, looked at, ended. Nothing of the
+// host is ever shared with one but single files, read-only, and named volumes; no port is published.
+import { readFileSync } from 'node:fs'
+import { CONTAINERS, ENGINE } from '@berth/shared'
+import { type Engine, EngineError, isNotFound } from './engine.ts'
+import { type OwnerSettings, ownedFilter } from './names.ts'
+
+/** What recipes say about a container; everything else is decided here. */
+export interface ContainerSpec {
+  name: string
+  /** Reference or id. */
+  image: string
+  /** Null: the image's own. */
+  entrypoint: string[] | null
+  command: string[] | null
+  /** Visible to everybody who may inspect: never a value of a person's variable where there is a shell. */
+  env: string[]
+  labels: Record<string, string>
+  /** Name of the environment's network. */
+  network: string
+  aliases: string[]
+  mounts: {
+    /** Single files of the host, read-only. */
+    file: { source: string; target: string }[]
+    volumes: { name: string; path: string; readOnly: boolean }[]
+  }
+  memoryBytes: number
+  cpus: number
+  pids: number
+  init: true
+  stopTimeoutMs: number
+  restart: RestartPolicy
+  /** Code of a fork: no capability at all, root read-only. */
+  untrusted: boolean
+  workingDir?: string
+}
+
+export type RestartPolicy = 'no' | 'unless-stopped'
+
+/** What images need that start as root and become another user. */
+const CAPABILITIES = [
+  'CHOWN',
+  'DAC_OVERRIDE',
+  'FOWNER',
+  'SETGID',
+  'SETUID',
+  'SETPCAP',
+  'NET_BIND_SERVICE',
+  'KILL',
+]
+
+const binds = ({ mounts }: ContainerSpec): object[] => [
+  ...mounts.file.map(({ source, target }) => ({
+    Type: 'bind',
+    Source: source,
+    Target: target,
+    ReadOnly: true,
+  })),
+  ...mounts.volumes.map(({ name, path, readOnly }) => ({
+    Type: 'volume',
+    Source: name,
+    Target: path,
+    ReadOnly: readOnly,
+  })),
+]
+
+/** Never above what this machine lets anybody have (a container inside a container): the engine would fail to start it. */
+function openFiles(): number {
+  const limits = readFileSync('/proc/self/limits', 'utf8')
+  const hard = Number(/^Max open files +\S+ +(\d+)/m.exec(limits)?.[1] ?? Number.NaN)
+  return Number.isNaN(hard) ? CONTAINERS.files : Math.min(CONTAINERS.files, hard)
+}
+
+const toHostConfig = (spec: ContainerSpec): object => ({
+  Memory: spec.memoryBytes,
+  MemorySwap: spec.memoryBytes, // both together: no swap
+  NanoCpus: Math.round(spec.cpus * 1e9),
+  PidsLimit: spec.pids,
+  Init: spec.init,
+  SecurityOpt: ['no-new-privileges'],
+  CapDrop: ['ALL'],
+  CapAdd: spec.untrusted ? [] : CAPABILITIES,
+  ...(spec.untrusted
+    ? {
+        ReadonlyRootfs: true,
+        Tmpfs: { '/tmp': `rw,nosuid,nodev,mode=1777,size=${CONTAINERS.temporaryBytes}` },
+      }
+    : {}),
+  Ulimits: [{ Name: 'nofile', Soft: openFiles(), Hard: openFiles() }],
+  OomScoreAdj: CONTAINERS.oomScore,
+  LogConfig: {
+    Type: 'local',
+    Config: { 'max-size': CONTAINERS.logSize, 'max-file': CONTAINERS.logFiles },
+  },
+  RestartPolicy: { Name: spec.restart },
+  PublishAllPorts: false,
+  Privileged: false,
+  NetworkMode: spec.network,
+  Mounts: binds(spec),
+})
+
+/** The id. A name that is taken is a 'conflict'. */
+export async function createContainer(engine: Engine, spec: ContainerSpec): Promise<string> {
+  const { Id } = await engine.ask<{ Id: string }>({
+    method: 'POST',
+    path: '/containers/create',
+    query: { name: spec.name },
+    body: {
+      Image: spec.image,
+      ...(spec.entrypoint ? { Entrypoint: spec.entrypoint } : {}),
+      ...(spec.command ? { Cmd: spec.command } : {}),
+      ...(spec.workingDir ? { WorkingDir: spec.workingDir } : {}),
+      Env: spec.env,
+      Labels: spec.labels,
+      Tty: false,
+      OpenStdin: false,
+      StopTimeout: Math.ceil(spec.stopTimeoutMs / 1_000),
+      HostConfig: toHostConfig(spec),
+      NetworkingConfig: { EndpointsConfig: { [spec.network]: { Aliases: spec.aliases } } },
+    },
+  })
+  return Id
+}
+
+const at = (id: string, verb = ''): string => `/containers/${encodeURIComponent(id)}${verb}`
+
+export async function startContainer(engine: Engine, id: string): Promise<void> {
+  await engine.ask({ method: 'POST', path: at(id, '/start') })
+}
+
+/** SIGTERM, after `timeoutMs` SIGKILL. One that is stopped, or gone, is stopped. */
+export async function stopContainer(engine: Engine, id: string, timeoutMs: number): Promise<void> {
+  const seconds = Math.ceil(timeoutMs / 1_000)
+  await orGone(
+    engine.ask({
+      method: 'POST',
+      path: at(id, '/stop'),
+      query: { t: seconds },
+      timeoutMs: seconds * 1_000 + ENGINE.stopMs,
+    }),
+  )
+}
+
+export async function killContainer(engine: Engine, id: string, signal = 'SIGKILL'): Promise<void> {
+  try {
+    await orGone(engine.ask({ method: 'POST', path: at(id, '/kill'), query: { signal } }))
+  } catch (error) {
+    if (!(error instanceof EngineError && error.kind === 'conflict')) throw error // not running
+  }
+}
+
+/** With the unnamed volumes its image asked for. One that runs is ended at once. */
+export async function removeContainer(engine: Engine, id: string): Promise<void> {
+  try {
+    await orGone(engine.ask({ method: 'DELETE', path: at(id), query: { force: true, v: true } }))
+  } catch (error) {
+    if (!/removal of container .* is already in progress/.test((error as Error).message))
+      throw error
+  }
+}
+
+const orGone = <T>(call: Promise<T>): Promise<T | undefined> =>
+  call.catch((error: unknown) => {
+    if (isNotFound(error)) return undefined
+    throw error
+  })
+
+export async function setRestartPolicy(
+  engine: Engine,
+  id: string,
+  policy: RestartPolicy,
+): Promise<void> {
+  const body = { RestartPolicy: { Name: policy } }
+  await engine.ask({ method: 'POST', path: at(id, '/update'), body })
+}
+
+export type ContainerState = 'created' | 'running' | 'restarting' | 'exited' | 'dead'
+
+export interface Observed {
+  id: string
+  name: string
+  state: ContainerState
+  /** Of the last end; 0 before the first. */
+  exitCode: number
+  outOfMemory: boolean
+  restarts: number
+  /** Undefined: never started. */
+  startedAt: string | undefined
+  /** Of the last end; undefined: it runs, or never did. */
+  endedAt: string | undefined
+  imageId: string
+  /** On its environment's network; undefined while it does not run. */
+  address: string | undefined
+  labels: Record<string, string>
+  pid: number | undefined
+}
+
+interface RawContainer {
+  Id: string
+  Name: string
+  Image: string
+  RestartCount: number
+  State: {
+    Status: string
+    ExitCode: number
+    OOMKilled: boolean
+    StartedAt: string
+    FinishedAt: string
+    Pid: number
+  }
+  Config: { Labels: Record<string, string> | null }
+  NetworkSettings: { Networks: Record<string, { IPAddress: string }> | null }
+}
+
+const STATES: Record<string, ContainerState> = {
+  created: 'created',
+  running: 'running',
+  paused: 'running',
+  restarting: 'restarting',
+  removing: 'dead',
+  exited: 'exited',
+  dead: 'dead',
+}
+
+function toObserved(raw: RawContainer): Observed {
+  const addresses = Object.values(raw.NetworkSettings.Networks ?? {}).map((n) => n.IPAddress)
+  return {
+    id: raw.Id,
+    name: raw.Name.replace(/^\//, ''),
+    state: STATES[raw.State.Status] ?? 'dead',
+    exitCode: raw.State.ExitCode,
+    outOfMemory: raw.State.OOMKilled,
+    restarts: raw.RestartCount,
+    startedAt: raw.State.StartedAt.startsWith('0001-') ? undefined : raw.State.StartedAt,
+    endedAt:
+      raw.State.Status === 'exited' && !raw.State.FinishedAt.startsWith('0001-')
+        ? raw.State.FinishedAt
+        : undefined,
+    imageId: raw.Image,
+    address: addresses.find((address) => address !== ''),
+    labels: raw.Config.Labels ?? {},
+    pid: raw.State.Pid || undefined,
+  }
+}
+
+/** By id or name. Undefined: there is none. */
+export async function inspectContainer(engine: Engine, id: string): Promise<Observed | undefined> {
+  const raw = await orGone(engine.ask<RawContainer>({ method: 'GET', path: at(id, '/json') }))
+  return raw && toObserved(raw)
+}
+
+/** Its end, also one that was before the call. */
+export async function waitContainer(
+  engine: Engine,
+  id: string,
+  signal?: AbortSignal,
+): Promise<{ exitCode: number; outOfMemory: boolean }> {
+  const { StatusCode } = await engine.askLong<{ StatusCode: number }>({
+    method: 'POST',
+    path: at(id, '/wait'),
+    query: { condition: 'not-running' },
+    signal,
+  })
+  const seen = await inspectContainer(engine, id)
+  return { exitCode: StatusCode, outOfMemory: seen?.outOfMemory ?? false }
+}
+
+/** Whether its image holds /bin/sh; asked of a container that was made and need not run. */
+export async function hasShell(engine: Engine, id: string): Promise<boolean> {
+  const answer = await orGone(
+    engine.ask({ method: 'HEAD', path: at(id, '/archive'), query: { path: '/bin/sh' } }),
+  )
+  return answer !== undefined
+}
+
+export interface OwnedContainer {
+  id: string
+  name: string
+  state: ContainerState
+  imageId: string
+  labels: Record<string, string>
+}
+
+/** Running or not. */
+export async function listOwnedContainers(
+  engine: Engine,
+  settings: OwnerSettings,
+  environmentId?: number,
+): Promise<OwnedContainer[]> {
+  const found = await engine.ask<
+    {
+      Id: string
+      Names: string[]
+      State: string
+      ImageID: string
+      Labels: Record<string, string>
+    }[]
+  >({
+    method: 'GET',
+    path: '/containers/json',
+    query: { all: true, filters: ownedFilter(settings, environmentId) },
+  })
+  return found.map((raw) => ({
+    id: raw.Id,
+    name: raw.Names[0]?.replace(/^\//, '') ?? '',
+    state: STATES[raw.State] ?? 'dead',
+    imageId: raw.ImageID,
+    labels: raw.Labels,
+  }))
+}

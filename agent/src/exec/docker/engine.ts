@@ -1,0 +1,248 @@
+// The way to the Docker engine: one object per socket, each call with a deadline, each failure an EngineError whose
+// message is the reason alone (who calls it makes the sentence). Answers are always read as streams: a connection that
+// breaks in the middle of an answer is an error, never silence.
+import { Agent } from 'node:http'
+import type { Duplex, Readable } from 'node:stream'
+import { ENGINE } from '@berth/shared'
+import Docker from 'dockerode'
+import type { AgentSettings } from '../../settings.ts'
+
+/**
+ * unavailable: no engine, no right to use it, no answer in time. conflict: in use, or exists already. refused: every
+ * other answer of the engine that is not what was asked for.
+ */
+export type EngineErrorKind =
+  | 'unavailable'
+  | 'not_found'
+  | 'conflict'
+  | 'disk_full'
+  | 'canceled'
+  | 'refused'
+
+export class EngineError extends Error {
+  override readonly name = 'EngineError'
+  readonly kind: EngineErrorKind
+  /** Of the engine's answer; undefined: there was none. */
+  readonly status: number | undefined
+
+  constructor(kind: EngineErrorKind, message: string, status?: number) {
+    super(message)
+    this.kind = kind
+    this.status = status
+  }
+}
+
+export interface EngineRequest {
+  method: 'GET' | 'POST' | 'DELETE' | 'HEAD'
+  path: string
+  query?: Record<string, string | number | boolean>
+  body?: object
+  /** Until the answer begins, and for `ask` until it ends. */
+  timeoutMs?: number
+  signal?: AbortSignal | undefined
+}
+
+export interface Engine {
+  readonly socket: string
+  /** The whole answer, as JSON where it is JSON. */
+  ask<T>(request: EngineRequest): Promise<T>
+  /** The same for an answer that may take any time; the signal ends it. */
+  askLong<T>(request: EngineRequest): Promise<T>
+  /** An answer that goes on; the signal ends it. Its errors are not EngineErrors yet: see `toEngineError`. */
+  open(request: EngineRequest): Promise<Readable>
+  /** For one build: dockerode with connections of its own, which `close` cuts whatever state they are in. */
+  lease(): { docker: Docker; close: () => void }
+}
+
+export const isNotFound = (error: unknown): boolean =>
+  error instanceof EngineError && error.kind === 'not_found'
+
+const DISK_FULL = /no space left on device|ENOSPC|disk quota exceeded/i
+export const saysDiskFull = (text: string): boolean => DISK_FULL.test(text)
+
+interface RawError extends Error {
+  code?: string
+  statusCode?: number
+}
+
+const cut = (text: string): string => {
+  const line = text.replaceAll(/\s+/g, ' ').trim()
+  return line.length > ENGINE.reasonLength ? `${line.slice(0, ENGINE.reasonLength)}…` : line
+}
+
+/** What dockerode, a stream of it or Node threw, as one of our kinds. `signal`: whoever wanted the call to end. */
+export function toEngineError(error: unknown, signal?: AbortSignal): EngineError {
+  if (error instanceof EngineError) return error
+  const raw = error as RawError
+  if (signal?.aborted) return new EngineError('canceled', 'the call was canceled')
+  const status = raw.statusCode
+  const reason = cut(raw.message.replace(/^\(HTTP code \d+\) [^-]*- /, ''))
+  if (saysDiskFull(reason)) return new EngineError('disk_full', reason, status)
+  if (status === undefined) return new EngineError('unavailable', reason)
+  if (status === 404) return new EngineError('not_found', reason, status)
+  if (status === 409) return new EngineError('conflict', reason, status)
+  return new EngineError('refused', reason, status)
+}
+
+function openDocker(socketPath: string, agent: Agent): Docker {
+  const options = { socketPath, agent } // its types do not know the agent
+  return new Docker(options)
+}
+
+const ACCEPTED = { 200: true, 201: true, 204: true, 304: true }
+
+export function openEngine(settings: Pick<AgentSettings, 'dockerSocket'>): Engine {
+  const socketPath = settings.dockerSocket
+  // no kept connections: one from before a restart of the engine would fail the next call
+  const docker = openDocker(socketPath, new Agent({ keepAlive: false }))
+  const engine: Engine = {
+    socket: socketPath,
+    open: (request) => dial(docker, request, AbortSignal.any(signalsOf(request))),
+    async ask<T>(request: EngineRequest) {
+      const timeoutMs = request.timeoutMs ?? ENGINE.callMs
+      const deadline = AbortSignal.timeout(timeoutMs)
+      const signal = AbortSignal.any([deadline, ...signalsOf(request)])
+      try {
+        const answer = await dial(docker, { ...request, timeoutMs }, signal)
+        return parse(await readAll(answer)) as T
+      } catch (error) {
+        if (deadline.aborted && !request.signal?.aborted) throw noAnswer(request, timeoutMs)
+        throw toEngineError(error, request.signal)
+      }
+    },
+    async askLong<T>(request: EngineRequest) {
+      try {
+        return parse(await readAll(await engine.open(request))) as T
+      } catch (error) {
+        throw toEngineError(error, request.signal)
+      }
+    },
+    lease: () => lease(socketPath),
+  }
+  return engine
+}
+
+const signalsOf = ({ signal }: EngineRequest): AbortSignal[] => (signal ? [signal] : [])
+
+const noAnswer = ({ method, path }: EngineRequest, ms: number): EngineError =>
+  new EngineError('unavailable', `no answer to ${method} ${path} in ${Math.round(ms / 1_000)} s`)
+
+/** Resolves with the answer when it begins. After `signal` its stream is destroyed. */
+function dial(docker: Docker, request: EngineRequest, signal: AbortSignal): Promise<Readable> {
+  const timeoutMs = request.timeoutMs ?? ENGINE.callMs
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => settle(noAnswer(request, timeoutMs)), timeoutMs)
+    const onAbort = () => settle(new Error('aborted'))
+    let isSettled = false
+    const settle = (error: unknown, answer?: Readable) => {
+      if (isSettled) return void answer?.on('error', () => {}).destroy()
+      isSettled = true
+      clearTimeout(timer)
+      signal.removeEventListener('abort', onAbort)
+      if (answer) resolve(endWith(answer, signal))
+      else reject(toEngineError(error, request.signal))
+    }
+    if (signal.aborted) return onAbort()
+    signal.addEventListener('abort', onAbort)
+    docker.modem.dial(
+      {
+        method: request.method,
+        path: `${request.path}?`,
+        options: { _query: request.query ?? {}, _body: request.body ?? {} },
+        abortSignal: signal,
+        isStream: true,
+        statusCodes: ACCEPTED,
+      } as unknown as Parameters<typeof docker.modem.dial>[0],
+      (error: unknown, answer: unknown) => settle(error, (answer ?? undefined) as Readable),
+    )
+  })
+}
+
+/** An aborted request does not end an answer that has begun. */
+function endWith(answer: Readable, signal: AbortSignal): Readable {
+  const onAbort = () => void answer.destroy(new Error('aborted'))
+  if (signal.aborted) onAbort()
+  signal.addEventListener('abort', onAbort)
+  answer.once('close', () => signal.removeEventListener('abort', onAbort))
+  return answer
+}
+
+async function readAll(answer: Readable): Promise<string> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of answer as AsyncIterable<Buffer>) {
+    size += chunk.length
+    if (size > ENGINE.answerBytes) throw new EngineError('refused', 'its answer is too large')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+function parse(text: string): unknown {
+  if (!/^\s*[[{]/.test(text)) return text
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new EngineError('refused', `its answer is not JSON: ${cut(text.slice(0, 200))}`)
+  }
+}
+
+/**
+ * dockerode opens a second connection for a build (the BuildKit session) and forgets it when the build fails to start
+ * or is aborted: whoever leases closes both.
+ */
+function lease(socketPath: string): { docker: Docker; close: () => void } {
+  const sockets = new Set<Duplex>()
+  const agent = new Agent({ keepAlive: false })
+  const connect = agent.createConnection.bind(agent)
+  agent.createConnection = (options, callback) => {
+    const socket = connect(options, callback)
+    if (socket) sockets.add(socket.once('close', () => sockets.delete(socket)))
+    return socket
+  }
+  const close = () => {
+    for (const socket of sockets) socket.on('error', () => {}).destroy()
+  }
+  return { docker: openDocker(socketPath, agent), close }
+}
+
+export interface EngineFacts {
+  version: string
+  api: string
+  /** 1 or 2. */
+  cgroup: string
+  storage: string
+  dataRoot: string
+}
+
+export async function engineFacts(
+  engine: Engine,
+  timeoutMs: number = ENGINE.callMs,
+): Promise<EngineFacts> {
+  const [version, info] = await Promise.all([
+    engine.ask<{ Version: string; ApiVersion: string }>({
+      method: 'GET',
+      path: '/version',
+      timeoutMs,
+    }),
+    engine.ask<{ CgroupVersion?: string; Driver?: string; DockerRootDir?: string }>({
+      method: 'GET',
+      path: '/info',
+      timeoutMs,
+    }),
+  ])
+  return {
+    version: version.Version,
+    api: version.ApiVersion,
+    cgroup: info.CgroupVersion ?? '1',
+    storage: info.Driver ?? '',
+    dataRoot: info.DockerRootDir ?? '/var/lib/docker',
+  }
+}
+
+/** Whether the engine answers at all. */
+export const isEngineUp = (engine: Engine, timeoutMs: number): Promise<boolean> =>
+  engine.ask({ method: 'GET', path: '/_ping', timeoutMs }).then(
+    () => true,
+    () => false,
+  )

@@ -1,0 +1,177 @@
+// Images: pulled, looked at, tagged, removed. Removal is never forced: what a container uses stays.
+import { ENGINE } from '@berth/shared'
+import { type Engine, EngineError, isNotFound, toEngineError } from './engine.ts'
+import { readMessages } from './messages.ts'
+import { type OwnerSettings, ownedFilter } from './names.ts'
+
+export interface Image {
+  /** `sha256:…` of its configuration. */
+  id: string
+  entrypoint: string[]
+  cmd: string[]
+  env: string[]
+  workingDir: string
+  user: string
+  size: number
+}
+
+interface RawImage {
+  Id: string
+  Size: number
+  RepoDigests: string[] | null
+  Config: {
+    Entrypoint: string[] | null
+    Cmd: string[] | null
+    Env: string[] | null
+    WorkingDir: string
+    User: string
+  } | null
+}
+
+const at = (reference: string, verb = ''): string => `/images/${reference}${verb}`
+
+async function readImage(engine: Engine, reference: string): Promise<RawImage | undefined> {
+  try {
+    return await engine.ask<RawImage>({ method: 'GET', path: at(reference, '/json') })
+  } catch (error) {
+    if (isNotFound(error)) return undefined
+    throw error
+  }
+}
+
+/** By reference or id. Undefined: there is none. */
+export async function inspectImage(engine: Engine, reference: string): Promise<Image | undefined> {
+  const raw = await readImage(engine, reference)
+  if (!raw) return undefined
+  return {
+    id: raw.Id,
+    entrypoint: raw.Config?.Entrypoint ?? [],
+    cmd: raw.Config?.Cmd ?? [],
+    env: raw.Config?.Env ?? [],
+    workingDir: raw.Config?.WorkingDir ?? '',
+    user: raw.Config?.User ?? '',
+    size: raw.Size,
+  }
+}
+
+export interface PullOptions {
+  signal?: AbortSignal
+  /** Lines for the log: one per layer and state, no progress bars. */
+  onText?: (text: string) => void
+}
+
+export interface PulledImage {
+  imageId: string
+  /** `postgres@sha256:…`. */
+  digest: string
+}
+
+interface PullMessage {
+  id?: string
+  status?: string
+  error?: string
+  progressDetail?: object
+}
+
+/** Fails with what the registry said. `postgres` means `postgres:latest`, never every tag there is. */
+export async function pullImage(
+  engine: Engine,
+  reference: string,
+  { signal, onText }: PullOptions = {},
+): Promise<PulledImage> {
+  const silence = new AbortController()
+  const timer = setTimeout(() => silence.abort(), ENGINE.pullSilenceMs)
+  try {
+    const stream = await engine.open({
+      method: 'POST',
+      path: '/images/create',
+      query: { fromImage: withTag(reference) },
+      timeoutMs: ENGINE.pullSilenceMs,
+      signal: signal ? AbortSignal.any([signal, silence.signal]) : silence.signal,
+    })
+    for await (const message of readMessages<PullMessage>(stream)) {
+      timer.refresh()
+      if (message.error) throw toEngineError(refusal(message.error))
+      const isProgress = message.progressDetail && Object.keys(message.progressDetail).length > 0
+      if (!message.status || isProgress) continue
+      onText?.(`${message.id ? `${message.id}: ` : ''}${message.status}\n`)
+    }
+  } catch (error) {
+    if (silence.signal.aborted && !signal?.aborted) {
+      throw new EngineError('unavailable', `no progress of ${reference} for 5 min`)
+    }
+    throw toEngineError(error, signal)
+  } finally {
+    clearTimeout(timer)
+  }
+  const raw = await readImage(engine, reference)
+  if (!raw) throw new EngineError('not_found', `${reference} is not there after its pull`)
+  return { imageId: raw.Id, digest: raw.RepoDigests?.[0] ?? '' }
+}
+
+const refusal = (message: string): EngineError => {
+  const { kind } = toEngineError(Object.assign(new Error(message), { statusCode: 500 }))
+  return new EngineError(kind, message.trim())
+}
+
+const withTag = (reference: string): string =>
+  /@|:[^/]+$/.test(reference) ? reference : `${reference}:latest`
+
+export async function tagImage(engine: Engine, reference: string, name: string): Promise<void> {
+  const [, repo = name, tag = 'latest'] = /^(.+?)(?::([^:/]+))?$/.exec(name) ?? []
+  await engine.ask({ method: 'POST', path: at(reference, '/tag'), query: { repo, tag } })
+}
+
+/** A name, or an id with its last name. One that is gone is removed; 'in_use': a container has it, or others stand on it. */
+export async function removeImage(
+  engine: Engine,
+  reference: string,
+): Promise<'removed' | 'in_use'> {
+  try {
+    const timeoutMs = ENGINE.removeImageMs
+    await engine.ask({ method: 'DELETE', path: at(reference), query: { force: false }, timeoutMs })
+    return 'removed'
+  } catch (error) {
+    if (isNotFound(error)) return 'removed'
+    if (error instanceof EngineError && error.kind === 'conflict') return 'in_use'
+    throw error
+  }
+}
+
+export interface OwnedImage {
+  id: string
+  /** Names; empty for one whose names went to newer ones. */
+  names: string[]
+  size: number
+  /** Seconds of the epoch. */
+  created: number
+  labels: Record<string, string>
+}
+
+/** Those built for environments; pulled images carry no label of ours. */
+export async function listOwnedImages(
+  engine: Engine,
+  settings: OwnerSettings,
+  environmentId?: number,
+): Promise<OwnedImage[]> {
+  const found = await engine.ask<
+    {
+      Id: string
+      RepoTags: string[] | null
+      Size: number
+      Created: number
+      Labels: Record<string, string> | null
+    }[]
+  >({
+    method: 'GET',
+    path: '/images/json',
+    query: { filters: ownedFilter(settings, environmentId) },
+  })
+  return found.map((raw) => ({
+    id: raw.Id,
+    names: (raw.RepoTags ?? []).filter((name) => name !== '<none>:<none>'),
+    size: raw.Size,
+    created: raw.Created,
+    labels: raw.Labels ?? {},
+  }))
+}

@@ -1,0 +1,146 @@
+// Logs of containers. The engine sends frames (8 bytes of header, then one record); a line over 16 KiB comes as several.
+// Between stdout and stderr there is no order.
+import type { Readable } from 'node:stream'
+import { ENGINE } from '@berth/shared'
+import { type Engine, EngineError, toEngineError } from './engine.ts'
+
+export interface LogRecord {
+  stream: 'out' | 'err'
+  /** As the engine wrote it, with nanoseconds: `2026-11-15T11:20:03.123456789Z`. */
+  at: string
+  /** Ends with a newline, or the line goes on in the next record of this stream. May be cut inside a character. */
+  bytes: Buffer
+}
+
+interface Frame {
+  fd: number
+  bytes: Buffer
+}
+
+/** Demultiplexes; throws on a stream that is none of the engine's, or that ends inside a frame. */
+export async function* readFrames(stream: Readable): AsyncGenerator<Frame> {
+  let rest: Buffer = Buffer.alloc(0)
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    rest = rest.length > 0 ? Buffer.concat([rest, chunk]) : chunk
+    let at = 0
+    while (rest.length - at >= 8) {
+      const fd = rest[at] ?? 0
+      const size = rest.readUInt32BE(at + 4)
+      if (fd > 2 || size > ENGINE.frameBytes)
+        throw new EngineError('refused', 'a log without frames')
+      if (rest.length - at < 8 + size) break
+      yield { fd, bytes: rest.subarray(at + 8, at + 8 + size) }
+      at += 8 + size
+    }
+    rest = rest.subarray(at)
+  }
+  if (rest.length > 0) throw new EngineError('unavailable', 'the log broke off')
+}
+
+function toRecord({ fd, bytes }: Frame): LogRecord {
+  const space = bytes.indexOf(0x20)
+  return {
+    stream: fd === 2 ? 'err' : 'out',
+    at: bytes.toString('latin1', 0, Math.max(0, space)),
+    bytes: bytes.subarray(space + 1),
+  }
+}
+
+/** Seconds of the epoch with nanoseconds, as the engine wants them. */
+export function toEngineTime(at: string): string {
+  const [, whole = '', fraction = ''] = /^(.*?)(?:\.(\d+))?Z$/.exec(at) ?? []
+  const ms = Date.parse(`${whole}Z`)
+  if (Number.isNaN(ms)) throw new EngineError('refused', `${at} is no time of a log`)
+  return `${Math.floor(ms / 1_000)}.${fraction.padEnd(9, '0').slice(0, 9)}`
+}
+
+interface LogQuery {
+  follow: boolean
+  since?: string | undefined
+  tail?: number
+  timestamps?: boolean
+  signal?: AbortSignal | undefined
+}
+
+const openLog = (engine: Engine, id: string, q: LogQuery): Promise<Readable> =>
+  engine.open({
+    method: 'GET',
+    path: `/containers/${encodeURIComponent(id)}/logs`,
+    query: {
+      stdout: true,
+      stderr: true,
+      follow: q.follow,
+      timestamps: q.timestamps ?? true,
+      ...(q.since === undefined ? {} : { since: toEngineTime(q.since) }),
+      ...(q.tail === undefined ? {} : { tail: q.tail }),
+    },
+    signal: q.signal,
+  })
+
+/** The last lines, of both streams, as text; bounded in bytes too. Empty: it wrote none, or is gone. */
+export async function tailLogs(engine: Engine, id: string, lines: number): Promise<string> {
+  const signal = AbortSignal.timeout(ENGINE.callMs)
+  const kept: Buffer[] = []
+  let size = 0
+  try {
+    const stream = await openLog(engine, id, {
+      follow: false,
+      tail: lines,
+      timestamps: false,
+      signal,
+    })
+    for await (const { bytes } of readFrames(stream)) {
+      kept.push(bytes)
+      size += bytes.length
+      while (size > ENGINE.tailBytes && kept.length > 1) size -= kept.shift()?.length ?? 0
+    }
+  } catch (error) {
+    const known = toEngineError(error, signal)
+    if (known.kind !== 'not_found') throw known
+  }
+  return Buffer.concat(kept).toString('utf8')
+}
+
+export interface FollowOptions {
+  /** Records of this instant and later ones. */
+  since?: string | undefined
+  signal?: AbortSignal
+  onRecord: (record: LogRecord) => void
+}
+
+/** Until the container ends, or the signal; a broken connection throws. */
+export async function followLogs(
+  engine: Engine,
+  id: string,
+  { since, signal, onRecord }: FollowOptions,
+): Promise<void> {
+  try {
+    const stream = await openLog(engine, id, { follow: true, since, signal })
+    for await (const frame of readFrames(stream)) onRecord(toRecord(frame))
+  } catch (error) {
+    if (!signal?.aborted) throw toEngineError(error, signal)
+  }
+}
+
+export interface ReadToEndOptions {
+  since?: string | undefined
+  timeoutMs?: number
+  onRecord: (record: LogRecord) => void
+}
+
+/** Everything that is there now. False: not all of it was read in time. */
+export async function readLogsToEnd(
+  engine: Engine,
+  id: string,
+  { since, timeoutMs = ENGINE.logEndMs, onRecord }: ReadToEndOptions,
+): Promise<boolean> {
+  const signal = AbortSignal.timeout(timeoutMs)
+  try {
+    const stream = await openLog(engine, id, { follow: false, since, signal })
+    for await (const frame of readFrames(stream)) onRecord(toRecord(frame))
+    return true
+  } catch (error) {
+    if (signal.aborted) return false
+    throw toEngineError(error)
+  }
+}

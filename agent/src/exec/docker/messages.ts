@@ -1,0 +1,28 @@
+// Streams of the engine that are one JSON object per line (build, pull, events): cut at line ends, UTF-8 over the borders
+// of chunks, each message bounded. A stream that breaks off throws.
+import type { Readable } from 'node:stream'
+import { StringDecoder } from 'node:string_decoder'
+import { ENGINE } from '@berth/shared'
+import { EngineError } from './engine.ts'
+
+export async function* readMessages<T>(stream: Readable): AsyncGenerator<T> {
+  const decoder = new StringDecoder('utf8')
+  let rest = ''
+  for await (const chunk of stream as AsyncIterable<Buffer>) {
+    const lines = (rest + decoder.write(chunk)).split('\n')
+    rest = lines.pop() ?? ''
+    if (rest.length > ENGINE.messageBytes) throw new EngineError('refused', 'a message without end')
+    for (const line of lines) {
+      if (line.trim()) yield parse<T>(line)
+    }
+  }
+  if (rest.trim()) yield parse<T>(rest)
+}
+
+function parse<T>(line: string): T {
+  try {
+    return JSON.parse(line) as T
+  } catch {
+    throw new EngineError('refused', `a message that is not JSON: ${line.slice(0, 100)}`)
+  }
+}

@@ -1,0 +1,81 @@
+// Names and labels of everything that is made in the engine. Only what carries our label is ever listed; the names let
+// a person see whose it is.
+import type { AgentSettings } from '../../settings.ts'
+
+export const LABELS = {
+  agent: 'dev.berth.agent',
+  environment: 'dev.berth.environment',
+  service: 'dev.berth.service',
+  task: 'dev.berth.task',
+  fence: 'dev.berth.fence',
+  attempt: 'dev.berth.attempt',
+  commit: 'dev.berth.commit',
+  spec: 'dev.berth.spec',
+} as const
+
+export type NamingSettings = Pick<AgentSettings, 'accountPrefix'>
+export type OwnerSettings = Pick<AgentSettings, 'owner'>
+
+export const containerName = (
+  s: NamingSettings,
+  environmentId: number,
+  service: string,
+  taskId: number,
+): string => `${s.accountPrefix}${environmentId}-${service}-${taskId}`
+
+export const releaseName = (
+  s: NamingSettings,
+  environmentId: number,
+  service: string,
+  taskId: number,
+): string => `${containerName(s, environmentId, service, taskId)}-release`
+
+/** `berth/e101-web:812`. */
+export const imageName = (
+  s: NamingSettings,
+  environmentId: number,
+  service: string,
+  taskId: number,
+): string => `${s.accountPrefix.replace(/-e$/, '')}/e${environmentId}-${service}:${taskId}`
+
+export const networkName = (s: NamingSettings, environmentId: number): string =>
+  `${s.accountPrefix}${environmentId}`
+
+export const volumeName = (s: NamingSettings, environmentId: number, name: string): string =>
+  `${s.accountPrefix}${environmentId}-${name}`
+
+export interface LabelFacts {
+  environmentId: number
+  service?: string | undefined
+  taskId?: number | undefined
+  fence?: bigint | undefined
+  attemptId?: string | undefined
+  commit?: string | undefined
+  /** Hash of what the container is made from. */
+  spec?: string | undefined
+}
+
+export function labelsOf(s: OwnerSettings, facts: LabelFacts): Record<string, string> {
+  const values: [string, string | number | bigint | undefined][] = [
+    [LABELS.agent, s.owner],
+    [LABELS.environment, facts.environmentId],
+    [LABELS.service, facts.service],
+    [LABELS.task, facts.taskId],
+    [LABELS.fence, facts.fence],
+    [LABELS.attempt, facts.attemptId],
+    [LABELS.commit, facts.commit],
+    [LABELS.spec, facts.spec],
+  ]
+  return Object.fromEntries(
+    values.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])),
+  )
+}
+
+/** The engine's filter for what is ours, of one environment or of all. */
+export const ownedFilter = (s: OwnerSettings, environmentId?: number): string =>
+  JSON.stringify({
+    label: [
+      `${LABELS.agent}=${s.owner}`,
+      ...(environmentId === undefined ? [] : [`${LABELS.environment}=${environmentId}`]),
+    ],
+  })

@@ -1,0 +1,161 @@
+// One bridge network per environment. The subnet is chosen here and not by the engine, whose own pools end after 29
+// networks: the first /26 of our pool that no route of the host, no other network of the engine and no row of the
+// ledger covers.
+import { NETWORKS } from '@berth/shared'
+import type { AgentSettings } from '../../settings.ts'
+import { type Engine, EngineError, isNotFound } from './engine.ts'
+import { networkName, type OwnerSettings, ownedFilter } from './names.ts'
+import { overlaps, parseRange, type Range, readRoutes, writeAddress } from './subnets.ts'
+
+type NetworkSettings = Pick<AgentSettings, 'accountPrefix' | 'networkPool'>
+
+export interface Network {
+  name: string
+  id: string
+  /** `10.214.0.64/26`. */
+  subnet: string
+}
+
+export interface OwnedNetwork extends Network {
+  labels: Record<string, string>
+}
+
+interface RawNetwork {
+  Id: string
+  Name: string
+  Labels: Record<string, string> | null
+  IPAM: { Config: { Subnet?: string }[] | null }
+}
+
+const subnetsOf = (raw: RawNetwork): string[] =>
+  (raw.IPAM.Config ?? []).flatMap(({ Subnet }) => (Subnet ? [Subnet] : []))
+
+const toOwned = (raw: RawNetwork): OwnedNetwork => ({
+  name: raw.Name,
+  id: raw.Id,
+  subnet: subnetsOf(raw)[0] ?? '',
+  labels: raw.Labels ?? {},
+})
+
+const listNetworks = (engine: Engine, filters = '{}'): Promise<RawNetwork[]> =>
+  engine.ask<RawNetwork[]>({ method: 'GET', path: '/networks', query: { filters } })
+
+export interface NetworkWish {
+  environmentId: number
+  labels: Record<string, string>
+  /** Subnets the ledger has given to environments whose network may not exist at the moment. */
+  takenSubnets: string[]
+  /** Called before the network is made, for the ledger's row; again when the engine refuses a subnet. */
+  onChosen?: (network: { name: string; subnet: string }) => void
+}
+
+/** The environment's network, made when it is not there. */
+export async function ensureNetwork(
+  engine: Engine,
+  settings: NetworkSettings,
+  wish: NetworkWish,
+): Promise<Network> {
+  const name = networkName(settings, wish.environmentId)
+  const all = await listNetworks(engine)
+  const found = all.find((raw) => raw.Name === name)
+  if (found) return toOwned(found)
+  const pool = parseRange(settings.networkPool)
+  if (!pool) throw new EngineError('refused', `${settings.networkPool} is no range of addresses`)
+  const ranges = [...all.flatMap(subnetsOf), ...wish.takenSubnets].flatMap((text) => {
+    const range = parseRange(text)
+    return range ? [range] : []
+  })
+  const taken = [...ranges, ...readRoutes().filter((route) => !covers(route, pool))]
+  for (let n = 0; n < NETWORKS.tries; n += 1) {
+    const range = chooseSubnet(pool, taken)
+    if (!range) break
+    const made = await makeNetwork(engine, name, range, wish)
+    if (made) return made
+    taken.push(range)
+  }
+  const used = countTaken(pool, taken)
+  throw new EngineError(
+    'refused',
+    `No free /${NETWORKS.prefix} network in ${settings.networkPool} (${used.toLocaleString('en')} in use).`,
+  )
+}
+
+/** A route to the whole pool (a VPN, a private range of the provider) would leave nothing; the engine decides then. */
+const covers = (route: Range, pool: Range): boolean =>
+  route.from <= pool.from && route.to >= pool.to
+
+const SIZE = 2 ** (32 - NETWORKS.prefix)
+
+function* subnetsIn(pool: Range): Generator<Range> {
+  for (let from = pool.from; from + SIZE - 1 <= pool.to; from += SIZE) {
+    yield { from, to: from + SIZE - 1 }
+  }
+}
+
+function chooseSubnet(pool: Range, taken: Range[]): Range | undefined {
+  for (const range of subnetsIn(pool)) {
+    if (!taken.some((other) => overlaps(range, other))) return range
+  }
+  return undefined
+}
+
+const countTaken = (pool: Range, taken: Range[]): number =>
+  [...subnetsIn(pool)].filter((range) => taken.some((other) => overlaps(range, other))).length
+
+/** Undefined: the engine does not want this subnet. */
+async function makeNetwork(
+  engine: Engine,
+  name: string,
+  range: Range,
+  wish: NetworkWish,
+): Promise<Network | undefined> {
+  const subnet = `${writeAddress(range.from)}/${NETWORKS.prefix}`
+  wish.onChosen?.({ name, subnet })
+  try {
+    const { Id } = await engine.ask<{ Id: string }>({
+      method: 'POST',
+      path: '/networks/create',
+      body: {
+        Name: name,
+        CheckDuplicate: true,
+        Driver: 'bridge',
+        Labels: wish.labels,
+        IPAM: { Driver: 'default', Config: [{ Subnet: subnet }] },
+      },
+    })
+    return { name, id: Id, subnet }
+  } catch (error) {
+    if (error instanceof EngineError && error.kind === 'conflict') return findNetwork(engine, name)
+    if (error instanceof EngineError && isOverlap(error)) return undefined
+    throw error
+  }
+}
+
+const isOverlap = ({ status, message }: EngineError): boolean =>
+  status === 403 || /overlap|conflicts with network/i.test(message)
+
+/** Somebody else made it between our look and our call. */
+async function findNetwork(engine: Engine, name: string): Promise<Network | undefined> {
+  const found = (await listNetworks(engine)).find((raw) => raw.Name === name)
+  return found && toOwned(found)
+}
+
+/** One that is gone is removed; 'in_use': a container is still on it. */
+export async function removeNetwork(engine: Engine, name: string): Promise<'removed' | 'in_use'> {
+  try {
+    await engine.ask({ method: 'DELETE', path: `/networks/${encodeURIComponent(name)}` })
+    return 'removed'
+  } catch (error) {
+    if (isNotFound(error)) return 'removed'
+    if (error instanceof EngineError && /active endpoints/.test(error.message)) return 'in_use'
+    throw error
+  }
+}
+
+export async function listOwnedNetworks(
+  engine: Engine,
+  settings: OwnerSettings,
+  environmentId?: number,
+): Promise<OwnedNetwork[]> {
+  return (await listNetworks(engine, ownedFilter(settings, environmentId))).map(toOwned)
+}

@@ -1,0 +1,44 @@
+// Named volumes of environments. They are data of people: nothing here removes one that was not named.
+import { type Engine, EngineError } from './engine.ts'
+import { type OwnerSettings, ownedFilter } from './names.ts'
+
+/** Makes it, or leaves the one of that name as it is. */
+export async function ensureVolume(
+  engine: Engine,
+  { name, labels }: { name: string; labels: Record<string, string> },
+): Promise<void> {
+  const body = { Name: name, Driver: 'local', Labels: labels }
+  await engine.ask({ method: 'POST', path: '/volumes/create', body })
+}
+
+/** One that is gone is removed; 'in_use': a container still has it. */
+export async function removeVolume(engine: Engine, name: string): Promise<'removed' | 'in_use'> {
+  try {
+    await engine.ask({ method: 'DELETE', path: `/volumes/${encodeURIComponent(name)}` })
+    return 'removed'
+  } catch (error) {
+    if (error instanceof EngineError && error.kind === 'not_found') return 'removed'
+    if (error instanceof EngineError && error.kind === 'conflict') return 'in_use'
+    throw error
+  }
+}
+
+export interface OwnedVolume {
+  name: string
+  labels: Record<string, string>
+}
+
+export async function listOwnedVolumes(
+  engine: Engine,
+  settings: OwnerSettings,
+  environmentId?: number,
+): Promise<OwnedVolume[]> {
+  const { Volumes } = await engine.ask<{
+    Volumes: { Name: string; Labels: Record<string, string> | null }[] | null
+  }>({
+    method: 'GET',
+    path: '/volumes',
+    query: { filters: ownedFilter(settings, environmentId) },
+  })
+  return (Volumes ?? []).map(({ Name, Labels }) => ({ name: Name, labels: Labels ?? {} }))
+}

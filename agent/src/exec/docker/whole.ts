@@ -1,0 +1,85 @@
+// Questions about the engine as a whole: is it ours alone, what lies in it, how large is its build cache. Pruning the
+// cache is the one thing here that is not about single objects: records of the cache carry no owner, so it is for
+// engines that nobody else uses.
+import { ENGINE } from '@berth/shared'
+import type { Engine } from './engine.ts'
+import { LABELS, type OwnerSettings } from './names.ts'
+
+type Labelled = { Labels: Record<string, string> | null }
+
+/** Networks that every engine has. */
+const BUILT_IN = new Set(['bridge', 'host', 'none'])
+
+export const readEngineId = async (engine: Engine): Promise<string> =>
+  (await engine.ask<{ ID?: string }>({ method: 'GET', path: '/info' })).ID ?? ''
+
+/** Something that does not carry our label: a container, an image, a volume, a network. */
+export async function holdsForeign(engine: Engine, settings: OwnerSettings): Promise<boolean> {
+  const ask = <T>(path: string): Promise<T> =>
+    engine.ask<T>({ method: 'GET', path, query: path === '/volumes' ? {} : { all: true } })
+  const [containers, images, volumes, networks] = await Promise.all([
+    ask<Labelled[]>('/containers/json'),
+    ask<Labelled[]>('/images/json'),
+    ask<{ Volumes: Labelled[] | null }>('/volumes'),
+    ask<(Labelled & { Name: string })[]>('/networks'),
+  ])
+  const all = [
+    ...containers,
+    ...images,
+    ...(volumes.Volumes ?? []),
+    ...networks.filter(({ Name }) => !BUILT_IN.has(Name)),
+  ]
+  return all.some(({ Labels }) => Labels?.[LABELS.agent] !== settings.owner)
+}
+
+export interface EngineUsage {
+  /** Bytes of what carries our label, by environment. */
+  environments: Map<number, number>
+  cacheBytes: number
+}
+
+interface RawUsage {
+  Images: (Labelled & { Size: number; SharedSize: number })[] | null
+  Containers: (Labelled & { SizeRw?: number })[] | null
+  Volumes: (Labelled & { UsageData?: { Size: number } | null })[] | null
+  BuildCache: { Size: number; Shared: boolean }[] | null
+}
+
+/** Walks every volume and layer: minutes on a large engine, so nobody waits for it. */
+export async function measureEngine(engine: Engine, settings: OwnerSettings): Promise<EngineUsage> {
+  const raw = await engine.ask<RawUsage>({
+    method: 'GET',
+    path: '/system/df',
+    timeoutMs: ENGINE.measureMs,
+  })
+  const environments = new Map<number, number>()
+  const add = ({ Labels }: Labelled, bytes: number): void => {
+    const id = Number(Labels?.[LABELS.environment])
+    if (Labels?.[LABELS.agent] !== settings.owner || !Number.isSafeInteger(id)) return
+    environments.set(id, (environments.get(id) ?? 0) + Math.max(0, bytes))
+  }
+  for (const image of raw.Images ?? []) add(image, image.Size - Math.max(0, image.SharedSize))
+  for (const container of raw.Containers ?? []) add(container, container.SizeRw ?? 0)
+  for (const volume of raw.Volumes ?? []) add(volume, volume.UsageData?.Size ?? 0)
+  const cacheBytes = (raw.BuildCache ?? []).reduce((sum, { Size }) => sum + Size, 0)
+  return { environments, cacheBytes }
+}
+
+/** Records that nothing used for `olderMs`, and the oldest ones above `keepBytes`. Bytes that went. */
+export async function pruneBuildCache(
+  engine: Engine,
+  bounds: { olderMs: number; keepBytes: number },
+): Promise<number> {
+  const prune = async (query: Record<string, string | number | boolean>): Promise<number> => {
+    const { SpaceReclaimed = 0 } = await engine.ask<{ SpaceReclaimed?: number }>({
+      method: 'POST',
+      path: '/build/prune',
+      query: { all: true, ...query },
+      timeoutMs: ENGINE.measureMs,
+    })
+    return SpaceReclaimed
+  }
+  const until = `${Math.round(bounds.olderMs / 3_600_000)}h`
+  const old = await prune({ filters: JSON.stringify({ until: [until] }) })
+  return old + (await prune({ 'keep-storage': bounds.keepBytes }))
+}

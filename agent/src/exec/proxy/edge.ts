@@ -1,0 +1,258 @@
+// `berth-agent edge`: the process that routes. Table, name server, page server, the only writer of Caddy's
+// configuration. It is nobody's child and knows no control plane: daemon and runners come and go. All its state is
+// table.json; killed and started again it serves the same table.
+import { mkdirSync } from 'node:fs'
+import { dirname } from 'node:path'
+import type { AgentSettings } from '../../settings.ts'
+import { readBootId } from '../processes.ts'
+import { locateProgram, runProgram } from '../programs.ts'
+import { findAccount, isRoot } from '../users.ts'
+import { type AddressBook, Addresses } from './addresses.ts'
+import { openAdmin } from './admin.ts'
+import { CADDY_ACCOUNT, readProxyProcess, settingsDigest, writeProxyProcess } from './care-files.ts'
+import { openControlSocket } from './control-socket.ts'
+import { Forwarder } from './forwarder.ts'
+import { addLinks, syncLinks } from './links.ts'
+import { openNameServer, type Upstream } from './name-server.ts'
+import { openPageServer } from './page-server.ts'
+import { type EdgeKeys, edgePlaces, ensureKeys } from './places.ts'
+import { type EdgeCall, type EdgeDescription, EdgeError, type PortRoute } from './protocol.ts'
+import { Pushes } from './pushes.ts'
+import { renderConfiguration } from './render.ts'
+import { containersOf, pageFor, upstreamOf } from './resolution.ts'
+import { Switchboard } from './switchboard.ts'
+import {
+  findRoute,
+  listRoutes,
+  readTable,
+  routeKey,
+  type Table,
+  withAuth,
+  withoutRoutes,
+  withRoutes,
+  writeTable,
+} from './table.ts'
+
+export interface EdgeOptions {
+  addresses: AddressBook
+  log: (message: string) => void
+}
+
+export interface RunningEdge {
+  close(): void
+}
+
+export async function startEdge(
+  settings: AgentSettings,
+  options: EdgeOptions,
+): Promise<RunningEdge> {
+  const edge = await Edge.open(settings, options)
+  return { close: () => edge.close() }
+}
+
+/** Empty: it is not installed. */
+async function findVersion(): Promise<string> {
+  if (!locateProgram('caddy')) return ''
+  const asked = await runProgram(['caddy', 'version']).catch(() => undefined)
+  return /v?(\d+\.\d+\.\d+)/.exec(asked?.stdout.toString('utf8') ?? '')?.[1] ?? ''
+}
+
+class Edge {
+  readonly #settings: AgentSettings
+  readonly #places: ReturnType<typeof edgePlaces>
+  readonly #addresses: Addresses
+  readonly #board: Switchboard
+  readonly #pushes: Pushes | undefined
+  readonly #forwarder: Forwarder | undefined
+  readonly #version: string
+  readonly #keys: EdgeKeys
+  readonly #rendered = new WeakMap<Table, string>()
+  #pagePort: number
+  readonly #closers: (() => void)[] = []
+
+  static async open(settings: AgentSettings, options: EdgeOptions): Promise<Edge> {
+    const places = edgePlaces(settings)
+    mkdirSync(places.dir, { recursive: true, mode: 0o711 })
+    mkdirSync(dirname(places.socket), { recursive: true, mode: 0o711 })
+    const version = await findVersion()
+    const account = isRoot() ? await findAccount(CADDY_ACCOUNT) : undefined
+    const edge = new Edge(settings, options, version, account?.gid)
+    await edge.#open()
+    return edge
+  }
+
+  private constructor(
+    settings: AgentSettings,
+    { addresses, log }: EdgeOptions,
+    version: string,
+    group: number | undefined,
+  ) {
+    this.#settings = settings
+    this.#places = edgePlaces(settings)
+    this.#version = version
+    const found = readTable(settings)
+    const mode = settings.development && version === '' ? 'ports' : 'caddy'
+    const bootId = readBootId()
+    const table: Table = { ...found, mode, bootId }
+    this.#pagePort = table.pagePort
+    const wanted = (): string[] => containersOf(this.#board.table)
+    this.#addresses = new Addresses(addresses, wanted, () => this.#saveAddresses())
+    // addresses of another boot may belong to somebody else by now
+    if (found.bootId === bootId) this.#addresses.remember(found.addresses)
+    this.#keys = ensureKeys(settings)
+    if (mode === 'caddy') {
+      this.#pushes = new Pushes({
+        admin: openAdmin(this.#places.adminSocket, this.#keys.origin),
+        file: this.#places.configuration,
+        group,
+        wanted: () => this.#render(this.#board.table),
+        explain: () => this.#explain(),
+        log,
+      })
+    } else {
+      const find = (host: string, path: string): Upstream => this.#serverOf(host, path)
+      this.#forwarder = new Forwarder({ find })
+    }
+    this.#board = new Switchboard({
+      table,
+      addresses: this.#addresses,
+      pushes: this.#pushes,
+      render: (of) => this.#render(of),
+      prepare: (of) => addLinks(this.#places.links, of),
+      commit: (of) => this.#commit(of),
+      pageAt: () => ({ address: '127.0.0.1', port: this.#pagePort }),
+    })
+  }
+
+  /** The name server comes first of all that others can see: its port is what makes this the only edge. */
+  async #open(): Promise<void> {
+    await this.#addresses.look()
+    const names = await openNameServer(this.#settings.proxy.dnsPort, (n) => this.#board.find(n))
+    this.#closers.push(() => names.close())
+    const { server, port } = await openPageServer(this.#pagePort, {
+      pageFor: (host, path) =>
+        pageFor(this.#board.table, host, path, (id) => this.#addresses.find(id)),
+      isKnownHost: (host) => listRoutes(this.#board.table).some((r) => r.host === host),
+      httpsPort: this.#settings.proxy.https?.port ?? null,
+      askKey: this.#keys.ask,
+    })
+    this.#closers.push(() => server.close())
+    this.#pagePort = port
+    this.#board.adopt({ ...(await this.#withPorts(this.#board.table)), pagePort: port })
+    this.#addresses.open()
+    this.#closers.push(() => this.#addresses.close())
+    this.#pushes?.open()
+    this.#closers.push(() => this.#pushes?.close())
+    const control = await openControlSocket(this.#places.socket, (call) => this.#perform(call))
+    this.#closers.push(() => control.close())
+    writeProxyProcess(this.#places.edgeProcess, process.pid, settingsDigest(this.#settings))
+  }
+
+  close(): void {
+    for (const close of this.#closers.reverse()) close()
+    this.#forwarder?.close()
+  }
+
+  #render(table: Table): string {
+    const known = this.#rendered.get(table)
+    if (known !== undefined) return known
+    const rendered = JSON.stringify(
+      renderConfiguration({
+        proxy: this.#settings.proxy,
+        routes: listRoutes(table),
+        keys: this.#keys,
+        adminSocket: this.#places.adminSocket,
+        links: this.#places.links,
+        logs: this.#places.caddy,
+        pagePort: this.#pagePort,
+        version: this.#version,
+      }),
+    )
+    this.#rendered.set(table, rendered)
+    return rendered
+  }
+
+  #commit(table: Table): void {
+    writeTable(this.#settings, { ...table, addresses: this.#addresses.all() })
+    syncLinks(this.#places.links, table)
+    this.#forwarder?.prune(table)
+  }
+
+  #saveAddresses(): void {
+    writeTable(this.#settings, { ...this.#board.table, addresses: this.#addresses.all() })
+  }
+
+  #serverOf(host: string, path: string): Upstream {
+    const route = findRoute(this.#board.table, host, path)
+    const address = (id: string): string | undefined => this.#addresses.find(id)
+    const page = { address: '127.0.0.1', port: this.#pagePort }
+    return (route && upstreamOf(route.target, address)) ?? page
+  }
+
+  async #withPorts(table: Table): Promise<Table> {
+    return this.#forwarder ? this.#forwarder.open(table) : table
+  }
+
+  async #perform(call: EdgeCall): Promise<unknown> {
+    switch (call.method) {
+      case 'setRoutes': {
+        const { params } = call
+        await this.#board.learn(params)
+        const ported = await this.#withPorts(withRoutes(this.#board.table, params))
+        const apply = (table: Table): Table =>
+          withoutPorts({
+            ...withRoutes(table, params),
+            ports: { ...table.ports, ...ported.ports },
+          })
+        await this.#board.change(params.environmentId, apply, true)
+        return { generation: this.#board.table.generation }
+      }
+      case 'getRoutes': {
+        const entry = this.#board.table.environments[call.params.environmentId]
+        return entry && { fence: BigInt(entry.fence), routes: entry.routes }
+      }
+      case 'removeRoutes': {
+        const apply = (table: Table): Table => withoutPorts(withoutRoutes(table, call.params))
+        return this.#board.change(call.params.environmentId, apply, false)
+      }
+      case 'setAuth': {
+        const apply = (table: Table): Table => withAuth(table, call.params)
+        return this.#board.change(call.params.environmentId, apply, false)
+      }
+      case 'describe':
+        return this.#describe()
+      case 'findPort':
+        return this.#findPort(call.params)
+      default:
+        throw new EdgeError('refused', 'The edge does not know this call.')
+    }
+  }
+
+  async #describe(): Promise<EdgeDescription> {
+    const { generation, mode } = this.#board.table
+    const trouble = this.#pushes ? await this.#pushes.findTrouble() : NO_CADDY
+    const up = trouble === undefined
+    return { generation, mode, caddy: { up, version: this.#version, reason: trouble ?? '' } }
+  }
+
+  #findPort({ host, path }: { host: string; path: string }): PortRoute {
+    const route = findRoute(this.#board.table, host, path)
+    const port = route && this.#board.table.ports[routeKey(route.host, route.path)]
+    if (!port) throw new EdgeError('refused', `${host} has no port here.`)
+    const { address, port: to } = this.#serverOf(host, path)
+    return { port, upstream: `${address}:${to}` }
+  }
+
+  #explain(): string {
+    if (this.#version === '') return NO_CADDY
+    return readProxyProcess(this.#places.caddyProcess)?.reason ?? ''
+  }
+}
+
+const NO_CADDY = 'Caddy is not installed. Run `berth-agent setup proxy` on this server.'
+
+const withoutPorts = (table: Table): Table => {
+  const routed = new Set(listRoutes(table).map((r) => routeKey(r.host, r.path)))
+  const ports = Object.entries(table.ports).filter(([key]) => routed.has(key))
+  return { ...table, ports: Object.fromEntries(ports) }
+}

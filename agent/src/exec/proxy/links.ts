@@ -1,0 +1,34 @@
+// Stable names for what has none: sockets and folders of static files. Caddy's configuration knows only the name, so a
+// new version moves a link and pushes nothing.
+import { mkdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { listFolder, moveLink, readLink } from '../files.ts'
+import { listRoutes, routeId, type Table } from './table.ts'
+
+function wantedLinks(table: Table): Map<string, string> {
+  const wanted = new Map<string, string>()
+  for (const { host, path, target } of listRoutes(table)) {
+    if (target.kind === 'socket') wanted.set(routeId(host, path), target.path)
+    if (target.kind === 'static') wanted.set(routeId(host, path), target.root)
+  }
+  return wanted
+}
+
+/** Before a push: names that the new configuration uses and the old one does not. */
+export function addLinks(folder: string, table: Table): void {
+  for (const [id, target] of wantedLinks(table)) {
+    if (readLink(join(folder, id)) === undefined) moveLink(join(folder, id), target)
+  }
+}
+
+/** After the table was written: every name leads where the table says, and no other is left. */
+export function syncLinks(folder: string, table: Table): void {
+  mkdirSync(folder, { recursive: true, mode: 0o711 })
+  const wanted = wantedLinks(table)
+  for (const [id, target] of wanted) {
+    if (readLink(join(folder, id)) !== target) moveLink(join(folder, id), target)
+  }
+  for (const id of listFolder(folder)) {
+    if (!wanted.has(id)) rmSync(join(folder, id), { force: true })
+  }
+}

@@ -1,0 +1,163 @@
+// What is said on the edge's socket: one line of JSON each way, one call a connection. Plain data and its checks; both
+// sides import it. Fences and revisions are bigint in code and decimal text on the wire.
+import { PROXY } from '@berth/shared'
+
+export type PageName = 'deploying' | 'failed' | 'stopped'
+
+export type EdgeTarget =
+  | { kind: 'container'; id: string; port: number }
+  | { kind: 'loopback'; port: number }
+  | { kind: 'socket'; path: string }
+  | { kind: 'static'; root: string }
+  | { kind: 'page'; page: PageName }
+
+export interface EdgeRoute {
+  service: string
+  /** Lower case, punycode, no trailing dot. */
+  host: string
+  /** '/' or '/x': the longest prefix on segment borders wins. */
+  path: string
+  /** False: the environment's password is not asked for this service. */
+  auth: boolean
+  target: EdgeTarget
+}
+
+export interface BasicAuth {
+  username: string
+  /** bcrypt. */
+  passwordHash: string
+}
+
+export interface SetRoutes {
+  environmentId: number
+  fence: bigint
+  routes: EdgeRoute[]
+}
+
+export interface RemoveRoutes {
+  environmentId: number
+  fence: bigint
+  /** The environment is gone for good: its password goes too. */
+  forget?: boolean
+}
+
+export interface SetAuth {
+  environmentId: number
+  revision: bigint
+  basicAuth: BasicAuth | null
+}
+
+export interface EdgeDescription {
+  /** Rises with every change of the table. */
+  generation: number
+  caddy: {
+    up: boolean
+    version: string
+    /** Why it is not up: a sentence to act on. */
+    reason: string
+  }
+  /** 'ports': development without Caddy; one loopback port per routed service. */
+  mode: 'caddy' | 'ports'
+}
+
+/** Where a route of mode 'ports' is reached and who answers there. */
+export interface PortRoute {
+  port: number
+  upstream: string
+}
+
+/** unavailable: nobody there, try later · refused: it will not work this way · stale: a newer one was here before. */
+export type EdgeErrorKind = 'unavailable' | 'refused' | 'stale'
+
+export class EdgeError extends Error {
+  override readonly name = 'EdgeError'
+  readonly kind: EdgeErrorKind
+  constructor(kind: EdgeErrorKind, message: string) {
+    super(message)
+    this.kind = kind
+  }
+}
+
+export type EdgeCall =
+  | { method: 'setRoutes'; params: SetRoutes }
+  | { method: 'getRoutes'; params: { environmentId: number } }
+  | { method: 'removeRoutes'; params: RemoveRoutes }
+  | { method: 'setAuth'; params: SetAuth }
+  | { method: 'describe'; params: Record<string, never> }
+  | { method: 'findPort'; params: { host: string; path: string } }
+
+export type EdgeAnswer =
+  | { ok: true; result: unknown }
+  | { ok: false; kind: EdgeErrorKind; message: string }
+
+const BIG = new Set(['fence', 'revision'])
+
+export const encodeLine = (value: unknown): string =>
+  `${JSON.stringify(value, (_key, v: unknown) => (typeof v === 'bigint' ? v.toString() : v))}\n`
+
+export const decodeLine = (line: string): unknown =>
+  JSON.parse(line, (key, value: unknown) =>
+    BIG.has(key) && typeof value === 'string' && /^\d{1,20}$/.test(value) ? BigInt(value) : value,
+  )
+
+const HOST =
+  /^(?=.{1,230}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$/
+const PATH = /^\/$|^(\/[A-Za-z0-9._~!$&'()+,;=:@%-]+)+$/
+const BCRYPT = /^\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}$/
+const CONTAINER = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,254}$/
+
+const isPort = (n: unknown): boolean => Number.isInteger(n) && Number(n) >= 1 && Number(n) <= 65_535
+const isPlace = (path: unknown): boolean =>
+  typeof path === 'string' && /^\/[^\0{}]{1,4000}$/.test(path)
+
+function findTargetProblem(target: EdgeTarget): string | undefined {
+  switch (target?.kind) {
+    case 'container':
+      if (!CONTAINER.test(String(target.id))) return 'has no container'
+      return isPort(target.port) ? undefined : 'has no port'
+    case 'loopback':
+      return isPort(target.port) ? undefined : 'has no port'
+    case 'socket':
+      return isPlace(target.path) ? undefined : 'has no socket'
+    case 'static':
+      return isPlace(target.root) ? undefined : 'has no folder'
+    case 'page':
+      return ['deploying', 'failed', 'stopped'].includes(target.page) ? undefined : 'has no page'
+    default:
+      return 'has no target'
+  }
+}
+
+function findRouteProblem(route: EdgeRoute): string | undefined {
+  const name = String(route?.service ?? '?').slice(0, 80)
+  if (!HOST.test(String(route.host))) return `The host of service ${name} cannot be routed.`
+  if (!PATH.test(String(route.path))) return `The path of service ${name} cannot be routed.`
+  if (typeof route.auth !== 'boolean')
+    return `Service ${name} does not say whether it is protected.`
+  const problem = findTargetProblem(route.target)
+  return problem && `Service ${name} ${problem}.`
+}
+
+/** A sentence, or undefined when the call can be performed. The socket is root's alone; this catches mistakes. */
+export function findProblem(call: EdgeCall): string | undefined {
+  const params = call.params as Partial<SetRoutes & SetAuth>
+  if (call.method === 'describe' || call.method === 'findPort') return undefined
+  if (!Number.isSafeInteger(params.environmentId) || Number(params.environmentId) < 1) {
+    return 'The call names no environment.'
+  }
+  if (call.method === 'getRoutes') return undefined
+  if (call.method === 'setAuth') {
+    if (typeof call.params.revision !== 'bigint') return 'The settings have no revision.'
+    const auth = call.params.basicAuth
+    if (auth === null) return undefined
+    const isName = /^[^:\p{Cc}]{1,255}$/u.test(String(auth?.username))
+    return isName && BCRYPT.test(String(auth?.passwordHash))
+      ? undefined
+      : 'Name or password of Basic Auth cannot be used.'
+  }
+  if (typeof call.params.fence !== 'bigint') return 'The call has no fence.'
+  if (call.method === 'removeRoutes') return undefined
+  if (!Array.isArray(params.routes)) return 'The call has no routes.'
+  if (params.routes.length > PROXY.routesPerEnvironment) return 'These are too many routes.'
+  return params.routes.map(findRouteProblem).find((problem) => problem !== undefined)
+}

@@ -1,0 +1,185 @@
+// Room on the disks of this server: how much a deployment needs, how much stays reserved, whether both are there, and
+// a watch that stops a step before the disk is full for everybody else. Measured now, never remembered.
+import { statfsSync, statSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { PROCESSES, ROOM, STEPS } from '@berth/shared'
+
+/** One file system. */
+export interface Room {
+  /** The first of the asked folders that lies on it. */
+  folder: string
+  freeBytes: number
+  sizeBytes: number
+  freeInodes: number
+}
+
+export interface Share {
+  name: string
+  bytes: number
+}
+
+/** Each file system once, in the order of the folders; one that does not exist has no room to speak of. */
+export function measureRoom(folders: readonly string[]): Room[] {
+  const devices = new Set<number>()
+  const rooms: Room[] = []
+  for (const folder of folders) {
+    const device = statSync(folder, { throwIfNoEntry: false })?.dev
+    if (device === undefined || devices.has(device)) continue
+    devices.add(device)
+    const facts = statfsSync(folder)
+    rooms.push({
+      folder,
+      freeBytes: facts.bavail * facts.bsize,
+      sizeBytes: facts.blocks * facts.bsize,
+      // file systems that make inodes as they go (btrfs, some overlays) say 0 of 0
+      freeInodes: facts.files === 0 ? PROCESSES.inodes : facts.ffree,
+    })
+  }
+  return rooms
+}
+
+/** What stays free for everything else that runs here. A developer's machine is not asked to keep it. */
+export function reserveOf(sizeBytes: number, development: boolean): number {
+  if (development) return 0
+  const part = Math.round(sizeBytes * STEPS.reservePart)
+  return Math.min(STEPS.reserveBytesMax, Math.max(STEPS.reserveBytesMin, part))
+}
+
+/** `growths`: of the environment's last deployments there. */
+export function needOf(growths: readonly number[], development: boolean): number {
+  if (development) return STEPS.deploymentBytes
+  if (growths.length === 0) return STEPS.firstDeploymentBytes
+  const largest = Math.max(...growths.slice(0, ROOM.growths))
+  return Math.max(STEPS.deploymentBytes, Math.round(largest * ROOM.growthFactor))
+}
+
+export const inGigabytes = (bytes: number): string => `${(bytes / 1_024 ** 3).toFixed(1)} GB`
+
+const count = (n: number): string => n.toLocaleString('en-US')
+
+/** " Largest: pr-31 4.1 GB, pr-12 2.7 GB."; what takes next to nothing is not named. */
+export function nameLargest(shares: readonly Share[]): string {
+  const named = shares
+    .filter(({ bytes }) => bytes >= 0.05 * 1_024 ** 3)
+    .toSorted((a, b) => b.bytes - a.bytes)
+    .slice(0, ROOM.named)
+  if (named.length === 0) return ''
+  return ` Largest: ${named.map(({ name, bytes }) => `${name} ${inGigabytes(bytes)}`).join(', ')}.`
+}
+
+export interface Demand {
+  rooms: readonly Room[]
+  needOn: (room: Room) => number
+  development: boolean
+  largest: readonly Share[]
+}
+
+/** Why a deployment may not begin, as a sentence with its figures; undefined: there is room. */
+export function findShortage(demand: Demand): string | undefined {
+  const { rooms, development } = demand
+  const server = `Server ${hostname()}`
+  for (const room of rooms) {
+    const where = rooms.length > 1 ? ` below ${room.folder}` : ''
+    const reserve = reserveOf(room.sizeBytes, development)
+    const need = demand.needOn(room)
+    if (room.freeBytes < need + reserve) {
+      return `${server} has ${inGigabytes(room.freeBytes)} free${where}; this deployment needs about ${inGigabytes(need)} and ${inGigabytes(reserve)} stay reserved.${nameLargest(demand.largest)} Nothing was changed.`
+    }
+    if (room.freeInodes < PROCESSES.inodes) {
+      return `${server} has room for only ${count(room.freeInodes)} more files${where}; ${count(PROCESSES.inodes)} stay reserved.${nameLargest(demand.largest)} Nothing was changed.`
+    }
+  }
+  return undefined
+}
+
+/** Why a step must not go on; undefined: it may. */
+export function findDanger(
+  demand: Pick<Demand, 'rooms' | 'development' | 'largest'>,
+): string | undefined {
+  for (const room of demand.rooms) {
+    const kept = demand.development
+      ? ROOM.developmentStopBytes
+      : reserveOf(room.sizeBytes, false) * ROOM.stopPart
+    const isFull = room.freeBytes < kept
+    if (!isFull && room.freeInodes >= PROCESSES.inodes * ROOM.stopPart) continue
+    const left = isFull
+      ? inGigabytes(room.freeBytes)
+      : `room for ${count(room.freeInodes)} more files`
+    return `Server ${hostname()} had only ${left} left below ${room.folder}: the step was stopped before the disk was full.${nameLargest(demand.largest)}`
+  }
+  return undefined
+}
+
+/** How much the file systems have filled since it was opened, at the most. */
+export interface RoomMeter {
+  readonly folders: readonly string[]
+  /** Looks now, and remembers the least room that was seen. */
+  sample(): Room[]
+  grown(): { folder: string; bytes: number }[]
+}
+
+export function openMeter(folders: readonly string[]): RoomMeter {
+  const first = measureRoom(folders)
+  const lowest = new Map(first.map(({ folder, freeBytes }) => [folder, freeBytes]))
+  const sample = (): Room[] => {
+    const rooms = measureRoom(folders)
+    for (const { folder, freeBytes } of rooms) {
+      lowest.set(folder, Math.min(freeBytes, lowest.get(folder) ?? freeBytes))
+    }
+    return rooms
+  }
+  return {
+    folders,
+    sample,
+    grown() {
+      sample()
+      return first.map(({ folder, freeBytes }) => {
+        return { folder, bytes: freeBytes - (lowest.get(folder) ?? freeBytes) }
+      })
+    },
+  }
+}
+
+export interface RoomWatch {
+  /** Fires when the disk is nearly full, or with the caller's own signal. */
+  readonly signal: AbortSignal
+  /** The sentence of `disk_full`, once it fired for that reason. */
+  readonly problem: string | undefined
+  close(): void
+}
+
+export interface WatchOptions {
+  meter: RoomMeter
+  development: boolean
+  largest: readonly Share[]
+  /** The caller's own reason to stop. */
+  signal: AbortSignal
+  everyMs?: number
+}
+
+/** For builds, pulls and copies: give them `signal`, and close it when they are done. */
+export function watchRoom(options: WatchOptions): RoomWatch {
+  const { meter, development, largest, everyMs = ROOM.watchMs } = options
+  const full = new AbortController()
+  let problem: string | undefined
+  const look = (): void => {
+    try {
+      problem = findDanger({ rooms: meter.sample(), development, largest })
+    } catch {
+      return // a folder that just went away: the step itself will say so
+    }
+    if (problem === undefined) return
+    clearInterval(timer)
+    full.abort(new Error(problem))
+  }
+  const timer = setInterval(look, everyMs)
+  timer.unref()
+  look()
+  return {
+    signal: AbortSignal.any([options.signal, full.signal]),
+    get problem() {
+      return problem
+    },
+    close: () => clearInterval(timer),
+  }
+}

@@ -1,0 +1,253 @@
+// Removes from the engine what no version of an environment needs any more; recipes/collection.ts says what that is.
+// Used by a deployment at its end and by the daemon. Invariants: only what carries our label and has a row in the
+// ledger is ever removed, by its id; what carries our label without a row gets one first; another agent's things are
+// not even listed. The caller makes sure that no other deployment works in the environment.
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { HOUSE, STEPS } from '@berth/shared'
+import { listOwnedContainers, removeContainer, stopContainer } from '../exec/docker/containers.ts'
+import type { Engine } from '../exec/docker/engine.ts'
+import { inspectImage, listOwnedImages, removeImage } from '../exec/docker/images.ts'
+import { LABELS, volumeName } from '../exec/docker/names.ts'
+import { listOwnedNetworks, removeNetwork } from '../exec/docker/networks.ts'
+import { listOwnedVolumes, removeVolume } from '../exec/docker/volumes.ts'
+import { environmentPlaces, listFolder } from '../exec/files.ts'
+import type { Ledger } from '../journal/ledger.ts'
+import type { ObjectRow } from '../journal/objects.ts'
+import { decideCollection } from '../recipes/collection.ts'
+import { isDockerPlan, type LastPlan } from '../recipes/plan.ts'
+import type { AgentSettings } from '../settings.ts'
+
+export interface CollectRequest {
+  environmentId: number
+  /** Of the deployment that asks, at its end: what it is still making stays. */
+  attemptId?: string | undefined
+  now?: number
+}
+
+export interface Collected {
+  /** Names, as `image berth/e1-web:5`. */
+  removed: string[]
+  /** What could not be removed, and why; the next collection tries again. */
+  problems: string[]
+}
+
+/** What the engine holds of an environment, by kind and name; the id is what it is removed by. */
+interface Found {
+  kind: ObjectRow['kind']
+  name: string
+  id: string
+  labels: Record<string, string>
+  isRunning: boolean
+}
+
+async function takeInventory(
+  engine: Engine,
+  settings: AgentSettings,
+  environmentId: number,
+): Promise<Found[]> {
+  const [containers, images, networks, volumes] = await Promise.all([
+    listOwnedContainers(engine, settings, environmentId),
+    listOwnedImages(engine, settings, environmentId),
+    listOwnedNetworks(engine, settings, environmentId),
+    listOwnedVolumes(engine, settings, environmentId),
+  ])
+  const still = { isRunning: false }
+  return [
+    ...containers.map(({ id, name, labels, state }) => {
+      return { kind: 'container' as const, id, name, labels, isRunning: state === 'running' }
+    }),
+    ...images.flatMap(({ id, names, labels }) =>
+      // one whose name went to a newer build is found by its id
+      (names.length > 0 ? names : [id]).map((name) => {
+        return { kind: 'image' as const, id, name, labels, ...still }
+      }),
+    ),
+    ...networks.map(({ id, name, labels }) => {
+      return { kind: 'network' as const, id, name, labels, ...still }
+    }),
+    ...volumes.map(({ name, labels }) => {
+      return { kind: 'volume' as const, id: name, name, labels, ...still }
+    }),
+  ]
+}
+
+export function readPlan(ledger: Ledger, environmentId: number): LastPlan | null {
+  const stored = ledger.findPlan(environmentId)
+  return stored ? (JSON.parse(stored.body) as LastPlan) : null
+}
+
+/** Found by our label without a row (a lost ledger): it gets one, and is judged like the others from then on. */
+function adopt(ledger: Ledger, environmentId: number, found: Found): void {
+  const { kind, name, id, labels, isRunning } = found
+  const isNameless = kind === 'image' && name === id
+  const state = isNameless ? 'making' : kind === 'container' && isRunning ? 'serving' : 'kept'
+  ledger.objects.put({
+    kind,
+    name,
+    environmentId,
+    taskId: Number(labels[LABELS.task] ?? 0) || 0,
+    attemptId: labels[LABELS.attempt] ?? '',
+    service: labels[LABELS.service] ?? '',
+    state,
+    facts: kind === 'image' ? { imageId: id } : {},
+  })
+}
+
+/** Makes the rows of an environment agree with what the engine holds; returns both, matched. */
+async function match(
+  engine: Engine,
+  ledger: Ledger,
+  settings: AgentSettings,
+  { environmentId, attemptId }: CollectRequest,
+): Promise<Map<ObjectRow, Found | undefined>> {
+  const inventory = await takeInventory(engine, settings, environmentId)
+  const keyOf = ({ kind, name }: Pick<Found, 'kind' | 'name'>): string => `${kind} ${name}`
+  const known = new Set(ledger.objects.list({ environmentId }).map(keyOf))
+  for (const found of inventory) if (!known.has(keyOf(found))) adopt(ledger, environmentId, found)
+  const byKey = new Map(inventory.map((found) => [keyOf(found), found]))
+  const matched = new Map<ObjectRow, Found | undefined>()
+  for (const row of ledger.objects.list({ environmentId })) {
+    const found = byKey.get(keyOf(row))
+    const isOwn = row.state === 'making' && row.attemptId === attemptId
+    // pulled images carry no label of ours: they are asked for one by one
+    const isThere =
+      row.kind === 'pulled' ? (await inspectImage(engine, row.name)) !== undefined : found
+    if (isThere || isOwn) matched.set(row, found)
+    else ledger.objects.remove(row)
+  }
+  return matched
+}
+
+/** Another environment pulled it too. */
+const isShared = (ledger: Ledger, row: ObjectRow): boolean =>
+  ledger.objects
+    .list({ kind: 'pulled' })
+    .some(({ name, environmentId }) => name === row.name && environmentId !== row.environmentId)
+
+const idsOf = ({ facts }: ObjectRow): string[] =>
+  Array.isArray(facts.imageIds) ? facts.imageIds.filter((id) => typeof id === 'string') : []
+
+/** A tag that moved leaves the image it named before without a name: it is found by the ids that were seen under it. */
+async function removeFormer(
+  engine: Engine,
+  ledger: Ledger,
+  row: ObjectRow,
+  current: string | undefined,
+): Promise<void> {
+  const former = idsOf(row).filter((id) => id !== current)
+  const others = ledger.objects.list({ kind: 'pulled' }).filter((other) => other.name !== row.name)
+  for (const id of former)
+    if (!others.some((o) => idsOf(o).includes(id))) await removeImage(engine, id)
+}
+
+/** Of each pulled image that the running version uses: which one it is now, and away with the one it was before. */
+async function followTags(
+  engine: Engine,
+  ledger: Ledger,
+  plan: LastPlan | null,
+  rows: ObjectRow[],
+) {
+  if (!isDockerPlan(plan)) return
+  for (const row of rows.filter(({ kind }) => kind === 'pulled')) {
+    const used = plan.services.find(({ image }) => image === row.name)
+    if (!used || (idsOf(row).length === 1 && idsOf(row)[0] === used.imageId)) continue
+    await removeFormer(engine, ledger, row, used.imageId)
+    ledger.objects.put({ ...row, facts: { ...row.facts, imageIds: [used.imageId] } })
+  }
+}
+
+/** 'in_use': it stays for now. */
+async function removeObject(
+  engine: Engine,
+  ledger: Ledger,
+  row: ObjectRow,
+  found: Found | undefined,
+): Promise<'removed' | 'in_use'> {
+  switch (row.kind) {
+    case 'container':
+      if (found?.isRunning) await stopContainer(engine, found.id, STEPS.stopTimeoutMs)
+      if (found) await removeContainer(engine, found.id)
+      return 'removed'
+    case 'image':
+      return removeImage(engine, row.name)
+    case 'pulled':
+      // in use by somebody we do not know: from here on it is theirs
+      if (!isShared(ledger, row)) await removeImage(engine, row.name)
+      await removeFormer(engine, ledger, row, undefined)
+      return 'removed'
+    case 'network':
+      return removeNetwork(engine, row.name)
+    case 'volume':
+      return removeVolume(engine, row.name)
+  }
+}
+
+function namedVolumes(settings: AgentSettings, environmentId: number, plan: LastPlan | null) {
+  if (!isDockerPlan(plan)) return new Set<string>()
+  const names = [
+    ...plan.section.volumes,
+    ...plan.section.services.flatMap(({ volumes }) => volumes.map(({ name }) => name)),
+  ]
+  return new Set(names.map((name) => volumeName(settings, environmentId, name)))
+}
+
+/** Variable files of the running version and one before; of everything that still runs in any case. */
+function collectVariables(settings: AgentSettings, ledger: Ledger, environmentId: number): void {
+  const plan = readPlan(ledger, environmentId)
+  if (!isDockerPlan(plan)) return
+  const folder = environmentPlaces(settings, environmentId).variables
+  const taskOf = (name: string): number =>
+    Number(/^([0-9]+)(?:-[^/]+)?\.(?:sh|env)$/.exec(name)?.[1] ?? 'none')
+  const files = listFolder(folder).filter((name) => !Number.isNaN(taskOf(name)))
+  const before = [...new Set(files.map(taskOf))].filter((id) => id <= plan.taskId)
+  const newest = before.toSorted((a, b) => b - a).slice(0, HOUSE.keptVariables)
+  const rows = ledger.objects.list({ environmentId, kind: 'container' })
+  const kept = new Set([...newest, ...rows.map(({ taskId }) => taskId)])
+  for (const { taskId } of plan.services) kept.add(taskId)
+  for (const name of files) if (!kept.has(taskOf(name))) rmSync(join(folder, name), { force: true })
+}
+
+export async function collectEnvironment(
+  engine: Engine,
+  ledger: Ledger,
+  settings: AgentSettings,
+  request: CollectRequest,
+): Promise<Collected> {
+  const { environmentId, now = Date.now() } = request
+  const matched = await match(engine, ledger, settings, request)
+  const plan = readPlan(ledger, environmentId)
+  const decision = decideCollection(
+    {
+      rows: [...matched.keys()],
+      plan,
+      namedVolumes: namedVolumes(settings, environmentId, plan),
+      ownAttempt: request.attemptId,
+      now,
+    },
+    { images: HOUSE.keptImages, unnamedVolumeMs: HOUSE.unnamedVolumeMs },
+  )
+  for (const { row, state } of decision.settle) ledger.objects.setState(row, state)
+  for (const row of decision.flag) {
+    ledger.objects.put({ ...row, facts: { ...row.facts, unnamedSince: now } })
+  }
+  for (const { facts, ...row } of decision.unflag) {
+    const { unnamedSince: _, ...rest } = facts
+    ledger.objects.put({ ...row, facts: rest })
+  }
+  const collected: Collected = { removed: [], problems: [] }
+  for (const row of decision.remove) {
+    const what = `${row.kind} ${row.name}`
+    try {
+      const result = await removeObject(engine, ledger, row, matched.get(row))
+      if (result === 'in_use') continue
+      ledger.objects.remove(row)
+      collected.removed.push(what)
+    } catch (error) {
+      collected.problems.push(`${what} could not be removed: ${(error as Error).message}`)
+    }
+  }
+  await followTags(engine, ledger, plan, ledger.objects.list({ environmentId }))
+  collectVariables(settings, ledger, environmentId)
+  return collected
+}

@@ -1,0 +1,163 @@
+// Looks at what runs and keeps the newest view of each environment: containers by the engine, processes by their
+// supervisors. Only looks; recipes/drift.ts judges. Ends are remembered from look to look, and from the engine's
+// events, because a container that was restarted does not tell how it ended.
+import { HOUSE } from '@berth/shared'
+import { inspectContainer, type Observed } from '../exec/docker/containers.ts'
+import type { Engine } from '../exec/docker/engine.ts'
+import type { Ledger, StoredPlan } from '../journal/ledger.ts'
+import {
+  degradedReason,
+  type End,
+  type Ends,
+  noteEnds,
+  type SeenProcess,
+  type ServiceView,
+  viewContainer,
+  viewProcess,
+} from '../recipes/drift.ts'
+import { type DockerPlan, isDockerPlan, type LastPlan, type ManualPlan } from '../recipes/plan.ts'
+import type { AgentSettings } from '../settings.ts'
+import { instructionsOf } from '../supervise/control.ts'
+import { isSupervised, readState, serviceDir } from '../supervise/instructions.ts'
+import type { Observations } from './observations.ts'
+
+export interface DriftOptions {
+  settings: AgentSettings
+  engine: Engine
+  observations: Observations
+  /** Wall clock: compared with the times of engine and supervisors. */
+  now: () => number
+}
+
+const RULE = { ends: HOUSE.crashEnds, windowMs: HOUSE.crashWindowMs }
+
+export class DriftWatch {
+  readonly #o: DriftOptions
+  /** By environment and service. */
+  readonly #ends = new Map<string, Ends>()
+  /** By container: how it ended the last time, as the engine told it. */
+  readonly #told = new Map<string, End>()
+  /** Services whose supervisor was away at the last look; the daemon brings it back before the next one. */
+  readonly #away = new Set<string>()
+
+  constructor(options: DriftOptions) {
+    this.#o = options
+  }
+
+  noteEnd(containerId: string, end: Partial<End>): void {
+    const before = this.#told.get(containerId)
+    this.#told.set(containerId, {
+      exitCode: end.exitCode ?? before?.exitCode ?? null,
+      signal: null,
+      outOfMemory: end.outOfMemory ?? before?.outOfMemory ?? false,
+    })
+    // the engine forgets containers; so do we, oldest first
+    if (this.#told.size > HOUSE.rememberedEnds) {
+      for (const oldest of this.#told.keys()) {
+        this.#told.delete(oldest)
+        break
+      }
+    }
+  }
+
+  /** Throws when the engine does not answer: the view before stays. */
+  async look(ledger: Ledger, environmentId: number): Promise<void> {
+    const { observations } = this.#o
+    const stored = ledger.findPlan(environmentId)
+    if (!stored) {
+      observations.clear(environmentId)
+      return
+    }
+    const plan = JSON.parse(stored.body) as LastPlan
+    const views = isDockerPlan(plan)
+      ? await this.#lookAtContainers(stored, plan)
+      : this.#lookAtProcesses(ledger, stored, plan)
+    if (!views) return
+    observations.set({
+      environmentId,
+      commitSha: stored.commit,
+      fence: stored.fence,
+      services: views.map(({ name, state, restarts, outOfMemory }) => {
+        return { name, state, health: 'none', restarts, outOfMemory }
+      }),
+      degradedReason: degradedReason(views),
+    })
+  }
+
+  async #lookAtContainers(stored: StoredPlan, plan: DockerPlan): Promise<ServiceView[]> {
+    const { engine, now } = this.#o
+    const views: ServiceView[] = []
+    for (const expected of plan.services) {
+      const seen = await inspectContainer(engine, expected.container)
+      const key = `${stored.environmentId}/${expected.service}`
+      const at = now()
+      if (seen) this.#ends.set(key, noteEnds(this.#ends.get(key), this.#endsOf(seen), at, RULE))
+      const shown = seen && { ...seen, startedAt: startOf(seen) }
+      const look = { now: at, rule: RULE }
+      views.push(viewContainer(expected, stored, shown, this.#ends.get(key), look))
+    }
+    return views
+  }
+
+  #endsOf(seen: Observed) {
+    const isUp = seen.state === 'running'
+    const shown = { exitCode: seen.exitCode, signal: null, outOfMemory: seen.outOfMemory }
+    return {
+      of: seen.id,
+      restarts: seen.restarts,
+      last: this.#told.get(seen.id) ?? (isUp ? undefined : shown),
+      isUnsteady: seen.state === 'restarting' || this.#isYoung(startOf(seen)),
+    }
+  }
+
+  #isYoung(startedAt: number): boolean {
+    return this.#o.now() - startedAt < RULE.windowMs / RULE.ends
+  }
+
+  /** Undefined: a supervisor is away for the moment; the next look knows more. */
+  #lookAtProcesses(
+    ledger: Ledger,
+    { environmentId }: StoredPlan,
+    plan: ManualPlan,
+  ): ServiceView[] | undefined {
+    const rows = ledger.listProcesses(environmentId).filter(({ state }) => state === 'serving')
+    const views: ServiceView[] = []
+    let isEarly = false
+    for (const { name, run } of plan.section.services) {
+      const key = `${environmentId}/${name}`
+      if (!run) {
+        views.push({ name, state: 'unmanaged', restarts: 0, outOfMemory: false, reason: '' })
+        continue
+      }
+      const row = rows.find(({ service }) => service === name)
+      const state = row && readState(serviceDir(this.#o.settings, instructionsOf(row)))
+      const seen = isSupervised(state) ? toSeenProcess(state) : undefined
+      if (seen) this.#away.delete(key)
+      else if (!this.#away.has(key)) {
+        this.#away.add(key)
+        isEarly = true
+      }
+      const at = this.#o.now()
+      if (seen && state) {
+        const isUnsteady =
+          seen.condition === 'waiting' || this.#isYoung(Date.parse(state.startedAt))
+        const seenEnds = { of: `${state.taskId}`, isUnsteady, ...seen }
+        this.#ends.set(key, noteEnds(this.#ends.get(key), seenEnds, at, RULE))
+      }
+      views.push(viewProcess(name, seen, this.#ends.get(key), { now: at, rule: RULE }))
+    }
+    return isEarly ? undefined : views
+  }
+}
+
+const startOf = ({ startedAt }: Observed): number => (startedAt ? Date.parse(startedAt) : 0)
+
+function toSeenProcess(state: NonNullable<ReturnType<typeof readState>>): SeenProcess {
+  const { condition, restarts, lastEnd } = state
+  const last = lastEnd && {
+    exitCode: lastEnd.code,
+    signal: lastEnd.signal,
+    outOfMemory: lastEnd.isOutOfMemory,
+  }
+  return { condition, restarts, last: last ?? undefined }
+}

@@ -1,0 +1,32 @@
+// How much each environment takes on this server, hourly: its folders, and what carries its label in the engine. For
+// the sentence about a full disk and for the server's page; nobody waits for it.
+import { existsSync } from 'node:fs'
+import { HOUSE } from '@berth/shared'
+import type { Engine } from '../exec/docker/engine.ts'
+import { measureEngine } from '../exec/docker/whole.ts'
+import { allPlaces } from '../exec/files.ts'
+import { runProgram } from '../exec/programs.ts'
+import type { Ledger } from '../journal/ledger.ts'
+import type { AgentSettings } from '../settings.ts'
+
+async function measureFolders(settings: AgentSettings, environmentId: number): Promise<number> {
+  const folders = allPlaces(settings, environmentId).filter((folder) => existsSync(folder))
+  if (folders.length === 0) return 0
+  const argv = ['du', '-sxB1', '--', ...folders]
+  const { stdout } = await runProgram(argv, { timeoutMs: HOUSE.measureMs })
+  const sizes = stdout.split('\n').map((line) => Number(/^([0-9]+)\t/.exec(line)?.[1] ?? 0))
+  return sizes.reduce((a, b) => a + b, 0)
+}
+
+/** Without an engine the folders alone. */
+export async function measureEnvironments(
+  engine: Engine,
+  ledger: Ledger,
+  settings: AgentSettings,
+): Promise<void> {
+  const inEngine = await measureEngine(engine, settings).catch(() => undefined)
+  for (const { environmentId } of ledger.usage.list()) {
+    const folders = await measureFolders(settings, environmentId)
+    ledger.usage.setBytes(environmentId, folders + (inEngine?.environments.get(environmentId) ?? 0))
+  }
+}

@@ -1,0 +1,75 @@
+// What is known of the environments that run here, as the control plane shall know it: the newest view of each, and
+// whether the first look is over. Sessions come and go; each tells everything once and then what changed.
+
+/** As ObservedService of the wire. */
+export interface ObservedService {
+  name: string
+  state: string
+  health: string
+  restarts: number
+  outOfMemory: boolean
+}
+
+/** As ObservedEnvironment of the wire. */
+export interface ObservedEnvironment {
+  environmentId: number
+  commitSha: string
+  fence: bigint
+  services: ObservedService[]
+  /** One sentence; empty: it runs as it was deployed. */
+  degradedReason: string
+}
+
+const isSame = (a: ObservedEnvironment, b: ObservedEnvironment): boolean => {
+  const text = (view: ObservedEnvironment): string =>
+    JSON.stringify({ ...view, fence: String(view.fence) })
+  return text(a) === text(b)
+}
+
+export class Observations {
+  readonly #views = new Map<number, { view: ObservedEnvironment; version: number }>()
+  readonly #listeners = new Set<() => void>()
+  readonly #ready = Promise.withResolvers<void>()
+  #version = 0
+
+  /** Every environment was looked at once, or cannot be. */
+  get ready(): Promise<void> {
+    return this.#ready.promise
+  }
+
+  setReady(): void {
+    this.#ready.resolve()
+  }
+
+  get version(): number {
+    return this.#version
+  }
+
+  set(view: ObservedEnvironment): void {
+    const known = this.#views.get(view.environmentId)
+    if (known && isSame(known.view, view)) return
+    this.#version += 1
+    this.#views.set(view.environmentId, { view, version: this.#version })
+    for (const listener of this.#listeners) listener()
+  }
+
+  /** No version of it runs any more: told as an environment without services, until the next daemon. */
+  clear(environmentId: number): void {
+    if (!this.#views.has(environmentId)) return
+    this.set({ environmentId, commitSha: '', fence: 0n, services: [], degradedReason: '' })
+  }
+
+  find(environmentId: number): ObservedEnvironment | undefined {
+    return this.#views.get(environmentId)?.view
+  }
+
+  /** Those that changed after this version; 0: all. */
+  since(version: number): ObservedEnvironment[] {
+    return [...this.#views.values()].filter((v) => v.version > version).map(({ view }) => view)
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+}

@@ -1,0 +1,110 @@
+// Brings one environment of the docker recipe back to its last successful version, after a runner died or the machine
+// was restarted: what had been paused for a successor is started again, the edge gets the version's own routes, and
+// what was being made goes. In this order, so that nothing is removed while requests still go there. Every step may be
+// repeated. The caller makes sure that no other deployment works in the environment.
+import { setTimeout as delay } from 'node:timers/promises'
+import { inspectContainer, setRestartPolicy, startContainer } from '../exec/docker/containers.ts'
+import type { Engine } from '../exec/docker/engine.ts'
+import type { EdgeClient } from '../exec/proxy/client.ts'
+import type { EdgeRoute } from '../exec/proxy/protocol.ts'
+import type { Ledger } from '../journal/ledger.ts'
+import { isDockerPlan, isManualPlan } from '../recipes/plan.ts'
+import type { AgentSettings } from '../settings.ts'
+import { type CollectRequest, collectEnvironment, readPlan } from './collect.ts'
+
+export interface House {
+  engine: Engine
+  edge: EdgeClient
+  ledger: Ledger
+  settings: AgentSettings
+}
+
+export interface SettleRequest extends CollectRequest {
+  /** Of the deployment that asks; routes are given with the highest fence there is. */
+  fence?: bigint
+}
+
+/** What was done, as sentences; empty: everything was as it should be. */
+export async function settleEnvironment(house: House, request: SettleRequest): Promise<string[]> {
+  const { engine, ledger, settings } = house
+  const notes = await resumePaused(house, request)
+  const hasMoved = await restoreRoutes(house, request, notes)
+  // requests that were on their way to what goes now have arrived by then
+  if (hasMoved) await delay(house.edge.refreshMs)
+  const { removed, problems } = await collectEnvironment(engine, ledger, settings, request)
+  return [...notes, ...removed.map((what) => `Left over and removed: ${what}.`), ...problems]
+}
+
+/** Stopped while somebody who is no more tried a successor in its place. */
+async function resumePaused(house: House, request: SettleRequest): Promise<string[]> {
+  const { engine, ledger } = house
+  const { environmentId } = request
+  const notes: string[] = []
+  const plan = readPlan(ledger, environmentId)
+  const isOfVersion = (name: string): boolean =>
+    !isDockerPlan(plan) || plan.services.some(({ container }) => container === name)
+  for (const row of ledger.objects.list({ environmentId, kind: 'container' })) {
+    if (row.state !== 'paused' || row.attemptId === request.attemptId) continue
+    if (!isOfVersion(row.name)) continue
+    const seen = await inspectContainer(engine, row.name)
+    if (seen && seen.state !== 'running') {
+      await setRestartPolicy(engine, seen.id, 'unless-stopped')
+      await startContainer(engine, seen.id)
+      notes.push(`${row.service} of deployment ${row.taskId} was started again.`)
+    }
+    ledger.objects.setState(row, 'serving')
+  }
+  return notes
+}
+
+const textOf = (routes: readonly EdgeRoute[]): string =>
+  JSON.stringify(
+    routes
+      .map(({ service, host, path, auth, target }) => {
+        const place = Object.entries(target).toSorted(([a], [b]) => (a < b ? -1 : 1))
+        return [host, path, service, auth, place]
+      })
+      .toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)),
+  )
+
+/** What the edge should have; undefined: what it has is nobody's left-over. */
+function wantedRoutes(
+  { ledger }: House,
+  environmentId: number,
+  present: readonly EdgeRoute[],
+): EdgeRoute[] | undefined {
+  const plan = readPlan(ledger, environmentId)
+  if (isDockerPlan(plan)) return plan.routes
+  if (isManualPlan(plan)) return undefined
+  const rows = ledger.objects.list({ environmentId, kind: 'container' })
+  // a lost ledger: what serves goes on
+  if (rows.some(({ state }) => state === 'serving')) return undefined
+  const isWaiting = ({ target }: EdgeRoute): boolean =>
+    target.kind === 'container' || (target.kind === 'page' && target.page === 'deploying')
+  if (!present.some(isWaiting)) return undefined
+  // its first deployment died: whoever waits for it is told
+  return present.map((route) => ({ ...route, target: { kind: 'page', page: 'failed' } }))
+}
+
+/** True when requests go somewhere else from now on. */
+async function restoreRoutes(
+  house: House,
+  { environmentId, fence = 0n }: SettleRequest,
+  notes: string[],
+): Promise<boolean> {
+  const { edge, ledger } = house
+  const plan = ledger.findPlan(environmentId)
+  const hasRows = ledger.objects.list({ environmentId }).length > 0
+  if (!plan && !hasRows) return false
+  const present = await edge.getRoutes(environmentId)
+  const wanted = wantedRoutes(house, environmentId, present?.routes ?? [])
+  if (!wanted || textOf(wanted) === textOf(present?.routes ?? [])) return false
+  const highest = [fence, plan?.fence ?? 0n, present?.fence ?? 0n].reduce((a, b) => (a > b ? a : b))
+  await edge.setRoutes({ environmentId, fence: highest, routes: wanted })
+  notes.push(
+    plan
+      ? `The routes of deployment ${plan.taskId} were put back.`
+      : 'Nothing answers: the pages say that the deployment failed.',
+  )
+  return true
+}

@@ -1,0 +1,83 @@
+// Tells one session what runs here: everything once, in bounded messages, then what changed, at most every few seconds.
+// Observations are no journal: what a session did not hear the next one says again.
+import { HOUSE } from '@berth/shared'
+import type { ObservedSchema } from '@berth/shared/wire'
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { Host } from '../housekeeping/host.ts'
+import type { Observations, ObservedEnvironment } from '../housekeeping/observations.ts'
+
+type Observed = MessageInitShape<typeof ObservedSchema>
+
+export interface ObservedOptions {
+  observations: Observations
+  host: Pick<Host, 'info'>
+  send: (observed: Observed) => void
+}
+
+export class ObservedSender {
+  readonly #o: ObservedOptions
+  readonly #unlisten: () => void
+  /** Undefined: the complete set was not told yet. */
+  #told: number | undefined
+  #timer: NodeJS.Timeout | undefined
+  #isClosed = false
+
+  constructor(options: ObservedOptions) {
+    this.#o = options
+    this.#unlisten = options.observations.onChange(() => this.#plan())
+    // the first look may hang on an engine that does not answer; the session need not
+    this.#timer = setTimeout(() => this.#tellAll(), HOUSE.observedMs)
+    void options.observations.ready.then(() => this.#tellAll())
+  }
+
+  close(): void {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+    this.#unlisten()
+  }
+
+  #tellAll(): void {
+    if (this.#isClosed || this.#told !== undefined) return
+    clearTimeout(this.#timer)
+    const { observations, host } = this.#o
+    const all = observations.since(0)
+    this.#told = observations.version
+    this.#send(all, { complete: true, host: host.info() })
+    this.#rest()
+  }
+
+  /** Nothing more for a while; what changed meanwhile goes together. */
+  #rest(): void {
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      if (this.#o.observations.version !== this.#told) this.#tellChanges()
+    }, HOUSE.observedMs)
+    this.#timer.unref()
+  }
+
+  #plan(): void {
+    if (this.#told === undefined || this.#timer !== undefined) return
+    this.#tellChanges()
+  }
+
+  #tellChanges(): void {
+    if (this.#isClosed || this.#told === undefined) return
+    const { observations } = this.#o
+    const changed = observations.since(this.#told)
+    this.#told = observations.version
+    this.#send(changed, { complete: false })
+    this.#rest()
+  }
+
+  #send(
+    environments: ObservedEnvironment[],
+    { complete, host }: { complete: boolean; host?: ReturnType<Host['info']> },
+  ): void {
+    const size = HOUSE.observedPerMessage
+    for (let from = 0; from === 0 || from < environments.length; from += size) {
+      const last = from + size >= environments.length
+      const some = environments.slice(from, from + size)
+      this.#o.send({ complete, last, environments: some, ...(from === 0 && host ? { host } : {}) })
+    }
+  }
+}

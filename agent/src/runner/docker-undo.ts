@@ -1,0 +1,60 @@
+// Takes back what a docker deployment made: routes first, then containers (those it had stopped come back), then images.
+// Everything is found by its row in the ledger, so a second call, or another attempt, finds what is left.
+import { inspectContainer, removeContainer, startContainer } from '../exec/docker/containers.ts'
+import { removeImage } from '../exec/docker/images.ts'
+import type { ObjectRow } from '../journal/objects.ts'
+import type { Attempt } from './attempt.ts'
+import { dockerOf } from './docker-scene.ts'
+import { showPages } from './steps/docker-configure.ts'
+import { giveRoutes } from './steps/docker-route.ts'
+
+const ownRows = (attempt: Attempt, kind: ObjectRow['kind']): ObjectRow[] =>
+  attempt.ledger.objects
+    .list({ environmentId: attempt.assignment.environmentId, kind })
+    .filter(({ attemptId }) => attemptId === attempt.assignment.attemptId)
+
+export async function takeBackRoutes(attempt: Attempt): Promise<void> {
+  const scene = dockerOf(attempt)
+  if (!scene.hasSwitched) return
+  await giveRoutes(attempt, scene.routesBefore)
+  scene.hasSwitched = false
+  if (!scene.showsPages) attempt.output.say('The routes are those of the version before again.')
+}
+
+async function startOld(attempt: Attempt, row: ObjectRow): Promise<void> {
+  const { engine } = dockerOf(attempt)
+  const seen = await inspectContainer(engine, row.name)
+  if (!seen) throw new Error(`${row.name} is gone`)
+  await startContainer(engine, seen.id)
+  attempt.ledger.objects.setState(row, 'serving', attempt.assignment.attemptId)
+  attempt.output.say(`${row.service} of deployment ${row.taskId} was started again.`)
+}
+
+export async function takeBackContainers(attempt: Attempt): Promise<void> {
+  const { engine, ahead } = dockerOf(attempt)
+  await Promise.allSettled(ahead.values()) // whatever is still being started has its row and its container by then
+  const rows = ownRows(attempt, 'container')
+  for (const row of rows.filter(({ state }) => state === 'making')) {
+    await removeContainer(engine, row.name)
+    attempt.ledger.objects.remove(row)
+    attempt.output.say(`${row.name} was removed.`)
+  }
+  for (const row of rows.filter(({ state }) => state === 'paused')) await startOld(attempt, row)
+}
+
+export async function takeBackImages(attempt: Attempt): Promise<void> {
+  const { engine } = dockerOf(attempt)
+  for (const kind of ['image', 'pulled'] as const) {
+    for (const row of ownRows(attempt, kind).filter(({ state }) => state === 'making')) {
+      const result = await removeImage(engine, row.name)
+      // in use by somebody else, so it is theirs
+      if (result === 'removed' || kind === 'pulled') attempt.ledger.objects.remove(row)
+    }
+  }
+}
+
+/** Where no version answers, the hosts say what became of the first one. */
+export async function takeBackPages(attempt: Attempt): Promise<void> {
+  if (!dockerOf(attempt).showsPages) return
+  await showPages(attempt, attempt.interruption.reason?.kind === 'stop' ? 'stopped' : 'failed')
+}

@@ -1,0 +1,204 @@
+// Before anything is built: may this server do it (`admit`), whose are the host names (`claim-hosts`), and the variable
+// files (`variables`). What attempts before this one left behind when their runner died goes first. A host that nobody
+// answers for yet says that its first deployment is on its way.
+import { chmodSync, mkdirSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { DOCKER_STEPS, PROCESSES, PROXY } from '@berth/shared'
+import { routes } from '@berth/shared/service-file'
+import { FailureCode } from '@berth/shared/wire'
+import { EngineError, type EngineFacts, engineFacts } from '../../exec/docker/engine.ts'
+import { writeSecretFile } from '../../exec/files.ts'
+import { locateProgram } from '../../exec/programs.ts'
+import { EdgeError, type EdgeRoute, type PageName } from '../../exec/proxy/protocol.ts'
+import { replaceFile } from '../../journal/attempt-files.ts'
+import { LAUNCH_PROGRAM, limitsOf, type VariableFiles } from '../../recipes/docker-spec.ts'
+import { renderEnvFile, renderShellFile } from '../../recipes/variable-files.ts'
+import { resolveVariables, weakerAdditions } from '../../recipes/variables.ts'
+import { type Attempt, need } from '../attempt.ts'
+import { dockerOf, dockerSectionOf, isUntrusted, lastDocker } from '../docker-scene.ts'
+import { settleDocker } from '../docker-settle.ts'
+import { StepFailure } from '../failure.ts'
+import { claimHosts } from '../hosts.ts'
+import { missing } from './checkout.ts'
+import { environmentFacts, readCustom } from './configure.ts'
+import { admitRoom } from './room.ts'
+
+const OLDEST = [20, 10] as const
+
+function isOldEngine(version: string): boolean {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  return major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1])
+}
+
+async function checkEngine(attempt: Attempt): Promise<EngineFacts> {
+  const advice = 'Install Docker 20.10 or newer, or use the manual recipe.'
+  const unusable = (why: string): StepFailure =>
+    new StepFailure(
+      FailureCode.DOCKER_UNAVAILABLE,
+      `Server ${hostname()} has no working Docker engine: ${why}. ${advice}`,
+    )
+  try {
+    const facts = await engineFacts(dockerOf(attempt).engine)
+    if (isOldEngine(facts.version)) throw unusable(`its version is ${facts.version}`)
+    return facts
+  } catch (error) {
+    throw error instanceof EngineError ? unusable(error.message) : error
+  }
+}
+
+/** Undefined: services can be routed here. Otherwise why not. A proxy that is just being restarted is waited for. */
+export async function findProxyProblem(
+  attempt: Attempt,
+  waitMs: number,
+): Promise<string | undefined> {
+  const { edge } = dockerOf(attempt)
+  const until = performance.now() + waitMs
+  for (;;) {
+    let problem: string
+    try {
+      const { caddy, mode } = await edge.describe()
+      if (mode === 'ports' || caddy.up) return undefined
+      problem = caddy.reason
+    } catch (error) {
+      if (!(error instanceof EdgeError)) throw error
+      problem = error.message
+    }
+    if (performance.now() >= until) return problem
+    await attempt.interruption.wait(PROXY.probePollMs)
+  }
+}
+
+/** `names`: the services that need it. */
+async function requireProxy(attempt: Attempt, names: string[]): Promise<void> {
+  if (names.length === 0) return
+  const problem = await findProxyProblem(attempt, DOCKER_STEPS.proxyWaitMs)
+  if (problem === undefined) return
+  throw new StepFailure(
+    FailureCode.PROXY_UNAVAILABLE,
+    `Server ${hostname()} cannot route ${names.join(', ')}: ${problem}`,
+  )
+}
+
+export async function admitDocker(attempt: Attempt): Promise<void> {
+  if (attempt.spec.kind.case !== 'deploy') {
+    throw new StepFailure(
+      FailureCode.AGENT_OUTDATED,
+      `The agent of server ${hostname()} does not know this kind of task. Update the agent.`,
+    )
+  }
+  for (const name of ['git']) {
+    if (!locateProgram(name)) throw missing('docker', `${name} is not installed.`)
+  }
+  const { version, dataRoot } = await checkEngine(attempt)
+  // what the version before routed, this one will most likely route too; the rest is asked when the file was read
+  const routed = lastDocker(attempt)?.routes.map(({ service }) => service) ?? []
+  await requireProxy(attempt, [...new Set(routed)])
+  await settleDocker(attempt)
+  await admitRoom(attempt, { dataRoot })
+  attempt.output.say(`Server ${hostname()}: docker recipe, engine ${version}.`)
+}
+
+/** The same page at every address of the environment. */
+export const pagesOf = (attempt: Attempt, page: PageName): EdgeRoute[] =>
+  dockerOf(attempt).routes.map(({ service, host, path, auth }) => ({
+    service,
+    host,
+    path,
+    auth,
+    target: { kind: 'page', page },
+  }))
+
+export async function showPages(attempt: Attempt, page: PageName): Promise<void> {
+  const { environmentId, fence } = attempt.assignment
+  const pages = pagesOf(attempt, page)
+  await dockerOf(attempt).edge.setRoutes({ environmentId, fence, routes: pages })
+}
+
+export async function claimRoutes(attempt: Attempt): Promise<void> {
+  const scene = dockerOf(attempt)
+  const found = routes(need(attempt, 'file'), 'docker', environmentFacts(attempt))
+  scene.routes = found.routes
+  if (found.routes.length === 0) {
+    attempt.output.say('No service has a port: nothing is routed.')
+    return
+  }
+  await requireProxy(attempt, [...new Set(found.routes.map(({ service }) => service))])
+  const hosts = [...new Set(found.routes.map(({ host }) => host))]
+  await claimHosts(attempt, hosts)
+  attempt.output.say(`Hosts: ${hosts.join(', ')}`)
+  await showFirstPage(attempt)
+}
+
+async function showFirstPage(attempt: Attempt): Promise<void> {
+  const scene = dockerOf(attempt)
+  const before = await scene.edge.getRoutes(attempt.assignment.environmentId)
+  scene.routesBefore = before?.routes ?? []
+  if (scene.routesBefore.some(({ target }) => target.kind !== 'page')) return
+  scene.showsPages = true
+  await showPages(attempt, 'deploying')
+}
+
+/** Mounted into every container of this server; never changes while its text stays the same. */
+function ensureLauncher(attempt: Attempt): string {
+  const folder = join(attempt.settings.stateDir, 'bin')
+  mkdirSync(folder, { recursive: true, mode: 0o755 })
+  const file = join(folder, 'launch.sh')
+  replaceFile(file, LAUNCH_PROGRAM, 0o444)
+  chmodSync(file, 0o444)
+  return file
+}
+
+/** By service, since each has its own `env`. */
+export function variableFiles(attempt: Attempt, service: string): VariableFiles {
+  const { places, settings, assignment } = attempt
+  const stem = join(places.variables, `${assignment.taskId}-${service}`)
+  return {
+    launch: join(settings.stateDir, 'bin', 'launch.sh'),
+    shell: `${stem}.sh`,
+    env: `${stem}.env`,
+  }
+}
+
+export async function writeDockerVariables(attempt: Attempt): Promise<void> {
+  const scene = dockerOf(attempt)
+  const { services } = dockerSectionOf(attempt)
+  const resolved = resolveVariables({
+    section: {},
+    // code of a fork never sees what people stored for the project
+    custom: isUntrusted(attempt) ? new Map() : readCustom(attempt),
+    autoPorts: new Map(),
+    defaultService: undefined,
+    system: attempt.spec.systemVariables,
+  })
+  attempt.found.variables = resolved
+  ensureLauncher(attempt)
+  for (const { name, env } of services) {
+    const own = Object.entries(weakerAdditions(env, resolved.strong))
+    const all = [...new Map([...own, ...resolved.values])]
+    const values = new Map(all.sort(([a], [b]) => (a < b ? -1 : 1)))
+    const files = variableFiles(attempt, name)
+    // 0444 in a folder that only root enters: the engine mounts the files, and the image's user can read them
+    writeSecretFile(files.shell, renderShellFile(values), undefined, 0o444)
+    writeSecretFile(files.env, renderEnvFile(values), undefined, 0o444)
+    scene.values.set(name, values)
+  }
+  const allowed = attempt.spec.environment?.limits
+  scene.limits = limitsOf(
+    services,
+    {
+      memoryBytes: Number(allowed?.memoryBytes ?? 0),
+      cpus: (allowed?.cpuMillis ?? 0) / 1_000,
+      pids: allowed?.pids ?? 0,
+    },
+    {
+      memoryBytes: PROCESSES.serviceMemoryBytes,
+      cpus: PROCESSES.serviceCpus,
+      pids: PROCESSES.pids,
+    },
+  )
+  const count = resolved.secretKeys.length
+  attempt.output.say(
+    `${resolved.values.size} variables (${count} custom) for ${services.length} services; in containers at /run/berth/variables.env.`,
+  )
+}

@@ -1,0 +1,240 @@
+// Phase build: every service gets an image. Built from the checkout, or pulled and pinned to what the registry named; an
+// image that was kept of the same commit and the same settings is used again, which is what a rollback is. Invariant:
+// the row of an image is committed before it can exist, and no value of a variable ever reaches a build.
+import { relative } from 'node:path'
+import { DOCKER_STEPS } from '@berth/shared'
+import type { DockerService } from '@berth/shared/service-file'
+import { FailureCode, LogSource } from '@berth/shared/wire'
+import { BuildError, type BuildStep, buildImage } from '../../exec/docker/build.ts'
+import { resolveInside } from '../../exec/docker/context.ts'
+import { EngineError } from '../../exec/docker/engine.ts'
+import { inspectImage, pullImage, tagImage } from '../../exec/docker/images.ts'
+import { imageName } from '../../exec/docker/names.ts'
+import { type SlotKind, takeSlot } from '../../exec/slots.ts'
+import { fingerprint } from '../../exec/spec-key.ts'
+import type { ObjectRow } from '../../journal/objects.ts'
+import { buildText } from '../../recipes/docker-spec.ts'
+import { type Attempt, need } from '../attempt.ts'
+import { dockerOf, dockerServiceOf, labels, type ReadyImage } from '../docker-scene.ts'
+import { StepFailure } from '../failure.ts'
+import { guardRoom } from './room.ts'
+
+/** Runs `act` with one of the server's slots and within the time of the step. */
+async function withSlot<T>(
+  attempt: Attempt,
+  kind: SlotKind,
+  timeoutMs: number,
+  act: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const { signal } = attempt.interruption
+  const release = await takeSlot(attempt.settings, kind, {
+    signal,
+    onPlace: (place) => attempt.output.say(`Waiting for a ${kind} slot, place ${place}.`),
+  })
+  const clock = AbortSignal.timeout(timeoutMs)
+  try {
+    return await guardRoom(attempt, (watched) => act(AbortSignal.any([watched, clock])))
+  } catch (error) {
+    if (!clock.aborted || signal.aborted) throw error
+    const minutes = timeoutMs / 60_000
+    throw new StepFailure(FailureCode.TIMEOUT, `The ${kind} took longer than ${minutes} min.`)
+  } finally {
+    release()
+  }
+}
+
+async function ready(
+  attempt: Attempt,
+  imageId: string,
+  facts: { reference: string; digest: string },
+): Promise<ReadyImage> {
+  const image = await inspectImage(dockerOf(attempt).engine, imageId)
+  if (!image) throw new EngineError('not_found', `image ${imageId} is gone`)
+  return { id: image.id, entrypoint: image.entrypoint, cmd: image.cmd, ...facts }
+}
+
+const rowOf = (
+  attempt: Attempt,
+  kind: 'image' | 'pulled',
+  name: string,
+  service: string,
+  facts: Record<string, unknown>,
+): Omit<ObjectRow, 'at'> => {
+  const { environmentId, taskId, attemptId } = attempt.assignment
+  return { kind, name, environmentId, taskId, attemptId, service, state: 'making', facts }
+}
+
+/** What the image of a service is built from, without its commit. */
+const buildMark = (attempt: Attempt, service: DockerService): string =>
+  fingerprint(attempt.settings, buildText(service))
+
+async function findKept(attempt: Attempt, service: DockerService): Promise<ObjectRow | undefined> {
+  const { kind } = attempt.spec
+  if (kind.case === 'deploy' && kind.value.noCache) return undefined
+  const { environmentId, taskId } = attempt.assignment
+  const commit = need(attempt, 'commit').sha
+  const build = buildMark(attempt, service)
+  const rows = attempt.ledger.objects.list({ environmentId, kind: 'image' }).toReversed()
+  for (const row of rows) {
+    const isSame = row.service === service.name && row.facts.commit === commit
+    if (!isSame || row.facts.build !== build || row.taskId === taskId) continue
+    if (await inspectImage(dockerOf(attempt).engine, row.name)) return row
+  }
+  return undefined
+}
+
+const CODES: Record<BuildError['kind'], FailureCode> = {
+  build_failed: FailureCode.BUILD_FAILED,
+  out_of_memory: FailureCode.OUT_OF_MEMORY,
+  disk_full: FailureCode.DISK_FULL,
+  canceled: FailureCode.BUILD_FAILED,
+  unavailable: FailureCode.DOCKER_UNAVAILABLE,
+}
+
+export function lastOf(text: string): string {
+  const lines = text
+    .split('\n')
+    .map((line) => line.trimEnd())
+    .filter((line) => line !== '')
+  return lines
+    .slice(-DOCKER_STEPS.messageLines)
+    .map((line) => line.slice(0, DOCKER_STEPS.messageLineLength))
+    .join('\n')
+}
+
+function explainBuild(error: unknown): unknown {
+  if (!(error instanceof BuildError)) return error
+  const facts = { exitCode: error.exitCode, isCheck: false }
+  if (error.kind !== 'build_failed') {
+    return new StepFailure(CODES[error.kind], error.message, facts)
+  }
+  const lines = lastOf(error.lastLines)
+  const shown = lines ? ` Its last lines:\n${lines}` : ''
+  return new StepFailure(FailureCode.BUILD_FAILED, `${error.message}${shown}`, facts)
+}
+
+/** Lines of the output. */
+function follower(attempt: Attempt) {
+  const numbers = new Map<string, number>()
+  return {
+    onStep: ({ id, name, state, ms, cached }: BuildStep): void => {
+      const took = `${((ms ?? 0) / 1_000).toFixed(1)}s`
+      const end = state === 'failed' ? 'FAILED' : cached ? 'CACHED' : `DONE ${took}`
+      const number = numbers.get(id) ?? numbers.size + 1
+      if (!numbers.has(id)) attempt.output.say(`#${number} ${name}`)
+      numbers.set(id, number)
+      if (state !== 'running') attempt.output.say(`#${number} ${end}`)
+    },
+    onText: (_step: unknown, text: string): void => {
+      attempt.output.write(LogSource.STDOUT, Buffer.from(text))
+    },
+  }
+}
+
+/** Context and Dockerfile stay in the checkout, wherever their links lead. */
+function findContext(
+  attempt: Attempt,
+  build: NonNullable<DockerService['build']>,
+): { folder: string; dockerfile: string } {
+  try {
+    const folder = resolveInside(attempt.releaseDir, build.context)
+    const real = resolveInside(folder, build.dockerfile)
+    return { folder, dockerfile: relative(folder, real) }
+  } catch (error) {
+    const message = (error as Error).message
+    throw new StepFailure(FailureCode.BUILD_FAILED, message, { isCheck: false })
+  }
+}
+
+async function build(attempt: Attempt, service: DockerService, tag: string): Promise<string> {
+  const { engine } = dockerOf(attempt)
+  const settings = service.build
+  if (!settings) throw new Error(`service ${service.name} is not built`)
+  const context = findContext(attempt, settings)
+  const { kind } = attempt.spec
+  const follow = follower(attempt)
+  return withSlot(attempt, 'build', DOCKER_STEPS.buildMs, async (signal) => {
+    try {
+      const { imageId } = await buildImage(engine, {
+        ...context,
+        target: settings.target,
+        args: settings.args,
+        tag,
+        labels: labels(attempt, { service: service.name }),
+        noCache: kind.case === 'deploy' && kind.value.noCache,
+        signal,
+        onStep: follow.onStep,
+        onText: follow.onText,
+      })
+      return imageId
+    } catch (error) {
+      if (signal.aborted) throw error
+      throw explainBuild(error)
+    }
+  })
+}
+
+export async function buildService(attempt: Attempt, name: string): Promise<void> {
+  const scene = dockerOf(attempt)
+  const { environmentId, taskId } = attempt.assignment
+  const service = dockerServiceOf(attempt, name)
+  const tag = imageName(attempt.settings, environmentId, name, taskId)
+  const facts = { commit: need(attempt, 'commit').sha, build: buildMark(attempt, service) }
+  const kept = await findKept(attempt, service)
+  attempt.ledger.objects.put(rowOf(attempt, 'image', tag, name, facts))
+  if (kept) {
+    await tagImage(scene.engine, kept.name, tag)
+    attempt.output.say(`Image of deployment ${kept.taskId}: same commit, nothing to build.`)
+  }
+  const reference = kept ? tag : await build(attempt, service, tag)
+  const image = await ready(attempt, reference, { reference: tag, digest: '' })
+  attempt.ledger.objects.put(rowOf(attempt, 'image', tag, name, { ...facts, imageId: image.id }))
+  scene.images.set(name, { ...image, digest: image.id })
+  attempt.output.say(`Image ${tag} is ${image.id}.`)
+}
+
+/** A registry that cannot be reached, as opposed to one that says no. */
+const isAway = (message: string): boolean =>
+  /dial tcp|lookup |i\/o timeout|connection refused|no route to host|network is unreachable|TLS handshake timeout|Client\.Timeout|no such host|EOF/i.test(
+    message,
+  )
+
+async function pull(attempt: Attempt, reference: string): Promise<{ id: string; digest: string }> {
+  const { engine } = dockerOf(attempt)
+  try {
+    const found = await withSlot(attempt, 'pull', DOCKER_STEPS.pullMs, (signal) =>
+      pullImage(engine, reference, { signal, onText: (text) => attempt.output.say(text) }),
+    )
+    return { id: found.imageId, digest: found.digest }
+  } catch (error) {
+    if (!(error instanceof EngineError)) throw error
+    attempt.interruption.throwIfFired()
+    if (error.kind === 'unavailable' || error.kind === 'disk_full') throw error
+    const here = isAway(error.message) ? await inspectImage(engine, reference) : undefined
+    if (!here) {
+      const message = `\`${reference}\`: ${error.message}.`.replace(/\.\.$/, '.')
+      throw new StepFailure(FailureCode.IMAGE_PULL_FAILED, message)
+    }
+    const message = `${reference} could not be pulled (${error.message}); the image that is on this server is used.`
+    attempt.output.say(`Warning: ${message}`)
+    attempt.report.warning('pull_skipped', message, '')
+    return { id: here.id, digest: '' }
+  }
+}
+
+export async function pullService(attempt: Attempt, name: string): Promise<void> {
+  const scene = dockerOf(attempt)
+  const reference = dockerServiceOf(attempt, name).image
+  if (!reference) throw new Error(`service ${name} is not pulled`)
+  const { environmentId } = attempt.assignment
+  const known = attempt.ledger.objects.list({ environmentId, kind: 'pulled' })
+  const isKnown = known.some((row) => row.name === reference)
+  // an image that somebody else brought here is not the agent's to remove
+  const isForeign = !isKnown && (await inspectImage(scene.engine, reference)) !== undefined
+  if (!isKnown && !isForeign)
+    attempt.ledger.objects.put(rowOf(attempt, 'pulled', reference, name, {}))
+  const pulled = await pull(attempt, reference)
+  const image = await ready(attempt, pulled.id, { reference, digest: pulled.digest || pulled.id })
+  scene.images.set(name, image)
+  attempt.output.say(`${reference} is ${image.digest}.`)
+}

@@ -1,0 +1,58 @@
+// Which step of the docker recipe is which function.
+import { never } from '@berth/shared'
+import type { Work } from '../../recipes/plan.ts'
+import type { Attempt } from '../attempt.ts'
+import { admitDocker, claimRoutes, writeDockerVariables } from './docker-configure.ts'
+import {
+  bringUpDependency,
+  networkStep,
+  releaseService,
+  startService,
+} from './docker-containers.ts'
+import { collectDocker, drain, stopOldContainers } from './docker-finish.ts'
+import { awaitContainer } from './docker-health.ts'
+import { buildService, pullService } from './docker-images.ts'
+import { resetDocker } from './docker-remove.ts'
+import { switchTraffic, verifyDocker } from './docker-route.ts'
+
+export function performDocker(
+  attempt: Attempt,
+  { does, service }: Extract<Work, { kind: 'docker' }>,
+): Promise<void> {
+  switch (does) {
+    case 'admit':
+      return admitDocker(attempt)
+    case 'claim-hosts':
+      return claimRoutes(attempt)
+    case 'variables':
+      return writeDockerVariables(attempt)
+    case 'build':
+      return buildService(attempt, service)
+    case 'pull':
+      return pullService(attempt, service)
+    case 'reset':
+      return resetDocker(attempt)
+    case 'dependency':
+      return bringUpDependency(attempt, service)
+    case 'release':
+      return releaseService(attempt, service)
+    case 'network':
+      return networkStep(attempt)
+    case 'start':
+      return startService(attempt, service)
+    case 'health':
+      return awaitContainer(attempt, service)
+    case 'switch':
+      return switchTraffic(attempt)
+    case 'verify':
+      return verifyDocker(attempt, service)
+    case 'drain':
+      return drain(attempt)
+    case 'stop-old':
+      return stopOldContainers(attempt)
+    case 'collect':
+      return collectDocker(attempt)
+    default:
+      return never(does)
+  }
+}

@@ -1,0 +1,59 @@
+// Numbers that bound the agent's work with a Docker engine, under the rule of limits.ts: every number with its reason,
+// times in milliseconds, sizes in bytes.
+import { KiB, MINUTE, MiB, SECOND } from './units.ts'
+
+/** Calls of the engine. */
+export const ENGINE = {
+  /** Sizes of everything, and pruning the build cache: they walk the disk. */
+  measureMs: 10 * MINUTE,
+  /** An ordinary call: create, start, inspect. An engine under load, or on a slow disk, takes seconds. */
+  callMs: 60 * SECOND,
+  /** Beyond the time a container may take to stop. */
+  stopMs: 30 * SECOND,
+  /** Layers of a large image are deleted one by one. */
+  removeImageMs: 5 * MINUTE,
+  /** One answer: a list of some thousand containers. */
+  answerBytes: 64 * MiB,
+  /** Of what the engine says, for a message. */
+  reasonLength: 500,
+  /** One message of a stream (build, pull, events). */
+  messageBytes: 16 * MiB,
+  /** A registry, or the engine, that says nothing for so long is not working on the pull any more. */
+  pullSilenceMs: 5 * MINUTE,
+  /** One record of a log; the engine itself cuts them at 16 KiB and adds a timestamp. */
+  frameBytes: 4 * MiB,
+  /** The last lines of a container, for a message. */
+  tailBytes: 256 * KiB,
+  /** Reading a log to its end before its container is removed. */
+  logEndMs: 5 * SECOND,
+} as const
+
+/** Builds of images. */
+export const BUILDS = {
+  /** Steps whose state is remembered; a Dockerfile of a thousand lines in ten stages has as many. */
+  steps: 10_000,
+  /** Last lines of the step that failed. */
+  lastLines: 50,
+  lastBytes: 16 * KiB,
+  /** An engine that takes so long to see that its client is gone is stuck. */
+  cancelMs: 10 * SECOND,
+} as const
+
+/** Containers of environments. */
+export const CONTAINERS = {
+  files: 65_536,
+  /** Under pressure the kernel ends a deployed service before the programs that keep the server alive. */
+  oomScore: 500,
+  logSize: '20m',
+  logFiles: '5',
+  /** Writable /tmp of untrusted code, whose root is read-only; counts as its memory. */
+  temporaryBytes: 64 * MiB,
+} as const
+
+/** Networks of environments. */
+export const NETWORKS = {
+  /** 61 containers, and 1,024 networks in the default pool. */
+  prefix: 26,
+  /** Subnets that the engine refuses although they look free, before the search is given up. */
+  tries: 64,
+} as const
