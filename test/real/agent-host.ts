@@ -23,8 +23,9 @@ import {
   EnvironmentType,
   Recipe,
   TaskSecretsSchema,
+  type TaskSpecSchema,
 } from '@berth/shared/wire'
-import { create, toBinary } from '@bufbuild/protobuf'
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { durationFromMs } from '@bufbuild/protobuf/wkt'
 import { Cgroup, detectCgroups, listCgroups } from '../../agent/src/exec/cgroups.ts'
 import { hasMarker, listProcesses } from '../../agent/src/exec/processes.ts'
@@ -60,6 +61,8 @@ export interface DeployRequest {
   untrusted?: boolean
   /** Remove the environment instead; 'anyway' without the repository's steps. */
   destroy?: boolean | 'anyway'
+  /** Run this action of what is deployed. */
+  action?: string
   /** Remove what is there, then deploy. */
   fresh?: boolean
   recipe?: Recipe
@@ -142,12 +145,7 @@ export class AgentHost {
       fence: request.fence ?? this.#nextFence++,
       desired: Desired.RUNNING,
       spec: {
-        kind: request.destroy
-          ? { case: 'destroy', value: { force: request.destroy === 'anyway' } }
-          : {
-              case: 'deploy',
-              value: { fresh: request.fresh ?? false, noCache: request.noCache ?? false },
-            },
+        kind: kindOf(request),
         recipe: request.recipe ?? Recipe.MANUAL,
         repository: {
           url: request.url ?? repository.url,
@@ -252,6 +250,17 @@ export class AgentHost {
     }
     rmSync(this.folder, { recursive: true, force: true })
   }
+}
+
+type Kind = NonNullable<MessageInitShape<typeof TaskSpecSchema>['kind']>
+
+function kindOf(request: DeployRequest): Kind {
+  if (request.action !== undefined) return { case: 'action', value: { name: request.action } }
+  if (request.destroy) {
+    return { case: 'destroy', value: { force: request.destroy === 'anyway' } }
+  }
+  const { fresh = false, noCache = false } = request
+  return { case: 'deploy', value: { fresh, noCache } }
 }
 
 /** The account and everything it still runs; both may be gone already. */

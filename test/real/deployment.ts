@@ -1,7 +1,7 @@
 // What tests look at: repositories made on the spot, and one deployment as its files, events and processes show it.
 import { type ChildProcess, execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import {
@@ -147,6 +147,11 @@ export class Deployment {
 
   log(): string {
     return Buffer.concat(this.records().map(({ data }) => data)).toString()
+  }
+
+  /** Also before its runner has begun. */
+  hasSaid(text: string): boolean {
+    return existsSync(attemptPaths(this.dir).log) && this.log().includes(text)
   }
 
   runnerLog(): string {

@@ -1,4 +1,4 @@
-// What a deployment or a removal will do, as data: phases of steps in their order, each with what it may have made. PURE. The
+// What a deployment, a removal or an action will do, as data: phases of steps in their order, each with what it may have made. PURE. The
 // runner performs a plan and reports it; nothing here knows how. Step ids are stable names: people, diagnostics and
 // the control plane find a step by them.
 import type { Action, DockerSection, ManualSection, Step } from '@berth/shared/service-file'
@@ -46,6 +46,7 @@ export type PlatformWork =
   | 'unroute'
   | 'stop'
   | 'remove'
+  | 'action'
 
 export type Work =
   | { kind: PlatformWork }
@@ -80,7 +81,7 @@ export interface Phase {
 }
 
 export interface Plan {
-  kind: 'deploy' | 'destroy'
+  kind: 'deploy' | 'destroy' | 'action'
   phases: Phase[]
 }
 
@@ -155,7 +156,7 @@ export const flattenPlan = (plan: Plan): PlacedStep[] =>
  * removal, which nobody can take back once it has begun.
  */
 export const isShielded = (kind: Plan['kind'], phase: PhaseName): boolean =>
-  kind === 'destroy' ? phase === 'cleanup' : phase === 'route' || phase === 'verify'
+  kind === 'destroy' ? phase === 'cleanup' : phase === 'route' || phase === 'verify' // no phase of an action
 
 /** The new version serves; what fails in it is a warning. A removal has no such point: it is done or it failed. */
 export const isAfterSuccess = (kind: Plan['kind'], phase: PhaseName): boolean =>

@@ -7,6 +7,7 @@ import { flattenPlan, isAfterSuccess, isShielded, type PlacedStep } from '../rec
 import type { Attempt } from './attempt.ts'
 import { asFailure, Interrupted, StepFailure } from './failure.ts'
 import { toDuration } from './report.ts'
+import { runAction } from './steps/action.ts'
 import { admit, fetchRepository, prepareAccount, unpack } from './steps/checkout.ts'
 import { newScene, runListedStep } from './steps/command.ts'
 import { choosePorts, readConfig, writeVariables } from './steps/configure.ts'
@@ -82,6 +83,8 @@ async function perform(attempt: Attempt, step: PlacedStep): Promise<StepResult |
       return void (await unroute(attempt))
     case 'stop':
       return void (await stopEverything(attempt))
+    case 'action':
+      return runAction(attempt)
     case 'remove':
       return void (await removeEverything(attempt))
     default:
@@ -110,6 +113,8 @@ const failed = (failure: StepFailure, stepId: string): Verdict => ({
   isCheck: failure.isCheck,
 })
 
+const KINDS = { deploy: 'deployment', destroy: 'removal', action: 'action' } as const
+
 /** What an interruption means for the attempt. */
 function interrupted(attempt: Attempt, stepId: string): Verdict {
   const { reason } = attempt.interruption
@@ -117,7 +122,7 @@ function interrupted(attempt: Attempt, stepId: string): Verdict {
     case 'stop':
       return { ...SUCCESS, state: AttemptState.CANCELED, message: reason.why }
     case 'timeout': {
-      const what = attempt.plan.kind === 'destroy' ? 'removal' : 'deployment'
+      const what = KINDS[attempt.plan.kind]
       const message = `The ${what} took longer than it may; it was in step ${stepId || 'admit'}.`
       const code = FailureCode.TIMEOUT
       return { ...SUCCESS, state: AttemptState.TIMED_OUT, code, message, failedStepId: stepId }

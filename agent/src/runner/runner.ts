@@ -25,6 +25,7 @@ import { EventFileWriter } from '../journal/event-file.ts'
 import { Ledger } from '../journal/ledger.ts'
 import { readSecretsFrame } from '../journal/secrets-pipe.ts'
 import { SpoolWriter } from '../journal/spool-writer.ts'
+import { planAction } from '../recipes/action.ts'
 import { planDestroy } from '../recipes/destroy.ts'
 import { planDockerCheckout } from '../recipes/docker.ts'
 import { planCheckout } from '../recipes/manual.ts'
@@ -72,8 +73,9 @@ function readLastPlan(ledger: Ledger, environmentId: number): LastPlan | null {
   )
 }
 
-const removesLast = ({ kind }: TaskSpec): boolean =>
-  kind.case === 'destroy' || (kind.case === 'deploy' && kind.value.fresh)
+/** Commands of the version that is here run, with its values. */
+const runsLast = ({ kind }: TaskSpec): boolean =>
+  kind.case === 'destroy' || kind.case === 'action' || (kind.case === 'deploy' && kind.value.fresh)
 
 /** A removal is planned from what is here; a deployment from what the repository will say. */
 function firstPlan(
@@ -83,6 +85,7 @@ function firstPlan(
   last: LastPlan | null,
 ): Plan {
   const isDocker = spec?.recipe === Recipe.DOCKER
+  if (spec?.kind.case === 'action') return planAction(last, spec.kind.value.name)
   if (spec?.kind.case !== 'destroy') return isDocker ? planDockerCheckout() : planCheckout()
   return planDestroy(last ?? undefined, {
     skipSteps: spec.kind.value.force,
@@ -109,7 +112,7 @@ async function openAttempt(
   const ledger = new Ledger(settings)
   const last = readLastPlan(ledger, environmentId)
   // its steps run with the values of its own deployment, which may not be those of today
-  if (last && removesLast(spec))
+  if (last && runsLast(spec))
     log.output.setValues([...secretValues(secrets), ...lastSecrets(places, last)])
   return {
     settings,

@@ -93,20 +93,32 @@ function lastScene(attempt: Attempt): Scene {
   }
 }
 
-/** One entry of `manual.destroy`, while everything of the running version is still up. */
-export async function runDestroyStep(
+/** In the version that runs, as its account. */
+export async function runInLast<T>(
   attempt: Attempt,
-  step: Step,
-  stepId: string,
-): Promise<CommandResult> {
+  run: (scene: Scene) => Promise<T>,
+  advice = 'Deploy it again.',
+): Promise<T> {
   await lookUpAccount(attempt)
   if (isRoot() && !accountOf(attempt)) {
     throw failed(
-      `Account ${environmentName(attempt)} is gone, so nobody may run the repository's steps. Remove the environment without them.`,
+      `Account ${environmentName(attempt)} is gone, so nobody may run the repository's commands. ${advice}`,
     )
   }
-  return runListedStep(attempt, step, stepId, lastScene(attempt))
+  return run(lastScene(attempt))
 }
+
+/** One entry of `manual.destroy`, while everything of the running version is still up. */
+export const runDestroyStep = (
+  attempt: Attempt,
+  step: Step,
+  stepId: string,
+): Promise<CommandResult> =>
+  runInLast(
+    attempt,
+    (scene) => runListedStep(attempt, step, stepId, scene),
+    'Remove the environment without them.',
+  )
 
 /** Of the environment's own account, whoever this attempt works as: git's, with the docker recipe, is shared. */
 export async function belongingOf(attempt: Attempt): Promise<Belonging> {

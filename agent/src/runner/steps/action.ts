@@ -1,0 +1,140 @@
+// Runs an action: with the manual recipe as one more command in the release that serves, with docker inside the running
+// container of its service. It gets the values of the running version, so it never sees a half-applied change.
+import { hostname } from 'node:os'
+import { setTimeout as delay } from 'node:timers/promises'
+import { PROCESSES } from '@berth/shared'
+import type { Action } from '@berth/shared/service-file'
+import { FailureCode, LogSource } from '@berth/shared/wire'
+import { inspectContainer } from '../../exec/docker/containers.ts'
+import { type RunningExec, startExec } from '../../exec/docker/exec.ts'
+import { endTree, listTree, type ProcessTree, signalMembers } from '../../exec/process-tree.ts'
+import { findAction, toStep } from '../../recipes/action.ts'
+import { type DockerPlan, isDockerPlan, isManualPlan } from '../../recipes/plan.ts'
+import type { Attempt } from '../attempt.ts'
+import { hasMarkerOf } from '../attempt.ts'
+import { dockerOf } from '../docker-scene.ts'
+import { Interrupted, StepFailure } from '../failure.ts'
+import { type CommandResult, runListedStep } from './command.ts'
+import { runInLast } from './destroy.ts'
+
+const LAUNCH = '/run/berth/launch.sh'
+
+function actionOf(attempt: Attempt): Action {
+  const { kind, environment } = attempt.spec
+  const name = kind.case === 'action' ? kind.value.name : ''
+  const { last } = attempt.found
+  if (!last) {
+    throw new StepFailure(
+      FailureCode.NOT_DEPLOYED,
+      `Nothing of ${environment?.identifier} was ever deployed successfully on server ${hostname()}. Deploy it first.`,
+    )
+  }
+  const action = findAction(last, name)
+  if (action) return action
+  throw new StepFailure(
+    FailureCode.ACTION_UNKNOWN,
+    `The last deployment (${last.taskId}) has no action ${name}.`,
+  )
+}
+
+export async function runAction(attempt: Attempt): Promise<CommandResult> {
+  const action = actionOf(attempt)
+  const { last } = attempt.found
+  if (isManualPlan(last)) {
+    return runInLast(attempt, (scene) => runListedStep(attempt, toStep(action), 'command', scene))
+  }
+  if (isDockerPlan(last)) return runInContainer(attempt, action, last)
+  throw new Error('a plan of no recipe')
+}
+
+const failed = (code: FailureCode, message: string, exitCode?: number): StepFailure =>
+  new StepFailure(code, message, { exitCode, isCheck: false })
+
+async function runInContainer(
+  attempt: Attempt,
+  action: Action,
+  last: DockerPlan,
+): Promise<CommandResult> {
+  const { engine } = dockerOf(attempt)
+  const row = last.services.find(({ service }) => service === action.service)
+  const container = row && (await inspectContainer(engine, row.containerId))
+  if (!row || container?.state !== 'running') {
+    const service = action.service ?? 'Its service'
+    throw failed(FailureCode.STEP_FAILED, `${service} does not run. Deploy the environment again.`)
+  }
+  attempt.interruption.throwIfFired()
+  const marker = hasMarkerOf(attempt)
+  const running = await startExec(engine, row.containerId, {
+    argv: ['/bin/sh', LAUNCH, '/bin/sh', '-eu', '-c', action.run],
+    directory: action.dir,
+    env: [marker],
+    onOutput: (stream, chunk) => {
+      try {
+        attempt.output.write(stream === 'err' ? LogSource.STDERR : LogSource.STDOUT, chunk)
+      } catch (error) {
+        attempt.interruption.fail(error)
+      }
+    },
+  })
+  const ending = await awaitEnding(attempt, running, action.timeoutMs)
+  if (ending.kind === 'exit') return judge(action, row.service, ending.exitCode)
+  await endExec(attempt, running, marker)
+  if (ending.kind === 'interrupted') throw new Interrupted('The action was interrupted.')
+  const seconds = Math.round(action.timeoutMs / 1_000)
+  throw failed(FailureCode.TIMEOUT, `${action.name} took longer than ${seconds} s.`)
+}
+
+function judge(action: Action, service: string, exitCode: number | undefined): CommandResult {
+  if (exitCode === 0) return { exitCode, message: '' }
+  if (exitCode === undefined) {
+    throw failed(FailureCode.STEP_FAILED, `${service} was stopped while the action ran.`)
+  }
+  const line = action.run.trim().replaceAll(/\s+/g, ' ')
+  const shown = line.length > 80 ? `${line.slice(0, 79)}…` : line
+  if (exitCode === 137) {
+    const message = `\`${shown}\` was killed (exit 137): probably the memory of ${service} was not enough.`
+    throw failed(FailureCode.OUT_OF_MEMORY, message, exitCode)
+  }
+  throw failed(FailureCode.STEP_FAILED, `\`${shown}\` exited with ${exitCode}.`, exitCode)
+}
+
+type Ending = { kind: 'exit'; exitCode: number | undefined } | { kind: 'timeout' | 'interrupted' }
+
+async function awaitEnding(
+  attempt: Attempt,
+  running: RunningExec,
+  timeoutMs: number,
+): Promise<Ending> {
+  const { signal } = attempt.interruption
+  const over = new AbortController()
+  const interrupted = new Promise<Ending>((resolve) => {
+    const say = (): void => resolve({ kind: 'interrupted' })
+    if (signal.aborted) say()
+    signal.addEventListener('abort', say, { once: true, signal: over.signal })
+  })
+  const late = delay(timeoutMs, undefined, { signal: over.signal }).then(
+    (): Ending => ({ kind: 'timeout' }),
+    (): Promise<Ending> => new Promise(() => undefined), // it was not waited for to the end
+  )
+  try {
+    const exited = running.exited.then((exitCode): Ending => ({ kind: 'exit', exitCode }))
+    return await Promise.race([exited, interrupted, late])
+  } finally {
+    over.abort()
+  }
+}
+
+/** The engine has no word for it: its processes are ended on the host, the container goes on. */
+async function endExec(attempt: Attempt, running: RunningExec, marker: string): Promise<void> {
+  const root = await running.pid()
+  if (root === undefined) return
+  const tree: ProcessTree = { root, marker, cgroup: undefined, spared: new Set() }
+  const left = await endTree(tree, attempt.limits.killGraceMs, () =>
+    signalMembers(listTree(tree), 'SIGTERM'),
+  )
+  await Promise.race([
+    running.exited.catch(() => undefined),
+    delay(PROCESSES.supervisorMs, undefined, { ref: false }),
+  ])
+  if (left > 0) attempt.output.say(`Warning: ${left} processes of the action could not be ended.`)
+}
