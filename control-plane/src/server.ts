@@ -11,6 +11,7 @@ import { openDataKeys } from './app/data-keys.ts'
 import { passDeadlines, sweep } from './app/deadlines.ts'
 import { recoverLogs } from './app/logs.ts'
 import { startMailing } from './app/mailing.ts'
+import { Quotas } from './app/quotas.ts'
 import { startRounds } from './app/reconcile-rounds.ts'
 import { endFormerSessions } from './app/sessions.ts'
 import { isSetupDone, openCookieSecret, openInstallation, renewSetupToken } from './app/setup.ts'
@@ -116,6 +117,7 @@ export async function startControlPlane(options: Options): Promise<ControlPlane>
     identity: createIdentity(() => ctx, await openCookieSecret(db, custody)),
     sshSigners: new SshSigners(custody),
     logs: new LogFiles(join(config.dataDir, 'logs')),
+    quotas: new Quotas(config, time),
     outbound: new Outbound(config, resolve),
     replicaId: randomUUID(),
     startedAt: time.now(),
