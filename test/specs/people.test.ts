@@ -1,8 +1,11 @@
 // Accounts, passwords and browser sessions, from outside: over HTTP, as browsers and as strangers do.
 import { request } from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { admitSignIn } from '../../control-plane/src/app/sign-in.ts'
+import { admitSignIn, replacePassword } from '../../control-plane/src/app/sign-in.ts'
+import type { Context } from '../../control-plane/src/context.ts'
+import { requestOrigin } from '../../control-plane/src/identity/adapter.ts'
 import { createIdentity } from '../../control-plane/src/identity/auth.ts'
+import { hashPassword } from '../../control-plane/src/identity/passwords.ts'
 import { TestControlPlane } from '../control-plane.ts'
 import { ENGINES } from '../engines.ts'
 import {
@@ -15,6 +18,32 @@ import {
   setUpWithPassword,
   tokenIn,
 } from '../people.ts'
+
+/** Stops the next request of the sign-in library where it would write; `go` lets it. */
+function holdSignIn(ctx: Context): { reached: Promise<void>; go: () => void } {
+  const { db } = ctx
+  const reached = Promise.withResolvers<void>()
+  const going = Promise.withResolvers<void>()
+  const transaction = () => {
+    const real = db.transaction()
+    if (!requestOrigin.getStore()) return real // somebody else's
+    ctx.db = db
+    const execute: typeof real.execute = async (work) => {
+      reached.resolve()
+      await going.promise
+      return real.execute(work)
+    }
+    return { execute }
+  }
+  ctx.db = new Proxy(db, {
+    get(target, name) {
+      if (name === 'transaction') return transaction
+      const value = Reflect.get(target, name) as unknown
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+  return { reached: reached.promise, go: going.resolve }
+}
 
 const ADA = 'ada@example.com'
 const MINUTE = 60_000
@@ -301,6 +330,33 @@ describe.each(ENGINES)('people, on %s', (engine) => {
       expect((await reset(token)).status).toBe(200)
       expect((await reset(former)).status).toBe(400)
     })
+
+    test.each([
+      ['sign-in', 'Sign'],
+      ['change of password', 'Change'],
+    ])(
+      'ends a %s that is under way: whoever knew the old password gets nothing',
+      async (_, name) => {
+        const who = `${name.toLowerCase()}@example.com`
+        const { id } = await person(cp, name, 'viewer')
+        const browser = name === 'Sign' ? new Browser(cp) : await signedIn(who)
+        const passwords = { currentPassword: PASSWORD, newPassword: 'of the thief' }
+        const held = holdSignIn(cp.running.ctx)
+        const asked =
+          name === 'Sign'
+            ? browser.signIn(who, PASSWORD)
+            : browser.send('POST', '/change-password', passwords)
+        await held.reached // the password was right, nothing is written yet
+        const hash = await hashPassword('of the owner')
+        await replacePassword(cp.running.ctx, id, hash, { address: '', requestId: 'reset' })
+        held.go()
+        expect((await asked).status).toBe(401)
+        expect(await browser.user()).toBeUndefined()
+        const sessions = cp.running.ctx.db.selectFrom('browserSessions').select('id')
+        expect(await sessions.where('userId', '=', id).execute()).toEqual([])
+        await signedIn(who, 'of the owner')
+      },
+    )
 
     test('opens a locked account', async () => {
       for (let n = 0; n < 10; n++) {
