@@ -8,6 +8,7 @@ import { createIdentity } from '../../control-plane/src/identity/auth.ts'
 import { hashPassword } from '../../control-plane/src/identity/passwords.ts'
 import { TestControlPlane } from '../control-plane.ts'
 import { ENGINES } from '../engines.ts'
+import { type Held, holdChanges } from '../hold-changes.ts'
 import {
   Browser,
   linkIn,
@@ -19,30 +20,15 @@ import {
   tokenIn,
 } from '../people.ts'
 
-/** Stops the next request of the sign-in library where it would write; `go` lets it. */
-function holdSignIn(ctx: Context): { reached: Promise<void>; go: () => void } {
+/** Stops the next request of the sign-in library where it would write. */
+function holdSignIn(ctx: Context): Held {
   const { db } = ctx
-  const reached = Promise.withResolvers<void>()
-  const going = Promise.withResolvers<void>()
-  const transaction = () => {
-    const real = db.transaction()
-    if (!requestOrigin.getStore()) return real // somebody else's
+  const held = holdChanges(db, () => requestOrigin.getStore() !== undefined)
+  ctx.db = held.db
+  void held.reached.then(() => {
     ctx.db = db
-    const execute: typeof real.execute = async (work) => {
-      reached.resolve()
-      await going.promise
-      return real.execute(work)
-    }
-    return { execute }
-  }
-  ctx.db = new Proxy(db, {
-    get(target, name) {
-      if (name === 'transaction') return transaction
-      const value = Reflect.get(target, name) as unknown
-      return typeof value === 'function' ? value.bind(target) : value
-    },
   })
-  return { reached: reached.promise, go: going.resolve }
+  return held
 }
 
 const ADA = 'ada@example.com'
