@@ -32,6 +32,7 @@ import type { Resolve } from './outbound/addresses.ts'
 import { openMailer } from './outbound/mail.ts'
 import { Outbound } from './outbound/outbound.ts'
 import { adminRoutes } from './rest/admin.ts'
+import { adminKeyRoutes } from './rest/admin-keys.ts'
 import { auditRoutes } from './rest/audit.ts'
 import { authRoutes, deviceRoutes } from './rest/auth.ts'
 import { deliveryRoutes, pullRequestRoutes } from './rest/deliveries.ts'
@@ -216,6 +217,7 @@ function mountRoutes(http: Api, ctx: Context): void {
     invitationRoutes(api, ctx)
     tokenRoutes(api, ctx)
     adminRoutes(api, ctx)
+    adminKeyRoutes(api, ctx)
     projectRoutes(api, ctx)
     projectKeyRoutes(api, ctx)
     environmentRoutes(api, ctx)
