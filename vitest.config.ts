@@ -6,8 +6,8 @@ export default defineConfig({
     globalSetup: './test/setup.ts',
     pool: 'forks', // native addons and real processes
     maxWorkers: 2, // most tests wait for processes and disks
-    testTimeout: 60_000, // a bound, not a measure: real processes on shared machines
-    hookTimeout: 120_000,
+    testTimeout: 180_000, // a bound, not a measure: real processes on shared machines; above every wait inside
+    hookTimeout: 240_000,
     // real processes on a shared machine: what fails in CI is tried once more, and named as such by the reporter
     retry: process.env.CI === 'true' ? 1 : 0,
   },

@@ -1,8 +1,8 @@
 // A whole installation of real processes on this machine: control plane, agent daemon, repository host. Used by the
 // chaos and bench harnesses and by tests in test/real. Everything lives in one temporary folder; close() ends every
 // process it started, removes the accounts it made and the folder.
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
+import { randomBytes, randomInt } from 'node:crypto'
 import {
   chmodSync,
   cpSync,
@@ -24,6 +24,7 @@ import { type GitServer, startGitServer } from '../scripts/git-server.ts'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const WAIT_MS = 60_000
 const POLL_MS = 20
+const REMOVAL_TRIES = 50
 
 const PORT = 30_000 + (process.pid % 270) * 10
 
@@ -59,13 +60,15 @@ export async function until<T>(
   }
 }
 
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer()
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number }
-      server.close(() => resolve(port))
+const PORTS = { from: 10_000, to: 29_999 } // below those the kernel gives to outgoing connections: what is free stays so
+
+async function freePort(): Promise<number> {
+  return until('a free port', () => {
+    const port = randomInt(PORTS.from, PORTS.to + 1)
+    return new Promise<number | undefined>((resolve) => {
+      const server = createServer()
+      server.once('error', () => resolve(undefined))
+      server.listen(port, '127.0.0.1', () => server.close(() => resolve(port)))
     })
   })
 }
@@ -311,15 +314,11 @@ export function removeAccounts(prefix: string): void {
   for (const line of readFileSync('/etc/passwd', 'utf8').split('\n')) {
     const [name = ''] = line.split(':')
     if (!name.startsWith(prefix)) continue
-    for (const [program, ...args] of [
-      ['pkill', '-KILL', '-u', name],
-      ['userdel', name],
-    ] as const) {
-      try {
-        execFileSync(program, args, { stdio: 'ignore' })
-      } catch {
-        // nothing ran under it, or it is gone already
-      }
+    for (let tries = 0; tries < REMOVAL_TRIES; tries++) {
+      // others remove accounts at the same time, and only one at a time can
+      spawnSync('pkill', ['-KILL', '-u', name], { stdio: 'ignore' })
+      spawnSync('userdel', [name], { stdio: 'ignore' })
+      if (spawnSync('id', ['-u', name], { stdio: 'ignore' }).status !== 0) break
     }
   }
 }

@@ -17,8 +17,8 @@ export class LiveSocket {
   /** The code the other side closed with. */
   ended: number | undefined
 
-  constructor(cp: TestControlPlane, token: string) {
-    const headers = token ? { authorization: `Bearer ${token}` } : {}
+  constructor(cp: TestControlPlane, token: string, more: Record<string, string> = {}) {
+    const headers = { ...(token ? { authorization: `Bearer ${token}` } : {}), ...more }
     this.#socket = new WebSocket(`${cp.url.replace('http', 'ws')}/trpc`, { headers })
     this.#socket.on('error', () => {}) // its end tells
     this.#socket.on('message', (data) => this.#said.push(JSON.parse(String(data)) as Said))

@@ -17,6 +17,7 @@ export interface Person {
     method: string,
     path: string,
     body?: unknown,
+    headers?: Record<string, string>,
   ): Promise<Answer<T>>
 }
 
@@ -49,6 +50,11 @@ export async function addMember(
     expiresAt: createdAt + 86_400_000,
     createdAt,
   })
-  const headers = { authorization: `Bearer ${token}` }
-  return { id, token, call: (method, path, body) => cp.call(method, path, body, headers) }
+  const authorization = `Bearer ${token}`
+  return {
+    id,
+    token,
+    call: (method, path, body, headers) =>
+      cp.call(method, path, body, { authorization, ...headers }),
+  }
 }

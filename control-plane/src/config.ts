@@ -1,6 +1,7 @@
 // What the control plane is told from outside: the environment, read once. Bad values stop the start with a sentence.
 import { isIP, isIPv6 } from 'node:net'
 import { join, resolve } from 'node:path'
+import { WEBHOOKS } from '@berth/shared'
 
 /** Where mail goes: a mail server, or files and the console (development), or nowhere. */
 export type MailConfig =
@@ -37,6 +38,8 @@ export interface Config {
   rateLimitFactor: number
   /** Repository hosts that may have a private address (BERTH_PRIVATE_GIT_HOSTS), in lower case. */
   privateGitHosts: string[]
+  /** A host's delivery is answered after this long, decided or not. */
+  webhookAnswerMs: number
   /** The one secret of all projects from before each had its own; read once by each of them. */
   legacyWebhookSecret: string | undefined
   /** Addresses outside a project's domain must be on its list. */
@@ -111,6 +114,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
       .toLowerCase()
       .split(/[\s,]+/)
       .filter(Boolean),
+    webhookAnswerMs: WEBHOOKS.answerMs,
     listedDomainsOnly: env.BERTH_CUSTOM_DOMAINS === 'listed',
     legacyWebhookSecret: env.BERTH_LEGACY_WEBHOOK_SECRET || undefined,
     agentPackages: env.BERTH_AGENT_PACKAGES ?? join(import.meta.dirname, '../../dist'),

@@ -1,6 +1,7 @@
 // What every app function gets first: the parts of one running control plane. Built in server.ts and nowhere else.
 import type { Kysely } from 'kysely'
 import type { Logger } from 'pino'
+import type { Quotas } from './app/quotas.ts'
 import type { Authority } from './ca/authority.ts'
 import type { Custody } from './ca/custody.ts'
 import type { SshSigners } from './ca/ssh-signers.ts'
@@ -35,6 +36,8 @@ export interface Context {
   identity: Identity
   sshSigners: SshSigners
   logs: LogFiles
+  /** How often each may ask, at every door. */
+  quotas: Quotas
   /** Repositories and their hosts. */
   outbound: Outbound
   /** Random per start: a session row of another life is no session. */

@@ -11,6 +11,7 @@ import { openDataKeys } from './app/data-keys.ts'
 import { passDeadlines, sweep } from './app/deadlines.ts'
 import { recoverLogs } from './app/logs.ts'
 import { startMailing } from './app/mailing.ts'
+import { Quotas } from './app/quotas.ts'
 import { startRounds } from './app/reconcile-rounds.ts'
 import { endFormerSessions } from './app/sessions.ts'
 import { isSetupDone, openCookieSecret, openInstallation, renewSetupToken } from './app/setup.ts'
@@ -32,6 +33,7 @@ import { openMailer } from './outbound/mail.ts'
 import { Outbound } from './outbound/outbound.ts'
 import { actionRoutes } from './rest/actions.ts'
 import { adminRoutes } from './rest/admin.ts'
+import { adminKeyRoutes } from './rest/admin-keys.ts'
 import { auditRoutes } from './rest/audit.ts'
 import { authRoutes, deviceRoutes } from './rest/auth.ts'
 import { deliveryRoutes, pullRequestRoutes } from './rest/deliveries.ts'
@@ -118,6 +120,7 @@ export async function startControlPlane(options: Options): Promise<ControlPlane>
     identity: createIdentity(() => ctx, await openCookieSecret(db, custody)),
     sshSigners: new SshSigners(custody),
     logs: new LogFiles(join(config.dataDir, 'logs')),
+    quotas: new Quotas(config, time),
     outbound: new Outbound(config, resolve),
     replicaId: randomUUID(),
     startedAt: time.now(),
@@ -217,6 +220,7 @@ function mountRoutes(http: Api, ctx: Context): void {
     invitationRoutes(api, ctx)
     tokenRoutes(api, ctx)
     adminRoutes(api, ctx)
+    adminKeyRoutes(api, ctx)
     projectRoutes(api, ctx)
     projectKeyRoutes(api, ctx)
     environmentRoutes(api, ctx)

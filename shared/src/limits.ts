@@ -253,6 +253,9 @@ export const WEBHOOKS = {
   largeAtOnce: 16,
   /** Wrong signatures from one address to one project; more are refused before the body is read. */
   failuresPerMinute: 100,
+  /** Wrong signatures of everybody together: beyond, the rest of the second is for addresses that signed rightly lately. */
+  failuresPerSecond: 100,
+  knownAddressMs: DAY,
   /** GitLab's signed time may differ this much from ours. */
   timestampMs: 5 * MINUTE,
   /** Hosts wait 5 to 10 s; the answer does not use it up. */

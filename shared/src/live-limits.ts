@@ -5,6 +5,8 @@ import { DAY, GiB, HOUR, KiB, MINUTE, MiB, SECOND } from './units.ts'
 /** Committed events and logs on their way to subscribers. */
 export const LIVE = {
   batch: 500,
+  /** Of one subscriber that catches up: what it holds while it does not read. */
+  backfillBatch: 50,
   /** Waiting for one subscriber; beyond it the rows are read from the table again. */
   subscriberEvents: 1_000,
   /** Everybody who waits for anything in this process: sessions, viewers of logs, dashboards. */

@@ -265,9 +265,10 @@ function kindOf(request: DeployRequest): Kind {
 
 /** The account and everything it still runs; both may be gone already. */
 async function endAccount(name: string): Promise<void> {
-  const uid = spawnSync('id', ['-u', name], { encoding: 'utf8' }).stdout.trim()
-  if (uid === '') return
   await eventually(() => {
+    // asked each time: once the account is gone its number may be another test's
+    const uid = spawnSync('id', ['-u', name], { encoding: 'utf8' }).stdout.trim()
+    if (uid === '') return true
     for (const { pid } of listProcesses()) if (ownerOf(pid) === uid) kill(pid)
     return spawnSync('userdel', [name], { stdio: 'ignore' }).status === 0
   }, `the end of account ${name}`)

@@ -73,6 +73,9 @@ describe.each(ENGINES)('coalescing on %s', (engine) => {
     const byHand = await p.cp.make<Task>(`/api/environments/${id}/tasks`)
     expect((await p.settled(byHand.id)).status).toBe('succeeded')
     expect(sent).toEqual([byHand.id])
+    // what was withdrawn before there was a newer one names it once there is
+    const withdrawn = await p.settled(queued)
+    expect([withdrawn.cancel_reason, withdrawn.superseded_by]).toEqual(['superseded', byHand.id])
   })
 
   test(`${COPIES} copies of one delivery: one task`, async () => {
@@ -268,5 +271,11 @@ describe.each(ENGINES)('sent and not started on %s', (engine) => {
     )
     expect(next.desired).toBe(Desired.RUNNING)
     expect((await open()).at(-1)).toEqual(['canceled', sha(1), 'superseded'])
+    const [newest, second, oldest] = await h.tasks(environment.id)
+    expect([newest?.superseded_by, second?.superseded_by, oldest?.superseded_by]).toEqual([
+      null,
+      newest?.id,
+      second?.id,
+    ])
   })
 })

@@ -1,10 +1,14 @@
 // Accounts, passwords and browser sessions, from outside: over HTTP, as browsers and as strangers do.
 import { request } from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { admitSignIn } from '../../control-plane/src/app/sign-in.ts'
+import { admitSignIn, replacePassword } from '../../control-plane/src/app/sign-in.ts'
+import type { Context } from '../../control-plane/src/context.ts'
+import { requestOrigin } from '../../control-plane/src/identity/adapter.ts'
 import { createIdentity } from '../../control-plane/src/identity/auth.ts'
+import { hashPassword } from '../../control-plane/src/identity/passwords.ts'
 import { TestControlPlane } from '../control-plane.ts'
 import { ENGINES } from '../engines.ts'
+import { type Held, holdChanges } from '../hold-changes.ts'
 import {
   Browser,
   linkIn,
@@ -15,6 +19,17 @@ import {
   setUpWithPassword,
   tokenIn,
 } from '../people.ts'
+
+/** Stops the next request of the sign-in library where it would write. */
+function holdSignIn(ctx: Context): Held {
+  const { db } = ctx
+  const held = holdChanges(db, () => requestOrigin.getStore() !== undefined)
+  ctx.db = held.db
+  void held.reached.then(() => {
+    ctx.db = db
+  })
+  return held
+}
 
 const ADA = 'ada@example.com'
 const MINUTE = 60_000
@@ -301,6 +316,33 @@ describe.each(ENGINES)('people, on %s', (engine) => {
       expect((await reset(token)).status).toBe(200)
       expect((await reset(former)).status).toBe(400)
     })
+
+    test.each([
+      ['sign-in', 'Sign'],
+      ['change of password', 'Change'],
+    ])(
+      'ends a %s that is under way: whoever knew the old password gets nothing',
+      async (_, name) => {
+        const who = `${name.toLowerCase()}@example.com`
+        const { id } = await person(cp, name, 'viewer')
+        const browser = name === 'Sign' ? new Browser(cp) : await signedIn(who)
+        const passwords = { currentPassword: PASSWORD, newPassword: 'of the thief' }
+        const held = holdSignIn(cp.running.ctx)
+        const asked =
+          name === 'Sign'
+            ? browser.signIn(who, PASSWORD)
+            : browser.send('POST', '/change-password', passwords)
+        await held.reached // the password was right, nothing is written yet
+        const hash = await hashPassword('of the owner')
+        await replacePassword(cp.running.ctx, id, hash, { address: '', requestId: 'reset' })
+        held.go()
+        expect((await asked).status).toBe(401)
+        expect(await browser.user()).toBeUndefined()
+        const sessions = cp.running.ctx.db.selectFrom('browserSessions').select('id')
+        expect(await sessions.where('userId', '=', id).execute()).toEqual([])
+        await signedIn(who, 'of the owner')
+      },
+    )
 
     test('opens a locked account', async () => {
       for (let n = 0; n < 10; n++) {

@@ -1,8 +1,12 @@
 // Rate limits and their headers; who counts as which address; what a flood may cost.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { RateLimit } from '../../control-plane/src/app/rate-limit.ts'
 import { readConfig } from '../../control-plane/src/config.ts'
-import { RateLimit } from '../../control-plane/src/rest/rate-limit.ts'
 import { TestControlPlane } from '../control-plane.ts'
+import { LiveSocket } from '../live-socket.ts'
+import { makePerson } from '../viewer.ts'
+
+const ORGANIZATION = { organization_id: 1 }
 
 describe('rate limits', () => {
   let cp: TestControlPlane
@@ -67,6 +71,37 @@ describe('rate limits', () => {
     expect((await cp.call('GET', '/api/me')).status).toBe(200)
   })
 
+  test("the dashboard's deployments are of the same 60, and of a batch each counts", async () => {
+    newMinute()
+    const click = (calls = 1) => {
+      const input = { environment_id: environment }
+      const many = Object.fromEntries(Array.from({ length: calls }, (_, n) => [n, input]))
+      const paths = Array(calls).fill('environment.deploy').join(',')
+      const path = `/trpc/${paths}${calls > 1 ? '?batch=1' : ''}`
+      return cp.call<object>('POST', path, calls > 1 ? many : input)
+    }
+    const over = (answer: { text: string }) => answer.text.split('"rate_limited"').length - 1
+    await many(30, () => cp.call('POST', `/api/environments/${environment}/tasks`))
+    expect((await many(10, click)).includes(429)).toBe(false)
+    expect(over(await click(20))).toBe(0)
+    expect(over(await click(2))).toBe(2)
+    const refused = await click()
+    expect([refused.status, Number(refused.headers.get('retry-after')) > 0]).toEqual([429, true])
+    const byRest = await cp.call('POST', `/api/environments/${environment}/tasks`)
+    expect([byRest.status, byRest.body.code]).toEqual([429, 'rate_limited'])
+    expect((await cp.call('GET', '/trpc/me')).status).toBe(200)
+  })
+
+  test("the dashboard's other requests count as every request; without a good token, by address", async () => {
+    newMinute()
+    const statuses = await many(601, () => cp.call('GET', '/trpc/me'))
+    expect(statuses.filter((s) => s === 429)).toHaveLength(1)
+    expect((await cp.call('GET', '/api/me')).status).toBe(429)
+    const bad = { authorization: 'Bearer nonsense' }
+    const refused = await many(61, () => cp.call('GET', '/trpc/me', undefined, bad))
+    expect([refused.filter((s) => s === 401).length, refused.at(-1)]).toEqual([60, 429])
+  })
+
   test('bad tokens: 60 a minute and address; good ones from there still work', async () => {
     newMinute()
     const bad = () => cp.call('GET', '/api/me', undefined, { authorization: 'Bearer nonsense' })
@@ -101,6 +136,29 @@ describe('the address', () => {
     const spoofed: number[] = []
     for (let n = 0; n < 62; n++) spoofed.push((await bad(cp, `1.2.3.${n}, 10.9.9.9`)).status)
     expect(spoofed.filter((s) => s === 429)).toHaveLength(2)
+    await cp.close()
+  })
+
+  test('of a socket is found by the same rule: for its limits, and where the token was last seen', async () => {
+    const trust = { config: { trustedProxies: ['127.0.0.0/8', '::1'] } }
+    const cp = await TestControlPlane.start('sqlite', trust)
+    await cp.setUp()
+    const knock = async (token: string, forwarded: string): Promise<string> => {
+      const socket = new LiveSocket(cp, token, { 'x-forwarded-for': forwarded })
+      const { code } = await socket.answer(await socket.ask('organization.events', ORGANIZATION))
+      socket.close()
+      return code
+    }
+    const { token } = await makePerson(cp, 'eve', { organizationId: 1 })
+    expect(await knock(token, '9.9.9.9, 203.0.113.7, 127.0.0.2')).toBe('started')
+    const seen = () => cp.running.ctx.db.selectFrom('tokens').select('lastUsedAddress').execute()
+    expect((await seen()).map((row) => row.lastUsedAddress)).toContain('203.0.113.7')
+    for (let n = 0; n < 62; n++) {
+      expect(await knock('nonsense', `10.0.0.${n}`)).toBe('token_invalid')
+    }
+    const same: string[] = []
+    for (let n = 0; n < 61; n++) same.push(await knock('nonsense', `1.2.3.${n}, 10.9.9.9`))
+    expect([same[59], same[60]]).toEqual(['token_invalid', 'rate_limited'])
     await cp.close()
   })
 

@@ -3,8 +3,10 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sweep } from '../../control-plane/src/app/deadlines.ts'
+import { insertMember } from '../../control-plane/src/store/people.ts'
 import { type Answer, TestControlPlane } from '../control-plane.ts'
 import { ENGINES } from '../engines.ts'
+import { addMember, addOrganization } from '../members.ts'
 
 const HOUR = 3_600_000
 
@@ -159,6 +161,80 @@ describe.each(ENGINES)('a request with an Idempotency-Key on %s', (engine) => {
     cp.clock.offsetMs += 24 * HOUR + 1
     await sweep(cp.running.ctx)
     expect(await rows()).toEqual([])
+  })
+
+  describe('after access was taken away', () => {
+    const keyed = () => ({ 'idempotency-key': randomUUID() })
+    /** Asks twice; between the two the person's place in the organization changes. */
+    const twice = async (
+      path: string,
+      body: object,
+      between: (m: { id: number }) => Promise<unknown>,
+      method = 'POST',
+    ) => {
+      const person = await addMember(cp, `P${randomUUID().slice(0, 8)}`, 'admin')
+      const key = keyed()
+      const first = await person.call(method, path, body, key)
+      expect(first.status).toBeLessThan(300)
+      expect((await person.call(method, path, body, key)).text).toBe(first.text)
+      await between(person)
+      const again = await person.call(method, path, body, key)
+      expect(again.headers.get('idempotent-replayed')).toBe(null)
+      return again
+    }
+    const demote = ({ id }: { id: number }) =>
+      cp.call('PATCH', `/api/organizations/1/members/${id}`, { role: 'viewer' })
+    const remove = ({ id }: { id: number }) =>
+      cp.call('DELETE', `/api/organizations/1/members/${id}`)
+    let projectId = 0
+    beforeAll(async () => {
+      projectId = (await cp.project('repeats', serverId)).id
+    })
+
+    test('a lesser role is told so, as if it asked for the first time', async () => {
+      const body = { name: `s-${randomUUID().slice(0, 8)}`, hostname: 'h' }
+      const made = await twice('/api/servers', body, demote)
+      expect([made.status, made.body.code]).toEqual([403, 'permission_denied'])
+      const changed = await twice(`/api/projects/${projectId}`, {}, demote, 'PATCH')
+      expect([changed.status, changed.body.code]).toEqual([403, 'permission_denied'])
+      const path = `/api/projects/${projectId}/environments`
+      const environment = { identifier: `e-${randomUUID().slice(0, 8)}`, branch: 'main' }
+      expect((await twice(path, environment, demote)).status).toBe(403)
+    })
+
+    test('a stranger finds nothing, whatever the reply was', async () => {
+      const path = `/api/projects/${projectId}/environments`
+      const environment = { identifier: `e-${randomUUID().slice(0, 8)}`, branch: 'main' }
+      const gone = await twice(path, environment, remove)
+      expect([gone.status, gone.body.code]).toEqual([404, 'not_found'])
+      // of an organization of their own they are told as little
+      const elsewhere = await twice(
+        `/api/projects/${projectId}`,
+        {},
+        async (person) => {
+          const organizationId = await addOrganization(cp, `o-${randomUUID().slice(0, 8)}`)
+          await insertMember(cp.running.ctx.db, {
+            organizationId,
+            userId: person.id,
+            role: 'owner',
+            createdAt: 1,
+          })
+          await remove(person)
+        },
+        'PATCH',
+      )
+      expect([elsewhere.status, elsewhere.body.code]).toEqual([404, 'not_found'])
+    })
+
+    test('nor is what was made named, where the reply is not kept', async () => {
+      const person = await addMember(cp, `P${randomUUID().slice(0, 8)}`, 'admin')
+      const key = keyed()
+      const path = `/api/servers/${serverId}/join_token`
+      expect((await person.call('POST', path, { rejoin: true }, key)).status).toBe(201)
+      await remove(person)
+      const again = await person.call('POST', path, { rejoin: true }, key)
+      expect([again.status, again.body.code]).toEqual([404, 'not_found'])
+    })
   })
 
   test('a key that is none is refused; GET has no keys', async () => {

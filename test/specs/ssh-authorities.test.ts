@@ -23,6 +23,7 @@ import {
 } from '../../control-plane/src/ca/ssh-keys.ts'
 import { TestControlPlane } from '../control-plane.ts'
 import { ENGINES } from '../engines.ts'
+import { addMember } from '../members.ts'
 import { WireAgent } from '../wire-agent.ts'
 
 const BY: Actor = { type: 'system', name: 'test' }
@@ -287,5 +288,68 @@ describe.each(ENGINES)('SSH authorities on %s', (engine) => {
     expect(signedBy((await hostCertificate()).certificate)).toBe(announced.publicKey)
     await retireSshAuthority(ctx(), BY, 'host')
     expect((await issue()).host_ca).toEqual([announced.publicKey])
+  })
+
+  describe("the administrator's door", () => {
+    interface Authority {
+      kind: string
+      phase: string
+      public_key: string
+      waits_for: { name: string }[]
+      code?: string
+    }
+    const step = (path: string, body?: object) =>
+      cp.call<Authority>('POST', `/api/admin/ssh_authorities/${path}`, body)
+    const listed = async () => {
+      const { body, text } = await cp.call<Authority[]>('GET', '/api/admin/ssh_authorities')
+      expect(text).not.toMatch(/sealed|PRIVATE/i)
+      return body.map((a) => [a.kind, a.phase, a.waits_for.map((s) => s.name).join()].join(' '))
+    }
+
+    test('announces, adopts and retires; says what it waits for; leaves a row of each step', async () => {
+      expect(await listed()).toEqual(['user signing ', 'host signing '])
+      expect((await step('user/adopt')).status).toBe(404)
+      const announced = await step('user/announce')
+      expect([announced.status, announced.body.phase]).toEqual([201, 'announced'])
+      const again = await step('user/announce')
+      expect(again.body.public_key).toBe(announced.body.public_key)
+      expect(await listed()).toContain('user announced one')
+      const early = await step('user/adopt')
+      expect([early.status, early.body.code]).toEqual([409, 'confirmation_required'])
+      expect((await step('user/adopt', { without: ['another'] })).status).toBe(409)
+      const adopted = await step('user/adopt', { without: ['one'] })
+      expect([adopted.status, adopted.body.phase]).toEqual([200, 'signing'])
+      expect(await signer()).toBe(announced.body.public_key)
+      expect((await step('user/announce')).body.code).toBe('confirmation_required')
+      expect((await step('user/retire')).body.code).toBe('confirmation_required')
+      await cp.advance(3_600_000)
+      expect((await step('user/retire')).status).toBe(204)
+      expect(await published('user')).toEqual([announced.body.public_key])
+      const rows = await ctx().db.selectFrom('audit').selectAll().orderBy('id').execute()
+      const own = rows.filter((r) => r.verb.startsWith('ssh_authority.') && r.actorType === 'user')
+      expect(own.map((r) => [r.verb, r.actorName])).toEqual([
+        ['ssh_authority.announce', 'Ada'],
+        ['ssh_authority.adopt', 'Ada'],
+        ['ssh_authority.retire', 'Ada'],
+      ])
+    })
+
+    test('in a hurry waits for nothing', async () => {
+      await step('user/announce')
+      expect((await step('user/adopt', { force: true })).status).toBe(200)
+      expect((await step('user/retire', { force: true })).status).toBe(204)
+      expect(await listed()).toEqual(['user signing ', 'host signing '])
+    })
+
+    test('is for platform administrators, and knows two kinds', async () => {
+      expect((await step('agent/announce')).status).toBeGreaterThanOrEqual(400)
+      const owner = await addMember(cp, 'Eve', 'owner')
+      for (const path of ['user/announce', 'user/adopt', 'user/retire']) {
+        const { body } = await owner.call('POST', `/api/admin/ssh_authorities/${path}`)
+        expect(body.code).toBe('platform_admin_only')
+      }
+      const looked = await owner.call('GET', '/api/admin/ssh_authorities')
+      expect(looked.body.code).toBe('platform_admin_only')
+    })
   })
 })

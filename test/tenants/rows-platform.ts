@@ -39,6 +39,19 @@ export const PLATFORM_ROWS: Record<string, Row> = {
     ask: (o) => ({ params: { id: o.organization } }),
   },
   'GET /api/admin/audit': { accepts: [200] },
+  'GET /api/admin/ssh_authorities': { accepts: [200] },
+  'POST /api/admin/ssh_authorities/{kind}/announce': {
+    accepts: [201, 409],
+    ask: () => ({ params: { kind: 'host' } }),
+  },
+  'POST /api/admin/ssh_authorities/{kind}/adopt': {
+    accepts: [200, 404, 409],
+    ask: () => ({ params: { kind: 'host' } }),
+  },
+  'POST /api/admin/ssh_authorities/{kind}/retire': {
+    accepts: [204, 404, 409],
+    ask: () => ({ params: { kind: 'host' } }),
+  },
 
   'GET /api/health': { accepts: [200] },
   'GET /api/openapi.json': { accepts: [200] },

@@ -53,6 +53,7 @@ interface Home {
   joined: boolean
 }
 
+/** Whoever asks holds the project, and so whoever removes a server waits: what is found here stays. */
 async function findHome(c: Change, project: Project): Promise<Home> {
   const servers = (await listProjectServers(c.db, [project.id])).get(project.id) ?? []
   const serverId = project.defaultServerId ?? servers[0]?.id

@@ -24,6 +24,7 @@ import { inProgress, toOpenTask } from './deployments.ts'
 import { claimEnvironmentDomain, keepFormerDomain } from './domains.ts'
 import { type EnvironmentView, getEnvironment } from './environment-views.ts'
 import { notInProject } from './environments.ts'
+import { holdServerOf } from './holding.ts'
 import { endShellsOfOthers, endSshAccess } from './ssh-revocation.ts'
 import { type Change, change, emitEnvironment } from './transaction.ts'
 
@@ -128,8 +129,8 @@ async function checkReferences(
   const problems = []
   if (asked.branch !== undefined) problems.push(branchProblem(asked.branch, 'branch'))
   if (asked.server_id !== undefined && asked.server_id !== environment.serverId) {
-    const servers = (await listProjectServers(c.db, [project.id])).get(project.id) ?? []
-    if (!servers.some((s) => s.id === asked.server_id)) {
+    if (!(await holdServerOf(c, project, asked.server_id))) {
+      const servers = (await listProjectServers(c.db, [project.id])).get(project.id) ?? []
       problems.push(notInProject(project.name, servers))
     }
   }

@@ -23,6 +23,7 @@ import { authColumns, type HashedAuth, hashAuth } from './basic-auth.ts'
 import { queueDeployment } from './deployments.ts'
 import { claimEnvironmentDomain } from './domains.ts'
 import { type EnvironmentView, getEnvironment } from './environment-views.ts'
+import { holdServerOf } from './holding.ts'
 import { type Change, change, emit } from './transaction.ts'
 import { sealVariables } from './variables.ts'
 
@@ -51,6 +52,10 @@ export async function createEnvironment(
       throw new AppError('project_deleting', `${current.name} is being deleted.`)
     }
     await requireRoom(c, current)
+    if (!(await holdServerOf(c, current, serverId))) {
+      const servers = (await listProjectServers(c.db, [projectId])).get(projectId) ?? []
+      throw invalidFields([notInProject(current.name, servers)])
+    }
     const id = await insertWhole(ctx, c, caller, current, asked, { serverId, values, auth })
     const taskId = asked.deploy ? await queueDeployment(ctx, c, caller, id, {}, trigger) : null
     return { id, taskId }

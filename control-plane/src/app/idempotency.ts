@@ -21,9 +21,12 @@ export interface Turn {
   startedAt: number
 }
 
-export type Begun = { turn: Turn } | { replay: RepeatedRequest & { status: number; body: string } }
+/** Its turn, or what is known of the first with its key. */
+export type Begun = { turn: Turn } | { known: RepeatedRequest }
 
-/** The first with its key runs; others are replayed or refused. */
+export type KeptReply = RepeatedRequest & { status: number; body: string }
+
+/** The first with its key runs; for others it is looked up what became of it. */
 export async function beginRequest(
   ctx: Context,
   name: RequestName,
@@ -41,7 +44,7 @@ export async function beginRequest(
       if (!(await restartRequest(db, known, fresh))) throw inFlight()
       return { turn: { id: known.id, startedAt: now } }
     }
-    return { replay: judge(known, fingerprint) }
+    return { known }
   })
 }
 
@@ -51,10 +54,8 @@ const inFlight = (): AppError =>
     'The first request with this Idempotency-Key is still running. Repeat it in a moment.',
   )
 
-function judge(
-  known: RepeatedRequest,
-  fingerprint: string,
-): RepeatedRequest & { status: number; body: string } {
+/** The reply, or why there is none. Whoever calls this has asked whether the caller may still see it. */
+export function replyOf(known: RepeatedRequest, fingerprint: string): KeptReply {
   if (known.fingerprint !== fingerprint) {
     throw new AppError(
       'idempotency_key_reused',

@@ -20,6 +20,7 @@ import {
 import { loadOwnedProject, loadProject, missing } from './access.ts'
 import { auditCaller } from './audit.ts'
 import { claimEnvironmentDomain, claimProjectDomain, keepFormerDomain } from './domains.ts'
+import { holdServers } from './holding.ts'
 import { defaultServerProblem, projectColumns, projectProblems } from './project-columns.ts'
 import { getProject, type ProjectView } from './project-views.ts'
 import { requireFreeName } from './projects.ts'
@@ -73,7 +74,10 @@ async function applySettings(
   if (asked.domain !== undefined && asked.domain !== project.domain) {
     await claimProjectDomain(c, project, asked.domain)
   }
-  if (asked.server_ids !== undefined) await replaceProjectServers(c.db, id, servers.ids)
+  if (asked.server_ids !== undefined) {
+    await holdServers(c, servers.ids)
+    await replaceProjectServers(c.db, id, servers.ids)
+  }
   const moved = asked.repo_url !== undefined && asked.repo_url !== project.repoUrl
   await updateProject(c.db, id, {
     ...columns,

@@ -17,6 +17,7 @@ import { organizationForCreation } from './access.ts'
 import { auditCaller } from './audit.ts'
 import { ensureDataKey } from './data-keys.ts'
 import { claimProjectDomain } from './domains.ts'
+import { holdOrganization, holdServers } from './holding.ts'
 import { defaultServerProblem, projectColumns, projectProblems } from './project-columns.ts'
 import { getProject, type ProjectView } from './project-views.ts'
 import { change, emit } from './transaction.ts'
@@ -52,6 +53,8 @@ export async function createProject(
   const { name, repo_url, domain } = asked
   const made = await change(ctx, async (c) => {
     const { db, now } = c
+    await holdOrganization(c, organizationId)
+    await holdServers(c, [...new Set(asked.server_ids)])
     await claimProjectDomain(c, { id: null, organizationId }, domain)
     await requireFreeName(c.db, organizationId, name)
     await requireRoom(c.db, organizationId)

@@ -5,7 +5,7 @@ import { effectiveRecipe } from '../domain/environment.ts'
 import { findServerAgent } from '../store/agents.ts'
 import { type Environment, updateEnvironment } from '../store/environments.ts'
 import type { Project } from '../store/projects.ts'
-import { insertTask } from '../store/tasks.ts'
+import { insertTask, updateSuccessor } from '../store/tasks.ts'
 import { type Actor, actorName, audit } from './audit.ts'
 import { agentTopic, type Change, emitTask } from './transaction.ts'
 
@@ -69,6 +69,7 @@ export async function queueTask(
       ...(deploys && sha ? { targetSha: sha } : {}),
     })
   }
+  if (deploys) await nameSuccessor(c, environment, id)
   const details = {
     environment_id: environment.id,
     type: asked.type,
@@ -81,4 +82,12 @@ export async function queueTask(
   const agent = await findServerAgent(c.db, task.serverId)
   if (agent) c.wake(agentTopic(agent.id))
   return id
+}
+
+/** Whoever looks at a withdrawn task finds the one that came instead, also when that came much later. */
+async function nameSuccessor(c: Change, environment: Environment, id: number): Promise<void> {
+  const { lastTaskId: former, organizationId, projectId, id: environmentId } = environment
+  if (former === null || !(await updateSuccessor(c.db, former, id))) return
+  const task = { organizationId, projectId, environmentId, id: former }
+  emitTask(c, task, 'task.updated', { superseded_by: id })
 }

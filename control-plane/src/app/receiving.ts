@@ -1,7 +1,7 @@
 // A delivery at the door: verified, written down, decided within a second or by the next tick. Whoever cannot show the
 // project's secret learns nothing, not even whether the project exists: the same answer after the same work.
 import { randomBytes } from 'node:crypto'
-import { AppError, WEBHOOKS } from '@berth/shared'
+import { AppError } from '@berth/shared'
 import type { Context } from '../context.ts'
 import { isStorageFull } from '../store/database.ts'
 import { type Delivery, findDelivery } from '../store/deliveries.ts'
@@ -51,7 +51,7 @@ async function decideInTime(ctx: Context, id: number): Promise<void> {
     ctx.log.error({ err: error, delivery: id }, 'a delivery could not be decided at once'),
   )
   const { promise, resolve } = Promise.withResolvers<void>()
-  const timer = setTimeout(resolve, WEBHOOKS.answerMs)
+  const timer = setTimeout(resolve, ctx.config.webhookAnswerMs)
   await Promise.race([decided, promise])
   clearTimeout(timer)
 }

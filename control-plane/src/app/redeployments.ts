@@ -11,7 +11,7 @@ import { type Environment, lockEnvironment, updateEnvironment } from '../store/e
 import type { Project } from '../store/projects.ts'
 import { isApproved, type PullRequest } from '../store/pull-requests.ts'
 import { findServer } from '../store/servers.ts'
-import { findTask, listUnfinishedTasks, type Task, updateTask } from '../store/tasks.ts'
+import { findTask, listUnfinishedTasks, type Task } from '../store/tasks.ts'
 import type { Actor } from './audit.ts'
 import { queueTask } from './queue.ts'
 import { hasSession, inStartGrace } from './servers.ts'
@@ -170,7 +170,6 @@ export async function performFor(
           reset: superseded?.reset ?? false,
           noCache: superseded?.noCache ?? false,
         })
-        if (superseded) await updateTask(c.db, superseded.id, { supersededBy: taskId })
         break
       case 'mark_branch_missing':
         await updateEnvironment(c.db, environment.id, { branchMissing: 1, updatedAt: c.now })

@@ -17,6 +17,7 @@ import {
 import { listServerTasks } from '../store/tasks.ts'
 import { loadServer, missing } from './access.ts'
 import { auditCaller, type Subject } from './audit.ts'
+import { holdServer } from './holding.ts'
 import { getServer, requireHostname, type ServerView } from './servers.ts'
 import { endSshAccess } from './ssh-revocation.ts'
 import { agentTopic, type Change, change, emit } from './transaction.ts'
@@ -69,7 +70,7 @@ export async function deleteServer(
 ): Promise<void> {
   await loadServer(ctx.db, caller, id, 'server:write')
   await change(ctx, async (c) => {
-    const server = await hold(c, id)
+    const server = await holdServer(c, id)
     const { organizationId, name } = server
     const environments = await listServerEnvironments(c.db, id)
     if (environments.length > 0 || (await listServerTasks(c.db, id)).length > 0) {

@@ -28,6 +28,7 @@ import {
 } from './access.ts'
 import { joinCommand } from './agent-packages.ts'
 import { auditCaller, type Subject } from './audit.ts'
+import { holdOrganization } from './holding.ts'
 import { type Change, change } from './transaction.ts'
 
 export interface ServerView {
@@ -91,6 +92,7 @@ export async function createServer(
   const organizationId = organizationForCreation(caller, 'server:write')
   requireHostname(asked.hostname)
   const id = await change(ctx, async (c) => {
+    await holdOrganization(c, organizationId)
     await requireRoom(c, organizationId)
     const made = await insertServer(c.db, { organizationId, ...asked, createdAt: c.now })
     await auditCaller(c, caller, organizationId, 'server.create', ['server', made], asked)

@@ -11,6 +11,7 @@ import {
   deleteUserSessions,
   deleteUserVerifications,
   deleteWrongTries,
+  findPasswordHash,
   raiseWrongTries,
   upsertPassword,
 } from '../store/accounts.ts'
@@ -20,7 +21,7 @@ import { findUser, updateUser } from '../store/users.ts'
 import { audit, auditCaller } from './audit.ts'
 import { queueMail } from './mail.ts'
 import { endSshAccess } from './ssh-revocation.ts'
-import { change } from './transaction.ts'
+import { type Change, change } from './transaction.ts'
 
 export type From = Pick<Origin, 'address' | 'requestId'>
 
@@ -68,35 +69,54 @@ export async function admitSignIn(ctx: Context, email: string): Promise<void> {
 export const forgetWrongPasswords = (ctx: Context, email: string): Promise<void> =>
   deleteWrongTries(ctx.db, lockKey(email))
 
-/** A browser's session, made by the library: its row, the audit row and the last activity are one change. */
+/**
+ * The password that was shown must be the one in force. Asked with the person held: a change of password is over before
+ * this or begins after it, and then ends what is made here.
+ */
+async function requireProven(c: Change, userId: number, proven: string): Promise<void> {
+  if ((await findPasswordHash(c.db, userId)) === proven) return
+  throw new AppError('token_invalid', 'The password was changed in this very moment.')
+}
+
+/**
+ * A browser's session, made by the library: its row, the audit row and the last activity are one change. `proven` is the
+ * hash the password was compared with: a sign-in under way while the password changes begins nothing.
+ */
 export async function beginBrowserSession(
   ctx: Context,
   row: IdentityRow & { userId: number },
   from: From,
+  proven: string,
 ): Promise<IdentityRow> {
   return change(ctx, async (c) => {
+    await updateUser(c.db, row.userId, { lastActiveAt: c.now }) // holds the person
     const user = await findUser(c.db, row.userId)
     if (!user || user.disabledAt !== null) throw new AppError('account_disabled', 'Disabled.')
+    await requireProven(c, user.id, proven)
     const made = await insertIdentityRow(c.db, 'browserSessions', row)
-    await updateUser(c.db, user.id, { lastActiveAt: c.now })
     const caller = personAsCaller(user, from)
     await auditCaller(c, caller, null, 'session.begin', ['user', user.id])
     return made
   })
 }
 
-/** Every session, login and SSH certificate ends with the old password; whoever had it is out. Personal tokens stay. */
+/**
+ * Every session, login and SSH certificate ends with the old password; whoever had it is out. Personal tokens stay. With
+ * `proven` the former password was the proof, and it must still be in force.
+ */
 export async function replacePassword(
   ctx: Context,
   userId: number,
   passwordHash: string,
   from: From,
+  proven?: string,
 ): Promise<void> {
   await change(ctx, async (c) => {
     const user = await findUser(c.db, userId)
     if (!user) throw new AppError('not_found', 'There is no such account.')
     // holds the person: a certificate being given at this moment is written before, and ends here
     await updateUser(c.db, userId, { lastActiveAt: c.now })
+    if (proven !== undefined) await requireProven(c, userId, proven)
     await upsertPassword(c.db, userId, passwordHash, c.now)
     await deleteUserSessions(c.db, userId)
     await deleteUserVerifications(c.db, userId)

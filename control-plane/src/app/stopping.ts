@@ -8,7 +8,6 @@ import { agentTopic, type Change, emitTask } from './transaction.ts'
 
 export interface StopReason {
   reason: 'user' | 'superseded' | 'environment_removed'
-  supersededBy?: number
 }
 
 export interface Stopped {
@@ -25,7 +24,7 @@ export async function stopTask(c: Change, id: number, why: StopReason): Promise<
   const asked = {
     cancelRequestedAt: task.cancelRequestedAt ?? c.now,
     cancelReason: why.reason,
-    supersededBy: why.supersededBy ?? null,
+    supersededBy: null, // the queue names the successor
   }
   switch (decision.kind) {
     case 'refuse_finished':

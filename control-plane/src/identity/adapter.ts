@@ -2,7 +2,9 @@
 // as SHA-256 only, disabled users do not exist for it, users are never written by it. Its clock is the machine's; times
 // are moved to ours and back, so that a moved clock moves sessions and links too.
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { AppError } from '@berth/shared'
 import { createAdapterFactory } from 'better-auth/adapters'
+import { APIError } from 'better-auth/api'
 import { beginBrowserSession, type From, replacePassword } from '../app/sign-in.ts'
 import type { Context } from '../context.ts'
 import { findAccountUser } from '../store/accounts.ts'
@@ -18,9 +20,45 @@ import {
 } from '../store/identity-rows.ts'
 import { hashToken } from './tokens.ts'
 
-/** Who asks, for the audit rows of what the library does on their behalf. */
-export const requestOrigin = new AsyncLocalStorage<From>()
-const from = (): From => requestOrigin.getStore() ?? { address: '', requestId: '' }
+/** One request to the library: who asks, for the audit rows, and what the library took for the person's password. */
+export interface Asked extends From {
+  /** The person shows a password: what follows holds only while it is in force. */
+  showsPassword: boolean
+  /** Hashes by user, as they were first read in this request or written by it. */
+  passwords: Map<number, string>
+}
+export const requestOrigin = new AsyncLocalStorage<Asked>()
+export const from = (): From => {
+  const { address = '', requestId = '' } = requestOrigin.getStore() ?? {}
+  return { address, requestId }
+}
+
+/** What was read later may be newer than what the password was compared with. */
+function notePassword(row: IdentityRow): void {
+  const passwords = requestOrigin.getStore()?.passwords
+  const userId = Number(row.userId)
+  if (typeof row.passwordHash !== 'string' || passwords?.has(userId)) return
+  passwords?.set(userId, row.passwordHash)
+}
+
+const provenPassword = (userId: number): string =>
+  requestOrigin.getStore()?.passwords.get(userId) ?? ''
+
+/** As the library itself refuses a wrong password. */
+const refuseAsWrong = (error: unknown): never => {
+  if (!(error instanceof AppError)) throw error
+  throw APIError.from('UNAUTHORIZED', {
+    code: 'INVALID_EMAIL_OR_PASSWORD',
+    message: 'Invalid email or password',
+  })
+}
+
+async function changePassword(ctx: Context, userId: number, hash: string): Promise<void> {
+  const asked = requestOrigin.getStore()
+  const proven = asked?.showsPassword ? provenPassword(userId) : undefined
+  await replacePassword(ctx, userId, hash, from(), proven).catch(refuseAsWrong)
+  asked?.passwords.set(userId, hash)
+}
 
 interface Where {
   field: string
@@ -78,6 +116,7 @@ async function findRows(
   const table = toTable(model)
   const { conditions, tokens } = toConditions(table, where)
   const rows = await findIdentityRows(ctx.db, table, conditions, page)
+  if (table === 'accounts') for (const row of rows) notePassword(row)
   return rows
     .filter((row) => table !== 'users' || row.disabledAt === null)
     .map((row) => present(table, row, tokens))
@@ -88,13 +127,15 @@ async function createRow(ctx: Context, model: string, row: IdentityRow): Promise
   if (table === 'browserSessions') {
     const token = String(row.tokenHash)
     const tokenHash = hashToken(token)
-    const session = { ...row, userId: Number(row.userId), tokenHash }
-    const made = await beginBrowserSession(ctx, session, from())
+    const userId = Number(row.userId)
+    const session = { ...row, userId, tokenHash }
+    const proven = provenPassword(userId)
+    const made = await beginBrowserSession(ctx, session, from(), proven).catch(refuseAsWrong)
     return present(table, made, new Map([[tokenHash, token]]))
   }
   if (table === 'accounts' && typeof row.passwordHash === 'string') {
     // a first password by a mailed link is a change of password like any other
-    await replacePassword(ctx, Number(row.userId), row.passwordHash, from())
+    await changePassword(ctx, Number(row.userId), row.passwordHash)
     const by: Condition = { field: 'userId', operator: 'eq', value: Number(row.userId) }
     const [made] = await findIdentityRows(ctx.db, table, [by], { limit: 1 })
     return made ?? row
@@ -115,7 +156,7 @@ async function updateRows(
     const rows = await findIdentityRows(ctx.db, table, conditions, { limit: 1 })
     for (const row of rows) {
       const userId = await findAccountUser(ctx.db, Number(row.id))
-      if (userId !== undefined) await replacePassword(ctx, userId, change.passwordHash, from())
+      if (userId !== undefined) await changePassword(ctx, userId, change.passwordHash)
     }
     return findIdentityRows(ctx.db, table, conditions, { limit: 1 })
   }

@@ -6,7 +6,7 @@ import { isAPIError } from 'better-auth/api'
 import { betterAuth } from 'better-auth/minimal'
 import { type From, mailReset } from '../app/sign-in.ts'
 import type { Context } from '../context.ts'
-import { ourTables, requestOrigin } from './adapter.ts'
+import { from as askedFrom, ourTables, requestOrigin } from './adapter.ts'
 
 /** Paths below /api/auth that the library answers; every other one does not exist. */
 export const AUTH_PATHS: Readonly<Record<string, 'GET' | 'POST'>> = {
@@ -17,6 +17,9 @@ export const AUTH_PATHS: Readonly<Record<string, 'GET' | 'POST'>> = {
   '/request-password-reset': 'POST',
   '/reset-password': 'POST',
 }
+
+/** Those among them that prove who asks by the password in force. */
+const BY_PASSWORD = ['/sign-in/email', '/change-password']
 
 /** The browser's side of identity. Built by the composition root, usable once the address is known. */
 export interface Identity {
@@ -61,8 +64,7 @@ function build(ctx: Context, secret: string) {
       resetPasswordTokenExpiresIn: PEOPLE.resetMs / 1_000,
       sendResetPassword: async ({ user, token }) => {
         const { name, email } = user
-        const from = requestOrigin.getStore() ?? { address: '', requestId: '' }
-        await mailReset(ctx, { id: Number(user.id), name, email }, token, from)
+        await mailReset(ctx, { id: Number(user.id), name, email }, token, askedFrom())
       },
     },
     advanced: {
@@ -98,7 +100,11 @@ export function createIdentity(context: () => Context, secret: string): Identity
     return built
   }
   return {
-    answer: (request, from) => requestOrigin.run(from, () => auth().handler(request)),
+    answer(request, from) {
+      const showsPassword = BY_PASSWORD.some((path) => request.url.split('?')[0]?.endsWith(path))
+      const asked = { ...from, showsPassword, passwords: new Map() }
+      return requestOrigin.run(asked, () => auth().handler(request))
+    },
     async findSession(cookie) {
       const headers = new Headers({ cookie })
       const found = await auth().api.getSession({ headers, query: { disableRefresh: true } })

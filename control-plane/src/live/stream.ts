@@ -79,6 +79,7 @@ async function isOutOfReach(ctx: Context, after: number): Promise<boolean> {
   return after > last || after + 1 < first || last - after > LIVE.backfillEvents
 }
 
+/** A few rows at a time, read only when one can be sent: whoever does not read holds that few, however many follow. */
 async function* backfill(
   ctx: Context,
   { filter, signal, room }: Subscription,
@@ -86,11 +87,12 @@ async function* backfill(
   until: number,
 ): AsyncGenerator<LiveEvent> {
   for (let at = after; at < until && !signal.aborted; ) {
-    const rows = await listEventsBetween(ctx.db, filter, at, until, LIVE.batch)
+    await room(signal)
+    const rows = await listEventsBetween(ctx.db, filter, at, until, LIVE.backfillBatch)
     for (const event of await describeEvents(ctx.db, rows)) {
       yield event
       await room(signal)
     }
-    at = rows.length === LIVE.batch ? (rows.at(-1)?.seq ?? until) : until
+    at = rows.length === LIVE.backfillBatch ? (rows.at(-1)?.seq ?? until) : until
   }
 }

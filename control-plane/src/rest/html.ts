@@ -16,7 +16,8 @@ pre code{background:none;padding:0}
 table{border-collapse:collapse;width:100%;margin:.6rem 0 1.2rem}th,td{text-align:left;vertical-align:top;padding:.35rem .8rem .35rem 0;border-bottom:1px solid var(--line)}
 th{color:var(--soft);font-weight:600}.soft{color:var(--soft)}
 section{border-top:1px solid var(--line);padding-top:.4rem;margin-top:2.2rem}
-.wide{overflow-x:auto}ul.index{columns:2 20rem;padding-left:1.1rem}.verb{font-weight:700}
+.wide{overflow-x:auto}ul.index{columns:2 22rem;column-gap:2.5rem;padding-left:1.1rem}ul.index li{break-inside:avoid}
+.path{overflow-wrap:anywhere}.verb{font-weight:700}
 `
 const HASH = createHash('sha256').update(STYLE).digest('base64')
 const POLICY =

@@ -12,16 +12,18 @@ import Fastify, {
   type RawServerDefault,
 } from 'fastify'
 import { validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod'
+import type { Policy } from '../app/quotas.ts'
 import type { Context } from '../context.ts'
 import { type Caller, mayAskOrganization } from '../domain/access.ts'
 import { authenticate, type ByToken } from '../identity/callers.ts'
+import { trustProxies } from '../identity/client-address.ts'
 import { answerBroken, pathOf, refuseUnfit } from './broken-requests.ts'
 import { acceptRepeats, mayRepeat } from './idempotency.ts'
 import { findNul } from './json-body.ts'
 import { registerOpenApi } from './openapi.ts'
 import { acceptSignedCursors } from './paging.ts'
 import { sendProblem } from './problem.ts'
-import { Quotas } from './quotas.ts'
+import { countBadToken, countRequest, presentQuotas } from './quotas.ts'
 
 export type Api = FastifyInstance<
   RawServerDefault,
@@ -43,7 +45,7 @@ declare module 'fastify' {
     /** The 2xx body shows a secret once: it is not kept for a repeated Idempotency-Key. */
     showsSecret?: boolean
     /** A stricter rate limit than the default one. */
-    policy?: 'deploy' | 'certificates' | 'variables'
+    policy?: Policy
     /** Response headers of this operation beyond those every answer has: name → what it says. */
     headers?: Readonly<Record<string, string>>
   }
@@ -73,7 +75,7 @@ export function buildHttp(ctx: Context): Api {
     genReqId: requestId,
     clientErrorHandler: answerBroken,
     // BERTH_TRUSTED_PROXY: only from there is X-Forwarded-For believed
-    trustProxy: ctx.config.trustedProxies.length > 0 ? ctx.config.trustedProxies : false,
+    trustProxy: ctx.config.trustedProxies.length > 0 && trustProxies(ctx.config.trustedProxies),
     frameworkErrors: (error, request, reply) => {
       nameAnswer(request, reply)
       return void sendProblem(ctx, error, request, reply)
@@ -165,20 +167,19 @@ function addHeaders(request: FastifyRequest, reply: FastifyReply, payload: unkno
 
 /** A scope in which every route has a caller. Bad tokens are counted by address. */
 export function requireToken(api: Api, ctx: Context): void {
-  const quotas = new Quotas(ctx)
   acceptSignedCursors(api, ctx)
   acceptRepeats(api, ctx)
-  api.addHook('onSend', async (request, reply) => quotas.present(request, reply))
+  api.addHook('onSend', async (request, reply) => presentQuotas(request, reply))
   api.addHook('onRequest', async (request) => {
     try {
       const from = { address: request.ip, requestId: request.id }
       request.who = await authenticate(ctx, request.headers.authorization, from)
     } catch (error) {
-      if (error instanceof AppError && error.status === 401) quotas.countBadToken(request)
+      if (error instanceof AppError && error.status === 401) countBadToken(ctx, request)
       throw error
     }
     const { userId, origin } = request.who.caller
-    quotas.count(request, { userId, tokenId: origin.tokenId })
+    countRequest(ctx, request, { userId, tokenId: origin.tokenId })
     const asked = request.headers['x-service-organization']
     if (asked === undefined) return
     const id = Number(asked)

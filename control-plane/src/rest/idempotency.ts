@@ -1,10 +1,12 @@
 // Idempotency-Key on POST and PATCH of authenticated routes. Requests are compared by a keyed hash; a reply that showed
-// a secret, or belongs to variables, is never stored, only that there was one and what it made.
+// a secret, or belongs to variables, is never stored, only that there was one and what it made. Before anything of the first
+// request is told, access is asked for anew; where it can not be asked for, no reply is stored.
 import { createHmac, type KeyObject } from 'node:crypto'
 import { AppError, REST } from '@berth/shared'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { encodeFields } from '../app/audit-chain.ts'
-import { beginRequest, finishRequest, type Turn } from '../app/idempotency.ts'
+import { beginRequest, finishRequest, replyOf, type Turn } from '../app/idempotency.ts'
+import { type About, KINDS, requireAccess } from '../app/replay-access.ts'
 import type { Context } from '../context.ts'
 import { pathOf, queryOf } from './broken-requests.ts'
 import type { Api } from './http.ts'
@@ -34,12 +36,15 @@ export function acceptRepeats(api: Api, ctx: Context): void {
     }
     const { userId } = request.who.caller
     const name = { userId, method: request.method, path: pathOf(request), key: given }
-    const begun = await beginRequest(ctx, name, fingerprint(key as KeyObject, request))
+    const print = fingerprint(key as KeyObject, request)
+    const begun = await beginRequest(ctx, name, print)
     if ('turn' in begun) {
       request.turn = begun.turn
       return
     }
-    const { status, body, contentType, location } = begun.replay
+    const about = aboutOf(request, begun.known.madeId)
+    if (about) await requireAccess(ctx, request.who.caller, about)
+    const { status, body, contentType, location } = replyOf(begun.known, print)
     if (location !== null) reply.header('location', location)
     if (contentType !== null) reply.type(contentType)
     return reply.code(status).header('idempotent-replayed', 'true').send(body)
@@ -56,6 +61,17 @@ export function acceptRepeats(api: Api, ctx: Context): void {
     }
     return payload
   })
+}
+
+/** What a request is about, from its route; undefined: nothing that access is given to. */
+function aboutOf(request: FastifyRequest, madeId: number | null): About | undefined {
+  const { url = '', config } = request.routeOptions
+  const [, , word, parameter] = url.split('/')
+  const kind = KINDS.find((name) => name === word)
+  if (!kind) return undefined
+  const named = Number((request.params as { id?: unknown }).id)
+  const id = parameter === ':id' ? (Number.isSafeInteger(named) ? named : 0) : madeId
+  return { kind, id, needs: config.needs ?? 'token' }
 }
 
 const fingerprint = (key: KeyObject, request: FastifyRequest): string =>
@@ -75,7 +91,8 @@ function remembered(request: FastifyRequest, reply: FastifyReply, payload: unkno
   const isVariables = policy === 'variables'
   if (status >= 500 || status === 429 || (isVariables && status >= 300)) return undefined
   const text = payload === null || payload === undefined ? '' : payload
-  const isSecret = (showsSecret && status < 300) || isVariables
+  const isOpen = status < 300 && !aboutOf(request, null)
+  const isSecret = (showsSecret && status < 300) || isVariables || isOpen
   const keeps = !isSecret && typeof text === 'string' && text.length <= REST.idempotencyReplyBytes
   const location = reply.getHeader('location')
   return {

@@ -22,12 +22,12 @@ import {
   resendInvitation,
   withdrawInvitation,
 } from '../app/invitations.ts'
+import { RateLimit } from '../app/rate-limit.ts'
 import type { Context } from '../context.ts'
 import { type Api, callerOf } from './http.ts'
 import { pageById } from './id-pages.ts'
 import { time } from './present.ts'
 import { presentInvitation, presentJoined } from './present-people.ts'
-import { RateLimit } from './rate-limit.ts'
 
 export function invitationRoutes(api: Api, ctx: Context): void {
   api.get(

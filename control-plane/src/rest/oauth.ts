@@ -14,10 +14,10 @@ import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import { OauthRefusal, pollDevice, requireClient, startDevice } from '../app/device-login.ts'
 import { refreshTokens, revokeByToken } from '../app/login-tokens.ts'
+import { RateLimit } from '../app/rate-limit.ts'
 import type { Context } from '../context.ts'
 import type { Api } from './http.ts'
 import { toAppError } from './problem.ts'
-import { RateLimit } from './rate-limit.ts'
 
 const Parameter = z.string().max(500)
 const errors = { 400: OauthError, 429: OauthError, 500: OauthError, 503: OauthError }

@@ -12,11 +12,11 @@ import {
   SetupResponse,
 } from '@berth/shared/rest'
 import { challengeRenewal, enrolAgent, renewExpired } from '../app/enrolment.ts'
+import { RateLimit } from '../app/rate-limit.ts'
 import { completeSetup, isSetupDone } from '../app/setup.ts'
 import type { Context } from '../context.ts'
 import type { Api } from './http.ts'
 import { time } from './present.ts'
-import { RateLimit } from './rate-limit.ts'
 
 export function openRoutes(api: Api, ctx: Context): void {
   api.get(

@@ -2,14 +2,16 @@
 import { sshHostAlias } from '@berth/shared'
 import type {
   IssuedSshCertificate as IssuedBody,
+  SshAuthority as SshAuthorityBody,
   SshCertificate,
   SshHostAuthority,
 } from '@berth/shared/rest'
 import type { IssuedCertificate } from '../app/ssh-certificates.ts'
+import type { SshAuthorityView } from '../app/ssh-rotation.ts'
 import { certificateStatus } from '../domain/ssh-grant.ts'
 import type { SshAuthority } from '../store/ssh-authorities.ts'
 import type { ListedSshCertificate } from '../store/ssh-certificates.ts'
-import { time } from './present.ts'
+import { time, timeOrNull } from './present.ts'
 
 export function presentCertificate(issued: IssuedCertificate): SshCertificate {
   const { row, server } = issued
@@ -57,3 +59,19 @@ export const presentHostAuthority = (authority: SshAuthority): SshHostAuthority 
   fingerprint: authority.fingerprint,
   created_at: time(authority.createdAt),
 })
+
+export function presentSshAuthority({ authority, waitsFor }: SshAuthorityView): SshAuthorityBody {
+  const { phase } = authority
+  if (phase === 'retired') throw new Error('a retired authority is not published')
+  return {
+    id: authority.id,
+    kind: authority.kind,
+    phase,
+    fingerprint: authority.fingerprint,
+    public_key: authority.publicKey,
+    created_at: time(authority.createdAt),
+    signing_at: timeOrNull(authority.signingAt),
+    retiring_at: timeOrNull(authority.retiringAt),
+    waits_for: waitsFor.map(({ id, name }) => ({ id, name })),
+  }
+}

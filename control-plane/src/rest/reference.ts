@@ -128,10 +128,14 @@ function refusals(operation: Operation): Markup {
   return html`<h3>Refusals</h3><p>${items}</p>`
 }
 
+/** Long ones go on in the next line, after a slash where that will do. */
+const breakable = (path: string): Markup =>
+  html`<span class="path">${path.split('/').map((part, n) => (n === 0 ? part : html`/<wbr>${part}`))}</span>`
+
 function section(document: Document, path: string, method: string, o: Operation): Markup {
   const body = o.requestBody?.content['application/json']?.schema
   const needs = String(o['x-needs'])
-  return html`<section id="${o.operationId}"><h2><span class="verb">${method.toUpperCase()}</span> ${path}</h2>
+  return html`<section id="${o.operationId}"><h2><span class="verb">${method.toUpperCase()}</span> ${breakable(path)}</h2>
 <p>${o.summary}. <span class="soft">${o.operationId}; needs ${needs}; rate limit ${String(
     o['x-rate-limit-policy'],
   )}</span>${o['x-shows-secret'] ? html` <strong>Shows a secret once.</strong>` : undefined}</p>
@@ -156,7 +160,7 @@ export function presentReference(document: Document): string {
     return {
       index: html`<h3>${name}</h3><p class="soft">${description}</p><ul class="index">${some.map(
         (o) =>
-          html`<li><a href="#${o.operation.operationId}">${o.method.toUpperCase()} ${o.path}</a></li>`,
+          html`<li><a href="#${o.operation.operationId}">${o.method.toUpperCase()} ${breakable(o.path)}</a></li>`,
       )}</ul>`,
       sections: some.map((o) => section(document, o.path, o.method, o.operation)),
     }

@@ -9,13 +9,13 @@ import {
 } from '@berth/shared/rest'
 import { z } from 'zod'
 import { removeHostToken, setHostToken } from '../app/host-tokens.ts'
+import { RateLimit } from '../app/rate-limit.ts'
 import { askForReconcile } from '../app/reconcile-rounds.ts'
 import { checkRepository } from '../app/repository.ts'
 import type { Context } from '../context.ts'
 import { type Api, callerOf } from './http.ts'
 import { time } from './present.ts'
 import { presentHostToken, presentRepositoryCheck } from './present-repository.ts'
-import { RateLimit } from './rate-limit.ts'
 
 export function repositoryRoutes(api: Api, ctx: Context): void {
   const checks = new RateLimit(REPOSITORY_CHECKS.perMinute, () => ctx.clock.now())

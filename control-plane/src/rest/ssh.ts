@@ -31,6 +31,7 @@ export function sshRoutes(api: Api, ctx: Context): void {
       config: {
         needs: 'read', // the least: a shell needs more, by purpose
         policy: 'certificates',
+        showsSecret: true, // a certificate is kept nowhere but with its holder
         errors: [
           'environment_protected',
           'server_shell_disabled',

@@ -10,52 +10,17 @@ import type { Context } from '../context.ts'
 import type { Api } from './http.ts'
 import { presentAnswer } from './present-delivery.ts'
 import { sendProblem } from './problem.ts'
+import { WebhookFailures } from './webhook-failures.ts'
 
 const FORM = 'application/x-www-form-urlencoded'
-const KEYS = 10_000 // a flood of keys drops the oldest windows, never memory
-const WINDOW_MS = 60_000
-
-/** Only failures are counted, and a window that is full refuses everybody of its key. */
-class Failures {
-  readonly #now: () => number
-  readonly #windows = new Map<string, { since: number; count: number }>()
-
-  constructor(now: () => number) {
-    this.#now = now
-  }
-
-  #current(key: string): { since: number; count: number } | undefined {
-    const window = this.#windows.get(key)
-    return window && this.#now() - window.since < WINDOW_MS ? window : undefined
-  }
-
-  check(key: string): void {
-    const window = this.#current(key)
-    if (!window || window.count < WEBHOOKS.failuresPerMinute) return
-    const seconds = Math.max(1, Math.ceil((window.since + WINDOW_MS - this.#now()) / 1_000))
-    const message = `Too many wrong signatures. Try again in ${seconds} s.`
-    throw new AppError('rate_limited', message, { retry_after: seconds })
-  }
-
-  note(key: string): void {
-    const window = this.#current(key)
-    if (window) {
-      window.count += 1
-      return
-    }
-    this.#windows.delete(key)
-    const oldest = this.#windows.size >= KEYS ? this.#windows.keys().next().value : undefined
-    if (oldest !== undefined) this.#windows.delete(oldest)
-    this.#windows.set(key, { since: this.#now(), count: 1 })
-  }
-}
 
 /** Only a plain number is an id; everything else is as unknown as an unknown one. */
 const idOf = (given: string): number | undefined =>
   /^[1-9][0-9]{0,9}$/.test(given) && Number(given) <= 2_147_483_647 ? Number(given) : undefined
 
-const keyOf = (request: FastifyRequest): string =>
-  `${request.ip} ${idOf((request.params as { project_id: string }).project_id) ?? 'none'}`
+/** Whose delivery it says it is; all that are nobody's count as one. */
+const projectOf = (request: FastifyRequest): string =>
+  String(idOf((request.params as { project_id: string }).project_id) ?? 'none')
 
 /** The first value of each header; repeated ones are nobody's signature. */
 const single = (request: FastifyRequest): Record<string, string | undefined> =>
@@ -75,7 +40,7 @@ const ERRORS: Record<string, AppError> = {
 }
 
 export function webhookRoutes(api: Api, ctx: Context): void {
-  const failures = new Failures(() => ctx.clock.now())
+  const failures = new WebhookFailures(() => ctx.clock.now())
   api.removeAllContentTypeParsers()
   api.addContentTypeParser(
     ['application/json', FORM],
@@ -88,7 +53,7 @@ export function webhookRoutes(api: Api, ctx: Context): void {
   })
   const admitLarge = countLarge()
   api.addHook('onRequest', async (request, reply) => {
-    failures.check(keyOf(request))
+    failures.check(request.ip, projectOf(request))
     admitLarge(request, reply)
   })
   api.post(
@@ -112,9 +77,10 @@ export function webhookRoutes(api: Api, ctx: Context): void {
         address: request.ip,
       }).catch((error: unknown) => {
         const isWrong = error instanceof AppError && error.code === 'invalid_signature'
-        if (isWrong) failures.note(keyOf(request))
+        if (isWrong) failures.note(request.ip, projectOf(request))
         throw error
       })
+      failures.noteGood(request.ip)
       return reply.code(202).header('cache-control', 'no-store').send(presentAnswer(row))
     },
   )

@@ -38,6 +38,16 @@ export async function upsertPassword(
   if (changed.numUpdatedRows === 0n) await insertPassword(db, userId, passwordHash, now)
 }
 
+export async function findPasswordHash(db: Db, userId: number): Promise<string | null> {
+  const row = await db
+    .selectFrom('accounts')
+    .select('passwordHash')
+    .where('userId', '=', userId)
+    .where('provider', '=', CREDENTIAL)
+    .executeTakeFirst()
+  return row?.passwordHash ?? null
+}
+
 export async function findAccountUser(db: Db, accountId: number): Promise<number | undefined> {
   const row = await db
     .selectFrom('accounts')

@@ -61,6 +61,17 @@ export async function lockServer(db: Db, id: number): Promise<Server | undefined
   return row && toServer(row)
 }
 
+/** Projects that name a server, by number. */
+export async function listServerProjects(db: Db, serverId: number): Promise<number[]> {
+  const rows = await db
+    .selectFrom('projectServers')
+    .select('projectId')
+    .where('serverId', '=', serverId)
+    .orderBy('projectId')
+    .execute()
+  return rows.map((row) => row.projectId)
+}
+
 export async function updateServer(
   db: Db,
   id: number,

@@ -129,6 +129,18 @@ export async function updateTask(
   await db.updateTable('tasks').set(change).where('id', '=', id).execute()
 }
 
+/** Says which one took the place of a task that was withdrawn in favour of a newer one; false when it was not. */
+export async function updateSuccessor(db: Db, id: number, successor: number): Promise<boolean> {
+  const result = await db
+    .updateTable('tasks')
+    .set({ supersededBy: successor })
+    .where('id', '=', id)
+    .where('cancelReason', '=', 'superseded')
+    .where('supersededBy', 'is', null)
+    .executeTakeFirst()
+  return result.numUpdatedRows > 0n
+}
+
 export async function listTasksById(db: Db, ids: number[]): Promise<Map<number, Task>> {
   if (ids.length === 0) return new Map()
   const rows = await runCompiled(db, `${ids.length} tasks`, ids, () =>

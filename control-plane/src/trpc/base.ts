@@ -2,6 +2,7 @@
 // HTTP, subscriptions over the socket; each is refused on the other, where nothing bounds it.
 import { AppError, LIVE } from '@berth/shared'
 import { initTRPC } from '@trpc/server'
+import { type Policy, requireQuota } from '../app/quotas.ts'
 import type { Context } from '../context.ts'
 import type { Admission } from '../live/admission.ts'
 import { presentError } from './errors.ts'
@@ -22,24 +23,34 @@ export interface SocketContext {
   subscriptions: number
 }
 
-const t = initTRPC.context<CallContext>().create({
-  isDev: false, // no stack ever leaves
-  errorFormatter({ error, shape, ctx }) {
-    return { ...shape, ...presentError(error, ctx?.requestId ?? null) }
-  },
-})
+interface CallMeta {
+  /** A stricter rate limit than the default one; the same as REST's. */
+  policy?: Policy
+}
+
+const t = initTRPC
+  .context<CallContext>()
+  .meta<CallMeta>()
+  .create({
+    isDev: false, // no stack ever leaves
+    errorFormatter({ error, shape, ctx }) {
+      return { ...shape, ...presentError(error, ctx?.requestId ?? null) }
+    },
+  })
 
 export const { router } = t
 
 /** A query or a change. */
-export const call = t.procedure.use(({ ctx, next, type }) => {
+export const call = t.procedure.use(({ ctx, next, type, meta }) => {
   if (ctx.socket || type === 'subscription') {
     throw new AppError(
       'invalid_parameter',
       'Queries and changes go over HTTP, not over the socket.',
     )
   }
-  return next({ ctx: { ctx: ctx.ctx, caller: ctx.admission.caller } })
+  const { caller } = ctx.admission
+  if (meta?.policy) requireQuota(ctx.ctx.quotas.countUse(meta.policy, caller.userId))
+  return next({ ctx: { ctx: ctx.ctx, caller } })
 })
 
 /** A subscription. */

@@ -3,11 +3,12 @@
 import { AppError, LIVE } from '@berth/shared'
 import { fastifyRequestHandler } from '@trpc/server/adapters/fastify'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { requireQuota } from '../app/quotas.ts'
 import type { Context } from '../context.ts'
 import { Admission, askOrganization, identify } from '../live/admission.ts'
 import type { CallContext } from './base.ts'
 import { refusalOf } from './errors.ts'
-import { logFault } from './faults.ts'
+import { countBad, logFault } from './faults.ts'
 import { requireOwnOrigin } from './origin.ts'
 import { appRouter } from './router.ts'
 import { SOCKET_PATH, Sockets } from './sockets.ts'
@@ -53,8 +54,11 @@ async function answer(ctx: Context, request: FastifyRequest, reply: FastifyReply
     onError: ({ error, path: at }) => logFault(ctx, error, at),
     responseMeta: ({ errors }) => {
       const [first] = errors
-      const status = first ? (refusalOf(first)?.status ?? 500) : 200
-      return { status, headers: new Headers({ 'cache-control': 'no-store' }) }
+      const refusal = first && refusalOf(first)
+      const headers = new Headers({ 'cache-control': 'no-store' })
+      const wait = refusal?.details.retry_after
+      if (typeof wait === 'number') headers.set('retry-after', String(wait))
+      return { status: first ? (refusal?.status ?? 500) : 200, headers }
     },
   })
 }
@@ -62,7 +66,11 @@ async function answer(ctx: Context, request: FastifyRequest, reply: FastifyReply
 async function contextOf(ctx: Context, request: FastifyRequest): Promise<CallContext> {
   const { authorization, cookie } = request.headers
   const from = { address: request.ip, requestId: request.id }
-  const found = await identify(ctx, { authorization, cookie }, from)
+  const found = await identify(ctx, { authorization, cookie }, from).catch(
+    countBad(ctx, request.ip),
+  )
+  const { userId, origin } = found.caller
+  requireQuota(ctx.quotas.countRequest({ userId, tokenId: origin.tokenId }))
   const who = askOrganization(found, request.headers['x-service-organization'])
   const again = () => Promise.resolve(who) // a request does not live long enough to ask twice
   return {

@@ -24,6 +24,7 @@ export const environmentRouter = router({
       presentEnvironment(await getEnvironment(ctx, caller, input.environment_id)),
     ),
   deploy: call
+    .meta({ policy: 'deploy' })
     .input(z.strictObject({ environment_id: Id, ...TaskCreate.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const { environment_id: id, ...asked } = input

@@ -9,10 +9,11 @@ import type { CreateWSSContextFnOptions } from '@trpc/server/adapters/ws'
 import { getWSConnectionHandler } from '@trpc/server/adapters/ws'
 import { type WebSocket, WebSocketServer } from 'ws'
 import type { Context } from '../context.ts'
+import { clientAddress, type IsTrustedProxy, trustProxies } from '../identity/client-address.ts'
 import { Admission, type Credentials, identify } from '../live/admission.ts'
 import type { CallContext, SocketContext } from './base.ts'
 import { refusalOf } from './errors.ts'
-import { logFault } from './faults.ts'
+import { countBad, logFault } from './faults.ts'
 import { requireOwnOrigin } from './origin.ts'
 import { Pace } from './pace.ts'
 import { appRouter } from './router.ts'
@@ -37,11 +38,13 @@ export class Sockets {
   readonly #seats = new Map<WebSocket, Seat>()
   readonly #perUser = new Map<number, number>()
   readonly #pings: NodeJS.Timeout
+  readonly #isTrusted: IsTrustedProxy
   #isClosing = false
   readonly #begin: (socket: WebSocket, request: IncomingMessage) => void
 
   constructor(ctx: Context, http: Server) {
     this.#ctx = ctx
+    this.#isTrusted = trustProxies(ctx.config.trustedProxies)
     this.#begin = getWSConnectionHandler({
       wss: this.#server,
       router: appRouter,
@@ -111,7 +114,7 @@ export class Sockets {
     const pace = new Pace(socket, this.#ctx.clock)
     const seat: Seat = {
       requestId: `req_${randomBytes(9).toString('base64url')}`,
-      address: request.socket.remoteAddress ?? '',
+      address: clientAddress(request, this.#isTrusted),
       context: {
         room: (signal) => pace.room(signal),
         cut: () => socket.terminate(),
@@ -147,7 +150,7 @@ export class Sockets {
     const from = { address: seat.address, requestId: seat.requestId }
     const again = () => identify(this.#ctx, credentials, from)
     try {
-      const who = await again()
+      const who = await again().catch(countBad(this.#ctx, seat.address))
       seat.leave = this.#takePlace(who.user.id)
       const onEnded = (refusal: AppError) => socket.close(NOT_ADMITTED, refusal.code)
       seat.admission = new Admission(this.#ctx, who, again, onEnded)

@@ -3,6 +3,36 @@ import { z } from 'zod'
 import { Id, IdParams, Paging, Person, Time } from './fields.ts'
 import { ServerRef } from './server.ts'
 
+export const SSH_AUTHORITY_KINDS = ['user', 'host'] as const
+
+/** A key that signs certificates of people or of servers, on its way through a rotation. */
+export const SshAuthority = z.object({
+  id: Id,
+  kind: z.enum(SSH_AUTHORITY_KINDS),
+  /** Announced: published, does not sign yet. Retiring: published, signs no longer. */
+  phase: z.enum(['announced', 'signing', 'retiring']),
+  fingerprint: z.string(),
+  public_key: z.string(),
+  created_at: Time,
+  signing_at: Time.nullable(),
+  retiring_at: Time.nullable(),
+  /** Servers that hold the next step up: not confirmed yet, or still showing a certificate of it. */
+  waits_for: z.array(z.object({ id: Id, name: z.string() })),
+})
+export type SshAuthority = z.infer<typeof SshAuthority>
+
+export const SshAuthorityParams = z.object({ kind: z.enum(SSH_AUTHORITY_KINDS) })
+
+export const SshAuthorityAdoption = z
+  .strictObject({
+    /** Servers, by name, that are not waited for. */
+    without: z.array(z.string().min(1).max(64)).max(100).optional(),
+    /** The former key may be in wrong hands: nothing is waited for. */
+    force: z.boolean().optional(),
+  })
+  .nullish()
+export const SshAuthorityRetirement = z.strictObject({ force: z.boolean().optional() }).nullish()
+
 export const SSH_PURPOSES = ['logs', 'artifact', 'shell'] as const
 export type SshPurpose = (typeof SSH_PURPOSES)[number]
 export const SSH_VERBS = ['logs', 'artifact', 'shell', 'exec', 'server'] as const
