@@ -4,9 +4,10 @@ import type { TaskStatus } from '@berth/shared'
 import type { Failure, Task as RestTask } from '@berth/shared/rest'
 import type { Insertable, Selectable, Updateable } from 'kysely'
 import { sourcesOf } from '../domain/task.ts'
-import { runCompiled } from './compiled.ts'
+import { insertCompiled, runCompiled } from './compiled.ts'
 import type { Db } from './database.ts'
 import type { TasksTable } from './schema.ts'
+import { isOpen, isQueued } from './task-words.ts'
 
 export type Warning = RestTask['warnings'][number]
 export interface Task
@@ -22,6 +23,49 @@ export interface Task
   warnings: Warning[]
 }
 
+/** What people are shown of a task: the rest is for those who perform it. */
+export const SHOWN = [
+  'id',
+  'organizationId',
+  'projectId',
+  'environmentId',
+  'serverId',
+  'type',
+  'reset',
+  'status',
+  'triggerBy',
+  'userId',
+  'triggeredBy',
+  'deliveryId',
+  'message',
+  'branch',
+  'recipe',
+  'commitSha',
+  'commitMessage',
+  'cancelRequestedAt',
+  'cancelReason',
+  'supersededBy',
+  'failure',
+  'warnings',
+  'lateOutcome',
+  'createdAt',
+  'startedAt',
+  'liveAt',
+  'finishedAt',
+] as const satisfies readonly (keyof TasksTable)[]
+export type ShownTask = Pick<Task, (typeof SHOWN)[number]>
+
+const NO_WARNINGS: Warning[] = []
+
+export const readShownTask = (
+  row: Pick<Selectable<TasksTable>, (typeof SHOWN)[number]>,
+): ShownTask => ({
+  ...row,
+  reset: row.reset === 1,
+  failure: row.failure === null ? null : (JSON.parse(row.failure) as Failure),
+  warnings: row.warnings === '[]' ? NO_WARNINGS : (JSON.parse(row.warnings) as Warning[]),
+})
+
 export const readTask = (row: Selectable<TasksTable>): Task => ({
   ...row,
   reset: row.reset === 1,
@@ -33,26 +77,33 @@ export const readTask = (row: Selectable<TasksTable>): Task => ({
 })
 
 export async function insertTask(db: Db, row: Insertable<TasksTable>): Promise<number> {
-  const { id } = await db.insertInto('tasks').values(row).returning('id').executeTakeFirstOrThrow()
-  return id
+  const [made] = await insertCompiled(db, 'task', row, () =>
+    db.insertInto('tasks').values(row).returning('id'),
+  )
+  if (!made) throw new Error('unreachable: an inserted task has an id')
+  return made.id
 }
 
 export async function findTask(db: Db, id: number): Promise<Task | undefined> {
-  const row = await db.selectFrom('tasks').selectAll().where('id', '=', id).executeTakeFirst()
+  const [row] = await runCompiled(db, 'task by id', [id], () =>
+    db.selectFrom('tasks').selectAll().where('id', '=', id),
+  )
   return row && readTask(row)
 }
 
 /** The deployment or removal that locks an environment: the running one before the queued one. */
 export async function findOpenTask(db: Db, environmentId: number): Promise<Task | undefined> {
-  const row = await db
-    .selectFrom('tasks')
-    .selectAll()
-    .where('environmentId', '=', environmentId)
-    .where('status', 'in', ['queued', 'running'])
-    .where('type', 'in', ['deploy', 'destroy'])
-    .where('formerCopy', '=', 0)
-    .orderBy('id')
-    .executeTakeFirst()
+  const values = [environmentId, 'deploy', 'destroy', 0]
+  const [row] = await runCompiled(db, 'open task of an environment', values, () =>
+    db
+      .selectFrom('tasks')
+      .selectAll()
+      .where(isOpen)
+      .where('environmentId', '=', environmentId)
+      .where('type', 'in', ['deploy', 'destroy'])
+      .where('formerCopy', '=', 0)
+      .orderBy('id'),
+  )
   return row && readTask(row)
 }
 
@@ -61,8 +112,8 @@ export async function listUnfinishedTasks(db: Db, environmentId: number): Promis
   const rows = await db
     .selectFrom('tasks')
     .selectAll()
+    .where(isOpen)
     .where('environmentId', '=', environmentId)
-    .where('status', 'in', ['queued', 'running'])
     .orderBy('id')
     .execute()
   return rows.map(readTask)
@@ -73,7 +124,7 @@ export const listServerTasks = (db: Db, serverId: number): Promise<{ id: number 
   db
     .selectFrom('tasks')
     .select('id')
-    .where('status', 'in', ['queued', 'running'])
+    .where(isOpen)
     .where('serverId', '=', serverId)
     .execute()
 
@@ -141,13 +192,13 @@ export async function listTasksById(db: Db, ids: number[]): Promise<Map<number, 
 export async function listOpenTasks(db: Db, environmentIds: number[]): Promise<Map<number, Task>> {
   if (environmentIds.length === 0) return new Map()
   const shape = `open tasks of ${environmentIds.length} environments`
-  const values = [...environmentIds, 'queued', 'running', 'deploy', 'destroy', 0]
+  const values = [...environmentIds, 'deploy', 'destroy', 0]
   const rows = await runCompiled(db, shape, values, () =>
     db
       .selectFrom('tasks')
       .selectAll()
+      .where(isOpen)
       .where('environmentId', 'in', environmentIds)
-      .where('status', 'in', ['queued', 'running'])
       .where('type', 'in', ['deploy', 'destroy'])
       .where('formerCopy', '=', 0)
       .orderBy('id', 'desc'),
@@ -160,8 +211,8 @@ export async function listDispatchable(db: Db, serverId: number, limit: number):
   const rows = await db
     .selectFrom('tasks')
     .selectAll()
+    .where(isOpen)
     .where('serverId', '=', serverId)
-    .where('status', 'in', ['queued', 'running'])
     .where(({ not, exists, selectFrom }) =>
       not(
         exists(
@@ -178,20 +229,28 @@ export async function listDispatchable(db: Db, serverId: number, limit: number):
   return rows.map(readTask)
 }
 
-/** Queued tasks that never had an attempt: "no attempt" proves "never sent". */
-export async function listNeverSent(db: Db): Promise<Task[]> {
-  const rows = await db
-    .selectFrom('tasks')
-    .selectAll()
-    .where('status', '=', 'queued')
-    .where(({ not, exists, selectFrom }) =>
-      not(
-        exists(
-          selectFrom('attempts').select('attempts.id').whereRef('attempts.taskId', '=', 'tasks.id'),
+export type UnsentTask = Pick<
+  Task,
+  'id' | 'organizationId' | 'projectId' | 'environmentId' | 'serverId' | 'type' | 'createdAt'
+>
+
+/** Queued tasks of before a moment that never had an attempt: "no attempt" proves "never sent". */
+export const listNeverSent = (db: Db, createdUntil: number): Promise<UnsentTask[]> =>
+  runCompiled(db, 'tasks never sent', [createdUntil], () =>
+    db
+      .selectFrom('tasks')
+      .select(['id', 'organizationId', 'projectId', 'environmentId', 'serverId'])
+      .select(['type', 'createdAt'])
+      .where(isQueued)
+      .where('createdAt', '<=', createdUntil)
+      .where(({ not, exists, selectFrom }) =>
+        not(
+          exists(
+            selectFrom('attempts')
+              .select('attempts.id')
+              .whereRef('attempts.taskId', '=', 'tasks.id'),
+          ),
         ),
-      ),
-    )
-    .orderBy('id')
-    .execute()
-  return rows.map(readTask)
-}
+      )
+      .orderBy('createdAt'),
+  )
