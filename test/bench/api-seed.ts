@@ -39,7 +39,6 @@ export async function plantInstallation(projects: number, tasks: number): Promis
   const environmentIds = plantProjects(seed, project.id, environment.id, projects)
   sealDeployKeys(seed, cp.running.ctx.custody)
   plantTasks(seed, environmentIds, tasks)
-  db.exec('analyze')
   db.close()
   return {
     dir: cp.dir,
