@@ -121,12 +121,7 @@ export async function listUnfinishedTasks(db: Db, environmentId: number): Promis
 
 /** What a server still has to do. */
 export const listServerTasks = (db: Db, serverId: number): Promise<{ id: number }[]> =>
-  db
-    .selectFrom('tasks')
-    .select('id')
-    .where(isOpen)
-    .where('serverId', '=', serverId)
-    .execute()
+  db.selectFrom('tasks').select('id').where(isOpen).where('serverId', '=', serverId).execute()
 
 /** Whether anything of an environment was ever sent to a server: "no attempt" proves "nothing is there". */
 export async function wasSentTo(db: Db, environmentId: number, serverId: number): Promise<boolean> {
