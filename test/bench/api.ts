@@ -153,6 +153,7 @@ async function measureInTurns(all: Measured[]): Promise<void> {
     const warm = isRead ? WARM_GETS : WARM_POSTS
     const places = Math.min(...all.map(({ installation }) => installation.environmentIds.length))
     const count = isRead ? GETS : Math.floor((places - 1 - warm) / SLICES)
+    if (count < 1) throw new Error(`${places} environments are too few: use more --projects`)
     for (const { subject, installation, figures } of all) {
       await subject.measure(operation, installation, 0, warm)
       figures.push([])
