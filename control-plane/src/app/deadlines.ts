@@ -4,7 +4,7 @@ import { ALERTS, EVENTS, HOST_REPORTS, LIVE, LOGS, MAIL, SSH, TASKS } from '@ber
 import { Desired, FailureCode } from '@berth/shared/wire'
 import type { Context } from '../context.ts'
 import { describeFailure } from '../domain/failure.ts'
-import { findAgent, findServerAgent } from '../store/agents.ts'
+import { findAgent, findServerAgent, listServerAgents } from '../store/agents.ts'
 import { deleteOldAlerts } from '../store/alerts.ts'
 import {
   type Attempt,
@@ -21,7 +21,7 @@ import { deleteOldMails } from '../store/mails.ts'
 import { findProject } from '../store/projects.ts'
 import { deleteOldJoinTokens, findServer } from '../store/servers.ts'
 import { deleteOldSshCertificates } from '../store/ssh-certificates.ts'
-import { findTask, listNeverSent, lockTask, moveTask, type Task } from '../store/tasks.ts'
+import { findTask, listNeverSent, lockTask, moveTask, type UnsentTask } from '../store/tasks.ts'
 import { trimAudit } from './audit-check.ts'
 import { decideOpenDeliveries } from './deliveries.ts'
 import { forgetOldRequests } from './idempotency.ts'
@@ -52,16 +52,23 @@ async function each(
 
 /** Safe, because a task without an attempt was never sent. Destroy tasks wait without a limit. */
 async function failUnsentTasks(ctx: Context): Promise<void> {
-  const unsent = (await listNeverSent(ctx.db)).filter((task) => task.type !== 'destroy')
+  const now = ctx.clock.now()
+  if (now < ctx.startedAt + TASKS.serverOfflineMs) return // nobody can be away long enough
+  const waiting = await listNeverSent(ctx.db, now - TASKS.serverOfflineMs)
+  const unsent = waiting.filter((task) => task.type !== 'destroy')
+  const agents = await listServerAgents(ctx.db, [...new Set(unsent.map((task) => task.serverId))])
+  const due = unsent.filter((task) => {
+    const agent = agents.get(task.serverId)
+    return !hasSession(ctx, agent) && now >= offlineDeadline(ctx, task, agent)
+  })
   await each(
     ctx,
-    unsent.map((task) => () => failUnsent(ctx, task)),
+    due.map((task) => () => failUnsent(ctx, task)),
   )
 }
 
-async function failUnsent(ctx: Context, task: Task): Promise<void> {
-  const agent = await findServerAgent(ctx.db, task.serverId)
-  if (hasSession(ctx, agent) || ctx.clock.now() < offlineDeadline(ctx, task, agent)) return
+async function failUnsent(ctx: Context, task: UnsentTask): Promise<void> {
+  if (hasSession(ctx, await findServerAgent(ctx.db, task.serverId))) return // it has just returned
   const server = await findServer(ctx.db, task.serverId)
   const message =
     `${server?.name ?? 'The server'} was offline for 15 minutes. ` +

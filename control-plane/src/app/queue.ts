@@ -3,7 +3,7 @@
 import type { Trigger } from '@berth/shared'
 import { effectiveRecipe } from '../domain/environment.ts'
 import { findServerAgent } from '../store/agents.ts'
-import { type Environment, updateEnvironment } from '../store/environments.ts'
+import { type Environment, rememberTask } from '../store/environments.ts'
 import type { Project } from '../store/projects.ts'
 import { insertTask, updateSuccessor } from '../store/tasks.ts'
 import { type Actor, actorName, audit } from './audit.ts'
@@ -64,10 +64,8 @@ export async function queueTask(
   })
   const deploys = asked.type === 'deploy'
   if (asked.formerServerId === undefined && asked.type !== 'action') {
-    await updateEnvironment(c.db, environment.id, {
-      lastTaskId: id,
-      ...(deploys && sha ? { targetSha: sha } : {}),
-    })
+    const newest = deploys && sha ? { lastTaskId: id, targetSha: sha } : { lastTaskId: id }
+    await rememberTask(c.db, environment.id, newest)
   }
   if (deploys) await nameSuccessor(c, environment, id)
   const details = {

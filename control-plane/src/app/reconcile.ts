@@ -23,6 +23,7 @@ import { listPullRequestsByNumber } from '../store/pull-request-heads.ts'
 import {
   findPullRequest,
   listOpenPullRequests,
+  listWaitingPullRequests,
   type PullRequest,
   updatePullRequest,
 } from '../store/pull-requests.ts'
@@ -61,10 +62,12 @@ export async function reconcileProject(ctx: Context, projectId: number): Promise
   const look = await lookAtRepository(ctx, project)
   const client = look.ok ? openProjectHost(ctx, project) : undefined
   const host = client && (await askHost(client, known))
+  const isQuiet = !look.ok || (await isUnchanged(ctx, project, known, look, host?.truth))
   await changeUnlessTaken(ctx, async (c) => {
     await recordLook(c, project, look)
     if (host) await recordHost(c, project, host)
     if (!look.ok) return
+    if (isQuiet) return updateRepositoryFacts(c.db, projectId, { reconciledAt: c.now })
     const held = await lockProject(c.db, projectId)
     if (!held || held.status === 'deleting') return
     await applyLook(ctx, c, held, known, look, host?.truth)
@@ -134,6 +137,30 @@ async function recordHost(c: Change, project: Project, { error }: HostAnswer): P
   if (project.hostTokenError === message) return
   const about = { organizationId: project.organizationId, projectId: project.id }
   emit(c, about, 'project.updated', { host_token_error: message !== null })
+}
+
+/**
+ * Most rounds find nothing. Then nobody is locked out and nothing is read again: what happens meanwhile is younger than
+ * the look, and the next round's business.
+ */
+async function isUnchanged(
+  { db, clock }: Context,
+  project: Project,
+  known: Known,
+  look: Extract<Look, { ok: true }>,
+  host: HostTruth | undefined,
+): Promise<boolean> {
+  const shown = host?.open.map((p) => p.number) ?? []
+  const told = await listPullRequestsByNumber(db, project.id, shown)
+  const records = [...known.pullRequests, ...told]
+  const missed = findMissed({
+    now: clock.now(),
+    refs: look.refs,
+    host,
+    environments: known.environments.map((e) => toKnownEnvironment(e, known)),
+    pullRequests: records.map((r) => toKnownPullRequest(r, known.environments, known)),
+  })
+  return missed.length === 0 && (await listWaitingPullRequests(db, project.id, 1)).length === 0
 }
 
 /** Whoever changed since the look knows more than the look does. */

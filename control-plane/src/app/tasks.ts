@@ -15,7 +15,7 @@ import type { Db } from '../store/database.ts'
 import { lockEnvironment } from '../store/environments.ts'
 import { listServersById } from '../store/servers.ts'
 import { listTasks, type TaskFilter } from '../store/task-history.ts'
-import { listOpenTasks, type Task } from '../store/tasks.ts'
+import { listOpenTasks, type ShownTask, type Task } from '../store/tasks.ts'
 import { loadEnvironment, loadProject, loadTask, requireUnprotected } from './access.ts'
 import { auditCaller } from './audit.ts'
 import { settleRemoval } from './removal.ts'
@@ -32,7 +32,7 @@ export interface Waiting {
 }
 
 export interface TaskView {
-  task: Task
+  task: ShownTask
   attempt: ShownAttempt | undefined
   steps: AttemptStep[]
   waiting: Waiting | null
@@ -90,7 +90,7 @@ export async function listProjectTasks(
 async function viewTasks(
   ctx: Context,
   db: Db,
-  tasks: Task[],
+  tasks: ShownTask[],
   withSteps: boolean,
 ): Promise<TaskView[]> {
   const attempts = await listNewestAttempts(
@@ -128,7 +128,7 @@ async function viewTasks(
 }
 
 /** Made by an event while another one is under way: it takes its turn. */
-function waitingBehind(task: Task, open: Task | undefined): Waiting | undefined {
+function waitingBehind(task: ShownTask, open: Task | undefined): Waiting | undefined {
   if (!open || open.id >= task.id) return undefined
   const message = `Task ${open.id} of this environment ends first.`
   return { code: 'environment', message, since: task.createdAt, deadline: null, taskId: open.id }
@@ -137,7 +137,7 @@ function waitingBehind(task: Task, open: Task | undefined): Waiting | undefined 
 /** Why a queued task has not started, in the words people get. */
 function explainWaiting(
   ctx: Context,
-  task: Task,
+  task: ShownTask,
   attempt: ShownAttempt | undefined,
   server: { name: string; paused: boolean },
   agent: Agent | undefined,

@@ -1,6 +1,6 @@
 // The HTTP host: one Fastify with zod, one error shape, one not-found, the headers every answer carries. Routes are
 // thin and live in files of their own; what holds for all of them is here.
-import { createHash, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { AppError, type ErrorCode, REST, VERSION } from '@berth/shared'
 import type { Permission } from '@berth/shared/rest'
@@ -128,7 +128,7 @@ function acceptEmptyBodies(app: Api): void {
   app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
     const text = body as string
     if (mayRepeat(request)) {
-      request.bodyDigest = createHash('sha256').update(text).digest('hex')
+      request.bodyDigest = hash('sha256', text)
     }
     if (text === '') done(null, undefined)
     else {
@@ -157,7 +157,7 @@ function addHeaders(request: FastifyRequest, reply: FastifyReply, payload: unkno
   if (!reply.hasHeader('cache-control')) reply.header('cache-control', 'private, no-cache')
   const cacheable = request.method === 'GET' || request.method === 'HEAD'
   if (!cacheable || reply.statusCode !== 200 || typeof payload !== 'string') return payload
-  const tag = `W/"${createHash('sha256').update(payload).digest('base64url').slice(0, 16)}"`
+  const tag = `W/"${hash('sha256', payload, 'base64url').slice(0, 16)}"`
   reply.header('etag', tag)
   const known = String(request.headers['if-none-match'] ?? '').split(/,\s*/)
   if (!known.includes(tag)) return payload

@@ -20,18 +20,21 @@ export async function insertAgent(db: Db, row: Insertable<AgentsTable>): Promise
 }
 
 export async function findAgent(db: Db, id: string): Promise<Agent | undefined> {
-  const row = await db.selectFrom('agents').selectAll().where('id', '=', id).executeTakeFirst()
+  const [row] = await runCompiled(db, 'agent by id', [id], () =>
+    db.selectFrom('agents').selectAll().where('id', '=', id),
+  )
   return row && toAgent(row)
 }
 
 /** The agent a server has now; revoked ones are history. */
 export async function findServerAgent(db: Db, serverId: number): Promise<Agent | undefined> {
-  const row = await db
-    .selectFrom('agents')
-    .selectAll()
-    .where('serverId', '=', serverId)
-    .where('revokedAt', 'is', null)
-    .executeTakeFirst()
+  const [row] = await runCompiled(db, 'agent of a server', [serverId], () =>
+    db
+      .selectFrom('agents')
+      .selectAll()
+      .where('serverId', '=', serverId)
+      .where('revokedAt', 'is', null),
+  )
   return row && toAgent(row)
 }
 

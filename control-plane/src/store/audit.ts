@@ -1,6 +1,7 @@
 // The audit log: rows are inserted at the end of the chain and deleted from its oldest end; there is no update. The one
 // head row is the chain's lock: who advances it writes next, on both engines.
 import type { Insertable, Selectable } from 'kysely'
+import { insertCompiled, runCompiled, updateCompiled } from './compiled.ts'
 import type { Db } from './database.ts'
 import type { AuditHeadTable, AuditTable } from './schema-doors.ts'
 
@@ -9,22 +10,35 @@ export type AuditRow = Selectable<AuditTable>
 
 /** Takes the next `count` places; concurrent transactions wait here for each other's commit. */
 export const advanceAuditHead = (db: Db, count: number): Promise<AuditHead> =>
-  db
-    .updateTable('auditHead')
-    .set((e) => ({ seq: e('seq', '+', count) }))
-    .where('id', '=', 1)
-    .returningAll()
-    .executeTakeFirstOrThrow()
+  firstOf(
+    runCompiled(db, 'advance audit head', [count, 1], () =>
+      db
+        .updateTable('auditHead')
+        .set((e) => ({ seq: e('seq', '+', count) }))
+        .where('id', '=', 1)
+        .returningAll(),
+    ),
+  )
+
+async function firstOf<T>(found: Promise<T[]>): Promise<T> {
+  const [row] = await found
+  if (!row) throw new Error('the audit log has no head')
+  return row
+}
 
 export async function updateAuditHead(db: Db, head: AuditHead): Promise<void> {
-  await db.updateTable('auditHead').set(head).where('id', '=', 1).execute()
+  await updateCompiled(db, 'audit head', head, [1], () =>
+    db.updateTable('auditHead').set(head).where('id', '=', 1),
+  )
 }
 
 export const getAuditHead = (db: Db): Promise<AuditHead> =>
   db.selectFrom('auditHead').selectAll().where('id', '=', 1).executeTakeFirstOrThrow()
 
 export async function insertAudits(db: Db, rows: Insertable<AuditTable>[]): Promise<void> {
-  await db.insertInto('audit').values(rows).execute()
+  for (const row of rows) {
+    await insertCompiled(db, 'audit', row, () => db.insertInto('audit').values(row))
+  }
 }
 
 /** A stretch of the chain, in its order. */

@@ -2,11 +2,15 @@
 // looks for nested objects; here all rows of a result share their names, and no column holds an object (JSON is text).
 // With SQLite rows come with their names already (statement-cache.ts).
 import { CamelCasePlugin, type PluginTransformResultArgs, type QueryResult } from 'kysely'
+import { rowFromRow } from './row-makers.ts'
+
+const MAX_MAKERS = 500 // distinct lists of columns of the whole control plane, with room
 
 type Row = Record<string, unknown>
 
 export class ColumnNames extends CamelCasePlugin {
   readonly #rowsAreNamed: boolean
+  readonly #makers = new Map<string, (row: Row) => Row>()
 
   constructor({ rowsAreNamed }: { rowsAreNamed: boolean }) {
     super()
@@ -21,15 +25,20 @@ export class ColumnNames extends CamelCasePlugin {
     const rows = result.rows as Row[]
     const [first] = rows
     if (!first || this.#rowsAreNamed) return result as QueryResult<Row>
-    const columns = Object.keys(first)
-    const names = columns.map((column) => this.camelCase(column))
-    return { ...result, rows: rows.map((row) => renameRow(row, columns, names)) }
+    return { ...result, rows: rows.map(this.#makerFor(Object.keys(first))) }
   }
-}
 
-function renameRow(row: Row, columns: string[], names: string[]): Row {
-  const renamed: Row = {}
-  for (let i = 0; i < columns.length; i += 1)
-    renamed[names[i] as string] = row[columns[i] as string]
-  return renamed
+  #makerFor(columns: string[]): (row: Row) => Row {
+    const key = columns.join('\0') // no name can hold it
+    const known = this.#makers.get(key)
+    if (known) return known
+    const make = rowFromRow(
+      columns,
+      columns.map((column) => this.camelCase(column)),
+    )
+    const oldest = this.#makers.size >= MAX_MAKERS ? this.#makers.keys().next().value : undefined
+    if (oldest !== undefined) this.#makers.delete(oldest)
+    this.#makers.set(key, make)
+    return make
+  }
 }

@@ -15,6 +15,7 @@ export async function runCompiled<R>(
   values: readonly unknown[],
   build: () => Compilable<R>,
 ): Promise<R[]> {
+  if (values.includes(undefined)) throw new Error(`a value of "${shape}" is missing`)
   const { adapter } = db.getExecutor() // one per database, the same inside its transactions
   const known = texts.get(adapter) ?? new Map<string, string>()
   texts.set(adapter, known)
@@ -32,3 +33,27 @@ export async function runCompiled<R>(
   }
   return (await db.executeQuery<R>(CompiledQuery.raw(text, [...values]))).rows
 }
+
+/** A row's names and their order are part of the text, so they are part of the shape. */
+export const insertCompiled = <R>(
+  db: Db,
+  what: string,
+  row: object,
+  build: () => Compilable<R>,
+): Promise<R[]> =>
+  runCompiled(db, `insert ${what}: ${Object.keys(row).join()}`, Object.values(row), build)
+
+/** The values of what is set come first, then those by which the rows are found. */
+export const updateCompiled = <R>(
+  db: Db,
+  what: string,
+  change: object,
+  found: readonly unknown[],
+  build: () => Compilable<R>,
+): Promise<R[]> =>
+  runCompiled(
+    db,
+    `update ${what}: ${Object.keys(change).join()}`,
+    [...Object.values(change), ...found],
+    build,
+  )

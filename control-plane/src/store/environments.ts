@@ -2,7 +2,7 @@
 import type { Insertable, Selectable, Updateable } from 'kysely'
 import type { DeployedService } from '../domain/environment.ts'
 import type { Observation } from '../domain/observation.ts'
-import { runCompiled } from './compiled.ts'
+import { runCompiled, updateCompiled } from './compiled.ts'
 import type { Db } from './database.ts'
 import type { EnvironmentsTable } from './schema.ts'
 
@@ -83,13 +83,14 @@ export async function listEnvironmentsById(
  * the lock holds at every door. A write that changes nothing, because both databases understand that.
  */
 export async function lockEnvironment(db: Db, id: number): Promise<Environment | undefined> {
-  const row = await db
-    .updateTable('environments')
-    .set((e) => ({ updatedAt: e.ref('updatedAt') }))
-    .where('id', '=', id)
-    .where('removedAt', 'is', null)
-    .returningAll()
-    .executeTakeFirst()
+  const [row] = await runCompiled(db, 'lock environment', [id], () =>
+    db
+      .updateTable('environments')
+      .set((e) => ({ updatedAt: e.ref('updatedAt') }))
+      .where('id', '=', id)
+      .where('removedAt', 'is', null)
+      .returningAll(),
+  )
   return row && toEnvironment(row)
 }
 
@@ -160,6 +161,17 @@ export async function updateEnvironment(
   change: Updateable<EnvironmentsTable>,
 ): Promise<void> {
   await db.updateTable('environments').set(change).where('id', '=', id).execute()
+}
+
+/** The newest task of an environment, and the commit it was asked for. */
+export async function rememberTask(
+  db: Db,
+  id: number,
+  newest: { lastTaskId: number } | { lastTaskId: number; targetSha: string },
+): Promise<void> {
+  await updateCompiled(db, 'newest task', newest, [id], () =>
+    db.updateTable('environments').set(newest).where('id', '=', id),
+  )
 }
 
 /** Facts of a deployment: only the newest fence writes them. */

@@ -1,6 +1,7 @@
 // The bus: one row per change, written in the transaction of the change. Subscribers read by sequence number.
 // Also what agents reported, kept for a while.
 import { type Insertable, type Selectable, sql } from 'kysely'
+import { runCompiled } from './compiled.ts'
 import type { Db, Engine } from './database.ts'
 import type { AgentEventsTable, EventsTable } from './schema.ts'
 
@@ -26,12 +27,24 @@ export async function insertEvents(db: Db, engine: Engine, events: NewEvent[]): 
   if (engine === 'postgres') await sql`select pg_advisory_xact_lock(${EVENTS_LOCK})`.execute(db)
   for (let at = 0; at < events.length; at += ROWS_AT_ONCE) {
     const rows = events.slice(at, at + ROWS_AT_ONCE)
-    await db
-      .insertInto('events')
-      .values(rows.map((event) => ({ ...event, body: JSON.stringify(event.body) })))
-      .execute()
+    const texts = rows.map(toRow)
+    const values = texts.flatMap((event) => Object.values(event))
+    await runCompiled(db, `insert ${texts.length} events`, values, () =>
+      db.insertInto('events').values(texts),
+    )
   }
 }
+
+/** Always the same names in the same order: the statement is kept by the number of rows alone. */
+const toRow = (event: NewEvent) => ({
+  organizationId: event.organizationId,
+  projectId: event.projectId ?? null,
+  environmentId: event.environmentId ?? null,
+  taskId: event.taskId ?? null,
+  kind: event.kind,
+  body: JSON.stringify(event.body),
+  at: event.at,
+})
 
 const toEvent = (row: Selectable<EventsTable>): EventRow => ({
   ...row,

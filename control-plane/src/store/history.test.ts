@@ -76,7 +76,7 @@ test.each<[string, () => Promise<unknown>]>([
   ['open task of an environment', () => tasks.findOpenTask(opened.db, 1)],
   ['open tasks of environments', () => tasks.listOpenTasks(opened.db, [1, 2])],
   ['what could be dispatched', () => tasks.listDispatchable(opened.db, 1, 1)],
-  ['what was never sent', () => tasks.listNeverSent(opened.db)],
+  ['what was never sent', () => tasks.listNeverSent(opened.db, 1)],
   ['newest failure', () => history.findNewestDeployment(opened.db, 1, 'failed')],
   [
     'success before a failure',

@@ -1,6 +1,7 @@
 // Statuses and comments on their way to a repository host. One row waits for each subject (a commit, a pull request):
 // a newer one takes the place of the older one that was not sent yet. Rows that went out stay for a while.
 import type { Insertable, Selectable, Updateable } from 'kysely'
+import { runCompiled } from './compiled.ts'
 import type { Db } from './database.ts'
 import type { HostReportsTable } from './schema-rules.ts'
 
@@ -124,7 +125,14 @@ export async function deleteOldReports(db: Db, before: number): Promise<void> {
 }
 
 /** All that a report of a task says, in one read; the environment may be removed by now. */
-export const findTaskFacts = (db: Db, taskId: number) =>
+export async function findTaskFacts(db: Db, taskId: number) {
+  const [facts] = await runCompiled(db, 'facts of a task', [taskId], () =>
+    queryTaskFacts(db, taskId),
+  )
+  return facts
+}
+
+const queryTaskFacts = (db: Db, taskId: number) =>
   db
     .selectFrom('tasks')
     .innerJoin('environments', 'environments.id', 'tasks.environmentId')
@@ -152,4 +160,3 @@ export const findTaskFacts = (db: Db, taskId: number) =>
       'servers.hostname as serverHostname',
     ])
     .where('tasks.id', '=', taskId)
-    .executeTakeFirst()

@@ -14,6 +14,7 @@ import { environments } from './migrations/0009-environments.ts'
 import { diagnostics } from './migrations/0010-diagnostics.ts'
 import { lookups } from './migrations/0011-lookups.ts'
 import { hosts } from './migrations/0012-hosts.ts'
+import { speed } from './migrations/0013-speed.ts'
 import { actions } from './migrations/0014-actions.ts'
 import type { Schema } from './schema.ts'
 
@@ -40,6 +41,7 @@ const MIGRATIONS: readonly Migration[] = [
   diagnostics,
   lookups,
   hosts,
+  speed,
   actions,
 ]
 const TYPES: Record<Engine, Types> = {

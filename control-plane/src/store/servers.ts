@@ -40,12 +40,9 @@ export async function insertServer(db: Db, row: Insertable<ServersTable>): Promi
 }
 
 export async function findServer(db: Db, id: number): Promise<Server | undefined> {
-  const row = await db
-    .selectFrom('servers')
-    .selectAll()
-    .where('id', '=', id)
-    .where('removedAt', 'is', null)
-    .executeTakeFirst()
+  const [row] = await runCompiled(db, 'server by id', [id], () =>
+    db.selectFrom('servers').selectAll().where('id', '=', id).where('removedAt', 'is', null),
+  )
   return row && toServer(row)
 }
 

@@ -4,10 +4,10 @@
 // statement that is still being iterated cannot be run again.
 import type Database from 'better-sqlite3'
 import type { SqliteDatabase, SqliteStatement } from 'kysely'
+import { rowFromValues } from './row-makers.ts'
 
 const MAX_STATEMENTS = 500 // distinct SQL texts of the whole control plane, with room
 
-type Row = Record<string, unknown>
 type Rename = (column: string) => string
 
 export function withStatementCache(raw: Database.Database, rename: Rename): SqliteDatabase {
@@ -35,13 +35,17 @@ export function withStatementCache(raw: Database.Database, rename: Rename): Sqli
 function reader(prepared: Database.Statement, rename: Rename): SqliteStatement {
   const arrays = prepared.raw(true)
   let names = readNames(prepared, rename)
+  let toRow = rowFromValues(names)
   return {
     reader: true,
     all(parameters) {
       const rows = arrays.all(...parameters) as unknown[][]
-      // a column more or less: the table was altered since it was prepared
-      if (rows[0] && rows[0].length !== names.length) names = readNames(prepared, rename)
-      return rows.map((values) => toRow(values, names))
+      if (rows[0] && rows[0].length !== names.length) {
+        // a column more or less: the table was altered since it was prepared
+        names = readNames(prepared, rename)
+        toRow = rowFromValues(names)
+      }
+      return rows.map(toRow)
     },
     run: () => {
       throw new Error('a statement that gives rows is read with all()')
@@ -54,9 +58,3 @@ function reader(prepared: Database.Statement, rename: Rename): SqliteStatement {
 
 const readNames = (statement: Database.Statement, rename: Rename): string[] =>
   statement.columns().map(({ name }) => rename(name))
-
-function toRow(values: unknown[], names: string[]): Row {
-  const row: Row = {}
-  for (let i = 0; i < names.length; i += 1) row[names[i] as string] = values[i]
-  return row
-}

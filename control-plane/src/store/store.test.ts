@@ -11,7 +11,7 @@ import { migrate } from './migrations.ts'
 import { insertOrganization, insertUser } from './people.ts'
 import { insertProject } from './projects.ts'
 import { consumeJoinToken, insertJoinToken, insertServer } from './servers.ts'
-import { listTasks } from './task-history.ts'
+import { listTasks, type TaskFilter } from './task-history.ts'
 import { findOpenTask, findTask, insertTask, moveTask } from './tasks.ts'
 
 const NOW = 1_800_000_000_000
@@ -68,7 +68,11 @@ describe.each(ENGINES)('store on %s', (engine) => {
       ...over,
     })
   }
-  const makeTask = (environmentId: number, status: 'queued' | 'running' = 'queued') =>
+  const makeTask = (
+    environmentId: number,
+    status: 'queued' | 'running' | 'succeeded' = 'queued',
+    createdAt = NOW,
+  ) =>
     insertTask(opened.db, {
       ...ids,
       environmentId,
@@ -78,7 +82,7 @@ describe.each(ENGINES)('store on %s', (engine) => {
       triggeredBy: 'Ada',
       branch: 'main',
       recipe: 'manual',
-      createdAt: NOW,
+      createdAt,
     })
   const makeAttempt = async (taskId: number, environmentId: number, id: string, number = 1) =>
     insertAttempt(opened.db, {
@@ -100,6 +104,27 @@ describe.each(ENGINES)('store on %s', (engine) => {
     await sql`insert into migrations(name, applied_at) values ('9999-later', 1)`.execute(other.db)
     await expect(migrate(other.db, other.engine)).rejects.toThrow(/newer Berth.*9999-later/)
     await other.db.destroy()
+  })
+
+  test('a task belongs to the time it has, also when a later one has an earlier time', async () => {
+    const day = 86_400_000
+    const environment = await makeEnvironment()
+    const add = (at: number) => makeTask(environment, 'succeeded', NOW + at)
+    const early = await add(day)
+    const mine = await add(2 * day + 500)
+    // waited for a lock: a higher id, an earlier time
+    await makeTask(await makeEnvironment(), 'succeeded', NOW + 2 * day - 500)
+    const late = await add(3 * day)
+    const found = async (filter: Partial<TaskFilter>) => {
+      const scope = { environmentId: environment }
+      return (await listTasks(opened.db, scope, { limit: 9, ...filter })).map(({ id }) => id)
+    }
+    const since = NOW + 2 * day
+    expect(await found({ since })).toEqual([late, mine])
+    expect(await found({ until: since + 501 })).toEqual([mine, early])
+    expect(await found({ since: NOW + day + 1, until: NOW + 3 * day })).toEqual([mine])
+    const status: TaskFilter['status'] = ['succeeded', 'queued']
+    expect(await found({ status, since: NOW + 3 * day })).toEqual([late])
   })
 
   test('one queued and one running deployment per environment, whoever asks how often', async () => {

@@ -4,9 +4,10 @@ import type { TaskStatus } from '@berth/shared'
 import type { Failure, Task as RestTask } from '@berth/shared/rest'
 import type { Insertable, Selectable, Updateable } from 'kysely'
 import { sourcesOf } from '../domain/task.ts'
-import { runCompiled } from './compiled.ts'
+import { insertCompiled, runCompiled } from './compiled.ts'
 import type { Db } from './database.ts'
 import type { TasksTable } from './schema.ts'
+import { isOpen, isQueued } from './task-words.ts'
 
 export type Warning = RestTask['warnings'][number]
 export interface Task
@@ -22,6 +23,49 @@ export interface Task
   warnings: Warning[]
 }
 
+/** What people are shown of a task: the rest is for those who perform it. */
+export const SHOWN = [
+  'id',
+  'organizationId',
+  'projectId',
+  'environmentId',
+  'serverId',
+  'type',
+  'reset',
+  'status',
+  'triggerBy',
+  'userId',
+  'triggeredBy',
+  'deliveryId',
+  'message',
+  'branch',
+  'recipe',
+  'commitSha',
+  'commitMessage',
+  'cancelRequestedAt',
+  'cancelReason',
+  'supersededBy',
+  'failure',
+  'warnings',
+  'lateOutcome',
+  'createdAt',
+  'startedAt',
+  'liveAt',
+  'finishedAt',
+] as const satisfies readonly (keyof TasksTable)[]
+export type ShownTask = Pick<Task, (typeof SHOWN)[number]>
+
+const NO_WARNINGS: Warning[] = []
+
+export const readShownTask = (
+  row: Pick<Selectable<TasksTable>, (typeof SHOWN)[number]>,
+): ShownTask => ({
+  ...row,
+  reset: row.reset === 1,
+  failure: row.failure === null ? null : (JSON.parse(row.failure) as Failure),
+  warnings: row.warnings === '[]' ? NO_WARNINGS : (JSON.parse(row.warnings) as Warning[]),
+})
+
 export const readTask = (row: Selectable<TasksTable>): Task => ({
   ...row,
   reset: row.reset === 1,
@@ -33,26 +77,35 @@ export const readTask = (row: Selectable<TasksTable>): Task => ({
 })
 
 export async function insertTask(db: Db, row: Insertable<TasksTable>): Promise<number> {
-  const { id } = await db.insertInto('tasks').values(row).returning('id').executeTakeFirstOrThrow()
-  return id
+  const [made] = await insertCompiled(db, 'task', row, () =>
+    db.insertInto('tasks').values(row).returning('id'),
+  )
+  if (!made) throw new Error('unreachable: an inserted task has an id')
+  return made.id
 }
 
 export async function findTask(db: Db, id: number): Promise<Task | undefined> {
-  const row = await db.selectFrom('tasks').selectAll().where('id', '=', id).executeTakeFirst()
+  const [row] = await runCompiled(db, 'task by id', [id], () =>
+    db.selectFrom('tasks').selectAll().where('id', '=', id),
+  )
   return row && readTask(row)
 }
 
+/** Actions and the removal of a left-behind copy lock nobody out. Not asked in SQL: a key by type would be taken then. */
+const locks = (row: Pick<Selectable<TasksTable>, 'type' | 'formerCopy'>): boolean =>
+  row.type !== 'action' && row.formerCopy === 0
+
 /** The deployment or removal that locks an environment: the running one before the queued one. */
 export async function findOpenTask(db: Db, environmentId: number): Promise<Task | undefined> {
-  const row = await db
-    .selectFrom('tasks')
-    .selectAll()
-    .where('environmentId', '=', environmentId)
-    .where('status', 'in', ['queued', 'running'])
-    .where('type', 'in', ['deploy', 'destroy'])
-    .where('formerCopy', '=', 0)
-    .orderBy('id')
-    .executeTakeFirst()
+  const rows = await runCompiled(db, 'open tasks of an environment', [environmentId], () =>
+    db
+      .selectFrom('tasks')
+      .selectAll()
+      .where(isOpen)
+      .where('environmentId', '=', environmentId)
+      .orderBy('id'),
+  )
+  const row = rows.find(locks)
   return row && readTask(row)
 }
 
@@ -61,8 +114,8 @@ export async function listUnfinishedTasks(db: Db, environmentId: number): Promis
   const rows = await db
     .selectFrom('tasks')
     .selectAll()
+    .where(isOpen)
     .where('environmentId', '=', environmentId)
-    .where('status', 'in', ['queued', 'running'])
     .orderBy('id')
     .execute()
   return rows.map(readTask)
@@ -70,12 +123,7 @@ export async function listUnfinishedTasks(db: Db, environmentId: number): Promis
 
 /** What a server still has to do. */
 export const listServerTasks = (db: Db, serverId: number): Promise<{ id: number }[]> =>
-  db
-    .selectFrom('tasks')
-    .select('id')
-    .where('status', 'in', ['queued', 'running'])
-    .where('serverId', '=', serverId)
-    .execute()
+  db.selectFrom('tasks').select('id').where(isOpen).where('serverId', '=', serverId).execute()
 
 /** Whether anything of an environment was ever sent to a server: "no attempt" proves "nothing is there". */
 export async function wasSentTo(db: Db, environmentId: number, serverId: number): Promise<boolean> {
@@ -153,18 +201,15 @@ export async function listTasksById(db: Db, ids: number[]): Promise<Map<number, 
 export async function listOpenTasks(db: Db, environmentIds: number[]): Promise<Map<number, Task>> {
   if (environmentIds.length === 0) return new Map()
   const shape = `open tasks of ${environmentIds.length} environments`
-  const values = [...environmentIds, 'queued', 'running', 'deploy', 'destroy', 0]
-  const rows = await runCompiled(db, shape, values, () =>
+  const rows = await runCompiled(db, shape, environmentIds, () =>
     db
       .selectFrom('tasks')
       .selectAll()
+      .where(isOpen)
       .where('environmentId', 'in', environmentIds)
-      .where('status', 'in', ['queued', 'running'])
-      .where('type', 'in', ['deploy', 'destroy'])
-      .where('formerCopy', '=', 0)
       .orderBy('id', 'desc'),
   )
-  return new Map(rows.map((row) => [row.environmentId, readTask(row)]))
+  return new Map(rows.filter(locks).map((row) => [row.environmentId, readTask(row)]))
 }
 
 /** Unfinished tasks of a server that no live attempt carries: what could be sent to its agent now, oldest first. */
@@ -172,8 +217,8 @@ export async function listDispatchable(db: Db, serverId: number, limit: number):
   const rows = await db
     .selectFrom('tasks')
     .selectAll()
+    .where(isOpen)
     .where('serverId', '=', serverId)
-    .where('status', 'in', ['queued', 'running'])
     .where(({ not, exists, selectFrom }) =>
       not(
         exists(
@@ -190,20 +235,28 @@ export async function listDispatchable(db: Db, serverId: number, limit: number):
   return rows.map(readTask)
 }
 
-/** Queued tasks that never had an attempt: "no attempt" proves "never sent". */
-export async function listNeverSent(db: Db): Promise<Task[]> {
-  const rows = await db
-    .selectFrom('tasks')
-    .selectAll()
-    .where('status', '=', 'queued')
-    .where(({ not, exists, selectFrom }) =>
-      not(
-        exists(
-          selectFrom('attempts').select('attempts.id').whereRef('attempts.taskId', '=', 'tasks.id'),
+export type UnsentTask = Pick<
+  Task,
+  'id' | 'organizationId' | 'projectId' | 'environmentId' | 'serverId' | 'type' | 'createdAt'
+>
+
+/** Queued tasks of before a moment that never had an attempt: "no attempt" proves "never sent". */
+export const listNeverSent = (db: Db, createdUntil: number): Promise<UnsentTask[]> =>
+  runCompiled(db, 'tasks never sent', [createdUntil], () =>
+    db
+      .selectFrom('tasks')
+      .select(['id', 'organizationId', 'projectId', 'environmentId', 'serverId'])
+      .select(['type', 'createdAt'])
+      .where(isQueued)
+      .where('createdAt', '<=', createdUntil)
+      .where(({ not, exists, selectFrom }) =>
+        not(
+          exists(
+            selectFrom('attempts')
+              .select('attempts.id')
+              .whereRef('attempts.taskId', '=', 'tasks.id'),
+          ),
         ),
-      ),
-    )
-    .orderBy('id')
-    .execute()
-  return rows.map(readTask)
-}
+      )
+      .orderBy('createdAt'),
+  )
