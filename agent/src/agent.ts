@@ -12,6 +12,8 @@ import { type Clock, systemClock } from './clock.ts'
 import { readBootId } from './exec/processes.ts'
 import { collectFacts } from './housekeeping/facts.ts'
 import { Host, maxParallel } from './housekeeping/host.ts'
+import { keepHouse } from './housekeeping/house.ts'
+import { Observations } from './housekeeping/observations.ts'
 import { removeStatus, writeStatus } from './housekeeping/status.ts'
 import { Journal } from './journal/journal.ts'
 import { readIdentity } from './link/identity.ts'
@@ -48,11 +50,12 @@ export interface RunningAgent {
 const defaultProgram = (): string[] => [process.execPath, join(import.meta.dirname, 'main.ts')]
 
 export async function startAgent(
-  settings: AgentSettings,
+  given: AgentSettings,
   options: AgentOptions = {},
 ): Promise<RunningAgent> {
   const fatal = options.onFatal ?? ((code) => process.exit(code))
-  readIdentity(settings) // a server that never joined learns it at once
+  // a server that never joined learns it at once; what this agent makes in the engine carries its id
+  const settings = { ...given, owner: readIdentity(given).agentId }
   const parts = openParts(settings, options, fatal)
   const { log, keeper } = parts
   const waiting = new Set<{ phase: LinkPhase; resolve: () => void }>()
@@ -62,7 +65,8 @@ export async function startAgent(
     ...parts,
     settings,
     answerers: {
-      collectFacts: () => Promise.resolve({ case: 'facts', value: collectFacts(parts.host) }),
+      collectFacts: () =>
+        Promise.resolve({ case: 'facts', value: collectFacts(parts.host, settings) }),
     },
     onPhase(phase, endpoint) {
       shown = { phase, endpoint, since: new Date().toISOString() }
@@ -131,7 +135,9 @@ function openParts(
   const spools = new Spools(settings, journal)
   const base = { settings, journal, executor, clock, log, bootId, spools }
   const keeper = new Keeper({ ...base, maxParallel: maxParallel() })
-  return { settings, journal, clock, log, executor, spools, keeper, host: new Host(settings, log) }
+  const host = new Host(settings, log)
+  const observations = new Observations()
+  return { settings, journal, clock, log, executor, spools, keeper, host, observations }
 }
 
 /** Takes in what ran while nobody looked, before anybody is told about it. Returns how to let everything go. */
@@ -167,6 +173,11 @@ async function openUp(parts: Parts, showStatus: () => void): Promise<() => void>
   }
   timers.push(setTimeout(upkeep, DAEMON.sweepMs), setInterval(upkeep, DAEMON.factsMs))
   executor.prepare?.()
-  letGo = keepServicesUp(parts)
+  const letServicesGo = keepServicesUp(parts)
+  const closeHouse = keepHouse(parts)
+  letGo = () => {
+    letServicesGo()
+    closeHouse()
+  }
   return release
 }
