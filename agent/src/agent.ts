@@ -10,6 +10,8 @@ import { keepSpoolBounds } from './attempts/spool-bounds.ts'
 import { Spools } from './attempts/spools.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { readBootId } from './exec/processes.ts'
+import { keepProxyUp } from './exec/proxy/care.ts'
+import { EdgeTelling } from './housekeeping/edge-telling.ts'
 import { collectFacts } from './housekeeping/facts.ts'
 import { Host, maxParallel } from './housekeeping/host.ts'
 import { keepHouse } from './housekeeping/house.ts'
@@ -32,6 +34,8 @@ export interface AgentOptions {
   log?: Log
   /** What starts this very program again, as a runner; e.g. [node, main.ts]. */
   program?: readonly string[]
+  /** Keep edge and Caddy up and tell them about passwords; off where nothing is routed. */
+  routes?: boolean
   /** The control plane locked this agent out, or the journal broke: the process must end with this code. */
   onFatal?: (exitCode: number, message: string) => void
 }
@@ -68,6 +72,7 @@ export async function startAgent(
       collectFacts: () =>
         Promise.resolve({ case: 'facts', value: collectFacts(parts.host, settings) }),
     },
+    onEdge: (told) => parts.edge?.tell(told),
     onPhase(phase, endpoint) {
       shown = { phase, endpoint, since: new Date().toISOString() }
       showStatus()
@@ -131,23 +136,27 @@ function openParts(
       fatal(1, `The journal is broken: ${error.message}`)
     },
   })
-  const executor = options.executor ?? createExecutor(settings, options.program ?? defaultProgram())
+  const program = options.program ?? defaultProgram()
+  const executor = options.executor ?? createExecutor(settings, program)
+  const edge = options.routes ? new EdgeTelling(settings, log) : undefined
   const spools = new Spools(settings, journal)
   const base = { settings, journal, executor, clock, log, bootId, spools }
   const keeper = new Keeper({ ...base, maxParallel: maxParallel() })
   const host = new Host(settings, log)
   const observations = new Observations()
-  return { settings, journal, clock, log, executor, spools, keeper, host, observations }
+  const own = { settings, program, journal, clock, log, executor, spools, keeper }
+  return { ...own, host, edge, observations }
 }
 
 /** Takes in what ran while nobody looked, before anybody is told about it. Returns how to let everything go. */
 async function openUp(parts: Parts, showStatus: () => void): Promise<() => void> {
-  const { journal, clock, executor, keeper, spools, host, log } = parts
+  const { journal, clock, executor, keeper, spools, host, log, edge } = parts
   const timers: NodeJS.Timeout[] = []
   let letGo: () => void = () => undefined
   const release = (): void => {
     for (const timer of timers) clearInterval(timer)
     letGo()
+    edge?.close()
     executor.close?.()
     host.close()
     keeper.close()
@@ -173,11 +182,10 @@ async function openUp(parts: Parts, showStatus: () => void): Promise<() => void>
   }
   timers.push(setTimeout(upkeep, DAEMON.sweepMs), setInterval(upkeep, DAEMON.factsMs))
   executor.prepare?.()
-  const letServicesGo = keepServicesUp(parts)
-  const closeHouse = keepHouse(parts)
+  const proxy = edge ? [keepProxyUp(parts)] : []
+  const closers = [keepServicesUp(parts), ...proxy, keepHouse(parts)]
   letGo = () => {
-    letServicesGo()
-    closeHouse()
+    for (const close of closers) close()
   }
   return release
 }

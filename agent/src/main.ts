@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// berth-agent: one program, several processes. `run` is the daemon; `runner` and `supervise` are started by it and
-// load nothing of it. Exit codes: 0 done, 1 refused or broken (the sentence is on stderr), 2 wrong usage, 78 locked
+// berth-agent: one program, several processes. `run` is the daemon; `runner`, `supervise` and `edge` are started by it
+// and load nothing of it. Exit codes: 0 done, 1 refused or broken (the sentence is on stderr), 2 wrong usage, 78 locked
 // out by the control plane (the service manager must not restart it).
 import { VERSION } from '@berth/shared'
 import { type AgentSettings, readSettings } from './settings.ts'
@@ -11,6 +11,9 @@ const USAGE = `berth-agent ${VERSION}: runs deployments on this server.
   berth-agent run                            run the daemon (what the service manager starts)
   berth-agent status                         show whether the daemon runs and is connected
   berth-agent services stop                  end every service that is supervised here
+  berth-agent setup proxy                    make this server ready to route: Caddy, its account, its ports
+  berth-agent proxy stop                     end Caddy and the edge (the daemon starts them again)
+  berth-agent edge                           run the edge (what the daemon or a service manager starts)
   berth-agent --version | --help
 
 State: BERTH_STATE_DIR (/var/lib/berth), BERTH_RUN_DIR (/run/berth). Log level: BERTH_LOG_LEVEL (info).
@@ -50,6 +53,23 @@ async function main([command, ...rest]: string[]): Promise<number> {
       if (!only) return usage()
       const { superviseService } = await import('./supervise/supervise.ts')
       await superviseService(only, settings)
+      return 0
+    }
+    case 'edge': {
+      if (rest.length > 0) return usage()
+      const { runEdge } = await import('./exec/proxy/edge-process.ts')
+      return runEdge(settings)
+    }
+    case 'setup': {
+      if (only !== 'proxy') return usage()
+      const { setUpProxy } = await import('./exec/proxy/setup.ts')
+      return setUpProxy(settings, (line) => process.stdout.write(`${line}\n`))
+    }
+    case 'proxy': {
+      if (only !== 'stop') return usage()
+      const { stopProxy } = await import('./exec/proxy/care.ts')
+      await stopProxy(settings)
+      process.stdout.write('Edge and Caddy are stopped. A running daemon starts them again.\n')
       return 0
     }
     case '--version':
@@ -105,6 +125,7 @@ async function run(settings: AgentSettings): Promise<number> {
   const agent = await startAgent(settings, {
     log,
     program: [process.execPath, import.meta.filename],
+    routes: settings.proxy.managed !== false,
     onFatal: (code, message) => {
       process.stderr.write(`berth-agent: ${message}\n`)
       process.exit(code)

@@ -214,7 +214,9 @@ export const PROXY = {
   probeMs: 5 * SECOND,
   probePollMs: 50,
   /** Addresses of containers are looked up this often when the engine's events are silent or away. */
-  addressesMs: 10 * SECOND,
+  addressesMs: 30 * SECOND,
+  /** A package of 40 MB over a slow line. */
+  installMs: 10 * MINUTE,
   accessLogMiB: 50,
   accessLogs: 5,
   retryAfterSeconds: 5,

@@ -7,6 +7,7 @@ import {
   type AgentMessage,
   AgentMessageSchema,
   AgentService,
+  type EdgeSettings,
   GoodbyeReason,
   type LogDown,
   openRawStream,
@@ -56,6 +57,8 @@ export interface SessionOptions {
   clock: Clock
   log: Log
   answerers: Answerers
+  /** Passwords of environments, desired state by revision. */
+  onEdge?: (settings: EdgeSettings) => void
   /** Random per process start. */
   instanceId: string
   previousSessionId: string
@@ -199,8 +202,10 @@ export class Session {
         this.#desk.cancel(effect.request.requestId)
         break
       case 'edge':
+        this.#o.onEdge?.(effect.settings)
+        break
       case 'update':
-        // this build has no proxy to configure and no updater: both are desired state and come again
+        // this build has no updater; the offer is desired state and comes again
         this.#o.log.debug({ message: effect.do }, 'not supported by this agent')
         break
       case 'goodbye':

@@ -22,11 +22,16 @@ interface RawEvent {
   timeNano: number
 }
 
-/** Containers and networks of the whole engine, from now on, until `signal`. */
-export async function* events(engine: Engine, signal: AbortSignal): AsyncGenerator<EngineEvent> {
+/** Containers and networks of the whole engine, from now on (`onOpen`), until `signal`. */
+export async function* events(
+  engine: Engine,
+  signal: AbortSignal,
+  onOpen?: () => void,
+): AsyncGenerator<EngineEvent> {
   const filters = JSON.stringify({ type: ['container', 'network'] })
   try {
     const stream = await engine.open({ method: 'GET', path: '/events', query: { filters }, signal })
+    onOpen?.()
     for await (const raw of readMessages<RawEvent>(stream)) yield toEvent(raw)
   } catch (error) {
     if (signal.aborted) return

@@ -7,8 +7,8 @@ import { PROXY } from '@berth/shared'
 export interface AddressBook {
   /** Null: it does not run. Rejects when the engine cannot be asked. */
   addressOf(containerId: string): Promise<string | null>
-  /** Called when something may have changed; returns how to end it. */
-  onChange(listener: () => void): () => void
+  /** Called when something may have changed, everything or one container; returns how to end it. */
+  onChange(listener: (containerId?: string) => void): () => void
 }
 
 export class Addresses {
@@ -42,7 +42,9 @@ export class Addresses {
   }
 
   open(): void {
-    this.#end = this.#book.onChange(() => void this.look())
+    this.#end = this.#book.onChange((id) => {
+      if (id === undefined || this.#wanted().includes(id)) void this.look()
+    })
     this.#timer = setInterval(() => void this.look(), PROXY.addressesMs)
   }
 

@@ -1,0 +1,92 @@
+// `berth-agent setup proxy`: makes a server ready to route and says what it did. Installs the distribution's package
+// where there is apt, makes Caddy's account, keeps the package's own unit from taking the ports. Starts nothing.
+import { existsSync } from 'node:fs'
+import { PROXY } from '@berth/shared'
+import type { AgentSettings } from '../../settings.ts'
+import { findListeners, nameHolder } from '../ports.ts'
+import { locateProgram, runProgram } from '../programs.ts'
+import { ensureAccount, isRoot } from '../users.ts'
+import { CADDY_ACCOUNT, isAlive, readProxyProcess } from './care-files.ts'
+import { edgePlaces } from './places.ts'
+
+type Say = (line: string) => void
+
+/** The exit code. */
+export async function setUpProxy(settings: AgentSettings, say: Say): Promise<number> {
+  if (!isRoot()) {
+    say('This needs root: it installs a package and makes an account.')
+    return 1
+  }
+  if (!(await ensureCaddy(say))) return 1
+  const home = edgePlaces(settings).caddy
+  const { isNew } = await ensureAccount(CADDY_ACCOUNT, home, 'Berth: HTTP in front of environments')
+  say(`Account ${CADDY_ACCOUNT}: ${isNew ? 'made' : 'is there'}.`)
+  await disableStockUnit(say)
+  return reportPorts(settings, say)
+}
+
+async function ensureCaddy(say: Say): Promise<boolean> {
+  if (locateProgram('caddy')) {
+    const { stdout } = await runProgram(['caddy', 'version'])
+    const version = /(\d+)\.(\d+)\.(\d+)/.exec(stdout.toString('utf8'))
+    if (!version || !isEnough(version)) {
+      say(
+        `Caddy ${version?.[0] ?? ''} is too old: 2.6.2 or newer is needed. Replace it, then run this again.`,
+      )
+      return false
+    }
+    say(`Caddy ${version[0]}: is there.`)
+    return true
+  }
+  if (!locateProgram('apt-get')) {
+    say(
+      'Caddy is not installed, and there is no apt here. Install Caddy 2.6.2 or newer, then run this again.',
+    )
+    return false
+  }
+  say('Caddy: installing the package of the distribution …')
+  const installed = await runProgram(
+    ['apt-get', 'install', '-y', '-qq', '--no-install-recommends', '--no-remove', 'caddy'],
+    {
+      timeoutMs: PROXY.installMs,
+      env: { PATH: process.env.PATH ?? '', DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C' },
+    },
+  )
+  if (installed.code === 0 && locateProgram('caddy')) {
+    say('Caddy: installed.')
+    return true
+  }
+  say(`Caddy could not be installed: ${installed.stderr.trim().split('\n').at(-1) ?? ''}`)
+  say('Run `apt-get update` and try again, or install Caddy 2.6.2 or newer yourself.')
+  return false
+}
+
+const isEnough = ([, a = '0', b = '0', c = '0']: RegExpExecArray): boolean =>
+  Number(a) * 1_000_000 + Number(b) * 1_000 + Number(c) >= 2_006_002
+
+/** The package starts a Caddy of its own on port 80; Berth's has another configuration. */
+async function disableStockUnit(say: Say): Promise<void> {
+  if (!existsSync('/run/systemd/system') || !locateProgram('systemctl')) return
+  const { code, stderr } = await runProgram(['systemctl', 'disable', '--now', 'caddy.service'])
+  if (code === 0) say('caddy.service of the package: stopped and disabled.')
+  else if (!/does not exist|not loaded/i.test(stderr)) say(`caddy.service: ${stderr.trim()}`)
+}
+
+function reportPorts(settings: AgentSettings, say: Say): number {
+  const isOurs = isAlive(readProxyProcess(edgePlaces(settings).caddyProcess))
+  let code = 0
+  for (const endpoint of [settings.proxy.http, settings.proxy.https]) {
+    if (!endpoint) continue
+    const holders = findListeners(endpoint.port)
+    const isFree = holders.length === 0 || isOurs
+    if (!isFree) code = 1
+    say(
+      isFree
+        ? `Port ${endpoint.port}: ${isOurs ? 'served by Berth' : 'free'}.`
+        : `Port ${endpoint.port} is held by ${nameHolder(holders)}. Stop it: Berth needs this port.`,
+    )
+  }
+  if (code === 0)
+    say('Ready. The daemon starts Caddy by itself; restart it to use the new account.')
+  return code
+}
