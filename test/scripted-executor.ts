@@ -1,6 +1,8 @@
 // The only double of the test platform: instead of a detached runner, a function of the test plays the attempt. It
 // speaks through the same files (claim, events, spool) as the real runner; daemon and control plane notice nothing.
 import { existsSync, readFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import {
   type Assignment,
   AssignmentSchema,
@@ -17,6 +19,7 @@ import { readBootId, readStartTicks } from '../agent/src/exec/processes.ts'
 import { attemptPaths, takeClaim } from '../agent/src/journal/attempt-files.ts'
 import { EventFileWriter } from '../agent/src/journal/event-file.ts'
 import { SpoolWriter } from '../agent/src/journal/spool-writer.ts'
+import { claimHosts } from '../agent/src/runner/hosts.ts'
 import { until } from './lab.ts'
 
 type Body = NonNullable<MessageInitShape<typeof EventSchema>['body']>
@@ -28,6 +31,7 @@ const COMMANDS = new Set<FailureCode>([FailureCode.STEP_FAILED, FailureCode.OUT_
 export class ScriptedAttempt {
   readonly assignment: Assignment
   readonly secrets: TaskSecrets
+  readonly #dir: string
   readonly #paths: ReturnType<typeof attemptPaths>
   readonly #events: EventFileWriter
   readonly #spool: SpoolWriter
@@ -36,8 +40,10 @@ export class ScriptedAttempt {
   #index = -1
   #stepId = ''
   #isCheckedOut = false
+  #services: { name: string; hosts?: string[]; port?: number; url?: string }[] = []
 
   constructor(dir: string, secrets: TaskSecrets) {
+    this.#dir = dir
     this.#paths = attemptPaths(dir)
     this.assignment = fromBinary(AssignmentSchema, readFileSync(this.#paths.spec))
     this.secrets = secrets
@@ -84,6 +90,22 @@ export class ScriptedAttempt {
     this.#spool.flush()
   }
 
+  /** As the step claim-hosts does; rejects with the StepFailure that would end it. */
+  async claimHosts(hosts: string[], waitMs?: number): Promise<void> {
+    const { assignment } = this
+    if (!assignment.spec) throw new Error('the assignment has no specification')
+    const settings = { stateDir: dirname(dirname(this.#dir)) }
+    const output = { say: (text: string) => this.say(`${text}\n`) }
+    const wait = async (ms: number): Promise<void> => void (await setTimeout(ms))
+    const claimant = { settings, assignment, spec: assignment.spec, output, interruption: { wait } }
+    await claimHosts(claimant, hosts, waitMs)
+  }
+
+  /** What its success will say that serves. */
+  serve(services: { name: string; hosts?: string[]; port?: number; url?: string }[]): void {
+    this.#services = services
+  }
+
   /** Resolves when somebody asked the attempt to stop. */
   stopAsked(): Promise<true> {
     return until('a stop', () => existsSync(this.#paths.stop) || undefined)
@@ -94,8 +116,8 @@ export class ScriptedAttempt {
       this.checkedOut(this.assignment.spec?.repository?.commitSha || 'c'.repeat(40))
     }
     this.#step(StepState.SUCCEEDED)
-    if (!this.isDestroy)
-      this.emit({ case: 'services', value: { services: port ? [{ name: 'web', port }] : [] } })
+    const services = port ? [{ name: 'web', port }] : this.#services
+    if (!this.isDestroy) this.emit({ case: 'services', value: { services } })
     this.#end({ state: AttemptState.SUCCEEDED })
   }
 

@@ -18,6 +18,7 @@ import { keepHouse } from './housekeeping/house.ts'
 import { Observations } from './housekeeping/observations.ts'
 import { removeStatus, writeStatus } from './housekeeping/status.ts'
 import { Journal } from './journal/journal.ts'
+import { answerHostClaims } from './link/host-claims.ts'
 import { readIdentity } from './link/identity.ts'
 import { Link, type LinkPhase } from './link/link.ts'
 import { describeError, type Log, silentLog } from './log.ts'
@@ -89,15 +90,18 @@ export async function startAgent(
   })
   const release = await openUp(parts, showStatus)
   const running = link.run()
+  const stopAnswering = answerHostClaims({ ...parts, claim: link.claimHosts.bind(link) })
   return {
     async close() {
       keeper.drain()
+      stopAnswering()
       await link.close()
       await running
       removeStatus(settings)
       release()
     },
     kill() {
+      stopAnswering()
       link.kill()
       release()
     },

@@ -119,7 +119,7 @@ export const settingsEnvironment = (s: AgentSettings): Record<string, string> =>
   ...(s.proxy.managed === false ? { BERTH_PROXY: 'off' } : {}),
 })
 
-export const attemptDir = (s: AgentSettings, attemptId: string): string =>
+export const attemptDir = (s: Pick<AgentSettings, 'stateDir'>, attemptId: string): string =>
   join(s.stateDir, 'attempts', attemptId)
 export const environmentDir = (s: AgentSettings, environmentId: number): string =>
   join(s.stateDir, 'environments', `e${environmentId}`)

@@ -102,6 +102,24 @@ export const PROCESSES = {
   inodes: 50_000,
 } as const
 
+/** Host names on their way from a runner through the daemon to the control plane. */
+export const HOST_CLAIMS = {
+  /** As many as one call may name. */
+  hosts: 64,
+  /** What one environment may hold: failed deployments that each ask for other names must not gather them for ever. */
+  perEnvironment: 200,
+  /** A redeployment asks for nothing; a new name waits this long for a control plane that is away. */
+  waitMs: 10 * MINUTE,
+  /** Then the log says what it waits for. */
+  quietMs: 2 * SECOND,
+  /** The runner looks for its answer, and the daemon for questions, this often. */
+  pollMs: 50,
+  /** A call that failed is tried again after this long. */
+  retryMs: SECOND,
+  /** A message of the control plane as it is kept. */
+  messageLength: 500,
+} as const
+
 /** The agent's daemon on one server. */
 export const DAEMON = {
   /** The next runner is started ahead this long after the one before got its attempt. */

@@ -63,6 +63,12 @@ export interface DeployRequest {
   /** Remove what is there, then deploy. */
   fresh?: boolean
   recipe?: Recipe
+  noCache?: boolean
+  /** The environment's own host name. */
+  host?: string
+  grantedHosts?: string[]
+  basicAuth?: { username: string; bcryptHash: string }
+  limits?: { memoryBytes?: bigint }
   /** Flags of the runner's Node. */
   nodeArguments?: string[]
   /** Written before the runner starts. */
@@ -124,6 +130,7 @@ export class AgentHost {
     const environmentId = request.environmentId ?? 1
     const taskId = request.taskId ?? this.#nextTask++
     const attemptId = randomUUID()
+    const hostName = request.host ?? 'pr-42.shop.example.com'
     this.#attempts.push(attemptId)
     const dir = attemptDir(this.settings, attemptId)
     mkdirSync(dir, { recursive: true, mode: 0o700 })
@@ -137,7 +144,7 @@ export class AgentHost {
       spec: {
         kind: request.destroy
           ? { case: 'destroy', value: { force: request.destroy === 'anyway' } }
-          : { case: 'deploy', value: { fresh: request.fresh ?? false } },
+          : { case: 'deploy', value: { fresh: request.fresh ?? false, noCache: request.noCache ?? false } },
         recipe: request.recipe ?? Recipe.MANUAL,
         repository: {
           url: request.url ?? repository.url,
@@ -151,11 +158,13 @@ export class AgentHost {
           identifier: 'pr-42',
           type: EnvironmentType.PULL_REQUEST,
           branch: 'feature/ünïcode',
-          host: 'pr-42.shop.example.com',
+          host: hostName,
+          grantedHosts: request.grantedHosts ?? [],
+          limits: request.limits ?? {},
           untrusted: request.untrusted ?? false,
         },
         systemVariables: {
-          SERVICE_DOMAIN: 'pr-42.shop.example.com',
+          SERVICE_DOMAIN: hostName,
           SERVICE_ENV_IDENTIFIER: 'pr-42',
           SERVICE_ENV_TYPE: 'pull_request',
           SERVICE_ENV_BRANCH: 'feature/ünïcode',
@@ -192,6 +201,7 @@ export class AgentHost {
     this.#children.push(child)
     const secrets = create(TaskSecretsSchema, {
       deployKey: Buffer.from(request.deployKey ?? ''),
+      ...(request.basicAuth ? { basicAuth: request.basicAuth, edgeRevision: 1n } : {}),
       variables: Object.entries(request.variables ?? {}).map(([key, value]) => ({
         key,
         value: Buffer.from(value as string),
@@ -229,7 +239,8 @@ export class AgentHost {
     // also those that a daemon of the test made
     const accounts = spawnSync('getent', ['passwd'], { encoding: 'utf8' }).stdout.split('\n')
     for (const [name = ''] of accounts.map((line) => line.split(':'))) {
-      if (isRoot && name.startsWith(this.settings.accountPrefix)) await endAccount(name)
+      const isOurs = name.startsWith(this.settings.accountPrefix.replace(/e$/, ''))
+      if (isRoot && isOurs) await endAccount(name)
     }
     for (const name of listCgroups(detectCgroups(), this.settings.accountPrefix)) {
       const group = Cgroup.create(detectCgroups(), name)

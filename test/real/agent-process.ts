@@ -10,6 +10,18 @@ if (verb === 'runner') {
 } else if (verb === 'supervise') {
   const { superviseService } = await import('../../agent/src/supervise/supervise.ts')
   await superviseService(dir, settings)
+} else if (verb === 'edge') {
+  const { startEdge } = await import('../../agent/src/exec/proxy/edge.ts')
+  const { inspectContainer } = await import('../../agent/src/exec/docker/containers.ts')
+  const { openEngine } = await import('../../agent/src/exec/docker/engine.ts')
+  const engine = openEngine(settings)
+  await startEdge(settings, {
+    addresses: {
+      addressOf: async (id) => (await inspectContainer(engine, id))?.address ?? null,
+      onChange: () => () => undefined,
+    },
+    log: (message) => console.error(message),
+  })
 } else {
   throw new Error(`unknown verb ${verb}`)
 }

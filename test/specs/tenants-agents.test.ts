@@ -45,6 +45,9 @@ describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
       const { id } = await o.make('/api/servers', { name: 'rogue', hostname: 'r' })
       rogues.push(await WireAgent.join(world.cp, id))
     }
+    // a look at the repositories between two comparisons would be found in them
+    const { db } = world.cp.running.ctx
+    await db.updateTable('projects').set({ reconcileAt: null }).execute()
   })
   afterAll(async () => {
     for (const agent of [...rogues, ...victims.map((v) => v.agent)]) agent.close()

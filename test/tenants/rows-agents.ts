@@ -181,6 +181,25 @@ async function signSshHostKey({ rogue, victim }: Raid): Promise<void> {
   expect(blob).not.toContain(alias)
 }
 
+/** With the victim's attempt, in every shape; an unknown attempt gets the same words. */
+async function claimHosts({ rogue, victim }: Raid): Promise<void> {
+  const own = await rogue.active()
+  const ask = (attemptId: string, fence: bigint): Promise<string> =>
+    new Promise((resolve) => {
+      const $typeName = 'berth.agent.v1.ClaimHostsRequest' as const
+      const hosts = ['hostile.example.net']
+      rogue.client.claimHosts({ $typeName, attemptId, fence, hosts }, {}, (error) =>
+        resolve(error ? `${error.code} ${error.details}` : 'granted'),
+      )
+    })
+  const unknown = await ask(randomUUID(), 1n)
+  expect(unknown).toMatch(/^7 /)
+  for (const fence of [victim.fence, 0n, 99n]) {
+    expect(await ask(victim.attemptId, fence)).toBe(unknown)
+  }
+  own.cut()
+}
+
 /** Not offered yet: whoever offers it writes its row. */
 const notOffered =
   (method: keyof typeof AgentService.method) =>
@@ -193,7 +212,7 @@ export const AGENT_ROWS: Record<string, (raid: Raid) => Promise<void>> = {
   streamLogs,
   sendFile: notOffered('sendFile'),
   sendContainerLogs: notOffered('sendContainerLogs'),
-  claimHosts: notOffered('claimHosts'),
+  claimHosts,
   renewCertificate,
   signSshHostKey,
   fetchRelease: notOffered('fetchRelease'),

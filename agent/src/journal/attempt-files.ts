@@ -6,6 +6,8 @@
 //   events.log   runner                     framed events (event-file.ts); a terminal AttemptChanged is the last
 //   log/         runner                     spool (spool-format.ts)
 //   stop         daemon                     stop was asked, and why; looked at on start, on SIGUSR2, every second
+//   hosts.ask    runner                     host names it wants to serve (host-files.ts)
+//   hosts.answer daemon                     what the control plane says of them
 //   runner.log   runner's own stderr        what a person reads when a runner died
 import {
   closeSync,
@@ -35,6 +37,8 @@ export const attemptPaths = (dir: string) => ({
   events: join(dir, 'events.log'),
   log: join(dir, 'log'),
   stop: join(dir, 'stop'),
+  hostsAsk: join(dir, 'hosts.ask'),
+  hostsAnswer: join(dir, 'hosts.answer'),
   runnerLog: join(dir, 'runner.log'),
 })
 

@@ -1,6 +1,7 @@
 // The daemon's life on the network: session after session, with the back-off between them. A certificate that
 // expired while the server was off is renewed before dialling. Stops for good only when told to (REVOKED,
 // DUPLICATE_IDENTITY): then a person has to act, and the service manager must not restart the daemon.
+import type { ClaimHostsResponse } from '@berth/shared/wire'
 import { describeError } from '../log.ts'
 import { decideNext, type SessionEnd, waitBeforeTry } from './backoff.ts'
 import { newInstanceId } from './hello.ts'
@@ -67,6 +68,11 @@ export class Link {
       n = next.n
       dial = next.dial
     }
+  }
+
+  claimHosts(attemptId: string, fence: bigint, hosts: string[]): Promise<ClaimHostsResponse> {
+    const asked = this.#session?.claimHosts(attemptId, fence, hosts)
+    return asked ?? Promise.reject(new Error('there is no session'))
   }
 
   /** Draining, flush, goodbye; runners go on. */

@@ -7,6 +7,8 @@ import {
   type AgentMessage,
   AgentMessageSchema,
   AgentService,
+  ClaimHostsRequestSchema,
+  type ClaimHostsResponse,
   type EdgeSettings,
   GoodbyeReason,
   type LogDown,
@@ -112,6 +114,20 @@ export class Session {
 
   run(): Promise<SessionEnd> {
     return this.#done.promise
+  }
+
+  /** Asks for host names on this session's connection. */
+  claimHosts(attemptId: string, fence: bigint, hosts: string[]): Promise<ClaimHostsResponse> {
+    if (this.#state.phase !== 'active') return Promise.reject(new Error('there is no session'))
+    const request = create(ClaimHostsRequestSchema, { attemptId, fence, hosts })
+    return new Promise((resolve, reject) => {
+      this.#client.claimHosts(
+        request,
+        { deadline: Date.now() + SESSION.unaryMs },
+        (error, answer) =>
+          answer ? resolve(answer) : reject(error ?? new Error('the control plane gave no answer')),
+      )
+    })
   }
 
   /** SIGTERM: no new attempts, flush what there is within 5 s, goodbye. Runners go on. */

@@ -3,11 +3,13 @@ import { AppError, type FieldProblem, invalidFields } from '@berth/shared'
 import type { Context } from '../context.ts'
 import { isAtOrBelow, isReserved, isUnlisted } from '../domain/domains.ts'
 import {
+  findServerByName,
   holdDomains,
-  isServerName,
   listEnvironmentsBelow,
   listOverlappingProjects,
 } from '../store/domains.ts'
+import type { Environment } from '../store/environments.ts'
+import { findClaimHolder, insertHost, listClaimsBelow } from '../store/hosts.ts'
 import type { Change } from './transaction.ts'
 
 const inUse = (host: string): AppError =>
@@ -39,7 +41,10 @@ export async function claimProjectDomain(
   )
   if (taken) throw inUse(domain)
   const environments = await listEnvironmentsBelow(c.db, domain)
-  if (environments.some((e) => e.organizationId !== project.organizationId)) throw inUse(domain)
+  const claims = await listClaimsBelow(c.db, domain)
+  const isForeign = (e: { organizationId: number }): boolean =>
+    e.organizationId !== project.organizationId
+  if (environments.some(isForeign) || claims.some(isForeign)) throw inUse(domain)
 }
 
 /** The address of an environment: its own alone, and not below another project's domain. */
@@ -58,7 +63,7 @@ export async function claimEnvironmentDomain(
     const message = `${host} is not below ${project.domain} and not on the project's list of custom domains.`
     throw invalidFields([{ field: 'domain', code: 'domain_not_allowed', message }])
   }
-  if (await isServerName(c.db, host)) throw inUse(host)
+  if (await findServerByName(c.db, host)) throw inUse(host)
   // the most specific project decides: within one organization a domain may lie below another
   const holders = (await listOverlappingProjects(c.db, host))
     .filter((p) => isAtOrBelow(host, p.domain))
@@ -66,4 +71,13 @@ export async function claimEnvironmentDomain(
   if (holders[0] && holders[0].id !== project.id) throw inUse(host)
   const same = await listEnvironmentsBelow(c.db, host)
   if (same.some((e) => e.domain === host && e.id !== environmentId)) throw inUse(host)
+  const claimed = await findClaimHolder(c.db, host)
+  if (claimed && claimed.environmentId !== environmentId) throw inUse(host)
+}
+
+/** Its address changes: the former one is served until the next deployment, so it stays its own as long. */
+export async function keepFormerDomain(c: Change, environment: Environment): Promise<void> {
+  const { id, domain, fence } = environment
+  if (fence === 0) return // nothing of it was ever sent anywhere
+  await insertHost(c.db, { host: domain, environmentId: id, fence, claimedAt: c.now })
 }

@@ -21,7 +21,7 @@ import { findOpenTask, wasSentTo } from '../store/tasks.ts'
 import { environmentProtected, loadEnvironment } from './access.ts'
 import { auditCaller, type Subject } from './audit.ts'
 import { inProgress, toOpenTask } from './deployments.ts'
-import { claimEnvironmentDomain } from './domains.ts'
+import { claimEnvironmentDomain, keepFormerDomain } from './domains.ts'
 import { type EnvironmentView, getEnvironment } from './environment-views.ts'
 import { notInProject } from './environments.ts'
 import { endShellsOfOthers, endSshAccess } from './ssh-revocation.ts'
@@ -65,6 +65,7 @@ async function applySettings(
   await checkReferences(c, project, environment, asked)
   if (asked.domain !== undefined && asked.domain !== environment.domain) {
     await claimEnvironmentDomain(ctx, c, project, id, asked.domain)
+    await keepFormerDomain(c, environment)
   }
   const columns = await toColumns(c, environment, asked)
   const changed = (Object.keys(columns) as Column[]).filter(

@@ -9,6 +9,7 @@ import {
   effectiveRecipe,
   environmentStatus,
 } from '../domain/environment.ts'
+import { degradation } from '../domain/observation.ts'
 import {
   type EnvironmentPullRequest,
   listEnvironmentPullRequests,
@@ -64,7 +65,7 @@ async function view(
         removing: environment.removingAt !== null,
         locked: openTask !== undefined,
         deployed: environment.deployedFence > 0,
-        degradedReason: environment.degradedReason,
+        degradedReason: degradation(environment),
         lastTask,
       }),
       server: { id: server.id, name: server.name, hostname: server.hostname },

@@ -19,7 +19,7 @@ import {
 } from '../store/projects.ts'
 import { loadOwnedProject, loadProject, missing } from './access.ts'
 import { auditCaller } from './audit.ts'
-import { claimEnvironmentDomain, claimProjectDomain } from './domains.ts'
+import { claimEnvironmentDomain, claimProjectDomain, keepFormerDomain } from './domains.ts'
 import { defaultServerProblem, projectColumns, projectProblems } from './project-columns.ts'
 import { getProject, type ProjectView } from './project-views.ts'
 import { requireFreeName } from './projects.ts'
@@ -136,6 +136,7 @@ async function follow(
     if (moves && asked.domain && atDefault && !environment.protected) {
       const domain = defaultDomain(identifier, asked.domain)
       await claimEnvironmentDomain(ctx, c, { ...project, domain: asked.domain }, id, domain)
+      await keepFormerDomain(c, environment)
       await updateEnvironment(c.db, id, { domain, updatedAt: c.now })
     }
     const owned = environment.type === 'pull_request' && environment.ownerId === project.ownerId

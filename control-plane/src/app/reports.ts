@@ -7,6 +7,7 @@ import {
   type Event,
   EventSchema,
   type PlanMade,
+  type ServicesDeployed,
   type StepChanged,
   StepState,
 } from '@berth/shared/wire'
@@ -49,6 +50,7 @@ import {
   updateTask,
 } from '../store/tasks.ts'
 import { auditAgent, type Subject } from './audit.ts'
+import { releaseHosts } from './hosts.ts'
 import { destroyFormerCopy, settleRemoval } from './removal.ts'
 import { agentTopic, type Change, change, emitTask } from './transaction.ts'
 
@@ -176,17 +178,9 @@ async function applyEvent(
       await updateTask(c.db, task.id, { serviceFileSha })
       return false
     }
-    case 'services': {
-      const services = body.value.services.map(({ name, hosts, port, url }) => {
-        return { name, hosts, port, url: shownUrl(url) }
-      })
-      await updateDeployed(c.db, task.environmentId, attempt.fence, {
-        services: JSON.stringify(services),
-      })
-      await updateTask(c.db, task.id, { liveAt: task.liveAt ?? c.now })
-      emitTask(c, task, 'task.live', {})
+    case 'services':
+      await applyServices(c, attempt, task, body.value)
       return false
-    }
     case 'warning': {
       const { code, message, stepId } = body.value
       const warnings = [...task.warnings, { code, message, step: stepId || null }].slice(0, 100)
@@ -196,6 +190,25 @@ async function applyEvent(
     default:
       return false // kept as history; unknown kinds come from newer agents
   }
+}
+
+async function applyServices(
+  c: Change,
+  attempt: Attempt,
+  task: Task,
+  deployed: ServicesDeployed,
+): Promise<void> {
+  const services = deployed.services.map(({ name, hosts, port, url }) => {
+    return { name, hosts, port, url: shownUrl(url) }
+  })
+  const environment = await lockEnvironment(c.db, task.environmentId)
+  if (environment?.fence === attempt.fence) {
+    await updateEnvironment(c.db, environment.id, { services: JSON.stringify(services) })
+    const served = services.flatMap(({ hosts }) => hosts)
+    await releaseHosts(c, attempt.agentId, environment, served)
+  }
+  await updateTask(c.db, task.id, { liveAt: task.liveAt ?? c.now })
+  emitTask(c, task, 'task.live', {})
 }
 
 const numberOrNull = (n: bigint): number | null => (n > 0n ? Number(n) : null)

@@ -307,7 +307,7 @@ async function emitServer(
 export const endFormerSessions = (ctx: Context): Promise<void> =>
   endSessionsOfOthers(ctx.db, ctx.replicaId, ctx.clock.now())
 
-function toHostFacts(host: NonNullable<Hello['host']>): HostFacts {
+export function toHostFacts(host: NonNullable<Hello['host']>): HostFacts {
   return {
     hostname: host.hostname,
     os: host.os,

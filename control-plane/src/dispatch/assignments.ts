@@ -22,6 +22,7 @@ import { readValuesForDispatch } from '../app/values.ts'
 import type { Context } from '../context.ts'
 import type { Attempt } from '../store/attempts.ts'
 import { type Environment, findEnvironment } from '../store/environments.ts'
+import { listHeldHosts } from '../store/hosts.ts'
 import { findProject, type Project } from '../store/projects.ts'
 import { findPullRequest } from '../store/pull-requests.ts'
 import { findTask, type Task } from '../store/tasks.ts'
@@ -48,7 +49,10 @@ export async function makeAssignment(ctx: Context, attempt: Attempt): Promise<As
   }
   const number = environment.pullRequestNumber
   const pull = number === null ? undefined : await findPullRequest(ctx.db, project.id, number)
-  assignment.spec = makeSpec(attempt, task, environment, project, pull?.headRef ?? null)
+  assignment.spec = makeSpec(attempt, task, environment, project, {
+    headRef: pull?.headRef ?? null,
+    grantedHosts: [environment.domain, ...(await listHeldHosts(ctx.db, environment.id))],
+  })
   // a removal runs with the values of the last deployment, which lie on the server
   assignment.secrets =
     task.type === 'destroy'
@@ -78,7 +82,7 @@ function makeSpec(
   task: Task,
   environment: Environment,
   project: Project,
-  headRef: string | null,
+  { headRef, grantedHosts }: { headRef: string | null; grantedHosts: string[] },
 ): TaskSpec {
   const pullRequest = environment.type === 'pull_request'
   return create(TaskSpecSchema, {
@@ -98,6 +102,7 @@ function makeSpec(
       branch: environment.branch,
       baseDomain: project.domain,
       host: environment.domain,
+      grantedHosts,
       untrusted: environment.fromFork,
     },
     systemVariables: systemVariables(environment),

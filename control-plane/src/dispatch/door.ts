@@ -1,11 +1,15 @@
 // The agents' door: who connects, which session is the newest, when the whole door closes. Identity comes from the
 // client certificate alone; no message carries an agent's id.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { AppError, SESSION } from '@berth/shared'
+import { AppError, never, SESSION } from '@berth/shared'
 import {
   type AgentMessage,
+  type ClaimHostsRequest,
+  type ClaimHostsResponse,
+  ClaimHostsResponseSchema,
   GoodbyeReason,
   type Hello,
+  HostVerdict,
   RenewCertificateResponseSchema,
   type ServerMessage,
   SignSshHostKeyResponseSchema,
@@ -14,6 +18,7 @@ import { create } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { type ServerDuplexStream, status as Status } from '@grpc/grpc-js'
 import { renewAgentCertificate } from '../app/enrolment.ts'
+import { claimHosts } from '../app/hosts.ts'
 import { lockAsDuplicate, type Opened } from '../app/sessions.ts'
 import { signSshHostKey } from '../app/ssh-host-keys.ts'
 import { issueServerCertificate } from '../ca/authority.ts'
@@ -221,7 +226,20 @@ function makeHandlers(
         },
       )
     },
-    claimHosts: later,
+    claimHosts(call, done) {
+      const identity = identify(call)
+      if (!identity) {
+        done({ code: Status.PERMISSION_DENIED, details: 'The certificate is not one of an agent.' })
+        return
+      }
+      answerClaim(ctx, identity.agentId, call.request).then(
+        (answer) => ('claims' in answer ? done(null, answer) : done(answer)),
+        (error: unknown) => {
+          ctx.log.error({ err: error }, 'host names could not be claimed')
+          done({ code: Status.INTERNAL, details: 'Internal error' })
+        },
+      )
+    },
     signSshHostKey(call, done) {
       const identity = identify(call)
       if (!identity) {
@@ -248,6 +266,34 @@ function makeHandlers(
     sendFile: later,
     sendContainerLogs: later,
     fetchRelease: (call) => refuse(call, Status.UNIMPLEMENTED, 'No release is offered.'),
+  }
+}
+
+const VERDICTS = {
+  granted: HostVerdict.GRANTED,
+  taken: HostVerdict.TAKEN,
+  not_allowed: HostVerdict.NOT_ALLOWED,
+} as const
+
+async function answerClaim(
+  ctx: Context,
+  agentId: string,
+  { attemptId, fence, hosts }: ClaimHostsRequest,
+): Promise<ClaimHostsResponse | { code: Status; details: string }> {
+  const answer = await claimHosts(ctx, agentId, { attemptId, fence: Number(fence), hosts })
+  switch (answer.kind) {
+    case 'decided':
+      return create(ClaimHostsResponseSchema, {
+        claims: answer.claims.map((claim) => ({ ...claim, verdict: VERDICTS[claim.verdict] })),
+      })
+    case 'foreign':
+      return { code: Status.PERMISSION_DENIED, details: 'It is not an attempt of this agent.' }
+    case 'over':
+      return { code: Status.FAILED_PRECONDITION, details: answer.message }
+    case 'too_many':
+      return { code: Status.INVALID_ARGUMENT, details: answer.message }
+    default:
+      return never(answer)
   }
 }
 

@@ -15,6 +15,7 @@ import { create } from '@bufbuild/protobuf'
 import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { dispatchTasks } from '../app/dispatching.ts'
 import { completeLog } from '../app/logs.ts'
+import { applyObserved } from '../app/observations.ts'
 import { applyEvents } from '../app/reports.ts'
 import { closeSession, type Opened, openSession, touchSession } from '../app/sessions.ts'
 import { agentTopic } from '../app/transaction.ts'
@@ -188,6 +189,9 @@ export class AgentSession {
       }
       case 'applied':
         return this.#desired.confirm(Number(msg.value.version))
+      case 'observed':
+        if (!(await applyObserved(this.#ctx, this, msg.value))) this.superseded()
+        return
       case 'draining':
         await touchSession(this.#ctx, this.agentId, this.epoch, { draining: true })
         return
@@ -195,7 +199,7 @@ export class AgentSession {
         this.close()
         return
       default:
-        return // observed, trust and responses change nothing yet; unknown members come from newer agents
+        return // trust and responses change nothing yet; unknown members come from newer agents
     }
   }
 

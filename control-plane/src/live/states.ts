@@ -2,6 +2,7 @@
 // state may be newer than the event, never older; what depends on the viewer (what they may do) is not here.
 import type { TaskStatus } from '@berth/shared'
 import { type EnvironmentStatus, environmentStatus } from '../domain/environment.ts'
+import { degradation } from '../domain/observation.ts'
 import type { Db } from '../store/database.ts'
 import { listEnvironmentsById } from '../store/environments.ts'
 import type { EventRow } from '../store/events.ts'
@@ -36,7 +37,7 @@ export async function describeEvents(db: Db, rows: EventRow[]): Promise<LiveEven
               removing: environment.removingAt !== null,
               locked,
               deployed: environment.deployedFence > 0,
-              degradedReason: environment.degradedReason,
+              degradedReason: degradation(environment),
               lastTask: tasks.get(environment.lastTaskId ?? 0),
             }),
           }

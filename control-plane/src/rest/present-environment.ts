@@ -4,6 +4,7 @@ import type { EnvironmentView } from '../app/environment-views.ts'
 import type { VariableView } from '../app/variables.ts'
 import type { EffectiveAuth } from '../domain/basic-auth.ts'
 import { environmentUrl, serviceUrl } from '../domain/environment.ts'
+import { degradation, serviceState } from '../domain/observation.ts'
 import { time, timeOrNull } from './present.ts'
 
 export const presentBasicAuth = ({ mode, enabled, username }: EffectiveAuth): BasicAuth => ({
@@ -55,7 +56,7 @@ export function presentEnvironment(view: EnvironmentView): Environment {
     auto_deploy: e.autoDeploy,
     basic_auth: presentBasicAuth(view.basicAuth),
     status: view.status,
-    status_reason: e.degradedReason,
+    status_reason: degradation(e),
     locked: openTask !== undefined,
     locked_by: openTask
       ? { task_id: openTask.id, trigger: openTask.triggerBy, status: openTask.status }
@@ -64,7 +65,7 @@ export function presentEnvironment(view: EnvironmentView): Environment {
     services: services.map((s) => ({
       name: s.name,
       url: serviceUrl(s, server.hostname),
-      status: 'running',
+      status: serviceState(e, s.name),
     })),
     last_task: lastTask
       ? {

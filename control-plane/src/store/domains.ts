@@ -17,10 +17,10 @@ const below = (domain: string) => `%.${domain}` // host names hold neither % nor
 export const listOverlappingProjects = (
   db: Db,
   domain: string,
-): Promise<{ id: number; organizationId: number; domain: string }[]> =>
+): Promise<{ id: number; organizationId: number; name: string; domain: string }[]> =>
   db
     .selectFrom('projects')
-    .select(['id', 'organizationId', 'domain'])
+    .select(['id', 'organizationId', 'name', 'domain'])
     .where('removedAt', 'is', null)
     .where((e) =>
       e.or([
@@ -42,12 +42,13 @@ export const listEnvironmentsBelow = (
     .where((e) => e.or([e('domain', '=', domain), e('domain', 'like', below(domain))]))
     .execute()
 
-export async function isServerName(db: Db, host: string): Promise<boolean> {
-  const row = await db
+export const findServerByName = (
+  db: Db,
+  host: string,
+): Promise<{ name: string; organizationId: number } | undefined> =>
+  db
     .selectFrom('servers')
-    .select('id')
+    .select(['name', 'organizationId'])
     .where(sql<string>`lower(hostname)`, '=', host)
     .where('removedAt', 'is', null)
     .executeTakeFirst()
-  return row !== undefined
-}

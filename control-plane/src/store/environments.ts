@@ -1,6 +1,7 @@
 // Environments. Facts of a deployment are written only by the newest fence.
 import type { Insertable, Selectable, Updateable } from 'kysely'
 import type { DeployedService } from '../domain/environment.ts'
+import type { Observation } from '../domain/observation.ts'
 import { runCompiled } from './compiled.ts'
 import type { Db } from './database.ts'
 import type { EnvironmentsTable } from './schema.ts'
@@ -8,7 +9,15 @@ import type { EnvironmentsTable } from './schema.ts'
 export interface Environment
   extends Omit<
     Selectable<EnvironmentsTable>,
-    'protected' | 'sticky' | 'autoDeploy' | 'branchMissing' | 'fromFork' | 'services' | 'actions'
+    | 'protected'
+    | 'sticky'
+    | 'autoDeploy'
+    | 'branchMissing'
+    | 'fromFork'
+    | 'services'
+    | 'actions'
+    | 'observed'
+    | 'pinnedFrom'
   > {
   protected: boolean
   sticky: boolean
@@ -16,6 +25,8 @@ export interface Environment
   branchMissing: boolean
   fromFork: boolean
   services: DeployedService[]
+  observed: Observation | null
+  pinnedFrom: string[] | null
 }
 
 function toEnvironment(row: Selectable<EnvironmentsTable>): Environment {
@@ -28,6 +39,8 @@ function toEnvironment(row: Selectable<EnvironmentsTable>): Environment {
     branchMissing: row.branchMissing === 1,
     fromFork: row.fromFork === 1,
     services: JSON.parse(row.services) as DeployedService[],
+    observed: row.observed === null ? null : (JSON.parse(row.observed) as Observation),
+    pinnedFrom: row.pinnedFrom === null ? null : (JSON.parse(row.pinnedFrom) as string[]),
   }
 }
 

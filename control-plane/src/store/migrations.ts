@@ -13,6 +13,7 @@ import { repo } from './migrations/0008-repo.ts'
 import { environments } from './migrations/0009-environments.ts'
 import { diagnostics } from './migrations/0010-diagnostics.ts'
 import { lookups } from './migrations/0011-lookups.ts'
+import { hosts } from './migrations/0012-hosts.ts'
 import type { Schema } from './schema.ts'
 
 /** Words that differ between the engines; everything else in a migration is portable SQL. */
@@ -37,6 +38,7 @@ const MIGRATIONS: readonly Migration[] = [
   environments,
   diagnostics,
   lookups,
+  hosts,
 ]
 const TYPES: Record<Engine, Types> = {
   sqlite: { id: 'integer primary key autoincrement' },

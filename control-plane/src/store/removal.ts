@@ -1,9 +1,10 @@
-// The end of an environment or a project: the row stays, because tasks and audit point at it; every secret goes.
+// The end of an environment or a project: the row stays, because tasks and audit point at it; every secret and every host name goes.
 import type { Db } from './database.ts'
 
 export async function closeEnvironment(db: Db, id: number, now: number): Promise<void> {
   await db.deleteFrom('variables').where('environmentId', '=', id).execute()
   await db.deleteFrom('variableChanges').where('environmentId', '=', id).execute()
+  await db.deleteFrom('hosts').where('environmentId', '=', id).execute()
   await db
     .updateTable('pullRequests')
     .set({ environmentId: null })
@@ -20,6 +21,7 @@ export async function closeEnvironment(db: Db, id: number, now: number): Promise
       services: '[]',
       actions: '[]',
       formerServerId: null,
+      observed: null,
     })
     .where('id', '=', id)
     .execute()

@@ -5,7 +5,7 @@ import type { Role } from '@berth/shared/rest'
 import type { Generated } from 'kysely'
 import type { VariableChangesTable } from './schema-diagnostics.ts'
 import type { AuditHeadTable, AuditTable, IdempotencyKeysTable } from './schema-doors.ts'
-import type { OrganizationKeysTable } from './schema-environments.ts'
+import type { HostsTable, OrganizationKeysTable } from './schema-environments.ts'
 import type { AlertsTable } from './schema-live.ts'
 import type {
   AccountsTable,
@@ -80,6 +80,7 @@ export interface Schema {
   sshCertificates: SshCertificatesTable
   sshHostCertificates: SshHostCertificatesTable
   organizationKeys: OrganizationKeysTable
+  hosts: HostsTable
 }
 
 export interface InstallationTable {
@@ -265,6 +266,10 @@ export interface EnvironmentsTable {
   skippedRule: 'skip_marker' | 'paths_unchanged' | null
   /** Rises with each change of what the edge must know (Basic Auth). */
   edgeRevision: Generated<number>
+  /** JSON of domain/observation.ts: what its server last saw of it. */
+  observed: string | null
+  /** JSON: the commits its branch had when somebody chose another one; null: it follows its branch. */
+  pinnedFrom: string | null
 }
 
 export interface VariablesTable {

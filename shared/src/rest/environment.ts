@@ -6,6 +6,9 @@ import { Commit, HostName, Id, Person, Slug, Time } from './fields.ts'
 import { ServerRef } from './server.ts'
 import { Task } from './task.ts'
 
+/** unmanaged: kept up by its owner, Berth only routes to it. */
+export const SERVICE_STATES = ['running', 'restarting', 'exited', 'missing', 'unmanaged'] as const
+
 export const ENVIRONMENT_STATUSES = [
   'new',
   'deploying',
@@ -56,7 +59,13 @@ export const Environment = z.object({
     .object({ task_id: Id, trigger: z.string(), status: z.enum(TASK_STATUSES) })
     .nullable(),
   variables_changed: z.boolean(),
-  services: z.array(z.object({ name: z.string(), url: z.string().nullable(), status: z.string() })),
+  services: z.array(
+    z.object({
+      name: z.string(),
+      url: z.string().nullable(),
+      status: z.enum(SERVICE_STATES),
+    }),
+  ),
   last_task: z
     .object({ id: Id, status: z.enum(TASK_STATUSES), finished_at: Time.nullable() })
     .nullable(),

@@ -1,6 +1,6 @@
 // .service.yml: read it, show what is wrong with it, find out which service answers where. Runs in
 // the agent, the client and the browser; touches no file and no network.
-export { hostLabel, normalizeHost } from './domain.ts'
+export { hostFault, hostLabel, normalizeHost } from './domain.ts'
 export {
   type FormatOptions,
   formatProblems,

@@ -9,6 +9,8 @@ export interface CaddyAdmin {
   ping(): Promise<string | undefined>
   /** Rejects with `CaddyRefused`, or with another error when Caddy cannot be reached. */
   load(configuration: string): Promise<void>
+  /** Requests that run at this moment, by upstream; those that have none are not named. */
+  requests(): Promise<Map<string, number>>
   /** Another one is another process, or another admin socket of the same. */
   instance(): string
 }
@@ -58,6 +60,12 @@ export function openAdmin(socketPath: string, origin: string): CaddyAdmin {
     async load(configuration) {
       const { status, text } = await call('POST', '/load', configuration, PROXY.pushMs)
       if (status !== 200) throw new CaddyRefused(readReason(text) || `status ${status}`)
+    },
+    async requests() {
+      const { status, text } = await call('GET', '/reverse_proxy/upstreams', undefined, PROXY.adminMs)
+      if (status !== 200) throw new Error(`Caddy's admin socket answers ${status}.`)
+      const found = JSON.parse(text) as { address: string; num_requests: number }[]
+      return new Map(found.map(({ address, num_requests }) => [address, num_requests]))
     },
     instance() {
       const found = statSync(socketPath, { throwIfNoEntry: false })

@@ -5,6 +5,7 @@ import { createConnection } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROXY } from '@berth/shared'
 import type { AgentSettings } from '../../settings.ts'
+import { openAdmin } from './admin.ts'
 import { edgePlaces, ensureKeys } from './places.ts'
 import {
   decodeLine,
@@ -46,6 +47,8 @@ export interface EdgeClient {
   urlOf(host: string, path: string): string
   /** How long until a switch is seen everywhere. */
   refreshMs: number
+  /** Requests that run at this moment to these upstreams (ip:port); undefined where nobody counts them. */
+  countRequests(upstreams: readonly string[]): Promise<number | undefined>
   /** Through the proxy, at the real name, past Basic Auth: who answers there now. */
   probe(probe: ProbeRequest): Promise<ProbeAnswer>
 }
@@ -71,6 +74,16 @@ export function openEdge(settings: ClientSettings): EdgeClient {
     },
     describe: () => call({ method: 'describe', params: {} }, PROXY.adminMs),
     urlOf: (host, path) => addressOf(settings, host, path),
+    async countRequests(upstreams) {
+      if (isInPorts()) return undefined
+      const { adminSocket } = edgePlaces(settings)
+      const admin = openAdmin(adminSocket, ensureKeys(settings).origin)
+      const running = await admin.requests().catch(() => undefined)
+      if (!running) return undefined
+      return [...running]
+        .filter(([address]) => upstreams.includes(readUpstream(address)))
+        .reduce((sum, [, count]) => sum + count, 0)
+    },
     async probe(probe) {
       if (!isInPorts()) return probeUntil(probe, () => probeCaddy(settings, probe))
       const { host, path } = probe
@@ -166,6 +179,10 @@ async function probeUntil(
   }
 }
 
+/** Caddy names who it dialled: a name of our zone spells its address. */
+const readUpstream = (text: string): string =>
+  text.replace(/^ip-(\d+)-(\d+)-(\d+)-(\d+)\.berth\.internal\.?:/, '$1.$2.$3.$4:')
+
 function ask(
   at: Endpoint,
   probe: ProbeRequest,
@@ -174,7 +191,7 @@ function ask(
   return new Promise((resolve, reject) => {
     const timeout = Math.max(1, Math.min(PROXY.probeMs + PROXY.tryMs, probe.timeoutMs))
     const sent = request({ ...at, path: probe.path, headers, agent: false }, (answer) => {
-      const upstream = String(answer.headers['x-berth-upstream'] ?? '')
+      const upstream = readUpstream(String(answer.headers['x-berth-upstream'] ?? ''))
       resolve({ status: answer.statusCode ?? 0, upstream })
       answer.destroy()
     })

@@ -117,7 +117,7 @@ async function prepareGitAccount(attempt: Attempt): Promise<void> {
       const { account } = await ensureAccount(
         name,
         settings.stateDir,
-        'Berth: fetches repositories',
+        'Berth git',
       )
       attempt.found.account = account
     } catch (error) {

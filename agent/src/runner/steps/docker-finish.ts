@@ -2,6 +2,7 @@
 // more. Trouble from here on is a warning; the new version serves.
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { DOCKER_STEPS } from '@berth/shared'
 import { countConnections } from '../../exec/connections.ts'
 import { inspectContainer } from '../../exec/docker/containers.ts'
@@ -92,29 +93,44 @@ const retiredRows = (attempt: Attempt): ObjectRow[] =>
     .list({ environmentId: attempt.assignment.environmentId, kind: 'container' })
     .filter(({ state }) => state === 'retired')
 
+interface OldUpstream {
+  address: string
+  port: number
+}
+
+async function oldUpstreams(attempt: Attempt): Promise<OldUpstream[]> {
+  const found: OldUpstream[] = []
+  for (const { name, facts } of retiredRows(attempt)) {
+    const address = (await inspectContainer(dockerOf(attempt).engine, name))?.address
+    if (address && typeof facts.port === 'number') found.push({ address, port: facts.port })
+  }
+  return found
+}
+
+/** Requests that still run; where the proxy does not count them, connections, of which an idle one counts too. */
+async function countBusy(attempt: Attempt, old: OldUpstream[]): Promise<number> {
+  const names = old.map(({ address, port }) => `${address}:${port}`)
+  const requests = await dockerOf(attempt).edge.countRequests(names)
+  if (requests !== undefined) return requests
+  return old.reduce((sum, { address, port }) => sum + countConnections(address, port), 0)
+}
+
 /** Waits until nobody talks to the old containers: requests that were on their way, and long ones, up to a bound. */
 export async function drain(attempt: Attempt): Promise<void> {
-  const { engine, settledAt } = dockerOf(attempt)
-  const old: { address: string; port: number }[] = []
-  for (const { name, facts } of retiredRows(attempt)) {
-    const address = (await inspectContainer(engine, name))?.address
-    if (address && typeof facts.port === 'number') old.push({ address, port: facts.port })
-  }
+  const old = await oldUpstreams(attempt)
   if (old.length === 0) return attempt.output.say('Nothing to wait for.')
   const startedAt = performance.now()
-  const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, Math.max(0, ms)))
-  await wait(settledAt + DOCKER_STEPS.drainMinMs - performance.now())
-  const count = () =>
-    old.reduce((sum, { address, port }) => sum + countConnections(address, port), 0)
-  let open = count()
+  const { settledAt } = dockerOf(attempt)
+  await delay(Math.max(0, settledAt + DOCKER_STEPS.drainMinMs - startedAt))
+  let open = await countBusy(attempt, old)
   while (open > 0 && performance.now() - startedAt < DOCKER_STEPS.drainMaxMs) {
-    await wait(DOCKER_STEPS.drainPollMs)
-    open = count()
+    await delay(DOCKER_STEPS.drainPollMs)
+    open = await countBusy(attempt, old)
   }
   const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1)
   attempt.output.say(
     open > 0
-      ? `${open} connections to the version before are still open after ${seconds} s; they are cut.`
+      ? `${open} requests to the version before still run after ${seconds} s; they are cut.`
       : `Nobody talks to the version before any more (${seconds} s).`,
   )
 }

@@ -115,11 +115,15 @@ function explainBuild(error: unknown): unknown {
 
 /** Lines of the output. */
 function follower(attempt: Attempt) {
+  const numbers = new Map<string, number>()
   return {
     onStep: ({ id, name, state, ms, cached }: BuildStep): void => {
       const took = `${((ms ?? 0) / 1_000).toFixed(1)}s`
       const end = state === 'failed' ? 'FAILED' : cached ? 'CACHED' : `DONE ${took}`
-      attempt.output.say(`#${id} ${state === 'running' ? name : end}`)
+      const number = numbers.get(id) ?? numbers.size + 1
+      if (!numbers.has(id)) attempt.output.say(`#${number} ${name}`)
+      numbers.set(id, number)
+      if (state !== 'running') attempt.output.say(`#${number} ${end}`)
     },
     onText: (_step: unknown, text: string): void => {
       attempt.output.write(LogSource.STDOUT, Buffer.from(text))

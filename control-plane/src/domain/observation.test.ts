@@ -1,0 +1,84 @@
+// Which observation counts, and what it makes of an environment.
+import { expect, test } from 'vitest'
+import { degradation, type Observation, serviceState, takeObservation } from './observation.ts'
+
+const deployed = { fence: 7, deployedFence: 5, services: [{ name: 'web' }, { name: 'worker' }] }
+const seen = {
+  fence: 5,
+  commitSha: 'a'.repeat(40),
+  degradedReason: '',
+  services: [
+    { name: 'web', state: 'running' },
+    { name: 'worker', state: 'restarting' },
+    { name: '<b>', state: 'running' },
+  ],
+}
+const fine: Observation = {
+  fence: 5,
+  commit: 'a'.repeat(40),
+  reason: null,
+  services: [
+    { name: 'web', state: 'running' },
+    { name: 'worker', state: 'restarting' },
+  ],
+}
+const shown = {
+  deployedFence: 5,
+  commitSha: 'a'.repeat(40),
+  observed: fine,
+  degradedReason: null,
+}
+
+test('an observation of the version that serves is taken, as far as it makes sense', () => {
+  expect(takeObservation(deployed, seen)).toEqual(fine)
+  const odd = { ...seen, services: [{ name: 'web', state: 'dancing' }], commitSha: 'main' }
+  expect(takeObservation(deployed, odd)).toMatchObject({ commit: null, services: [] })
+})
+
+test.each([
+  [4, false],
+  [5, true],
+  [6, true],
+  [7, true],
+  [8, false],
+])('fence %i while 5 serves and 7 is the newest', (fence, isTaken) => {
+  expect(takeObservation(deployed, { ...seen, fence }) !== undefined).toBe(isTaken)
+})
+
+test('nothing runs there any more', () => {
+  const gone = { fence: 0, commitSha: '', degradedReason: '', services: [] }
+  const observed = takeObservation(deployed, gone) ?? null
+  expect(degradation({ ...shown, observed })).toBe('Nothing of it runs on its server any more.')
+  expect(serviceState({ ...shown, observed }, 'worker')).toBe('missing')
+  expect(takeObservation({ ...deployed, deployedFence: 0 }, gone)).toBeUndefined()
+})
+
+test('a reason is one bounded line', () => {
+  const degradedReason = `web\nended\u001b[31m 5 times.${'x'.repeat(1_000)}`
+  const taken = takeObservation(deployed, { ...seen, degradedReason })
+  expect(taken?.reason).toHaveLength(500)
+  expect(taken?.reason).toMatch(/^web ended \[31m 5 times\.x+$/)
+})
+
+test('what is shown: its own trouble first, then what the server sees, until the next version', () => {
+  const reason = 'web ended 5 times in 2 min, last exit code 1.'
+  const observed = { ...fine, reason }
+  expect(degradation(shown)).toBe(null)
+  expect(degradation({ ...shown, observed })).toBe(reason)
+  expect(degradation({ ...shown, observed, degradedReason: 'Its removal failed.' })).toBe(
+    'Its removal failed.',
+  )
+  expect(serviceState(shown, 'worker')).toBe('restarting')
+  const next = { ...shown, observed, deployedFence: 7 }
+  expect([degradation(next), serviceState(next, 'worker')]).toEqual([null, 'running'])
+  expect(degradation({ ...shown, observed: null })).toBe(null)
+})
+
+test('another commit than the deployed one runs', () => {
+  const differs = 'Running differs from last deployed: bbbbbbb runs, aaaaaaa was deployed.'
+  const commit = 'b'.repeat(40)
+  expect(degradation({ ...shown, observed: { ...fine, commit } })).toBe(differs)
+  // a deployment that was given up went on and won: it serves, and nobody recorded it
+  expect(degradation({ ...shown, observed: { ...fine, fence: 7, commit } })).toBe(differs)
+  expect(degradation({ ...shown, observed: { ...fine, fence: 7, reason: 'x' } })).toBe(null)
+})

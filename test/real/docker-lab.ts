@@ -1,0 +1,155 @@
+// A server with a Docker engine, an edge and a Caddy of its own, for one test file: deployments with the docker recipe,
+// requests through the proxy, and what is left in the engine. `close` leaves nothing behind.
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
+import { request } from 'node:http'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { Recipe } from '@berth/shared/wire'
+import {
+  listOwnedContainers,
+  type OwnedContainer,
+  removeContainer,
+} from '../../agent/src/exec/docker/containers.ts'
+import { type Engine, openEngine } from '../../agent/src/exec/docker/engine.ts'
+import { listOwnedImages, removeImage } from '../../agent/src/exec/docker/images.ts'
+import { listOwnedNetworks, removeNetwork } from '../../agent/src/exec/docker/networks.ts'
+import { listOwnedVolumes, removeVolume } from '../../agent/src/exec/docker/volumes.ts'
+import { ensureProxy, stopProxy } from '../../agent/src/exec/proxy/care.ts'
+import { type EdgeClient, openEdge } from '../../agent/src/exec/proxy/client.ts'
+import { AgentHost, type DeployRequest } from './agent-host.ts'
+import type { Deployment, Files, Repository } from './deployment.ts'
+import { eventually } from './deployment.ts'
+
+const PROGRAM = [process.execPath, join(import.meta.dirname, 'agent-process.ts')]
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}
+
+async function freeUdpPort(): Promise<number> {
+  const socket = createSocket('udp4')
+  socket.bind(0, '127.0.0.1')
+  await once(socket, 'listening')
+  const { port } = socket.address()
+  socket.close()
+  return port
+}
+
+export interface Answer {
+  status: number
+  text: string
+  headers: Record<string, string | string[] | undefined>
+}
+
+export class DockerHost extends AgentHost {
+  readonly engine: Engine
+  readonly edge: EdgeClient
+
+  constructor() {
+    super()
+    this.engine = openEngine(this.settings)
+    this.edge = openEdge(this.settings)
+  }
+
+  static async open(): Promise<DockerHost> {
+    const host = new DockerHost()
+    host.settings.proxy.http.port = await freePort()
+    host.settings.proxy.dnsPort = await freeUdpPort()
+    await host.startProxy()
+    return host
+  }
+
+  async startProxy(): Promise<void> {
+    await ensureProxy(this.settings, PROGRAM)
+    await eventually(async () => {
+      await ensureProxy(this.settings, PROGRAM).catch(() => undefined)
+      const found = await this.edge.describe().catch(() => undefined)
+      return found?.caddy.up
+    }, 'the proxy')
+  }
+
+  /** With the docker recipe. */
+  run(repository: Pick<Repository, 'url'>, request: DeployRequest = {}): Promise<Deployment> {
+    return this.deploy(repository, { recipe: Recipe.DOCKER, ...request })
+  }
+
+  begin(repository: Pick<Repository, 'url'>, request: DeployRequest = {}): Deployment {
+    return this.start(repository, { recipe: Recipe.DOCKER, ...request })
+  }
+
+  /** Through Caddy. */
+  get(host: string, path = '/', headers: Record<string, string> = {}): Promise<Answer> {
+    const { address, port } = this.settings.proxy.http
+    return new Promise((resolve, reject) => {
+      const asked = request(
+        { host: address, port, path, headers: { ...headers, host }, agent: false, timeout: 10_000 },
+        (answer) => {
+          const parts: Buffer[] = []
+          answer.on('data', (part: Buffer) => parts.push(part))
+          answer.once('error', reject)
+          answer.once('end', () =>
+            resolve({
+              status: answer.statusCode ?? 0,
+              text: Buffer.concat(parts).toString(),
+              headers: answer.headers,
+            }),
+          )
+        },
+      )
+      asked.once('timeout', () => asked.destroy(new Error('no answer in 10 s')))
+      asked.once('error', reject)
+      asked.end()
+    })
+  }
+
+  containers(environmentId?: number): Promise<OwnedContainer[]> {
+    return listOwnedContainers(this.engine, this.settings, environmentId)
+  }
+
+  /** Names of everything of an environment in the engine. */
+  async objects(environmentId?: number): Promise<string[]> {
+    const { engine, settings } = this
+    const images = await listOwnedImages(engine, settings, environmentId)
+    return [
+      ...(await this.containers(environmentId)).map(({ name, state }) => `${name} ${state}`),
+      ...(await listOwnedNetworks(engine, settings, environmentId)).map(({ name }) => name),
+      ...(await listOwnedVolumes(engine, settings, environmentId)).map(({ name }) => name),
+      ...images.flatMap(({ id, names }) => (names.length > 0 ? names : [id])),
+    ].sort()
+  }
+
+  override async close(): Promise<void> {
+    const { engine, settings } = this
+    await stopProxy(settings)
+    for (const { id } of await this.containers()) await removeContainer(engine, id)
+    for (const { name } of await listOwnedNetworks(engine, settings)) {
+      await removeNetwork(engine, name)
+    }
+    for (const { name } of await listOwnedVolumes(engine, settings)) {
+      await removeVolume(engine, name)
+    }
+    for (const { id, names } of await listOwnedImages(engine, settings)) {
+      for (const name of names.length > 0 ? names : [id]) await removeImage(engine, name)
+    }
+    await super.close()
+  }
+}
+
+/** busybox httpd that answers with its version. */
+export const httpd = (version: string, more: Files = {}): Files => ({
+  'www/index.html': `version ${version}\n`,
+  Dockerfile: [
+    'FROM berth-test/busybox',
+    'COPY www /www',
+    'CMD ["/bin/sh", "-c", "exec httpd -f -p $PORT -h /www"]',
+    '',
+  ].join('\n'),
+  '.service.yml': 'docker: { services: { web: { build: ., port: 8080, health: / } } }\n',
+  ...more,
+})
