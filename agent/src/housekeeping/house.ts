@@ -29,7 +29,7 @@ import { settleEnvironment } from './settle.ts'
 export interface HouseParts {
   settings: AgentSettings
   keeper: Pick<Keeper, 'occupy' | 'vacate' | 'isBusy' | 'onChange'>
-  journal: Journal
+  journal: Pick<Journal, 'attempts'>
   host: Pick<Host, 'noteEngine' | 'look'>
   observations: Observations
   clock: Clock
