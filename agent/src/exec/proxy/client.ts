@@ -166,6 +166,12 @@ async function probeUntil(
   }
 }
 
+/** Caddy knows the name that the name server gave it: ip-10-214-0-5.berth.internal.:8080. */
+const readUpstream = (text: string): string =>
+  text
+    .replace('{http.reverse_proxy.upstream.hostport}', '') // a file was served, nobody was asked
+    .replace(/^ip-(\d+)-(\d+)-(\d+)-(\d+)\.[a-z.]+:(\d+)$/, '$1.$2.$3.$4:$5')
+
 function ask(
   at: Endpoint,
   probe: ProbeRequest,
@@ -174,7 +180,7 @@ function ask(
   return new Promise((resolve, reject) => {
     const timeout = Math.max(1, Math.min(PROXY.probeMs + PROXY.tryMs, probe.timeoutMs))
     const sent = request({ ...at, path: probe.path, headers, agent: false }, (answer) => {
-      const upstream = String(answer.headers['x-berth-upstream'] ?? '')
+      const upstream = readUpstream(String(answer.headers['x-berth-upstream'] ?? ''))
       resolve({ status: answer.statusCode ?? 0, upstream })
       answer.destroy()
     })
