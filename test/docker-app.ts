@@ -26,7 +26,7 @@ export function nodeApp(version: string, options: AppOptions = {}): Record<strin
   }
 }
 
-/** A commit of the small one: busybox serves a file that holds the version. */
+/** A commit of the small one: busybox serves files; /index.html holds the version, /instance another word at each start. */
 export function smallApp(version: string, more: string[] = []): Record<string, string> {
   return {
     '.service.yml': serviceFile('health: /index.html', ...more),
@@ -35,7 +35,7 @@ export function smallApp(version: string, more: string[] = []): Record<string, s
       'WORKDIR /w',
       'COPY index.html .',
       'RUN echo built > built.txt',
-      `CMD ["httpd", "-f", "-p", "${APP_PORT}", "-h", "/w"]`,
+      `CMD cat /proc/sys/kernel/random/uuid > instance; exec httpd -f -p ${APP_PORT} -h /w`,
       '',
     ].join('\n'),
     'index.html': `version ${version}\n`,
