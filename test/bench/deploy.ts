@@ -236,6 +236,7 @@ export async function benchDeploy(rounds: number): Promise<boolean> {
     for (const what of Object.keys(CASES) as Case[]) {
       const berth: Measured[] = []
       const script: Floor[] = []
+      await bench.round(what) // the first of its kind finds another state than the next ones
       for (let n = 0; n < rounds; n++) {
         const one = await bench.round(what)
         berth.push(one.berth)
