@@ -319,6 +319,7 @@ export class Lab {
     const engine = this.#options.docker
     if (engine) await removeOwned(engine, this.accountPrefix).catch(() => undefined) // it may be gone
     removeAccounts(this.accountPrefix)
+    removeAccounts(this.accountPrefix.replace(/e$/, 'git'))
     rmSync(this.dir, { recursive: true, force: true })
   }
 }

@@ -7,7 +7,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { APP_PORT, nodeApp } from '../docker-app.ts'
 import { callEngine } from '../docker-engine.ts'
-import { type DockerLab, deployed, dockerEnvironment, openDockerLab } from '../docker-lab.ts'
+import { type DockerLab, deployed, dockerEnvironment, openDockerLab } from '../engine-lab.ts'
 import { controlCutover } from './cutover-control.ts'
 import { percentile, round, thousands } from './figures.ts'
 import { type ClientReport, type ClientWishes, countOf, LoadClient } from './load-client.ts'

@@ -3,7 +3,7 @@
 import { request } from 'node:http'
 import { openEdge } from '../../agent/src/exec/proxy/client.ts'
 import { readSettings } from '../../agent/src/settings.ts'
-import type { DockerLab } from '../docker-lab.ts'
+import type { DockerLab } from '../engine-lab.ts'
 import { until } from '../lab.ts'
 
 /** Running version, and two before it to go back to. */

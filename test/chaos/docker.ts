@@ -8,7 +8,7 @@
 import type { Task } from '@berth/shared/rest'
 import { countOf, LoadClient } from '../bench/load-client.ts'
 import { nodeApp } from '../docker-app.ts'
-import { type DockerLab, deployed, dockerEnvironment, openDockerLab } from '../docker-lab.ts'
+import { type DockerLab, deployed, dockerEnvironment, openDockerLab } from '../engine-lab.ts'
 import { until } from '../lab.ts'
 import { knownAttempts, nextAttempt, reached } from './attempt-watch.ts'
 import { drawStrikes, FAULTS, type Fault, MOMENTS, type Strike, strike } from './docker-faults.ts'

@@ -9,6 +9,9 @@ import { Lab, type LabOptions } from './lab.ts'
 /** A deployment, its drain and the log of it, on a machine that is under full load. */
 const DEPLOY_MS = 240_000
 
+/** Somebody who loses patience must not leave an engine behind. */
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const
+
 export interface DockerLab {
   engine: DockerEngine
   lab: Lab
@@ -27,11 +30,15 @@ export async function openDockerLab(
     await makeBusyboxImage(engine.socket)
     if (options.withNode) await makeNodeImage(engine.socket)
     const lab = await Lab.open({ ...options.lab, docker: engine })
+    const close = (): Promise<void> => lab.close().finally(() => engine.stop())
+    const interrupted = (): void => void close().finally(() => process.exit(130))
+    for (const signal of SIGNALS) process.once(signal, interrupted)
     return {
       engine,
       lab,
       async close() {
-        await lab.close().finally(() => engine.stop())
+        for (const signal of SIGNALS) process.off(signal, interrupted)
+        await close()
       },
     }
   } catch (error) {
