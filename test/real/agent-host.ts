@@ -144,7 +144,10 @@ export class AgentHost {
       spec: {
         kind: request.destroy
           ? { case: 'destroy', value: { force: request.destroy === 'anyway' } }
-          : { case: 'deploy', value: { fresh: request.fresh ?? false, noCache: request.noCache ?? false } },
+          : {
+              case: 'deploy',
+              value: { fresh: request.fresh ?? false, noCache: request.noCache ?? false },
+            },
         recipe: request.recipe ?? Recipe.MANUAL,
         repository: {
           url: request.url ?? repository.url,

@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { Recipe } from '@berth/shared/wire'
 import {
   listOwnedContainers,
@@ -138,6 +139,38 @@ export class DockerHost extends AgentHost {
       for (const name of names.length > 0 ? names : [id]) await removeImage(engine, name)
     }
     await super.close()
+  }
+}
+
+/** A visitor that never rests takes the processor from what it watches. */
+const PAUSE_MS = 50
+
+/** Asks at a host again and again until it is told to stop: what people see meanwhile. */
+export class Visitor {
+  readonly seen = new Map<string, number>()
+  #isOver = false
+  readonly #running: Promise<void>
+
+  constructor(host: DockerHost, name: string, path = '/') {
+    this.#running = this.#ask(host, name, path)
+  }
+
+  async #ask(host: DockerHost, name: string, path: string): Promise<void> {
+    while (!this.#isOver) {
+      const said = await host.get(name, path).then(
+        ({ status, text }) => (status === 200 ? text.trim() : `status ${status}`),
+        (error: Error) => error.message,
+      )
+      this.seen.set(said, (this.seen.get(said) ?? 0) + 1)
+      await delay(PAUSE_MS)
+    }
+  }
+
+  /** Every different answer, in the order in which it was seen first. */
+  async stop(): Promise<string[]> {
+    this.#isOver = true
+    await this.#running
+    return [...this.seen.keys()]
   }
 }
 

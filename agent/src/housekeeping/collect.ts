@@ -55,7 +55,13 @@ async function takeInventory(
   const still = { isRunning: false }
   return [
     ...containers.map(({ id, name, labels, state }) => {
-      return { kind: 'container' as const, id, name, labels, isRunning: state === 'running' }
+      return {
+        kind: 'container' as const,
+        id,
+        name,
+        labels,
+        isRunning: state === 'running' || state === 'restarting',
+      }
     }),
     ...images.flatMap(({ id, names, labels }) =>
       // one whose name went to a newer build is found by its id
@@ -166,7 +172,10 @@ async function removeObject(
 ): Promise<'removed' | 'in_use'> {
   switch (row.kind) {
     case 'container':
-      if (found?.isRunning) await stopContainer(engine, found.id, STEPS.stopTimeoutMs)
+      if (found?.isRunning) {
+        const timeoutMs = Number(row.facts.stopTimeoutMs ?? STEPS.stopTimeoutMs)
+        await stopContainer(engine, found.id, timeoutMs)
+      }
       if (found) await removeContainer(engine, found.id)
       return 'removed'
     case 'image':

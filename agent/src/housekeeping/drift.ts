@@ -139,7 +139,8 @@ export class DriftWatch {
       }
       const at = this.#o.now()
       if (seen && state) {
-        const isUnsteady = seen.condition === 'waiting' || this.#isYoung(Date.parse(state.startedAt))
+        const isUnsteady =
+          seen.condition === 'waiting' || this.#isYoung(Date.parse(state.startedAt))
         const seenEnds = { of: `${state.taskId}`, isUnsteady, ...seen }
         this.#ends.set(key, noteEnds(this.#ends.get(key), seenEnds, at, RULE))
       }

@@ -62,7 +62,12 @@ export function openAdmin(socketPath: string, origin: string): CaddyAdmin {
       if (status !== 200) throw new CaddyRefused(readReason(text) || `status ${status}`)
     },
     async requests() {
-      const { status, text } = await call('GET', '/reverse_proxy/upstreams', undefined, PROXY.adminMs)
+      const { status, text } = await call(
+        'GET',
+        '/reverse_proxy/upstreams',
+        undefined,
+        PROXY.adminMs,
+      )
       if (status !== 200) throw new Error(`Caddy's admin socket answers ${status}.`)
       const found = JSON.parse(text) as { address: string; num_requests: number }[]
       return new Map(found.map(({ address, num_requests }) => [address, num_requests]))

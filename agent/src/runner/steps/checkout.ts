@@ -114,11 +114,7 @@ async function prepareGitAccount(attempt: Attempt): Promise<void> {
   if (isRoot()) {
     const name = `${settings.accountPrefix.replace(/e$/, '')}git`
     try {
-      const { account } = await ensureAccount(
-        name,
-        settings.stateDir,
-        'Berth git',
-      )
+      const { account } = await ensureAccount(name, settings.stateDir, 'Berth git')
       attempt.found.account = account
     } catch (error) {
       if (error instanceof AccountError) throw missing('docker', error.message)

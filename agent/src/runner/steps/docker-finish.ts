@@ -9,6 +9,7 @@ import { inspectContainer } from '../../exec/docker/containers.ts'
 import { listFolder, removeLink, removeTree } from '../../exec/files.ts'
 import { tidyRepository } from '../../exec/git.ts'
 import { endLeftovers } from '../../exec/leftovers.ts'
+import { collectEnvironment } from '../../housekeeping/collect.ts'
 import type { ObjectRow } from '../../journal/objects.ts'
 import type { DockerPlan, RunningContainer } from '../../recipes/plan.ts'
 import { isManualPlan } from '../../recipes/plan.ts'
@@ -160,6 +161,11 @@ export async function collectDocker(attempt: Attempt): Promise<void> {
     const of = Number(/^([0-9]+)[.-]/.exec(name)?.[1] ?? Number.NaN)
     if (!kept.has(of)) rmSync(join(places.variables, name), { force: true })
   }
+  const { engine } = dockerOf(attempt)
+  const request = { environmentId, attemptId: assignment.attemptId }
+  const collected = await collectEnvironment(engine, ledger, attempt.settings, request)
+  for (const what of collected.removed) attempt.output.say(`Removed: ${what}.`)
+  for (const problem of collected.problems) attempt.output.say(`Warning: ${problem}`)
   const images = ledger.objects.list({ environmentId, kind: 'image' })
   const refs = new Set([...images.map((row) => row.taskId), taskId].map(deploymentRef))
   await tidyRepository(gitContext(attempt), refs)
