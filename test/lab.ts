@@ -14,12 +14,21 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Environment, ProjectDetail, Server, Task } from '@berth/shared/rest'
 import { type GitServer, startGitServer } from '../scripts/git-server.ts'
+import {
+  dockerEnvironment,
+  endProcessesOf,
+  freePort,
+  freeProxyPorts,
+  type LabEngine,
+  listOwned,
+  type OwnedObjects,
+  removeOwned,
+} from './lab-docker.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const WAIT_MS = 60_000
@@ -59,22 +68,13 @@ export async function until<T>(
   }
 }
 
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer()
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number }
-      server.close(() => resolve(port))
-    })
-  })
-}
-
 export interface LabOptions {
   /** Programs that replace the real ones: how a harness shows that it catches a broken build. */
   controlPlane?: string
   agent?: string
   env?: Record<string, string>
+  /** The engine of the server; absent: it has none. */
+  docker?: LabEngine
 }
 
 export class Lab {
@@ -82,6 +82,7 @@ export class Lab {
   readonly accountPrefix = `b${randomBytes(2).toString('hex')}-e`
   readonly #options: LabOptions
   #ports = { http: 0, agent: 0 }
+  #proxy = { http: 0, dns: 0 }
   #git: GitServer | undefined
   controlPlane: ChildProcess | undefined
   agent: ChildProcess | undefined
@@ -97,6 +98,7 @@ export class Lab {
   static async open(options: LabOptions = {}): Promise<Lab> {
     const lab = new Lab(options)
     lab.#ports = { http: await freePort(), agent: await freePort() }
+    lab.#proxy = await freeProxyPorts()
     mkdirSync(join(lab.dir, 'repositories'))
     mkdirSync(join(lab.dir, 'agent'))
     chmodSync(join(lab.dir, 'agent'), 0o711)
@@ -110,6 +112,11 @@ export class Lab {
 
   get url(): string {
     return `http://127.0.0.1:${this.#ports.http}`
+  }
+
+  /** Where the server's proxy listens on 127.0.0.1. */
+  get proxyPort(): number {
+    return this.#proxy.http
   }
 
   get stateDir(): string {
@@ -157,6 +164,7 @@ export class Lab {
       BERTH_ACCOUNT_PREFIX: this.accountPrefix,
       // several labs and other tests' servers live at once: each takes ports of its own
       BERTH_PORT_RANGE: `${PORT}-${PORT + 9}`,
+      ...dockerEnvironment(this.#proxy, this.#options.docker),
     }
   }
 
@@ -240,13 +248,13 @@ export class Lab {
     return this.repository(name, {})
   }
 
-  project(name: string, repoUrl: string): Promise<ProjectDetail> {
+  project(name: string, repoUrl: string, recipe = 'manual'): Promise<ProjectDetail> {
     return this.post('/api/projects', {
       name,
       repo_url: repoUrl,
       domain: `${name}.example.com`,
       server_ids: [this.serverId],
-      default_recipe: 'manual',
+      default_recipe: recipe,
     })
   }
 
@@ -280,6 +288,13 @@ export class Lab {
     return Buffer.from(await answer.arrayBuffer())
   }
 
+  /** What the agent has on its engine. */
+  owned(): Promise<OwnedObjects> {
+    const engine = this.#options.docker
+    if (!engine) throw new Error('this lab has no engine')
+    return listOwned(engine, this.accountPrefix)
+  }
+
   async close(): Promise<void> {
     for (const child of [this.agent, this.controlPlane]) {
       if (!child || child.exitCode !== null || child.signalCode !== null) continue
@@ -300,7 +315,11 @@ export class Lab {
     } catch {
       // what is left is killed with its account below
     }
+    await endProcessesOf(this.dir)
+    const engine = this.#options.docker
+    if (engine) await removeOwned(engine, this.accountPrefix).catch(() => undefined) // it may be gone
     removeAccounts(this.accountPrefix)
+    removeAccounts(this.accountPrefix.replace(/e$/, 'git'))
     rmSync(this.dir, { recursive: true, force: true })
   }
 }

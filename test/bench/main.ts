@@ -1,11 +1,13 @@
-// npm run bench -- logs|latency|output|api|certificates [--lines 5000000] [--rounds 30] [--projects 1000]
-//   [--tasks 1000000]
+// npm run bench -- logs|latency|output|api|certificates|cutover|deploy [--lines 5000000] [--rounds 30]
+//   [--projects 1000] [--tasks 1000000] [--redeploys 10] [--control]
 //
 // Speed and memory of the product as real processes on this machine, as ratios to a floor measured in the same run.
 // Machines are shared and noisy: the ratio is the figure, the absolute number is for orientation.
 import { parseArgs } from 'node:util'
 import { benchApi } from './api.ts'
 import { benchCertificates } from './certificates.ts'
+import { benchCutover } from './cutover.ts'
+import { benchDeploy } from './deploy.ts'
 import { benchLatency } from './latency.ts'
 import { benchLogs } from './logs.ts'
 
@@ -13,9 +15,11 @@ const { positionals, values } = parseArgs({
   allowPositionals: true,
   options: {
     lines: { type: 'string', default: '5000000' },
-    rounds: { type: 'string', default: '30' },
+    rounds: { type: 'string' },
     projects: { type: 'string', default: '1000' },
     tasks: { type: 'string', default: '1000000' },
+    redeploys: { type: 'string', default: '10' },
+    control: { type: 'boolean', default: false },
   },
 })
 switch (positionals[0]) {
@@ -23,7 +27,7 @@ switch (positionals[0]) {
     await benchLogs(Number(values.lines))
     break
   case 'latency':
-    await benchLatency(Number(values.rounds))
+    await benchLatency(Number(values.rounds ?? 30))
     break
   case 'api':
     await benchApi(Number(values.projects), Number(values.tasks))
@@ -34,7 +38,15 @@ switch (positionals[0]) {
   case 'certificates':
     await benchCertificates()
     break
+  case 'cutover':
+    process.exitCode = (await benchCutover(Number(values.redeploys), values.control)) ? 0 : 1
+    break
+  case 'deploy':
+    process.exitCode = (await benchDeploy(Number(values.rounds ?? 7))) ? 0 : 1
+    break
   default:
-    console.error('usage: npm run bench -- logs | latency | output | api | certificates')
+    console.error(
+      'usage: npm run bench -- logs | latency | output | api | certificates | cutover | deploy',
+    )
     process.exitCode = 2
 }

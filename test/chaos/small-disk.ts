@@ -1,0 +1,50 @@
+// A file system of limited size: an ext4 in a sparse file, mounted by the loop driver. Needs root.
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, statfsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+export interface SmallDisk {
+  folder: string
+  freeBytes(): number
+  /** Takes room until only this much is free; again with 0: gives it back. */
+  fill(leaveBytes: number): void
+  close(): void
+}
+
+const run = (program: string, ...args: string[]): void => {
+  execFileSync(program, args, { stdio: ['ignore', 'ignore', 'pipe'] })
+}
+
+export function makeSmallDisk(bytes: number): SmallDisk {
+  const outer = mkdtempSync(join(tmpdir(), 'berth-disk-'))
+  const image = join(outer, 'image')
+  const folder = join(outer, 'mounted')
+  const ballast = join(folder, 'ballast')
+  mkdirSync(folder)
+  try {
+    run('truncate', '--size', String(bytes), image)
+    run('mkfs.ext4', '-q', '-F', '-m', '0', image)
+    run('mount', '-o', 'loop', image, folder)
+  } catch (error) {
+    rmSync(outer, { recursive: true, force: true })
+    throw error
+  }
+  const freeBytes = (): number => {
+    const { bavail, bsize } = statfsSync(folder)
+    return bavail * bsize
+  }
+  return {
+    folder,
+    freeBytes,
+    fill(leaveBytes) {
+      rmSync(ballast, { force: true })
+      const size = leaveBytes > 0 ? freeBytes() - leaveBytes : 0
+      if (size > 0) run('fallocate', '--length', String(size), ballast)
+    },
+    close() {
+      run('umount', folder)
+      rmSync(outer, { recursive: true, force: true })
+    },
+  }
+}
