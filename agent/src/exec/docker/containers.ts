@@ -1,5 +1,6 @@
 // Containers of environments: made from plain data with the same fences for everybody, looked at, ended. Nothing of the
 // host is ever shared with one but single files, read-only, and named volumes; no port is published.
+import { readFileSync } from 'node:fs'
 import { CONTAINERS, ENGINE } from '@berth/shared'
 import { type Engine, EngineError, isNotFound } from './engine.ts'
 import { type OwnerSettings, ownedFilter } from './names.ts'
@@ -63,6 +64,12 @@ const binds = ({ mounts }: ContainerSpec): object[] => [
   })),
 ]
 
+/** An engine that may not raise limits (one inside a container) starts nothing that asks for more than it has itself. */
+export function openFiles(limits = readFileSync('/proc/self/limits', 'utf8')): number {
+  const hard = /^Max open files +\S+ +(\d+)/m.exec(limits)?.[1]
+  return Math.min(CONTAINERS.files, hard === undefined ? CONTAINERS.files : Number(hard))
+}
+
 const toHostConfig = (spec: ContainerSpec): object => ({
   Memory: spec.memoryBytes,
   MemorySwap: spec.memoryBytes, // both together: no swap
@@ -78,7 +85,7 @@ const toHostConfig = (spec: ContainerSpec): object => ({
         Tmpfs: { '/tmp': `rw,nosuid,nodev,mode=1777,size=${CONTAINERS.temporaryBytes}` },
       }
     : {}),
-  Ulimits: [{ Name: 'nofile', Soft: CONTAINERS.files, Hard: CONTAINERS.files }],
+  Ulimits: [{ Name: 'nofile', Soft: openFiles(), Hard: openFiles() }],
   OomScoreAdj: CONTAINERS.oomScore,
   LogConfig: {
     Type: 'local',
