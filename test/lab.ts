@@ -75,6 +75,8 @@ export interface LabOptions {
   controlPlane?: string
   agent?: string
   env?: Record<string, string>
+  /** For the agent alone; over the lab's own. */
+  agentEnv?: Record<string, string>
 }
 
 export class Lab {
@@ -157,6 +159,9 @@ export class Lab {
       BERTH_ACCOUNT_PREFIX: this.accountPrefix,
       // several labs and other tests' servers live at once: each takes ports of its own
       BERTH_PORT_RANGE: `${PORT}-${PORT + 9}`,
+      // nothing is routed unless a test asks for it, with ports of its own
+      BERTH_PROXY: 'off',
+      ...this.#options.agentEnv,
     }
   }
 
