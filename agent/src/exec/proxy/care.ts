@@ -21,7 +21,7 @@ import { readProcess } from '../processes.ts'
 import { locateProgram, SYSTEM_PATH } from '../programs.ts'
 import { findAccount, isRoot } from '../users.ts'
 import {
-  CADDY_ACCOUNT,
+  caddyAccount,
   isAlive,
   type ProxyProcess,
   readProxyProcess,
@@ -128,7 +128,7 @@ async function startCaddy(settings: AgentSettings): Promise<void> {
       throw new Error(`Port ${endpoint?.port} is held by ${nameHolder(holders)}.`)
     }
   }
-  const account = isRoot() ? await findAccount(CADDY_ACCOUNT) : undefined
+  const account = isRoot() ? await findAccount(caddyAccount(settings)) : undefined
   for (const folder of [places.caddy, places.adminDir]) {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     if (account) chownSync(folder, account.uid, account.gid)
@@ -239,20 +239,24 @@ export function keepProxyUp({ settings, program, log }: ProxyParts): () => void 
   const caddy = new Kept('caddy', () => ensureCaddy(settings), log)
   const digest = settingsDigest(settings)
   let isBusy = false
+  let isClosed = false
   const look = async (): Promise<void> => {
     if (isBusy) return
     isBusy = true
     try {
       const found = readProxyProcess(places.edgeProcess)
       await edge.look(!isAlive(found) || found.digest !== digest)
-      await caddy.look(!isAlive(readProxyProcess(places.caddyProcess)))
+      if (!isClosed) await caddy.look(!isAlive(readProxyProcess(places.caddyProcess)))
     } finally {
       isBusy = false
     }
   }
   const timer = setInterval(() => void look(), PROXY.careMs)
   void look()
-  return () => clearInterval(timer)
+  return () => {
+    isClosed = true
+    clearInterval(timer)
+  }
 }
 
 /** Caddy first: nobody waits in vain for the edge. */

@@ -1,4 +1,5 @@
 // Development without Caddy: the edge in this process, told that there is none.
+import { createSocket } from 'node:dgram'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -11,11 +12,19 @@ import { type RunningEdge, startEdge } from './edge.ts'
 import type { EdgeRoute, EdgeTarget } from './protocol.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'berth-ports-'))
+/** Given by the kernel and given back. */
+const namesPort = await new Promise<number>((resolve) => {
+  const socket = createSocket('udp4')
+  socket.bind(0, '127.0.0.1', () => {
+    const { port } = socket.address()
+    socket.close(() => resolve(port))
+  })
+})
 const settings = readSettings({
   BERTH_DEV: '1',
   BERTH_STATE_DIR: join(folder, 'state'),
   BERTH_RUN_DIR: join(folder, 'run'),
-  BERTH_EDGE_DNS_PORT: String(33_000 + (process.pid % 900)),
+  BERTH_EDGE_DNS_PORT: String(namesPort),
 })
 const closers: (() => void)[] = []
 let edge: RunningEdge | undefined
