@@ -75,10 +75,12 @@ export interface LabOptions {
   env?: Record<string, string>
   /** The engine of the server; absent: it has none. */
   docker?: LabEngine
+  /** Where its folder is made; a small file system, say. */
+  parent?: string
 }
 
 export class Lab {
-  readonly dir = mkdtempSync(join(tmpdir(), 'berth-lab-'))
+  readonly dir: string
   readonly accountPrefix = `b${randomBytes(2).toString('hex')}-e`
   readonly #options: LabOptions
   #ports = { http: 0, agent: 0 }
@@ -92,6 +94,7 @@ export class Lab {
 
   private constructor(options: LabOptions) {
     this.#options = options
+    this.dir = mkdtempSync(join(options.parent ?? tmpdir(), 'berth-lab-'))
     chmodSync(this.dir, 0o711) // accounts of environments must reach their folders
   }
 
