@@ -35,8 +35,8 @@ export const BUILDS = {
   /** Last lines of the step that failed. */
   lastLines: 50,
   lastBytes: 16 * KiB,
-  /** An engine that takes so long to see that its client is gone is stuck. */
-  cancelMs: 10 * SECOND,
+  /** Of a step in a message; `RUN` may hold a whole script. */
+  nameLength: 200,
 } as const
 
 /** Containers of environments. */

@@ -1,7 +1,7 @@
 // What tests look at: repositories made on the spot, and one deployment as its files, events and processes show it.
 import { type ChildProcess, execFileSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import {
@@ -134,6 +134,7 @@ export class Deployment {
 
   /** The records of the log, in their order. */
   records(): LogLine[] {
+    if (!existsSync(attemptPaths(this.dir).log)) return [] // it has not begun yet
     const reader = SpoolReader.open(attemptPaths(this.dir).log)
     const lines: LogLine[] = []
     for (let batch = reader.read(); batch; batch = reader.read()) {

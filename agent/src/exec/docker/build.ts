@@ -1,10 +1,10 @@
 // Builds an image with BuildKit. A build succeeds only with an image id; everything else is a BuildError that says what
 // to look at. The signal ends the build for good: the engine ends its processes when the connection is cut.
 import type { Readable } from 'node:stream'
-import { toBuildError } from './build-failure.ts'
+import { fromEngineError, fromOutcome } from './build-failure.ts'
 import { type BuildObserver, type BuildOutcome, followBuild } from './build-follower.ts'
 import { packContext } from './context.ts'
-import { type Engine, toEngineError } from './engine.ts'
+import { type Engine, EngineError, toEngineError } from './engine.ts'
 
 export { BuildError, type BuildErrorKind } from './build-failure.ts'
 export type { BuildStep } from './build-follower.ts'
@@ -34,21 +34,22 @@ export async function buildImage(
     signal?.throwIfAborted()
     outcome = await run(engine, options)
   } catch (error) {
-    throw toBuildError({ cause: toEngineError(error, signal) })
+    throw fromEngineError(toEngineError(error, signal))
   }
   if (outcome.error === undefined && outcome.imageId) return { imageId: outcome.imageId }
-  throw toBuildError({ outcome, isCanceled: signal?.aborted ?? false })
+  if (signal?.aborted) throw fromEngineError(toEngineError(new Error('aborted'), signal))
+  throw fromOutcome(outcome, options.dockerfile)
 }
 
 async function run(engine: Engine, options: BuildOptions): Promise<BuildOutcome> {
   const { docker, close } = engine.lease()
   const { dockerfile, signal } = options
   const context = packContext(options.folder, { dockerfile, ...(signal ? { signal } : {}) })
-  const onAbort = () => {
-    context.destroy()
-    close()
-  }
-  signal?.addEventListener('abort', onAbort)
+  let unreadable: Error | undefined
+  context.once('error', (error) => {
+    unreadable = error
+  })
+  signal?.addEventListener('abort', close)
   try {
     const stream = await docker.buildImage(context, {
       version: '2',
@@ -63,8 +64,11 @@ async function run(engine: Engine, options: BuildOptions): Promise<BuildOutcome>
       ...(signal ? { abortSignal: signal } : {}),
     })
     return await followBuild(stream as Readable, options)
+  } catch (error) {
+    if (!unreadable || signal?.aborted) throw error
+    throw new EngineError('refused', `the build context cannot be read: ${unreadable.message}`)
   } finally {
-    signal?.removeEventListener('abort', onAbort)
+    signal?.removeEventListener('abort', close)
     context.on('error', () => {}).destroy()
     close()
   }

@@ -4,7 +4,7 @@
 import { NETWORKS } from '@berth/shared'
 import type { AgentSettings } from '../../settings.ts'
 import { type Engine, EngineError, isNotFound } from './engine.ts'
-import { networkName, type OwnerSettings, ownedFilter } from './names.ts'
+import { LABELS, networkName, type OwnerSettings, ownedFilter } from './names.ts'
 import { overlaps, parseRange, type Range, readRoutes, writeAddress } from './subnets.ts'
 
 type NetworkSettings = Pick<AgentSettings, 'accountPrefix' | 'networkPool'>
@@ -58,7 +58,7 @@ export async function ensureNetwork(
   const name = networkName(settings, wish.environmentId)
   const all = await listNetworks(engine)
   const found = all.find((raw) => raw.Name === name)
-  if (found) return toOwned(found)
+  if (found) return ours(found, wish)
   const pool = parseRange(settings.networkPool)
   if (!pool) throw new EngineError('refused', `${settings.networkPool} is no range of addresses`)
   const ranges = [...all.flatMap(subnetsOf), ...wish.takenSubnets].flatMap((text) => {
@@ -80,7 +80,13 @@ export async function ensureNetwork(
   )
 }
 
-/** A route to the whole pool (a VPN, a private range of the provider) would leave nothing; the engine decides then. */
+/** The network of another agent on this engine is never used, whatever its name. */
+function ours(raw: RawNetwork, { labels }: NetworkWish): Network {
+  if (raw.Labels?.[LABELS.agent] === labels[LABELS.agent]) return toOwned(raw)
+  throw new EngineError('conflict', `network ${raw.Name} exists and does not belong to this agent`)
+}
+
+/** A route to more than the pool (of a VPN, say) would leave nothing of it, and ours are closer than it. */
 const covers = (route: Range, pool: Range): boolean =>
   route.from <= pool.from && route.to >= pool.to
 
@@ -125,7 +131,11 @@ async function makeNetwork(
     })
     return { name, id: Id, subnet }
   } catch (error) {
-    if (error instanceof EngineError && error.kind === 'conflict') return findNetwork(engine, name)
+    if (error instanceof EngineError && error.kind === 'conflict') {
+      // somebody made it between our look and our call
+      const found = (await listNetworks(engine)).find((raw) => raw.Name === name)
+      return found && ours(found, wish)
+    }
     if (error instanceof EngineError && isOverlap(error)) return undefined
     throw error
   }
@@ -133,12 +143,6 @@ async function makeNetwork(
 
 const isOverlap = ({ status, message }: EngineError): boolean =>
   status === 403 || /overlap|conflicts with network/i.test(message)
-
-/** Somebody else made it between our look and our call. */
-async function findNetwork(engine: Engine, name: string): Promise<Network | undefined> {
-  const found = (await listNetworks(engine)).find((raw) => raw.Name === name)
-  return found && toOwned(found)
-}
 
 /** One that is gone is removed; 'in_use': a container is still on it. */
 export async function removeNetwork(engine: Engine, name: string): Promise<'removed' | 'in_use'> {

@@ -36,6 +36,8 @@ import {
 export interface EdgeOptions {
   addresses: AddressBook
   log: (message: string) => void
+  /** Of Caddy; empty: it is not installed. */
+  findVersion?: () => Promise<string>
 }
 
 export interface RunningEdge {
@@ -74,7 +76,7 @@ class Edge {
     const places = edgePlaces(settings)
     mkdirSync(places.dir, { recursive: true, mode: 0o711 })
     mkdirSync(dirname(places.socket), { recursive: true, mode: 0o711 })
-    const version = await findVersion()
+    const version = await (options.findVersion ?? findVersion)()
     const account = isRoot() ? await findAccount(CADDY_ACCOUNT) : undefined
     const edge = new Edge(settings, options, version, account?.gid)
     await edge.#open()

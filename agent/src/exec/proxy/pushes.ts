@@ -67,7 +67,8 @@ export class Pushes {
   /** Undefined: up, with the present configuration. */
   async findTrouble(): Promise<string | undefined> {
     const silence = await this.#o.admin.ping()
-    if (silence !== undefined) return this.#o.explain() || `Caddy does not answer: ${silence}`
+    if (silence !== undefined) return this.#o.explain() || `Caddy does not answer: ${silence}.`
+    await this.reconcile()
     if (this.has(this.#o.wanted())) return undefined
     return this.#refusal || 'Caddy has not taken over the present configuration yet.'
   }
@@ -79,7 +80,6 @@ export class Pushes {
       const trouble = await this.findTrouble()
       if (trouble === undefined) return
       if (performance.now() >= end) throw new EdgeError('unavailable', trouble)
-      await this.reconcile()
       await delay(PROXY.probePollMs)
     }
   }
