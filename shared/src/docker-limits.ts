@@ -20,8 +20,10 @@ export const ENGINE = {
   messageBytes: 16 * MiB,
   /** A registry, or the engine, that says nothing for so long is not working on the pull any more. */
   pullSilenceMs: 5 * MINUTE,
-  /** One record of a log; the engine itself cuts them at 16 KiB and adds a timestamp. */
+  /** One record of a log: what is larger is no log. */
   frameBytes: 4 * MiB,
+  /** The engine cuts longer lines into parts of exactly this size. */
+  logCutBytes: 16 * KiB,
   /** The last lines of a container, for a message. */
   tailBytes: 256 * KiB,
   /** Reading a log to its end before its container is removed. */

@@ -12,11 +12,12 @@ import {
 import { createServer as createTcp } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ensureProxy, stopProxy } from '../../agent/src/exec/proxy/care.ts'
+import { ensureProxy, keepProxyUp, stopProxy } from '../../agent/src/exec/proxy/care.ts'
 import { readProxyProcess } from '../../agent/src/exec/proxy/care-files.ts'
 import { type EdgeClient, openEdge } from '../../agent/src/exec/proxy/client.ts'
 import { edgePlaces } from '../../agent/src/exec/proxy/places.ts'
 import type { EdgeRoute, EdgeTarget } from '../../agent/src/exec/proxy/protocol.ts'
+import { silentLog } from '../../agent/src/log.ts'
 import { type AgentSettings, readSettings } from '../../agent/src/settings.ts'
 import { dockerEngine } from '../components.ts'
 
@@ -57,13 +58,15 @@ export interface Ask {
 }
 
 export class EdgeLab {
-  readonly folder = mkdtempSync(join(tmpdir(), 'berth-edge-'))
+  readonly folder: string
   readonly settings: AgentSettings
   readonly edge: EdgeClient
   readonly #servers: Server[] = []
   #fence = 1n
+  #letGo: () => void = () => undefined
 
-  private constructor(settings: AgentSettings) {
+  private constructor(folder: string, settings: AgentSettings) {
+    this.folder = folder
     this.settings = settings
     this.edge = openEdge(settings)
   }
@@ -87,10 +90,7 @@ export class EdgeLab {
       DOCKER_HOST: `unix://${dockerEngine()?.socket ?? '/nonexistent/docker.sock'}`,
       ...env,
     })
-    const lab = new EdgeLab(settings)
-    rmSync(lab.folder, { recursive: true, force: true })
-    Object.assign(lab, { folder })
-    return lab
+    return new EdgeLab(folder, settings)
   }
 
   get fence(): bigint {
@@ -170,7 +170,18 @@ export class EdgeLab {
     })
   }
 
+  /** What the daemon does; returns how to end it, as the end of a daemon does. */
+  keepUp(): () => void {
+    this.#letGo = keepProxyUp({
+      settings: this.settings,
+      program: AGENT_PROGRAM,
+      log: silentLog,
+    })
+    return this.#letGo
+  }
+
   async close(): Promise<void> {
+    this.#letGo()
     await stopProxy(this.settings)
     for (const server of this.#servers) {
       server.closeAllConnections()

@@ -52,7 +52,7 @@ class House {
   readonly #toLook = new Set<number>()
   #allToSettle = false
   #allToLook = false
-  #isHourly = false
+  #tidiedAt: number | undefined
   #isEngineUp = false
   #soon: NodeJS.Timeout | undefined
   #again: NodeJS.Timeout | undefined
@@ -68,17 +68,7 @@ class House {
     this.#drift = new DriftWatch({ settings, engine: this.#engine, observations, now })
     this.#unlisten = parts.keeper.onChange((id) => this.#attemptChanged(id))
     this.#every(DAEMON.servicesMs, () => this.#lookAtProcesses())
-    this.#every(HOUSE.driftMs, () =>
-      this.#due(() => {
-        this.#allToLook = true
-      }),
-    )
-    this.#every(HOUSE.collectMs, () =>
-      this.#due(() => {
-        this.#allToSettle = true
-        this.#isHourly = true
-      }),
-    )
+    this.#every(HOUSE.driftMs, () => this.#everyMinute())
     void this.#followEngine()
   }
 
@@ -122,6 +112,22 @@ class House {
     }, HOUSE.eventsMs)
   }
 
+  #everyMinute(): void {
+    const now = this.#p.clock.mono()
+    const isHourOver = this.#tidiedAt === undefined || now - this.#tidiedAt >= HOUSE.collectMs
+    this.#due(() => {
+      this.#allToLook = true
+      if (isHourOver) this.#allToSettle = this.#isEngineUp
+    })
+    const ledger = isHourOver ? this.#openLedger() : undefined
+    if (!ledger) return
+    this.#tidiedAt = now
+    // it walks whole disks: beside the worker, for whom people wait
+    this.#tidy(ledger).catch((error: unknown) => {
+      if (!this.#isClosed) this.#p.log.warn(describeError(error), 'sizes are not known')
+    })
+  }
+
   #attemptChanged(attemptId: string): void {
     const row = this.#p.journal.attempts.find(attemptId)
     if (!row || row.state < AttemptState.SUCCEEDED) return
@@ -132,6 +138,7 @@ class House {
     if (kind !== 'container' || labels[LABELS.agent] !== this.#p.settings.owner) return
     const environmentId = Number(labels[LABELS.environment])
     if (!TELLING.has(action) || !Number.isSafeInteger(environmentId)) return
+    if (action === 'start') this.#drift.noteStart(id)
     if (action === 'oom') this.#drift.noteEnd(id, { outOfMemory: true })
     if (action === 'die') this.#drift.noteEnd(id, { exitCode: exitCode ?? null })
     this.#due(() => this.#toLook.add(environmentId))
@@ -189,7 +196,6 @@ class House {
       if (this.#isDocker(ledger, id) && !(await this.#settle(ledger, id))) unsettled.push(id)
     }
     for (const id of take(this.#toLook)) await this.#look(ledger, id)
-    if (this.#isHourly) await this.#tidy(ledger)
     // an edge that is being restarted, an engine under load: the next minute may do better
     if (unsettled.length > 0 && !this.#isClosed) this.#later(unsettled)
   }
@@ -272,7 +278,6 @@ class House {
   }
 
   async #tidy(ledger: Ledger): Promise<void> {
-    this.#isHourly = false
     const { settings, log } = this.#p
     if (this.#isEngineUp) {
       const bytes = await collectCache(this.#engine, ledger, settings)

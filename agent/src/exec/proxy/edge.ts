@@ -128,7 +128,9 @@ class Edge {
 
   /** The name server comes first of all that others can see: its port is what makes this the only edge. */
   async #open(): Promise<void> {
-    await this.#addresses.look()
+    // after a restart on the same boot what was known is answered at once: requests wait for this process
+    const isKnown = (id: string): boolean => this.#addresses.find(id) !== undefined
+    if (!containersOf(this.#board.table).every(isKnown)) await this.#addresses.look()
     const names = await openNameServer(this.#settings.proxy.dnsPort, (n) => this.#board.find(n))
     this.#closers.push(() => names.close())
     const { server, port } = await openPageServer(this.#pagePort, {
@@ -142,6 +144,7 @@ class Edge {
     this.#pagePort = port
     this.#board.adopt({ ...(await this.#withPorts(this.#board.table)), pagePort: port })
     this.#addresses.open()
+    void this.#addresses.look()
     this.#closers.push(() => this.#addresses.close())
     this.#pushes?.open()
     this.#closers.push(() => this.#pushes?.close())
