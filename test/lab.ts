@@ -77,10 +77,12 @@ export interface LabOptions {
   docker?: LabEngine
   /** For the agent alone; over the lab's own. */
   agentEnv?: Record<string, string>
+  /** Where its folder is made; a small file system, say. */
+  parent?: string
 }
 
 export class Lab {
-  readonly dir = mkdtempSync(join(tmpdir(), 'berth-lab-'))
+  readonly dir: string
   readonly accountPrefix = `b${randomBytes(2).toString('hex')}-e`
   readonly #options: LabOptions
   #ports = { http: 0, agent: 0 }
@@ -94,6 +96,7 @@ export class Lab {
 
   private constructor(options: LabOptions) {
     this.#options = options
+    this.dir = mkdtempSync(join(options.parent ?? tmpdir(), 'berth-lab-'))
     chmodSync(this.dir, 0o711) // accounts of environments must reach their folders
   }
 
