@@ -93,6 +93,8 @@ export interface EngineOptions {
   dataRoot?: string
   /** Containers go on while the engine itself is away. */
   liveRestore?: boolean
+  /** How much build cache the engine keeps by itself: `512MB`. */
+  buildCache?: string
 }
 
 export async function startDockerEngine(
@@ -121,6 +123,9 @@ export async function startDockerEngine(
     'userland-proxy': false,
     'live-restore': options.liveRestore === true,
     'shutdown-timeout': 5,
+    ...(options.buildCache && {
+      builder: { gc: { enabled: true, defaultKeepStorage: options.buildCache } },
+    }),
     'default-address-pools': [{ base: pool, size: 26 }],
     'log-driver': 'local',
     'log-opts': { 'max-size': '20m', 'max-file': '5' },

@@ -12,15 +12,22 @@ const DEPLOY_MS = 240_000
 /** Somebody who loses patience must not leave an engine behind. */
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
-export interface DockerLab {
+export interface DockerLab<T = unknown> {
   engine: DockerEngine
   lab: Lab
+  /** What `prepare` gave. */
+  prepared: T
   close(): Promise<void>
 }
 
-export async function openDockerLab(
-  options: EngineOptions & { lab?: LabOptions; withNode?: boolean } = {},
-): Promise<DockerLab> {
+export interface DockerLabOptions<T> extends EngineOptions {
+  lab?: LabOptions
+  withNode?: boolean
+  /** On the engine, before the agent sees it for the first time. */
+  prepare?: (engine: DockerEngine) => Promise<T>
+}
+
+export async function openDockerLab<T>(options: DockerLabOptions<T> = {}): Promise<DockerLab<T>> {
   const dockerd = locate('docker')
   if (!dockerd) throw new Error('dockerd is not installed')
   if (!locate('caddy')) throw new Error('caddy is not installed')
@@ -29,6 +36,7 @@ export async function openDockerLab(
   try {
     await makeBusyboxImage(engine.socket)
     if (options.withNode) await makeNodeImage(engine.socket)
+    const prepared = (await options.prepare?.(engine)) as T
     const lab = await Lab.open({ ...options.lab, docker: engine })
     const close = (): Promise<void> => lab.close().finally(() => engine.stop())
     const interrupted = (): void => void close().finally(() => process.exit(130))
@@ -36,6 +44,7 @@ export async function openDockerLab(
     return {
       engine,
       lab,
+      prepared,
       async close() {
         for (const signal of SIGNALS) process.off(signal, interrupted)
         await close()

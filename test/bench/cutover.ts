@@ -2,7 +2,7 @@
 //
 // Redeploys one environment again and again through control plane, agent, engine and proxy while the strict client asks
 // as fast as it can: GET over kept and fresh connections, POST bodies that must come back, WebSocket sessions, answers
-// that take five seconds. Nothing may fail. The second half of the versions ignores SIGTERM. --control switches the way
+// that take five seconds and twelve (longer than switch and proof together: only a drain saves them). Nothing may fail. The second half of the versions ignores SIGTERM. --control switches the way
 // other platforms do (cutover-control.ts); the same client must notice, or its zero means nothing.
 import { setTimeout as delay } from 'node:timers/promises'
 import { APP_PORT, nodeApp } from '../docker-app.ts'
@@ -13,7 +13,14 @@ import { percentile, round, thousands } from './figures.ts'
 import { type ClientReport, type ClientWishes, countOf, LoadClient } from './load-client.ts'
 
 /** As many as two cores carry beside the deployments; more only makes every single answer slower. */
-export const FULL_LOAD = { 'keep-alive': 16, fresh: 8, post: 8, websocket: 8, slow: 8 } as const
+export const FULL_LOAD = {
+  'keep-alive': 16,
+  fresh: 8,
+  post: 8,
+  websocket: 8,
+  slow: 8,
+  long: 8,
+} as const
 const GOAL_THROUGHPUT = 0.4
 const THROUGHPUT_MS = 4_000
 

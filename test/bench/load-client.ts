@@ -3,7 +3,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 
-export type Kind = 'keep-alive' | 'fresh' | 'post' | 'websocket' | 'slow'
+export type Kind = 'keep-alive' | 'fresh' | 'post' | 'websocket' | 'slow' | 'long'
 
 export interface ClientWishes {
   address: string

@@ -8,7 +8,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { ClientReport, ClientWishes, Kind } from './load-client.ts'
 
 const LIMIT_MS = 30_000
-const MESSAGES = 20
+/** About two seconds of talk, or twelve. */
+const MESSAGES = [20, 120]
 const KEPT_FAILURES = 50
 const POST_BYTES = 48 * 1_024
 
@@ -77,7 +78,8 @@ const problem = (answer: Answer, isComplete: (body: Buffer) => boolean): string 
 const ways: Record<Kind, (agent: http.Agent) => Promise<void>> = {
   'keep-alive': (agent) => once('keep-alive', agent, 'GET', '/', isWhole),
   fresh: () => once('fresh', false, 'GET', '/', isWhole),
-  slow: (agent) => once('slow', agent, 'GET', '/slow', (body) => body.toString().endsWith('end\n')),
+  slow: (agent) => once('slow', agent, 'GET', '/slow', hasEnd),
+  long: (agent) => once('long', agent, 'GET', '/long', hasEnd),
   post: (agent) => {
     const sent = randomBytes(1 + Math.floor(Math.random() * POST_BYTES))
     return once('post', agent, 'POST', '/echo', (body) => body.equals(sent), sent)
@@ -87,6 +89,10 @@ const ways: Record<Kind, (agent: http.Agent) => Promise<void>> = {
 
 function isWhole(body: Buffer): boolean {
   return body.toString().startsWith('version ')
+}
+
+function hasEnd(body: Buffer): boolean {
+  return body.toString().endsWith('end\n')
 }
 
 async function once(
@@ -115,7 +121,8 @@ async function talk(): Promise<void> {
     const { socket, version, rest } = await upgrade()
     try {
       const read = frameReader(socket, rest)
-      for (let n = 0; n < MESSAGES; n++) {
+      const count = MESSAGES[Math.random() < 0.5 ? 0 : 1] ?? 0
+      for (let n = 0; n < count; n++) {
         const text = Buffer.from(`${n} ${randomBytes(20).toString('hex')}`)
         socket.write(maskedFrame(1, text))
         const frame = await read()

@@ -124,7 +124,7 @@ class DiskRun {
           const task = await this.#deploy(target)
           if (task.status === 'succeeded') await this.#serves(target, target.version)
           const done = this.verdict.succeeded + this.verdict.diskFull
-          if (done % REPORT_EACH === 0) say(await this.#state(done, deployments))
+          if (done > 0 && done % REPORT_EACH === 0) say(await this.#state(done, deployments))
         }
       }),
     )

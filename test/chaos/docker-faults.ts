@@ -46,6 +46,14 @@ export function drawStrikes(count: number, random: () => number): Strike[] {
   return drawn.slice(0, count)
 }
 
+/** `runner@build,edge@route`. */
+export const readStrikes = (text: string): Strike[] =>
+  text.split(',').map((one) => {
+    const [fault = '', moment = ''] = one.split('@')
+    if (!(fault in FAULTS) || !(moment in MOMENTS)) throw new Error(`unknown: ${one}`)
+    return { fault: fault as Fault, moment: moment as Moment }
+  })
+
 /** The pid of edge or Caddy as the agent wrote it down. */
 export const proxyPid = ({ lab }: DockerLab, name: 'edge' | 'caddy'): number => {
   const file = join(lab.stateDir, 'run', `${name}.json`)

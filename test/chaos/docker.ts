@@ -11,7 +11,7 @@ import { nodeApp } from '../docker-app.ts'
 import { type DockerLab, deployed, dockerEnvironment, openDockerLab } from '../engine-lab.ts'
 import { until } from '../lab.ts'
 import { knownAttempts, nextAttempt, reached } from './attempt-watch.ts'
-import { drawStrikes, FAULTS, type Fault, MOMENTS, type Strike, strike } from './docker-faults.ts'
+import { FAULTS, type Fault, MOMENTS, type Strike, strike } from './docker-faults.ts'
 import { settled } from './docker-world.ts'
 
 const STEP_MS = 60_000
@@ -197,5 +197,3 @@ export async function runDockerChaos(plan: DockerChaosPlan): Promise<DockerVerdi
     await made.close()
   }
 }
-
-export { drawStrikes }

@@ -1,6 +1,8 @@
 // A server's edge of its own for one test file: real edge process, real Caddy, free ports, folders that vanish. With
 // small applications that say who they are, and clients that tell every kind of failure apart.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { createSocket } from 'node:dgram'
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import {
   type Agent,
   createServer,
@@ -12,11 +14,12 @@ import {
 import { createServer as createTcp } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ensureProxy, stopProxy } from '../../agent/src/exec/proxy/care.ts'
+import { ensureProxy, keepProxyUp, stopProxy } from '../../agent/src/exec/proxy/care.ts'
 import { readProxyProcess } from '../../agent/src/exec/proxy/care-files.ts'
 import { type EdgeClient, openEdge } from '../../agent/src/exec/proxy/client.ts'
 import { edgePlaces } from '../../agent/src/exec/proxy/places.ts'
 import type { EdgeRoute, EdgeTarget } from '../../agent/src/exec/proxy/protocol.ts'
+import { silentLog } from '../../agent/src/log.ts'
 import { type AgentSettings, readSettings } from '../../agent/src/settings.ts'
 import { dockerEngine } from '../components.ts'
 
@@ -35,7 +38,12 @@ export async function freePort(): Promise<number> {
       server.once('error', () => resolve(false))
       server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
     })
-    if (isFree) return port
+    const isFreeForNames = await new Promise<boolean>((resolve) => {
+      const socket = createSocket('udp4')
+      socket.once('error', () => resolve(false))
+      socket.bind(port, '127.0.0.1', () => socket.close(() => resolve(true)))
+    })
+    if (isFree && isFreeForNames) return port
   }
 }
 
@@ -57,13 +65,15 @@ export interface Ask {
 }
 
 export class EdgeLab {
-  readonly folder = mkdtempSync(join(tmpdir(), 'berth-edge-'))
+  readonly folder: string
   readonly settings: AgentSettings
   readonly edge: EdgeClient
   readonly #servers: Server[] = []
   #fence = 1n
+  #letGo: () => void = () => undefined
 
-  private constructor(settings: AgentSettings) {
+  private constructor(folder: string, settings: AgentSettings) {
+    this.folder = folder
     this.settings = settings
     this.edge = openEdge(settings)
   }
@@ -77,8 +87,10 @@ export class EdgeLab {
   /** Folders and settings; nothing runs. */
   static async prepare(env: Record<string, string> = {}): Promise<EdgeLab> {
     const folder = mkdtempSync(join(tmpdir(), 'berth-edge-'))
+    chmodSync(folder, 0o711) // Caddy's account must reach its folders
     const settings = readSettings({
       BERTH_DEV: '1',
+      BERTH_ACCOUNT_PREFIX: `bt${randomBytes(2).toString('hex')}-e`,
       BERTH_STATE_DIR: join(folder, 'state'),
       BERTH_RUN_DIR: join(folder, 'run'),
       BERTH_PROXY_HTTP: `127.0.0.1:${await freePort()}`,
@@ -87,10 +99,7 @@ export class EdgeLab {
       DOCKER_HOST: `unix://${dockerEngine()?.socket ?? '/nonexistent/docker.sock'}`,
       ...env,
     })
-    const lab = new EdgeLab(settings)
-    rmSync(lab.folder, { recursive: true, force: true })
-    Object.assign(lab, { folder })
-    return lab
+    return new EdgeLab(folder, settings)
   }
 
   get fence(): bigint {
@@ -170,7 +179,18 @@ export class EdgeLab {
     })
   }
 
+  /** What the daemon does; returns how to end it, as the end of a daemon does. */
+  keepUp(): () => void {
+    this.#letGo = keepProxyUp({
+      settings: this.settings,
+      program: AGENT_PROGRAM,
+      log: silentLog,
+    })
+    return this.#letGo
+  }
+
   async close(): Promise<void> {
+    this.#letGo()
     await stopProxy(this.settings)
     for (const server of this.#servers) {
       server.closeAllConnections()

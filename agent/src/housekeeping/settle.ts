@@ -3,6 +3,7 @@
 // what was being made goes. In this order, so that nothing is removed while requests still go there. Every step may be
 // repeated. The caller makes sure that no other deployment works in the environment.
 import { setTimeout as delay } from 'node:timers/promises'
+import { DOCKER_STEPS } from '@berth/shared'
 import { inspectContainer, setRestartPolicy, startContainer } from '../exec/docker/containers.ts'
 import type { Engine } from '../exec/docker/engine.ts'
 import type { EdgeClient } from '../exec/proxy/client.ts'
@@ -29,10 +30,25 @@ export async function settleEnvironment(house: House, request: SettleRequest): P
   const { engine, ledger, settings } = house
   const notes = await resumePaused(house, request)
   const hasMoved = await restoreRoutes(house, request, notes)
-  // requests that were on their way to what goes now have arrived by then
-  if (hasMoved) await delay(house.edge.refreshMs)
+  if (hasMoved) await letRequestsEnd(house, request)
   const { removed, problems } = await collectEnvironment(engine, ledger, settings, request)
   return [...notes, ...removed.map((what) => `Left over and removed: ${what}.`), ...problems]
+}
+
+/** Those on their way to what goes now arrive, and get their answer, up to a bound. */
+async function letRequestsEnd(house: House, { environmentId }: SettleRequest): Promise<void> {
+  const { engine, edge, ledger } = house
+  await delay(edge.refreshMs)
+  const leaving: string[] = []
+  for (const row of ledger.objects.list({ environmentId, kind: 'container' })) {
+    if (row.state !== 'making' && row.state !== 'retired') continue
+    const seen = await inspectContainer(engine, row.name)
+    if (seen?.state === 'running') leaving.push(`${seen.address}:${row.facts.port}`)
+  }
+  const until = performance.now() + DOCKER_STEPS.drainMaxMs
+  while ((await edge.countRequests(leaving)) && performance.now() < until) {
+    await delay(DOCKER_STEPS.drainPollMs)
+  }
 }
 
 /** Stopped while somebody who is no more tried a successor in its place. */

@@ -47,6 +47,8 @@ export async function takeBackContainers(attempt: Attempt): Promise<void> {
   const { engine, ahead } = scene
   scene.isOver = true
   await Promise.allSettled(ahead.values()) // whatever is still being started has its row and its container by then
+  // whoever finds their rows later takes them back, after the routes
+  if (dockerOf(attempt).hasSwitched) throw new Error('the routes still lead to them')
   const rows = ownRows(attempt, 'container')
   for (const row of rows.filter(({ state }) => state === 'making')) {
     await removeContainer(engine, row.name)

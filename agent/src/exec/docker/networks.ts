@@ -30,11 +30,10 @@ interface RawNetwork {
 const subnetsOf = (raw: RawNetwork): string[] =>
   (raw.IPAM.Config ?? []).flatMap(({ Subnet }) => (Subnet ? [Subnet] : []))
 
-const toOwned = (raw: RawNetwork): OwnedNetwork => ({
+const toNetwork = (raw: RawNetwork): Network => ({
   name: raw.Name,
   id: raw.Id,
   subnet: subnetsOf(raw)[0] ?? '',
-  labels: raw.Labels ?? {},
 })
 
 const listNetworks = (engine: Engine, filters = '{}'): Promise<RawNetwork[]> =>
@@ -49,7 +48,7 @@ export interface NetworkWish {
   onChosen?: (network: { name: string; subnet: string }) => void
 }
 
-/** The environment's network, made when it is not there. */
+/** The environment's network, made when it is not there. An environment has one attempt at a time: nobody races. */
 export async function ensureNetwork(
   engine: Engine,
   settings: NetworkSettings,
@@ -82,7 +81,7 @@ export async function ensureNetwork(
 
 /** The network of another agent on this engine is never used, whatever its name. */
 function ours(raw: RawNetwork, { labels }: NetworkWish): Network {
-  if (raw.Labels?.[LABELS.agent] === labels[LABELS.agent]) return toOwned(raw)
+  if (raw.Labels?.[LABELS.agent] === labels[LABELS.agent]) return toNetwork(raw)
   throw new EngineError('conflict', `network ${raw.Name} exists and does not belong to this agent`)
 }
 
@@ -144,16 +143,20 @@ async function makeNetwork(
 const isOverlap = ({ status, message }: EngineError): boolean =>
   status === 403 || /overlap|conflicts with network/i.test(message)
 
-/** One that is gone is removed; 'in_use': a container is still on it. */
+/** One that is gone is removed; 'in_use': a container is still on it. The engine allows two of one name: both go. */
 export async function removeNetwork(engine: Engine, name: string): Promise<'removed' | 'in_use'> {
-  try {
-    await engine.ask({ method: 'DELETE', path: `/networks/${encodeURIComponent(name)}` })
-    return 'removed'
-  } catch (error) {
-    if (isNotFound(error)) return 'removed'
-    if (error instanceof EngineError && /active endpoints/.test(error.message)) return 'in_use'
-    throw error
+  const found = (await listNetworks(engine)).filter((raw) => raw.Name === name)
+  let result: 'removed' | 'in_use' = 'removed'
+  for (const { Id } of found) {
+    try {
+      await engine.ask({ method: 'DELETE', path: `/networks/${Id}` })
+    } catch (error) {
+      if (isNotFound(error)) continue
+      if (!(error instanceof EngineError && /active endpoints/.test(error.message))) throw error
+      result = 'in_use'
+    }
   }
+  return result
 }
 
 export async function listOwnedNetworks(
@@ -161,5 +164,6 @@ export async function listOwnedNetworks(
   settings: OwnerSettings,
   environmentId?: number,
 ): Promise<OwnedNetwork[]> {
-  return (await listNetworks(engine, ownedFilter(settings, environmentId))).map(toOwned)
+  const found = await listNetworks(engine, ownedFilter(settings, environmentId))
+  return found.map((raw) => ({ ...toNetwork(raw), labels: raw.Labels ?? {} }))
 }
