@@ -2,12 +2,21 @@
 // any other engine stay untouched. Containers have no way out; the host reaches their addresses directly.
 import { execFileSync, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
+import { listProcesses } from '../agent/src/exec/processes.ts'
 
 const READY_MS = 20_000
 const STOP_MS = 20_000
@@ -82,6 +91,10 @@ async function within(ms: number, what: string, look: () => boolean | Promise<bo
 export interface EngineOptions {
   /** Where its data lie; a file system of limited size, say. */
   dataRoot?: string
+  /** Containers go on while the engine itself is away. */
+  liveRestore?: boolean
+  /** How much build cache the engine keeps by itself: `512MB`. */
+  buildCache?: string
 }
 
 export async function startDockerEngine(
@@ -108,7 +121,11 @@ export async function startDockerEngine(
     ip6tables: false,
     'ip-masq': false,
     'userland-proxy': false,
+    'live-restore': options.liveRestore === true,
     'shutdown-timeout': 5,
+    ...(options.buildCache && {
+      builder: { gc: { enabled: true, defaultKeepStorage: options.buildCache } },
+    }),
     'default-address-pools': [{ base: pool, size: 26 }],
     'log-driver': 'local',
     'log-opts': { 'max-size': '20m', 'max-file': '5' },
@@ -139,8 +156,14 @@ export async function startDockerEngine(
   const end = async (pid: number, signal: NodeJS.Signals): Promise<void> => {
     if (isAlive(pid)) process.kill(pid, signal)
     await within(STOP_MS, 'the end of dockerd', () => !isAlive(pid))
+    // its containerd follows a moment later; an engine that starts meanwhile takes the dying one for its own
+    const helper = join(folder, 'exec/containerd/containerd.pid')
+    const helperPid = existsSync(helper) ? Number(readFileSync(helper, 'utf8')) : 0
+    if (helperPid > 1) await within(STOP_MS, 'the end of containerd', () => !isAlive(helperPid))
+    rmSync(helper, { force: true })
   }
   const clear = (): void => {
+    endLeftovers(folder)
     for (const line of readFileSync('/proc/mounts', 'utf8').split('\n').reverse()) {
       const at = line.split(' ')[1] ?? ''
       if (at.startsWith(`${folder}/`) || at.startsWith(`${dataRoot}/`)) {
@@ -172,6 +195,7 @@ export async function startDockerEngine(
     },
     async stop() {
       const bridges = await listBridges(socket).catch(() => [])
+      if (options.liveRestore) await removeContainers(socket).catch(() => undefined)
       await end(pid, 'SIGTERM').catch(() => end(pid, 'SIGKILL'))
       for (const name of bridges) {
         try {
@@ -192,6 +216,36 @@ async function listBridges(socket: string): Promise<string[]> {
   return networks
     .filter(({ Driver, Name }) => Driver === 'bridge' && Name !== 'bridge')
     .map(({ Id }) => `br-${Id.slice(0, 12)}`)
+}
+
+async function removeContainers(socket: string): Promise<void> {
+  const { text } = await callEngine(socket, 'GET', '/containers/json?all=1')
+  for (const { Id } of JSON.parse(text) as { Id: string }[]) {
+    await callEngine(socket, 'DELETE', `/containers/${Id}?force=1`)
+  }
+}
+
+/** Containers of an engine that was killed: each hangs below a shim whose arguments name the engine's folder. */
+function endLeftovers(folder: string): void {
+  const all = listProcesses()
+  const ours = new Set(
+    all.filter(({ pid }) => commandLine(pid).includes(`${folder}/`)).map((p) => p.pid),
+  )
+  for (let grew = true; grew; ) {
+    const children = all.filter(({ pid, parent }) => ours.has(parent) && !ours.has(pid))
+    for (const { pid } of children) ours.add(pid)
+    grew = children.length > 0
+  }
+  ours.delete(process.pid)
+  for (const pid of ours) if (isAlive(pid)) process.kill(pid, 'SIGKILL')
+}
+
+const commandLine = (pid: number): string => {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+  } catch {
+    return ''
+  }
 }
 
 const lastWords = (folder: string): string =>

@@ -14,12 +14,21 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Environment, ProjectDetail, Server, Task } from '@berth/shared/rest'
 import { type GitServer, startGitServer } from '../scripts/git-server.ts'
+import {
+  dockerEnvironment,
+  endProcessesOf,
+  freePort,
+  freeProxyPorts,
+  type LabEngine,
+  listOwned,
+  type OwnedObjects,
+  removeOwned,
+} from './lab-docker.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const WAIT_MS = 60_000
@@ -60,31 +69,25 @@ export async function until<T>(
   }
 }
 
-const PORTS = { from: 10_000, to: 29_999 } // below those the kernel gives to outgoing connections: what is free stays so
-
-async function freePort(): Promise<number> {
-  return until('a free port', () => {
-    const port = randomInt(PORTS.from, PORTS.to + 1)
-    return new Promise<number | undefined>((resolve) => {
-      const server = createServer()
-      server.once('error', () => resolve(undefined))
-      server.listen(port, '127.0.0.1', () => server.close(() => resolve(port)))
-    })
-  })
-}
-
 export interface LabOptions {
   /** Programs that replace the real ones: how a harness shows that it catches a broken build. */
   controlPlane?: string
   agent?: string
   env?: Record<string, string>
+  /** The engine of the server; absent: it has none. */
+  docker?: LabEngine
+  /** For the agent alone; over the lab's own. */
+  agentEnv?: Record<string, string>
+  /** Where its folder is made; a small file system, say. */
+  parent?: string
 }
 
 export class Lab {
-  readonly dir = mkdtempSync(join(tmpdir(), 'berth-lab-'))
+  readonly dir: string
   readonly accountPrefix = `b${randomBytes(2).toString('hex')}-e`
   readonly #options: LabOptions
   #ports = { http: 0, agent: 0 }
+  #proxy = { http: 0, dns: 0 }
   #git: GitServer | undefined
   controlPlane: ChildProcess | undefined
   agent: ChildProcess | undefined
@@ -94,12 +97,14 @@ export class Lab {
 
   private constructor(options: LabOptions) {
     this.#options = options
+    this.dir = mkdtempSync(join(options.parent ?? tmpdir(), 'berth-lab-'))
     chmodSync(this.dir, 0o711) // accounts of environments must reach their folders
   }
 
   static async open(options: LabOptions = {}): Promise<Lab> {
     const lab = new Lab(options)
     lab.#ports = { http: await freePort(), agent: await freePort() }
+    lab.#proxy = await freeProxyPorts()
     mkdirSync(join(lab.dir, 'repositories'))
     mkdirSync(join(lab.dir, 'agent'))
     chmodSync(join(lab.dir, 'agent'), 0o711)
@@ -113,6 +118,11 @@ export class Lab {
 
   get url(): string {
     return `http://127.0.0.1:${this.#ports.http}`
+  }
+
+  /** Where the server's proxy listens on 127.0.0.1. */
+  get proxyPort(): number {
+    return this.#proxy.http
   }
 
   get stateDir(): string {
@@ -160,6 +170,10 @@ export class Lab {
       BERTH_ACCOUNT_PREFIX: this.accountPrefix,
       // several labs and other tests' servers live at once: each takes ports of its own
       BERTH_PORT_RANGE: `${PORT}-${PORT + 9}`,
+      // nothing is routed unless a test asks for it, with ports of its own
+      ...(this.#options.docker ? {} : { BERTH_PROXY: 'off' }),
+      ...dockerEnvironment(this.#proxy, this.#options.docker),
+      ...this.#options.agentEnv,
     }
   }
 
@@ -243,13 +257,13 @@ export class Lab {
     return this.repository(name, {})
   }
 
-  project(name: string, repoUrl: string): Promise<ProjectDetail> {
+  project(name: string, repoUrl: string, recipe = 'manual'): Promise<ProjectDetail> {
     return this.post('/api/projects', {
       name,
       repo_url: repoUrl,
       domain: `${name}.example.com`,
       server_ids: [this.serverId],
-      default_recipe: 'manual',
+      default_recipe: recipe,
     })
   }
 
@@ -283,6 +297,13 @@ export class Lab {
     return Buffer.from(await answer.arrayBuffer())
   }
 
+  /** What the agent has on its engine. */
+  owned(): Promise<OwnedObjects> {
+    const engine = this.#options.docker
+    if (!engine) throw new Error('this lab has no engine')
+    return listOwned(engine, this.accountPrefix)
+  }
+
   async close(): Promise<void> {
     for (const child of [this.agent, this.controlPlane]) {
       if (!child || child.exitCode !== null || child.signalCode !== null) continue
@@ -303,7 +324,11 @@ export class Lab {
     } catch {
       // what is left is killed with its account below
     }
+    await endProcessesOf(this.dir)
+    const engine = this.#options.docker
+    if (engine) await removeOwned(engine, this.accountPrefix).catch(() => undefined) // it may be gone
     removeAccounts(this.accountPrefix)
+    removeAccounts(this.accountPrefix.replace(/e$/, 'git'))
     rmSync(this.dir, { recursive: true, force: true })
   }
 }

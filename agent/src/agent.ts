@@ -14,6 +14,8 @@ import { keepProxyUp } from './exec/proxy/care.ts'
 import { EdgeTelling } from './housekeeping/edge-telling.ts'
 import { collectFacts } from './housekeeping/facts.ts'
 import { Host, maxParallel } from './housekeeping/host.ts'
+import { keepHouse } from './housekeeping/house.ts'
+import { Observations } from './housekeeping/observations.ts'
 import { removeStatus, writeStatus } from './housekeeping/status.ts'
 import { Journal } from './journal/journal.ts'
 import { answerHostClaims } from './link/host-claims.ts'
@@ -53,11 +55,12 @@ export interface RunningAgent {
 const defaultProgram = (): string[] => [process.execPath, join(import.meta.dirname, 'main.ts')]
 
 export async function startAgent(
-  settings: AgentSettings,
+  given: AgentSettings,
   options: AgentOptions = {},
 ): Promise<RunningAgent> {
   const fatal = options.onFatal ?? ((code) => process.exit(code))
-  readIdentity(settings) // a server that never joined learns it at once
+  // a server that never joined learns it at once; what this agent makes in the engine carries its id
+  const settings = { ...given, owner: readIdentity(given).agentId }
   const parts = openParts(settings, options, fatal)
   const { log, keeper } = parts
   const waiting = new Set<{ phase: LinkPhase; resolve: () => void }>()
@@ -67,7 +70,8 @@ export async function startAgent(
     ...parts,
     settings,
     answerers: {
-      collectFacts: () => Promise.resolve({ case: 'facts', value: collectFacts(parts.host) }),
+      collectFacts: () =>
+        Promise.resolve({ case: 'facts', value: collectFacts(parts.host, settings) }),
     },
     onEdge: (told) => parts.edge?.tell(told),
     onPhase(phase, endpoint) {
@@ -143,7 +147,9 @@ function openParts(
   const base = { settings, journal, executor, clock, log, bootId, spools }
   const keeper = new Keeper({ ...base, maxParallel: maxParallel() })
   const host = new Host(settings, log)
-  return { settings, program, journal, clock, log, executor, spools, keeper, host, edge }
+  const observations = new Observations()
+  const own = { settings, program, journal, clock, log, executor, spools, keeper }
+  return { ...own, host, edge, observations }
 }
 
 /** Takes in what ran while nobody looked, before anybody is told about it. Returns how to let everything go. */
@@ -180,7 +186,8 @@ async function openUp(parts: Parts, showStatus: () => void): Promise<() => void>
   }
   timers.push(setTimeout(upkeep, DAEMON.sweepMs), setInterval(upkeep, DAEMON.factsMs))
   executor.prepare?.()
-  const closers = [keepServicesUp(parts), ...(edge ? [keepProxyUp(parts)] : [])]
+  const proxy = edge ? [keepProxyUp(parts)] : []
+  const closers = [keepServicesUp(parts), ...proxy, keepHouse(parts)]
   letGo = () => {
     for (const close of closers) close()
   }

@@ -195,8 +195,6 @@ export const DOCKER_STEPS = {
   /** One handshake: a certificate may be issued just then. */
   handshakeMs: 5 * SECOND,
   probeMs: 10 * SECOND,
-  /** Images of versions before the running one: deploying such a commit again needs no build. */
-  keptImages: 2,
 } as const
 
 /** The edge and Caddy on one server. */

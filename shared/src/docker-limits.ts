@@ -20,8 +20,10 @@ export const ENGINE = {
   messageBytes: 16 * MiB,
   /** A registry, or the engine, that says nothing for so long is not working on the pull any more. */
   pullSilenceMs: 5 * MINUTE,
-  /** One record of a log; the engine itself cuts them at 16 KiB and adds a timestamp. */
+  /** One record of a log: what is larger is no log. */
   frameBytes: 4 * MiB,
+  /** The engine cuts longer lines into parts of exactly this size. */
+  logCutBytes: 16 * KiB,
   /** The last lines of a container, for a message. */
   tailBytes: 256 * KiB,
   /** Reading a log to its end before its container is removed. */
@@ -35,8 +37,17 @@ export const BUILDS = {
   /** Last lines of the step that failed. */
   lastLines: 50,
   lastBytes: 16 * KiB,
-  /** An engine that takes so long to see that its client is gone is stuck. */
-  cancelMs: 10 * SECOND,
+  /** Looks for new RUN commands, to bound them: one that lives shorter than this does little harm. */
+  fenceMs: 200,
+  /** A build yields to live services, which have 1,024 (cgroup version 1) or 100 (version 2). */
+  cpuShares: 256,
+  cpuWeight: 25,
+  /** Compilers start many; a fork bomb ends here. */
+  pids: 4_096,
+  /** When memory runs out the kernel takes builds before live services (500). */
+  oomScore: 900,
+  /** Of a step in a message; `RUN` may hold a whole script. */
+  nameLength: 200,
 } as const
 
 /** Containers of environments. */

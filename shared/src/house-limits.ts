@@ -42,6 +42,8 @@ export const HOUSE = {
   eventsMs: 500,
   /** An engine that went away is asked again for its events. */
   eventsAgainMs: 5 * SECOND,
+  /** An environment that could not be settled (edge or engine away) is tried again. */
+  againMs: 10 * SECOND,
   /** Changes are told at most this often. */
   observedMs: 5 * SECOND,
   /** A service that ends this often within the window is in a crash loop. */
@@ -51,6 +53,8 @@ export const HOUSE = {
   rememberedEnds: 2_000,
   /** Environments in one message of a complete set. */
   observedPerMessage: 200,
+  /** Environments whose size is told with the server's facts, largest first. */
+  factEnvironments: 50,
   /** Measuring the folders of one environment; more files are counted next time. */
   measureMs: 30 * SECOND,
 } as const

@@ -1,11 +1,13 @@
-// npm run bench -- logs|latency|output|api|certificates|webhooks|subscribers [--lines 5000000] [--rounds 30]
-//   [--projects 1000] [--tasks 1000000] [--per-second 1000] [--subscribers 500]
+// npm run bench -- logs|latency|output|api|certificates|webhooks|subscribers|cutover|deploy [--lines 5000000]
+//   [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000] [--subscribers 500] [--redeploys 10] [--control]
 //
 // Speed and memory of the product as real processes on this machine, as ratios to a floor measured in the same run.
 // Machines are shared and noisy: the ratio is the figure, the absolute number is for orientation.
 import { parseArgs } from 'node:util'
 import { benchApi } from './api.ts'
 import { benchCertificates } from './certificates.ts'
+import { benchCutover } from './cutover.ts'
+import { benchDeploy } from './deploy.ts'
 import { benchSubscribers, benchWebhooks } from './floods.ts'
 import { benchLatency } from './latency.ts'
 import { benchLogs } from './logs.ts'
@@ -14,11 +16,13 @@ const { positionals, values } = parseArgs({
   allowPositionals: true,
   options: {
     lines: { type: 'string', default: '5000000' },
-    rounds: { type: 'string', default: '30' },
+    rounds: { type: 'string' },
     projects: { type: 'string', default: '1000' },
     tasks: { type: 'string', default: '1000000' },
     'per-second': { type: 'string', default: '1000' },
     subscribers: { type: 'string', default: '500' },
+    redeploys: { type: 'string', default: '10' },
+    control: { type: 'boolean', default: false },
   },
 })
 switch (positionals[0]) {
@@ -26,7 +30,7 @@ switch (positionals[0]) {
     await benchLogs(Number(values.lines))
     break
   case 'latency':
-    await benchLatency(Number(values.rounds))
+    await benchLatency(Number(values.rounds ?? 30))
     break
   case 'api':
     await benchApi(Number(values.projects), Number(values.tasks))
@@ -43,9 +47,15 @@ switch (positionals[0]) {
   case 'subscribers':
     await benchSubscribers(Number(values.subscribers))
     break
+  case 'cutover':
+    process.exitCode = (await benchCutover(Number(values.redeploys), values.control)) ? 0 : 1
+    break
+  case 'deploy':
+    process.exitCode = (await benchDeploy(Number(values.rounds ?? 7))) ? 0 : 1
+    break
   default:
     console.error(
-      'usage: npm run bench -- logs | latency | output | api | certificates | webhooks | subscribers',
+      'usage: npm run bench -- logs | latency | output | api | certificates | webhooks | subscribers | cutover | deploy',
     )
     process.exitCode = 2
 }

@@ -1,39 +1,48 @@
 // npm run chaos -- control-plane|agent [--kills 20] [--pauses 2] [--environments 4] [--seed N] [--break NAME]
+// npm run chaos -- docker [--kills 42] [--seed N] [--only runner@build,edge@route]
+// npm run chaos -- disk [--deployments 200] [--environments 10] [--gigabytes 4]
 //
 // Kills the control plane or the agent's daemon with SIGKILL at random moments of running deployments (the agent is also
 // paused until its session is given up), then compares with an oracle outside Berth. The last line has the counts; the
 // exit code is 1 on any violation. --break runs a build that is broken on purpose: the harness must catch it.
+// `docker` kills daemon, runner, engine, edge and Caddy in each phase of a deployment; `disk` deploys on a small disk.
 import { parseArgs } from 'node:util'
+import { chaosDisk, chaosDocker } from './docker-main.ts'
 import { BREAKS, countViolations, runChaos } from './run.ts'
 
-async function main(): Promise<number> {
-  const { positionals, values } = parseArgs({
-    allowPositionals: true,
-    options: {
-      kills: { type: 'string', default: '20' },
-      pauses: { type: 'string', default: '2' },
-      environments: { type: 'string', default: '4' },
-      seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-      break: { type: 'string' },
-    },
-  })
-  const [what] = positionals
+const USAGE = `usage: npm run chaos -- control-plane|agent [--kills N] [--pauses N] [--environments N]
+                        [--seed N] [--break ${Object.keys(BREAKS).join('|')}]
+       npm run chaos -- docker [--kills N] [--seed N] [--only FAULT@MOMENT,…]
+       npm run chaos -- disk [--deployments N] [--environments N] [--gigabytes N]`
+
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: {
+    kills: { type: 'string' },
+    pauses: { type: 'string', default: '2' },
+    environments: { type: 'string' },
+    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+    break: { type: 'string' },
+    only: { type: 'string' },
+    deployments: { type: 'string', default: '200' },
+    gigabytes: { type: 'string', default: '4' },
+  },
+})
+
+async function chaosProcess(what: 'control-plane' | 'agent'): Promise<number> {
   const build = values.break === undefined ? {} : BREAKS[values.break]
-  if ((what !== 'control-plane' && what !== 'agent') || !build) {
-    console.error(
-      'usage: npm run chaos -- control-plane|agent [--kills N] [--pauses N] [--environments N]',
-    )
-    console.error(`       [--seed N] [--break ${Object.keys(BREAKS).join('|')}]`)
+  if (!build) {
+    console.error(USAGE)
     return 2
   }
   console.log(`seed ${values.seed}`)
-  const kills = Number(values.kills)
+  const kills = Number(values.kills ?? 20)
   const pauses = what === 'agent' ? Number(values.pauses) : 0
   const v = await runChaos({
     what,
     kills,
     pauses,
-    environments: Number(values.environments),
+    environments: Number(values.environments ?? 4),
     seed: Number(values.seed),
     build,
     say: (line) => console.log(line),
@@ -45,6 +54,30 @@ async function main(): Promise<number> {
       `${v.identical} logs identical, ${v.different} different: ${violations === 0 ? 'ok' : 'VIOLATED'}`,
   )
   return violations === 0 ? 0 : 1
+}
+
+async function main(): Promise<number> {
+  const [what] = positionals
+  switch (what) {
+    case 'control-plane':
+    case 'agent':
+      return chaosProcess(what)
+    case 'docker':
+      return chaosDocker({
+        ...values,
+        kills: Number(values.kills ?? 42),
+        seed: Number(values.seed),
+      })
+    case 'disk':
+      return chaosDisk({
+        deployments: Number(values.deployments),
+        environments: Number(values.environments ?? 10),
+        gigabytes: Number(values.gigabytes),
+      })
+    default:
+      console.error(USAGE)
+      return 2
+  }
 }
 
 process.exit(await main())

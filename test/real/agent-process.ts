@@ -12,16 +12,10 @@ if (verb === 'runner') {
   await superviseService(dir, settings)
 } else if (verb === 'edge') {
   const { startEdge } = await import('../../agent/src/exec/proxy/edge.ts')
-  const { inspectContainer } = await import('../../agent/src/exec/docker/containers.ts')
   const { openEngine } = await import('../../agent/src/exec/docker/engine.ts')
-  const engine = openEngine(settings)
-  await startEdge(settings, {
-    addresses: {
-      addressOf: async (id) => (await inspectContainer(engine, id))?.address ?? null,
-      onChange: () => () => undefined,
-    },
-    log: (message) => console.error(message),
-  })
+  const { openEngineBook } = await import('../../agent/src/exec/proxy/engine-book.ts')
+  const addresses = openEngineBook(openEngine(settings))
+  await startEdge(settings, { addresses, log: (message) => console.error(message) })
 } else {
   throw new Error(`unknown verb ${verb}`)
 }

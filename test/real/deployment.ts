@@ -134,6 +134,7 @@ export class Deployment {
 
   /** The records of the log, in their order. */
   records(): LogLine[] {
+    if (!existsSync(attemptPaths(this.dir).log)) return [] // it has not begun yet
     const reader = SpoolReader.open(attemptPaths(this.dir).log)
     const lines: LogLine[] = []
     for (let batch = reader.read(); batch; batch = reader.read()) {

@@ -1,10 +1,8 @@
 // A server with a Docker engine, an edge and a Caddy of its own, for one test file: deployments with the docker recipe,
 // requests through the proxy, and what is left in the engine. `close` leaves nothing behind.
-import { createSocket } from 'node:dgram'
-import { once } from 'node:events'
 import { request } from 'node:http'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { Recipe } from '@berth/shared/wire'
 import {
   listOwnedContainers,
@@ -17,29 +15,12 @@ import { listOwnedNetworks, removeNetwork } from '../../agent/src/exec/docker/ne
 import { listOwnedVolumes, removeVolume } from '../../agent/src/exec/docker/volumes.ts'
 import { ensureProxy, stopProxy } from '../../agent/src/exec/proxy/care.ts'
 import { type EdgeClient, openEdge } from '../../agent/src/exec/proxy/client.ts'
+import { freeDatagramPort, freePort } from '../lab-docker.ts'
 import { AgentHost, type DeployRequest } from './agent-host.ts'
 import type { Deployment, Files, Repository } from './deployment.ts'
 import { eventually } from './deployment.ts'
 
 const PROGRAM = [process.execPath, join(import.meta.dirname, 'agent-process.ts')]
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
-}
-
-async function freeUdpPort(): Promise<number> {
-  const socket = createSocket('udp4')
-  socket.bind(0, '127.0.0.1')
-  await once(socket, 'listening')
-  const { port } = socket.address()
-  socket.close()
-  return port
-}
 
 export interface Answer {
   status: number
@@ -60,7 +41,7 @@ export class DockerHost extends AgentHost {
   static async open(): Promise<DockerHost> {
     const host = new DockerHost()
     host.settings.proxy.http.port = await freePort()
-    host.settings.proxy.dnsPort = await freeUdpPort()
+    host.settings.proxy.dnsPort = await freeDatagramPort()
     await host.startProxy()
     return host
   }
@@ -138,6 +119,38 @@ export class DockerHost extends AgentHost {
       for (const name of names.length > 0 ? names : [id]) await removeImage(engine, name)
     }
     await super.close()
+  }
+}
+
+/** A visitor that never rests takes the processor from what it watches. */
+const PAUSE_MS = 50
+
+/** Asks at a host again and again until it is told to stop: what people see meanwhile. */
+export class Visitor {
+  readonly seen = new Map<string, number>()
+  #isOver = false
+  readonly #running: Promise<void>
+
+  constructor(host: DockerHost, name: string, path = '/') {
+    this.#running = this.#ask(host, name, path)
+  }
+
+  async #ask(host: DockerHost, name: string, path: string): Promise<void> {
+    while (!this.#isOver) {
+      const said = await host.get(name, path).then(
+        ({ status, text }) => (status === 200 ? text.trim() : `status ${status}`),
+        (error: Error) => error.message,
+      )
+      this.seen.set(said, (this.seen.get(said) ?? 0) + 1)
+      await delay(PAUSE_MS)
+    }
+  }
+
+  /** Every different answer, in the order in which it was seen first. */
+  async stop(): Promise<string[]> {
+    this.#isOver = true
+    await this.#running
+    return [...this.seen.keys()]
   }
 }
 

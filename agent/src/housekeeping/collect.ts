@@ -17,6 +17,7 @@ import type { ObjectRow } from '../journal/objects.ts'
 import { decideCollection } from '../recipes/collection.ts'
 import { isDockerPlan, type LastPlan } from '../recipes/plan.ts'
 import type { AgentSettings } from '../settings.ts'
+import { keepLastWords } from './last-words.ts'
 
 export interface CollectRequest {
   environmentId: number
@@ -55,7 +56,13 @@ async function takeInventory(
   const still = { isRunning: false }
   return [
     ...containers.map(({ id, name, labels, state }) => {
-      return { kind: 'container' as const, id, name, labels, isRunning: state === 'running' }
+      return {
+        kind: 'container' as const,
+        id,
+        name,
+        labels,
+        isRunning: state === 'running' || state === 'restarting',
+      }
     }),
     ...images.flatMap(({ id, names, labels }) =>
       // one whose name went to a newer build is found by its id
@@ -161,12 +168,18 @@ async function followTags(
 async function removeObject(
   engine: Engine,
   ledger: Ledger,
+  settings: AgentSettings,
   row: ObjectRow,
   found: Found | undefined,
 ): Promise<'removed' | 'in_use'> {
   switch (row.kind) {
     case 'container':
-      if (found?.isRunning) await stopContainer(engine, found.id, STEPS.stopTimeoutMs)
+      if (found?.isRunning) {
+        const timeoutMs = Number(row.facts.stopTimeoutMs ?? STEPS.stopTimeoutMs)
+        await stopContainer(engine, found.id, timeoutMs)
+      }
+      // its log is worth a try, its end is not worth less without it
+      if (found) await keepLastWords(engine, settings, row, found.id).catch(() => undefined)
       if (found) await removeContainer(engine, found.id)
       return 'removed'
     case 'image':
@@ -239,7 +252,7 @@ export async function collectEnvironment(
   for (const row of decision.remove) {
     const what = `${row.kind} ${row.name}`
     try {
-      const result = await removeObject(engine, ledger, row, matched.get(row))
+      const result = await removeObject(engine, ledger, settings, row, matched.get(row))
       if (result === 'in_use') continue
       ledger.objects.remove(row)
       collected.removed.push(what)

@@ -36,7 +36,7 @@ export class DriftWatch {
   /** By environment and service. */
   readonly #ends = new Map<string, Ends>()
   /** By container: how it ended the last time, as the engine told it. */
-  readonly #told = new Map<string, End>()
+  readonly #told = new Map<string, End & { isOver: boolean }>()
   /** Services whose supervisor was away at the last look; the daemon brings it back before the next one. */
   readonly #away = new Set<string>()
 
@@ -44,20 +44,25 @@ export class DriftWatch {
     this.#o = options
   }
 
+  /** Of one end the engine tells in parts: that memory ran out, then the exit code. */
   noteEnd(containerId: string, end: Partial<End>): void {
-    const before = this.#told.get(containerId)
+    const told = this.#told.get(containerId)
+    const before = told?.isOver ? undefined : told
+    this.#told.delete(containerId) // the newest last: of too many the oldest is forgotten
     this.#told.set(containerId, {
       exitCode: end.exitCode ?? before?.exitCode ?? null,
       signal: null,
       outOfMemory: end.outOfMemory ?? before?.outOfMemory ?? false,
+      isOver: false,
     })
-    // the engine forgets containers; so do we, oldest first
-    if (this.#told.size > HOUSE.rememberedEnds) {
-      for (const oldest of this.#told.keys()) {
-        this.#told.delete(oldest)
-        break
-      }
-    }
+    const [oldest] = this.#told.keys()
+    if (this.#told.size > HOUSE.rememberedEnds && oldest) this.#told.delete(oldest)
+  }
+
+  /** It runs again: what is told from now on is about another end. */
+  noteStart(containerId: string): void {
+    const told = this.#told.get(containerId)
+    if (told) told.isOver = true
   }
 
   /** Throws when the engine does not answer: the view before stays. */

@@ -1,9 +1,24 @@
 // Answers CollectFacts: a few numbers about the server for its page and for diagnostics.
+import { existsSync } from 'node:fs'
 import { freemem, loadavg, totalmem, uptime } from 'node:os'
-import { TASKS } from '@berth/shared'
+import { HOUSE, TASKS } from '@berth/shared'
+import { Ledger, ledgerFile } from '../journal/ledger.ts'
+import type { EnvironmentUsage } from '../journal/usage.ts'
+import type { AgentSettings } from '../settings.ts'
 import type { Host } from './host.ts'
 
-export function collectFacts(host: Host) {
+/** As of the last hourly measurement. */
+function largest(settings: AgentSettings): EnvironmentUsage[] {
+  if (!existsSync(ledgerFile(settings))) return []
+  const ledger = new Ledger(settings)
+  try {
+    return ledger.usage.list().slice(0, HOUSE.factEnvironments)
+  } finally {
+    ledger.close()
+  }
+}
+
+export function collectFacts(host: Host, settings: AgentSettings) {
   const info = host.info()
   const fact = (name: string, value: unknown, warning = '') => ({
     name,
@@ -23,6 +38,7 @@ export function collectFacts(host: Host) {
       fact('load.1m', loadavg()[0]?.toFixed(2) ?? ''),
       fact('uptime.seconds', Math.round(uptime())),
       ...info.parts.map((p) => fact(`${p.name}.version`, p.version, p.reason)),
+      ...largest(settings).map(({ name, bytes }) => fact(`environment.${name}.bytes`, bytes)),
     ],
   }
 }

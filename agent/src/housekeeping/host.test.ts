@@ -39,7 +39,11 @@ test('numbers are there, capabilities follow the parts', () => {
   expect(host.capabilities().includes('manual')).toBe(has('git') && has('users'))
   expect(host.capabilities().includes('docker')).toBe(has('docker'))
   expect(host.takeChanged()).toBe(false)
-  expect(collectFacts(host).facts.map((f) => f.name)).toContain('disk.free_bytes')
+  expect(
+    collectFacts(host, readSettings({ BERTH_STATE_DIR: dir, BERTH_RUN_DIR: dir })).facts.map(
+      (f) => f.name,
+    ),
+  ).toContain('disk.free_bytes')
 })
 
 test('the status is believed while its daemon lives, and gone after', () => {

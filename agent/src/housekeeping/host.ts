@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { DAEMON } from '@berth/shared'
 import { type HostPart, isDockerUp, lookAtParts } from '../exec/host-parts.ts'
 import { readBootId } from '../exec/processes.ts'
+import { openEdge } from '../exec/proxy/client.ts'
 import { describeError, type Log } from '../log.ts'
 import type { AgentSettings } from '../settings.ts'
 
@@ -20,6 +21,9 @@ export class Host {
   #dockerOk = false
   #changed = false
   #timer: NodeJS.Timeout | undefined
+  #proxyOk = false
+  /** Undefined: not known yet. */
+  #isExclusive: boolean | undefined
 
   constructor(settings: AgentSettings, log: Log) {
     this.#settings = settings
@@ -28,9 +32,9 @@ export class Host {
 
   /** The first look; later ones happen by themselves. */
   async open(): Promise<void> {
-    await this.#look()
+    await this.look()
     this.#changed = false
-    this.#timer = setInterval(() => void this.#look(), DAEMON.factsMs)
+    this.#timer = setInterval(() => void this.look(), DAEMON.factsMs)
     this.#timer.unref()
   }
 
@@ -51,7 +55,7 @@ export class Host {
       diskBytes: BigInt(disk.size),
       memoryBytes: BigInt(totalmem()),
       cpus: availableParallelism(),
-      parts: this.#parts,
+      parts: this.#parts.map((part) => this.#complete(part)),
     }
   }
 
@@ -73,7 +77,7 @@ export class Host {
       spoolBytes: BigInt(measureSpools(join(this.#settings.stateDir, 'attempts'))),
       diskFreeBytes: BigInt(readDisk(this.#settings.stateDir).free),
       dockerOk: this.#dockerOk,
-      proxyOk: this.#version('caddy') !== '',
+      proxyOk: this.#proxyOk,
     }
   }
 
@@ -84,22 +88,47 @@ export class Host {
     return changed
   }
 
+  /** What housekeeping found out about the engine; shown with it. */
+  noteEngine({ isExclusive }: { isExclusive: boolean }): void {
+    if (this.#isExclusive !== isExclusive) this.#changed = true
+    this.#isExclusive = isExclusive
+  }
+
+  #complete(part: HostPart): HostPart {
+    if (part.name !== 'docker' || part.version === '' || this.#isExclusive === undefined)
+      return part
+    return { ...part, details: { ...part.details, exclusive: String(this.#isExclusive) } }
+  }
+
   #version(name: string): string {
     return this.#parts.find((p) => p.name === name)?.version ?? ''
   }
 
-  async #look(): Promise<void> {
+  /** Happens by itself, and when somebody knows that something changed. */
+  async look(): Promise<void> {
     try {
-      const [parts, dockerOk] = await Promise.all([
+      const [parts, dockerOk, proxyOk] = await Promise.all([
         lookAtParts(this.#settings),
         isDockerUp(this.#settings),
+        isProxyUp(this.#settings),
       ])
       this.#dockerOk = dockerOk
+      this.#proxyOk = proxyOk
       if (JSON.stringify(parts) !== JSON.stringify(this.#parts)) this.#changed = true
       this.#parts = parts
     } catch (error) {
       this.#log.warn(describeError(error), 'the host could not be looked at')
     }
+  }
+}
+
+/** Requests of people reach services now. */
+async function isProxyUp(settings: AgentSettings): Promise<boolean> {
+  try {
+    const { mode, caddy } = await openEdge(settings).describe()
+    return mode === 'ports' || caddy.up
+  } catch {
+    return false
   }
 }
 

@@ -14,7 +14,8 @@ async function measureFolders(settings: AgentSettings, environmentId: number): P
   if (folders.length === 0) return 0
   const argv = ['du', '-sxB1', '--', ...folders]
   const { stdout } = await runProgram(argv, { timeoutMs: HOUSE.measureMs })
-  const sizes = stdout.split('\n').map((line) => Number(/^([0-9]+)\t/.exec(line)?.[1] ?? 0))
+  const lines = stdout.toString('utf8').split('\n')
+  const sizes = lines.map((line) => Number(/^([0-9]+)\t/.exec(line)?.[1] ?? 0))
   return sizes.reduce((a, b) => a + b, 0)
 }
 

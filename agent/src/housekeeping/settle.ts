@@ -3,6 +3,7 @@
 // what was being made goes. In this order, so that nothing is removed while requests still go there. Every step may be
 // repeated. The caller makes sure that no other deployment works in the environment.
 import { setTimeout as delay } from 'node:timers/promises'
+import { DOCKER_STEPS } from '@berth/shared'
 import { inspectContainer, setRestartPolicy, startContainer } from '../exec/docker/containers.ts'
 import type { Engine } from '../exec/docker/engine.ts'
 import type { EdgeClient } from '../exec/proxy/client.ts'
@@ -29,10 +30,25 @@ export async function settleEnvironment(house: House, request: SettleRequest): P
   const { engine, ledger, settings } = house
   const notes = await resumePaused(house, request)
   const hasMoved = await restoreRoutes(house, request, notes)
-  // requests that were on their way to what goes now have arrived by then
-  if (hasMoved) await delay(house.edge.refreshMs)
+  if (hasMoved) await letRequestsEnd(house, request)
   const { removed, problems } = await collectEnvironment(engine, ledger, settings, request)
   return [...notes, ...removed.map((what) => `Left over and removed: ${what}.`), ...problems]
+}
+
+/** Those on their way to what goes now arrive, and get their answer, up to a bound. */
+async function letRequestsEnd(house: House, { environmentId }: SettleRequest): Promise<void> {
+  const { engine, edge, ledger } = house
+  await delay(edge.refreshMs)
+  const leaving: string[] = []
+  for (const row of ledger.objects.list({ environmentId, kind: 'container' })) {
+    if (row.state !== 'making' && row.state !== 'retired') continue
+    const seen = await inspectContainer(engine, row.name)
+    if (seen?.state === 'running') leaving.push(`${seen.address}:${row.facts.port}`)
+  }
+  const until = performance.now() + DOCKER_STEPS.drainMaxMs
+  while ((await edge.countRequests(leaving)) && performance.now() < until) {
+    await delay(DOCKER_STEPS.drainPollMs)
+  }
 }
 
 /** Stopped while somebody who is no more tried a successor in its place. */
@@ -86,6 +102,14 @@ function wantedRoutes(
   return present.map((route) => ({ ...route, target: { kind: 'page', page: 'failed' } }))
 }
 
+/** Requests may go to what is about to be removed: without an answer of the edge nothing is. */
+function mayBeRouted({ ledger }: House, environmentId: number): boolean {
+  const plan = readPlan(ledger, environmentId)
+  const rows = ledger.objects.list({ environmentId, kind: 'container' })
+  if (isDockerPlan(plan) && plan.routes.length > 0) return true
+  return rows.some(({ state }) => state === 'making' || state === 'retired')
+}
+
 /** True when requests go somewhere else from now on. */
 async function restoreRoutes(
   house: House,
@@ -94,9 +118,10 @@ async function restoreRoutes(
 ): Promise<boolean> {
   const { edge, ledger } = house
   const plan = ledger.findPlan(environmentId)
-  const hasRows = ledger.objects.list({ environmentId }).length > 0
-  if (!plan && !hasRows) return false
-  const present = await edge.getRoutes(environmentId)
+  const present = await edge.getRoutes(environmentId).catch((error: unknown) => {
+    if (mayBeRouted(house, environmentId)) throw error
+    return undefined
+  })
   const wanted = wantedRoutes(house, environmentId, present?.routes ?? [])
   if (!wanted || textOf(wanted) === textOf(present?.routes ?? [])) return false
   const highest = [fence, plan?.fence ?? 0n, present?.fence ?? 0n].reduce((a, b) => (a > b ? a : b))

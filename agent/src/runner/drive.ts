@@ -14,7 +14,7 @@ import { choosePorts, readConfig, writeVariables } from './steps/configure.ts'
 import { removeEverything, reset, runDestroyStep, stopEverything } from './steps/destroy.ts'
 import { performDocker } from './steps/docker.ts'
 import { completeDocker, tellDocker } from './steps/docker-finish.ts'
-import { unroute } from './steps/docker-remove.ts'
+import { retireDocker, unroute } from './steps/docker-remove.ts'
 import {
   activate,
   collect,
@@ -74,6 +74,7 @@ async function perform(attempt: Attempt, step: PlacedStep): Promise<StepResult |
     case 'activate':
       return void (await activate(attempt))
     case 'stop-old':
+      await retireDocker(attempt)
       return void (await stopOld(attempt))
     case 'collect':
       return void (await collect(attempt))

@@ -17,6 +17,8 @@ export interface AskedTask {
   trigger: Trigger
   /** Null: the branch's head. */
   sha?: string | null
+  /** A person chose it: what the branch is known to have stood at. Absent: the environment follows its branch. */
+  pinnedFrom?: string[] | null
   noCache?: boolean
   /** A deployment that first removes what is there. */
   reset?: boolean
@@ -64,8 +66,13 @@ export async function queueTask(
   })
   const deploys = asked.type === 'deploy'
   if (asked.formerServerId === undefined && asked.type !== 'action') {
-    const newest = deploys && sha ? { lastTaskId: id, targetSha: sha } : { lastTaskId: id }
-    await rememberTask(c.db, environment.id, newest)
+    await rememberTask(c.db, environment.id, {
+      lastTaskId: id,
+      ...(deploys
+        ? { pinnedFrom: asked.pinnedFrom ? JSON.stringify(asked.pinnedFrom) : null }
+        : {}),
+      ...(deploys && sha ? { targetSha: sha } : {}),
+    })
   }
   if (deploys) await nameSuccessor(c, environment, id)
   const details = {

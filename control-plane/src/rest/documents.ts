@@ -1,5 +1,6 @@
 // Documents about the API that need no token: the OpenAPI document, a page to read it, one page an error code, the
 // schema of .service.yml. All are made from what the code uses itself.
+import { createHash } from 'node:crypto'
 import { AppError, ERRORS, type ErrorCode } from '@berth/shared'
 import { jsonSchema } from '@berth/shared/service-file'
 import type { FastifyReply } from 'fastify'
@@ -21,6 +22,8 @@ export function documentRoutes(api: Api, ctx: Context): void {
   let reference: string | undefined
   const send = (reply: FastifyReply, text: string): FastifyReply =>
     reply.type('application/json').header('cache-control', PUBLIC).send(text)
+  const sendUnchanged = (reply: FastifyReply): FastifyReply =>
+    reply.header('cache-control', PUBLIC).code(304).send()
   api.get(
     '/api/openapi.json',
     {
@@ -54,12 +57,18 @@ export function documentRoutes(api: Api, ctx: Context): void {
     },
   )
   const service = JSON.stringify(jsonSchema())
+  const serviceTag = `"${createHash('sha256').update(service).digest('base64url').slice(0, 16)}"`
   api.get(
     '/schemas/service.v1.json',
     {
       config,
       schema: { summary: 'JSON schema of .service.yml', response: { 200: z.looseObject({}) } },
     },
-    async (_request, reply) => send(reply, service),
+    async (request, reply) => {
+      // editors in browsers fetch it from pages of anybody: it is the same for everybody and says nothing about anybody
+      reply.header('access-control-allow-origin', '*').header('etag', serviceTag)
+      const known = String(request.headers['if-none-match'] ?? '').split(/,\s*(?:W\/)?/)
+      return known.includes(serviceTag) ? sendUnchanged(reply) : send(reply, service)
+    },
   )
 }

@@ -8,7 +8,7 @@ import { z } from 'zod'
 import { installScript, listAgentPackages } from '../app/agent-packages.ts'
 import type { Context } from '../context.ts'
 import type { Api } from './http.ts'
-import { RateLimit } from './rate-limit.ts'
+import { RateLimit } from '../app/rate-limit.ts'
 
 const notPackaged = (): AppError =>
   new AppError(

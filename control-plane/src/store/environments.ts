@@ -167,7 +167,7 @@ export async function updateEnvironment(
 export async function rememberTask(
   db: Db,
   id: number,
-  newest: { lastTaskId: number } | { lastTaskId: number; targetSha: string },
+  newest: { lastTaskId: number; targetSha?: string; pinnedFrom?: string | null },
 ): Promise<void> {
   await updateCompiled(db, 'newest task', newest, [id], () =>
     db.updateTable('environments').set(newest).where('id', '=', id),

@@ -52,6 +52,7 @@ export const SHOWN = [
   'startedAt',
   'liveAt',
   'finishedAt',
+  'action',
 ] as const satisfies readonly (keyof TasksTable)[]
 export type ShownTask = Pick<Task, (typeof SHOWN)[number]>
 

@@ -1,10 +1,14 @@
 // Builds an image with BuildKit. A build succeeds only with an image id; everything else is a BuildError that says what
 // to look at. The signal ends the build for good: the engine ends its processes when the connection is cut.
+import { randomUUID } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import type { Readable } from 'node:stream'
-import { toBuildError } from './build-failure.ts'
+import { PROCESSES } from '@berth/shared'
+import { fromEngineError, fromOutcome } from './build-failure.ts'
+import { fenceBuild, markArguments } from './build-fence.ts'
 import { type BuildObserver, type BuildOutcome, followBuild } from './build-follower.ts'
-import { packContext } from './context.ts'
-import { type Engine, toEngineError } from './engine.ts'
+import { packContext, resolveInside } from './context.ts'
+import { type Engine, EngineError, toEngineError } from './engine.ts'
 
 export { BuildError, type BuildErrorKind } from './build-failure.ts'
 export type { BuildStep } from './build-follower.ts'
@@ -20,6 +24,10 @@ export interface BuildOptions extends BuildObserver {
   tag: string
   labels: Record<string, string>
   noCache: boolean
+  /** Of each RUN command. */
+  memoryBytes?: number
+  /** Names the build's processes on this machine (`findBuildProcesses`): letters, digits, dashes. */
+  mark?: string
   signal?: AbortSignal | undefined
 }
 
@@ -28,34 +36,47 @@ export async function buildImage(
   engine: Engine,
   options: BuildOptions,
 ): Promise<{ imageId: string }> {
-  const { signal } = options
+  const { signal, mark = randomUUID(), memoryBytes = PROCESSES.stepMemoryBytes } = options
+  const fence = fenceBuild(mark, memoryBytes)
   let outcome: BuildOutcome
   try {
     signal?.throwIfAborted()
-    outcome = await run(engine, options)
+    outcome = await run(engine, options, mark)
   } catch (error) {
-    throw toBuildError({ cause: toEngineError(error, signal) })
+    throw fromEngineError(toEngineError(error, signal))
+  } finally {
+    fence.stop()
   }
   if (outcome.error === undefined && outcome.imageId) return { imageId: outcome.imageId }
-  throw toBuildError({ outcome, isCanceled: signal?.aborted ?? false })
+  if (signal?.aborted) throw fromEngineError(toEngineError(new Error('aborted'), signal))
+  const limit = fence.isEffective ? memoryBytes : undefined
+  throw fromOutcome(outcome, { dockerfile: options.dockerfile, memoryBytes: limit })
 }
 
-async function run(engine: Engine, options: BuildOptions): Promise<BuildOutcome> {
+function readDockerfile({ folder, dockerfile }: BuildOptions): string {
+  try {
+    return readFileSync(resolveInside(folder, dockerfile), 'utf8')
+  } catch {
+    return '' // the engine says what is wrong with it
+  }
+}
+
+async function run(engine: Engine, options: BuildOptions, mark: string): Promise<BuildOutcome> {
   const { docker, close } = engine.lease()
   const { dockerfile, signal } = options
   const context = packContext(options.folder, { dockerfile, ...(signal ? { signal } : {}) })
-  const onAbort = () => {
-    context.destroy()
-    close()
-  }
-  signal?.addEventListener('abort', onAbort)
+  let unreadable: Error | undefined
+  context.once('error', (error) => {
+    unreadable = error
+  })
+  signal?.addEventListener('abort', close)
   try {
     const stream = await docker.buildImage(context, {
       version: '2',
       t: options.tag,
       dockerfile,
       ...(options.target ? { target: options.target } : {}),
-      buildargs: options.args,
+      buildargs: markArguments(options.args, mark, readDockerfile(options)),
       labels: options.labels,
       nocache: options.noCache,
       rm: true,
@@ -63,8 +84,11 @@ async function run(engine: Engine, options: BuildOptions): Promise<BuildOutcome>
       ...(signal ? { abortSignal: signal } : {}),
     })
     return await followBuild(stream as Readable, options)
+  } catch (error) {
+    if (!unreadable || signal?.aborted) throw error
+    throw new EngineError('refused', `the build context cannot be read: ${unreadable.message}`)
   } finally {
-    signal?.removeEventListener('abort', onAbort)
+    signal?.removeEventListener('abort', close)
     context.on('error', () => {}).destroy()
     close()
   }

@@ -64,11 +64,10 @@ const binds = ({ mounts }: ContainerSpec): object[] => [
   })),
 ]
 
-/** Never above what this machine lets anybody have (a container inside a container): the engine would fail to start it. */
-function openFiles(): number {
-  const limits = readFileSync('/proc/self/limits', 'utf8')
-  const hard = Number(/^Max open files +\S+ +(\d+)/m.exec(limits)?.[1] ?? Number.NaN)
-  return Number.isNaN(hard) ? CONTAINERS.files : Math.min(CONTAINERS.files, hard)
+/** An engine that may not raise limits (one inside a container) starts nothing that asks for more than it has itself. */
+export function openFiles(limits = readFileSync('/proc/self/limits', 'utf8')): number {
+  const hard = /^Max open files +\S+ +(\d+)/m.exec(limits)?.[1]
+  return Math.min(CONTAINERS.files, hard === undefined ? CONTAINERS.files : Number(hard))
 }
 
 const toHostConfig = (spec: ContainerSpec): object => ({

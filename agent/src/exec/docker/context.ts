@@ -43,10 +43,9 @@ function readRules(folder: string, dockerfile: string): Rules {
     .map((line) => line.trim())
     .filter((line) => line !== '' && !line.startsWith('#'))
   const ignored = createIgnore().add(lines)
-  // sent in any case: the engine reads them, and leaves them out of COPY by itself
-  const always = new Set([normalize(dockerfile), '.dockerignore'])
+  const recipe = normalize(dockerfile) // sent in any case: the engine builds by it
   return {
-    isIgnored: (path) => !always.has(path) && ignored.ignores(path),
+    isIgnored: (path) => path !== recipe && ignored.ignores(path),
     hasNegation: lines.some((line) => line.startsWith('!')),
   }
 }

@@ -125,7 +125,7 @@ export function openEngine(settings: Pick<AgentSettings, 'dockerSocket'>): Engin
 const signalsOf = ({ signal }: EngineRequest): AbortSignal[] => (signal ? [signal] : [])
 
 const noAnswer = ({ method, path }: EngineRequest, ms: number): EngineError =>
-  new EngineError('unavailable', `no answer to ${method} ${path} in ${Math.round(ms / 1_000)} s`)
+  new EngineError('unavailable', `no answer to ${method} ${path} in ${ms / 1_000} s`)
 
 /** Resolves with the answer when it begins. After `signal` its stream is destroyed. */
 function dial(docker: Docker, request: EngineRequest, signal: AbortSignal): Promise<Readable> {

@@ -1,4 +1,4 @@
-// Logs of containers. The engine sends frames (8 bytes of header, then one record); a line over 16 KiB comes as several.
+// Logs of containers. The engine sends frames (8 bytes of header, then one record); a line over 16 KiB comes in parts.
 // Between stdout and stderr there is no order.
 import type { Readable } from 'node:stream'
 import { ENGINE } from '@berth/shared'
@@ -8,8 +8,10 @@ export interface LogRecord {
   stream: 'out' | 'err'
   /** As the engine wrote it, with nanoseconds: `2026-11-15T11:20:03.123456789Z`. */
   at: string
-  /** Ends with a newline, or the line goes on in the next record of this stream. May be cut inside a character. */
+  /** A line, or a part of one, without its newline. A part may be cut inside a character. */
   bytes: Buffer
+  /** The line goes on in the next record of this stream, if that one carries the same instant. */
+  isPartial: boolean
 }
 
 interface Frame {
@@ -37,12 +39,49 @@ export async function* readFrames(stream: Readable): AsyncGenerator<Frame> {
   if (rest.length > 0) throw new EngineError('unavailable', 'the log broke off')
 }
 
+/**
+ * The engine's `local` log forgets the newline of a line that it cut, so what tells a part is its size: cuts happen at
+ * 16 KiB and nowhere else.
+ */
 function toRecord({ fd, bytes }: Frame): LogRecord {
-  const space = bytes.indexOf(0x20)
+  const start = bytes.indexOf(0x20) + 1
+  const isLine = bytes.at(-1) === 0x0a
+  const text = bytes.subarray(start, isLine ? -1 : bytes.length)
   return {
     stream: fd === 2 ? 'err' : 'out',
-    at: bytes.toString('latin1', 0, Math.max(0, space)),
-    bytes: bytes.subarray(space + 1),
+    at: bytes.toString('latin1', 0, Math.max(0, start - 1)),
+    bytes: text,
+    isPartial: !isLine && text.length >= ENGINE.logCutBytes,
+  }
+}
+
+export interface LineJoiner {
+  add(record: LogRecord): void
+  /** What is still held back: the end of the log. */
+  end(): void
+}
+
+/** Parts become lines again, up to `limit` bytes; a longer line comes as several. */
+export function joinLines(onLine: (line: LogRecord) => void, limit: number): LineJoiner {
+  const open: Partial<Record<LogRecord['stream'], LogRecord>> = {}
+  const flush = (stream: LogRecord['stream']) => {
+    const line = open[stream]
+    delete open[stream]
+    if (line) onLine(line)
+  }
+  return {
+    add(record) {
+      const before = open[record.stream]
+      if (before && before.at !== record.at) flush(record.stream) // it ended where it was cut
+      const parts = [open[record.stream]?.bytes ?? Buffer.alloc(0), record.bytes]
+      const line = { ...record, bytes: Buffer.concat(parts) }
+      open[record.stream] = line
+      if (!record.isPartial || line.bytes.length >= limit) flush(record.stream)
+    },
+    end() {
+      flush('out')
+      flush('err')
+    },
   }
 }
 
@@ -58,7 +97,6 @@ interface LogQuery {
   follow: boolean
   since?: string | undefined
   tail?: number
-  timestamps?: boolean
   signal?: AbortSignal | undefined
 }
 
@@ -70,7 +108,7 @@ const openLog = (engine: Engine, id: string, q: LogQuery): Promise<Readable> =>
       stdout: true,
       stderr: true,
       follow: q.follow,
-      timestamps: q.timestamps ?? true,
+      timestamps: true,
       ...(q.since === undefined ? {} : { since: toEngineTime(q.since) }),
       ...(q.tail === undefined ? {} : { tail: q.tail }),
     },
@@ -82,23 +120,20 @@ export async function tailLogs(engine: Engine, id: string, lines: number): Promi
   const signal = AbortSignal.timeout(ENGINE.callMs)
   const kept: Buffer[] = []
   let size = 0
+  const joiner = joinLines(({ bytes }) => {
+    kept.push(bytes)
+    size += bytes.length + 1
+    while (size > ENGINE.tailBytes && kept.length > 1) size -= (kept.shift()?.length ?? 0) + 1
+  }, ENGINE.tailBytes)
   try {
-    const stream = await openLog(engine, id, {
-      follow: false,
-      tail: lines,
-      timestamps: false,
-      signal,
-    })
-    for await (const { bytes } of readFrames(stream)) {
-      kept.push(bytes)
-      size += bytes.length
-      while (size > ENGINE.tailBytes && kept.length > 1) size -= kept.shift()?.length ?? 0
-    }
+    const stream = await openLog(engine, id, { follow: false, tail: lines, signal })
+    for await (const frame of readFrames(stream)) joiner.add(toRecord(frame))
+    joiner.end()
   } catch (error) {
-    const known = toEngineError(error, signal)
+    const known = toEngineError(error)
     if (known.kind !== 'not_found') throw known
   }
-  return Buffer.concat(kept).toString('utf8')
+  return kept.map((line) => `${line}\n`).join('')
 }
 
 export interface FollowOptions {

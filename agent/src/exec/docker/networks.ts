@@ -4,7 +4,7 @@
 import { NETWORKS } from '@berth/shared'
 import type { AgentSettings } from '../../settings.ts'
 import { type Engine, EngineError, isNotFound } from './engine.ts'
-import { networkName, type OwnerSettings, ownedFilter } from './names.ts'
+import { LABELS, networkName, type OwnerSettings, ownedFilter } from './names.ts'
 import { overlaps, parseRange, type Range, readRoutes, writeAddress } from './subnets.ts'
 
 type NetworkSettings = Pick<AgentSettings, 'accountPrefix' | 'networkPool'>
@@ -30,11 +30,10 @@ interface RawNetwork {
 const subnetsOf = (raw: RawNetwork): string[] =>
   (raw.IPAM.Config ?? []).flatMap(({ Subnet }) => (Subnet ? [Subnet] : []))
 
-const toOwned = (raw: RawNetwork): OwnedNetwork => ({
+const toNetwork = (raw: RawNetwork): Network => ({
   name: raw.Name,
   id: raw.Id,
   subnet: subnetsOf(raw)[0] ?? '',
-  labels: raw.Labels ?? {},
 })
 
 const listNetworks = (engine: Engine, filters = '{}'): Promise<RawNetwork[]> =>
@@ -49,7 +48,7 @@ export interface NetworkWish {
   onChosen?: (network: { name: string; subnet: string }) => void
 }
 
-/** The environment's network, made when it is not there. */
+/** The environment's network, made when it is not there. An environment has one attempt at a time: nobody races. */
 export async function ensureNetwork(
   engine: Engine,
   settings: NetworkSettings,
@@ -58,7 +57,7 @@ export async function ensureNetwork(
   const name = networkName(settings, wish.environmentId)
   const all = await listNetworks(engine)
   const found = all.find((raw) => raw.Name === name)
-  if (found) return toOwned(found)
+  if (found) return ours(found, wish)
   const pool = parseRange(settings.networkPool)
   if (!pool) throw new EngineError('refused', `${settings.networkPool} is no range of addresses`)
   const ranges = [...all.flatMap(subnetsOf), ...wish.takenSubnets].flatMap((text) => {
@@ -80,7 +79,13 @@ export async function ensureNetwork(
   )
 }
 
-/** A route to the whole pool (a VPN, a private range of the provider) would leave nothing; the engine decides then. */
+/** The network of another agent on this engine is never used, whatever its name. */
+function ours(raw: RawNetwork, { labels }: NetworkWish): Network {
+  if (raw.Labels?.[LABELS.agent] === labels[LABELS.agent]) return toNetwork(raw)
+  throw new EngineError('conflict', `network ${raw.Name} exists and does not belong to this agent`)
+}
+
+/** A route to more than the pool (of a VPN, say) would leave nothing of it, and ours are closer than it. */
 const covers = (route: Range, pool: Range): boolean =>
   route.from <= pool.from && route.to >= pool.to
 
@@ -125,7 +130,11 @@ async function makeNetwork(
     })
     return { name, id: Id, subnet }
   } catch (error) {
-    if (error instanceof EngineError && error.kind === 'conflict') return findNetwork(engine, name)
+    if (error instanceof EngineError && error.kind === 'conflict') {
+      // somebody made it between our look and our call
+      const found = (await listNetworks(engine)).find((raw) => raw.Name === name)
+      return found && ours(found, wish)
+    }
     if (error instanceof EngineError && isOverlap(error)) return undefined
     throw error
   }
@@ -134,22 +143,20 @@ async function makeNetwork(
 const isOverlap = ({ status, message }: EngineError): boolean =>
   status === 403 || /overlap|conflicts with network/i.test(message)
 
-/** Somebody else made it between our look and our call. */
-async function findNetwork(engine: Engine, name: string): Promise<Network | undefined> {
-  const found = (await listNetworks(engine)).find((raw) => raw.Name === name)
-  return found && toOwned(found)
-}
-
-/** One that is gone is removed; 'in_use': a container is still on it. */
+/** One that is gone is removed; 'in_use': a container is still on it. The engine allows two of one name: both go. */
 export async function removeNetwork(engine: Engine, name: string): Promise<'removed' | 'in_use'> {
-  try {
-    await engine.ask({ method: 'DELETE', path: `/networks/${encodeURIComponent(name)}` })
-    return 'removed'
-  } catch (error) {
-    if (isNotFound(error)) return 'removed'
-    if (error instanceof EngineError && /active endpoints/.test(error.message)) return 'in_use'
-    throw error
+  const found = (await listNetworks(engine)).filter((raw) => raw.Name === name)
+  let result: 'removed' | 'in_use' = 'removed'
+  for (const { Id } of found) {
+    try {
+      await engine.ask({ method: 'DELETE', path: `/networks/${Id}` })
+    } catch (error) {
+      if (isNotFound(error)) continue
+      if (!(error instanceof EngineError && /active endpoints/.test(error.message))) throw error
+      result = 'in_use'
+    }
   }
+  return result
 }
 
 export async function listOwnedNetworks(
@@ -157,5 +164,6 @@ export async function listOwnedNetworks(
   settings: OwnerSettings,
   environmentId?: number,
 ): Promise<OwnedNetwork[]> {
-  return (await listNetworks(engine, ownedFilter(settings, environmentId))).map(toOwned)
+  const found = await listNetworks(engine, ownedFilter(settings, environmentId))
+  return found.map((raw) => ({ ...toNetwork(raw), labels: raw.Labels ?? {} }))
 }

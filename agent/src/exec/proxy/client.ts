@@ -179,9 +179,11 @@ async function probeUntil(
   }
 }
 
-/** Caddy names who it dialled: a name of our zone spells its address. */
+/** Caddy knows the name that the name server gave it: ip-10-214-0-5.berth.internal.:8080. */
 const readUpstream = (text: string): string =>
-  text.replace(/^ip-(\d+)-(\d+)-(\d+)-(\d+)\.berth\.internal\.?:/, '$1.$2.$3.$4:')
+  text
+    .replace('{http.reverse_proxy.upstream.hostport}', '') // a file was served, nobody was asked
+    .replace(/^ip-(\d+)-(\d+)-(\d+)-(\d+)\.[a-z.]+:(\d+)$/, '$1.$2.$3.$4:$5')
 
 function ask(
   at: Endpoint,

@@ -1,8 +1,36 @@
 // The process around the edge: what `berth-agent edge` does until somebody ends it.
 import type { AgentSettings } from '../../settings.ts'
-import { openEngine } from '../docker/engine.ts'
+import type { AddressBook } from './addresses.ts'
 import { startEdge } from './edge.ts'
-import { openEngineBook } from './engine-book.ts'
+
+/** The engine's client is loaded when it is first needed: names are answered before. */
+function openLater(settings: AgentSettings): AddressBook {
+  const load = async (): Promise<AddressBook> => {
+    const [{ openEngine }, { openEngineBook }] = await Promise.all([
+      import('../docker/engine.ts'),
+      import('./engine-book.ts'),
+    ])
+    return openEngineBook(openEngine(settings))
+  }
+  let loaded: Promise<AddressBook> | undefined
+  const book = (): Promise<AddressBook> => {
+    loaded ??= load()
+    return loaded
+  }
+  return {
+    addressOf: async (id) => (await book()).addressOf(id),
+    onChange(listener) {
+      let isOver = false
+      let end = (): void => {
+        isOver = true
+      }
+      void book().then((found) => {
+        if (!isOver) end = found.onChange(listener)
+      })
+      return () => end()
+    },
+  }
+}
 
 /** Resolves with the exit code after SIGTERM. Requests go on: Caddy asks the next edge. */
 export async function runEdge(settings: AgentSettings): Promise<number> {
@@ -12,7 +40,7 @@ export async function runEdge(settings: AgentSettings): Promise<number> {
     process.stderr.write(`${new Date().toISOString()} ${message}\n`)
   }
   const edge = await startEdge(settings, {
-    addresses: openEngineBook(openEngine(settings)),
+    addresses: openLater(settings),
     log,
   })
   await new Promise<void>((resolve) => {

@@ -9,7 +9,7 @@ import { locateProgram, runProgram } from '../programs.ts'
 import { findAccount, isRoot } from '../users.ts'
 import { type AddressBook, Addresses } from './addresses.ts'
 import { openAdmin } from './admin.ts'
-import { CADDY_ACCOUNT, readProxyProcess, settingsDigest, writeProxyProcess } from './care-files.ts'
+import { caddyAccount, readProxyProcess, settingsDigest, writeProxyProcess } from './care-files.ts'
 import { openControlSocket } from './control-socket.ts'
 import { Forwarder } from './forwarder.ts'
 import { addLinks, syncLinks } from './links.ts'
@@ -36,6 +36,8 @@ import {
 export interface EdgeOptions {
   addresses: AddressBook
   log: (message: string) => void
+  /** Of Caddy; empty: it is not installed. */
+  findVersion?: () => Promise<string>
 }
 
 export interface RunningEdge {
@@ -74,8 +76,8 @@ class Edge {
     const places = edgePlaces(settings)
     mkdirSync(places.dir, { recursive: true, mode: 0o711 })
     mkdirSync(dirname(places.socket), { recursive: true, mode: 0o711 })
-    const version = await findVersion()
-    const account = isRoot() ? await findAccount(CADDY_ACCOUNT) : undefined
+    const version = await (options.findVersion ?? findVersion)()
+    const account = isRoot() ? await findAccount(caddyAccount(settings)) : undefined
     const edge = new Edge(settings, options, version, account?.gid)
     await edge.#open()
     return edge
@@ -126,7 +128,9 @@ class Edge {
 
   /** The name server comes first of all that others can see: its port is what makes this the only edge. */
   async #open(): Promise<void> {
-    await this.#addresses.look()
+    // after a restart on the same boot what was known is answered at once: requests wait for this process
+    const isKnown = (id: string): boolean => this.#addresses.find(id) !== undefined
+    if (!containersOf(this.#board.table).every(isKnown)) await this.#addresses.look()
     const names = await openNameServer(this.#settings.proxy.dnsPort, (n) => this.#board.find(n))
     this.#closers.push(() => names.close())
     const { server, port } = await openPageServer(this.#pagePort, {
@@ -140,6 +144,7 @@ class Edge {
     this.#pagePort = port
     this.#board.adopt({ ...(await this.#withPorts(this.#board.table)), pagePort: port })
     this.#addresses.open()
+    void this.#addresses.look()
     this.#closers.push(() => this.#addresses.close())
     this.#pushes?.open()
     this.#closers.push(() => this.#pushes?.close())

@@ -14,7 +14,7 @@ export interface PageRules {
 }
 
 const hostOf = (request: IncomingMessage): string =>
-  (request.headers.host ?? '').replace(/:\d+$/, '').replace(/\.$/, '').toLowerCase()
+  (request.headers.host ?? '').replace(/:\d+$/, '').toLowerCase()
 
 export function answerPage(
   rules: PageRules,

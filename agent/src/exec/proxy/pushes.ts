@@ -28,6 +28,7 @@ export class Pushes {
   #instance = ''
   #lastPush = Number.NEGATIVE_INFINITY
   #refusal = ''
+  #complaint = ''
   #isBusy = false
   #timer: NodeJS.Timeout | undefined
 
@@ -67,7 +68,8 @@ export class Pushes {
   /** Undefined: up, with the present configuration. */
   async findTrouble(): Promise<string | undefined> {
     const silence = await this.#o.admin.ping()
-    if (silence !== undefined) return this.#o.explain() || `Caddy does not answer: ${silence}`
+    if (silence !== undefined) return this.#o.explain() || `Caddy does not answer: ${silence}.`
+    await this.reconcile()
     if (this.has(this.#o.wanted())) return undefined
     return this.#refusal || 'Caddy has not taken over the present configuration yet.'
   }
@@ -79,7 +81,6 @@ export class Pushes {
       const trouble = await this.findTrouble()
       if (trouble === undefined) return
       if (performance.now() >= end) throw new EdgeError('unavailable', trouble)
-      await this.reconcile()
       await delay(PROXY.probePollMs)
     }
   }
@@ -114,11 +115,20 @@ export class Pushes {
     }
   }
 
+  /** Once a reason: this is tried again and again. */
+  #complain(reason: string): void {
+    if (reason !== '' && reason !== this.#complaint) this.#o.log(reason)
+    this.#complaint = reason
+  }
+
   /** After a start of Caddy or of the edge, and for what could not be pushed when it was asked for. */
   async reconcile(): Promise<void> {
     const wanted = this.#o.wanted()
     if (this.#isBusy || this.has(wanted) || this.#o.admin.instance() === '') return
     if (performance.now() - this.#lastPush < PROXY.careMs) return
-    await this.push(wanted).catch((error: Error) => this.#o.log(error.message))
+    await this.push(wanted).then(
+      () => this.#complain(''),
+      (error: Error) => this.#complain(error.message),
+    )
   }
 }

@@ -264,6 +264,14 @@ const catchAll = (input: RenderInput, scheme: string): Json => ({
   terminal: true,
 })
 
+/** What may be sent twice waits for whoever is away; everything else is told at once that it was not sent. */
+const WAITING = {
+  retries: 0,
+  try_duration: ms(PROXY.tryMs),
+  try_interval: '50ms',
+  retry_match: [{ method: ['GET', 'HEAD', 'OPTIONS'] }],
+}
+
 const KEEP_ALIVE = {
   enabled: true,
   idle_timeout: ms(PROXY.idleMs),
@@ -273,7 +281,7 @@ const KEEP_ALIVE = {
 const pageServer = ({ pagePort }: RenderInput): Json => ({
   handler: 'reverse_proxy',
   upstreams: [{ dial: `127.0.0.1:${pagePort}` }],
-  load_balancing: { retries: 0, try_duration: ms(PROXY.tryMs), try_interval: '50ms' },
+  load_balancing: WAITING,
   transport: { protocol: 'http', dial_timeout: ms(PROXY.dialMs), keep_alive: KEEP_ALIVE },
 })
 
@@ -292,7 +300,7 @@ const fromNames = (input: RenderInput, name: string): Json => ({
 const reverseProxy = (input: RenderInput, to: Json, isGuarded: boolean): Json => ({
   handler: 'reverse_proxy',
   ...to,
-  load_balancing: { retries: 0, try_duration: ms(PROXY.tryMs), try_interval: '50ms' },
+  load_balancing: WAITING,
   transport: {
     protocol: 'http',
     dial_timeout: ms(PROXY.dialMs),

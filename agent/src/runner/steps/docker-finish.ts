@@ -1,6 +1,5 @@
 // After the proof: the deployment becomes the running version, and what it replaced goes, once nobody talks to it any
 // more. Trouble from here on is a warning; the new version serves.
-import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { DOCKER_STEPS } from '@berth/shared'
@@ -9,6 +8,7 @@ import { inspectContainer } from '../../exec/docker/containers.ts'
 import { listFolder, removeLink, removeTree } from '../../exec/files.ts'
 import { tidyRepository } from '../../exec/git.ts'
 import { endLeftovers } from '../../exec/leftovers.ts'
+import { collectEnvironment } from '../../housekeeping/collect.ts'
 import type { ObjectRow } from '../../journal/objects.ts'
 import type { DockerPlan, RunningContainer } from '../../recipes/plan.ts'
 import { isManualPlan } from '../../recipes/plan.ts'
@@ -148,18 +148,17 @@ export async function stopOldContainers(attempt: Attempt): Promise<void> {
   if (left.length > 0) throw new Error(`${left.length} processes could not be ended`)
 }
 
-/** Checkouts are needed for a build only; variable files as long as a container mounts them, and one version longer. */
+/** Checkouts are needed for a build only. */
 export async function collectDocker(attempt: Attempt): Promise<void> {
-  const { places, ledger, assignment, found } = attempt
-  const { environmentId, taskId } = assignment
+  const { places, ledger, settings, assignment, output } = attempt
+  const { environmentId, taskId, attemptId } = assignment
   removeLink(places.current)
   for (const name of listFolder(places.releases)) await removeTree(join(places.releases, name))
-  const rows = ledger.objects.list({ environmentId, kind: 'container' })
-  const kept = new Set([taskId, found.last?.taskId, ...rows.map((row) => row.taskId)])
-  for (const name of listFolder(places.variables)) {
-    const of = Number(/^([0-9]+)[.-]/.exec(name)?.[1] ?? Number.NaN)
-    if (!kept.has(of)) rmSync(join(places.variables, name), { force: true })
-  }
+  const request = { environmentId, attemptId }
+  const { engine } = dockerOf(attempt)
+  const { removed, problems } = await collectEnvironment(engine, ledger, settings, request)
+  for (const what of removed) output.say(`Removed: ${what}.`)
+  for (const problem of problems) output.say(`Warning: ${problem}`)
   const images = ledger.objects.list({ environmentId, kind: 'image' })
   const refs = new Set([...images.map((row) => row.taskId), taskId].map(deploymentRef))
   await tidyRepository(gitContext(attempt), refs)

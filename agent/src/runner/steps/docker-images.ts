@@ -9,13 +9,13 @@ import { BuildError, type BuildStep, buildImage } from '../../exec/docker/build.
 import { resolveInside } from '../../exec/docker/context.ts'
 import { EngineError } from '../../exec/docker/engine.ts'
 import { inspectImage, pullImage, tagImage } from '../../exec/docker/images.ts'
-import { imageName } from '../../exec/docker/names.ts'
+import { imageName, labelsOf } from '../../exec/docker/names.ts'
 import { type SlotKind, takeSlot } from '../../exec/slots.ts'
 import { fingerprint } from '../../exec/spec-key.ts'
 import type { ObjectRow } from '../../journal/objects.ts'
 import { buildText } from '../../recipes/docker-spec.ts'
 import { type Attempt, need } from '../attempt.ts'
-import { dockerOf, dockerServiceOf, labels, type ReadyImage } from '../docker-scene.ts'
+import { dockerOf, dockerServiceOf, type ReadyImage } from '../docker-scene.ts'
 import { StepFailure } from '../failure.ts'
 import { guardRoom } from './room.ts'
 
@@ -148,6 +148,7 @@ function findContext(
 
 async function build(attempt: Attempt, service: DockerService, tag: string): Promise<string> {
   const { engine } = dockerOf(attempt)
+  const { environmentId } = attempt.assignment
   const settings = service.build
   if (!settings) throw new Error(`service ${service.name} is not built`)
   const context = findContext(attempt, settings)
@@ -160,7 +161,8 @@ async function build(attempt: Attempt, service: DockerService, tag: string): Pro
         target: settings.target,
         args: settings.args,
         tag,
-        labels: labels(attempt, { service: service.name }),
+        // nothing that differs from one deployment to the next: the same build must give the same image
+        labels: labelsOf(attempt.settings, { environmentId, service: service.name }),
         noCache: kind.case === 'deploy' && kind.value.noCache,
         signal,
         onStep: follow.onStep,

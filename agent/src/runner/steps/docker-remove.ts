@@ -1,6 +1,7 @@
 // What goes from the engine and the edge when an environment is removed, or reset, or leaves the docker recipe. Each
 // part may be repeated: what is gone already is no failure. Nothing without our label is ever touched.
 import { hostname } from 'node:os'
+import { setTimeout as delay } from 'node:timers/promises'
 import { FailureCode } from '@berth/shared/wire'
 import { listOwnedContainers, removeContainer } from '../../exec/docker/containers.ts'
 import { listOwnedImages, removeImage } from '../../exec/docker/images.ts'
@@ -51,6 +52,19 @@ export async function endContainers(attempt: Attempt): Promise<void> {
   for (const { id } of await listOwnedContainers(engine, settings, environmentId)) {
     await removeContainer(engine, id)
   }
+}
+
+/** The environment left the docker recipe: what it had there ends. Its data stays until it is removed or reset. */
+export async function retireDocker(attempt: Attempt): Promise<void> {
+  const { settings, ledger, assignment, found } = attempt
+  const { environmentId, fence } = assignment
+  if (!hasObjects(ledger, environmentId, found.last ?? null)) return
+  if (hasRoutes(settings, environmentId)) {
+    const { edge } = dockerOf(attempt)
+    await edge.removeRoutes({ environmentId, fence })
+    await delay(edge.refreshMs)
+  }
+  await endContainers(attempt)
 }
 
 export async function removeVolumes(attempt: Attempt): Promise<void> {

@@ -1,6 +1,7 @@
 // Phases route and verify: the table of the edge moves the traffic to the new containers in one call, and the proof that
 // they, and not what was there before, are what answers. Until the proof is complete the old containers run on, so going
 // back is the same call with the old table.
+import { setTimeout as delay } from 'node:timers/promises'
 import { DOCKER_STEPS, PROXY, STEPS } from '@berth/shared'
 import { FailureCode } from '@berth/shared/wire'
 import { setRestartPolicy } from '../../exec/docker/containers.ts'
@@ -29,16 +30,32 @@ export const newRoutes = (attempt: Attempt): ContainerRoute[] =>
     return { service, host, path, auth, target: { kind: 'container', id, port: port ?? 0 } }
   })
 
+/** An edge that is being started again is waited for: what it is told may be told twice. */
+async function whileAway<T>(tell: () => Promise<T>): Promise<T> {
+  const until = performance.now() + PROXY.waitForCaddyMs
+  for (;;) {
+    try {
+      return await tell()
+    } catch (error) {
+      const isAway = error instanceof EdgeError && error.kind === 'unavailable'
+      if (!isAway || performance.now() >= until) throw error
+    }
+    await delay(PROXY.probePollMs)
+  }
+}
+
 async function giveAuth(attempt: Attempt): Promise<void> {
   const { basicAuth, edgeRevision } = attempt.secrets
   try {
-    await dockerOf(attempt).edge.setAuth({
-      environmentId: attempt.assignment.environmentId,
-      revision: edgeRevision,
-      basicAuth: basicAuth
-        ? { username: basicAuth.username, passwordHash: basicAuth.bcryptHash }
-        : null,
-    })
+    await whileAway(() =>
+      dockerOf(attempt).edge.setAuth({
+        environmentId: attempt.assignment.environmentId,
+        revision: edgeRevision,
+        basicAuth: basicAuth
+          ? { username: basicAuth.username, passwordHash: basicAuth.bcryptHash }
+          : null,
+      }),
+    )
   } catch (error) {
     // settings that were changed after this deployment was asked for are the right ones
     if (!(error instanceof EdgeError && error.kind === 'stale')) throw error
@@ -47,7 +64,7 @@ async function giveAuth(attempt: Attempt): Promise<void> {
 
 export async function giveRoutes(attempt: Attempt, routes: EdgeRoute[]): Promise<void> {
   const { environmentId, fence } = attempt.assignment
-  await dockerOf(attempt).edge.setRoutes({ environmentId, fence, routes })
+  await whileAway(() => dockerOf(attempt).edge.setRoutes({ environmentId, fence, routes }))
 }
 
 export async function switchTraffic(attempt: Attempt): Promise<void> {

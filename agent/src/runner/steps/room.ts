@@ -1,20 +1,36 @@
 // Room on the disks, for the steps of both recipes: asked before anything is made (`admitRoom`), watched while much is
 // written (`guardRoom`), remembered for the next deployment (`keepGrowth`).
 import { FailureCode } from '@berth/shared/wire'
-import { watchRoom } from '../../exec/room.ts'
-import { checkRoom, type RoomRequest, recordGrowth } from '../../housekeeping/admission.ts'
+import { inGigabytes, watchRoom } from '../../exec/room.ts'
+import { checkRoom, recordGrowth } from '../../housekeeping/admission.ts'
+import { collectCache } from '../../housekeeping/cache.ts'
+import { collectEnvironment } from '../../housekeeping/collect.ts'
 import { type Attempt, need } from '../attempt.ts'
+import { dockerOf } from '../docker-scene.ts'
 import { StepFailure } from '../failure.ts'
+
+/** Of this environment, which is the deployment's own; the daemon looks after the others. */
+async function collect(attempt: Attempt): Promise<void> {
+  const { settings, ledger, assignment, output } = attempt
+  const { environmentId, attemptId } = assignment
+  const { engine } = dockerOf(attempt)
+  const request = { environmentId, attemptId }
+  const { removed } = await collectEnvironment(engine, ledger, settings, request)
+  const bytes = await collectCache(engine, ledger, settings)
+  for (const what of removed) output.say(`Removed to make room: ${what}.`)
+  if (bytes > 0) output.say(`Removed to make room: ${inGigabytes(bytes)} of build cache.`)
+}
 
 /** `dataRoot` is the engine's, when this deployment uses one. */
 export async function admitRoom(
   attempt: Attempt,
-  more: Pick<RoomRequest, 'dataRoot' | 'collect'> = {},
+  { dataRoot }: { dataRoot?: string } = {},
 ): Promise<void> {
   const { settings, ledger, spec, assignment } = attempt
   const { environmentId } = assignment
   const name = spec.environment?.identifier || `e${environmentId}`
-  const answer = await checkRoom(settings, ledger, { environmentId, name, ...more })
+  const engine = dataRoot ? { dataRoot, collect: () => collect(attempt) } : {}
+  const answer = await checkRoom(settings, ledger, { environmentId, name, ...engine })
   if (!answer.ok) throw new StepFailure(FailureCode.DISK_FULL, answer.message)
   attempt.found.room = answer.meter
 }

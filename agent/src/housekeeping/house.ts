@@ -1,0 +1,309 @@
+// The daemon's care for what runs on this server: settles environments after a dead runner or a restart of the machine
+// or the engine, collects hourly, compares what runs with what was deployed. One worker, so that nothing is looked at
+// twice at once; triggers only say what is due. Invariants: never in an environment where a runner works, and no runner
+// starts where this is at work; trouble with one environment stops nobody else and is tried again.
+import { existsSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import { DAEMON, HOUSE } from '@berth/shared'
+import { AttemptState } from '@berth/shared/wire'
+import type { Keeper } from '../attempts/keeper.ts'
+import type { Clock } from '../clock.ts'
+import { listOwnedContainers } from '../exec/docker/containers.ts'
+import { isEngineUp, openEngine } from '../exec/docker/engine.ts'
+import { type EngineEvent, events } from '../exec/docker/events.ts'
+import { LABELS } from '../exec/docker/names.ts'
+import { openEdge } from '../exec/proxy/client.ts'
+import type { Journal } from '../journal/journal.ts'
+import { Ledger, ledgerFile } from '../journal/ledger.ts'
+import { describeError, type Log } from '../log.ts'
+import { isDockerPlan } from '../recipes/plan.ts'
+import type { AgentSettings } from '../settings.ts'
+import { collectCache, isEngineExclusive } from './cache.ts'
+import { readPlan } from './collect.ts'
+import { DriftWatch } from './drift.ts'
+import type { Host } from './host.ts'
+import { measureEnvironments } from './measure.ts'
+import type { Observations } from './observations.ts'
+import { endBuildOrphans } from './orphans.ts'
+import { settleEnvironment } from './settle.ts'
+
+export interface HouseParts {
+  settings: AgentSettings
+  keeper: Pick<Keeper, 'occupy' | 'vacate' | 'isBusy' | 'onChange'>
+  journal: Pick<Journal, 'attempts'>
+  host: Pick<Host, 'noteEngine' | 'look'>
+  observations: Observations
+  clock: Clock
+  log: Log
+}
+
+/** Events after which a container is looked at; executions and health checks come by the thousand. */
+const TELLING = new Set(['start', 'die', 'oom', 'stop', 'destroy', 'rename', 'update'])
+
+class House {
+  readonly #p: HouseParts
+  readonly #engine
+  readonly #edge
+  readonly #drift: DriftWatch
+  readonly #ending = new AbortController()
+  readonly #timers: NodeJS.Timeout[] = []
+  readonly #unlisten: () => void
+  /** What is due. */
+  readonly #toSettle = new Set<number>()
+  readonly #toLook = new Set<number>()
+  #allToSettle = false
+  #allToLook = false
+  #tidiedAt: number | undefined
+  #isEngineUp = false
+  #soon: NodeJS.Timeout | undefined
+  #again: NodeJS.Timeout | undefined
+  #working: Promise<void> | undefined
+  #ledger: Ledger | undefined
+
+  constructor(parts: HouseParts) {
+    this.#p = parts
+    this.#engine = openEngine(parts.settings)
+    this.#edge = openEdge(parts.settings)
+    const { settings, observations, clock } = parts
+    const now = (): number => clock.now()
+    this.#drift = new DriftWatch({ settings, engine: this.#engine, observations, now })
+    this.#unlisten = parts.keeper.onChange((id) => this.#attemptChanged(id))
+    this.#every(DAEMON.servicesMs, () => this.#lookAtProcesses())
+    this.#every(HOUSE.driftMs, () => this.#everyMinute())
+    void this.#followEngine()
+  }
+
+  close(): void {
+    this.#ending.abort()
+    this.#unlisten()
+    clearTimeout(this.#soon)
+    clearTimeout(this.#again)
+    for (const timer of this.#timers) clearInterval(timer)
+    this.#ledger?.close()
+    this.#ledger = undefined
+  }
+
+  #every(ms: number, act: () => void): void {
+    const timer = setInterval(act, ms)
+    timer.unref()
+    this.#timers.push(timer)
+  }
+
+  get #isClosed(): boolean {
+    return this.#ending.signal.aborted
+  }
+
+  /** Undefined: nothing was ever deployed here. */
+  #openLedger(): Ledger | undefined {
+    if (this.#isClosed || (!this.#ledger && !existsSync(ledgerFile(this.#p.settings)))) {
+      return undefined
+    }
+    this.#ledger ??= new Ledger(this.#p.settings)
+    return this.#ledger
+  }
+
+  #due(mark: () => void): void {
+    mark()
+    if (this.#isClosed) return
+    this.#soon ??= setTimeout(() => {
+      this.#soon = undefined
+      this.#working ??= this.#work().finally(() => {
+        this.#working = undefined
+      })
+    }, HOUSE.eventsMs)
+  }
+
+  #everyMinute(): void {
+    const now = this.#p.clock.mono()
+    const isHourOver = this.#tidiedAt === undefined || now - this.#tidiedAt >= HOUSE.collectMs
+    this.#due(() => {
+      this.#allToLook = true
+      if (isHourOver) this.#allToSettle = this.#isEngineUp
+    })
+    const ledger = isHourOver ? this.#openLedger() : undefined
+    if (!ledger) return
+    this.#tidiedAt = now
+    // it walks whole disks: beside the worker, for whom people wait
+    this.#tidy(ledger).catch((error: unknown) => {
+      if (!this.#isClosed) this.#p.log.warn(describeError(error), 'sizes are not known')
+    })
+  }
+
+  #attemptChanged(attemptId: string): void {
+    const row = this.#p.journal.attempts.find(attemptId)
+    if (!row || row.state < AttemptState.SUCCEEDED) return
+    this.#due(() => this.#toSettle.add(row.environmentId))
+  }
+
+  #noteEvent({ kind, action, id, labels, exitCode }: EngineEvent): void {
+    if (kind !== 'container' || labels[LABELS.agent] !== this.#p.settings.owner) return
+    const environmentId = Number(labels[LABELS.environment])
+    if (!TELLING.has(action) || !Number.isSafeInteger(environmentId)) return
+    if (action === 'start') this.#drift.noteStart(id)
+    if (action === 'oom') this.#drift.noteEnd(id, { outOfMemory: true })
+    if (action === 'die') this.#drift.noteEnd(id, { exitCode: exitCode ?? null })
+    this.#due(() => this.#toLook.add(environmentId))
+  }
+
+  /** The engine comes and goes; whenever it has come, everything is looked at anew. */
+  async #followEngine(): Promise<void> {
+    const { signal } = this.#ending
+    while (!signal.aborted) {
+      try {
+        this.#isEngineUp = await isEngineUp(this.#engine, DAEMON.probeMs)
+        if (this.#isEngineUp && !signal.aborted) await this.#noteEngine()
+        this.#due(() => {
+          this.#allToLook = true
+          this.#allToSettle = this.#isEngineUp
+        })
+        if (this.#isEngineUp) {
+          for await (const event of events(this.#engine, signal)) this.#noteEvent(event)
+        }
+      } catch (error) {
+        this.#p.log.debug(describeError(error), 'the engine went away')
+      }
+      const wasUp = this.#isEngineUp
+      this.#isEngineUp = false
+      if (wasUp && !signal.aborted) await this.#p.host.look()
+      await delay(HOUSE.eventsAgainMs, undefined, { signal }).catch(() => undefined)
+    }
+  }
+
+  async #work(): Promise<void> {
+    const { log, observations } = this.#p
+    try {
+      const ledger = this.#openLedger()
+      if (ledger) await this.#workThrough(ledger)
+    } catch (error) {
+      if (!this.#isClosed) log.error(describeError(error), 'housekeeping')
+    }
+    observations.setReady()
+    const isMore = this.#toSettle.size + this.#toLook.size > 0
+    if (isMore || this.#allToLook || this.#allToSettle) this.#due(() => undefined)
+  }
+
+  async #workThrough(ledger: Ledger): Promise<void> {
+    if (this.#allToSettle) {
+      this.#allToSettle = false
+      for (const id of await this.#listDocker(ledger)) this.#toSettle.add(id)
+    }
+    if (this.#allToLook) {
+      this.#allToLook = false
+      for (const { environmentId } of ledger.listPlans()) this.#toLook.add(environmentId)
+    }
+    const unsettled: number[] = []
+    for (const id of take(this.#toSettle)) {
+      this.#toLook.add(id)
+      if (this.#isDocker(ledger, id) && !(await this.#settle(ledger, id))) unsettled.push(id)
+    }
+    for (const id of take(this.#toLook)) await this.#look(ledger, id)
+    // an edge that is being restarted, an engine under load: the next minute may do better
+    if (unsettled.length > 0 && !this.#isClosed) this.#later(unsettled)
+  }
+
+  #later(ids: number[]): void {
+    clearTimeout(this.#again)
+    this.#again = setTimeout(
+      () =>
+        this.#due(() => {
+          for (const id of ids) this.#toSettle.add(id)
+        }),
+      HOUSE.againMs,
+    )
+    this.#again.unref()
+  }
+
+  #isDocker(ledger: Ledger, environmentId: number): boolean {
+    if (!this.#isEngineUp) return false
+    const hasRows = ledger.objects.list({ environmentId }).length > 0
+    return hasRows || isDockerPlan(readPlan(ledger, environmentId))
+  }
+
+  /** By rows, by plans, and by labels alone (a lost ledger). */
+  async #listDocker(ledger: Ledger): Promise<Set<number>> {
+    const labelled = await listOwnedContainers(this.#engine, this.#p.settings)
+    const ids = [
+      ...ledger.objects.list().map(({ environmentId }) => environmentId),
+      ...ledger.listPlans().map(({ environmentId }) => environmentId),
+      ...labelled.map(({ labels }) => Number(labels[LABELS.environment])),
+    ]
+    return new Set(ids.filter((id) => Number.isSafeInteger(id) && id > 0))
+  }
+
+  /** False: to be tried again. */
+  async #settle(ledger: Ledger, environmentId: number): Promise<boolean> {
+    const { keeper, settings, log } = this.#p
+    if (this.#isClosed || !keeper.occupy(environmentId)) return true // its end comes back here
+    try {
+      const house = { engine: this.#engine, edge: this.#edge, ledger, settings }
+      const notes = await settleEnvironment(house, { environmentId })
+      if (notes.length > 0) log.info({ environmentId, notes }, 'environment was settled')
+      return true
+    } catch (error) {
+      if (!this.#isClosed) {
+        log.warn({ environmentId, ...describeError(error) }, 'environment could not be settled')
+      }
+      return false
+    } finally {
+      if (!this.#isClosed) keeper.vacate(environmentId)
+    }
+  }
+
+  async #look(ledger: Ledger, environmentId: number): Promise<void> {
+    if (this.#isClosed || this.#p.keeper.isBusy(environmentId)) return // its end comes back here
+    try {
+      const isDocker = isDockerPlan(readPlan(ledger, environmentId))
+      if (!isDocker || this.#isEngineUp) await this.#drift.look(ledger, environmentId)
+    } catch (error) {
+      if (!this.#isClosed) {
+        this.#p.log.warn({ environmentId, ...describeError(error) }, 'what runs is not known')
+      }
+    }
+  }
+
+  /** Files of supervisors, read often because nobody tells when they change. */
+  #lookAtProcesses(): void {
+    const ledger = this.#openLedger()
+    const rows = ledger?.listProcesses() ?? []
+    if (rows.length === 0) return
+    this.#due(() => {
+      for (const { environmentId } of rows) this.#toLook.add(environmentId)
+    })
+  }
+
+  /** An engine that has just come may have been killed: what it left goes before anything else is judged. */
+  async #noteEngine(): Promise<void> {
+    const { settings, host, keeper, log } = this.#p
+    this.#ledger ??= new Ledger(settings)
+    const isExclusive = await isEngineExclusive(this.#engine, this.#ledger, settings)
+    host.noteEngine({ isExclusive })
+    await host.look()
+    const ledger = this.#openLedger()
+    if (!ledger) return
+    const isBusy = (id: number): boolean => keeper.isBusy(id)
+    const count = await endBuildOrphans(this.#engine, ledger, { isExclusive, isBusy })
+    if (count > 0) log.info({ count }, 'commands of builds outlived their engine and were ended')
+  }
+
+  async #tidy(ledger: Ledger): Promise<void> {
+    const { settings, log } = this.#p
+    if (this.#isEngineUp) {
+      const bytes = await collectCache(this.#engine, ledger, settings)
+      if (bytes > 0) log.info({ bytes }, 'the build cache was pruned')
+    }
+    await measureEnvironments(this.#engine, ledger, settings)
+  }
+}
+
+function* take(due: Set<number>): Generator<number> {
+  for (const id of [...due]) {
+    due.delete(id)
+    yield id
+  }
+}
+
+/** Begins at once; returns how to end it. */
+export function keepHouse(parts: HouseParts): () => void {
+  const house = new House(parts)
+  return () => house.close()
+}

@@ -1,0 +1,78 @@
+// The positive control of the cut-over: containers of the same image behind a Caddy of its own whose configuration holds
+// a fixed upstream. A switch is a configuration push, and the old container is stopped at once. The strict client must
+// lose requests here; otherwise it would not notice a loss anywhere.
+import { randomBytes } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import { APP_PORT } from '../docker-app.ts'
+import { callEngine } from '../docker-engine.ts'
+import type { DockerLab } from '../engine-lab.ts'
+import { until } from '../lab.ts'
+import { freePort } from '../lab-docker.ts'
+import { FULL_LOAD, printReport } from './cutover.ts'
+import { thousands } from './figures.ts'
+import { FixedProxy } from './fixed-proxy.ts'
+import { countOf, LoadClient } from './load-client.ts'
+
+const BETWEEN_MS = 2_000
+
+/** One container more of the image that the environment runs, on its network; gives its address once it is healthy. */
+async function startVersion(made: DockerLab, prefix: string): Promise<{ id: string; at: string }> {
+  const { socket } = made.engine
+  const owned = await made.lab.owned()
+  const body = JSON.stringify({
+    Image: owned.containers[0]?.image,
+    Env: ['GRACEFUL=1', `PORT=${APP_PORT}`],
+    HostConfig: { NetworkMode: owned.networks[0], Init: true },
+  })
+  const name = `${prefix}${randomBytes(4).toString('hex')}`
+  const { text } = await callEngine(socket, 'POST', `/containers/create?name=${name}`, body)
+  const { Id: id } = JSON.parse(text) as { Id: string }
+  await callEngine(socket, 'POST', `/containers/${id}/start`)
+  const facts = await callEngine(socket, 'GET', `/containers/${id}/json`)
+  const { NetworkSettings } = JSON.parse(facts.text) as {
+    NetworkSettings: { Networks: Record<string, { IPAddress: string }> }
+  }
+  const address = Object.values(NetworkSettings.Networks)[0]?.IPAddress ?? ''
+  await until('a healthy container', async () => {
+    const answer = await fetch(`http://${address}:${APP_PORT}/healthz`)
+    return answer.ok || undefined
+  })
+  return { id, at: `${address}:${APP_PORT}` }
+}
+
+export async function controlCutover(
+  made: DockerLab,
+  host: string,
+  switches: number,
+): Promise<boolean> {
+  const prefix = `${made.lab.accountPrefix}control-` // removed with the lab
+  const proxy = new FixedProxy(await freePort())
+  let client: LoadClient | undefined
+  try {
+    let current = await startVersion(made, prefix)
+    await proxy.start(current.at)
+    client = new LoadClient({
+      address: '127.0.0.1',
+      port: proxy.port,
+      host,
+      workers: FULL_LOAD,
+    })
+    for (let n = 1; n <= switches; n++) {
+      await delay(BETWEEN_MS)
+      const next = await startVersion(made, prefix)
+      await proxy.push(next.at)
+      await callEngine(made.engine.socket, 'POST', `/containers/${current.id}/stop?t=10`)
+      current = next
+    }
+    const report = await client.stop()
+    const { ok, failed } = countOf(report)
+    printReport(`control: ${switches} switches by configuration push, no drain`, report)
+    console.log(
+      `control: ${thousands(ok + failed)} requests and sessions, ${failed} failed (must not be 0)`,
+    )
+    return failed > 0
+  } finally {
+    client?.kill()
+    proxy.stop()
+  }
+}

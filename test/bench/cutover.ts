@@ -1,0 +1,130 @@
+// npm run bench -- cutover [--redeploys 10] [--control]
+//
+// Redeploys one environment again and again through control plane, agent, engine and proxy while the strict client asks
+// as fast as it can: GET over kept and fresh connections, POST bodies that must come back, WebSocket sessions, answers
+// that take five seconds and twelve (longer than switch and proof together: only a drain saves them). Nothing may fail. The second half of the versions ignores SIGTERM. --control switches the way
+// other platforms do (cutover-control.ts); the same client must notice, or its zero means nothing.
+import { setTimeout as delay } from 'node:timers/promises'
+import { APP_PORT, nodeApp } from '../docker-app.ts'
+import { callEngine } from '../docker-engine.ts'
+import { type DockerLab, deployed, dockerEnvironment, openDockerLab } from '../engine-lab.ts'
+import { controlCutover } from './cutover-control.ts'
+import { percentile, round, thousands } from './figures.ts'
+import { type ClientReport, type ClientWishes, countOf, LoadClient } from './load-client.ts'
+
+/** As many as two cores carry beside the deployments; more only makes every single answer slower. */
+export const FULL_LOAD = {
+  'keep-alive': 16,
+  fresh: 8,
+  post: 8,
+  websocket: 8,
+  slow: 8,
+  long: 8,
+} as const
+const GOAL_THROUGHPUT = 0.4
+const THROUGHPUT_MS = 4_000
+
+export function printReport(title: string, report: ClientReport): void {
+  console.log(title)
+  for (const [kind, { ok, failed, maxMs }] of Object.entries(report.kinds)) {
+    console.log(
+      `  ${kind.padEnd(11)} ${thousands(ok).padStart(9)} good, ${failed} failed, longest ${thousands(maxMs)} ms`,
+    )
+  }
+  for (const { kind, why, at } of report.failures.slice(0, 10)) {
+    console.log(`  failed: ${new Date(at).toISOString()} ${kind}: ${why}`)
+  }
+}
+
+export async function benchCutover(redeploys: number, control: boolean): Promise<boolean> {
+  const made = await openDockerLab({ withNode: true })
+  try {
+    const { lab } = made
+    const environment = await dockerEnvironment(lab, 'cutover', nodeApp('v0'))
+    await deployed(lab, environment.id)
+    const host = environment.domain
+    if (control) return await controlCutover(made, host, redeploys)
+    const proxy: ClientWishes = { address: '127.0.0.1', port: lab.proxyPort, host, workers: {} }
+    const lossless = await redeployUnderLoad(made, environment.id, proxy, redeploys)
+    const fast = await throughput(made, proxy)
+    return lossless && fast
+  } finally {
+    await made.close()
+  }
+}
+
+async function redeployUnderLoad(
+  { lab }: DockerLab,
+  environmentId: number,
+  proxy: ClientWishes,
+  redeploys: number,
+): Promise<boolean> {
+  const client = new LoadClient({ ...proxy, workers: FULL_LOAD })
+  try {
+    const lived: number[] = []
+    const whole: number[] = []
+    for (let n = 1; n <= redeploys; n++) {
+      lab.repository('cutover', nodeApp(`v${n}`, { graceful: n <= redeploys / 2 }))
+      const began = Date.now()
+      const task = await deployed(lab, environmentId)
+      lived.push(Date.parse(task.live_at ?? '') - began)
+      whole.push(Date.parse(task.finished_at ?? '') - began)
+      const { ok, failed } = countOf(await client.report())
+      console.log(
+        `redeployment ${n} of ${redeploys}: live after ${lived.at(-1)} ms, over after ${whole.at(-1)} ms; ` +
+          `${thousands(ok)} good, ${failed} failed so far`,
+      )
+    }
+    const report = await client.stop()
+    const { ok, failed } = countOf(report)
+    printReport(`${redeploys} redeployments under load`, report)
+    const unseen = Array.from({ length: redeploys + 1 }, (_, n) => `v${n}`).filter(
+      (version) => report.versions[version] === undefined,
+    )
+    if (unseen.length > 0) console.log(`  never answered: ${unseen.join(', ')}`)
+    console.log(
+      `cut-over: ${thousands(ok + failed)} requests and sessions, ${failed} failed (goal: 0); ` +
+        `live p50 ${round(percentile(lived, 50), 0)} ms, with drain ${round(percentile(whole, 50), 0)} ms`,
+    )
+    return failed === 0 && unseen.length === 0
+  } finally {
+    client.kill()
+  }
+}
+
+async function requestsPerSecond(wishes: ClientWishes): Promise<number> {
+  const client = new LoadClient({ ...wishes, workers: { 'keep-alive': 16 } })
+  try {
+    await delay(500) // its first connections
+    const before = countOf(await client.report()).ok
+    await delay(THROUGHPUT_MS)
+    const after = countOf(await client.report()).ok
+    await client.stop()
+    return ((after - before) / THROUGHPUT_MS) * 1_000
+  } finally {
+    client.kill()
+  }
+}
+
+/** The same client, the same container: through the proxy, and straight to its address. */
+async function throughput({ lab, engine }: DockerLab, proxy: ClientWishes): Promise<boolean> {
+  const { containers } = await lab.owned()
+  const id = containers.find(({ running }) => running)?.id ?? ''
+  const { text } = await callEngine(engine.socket, 'GET', `/containers/${id}/json`)
+  const { Networks } = (
+    JSON.parse(text) as { NetworkSettings: { Networks: Record<string, { IPAddress: string }> } }
+  ).NetworkSettings
+  const address = Object.values(Networks)[0]?.IPAddress ?? ''
+  const ratios: number[] = []
+  for (let n = 0; n < 3; n++) {
+    const direct = await requestsPerSecond({ ...proxy, address, port: APP_PORT })
+    const through = await requestsPerSecond(proxy)
+    ratios.push(through / direct)
+    console.log(
+      `requests a second: ${thousands(direct)} direct, ${thousands(through)} through the proxy`,
+    )
+  }
+  const ratio = percentile(ratios, 50)
+  console.log(`proxy over direct: ${round(ratio)} (goal: at least ${GOAL_THROUGHPUT})`)
+  return ratio >= GOAL_THROUGHPUT
+}

@@ -1,0 +1,252 @@
+// npm run bench -- deploy [--rounds 5]
+//
+// The same application, the same engine, the same repository, in turns: deployed by Berth, and by floor.sh, the shortest
+// script that does the same by hand. Three cases: no cache at all, a file changed, nothing changed. Berth's clock runs
+// from `POST …/tasks` to the first answer of the new version through its proxy, and to `live_at` (proven to run); the
+// script's from its first command to the container's first answer. Berth moves traffic by name, which its proxy looks up
+// once a second; that second is added to the script, whose own way of switching loses requests.
+import { execFile, execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { request } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import type { Task } from '@berth/shared/rest'
+import { APP_PORT, smallApp } from '../docker-app.ts'
+import { callEngine } from '../docker-engine.ts'
+import { type DockerLab, dockerEnvironment, openDockerLab } from '../engine-lab.ts'
+import { freePort } from '../lab-docker.ts'
+import { percentile, round } from './figures.ts'
+import { FixedProxy } from './fixed-proxy.ts'
+
+const run = promisify(execFile)
+const REFRESH_MS = 1_000
+const ROUND_MS = 120_000
+const CASES = {
+  cold: { title: 'no cache', goal: 1.25 },
+  changed: { title: 'a file changed', goal: 1.25 },
+  same: { title: 'nothing changed', goal: 1.35 },
+} as const
+type Case = keyof typeof CASES
+const GOAL_LIVE_MS = 3_500
+const PAUSE_MS = 1_500
+
+interface Measured {
+  answered: number
+  live: number
+  drain: number
+  steps: Map<string, number>
+}
+
+interface Floor {
+  clone: number
+  build: number
+  run: number
+  wait: number
+  switch: number
+  remove: number
+}
+
+/** Some clients on some machines come without the builder that the engine has. */
+function findClient(socket: string): string {
+  const names = ['/usr/bin/docker', '/usr/local/bin/docker', 'docker']
+  const env = { ...process.env, DOCKER_HOST: `unix://${socket}`, DOCKER_BUILDKIT: '1' }
+  for (const name of names) {
+    try {
+      const input = 'FROM scratch\nLABEL floor=1\n'
+      execFileSync(name, ['build', '--quiet', '-'], {
+        env,
+        input,
+        stdio: ['pipe', 'ignore', 'ignore'],
+      })
+      return name
+    } catch {
+      // the next one
+    }
+  }
+  throw new Error(`none of these can build with BuildKit: ${names.join(', ')}`)
+}
+
+class Bench {
+  readonly #made: DockerLab
+  readonly #folder = mkdtempSync(join(tmpdir(), 'berth-floor-'))
+  readonly #client: string
+  readonly #proxy: FixedProxy
+  readonly #url: string
+  readonly #environmentId: number
+  readonly #host: string
+  #version = 0
+
+  private constructor(
+    made: DockerLab,
+    proxy: FixedProxy,
+    url: string,
+    environment: { id: number; domain: string },
+  ) {
+    this.#made = made
+    this.#proxy = proxy
+    this.#url = url
+    this.#client = findClient(made.engine.socket)
+    this.#environmentId = environment.id
+    this.#host = environment.domain
+  }
+
+  static async open(made: DockerLab): Promise<Bench> {
+    const environment = await dockerEnvironment(made.lab, 'speed', smallApp('0'))
+    const proxy = new FixedProxy(await freePort())
+    await proxy.start('127.0.0.1:1')
+    const bench = new Bench(made, proxy, made.lab.repository('speed', {}), environment)
+    await bench.#berth('changed')
+    await bench.#script('changed')
+    return bench
+  }
+
+  close(): void {
+    this.#proxy.stop()
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+
+  async round(what: Case): Promise<{ berth: Measured; script: Floor }> {
+    if (what !== 'same') this.#made.lab.repository('speed', smallApp(String(++this.#version)))
+    const berth = await this.#berth(what)
+    // the script builds the same commit on the same engine: it must not find what Berth's build left
+    if (what !== 'same') this.#made.lab.repository('speed', smallApp(String(++this.#version)))
+    const script = await this.#script(what)
+    return { berth, script }
+  }
+
+  async #prune(what: Case): Promise<void> {
+    if (what !== 'cold') return
+    await callEngine(this.#made.engine.socket, 'POST', '/build/prune?all=true')
+  }
+
+  async #berth(what: Case): Promise<Measured> {
+    await this.#prune(what)
+    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS)) // like a person
+    const { lab } = this.#made
+    const before = await this.#instance()
+    const began = Date.now()
+    const body = what === 'cold' ? { no_cache: true } : undefined
+    const { id } = await lab.deploy(this.#environmentId, body)
+    const looking = this.#changed(before, began)
+    const task = await lab.finished(id, ROUND_MS)
+    if (task.status !== 'succeeded') throw new Error(`task ${id}: ${task.failure?.message}`)
+    const steps = stepsOf(task)
+    return {
+      answered: await looking,
+      live: Date.parse(task.live_at ?? '') - began,
+      drain: steps.get('drain') ?? 0,
+      steps,
+    }
+  }
+
+  /** What the proxy's current upstream calls itself; empty: nobody answers. */
+  #instance(): Promise<string> {
+    return new Promise((resolve) => {
+      const options = { host: '127.0.0.1', port: this.#made.lab.proxyPort, path: '/instance' }
+      const headers = { host: this.#host }
+      const call = request({ ...options, headers, agent: false, timeout: 5_000 }, (answer) => {
+        let text = ''
+        answer.setEncoding('utf8').on('data', (piece: string) => {
+          text += piece
+        })
+        answer.on('close', () => resolve(answer.statusCode === 200 ? text : ''))
+      })
+      call.on('timeout', () => call.destroy())
+      call.on('error', () => resolve(''))
+      call.end()
+    })
+  }
+
+  /** Milliseconds until another instance answers. */
+  async #changed(before: string, began: number): Promise<number> {
+    for (const end = began + ROUND_MS; Date.now() < end; ) {
+      const now = await this.#instance()
+      if (now !== '' && now !== before) return Date.now() - began
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    }
+    throw new Error('the new version never answered')
+  }
+
+  async #script(what: Case): Promise<Floor> {
+    await this.#prune(what)
+    const args = [this.#client, this.#url, this.#folder, String(APP_PORT), this.#proxy.admin]
+    const script = join(import.meta.dirname, 'floor.sh')
+    const { stdout } = await run(
+      'sh',
+      [script, ...args, ...(what === 'cold' ? ['--no-cache'] : [])],
+      {
+        env: {
+          ...process.env,
+          DOCKER_HOST: `unix://${this.#made.engine.socket}`,
+          DOCKER_BUILDKIT: '1',
+        },
+        timeout: ROUND_MS,
+      },
+    )
+    const [clone = 0, build = 0, start = 0, wait = 0, change = 0, remove = 0] = stdout
+      .trim()
+      .split(' ')
+      .map(Number)
+    return { clone, build, run: start, wait, switch: change, remove }
+  }
+}
+
+const stepsOf = (task: Task): Map<string, number> =>
+  new Map(
+    (task.phases ?? []).flatMap(({ steps }) =>
+      steps.map(({ name, duration_ms }) => [name, duration_ms ?? 0] as const),
+    ),
+  )
+
+const median = (values: number[]): number => percentile(values, 50)
+const ms = (n: number): string => `${round(n, 0)} ms`
+
+/** True: within its goals. */
+function judge(what: Case, berth: Measured[], script: Floor[]): boolean {
+  const { title, goal } = CASES[what]
+  const of = (part: keyof Floor) => median(script.map((one) => one[part]))
+  const bare = median(script.map((f) => f.clone + f.build + f.run + f.wait))
+  const floor = bare + REFRESH_MS
+  const answered = median(berth.map((one) => one.answered))
+  const live = median(berth.map((one) => one.live))
+  const ratio = answered / floor
+  const parts = (['clone', 'build', 'run', 'wait', 'switch', 'remove'] as const)
+    .map((part) => `${part} ${round(of(part), 0)}`)
+    .join(', ')
+  console.log(`${title}: script ${ms(bare)} (${parts}), with the proxy's second ${ms(floor)}`)
+  console.log(
+    `  Berth: answers after ${ms(answered)}: ${round(ratio)} × (goal: at most ${goal}); proven to run after ` +
+      `${ms(live)}: ${ms(live - floor * goal)} beyond (goal: at most ${GOAL_LIVE_MS} ms); drain ${ms(median(berth.map((one) => one.drain)))}`,
+  )
+  const names = [...(berth[0]?.steps.keys() ?? [])]
+  const steps = names.map(
+    (name) => `${name} ${round(median(berth.map((one) => one.steps.get(name) ?? 0)), 0)}`,
+  )
+  console.log(`  steps, ms: ${steps.join(', ')}`)
+  return ratio <= goal && live - floor * goal <= GOAL_LIVE_MS
+}
+
+export async function benchDeploy(rounds: number): Promise<boolean> {
+  const made = await openDockerLab()
+  let bench: Bench | undefined
+  try {
+    bench = await Bench.open(made)
+    let isGood = true
+    for (const what of Object.keys(CASES) as Case[]) {
+      const berth: Measured[] = []
+      const script: Floor[] = []
+      await bench.round(what) // the first of its kind finds another state than the next ones
+      for (let n = 0; n < rounds; n++) {
+        const one = await bench.round(what)
+        berth.push(one.berth)
+        script.push(one.script)
+      }
+      isGood = judge(what, berth, script) && isGood
+    }
+    return isGood
+  } finally {
+    bench?.close()
+    await made.close()
+  }
+}

@@ -1,0 +1,199 @@
+// One run of harm to the docker recipe: a deployment at a time, one fault in each, at a chosen step, while the strict
+// client asks without pause. After each fault the task has a verdict, the version that its verdict names serves, and the
+// engine, the edge's table and what the proxy answers agree; nothing else is left.
+//
+// "Served throughout" holds literally for daemon, runner, edge and (with live-restore, as this harness sets it) the
+// engine: not one request fails. Caddy holds the connections itself: when it is killed they are cut, and the promise is
+// only that it is back; the harness counts what was lost and for how long.
+import type { Task } from '@berth/shared/rest'
+import { countOf, LoadClient } from '../bench/load-client.ts'
+import { nodeApp } from '../docker-app.ts'
+import { type DockerLab, deployed, dockerEnvironment, openDockerLab } from '../engine-lab.ts'
+import { until } from '../lab.ts'
+import { knownAttempts, nextAttempt, reached } from './attempt-watch.ts'
+import { FAULTS, type Fault, MOMENTS, type Strike, strike } from './docker-faults.ts'
+import { settled } from './docker-world.ts'
+
+const STEP_MS = 60_000
+const TASK_MS = 180_000
+const SETTLE_MS = 30_000
+/** Client of the background: enough to meet every gap, little enough to leave the cores to the rest. */
+const WORKERS = { 'keep-alive': 4, fresh: 2, post: 2 } as const
+const PAUSE_MS = 15
+
+/** What a task may end as; a fault that only delays must not fail it. */
+const MAY_FAIL: Record<Fault, string[]> = {
+  agent: [],
+  runner: ['runner_died'],
+  'engine-term': ['docker_unavailable', 'build_failed', 'release_failed', 'health_check_failed'],
+  'engine-kill': ['docker_unavailable', 'build_failed', 'release_failed', 'health_check_failed'],
+  edge: [],
+  caddy: [],
+}
+
+export interface DockerChaosPlan {
+  strikes: Strike[]
+  say: (line: string) => void
+}
+
+export interface DockerVerdict {
+  strikes: number
+  requests: number
+  /** Outside of what a dead Caddy explains. */
+  failed: number
+  /** While Caddy was dead. */
+  cut: number
+  violations: string[]
+}
+
+const files = (version: string): Record<string, string> => {
+  const app = nodeApp(version, { bootMs: 300, more: ['release: sleep 0.5'] })
+  return { ...app, Dockerfile: `${app.Dockerfile}RUN sleep 0.5\n` }
+}
+
+export class DockerChaos {
+  readonly #made: DockerLab
+  readonly #say: (line: string) => void
+  readonly #environment: { id: number; domain: string }
+  readonly #client: LoadClient
+  readonly verdict: DockerVerdict = { strikes: 0, requests: 0, failed: 0, cut: 0, violations: [] }
+  #running = 'v0'
+  #next = 1
+
+  private constructor(
+    made: DockerLab,
+    environment: { id: number; domain: string },
+    say: (line: string) => void,
+  ) {
+    this.#made = made
+    this.#say = say
+    this.#environment = environment
+    const { domain: host } = environment
+    const port = made.lab.proxyPort
+    const proxy = { address: '127.0.0.1', port, host }
+    this.#client = new LoadClient({ ...proxy, workers: WORKERS, pauseMs: PAUSE_MS })
+  }
+
+  static async open(made: DockerLab, say: (line: string) => void): Promise<DockerChaos> {
+    const environment = await dockerEnvironment(made.lab, 'chaos', files('v0'))
+    await deployed(made.lab, environment.id)
+    return new DockerChaos(made, environment, say)
+  }
+
+  #violated(what: string): void {
+    this.verdict.violations.push(what)
+    this.#say(`VIOLATED: ${what}`)
+  }
+
+  /** One deployment with one fault in it. */
+  async round({ fault, moment }: Strike): Promise<void> {
+    const { lab } = this.#made
+    const title = `${FAULTS[fault]} in ${moment}`
+    const before = await this.#client.report()
+    const version = `v${this.#next++}`
+    lab.repository('chaos', files(version))
+    const known = knownAttempts(lab)
+    const { id } = await lab.deploy(this.#environment.id)
+    const attempt = await nextAttempt(lab, known)
+    if (!(await reached(attempt, MOMENTS[moment], STEP_MS))) {
+      this.#violated(`${title}: the deployment ended before it`)
+    }
+    await strike(this.#made, attempt, fault)
+    const task = await this.#ended(id)
+    const now = await this.#judge(title, fault, task, version)
+    const lost = await this.#lost(title, fault, before)
+    this.verdict.strikes += 1
+    const failure = task?.failure ? ` (${task.failure.code})` : ''
+    this.#say(`${title}: ${task?.status ?? 'no verdict'}${failure}, ${now} serves, ${lost} failed`)
+  }
+
+  #ended(id: number): Promise<Task | undefined> {
+    const { lab } = this.#made
+    return until(
+      `the end of task ${id}`,
+      async () => {
+        const task = await lab.get<Task>(`/api/tasks/${id}`)
+        return task.finished_at === null ? undefined : task
+      },
+      TASK_MS,
+    ).catch(() => undefined)
+  }
+
+  async #judge(
+    title: string,
+    fault: Fault,
+    task: Task | undefined,
+    version: string,
+  ): Promise<string> {
+    const code = task?.failure?.code ?? ''
+    if (!task) this.#violated(`${title}: the task has no verdict after ${TASK_MS / 1_000} s`)
+    else if (task.status !== 'succeeded' && !MAY_FAIL[fault].includes(code)) {
+      this.#violated(
+        `${title}: task ${task.id} is ${task.status}: ${code} ${task.failure?.message}`,
+      )
+    }
+    // a runner that dies after the switch leaves whichever version is complete
+    const either = fault === 'runner' && task?.status !== 'succeeded'
+    const versions = task?.status === 'succeeded' ? [version] : [this.#running]
+    if (either) versions.push(version)
+    const { id: environmentId, domain: host } = this.#environment
+    const world = await settled(this.#made, { environmentId, host, versions }, SETTLE_MS)
+    for (const wrong of world.wrong) this.#violated(`${title}: ${wrong}`)
+    if (world.version !== '') this.#running = world.version
+    return world.version
+  }
+
+  async #lost(
+    title: string,
+    fault: Fault,
+    before: Awaited<ReturnType<LoadClient['report']>>,
+  ): Promise<number> {
+    const after = await this.#client.report()
+    const lost = countOf(after).failed - countOf(before).failed
+    if (fault === 'caddy') this.verdict.cut += lost
+    else this.verdict.failed += lost
+    if (fault !== 'caddy' && lost > 0) {
+      const known = before.failures.length
+      const why = after.failures.slice(known, known + 3).map((f) => `${f.kind}: ${f.why}`)
+      this.#violated(`${title}: ${lost} requests failed (${why.join('; ')})`)
+    }
+    return lost
+  }
+
+  /** Everything is removed; nothing may stay on the engine. */
+  async finish(): Promise<void> {
+    const report = await this.#client.stop()
+    const { ok, failed } = countOf(report)
+    this.verdict.requests = ok + failed
+    const strange = Object.keys(report.versions).filter((version) => !/^v\d+$/.test(version))
+    if (strange.length > 0) this.#violated(`answers of unknown versions: ${strange}`)
+    const { lab } = this.#made
+    const answer = await lab.call('DELETE', `/api/environments/${this.#environment.id}`)
+    if (answer.status >= 300) this.#violated(`the removal was refused: ${await answer.text()}`)
+    const left = await until('the end of the environment', async () => {
+      const owned = await lab.owned()
+      const all = Object.values(owned).reduce((sum, list) => sum + list.length, 0)
+      return all === 0 || undefined
+    }).catch(async () => JSON.stringify(await lab.owned()))
+    if (left !== true) this.#violated(`left after the removal: ${left}`)
+  }
+
+  kill(): void {
+    this.#client.kill()
+  }
+}
+
+export async function runDockerChaos(plan: DockerChaosPlan): Promise<DockerVerdict> {
+  const made = await openDockerLab({ withNode: true, liveRestore: true })
+  let chaos: DockerChaos | undefined
+  try {
+    chaos = await DockerChaos.open(made, plan.say)
+    for (const one of plan.strikes) await chaos.round(one)
+    await chaos.finish()
+    if (chaos.verdict.violations.length > 0) plan.say(made.lab.logOf('agent'))
+    return chaos.verdict
+  } finally {
+    chaos?.kill()
+    await made.close()
+  }
+}
