@@ -2,7 +2,7 @@
 // chaos and bench harnesses and by tests in test/real. Everything lives in one temporary folder; close() ends every
 // process it started, removes the accounts it made and the folder.
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
-import { randomBytes, randomInt } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import {
   chmodSync,
   cpSync,

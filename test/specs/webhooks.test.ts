@@ -41,7 +41,11 @@ describe.each(ENGINES)('webhooks on %s', (engine) => {
     const all = await snapshot(db, engine)
     const tables = ['deliveries', 'pull_requests', 'environments', 'tasks', 'projects', 'events']
     // the chain over them is made behind
-    const audit = await db.selectFrom('audit').select(['id', 'verb', 'details']).orderBy('id').execute()
+    const audit = await db
+      .selectFrom('audit')
+      .select(['id', 'verb', 'details'])
+      .orderBy('id')
+      .execute()
     return [...tables.map((name) => all.get(name)), audit]
   }
 

@@ -6,9 +6,9 @@ import { AppError, ENROLMENT } from '@berth/shared'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
 import { installScript, listAgentPackages } from '../app/agent-packages.ts'
+import { RateLimit } from '../app/rate-limit.ts'
 import type { Context } from '../context.ts'
 import type { Api } from './http.ts'
-import { RateLimit } from '../app/rate-limit.ts'
 
 const notPackaged = (): AppError =>
   new AppError(
