@@ -134,7 +134,9 @@ export async function startDockerEngine(
 
   const start = async (): Promise<number> => {
     const log = openSync(join(folder, 'log'), 'a')
-    const child = spawn(dockerd, ['--config-file', join(folder, 'daemon.json')], {
+    // a run that is killed takes its engine along
+    const argv = ['--pdeathsig', 'TERM', dockerd, '--config-file', join(folder, 'daemon.json')]
+    const child = spawn('setpriv', argv, {
       detached: true,
       stdio: ['ignore', log, log],
       env: { ...process.env, DOCKER_TMPDIR: join(folder, 'tmp') },
