@@ -17,7 +17,13 @@ export interface Sink {
 export interface Io {
   stdout: Sink
   stderr: Sink
-  stdin: { readonly isTTY: boolean; read(maxBytes: number): Promise<string> }
+  stdin: {
+    readonly isTTY: boolean
+    /** To its end. */
+    read(maxBytes: number): Promise<string>
+    /** One line, without its ending; null: there was none. For terminals. */
+    readLine(maxBytes: number): Promise<string | null>
+  }
   env: Readonly<Record<string, string | undefined>>
   cwd: string
   platform: NodeJS.Platform
@@ -85,6 +91,32 @@ async function readStdin(maxBytes: number, signal: AbortSignal): Promise<string>
   return Buffer.concat(chunks).toString('utf8')
 }
 
+/** stdin stays open: another question may follow. */
+function readStdinLine(maxBytes: number, signal: AbortSignal): Promise<string | null> {
+  const { stdin } = process
+  let text = ''
+  return new Promise((resolve, reject) => {
+    const settle = (act: () => void) => {
+      stdin.off('data', take).off('end', end).off('error', end).pause()
+      signal.removeEventListener('abort', stop)
+      act()
+    }
+    const stop = () => settle(() => reject(interrupted()))
+    const end = () => settle(() => resolve(text === '' ? null : text))
+    const take = (chunk: Buffer) => {
+      text += chunk.toString('utf8')
+      const at = text.indexOf('\n')
+      if (at >= 0) return settle(() => resolve(text.slice(0, at).replace(/\r$/, '')))
+      if (text.length > maxBytes) {
+        settle(() => reject(usage(`the input is larger than ${maxBytes} bytes`)))
+      }
+    }
+    if (signal.aborted) return stop()
+    signal.addEventListener('abort', stop, { once: true })
+    stdin.on('data', take).on('end', end).on('error', end).resume()
+  })
+}
+
 function launch([program = '', ...args]: readonly string[]): void {
   const child = spawn(program, args, { stdio: 'ignore', detached: true })
   child.on('error', () => {})
@@ -101,7 +133,11 @@ export function processIo(): Io {
   return {
     stdout: openSink(process.stdout, 'stdout'),
     stderr: openSink(process.stderr, 'stderr'),
-    stdin: { isTTY: isatty(0), read: (maxBytes) => readStdin(maxBytes, interrupt.signal) },
+    stdin: {
+      isTTY: isatty(0),
+      read: (maxBytes) => readStdin(maxBytes, interrupt.signal),
+      readLine: (maxBytes) => readStdinLine(maxBytes, interrupt.signal),
+    },
     env: process.env,
     cwd: process.cwd(),
     platform: process.platform,

@@ -54,15 +54,17 @@ export const GROUPS: Readonly<Record<string, GroupSpec>> = {
   envs: { aliases: ['env'], summary: 'environments of a project', fallback: 'list' },
   vars: { aliases: ['var'], summary: 'custom variables of an environment', fallback: 'list' },
   tasks: { aliases: ['task'], summary: 'deployments and their logs', fallback: 'list' },
+  actions: { aliases: ['action'], summary: 'actions of an environment', fallback: 'list' },
   server: { aliases: ['servers'], summary: 'servers and their agents', fallback: 'list' },
-  config: { aliases: [], summary: 'check .service.yml' },
+  config: { aliases: [], summary: 'write and check .service.yml' },
 }
 
 const TIMEOUT: FlagSpec = {
   flags: '--timeout <time>',
-  summary: 'stop waiting after this long (60m); the deployment goes on',
+  summary: 'stop waiting after this long (60m); the task goes on',
 }
 const WAIT: FlagSpec = { flags: '--wait', summary: 'wait for the end; exit 3 when it fails' }
+const MESSAGE: FlagSpec = { flags: '-m, --message <text>', summary: 'why, shown in the history' }
 const LOG: FlagSpec = { flags: '--log', summary: 'show the raw log instead of the phases' }
 const RECIPE: FlagSpec = {
   flags: '--recipe <recipe>',
@@ -122,7 +124,7 @@ export const COMMANDS: readonly CommandSpec[] = [
       TIMEOUT,
       { flags: '--commit <sha>', summary: "this commit instead of the branch's head" },
       { flags: '--no-cache', summary: 'build without caches' },
-      { flags: '-m, --message <text>', summary: 'why, shown in the history' },
+      MESSAGE,
       LOG,
     ],
     examples: [
@@ -243,6 +245,23 @@ export const COMMANDS: readonly CommandSpec[] = [
     load: loadTasksLog,
   },
   {
+    path: 'actions list',
+    summary: 'list the actions of an environment',
+    examples: ['berth actions -e pr-42', 'berth actions -p shop -e pr-42 --json'],
+    load: async () => (await import('./commands/actions.ts')).actionsList,
+  },
+  {
+    path: 'actions run',
+    summary: 'run an action; --wait shows its output',
+    args: '<name>',
+    flags: [WAIT, TIMEOUT, MESSAGE, LOG],
+    examples: [
+      'berth actions run seed -e pr-42 --wait',
+      'berth actions run wipe -p shop -e pr-42 --yes --message "before the demo"',
+    ],
+    load: async () => (await import('./commands/actions.ts')).actionsRun,
+  },
+  {
     path: 'diagnose',
     summary: 'why the most recent failed deployment failed',
     flags: [{ flags: '--lines <n>', summary: 'how much of its output at most (200)' }],
@@ -281,6 +300,16 @@ export const COMMANDS: readonly CommandSpec[] = [
     flags: [{ flags: '--rejoin', summary: 'let a new agent take the place of the old one' }],
     examples: ['berth server join-token fra-1'],
     load: async () => (await import('./commands/servers.ts')).serverJoinToken,
+  },
+  {
+    path: 'config init',
+    summary: 'write a .service.yml that fits this folder; needs no server',
+    flags: [
+      { ...RECIPE, summary: 'docker or manual, instead of what the folder looks like' },
+      { flags: '--force', summary: 'replace the file that is there' },
+    ],
+    examples: ['berth config init', 'berth config init --recipe manual --force'],
+    load: async () => (await import('./commands/config-init.ts')).configInit,
   },
   {
     path: 'config validate',

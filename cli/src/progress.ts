@@ -140,7 +140,9 @@ export function describeChanges(before: Task | null, after: Task, target: string
   const events: TaskEvent[] = []
   if (before === null) {
     const commit = after.commit_sha === null ? '' : ` ${shortCommit(after.commit_sha)}`
-    events.push({ text: cleanText(`task ${after.id} ${after.status}  ${target}${commit}`) })
+    const action = after.action === null ? '' : ` ${after.action}`
+    const text = `task ${after.id} ${after.status}  ${target}${action}${commit}`
+    events.push({ text: cleanText(text) })
   }
   const waiting = after.waiting_for?.message
   if (after.status === 'queued' && waiting && waiting !== before?.waiting_for?.message) {

@@ -24,7 +24,8 @@ export interface Reporter extends WaitWatcher {
 export function taskHeader(task: Task, target: Target): string {
   const commit = task.commit_sha === null ? '' : ` @ ${shortCommit(task.commit_sha)}`
   const title = task.commit_message === null ? '' : ` "${task.commit_message.split('\n')[0]}"`
-  const subject = cutText(cleanText(`${task.branch}${commit}${title}`), 70)
+  const action = task.action === null ? '' : `${task.action} on `
+  const subject = cutText(cleanText(`${action}${task.branch}${commit}${title}`), 70)
   return `Task ${task.id}  ${cleanText(targetName(target))}  ${subject}     ${cleanText(task.url)}`
 }
 

@@ -85,9 +85,13 @@ export function renderTable(
   const table = [header.map((text): Cell => ({ text, style: 'dim' })), ...rows].map((row) =>
     row.map(asCell),
   )
+  const isLast = (row: readonly Cell[], i: number) =>
+    row.slice(i + 1).every((later) => later.text === '')
   const widths: number[] = []
   for (const row of table) {
     row.forEach((cell, i) => {
+      // nothing stands after it: a sentence there does not push the columns of other rows
+      if (isLast(row, i) && i < header.length - 1) return
       widths[i] = Math.max(widths[i] ?? 0, textWidth(cell.text))
     })
   }
@@ -96,9 +100,8 @@ export function renderTable(
     let left = width
     row.forEach((cell, i) => {
       if (left <= 0) return
-      const isLast = row.slice(i + 1).every((later) => later.text === '')
       const text = cutText(cell.text, left)
-      const padding = isLast ? 0 : (widths[i] ?? 0) + 3 - textWidth(text)
+      const padding = isLast(row, i) ? 0 : (widths[i] ?? 0) + 3 - textWidth(text)
       line += paint(cell.style, text) + ' '.repeat(Math.max(0, padding))
       left -= textWidth(text) + padding
     })

@@ -14,8 +14,10 @@ import { cleanLogLine, cleanText, padText, textWidth } from './text.ts'
 import type { Finished } from './wait.ts'
 
 export interface VerdictOptions {
-  /** stdout holds the log already. */
+  /** The log was shown instead of the phases. */
   hasLog: boolean
+  /** stdout holds the log or the output already. */
+  hasData: boolean
 }
 
 /** "Deployment", "Removal", or the action's name. */
@@ -186,8 +188,9 @@ export async function reportVerdict(
   options: VerdictOptions,
 ): Promise<ExitCode> {
   const { screen } = context
-  const environment =
-    task.status === 'canceled' ? undefined : await readEnvironment(api, task.environment_id)
+  // an action changes nothing about the addresses and what serves there
+  const isTold = task.status !== 'canceled' && task.type === 'deploy'
+  const environment = isTold ? await readEnvironment(api, task.environment_id) : undefined
   if (screen.live && !options.hasLog) {
     for (const line of summaryLines(task, screen.width, screen.err.paint)) await screen.note(line)
   }
@@ -195,7 +198,7 @@ export async function reportVerdict(
   else if (task.status === 'failed') await tellFailure(context, api, task, environment)
   else await tellCanceled(context, task, target)
   for (const warning of task.warnings) await screen.warn(warning.message)
-  await printTask(context, target, task, raw, environment?.url ?? null, options.hasLog)
+  await printTask(context, target, task, raw, environment?.url ?? null, options.hasData)
   return exitCodeOfTask(task)
 }
 
@@ -206,11 +209,11 @@ export async function printTask(
   task: Task,
   raw: unknown,
   url: string | null,
-  hasLog: boolean,
+  hasData: boolean,
 ): Promise<void> {
   const { screen } = context
   if (screen.json) return screen.printJson(raw)
-  if (screen.human || hasLog) return
+  if (screen.human || hasData) return
   const { project, environment } = target
   const cells = [task.id, task.status, project.name, environment.identifier, task.commit_sha, url]
   await screen.print(cells.map((cell) => cleanText(String(cell ?? '-'))).join('\t'))

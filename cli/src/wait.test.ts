@@ -17,7 +17,11 @@ beforeEach(async () => {
 afterEach(() => peer.stop())
 
 const ROUTE = 'GET /api/tasks/813'
-const options = { timeoutMs: 3_600_000, resume: 'berth deploy -e pr-42 --attach' }
+const options = {
+  timeoutMs: 3_600_000,
+  what: 'deployment' as const,
+  resume: 'berth deploy -e pr-42 --attach',
+}
 function wait(more: Partial<typeof options> = {}) {
   const api = createApi({ baseUrl: peer.url, token: 't', organizationId: null, io, debug: false })
   return waitForTask(

@@ -1,6 +1,6 @@
 // Waits for a task's end. The verdict is the final status read over plain HTTP and nothing else;
 // lost connections, restarts and proxies' error pages only cost time. The task is never canceled
-// from here: whatever ends the wait, the deployment goes on.
+// from here: whatever ends the wait, the task goes on.
 import { isFinished } from '@berth/shared'
 import { CLIENT } from '@berth/shared/client-limits'
 import { Task } from '@berth/shared/rest'
@@ -23,6 +23,8 @@ export interface WaitWatcher {
 }
 
 export interface WaitOptions {
+  /** What goes on when the wait has ended. */
+  what: 'deployment' | 'action'
   timeoutMs: number
   /** The command that takes the wait up again. */
   resume: string
@@ -63,7 +65,7 @@ export async function waitForTask(
   let lastContactAt = startedAt
   let failures = 0
   let etag: string | null = null
-  const goesOn = `the deployment goes on; resume: ${options.resume}`
+  const goesOn = `the ${options.what} goes on; resume: ${options.resume}`
   try {
     for (;;) {
       const left = deadline - io.now()
@@ -90,7 +92,7 @@ export async function waitForTask(
         // several tries: a laptop that slept has been without contact for an hour at its first one
         if (failures > CLIENT.retries && io.now() - lastContactAt >= CLIENT.noContactMs) {
           const waited = formatDuration(CLIENT.noContactMs)
-          const message = `no contact for ${waited}; the deployment may go on (${error.message})`
+          const message = `no contact for ${waited}; the ${options.what} may go on (${error.message})`
           throw new CliError(EXIT.error, message, `resume: ${options.resume}`)
         }
       }
@@ -98,16 +100,16 @@ export async function waitForTask(
       await io.sleep(Math.max(0, Math.min(pause, deadline - io.now())))
     }
   } catch (error) {
-    throw endOfWait(error, goesOn)
+    throw endOfWait(error, options.what, goesOn)
   }
 }
 
-/** Ctrl-C and refused tokens end the wait, not the deployment: said in the same sentence. */
-function endOfWait(error: unknown, goesOn: string): unknown {
+/** Ctrl-C and refused tokens end the wait, not the task: said in the same sentence. */
+function endOfWait(error: unknown, what: string, goesOn: string): unknown {
   if (!(error instanceof CliError)) return error
   if (error.exitCode === EXIT.interrupted) return interrupted('stopped waiting', goesOn)
   if (error instanceof ApiFailure && error.kind === 'refused') {
-    const message = `${error.message}; the deployment may go on`
+    const message = `${error.message}; the ${what} may go on`
     return new CliError(error.exitCode, message, error.hint)
   }
   return error

@@ -23,6 +23,8 @@ export const CLIENT = {
   answerBytes: 32 * MiB,
   stdinBytes: MiB,
   tokenBytes: 512,
+  /** What a person types after a question. */
+  answerLineBytes: 1_024,
   credentialsBytes: MiB,
   /** Twice this is less than the lock of the credentials file holds. */
   refreshMs: 4 * SECOND,

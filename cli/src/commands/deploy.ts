@@ -8,11 +8,13 @@ import type { Api } from '../api.ts'
 import { type Context, compose, flagOn, flagText, type Invocation } from '../context.ts'
 import { CliError, EXIT, type ExitCode, usage } from '../exit.ts'
 import { formatAgo, parseDuration } from '../format.ts'
+import { printOutput } from '../output.ts'
 import { ApiFailure } from '../problem.ts'
 import { createReporter, taskHeader } from '../reporter.ts'
 import { findTarget, type Target } from '../resolve.ts'
+import { cleanText } from '../text.ts'
 import { printTask, reportVerdict } from '../verdict.ts'
-import { type Finished, waitForTask } from '../wait.ts'
+import { type Finished, type WaitOptions, waitForTask } from '../wait.ts'
 
 export interface WaitChoice {
   timeoutMs: number
@@ -62,7 +64,7 @@ export function parseDeploy(invocation: Invocation): DeployOptions {
   }
 }
 
-const flagsOf = ({ project, environment }: Target): string =>
+export const flagsOf = ({ project, environment }: Target): string =>
   `-p ${project.name} -e ${environment.identifier}`
 
 const TRIGGER_WORDS: Record<string, string> = {
@@ -73,8 +75,21 @@ const TRIGGER_WORDS: Record<string, string> = {
   dashboard: 'in the dashboard',
 }
 
+/** What was to be started, in the two places of the sentences where it matters. */
+export interface Undertaking {
+  noun: string
+  verb: string
+  /** Lists it when nobody knows whether it was started. */
+  list: string
+}
+
 /** 409 and 403 with what is known about the other deployment or the owner. */
-export function explainRefusal(failure: ApiFailure, target: Target, now: number): CliError {
+export function explainRefusal(
+  failure: ApiFailure,
+  target: Target,
+  now: number,
+  { noun, verb, list }: Undertaking,
+): CliError {
   const { details } = failure
   const name = target.environment.identifier
   if (failure.code === 'deployment_in_progress' && typeof details.task_id === 'number') {
@@ -95,7 +110,7 @@ export function explainRefusal(failure: ApiFailure, target: Target, now: number)
     const named = typeof owner === 'string' ? ` (${owner})` : ''
     return new CliError(
       EXIT.refused,
-      `${name} is protected; only its owner${named} can deploy it`,
+      `${name} is protected; only its owner${named} can ${verb}`,
       failure.hint,
     )
   }
@@ -105,8 +120,8 @@ export function explainRefusal(failure: ApiFailure, target: Target, now: number)
   if (isUnknown) {
     return new CliError(
       failure.exitCode,
-      `${failure.message}; it is not known whether a deployment was started`,
-      `berth tasks ${flagsOf(target)} shows it`,
+      `${failure.message}; it is not known whether ${noun} was started`,
+      `${list} shows it`,
     )
   }
   return failure
@@ -128,7 +143,9 @@ async function startTask(
     if (task.environment_id === target.environment.id) return { task, raw }
     throw new ApiFailure('nonsense', EXIT.error, `task ${task.id} is one of another environment`)
   } catch (error) {
-    throw error instanceof ApiFailure ? explainRefusal(error, target, now) : error
+    if (!(error instanceof ApiFailure)) throw error
+    const list = `berth tasks ${flagsOf(target)}`
+    throw explainRefusal(error, target, now, { noun: 'a deployment', verb: 'deploy it', list })
   }
 }
 
@@ -156,9 +173,11 @@ export async function waitAndReport(
   choice: WaitChoice,
 ): Promise<ExitCode> {
   const reporter = createReporter(context, target, api, choice.showLog)
-  const options = {
+  const isAction = task.type === 'action'
+  const options: WaitOptions = {
     timeoutMs: choice.timeoutMs,
-    resume: `berth deploy ${flagsOf(target)} --attach`,
+    what: isAction ? 'action' : 'deployment',
+    resume: isAction ? `berth tasks log ${task.id} -f` : `berth deploy ${flagsOf(target)} --attach`,
   }
   let finished: Finished
   try {
@@ -167,7 +186,11 @@ export async function waitAndReport(
   } finally {
     await reporter.end()
   }
-  return reportVerdict(context, api, target, finished, { hasLog: choice.showLog })
+  const hasLog = choice.showLog
+  if (isAction && !hasLog && finished.task.status === 'succeeded') {
+    await printOutput(context, api, task.id)
+  }
+  return reportVerdict(context, api, target, finished, { hasLog, hasData: hasLog || isAction })
 }
 
 export async function performDeploy(options: DeployOptions, context: Context): Promise<ExitCode> {
@@ -179,7 +202,7 @@ export async function performDeploy(options: DeployOptions, context: Context): P
     : await startTask(api, target, options.body, io.now())
   if (options.wait) return waitAndReport(context, api, target, task, options.wait)
   await screen.note(taskHeader(task, target))
-  const waiting = task.waiting_for ? `: ${task.waiting_for.message}` : ''
+  const waiting = task.waiting_for ? cleanText(`: ${task.waiting_for.message}`) : ''
   await screen.note(
     `Started, ${task.status}${waiting}. Watch it with: berth deploy ${flagsOf(target)} --attach`,
   )

@@ -70,6 +70,11 @@ export interface Running {
   interrupt(): void
 }
 
+export interface InTerminal extends Running {
+  /** What a person types. */
+  type(text: string): void
+}
+
 class Output {
   text = ''
   readonly #waiting: { pattern: RegExp; resolve: () => void }[] = []
@@ -137,7 +142,7 @@ function loadPty(): PtyModule | undefined {
 const shellQuote = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`
 
 /** In a terminal of 100 columns; both streams are one there. */
-export function startInTerminal(args: string[], surroundings: Surroundings = {}): Running {
+export function startInTerminal(args: string[], surroundings: Surroundings = {}): InTerminal {
   const env = testEnvironment(surroundings.env)
   const cwd = surroundings.cwd ?? tmpdir()
   const output = new Output()
@@ -154,6 +159,7 @@ export function startInTerminal(args: string[], surroundings: Surroundings = {})
       }),
       shows: (pattern) => output.shows(pattern),
       interrupt: () => child.write('\u0003'),
+      type: (text) => child.write(text),
     }
   }
   const line = ['stty cols 100 rows 40; exec', ...[process.execPath, MAIN, ...args].map(shellQuote)]
@@ -165,6 +171,7 @@ export function startInTerminal(args: string[], surroundings: Surroundings = {})
     }),
     shows: (pattern) => output.shows(pattern),
     interrupt: () => void child.stdin.write('\u0003'),
+    type: (text) => void child.stdin.write(text),
   }
 }
 

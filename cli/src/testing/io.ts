@@ -35,7 +35,7 @@ export function testIo(more: Partial<Io> = {}): TestIo {
   const sleeps: number[] = []
   const launched: string[][] = []
   return {
-    stdin: { isTTY: false, read: async () => '' },
+    stdin: { isTTY: false, read: async () => '', readLine: async () => null },
     env: {},
     cwd: '/',
     platform: 'linux',

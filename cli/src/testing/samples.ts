@@ -1,6 +1,7 @@
 // Answers as the contract has them: every sample goes through the shared schema, so a test cannot
 // speak a contract that does not exist.
 import {
+  Action,
   Environment,
   EnvironmentCreated,
   JoinToken,
@@ -203,6 +204,21 @@ export const task = (status: string, more: object = {}): Task =>
     log_lines: 2,
     log_complete: status !== 'queued' && status !== 'running',
     phases: [phase('checkout', status === 'queued' ? 'pending' : 'succeeded')],
+    ...more,
+  })
+
+export const action = (name: string, more: object = {}): Action =>
+  Action.parse({
+    name,
+    title: name,
+    description: null,
+    service: 'web',
+    confirm: null,
+    timeout_seconds: 600,
+    artifact_paths: [],
+    enabled: true,
+    disabled_reason: null,
+    synced_at: AT,
     ...more,
   })
 
