@@ -56,6 +56,20 @@ export async function readRemotes(cwd: string): Promise<string[]> {
   }
 }
 
+/** The folder of the checkout; undefined when this is no repository or git is missing. */
+export async function findRoot(cwd: string): Promise<string | undefined> {
+  try {
+    const { stdout } = await promisify(execFile)('git', ['rev-parse', '--show-toplevel'], {
+      cwd,
+      timeout: CLIENT.gitMs,
+      maxBuffer: 1_048_576,
+    })
+    return stdout.replace(/\r?\n$/, '') || undefined
+  } catch {
+    return undefined
+  }
+}
+
 /** git@Host:acme/shop.git, ssh://git@host:2222/acme/shop, https://host/acme/shop/: all the same. */
 export function normalizeRepoUrl(address: string): string {
   const text = address.trim()

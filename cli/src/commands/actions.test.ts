@@ -1,6 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { run as runProgram } from '../invoke.ts'
-import { berthInTerminal, controlCharacters, startBerth, startInTerminal } from '../testing/berth.ts'
+import {
+  berthInTerminal,
+  controlCharacters,
+  startBerth,
+  startInTerminal,
+} from '../testing/berth.ts'
 import { type Installation, startInstallation } from '../testing/installation.ts'
 import { testIo } from '../testing/io.ts'
 import { problem, type Scripted } from '../testing/peer.ts'
@@ -49,7 +54,10 @@ async function installation(...states: Scripted[]): Promise<Installation> {
   it.peer.script(RUNS, { json: [run('failed', { action: 'export-orders' }), run('succeeded')] })
   it.peer.script(POST, { status: 201, json: run('queued') })
   it.peer.script(TASK, ...states)
-  const said = [logRecord(1, '$ npm run seed\n').replace('"out"', '"system"'), logLine(2, '200 orders')]
+  const said = [
+    logRecord(1, '$ npm run seed\n').replace('"out"', '"system"'),
+    logLine(2, '200 orders'),
+  ]
   it.peer.script(LOG, { text: `${said.join('\n')}\n`, headers: ndjson })
   return it
 }
@@ -93,7 +101,9 @@ describe('the list', () => {
     const lines = stdout.split('\r\n')
     expect(lines[0]).toMatch(/^NAME {12}TITLE {12}ARTIFACTS {10}LAST$/)
     expect(lines[1]).toMatch(/^seed {12}Load demo data {3}- {18}\S.* ✓$/)
-    expect(lines[2]).toMatch(/^export-orders {3}Export orders {4}exports\/\*\.csv, … {3}\S.* ✗ failed$/)
+    expect(lines[2]).toMatch(
+      /^export-orders {3}Export orders {4}exports\/\*\.csv, … {3}\S.* ✗ failed$/,
+    )
     expect(lines[3]).toMatch(/^never {11}Never {12}- {18}never$/)
     expect(lines[4]).toMatch(/^legacy {10}- {16}disabled: uses 'result: file'; declare artifacts/)
     expect(controlCharacters(stdout)).toEqual([])
@@ -207,11 +217,7 @@ describe('an action that asks first', () => {
 
 describe('refusals', () => {
   it.each([
-    [
-      'not_deployed',
-      {},
-      'error: Because.\nhint:  berth deploy -p shop -e pr-42 --wait\n',
-    ],
+    ['not_deployed', {}, 'error: Because.\nhint:  berth deploy -p shop -e pr-42 --wait\n'],
     ['action_disabled', {}, 'error: seed is disabled: Because.\n'],
     [
       'too_many_tasks',
@@ -254,12 +260,15 @@ describe('refusals', () => {
     expect([code, stderr]).toEqual([5, 'error: pr-42 has no actions.\n'])
   })
 
-  it.each(['..', '.', 'a/b', 'Seed', ''])('%j is no name of an action and no path: 5', async (name) => {
-    const { peer, env } = await installation()
-    const { code } = await berth(['actions', 'run', name, ...WHERE, '--yes'], { env })
-    expect(code).toBe(5)
-    expect(peer.requests.filter((one) => one.method === 'POST')).toEqual([])
-  })
+  it.each(['..', '.', 'a/b', 'Seed', ''])(
+    '%j is no name of an action and no path: 5',
+    async (name) => {
+      const { peer, env } = await installation()
+      const { code } = await berth(['actions', 'run', name, ...WHERE, '--yes'], { env })
+      expect(code).toBe(5)
+      expect(peer.requests.filter((one) => one.method === 'POST')).toEqual([])
+    },
+  )
 
   it.each([
     [['actions', 'run', ...WHERE], "missing required argument 'name'"],
@@ -279,7 +288,12 @@ describe('waiting', () => {
     const { env } = await installation({ json: run('running') }, { json: run('succeeded') })
     const { code, stdout, stderr } = await berth([...RUN, '--wait'], { env })
     expect([code, stdout]).toEqual([0, '200 orders\n'])
-    expect(stderr.trimEnd().split('\n').map((line) => line.slice(9))).toEqual([
+    expect(
+      stderr
+        .trimEnd()
+        .split('\n')
+        .map((line) => line.slice(9)),
+    ).toEqual([
       'task 830 queued  shop/pr-42 seed c136499',
       'run  started',
       'run  succeeded 1.8s',

@@ -200,7 +200,9 @@ export async function performActionsRun(
   if (options.wait) return waitAndReport(context, api, target, task, options.wait)
   await screen.note(taskHeader(task, target))
   const waiting = task.waiting_for ? cleanText(`: ${task.waiting_for.message}`) : ''
-  await screen.note(`Started, ${task.status}${waiting}. Watch it with: berth tasks log ${task.id} -f`)
+  await screen.note(
+    `Started, ${task.status}${waiting}. Watch it with: berth tasks log ${task.id} -f`,
+  )
   await printTask(context, target, task, raw, null, false)
   return EXIT.done
 }
