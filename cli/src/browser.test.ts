@@ -5,7 +5,12 @@ import { testIo, testSink } from './testing/io.ts'
 
 const PAGE = 'https://deploy.example.com/device?code=WDJB-MJHT'
 const at = (platform: NodeJS.Platform, env: Io['env'] = {}, isTTY = true): Io =>
-  testIo({ platform, env, stdin: { isTTY, read: async () => '' }, stderr: testSink({ isTTY }) })
+  testIo({
+    platform,
+    env,
+    stdin: { isTTY, read: async () => '', readLine: async () => null },
+    stderr: testSink({ isTTY }),
+  })
 
 test.each<[string, Io, string[] | undefined]>([
   ['macOS', at('darwin'), ['open', PAGE]],

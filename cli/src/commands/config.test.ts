@@ -1,4 +1,4 @@
-import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { jsonSchema } from '@berth/shared/service-file'
@@ -90,6 +90,24 @@ describe('config validate', () => {
     expect(stderr).toBe(
       'error: .service.yml was not found\nhint:  found .service.yaml; rename it to .service.yml\n',
     )
+  })
+
+  it('no file at all: 2, and how to get one', async () => {
+    const { code, stderr } = await berth(['config', 'validate'], { cwd: temporaryFolder() })
+    expect([code, stderr]).toEqual([
+      2,
+      'error: .service.yml was not found\nhint:  write one with: berth config init\n',
+    ])
+  })
+
+  it('a link: 2, because a deployment refuses it too', async () => {
+    const cwd = temporaryFolder()
+    symlinkSync(fixture('minimal-docker.yml'), join(cwd, '.service.yml'))
+    const { code, stderr } = await berth(['config', 'validate'], { cwd })
+    expect([code, stderr]).toEqual([
+      2,
+      'error: .service.yml is a symbolic link; it must be a regular file\n',
+    ])
   })
 })
 

@@ -1,7 +1,7 @@
 // berth config: checks .service.yml without a server and without a login, with the same sentences
 // that a deployment would give; prints the schema for editors.
-import { access, readFile, stat } from 'node:fs/promises'
-import { dirname, join, resolve } from 'node:path'
+import { access, lstat, readFile, stat } from 'node:fs/promises'
+import { basename, dirname, join, resolve } from 'node:path'
 import { CLIENT } from '@berth/shared/client-limits'
 import {
   FILE_NAME,
@@ -33,6 +33,7 @@ async function readSource(file: string, { io }: Context): Promise<Uint8Array> {
   if (file === '-') return new TextEncoder().encode(await io.stdin.read(CLIENT.stdinBytes))
   const path = resolve(io.cwd, file)
   try {
+    await refuseLink(file, path)
     const { size } = await stat(path)
     if (size > CLIENT.stdinBytes) throw usage(`${file} is far too large to be a ${FILE_NAME}`)
     return await readFile(path)
@@ -44,7 +45,13 @@ async function readSource(file: string, { io }: Context): Promise<Uint8Array> {
   }
 }
 
-/** Names that people give the file by mistake. */
+/** A deployment reads no link; under another name it is only a draft of the file. */
+async function refuseLink(file: string, path: string): Promise<void> {
+  if (basename(path) !== FILE_NAME || !(await lstat(path)).isSymbolicLink()) return
+  throw usage(`${file} is a symbolic link; it must be a regular file`)
+}
+
+/** Names that people give the file by mistake; without one, how to get the file. */
 async function findMistaken(path: string): Promise<string | undefined> {
   for (const name of MISTAKEN_NAMES) {
     const isThere = await access(join(dirname(path), name)).then(
@@ -53,7 +60,7 @@ async function findMistaken(path: string): Promise<string | undefined> {
     )
     if (isThere) return `found ${name}; rename it to ${FILE_NAME}`
   }
-  return undefined
+  return basename(path) === FILE_NAME ? 'write one with: berth config init' : undefined
 }
 
 const escapeData = (text: string) => cleanText(text).replaceAll('%', '%25')
