@@ -10,6 +10,8 @@ export type Style = 'green' | 'red' | 'yellow' | 'cyan' | 'dim' | 'bold'
 export interface Cell {
   text: string
   style?: Style
+  /** A sentence with nothing after it in its row: it does not widen its column. */
+  reaches?: true
 }
 export type CellLike = string | Cell
 export type Paint = (style: Style | undefined, text: string) => string
@@ -85,14 +87,10 @@ export function renderTable(
   const table = [header.map((text): Cell => ({ text, style: 'dim' })), ...rows].map((row) =>
     row.map(asCell),
   )
-  const isLast = (row: readonly Cell[], i: number) =>
-    row.slice(i + 1).every((later) => later.text === '')
   const widths: number[] = []
   for (const row of table) {
     row.forEach((cell, i) => {
-      // nothing stands after it: a sentence there does not push the columns of other rows
-      if (isLast(row, i) && i < header.length - 1) return
-      widths[i] = Math.max(widths[i] ?? 0, textWidth(cell.text))
+      widths[i] = Math.max(widths[i] ?? 0, cell.reaches ? 0 : textWidth(cell.text))
     })
   }
   return table.map((row) => {
@@ -100,8 +98,9 @@ export function renderTable(
     let left = width
     row.forEach((cell, i) => {
       if (left <= 0) return
+      const isLast = row.slice(i + 1).every((later) => later.text === '')
       const text = cutText(cell.text, left)
-      const padding = isLast(row, i) ? 0 : (widths[i] ?? 0) + 3 - textWidth(text)
+      const padding = isLast ? 0 : (widths[i] ?? 0) + 3 - textWidth(text)
       line += paint(cell.style, text) + ' '.repeat(Math.max(0, padding))
       left -= textWidth(text) + padding
     })

@@ -70,7 +70,7 @@ export async function performActionsList(_: unknown, context: Context): Promise<
       const name: CellLike = { text: action.name, style: 'bold' }
       if (!action.enabled) {
         const reason = `disabled: ${action.disabled_reason ?? 'no reason is known'}`
-        return [name, title, { text: reason, style: 'yellow' }, '']
+        return [name, title, { text: reason, style: 'yellow', reaches: true }, '']
       }
       const last = lastCell(runs.byName.get(action.name), runs.complete, io.now())
       return [name, title, artifactsText(action), last]
