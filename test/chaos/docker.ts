@@ -154,7 +154,7 @@ export class DockerChaos {
     else this.verdict.failed += lost
     if (fault !== 'caddy' && lost > 0) {
       const known = before.failures.length
-      const why = after.failures.slice(known, known + 3).map((f) => `${f.kind}: ${f.why}`)
+      const why = after.failures.slice(known, known + 3).map((f) => `${new Date(f.at).toISOString().slice(11, 23)} ${f.kind}: ${f.why}`)
       this.#violated(`${title}: ${lost} requests failed (${why.join('; ')})`)
     }
     return lost
