@@ -60,13 +60,15 @@ async function freePort(wanted: number): Promise<number> {
 }
 
 /** Chosen once and kept, so that addresses stay the same over restarts. */
-async function choosePorts(data: string): Promise<{ http: number; agent: number; git: number }> {
+async function choosePorts(data: string) {
   const file = join(data, 'ports.json')
-  if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8'))
-  const ports = {
-    http: await freePort(7_080),
-    agent: await freePort(7_443),
-    git: await freePort(0),
+  const kept = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {}
+  const ports: Record<'http' | 'agent' | 'git' | 'proxy' | 'names', number> = {
+    http: kept.http ?? (await freePort(7_080)),
+    agent: kept.agent ?? (await freePort(7_443)),
+    git: kept.git ?? (await freePort(0)),
+    proxy: kept.proxy ?? (await freePort(8_080)),
+    names: kept.names ?? (await freePort(15_353)),
   }
   writeFileSync(file, JSON.stringify(ports))
   return ports
@@ -265,7 +267,13 @@ async function main(): Promise<void> {
   const stateDir = chooseStateDir(data)
   mkdirSync(stateDir, { recursive: true })
   chmodSync(stateDir, 0o711)
-  const agentEnv = { ...dev, BERTH_STATE_DIR: stateDir, BERTH_ACCOUNT_PREFIX: accountPrefix(data) }
+  const agentEnv = {
+    ...dev,
+    BERTH_STATE_DIR: stateDir,
+    BERTH_ACCOUNT_PREFIX: accountPrefix(data),
+    BERTH_PROXY_HTTP: `127.0.0.1:${ports.proxy}`,
+    BERTH_EDGE_DNS_PORT: String(ports.names),
+  }
   const server = await findOrMake<Named & { status: string }>(api, '/api/servers', 'local', {
     hostname: '127.0.0.1',
   })
@@ -278,13 +286,15 @@ async function main(): Promise<void> {
       stdio: ['ignore', 'ignore', 'inherit'],
     })
   }
-  // deployed services outlive the agent on purpose; here they end with everything else, after it
+  // deployed services, edge and Caddy outlive the agent on purpose; here they end with everything else, after it
   ending.push(() => {
-    execFileSync(process.execPath, ['agent/src/main.ts', 'services', 'stop'], {
-      cwd: root,
-      env: { ...process.env, ...agentEnv },
-      stdio: 'ignore',
-    })
+    for (const what of ['services', 'proxy']) {
+      execFileSync(process.execPath, ['agent/src/main.ts', what, 'stop'], {
+        cwd: root,
+        env: { ...process.env, ...agentEnv },
+        stdio: 'ignore',
+      })
+    }
   })
   start('agent', ['agent/src/main.ts', 'run'], agentEnv, data)
   await until('the agent', async () => {

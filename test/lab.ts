@@ -75,6 +75,8 @@ export interface LabOptions {
   env?: Record<string, string>
   /** The engine of the server; absent: it has none. */
   docker?: LabEngine
+  /** For the agent alone; over the lab's own. */
+  agentEnv?: Record<string, string>
   /** Where its folder is made; a small file system, say. */
   parent?: string
 }
@@ -167,7 +169,10 @@ export class Lab {
       BERTH_ACCOUNT_PREFIX: this.accountPrefix,
       // several labs and other tests' servers live at once: each takes ports of its own
       BERTH_PORT_RANGE: `${PORT}-${PORT + 9}`,
+      // nothing is routed unless a test asks for it, with ports of its own
+      ...(this.#options.docker ? {} : { BERTH_PROXY: 'off' }),
       ...dockerEnvironment(this.#proxy, this.#options.docker),
+      ...this.#options.agentEnv,
     }
   }
 

@@ -27,7 +27,12 @@ afterEach(() => {
 
 function start(...args: string[]) {
   const child = spawn(process.execPath, [MAIN, ...args], {
-    env: { PATH: process.env.PATH, BERTH_STATE_DIR: dir, BERTH_LOG_LEVEL: 'info' },
+    env: {
+      PATH: process.env.PATH,
+      BERTH_STATE_DIR: dir,
+      BERTH_LOG_LEVEL: 'info',
+      BERTH_PROXY: 'off',
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let out = ''

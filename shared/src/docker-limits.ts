@@ -37,6 +37,15 @@ export const BUILDS = {
   /** Last lines of the step that failed. */
   lastLines: 50,
   lastBytes: 16 * KiB,
+  /** Looks for new RUN commands, to bound them: one that lives shorter than this does little harm. */
+  fenceMs: 200,
+  /** A build yields to live services, which have 1,024 (cgroup version 1) or 100 (version 2). */
+  cpuShares: 256,
+  cpuWeight: 25,
+  /** Compilers start many; a fork bomb ends here. */
+  pids: 4_096,
+  /** When memory runs out the kernel takes builds before live services (500). */
+  oomScore: 900,
   /** Of a step in a message; `RUN` may hold a whole script. */
   nameLength: 200,
 } as const

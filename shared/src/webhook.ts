@@ -77,6 +77,7 @@ export const DELIVERY_RULES = [
   'auto_deploy_off',
   'already_deployed',
   'already_attempted',
+  'pinned',
   'skip_marker',
   'paths_unchanged',
   'superseded_queued',

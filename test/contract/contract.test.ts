@@ -1,6 +1,7 @@
 // The contract: the specification's nine endpoints as a table that is walked, the document they are held to, and the
 // proof that the holder notices what is not documented.
 import { ERRORS, type ErrorCode } from '@berth/shared'
+import { jsonSchema } from '@berth/shared/service-file'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ERROR_TEXTS } from '../../control-plane/src/rest/error-texts.ts'
 import { routesOf } from '../../control-plane/src/rest/openapi.ts'
@@ -244,7 +245,19 @@ describe('pages', () => {
   })
 
   test('the schema of .service.yml', async () => {
-    const { body } = await cp.call('GET', '/schemas/service.v1.json')
+    const path = '/schemas/service.v1.json'
+    const anonymous = { authorization: '', origin: 'https://editor.example.com' }
+    const { body, headers } = await cp.call('GET', path, undefined, anonymous)
+    expect(body).toEqual(jsonSchema()) // as `berth config schema` prints it
     expect(body.$schema).toContain('draft-07')
+    expect(headers.get('access-control-allow-origin')).toBe('*')
+    const etag = headers.get('etag') ?? ''
+    const again = await cp.call('GET', path, undefined, { ...anonymous, 'if-none-match': etag })
+    expect([again.status, again.text, etag]).toEqual([304, '', again.headers.get('etag')])
+    expect(again.headers.get('access-control-allow-origin')).toBe('*')
+    const other = await cp.call('GET', path, undefined, { 'if-none-match': '"x", "y"' })
+    expect(other.status).toBe(200)
+    const elsewhere = await cp.call('GET', '/api/health', undefined, anonymous)
+    expect(elsewhere.headers.get('access-control-allow-origin')).toBe(null)
   })
 })

@@ -1,13 +1,20 @@
 // A docker deployment from end to end, with a real engine, edge and Caddy: it answers at its host, a redeployment moves
 // the traffic, and a removal leaves nothing.
-import { AttemptState, StepState } from '@berth/shared/wire'
+import { join } from 'node:path'
+import { AttemptState, FailureCode, StepState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { readProxyProcess } from '../../agent/src/exec/proxy/care-files.ts'
+import { edgePlaces } from '../../agent/src/exec/proxy/places.ts'
 import { dockerEngine, missing } from '../components.ts'
 import { isRoot } from './agent-host.ts'
-import type { Repository } from './deployment.ts'
+import { type Repository, readTree } from './deployment.ts'
 import { DockerHost, httpd } from './docker-lab.ts'
 
 const HOST = 'pr-42.shop.example.com'
+const SPEAKING = `docker:
+  services:
+    web: { build: ., port: 8080, health: /, command: 'echo serving one; exec httpd -f -p $PORT -h /www' }
+`
 
 describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('the docker recipe', () => {
   let host: DockerHost
@@ -19,8 +26,8 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('the docker reci
   })
   afterAll(() => host.close())
 
-  it('deploys, redeploys and removes', async () => {
-    repository.commit(httpd('one'))
+  it('deploys, redeploys and removes', { timeout: 180_000 }, async () => {
+    repository.commit(httpd('one', { '.service.yml': SPEAKING }))
     const first = await host.run(repository)
     expect(await first.verdict(), first.log() + first.runnerLog()).toMatchObject({
       state: AttemptState.SUCCEEDED,
@@ -33,6 +40,28 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('the docker reci
     expect((await host.containers()).map(({ name }) => name)).toEqual([
       `${host.settings.accountPrefix}1-web-${second.taskId}`,
     ])
+    const log = readTree(join(host.settings.stateDir, 'logs', 'e1', 'web')).toString()
+    expect(log).toContain(`"task":${first.taskId},"text":"serving one"`)
+
+    const caddy = readProxyProcess(edgePlaces(host.settings).caddyProcess)
+    process.kill(caddy?.pid ?? 0, 'SIGKILL')
+    const unroutable = await host.run(repository)
+    const verdict = await unroutable.verdict()
+    expect(verdict).toMatchObject({
+      code: FailureCode.PROXY_UNAVAILABLE,
+      failedStepId: 'admit',
+      platformCheck: true,
+    })
+    expect(verdict.message).toMatch(/^Server \S+ cannot route web: /)
+    await host.startProxy()
+    expect(await host.get(HOST)).toMatchObject({ status: 200, text: 'version two\n' })
+
+    const env = { DOCKER_HOST: 'unix:///nonexistent/docker.sock' }
+    const engineless = await host.run(repository, { destroy: true, env })
+    expect(await engineless.verdict()).toMatchObject({
+      code: FailureCode.DOCKER_UNAVAILABLE,
+      failedStepId: 'stop',
+    })
     const removal = await host.run(repository, { destroy: true })
     expect(await removal.verdict(), removal.log()).toMatchObject({
       state: AttemptState.SUCCEEDED,

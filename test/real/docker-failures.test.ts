@@ -2,6 +2,7 @@
 // before answers before, during and after, with the engine holding exactly what it held.
 import { AttemptState, FailureCode, StepState } from '@berth/shared/wire'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { answerHosts, openHostQuestion } from '../../agent/src/journal/host-files.ts'
 import { dockerEngine, missing } from '../components.ts'
 import { type DeployRequest, isRoot } from './agent-host.ts'
 import { type Deployment, eventually, type Files, type Repository } from './deployment.ts'
@@ -170,6 +171,24 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a failed deploy
     expect(verdict.message).toContain('Install Docker 20.10 or newer, or use the manual recipe.')
   })
 
+  it('for a host that another environment has is told before anything is built', async () => {
+    const domain = 'docs.example.org'
+    repository.commit(httpd('two', yaml(`domain: ${domain}, health: /`)))
+    const deployment = host.begin(repository)
+    // the daemon's part: it asks the control plane and leaves the answer
+    const question = await eventually(() => openHostQuestion(deployment.dir), 'the question')
+    expect(question.hosts).toEqual([domain])
+    const message = `${domain} is used by shop / staging.`
+    const claims = [{ host: domain, verdict: 'taken' as const, message }]
+    answerHosts(deployment.dir, { id: question.id, claims, refused: '' })
+    const verdict = await deployment.verdict()
+    expect(verdict).toMatchObject({
+      code: FailureCode.DOMAIN_IN_USE,
+      failedStepId: 'claim-hosts',
+    })
+    expect(verdict.message).toContain(message)
+  })
+
   it('of the file is told with its place', async () => {
     const failed = await fails({ '.service.yml': 'manual: { deploy: [echo x] }\n' })
     expect(await failed.verdict()).toMatchObject({
@@ -199,9 +218,10 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a failed deploy
       host.engine.ask({ method: 'POST', path: `/containers/${name}/restart`, query: { t: 0 } })
 
     // the new version may be seen for a moment: it was switched in, and the old one came back
-    const isSwitched = async (): Promise<void> => {
+    const isSwitched = async (...more: string[]): Promise<void> => {
       const seen = await visitor.stop()
-      expect(seen.filter((said) => said !== 'version two')).toEqual(['version one'])
+      const others = seen.filter((said) => said !== 'version two' && !more.includes(said))
+      expect(others).toEqual(['version one'])
       visitor = new Visitor(host, HOST)
       await eventually(() => visitor.seen.size > 0, 'an answer')
     }
@@ -214,6 +234,16 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a failed deploy
         failedStepId: 'verify:web',
       })
       expect(verdict.message).toBe('web was started again while it was watched.')
+      await isSwitched('status 503') // while it is being restarted nothing answers there
+    })
+
+    it('a stop waits for the end of the proof, and takes everything back', async () => {
+      const deployment = await disturbed(async (d) => d.stop('Not today.'))
+      expect(await deployment.verdict()).toMatchObject({
+        state: AttemptState.CANCELED,
+        message: 'Not today.',
+      })
+      expect(deployment.steps()['verify:web']?.state).toBe(StepState.SUCCEEDED)
       await isSwitched()
     })
 

@@ -1,7 +1,7 @@
 // What housekeeping removes from a real engine and what it leaves alone, and the sentences about what runs differently.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inspectContainer, removeContainer } from '../../agent/src/exec/docker/containers.ts'
-import { inspectImage, tagImage } from '../../agent/src/exec/docker/images.ts'
+import { inspectImage } from '../../agent/src/exec/docker/images.ts'
 import { listOwnedVolumes } from '../../agent/src/exec/docker/volumes.ts'
 import { holdsForeign, measureEngine } from '../../agent/src/exec/docker/whole.ts'
 import { isEngineExclusive } from '../../agent/src/housekeeping/cache.ts'
@@ -30,8 +30,7 @@ describe.skipIf(!dockerEngine())('collection', () => {
     const tags: string[] = []
     for (const taskId of [1, 2, 3, 4, 5]) tags.push(await lab.image(1, taskId))
     const foreign = await lab.image(1, 90, { owner: 'another-agent', isUnknown: true })
-    const stranger = `${lab.settings.accountPrefix}stranger/app:1`
-    await tagImage(lab.engine, BUSYBOX_IMAGE, stranger)
+    const stranger = await lab.tag(BUSYBOX_IMAGE, 'stranger/app:1')
     lab.row('image', tags[0] as string, 1, 1)
     const running = await lab.container(1, 5, tags[4])
     const old = await lab.container(1, 4, tags[3], { state: 'retired' })
@@ -85,8 +84,7 @@ describe.skipIf(!dockerEngine())('collection', () => {
     const [kept, left] = [await lab.volume(4, 'kept'), await lab.volume(4, 'left')]
     const network = await lab.network(4)
     // as if it had been pulled: a container of somebody else uses it by now
-    const pulled = `${lab.settings.accountPrefix}pulled:1`
-    await tagImage(lab.engine, BUSYBOX_IMAGE, pulled)
+    const pulled = await lab.tag(BUSYBOX_IMAGE, 'pulled:1')
     lab.row('pulled', pulled, 4, 1)
     await lab.succeed(4, 1, image, { section: { services: [], volumes: ['kept'] } })
     const now = Date.now()

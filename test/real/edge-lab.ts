@@ -1,6 +1,8 @@
 // A server's edge of its own for one test file: real edge process, real Caddy, free ports, folders that vanish. With
 // small applications that say who they are, and clients that tell every kind of failure apart.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { createSocket } from 'node:dgram'
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import {
   type Agent,
   createServer,
@@ -36,7 +38,12 @@ export async function freePort(): Promise<number> {
       server.once('error', () => resolve(false))
       server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
     })
-    if (isFree) return port
+    const isFreeForNames = await new Promise<boolean>((resolve) => {
+      const socket = createSocket('udp4')
+      socket.once('error', () => resolve(false))
+      socket.bind(port, '127.0.0.1', () => socket.close(() => resolve(true)))
+    })
+    if (isFree && isFreeForNames) return port
   }
 }
 
@@ -80,8 +87,10 @@ export class EdgeLab {
   /** Folders and settings; nothing runs. */
   static async prepare(env: Record<string, string> = {}): Promise<EdgeLab> {
     const folder = mkdtempSync(join(tmpdir(), 'berth-edge-'))
+    chmodSync(folder, 0o711) // Caddy's account must reach its folders
     const settings = readSettings({
       BERTH_DEV: '1',
+      BERTH_ACCOUNT_PREFIX: `bt${randomBytes(2).toString('hex')}-e`,
       BERTH_STATE_DIR: join(folder, 'state'),
       BERTH_RUN_DIR: join(folder, 'run'),
       BERTH_PROXY_HTTP: `127.0.0.1:${await freePort()}`,

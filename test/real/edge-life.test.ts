@@ -1,6 +1,9 @@
 // Edge and Caddy as processes: they outlive the daemon, come back when killed, say why they cannot; and what only
 // other parts of the machine bring: certificates, containers, the control plane's settings.
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { join } from 'node:path'
 import { connect as connectTls } from 'node:tls'
 import { EdgeSettingsSchema } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
@@ -13,8 +16,10 @@ import {
   startContainer,
 } from '../../agent/src/exec/docker/containers.ts'
 import { openEngine } from '../../agent/src/exec/docker/engine.ts'
-import { ensureProxy } from '../../agent/src/exec/proxy/care.ts'
+import { readOwner } from '../../agent/src/exec/processes.ts'
+import { ensureProxy, stopProxy } from '../../agent/src/exec/proxy/care.ts'
 import { ensureKeys } from '../../agent/src/exec/proxy/places.ts'
+import { setUpProxy } from '../../agent/src/exec/proxy/setup.ts'
 import { readTable } from '../../agent/src/exec/proxy/table.ts'
 import { createAuthority } from '../../agent/src/link/authority.testing.ts'
 import { createKeyRequest } from '../../agent/src/link/certificate.ts'
@@ -39,7 +44,7 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
   const serves = (lab: EdgeLab, host: string, text: string) =>
     until(`${text} at ${host}`, async () => (await lab.ask({ host })).text === text || undefined)
 
-  it('a killed Caddy is back and serves the same by itself, also when the edge is dead', async () => {
+  it('a killed Caddy is back and serves the same by itself', async () => {
     const lab = await opened()
     lab.keepUp()
     await until('the edge', async () => (await lab.edge.describe()).caddy.up || undefined)
@@ -103,6 +108,41 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
     expect(held.reason).toMatch(new RegExp(`^Port ${port} is held by .*\\(pid ${process.pid}\\)`))
     await new Promise((resolve) => holder.close(resolve))
     await until('Caddy', async () => (await lab.edge.describe()).caddy.up || undefined)
+  })
+
+  it.skipIf(process.getuid?.() !== 0)('after set-up Caddy has an account of its own', async () => {
+    const lab = await opened()
+    const name = lab.settings.accountPrefix.replace('-e', '-caddy')
+    closers.push(() => spawnSync('userdel', [name], { stdio: 'ignore' }))
+    closers.push(() => stopProxy(lab.settings))
+    const said: string[] = []
+    expect(await setUpProxy(lab.settings, (line) => said.push(line))).toBe(0)
+    expect(said).toContain(`Account ${name}: made.`)
+    expect(said).toContain(`Port ${lab.settings.proxy.http.port}: free.`)
+    await ensureProxy(lab.settings, AGENT_PROGRAM)
+    const { target } = await lab.application('web')
+    const socket = join(lab.folder, 'x.sock')
+    const root = join(lab.folder, 'files')
+    mkdirSync(root)
+    writeFileSync(join(root, 'index.html'), 'files')
+    await lab.route(1, [
+      { host: 'a.localhost', target },
+      { host: 'b.localhost', target: { kind: 'static', root } },
+      { host: 'c.localhost', target: { kind: 'socket', path: socket } },
+    ])
+    expect((await lab.ask({ host: 'a.localhost' })).text).toBe('web /')
+    expect((await lab.ask({ host: 'b.localhost' })).text).toBe('files')
+    const uid = Number(spawnSync('id', ['-u', name], { encoding: 'utf8' }).stdout)
+    expect(uid).toBeGreaterThan(0)
+    expect(readOwner(lab.pidOf('caddy'))).toBe(uid)
+    const status = readFileSync(`/proc/${lab.pidOf('caddy')}/status`, 'utf8')
+    // the right to bind low ports and nothing else
+    expect(/^CapEff:\t([0-9a-f]+)$/m.exec(status)?.[1]).toBe('0000000000000400')
+    expect(/^CapBnd:\t([0-9a-f]+)$/m.exec(status)?.[1]).toBe('0000000000000400')
+    expect(statSync(lab.places.configuration).mode & 0o777).toBe(0o640)
+    expect(said.length).toBeGreaterThan(3)
+    expect(await setUpProxy(lab.settings, (line) => said.push(line))).toBe(0)
+    expect(said).toContain(`Port ${lab.settings.proxy.http.port}: served by Berth.`)
   })
 
   it('certificates only for hosts of the table, and the way from http to https', async () => {

@@ -11,7 +11,7 @@ import {
   startContainer,
 } from '../../agent/src/exec/docker/containers.ts'
 import { type Engine, openEngine } from '../../agent/src/exec/docker/engine.ts'
-import { inspectImage, removeImage } from '../../agent/src/exec/docker/images.ts'
+import { inspectImage, removeImage, tagImage } from '../../agent/src/exec/docker/images.ts'
 import {
   containerName,
   imageName,
@@ -47,8 +47,7 @@ export class HouseLab {
   readonly ledger: Ledger
   readonly #undo: (() => Promise<unknown>)[] = []
 
-  constructor() {
-    const engine = dockerEngine()
+  constructor(engine = dockerEngine()) {
     const accountPrefix = `bt${randomBytes(3).toString('hex')}-e`
     this.settings = readSettings({
       BERTH_STATE_DIR: join(this.folder, 'state'),
@@ -61,6 +60,14 @@ export class HouseLab {
     })
     this.engine = openEngine(this.settings)
     this.ledger = new Ledger(this.settings)
+  }
+
+  /** Another name for an image of the engine. */
+  async tag(reference: string, name: string): Promise<string> {
+    const full = `${this.settings.accountPrefix}${name}`
+    await tagImage(this.engine, reference, full)
+    this.#undo.push(() => removeImage(this.engine, full))
+    return full
   }
 
   row(

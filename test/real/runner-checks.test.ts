@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { formatProblems, readServiceFile } from '@berth/shared/service-file'
 import { AttemptState, FailureCode, StepState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { AgentHost, isRoot } from './agent-host.ts'
@@ -120,9 +121,11 @@ describe('the service file', () => {
   })
 
   it('is not valid: all problems in the output, the first in the message', async () => {
-    const { deployment, verdict } = await failing({
-      '.service.yml': 'manual:\n  deploy: [x]\n  servces: {}\n  env: { SERVICE_DOMAIN: x }\n',
-    })
+    const source = 'manual:\n  deploy: [x]\n  servces: {}\n  env: { SERVICE_DOMAIN: x }\n'
+    const { deployment, verdict } = await failing({ '.service.yml': source })
+    const { problems } = readServiceFile(Buffer.from(source))
+    // word for word what `berth config validate` prints, and diagnostics show as the step's output
+    expect(deployment.log()).toContain(formatProblems(source, problems, { excerpts: 'first' }))
     expect(verdict).toMatchObject({ code: FailureCode.CONFIG_INVALID, platformCheck: true })
     expect(verdict.message).toMatch(/^\.service\.yml:3:3 unknown key 'servces'.* \(and 1 more\)\.$/)
     expect(deployment.log()).toContain('.service.yml:4:')

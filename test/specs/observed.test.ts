@@ -148,6 +148,41 @@ describe.each(ENGINES)('what a server sees on %s', (engine) => {
     ])
   })
 
+  test('tasks that wait for a busy server know their place', async () => {
+    const ids: number[] = []
+    for (const name of ['one', 'two', 'three']) {
+      const { id } = await cp.environment(projectId, name)
+      const task = await cp.make<Task>(`/api/environments/${id}/tasks`)
+      ids.push(task.id)
+    }
+    const assigned = new Map<number, { attemptId: string; fence: bigint }>()
+    await until('three assignments', async () => {
+      for (const a of await session.assignments()) assigned.set(a.taskId, a)
+      return ids.every((id) => assigned.has(id)) || undefined
+    })
+    const report = async (id: number, state: AttemptState, waitingFor = ''): Promise<void> => {
+      const { attemptId, fence } = assigned.get(id) ?? { attemptId: '', fence: 0n }
+      session.event({ attemptId, fence, body: { case: 'attempt', value: { state, waitingFor } } })
+      await settle(session)
+    }
+    const waiting = async (id: number) =>
+      (await cp.call<Task>('GET', `/api/tasks/${id}`)).body.waiting_for
+    const [first = 0, second = 0, third = 0] = ids
+    expect(await waiting(first)).toMatchObject({ code: 'dispatch', position: null })
+    for (const id of ids) await report(id, AttemptState.ACCEPTED, 'dispatch')
+    expect(await waiting(first)).toMatchObject({
+      code: 'dispatch',
+      message: 'one is busy: place 1 in line.',
+      position: 1,
+    })
+    expect((await waiting(third))?.position).toBe(3)
+    await report(first, AttemptState.STARTING)
+    expect(await waiting(first)).toBe(null)
+    expect((await waiting(second))?.position).toBe(1)
+    expect((await waiting(third))?.position).toBe(2)
+    for (const id of ids) await report(id, AttemptState.FAILED)
+  })
+
   test('only the newest live attempt of a deployment claims host names', async () => {
     const ask = (attemptId: string, fence: bigint, hosts = ['docs.acme.dev']): Promise<string> =>
       new Promise((resolve) => {

@@ -1,7 +1,7 @@
 // Lost, late and shuffled deliveries converge: what git and the host say is reached without any delivery. Real git
 // repositories over http, on both databases.
 import { RECONCILE, TASKS } from '@berth/shared'
-import type { Delivery, Environment, PullRequest } from '@berth/shared/rest'
+import type { Delivery, Environment, PullRequest, Task } from '@berth/shared/rest'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { findServerAgent } from '../../control-plane/src/store/agents.ts'
 import { updateRepositoryFacts } from '../../control-plane/src/store/repositories.ts'
@@ -97,6 +97,38 @@ describe.each(ENGINES)('reconcile on %s', (engine) => {
       await lab.reconcile()
       expect(await marked()).toBe(0)
       expect(await newest(environment.id)).toMatchObject({ commit_sha: sha, trigger: 'reconcile' })
+    })
+
+    test('a rollback stays: a look does not move it, a missed push and a deployment of the branch do', async () => {
+      lab.platform.executor.script = (a) => {
+        a.checkedOut(a.assignment.spec?.repository?.commitSha || lab.head('release'))
+        a.succeed()
+      }
+      const first = lab.head('release')
+      const second = lab.push('release')
+      await lab.deployAndSettle(environment.id)
+      await lab.deployAndSettle(environment.id, first)
+      const shown = async () =>
+        (await lab.cp.call<Environment>('GET', `/api/environments/${environment.id}`)).body
+      expect(await shown()).toMatchObject({ commit_sha: first, target_sha: first, pinned: true })
+      await lab.reconcile()
+      await lab.reconcile()
+      expect(await shown()).toMatchObject({ commit_sha: first, pinned: true, locked: false })
+      expect(await ledger()).toEqual([])
+      const reset = await lab.cp.call<Task>('POST', `/api/environments/${environment.id}/reset`, {
+        confirm: 'staging',
+      })
+      await lab.platform.settled(reset.body.id)
+      expect(await shown()).toMatchObject({ commit_sha: first, pinned: true })
+      const third = lab.push('release')
+      await lab.reconcile()
+      await settle(environment.id)
+      expect(await shown()).toMatchObject({ commit_sha: third, pinned: false })
+      await lab.deployAndSettle(environment.id, second)
+      await lab.deployAndSettle(environment.id)
+      expect(await shown()).toMatchObject({ commit_sha: third, pinned: false })
+      await lab.reconcile()
+      expect((await newest(environment.id))?.trigger).toBe('api')
     })
 
     test('what never was deployed is left alone', async () => {

@@ -63,7 +63,7 @@ const makeFolder = (folder: string): boolean => {
 }
 
 /** Mount point of each hierarchy, from /proc/self/mountinfo. */
-function findMounts(): Map<string, string> {
+export function findCgroupMounts(): Map<string, string> {
   const mounts = new Map<string, string>()
   for (const line of (read('/proc/self/mountinfo') ?? '').split('\n')) {
     const [left, right] = line.split(' - ')
@@ -98,7 +98,7 @@ let detected: CgroupHost | undefined
 export function detectCgroups(): CgroupHost {
   if (detected) return detected
   const host: CgroupHost = {}
-  const mounts = findMounts()
+  const mounts = findCgroupMounts()
   const unified = mounts.get('unified')
   if (unified) {
     const folder = join(unified, OURS)

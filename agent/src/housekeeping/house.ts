@@ -24,6 +24,7 @@ import { DriftWatch } from './drift.ts'
 import type { Host } from './host.ts'
 import { measureEnvironments } from './measure.ts'
 import type { Observations } from './observations.ts'
+import { endBuildOrphans } from './orphans.ts'
 import { settleEnvironment } from './settle.ts'
 
 export interface HouseParts {
@@ -270,11 +271,18 @@ class House {
     })
   }
 
+  /** An engine that has just come may have been killed: what it left goes before anything else is judged. */
   async #noteEngine(): Promise<void> {
-    const { settings, host } = this.#p
+    const { settings, host, keeper, log } = this.#p
     this.#ledger ??= new Ledger(settings)
-    host.noteEngine({ isExclusive: await isEngineExclusive(this.#engine, this.#ledger, settings) })
+    const isExclusive = await isEngineExclusive(this.#engine, this.#ledger, settings)
+    host.noteEngine({ isExclusive })
     await host.look()
+    const ledger = this.#openLedger()
+    if (!ledger) return
+    const isBusy = (id: number): boolean => keeper.isBusy(id)
+    const count = await endBuildOrphans(this.#engine, ledger, { isExclusive, isBusy })
+    if (count > 0) log.info({ count }, 'commands of builds outlived their engine and were ended')
   }
 
   async #tidy(ledger: Ledger): Promise<void> {

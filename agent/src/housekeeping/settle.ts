@@ -105,6 +105,14 @@ function wantedRoutes(
   return present.map((route) => ({ ...route, target: { kind: 'page', page: 'failed' } }))
 }
 
+/** Requests may go to what is about to be removed: without an answer of the edge nothing is. */
+function mayBeRouted({ ledger }: House, environmentId: number): boolean {
+  const plan = readPlan(ledger, environmentId)
+  const rows = ledger.objects.list({ environmentId, kind: 'container' })
+  if (isDockerPlan(plan) && plan.routes.length > 0) return true
+  return rows.some(({ state }) => state === 'making' || state === 'retired')
+}
+
 /** True when requests go somewhere else from now on. */
 async function restoreRoutes(
   house: House,
@@ -113,9 +121,10 @@ async function restoreRoutes(
 ): Promise<boolean> {
   const { edge, ledger } = house
   const plan = ledger.findPlan(environmentId)
-  const hasRows = ledger.objects.list({ environmentId }).length > 0
-  if (!plan && !hasRows) return false
-  const present = await edge.getRoutes(environmentId)
+  const present = await edge.getRoutes(environmentId).catch((error: unknown) => {
+    if (mayBeRouted(house, environmentId)) throw error
+    return undefined
+  })
   const wanted = wantedRoutes(house, environmentId, present?.routes ?? [])
   if (!wanted || textOf(wanted) === textOf(present?.routes ?? [])) return false
   const highest = [fence, plan?.fence ?? 0n, present?.fence ?? 0n].reduce((a, b) => (a > b ? a : b))

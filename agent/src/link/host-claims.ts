@@ -60,23 +60,27 @@ export function answerHostClaims(options: HostClaimsOptions): () => void {
   const notBefore = new Map<string, number>()
   let isOpen = true
 
-  async function ask(attemptId: string, question: HostQuestion): Promise<void> {
+  /** Gives when the attempt may be asked for again. */
+  async function ask(attemptId: string, question: HostQuestion): Promise<number> {
     const dir = attemptDir(settings, attemptId)
+    const later = (): number => clock.mono() + HOST_CLAIMS.retryMs
     const row = journal.attempts.find(attemptId)
-    if (!row) return
+    if (!row) return later()
     try {
       const hosts = question.hosts.slice(0, HOST_CLAIMS.hosts)
       const response = await options.claim(attemptId, row.fence, hosts)
       if (isOpen) answerHosts(dir, toAnswer(question.id, response))
+      return 0
     } catch (error) {
       const { code, details } = error as { code?: number; details?: string }
-      if (!isOpen) return
+      if (!isOpen) return later()
       if (code === undefined || !FINAL.has(code)) {
         log.debug({ attemptId, ...describeError(error) }, 'host names were not confirmed yet')
-        return
+        return later()
       }
       log.warn({ attemptId, ...describeError(error) }, 'host names were refused')
       answerHosts(dir, { id: question.id, claims: [], refused: cut(details || 'it was refused.') })
+      return 0
     }
   }
 
@@ -88,11 +92,12 @@ export function answerHostClaims(options: HostClaimsOptions): () => void {
       const question = openHostQuestion(attemptDir(settings, id))
       if (!question) continue
       notBefore.set(id, Number.POSITIVE_INFINITY)
-      ask(id, question)
-        .catch((error: unknown) =>
-          log.error({ attemptId: id, ...describeError(error) }, 'host names'),
-        )
-        .finally(() => notBefore.set(id, clock.mono() + HOST_CLAIMS.retryMs))
+      void ask(id, question)
+        .catch((error: unknown) => {
+          log.error({ attemptId: id, ...describeError(error) }, 'the answer could not be written')
+          return clock.mono() + HOST_CLAIMS.retryMs
+        })
+        .then((at) => notBefore.set(id, at))
     }
   }
 

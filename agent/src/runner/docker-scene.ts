@@ -41,6 +41,8 @@ export interface DockerScene {
   readonly containers: Map<string, Placed>
   /** Starts that were begun before their step; each step waits for its own. */
   readonly ahead: Map<string, Promise<Placed>>
+  /** It failed or was stopped: nothing more is started. */
+  isOver: boolean
   /** What the edge had when this deployment came. */
   routesBefore: EdgeRoute[]
   /** No version of this environment answers: its hosts show pages. */
@@ -61,6 +63,7 @@ export function dockerOf(attempt: Attempt): DockerScene {
     images: new Map(),
     containers: new Map(),
     ahead: new Map(),
+    isOver: false,
     routesBefore: [],
     showsPages: false,
     hasSwitched: false,

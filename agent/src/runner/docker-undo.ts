@@ -1,10 +1,12 @@
 // Takes back what a docker deployment made: routes first, then containers (those it had stopped come back), then images.
 // Everything is found by its row in the ledger, so a second call, or another attempt, finds what is left.
+import { setTimeout as delay } from 'node:timers/promises'
+import { DOCKER_STEPS } from '@berth/shared'
 import { inspectContainer, removeContainer, startContainer } from '../exec/docker/containers.ts'
 import { removeImage } from '../exec/docker/images.ts'
 import type { ObjectRow } from '../journal/objects.ts'
 import type { Attempt } from './attempt.ts'
-import { dockerOf } from './docker-scene.ts'
+import { dockerOf, dockerServiceOf } from './docker-scene.ts'
 import { showPages } from './steps/docker-configure.ts'
 import { giveRoutes } from './steps/docker-route.ts'
 
@@ -19,6 +21,16 @@ export async function takeBackRoutes(attempt: Attempt): Promise<void> {
   await giveRoutes(attempt, scene.routesBefore)
   scene.hasSwitched = false
   if (!scene.showsPages) attempt.output.say('The routes are those of the version before again.')
+  await delay(scene.edge.refreshMs)
+  // requests that the new version has taken are answered by it, within reason
+  const upstreams = scene.routes.map(({ service }) => {
+    const { port } = dockerServiceOf(attempt, service)
+    return `${scene.containers.get(service)?.address}:${port}`
+  })
+  const until = performance.now() + DOCKER_STEPS.drainMinMs
+  while ((await scene.edge.countRequests(upstreams)) && performance.now() < until) {
+    await delay(DOCKER_STEPS.drainPollMs)
+  }
 }
 
 async function startOld(attempt: Attempt, row: ObjectRow): Promise<void> {
@@ -31,7 +43,9 @@ async function startOld(attempt: Attempt, row: ObjectRow): Promise<void> {
 }
 
 export async function takeBackContainers(attempt: Attempt): Promise<void> {
-  const { engine, ahead } = dockerOf(attempt)
+  const scene = dockerOf(attempt)
+  const { engine, ahead } = scene
+  scene.isOver = true
   await Promise.allSettled(ahead.values()) // whatever is still being started has its row and its container by then
   // whoever finds their rows later takes them back, after the routes
   if (dockerOf(attempt).hasSwitched) throw new Error('the routes still lead to them')

@@ -67,7 +67,15 @@ async function takeBack(attempt: Attempt, made: Made): Promise<void> {
 
 /** `begun` are the steps that were started, in their order. */
 export async function undo(attempt: Attempt, begun: PlacedStep[]): Promise<void> {
-  const list = begun.flatMap(({ undo: made }) => made).reverse()
+  const all = begun.flatMap(({ undo: made }) => made).reverse()
+  const known = new Set<string>()
+  // several steps may have made the same kind of thing: it is taken back once, at its first turn
+  const list = all.filter((made) => {
+    const key = JSON.stringify(made)
+    const isNew = !known.has(key)
+    known.add(key)
+    return isNew
+  })
   const bound = delay(attempt.limits.cleanupMs, 'late', { ref: false })
   for (const made of list) {
     const what = made.kind === 'process' ? made.service : made.kind

@@ -129,6 +129,16 @@ export function readLastLines(dir: string, taskId: number): string[] {
   return lines.slice(-STEPS.outputTailLines)
 }
 
+/** When a service of this deployment wrote its last line that is kept; undefined: none is. */
+export function lastLineAt(dir: string, taskId: number): string | undefined {
+  const newest = listLogs(dir).sort((a, b) => sortKey(b).localeCompare(sortKey(a)))
+  for (const name of newest.slice(0, 2)) {
+    const last = readEnd(join(dir, name)).findLast((line) => line.task === taskId)
+    if (last) return last.t
+  }
+  return undefined
+}
+
 /** 2026-11-15.1.ndjson is the older half of 2026-11-15.ndjson. */
 const sortKey = (name: string): string => name.replace('.1.ndjson', '.0').replace('.ndjson', '.2')
 

@@ -1,6 +1,7 @@
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { jsonSchema } from '@berth/shared/service-file'
 import { describe, expect, it } from 'vitest'
 import { berth, berthInTerminal, controlCharacters, temporaryFolder } from '../testing/berth.ts'
 
@@ -95,5 +96,6 @@ describe('config validate', () => {
 it('config schema prints the schema', async () => {
   const { code, stdout } = await berth(['config', 'schema'])
   expect(code).toBe(0)
+  expect(JSON.parse(stdout)).toEqual(jsonSchema()) // what the control plane serves at /schemas
   expect(JSON.parse(stdout)).toMatchObject({ $schema: 'http://json-schema.org/draft-07/schema#' })
 })

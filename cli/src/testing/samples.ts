@@ -118,6 +118,7 @@ export const environment = (more: object = {}): Environment =>
     pull_request: null,
     commit_sha: SHA,
     target_sha: SHA,
+    pinned: false,
     url: 'https://pr-42.shop.example.com',
     domain: 'pr-42.shop.example.com',
     server: serverRef,

@@ -10,6 +10,7 @@ import {
   type OpenTask,
   triggerWords,
 } from '../domain/deployment.ts'
+import { pinFor } from '../domain/pinning.ts'
 import { findServerAgent } from '../store/agents.ts'
 import { isUniqueViolation } from '../store/database.ts'
 import { type Environment, lockEnvironment } from '../store/environments.ts'
@@ -132,10 +133,17 @@ export async function queueDeployment(
     by: byCaller(caller),
     trigger,
     sha: await commitFor(c, environment, asked),
+    pinnedFrom: pinOf(environment, asked),
     noCache: asked.no_cache ?? false,
     reset: asked.reset ?? false,
     message: asked.message ?? null,
   })
+}
+
+/** A reset deploys what is there once more. */
+function pinOf(environment: Environment, asked: Asked): string[] | null {
+  if (asked.reset) return environment.pinnedFrom
+  return asked.commit_sha ? pinFor(environment, asked.commit_sha) : null
 }
 
 /** Null: the branch's head. Of a fork only approved commits, and without a word the approved one. */

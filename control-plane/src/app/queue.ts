@@ -15,6 +15,8 @@ export interface AskedTask {
   trigger: Trigger
   /** Null: the branch's head. */
   sha?: string | null
+  /** A person chose it: what the branch is known to have stood at. Absent: the environment follows its branch. */
+  pinnedFrom?: string[] | null
   noCache?: boolean
   /** A deployment that first removes what is there. */
   reset?: boolean
@@ -62,6 +64,9 @@ export async function queueTask(
   if (asked.formerServerId === undefined) {
     await updateEnvironment(c.db, environment.id, {
       lastTaskId: id,
+      ...(deploys
+        ? { pinnedFrom: asked.pinnedFrom ? JSON.stringify(asked.pinnedFrom) : null }
+        : {}),
       ...(deploys && sha ? { targetSha: sha } : {}),
     })
   }

@@ -220,6 +220,7 @@ const toKnownEnvironment = (e: Environment, known: Known): KnownEnvironment => (
   type: e.type,
   branch: e.branch,
   targetSha: e.targetSha,
+  pinnedFrom: e.pinnedFrom,
   branchMissing: Boolean(e.branchMissing),
   fromFork: Boolean(e.fromFork),
   removing: e.removingAt !== null,

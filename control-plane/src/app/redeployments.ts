@@ -5,6 +5,7 @@ import type { DeliveryOutcome, DeliveryRule, Trigger } from '@berth/shared'
 import type { Context } from '../context.ts'
 import { matchAny } from '../domain/globs.ts'
 import type { Decision } from '../domain/intent.ts'
+import { isLeftBehind } from '../domain/pinning.ts'
 import { decideRedeployment, type NewestDeployment } from '../domain/redeployment.ts'
 import { findServerAgent } from '../store/agents.ts'
 import { type Environment, lockEnvironment, updateEnvironment } from '../store/environments.ts'
@@ -121,6 +122,7 @@ export async function decideFor(
     serverName: server?.name ?? 'its server',
     serverJoined: agent !== undefined,
     serverOnline: hasSession(ctx, agent) || inStartGrace(ctx),
+    leftBehind: isLeftBehind(environment.pinnedFrom, news.sha),
     queuedTaskId: queued?.id ?? null,
     runningTaskId: running?.id ?? null,
     origin: o.origin,

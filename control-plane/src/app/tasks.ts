@@ -6,6 +6,7 @@ import type { Caller } from '../domain/access.ts'
 import { type Agent, listServerAgents } from '../store/agents.ts'
 import {
   type AttemptStep,
+  listBusyLine,
   listNewestAttempts,
   listSteps,
   type ShownAttempt,
@@ -28,6 +29,8 @@ export interface Waiting {
   since: number
   deadline: number | null
   taskId: number | null
+  /** From 1, among those that wait for the same busy server. */
+  position: number | null
 }
 
 export interface TaskView {
@@ -107,6 +110,8 @@ async function viewTasks(
   const servers = new Map((await listServersById(db, serverIds)).map((s) => [s.id, s]))
   const agents = await listServerAgents(db, serverIds)
   const open = await listOpenTasks(db, [...new Set(queued.map((t) => t.environmentId))])
+  const isBusy = queued.some((t) => attempts.get(t.id)?.waitingFor === 'dispatch')
+  const places = isBusy ? await placesInLine(db, serverIds) : new Map<number, number>()
   return tasks.map((task) => {
     const attempt = attempts.get(task.id)
     const server = servers.get(task.serverId)
@@ -117,17 +122,30 @@ async function viewTasks(
       waiting:
         task.status === 'queued' && server
           ? (waitingBehind(task, open.get(task.environmentId)) ??
-            explainWaiting(ctx, task, attempt, server, agents.get(server.id)))
+            explainWaiting(ctx, task, attempt, server, agents.get(server.id), places.get(task.id)))
           : null,
     }
   })
+}
+
+async function placesInLine(db: Db, serverIds: number[]): Promise<Map<number, number>> {
+  const lengths = new Map<number, number>()
+  const places = new Map<number, number>()
+  for (const { taskId, serverId } of await listBusyLine(db, serverIds)) {
+    const place = (lengths.get(serverId) ?? 0) + 1
+    lengths.set(serverId, place)
+    places.set(taskId, place)
+  }
+  return places
 }
 
 /** Made by an event while another one is under way: it takes its turn. */
 function waitingBehind(task: Task, open: Task | undefined): Waiting | undefined {
   if (!open || open.id >= task.id) return undefined
   const message = `Task ${open.id} of this environment ends first.`
-  return { code: 'environment', message, since: task.createdAt, deadline: null, taskId: open.id }
+  const { id: taskId } = open
+  const since = task.createdAt
+  return { code: 'environment', message, since, deadline: null, taskId, position: null }
 }
 
 /** Why a queued task has not started, in the words people get. */
@@ -137,14 +155,19 @@ function explainWaiting(
   attempt: ShownAttempt | undefined,
   server: { name: string; paused: boolean },
   agent: Agent | undefined,
+  position: number | undefined,
 ): Waiting {
-  const base = { since: task.createdAt, deadline: null, taskId: null }
+  const base = { since: task.createdAt, deadline: null, taskId: null, position: null }
   if (attempt && attempt.waitingFor === 'environment') {
     const message = 'The attempt before it is being stopped on the server.'
     return { ...base, code: 'environment', message }
   }
   if (hasSession(ctx, agent)) {
     if (server.paused) return { ...base, code: 'server', message: `${server.name} is paused.` }
+    if (position !== undefined) {
+      const message = `${server.name} is busy: place ${position} in line.`
+      return { ...base, code: 'dispatch', message, position }
+    }
     return { ...base, code: 'dispatch', message: `${server.name} is about to start it.` }
   }
   const since = Math.max(task.createdAt, agent?.disconnectedAt ?? 0)

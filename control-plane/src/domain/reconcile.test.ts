@@ -18,6 +18,7 @@ const environment = (over: Partial<KnownEnvironment> = {}): KnownEnvironment => 
   type: 'manual',
   branch: 'main',
   targetSha: A,
+  pinnedFrom: null,
   branchMissing: false,
   fromFork: false,
   removing: false,
@@ -80,6 +81,15 @@ describe('branches of manual environments', () => {
   test('another commit is a push, told once for all environments of the branch', () => {
     const environments = [environment({ targetSha: B }), environment({ id: 2, targetSha: B })]
     expect(look({ environments })).toEqual([{ kind: 'push', branch: 'main', sha: A }])
+  })
+  test('a commit chosen by hand stays while the branch stands where it stood, and for that one alone', () => {
+    const chosen = environment({ targetSha: B, pinnedFrom: [A] })
+    expect(look({ environments: [chosen] })).toEqual([])
+    expect(look({ environments: [{ ...chosen, neverStarted: true }] })).toEqual([])
+    const push = { kind: 'push', branch: 'main', sha: A }
+    expect(look({ environments: [{ ...chosen, pinnedFrom: ['c'] }] })).toEqual([push])
+    const other = environment({ id: 2, targetSha: B })
+    expect(look({ environments: [chosen, other] })).toEqual([push])
   })
   test('a branch that is gone is told once, and told when it is back', () => {
     const away = environment({ branch: 'away' })

@@ -3,6 +3,7 @@
 // cannot know is not guessed: a head ref outlives its pull request, so only a branch that stays away says "closed", and
 // that slowly. Something that never was deployed was not missed.
 import { RECONCILE } from '@berth/shared'
+import { isLeftBehind } from './pinning.ts'
 
 /** An environment as it was before the look. */
 export interface KnownEnvironment {
@@ -10,6 +11,8 @@ export interface KnownEnvironment {
   type: 'manual' | 'pull_request'
   branch: string
   targetSha: string | null
+  /** It stays at a commit that somebody chose while its branch stood at one of these. */
+  pinnedFrom: readonly string[] | null
   branchMissing: boolean
   fromFork: boolean
   removing: boolean
@@ -128,7 +131,8 @@ function findBranches({ refs, environments }: Sight): Finding[] {
       if (isNews) findings.set(branch, { kind: 'branch_deleted', branch })
       continue
     }
-    const isMoved = e.targetSha !== null && (sha !== e.targetSha || e.neverStarted)
+    const isStaying = sha !== e.targetSha && isLeftBehind(e.pinnedFrom, sha)
+    const isMoved = e.targetSha !== null && (sha !== e.targetSha || e.neverStarted) && !isStaying
     if (isMoved || e.branchMissing) findings.set(branch, { kind: 'push', branch, sha })
   }
   return [...findings.values()]

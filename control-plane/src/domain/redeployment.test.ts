@@ -29,6 +29,7 @@ const serving: RedeploymentFacts = {
   serverName: 'fra-1',
   serverJoined: true,
   serverOnline: true,
+  leftBehind: false,
   queuedTaskId: null,
   runningTaskId: null,
   origin: 'event',
@@ -78,6 +79,12 @@ const CASES: Record<RedeploymentRow, Case> = {
     facts: { targetSha: B, newest: failed },
     outcome: 'ignored',
     rule: 'already_attempted',
+    intents: ['record'],
+  },
+  pinned: {
+    facts: { leftBehind: true, origin: 'reconcile' },
+    outcome: 'ignored',
+    rule: 'pinned',
     intents: ['record'],
   },
   skip_marker: {
@@ -177,6 +184,12 @@ test('only reconcile repeats what never started, and no other failure', () => {
   expect(made({ origin: 'event' })).toBe('already_attempted')
   expect(made({ origin: 'reconcile' })).toBe('redeployed')
   expect(made({ origin: 'reconcile', newest: failed })).toBe('already_attempted')
+})
+
+test('a commit chosen by hand outlasts a look, not a push', () => {
+  const chosen = { ...serving, leftBehind: true }
+  expect(decideRedeployment({ ...chosen, origin: 'reconcile' }).rule).toBe('pinned')
+  expect(decideRedeployment(chosen).rule).toBe('redeployed')
 })
 
 test('a first deployment is never skipped', () => {

@@ -35,6 +35,8 @@ export interface RedeploymentFacts {
   serverName: string
   serverJoined: boolean
   serverOnline: boolean
+  /** Somebody chose another commit while the branch stood at this one. */
+  leftBehind: boolean
   /** A deployment that has not started; a running one. */
   queuedTaskId: number | null
   runningTaskId: number | null
@@ -51,6 +53,7 @@ export const REDEPLOYMENT_ROWS = [
   'approval_required',
   'already_deployed',
   'already_attempted',
+  'pinned',
   'skip_marker',
   'paths_unchanged',
   'server_not_ready',
@@ -128,6 +131,17 @@ const ROWS: Record<RedeploymentRow, Row> = {
         'ignored',
         'already_attempted',
         `${shortSha(f.sha)} was tried on ${f.identifier} already and is not repeated by itself. Deploy it by hand.`,
+        RECORD,
+      ),
+  },
+  // a push is news and moves it on; a look that finds the branch where it was is none
+  pinned: {
+    when: (f) => f.leftBehind && f.origin === 'reconcile',
+    gives: (f) =>
+      decide(
+        'ignored',
+        'pinned',
+        `${f.identifier} stays at ${shortSha(f.targetSha)}, which was chosen by hand, until the next push.`,
         RECORD,
       ),
   },

@@ -1,5 +1,6 @@
 // Documents about the API that need no token: the OpenAPI document, a page to read it, one page an error code, the
 // schema of .service.yml. All are made from what the code uses itself.
+import { createHash } from 'node:crypto'
 import { AppError, ERRORS, type ErrorCode } from '@berth/shared'
 import { jsonSchema } from '@berth/shared/service-file'
 import type { FastifyReply } from 'fastify'
@@ -54,12 +55,19 @@ export function documentRoutes(api: Api, ctx: Context): void {
     },
   )
   const service = JSON.stringify(jsonSchema())
+  const serviceTag = `"${createHash('sha256').update(service).digest('base64url').slice(0, 16)}"`
   api.get(
     '/schemas/service.v1.json',
     {
       config,
       schema: { summary: 'JSON schema of .service.yml', response: { 200: z.looseObject({}) } },
     },
-    async (_request, reply) => send(reply, service),
+    async (request, reply) => {
+      // editors in browsers fetch it from pages of anybody: it is the same for everybody and says nothing about anybody
+      reply.header('access-control-allow-origin', '*').header('etag', serviceTag)
+      const known = String(request.headers['if-none-match'] ?? '').split(/,\s*(?:W\/)?/)
+      if (!known.includes(serviceTag)) return send(reply, service)
+      return reply.header('cache-control', PUBLIC).code(304).send()
+    },
   )
 }

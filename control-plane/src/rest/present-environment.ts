@@ -46,6 +46,7 @@ export function presentEnvironment(view: EnvironmentView): Environment {
     branch_missing: e.branchMissing,
     commit_sha: e.commitSha,
     target_sha: e.targetSha,
+    pinned: e.pinnedFrom !== null,
     pull_request: presentPullRequest(view),
     url: environmentUrl(services, server.hostname),
     domain: e.domain,

@@ -189,7 +189,7 @@ export function presentTask(ctx: Context, view: TaskView, phases?: { lines: Step
       since: time(waiting.since),
       deadline: timeOrNull(waiting.deadline),
       task_id: waiting.taskId,
-      position: null,
+      position: waiting.position,
     },
     cancel_requested_at: timeOrNull(task.cancelRequestedAt),
     cancel_reason: task.cancelReason,

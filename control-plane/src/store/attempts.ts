@@ -50,6 +50,22 @@ export async function listNewestAttempts(
   return new Map(rows.map((row) => [row.taskId, row]))
 }
 
+/** Tasks that wait because their server does as much as it may, each server's in the order in which it takes them. */
+export const listBusyLine = (
+  db: Db,
+  serverIds: number[],
+): Promise<{ taskId: number; serverId: number }[]> =>
+  db
+    .selectFrom('tasks')
+    .innerJoin('attempts', 'attempts.taskId', 'tasks.id')
+    .select(['attempts.taskId', 'tasks.serverId'])
+    .where('tasks.status', '=', 'queued')
+    .where('tasks.serverId', 'in', serverIds)
+    .where('attempts.state', '<', TERMINAL)
+    .where('attempts.waitingFor', '=', 'dispatch')
+    .orderBy('attempts.id')
+    .execute()
+
 export const findLiveAttempt = (db: Db, taskId: number): Promise<Attempt | undefined> =>
   db
     .selectFrom('attempts')

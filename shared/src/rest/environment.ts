@@ -30,6 +30,8 @@ export const Environment = z.object({
   branch_missing: z.boolean(),
   commit_sha: z.string().nullable(),
   target_sha: z.string().nullable(),
+  /** It stays at a commit somebody chose, until the next push or a deployment of its branch. */
+  pinned: z.boolean(),
   pull_request: z
     .object({
       number: z.int(),

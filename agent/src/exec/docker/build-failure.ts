@@ -42,8 +42,17 @@ export function fromEngineError({ kind, message }: EngineError): BuildError {
   return new BuildError('build_failed', `The engine refused the build: ${message}.`)
 }
 
+interface BuildContext {
+  dockerfile: string
+  /** Undefined: no command of it was bounded. */
+  memoryBytes: number | undefined
+}
+
+const gigabytes = (bytes: number): string =>
+  `than ${Math.round((bytes / GiB) * 10) / 10} GB of memory`
+
 /** The build ended, and not with an image. */
-export function fromOutcome(outcome: BuildOutcome, dockerfile: string): BuildError {
+export function fromOutcome(outcome: BuildOutcome, context: BuildContext): BuildError {
   const { error, step, lastLines } = outcome
   if (error === undefined) {
     return new BuildError('unavailable', 'the connection was lost before the build had an image')
@@ -55,11 +64,14 @@ export function fromOutcome(outcome: BuildOutcome, dockerfile: string): BuildErr
     return new BuildError('disk_full', `The disk is full: ${subject} found no room.`, facts)
   }
   if (exitCode === KILLED || saysKilled(lastLines)) {
-    const message = `The build was stopped by the kernel: ${subject} needed more memory than it may use.`
+    const limit = context.memoryBytes ? gigabytes(context.memoryBytes) : 'memory than there is'
+    const message = `The build was stopped by the kernel: ${subject} needed more ${limit}.`
     return new BuildError('out_of_memory', message, facts)
   }
-  return new BuildError('build_failed', explain(clean(error), facts, dockerfile), facts)
+  return new BuildError('build_failed', explain(clean(error), facts, context.dockerfile), facts)
 }
+
+const GiB = 1_024 ** 3
 
 /** 128 and SIGKILL. */
 const KILLED = 137

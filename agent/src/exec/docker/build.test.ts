@@ -6,6 +6,7 @@ import { dockerEngine } from '../../../../test/components.ts'
 import { eventually } from '../../../../test/real/deployment.ts'
 import { listProcesses } from '../processes.ts'
 import { BuildError, type BuildStep, buildImage } from './build.ts'
+import { findBuildProcesses, markArguments } from './build-fence.ts'
 import { openEngine } from './engine.ts'
 import { inspectImage } from './images.ts'
 import { BASE, DockerLab, type Files } from './lab.testing.ts'
@@ -172,22 +173,54 @@ describe.skipIf(!dockerEngine())('a build', () => {
     expect((await failure({ Dockerfile: `${from}RUN ${command}\n` })).kind).toBe(kind)
   })
 
+  test('is bounded in memory, yields to live services, and stays out of the image and the cache', async () => {
+    const mark = randomUUID()
+    const command = `: ${mark}; sleep 1; cat /proc/self/oom_score_adj; ulimit -v 600000; awk 'BEGIN { s = "xxxxxxxxxxxxxxxx"; while (1) s = s s }'`
+    const texts: string[] = []
+    const error = await failure(
+      { Dockerfile: `${from}RUN ${command}\n` },
+      { mark, memoryBytes: 0.1 * 1_024 ** 3, onText: (_step, text) => texts.push(text) },
+    )
+    expect(error).toMatchObject({ kind: 'out_of_memory', exitCode: 137 })
+    expect(error.message).toMatch(
+      /^The build was stopped by the kernel: `RUN .*` needed more than 0.1 GB of memory/,
+    )
+    expect(texts.join('')).toBe('900\n')
+    expect(findBuildProcesses(mark)).toEqual([])
+
+    const files = { Dockerfile: `${from}RUN echo ${randomUUID()}\n` }
+    const tag = `${lab.settings.owner}/marked:1`
+    await lab.build(files, { tag, mark: 'one' })
+    const steps: BuildStep[] = []
+    await lab.build(files, { tag, mark: 'two', onStep: (step) => steps.push(step) })
+    expect(steps.find(({ name }) => name.includes('RUN'))).toMatchObject({ cached: true })
+    const [image, history] = await Promise.all(
+      ['json', 'history'].map((what) =>
+        lab.engine.ask({ method: 'GET', path: `/images/${tag}/${what}` }),
+      ),
+    )
+    expect(JSON.stringify([image, history])).not.toContain('berth-build')
+  })
+
+  test('whose Dockerfile declares NO_PROXY keeps its own', () => {
+    expect(markArguments({ A: '1' }, 'm', 'FROM x\nARG A NO_PROXY=y\n')).toEqual({ A: '1' })
+    expect(markArguments({}, 'm', 'FROM x\n')).toEqual({ NO_PROXY: 'berth-build-m.invalid' })
+    const args = markArguments({ NO_PROXY: 'corp' }, 'm', '')
+    expect(args.NO_PROXY).toBe('corp,berth-build-m.invalid')
+  })
+
   test('really ends when it is canceled', async () => {
     const mark = randomUUID()
     const abort = new AbortController()
     const isRunning = () => listProcesses().some(({ pid }) => readCommand(pid).includes(mark))
     const ended = failure(
       { Dockerfile: `${from}RUN echo ${mark}; while true; do sleep 1; done\n` },
-      {
-        signal: abort.signal,
-        onText: (_step, text) => {
-          if (text.includes(mark)) abort.abort()
-        },
-      },
+      { signal: abort.signal, mark },
     )
     await eventually(isRunning, 'the RUN process') // the positive control: it is seen while it runs
-    const error = await ended
-    expect(error.kind).toBe('canceled')
+    expect(findBuildProcesses(mark).length).toBeGreaterThan(0)
+    abort.abort()
+    expect((await ended).kind).toBe('canceled')
     await eventually(() => !isRunning(), 'the end of the RUN process')
   })
 

@@ -1,9 +1,13 @@
 // Builds an image with BuildKit. A build succeeds only with an image id; everything else is a BuildError that says what
 // to look at. The signal ends the build for good: the engine ends its processes when the connection is cut.
+import { randomUUID } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import type { Readable } from 'node:stream'
+import { PROCESSES } from '@berth/shared'
 import { fromEngineError, fromOutcome } from './build-failure.ts'
+import { fenceBuild, markArguments } from './build-fence.ts'
 import { type BuildObserver, type BuildOutcome, followBuild } from './build-follower.ts'
-import { packContext } from './context.ts'
+import { packContext, resolveInside } from './context.ts'
 import { type Engine, EngineError, toEngineError } from './engine.ts'
 
 export { BuildError, type BuildErrorKind } from './build-failure.ts'
@@ -20,6 +24,10 @@ export interface BuildOptions extends BuildObserver {
   tag: string
   labels: Record<string, string>
   noCache: boolean
+  /** Of each RUN command. */
+  memoryBytes?: number
+  /** Names the build's processes on this machine (`findBuildProcesses`): letters, digits, dashes. */
+  mark?: string
   signal?: AbortSignal | undefined
 }
 
@@ -28,20 +36,32 @@ export async function buildImage(
   engine: Engine,
   options: BuildOptions,
 ): Promise<{ imageId: string }> {
-  const { signal } = options
+  const { signal, mark = randomUUID(), memoryBytes = PROCESSES.stepMemoryBytes } = options
+  const fence = fenceBuild(mark, memoryBytes)
   let outcome: BuildOutcome
   try {
     signal?.throwIfAborted()
-    outcome = await run(engine, options)
+    outcome = await run(engine, options, mark)
   } catch (error) {
     throw fromEngineError(toEngineError(error, signal))
+  } finally {
+    fence.stop()
   }
   if (outcome.error === undefined && outcome.imageId) return { imageId: outcome.imageId }
   if (signal?.aborted) throw fromEngineError(toEngineError(new Error('aborted'), signal))
-  throw fromOutcome(outcome, options.dockerfile)
+  const limit = fence.isEffective ? memoryBytes : undefined
+  throw fromOutcome(outcome, { dockerfile: options.dockerfile, memoryBytes: limit })
 }
 
-async function run(engine: Engine, options: BuildOptions): Promise<BuildOutcome> {
+function readDockerfile({ folder, dockerfile }: BuildOptions): string {
+  try {
+    return readFileSync(resolveInside(folder, dockerfile), 'utf8')
+  } catch {
+    return '' // the engine says what is wrong with it
+  }
+}
+
+async function run(engine: Engine, options: BuildOptions, mark: string): Promise<BuildOutcome> {
   const { docker, close } = engine.lease()
   const { dockerfile, signal } = options
   const context = packContext(options.folder, { dockerfile, ...(signal ? { signal } : {}) })
@@ -56,7 +76,7 @@ async function run(engine: Engine, options: BuildOptions): Promise<BuildOutcome>
       t: options.tag,
       dockerfile,
       ...(options.target ? { target: options.target } : {}),
-      buildargs: options.args,
+      buildargs: markArguments(options.args, mark, readDockerfile(options)),
       labels: options.labels,
       nocache: options.noCache,
       rm: true,

@@ -1,6 +1,9 @@
 // Images: looked at, tagged, removed without force; a pull that fails says why, soon.
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { gzipSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { dockerEngine } from '../../../../test/components.ts'
 import { removeContainer } from './containers.ts'
@@ -60,12 +63,18 @@ describe.skipIf(!dockerEngine())('an image', () => {
   describe('that is pulled', () => {
     let registry: Server | undefined
     afterEach(() => registry?.close())
-    /** On loopback the engine speaks plain HTTP. */
-    const listen = (answer: { status: number; body: string }): Promise<string> => {
+    /** On loopback the engine speaks plain HTTP. Paths without an answer are 404. */
+    const listen = (answers: Record<string, { type: string; body: Buffer }>): Promise<string> => {
       const server = createServer((request, response) => {
-        const isPing = request.url === '/v2/'
-        response.writeHead(isPing ? 200 : answer.status, { 'content-type': 'application/json' })
-        response.end(isPing ? '{}' : answer.body)
+        const found = answers[request.url ?? '']
+        const unknown = { errors: [{ code: 'MANIFEST_UNKNOWN', message: 'manifest unknown' }] }
+        const body = found?.body ?? Buffer.from(JSON.stringify(unknown))
+        response.writeHead(found ? 200 : 404, {
+          'content-type': found?.type ?? 'application/json',
+          'content-length': body.length,
+          ...(found ? { 'docker-content-digest': sha256(found.body) } : {}),
+        })
+        response.end(request.method === 'HEAD' ? undefined : body)
       })
       registry = server
       return new Promise((resolve) => {
@@ -74,6 +83,23 @@ describe.skipIf(!dockerEngine())('an image', () => {
         })
       })
     }
+    const ping = { '/v2/': { type: 'application/json', body: Buffer.from('{}') } }
+
+    test('comes with its id and the digest to pin it to', async () => {
+      const { answers, digest, configDigest } = makeRegistryImage()
+      const host = await listen({ ...ping, ...answers })
+      const lines: string[] = []
+      const reference = `${host}/team/app:1`
+      const pulled = await pullImage(lab.engine, reference, { onText: (text) => lines.push(text) })
+      expect(pulled).toEqual({ imageId: configDigest, digest: `${host}/team/app@${digest}` })
+      expect(lines.join('')).toContain(`Digest: ${digest}\n`)
+      expect(await inspectImage(lab.engine, pulled.digest)).toMatchObject({
+        id: configDigest,
+        cmd: ['/hello'],
+      })
+      expect(await removeImage(lab.engine, reference)).toBe('removed')
+      expect(await removeImage(lab.engine, pulled.digest)).toBe('removed')
+    })
 
     test('from a registry that is not there fails with the reason', async () => {
       await expect(pullImage(lab.engine, '127.0.0.1:1/team/app:1')).rejects.toMatchObject({
@@ -83,8 +109,7 @@ describe.skipIf(!dockerEngine())('an image', () => {
     })
 
     test('and is not in the registry fails with what that said', async () => {
-      const body = JSON.stringify({ errors: [{ code: 'MANIFEST_UNKNOWN', message: 'nope' }] })
-      const host = await listen({ status: 404, body })
+      const host = await listen(ping)
       await expect(pullImage(lab.engine, `${host}/team/app:1`)).rejects.toMatchObject({
         message: expect.stringMatching(/manifest unknown|not found/i),
       })
@@ -98,3 +123,42 @@ describe.skipIf(!dockerEngine())('an image', () => {
     })
   })
 })
+
+const sha256 = (bytes: Buffer): string =>
+  `sha256:${createHash('sha256').update(bytes).digest('hex')}`
+
+/** An image of one file, as a registry answers for it. */
+function makeRegistryImage() {
+  const folder = lab.write({ hello: 'hello\n' })
+  const layer = execFileSync('tar', ['-C', folder, '--numeric-owner', '-c', 'hello'])
+  const zipped = gzipSync(layer)
+  const platform = { os: 'linux', architecture: process.arch === 'x64' ? 'amd64' : process.arch }
+  const rootfs = { type: 'layers', diff_ids: [sha256(layer)] }
+  const config = Buffer.from(JSON.stringify({ ...platform, config: { Cmd: ['/hello'] }, rootfs }))
+  const vendor = 'application/vnd.docker'
+  const part = (type: string, body: Buffer) => ({
+    mediaType: `${vendor}.${type}`,
+    size: body.length,
+    digest: sha256(body),
+  })
+  const mediaType = `${vendor}.distribution.manifest.v2+json`
+  const manifest = Buffer.from(
+    JSON.stringify({
+      schemaVersion: 2,
+      mediaType,
+      config: part('container.image.v1+json', config),
+      layers: [part('image.rootfs.diff.tar.gzip', zipped)],
+    }),
+  )
+  const blob = (body: Buffer) => ({ type: 'application/octet-stream', body })
+  return {
+    digest: sha256(manifest),
+    configDigest: sha256(config),
+    answers: {
+      '/v2/team/app/manifests/1': { type: mediaType, body: manifest },
+      [`/v2/team/app/manifests/${sha256(manifest)}`]: { type: mediaType, body: manifest },
+      [`/v2/team/app/blobs/${sha256(config)}`]: blob(config),
+      [`/v2/team/app/blobs/${sha256(zipped)}`]: blob(zipped),
+    },
+  }
+}

@@ -28,7 +28,8 @@ interface RawImage {
   } | null
 }
 
-const at = (reference: string, verb = ''): string => `/images/${reference}${verb}`
+const at = (reference: string, verb = ''): string =>
+  `/images/${reference.split('/').map(encodeURIComponent).join('/')}${verb}`
 
 async function readImage(engine: Engine, reference: string): Promise<RawImage | undefined> {
   try {
@@ -81,6 +82,7 @@ export async function pullImage(
 ): Promise<PulledImage> {
   const silence = new AbortController()
   const timer = setTimeout(() => silence.abort(), ENGINE.pullSilenceMs)
+  let digest = ''
   try {
     const stream = await engine.open({
       method: 'POST',
@@ -94,11 +96,13 @@ export async function pullImage(
       if (message.error) throw toEngineError(refusal(message.error))
       const isProgress = message.progressDetail && Object.keys(message.progressDetail).length > 0
       if (!message.status || isProgress) continue
+      digest = /^Digest: (\S+)$/.exec(message.status)?.[1] ?? digest
       onText?.(`${message.id ? `${message.id}: ` : ''}${message.status}\n`)
     }
   } catch (error) {
     if (silence.signal.aborted && !signal?.aborted) {
-      throw new EngineError('unavailable', `no progress of ${reference} for 5 min`)
+      const seconds = ENGINE.pullSilenceMs / 1_000
+      throw new EngineError('unavailable', `no progress of ${reference} for ${seconds} s`)
     }
     throw toEngineError(error, signal)
   } finally {
@@ -106,7 +110,8 @@ export async function pullImage(
   }
   const raw = await readImage(engine, reference)
   if (!raw) throw new EngineError('not_found', `${reference} is not there after its pull`)
-  return { imageId: raw.Id, digest: raw.RepoDigests?.[0] ?? '' }
+  const pinned = raw.RepoDigests?.find((name) => digest !== '' && name.endsWith(`@${digest}`))
+  return { imageId: raw.Id, digest: pinned ?? raw.RepoDigests?.[0] ?? '' }
 }
 
 const refusal = (message: string): EngineError => {

@@ -17,10 +17,11 @@ import { PROCESSES, PROXY } from '@berth/shared'
 import { describeError, type Log } from '../../log.ts'
 import { type AgentSettings, settingsEnvironment } from '../../settings.ts'
 import { findListeners, nameHolder } from '../ports.ts'
+import { readProcess } from '../processes.ts'
 import { locateProgram, SYSTEM_PATH } from '../programs.ts'
 import { findAccount, isRoot } from '../users.ts'
 import {
-  CADDY_ACCOUNT,
+  caddyAccount,
   isAlive,
   type ProxyProcess,
   readProxyProcess,
@@ -109,13 +110,13 @@ async function startEdgeProcess(
     const found = readProxyProcess(places.edgeProcess)
     return found?.pid === pid && isAlive(found)
   }
-  const isOver = (): boolean => pid === undefined || !existsSync(`/proc/${pid}`)
+  const isOver = (): boolean => pid === undefined || readProcess(pid) === undefined
   await until(() => isUp() || isOver(), PROXY.startMs)
   if (!isUp()) throw new Error(`The edge did not start. ${lastLine(log)}`)
 }
 
 /** Throws with the sentence that a person can act on. */
-async function startCaddy(settings: AgentSettings): Promise<number> {
+async function startCaddy(settings: AgentSettings): Promise<void> {
   const places = edgePlaces(settings)
   const caddy = locateProgram('caddy')
   if (!caddy) {
@@ -127,7 +128,7 @@ async function startCaddy(settings: AgentSettings): Promise<number> {
       throw new Error(`Port ${endpoint?.port} is held by ${nameHolder(holders)}.`)
     }
   }
-  const account = isRoot() ? await findAccount(CADDY_ACCOUNT) : undefined
+  const account = isRoot() ? await findAccount(caddyAccount(settings)) : undefined
   for (const folder of [places.caddy, places.adminDir]) {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     if (account) chownSync(folder, account.uid, account.gid)
@@ -142,11 +143,12 @@ async function startCaddy(settings: AgentSettings): Promise<number> {
   }
   const argv = [...dropToCaddy(account?.name), caddy, 'run', '--config', places.configuration]
   const pid = launch({ argv, env, log })
+  // at once: a daemon that dies now must not leave a Caddy that nobody knows
+  if (pid !== undefined) writeProxyProcess(places.caddyProcess, pid, '')
   const isListening = (): boolean => findListeners(settings.proxy.http.port).length > 0
-  const isOver = (): boolean => pid === undefined || !existsSync(`/proc/${pid}/exe`)
+  const isOver = (): boolean => pid === undefined || readProcess(pid) === undefined
   await until(() => isListening() || isOver(), PROXY.startMs)
-  if (pid === undefined || isOver()) throw new Error(`Caddy did not start. ${lastLine(log)}`)
-  return pid
+  if (isOver()) throw new Error(`Caddy did not start. ${lastLine(log)}`)
 }
 
 /** Only the right to bind low ports is left. */
@@ -183,7 +185,7 @@ async function ensureCaddy(settings: AgentSettings): Promise<boolean> {
   if (settings.development && !locateProgram('caddy')) return false // the edge works without
   if (!existsSync(places.configuration)) return false // the edge has not written one yet
   try {
-    writeProxyProcess(places.caddyProcess, await startCaddy(settings), '')
+    await startCaddy(settings)
   } catch (error) {
     writeProxyProcess(places.caddyProcess, 0, '', (error as Error).message)
     throw error
@@ -237,20 +239,24 @@ export function keepProxyUp({ settings, program, log }: ProxyParts): () => void 
   const caddy = new Kept('caddy', () => ensureCaddy(settings), log)
   const digest = settingsDigest(settings)
   let isBusy = false
+  let isClosed = false
   const look = async (): Promise<void> => {
     if (isBusy) return
     isBusy = true
     try {
       const found = readProxyProcess(places.edgeProcess)
       await edge.look(!isAlive(found) || found.digest !== digest)
-      await caddy.look(!isAlive(readProxyProcess(places.caddyProcess)))
+      if (!isClosed) await caddy.look(!isAlive(readProxyProcess(places.caddyProcess)))
     } finally {
       isBusy = false
     }
   }
   const timer = setInterval(() => void look(), PROXY.careMs)
   void look()
-  return () => clearInterval(timer)
+  return () => {
+    isClosed = true
+    clearInterval(timer)
+  }
 }
 
 /** Caddy first: nobody waits in vain for the edge. */

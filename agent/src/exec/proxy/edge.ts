@@ -9,7 +9,7 @@ import { locateProgram, runProgram } from '../programs.ts'
 import { findAccount, isRoot } from '../users.ts'
 import { type AddressBook, Addresses } from './addresses.ts'
 import { openAdmin } from './admin.ts'
-import { CADDY_ACCOUNT, readProxyProcess, settingsDigest, writeProxyProcess } from './care-files.ts'
+import { caddyAccount, readProxyProcess, settingsDigest, writeProxyProcess } from './care-files.ts'
 import { openControlSocket } from './control-socket.ts'
 import { Forwarder } from './forwarder.ts'
 import { addLinks, syncLinks } from './links.ts'
@@ -77,7 +77,7 @@ class Edge {
     mkdirSync(places.dir, { recursive: true, mode: 0o711 })
     mkdirSync(dirname(places.socket), { recursive: true, mode: 0o711 })
     const version = await (options.findVersion ?? findVersion)()
-    const account = isRoot() ? await findAccount(CADDY_ACCOUNT) : undefined
+    const account = isRoot() ? await findAccount(caddyAccount(settings)) : undefined
     const edge = new Edge(settings, options, version, account?.gid)
     await edge.#open()
     return edge

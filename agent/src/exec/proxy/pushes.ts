@@ -28,6 +28,7 @@ export class Pushes {
   #instance = ''
   #lastPush = Number.NEGATIVE_INFINITY
   #refusal = ''
+  #complaint = ''
   #isBusy = false
   #timer: NodeJS.Timeout | undefined
 
@@ -114,11 +115,20 @@ export class Pushes {
     }
   }
 
+  /** Once a reason: this is tried again and again. */
+  #complain(reason: string): void {
+    if (reason !== '' && reason !== this.#complaint) this.#o.log(reason)
+    this.#complaint = reason
+  }
+
   /** After a start of Caddy or of the edge, and for what could not be pushed when it was asked for. */
   async reconcile(): Promise<void> {
     const wanted = this.#o.wanted()
     if (this.#isBusy || this.has(wanted) || this.#o.admin.instance() === '') return
     if (performance.now() - this.#lastPush < PROXY.careMs) return
-    await this.push(wanted).catch((error: Error) => this.#o.log(error.message))
+    await this.push(wanted).then(
+      () => this.#complain(''),
+      (error: Error) => this.#complain(error.message),
+    )
   }
 }

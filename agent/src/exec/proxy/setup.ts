@@ -6,7 +6,7 @@ import type { AgentSettings } from '../../settings.ts'
 import { findListeners, nameHolder } from '../ports.ts'
 import { locateProgram, runProgram } from '../programs.ts'
 import { ensureAccount, isRoot } from '../users.ts'
-import { CADDY_ACCOUNT, isAlive, readProxyProcess } from './care-files.ts'
+import { caddyAccount, isAlive, readProxyProcess } from './care-files.ts'
 import { edgePlaces } from './places.ts'
 
 type Say = (line: string) => void
@@ -19,8 +19,9 @@ export async function setUpProxy(settings: AgentSettings, say: Say): Promise<num
   }
   if (!(await ensureCaddy(say))) return 1
   const home = edgePlaces(settings).caddy
-  const { isNew } = await ensureAccount(CADDY_ACCOUNT, home, 'Berth: HTTP in front of environments')
-  say(`Account ${CADDY_ACCOUNT}: ${isNew ? 'made' : 'is there'}.`)
+  const name = caddyAccount(settings)
+  const { isNew } = await ensureAccount(name, home, 'Berth proxy')
+  say(`Account ${name}: ${isNew ? 'made' : 'is there'}.`)
   await disableStockUnit(say)
   return reportPorts(settings, say)
 }

@@ -5,8 +5,10 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
+import { DAEMON } from '@berth/shared'
 import type { Step } from '@berth/shared/service-file'
 import { FailureCode, Recipe } from '@berth/shared/wire'
+import { isEngineUp, openEngine } from '../../exec/docker/engine.ts'
 import {
   allPlaces,
   type EnvironmentPlaces,
@@ -140,8 +142,17 @@ export async function endVersion(attempt: Attempt): Promise<void> {
   throw failed(`${left.length} processes could not be ended: ${names.join(', ')}.`)
 }
 
-const ownsObjects = ({ ledger, assignment, found, spec }: Attempt): boolean =>
-  spec.recipe === Recipe.DOCKER || hasObjects(ledger, assignment.environmentId, found.last ?? null)
+/** Without a row nothing was made there; the engine is asked all the same where it is there to be asked. */
+async function ownsObjects({
+  ledger,
+  assignment,
+  found,
+  spec,
+  settings,
+}: Attempt): Promise<boolean> {
+  if (hasObjects(ledger, assignment.environmentId, found.last ?? null)) return true
+  return spec.recipe === Recipe.DOCKER && isEngineUp(openEngine(settings), DAEMON.probeMs)
+}
 
 /** Why the file's steps are not run, where a person would have expected them. */
 function tellSkipped(attempt: Attempt): void {
@@ -161,7 +172,7 @@ function tellSkipped(attempt: Attempt): void {
 
 export async function stopEverything(attempt: Attempt): Promise<void> {
   tellSkipped(attempt)
-  const isDocker = ownsObjects(attempt)
+  const isDocker = await ownsObjects(attempt)
   await endVersion(attempt)
   if (isDocker) await endContainers(attempt)
   attempt.output.say('Nothing of it runs any more.')
@@ -200,7 +211,7 @@ async function dropAccount(attempt: Attempt): Promise<void> {
 export async function removeEverything(attempt: Attempt): Promise<void> {
   const { settings, assignment, output } = attempt
   await lookUpAccount(attempt)
-  const isDocker = ownsObjects(attempt)
+  const isDocker = await ownsObjects(attempt)
   if (isDocker) await removeObjects(attempt)
   const places = allPlaces(settings, assignment.environmentId)
   const present = places.filter((place) => existsSync(place))
@@ -259,7 +270,7 @@ export async function reset(attempt: Attempt): Promise<void> {
   }
   output.say('Removing the running version and its data: from here on there is none to return to.')
   if (hasRoutes(attempt.settings, attempt.assignment.environmentId)) await unroute(attempt)
-  const isDocker = ownsObjects(attempt)
+  const isDocker = await ownsObjects(attempt)
   await endVersion(attempt)
   if (isDocker) {
     await endContainers(attempt)

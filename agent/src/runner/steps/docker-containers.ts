@@ -227,22 +227,19 @@ async function bringUp(attempt: Attempt, service: DockerService): Promise<Placed
   return place(attempt, service, spec)
 }
 
-/** Services of one rank start at once; the step of each waits for its own. */
+/** Services of one rank start at once, a few at a time; the step of each waits for its own. */
 function startAhead(attempt: Attempt, names: string[]): void {
-  const { ahead } = dockerOf(attempt)
-  let turn: Promise<unknown>[] = []
-  for (const name of names) {
-    if (ahead.has(name)) continue
-    const before = turn.length >= DOCKER_STEPS.parallel ? Promise.race(turn) : Promise.resolve()
-    const started = before
-      .catch(() => undefined)
-      .then(() => {
-        attempt.interruption.throwIfFired()
-        return bringUp(attempt, dockerServiceOf(attempt, name))
-      })
-    started.catch(() => undefined) // told by the step that waits for it
-    ahead.set(name, started)
-    turn = [...turn.slice(-(DOCKER_STEPS.parallel - 1)), started]
+  const scene = dockerOf(attempt)
+  const lanes = Array<Promise<unknown>>(DOCKER_STEPS.parallel).fill(Promise.resolve())
+  for (const [index, name] of names.filter((found) => !scene.ahead.has(found)).entries()) {
+    const lane = index % lanes.length
+    const started = (lanes[lane] as Promise<unknown>).then(() => {
+      attempt.interruption.throwIfFired()
+      if (scene.isOver) throw new Error('the deployment is over')
+      return bringUp(attempt, dockerServiceOf(attempt, name))
+    })
+    lanes[lane] = started.catch(() => undefined) // told by the step that waits for it
+    scene.ahead.set(name, started)
   }
 }
 

@@ -1,0 +1,118 @@
+// Bounds for the commands of a build. BuildKit knows no limits (engine 20.10 reads neither `memory` nor `cgroupparent` for
+// it), so that one RUN could starve every live container, which by their OOM score would go first. Each RUN has a cgroup
+// of its own; we find ours by a mark in the environment of its processes and set the bounds there. What is not marked is
+// not touched. The mark travels as NO_PROXY: of the variables BuildKit hands to a RUN, the proxy ones alone are part of
+// neither the cache's key nor the image.
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { BUILDS } from '@berth/shared'
+import { findCgroupMounts } from '../cgroups.ts'
+
+const markOf = (mark: string): string => `berth-build-${mark}.invalid`
+
+/** The arguments with the mark. A Dockerfile that declares NO_PROXY itself would lose its cache: no mark then. */
+export function markArguments(
+  args: Record<string, string>,
+  mark: string,
+  dockerfile: string,
+): Record<string, string> {
+  if (/^\s*ARG\s.*\bno_proxy\b/im.test(dockerfile)) return args
+  const own = args.NO_PROXY ?? args.no_proxy
+  return { ...args, NO_PROXY: own ? `${own},${markOf(mark)}` : markOf(mark) }
+}
+
+const read = (file: string): string => {
+  try {
+    return readFileSync(file, 'latin1')
+  } catch {
+    return '' // ended meanwhile
+  }
+}
+
+interface BuildProcess {
+  pid: number
+  /** Lines of /proc/<pid>/cgroup. */
+  cgroups: string
+}
+
+/** Processes of RUN commands of the build with this mark, also when its engine is gone. */
+export function findBuildProcesses(mark: string): BuildProcess[] {
+  const found: BuildProcess[] = []
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    const cgroups = read(`/proc/${name}/cgroup`)
+    if (!cgroups.includes('buildkit')) continue
+    if (read(`/proc/${name}/environ`).includes(markOf(mark))) {
+      found.push({ pid: Number(name), cgroups })
+    }
+  }
+  return found
+}
+
+/** False: it could not be written, now or ever. */
+function write(file: string, value: string | number): boolean {
+  try {
+    writeFileSync(file, String(value))
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Folders of a process' cgroups: controller of version 1, or `unified`. */
+function* foldersOf({ cgroups }: BuildProcess): Generator<[string, string]> {
+  const mounts = findCgroupMounts()
+  for (const line of cgroups.split('\n')) {
+    const [, controllers, path] = /^\d+:([^:]*):(\/.*buildkit.*)$/.exec(line) ?? []
+    if (path === undefined) continue
+    for (const controller of controllers ? controllers.split(',') : ['unified']) {
+      const mount = mounts.get(controller)
+      if (mount) yield [controller, join(mount, path)]
+    }
+  }
+}
+
+/** True: memory is bounded. */
+function bound(member: BuildProcess, memoryBytes: number): boolean {
+  let isBounded = false
+  for (const [controller, folder] of foldersOf(member)) {
+    if (controller === 'memory') {
+      isBounded = write(join(folder, 'memory.limit_in_bytes'), memoryBytes)
+      write(join(folder, 'memory.memsw.limit_in_bytes'), memoryBytes)
+    } else if (controller === 'cpu') write(join(folder, 'cpu.shares'), BUILDS.cpuShares)
+    else if (controller === 'pids') write(join(folder, 'pids.max'), BUILDS.pids)
+    else if (controller === 'unified' && write(join(folder, 'memory.max'), memoryBytes)) {
+      isBounded = true
+      write(join(folder, 'memory.swap.max'), 0)
+      write(join(folder, 'cpu.weight'), BUILDS.cpuWeight)
+      write(join(folder, 'pids.max'), BUILDS.pids)
+    }
+  }
+  return isBounded
+}
+
+export interface BuildFence {
+  /** Whether the memory of some RUN was bounded. */
+  readonly isEffective: boolean
+  stop(): void
+}
+
+/** Looks for new RUN commands of the build until it is stopped. */
+export function fenceBuild(mark: string, memoryBytes: number): BuildFence {
+  const bytes = Math.floor(memoryBytes) // the kernel takes whole ones only
+  const bounded = new Set<string>()
+  const look = () => {
+    for (const member of findBuildProcesses(mark)) {
+      write(`/proc/${member.pid}/oom_score_adj`, BUILDS.oomScore)
+      if (!bounded.has(member.cgroups) && bound(member, bytes)) bounded.add(member.cgroups)
+    }
+  }
+  const timer = setInterval(look, BUILDS.fenceMs)
+  timer.unref()
+  return {
+    get isEffective() {
+      return bounded.size > 0
+    },
+    stop: () => clearInterval(timer),
+  }
+}
