@@ -20,7 +20,8 @@ const run = (program: string, ...args: string[]): void => {
 function unmount(folder: string): void {
   for (let n = 0; n < 50; n++) {
     try {
-      return run('umount', folder)
+      run('umount', folder)
+      return
     } catch {
       execFileSync('sleep', ['0.1'])
     }
