@@ -31,7 +31,6 @@ import {
 } from '../../recipes/docker-spec.ts'
 import { LABELS } from '../../recipes/docker-verify.ts'
 import type { Attempt } from '../attempt.ts'
-import { textOf } from '../docker-logs.ts'
 import {
   dockerOf,
   dockerSectionOf,
@@ -286,7 +285,7 @@ async function follow(attempt: Attempt, id: string, signal: AbortSignal): Promis
     onRecord: (record) =>
       attempt.output.write(
         record.stream === 'err' ? LogSource.STDERR : LogSource.STDOUT,
-        textOf(record),
+        record.bytes,
       ),
   })
 }
