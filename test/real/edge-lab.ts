@@ -51,7 +51,6 @@ export interface Answer {
   status: number
   headers: IncomingHttpHeaders
   text: string
-  ms: number
 }
 
 export interface Ask {
@@ -149,7 +148,6 @@ export class EdgeLab {
   }
 
   ask(ask: Ask): Promise<Answer> {
-    const started = performance.now()
     return new Promise((resolve, reject) => {
       const sent = request(
         {
@@ -168,8 +166,7 @@ export class EdgeLab {
           })
           answer.on('error', reject)
           answer.on('end', () => {
-            const ms = performance.now() - started
-            resolve({ status: answer.statusCode ?? 0, headers: answer.headers, text, ms })
+            resolve({ status: answer.statusCode ?? 0, headers: answer.headers, text })
           })
         },
       )

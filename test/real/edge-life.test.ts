@@ -216,8 +216,7 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
       await killContainer(engine, id)
       await until('the page', async () => (await lab.ask({ host })).status === 503 || undefined)
       const gone = await lab.ask({ host })
-      expect(gone.text).toContain('Not running')
-      expect(gone.ms).toBeLessThan(4_000)
+      expect(gone.text).toContain('Not running') // after a vain wait it would be 'No answer'
       await startContainer(engine, id)
       await serves(lab, host, 'contained\n')
     },

@@ -49,7 +49,7 @@ describe.skipIf(missing('caddy'))('the edge', () => {
     const text = await lab.ask({ host: 'nobody.localhost', path: '/x', headers: { accept: '*/*' } })
     expect(text.status).toBe(404)
     expect(text.headers['content-type']).toBe('text/plain; charset=utf-8')
-    // names that no name server can be asked for: waiting for them would take the whole try
+    // names that no name server can be asked for: a vain wait for them would end with 503
     for (const host of [
       'a..b',
       '-',
@@ -58,9 +58,7 @@ describe.skipIf(missing('caddy'))('the edge', () => {
       `${'a'.repeat(64)}.example`,
       'a.'.repeat(120),
     ]) {
-      const odd = await lab.ask({ host })
-      expect(odd.status, host).toBe(404)
-      expect(odd.ms, host).toBeLessThan(4_000)
+      expect((await lab.ask({ host })).status, host).toBe(404)
     }
   })
 
