@@ -1,5 +1,6 @@
 // Housekeeping of a daemon after a runner was killed in the middle of a docker deployment: the version before serves as
 // if nothing had been tried, nothing of the attempt is left, and what somebody does by hand afterwards is told.
+import { join } from 'node:path'
 import { AttemptState, StepState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../agent/src/clock.ts'
@@ -9,7 +10,7 @@ import { Observations } from '../../agent/src/housekeeping/observations.ts'
 import { silentLog } from '../../agent/src/log.ts'
 import { dockerEngine, missing } from '../components.ts'
 import { isRoot } from './agent-host.ts'
-import { type Deployment, eventually, type Repository } from './deployment.ts'
+import { type Deployment, eventually, type Repository, readTree } from './deployment.ts'
 import { DockerHost, httpd, Visitor } from './docker-lab.ts'
 
 const HOST = 'pr-42.shop.example.com'
@@ -20,7 +21,7 @@ const files = (version: string) =>
     '.service.yml': `docker:
   services:
     web: { build: ., port: 8080, health: / }
-    worker: { build: ., command: [/bin/sleep, "3600"], env: { VERSION: ${version} }, stop_timeout: 1s }
+    worker: { build: ., command: "echo worker $VERSION; exec sleep 3600", env: { VERSION: ${version} }, stop_timeout: 1s }
 `,
   })
 
@@ -91,6 +92,8 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('after a dead ru
       const states = rows.objects.list({ environmentId: 1, kind: 'container' })
       rows.close()
       expect(states.map(({ state }) => state)).toEqual(['serving', 'serving'])
+      const logs = readTree(join(host.settings.stateDir, 'logs', 'e1', 'worker')).toString()
+      expect(logs).toContain('"text":"worker two"')
     } finally {
       close()
     }

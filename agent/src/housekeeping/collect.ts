@@ -17,6 +17,7 @@ import type { ObjectRow } from '../journal/objects.ts'
 import { decideCollection } from '../recipes/collection.ts'
 import { isDockerPlan, type LastPlan } from '../recipes/plan.ts'
 import type { AgentSettings } from '../settings.ts'
+import { keepLastWords } from './last-words.ts'
 
 export interface CollectRequest {
   environmentId: number
@@ -167,6 +168,7 @@ async function followTags(
 async function removeObject(
   engine: Engine,
   ledger: Ledger,
+  settings: AgentSettings,
   row: ObjectRow,
   found: Found | undefined,
 ): Promise<'removed' | 'in_use'> {
@@ -176,6 +178,8 @@ async function removeObject(
         const timeoutMs = Number(row.facts.stopTimeoutMs ?? STEPS.stopTimeoutMs)
         await stopContainer(engine, found.id, timeoutMs)
       }
+      // its log is worth a try, its end is not worth less without it
+      if (found) await keepLastWords(engine, settings, row, found.id).catch(() => undefined)
       if (found) await removeContainer(engine, found.id)
       return 'removed'
     case 'image':
@@ -248,7 +252,7 @@ export async function collectEnvironment(
   for (const row of decision.remove) {
     const what = `${row.kind} ${row.name}`
     try {
-      const result = await removeObject(engine, ledger, row, matched.get(row))
+      const result = await removeObject(engine, ledger, settings, row, matched.get(row))
       if (result === 'in_use') continue
       ledger.objects.remove(row)
       collected.removed.push(what)

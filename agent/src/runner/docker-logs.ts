@@ -19,11 +19,11 @@ export async function keepLog(attempt: Attempt, row: ObjectRow, id: string): Pro
   const log = new ServiceLog(dir, row.taskId, new Masker(values), () => now)
   try {
     const isWhole = await readLogsToEnd(dockerOf(attempt).engine, id, {
-      onRecord: ({ stream, at, bytes }) => {
-        const time = new Date(at)
+      onRecord: (record) => {
+        const time = new Date(record.at)
         if (since !== undefined && time.toISOString() <= since) return
         now = time
-        log.write(stream, bytes)
+        log.write(record.stream, record.bytes)
       },
     })
     if (!isWhole) output.say(`Warning: not all of the log of ${row.name} could be read.`)

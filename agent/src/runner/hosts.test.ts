@@ -38,7 +38,7 @@ afterEach(() => {
 
 const dir = (): string => attemptDir({ stateDir }, 'a1')
 const wait = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
-const claimant = (type = EnvironmentType.MANUAL) => ({
+const claimant = (type: EnvironmentType = EnvironmentType.MANUAL) => ({
   settings: { stateDir },
   assignment: create(AssignmentSchema, { attemptId: 'a1', fence: 3n }),
   spec: create(TaskSpecSchema, {

@@ -22,6 +22,8 @@ export function documentRoutes(api: Api, ctx: Context): void {
   let reference: string | undefined
   const send = (reply: FastifyReply, text: string): FastifyReply =>
     reply.type('application/json').header('cache-control', PUBLIC).send(text)
+  const sendUnchanged = (reply: FastifyReply): FastifyReply =>
+    reply.header('cache-control', PUBLIC).code(304).send()
   api.get(
     '/api/openapi.json',
     {
@@ -66,8 +68,7 @@ export function documentRoutes(api: Api, ctx: Context): void {
       // editors in browsers fetch it from pages of anybody: it is the same for everybody and says nothing about anybody
       reply.header('access-control-allow-origin', '*').header('etag', serviceTag)
       const known = String(request.headers['if-none-match'] ?? '').split(/,\s*(?:W\/)?/)
-      if (!known.includes(serviceTag)) return send(reply, service)
-      return reply.header('cache-control', PUBLIC).code(304).send()
+      return known.includes(serviceTag) ? sendUnchanged(reply) : send(reply, service)
     },
   )
 }

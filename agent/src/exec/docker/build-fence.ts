@@ -103,8 +103,8 @@ export function fenceBuild(mark: string, memoryBytes: number): BuildFence {
   const bounded = new Set<string>()
   const look = () => {
     for (const member of findBuildProcesses(mark)) {
-      write(`/proc/${member.pid}/oom_score_adj`, BUILDS.oomScore)
       if (!bounded.has(member.cgroups) && bound(member, bytes)) bounded.add(member.cgroups)
+      write(`/proc/${member.pid}/oom_score_adj`, BUILDS.oomScore)
     }
   }
   const timer = setInterval(look, BUILDS.fenceMs)

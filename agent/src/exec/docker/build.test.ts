@@ -175,7 +175,11 @@ describe.skipIf(!dockerEngine())('a build', () => {
 
   test('is bounded in memory, yields to live services, and stays out of the image and the cache', async () => {
     const mark = randomUUID()
-    const command = `: ${mark}; sleep 1; cat /proc/self/oom_score_adj; ulimit -v 600000; awk 'BEGIN { s = "xxxxxxxxxxxxxxxx"; while (1) s = s s }'`
+    // waits for the fence, not for a time; without one it would end at 600 MB
+    const wait =
+      'n=0; until [ $(cat /proc/self/oom_score_adj) = 900 ] || [ $n = 300 ]; do sleep 0.1; n=$((n+1)); done'
+    const hog = `awk 'BEGIN { s = "xxxxxxxxxxxxxxxx"; while (1) s = s s }'`
+    const command = `: ${mark}; ${wait}; cat /proc/self/oom_score_adj; ulimit -v 600000; ${hog}`
     const texts: string[] = []
     const error = await failure(
       { Dockerfile: `${from}RUN ${command}\n` },

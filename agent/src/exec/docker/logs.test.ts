@@ -7,12 +7,12 @@ import { removeContainer } from './containers.ts'
 import { DockerLab } from './lab.testing.ts'
 import {
   followLogs,
-  joinLines,
   type LogRecord,
   readFrames,
   readLogsToEnd,
   tailLogs,
   toEngineTime,
+  toRecords,
 } from './logs.ts'
 
 const frame = (fd: number, text: string): Buffer => {
@@ -53,21 +53,31 @@ describe('frames', () => {
   })
 })
 
-test('a line longer than the bound comes as several, and the streams do not mix', () => {
-  const lines: string[] = []
-  const joiner = joinLines(({ stream, bytes }) => lines.push(`${stream}:${bytes}`), 6)
-  const part = (stream: 'out' | 'err', text: string, isPartial: boolean, at = '1') =>
-    joiner.add({ stream, at, bytes: Buffer.from(text), isPartial })
-  part('out', 'aaaa', true)
-  part('err', 'x', true)
-  part('out', 'aaaa', true)
-  part('out', 'aa', false)
-  part('err', 'y', true)
-  part('err', 'next', false, '2') // another instant: the line before ended at the cut
-  part('out', 'held', true)
-  expect(lines).toEqual(['out:aaaaaaaa', 'out:aa', 'err:xy', 'err:next'])
-  joiner.end()
-  expect(lines.at(-1)).toBe('out:held')
+test('lines that the engine cut get back the newline it forgot', () => {
+  const seen: string[] = []
+  const onFrame = toRecords(({ stream, at, bytes }) => {
+    const text = bytes.toString()
+    seen.push(`${stream} ${at} ${text.length > 100 ? text.length : JSON.stringify(text)}`)
+  })
+  const part = 'a'.repeat(16 * 1_024)
+  const give = (fd: number, text: string) => onFrame({ fd, bytes: Buffer.from(text) })
+  give(1, '1Z line\n')
+  give(1, `2Z ${part}`)
+  give(2, '3Z other stream\n')
+  give(1, '2Z rest')
+  give(1, `4Z ${part}`)
+  give(1, '5Z next\n') // another instant: the line before ended where it was cut
+  give(1, '6Z unfinished')
+  expect(seen).toEqual([
+    'out 1Z "line\\n"',
+    'out 2Z 16384',
+    'err 3Z "other stream\\n"',
+    'out 2Z "rest\\n"',
+    'out 4Z 16384',
+    'out 4Z "\\n"',
+    'out 5Z "next\\n"',
+    'out 6Z "unfinished\\n"',
+  ])
 })
 
 test('instants keep their nanoseconds', () => {
@@ -100,16 +110,17 @@ describe.skipIf(!dockerEngine())('the log of a container', () => {
     const { id } = await lab.run(
       'for n in 100000 16384 32768; do head -c $n /dev/zero | tr "\\0" a; echo; done; echo ä€; echo bad >&2; printf unfinished',
     )
-    const lines: string[] = []
-    const joiner = joinLines(({ stream, at, bytes }) => {
-      expect(at).toMatch(/^\d{4}-\d\d-\d\dT[\d:]+\.\d+Z$/)
-      lines.push(`${stream} ${bytes.length > 1_000 ? bytes.length : bytes}`)
-    }, 1_000_000)
-    expect(await readLogsToEnd(lab.engine, id, { onRecord: (r) => joiner.add(r) })).toBe(true)
-    joiner.end()
-    expect(lines.filter((line) => line !== 'out ').toSorted()).toEqual(
-      ['out 100000', 'out 16384', 'out 32768', 'out ä€', 'err bad', 'out unfinished'].toSorted(),
-    )
+    const texts = { out: '', err: '' }
+    const isWhole = await readLogsToEnd(lab.engine, id, {
+      onRecord: ({ stream, at, bytes }) => {
+        expect(at).toMatch(/^\d{4}-\d\d-\d\dT[\d:]+\.\d+Z$/)
+        texts[stream] += bytes.toString()
+      },
+    })
+    expect(isWhole).toBe(true)
+    const lines = texts.out.split('\n').map((line) => (line.length > 100 ? line.length : line))
+    expect(lines).toEqual([100_000, 16_384, 32_768, 'ä€', 'unfinished', ''])
+    expect(texts.err).toBe('bad\n')
   })
 
   test('is followed while it grows, and again from an instant on', async () => {
@@ -124,7 +135,7 @@ describe.skipIf(!dockerEngine())('the log of a container', () => {
     abort.abort()
     await following
     const [first, second] = seen
-    expect([first, second].map((r) => r?.bytes.toString())).toEqual(['tick 1', 'tick 2'])
+    expect([first, second].map((r) => r?.bytes.toString())).toEqual(['tick 1\n', 'tick 2\n'])
 
     const later: string[] = []
     const again = followLogs(lab.engine, id, {
@@ -132,7 +143,7 @@ describe.skipIf(!dockerEngine())('the log of a container', () => {
       onRecord: (record) => later.push(record.bytes.toString()),
     })
     await eventually(() => later.length >= 2, 'two more lines')
-    expect(later.slice(0, 2)).toEqual(['tick 2', 'tick 3'])
+    expect(later.slice(0, 2)).toEqual(['tick 2\n', 'tick 3\n'])
     await removeContainer(lab.engine, id)
     await again // ends with its container
   })

@@ -8,10 +8,8 @@ export interface LogRecord {
   stream: 'out' | 'err'
   /** As the engine wrote it, with nanoseconds: `2026-11-15T11:20:03.123456789Z`. */
   at: string
-  /** A line, or a part of one, without its newline. A part may be cut inside a character. */
+  /** Ends with a newline, or the line goes on in the next record of this stream. May be cut inside a character. */
   bytes: Buffer
-  /** The line goes on in the next record of this stream, if that one carries the same instant. */
-  isPartial: boolean
 }
 
 interface Frame {
@@ -39,49 +37,25 @@ export async function* readFrames(stream: Readable): AsyncGenerator<Frame> {
   if (rest.length > 0) throw new EngineError('unavailable', 'the log broke off')
 }
 
+const NEWLINE = Buffer.from('\n')
+
 /**
- * The engine's `local` log forgets the newline of a line that it cut, so what tells a part is its size: cuts happen at
- * 16 KiB and nowhere else.
+ * The engine's `local` log forgets the newline of a line that it cut. Cuts happen at 16 KiB and nowhere else, and the
+ * parts of a line carry one instant: so the newline is put back.
  */
-function toRecord({ fd, bytes }: Frame): LogRecord {
-  const start = bytes.indexOf(0x20) + 1
-  const isLine = bytes.at(-1) === 0x0a
-  const text = bytes.subarray(start, isLine ? -1 : bytes.length)
-  return {
-    stream: fd === 2 ? 'err' : 'out',
-    at: bytes.toString('latin1', 0, Math.max(0, start - 1)),
-    bytes: text,
-    isPartial: !isLine && text.length >= ENGINE.logCutBytes,
-  }
-}
-
-export interface LineJoiner {
-  add(record: LogRecord): void
-  /** What is still held back: the end of the log. */
-  end(): void
-}
-
-/** Parts become lines again, up to `limit` bytes; a longer line comes as several. */
-export function joinLines(onLine: (line: LogRecord) => void, limit: number): LineJoiner {
-  const open: Partial<Record<LogRecord['stream'], LogRecord>> = {}
-  const flush = (stream: LogRecord['stream']) => {
-    const line = open[stream]
-    delete open[stream]
-    if (line) onLine(line)
-  }
-  return {
-    add(record) {
-      const before = open[record.stream]
-      if (before && before.at !== record.at) flush(record.stream) // it ended where it was cut
-      const parts = [open[record.stream]?.bytes ?? Buffer.alloc(0), record.bytes]
-      const line = { ...record, bytes: Buffer.concat(parts) }
-      open[record.stream] = line
-      if (!record.isPartial || line.bytes.length >= limit) flush(record.stream)
-    },
-    end() {
-      flush('out')
-      flush('err')
-    },
+export function toRecords(onRecord: (record: LogRecord) => void): (frame: Frame) => void {
+  const cutAt: { out?: string | undefined; err?: string | undefined } = {}
+  return ({ fd, bytes }) => {
+    const stream = fd === 2 ? 'err' : 'out'
+    const start = bytes.indexOf(0x20) + 1
+    const at = bytes.toString('latin1', 0, Math.max(0, start - 1))
+    const text = bytes.subarray(start)
+    const before = cutAt[stream]
+    if (before !== undefined && before !== at) onRecord({ stream, at: before, bytes: NEWLINE })
+    const isLine = text.at(-1) === 0x0a
+    const isPart = !isLine && text.length >= ENGINE.logCutBytes
+    cutAt[stream] = isPart ? at : undefined
+    onRecord({ stream, at, bytes: isLine || isPart ? text : Buffer.concat([text, NEWLINE]) })
   }
 }
 
@@ -120,20 +94,19 @@ export async function tailLogs(engine: Engine, id: string, lines: number): Promi
   const signal = AbortSignal.timeout(ENGINE.callMs)
   const kept: Buffer[] = []
   let size = 0
-  const joiner = joinLines(({ bytes }) => {
+  const onFrame = toRecords(({ bytes }) => {
     kept.push(bytes)
-    size += bytes.length + 1
-    while (size > ENGINE.tailBytes && kept.length > 1) size -= (kept.shift()?.length ?? 0) + 1
-  }, ENGINE.tailBytes)
+    size += bytes.length
+    while (size > ENGINE.tailBytes && kept.length > 1) size -= kept.shift()?.length ?? 0
+  })
   try {
     const stream = await openLog(engine, id, { follow: false, tail: lines, signal })
-    for await (const frame of readFrames(stream)) joiner.add(toRecord(frame))
-    joiner.end()
+    for await (const frame of readFrames(stream)) onFrame(frame)
   } catch (error) {
     const known = toEngineError(error)
     if (known.kind !== 'not_found') throw known
   }
-  return kept.map((line) => `${line}\n`).join('')
+  return Buffer.concat(kept).toString('utf8')
 }
 
 export interface FollowOptions {
@@ -149,9 +122,10 @@ export async function followLogs(
   id: string,
   { since, signal, onRecord }: FollowOptions,
 ): Promise<void> {
+  const onFrame = toRecords(onRecord)
   try {
     const stream = await openLog(engine, id, { follow: true, since, signal })
-    for await (const frame of readFrames(stream)) onRecord(toRecord(frame))
+    for await (const frame of readFrames(stream)) onFrame(frame)
   } catch (error) {
     if (!signal?.aborted) throw toEngineError(error, signal)
   }
@@ -170,9 +144,10 @@ export async function readLogsToEnd(
   { since, timeoutMs = ENGINE.logEndMs, onRecord }: ReadToEndOptions,
 ): Promise<boolean> {
   const signal = AbortSignal.timeout(timeoutMs)
+  const onFrame = toRecords(onRecord)
   try {
     const stream = await openLog(engine, id, { follow: false, since, signal })
-    for await (const frame of readFrames(stream)) onRecord(toRecord(frame))
+    for await (const frame of readFrames(stream)) onFrame(frame)
     return true
   } catch (error) {
     if (signal.aborted) return false
