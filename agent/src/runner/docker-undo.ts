@@ -4,9 +4,10 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { DOCKER_STEPS } from '@berth/shared'
 import { inspectContainer, removeContainer, startContainer } from '../exec/docker/containers.ts'
 import { removeImage } from '../exec/docker/images.ts'
+import { EdgeError } from '../exec/proxy/protocol.ts'
 import type { ObjectRow } from '../journal/objects.ts'
 import type { Attempt } from './attempt.ts'
-import { dockerOf, dockerServiceOf } from './docker-scene.ts'
+import { dockerOf, dockerServiceOf, routeOf } from './docker-scene.ts'
 import { showPages } from './steps/docker-configure.ts'
 import { giveRoutes } from './steps/docker-route.ts'
 
@@ -18,7 +19,13 @@ const ownRows = (attempt: Attempt, kind: ObjectRow['kind']): ObjectRow[] =>
 export async function takeBackRoutes(attempt: Attempt): Promise<void> {
   const scene = dockerOf(attempt)
   if (!scene.hasSwitched) return
-  await giveRoutes(attempt, scene.routesBefore)
+  try {
+    await giveRoutes(attempt, scene.routesBefore)
+  } catch (error) {
+    // whoever came later has set the routes: they do not lead here any more
+    if (error instanceof EdgeError && error.kind === 'stale') scene.hasSwitched = false
+    throw error
+  }
   scene.hasSwitched = false
   if (!scene.showsPages) attempt.output.say('The routes are those of the version before again.')
   await delay(scene.edge.refreshMs)
@@ -47,15 +54,19 @@ export async function takeBackContainers(attempt: Attempt): Promise<void> {
   const { engine, ahead } = scene
   scene.isOver = true
   await Promise.allSettled(ahead.values()) // whatever is still being started has its row and its container by then
-  // whoever finds their rows later takes them back, after the routes
-  if (dockerOf(attempt).hasSwitched) throw new Error('the routes still lead to them')
   const rows = ownRows(attempt, 'container')
-  for (const row of rows.filter(({ state }) => state === 'making')) {
+  const isLedTo = ({ service }: ObjectRow): boolean =>
+    scene.hasSwitched && routeOf(attempt, service) !== undefined
+  for (const row of rows.filter((found) => found.state === 'making' && !isLedTo(found))) {
     await removeContainer(engine, row.name)
     attempt.ledger.objects.remove(row)
     attempt.output.say(`${row.name} was removed.`)
   }
   for (const row of rows.filter(({ state }) => state === 'paused')) await startOld(attempt, row)
+  // whoever finds their rows later takes them back, after the routes
+  if (rows.some((row) => row.state === 'making' && isLedTo(row))) {
+    throw new Error('the routes still lead to them')
+  }
 }
 
 export async function takeBackImages(attempt: Attempt): Promise<void> {

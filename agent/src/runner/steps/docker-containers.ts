@@ -282,8 +282,11 @@ export async function bringUpDependency(attempt: Attempt, name: string): Promise
 async function follow(attempt: Attempt, id: string, signal: AbortSignal): Promise<void> {
   await followLogs(dockerOf(attempt).engine, id, {
     signal,
-    onRecord: ({ stream, bytes }) =>
-      attempt.output.write(stream === 'err' ? LogSource.STDERR : LogSource.STDOUT, bytes),
+    onRecord: (record) =>
+      attempt.output.write(
+        record.stream === 'err' ? LogSource.STDERR : LogSource.STDOUT,
+        record.bytes,
+      ),
   })
 }
 
