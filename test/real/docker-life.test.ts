@@ -5,8 +5,10 @@ import { join } from 'node:path'
 import { AttemptState, Recipe, StepState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inspectContainer } from '../../agent/src/exec/docker/containers.ts'
+import { inspectImage, removeImage, tagImage } from '../../agent/src/exec/docker/images.ts'
 import { listProcesses } from '../../agent/src/exec/processes.ts'
 import { dockerEngine, missing } from '../components.ts'
+import { BUSYBOX_IMAGE } from '../docker-images.ts'
 import { type DeployRequest, isRoot } from './agent-host.ts'
 import { type Deployment, eventually, type Files, readTree } from './deployment.ts'
 import { DockerHost, httpd } from './docker-lab.ts'
@@ -264,13 +266,22 @@ manual: { deploy: [echo manual], services: { worker: { run: exec sleep 1000, sto
         'CMD ["/httpd", "-f", "-p", "8080", "-h", "/www"]',
         '',
       ].join('\n')
-      repository.commit(httpd('one', { Dockerfile: scratch }))
+      // an image that somebody brought here, of a registry that cannot be reached
+      const foreign = 'localhost:1/foreign/busybox:1'
+      await tagImage(host.engine, BUSYBOX_IMAGE, foreign)
+      const yaml = `docker:
+  services:
+    web: { build: ., port: 8080, health: / }
+    helper: { image: '${foreign}', command: exec sleep 1000, health: false, stop_timeout: 1s }
+`
+      repository.commit(httpd('one', { Dockerfile: scratch, '.service.yml': yaml }))
       const variables = { PLAIN: 'value of nobody' }
       const request = { environmentId: 14, host: at, variables, untrusted: true }
       const deployment = await succeeds(await host.run(repository, request))
       expect(deployment.log()).toContain(
         'web has no shell; its variables are visible to `docker inspect` on this server.',
       )
+      expect(deployment.bodies('warning').map(({ code }) => code)).toEqual(['pull_skipped'])
       expect(await host.get(at)).toMatchObject({ text: 'version one\n' })
       const raw = await host.engine.ask<{
         Config: { Env: string[] }
@@ -283,6 +294,10 @@ manual: { deploy: [echo manual], services: { worker: { run: exec sleep 1000, sto
         ReadonlyRootfs: true,
         RestartPolicy: { Name: 'unless-stopped' },
       })
+      await succeeds(await host.run(repository, { ...request, destroy: true }))
+      expect(await host.objects(14)).toEqual([])
+      expect(await inspectImage(host.engine, foreign)).toBeDefined()
+      await removeImage(host.engine, foreign)
     })
   })
 })

@@ -93,13 +93,13 @@ describe('the manual plan', () => {
   })
 
   it('says which deployment will be stopped', () => {
-    const last = { taskId: 811, section: whole } as LastPlan
+    const last = { format: 1, taskId: 811, section: whole } as LastPlan
     const step = flattenPlan(planManual(whole, last)).find(({ id }) => id === 'stop-old')
     expect(step?.title).toBe('Stop web, queue, api, fixed of deployment 811')
   })
 
   it('resets first of all, once nothing cheap can fail any more', () => {
-    const last = { taskId: 811, section: whole } as LastPlan
+    const last = { format: 1, taskId: 811, section: whole } as LastPlan
     const steps = flattenPlan(planManual(whole, last, { fresh: true }))
     const at = steps.findIndex(({ id }) => id === 'reset')
     expect(steps.slice(at - 1, at + 2).map(({ id }) => id)).toEqual(['variables', 'reset', '1'])

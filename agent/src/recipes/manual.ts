@@ -1,6 +1,6 @@
 // The manual recipe: the repository's own commands on the server, and processes that Berth keeps running. PURE: from
 // facts, the service file and the last successful plan to phases of steps. Every check of the platform is an ordinary
-// step, so a failed one needs no special case anywhere. Deliberately absent: routing, which has no proxy here yet.
+// step, so a failed one needs no special case anywhere. Deliberately absent: routing of manual services.
 import type { ManualSection, ManualService } from '@berth/shared/service-file'
 import {
   isManualPlan,

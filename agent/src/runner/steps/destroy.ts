@@ -223,8 +223,8 @@ async function dropAccount(attempt: Attempt): Promise<void> {
 export async function removeEverything(attempt: Attempt): Promise<void> {
   const { settings, assignment, output } = attempt
   await lookUpAccount(attempt)
-  const isDocker = await ownsObjects(attempt)
-  if (isDocker) await removeObjects(attempt)
+  const hadObjects = hasObjects(attempt.ledger, assignment.environmentId, null)
+  if (await ownsObjects(attempt)) await removeObjects(attempt)
   const places = allPlaces(settings, assignment.environmentId)
   const present = places.filter((place) => existsSync(place))
   for (const place of present) await removeTree(place)
@@ -238,7 +238,7 @@ export async function removeEverything(attempt: Attempt): Promise<void> {
     ...listLeftovers({ ...of, uid: undefined }).map(({ name, pid }) => `${name} (pid ${pid})`),
   ]
   if (left.length > 0) throw failed(`Not everything could be removed: ${left.join(', ')}.`)
-  const nothing = present.length === 0 && !isDocker && !attempt.found.last
+  const nothing = present.length === 0 && !hadObjects && !attempt.found.last
   const identifier = attempt.spec.environment?.identifier
   output.say(
     nothing

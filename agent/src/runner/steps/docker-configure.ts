@@ -22,6 +22,7 @@ import { StepFailure } from '../failure.ts'
 import { claimHosts } from '../hosts.ts'
 import { missing } from './checkout.ts'
 import { environmentFacts, readCustom } from './configure.ts'
+import { hasRoutes } from './docker-remove.ts'
 import { admitRoom } from './room.ts'
 
 const OLDEST = [20, 10] as const
@@ -121,6 +122,10 @@ export async function claimRoutes(attempt: Attempt): Promise<void> {
   scene.routes = found.routes
   if (found.routes.length === 0) {
     attempt.output.say('No service has a port: nothing is routed.')
+    // what the version before answered at ends with the switch, and comes back if anything fails
+    const { environmentId } = attempt.assignment
+    if (!hasRoutes(attempt.settings, environmentId)) return
+    scene.routesBefore = (await scene.edge.getRoutes(environmentId))?.routes ?? []
     return
   }
   await requireProxy(attempt, [...new Set(found.routes.map(({ service }) => service))])

@@ -104,6 +104,7 @@ export function lastOf(text: string): string {
 
 function explainBuild(error: unknown): unknown {
   if (!(error instanceof BuildError)) return error
+  if (error.kind === 'unavailable') return new EngineError('unavailable', error.message)
   const facts = { exitCode: error.exitCode, isCheck: false }
   if (error.kind !== 'build_failed') {
     return new StepFailure(CODES[error.kind], error.message, facts)
@@ -201,7 +202,11 @@ const isAway = (message: string): boolean =>
     message,
   )
 
-async function pull(attempt: Attempt, reference: string): Promise<{ id: string; digest: string }> {
+async function pull(
+  attempt: Attempt,
+  name: string,
+  reference: string,
+): Promise<{ id: string; digest: string }> {
   const { engine } = dockerOf(attempt)
   try {
     const found = await withSlot(attempt, 'pull', DOCKER_STEPS.pullMs, (signal) =>
@@ -219,7 +224,7 @@ async function pull(attempt: Attempt, reference: string): Promise<{ id: string; 
     }
     const message = `${reference} could not be pulled (${error.message}); the image that is on this server is used.`
     attempt.output.say(`Warning: ${message}`)
-    attempt.report.warning('pull_skipped', message, '')
+    attempt.report.warning('pull_skipped', message, `pull:${name}`)
     return { id: here.id, digest: '' }
   }
 }
@@ -235,7 +240,7 @@ export async function pullService(attempt: Attempt, name: string): Promise<void>
   const isForeign = !isKnown && (await inspectImage(scene.engine, reference)) !== undefined
   if (!isKnown && !isForeign)
     attempt.ledger.objects.put(rowOf(attempt, 'pulled', reference, name, {}))
-  const pulled = await pull(attempt, reference)
+  const pulled = await pull(attempt, name, reference)
   const image = await ready(attempt, pulled.id, { reference, digest: pulled.digest || pulled.id })
   scene.images.set(name, image)
   attempt.output.say(`${reference} is ${image.digest}.`)

@@ -144,18 +144,18 @@ async function verifyRoute(attempt: Attempt, name: string): Promise<void> {
   if (asked.isHealth && !isExpectedStatus(asked.status, status)) {
     throw unproven(`${host}${asked.path} answered ${status} through the proxy.`)
   }
-  await verifyHandshake(attempt, host)
+  await verifyHandshake(attempt, name, host)
 }
 
 /** DNS or issuance may lag behind a deployment: a warning, with the reason. */
-async function verifyHandshake(attempt: Attempt, host: string): Promise<void> {
+async function verifyHandshake(attempt: Attempt, name: string, host: string): Promise<void> {
   const { https } = attempt.settings.proxy
   if (!https || isLocalHost(host)) return
   const problem = await tryHandshake(https, host, DOCKER_STEPS.handshakeMs)
   if (problem === undefined) return
   const message = `https://${host} does not answer with a certificate yet: ${problem}.`
   attempt.output.say(`Warning: ${message}`)
-  attempt.report.warning('tls_not_ready', message, '')
+  attempt.report.warning('tls_not_ready', message, `verify:${name}`)
 }
 
 export async function verifyDocker(attempt: Attempt, name: string): Promise<void> {

@@ -172,6 +172,15 @@ export async function stopOld(attempt: Attempt): Promise<void> {
   }
 }
 
+/** Variable files of the docker recipe, once no container of it is left to mount them. */
+function collectForeign({ places, ledger, assignment }: Attempt): void {
+  const { environmentId } = assignment
+  if (ledger.objects.list({ environmentId, kind: 'container' }).length > 0) return
+  for (const name of listFolder(places.variables)) {
+    if (/^[0-9]+-/.test(name)) rmSync(join(places.variables, name), { force: true })
+  }
+}
+
 /** Old releases and variable files go; those of anything that runs stay. */
 export async function collect(attempt: Attempt): Promise<void> {
   const { places, ledger, assignment } = attempt
@@ -191,5 +200,6 @@ export async function collect(attempt: Attempt): Promise<void> {
     const file = join(places.variables, name)
     for (const path of [file, envFile(file)]) if (existsSync(path)) rmSync(path, { force: true })
   }
+  collectForeign(attempt)
   await tidyRepository(gitContext(attempt), new Set([...kept].map(deploymentRef)))
 }
