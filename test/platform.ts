@@ -23,7 +23,12 @@ export class Platform {
 
   private constructor(cp: TestControlPlane) {
     this.cp = cp
-    this.#settings = readSettings({ BERTH_STATE_DIR: this.#dir, BERTH_DEV: '1' })
+    const noEngine = 'unix:///nonexistent/docker.sock' // never the machine's own
+    this.#settings = readSettings({
+      BERTH_STATE_DIR: this.#dir,
+      BERTH_DEV: '1',
+      DOCKER_HOST: noEngine,
+    })
   }
 
   /** The agent's folder. */

@@ -35,7 +35,10 @@ beforeAll(async () => {
   authority = await createAuthority()
 })
 beforeEach(() => {
-  settings = readSettings({ BERTH_STATE_DIR: mkdtempSync(join(tmpdir(), 'berth-agent-')) })
+  settings = readSettings({
+    BERTH_STATE_DIR: mkdtempSync(join(tmpdir(), 'berth-agent-')),
+    DOCKER_HOST: 'unix:///nonexistent/docker.sock', // never the machine's own
+  })
   peers = []
   agents = []
 })

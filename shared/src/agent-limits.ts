@@ -228,6 +228,8 @@ export const PROXY = {
   routesPerEnvironment: 100,
   /** Looks at edge and Caddy; a killed one is away at most about this long. */
   careMs: 500,
+  /** Of edge and Caddy; everything else has 0, and the lowest number goes first. */
+  priority: -10,
   restartMs: SECOND,
   restartCapMs: 30 * SECOND,
   /** Up this long: the next end is a first one again. */

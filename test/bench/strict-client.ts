@@ -10,8 +10,8 @@ import type { ClientReport, ClientWishes, Kind } from './load-client.ts'
 const LIMIT_MS = 30_000
 /** About two seconds of talk, or twelve. */
 const MESSAGES = [20, 120]
-const KEPT_FAILURES = 50
-const POST_BYTES = 48 * 1_024
+const KEPT_FAILURES = 1_000
+const POST_BYTES = 3 * 1_024
 
 const wishes = JSON.parse(process.argv[2] ?? '{}') as ClientWishes
 const report: ClientReport = { kinds: {}, failures: [], versions: {} }

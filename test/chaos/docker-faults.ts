@@ -75,11 +75,18 @@ async function killProxy(made: DockerLab, name: 'edge' | 'caddy'): Promise<void>
   await until(`another ${name}`, () => proxyPid(made, name) !== before || undefined)
 }
 
+/** Gives how long who was hurt was away. */
 export async function strike(
   made: DockerLab,
   attempt: WatchedAttempt,
   fault: Fault,
-): Promise<void> {
+): Promise<number> {
+  const began = performance.now()
+  await hurt(made, attempt, fault)
+  return performance.now() - began
+}
+
+async function hurt(made: DockerLab, attempt: WatchedAttempt, fault: Fault): Promise<void> {
   switch (fault) {
     case 'agent':
       return killAgent(made)

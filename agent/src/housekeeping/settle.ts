@@ -30,21 +30,24 @@ export async function settleEnvironment(house: House, request: SettleRequest): P
   const { engine, ledger, settings } = house
   const notes = await resumePaused(house, request)
   const hasMoved = await restoreRoutes(house, request, notes)
-  if (hasMoved) await letRequestsEnd(house, request)
+  if (hasMoved) await delay(house.edge.refreshMs)
+  await letRequestsEnd(house, request)
   const { removed, problems } = await collectEnvironment(engine, ledger, settings, request)
   return [...notes, ...removed.map((what) => `Left over and removed: ${what}.`), ...problems]
 }
 
 /** Those on their way to what goes now arrive, and get their answer, up to a bound. */
-async function letRequestsEnd(house: House, { environmentId }: SettleRequest): Promise<void> {
+async function letRequestsEnd(house: House, request: SettleRequest): Promise<void> {
   const { engine, edge, ledger } = house
-  await delay(edge.refreshMs)
+  const { environmentId, attemptId } = request
   const leaving: string[] = []
   for (const row of ledger.objects.list({ environmentId, kind: 'container' })) {
-    if (row.state !== 'making' && row.state !== 'retired') continue
+    const isLeaving = row.state === 'making' || row.state === 'retired'
+    if (!isLeaving || row.attemptId === attemptId) continue
     const seen = await inspectContainer(engine, row.name)
     if (seen?.state === 'running') leaving.push(`${seen.address}:${row.facts.port}`)
   }
+  if (leaving.length === 0) return
   const until = performance.now() + DOCKER_STEPS.drainMaxMs
   while ((await edge.countRequests(leaving)) && performance.now() < until) {
     await delay(DOCKER_STEPS.drainPollMs)

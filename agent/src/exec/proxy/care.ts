@@ -11,6 +11,7 @@ import {
   openSync,
   readFileSync,
 } from 'node:fs'
+import { setPriority } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES, PROXY } from '@berth/shared'
@@ -69,6 +70,15 @@ interface Start {
   log: string
 }
 
+/** Requests go before builds: on a busy server a new edge must be there before those who wait give up. */
+function preferTo(pid: number): void {
+  try {
+    setPriority(pid, PROXY.priority)
+  } catch {
+    // gone already, or not ours to decide (no root)
+  }
+}
+
 /** Detached, nobody's child; undefined when it could not even be started. */
 function launch({ argv, env, log }: Start): number | undefined {
   const [file = '', ...args] = argv
@@ -82,6 +92,7 @@ function launch({ argv, env, log }: Start): number | undefined {
     })
     child.on('error', () => undefined)
     child.unref()
+    if (child.pid !== undefined) preferTo(child.pid)
     return child.pid
   } finally {
     closeSync(output)
