@@ -1,19 +1,13 @@
 // The log of a container dies with it: before it is removed, everything that is not in the service's log yet is written
 // there, masked, line by line with the time of the engine.
 import { join } from 'node:path'
-import { type LogRecord, readLogsToEnd } from '../exec/docker/logs.ts'
+import { readLogsToEnd } from '../exec/docker/logs.ts'
 import type { ObjectRow } from '../journal/objects.ts'
 import { lastLineAt, ServiceLog } from '../supervise/service-log.ts'
 import type { Attempt } from './attempt.ts'
 import { dockerOf } from './docker-scene.ts'
 import { Masker } from './mask.ts'
 import { lastSecrets } from './steps/destroy.ts'
-
-const NEWLINE = Buffer.from('\n')
-
-/** A record as the program wrote it: whole lines with their end, parts of longer ones without. */
-export const textOf = ({ bytes, isPartial }: LogRecord): Buffer =>
-  isPartial ? bytes : Buffer.concat([bytes, NEWLINE])
 
 export async function keepLog(attempt: Attempt, row: ObjectRow, id: string): Promise<void> {
   const { places, found, secrets, output } = attempt
@@ -25,11 +19,11 @@ export async function keepLog(attempt: Attempt, row: ObjectRow, id: string): Pro
   const log = new ServiceLog(dir, row.taskId, new Masker(values), () => now)
   try {
     const isWhole = await readLogsToEnd(dockerOf(attempt).engine, id, {
-      onRecord: (record) => {
-        const time = new Date(record.at)
+      onRecord: ({ stream, at, bytes }) => {
+        const time = new Date(at)
         if (since !== undefined && time.toISOString() <= since) return
         now = time
-        log.write(record.stream, textOf(record))
+        log.write(stream, bytes)
       },
     })
     if (!isWhole) output.say(`Warning: not all of the log of ${row.name} could be read.`)

@@ -31,7 +31,6 @@ import {
 } from '../../recipes/docker-spec.ts'
 import { LABELS } from '../../recipes/docker-verify.ts'
 import type { Attempt } from '../attempt.ts'
-import { textOf } from '../docker-logs.ts'
 import {
   dockerOf,
   dockerSectionOf,
@@ -283,11 +282,8 @@ export async function bringUpDependency(attempt: Attempt, name: string): Promise
 async function follow(attempt: Attempt, id: string, signal: AbortSignal): Promise<void> {
   await followLogs(dockerOf(attempt).engine, id, {
     signal,
-    onRecord: (record) =>
-      attempt.output.write(
-        record.stream === 'err' ? LogSource.STDERR : LogSource.STDOUT,
-        textOf(record),
-      ),
+    onRecord: ({ stream, bytes }) =>
+      attempt.output.write(stream === 'err' ? LogSource.STDERR : LogSource.STDOUT, bytes),
   })
 }
 
