@@ -190,7 +190,7 @@ async function removeObject(
       await removeFormer(engine, ledger, row, undefined)
       return 'removed'
     case 'network':
-      return removeNetwork(engine, row.name)
+      return removeNetwork(engine, settings, row.name)
     case 'volume':
       return removeVolume(engine, row.name)
   }

@@ -143,13 +143,17 @@ async function makeNetwork(
 const isOverlap = ({ status, message }: EngineError): boolean =>
   status === 403 || /overlap|conflicts with network/i.test(message)
 
-/** One that is gone is removed; 'in_use': a container is still on it. The engine allows two of one name: both go. */
-export async function removeNetwork(engine: Engine, name: string): Promise<'removed' | 'in_use'> {
-  const found = (await listNetworks(engine)).filter((raw) => raw.Name === name)
+/** One that is gone is removed; 'in_use': a container is still on it. The engine allows two of one name: all of ours go. */
+export async function removeNetwork(
+  engine: Engine,
+  settings: OwnerSettings,
+  name: string,
+): Promise<'removed' | 'in_use'> {
+  const found = (await listOwnedNetworks(engine, settings)).filter((owned) => owned.name === name)
   let result: 'removed' | 'in_use' = 'removed'
-  for (const { Id } of found) {
+  for (const { id } of found) {
     try {
-      await engine.ask({ method: 'DELETE', path: `/networks/${Id}` })
+      await engine.ask({ method: 'DELETE', path: `/networks/${id}` })
     } catch (error) {
       if (isNotFound(error)) continue
       if (!(error instanceof EngineError && /active endpoints/.test(error.message))) throw error

@@ -125,7 +125,7 @@ export async function removeObjects(attempt: Attempt): Promise<void> {
   const { environmentId } = assignment
   await endContainers(attempt)
   for (const { name } of await listOwnedNetworks(engine, settings, environmentId)) {
-    await removeNetwork(engine, name)
+    await removeNetwork(engine, settings, name)
   }
   await removeVolumes(attempt)
   await removeImages(attempt)
