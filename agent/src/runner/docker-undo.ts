@@ -2,10 +2,11 @@
 // Everything is found by its row in the ledger, so a second call, or another attempt, finds what is left.
 import { setTimeout as delay } from 'node:timers/promises'
 import { DOCKER_STEPS } from '@berth/shared'
-import { inspectContainer, removeContainer, startContainer } from '../exec/docker/containers.ts'
+import { inspectOwned, startContainer } from '../exec/docker/containers.ts'
 import { removeImage } from '../exec/docker/images.ts'
 import type { ObjectRow } from '../journal/objects.ts'
 import type { Attempt } from './attempt.ts'
+import { endContainer } from './docker-end.ts'
 import { dockerOf, dockerServiceOf } from './docker-scene.ts'
 import { showPages } from './steps/docker-configure.ts'
 import { giveRoutes } from './steps/docker-route.ts'
@@ -35,27 +36,34 @@ export async function takeBackRoutes(attempt: Attempt): Promise<void> {
 
 async function startOld(attempt: Attempt, row: ObjectRow): Promise<void> {
   const { engine } = dockerOf(attempt)
-  const seen = await inspectContainer(engine, row.name)
+  const seen = await inspectOwned(engine, attempt.settings, row.name)
   if (!seen) throw new Error(`${row.name} is gone`)
   await startContainer(engine, seen.id)
   attempt.ledger.objects.setState(row, 'serving', attempt.assignment.attemptId)
   attempt.output.say(`${row.service} of deployment ${row.taskId} was started again.`)
 }
 
+/** The old one of a service returns when the new one is gone: the two may share a volume. One that fails stops no other. */
 export async function takeBackContainers(attempt: Attempt): Promise<void> {
   const scene = dockerOf(attempt)
-  const { engine, ahead } = scene
   scene.isOver = true
-  await Promise.allSettled(ahead.values()) // whatever is still being started has its row and its container by then
+  await Promise.allSettled(scene.ahead.values()) // whatever is still being started has its row and its container by then
   // whoever finds their rows later takes them back, after the routes
-  if (dockerOf(attempt).hasSwitched) throw new Error('the routes still lead to them')
-  const rows = ownRows(attempt, 'container')
-  for (const row of rows.filter(({ state }) => state === 'making')) {
-    await removeContainer(engine, row.name)
-    attempt.ledger.objects.remove(row)
+  if (scene.hasSwitched) throw new Error('the routes still lead to them')
+  const problems: string[] = []
+  const note = (error: Error): void => void problems.push(error.message)
+  const inState = (state: ObjectRow['state']): ObjectRow[] =>
+    ownRows(attempt, 'container').filter((row) => row.state === state)
+  const end = async (row: ObjectRow): Promise<void> => {
+    await endContainer(attempt, row)
     attempt.output.say(`${row.name} was removed.`)
   }
-  for (const row of rows.filter(({ state }) => state === 'paused')) await startOld(attempt, row)
+  await Promise.all(inState('making').map((row) => end(row).catch(note)))
+  const stuck = new Set(inState('making').map(({ service }) => service))
+  for (const row of inState('paused')) {
+    if (!stuck.has(row.service)) await startOld(attempt, row).catch(note)
+  }
+  if (problems.length > 0) throw new Error(problems.join('; '))
 }
 
 export async function takeBackImages(attempt: Attempt): Promise<void> {
