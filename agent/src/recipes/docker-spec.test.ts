@@ -18,7 +18,7 @@ function service(settings: string): DockerService {
   return found
 }
 
-const image = { id: 'sha256:abc', entrypoint: ['/entry'], cmd: ['serve'] }
+const image = { id: 'sha256:abc', entrypoint: ['/entry'], cmd: ['serve'], user: '' }
 const facts: ContainerFacts = {
   name: 'berth-e101-web-812',
   image,
@@ -48,6 +48,17 @@ describe('a container', () => {
         volumes: [{ name: 'berth-e101-data', path: '/data', readOnly: true }],
       },
     })
+  })
+
+  it('of a fork is never root, whatever its image calls its user', () => {
+    const userOf = (user: string, isUntrusted = true): string | undefined =>
+      serviceContainer(service('port: 80'), { ...facts, isUntrusted, image: { ...image, user } })
+        .user
+    expect(['', 'root', '0:1000', 'node'].map((user) => userOf(user))).toEqual(
+      Array(4).fill('65534:65534'),
+    )
+    expect(['1000', '1000:0'].map((user) => userOf(user))).toEqual(['1000', '1000:0'])
+    expect(userOf('root', false)).toBeUndefined()
   })
 
   it('without a shell gets its variables plainly; a stronger PORT wins', () => {

@@ -32,6 +32,8 @@ export interface ContainerSpec {
   restart: RestartPolicy
   /** Code of a fork: no capability at all, root read-only. */
   untrusted: boolean
+  /** Absent: the image's own. */
+  user?: string
   workingDir?: string
 }
 
@@ -108,6 +110,7 @@ export async function createContainer(engine: Engine, spec: ContainerSpec): Prom
       Image: spec.image,
       ...(spec.entrypoint ? { Entrypoint: spec.entrypoint } : {}),
       ...(spec.command ? { Cmd: spec.command } : {}),
+      ...(spec.user ? { User: spec.user } : {}),
       ...(spec.workingDir ? { WorkingDir: spec.workingDir } : {}),
       Env: spec.env,
       Labels: spec.labels,

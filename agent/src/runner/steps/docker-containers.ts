@@ -69,6 +69,7 @@ export async function prepareNetwork(attempt: Attempt): Promise<void> {
   const { subnet, name } = await ensureNetwork(engine, settings, {
     environmentId,
     labels: labels(attempt),
+    isIsolated: isUntrusted(attempt),
     takenSubnets: ledger.objects.takenSubnets(),
     onChosen: (chosen) => putRow(attempt, 'network', chosen.name, '', { subnet: chosen.subnet }),
   })

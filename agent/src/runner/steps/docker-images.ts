@@ -50,7 +50,8 @@ async function ready(
 ): Promise<ReadyImage> {
   const image = await inspectImage(dockerOf(attempt).engine, imageId)
   if (!image) throw new EngineError('not_found', `image ${imageId} is gone`)
-  return { id: image.id, entrypoint: image.entrypoint, cmd: image.cmd, ...facts }
+  const { id, entrypoint, cmd, user } = image
+  return { id, entrypoint, cmd, user, ...facts }
 }
 
 const rowOf = (
