@@ -15,6 +15,8 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a failed deploy
   let repository: Repository
   let before: string[]
   let visitor: Visitor
+  /** Its log tells why something was left. */
+  let newest: Deployment | undefined
 
   beforeAll(async () => {
     host = await DockerHost.open()
@@ -38,7 +40,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a failed deploy
   })
   afterEach(async () => {
     expect(await visitor.stop()).toEqual(['version one'])
-    expect(await host.objects(1)).toEqual(before)
+    expect(await host.objects(1), newest?.log()).toEqual(before)
   })
 
   const yaml = (web: string, more = ''): Files => ({
@@ -48,6 +50,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a failed deploy
   async function fails(files: Files, request: DeployRequest = {}): Promise<Deployment> {
     repository.commit(httpd('two', files))
     const deployment = await host.run(repository, request)
+    newest = deployment
     const verdict = await deployment.verdict()
     expect(verdict.state, deployment.log()).toBe(AttemptState.FAILED)
     expect(deployment.steps()[verdict.failedStepId]?.state).toBe(StepState.FAILED)
@@ -204,6 +207,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a failed deploy
     ): Promise<Deployment> {
       repository.commit(httpd('two'))
       const deployment = host.begin(repository)
+      newest = deployment
       await eventually(
         () => deployment.steps()['verify:web']?.state === StepState.RUNNING,
         'the proof',

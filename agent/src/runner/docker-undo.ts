@@ -4,10 +4,11 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { DOCKER_STEPS } from '@berth/shared'
 import { inspectOwned, startContainer } from '../exec/docker/containers.ts'
 import { removeImage } from '../exec/docker/images.ts'
+import { EdgeError } from '../exec/proxy/protocol.ts'
 import type { ObjectRow } from '../journal/objects.ts'
 import type { Attempt } from './attempt.ts'
 import { endContainer } from './docker-end.ts'
-import { dockerOf, dockerServiceOf } from './docker-scene.ts'
+import { dockerOf, dockerServiceOf, routeOf } from './docker-scene.ts'
 import { showPages } from './steps/docker-configure.ts'
 import { giveRoutes } from './steps/docker-route.ts'
 
@@ -19,7 +20,13 @@ const ownRows = (attempt: Attempt, kind: ObjectRow['kind']): ObjectRow[] =>
 export async function takeBackRoutes(attempt: Attempt): Promise<void> {
   const scene = dockerOf(attempt)
   if (!scene.hasSwitched) return
-  await giveRoutes(attempt, scene.routesBefore)
+  try {
+    await giveRoutes(attempt, scene.routesBefore)
+  } catch (error) {
+    // whoever came later has set the routes: they do not lead here any more
+    if (error instanceof EdgeError && error.kind === 'stale') scene.hasSwitched = false
+    throw error
+  }
   scene.hasSwitched = false
   if (!scene.showsPages) attempt.output.say('The routes are those of the version before again.')
   await delay(scene.edge.refreshMs)
@@ -48,21 +55,24 @@ export async function takeBackContainers(attempt: Attempt): Promise<void> {
   const scene = dockerOf(attempt)
   scene.isOver = true
   await Promise.allSettled(scene.ahead.values()) // whatever is still being started has its row and its container by then
-  // whoever finds their rows later takes them back, after the routes
-  if (scene.hasSwitched) throw new Error('the routes still lead to them')
   const problems: string[] = []
   const note = (error: Error): void => void problems.push(error.message)
   const inState = (state: ObjectRow['state']): ObjectRow[] =>
     ownRows(attempt, 'container').filter((row) => row.state === state)
+  const isLedTo = ({ service }: ObjectRow): boolean =>
+    scene.hasSwitched && routeOf(attempt, service) !== undefined
   const end = async (row: ObjectRow): Promise<void> => {
     await endContainer(attempt, row)
     attempt.output.say(`${row.name} was removed.`)
   }
-  await Promise.all(inState('making').map((row) => end(row).catch(note)))
+  const going = inState('making').filter((row) => !isLedTo(row))
+  await Promise.all(going.map((row) => end(row).catch(note)))
   const stuck = new Set(inState('making').map(({ service }) => service))
   for (const row of inState('paused')) {
     if (!stuck.has(row.service)) await startOld(attempt, row).catch(note)
   }
+  // whoever finds their rows later takes them back, after the routes
+  if (inState('making').some(isLedTo)) problems.push('the routes still lead to them')
   if (problems.length > 0) throw new Error(problems.join('; '))
 }
 
