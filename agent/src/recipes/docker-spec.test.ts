@@ -175,6 +175,9 @@ describe('the proof', () => {
     expect(restartProblem('web', seen, seen, 3_000)).toBeUndefined()
     expect(restartProblem('web', seen, again, 5_000)).toBe('web restarted twice in 5 s.')
     expect(restartProblem('web', seen, { ...seen, startedAt: 3 }, 1)).toContain('started again')
+    const starved = { ...seen, outOfMemory: true }
+    expect(restartProblem('web', seen, starved, 1)).toContain('stopped by the kernel')
+    expect(restartProblem('web', starved, starved, 1)).toBeUndefined()
     expect(describeEnd('db', { ...seen, exitCode: 1 }, 1_234)).toBe(
       'db stopped after 1.2 s with exit code 1.',
     )
