@@ -1,10 +1,11 @@
 // Takes back what a docker deployment made: routes first, then containers (those it had stopped come back), then images.
 // Everything is found by its row in the ledger, so a second call, or another attempt, finds what is left.
 import { setTimeout as delay } from 'node:timers/promises'
-import { DOCKER_STEPS } from '@berth/shared'
+import { DOCKER_STEPS, STEPS } from '@berth/shared'
 import { inspectOwned, startContainer } from '../exec/docker/containers.ts'
 import { removeImage } from '../exec/docker/images.ts'
 import { EdgeError } from '../exec/proxy/protocol.ts'
+import { isShared } from '../housekeeping/collect.ts'
 import type { ObjectRow } from '../journal/objects.ts'
 import type { Attempt } from './attempt.ts'
 import { endContainer } from './docker-end.ts'
@@ -62,7 +63,10 @@ export async function takeBackContainers(attempt: Attempt): Promise<void> {
   const isLedTo = ({ service }: ObjectRow): boolean =>
     scene.hasSwitched && routeOf(attempt, service) !== undefined
   const end = async (row: ObjectRow): Promise<void> => {
-    await endContainer(attempt, row)
+    // a long time to stop is for a version that serves; this one holds up the old one
+    const ownMs = Number(row.facts.stopTimeoutMs ?? STEPS.stopTimeoutMs)
+    const stopTimeoutMs = Math.min(ownMs, STEPS.stopTimeoutMs)
+    await endContainer(attempt, { ...row, facts: { ...row.facts, stopTimeoutMs } })
     attempt.output.say(`${row.name} was removed.`)
   }
   const going = inState('making').filter((row) => !isLedTo(row))
@@ -80,7 +84,8 @@ export async function takeBackImages(attempt: Attempt): Promise<void> {
   const { engine } = dockerOf(attempt)
   for (const kind of ['image', 'pulled'] as const) {
     for (const row of ownRows(attempt, kind).filter(({ state }) => state === 'making')) {
-      const result = await removeImage(engine, row.name)
+      const isTheirs = kind === 'pulled' && isShared(attempt.ledger, row)
+      const result = isTheirs ? 'in_use' : await removeImage(engine, row.name)
       // in use by somebody else, so it is theirs
       if (result === 'removed' || kind === 'pulled') attempt.ledger.objects.remove(row)
     }

@@ -235,10 +235,12 @@ export async function pullService(attempt: Attempt, name: string): Promise<void>
   const reference = dockerServiceOf(attempt, name).image
   if (!reference) throw new Error(`service ${name} is not pulled`)
   const { environmentId } = attempt.assignment
-  const known = attempt.ledger.objects.list({ environmentId, kind: 'pulled' })
-  const isKnown = known.some((row) => row.name === reference)
-  // an image that somebody else brought here is not the agent's to remove
-  const isForeign = !isKnown && (await inspectImage(scene.engine, reference)) !== undefined
+  const brought = attempt.ledger.objects
+    .list({ kind: 'pulled' })
+    .filter((row) => row.name === reference)
+  const isKnown = brought.some((row) => row.environmentId === environmentId)
+  // an image that somebody else brought here is not the agent's to remove; one of another environment is, by the last
+  const isForeign = brought.length === 0 && (await inspectImage(scene.engine, reference))
   if (!isKnown && !isForeign)
     attempt.ledger.objects.put(rowOf(attempt, 'pulled', reference, name, {}))
   const pulled = await pull(attempt, name, reference)
