@@ -23,6 +23,7 @@ import { guardRoom } from './room.ts'
 async function withSlot<T>(
   attempt: Attempt,
   kind: SlotKind,
+  service: string,
   timeoutMs: number,
   act: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
@@ -37,7 +38,8 @@ async function withSlot<T>(
   } catch (error) {
     if (!clock.aborted || signal.aborted) throw error
     const minutes = timeoutMs / 60_000
-    throw new StepFailure(FailureCode.TIMEOUT, `The ${kind} took longer than ${minutes} min.`)
+    const message = `Step ${kind}:${service} took longer than ${minutes} min.`
+    throw new StepFailure(FailureCode.TIMEOUT, message)
   } finally {
     release()
   }
@@ -156,7 +158,7 @@ async function build(attempt: Attempt, service: DockerService, tag: string): Pro
   const context = findContext(attempt, settings)
   const { kind } = attempt.spec
   const follow = follower(attempt)
-  return withSlot(attempt, 'build', DOCKER_STEPS.buildMs, async (signal) => {
+  return withSlot(attempt, 'build', service.name, DOCKER_STEPS.buildMs, async (signal) => {
     try {
       const { imageId } = await buildImage(engine, {
         ...context,
@@ -210,7 +212,7 @@ async function pull(
 ): Promise<{ id: string; digest: string }> {
   const { engine } = dockerOf(attempt)
   try {
-    const found = await withSlot(attempt, 'pull', DOCKER_STEPS.pullMs, (signal) =>
+    const found = await withSlot(attempt, 'pull', name, DOCKER_STEPS.pullMs, (signal) =>
       pullImage(engine, reference, { signal, onText: (text) => attempt.output.say(text) }),
     )
     return { id: found.imageId, digest: found.digest }
