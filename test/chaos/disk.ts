@@ -61,6 +61,7 @@ class DiskRun {
   readonly #plan: DiskPlan
   readonly #targets: Target[] = []
   #left: number
+  #nextReport = REPORT_EACH
   readonly verdict: DiskVerdict = {
     succeeded: 0,
     diskFull: 0,
@@ -124,7 +125,9 @@ class DiskRun {
           const task = await this.#deploy(target)
           if (task.status === 'succeeded') await this.#serves(target, target.version)
           const done = this.verdict.succeeded + this.verdict.diskFull
-          if (done > 0 && done % REPORT_EACH === 0) say(await this.#state(done, deployments))
+          if (done < this.#nextReport) continue
+          this.#nextReport += REPORT_EACH
+          say(await this.#state(done, deployments))
         }
       }),
     )

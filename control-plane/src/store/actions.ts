@@ -1,7 +1,9 @@
 // Actions of environments, as the last successful deployment brought them, and their tasks.
 import type { SyncedAction } from '../domain/action.ts'
+import { runCompiled } from './compiled.ts'
 import type { Db } from './database.ts'
 import { updateDeployed } from './environments.ts'
+import { isOpen } from './task-words.ts'
 import { readTask, type Task } from './tasks.ts'
 
 export async function findActions(
@@ -32,15 +34,27 @@ export const saveActions = (
     actionsSyncedAt: now,
   })
 
+/** Open actions of environments. Type and status are looked at here: a key by them would be taken for the whole history. */
+async function listOpenActions(db: Db, environmentIds: number[]): Promise<Task[]> {
+  if (environmentIds.length === 0) return []
+  const rows = await runCompiled(
+    db,
+    `open work of ${environmentIds.length} environments`,
+    environmentIds,
+    () =>
+      db
+        .selectFrom('tasks')
+        .selectAll()
+        .where('environmentId', 'in', environmentIds)
+        .where(isOpen)
+        .orderBy('id'),
+  )
+  return rows.filter(({ type }) => type === 'action').map(readTask)
+}
+
 export async function countQueuedActions(db: Db, environmentId: number): Promise<number> {
-  const { count } = await db
-    .selectFrom('tasks')
-    .select((e) => e.fn.countAll<number>().as('count'))
-    .where('environmentId', '=', environmentId)
-    .where('status', '=', 'queued')
-    .where('type', '=', 'action')
-    .executeTakeFirstOrThrow()
-  return Number(count)
+  const open = await listOpenActions(db, [environmentId])
+  return open.filter(({ status }) => status === 'queued').length
 }
 
 /** Actions that run now, by environment: what waits there waits for them. */
@@ -48,13 +62,7 @@ export async function listRunningActions(
   db: Db,
   environmentIds: number[],
 ): Promise<Map<number, Task>> {
-  if (environmentIds.length === 0) return new Map()
-  const rows = await db
-    .selectFrom('tasks')
-    .selectAll()
-    .where('environmentId', 'in', environmentIds)
-    .where('status', '=', 'running')
-    .where('type', '=', 'action')
-    .execute()
-  return new Map(rows.map((row) => [row.environmentId, readTask(row)]))
+  const open = await listOpenActions(db, environmentIds)
+  const running = open.filter(({ status }) => status === 'running')
+  return new Map(running.map((task) => [task.environmentId, task]))
 }

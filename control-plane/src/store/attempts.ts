@@ -3,7 +3,7 @@ import { Desired } from '@berth/shared/wire'
 import type { Insertable, Selectable, Updateable } from 'kysely'
 import { runCompiled } from './compiled.ts'
 import type { Db } from './database.ts'
-import type { AttemptStepsTable, AttemptsTable } from './schema.ts'
+import type { AttemptStepsTable, AttemptsTable } from './schema-tasks.ts'
 
 export type Attempt = Selectable<AttemptsTable>
 export type AttemptStep = Selectable<AttemptStepsTable>

@@ -5,6 +5,7 @@ import { CompiledQuery, sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ENGINES, openEngine } from '../../../test/engines.ts'
+import * as actions from './actions.ts'
 import type { Db, OpenDatabase } from './database.ts'
 import * as history from './task-history.ts'
 import * as tasks from './tasks.ts'
@@ -65,6 +66,7 @@ describe.each(ENGINES)('keys of tasks on %s', (engine) => {
   test.each<[string, string, (db: Db) => Promise<unknown>]>([
     ['the open task', 'tasks_open', (db) => tasks.findOpenTask(db, 1)],
     ['open tasks', 'tasks_open', (db) => tasks.listOpenTasks(db, [1, 2])],
+    ['running actions', 'tasks_open', (db) => actions.listRunningActions(db, [1, 2])],
     ['what a server has to do', 'tasks_open_server', (db) => tasks.listServerTasks(db, 1)],
     ['what can be sent', 'tasks_open_server', (db) => tasks.listDispatchable(db, 1, 1)],
     ['what was never sent', 'tasks_queued', (db) => tasks.listNeverSent(db, 1)],

@@ -6,7 +6,7 @@ import type { Insertable, Selectable, Updateable } from 'kysely'
 import { sourcesOf } from '../domain/task.ts'
 import { insertCompiled, runCompiled } from './compiled.ts'
 import type { Db } from './database.ts'
-import type { TasksTable } from './schema.ts'
+import type { TasksTable } from './schema-tasks.ts'
 import { isOpen, isQueued } from './task-words.ts'
 
 export type Warning = RestTask['warnings'][number]

@@ -264,7 +264,7 @@ const catchAll = (input: RenderInput, scheme: string): Json => ({
   terminal: true,
 })
 
-/** What may be sent twice waits for whoever is away; everything else is told at once that it was not sent. */
+/** What may be sent twice waits for whoever is away; everything else as long as it was not sent at all (see NOBODY). */
 const WAITING = {
   retries: 0,
   try_duration: ms(PROXY.tryMs),
@@ -288,7 +288,14 @@ const pageServer = ({ pagePort }: RenderInput): Json => ({
 /** Without `udp/` Caddy asks over TCP. */
 const resolver = ({ proxy }: RenderInput) => ({ addresses: [`udp/127.0.0.1:${proxy.dnsPort}`] })
 
+/**
+ * Where Caddy turns to while the name server is away. Nobody listens there, and a refused connection is the one failure
+ * after which it tries again with any request: without it a POST got 503 at once.
+ */
+const NOBODY = [{ dial: '127.0.0.1:1' }]
+
 const fromNames = (input: RenderInput, name: string): Json => ({
+  upstreams: NOBODY,
   dynamic_upstreams: {
     source: 'srv',
     name,
