@@ -5,6 +5,7 @@ import { AttemptState, StepState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../agent/src/clock.ts'
 import { removeContainer } from '../../agent/src/exec/docker/containers.ts'
+import { tailLogs } from '../../agent/src/exec/docker/logs.ts'
 import { keepHouse } from '../../agent/src/housekeeping/house.ts'
 import { Observations } from '../../agent/src/housekeeping/observations.ts'
 import { silentLog } from '../../agent/src/log.ts'
@@ -16,12 +17,17 @@ import { DockerHost, httpd, Visitor } from './docker-lab.ts'
 const HOST = 'pr-42.shop.example.com'
 
 /** A service behind the proxy, and one that exists once: it is stopped before its successor starts. */
+/** Says so when another one of it runs at the same time. */
+const worker =
+  "test -e /data/lock && echo two at once; touch /data/lock; trap 'rm /data/lock; exit' TERM; echo worker $VERSION; sleep 3600 & wait"
+
 const files = (version: string) =>
   httpd(version, {
     '.service.yml': `docker:
+  volumes: [data]
   services:
     web: { build: ., port: 8080, health: / }
-    worker: { build: ., command: "echo worker $VERSION; exec sleep 3600", env: { VERSION: ${version} }, stop_timeout: 1s }
+    worker: { build: ., command: "${worker}", env: { VERSION: ${version} }, volumes: ['data:/data'], stop_timeout: 2s }
 `,
   })
 
@@ -94,6 +100,8 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('after a dead ru
       expect(states.map(({ state }) => state)).toEqual(['serving', 'serving'])
       const logs = readTree(join(host.settings.stateDir, 'logs', 'e1', 'worker')).toString()
       expect(logs).toContain('"text":"worker two"')
+      const old = (await host.containers(1)).find(({ name }) => name.includes('-worker-'))
+      expect(await tailLogs(host.engine, old?.id ?? '', 10)).toBe('worker one\nworker one\n')
     } finally {
       close()
     }
@@ -123,7 +131,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('after a dead ru
     }
   })
 
-  it('an environment whose first deployment died: nothing of it is left, and its page says so', async () => {
+  it('an environment whose first deployment died: its network and data alone are left, and its page says so', async () => {
     repository.commit(files('three'))
     const deployment = host.begin(repository, { environmentId: 2, host: 'pr-43.shop.example.com' })
     await eventually(() => deployment.steps()['health:web'] || undefined, 'step health')
@@ -134,7 +142,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('after a dead ru
     try {
       await eventually(
         async () =>
-          (await host.objects(2)).filter((n) => !/-e2$/.test(n)).length === 0 || undefined,
+          (await host.objects(2)).filter((n) => !/-e2(-data)?$/.test(n)).length === 0 || undefined,
         'the end of it',
       )
       const page = await host.get('pr-43.shop.example.com')

@@ -110,7 +110,7 @@ export class DockerHost extends AgentHost {
     await stopProxy(settings)
     for (const { id } of await this.containers()) await removeContainer(engine, id)
     for (const { name } of await listOwnedNetworks(engine, settings)) {
-      await removeNetwork(engine, name)
+      await removeNetwork(engine, settings, name)
     }
     for (const { name } of await listOwnedVolumes(engine, settings)) {
       await removeVolume(engine, name)

@@ -6,6 +6,7 @@ import { AttemptState, Recipe, StepState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inspectContainer } from '../../agent/src/exec/docker/containers.ts'
 import { inspectImage, removeImage, tagImage } from '../../agent/src/exec/docker/images.ts'
+import { networkName } from '../../agent/src/exec/docker/names.ts'
 import { listProcesses } from '../../agent/src/exec/processes.ts'
 import { dockerEngine, missing } from '../components.ts'
 import { BUSYBOX_IMAGE } from '../docker-images.ts'
@@ -284,12 +285,18 @@ manual: { deploy: [echo manual], services: { worker: { run: exec sleep 1000, sto
       expect(deployment.bodies('warning').map(({ code }) => code)).toEqual(['pull_skipped'])
       expect(await host.get(at)).toMatchObject({ text: 'version one\n' })
       const raw = await host.engine.ask<{
-        Config: { Env: string[] }
+        Config: { Env: string[]; User: string }
         HostConfig: { ReadonlyRootfs: boolean; RestartPolicy: { Name: string } }
       }>({ method: 'GET', path: `/containers/${await idOf(14, 'web')}/json` })
       expect(raw.Config.Env).toContain('PORT=8080')
       expect(raw.Config.Env).toContain(`SERVICE_DOMAIN=${at}`)
       expect(raw.Config.Env.join()).not.toContain('value of nobody')
+      expect(raw.Config.User).toBe('65534:65534')
+      const network = await host.engine.ask({
+        method: 'GET',
+        path: `/networks/${networkName(host.settings, 14)}`,
+      })
+      expect(network).toMatchObject({ Internal: true })
       expect(raw.HostConfig).toMatchObject({
         ReadonlyRootfs: true,
         RestartPolicy: { Name: 'unless-stopped' },

@@ -121,7 +121,7 @@ export class HouseLab {
       labels: labelsOf(this.settings, { environmentId }),
       takenSubnets: [],
     })
-    this.#undo.push(() => removeNetwork(this.engine, name))
+    this.#undo.push(() => removeNetwork(this.engine, this.settings, name))
     return name
   }
 

@@ -7,7 +7,12 @@ import { join } from 'node:path'
 import { HOUSE, STEPS } from '@berth/shared'
 import { listOwnedContainers, removeContainer, stopContainer } from '../exec/docker/containers.ts'
 import type { Engine } from '../exec/docker/engine.ts'
-import { inspectImage, listOwnedImages, removeImage } from '../exec/docker/images.ts'
+import {
+  inspectImage,
+  listOwnedImages,
+  removeImage,
+  removeNameless,
+} from '../exec/docker/images.ts'
 import { LABELS, volumeName } from '../exec/docker/names.ts'
 import { listOwnedNetworks, removeNetwork } from '../exec/docker/networks.ts'
 import { listOwnedVolumes, removeVolume } from '../exec/docker/volumes.ts'
@@ -127,7 +132,7 @@ async function match(
 }
 
 /** Another environment pulled it too. */
-const isShared = (ledger: Ledger, row: ObjectRow): boolean =>
+export const isShared = (ledger: Ledger, row: ObjectRow): boolean =>
   ledger.objects
     .list({ kind: 'pulled' })
     .some(({ name, environmentId }) => name === row.name && environmentId !== row.environmentId)
@@ -136,7 +141,7 @@ const idsOf = ({ facts }: ObjectRow): string[] =>
   Array.isArray(facts.imageIds) ? facts.imageIds.filter((id) => typeof id === 'string') : []
 
 /** A tag that moved leaves the image it named before without a name: it is found by the ids that were seen under it. */
-async function removeFormer(
+export async function removeFormer(
   engine: Engine,
   ledger: Ledger,
   row: ObjectRow,
@@ -145,7 +150,7 @@ async function removeFormer(
   const former = idsOf(row).filter((id) => id !== current)
   const others = ledger.objects.list({ kind: 'pulled' }).filter((other) => other.name !== row.name)
   for (const id of former)
-    if (!others.some((o) => idsOf(o).includes(id))) await removeImage(engine, id)
+    if (!others.some((o) => idsOf(o).includes(id))) await removeNameless(engine, id)
 }
 
 /** Of each pulled image that the running version uses: which one it is now, and away with the one it was before. */
@@ -190,7 +195,7 @@ async function removeObject(
       await removeFormer(engine, ledger, row, undefined)
       return 'removed'
     case 'network':
-      return removeNetwork(engine, row.name)
+      return removeNetwork(engine, settings, row.name)
     case 'volume':
       return removeVolume(engine, row.name)
   }

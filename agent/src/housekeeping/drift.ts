@@ -71,6 +71,7 @@ export class DriftWatch {
     const stored = ledger.findPlan(environmentId)
     if (!stored) {
       observations.clear(environmentId)
+      this.#forget(environmentId)
       return
     }
     const plan = JSON.parse(stored.body) as LastPlan
@@ -87,6 +88,13 @@ export class DriftWatch {
       }),
       degradedReason: degradedReason(views),
     })
+  }
+
+  /** Nothing of it runs any more. */
+  #forget(environmentId: number): void {
+    const isOf = (key: string): boolean => key.startsWith(`${environmentId}/`)
+    for (const key of this.#ends.keys()) if (isOf(key)) this.#ends.delete(key)
+    for (const key of this.#away) if (isOf(key)) this.#away.delete(key)
   }
 
   async #lookAtContainers(stored: StoredPlan, plan: DockerPlan): Promise<ServiceView[]> {

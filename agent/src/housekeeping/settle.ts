@@ -3,12 +3,18 @@
 // what was being made goes. In this order, so that nothing is removed while requests still go there. Every step may be
 // repeated. The caller makes sure that no other deployment works in the environment.
 import { setTimeout as delay } from 'node:timers/promises'
-import { DOCKER_STEPS } from '@berth/shared'
-import { inspectContainer, setRestartPolicy, startContainer } from '../exec/docker/containers.ts'
-import type { Engine } from '../exec/docker/engine.ts'
+import { DOCKER_STEPS, STEPS } from '@berth/shared'
+import {
+  inspectOwned,
+  setRestartPolicy,
+  startContainer,
+  stopContainer,
+} from '../exec/docker/containers.ts'
+import { type Engine, EngineError } from '../exec/docker/engine.ts'
 import type { EdgeClient } from '../exec/proxy/client.ts'
 import type { EdgeRoute } from '../exec/proxy/protocol.ts'
 import type { Ledger } from '../journal/ledger.ts'
+import type { ObjectRow } from '../journal/objects.ts'
 import { isDockerPlan, isManualPlan } from '../recipes/plan.ts'
 import type { AgentSettings } from '../settings.ts'
 import { type CollectRequest, collectEnvironment, readPlan } from './collect.ts'
@@ -38,13 +44,13 @@ export async function settleEnvironment(house: House, request: SettleRequest): P
 
 /** Those on their way to what goes now arrive, and get their answer, up to a bound. */
 async function letRequestsEnd(house: House, request: SettleRequest): Promise<void> {
-  const { engine, edge, ledger } = house
+  const { engine, edge, ledger, settings } = house
   const { environmentId, attemptId } = request
   const leaving: string[] = []
   for (const row of ledger.objects.list({ environmentId, kind: 'container' })) {
     const isLeaving = row.state === 'making' || row.state === 'retired'
     if (!isLeaving || row.attemptId === attemptId) continue
-    const seen = await inspectContainer(engine, row.name)
+    const seen = await inspectOwned(engine, settings, row.name)
     if (seen?.state === 'running') leaving.push(`${seen.address}:${row.facts.port}`)
   }
   if (leaving.length === 0) return
@@ -54,9 +60,35 @@ async function letRequestsEnd(house: House, request: SettleRequest): Promise<voi
   }
 }
 
-/** Stopped while somebody who is no more tried a successor in its place. */
+/** Two containers of a service without a route never run at once: they may share a volume. */
+async function stopSuccessors(house: House, request: SettleRequest, service: string) {
+  const { engine, ledger, settings } = house
+  const { environmentId, attemptId } = request
+  for (const row of ledger.objects.list({ environmentId, kind: 'container' })) {
+    const isSuccessor = row.state === 'making' && row.service === service
+    if (!isSuccessor || row.attemptId === attemptId) continue
+    const seen = await inspectOwned(engine, settings, row.name)
+    const timeoutMs = Number(row.facts.stopTimeoutMs ?? STEPS.stopTimeoutMs)
+    if (seen) await stopContainer(engine, seen.id, timeoutMs)
+  }
+}
+
+async function resume(house: House, request: SettleRequest, row: ObjectRow): Promise<boolean> {
+  const { engine, ledger, settings } = house
+  const seen = await inspectOwned(engine, settings, row.name)
+  const isDown = seen !== undefined && seen.state !== 'running'
+  if (isDown) {
+    await stopSuccessors(house, request, row.service)
+    await setRestartPolicy(engine, seen.id, 'unless-stopped')
+    await startContainer(engine, seen.id)
+  }
+  ledger.objects.setState(row, 'serving')
+  return isDown
+}
+
+/** Stopped while somebody who is no more tried a successor in its place. One that cannot come back holds up nothing else. */
 async function resumePaused(house: House, request: SettleRequest): Promise<string[]> {
-  const { engine, ledger } = house
+  const { ledger } = house
   const { environmentId } = request
   const notes: string[] = []
   const plan = readPlan(ledger, environmentId)
@@ -65,13 +97,13 @@ async function resumePaused(house: House, request: SettleRequest): Promise<strin
   for (const row of ledger.objects.list({ environmentId, kind: 'container' })) {
     if (row.state !== 'paused' || row.attemptId === request.attemptId) continue
     if (!isOfVersion(row.name)) continue
-    const seen = await inspectContainer(engine, row.name)
-    if (seen && seen.state !== 'running') {
-      await setRestartPolicy(engine, seen.id, 'unless-stopped')
-      await startContainer(engine, seen.id)
-      notes.push(`${row.service} of deployment ${row.taskId} was started again.`)
+    const what = `${row.service} of deployment ${row.taskId}`
+    try {
+      if (await resume(house, request, row)) notes.push(`${what} was started again.`)
+    } catch (error) {
+      if (!(error instanceof EngineError) || error.kind === 'unavailable') throw error
+      notes.push(`${what} could not be started again: ${error.message}.`)
     }
-    ledger.objects.setState(row, 'serving')
   }
   return notes
 }

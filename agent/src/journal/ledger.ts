@@ -189,10 +189,10 @@ export class Ledger {
   }
 
   /**
-   * The moment a deployment becomes the running version: its processes and the containers of these names serve, all
-   * others of the environment retire.
+   * The moment a deployment becomes the running version: its processes, the containers of these names and the images of
+   * this attempt serve, all other processes and containers of the environment retire.
    */
-  saveSuccess(plan: StoredPlan, containers: string[] = []): void {
+  saveSuccess(plan: StoredPlan, containers: string[] = [], attemptId?: string): void {
     this.#db
       .transaction(() => {
         this.#db
@@ -210,7 +210,7 @@ export class Ledger {
             "UPDATE processes SET state = CASE task_id WHEN ? THEN 'serving' ELSE 'retired' END WHERE environment_id = ?",
           )
           .run(plan.taskId, plan.environmentId)
-        this.objects.serve(plan.environmentId, containers)
+        this.objects.serve(plan.environmentId, containers, attemptId)
       })
       .immediate()
   }

@@ -92,13 +92,15 @@ test('the version that succeeded serves, what it did not keep retires, other kin
   objects.put(row({ name: 'db-1', state: 'serving', service: 'db' }))
   objects.put(row({ name: 'web-2', taskId: 2 }))
   objects.put(row({ kind: 'image', name: 'image', state: 'kept' }))
+  objects.put(row({ kind: 'image', name: 'own', attemptId: 'a9' }))
   objects.put(row({ name: 'foreign', environmentId: 2, state: 'serving' }))
-  ledger.saveSuccess(plan(2), ['web-2', 'db-1'])
+  ledger.saveSuccess(plan(2), ['web-2', 'db-1'], 'a9')
   expect(states()).toEqual({
     'web-1': 'retired',
     'db-1': 'serving',
     'web-2': 'serving',
     image: 'kept',
+    own: 'serving',
   })
   ledger.endVersion(1)
   expect(states()).toMatchObject({ 'db-1': 'retired', 'web-2': 'retired', image: 'kept' })

@@ -135,8 +135,14 @@ export class Objects {
     )
   }
 
-  /** Containers of these names serve; every other container of the environment is retired. */
-  serve(environmentId: number, containers: string[]): void {
+  /** Containers of these names and images of this attempt serve; every other container of the environment is retired. */
+  serve(environmentId: number, containers: string[], attemptId?: string): void {
+    this.#db
+      .prepare(
+        `UPDATE objects SET state = 'serving'
+         WHERE environment_id = ? AND kind IN ('image', 'pulled') AND attempt_id = ?`,
+      )
+      .run(environmentId, attemptId ?? null)
     this.#db
       .prepare(
         `UPDATE objects SET state = CASE WHEN name IN (SELECT value FROM json_each(?)) THEN 'serving' ELSE 'retired' END

@@ -18,7 +18,7 @@ function service(settings: string): DockerService {
   return found
 }
 
-const image = { id: 'sha256:abc', entrypoint: ['/entry'], cmd: ['serve'] }
+const image = { id: 'sha256:abc', entrypoint: ['/entry'], cmd: ['serve'], user: '' }
 const facts: ContainerFacts = {
   name: 'berth-e101-web-812',
   image,
@@ -48,6 +48,17 @@ describe('a container', () => {
         volumes: [{ name: 'berth-e101-data', path: '/data', readOnly: true }],
       },
     })
+  })
+
+  it('of a fork is never root, whatever its image calls its user', () => {
+    const userOf = (user: string, isUntrusted = true): string | undefined =>
+      serviceContainer(service('port: 80'), { ...facts, isUntrusted, image: { ...image, user } })
+        .user
+    expect(['', 'root', '0:1000', 'node'].map((user) => userOf(user))).toEqual(
+      Array(4).fill('65534:65534'),
+    )
+    expect(['1000', '1000:0'].map((user) => userOf(user))).toEqual(['1000', '1000:0'])
+    expect(userOf('root', false)).toBeUndefined()
   })
 
   it('without a shell gets its variables plainly; a stronger PORT wins', () => {
@@ -164,6 +175,9 @@ describe('the proof', () => {
     expect(restartProblem('web', seen, seen, 3_000)).toBeUndefined()
     expect(restartProblem('web', seen, again, 5_000)).toBe('web restarted twice in 5 s.')
     expect(restartProblem('web', seen, { ...seen, startedAt: 3 }, 1)).toContain('started again')
+    const starved = { ...seen, outOfMemory: true }
+    expect(restartProblem('web', seen, starved, 1)).toContain('stopped by the kernel')
+    expect(restartProblem('web', starved, starved, 1)).toBeUndefined()
     expect(describeEnd('db', { ...seen, exitCode: 1 }, 1_234)).toBe(
       'db stopped after 1.2 s with exit code 1.',
     )

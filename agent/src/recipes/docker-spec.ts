@@ -23,6 +23,8 @@ export interface ImageFacts {
   id: string
   entrypoint: readonly string[]
   cmd: readonly string[]
+  /** Who it runs as by itself; empty: root. */
+  user: string
 }
 
 export interface Limits {
@@ -72,7 +74,13 @@ export interface ContainerSpec {
   stopTimeoutMs: number
   restart: 'no' | 'unless-stopped'
   untrusted: boolean
+  /** Absent: the image's own. */
+  user?: string
 }
+
+/** Of a fork's image only a number says for certain that it is not root. */
+const untrustedUser = (user: string): string =>
+  /^[1-9][0-9]*(?::[0-9]+)?$/.test(user) ? user : '65534:65534'
 
 /** A text goes through a shell, a list is executed as it is; the entrypoint of the image stays in front of both. */
 export function programOf(service: DockerService, image: ImageFacts): string[] {
@@ -124,6 +132,7 @@ function specOf(
     // a broken version never crash-loops: restarts begin when it was verified
     restart: 'no',
     untrusted: facts.isUntrusted,
+    ...(facts.isUntrusted ? { user: untrustedUser(facts.image.user) } : {}),
   }
 }
 

@@ -75,8 +75,11 @@ export function restartProblem(
   const restarts = after.restarts - before.restarts
   const elapsed = `${Math.max(1, Math.round(elapsedMs / 1_000))} s`
   if (restarts > 0) return `${service} restarted ${times(restarts)} in ${elapsed}.`
-  if (after.startedAt === before.startedAt) return undefined
-  return `${service} was started again while it was watched.`
+  if (after.startedAt !== before.startedAt) {
+    return `${service} was started again while it was watched.`
+  }
+  if (!after.outOfMemory || before.outOfMemory) return undefined
+  return `A process of ${service} was stopped by the kernel: it needed more memory than it may have.`
 }
 
 /** How a container that should run came to its end; `upMs` when it is known. */

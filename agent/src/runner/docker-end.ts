@@ -1,7 +1,7 @@
 // The end of one container: it is stopped, its log is read to the end, it is removed, and only then its row goes.
 
 import { STEPS } from '@berth/shared'
-import { inspectContainer, removeContainer, stopContainer } from '../exec/docker/containers.ts'
+import { inspectOwned, removeContainer, stopContainer } from '../exec/docker/containers.ts'
 import { keepLastWords } from '../housekeeping/last-words.ts'
 import type { ObjectRow } from '../journal/objects.ts'
 import type { Attempt } from './attempt.ts'
@@ -25,7 +25,7 @@ async function keepLog(attempt: Attempt, row: ObjectRow, id: string): Promise<vo
 export async function endContainer(attempt: Attempt, row: ObjectRow): Promise<number> {
   const { engine } = dockerOf(attempt)
   const startedAt = performance.now()
-  const seen = await inspectContainer(engine, row.name)
+  const seen = await inspectOwned(engine, attempt.settings, row.name)
   if (seen) {
     const timeoutMs = Number(row.facts.stopTimeoutMs ?? STEPS.stopTimeoutMs)
     if (seen.state === 'running' || seen.state === 'restarting') {

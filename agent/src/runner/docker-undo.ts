@@ -1,12 +1,14 @@
 // Takes back what a docker deployment made: routes first, then containers (those it had stopped come back), then images.
 // Everything is found by its row in the ledger, so a second call, or another attempt, finds what is left.
 import { setTimeout as delay } from 'node:timers/promises'
-import { DOCKER_STEPS } from '@berth/shared'
-import { inspectContainer, removeContainer, startContainer } from '../exec/docker/containers.ts'
+import { DOCKER_STEPS, STEPS } from '@berth/shared'
+import { inspectOwned, startContainer } from '../exec/docker/containers.ts'
 import { removeImage } from '../exec/docker/images.ts'
 import { EdgeError } from '../exec/proxy/protocol.ts'
+import { isShared } from '../housekeeping/collect.ts'
 import type { ObjectRow } from '../journal/objects.ts'
 import type { Attempt } from './attempt.ts'
+import { endContainer } from './docker-end.ts'
 import { dockerOf, dockerServiceOf, routeOf } from './docker-scene.ts'
 import { showPages } from './steps/docker-configure.ts'
 import { giveRoutes } from './steps/docker-route.ts'
@@ -42,38 +44,48 @@ export async function takeBackRoutes(attempt: Attempt): Promise<void> {
 
 async function startOld(attempt: Attempt, row: ObjectRow): Promise<void> {
   const { engine } = dockerOf(attempt)
-  const seen = await inspectContainer(engine, row.name)
+  const seen = await inspectOwned(engine, attempt.settings, row.name)
   if (!seen) throw new Error(`${row.name} is gone`)
   await startContainer(engine, seen.id)
   attempt.ledger.objects.setState(row, 'serving', attempt.assignment.attemptId)
   attempt.output.say(`${row.service} of deployment ${row.taskId} was started again.`)
 }
 
+/** The old one of a service returns when the new one is gone: the two may share a volume. One that fails stops no other. */
 export async function takeBackContainers(attempt: Attempt): Promise<void> {
   const scene = dockerOf(attempt)
-  const { engine, ahead } = scene
   scene.isOver = true
-  await Promise.allSettled(ahead.values()) // whatever is still being started has its row and its container by then
-  const rows = ownRows(attempt, 'container')
+  await Promise.allSettled(scene.ahead.values()) // whatever is still being started has its row and its container by then
+  const problems: string[] = []
+  const note = (error: Error): void => void problems.push(error.message)
+  const inState = (state: ObjectRow['state']): ObjectRow[] =>
+    ownRows(attempt, 'container').filter((row) => row.state === state)
   const isLedTo = ({ service }: ObjectRow): boolean =>
     scene.hasSwitched && routeOf(attempt, service) !== undefined
-  for (const row of rows.filter((found) => found.state === 'making' && !isLedTo(found))) {
-    await removeContainer(engine, row.name)
-    attempt.ledger.objects.remove(row)
+  const end = async (row: ObjectRow): Promise<void> => {
+    // a long time to stop is for a version that serves; this one holds up the old one
+    const ownMs = Number(row.facts.stopTimeoutMs ?? STEPS.stopTimeoutMs)
+    const stopTimeoutMs = Math.min(ownMs, STEPS.stopTimeoutMs)
+    await endContainer(attempt, { ...row, facts: { ...row.facts, stopTimeoutMs } })
     attempt.output.say(`${row.name} was removed.`)
   }
-  for (const row of rows.filter(({ state }) => state === 'paused')) await startOld(attempt, row)
-  // whoever finds their rows later takes them back, after the routes
-  if (rows.some((row) => row.state === 'making' && isLedTo(row))) {
-    throw new Error('the routes still lead to them')
+  const going = inState('making').filter((row) => !isLedTo(row))
+  await Promise.all(going.map((row) => end(row).catch(note)))
+  const stuck = new Set(inState('making').map(({ service }) => service))
+  for (const row of inState('paused')) {
+    if (!stuck.has(row.service)) await startOld(attempt, row).catch(note)
   }
+  // whoever finds their rows later takes them back, after the routes
+  if (inState('making').some(isLedTo)) problems.push('the routes still lead to them')
+  if (problems.length > 0) throw new Error(problems.join('; '))
 }
 
 export async function takeBackImages(attempt: Attempt): Promise<void> {
   const { engine } = dockerOf(attempt)
   for (const kind of ['image', 'pulled'] as const) {
     for (const row of ownRows(attempt, kind).filter(({ state }) => state === 'making')) {
-      const result = await removeImage(engine, row.name)
+      const isTheirs = kind === 'pulled' && isShared(attempt.ledger, row)
+      const result = isTheirs ? 'in_use' : await removeImage(engine, row.name)
       // in use by somebody else, so it is theirs
       if (result === 'removed' || kind === 'pulled') attempt.ledger.objects.remove(row)
     }

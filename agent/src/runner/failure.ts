@@ -51,7 +51,7 @@ export function asFailure(error: unknown, stepId: string, attemptId: string): St
     const how = error.kind === 'unavailable' ? 'does not answer' : `refused step ${stepId}`
     return new StepFailure(
       FailureCode.DOCKER_UNAVAILABLE,
-      `The Docker engine of server ${hostname()} ${how}: ${error.message}.`,
+      `The Docker engine of server ${hostname()} ${how}: ${error.message.replace(/\.$/, '')}.`,
     )
   }
   if (error instanceof EdgeError) {

@@ -8,6 +8,7 @@ import {
   createContainer,
   hasShell,
   inspectContainer,
+  inspectOwned,
   killContainer,
   listOwnedContainers,
   openFiles,
@@ -160,10 +161,20 @@ describe.skipIf(!dockerEngine())('a container', () => {
     expect(await inspectContainer(lab.engine, spec.name)).toBeUndefined()
   })
 
+  test('of another owner is not found by its name', async () => {
+    const spec = await lab.spec('true')
+    const id = await createContainer(lab.engine, spec)
+    expect(await inspectOwned(lab.engine, lab.settings, spec.name)).toMatchObject({ id })
+    const other = { owner: 'somebody-else' }
+    expect(await inspectOwned(lab.engine, other, spec.name)).toBeUndefined()
+  })
+
   test('keeps data in a named volume', async () => {
     const name = volumeName(lab.settings, 1, 'data')
     await ensureVolume(lab.engine, { name, labels: lab.labels(1) })
     await ensureVolume(lab.engine, { name, labels: lab.labels(1) })
+    const foreign = ensureVolume(lab.engine, { name, labels: { 'dev.berth.agent': 'other' } })
+    await expect(foreign).rejects.toMatchObject({ kind: 'conflict' })
     const volumes = [{ name, path: '/data', readOnly: false }]
     const first = await lab.run('echo kept > /data/f', { mounts: { file: [], volumes } })
     const second = await lab.run('cat /data/f; touch /data/g', {

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { CONTAINERS, ENGINE } from '@berth/shared'
 import { type Engine, EngineError, isNotFound } from './engine.ts'
-import { type OwnerSettings, ownedFilter } from './names.ts'
+import { LABELS, type OwnerSettings, ownedFilter } from './names.ts'
 
 /** What recipes say about a container; everything else is decided here. */
 export interface ContainerSpec {
@@ -32,6 +32,8 @@ export interface ContainerSpec {
   restart: RestartPolicy
   /** Code of a fork: no capability at all, root read-only. */
   untrusted: boolean
+  /** Absent: the image's own. */
+  user?: string
   workingDir?: string
 }
 
@@ -108,6 +110,7 @@ export async function createContainer(engine: Engine, spec: ContainerSpec): Prom
       Image: spec.image,
       ...(spec.entrypoint ? { Entrypoint: spec.entrypoint } : {}),
       ...(spec.command ? { Cmd: spec.command } : {}),
+      ...(spec.user ? { User: spec.user } : {}),
       ...(spec.workingDir ? { WorkingDir: spec.workingDir } : {}),
       Env: spec.env,
       Labels: spec.labels,
@@ -246,6 +249,16 @@ function toObserved(raw: RawContainer): Observed {
 export async function inspectContainer(engine: Engine, id: string): Promise<Observed | undefined> {
   const raw = await orGone(engine.ask<RawContainer>({ method: 'GET', path: at(id, '/json') }))
   return raw && toObserved(raw)
+}
+
+/** By a name that we would have given it. One of that name that somebody else made is none of ours. */
+export async function inspectOwned(
+  engine: Engine,
+  settings: OwnerSettings,
+  name: string,
+): Promise<Observed | undefined> {
+  const seen = await inspectContainer(engine, name)
+  return seen?.labels[LABELS.agent] === settings.owner ? seen : undefined
 }
 
 /** Its end, also one that was before the call. */

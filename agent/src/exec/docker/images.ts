@@ -18,6 +18,7 @@ export interface Image {
 interface RawImage {
   Id: string
   Size: number
+  RepoTags: string[] | null
   RepoDigests: string[] | null
   Config: {
     Entrypoint: string[] | null
@@ -141,6 +142,12 @@ export async function removeImage(
     if (error instanceof EngineError && error.kind === 'conflict') return 'in_use'
     throw error
   }
+}
+
+/** By its id. One that somebody has given a name meanwhile is theirs, and stays. */
+export async function removeNameless(engine: Engine, id: string): Promise<void> {
+  const raw = await readImage(engine, id)
+  if (raw && (raw.RepoTags ?? []).length === 0) await removeImage(engine, id)
 }
 
 export interface OwnedImage {

@@ -118,7 +118,7 @@ export class DockerLab {
       await removeContainer(engine, id)
     }
     for (const { name } of await listOwnedNetworks(engine, settings)) {
-      await removeNetwork(engine, name)
+      await removeNetwork(engine, settings, name)
     }
     for (const { name } of await listOwnedVolumes(engine, settings)) {
       await removeVolume(engine, name)

@@ -68,11 +68,14 @@ describe.skipIf(!dockerEngine())('a network', () => {
   test('goes when nobody is on it', async () => {
     const id = await lab.start('sleep 600')
     const name = `${lab.settings.accountPrefix}1`
-    expect(await removeNetwork(lab.engine, name)).toBe('in_use')
+    expect(await removeNetwork(lab.engine, lab.settings, name)).toBe('in_use')
+    // another agent's of that name is none of ours
+    await removeNetwork(lab.engine, { owner: 'somebody-else' }, name)
+    expect(await listOwnedNetworks(lab.engine, lab.settings, 1)).toMatchObject([{ name }])
 
     await removeContainer(lab.engine, id)
-    expect(await removeNetwork(lab.engine, name)).toBe('removed')
-    expect(await removeNetwork(lab.engine, name)).toBe('removed')
+    expect(await removeNetwork(lab.engine, lab.settings, name)).toBe('removed')
+    expect(await removeNetwork(lab.engine, lab.settings, name)).toBe('removed')
   })
 
   /** The last /24 of the run's pool: other files take theirs from the beginning of it. */

@@ -24,6 +24,7 @@ interface RawNetwork {
   Id: string
   Name: string
   Labels: Record<string, string> | null
+  Internal: boolean
   IPAM: { Config: { Subnet?: string }[] | null }
 }
 
@@ -42,6 +43,8 @@ const listNetworks = (engine: Engine, filters = '{}'): Promise<RawNetwork[]> =>
 export interface NetworkWish {
   environmentId: number
   labels: Record<string, string>
+  /** For code of a fork: its containers reach each other and are reached from this server, nothing else. */
+  isIsolated?: boolean
   /** Subnets the ledger has given to environments whose network may not exist at the moment. */
   takenSubnets: string[]
   /** Called before the network is made, for the ledger's row; again when the engine refuses a subnet. */
@@ -79,10 +82,15 @@ export async function ensureNetwork(
   )
 }
 
-/** The network of another agent on this engine is never used, whatever its name. */
-function ours(raw: RawNetwork, { labels }: NetworkWish): Network {
-  if (raw.Labels?.[LABELS.agent] === labels[LABELS.agent]) return toNetwork(raw)
-  throw new EngineError('conflict', `network ${raw.Name} exists and does not belong to this agent`)
+/** The network of another agent on this engine is never used, whatever its name, nor one with a way out for a fork. */
+function ours(raw: RawNetwork, { labels, isIsolated = false }: NetworkWish): Network {
+  if (raw.Labels?.[LABELS.agent] !== labels[LABELS.agent]) {
+    const why = `network ${raw.Name} exists and does not belong to this agent`
+    throw new EngineError('conflict', why)
+  }
+  if (!isIsolated || raw.Internal) return toNetwork(raw)
+  const why = `network ${raw.Name} was made for trusted code and has a way out: remove the environment`
+  throw new EngineError('conflict', why)
 }
 
 /** A route to more than the pool (of a VPN, say) would leave nothing of it, and ours are closer than it. */
@@ -124,6 +132,7 @@ async function makeNetwork(
         Name: name,
         CheckDuplicate: true,
         Driver: 'bridge',
+        Internal: wish.isIsolated ?? false,
         Labels: wish.labels,
         IPAM: { Driver: 'default', Config: [{ Subnet: subnet }] },
       },
@@ -143,13 +152,17 @@ async function makeNetwork(
 const isOverlap = ({ status, message }: EngineError): boolean =>
   status === 403 || /overlap|conflicts with network/i.test(message)
 
-/** One that is gone is removed; 'in_use': a container is still on it. The engine allows two of one name: both go. */
-export async function removeNetwork(engine: Engine, name: string): Promise<'removed' | 'in_use'> {
-  const found = (await listNetworks(engine)).filter((raw) => raw.Name === name)
+/** One that is gone is removed; 'in_use': a container is still on it. The engine allows two of one name: all of ours go. */
+export async function removeNetwork(
+  engine: Engine,
+  settings: OwnerSettings,
+  name: string,
+): Promise<'removed' | 'in_use'> {
+  const found = (await listOwnedNetworks(engine, settings)).filter((owned) => owned.name === name)
   let result: 'removed' | 'in_use' = 'removed'
-  for (const { Id } of found) {
+  for (const { id } of found) {
     try {
-      await engine.ask({ method: 'DELETE', path: `/networks/${Id}` })
+      await engine.ask({ method: 'DELETE', path: `/networks/${id}` })
     } catch (error) {
       if (isNotFound(error)) continue
       if (!(error instanceof EngineError && /active endpoints/.test(error.message))) throw error

@@ -1,14 +1,20 @@
 // Named volumes of environments. They are data of people: nothing here removes one that was not named.
 import { type Engine, EngineError } from './engine.ts'
-import { type OwnerSettings, ownedFilter } from './names.ts'
+import { LABELS, type OwnerSettings, ownedFilter } from './names.ts'
 
-/** Makes it, or leaves the one of that name as it is. */
+/** Makes it, or leaves the one of that name as it is. Data of another agent on this engine is never used. */
 export async function ensureVolume(
   engine: Engine,
   { name, labels }: { name: string; labels: Record<string, string> },
 ): Promise<void> {
   const body = { Name: name, Driver: 'local', Labels: labels }
-  await engine.ask({ method: 'POST', path: '/volumes/create', body })
+  const made = await engine.ask<{ Labels: Record<string, string> | null }>({
+    method: 'POST',
+    path: '/volumes/create',
+    body,
+  })
+  if (made.Labels?.[LABELS.agent] === labels[LABELS.agent]) return
+  throw new EngineError('conflict', `volume ${name} exists and does not belong to this agent`)
 }
 
 /** One that is gone is removed; 'in_use': a container still has it. */

@@ -14,7 +14,9 @@ export interface AddressBook {
 export class Addresses {
   readonly #book: AddressBook
   readonly #known = new Map<string, string>()
-  readonly #wanted: () => string[]
+  readonly #ofTable: () => string[]
+  /** Of changes on their way into the table: who waits for each. */
+  readonly #held = new Map<string, number>()
   readonly #onNews: () => void
   #looking: Promise<void> | undefined
   #again = false
@@ -24,8 +26,24 @@ export class Addresses {
   /** `wanted`: containers of the table; `onNews`: an address came, went or changed. */
   constructor(book: AddressBook, wanted: () => string[], onNews: () => void) {
     this.#book = book
-    this.#wanted = wanted
+    this.#ofTable = wanted
     this.#onNews = onNews
+  }
+
+  #wanted(): string[] {
+    return [...new Set([...this.#ofTable(), ...this.#held.keys()])]
+  }
+
+  /** Another change meanwhile must not forget what this one has learned; returns how to let go of them. */
+  hold(ids: readonly string[]): () => void {
+    for (const id of ids) this.#held.set(id, (this.#held.get(id) ?? 0) + 1)
+    return () => {
+      for (const id of ids) {
+        const others = (this.#held.get(id) ?? 0) - 1
+        if (others > 0) this.#held.set(id, others)
+        else this.#held.delete(id)
+      }
+    }
   }
 
   /** What was known before a restart, until the engine says otherwise. */

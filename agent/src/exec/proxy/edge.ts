@@ -16,7 +16,13 @@ import { addLinks, syncLinks } from './links.ts'
 import { openNameServer, type Upstream } from './name-server.ts'
 import { openPageServer } from './page-server.ts'
 import { type EdgeKeys, edgePlaces, ensureKeys } from './places.ts'
-import { type EdgeCall, type EdgeDescription, EdgeError, type PortRoute } from './protocol.ts'
+import {
+  type EdgeCall,
+  type EdgeDescription,
+  EdgeError,
+  type PortRoute,
+  type SetRoutes,
+} from './protocol.ts'
 import { Pushes } from './pushes.ts'
 import { renderConfiguration } from './render.ts'
 import { containersOf, pageFor, upstreamOf } from './resolution.ts'
@@ -200,18 +206,8 @@ class Edge {
 
   async #perform(call: EdgeCall): Promise<unknown> {
     switch (call.method) {
-      case 'setRoutes': {
-        const { params } = call
-        await this.#board.learn(params)
-        const ported = await this.#withPorts(withRoutes(this.#board.table, params))
-        const apply = (table: Table): Table =>
-          withoutPorts({
-            ...withRoutes(table, params),
-            ports: { ...table.ports, ...ported.ports },
-          })
-        await this.#board.change(params.environmentId, apply, true)
-        return { generation: this.#board.table.generation }
-      }
+      case 'setRoutes':
+        return this.#board.withContainers(call.params, () => this.#setRoutes(call.params))
       case 'getRoutes': {
         const entry = this.#board.table.environments[call.params.environmentId]
         return entry && { fence: BigInt(entry.fence), routes: entry.routes }
@@ -231,6 +227,17 @@ class Edge {
       default:
         throw new EdgeError('refused', 'The edge does not know this call.')
     }
+  }
+
+  async #setRoutes(params: SetRoutes): Promise<{ generation: number }> {
+    const ported = await this.#withPorts(withRoutes(this.#board.table, params))
+    const apply = (table: Table): Table =>
+      withoutPorts({
+        ...withRoutes(table, params),
+        ports: { ...table.ports, ...ported.ports },
+      })
+    await this.#board.change(params.environmentId, apply, true)
+    return { generation: this.#board.table.generation }
   }
 
   async #describe(): Promise<EdgeDescription> {

@@ -3,6 +3,8 @@ import { describe, expect, it } from 'vitest'
 import { Addresses } from './addresses.ts'
 import { EdgeError, type EdgeRoute } from './protocol.ts'
 import type { Pushes } from './pushes.ts'
+import { ownName } from './render.ts'
+import { containersOf } from './resolution.ts'
 import { Switchboard } from './switchboard.ts'
 import { readTable, type Table, withAuth, withoutRoutes, withRoutes } from './table.ts'
 
@@ -34,11 +36,11 @@ function open() {
     },
   } as unknown as Pushes
   const book = { addressOf: () => Promise.resolve('10.0.0.9'), onChange: () => () => undefined }
-  const board = new Switchboard({
+  const board: Switchboard = new Switchboard({
     table: empty,
     addresses: new Addresses(
       book,
-      () => [],
+      (): string[] => containersOf(board.table),
       () => undefined,
     ),
     pushes,
@@ -87,6 +89,21 @@ describe('changes', () => {
     expect(board.find('h1.berth.internal')).toEqual({ address: '127.0.0.1', port: 80 })
     expect(board.find('h2.berth.internal')).toEqual(page)
     expect(board.find('h1.example')).toBeUndefined()
+  })
+
+  it('forget no container that another one is about to lead to', async () => {
+    const { board, next } = open()
+    const target = { kind: 'container', id: 'c1', port: 80 } as const
+    const routes = { environmentId: 1, fence: 1n, routes: [{ ...route('h1', '/a', 80), target }] }
+    const first = board.withContainers(routes, () =>
+      board.change(1, (table) => withRoutes(table, routes), true),
+    )
+    await turns()
+    await board.change(2, set(2, 1n, '/'), true)
+    await next()
+    await first
+    await board.change(2, set(2, 2n, '/'), true)
+    expect(board.find(ownName('h1', '/a'))).toEqual({ address: '10.0.0.9', port: 80 })
   })
 
   it('of one moment travel together, and plain ones pass them', async () => {

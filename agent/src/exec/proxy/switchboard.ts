@@ -64,8 +64,19 @@ export class Switchboard {
     return (target && upstreamOf(target, address)) ?? this.#o.pageAt()
   }
 
-  /** Containers are asked for first: a route never leads to one that does not run. */
-  async learn({ routes }: SetRoutes): Promise<void> {
+  /** Runs `act` when every container is known to run: a route never leads to one that does not. */
+  async withContainers<T>({ routes }: SetRoutes, act: () => Promise<T>): Promise<T> {
+    const ids = routes.flatMap(({ target }) => (target.kind === 'container' ? [target.id] : []))
+    const release = this.#o.addresses.hold(ids)
+    try {
+      await this.#learn(routes)
+      return await act()
+    } finally {
+      release()
+    }
+  }
+
+  async #learn(routes: SetRoutes['routes']): Promise<void> {
     for (const { service, target } of routes) {
       if (target.kind !== 'container') continue
       const found = await this.#o.addresses.learn(target.id).catch((error: Error) => {

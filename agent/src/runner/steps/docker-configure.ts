@@ -177,6 +177,10 @@ export async function writeDockerVariables(attempt: Attempt): Promise<void> {
     system: attempt.spec.systemVariables,
   })
   attempt.found.variables = resolved
+  const withheld = isUntrusted(attempt) ? attempt.secrets.variables.length : 0
+  if (withheld > 0) {
+    attempt.output.say(`Code of a fork gets no custom variables: ${withheld} are left out.`)
+  }
   ensureLauncher(attempt)
   for (const { name, env } of services) {
     const own = Object.entries(weakerAdditions(env, resolved.strong))

@@ -8,6 +8,7 @@ import {
   createContainer,
   hasShell,
   inspectContainer,
+  inspectOwned,
   type Observed,
   removeContainer,
   startContainer,
@@ -68,6 +69,7 @@ export async function prepareNetwork(attempt: Attempt): Promise<void> {
   const { subnet, name } = await ensureNetwork(engine, settings, {
     environmentId,
     labels: labels(attempt),
+    isIsolated: isUntrusted(attempt),
     takenSubnets: ledger.objects.takenSubnets(),
     onChosen: (chosen) => putRow(attempt, 'network', chosen.name, '', { subnet: chosen.subnet }),
   })
@@ -134,7 +136,8 @@ async function make(
   specFor: (service: DockerService, facts: ContainerFacts) => ContainerSpec,
 ): Promise<{ id: string; isPlain: boolean }> {
   const { engine, values } = dockerOf(attempt)
-  await removeContainer(engine, facts.name) // of an attempt of the same task whose runner died
+  const former = await inspectOwned(engine, attempt.settings, facts.name)
+  if (former) await removeContainer(engine, former.id) // of an attempt of the same task whose runner died
   const id = await createContainer(engine, specFor(service, facts))
   if (await hasShell(engine, id)) return { id, isPlain: false }
   await removeContainer(engine, id)
@@ -162,7 +165,8 @@ async function findOld(attempt: Attempt, service: string): Promise<OldContainer 
   const { environmentId } = attempt.assignment
   const rows = attempt.ledger.objects.list({ environmentId, kind: 'container' })
   const row = rows.find((found) => found.service === service && found.state === 'serving')
-  return row && { row, seen: await inspectContainer(dockerOf(attempt).engine, row.name) }
+  const { engine } = dockerOf(attempt)
+  return row && { row, seen: await inspectOwned(engine, attempt.settings, row.name) }
 }
 
 const wasRouted = (attempt: Attempt, service: string): boolean =>
@@ -282,11 +286,8 @@ export async function bringUpDependency(attempt: Attempt, name: string): Promise
 async function follow(attempt: Attempt, id: string, signal: AbortSignal): Promise<void> {
   await followLogs(dockerOf(attempt).engine, id, {
     signal,
-    onRecord: (record) =>
-      attempt.output.write(
-        record.stream === 'err' ? LogSource.STDERR : LogSource.STDOUT,
-        record.bytes,
-      ),
+    onRecord: ({ stream, bytes }) =>
+      attempt.output.write(stream === 'err' ? LogSource.STDERR : LogSource.STDOUT, bytes),
   })
 }
 

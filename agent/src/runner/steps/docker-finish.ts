@@ -56,11 +56,8 @@ export function completeDocker(attempt: Attempt): void {
   attempt.ledger.saveSuccess(
     { environmentId, taskId, fence, commit, body: JSON.stringify(plan) },
     services.map(({ container }) => container),
+    attemptId,
   )
-  for (const row of attempt.ledger.objects.list({ environmentId })) {
-    const isImage = row.kind === 'image' || row.kind === 'pulled'
-    if (isImage && row.attemptId === attemptId) attempt.ledger.objects.setState(row, 'serving')
-  }
 }
 
 export function tellDocker(attempt: Attempt): void {

@@ -51,8 +51,10 @@ export async function requireRunning(attempt: Attempt, service: string): Promise
   }
   if (seen.state === 'running') return toSeen(seen)
   const known = toSeen(seen)
-  const upMs = known.startedAt > 0 && seen.endedAt ? Date.parse(seen.endedAt) - known.startedAt : 0
-  const text = describeEnd(service, known, upMs > 0 ? upMs : undefined)
+  const isKnown = known.startedAt > 0 && seen.endedAt !== undefined
+  // one that ends at once is over before the engine has written down when it began
+  const upMs = isKnown ? Math.max(0, Date.parse(seen.endedAt ?? '') - known.startedAt) : undefined
+  const text = describeEnd(service, known, upMs)
   const code = seen.outOfMemory ? FailureCode.OUT_OF_MEMORY : FailureCode.HEALTH_CHECK_FAILED
   throw await withLastLines(attempt, service, code, text)
 }

@@ -23,6 +23,7 @@ import { guardRoom } from './room.ts'
 async function withSlot<T>(
   attempt: Attempt,
   kind: SlotKind,
+  service: string,
   timeoutMs: number,
   act: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
@@ -37,7 +38,8 @@ async function withSlot<T>(
   } catch (error) {
     if (!clock.aborted || signal.aborted) throw error
     const minutes = timeoutMs / 60_000
-    throw new StepFailure(FailureCode.TIMEOUT, `The ${kind} took longer than ${minutes} min.`)
+    const message = `Step ${kind}:${service} took longer than ${minutes} min.`
+    throw new StepFailure(FailureCode.TIMEOUT, message)
   } finally {
     release()
   }
@@ -50,7 +52,8 @@ async function ready(
 ): Promise<ReadyImage> {
   const image = await inspectImage(dockerOf(attempt).engine, imageId)
   if (!image) throw new EngineError('not_found', `image ${imageId} is gone`)
-  return { id: image.id, entrypoint: image.entrypoint, cmd: image.cmd, ...facts }
+  const { id, entrypoint, cmd, user } = image
+  return { id, entrypoint, cmd, user, ...facts }
 }
 
 const rowOf = (
@@ -155,7 +158,7 @@ async function build(attempt: Attempt, service: DockerService, tag: string): Pro
   const context = findContext(attempt, settings)
   const { kind } = attempt.spec
   const follow = follower(attempt)
-  return withSlot(attempt, 'build', DOCKER_STEPS.buildMs, async (signal) => {
+  return withSlot(attempt, 'build', service.name, DOCKER_STEPS.buildMs, async (signal) => {
     try {
       const { imageId } = await buildImage(engine, {
         ...context,
@@ -209,7 +212,7 @@ async function pull(
 ): Promise<{ id: string; digest: string }> {
   const { engine } = dockerOf(attempt)
   try {
-    const found = await withSlot(attempt, 'pull', DOCKER_STEPS.pullMs, (signal) =>
+    const found = await withSlot(attempt, 'pull', name, DOCKER_STEPS.pullMs, (signal) =>
       pullImage(engine, reference, { signal, onText: (text) => attempt.output.say(text) }),
     )
     return { id: found.imageId, digest: found.digest }
@@ -234,10 +237,12 @@ export async function pullService(attempt: Attempt, name: string): Promise<void>
   const reference = dockerServiceOf(attempt, name).image
   if (!reference) throw new Error(`service ${name} is not pulled`)
   const { environmentId } = attempt.assignment
-  const known = attempt.ledger.objects.list({ environmentId, kind: 'pulled' })
-  const isKnown = known.some((row) => row.name === reference)
-  // an image that somebody else brought here is not the agent's to remove
-  const isForeign = !isKnown && (await inspectImage(scene.engine, reference)) !== undefined
+  const brought = attempt.ledger.objects
+    .list({ kind: 'pulled' })
+    .filter((row) => row.name === reference)
+  const isKnown = brought.some((row) => row.environmentId === environmentId)
+  // an image that somebody else brought here is not the agent's to remove; one of another environment is, by the last
+  const isForeign = brought.length === 0 && (await inspectImage(scene.engine, reference))
   if (!isKnown && !isForeign)
     attempt.ledger.objects.put(rowOf(attempt, 'pulled', reference, name, {}))
   const pulled = await pull(attempt, name, reference)

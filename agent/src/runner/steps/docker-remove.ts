@@ -9,6 +9,7 @@ import { listOwnedNetworks, removeNetwork } from '../../exec/docker/networks.ts'
 import { listOwnedVolumes, removeVolume } from '../../exec/docker/volumes.ts'
 import { EdgeError } from '../../exec/proxy/protocol.ts'
 import { readTable } from '../../exec/proxy/table.ts'
+import { isShared, removeFormer } from '../../housekeeping/collect.ts'
 import type { Ledger } from '../../journal/ledger.ts'
 import { isDockerPlan, type LastPlan } from '../../recipes/plan.ts'
 import type { AgentSettings } from '../../settings.ts'
@@ -90,10 +91,10 @@ async function removeImages(attempt: Attempt): Promise<void> {
   for (const { id, names: more } of await listOwnedImages(engine, settings, environmentId)) {
     for (const name of more.length > 0 ? more : [id]) await removeImage(engine, name)
   }
-  const others = ledger.objects.list({ kind: 'pulled' })
-  for (const { name } of rows.filter(({ kind }) => kind === 'pulled')) {
-    const isShared = others.some((o) => o.name === name && o.environmentId !== environmentId)
-    if (!isShared) await removeImage(engine, name) // in use: it is somebody else's as well, and stays
+  for (const row of rows.filter(({ kind }) => kind === 'pulled')) {
+    // in use: it is somebody else's as well, and stays
+    if (!isShared(ledger, row)) await removeImage(engine, row.name)
+    await removeFormer(engine, ledger, row, undefined)
   }
 }
 
@@ -125,7 +126,7 @@ export async function removeObjects(attempt: Attempt): Promise<void> {
   const { environmentId } = assignment
   await endContainers(attempt)
   for (const { name } of await listOwnedNetworks(engine, settings, environmentId)) {
-    await removeNetwork(engine, name)
+    await removeNetwork(engine, settings, name)
   }
   await removeVolumes(attempt)
   await removeImages(attempt)
