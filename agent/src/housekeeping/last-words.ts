@@ -1,5 +1,5 @@
-// The log of a container dies with it: before housekeeping removes one, what is not in its service's log yet is written
-// there. Masked with every value that the container was given, since nobody is here who knows which are secret.
+// The log of a container dies with it: before one is removed, what is not in its service's log yet is written there,
+// masked, with the time of the engine. Housekeeping, which does not know which values are secret, masks all of them.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Engine } from '../exec/docker/engine.ts'
@@ -16,21 +16,25 @@ function readValues(file: string): Buffer[] {
   return values.filter((value) => value.length > 0).map((value) => Buffer.from(value))
 }
 
-/** Of a container that runs no more. Without its variable file its log is not kept: nobody could mask it. */
+/**
+ * Of a container that runs no more. Without `secrets` its variable file is read; where that is gone too its log is not
+ * kept: nobody could mask it. False: not all of it could be read in time.
+ */
 export async function keepLastWords(
   engine: Engine,
   settings: AgentSettings,
   { environmentId, service, taskId }: ObjectRow,
   containerId: string,
-): Promise<void> {
+  secrets?: Buffer[],
+): Promise<boolean> {
   const places = environmentPlaces(settings, environmentId)
-  const values = readValues(join(places.variables, `${taskId}-${service}.sh`))
+  const values = secrets ?? readValues(join(places.variables, `${taskId}-${service}.sh`))
   const dir = join(places.logs, service)
   const since = lastLineAt(dir, taskId)
   let now = new Date()
   const log = new ServiceLog(dir, taskId, new Masker(values), () => now)
   try {
-    await readLogsToEnd(engine, containerId, {
+    return await readLogsToEnd(engine, containerId, {
       onRecord: ({ stream, at, bytes }) => {
         const time = new Date(at)
         if (since !== undefined && time.toISOString() <= since) return

@@ -2,10 +2,24 @@
 
 import { STEPS } from '@berth/shared'
 import { inspectContainer, removeContainer, stopContainer } from '../exec/docker/containers.ts'
+import { keepLastWords } from '../housekeeping/last-words.ts'
 import type { ObjectRow } from '../journal/objects.ts'
 import type { Attempt } from './attempt.ts'
-import { keepLog } from './docker-logs.ts'
 import { dockerOf } from './docker-scene.ts'
+import { lastSecrets } from './steps/destroy.ts'
+
+/** A log that cannot be kept is told, and keeps nothing from being removed. */
+async function keepLog(attempt: Attempt, row: ObjectRow, id: string): Promise<void> {
+  const { settings, places, found, secrets, output } = attempt
+  const values: Buffer[] = secrets.variables.map(({ value }) => Buffer.from(value))
+  if (found.last) values.push(...lastSecrets(places, found.last))
+  try {
+    const isWhole = await keepLastWords(dockerOf(attempt).engine, settings, row, id, values)
+    if (!isWhole) output.say(`Warning: not all of the log of ${row.name} could be read.`)
+  } catch (error) {
+    output.say(`Warning: the log of ${row.name} was not kept: ${(error as Error).message}`)
+  }
+}
 
 /** Milliseconds until it was gone. One that is gone already is no failure. */
 export async function endContainer(attempt: Attempt, row: ObjectRow): Promise<number> {
@@ -17,9 +31,7 @@ export async function endContainer(attempt: Attempt, row: ObjectRow): Promise<nu
     if (seen.state === 'running' || seen.state === 'restarting') {
       await stopContainer(engine, seen.id, timeoutMs)
     }
-    await keepLog(attempt, row, seen.id).catch((error: Error) =>
-      attempt.output.say(`Warning: the log of ${row.name} could not be kept: ${error.message}`),
-    )
+    await keepLog(attempt, row, seen.id)
     await removeContainer(engine, seen.id)
   }
   attempt.ledger.objects.remove(row)
