@@ -43,6 +43,10 @@ export class LoadClient {
     return (await answer)[0] as ClientReport
   }
 
+  get pid(): number {
+    return this.#child.pid ?? 0
+  }
+
   report(): Promise<ClientReport> {
     return this.#ask('report')
   }

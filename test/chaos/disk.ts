@@ -91,12 +91,11 @@ class DiskRun {
   }
 
   async #deploy(target: Target): Promise<Task> {
-    const { lab, payloadMiB, disk } = this.#plan
+    const { lab, payloadMiB } = this.#plan
     target.version += 1
     lab.repository(target.name, files(target.name, target.version, payloadMiB))
     const { id } = await lab.deploy(target.environment.id)
     const task = await lab.finished(id, TASK_MS)
-    if (disk) this.verdict.leastFree = Math.min(this.verdict.leastFree, disk.freeBytes())
     const text = `${(await lab.log(id)).toString()} ${JSON.stringify(task.failure)}`
     const isFull = task.failure?.code === 'disk_full'
     if (!isFull && /ENOSPC|no space left/i.test(text)) {
@@ -117,12 +116,13 @@ class DiskRun {
 
   /** Every environment deploys again and again until the number is reached. */
   async deployAll(): Promise<void> {
-    const { say, deployments, payloadMiB } = this.#plan
+    const { say, deployments, payloadMiB, disk } = this.#plan
     await Promise.all(
       this.#targets.map(async (target) => {
         while (this.#left > 0) {
           this.#left -= 1
           const task = await this.#deploy(target)
+          this.verdict.leastFree = Math.min(this.verdict.leastFree, disk?.freeBytes() ?? Infinity)
           if (task.status === 'succeeded') await this.#serves(target, target.version)
           const done = this.verdict.succeeded + this.verdict.diskFull
           if (done < this.#nextReport) continue

@@ -5,9 +5,10 @@
 // "Served throughout" holds literally for daemon, runner, edge and (with live-restore, as this harness sets it) the
 // engine: not one request fails. Caddy holds the connections itself: when it is killed they are cut, and the promise is
 // only that it is back; the harness counts what was lost. Requests wait five seconds for an edge: one that a starved
-// machine starts later than that is told apart as well.
+// machine starts later than that is told apart as well, and so is a POST that waited: Caddy may answer it with 502
+// instead of sending it a second time.
 import type { Task } from '@berth/shared/rest'
-import { countOf, LoadClient } from '../bench/load-client.ts'
+import { type ClientReport, countOf, LoadClient } from '../bench/load-client.ts'
 import { nodeApp } from '../docker-app.ts'
 import { type DockerLab, deployed, dockerEnvironment, openDockerLab } from '../engine-lab.ts'
 import { until } from '../lab.ts'
@@ -43,7 +44,7 @@ export interface DockerVerdict {
   requests: number
   /** Outside of what is explained below. */
   failed: number
-  /** With Caddy itself, or because the edge was away for longer than requests wait for it. */
+  /** With Caddy itself, or while the edge was away: for longer than requests wait for it, or a POST. */
   cut: number
   violations: string[]
 }
@@ -52,6 +53,8 @@ const files = (version: string): Record<string, string> => {
   const app = nodeApp(version, { bootMs: 300, more: ['release: sleep 0.5'] })
   return { ...app, Dockerfile: `${app.Dockerfile}RUN sleep 0.5\n` }
 }
+
+const postsOf = (report: ClientReport): number => report.kinds.post?.failed ?? 0
 
 export class DockerChaos {
   readonly #made: DockerLab
@@ -105,7 +108,7 @@ export class DockerChaos {
     const now = await this.#judge(title, fault, task, version)
     // requests wait this long for an edge, by design; a starved machine may start it later
     const isExplained = fault === 'caddy' || (fault === 'edge' && awayMs > EDGE_AWAY_MS)
-    const lost = await this.#lost(title, isExplained, before)
+    const lost = await this.#lost(title, isExplained, fault === 'edge', before)
     this.verdict.strikes += 1
     const failure = task?.failure ? ` (${task.failure.code})` : ''
     const away = fault === 'runner' ? '' : `, away for ${Math.round(awayMs)} ms`
@@ -153,10 +156,13 @@ export class DockerChaos {
   async #lost(
     title: string,
     isExplained: boolean,
-    before: Awaited<ReturnType<LoadClient['report']>>,
+    isEdge: boolean,
+    before: ClientReport,
   ): Promise<number> {
     const after = await this.#client.report()
-    const lost = countOf(after).failed - countOf(before).failed
+    const told = isEdge ? postsOf(after) - postsOf(before) : 0
+    this.verdict.cut += told
+    const lost = countOf(after).failed - countOf(before).failed - told
     if (isExplained) this.verdict.cut += lost
     else this.verdict.failed += lost
     if (!isExplained && lost > 0) {
