@@ -16,7 +16,7 @@ import { LAUNCH_PROGRAM, limitsOf, type VariableFiles } from '../../recipes/dock
 import { renderEnvFile, renderShellFile } from '../../recipes/variable-files.ts'
 import { resolveVariables, weakerAdditions } from '../../recipes/variables.ts'
 import { type Attempt, need } from '../attempt.ts'
-import { dockerOf, dockerSectionOf, isUntrusted, lastDocker } from '../docker-scene.ts'
+import { dockerOf, dockerSectionOf, lastDocker } from '../docker-scene.ts'
 import { settleDocker } from '../docker-settle.ts'
 import { StepFailure } from '../failure.ts'
 import { claimHosts } from '../hosts.ts'
@@ -170,17 +170,13 @@ export async function writeDockerVariables(attempt: Attempt): Promise<void> {
   const { services } = dockerSectionOf(attempt)
   const resolved = resolveVariables({
     section: {},
-    // code of a fork never sees what people stored for the project
-    custom: isUntrusted(attempt) ? new Map() : readCustom(attempt),
+    // an environment of a fork starts with none: what is here a member set for this very code
+    custom: readCustom(attempt),
     autoPorts: new Map(),
     defaultService: undefined,
     system: attempt.spec.systemVariables,
   })
   attempt.found.variables = resolved
-  const withheld = isUntrusted(attempt) ? attempt.secrets.variables.length : 0
-  if (withheld > 0) {
-    attempt.output.say(`Code of a fork gets no custom variables: ${withheld} are left out.`)
-  }
   ensureLauncher(attempt)
   for (const { name, env } of services) {
     const own = Object.entries(weakerAdditions(env, resolved.strong))
