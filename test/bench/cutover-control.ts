@@ -22,6 +22,8 @@ async function startVersion(made: DockerLab, prefix: string): Promise<{ id: stri
   const body = JSON.stringify({
     Image: owned.containers[0]?.image,
     Env: ['GRACEFUL=1', `PORT=${APP_PORT}`],
+    // the image's own label would make it a left-over of the agent, which removes such
+    Labels: { 'dev.berth.agent': 'control' },
     HostConfig: { NetworkMode: owned.networks[0], Init: true },
   })
   const name = `${prefix}${randomBytes(4).toString('hex')}`
