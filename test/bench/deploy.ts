@@ -3,8 +3,9 @@
 // The same application, the same engine, the same repository, in turns: deployed by Berth, and by floor.sh, the shortest
 // script that does the same by hand. Three cases: no cache at all, a file changed, nothing changed. Berth's clock runs
 // from `POST …/tasks` to the first answer of the new version through its proxy, and to `live_at` (proven to run); the
-// script's from its first command to the container's first answer. Berth moves traffic by name, which its proxy looks up
-// once a second; that second is added to the script, whose own way of switching loses requests.
+// script's from its first command to the container's first answer. A switch that loses nothing takes a proxy that looks
+// names up again; a second for it is added to the script, whose own way of switching loses requests. Beside that ratio
+// stands the one to the script as it is, its lossy switch included.
 import { execFile, execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { request } from 'node:http'
@@ -20,7 +21,8 @@ import { percentile, round } from './figures.ts'
 import { FixedProxy } from './fixed-proxy.ts'
 
 const run = promisify(execFile)
-const REFRESH_MS = 1_000
+/** What the goals allow for a switch without a loss. */
+const SWITCH_MS = 1_000
 const ROUND_MS = 120_000
 const CASES = {
   cold: { title: 'no cache', goal: 1.25 },
@@ -125,8 +127,8 @@ class Bench {
     await new Promise((resolve) => setTimeout(resolve, PAUSE_MS)) // like a person
     const { lab } = this.#made
     const before = await this.#instance()
-    // the proxy looks names up once a second, counted from the first request: no round may profit from its phase
-    await new Promise((resolve) => setTimeout(resolve, Math.random() * REFRESH_MS))
+    // the proxy looks names up again and again, counted from the first request: no round may profit from its phase
+    await new Promise((resolve) => setTimeout(resolve, Math.random() * SWITCH_MS))
     const began = Date.now()
     const body = what === 'cold' ? { no_cache: true } : undefined
     const { id } = await lab.deploy(this.#environmentId, body)
@@ -209,16 +211,17 @@ function judge(what: Case, berth: Measured[], script: Floor[]): boolean {
   const { title, goal } = CASES[what]
   const of = (part: keyof Floor) => median(script.map((one) => one[part]))
   const bare = median(script.map((f) => f.clone + f.build + f.run + f.wait))
-  const floor = bare + REFRESH_MS
+  const floor = bare + SWITCH_MS
+  const whole = median(script.map((f) => f.clone + f.build + f.run + f.wait + f.switch))
   const answered = median(berth.map((one) => one.answered))
   const live = median(berth.map((one) => one.live))
   const ratio = answered / floor
   const parts = (['clone', 'build', 'run', 'wait', 'switch', 'remove'] as const)
     .map((part) => `${part} ${round(of(part), 0)}`)
     .join(', ')
-  console.log(`${title}: script ${ms(bare)} (${parts}), with the proxy's second ${ms(floor)}`)
+  console.log(`${title}: script ${ms(bare)} (${parts}), with a second for the switch ${ms(floor)}`)
   console.log(
-    `  Berth: answers after ${ms(answered)}: ${round(ratio)} × (goal: at most ${goal}); proven to run after ` +
+    `  Berth: answers after ${ms(answered)}: ${round(ratio)} × (goal: at most ${goal}), ${round(answered / whole)} × the script as it is; proven to run after ` +
       `${ms(live)}: ${ms(live - floor * goal)} beyond (goal: at most ${GOAL_LIVE_MS} ms); drain ${ms(median(berth.map((one) => one.drain)))}`,
   )
   const names = [...(berth[0]?.steps.keys() ?? [])]
