@@ -57,7 +57,7 @@ const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout
 
 class Subject {
   readonly #child: ChildProcess
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: WIDTH })
+  #agent = new Agent({ keepAlive: true, maxSockets: WIDTH })
   readonly #url: string
 
   private constructor(child: ChildProcess, url: string) {
@@ -101,6 +101,9 @@ class Subject {
   ): Promise<number> {
     const { tokens } = installation
     let next = from
+    // while the others had their turn the server may have closed what was idle
+    this.#agent.destroy()
+    this.#agent = new Agent({ keepAlive: true, maxSockets: WIDTH })
     const used = this.#watch()
     await Promise.all(
       Array.from({ length: WIDTH }, async () => {
