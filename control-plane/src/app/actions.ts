@@ -14,9 +14,9 @@ import { listUserNames } from '../store/people.ts'
 import { findProject } from '../store/projects.ts'
 import { findServer } from '../store/servers.ts'
 import { findOpenTask } from '../store/tasks.ts'
-import { environmentProtected, loadEnvironment } from './access.ts'
+import { loadEnvironment } from './access.ts'
 import { byCaller } from './audit.ts'
-import { inProgress, serverNotReady, toOpenTask } from './deployments.ts'
+import { inProgress, notStanding, serverNotReady, toOpenTask } from './deployments.ts'
 import { queueTask } from './queue.ts'
 import { getTask, type TaskView } from './tasks.ts'
 import { type Change, change } from './transaction.ts'
@@ -92,7 +92,7 @@ async function queueAction(
   if (decision.kind === 'in_progress') throw inProgress(ctx, environment.identifier, decision.task)
   if (decision.kind === 'server_not_ready') throw serverNotReady(server)
   if (decision.kind !== 'start') {
-    throw refusal(decision, environment, { projectName: project.name, name, actions })
+    throw refusal(decision, environment, { project, name, actions })
   }
   return queueTask(c, environment, project, {
     type: 'action',
@@ -108,17 +108,15 @@ type Refused = Exclude<ActionDecision, { kind: 'start' | 'in_progress' | 'server
 function refusal(
   decision: Refused,
   environment: Environment,
-  about: { projectName: string; name: string; actions: readonly SyncedAction[] },
+  about: { project: { name: string }; name: string; actions: readonly SyncedAction[] },
 ): AppError {
   const { identifier } = environment
   const { name } = about
   switch (decision.kind) {
     case 'protected':
-      return environmentProtected(environment, decision.owner)
     case 'removing':
-      return new AppError('environment_removing', `${identifier} is being removed.`)
     case 'project_deleting':
-      return new AppError('project_deleting', `${about.projectName} is being deleted.`)
+      return notStanding(decision, environment, about.project)
     case 'not_deployed':
       return new AppError(
         'not_deployed',

@@ -54,6 +54,22 @@ export const serverNotReady = (server: Server): AppError =>
     { server: { id: server.id, name: server.name } },
   )
 
+/** What stands in the way of everything that people start in an environment. */
+export function notStanding(
+  decision: { kind: 'protected'; owner: string } | { kind: 'removing' | 'project_deleting' },
+  environment: Environment,
+  project: { name: string },
+): AppError {
+  switch (decision.kind) {
+    case 'protected':
+      return environmentProtected(environment, decision.owner)
+    case 'removing':
+      return new AppError('environment_removing', `${environment.identifier} is being removed.`)
+    case 'project_deleting':
+      return new AppError('project_deleting', `${project.name} is being deleted.`)
+  }
+}
+
 interface Asked extends TaskCreate {
   reset?: boolean
 }
@@ -185,11 +201,9 @@ function refusal(
   const { identifier } = environment
   switch (decision.kind) {
     case 'protected':
-      return environmentProtected(environment, decision.owner)
     case 'removing':
-      return new AppError('environment_removing', `${identifier} is being removed.`)
     case 'project_deleting':
-      return new AppError('project_deleting', `${project.name} is being deleted.`)
+      return notStanding(decision, environment, project)
     case 'protection_active':
       return new AppError(
         'protection_active',

@@ -83,7 +83,7 @@ export async function queueTask(
     ...(asked.action ? { action: asked.action } : {}),
   }
   await audit(c, by, task.organizationId, 'task.create', ['task', id], details)
-  await emitTask(c, { ...task, id }, 'task.queued', { trigger })
+  emitTask(c, { ...task, id }, 'task.queued', { trigger })
   const agent = await findServerAgent(c.db, task.serverId)
   if (agent) c.wake(agentTopic(agent.id))
   return id

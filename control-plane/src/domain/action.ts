@@ -37,7 +37,8 @@ export interface ActionFacts {
 export type ActionDecision =
   | { kind: 'start'; action: SyncedAction }
   | { kind: 'protected'; owner: string }
-  | { kind: 'removing' | 'project_deleting' | 'not_deployed' | 'unknown' }
+  | { kind: 'removing' | 'project_deleting' }
+  | { kind: 'not_deployed' | 'unknown' }
   | { kind: 'server_not_ready' }
   | { kind: 'disabled'; reason: string }
   | { kind: 'in_progress'; task: OpenTask }

@@ -25,8 +25,7 @@ export interface DeploymentFacts {
 export type DeploymentDecision =
   | { kind: 'start' }
   | { kind: 'protected'; owner: string }
-  | { kind: 'removing' }
-  | { kind: 'project_deleting' }
+  | { kind: 'removing' | 'project_deleting' }
   | { kind: 'server_not_ready' }
   | { kind: 'protection_active' }
   | { kind: 'in_progress'; task: OpenTask }

@@ -10,11 +10,10 @@ import { type RunningExec, startExec } from '../../exec/docker/exec.ts'
 import { endTree, listTree, type ProcessTree, signalMembers } from '../../exec/process-tree.ts'
 import { findAction, toStep } from '../../recipes/action.ts'
 import { type DockerPlan, isDockerPlan, isManualPlan } from '../../recipes/plan.ts'
-import type { Attempt } from '../attempt.ts'
-import { hasMarkerOf } from '../attempt.ts'
+import { type Attempt, hasMarkerOf } from '../attempt.ts'
 import { dockerOf } from '../docker-scene.ts'
 import { Interrupted, StepFailure } from '../failure.ts'
-import { type CommandResult, runListedStep } from './command.ts'
+import { awaitEnding, type CommandResult, runListedStep, shown } from './command.ts'
 import { runInLast } from './destroy.ts'
 
 const LAUNCH = '/run/berth/launch.sh'
@@ -76,8 +75,8 @@ async function runInContainer(
       }
     },
   })
-  const ending = await awaitEnding(attempt, running, action.timeoutMs)
-  if (ending.kind === 'exit') return judge(action, row.service, ending.exitCode)
+  const ending = await awaitEnding(attempt, running.exited, action.timeoutMs)
+  if (ending.kind === 'exit') return judge(action, row.service, ending.exit)
   await endExec(attempt, running, marker)
   if (ending.kind === 'interrupted') throw new Interrupted('The action was interrupted.')
   const seconds = Math.round(action.timeoutMs / 1_000)
@@ -89,39 +88,12 @@ function judge(action: Action, service: string, exitCode: number | undefined): C
   if (exitCode === undefined) {
     throw failed(FailureCode.STEP_FAILED, `${service} was stopped while the action ran.`)
   }
-  const line = action.run.trim().replaceAll(/\s+/g, ' ')
-  const shown = line.length > 80 ? `${line.slice(0, 79)}…` : line
+  const command = shown(action.run)
   if (exitCode === 137) {
-    const message = `\`${shown}\` was killed (exit 137): probably the memory of ${service} was not enough.`
+    const message = `\`${command}\` was killed (exit 137): probably the memory of ${service} was not enough.`
     throw failed(FailureCode.OUT_OF_MEMORY, message, exitCode)
   }
-  throw failed(FailureCode.STEP_FAILED, `\`${shown}\` exited with ${exitCode}.`, exitCode)
-}
-
-type Ending = { kind: 'exit'; exitCode: number | undefined } | { kind: 'timeout' | 'interrupted' }
-
-async function awaitEnding(
-  attempt: Attempt,
-  running: RunningExec,
-  timeoutMs: number,
-): Promise<Ending> {
-  const { signal } = attempt.interruption
-  const over = new AbortController()
-  const interrupted = new Promise<Ending>((resolve) => {
-    const say = (): void => resolve({ kind: 'interrupted' })
-    if (signal.aborted) say()
-    signal.addEventListener('abort', say, { once: true, signal: over.signal })
-  })
-  const late = delay(timeoutMs, undefined, { signal: over.signal }).then(
-    (): Ending => ({ kind: 'timeout' }),
-    (): Promise<Ending> => new Promise(() => undefined), // it was not waited for to the end
-  )
-  try {
-    const exited = running.exited.then((exitCode): Ending => ({ kind: 'exit', exitCode }))
-    return await Promise.race([exited, interrupted, late])
-  } finally {
-    over.abort()
-  }
+  throw failed(FailureCode.STEP_FAILED, `\`${command}\` exited with ${exitCode}.`, exitCode)
 }
 
 /** The engine has no word for it: its processes are ended on the host, the container goes on. */

@@ -115,25 +115,29 @@ function startCommand(
   return attempt.pty ? startUnderTerminal(attempt.pty, start) : startWithPipes(start)
 }
 
-type Ending = { kind: 'exit'; exit: Exit } | { kind: 'timeout' } | { kind: 'interrupted' }
+type Ending<T> = { kind: 'exit'; exit: T } | { kind: 'timeout' } | { kind: 'interrupted' }
 
 /** Whatever comes first. */
-async function awaitEnding(attempt: Attempt, running: RunningCommand, timeoutMs: number | null) {
+export async function awaitEnding<T>(
+  attempt: Attempt,
+  exited: Promise<T>,
+  timeoutMs: number | null,
+): Promise<Ending<T>> {
   const { signal } = attempt.interruption
   const clear = new AbortController()
-  const interrupted = new Promise<Ending>((resolve) => {
+  const interrupted = new Promise<Ending<T>>((resolve) => {
     const say = (): void => resolve({ kind: 'interrupted' })
     if (signal.aborted) say()
     signal.addEventListener('abort', say, { once: true, signal: clear.signal })
   })
-  const timedOut = new Promise<Ending>((resolve) => {
+  const timedOut = new Promise<Ending<T>>((resolve) => {
     if (timeoutMs === null) return
     const timer = setTimeout(() => resolve({ kind: 'timeout' }), timeoutMs)
     clear.signal.addEventListener('abort', () => clearTimeout(timer))
   })
   try {
-    const exited = running.exited.then((exit): Ending => ({ kind: 'exit', exit }))
-    return await Promise.race([exited, interrupted, timedOut])
+    const ended = exited.then((exit): Ending<T> => ({ kind: 'exit', exit }))
+    return await Promise.race([ended, interrupted, timedOut])
   } finally {
     clear.abort()
   }
@@ -181,7 +185,7 @@ export async function runCommand(
     spared: attempt.spared,
   }
   const stopListening = scene.mayActivate ? listenForActivation(attempt) : () => undefined
-  const ending = await awaitEnding(attempt, running, step.timeoutMs).finally(stopListening)
+  const ending = await awaitEnding(attempt, running.exited, step.timeoutMs).finally(stopListening)
   if (ending.kind === 'exit') {
     if (ending.exit.code === 0) releaseLeftovers(attempt, tree)
     else await endCommand(attempt, tree, running, () => signalMembers(listTree(tree), 'SIGTERM'))
@@ -203,7 +207,7 @@ const formatMs = (ms: number): string => {
 }
 
 /** For a message: the command on one line, cut. */
-const shown = (command: string): string => {
+export const shown = (command: string): string => {
   const line = command.trim().replaceAll(/\s+/g, ' ')
   return line.length > 80 ? `${line.slice(0, 79)}…` : line
 }
