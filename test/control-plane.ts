@@ -28,6 +28,8 @@ export interface Outside {
   log?: Logger
 }
 
+let contract: Contract | undefined
+
 export class TestControlPlane {
   readonly dir: string
   readonly #databaseUrl: string | undefined
@@ -56,12 +58,11 @@ export class TestControlPlane {
   clock = { offsetMs: 0 }
   /** In force from the next start on. */
   outside: Outside = {}
-  #contract: Contract | undefined
 
-  /** Every answer is held to the document the control plane gives out. */
+  /** Every answer is held to the document the control plane gives out, which is the same for all. */
   get contract(): Contract {
-    this.#contract ??= new Contract(documentOf(this.running.http))
-    return this.#contract
+    contract ??= new Contract(documentOf(this.running.http))
+    return contract
   }
 
   get url(): string {

@@ -3,6 +3,7 @@ import { locate, missing } from './components.ts'
 import { type DockerEngine, startDockerEngine } from './docker-engine.ts'
 import { makeBusyboxImage } from './docker-images.ts'
 import { startPostgres } from './postgres.ts'
+import { openScratch } from './scratch.ts'
 
 /** Not every machine lets an engine start (namespaces, overlay mounts): its tests are named as skipped then. */
 async function startDocker(): Promise<DockerEngine | undefined> {
@@ -27,8 +28,10 @@ export default async function setUp(): Promise<() => Promise<void>> {
     process.env.BERTH_TEST_DOCKER = docker.socket
     process.env.BERTH_TEST_DOCKER_POOL = docker.pool
   }
+  const scratch = openScratch()
   return async () => {
     await docker?.stop()
     await postgres?.stop()
+    scratch.remove()
   }
 }

@@ -119,6 +119,9 @@ export const settingsEnvironment = (s: AgentSettings): Record<string, string> =>
   ...(s.proxy.managed === false ? { BERTH_PROXY: 'off' } : {}),
 })
 
+/** Compiled code of one process is kept for the next one of its kind: it starts in half the time. */
+export const compiledDir = (s: Pick<AgentSettings, 'runDir'>): string =>
+  process.env.NODE_COMPILE_CACHE ?? join(s.runDir, 'compiled')
 export const attemptDir = (s: Pick<AgentSettings, 'stateDir'>, attemptId: string): string =>
   join(s.stateDir, 'attempts', attemptId)
 export const environmentDir = (s: AgentSettings, environmentId: number): string =>

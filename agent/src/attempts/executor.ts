@@ -3,13 +3,12 @@
 // Secrets go through its stdin, which closes after one message; never argv, environment or a file.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
-import { join } from 'node:path'
 import { DAEMON } from '@berth/shared'
 import type { TaskSecrets } from '@berth/shared/wire'
 import { hasMarker, isSameProcess, listProcesses, readStartTicks } from '../exec/processes.ts'
 import { attemptPaths } from '../journal/attempt-files.ts'
 import { frameOrder, frameSecrets } from '../journal/secrets-pipe.ts'
-import { type AgentSettings, settingsEnvironment } from '../settings.ts'
+import { type AgentSettings, compiledDir, settingsEnvironment } from '../settings.ts'
 
 /** Pid and start ticks name one process of this boot. */
 export interface RunnerProcess {
@@ -184,8 +183,7 @@ const PASSED = [
 function runnerEnvironment(settings: AgentSettings): NodeJS.ProcessEnv {
   const env: NodeJS.ProcessEnv = {
     ...settingsEnvironment(settings),
-    // compiled code of the runner is kept for the next one: it starts in half the time
-    NODE_COMPILE_CACHE: join(settings.runDir, 'compiled'),
+    NODE_COMPILE_CACHE: compiledDir(settings),
   }
   for (const name of PASSED) if (process.env[name] !== undefined) env[name] = process.env[name]
   return env

@@ -10,7 +10,7 @@ import { killTree, listTree, type Member, type ProcessTree } from '../exec/proce
 import { isSameProcess } from '../exec/processes.ts'
 import { SYSTEM_PATH } from '../exec/programs.ts'
 import { Ledger, type ProcessRow } from '../journal/ledger.ts'
-import { type AgentSettings, settingsEnvironment } from '../settings.ts'
+import { type AgentSettings, compiledDir, settingsEnvironment } from '../settings.ts'
 import {
   type Instructions,
   isSupervised,
@@ -67,7 +67,12 @@ export async function startService(
   const child = spawn(process.execPath, program, {
     cwd: '/',
     // a clean environment: nothing of the attempt that starts it may find or end it later
-    env: { PATH: SYSTEM_PATH, LANG: 'C.UTF-8', ...settingsEnvironment(settings) },
+    env: {
+      PATH: SYSTEM_PATH,
+      LANG: 'C.UTF-8',
+      ...settingsEnvironment(settings),
+      NODE_COMPILE_CACHE: compiledDir(settings),
+    },
     stdio: ['ignore', log, log],
     detached: true,
   })

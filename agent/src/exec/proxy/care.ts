@@ -16,7 +16,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES, PROXY } from '@berth/shared'
 import { describeError, type Log } from '../../log.ts'
-import { type AgentSettings, settingsEnvironment } from '../../settings.ts'
+import { type AgentSettings, compiledDir, settingsEnvironment } from '../../settings.ts'
 import { findListeners, nameHolder } from '../ports.ts'
 import { readProcess } from '../processes.ts'
 import { locateProgram, SYSTEM_PATH } from '../programs.ts'
@@ -113,8 +113,8 @@ async function startEdgeProcess(
     PATH: SYSTEM_PATH,
     LANG: 'C.UTF-8',
     ...settingsEnvironment(settings),
-    // requests wait for a new edge: it starts in half the time
-    NODE_COMPILE_CACHE: join(settings.runDir, 'compiled'),
+    // requests wait for a new edge
+    NODE_COMPILE_CACHE: compiledDir(settings),
   }
   const pid = launch({ argv: [...program, 'edge'], env, log })
   const isUp = (): boolean => {
