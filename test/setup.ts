@@ -28,6 +28,8 @@ export default async function setUp(): Promise<() => Promise<void>> {
     process.env.BERTH_TEST_DOCKER = docker.socket
     process.env.BERTH_TEST_DOCKER_POOL = docker.pool
   }
+  // most tests only wait for the proof of running; those about it ask for the whole of it
+  process.env.BERTH_TEST_PROOF_MS = '1000'
   const scratch = openScratch()
   return async () => {
     await docker?.stop()

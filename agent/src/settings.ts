@@ -1,6 +1,7 @@
 // Where this agent keeps its things and under which names it makes accounts. Read once, from the environment,
 // by daemon, runner and supervisor alike; the daemon hands the same variables to the processes it spawns.
 import { join } from 'node:path'
+import { STEPS } from '@berth/shared'
 
 export interface AgentSettings {
   /** Journal, identity, attempts, environments, logs. Survives reboots. */
@@ -13,6 +14,8 @@ export interface AgentSettings {
   development: boolean
   /** Tests and the local example: repositories may be folders of this machine (file://). */
   gitFolders?: boolean
+  /** Tests: how long what was started must stay up before it counts. */
+  proofMs?: number
   /** Where `port: auto` is taken from; several agents on one machine need ranges of their own. */
   portRange?: PortRange
   /** Unix socket of the Docker engine. */
@@ -56,6 +59,7 @@ export function readSettings(env: NodeJS.ProcessEnv): AgentSettings {
     accountPrefix,
     development: env.BERTH_DEV === '1',
     gitFolders: env.BERTH_TEST_GIT_FILE === '1',
+    ...(env.BERTH_TEST_PROOF_MS ? { proofMs: Number(env.BERTH_TEST_PROOF_MS) } : {}),
     ...readPortRange(env.BERTH_PORT_RANGE),
     dockerSocket: /^unix:\/\/(.+)$/.exec(env.DOCKER_HOST ?? '')?.[1] ?? '/var/run/docker.sock',
     owner: env.BERTH_OWNER ?? accountPrefix,
@@ -108,6 +112,7 @@ export const settingsEnvironment = (s: AgentSettings): Record<string, string> =>
   BERTH_ACCOUNT_PREFIX: s.accountPrefix,
   ...(s.development ? { BERTH_DEV: '1' } : {}),
   ...(s.gitFolders ? { BERTH_TEST_GIT_FILE: '1' } : {}),
+  ...(s.proofMs === undefined ? {} : { BERTH_TEST_PROOF_MS: String(s.proofMs) }),
   ...(s.portRange ? { BERTH_PORT_RANGE: `${s.portRange.from}-${s.portRange.to}` } : {}),
   DOCKER_HOST: `unix://${s.dockerSocket}`,
   BERTH_OWNER: s.owner,
@@ -119,6 +124,8 @@ export const settingsEnvironment = (s: AgentSettings): Record<string, string> =>
   ...(s.proxy.managed === false ? { BERTH_PROXY: 'off' } : {}),
 })
 
+/** In this time nothing of a new version may end or restart. */
+export const proofMs = (s: AgentSettings): number => s.proofMs ?? STEPS.stayedUpMs
 /** Compiled code of one process is kept for the next one of its kind: it starts in half the time. */
 export const compiledDir = (s: Pick<AgentSettings, 'runDir'>): string =>
   process.env.NODE_COMPILE_CACHE ?? join(s.runDir, 'compiled')

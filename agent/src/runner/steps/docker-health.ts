@@ -8,6 +8,7 @@ import { tailLogs } from '../../exec/docker/logs.ts'
 import { probe } from '../../exec/probes.ts'
 import { describeEnd, type SeenContainer } from '../../recipes/docker-verify.ts'
 import { type HealthCheck, judgeHealth } from '../../recipes/health.ts'
+import { proofMs } from '../../settings.ts'
 import type { Attempt } from '../attempt.ts'
 import { dockerOf, dockerServiceOf, type Placed, routeOf } from '../docker-scene.ts'
 import { StepFailure } from '../failure.ts'
@@ -86,7 +87,7 @@ export async function awaitAnswer(
 }
 
 async function awaitSteady(attempt: Attempt, name: string): Promise<void> {
-  const until = performance.now() + STEPS.stayedUpMs
+  const until = performance.now() + proofMs(attempt.settings)
   while (performance.now() < until) {
     await attempt.interruption.wait(PROCESSES.activatePollMs)
     await requireRunning(attempt, name)
@@ -102,7 +103,7 @@ export async function awaitContainer(attempt: Attempt, name: string): Promise<vo
   if (health.kind === 'stays-up' || service.port === null) {
     if (isKept) return attempt.output.say(`${name} runs.`)
     await awaitSteady(attempt, name)
-    return attempt.output.say(`${name} has stayed up for ${STEPS.stayedUpMs / 1_000} s.`)
+    return attempt.output.say(`${name} has stayed up for ${proofMs(attempt.settings) / 1_000} s.`)
   }
   await awaitAnswer(attempt, service, health)
   attempt.output.say(`${name} is healthy.`)

@@ -2,7 +2,7 @@
 // they, and not what was there before, are what answers. Until the proof is complete the old containers run on, so going
 // back is the same call with the old table.
 import { setTimeout as delay } from 'node:timers/promises'
-import { DOCKER_STEPS, PROXY, STEPS } from '@berth/shared'
+import { DOCKER_STEPS, PROXY } from '@berth/shared'
 import { FailureCode } from '@berth/shared/wire'
 import { setRestartPolicy } from '../../exec/docker/containers.ts'
 import { tryHandshake } from '../../exec/handshake.ts'
@@ -16,6 +16,7 @@ import {
 } from '../../recipes/docker-verify.ts'
 import { isExpectedStatus } from '../../recipes/health.ts'
 import type { ContainerRoute } from '../../recipes/plan.ts'
+import { proofMs } from '../../settings.ts'
 import type { Attempt } from '../attempt.ts'
 import { dockerOf, dockerServiceOf, routeOf } from '../docker-scene.ts'
 import { StepFailure } from '../failure.ts'
@@ -98,7 +99,7 @@ function expected(attempt: Attempt, service: string): ExpectedContainer {
 /** The time in which nothing may restart is the same for all services. */
 async function watchAwhile(attempt: Attempt): Promise<void> {
   attempt.verifySince ??= performance.now()
-  const left = attempt.verifySince + STEPS.stayedUpMs - performance.now()
+  const left = attempt.verifySince + proofMs(attempt.settings) - performance.now()
   if (left > 0) await attempt.interruption.wait(left)
 }
 

@@ -10,6 +10,7 @@ import { insideFolder, listFolder, readLink, removeTree } from '../../exec/files
 import { tidyRepository } from '../../exec/git.ts'
 import { findListeners, findSocketListeners, holdsListener } from '../../exec/ports.ts'
 import type { ManualPlan } from '../../recipes/plan.ts'
+import { proofMs } from '../../settings.ts'
 import { instructionsOf, listServiceProcesses, stopService } from '../../supervise/control.ts'
 import { markVerified, serviceDir } from '../../supervise/instructions.ts'
 import { moveCurrent } from '../activation.ts'
@@ -53,7 +54,7 @@ function ownRow(attempt: Attempt, service: string) {
 /** One after the other, but the time in which nothing may restart is the same for all of them. */
 async function watchAwhile(attempt: Attempt, name: string): Promise<void> {
   attempt.verifySince ??= performance.now()
-  const left = attempt.verifySince + STEPS.stayedUpMs - performance.now()
+  const left = attempt.verifySince + proofMs(attempt.settings) - performance.now()
   requireAlive(attempt, name)
   if (left > 0) await attempt.interruption.wait(left)
 }

@@ -3,7 +3,7 @@
 // back (undo.ts) when anything fails afterwards.
 
 import { join } from 'node:path'
-import { PROCESSES, STEPS } from '@berth/shared'
+import { PROCESSES } from '@berth/shared'
 import type { ManualService } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
 import { Cgroup, detectCgroups, listCgroups } from '../../exec/cgroups.ts'
@@ -16,6 +16,7 @@ import type { ProcessRow } from '../../journal/ledger.ts'
 import { type HealthCheck, judgeHealth } from '../../recipes/health.ts'
 import { replacementOf } from '../../recipes/manual.ts'
 import { serviceAdditions } from '../../recipes/variables.ts'
+import { proofMs } from '../../settings.ts'
 import { instructionsOf, startService, stopService } from '../../supervise/control.ts'
 import {
   type Instructions,
@@ -224,12 +225,12 @@ export async function awaitHealth(attempt: Attempt, name: string): Promise<void>
   if (health.kind === 'none') return attempt.output.say(`${name} has no health check.`)
   const target = targetOf(attempt, service)
   if (health.kind === 'stays-up' || !target) {
-    const until = performance.now() + STEPS.stayedUpMs
+    const until = performance.now() + proofMs(attempt.settings)
     while (performance.now() < until) {
       await attempt.interruption.wait(PROCESSES.endPollMs)
       isAlive()
     }
-    return attempt.output.say(`${name} has stayed up for ${STEPS.stayedUpMs / 1_000} s.`)
+    return attempt.output.say(`${name} has stayed up for ${proofMs(attempt.settings) / 1_000} s.`)
   }
   await awaitHealthy(attempt, name, target, health, isAlive)
   attempt.output.say(`${name} is healthy.`)
