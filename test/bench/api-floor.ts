@@ -38,7 +38,7 @@ const environments = db.prepare(
 )
 const open = db.prepare(
   `select id, status, trigger_by from tasks where environment_id in (${marks(3)})
-   and status in ('queued', 'running') and type in ('deploy', 'destroy')`,
+   and status in ('queued', 'running') and +type in ('deploy', 'destroy')`, // by the key of open tasks
 )
 const tasks = db.prepare(
   `select t.*, a.log_lines, a.log_complete_at, a.unreachable_since from tasks t

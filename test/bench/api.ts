@@ -14,7 +14,7 @@ import { percentile, round, thousands } from './figures.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const WIDTH = 8 // requests under way at once
-const SLICES = 24
+const SLICES = 12
 const GETS = 150 // requests of a slice
 const WARM_GETS = 1_500
 const WARM_POSTS = 100
@@ -152,6 +152,7 @@ interface Measured {
 /** All in turns, each slice beginning with another one. */
 async function measureInTurns(all: Measured[]): Promise<void> {
   for (const operation of OPERATIONS) {
+    console.error(`measuring ${operation.name}`)
     const isRead = operation.method === 'GET'
     const warm = isRead ? WARM_GETS : WARM_POSTS
     const places = Math.min(...all.map(({ installation }) => installation.environmentIds.length))
@@ -187,6 +188,7 @@ const startProduct = ({ dir }: Installation): Promise<Subject> =>
   })
 
 export async function benchApi(projects: number, tasks: number): Promise<void> {
+  console.error(`planting ${thousands(tasks)} tasks`)
   const large = await plantInstallation(projects, tasks)
   const small = await plantInstallation(projects, Math.round(tasks / 1_000))
   console.log(`${thousands(projects)} projects, ${thousands(tasks)} tasks; CPU per request:`)
@@ -215,6 +217,7 @@ async function compareInstallations(
     const floor = await of(Subject.start(['test/bench/api-floor.ts', floorFile], {}), large)
     const product = await of(startProduct(large), large)
     const before = await of(startProduct(small), small)
+    console.error(`waiting ${SETTLE_MS / 1_000} s, until every repository was looked at`)
     await pause(SETTLE_MS)
     await Promise.all(started.map((subject) => subject.measureIdle()))
     await measureInTurns([floor, product, before])
