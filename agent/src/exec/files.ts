@@ -7,6 +7,7 @@ import {
   fchmodSync,
   fsyncSync,
   lchownSync,
+  lstatSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -188,6 +189,7 @@ export const removeLink = (link: string): void => rmSync(link, { force: true })
 
 /** rm walks by descriptor, so a folder that is swapped for a link meanwhile does not lead it out. */
 export async function removeTree(path: string): Promise<void> {
+  if (!lstatSync(path, { throwIfNoEntry: false })) return // most calls only make sure
   const removed = await runProgram(['rm', '-rf', '--one-file-system', '--', path], {
     timeoutMs: PROCESSES.removeMs,
   })

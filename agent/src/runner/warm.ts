@@ -4,14 +4,19 @@
 // does this.
 import { openSync, writeSync } from 'node:fs'
 import { format } from 'node:util'
+import { readServiceFile } from '@berth/shared/service-file'
 import { loadPty } from '../exec/commands.ts'
 import { attemptPaths } from '../journal/attempt-files.ts'
 import { readOrder } from '../journal/secrets-pipe.ts'
 import type { AgentSettings } from '../settings.ts'
 import { runAttempt } from './runner.ts'
 
+/** The first file that a process reads takes it ten times as long as the next one. */
+const FIRST_FILE = 'version: 1\ndocker:\n  services:\n    web: { build: ., port: 80 }\n'
+
 export async function runWarm(settings: AgentSettings): Promise<void> {
   await loadPty()
+  readServiceFile(FIRST_FILE)
   const order = await readOrder(process.stdin)
   if (!order) return
   // from here on what is said belongs to the attempt, as if its folder had been known from the start

@@ -91,10 +91,12 @@ export async function admitDocker(attempt: Attempt): Promise<void> {
   for (const name of ['git']) {
     if (!locateProgram(name)) throw missing('docker', `${name} is not installed.`)
   }
-  const { version, dataRoot } = await checkEngine(attempt)
   // what the version before routed, this one will most likely route too; the rest is asked when the file was read
   const routed = lastDocker(attempt)?.routes.map(({ service }) => service) ?? []
-  await requireProxy(attempt, [...new Set(routed)])
+  const proxy = requireProxy(attempt, [...new Set(routed)])
+  proxy.catch(() => undefined) // told below, after what is wrong with the engine
+  const { version, dataRoot } = await checkEngine(attempt)
+  await proxy
   await settleDocker(attempt)
   await admitRoom(attempt, { dataRoot })
   attempt.output.say(`Server ${hostname()}: docker recipe, engine ${version}.`)
