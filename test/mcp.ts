@@ -104,3 +104,24 @@ export const loggedIn = (url: string, token: string | null): Record<string, stri
   BERTH_CONFIG_DIR: '/nonexistent',
   ...(token === null ? {} : { BERTH_URL: url, BERTH_TOKEN: token }),
 })
+
+/** The messages on stdout; anything else there is an error. */
+export function frames(stdout: string): Record<string, unknown>[] {
+  return stdout
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => {
+      const frame = JSON.parse(line) as Record<string, unknown>
+      if (frame.jsonrpc !== '2.0') throw new Error(`not the protocol: ${line.slice(0, 200)}`)
+      return frame
+    })
+}
+
+/** Something a script waits for until the test lets it go on. */
+export function gate(): { opened: Promise<void>; open(): void } {
+  let open = () => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { opened, open }
+}
