@@ -1,6 +1,8 @@
 // `berth mcp` as a child process behind the official client, in either protocol era, with every byte it wrote.
 import type { ChildProcess } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
@@ -100,10 +102,10 @@ export async function startMcp(
 }
 
 /** The variables of somebody who is logged in; without a token: of nobody. */
-export const loggedIn = (url: string, token: string | null): Record<string, string> => ({
-  BERTH_CONFIG_DIR: '/nonexistent',
-  ...(token === null ? {} : { BERTH_URL: url, BERTH_TOKEN: token }),
-})
+export const loggedIn = (url: string, token: string | null): Record<string, string> =>
+  token === null
+    ? { BERTH_CONFIG_DIR: join(tmpdir(), `berth-nobody-${randomUUID()}`) }
+    : { BERTH_CONFIG_DIR: '/nonexistent', BERTH_URL: url, BERTH_TOKEN: token }
 
 /** The messages on stdout; anything else there is an error. */
 export function frames(stdout: string): Record<string, unknown>[] {

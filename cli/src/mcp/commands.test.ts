@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { berth, berthInTerminal, temporaryFolder } from '../testing/berth.ts'
 import { startInstallation } from '../testing/installation.ts'
 
-const NOBODY = { BERTH_CONFIG_DIR: '/nonexistent' }
+const nobody = () => ({ BERTH_CONFIG_DIR: temporaryFolder() })
 
 describe('install', () => {
   const FILES: [client: string, file: string, key: string][] = [
@@ -15,7 +15,7 @@ describe('install', () => {
   ]
   test.each(FILES)('%s: prints the entry, without any token', async (client, file, key) => {
     const cwd = temporaryFolder()
-    const env = { ...NOBODY, BERTH_TOKEN: 'berth_pat_secret', BERTH_URL: 'https://x.example.com' }
+    const env = { ...nobody(), BERTH_TOKEN: 'berth_pat_secret', BERTH_URL: 'https://x.example.com' }
     const args = ['mcp', 'install', '--client', client, '-p', 'shop', '--allow-write']
     const { code, stdout, stderr } = await berth(args, { env, cwd })
     expect(code, stderr).toBe(0)
@@ -37,7 +37,7 @@ describe('install', () => {
     const before = JSON.stringify({ inputs: [], mcpServers: { other: { command: 'x' } } })
     writeFileSync(file, before)
     const args = ['mcp', 'install', '--client', 'cursor', '--write']
-    const { code, stderr } = await berth(args, { env: NOBODY, cwd })
+    const { code, stderr } = await berth(args, { env: nobody(), cwd })
     expect(code, stderr).toBe(0)
     const berthEntry = { type: 'stdio', command: 'berth', args: ['mcp'] }
     expect(JSON.parse(readFileSync(file, 'utf8'))).toEqual({
@@ -45,7 +45,7 @@ describe('install', () => {
       mcpServers: { other: { command: 'x' }, berth: berthEntry },
     })
     expect(readFileSync(`${file}.bak`, 'utf8')).toBe(before)
-    const again = await berth(args, { env: NOBODY, cwd })
+    const again = await berth(args, { env: nobody(), cwd })
     expect([again.code, again.stderr]).toEqual([
       0,
       expect.stringContaining('has this entry already'),
@@ -54,27 +54,27 @@ describe('install', () => {
 
     const commented = '{\n  // mine\n  "mcpServers": {}\n}\n'
     writeFileSync(file, commented)
-    const refused = await berth(args, { env: NOBODY, cwd })
+    const refused = await berth(args, { env: nobody(), cwd })
     expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('left as it is')])
     expect(readFileSync(file, 'utf8')).toBe(commented)
   })
 
   test('an unknown client, and no client, are usage errors', async () => {
-    const unknown = await berth(['mcp', 'install', '--client', 'emacs'], { env: NOBODY })
-    const none = await berth(['mcp', 'install'], { env: NOBODY })
+    const unknown = await berth(['mcp', 'install', '--client', 'emacs'], { env: nobody() })
+    const none = await berth(['mcp', 'install'], { env: nobody() })
     expect([unknown.code, none.code]).toEqual([2, 2])
   })
 })
 
 describe('start and end', () => {
   test('stdin is a terminal: how to install, exit 2', async () => {
-    const { code, stdout } = await berthInTerminal(['mcp'], { env: NOBODY })
+    const { code, stdout } = await berthInTerminal(['mcp'], { env: nobody() })
     expect(code).toBe(2)
     expect(stdout).toContain('berth mcp install --client')
   })
 
   test('stdin ends: exit 0, and nothing was written', async () => {
-    const { code, stdout } = await berth(['mcp', '--allow-write'], { env: NOBODY })
+    const { code, stdout } = await berth(['mcp', '--allow-write'], { env: nobody() })
     expect([code, stdout]).toEqual([0, ''])
   })
 
@@ -92,7 +92,7 @@ describe('start and end', () => {
       "import{registerHooks as r}from'node:module';" +
       "r({load(u,c,n){if(u.includes('modelcontextprotocol'))process.stderr.write('SDK');return n(u,c)}})"
     const env = {
-      ...NOBODY,
+      ...nobody(),
       NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(watch)}`,
     }
     const version = await berth(['--version'], { env })

@@ -24,10 +24,14 @@ export const refuse = (refused: Refused): Answer => {
 
 const clean = (text: string): string => oneLine(text, MCP.sentenceChars)
 
+/** Words a sentence may begin with; anything else may be a name, which keeps its letters. */
+const OPENING =
+  /^(an?|did|environments|it|log|name|no|not|nothing|one|projects|the|this|try|which)\b/
+
 /** With a capital and a full stop. */
 export function sentence(text: string): string {
   const tidy = clean(text)
-  const first = /^[a-z]+ /.test(tidy) ? tidy.slice(0, 1).toUpperCase() + tidy.slice(1) : tidy
+  const first = OPENING.test(tidy) ? tidy.slice(0, 1).toUpperCase() + tidy.slice(1) : tidy
   return /[.!?…)]$/.test(first) ? first : `${first}.`
 }
 

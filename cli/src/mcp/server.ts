@@ -102,7 +102,10 @@ export function createServer(surroundings: Surroundings): McpServer {
   const { door, targets, allowWrite } = surroundings
   const server = new McpServer(
     { name: 'berth', title: 'Berth', version: VERSION },
-    { instructions: instructionsOf(door.baseUrl, targets.describe()) },
+    {
+      instructions: instructionsOf(door.baseUrl, targets.describe()),
+      capabilities: { tools: { listChanged: false } },
+    },
   )
   let calls = 0
   for (const tool of toolsFor(allowWrite)) {
