@@ -3,6 +3,9 @@
 import { randomBytes } from 'node:crypto'
 import type { Environment } from '@berth/shared/rest'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startInstallation } from '../../cli/src/testing/installation.ts'
+import { problem } from '../../cli/src/testing/peer.ts'
+import { task } from '../../cli/src/testing/samples.ts'
 import {
   closeSessions,
   ERAS,
@@ -299,6 +302,37 @@ describe('deploy_environment', () => {
     expect(unwaited.data.outcome).toBe('running')
     later.open()
     await p.settled((unwaited.data.task as { id: number }).id)
+  })
+
+  test('When the deployment task cannot be created, the failure is reported. It is never reported as a successful trigger', async () => {
+    const { peer, env } = await startInstallation()
+    const lame = await startMcp('2026-07-28', ['--allow-write'], env)
+    const route = 'POST /api/environments/101/tasks'
+    const where = { project: 'shop', environment: 'pr-42', wait: false }
+    peer.script(
+      route,
+      problem('internal_error', 'Internal error'),
+      { status: 201, json: {} },
+      { status: 201, json: task('queued', { environment_id: 7 }) },
+      { status: 201, json: task('queued') },
+    )
+    const told = [1, 2, 3].map(() => lame.call('deploy_environment', where))
+    const [fault, nothing, other] = await Promise.all(told)
+    const codes = [fault, nothing, other].map((one) => [one?.isError, one?.data.code]).toSorted()
+    expect(codes).toEqual([
+      [true, 'internal_error'],
+      [true, 'unexpected_answer'],
+      [true, 'unexpected_answer'],
+    ])
+    expect([fault, nothing, other].map((one) => one?.text).join('\n')).toContain('req_TEST01')
+    const started = await lame.call('deploy_environment', where)
+    expect([started.isError, started.data.outcome]).toEqual([false, 'running'])
+    const keys = peer.asked(route).map(({ headers }) => headers['idempotency-key'])
+    expect(new Set(keys).size).toBe(4)
+    expect(peer.asked(route).every((one) => one.headers['berth-client'] === 'mcp/1.15.0')).toBe(
+      true,
+    )
+    await lame.close()
   })
 
   test('a call that is canceled stops waiting; the deployment is not canceled', async () => {
