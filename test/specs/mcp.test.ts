@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startInstallation } from '../../cli/src/testing/installation.ts'
 import { problem } from '../../cli/src/testing/peer.ts'
 import { task } from '../../cli/src/testing/samples.ts'
+import { until } from '../lab.ts'
 import {
   closeSessions,
   ERAS,
@@ -276,8 +277,10 @@ describe('deploy_environment', () => {
 
   test('a deployment that is not finished is never a success, and goes on', async () => {
     const environment = await p.environment('slow')
+    const started = gate()
     const held = gate()
     p.executor.script = async (attempt) => {
+      started.open()
       await held.opened
       attempt.succeed()
     }
@@ -288,6 +291,8 @@ describe('deploy_environment', () => {
       /was started\. Not finished: \w+, 0:\d\d\..* Ask get_deploy_diagnostics/,
     )
     const { id } = told.data.task as { id: number }
+    await started.opened
+    await until('the task to run', async () => (await p.task(id)).status === 'running' || undefined)
     const asked = await session.call('get_deploy_diagnostics', at(environment))
     expect(asked.data.latest_task).toMatchObject({ id, status: 'running' })
     held.open()
