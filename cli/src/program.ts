@@ -3,6 +3,7 @@
 // starting is quick.
 import type { Runnable } from './context.ts'
 import { CHANGE_COMMANDS } from './program-changes.ts'
+import { MCP_COMMANDS } from './program-mcp.ts'
 
 export interface FlagSpec {
   /** commander's notation: "-e, --env <env>". */
@@ -57,6 +58,7 @@ export const GROUPS: Readonly<Record<string, GroupSpec>> = {
   actions: { aliases: ['action'], summary: 'actions of an environment', fallback: 'list' },
   server: { aliases: ['servers'], summary: 'servers and their agents', fallback: 'list' },
   config: { aliases: [], summary: 'write and check .service.yml' },
+  mcp: { aliases: [], summary: 'tools for programs that speak MCP', fallback: 'serve' },
 }
 
 const TIMEOUT: FlagSpec = {
@@ -193,6 +195,7 @@ export const COMMANDS: readonly CommandSpec[] = [
     load: async () => (await import('./commands/envs.ts')).envCreate,
   },
   ...CHANGE_COMMANDS,
+  ...MCP_COMMANDS,
   {
     path: 'tasks list',
     summary: 'list the deployments of an environment',

@@ -11,7 +11,7 @@ import {
   updateCredentials,
 } from './credentials.ts'
 import { CliError, EXIT, usage } from './exit.ts'
-import type { Connection } from './http.ts'
+import type { ClientName, Connection } from './http.ts'
 import type { Io } from './io.ts'
 
 export interface SessionFlags {
@@ -127,13 +127,19 @@ export async function connect(flags: SessionFlags, io: Io): Promise<Api> {
   return connectAs(identity, flags, io)
 }
 
-async function connectAs(identity: Identity, flags: SessionFlags, io: Io): Promise<Api> {
+/** For who connects often: the authority is added once, by trustAuthority. */
+export async function connectAs(
+  identity: Identity,
+  flags: SessionFlags,
+  io: Io,
+  client: ClientName = 'cli',
+): Promise<Api> {
   // with every schema: not for commands that need none
   const { createApi } = await import('./api.ts')
   const debug = flags.verbose || io.env.BERTH_DEBUG === 'api'
   const organization = flags.org || io.env.BERTH_ORG
   const { baseUrl, token, stored } = identity
-  const connection: Connection = { baseUrl, token, io, debug, organizationId: null }
+  const connection: Connection = { baseUrl, token, io, debug, client, organizationId: null }
   if (stored !== null) {
     connection.renew = async (expired) => {
       const { renewToken } = await import('./oauth.ts')

@@ -1,5 +1,5 @@
 // Bounds of the client, each with its reason.
-import { DAY, MINUTE, MiB, SECOND } from './units.ts'
+import { DAY, KiB, MINUTE, MiB, SECOND } from './units.ts'
 /** The client `berth`. */
 export const CLIENT = {
   requestMs: 30 * SECOND,
@@ -48,4 +48,28 @@ export const CLIENT = {
   versionMs: SECOND,
   gitMs: 5 * SECOND,
   parentFolders: 64,
+} as const
+
+/** `berth mcp`: what a model is given costs its context, and what it gives is bounded too. */
+export const MCP = {
+  textBytes: 12 * KiB,
+  structuredBytes: 24 * KiB,
+  lineChars: 500,
+  lines: 80,
+  linesMax: 500,
+  /** Below the minute after which many hosts give a call up. */
+  waitSeconds: 50,
+  waitMaxSeconds: 900,
+  /** Calls at once; a host has a handful. */
+  calls: 16,
+  /** All variables of an environment, every byte of them escaped, fit. */
+  messageBytes: 4 * MiB,
+  /** Looking up what the server is fixed to, before it answers the first message. */
+  pinMs: 5 * SECOND,
+  /** After a failure, for the end of its log. */
+  logMs: 5 * SECOND,
+  /** Of sentences that came from elsewhere: messages, hints. */
+  sentenceChars: 1_000,
+  wordChars: 200,
+  hints: 8,
 } as const

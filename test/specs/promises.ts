@@ -57,7 +57,14 @@ export const PROMISES: Promised[] = [
     ],
   },
   { sentence: '`logs` reads container logs.', waits: 'SSH on servers' },
-  { sentence: '`mcp` runs a Model Context Protocol server with its tools.', waits: 'MCP server' },
+  {
+    sentence:
+      '`mcp` runs a Model Context Protocol server with its tools, three of them only with `--allow-write`.',
+    proofs: specs(
+      'mcp',
+      'the Model Context Protocol server offers these tools, the last three only when started with --allow-write',
+    ),
+  },
   {
     sentence: 'POST tasks starts the same deployment as the Deploy button of the dashboard.',
     proofs: specs('live', 'queries and errors are those of REST'),
@@ -76,6 +83,16 @@ export const PROMISES: Promised[] = [
       'values-nowhere',
       'No endpoint ever returns the value of a custom variable, and nothing keeps it in clear',
     ),
+  },
+  {
+    sentence: 'No client command ever returns the value of a custom variable.',
+    proofs: [
+      ...specs('mcp', 'No client command ever returns the value of a custom variable'),
+      [
+        'cli/src/commands/changes.test.ts',
+        'set: from an argument, from stdin, from a file; prints the hint, never a value',
+      ],
+    ],
   },
   {
     sentence:
@@ -307,6 +324,12 @@ export const PROMISES: Promised[] = [
       ...specs('tenants', 'own things: as the role allows, and no more'),
       ['control-plane/src/domain/access.test.ts', 'viewer'],
     ],
+  },
+
+  {
+    sentence:
+      "The Model Context Protocol server acts as the logged-in user, with that user's access.",
+    proofs: specs('mcp', 'acts as the logged-in user, with that user’s access'),
   },
 
   // Events
