@@ -2,7 +2,7 @@
 // while the keys change. Each phase is one transaction on a row that says how far the rotation is: it may be repeated,
 // and a crash between two leaves a state that works. Deliberately absent: a way to see or bring a private key.
 import { AppError, SSH } from '@berth/shared'
-import type { Signer } from '../ca/ssh-certificates.ts'
+import type { Signer } from '@berth/shared/ssh-codec'
 import type { AuthorityKind } from '../ca/ssh-signers.ts'
 import type { Context } from '../context.ts'
 import type { Db } from '../store/database.ts'
