@@ -19,7 +19,7 @@ import {
   type SshAuthority,
 } from '../store/ssh-authorities.ts'
 import { type Actor, audit } from './audit.ts'
-import { agentTopic, type Change, change } from './transaction.ts'
+import { type Change, change, trustTopic } from './transaction.ts'
 
 const KINDS: readonly AuthorityKind[] = ['user', 'host']
 const BERTH: Actor = { type: 'system', name: 'Berth' }
@@ -95,7 +95,7 @@ export const confirmSshAuthorities = (
 // ---- rotation: announce → adopt → retire
 
 async function wakeAgents(c: Change): Promise<void> {
-  for (const id of await listLiveAgentIds(c.db)) c.wake(agentTopic(id))
+  for (const id of await listLiveAgentIds(c.db)) c.wake(trustTopic(id))
 }
 
 /** The new key is stored and published beside the old one, which still signs. */
