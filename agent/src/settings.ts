@@ -37,6 +37,8 @@ export interface SshSettings {
   launcher: string
   /** Where a daemon of our own listens. */
   own: Endpoint
+  /** The program of the forced command, where it is not beside the agent's: a checkout that others cannot enter. */
+  command?: string
 }
 
 export interface ProxySettings {
@@ -96,6 +98,7 @@ function readSsh(env: NodeJS.ProcessEnv, stateDir: string): SshSettings {
     pidFile: env.BERTH_SSHD_PID_FILE ?? '/run/sshd.pid',
     launcher: isDevelopment ? join(dir, 'ssh-session') : '/usr/lib/berth/ssh-session',
     own: readEndpoint('BERTH_SSH_LISTEN', listen),
+    ...(env.BERTH_SSH_COMMAND ? { command: env.BERTH_SSH_COMMAND } : {}),
   }
 }
 
@@ -157,6 +160,7 @@ export const settingsEnvironment = (s: AgentSettings): Record<string, string> =>
   BERTH_SSHD_CONFIG: s.ssh.config,
   BERTH_SSHD_PID_FILE: s.ssh.pidFile,
   BERTH_SSH_LISTEN: writeEndpoint(s.ssh.own),
+  ...(s.ssh.command ? { BERTH_SSH_COMMAND: s.ssh.command } : {}),
 })
 
 export const attemptDir = (s: Pick<AgentSettings, 'stateDir'>, attemptId: string): string =>

@@ -248,19 +248,21 @@ async function signalAndWait(key: ProcessKey, signal: NodeJS.Signals): Promise<b
   return true
 }
 
-/** The process that the forced command is a child of; it must be one of sshd, under the relay account. */
+/** sshd's process above the forced command, a shell may stand between; all of them under the relay account. */
 async function findDoor(
   settings: AgentSettings,
   pid: number,
   role: Parameters<typeof relayAccount>[1],
 ): Promise<ProcessKey> {
   const account = await findAccount(relayAccount(settings, role))
-  const relay = readProcess(pid)
-  const door = relay && readProcess(relay.parent)
-  const isTheirs = account && readOwner(pid) === account.uid
-  if (!isTheirs || !door || !door.name.startsWith('sshd') || readOwner(door.pid) !== account.uid)
-    throw new Refusal('The request does not come from a login by SSH.')
-  return { pid: door.pid, startTicks: door.startTicks }
+  let at = readProcess(pid)
+  for (let steps = 0; at && account && steps < 3; steps += 1) {
+    if (readOwner(at.pid) !== account.uid) break
+    at = readProcess(at.parent)
+    if (at?.name.startsWith('sshd') && readOwner(at.pid) === account.uid)
+      return { pid: at.pid, startTicks: at.startTicks }
+  }
+  throw new Refusal('The request does not come from a login by SSH.')
 }
 
 function readResult(file: string): SessionResult {

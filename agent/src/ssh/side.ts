@@ -96,6 +96,11 @@ export class SshSide {
     void this.#enqueue(() => this.#renew())
   }
 
+  /** Everything that was asked for so far is done. */
+  settled(): Promise<void> {
+    return this.#queue
+  }
+
   /** The server was given up: nothing of ours stays in its sshd. */
   async remove(): Promise<void> {
     await this.#enqueue(async () => {

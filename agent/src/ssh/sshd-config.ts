@@ -6,6 +6,10 @@ import { relayAccount, sshPlaces } from './places.ts'
 
 type Settings = Pick<AgentSettings, 'accountPrefix' | 'runDir' | 'stateDir' | 'ssh'>
 
+/** `exec`: sshd's process of the connection is then the parent, and its end is seen. */
+const forcedCommand = ({ ssh }: Settings, role: SshAccount): string =>
+  `exec ${ssh.launcher} ${role}`
+
 function block(settings: Settings, role: SshAccount): string {
   const account = relayAccount(settings, role)
   const places = sshPlaces(settings)
@@ -18,7 +22,7 @@ function block(settings: Settings, role: SshAccount): string {
     AuthenticationMethods publickey
     PubkeyAcceptedAlgorithms *-cert-v01@openssh.com
     ExposeAuthInfo yes
-    ForceCommand ${settings.ssh.launcher} ${role}
+    ForceCommand ${forcedCommand(settings, role)}
     DisableForwarding yes
     PermitTTY ${role === 'berth-shell' ? 'yes' : 'no'}
     PermitUserRC no
@@ -71,7 +75,7 @@ export function expectedEffect(settings: Settings, role: SshAccount): string[] {
     `trustedusercakeys ${places.authorities}`,
     `authorizedprincipalsfile ${places.principals}/%u`,
     `revokedkeys ${places.revoked}`,
-    `forcecommand ${settings.ssh.launcher} ${role}`,
+    `forcecommand ${forcedCommand(settings, role)}`,
     'authorizedkeysfile none',
     'authenticationmethods publickey',
     'exposeauthinfo yes',

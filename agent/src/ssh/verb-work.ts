@@ -1,12 +1,9 @@
 // What each verb does, as one shape: input goes in, output comes out masked, it ends by itself or is ended.
 import type { AgentSettings } from '../settings.ts'
 import type { Ending, TerminalSize } from './frames.ts'
-import { openScene } from './scene.ts'
-import { startArtifact } from './verb-artifact.ts'
-import { startDocker } from './verb-docker.ts'
-import { startLogs } from './verb-logs.ts'
-import { startManual, startServerShell } from './verb-manual.ts'
-import { NOT_AVAILABLE, Refusal } from './verbs.ts'
+import { isDockerPlan, isManualPlan } from '../recipes/plan.ts'
+import { openScene, type Scene } from './scene.ts'
+import { NOT_AVAILABLE, Refusal, type Verb } from './verbs.ts'
 import type { Output } from './work.ts'
 import type { Job } from './work-start.ts'
 
@@ -37,21 +34,42 @@ export const withoutInput = (done: Promise<Ending>, stop: AbortController): Work
 
 export async function startVerb(settings: AgentSettings, job: Job, output: Output): Promise<Work> {
   const { verb } = job
-  if (verb.verb === 'server') return startServerShell(settings, job, output)
+  // each loads only its own part: a person waits for it
+  if (verb.verb === 'server') {
+    const { startServerShell } = await import('./verb-manual.ts')
+    return startServerShell(settings, job, output)
+  }
   const scene = openScene(settings, job.environmentId ?? 0)
   switch (verb.verb) {
-    case 'logs':
+    case 'logs': {
+      const { startLogs } = await import('./verb-logs.ts')
       return startLogs(settings, scene, verb, output)
-    case 'artifact':
+    }
+    case 'artifact': {
+      const { startArtifact } = await import('./verb-artifact.ts')
       return startArtifact(settings, scene, verb, output)
+    }
     case 'shell':
     case 'exec':
-      if (scene.plan === null)
-        throw new Refusal('Nothing of this environment runs here. Deploy it first.', NOT_AVAILABLE)
-      return scene.plan.format === 2
-        ? startDocker(settings, { job, verb, plan: scene.plan, masker: scene.masker }, output)
-        : startManual(settings, { job, verb, scene, plan: scene.plan }, output)
+      return startCommand(settings, { job, verb, scene }, output)
     default:
       throw new Refusal('There is nothing to do.')
   }
+}
+
+async function startCommand(
+  settings: AgentSettings,
+  ask: { job: Job; verb: Extract<Verb, { verb: 'shell' | 'exec' }>; scene: Scene },
+  output: Output,
+): Promise<Work> {
+  const { plan, masker } = ask.scene
+  if (isDockerPlan(plan)) {
+    const { startDocker } = await import('./verb-docker.ts')
+    return startDocker(settings, { ...ask, plan, masker }, output)
+  }
+  if (isManualPlan(plan)) {
+    const { startManual } = await import('./verb-manual.ts')
+    return startManual(settings, { ...ask, plan }, output)
+  }
+  throw new Refusal('Nothing of this environment runs here. Deploy it first.', NOT_AVAILABLE)
 }
