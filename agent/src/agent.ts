@@ -15,6 +15,7 @@ import { EdgeTelling } from './housekeeping/edge-telling.ts'
 import { collectFacts } from './housekeeping/facts.ts'
 import { Host, maxParallel } from './housekeeping/host.ts'
 import { keepHouse } from './housekeeping/house.ts'
+import { keepLogs } from './housekeeping/log-keeping.ts'
 import { Observations } from './housekeeping/observations.ts'
 import { removeStatus, writeStatus } from './housekeeping/status.ts'
 import { Journal } from './journal/journal.ts'
@@ -202,7 +203,7 @@ async function openUp(parts: Parts, showStatus: () => void): Promise<() => void>
   executor.prepare?.()
   ssh?.open()
   const proxy = edge ? [keepProxyUp(parts)] : []
-  const closers = [keepServicesUp(parts), ...proxy, keepHouse(parts)]
+  const closers = [keepServicesUp(parts), ...proxy, keepHouse(parts), keepLogs(parts)]
   letGo = () => {
     for (const close of closers) close()
   }

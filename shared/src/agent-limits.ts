@@ -166,6 +166,21 @@ export const DAEMON = {
   goodbyeMs: 500,
 } as const
 
+/** Bytes that travel from an agent through the control plane to whoever asked: files, output of services. */
+export const TRANSFERS = {
+  /** At once from one agent; one more is refused. */
+  files: 4,
+  logStreams: 8,
+  firstFrameMs: 10 * SECOND,
+  /** Without a frame; and without anybody who takes what came. */
+  idleMs: 30 * SECOND,
+  /** Received and not yet taken by the reader; then the stream is paused. */
+  queueBytes: MiB,
+  frameBytes: 64 * KiB,
+  /** The agent's second connection is closed after this long without a transfer. */
+  connectionIdleMs: 60 * SECOND,
+} as const
+
 /** Files that an action leaves for people to fetch. */
 export const ARTIFACTS = {
   /** Of one task; the first in order of name are offered. */

@@ -20,6 +20,7 @@ import { closeSession, type Opened, openSession, touchSession } from '../app/ses
 import { agentTopic, trustTopic } from '../app/transaction.ts'
 import type { Context } from '../context.ts'
 import { findAgent } from '../store/agents.ts'
+import { Desk } from './asking.ts'
 import { DesiredState } from './desired.ts'
 import { EdgeState } from './edge.ts'
 import { heartbeatMs, logPolicy } from './policy.ts'
@@ -74,6 +75,7 @@ export class AgentSession {
   readonly #edge: EdgeState
   readonly #trust: TrustState
   #isTrustDue = false
+  readonly #desk = new Desk((message) => this.send(message))
   #refresh: 'idle' | 'busy' | 'again' = 'idle'
   #unsubscribe: () => void = () => {}
   readonly #whenClosed: (() => void)[] = []
@@ -205,8 +207,10 @@ export class AgentSession {
       case 'goodbye':
         this.close()
         return
+      case 'response':
+        return this.#desk.answer(msg.value)
       default:
-        return // responses change nothing yet; unknown members come from newer agents
+        return // unknown members come from newer agents
     }
   }
 
@@ -252,6 +256,8 @@ export class AgentSession {
     await this.#edge.sendComplete(opened.agent.serverId)
     await dispatchTasks(this.#ctx, this.agentId, this.epoch)
     await this.#desired.sendComplete(opened.strangers)
+    if (this.#isClosed()) return // nobody may ask a session that has ended
+    this.#ctx.asking.open(this.agentId, this.#desk)
     const stop = this.#ctx.wakes.on(agentTopic(this.agentId), () => this.wake())
     const stopTrust = this.#ctx.wakes.on(trustTopic(this.agentId), () => this.wake(true))
     this.#unsubscribe = () => {
@@ -360,6 +366,7 @@ export class AgentSession {
     const wasActive = this.#state === 'active'
     this.#state = 'closed'
     this.#unsubscribe()
+    this.#ctx.asking.close(this.agentId, this.#desk)
     for (const end of this.#whenClosed) end()
     this.#stream.end()
     this.#door.closed(this)
