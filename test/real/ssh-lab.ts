@@ -2,7 +2,7 @@
 // those that the product never issues. The agent's SSH side runs in the test's process, sessions in processes of their
 // own, environments are deployed by real runners. Nothing of the machine's sshd is touched.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { createPublicKey, type KeyObject } from 'node:crypto'
+import { createPublicKey, type KeyObject, randomBytes, sign } from 'node:crypto'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -11,6 +11,11 @@ import { fileURLToPath } from 'node:url'
 import { GRANT_EXTENSION, sshHostAlias } from '@berth/shared'
 import {
   ed25519PublicKey,
+  encodePublicKey,
+  encodeString,
+  encodeStrings,
+  encodeU32,
+  encodeU64,
   formatPublicKey,
   parsePublicKey,
   type SshPublicKey,
@@ -27,6 +32,7 @@ import { silentLog } from '../../agent/src/log.ts'
 import type { AgentSettings } from '../../agent/src/settings.ts'
 import { relayAccount } from '../../agent/src/ssh/places.ts'
 import { removeFromServer, SshSide, type SshState } from '../../agent/src/ssh/side.ts'
+import { awaitGreeting } from '../../agent/src/ssh/sshd-control.ts'
 import {
   type Crafted,
   craft,
@@ -78,6 +84,8 @@ export interface Attempt {
   alias?: string
   hostAuthorities?: string[]
   input?: 'ends' | 'open'
+  /** Sent at once. */
+  typed?: string
 }
 
 export interface Ended {
@@ -264,6 +272,47 @@ export class SshLab {
     )
   }
 
+  /** By a signer that copies what was submitted in the place of the key, and adds its own fields behind it. */
+  signedCarelessly(submitted: Buffer, [name, value]: [string, Buffer]): string {
+    const added = Buffer.concat([
+      encodeU64(this.nextSerial()),
+      encodeU32(1),
+      encodeString('ours'),
+      encodeString(encodeStrings([`berth:server:${SERVER}`])),
+      encodeU64(0n),
+      encodeU64(1n),
+      encodeString(''),
+      encodeString(''),
+    ])
+    const before = Buffer.concat([encodeStrings([name, value, 'zz@theirs']), encodeU32(added.length)])
+    const signed = Buffer.concat([
+      encodeString('ssh-ed25519-cert-v01@openssh.com'),
+      encodeString(randomBytes(32)),
+      submitted,
+      encodeU32(before.length + added.length),
+      before,
+      added,
+      encodeString(''),
+      encodeString(encodePublicKey(ed25519PublicKey(this.ca))),
+    ])
+    const signature = encodeStrings(['ssh-ed25519', sign(null, signed, this.ca)])
+    const blob = Buffer.concat([signed, encodeString(signature)])
+    return `ssh-ed25519-cert-v01@openssh.com ${blob.toString('base64')}`
+  }
+
+  expiredHost(keyFile: string): string {
+    const now = BigInt(Math.floor(Date.now() / 1_000))
+    const times = { after: now - 600n, before: now - 300n }
+    const content = { kind: 2, principals: [sshHostAlias(SERVER)], extensions: [], ...times }
+    const key = parsePublicKey(readFileSync(keyFile, 'utf8'))
+    const blob = craft(tailOf(key), content, this.hostCa)
+    return `ssh-ed25519-cert-v01@openssh.com ${blob.toString('base64')}`
+  }
+
+  async greets(): Promise<void> {
+    if (!(await awaitGreeting(this.settings.ssh.own))) throw new Error('sshd does not greet')
+  }
+
   /** A new bundle of the control plane; resolves when the agent says that it is in force. */
   async trust(authorities: KeyObject[], revoked: (bigint | string)[] = []): Promise<void> {
     this.#generation = Math.max(this.#generation, readTrust(this.settings)?.generation ?? 0) + 1
@@ -307,6 +356,7 @@ export class SshLab {
     const argv = ['-F', 'none', '-p', port, ...flags, ...(attempt.flags ?? []), ...to]
     const child = spawn('ssh', argv, { stdio: ['pipe', 'pipe', 'pipe'] })
     child.stdin.on('error', () => undefined)
+    if (attempt.typed) child.stdin.write(attempt.typed)
     if (attempt.input === 'ends') child.stdin.end()
     let out = ''
     let err = ''
