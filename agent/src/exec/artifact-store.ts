@@ -28,6 +28,7 @@ import type { ArtifactRow } from '../journal/artifact-table.ts'
 import { syncFolder } from '../journal/attempt-files.ts'
 import { Ledger, ledgerFile } from '../journal/ledger.ts'
 import type { AgentSettings } from '../settings.ts'
+import { compareNames } from './artifact-names.ts'
 import { removeTree } from './files.ts'
 
 type StoreSettings = Pick<AgentSettings, 'stateDir'>
@@ -53,6 +54,9 @@ export interface Incoming {
   drop(): void
 }
 
+/** entries: of folders, for a collection that looks through them. */
+export type Bound = 'files' | 'bytes' | 'entries'
+
 interface Copy {
   id: string
   path: string
@@ -70,7 +74,7 @@ export class ArtifactIntake {
   readonly #copies = new Map<string, Copy>()
   #bytes = 0
   /** The first in order of name that is left out: nothing from here on is offered. */
-  #firstLeftOut: { path: string; limit: 'files' | 'bytes' } | undefined
+  #firstLeftOut: { path: string; limit: Bound } | undefined
 
   constructor(
     settings: StoreSettings,
@@ -83,7 +87,7 @@ export class ArtifactIntake {
     this.#dir = taskDir(settings, of.environmentId, of.taskId)
   }
 
-  get firstLeftOut(): { path: string; limit: 'files' | 'bytes' } | undefined {
+  get firstLeftOut(): { path: string; limit: Bound } | undefined {
     return this.#firstLeftOut
   }
 
@@ -100,7 +104,7 @@ export class ArtifactIntake {
     if (this.#copies.has(path)) return undefined
     if (this.#firstLeftOut && compareNames(path, this.#firstLeftOut.path) >= 0) return undefined
     if (size > this.#limits.bytes) {
-      this.#leaveOut(path, 'bytes')
+      this.leaveOut(path, 'bytes')
       return undefined
     }
     this.#checkRoom(size)
@@ -181,11 +185,13 @@ export class ArtifactIntake {
     while (this.#copies.size > this.#limits.files || this.#bytes > this.#limits.bytes) {
       const limit = this.#copies.size > this.#limits.files ? 'files' : 'bytes'
       const last = [...this.#copies.keys()].reduce((a, b) => (compareNames(a, b) >= 0 ? a : b))
-      this.#leaveOut(last, limit)
+      this.leaveOut(last, limit)
     }
   }
 
-  #leaveOut(path: string, limit: 'files' | 'bytes'): void {
+  /** Nothing from this name on is offered. */
+  leaveOut(path: string, limit: Bound): void {
+    if (this.#firstLeftOut && compareNames(path, this.#firstLeftOut.path) >= 0) return
     const later = [...this.#copies.values()].filter((copy) => compareNames(copy.path, path) >= 0)
     for (const copy of later) {
       rmSync(join(this.#dir, copy.id), { force: true })
@@ -203,10 +209,6 @@ export class ArtifactIntake {
 }
 
 const ROOM_EVERY = 64 * 1_024 * 1_024
-
-/** The order of names: by bytes, the same on every machine. */
-export const compareNames = (a: string, b: string): number =>
-  Buffer.compare(Buffer.from(a), Buffer.from(b))
 
 export interface ArtifactQuestion {
   /** Undefined: whoever asks may have any of this server (the control plane has checked). */
