@@ -12,7 +12,12 @@ import { describeError, type Log } from '../log.ts'
 import type { AgentSettings } from '../settings.ts'
 import { ensureRelayAccounts, removeRelayAccounts } from './accounts.ts'
 import { SshDesk } from './desk.ts'
-import { type HostKeyFacts, isCurrent, readHostKey, renewHostCertificate } from './host-certificate.ts'
+import {
+  type HostKeyFacts,
+  isCurrent,
+  readHostKey,
+  renewHostCertificate,
+} from './host-certificate.ts'
 import { writeLauncher } from './launcher.ts'
 import { logIn } from './own-login.ts'
 import { relayAccount, sshPlaces } from './places.ts'
@@ -191,7 +196,8 @@ export class SshSide {
     if (existsSync(sshPlaces(settings).hostCertificate)) {
       const text = renderHostDropIn(settings)
       const shown = await installDropIn(target, HOST_DROP_IN, text, [])
-      if (shown.kind === 'fallback') log.warn({ reason: shown.reason }, 'no host certificate is shown')
+      if (shown.kind === 'fallback')
+        log.warn({ reason: shown.reason }, 'no host certificate is shown')
     }
     await stopOwnSshd(settings)
     this.#show({ mode: 'drop-in', reason: '', port: listener.port })

@@ -6,7 +6,14 @@ import { join } from 'node:path'
 import { SSHD } from '@berth/shared'
 import { runProgram } from '../exec/programs.ts'
 import { replaceFile, syncFolder } from '../journal/attempt-files.ts'
-import { awaitGreeting, findFault, readEffect, readListener, reload, type Sshd } from './sshd-control.ts'
+import {
+  awaitGreeting,
+  findFault,
+  readEffect,
+  readListener,
+  reload,
+  type Sshd,
+} from './sshd-control.ts'
 
 export interface InstallTarget {
   sshd: Sshd
@@ -41,7 +48,10 @@ export async function listOthers(own: readonly string[]): Promise<string[]> {
     .toString('utf8')
     .split('\n')
     .map((line) => line.split(':'))
-    .filter(([name, , , , , , shell]) => name && shell && !/(nologin|false|sync|shutdown|halt)$/.test(shell))
+    .filter(
+      ([name, , , , , , shell]) =>
+        name && shell && !/(nologin|false|sync|shutdown|halt)$/.test(shell),
+    )
     .map(([name]) => name as string)
   const names = new Set(['root', 'nobody', ...people])
   return [...names].filter((name) => !own.includes(name)).slice(0, SSHD.comparedAccounts)
@@ -82,7 +92,8 @@ export async function installDropIn(
   const { sshd, dropIns } = target
   const fallback = (reason: string): InstallOutcome => ({ kind: 'fallback', reason })
   const fault = await findFault(sshd)
-  if (fault) return fallback(`sshd's present configuration is invalid; it was not touched: ${fault}`)
+  if (fault)
+    return fallback(`sshd's present configuration is invalid; it was not touched: ${fault}`)
   if (!includesDropIns(readFileSync(sshd.config, 'utf8'), dropIns))
     return fallback(`${sshd.config} does not include ${dropIns}/*.conf before its first Match.`)
   const file = join(dropIns, name)
