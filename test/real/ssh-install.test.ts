@@ -122,6 +122,7 @@ Subsystem sftp internal-sftp
     const target = {
       sshd: { argv: [locate('sshd') as string], ...lab.settings.ssh },
       dropIns: f('sshd_config.d'),
+      listener: { address: '127.0.0.1', port },
       expected: new Map(
         roles.map((role) => [relayAccount(lab.settings, role), expectedEffect(lab.settings, role)]),
       ),

@@ -182,6 +182,7 @@ export class SshSide {
     const target = {
       sshd,
       dropIns,
+      listener,
       expected: new Map(
         SSH_ACCOUNTS.map((role) => [relayAccount(settings, role), expectedEffect(settings, role)]),
       ),

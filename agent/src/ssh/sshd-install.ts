@@ -10,7 +10,6 @@ import {
   awaitGreeting,
   findFault,
   readEffect,
-  readListener,
   reload,
   type Sshd,
 } from './sshd-control.ts'
@@ -19,6 +18,8 @@ export interface InstallTarget {
   sshd: Sshd
   /** The folder that the main file includes. */
   dropIns: string
+  /** Where it greets, seen from this machine. */
+  listener: { address: string; port: number }
   /** Lines that must be in force, by account. */
   expected: ReadonlyMap<string, readonly string[]>
   /** Why somebody cannot log in with a certificate; undefined: it worked. */
@@ -89,7 +90,7 @@ export async function installDropIn(
   text: string,
   others: readonly string[],
 ): Promise<InstallOutcome> {
-  const { sshd, dropIns } = target
+  const { sshd, dropIns, listener } = target
   const fallback = (reason: string): InstallOutcome => ({ kind: 'fallback', reason })
   const fault = await findFault(sshd)
   if (fault)
@@ -99,7 +100,6 @@ export async function installDropIn(
   const file = join(dropIns, name)
   const before = read(file)
   const effects = await effectsOf(sshd, others)
-  const listener = readListener(effects[0] ?? '')
   const goBack = (): void => put(file, dropIns, before)
   if (before !== text) put(file, dropIns, text)
   const problem = await findProblem(target, others, effects)
