@@ -256,6 +256,10 @@ export function splitRest(argv: readonly string[]): { own: string[]; rest: strin
 }
 
 export async function run(argv: readonly string[], io: Io): Promise<number> {
+  if (argv[0] === '__complete') {
+    const { complete } = await import('./commands/complete.ts')
+    return complete(argv.slice(1), io).catch(() => EXIT.done)
+  }
   let code: number = EXIT.done
   const { own, rest } = splitRest(argv)
   const finish = (result: number) => {

@@ -134,7 +134,7 @@ export async function connect(flags: SessionFlags, io: Io): Promise<Api> {
   return connectAs(identity, flags, io)
 }
 
-async function connectAs(identity: Identity, flags: SessionFlags, io: Io): Promise<Api> {
+export async function connectAs(identity: Identity, flags: SessionFlags, io: Io): Promise<Api> {
   // with every schema: not for commands that need none
   const { createApi } = await import('./api.ts')
   const debug = flags.verbose || io.env.BERTH_DEBUG === 'api'
