@@ -3,6 +3,7 @@
 // starting is quick.
 import type { Runnable } from './context.ts'
 import { CHANGE_COMMANDS } from './program-changes.ts'
+import { MCP_COMMANDS } from './program-mcp.ts'
 import { PEOPLE_COMMANDS } from './program-people.ts'
 import { SSH_COMMANDS } from './program-ssh.ts'
 
@@ -66,6 +67,7 @@ export const GROUPS: Readonly<Record<string, GroupSpec>> = {
   ssh: { aliases: [], summary: 'a shell or a command in an environment', fallback: 'shell' },
   user: { aliases: ['users'], summary: 'people of an organization', fallback: 'list' },
   token: { aliases: ['tokens'], summary: 'personal tokens', fallback: 'list' },
+  mcp: { aliases: [], summary: 'tools for programs that speak MCP', fallback: 'serve' },
 }
 
 const TIMEOUT: FlagSpec = {
@@ -206,6 +208,7 @@ export const COMMANDS: readonly CommandSpec[] = [
   },
   ...CHANGE_COMMANDS,
   ...PEOPLE_COMMANDS,
+  ...MCP_COMMANDS,
   {
     path: 'tasks list',
     summary: 'list the deployments of an environment, or without -e of the project',

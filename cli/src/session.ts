@@ -11,7 +11,7 @@ import {
   updateCredentials,
 } from './credentials.ts'
 import { CliError, EXIT, usage } from './exit.ts'
-import type { Connection } from './http.ts'
+import type { ClientName, Connection } from './http.ts'
 import type { Io } from './io.ts'
 
 export interface SessionFlags {
@@ -134,7 +134,13 @@ export async function connect(flags: SessionFlags, io: Io): Promise<Api> {
   return connectAs(identity, flags, io)
 }
 
-export async function connectAs(identity: Identity, flags: SessionFlags, io: Io): Promise<Api> {
+/** For who connects often: the authority is added once, by trustAuthority. */
+export async function connectAs(
+  identity: Identity,
+  flags: SessionFlags,
+  io: Io,
+  client: ClientName = 'cli',
+): Promise<Api> {
   // with every schema: not for commands that need none
   const { createApi } = await import('./api.ts')
   const debug = flags.verbose || io.env.BERTH_DEBUG === 'api'
@@ -145,6 +151,7 @@ export async function connectAs(identity: Identity, flags: SessionFlags, io: Io)
     token,
     io,
     debug,
+    client,
     organizationId: organization ? null : chosen,
   }
   if (stored !== null) {

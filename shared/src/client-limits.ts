@@ -72,3 +72,27 @@ export const CLIENT = {
   completionWords: 200,
   portProbeMs: 5 * SECOND,
 } as const
+
+/** `berth mcp`: what a model is given costs its context, and what it gives is bounded too. */
+export const MCP = {
+  textBytes: 12 * KiB,
+  structuredBytes: 24 * KiB,
+  lineChars: 500,
+  lines: 80,
+  linesMax: 500,
+  /** Below the minute after which many hosts give a call up. */
+  waitSeconds: 50,
+  waitMaxSeconds: 900,
+  /** Calls at once; a host has a handful. */
+  calls: 16,
+  /** All variables of an environment, every byte of them escaped, fit. */
+  messageBytes: 4 * MiB,
+  /** Looking up what the server is fixed to, before it answers the first message. */
+  pinMs: 5 * SECOND,
+  /** After a failure, for the end of its log. */
+  logMs: 5 * SECOND,
+  /** Of sentences that came from elsewhere: messages, hints. */
+  sentenceChars: 1_000,
+  wordChars: 200,
+  hints: 8,
+} as const

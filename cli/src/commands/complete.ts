@@ -20,11 +20,11 @@ import type { Api } from '../api.ts'
 import type { Context } from '../context.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
 import type { Io } from '../io.ts'
+import { COMMANDS, GLOBAL_FLAGS, GROUPS } from '../program.ts'
 import { findProject, findTarget } from '../resolve.ts'
 import { connectAs, findIdentity, type Identity, trustAuthority } from '../session.ts'
 import { openScreen } from '../terminal.ts'
 import { completionLevels, flagNames, takesValue } from './completion.ts'
-import { COMMANDS, GLOBAL_FLAGS, GROUPS } from '../program.ts'
 
 type Kind =
   | 'projects'
@@ -153,7 +153,11 @@ async function ask(kind: Kind, api: Api, context: Context): Promise<string[]> {
   if (kind === 'variables') {
     return (await api.list(`${path}/variables`, Variable)).items.map(({ key }) => key)
   }
-  const { items } = await api.list(`${path}/tasks`, Task, { ...page, query: { per_page: 20 }, limit: 20 })
+  const { items } = await api.list(`${path}/tasks`, Task, {
+    ...page,
+    query: { per_page: 20 },
+    limit: 20,
+  })
   return items.map(({ id }) => String(id))
 }
 
@@ -171,7 +175,10 @@ async function remembered(
   const whole = JSON.stringify([baseUrl, token, organizationId ?? null, io.cwd, ...key])
   const name = createHash('sha256').update(whole).digest('hex').slice(0, 32)
   const path = join(cacheFolder(io.env), `words-${name}`)
-  const age = await stat(path).then(({ mtimeMs }) => Date.now() - mtimeMs, () => Infinity)
+  const age = await stat(path).then(
+    ({ mtimeMs }) => Date.now() - mtimeMs,
+    () => Infinity,
+  )
   if (age < CLIENT.completionCacheMs) return (await readFile(path, 'utf8')).split('\n')
   const words = await work()
   const temporary = `${path}.${randomBytes(4).toString('hex')}`
