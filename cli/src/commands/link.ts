@@ -35,7 +35,9 @@ export async function performLink(_: unknown, context: Context): Promise<ExitCod
   const name = environment === null ? project.name : `${project.name} / ${environment}`
   await screen.note(`${screen.err.paint('green', '✓')} Linked to ${cleanText(name)} in ${path}`)
   if (screen.json) await screen.printJson({ ...link, path })
-  else if (!screen.human) await screen.print(cleanText(`${project.name}\t${environment ?? '-'}`))
+  else if (!screen.human) {
+    await screen.print([project.name, environment ?? '-'].map(cleanText).join('\t'))
+  }
   return EXIT.done
 }
 
