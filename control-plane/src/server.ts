@@ -23,7 +23,9 @@ import { Custody, createKek, type Kek, loadKek } from './ca/custody.ts'
 import { SshSigners } from './ca/ssh-signers.ts'
 import type { Config } from './config.ts'
 import type { Clock, Context } from './context.ts'
+import { Asking } from './dispatch/asking.ts'
 import { type AgentDoor, openAgentDoor } from './dispatch/door.ts'
+import { Transfers } from './dispatch/transfers.ts'
 import { createIdentity } from './identity/auth.ts'
 import { EventFeed } from './live/feed.ts'
 import { Wakes } from './live/wakes.ts'
@@ -112,6 +114,8 @@ export async function startControlPlane(options: Options): Promise<ControlPlane>
     clock: time,
     wakes,
     watchers: new Watchers(),
+    asking: new Asking(),
+    transfers: new Transfers(),
     feed: new EventFeed({ db, wakes, log: logger, topic: EVENTS_TOPIC }),
     log: logger,
     installationId: installation.installationId,

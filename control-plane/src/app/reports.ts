@@ -54,6 +54,7 @@ import { toSyncedAction } from './actions.ts'
 import { auditAgent, type Subject } from './audit.ts'
 import { releaseHosts } from './hosts.ts'
 import { destroyFormerCopy, settleRemoval } from './removal.ts'
+import { applySshSession } from './ssh-sessions.ts'
 import { agentTopic, type Change, change, emitTask } from './transaction.ts'
 
 export type Applied =
@@ -122,7 +123,8 @@ async function applyBatch(
       body: Buffer.from(toBinary(EventSchema, event)).toString('base64'),
       receivedAt: c.now,
     })
-    if (await applyEvent(ctx, c, agent.id, event)) finished.push(event.attemptId)
+    if (event.body.case === 'sshSession') await applySshSession(c, agent, event.body.value)
+    else if (await applyEvent(ctx, c, agent.id, event)) finished.push(event.attemptId)
   }
   await insertAgentEvents(c.db, history)
   await updateUnderEpoch(c.db, agent.id, epoch, { ackedEventSeq: acked })

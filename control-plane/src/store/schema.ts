@@ -134,6 +134,14 @@ export interface AgentsTable {
   capabilities: Generated<string>
   /** Told by heartbeats; null: not yet. */
   diskFreeBytes: number | null
+  /** Of the newest bundle of what it must trust and refuse; rises with every change. */
+  trustGeneration: Generated<number>
+  /** SHA-256 of that bundle's content. */
+  trustDigest: Generated<string>
+  /** The newest one that it confirmed. */
+  trustApplied: Generated<number>
+  /** Why the newest one is not in force; empty: it is, or nothing was said yet. */
+  trustError: Generated<string>
 }
 
 export interface AgentCertificatesTable {
