@@ -27,6 +27,8 @@ export interface Answer {
   text: string
 }
 
+export type ClientName = 'cli' | 'mcp'
+
 export interface Connection {
   baseUrl: string
   /** null: for the few answers that need none. */
@@ -34,6 +36,8 @@ export interface Connection {
   organizationId: number | null
   io: Io
   debug: boolean
+  /** How it names itself; the control plane shows it as the trigger of a task. */
+  client?: ClientName
   /** Another token in place of one that expired; undefined: there is none. */
   renew?: ((expired: string) => Promise<string | undefined>) | undefined
 }
@@ -64,7 +68,7 @@ function headersFor(connection: Connection, options: RequestOptions): Record<str
   const { token, organizationId } = connection
   return {
     accept: 'application/json',
-    'berth-client': `cli/${VERSION}`,
+    'berth-client': `${connection.client ?? 'cli'}/${VERSION}`,
     ...(token === null ? {} : { authorization: `Bearer ${token}` }),
     ...(organizationId === null ? {} : { 'x-service-organization': String(organizationId) }),
     ...(options.body === undefined ? {} : { 'content-type': 'application/json' }),

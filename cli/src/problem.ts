@@ -42,6 +42,13 @@ export class ApiFailure extends CliError {
   }
 }
 
+/**
+ * Nobody knows whether it was done: a first try may have worked although its answer was lost and the later ones were
+ * turned away.
+ */
+export const isOutcomeUnknown = ({ kind, status, code }: ApiFailure): boolean =>
+  kind !== 'refused' || ([502, 503, 504].includes(status ?? 0) && code !== 'storage_full')
+
 const NOT_READY = ['server_not_ready', 'project_not_ready', 'organization_required']
 
 export function exitCodeOf(status: number, code: string | null): ExitCode {

@@ -11,7 +11,7 @@ import {
   updateCredentials,
 } from './credentials.ts'
 import { CliError, EXIT, usage } from './exit.ts'
-import type { Connection } from './http.ts'
+import type { ClientName, Connection } from './http.ts'
 import type { Io } from './io.ts'
 
 export interface SessionFlags {
@@ -61,6 +61,8 @@ export interface Identity {
   token: string
   /** Where it is stored, so that a new one can take its place; null: it was given. */
   stored: string | null
+  /** Chosen by `berth orgs use`. */
+  organizationId?: number
 }
 
 export async function findIdentity(flags: SessionFlags, io: Io): Promise<Identity> {
@@ -88,7 +90,12 @@ export async function findIdentity(flags: SessionFlags, io: Io): Promise<Identit
   }
   if (flags.url !== undefined) await rememberUse(path, baseUrl, stored, io)
   const refreshable = entry.refresh_token !== null
-  return { baseUrl, token: entry.access_token, stored: refreshable ? path : null }
+  return {
+    baseUrl,
+    token: entry.access_token,
+    stored: refreshable ? path : null,
+    ...(entry.organization_id ? { organizationId: entry.organization_id } : {}),
+  }
 }
 
 async function givenToken(io: Io): Promise<string | undefined> {
@@ -127,13 +134,26 @@ export async function connect(flags: SessionFlags, io: Io): Promise<Api> {
   return connectAs(identity, flags, io)
 }
 
-async function connectAs(identity: Identity, flags: SessionFlags, io: Io): Promise<Api> {
+/** For who connects often: the authority is added once, by trustAuthority. */
+export async function connectAs(
+  identity: Identity,
+  flags: SessionFlags,
+  io: Io,
+  client: ClientName = 'cli',
+): Promise<Api> {
   // with every schema: not for commands that need none
   const { createApi } = await import('./api.ts')
   const debug = flags.verbose || io.env.BERTH_DEBUG === 'api'
   const organization = flags.org || io.env.BERTH_ORG
-  const { baseUrl, token, stored } = identity
-  const connection: Connection = { baseUrl, token, io, debug, organizationId: null }
+  const { baseUrl, token, stored, organizationId: chosen = null } = identity
+  const connection: Connection = {
+    baseUrl,
+    token,
+    io,
+    debug,
+    client,
+    organizationId: organization ? null : chosen,
+  }
   if (stored !== null) {
     connection.renew = async (expired) => {
       const { renewToken } = await import('./oauth.ts')

@@ -36,6 +36,7 @@ import { Outbound } from './outbound/outbound.ts'
 import { actionRoutes } from './rest/actions.ts'
 import { adminRoutes } from './rest/admin.ts'
 import { adminKeyRoutes } from './rest/admin-keys.ts'
+import { artifactRoutes } from './rest/artifacts.ts'
 import { auditRoutes } from './rest/audit.ts'
 import { authRoutes, deviceRoutes } from './rest/auth.ts'
 import { deliveryRoutes, pullRequestRoutes } from './rest/deliveries.ts'
@@ -234,6 +235,7 @@ function mountRoutes(http: Api, ctx: Context): void {
     variableRoutes(api, ctx)
     taskRoutes(api, ctx)
     logRoutes(api, ctx)
+    artifactRoutes(api, ctx)
     serverRoutes(api, ctx)
     auditRoutes(api, ctx)
     repositoryRoutes(api, ctx)

@@ -203,6 +203,8 @@ export const ARTIFACTS = {
   spareBytes: 512 * MiB,
   /** A folder of the store without a record is a copy that was never finished: no task takes longer. */
   unfinishedMs: 12 * HOUR,
+  /** The longest retention a file may ask for. */
+  retentionMaxMs: 90 * 24 * HOUR,
   /** Records outlive their files this long: who asks hears that they expired, not that they never were. */
   rememberedMs: 30 * 24 * HOUR,
   /** From the child that reads the files, in one frame. */

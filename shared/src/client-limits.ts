@@ -1,5 +1,5 @@
 // Bounds of the client, each with its reason.
-import { DAY, MINUTE, MiB, SECOND } from './units.ts'
+import { DAY, HOUR, KiB, MINUTE, MiB, SECOND } from './units.ts'
 /** The client `berth`. */
 export const CLIENT = {
   requestMs: 30 * SECOND,
@@ -48,4 +48,51 @@ export const CLIENT = {
   versionMs: SECOND,
   gitMs: 5 * SECOND,
   parentFolders: 64,
+  /** Left behind by a client that was killed; younger ones may belong to one that starts just now. */
+  sshFolderStaleMs: HOUR,
+  /** What a connection that broke off may still say of itself. */
+  sshErrorBytes: 8 * KiB,
+  /** Between the end of its input and the end of ssh. */
+  sshEndMs: SECOND,
+  /** The forced command reads no longer request. */
+  sshWordsBytes: 48 * KiB,
+  /** A larger file is no public key. */
+  publicKeyBytes: 8 * KiB,
+  /** Sessions of one person at one server. */
+  logServices: 8,
+  /** How far back records are remembered, so that a new connection doubles none. */
+  logOverlapMs: 30 * SECOND,
+  logOverlapRecords: 20_000,
+  /** How long a record waits for older ones of other services. */
+  logMergeMs: 250,
+  logLookBackMs: 400 * DAY,
+  /** Answers of the server for completions. */
+  completionMs: 800,
+  completionCacheMs: 30 * SECOND,
+  completionWords: 200,
+  portProbeMs: 5 * SECOND,
+} as const
+
+/** `berth mcp`: what a model is given costs its context, and what it gives is bounded too. */
+export const MCP = {
+  textBytes: 12 * KiB,
+  structuredBytes: 24 * KiB,
+  lineChars: 500,
+  lines: 80,
+  linesMax: 500,
+  /** Below the minute after which many hosts give a call up. */
+  waitSeconds: 50,
+  waitMaxSeconds: 900,
+  /** Calls at once; a host has a handful. */
+  calls: 16,
+  /** All variables of an environment, every byte of them escaped, fit. */
+  messageBytes: 4 * MiB,
+  /** Looking up what the server is fixed to, before it answers the first message. */
+  pinMs: 5 * SECOND,
+  /** After a failure, for the end of its log. */
+  logMs: 5 * SECOND,
+  /** Of sentences that came from elsewhere: messages, hints. */
+  sentenceChars: 1_000,
+  wordChars: 200,
+  hints: 8,
 } as const

@@ -9,7 +9,7 @@ import { type Context, compose, flagOn, flagText, type Invocation } from '../con
 import { CliError, EXIT, type ExitCode, usage } from '../exit.ts'
 import { formatAgo, parseDuration } from '../format.ts'
 import { printOutput } from '../output.ts'
-import { ApiFailure } from '../problem.ts'
+import { ApiFailure, isOutcomeUnknown } from '../problem.ts'
 import { createReporter, taskHeader } from '../reporter.ts'
 import { findTarget, type Target } from '../resolve.ts'
 import { cleanText } from '../text.ts'
@@ -114,10 +114,7 @@ export function explainRefusal(
       failure.hint,
     )
   }
-  // a first try may have worked although its answer was lost and the later ones were turned away
-  const isTurnedAway = [502, 503, 504].includes(failure.status ?? 0)
-  const isUnknown = failure.kind !== 'refused' || (isTurnedAway && failure.code !== 'storage_full')
-  if (isUnknown) {
+  if (isOutcomeUnknown(failure)) {
     return new CliError(
       failure.exitCode,
       `${failure.message}; it is not known whether ${noun} was started`,

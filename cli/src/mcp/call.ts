@@ -1,0 +1,41 @@
+// What a tool's body is given, and how a tool is described. The bodies know nothing of the protocol.
+import type { z } from 'zod'
+import type { Api } from '../api.ts'
+import type { Io } from '../io.ts'
+import type { Purpose, Target } from '../resolve.ts'
+import type { Answer } from './answer.ts'
+import type { Undertaking } from './refusal.ts'
+
+export interface Progress {
+  progress: number
+  total?: number
+  message: string
+}
+
+export interface Call {
+  api: Api
+  io: Io
+  startedAt: number
+  find(purpose: Purpose): Promise<Target>
+  /** Told to the host when it asked for it. */
+  report(progress: Progress): Promise<void>
+}
+
+export interface Hints {
+  readOnlyHint: boolean
+  destructiveHint: boolean
+  idempotentHint: boolean
+  openWorldHint: boolean
+}
+
+export interface Tool<Shape extends z.ZodRawShape = z.ZodRawShape> {
+  name: string
+  title: string
+  description: string
+  undertaking: Undertaking
+  hints: Hints
+  /** Besides project and environment. */
+  input: Shape
+  output: z.ZodType
+  run(input: z.infer<z.ZodObject<Shape>>, call: Call): Promise<Answer>
+}

@@ -1,0 +1,152 @@
+// berth mcp install: the entry for a program's configuration, printed or merged into its file in this repository. There
+// is no token in it: the server reads the credentials file. Other entries and keys of the file stay as they are, the
+// file before is kept beside it, and a file that is not plain JSON is left alone.
+import { randomUUID } from 'node:crypto'
+import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { CLIENT } from '@berth/shared/client-limits'
+import {
+  type Context,
+  compose,
+  flagOn,
+  flagText,
+  type Globals,
+  type Invocation,
+} from '../context.ts'
+import { CliError, EXIT, type ExitCode, usage } from '../exit.ts'
+import { findRoot } from '../repository.ts'
+import { cleanText, toJson } from '../text.ts'
+
+/** Where each program looks in a repository, and under which key. */
+const CLIENTS = {
+  'claude-code': { file: '.mcp.json', key: 'mcpServers' },
+  cursor: { file: join('.cursor', 'mcp.json'), key: 'mcpServers' },
+  vscode: { file: join('.vscode', 'mcp.json'), key: 'servers' },
+} as const
+export type ClientName = keyof typeof CLIENTS
+
+const NAME = 'berth'
+
+export interface Entry {
+  type: 'stdio'
+  command: string
+  args: string[]
+}
+
+export interface InstallOptions {
+  client: ClientName
+  entry: Entry
+  write: boolean
+}
+
+/** `berth mcp` with what was given here. */
+export function entryOf(globals: Globals, allowWrite: boolean): Entry {
+  const named = (flag: string, value: string | undefined) =>
+    value === undefined ? [] : [flag, value]
+  return {
+    type: 'stdio',
+    command: 'berth',
+    args: [
+      'mcp',
+      ...(allowWrite ? ['--allow-write'] : []),
+      ...named('--project', globals.project),
+      ...named('--env', globals.env),
+      ...named('--org', globals.org),
+      ...named('--url', globals.url),
+      ...named('--cacert', globals.cacert),
+    ],
+  }
+}
+
+export function parseInstall({ flags, globals }: Invocation): InstallOptions {
+  const client = flagText(flags, 'client') as ClientName
+  if (globals.env !== undefined && globals.project === undefined && !/^id:/.test(globals.env)) {
+    throw usage('-e needs the project it belongs to', 'add -p PROJECT')
+  }
+  return {
+    client,
+    entry: entryOf(globals, flagOn(flags, 'allowWrite')),
+    write: flagOn(flags, 'write'),
+  }
+}
+
+type Json = Record<string, unknown>
+const isObject = (value: unknown): value is Json =>
+  value !== null && typeof value === 'object' && !Array.isArray(value)
+
+/** The file's object with the entry in it; undefined: this is no object it can be put into. */
+export function merge(text: string | undefined, key: string, entry: Entry): Json | undefined {
+  let before: unknown
+  try {
+    before = text === undefined || text.trim() === '' ? {} : JSON.parse(text)
+  } catch {
+    return undefined
+  }
+  if (!isObject(before)) return undefined
+  const servers = before[key] ?? {}
+  return isObject(servers) ? { ...before, [key]: { ...servers, [NAME]: entry } } : undefined
+}
+
+async function readIfThere(file: string): Promise<string | undefined> {
+  try {
+    const text = await readFile(file, 'utf8')
+    if (text.length > CLIENT.stdinBytes) throw usage(`${file} is larger than 1 MiB`)
+    return text
+  } catch (error) {
+    if (error instanceof CliError) throw error
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') return undefined
+    throw new CliError(EXIT.error, `cannot read ${file} (${code})`)
+  }
+}
+
+/** Whole or not at all; undefined: there was nothing to keep. */
+async function replaceFile(file: string, text: string, isThere: boolean) {
+  const backup = `${file}.bak`
+  const temporary = `${file}.${randomUUID()}.tmp`
+  try {
+    await mkdir(dirname(file), { recursive: true })
+    if (isThere) await copyFile(file, backup)
+    await writeFile(temporary, text, { flag: 'wx' })
+    await rename(temporary, file)
+    return isThere ? backup : undefined
+  } catch (error) {
+    await rm(temporary, { force: true })
+    throw new CliError(
+      EXIT.error,
+      `cannot write ${file} (${(error as NodeJS.ErrnoException).code})`,
+    )
+  }
+}
+
+async function writeEntry(file: string, options: InstallOptions, context: Context) {
+  const { screen } = context
+  const before = await readIfThere(file)
+  const merged = merge(before, CLIENTS[options.client].key, options.entry)
+  if (!merged) {
+    throw usage(
+      `${file} is not plain JSON with an object in it, so it was left as it is`,
+      'put the entry there by hand: berth mcp install without --write prints it',
+    )
+  }
+  const text = `${JSON.stringify(merged, null, 2)}\n`
+  if (text === before) return screen.note(cleanText(`${file} has this entry already`))
+  const backup = await replaceFile(file, text, before !== undefined)
+  const kept = backup === undefined ? '' : `; the file before is ${backup}`
+  await screen.note(cleanText(`✓ ${file} has the entry ${NAME}${kept}`))
+}
+
+export async function performInstall(options: InstallOptions, context: Context): Promise<ExitCode> {
+  const { io, screen } = context
+  const { file, key } = CLIENTS[options.client]
+  const path = join((await findRoot(io.cwd)) ?? io.cwd, file)
+  if (options.write) {
+    await writeEntry(path, options, context)
+    return EXIT.done
+  }
+  await screen.note(cleanText(`Put this into ${path}, or run again with --write:`))
+  await screen.print(toJson({ [key]: { [NAME]: options.entry } }, 2))
+  return EXIT.done
+}
+
+export const install = compose(parseInstall, performInstall)

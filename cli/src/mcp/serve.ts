@@ -1,0 +1,87 @@
+// berth mcp: serves MCP over stdin and stdout until stdin ends. stdout is the protocol: nothing else reaches it, whatever
+// a library prints; console is turned to stderr. A wrong project or environment ends the start, a missing login does not:
+// a host shows what a tool answers, and hardly why a server did not start.
+import { Console } from 'node:console'
+import { Writable } from 'node:stream'
+import { MCP } from '@berth/shared/client-limits'
+import { StdioServerTransport, serveStdio } from '@modelcontextprotocol/server/stdio'
+import { type Context, compose, flagOn, type Invocation } from '../context.ts'
+import { CliError, EXIT, type ExitCode, usage } from '../exit.ts'
+import type { Io } from '../io.ts'
+import { trustAuthority } from '../session.ts'
+import { createDoor, type Door } from './door.ts'
+import { createServer } from './server.ts'
+import { createTargets, type Targets } from './targets.ts'
+
+export interface ServeOptions {
+  allowWrite: boolean
+}
+
+/** Every method of the console writes to stderr from here on. */
+function turnConsole({ stderr }: Io): void {
+  const sink = new Writable({
+    write: (chunk: Buffer, _encoding, done) => void stderr.write(chunk).then(() => done(), done),
+  })
+  Object.assign(console, new Console({ stdout: sink, stderr: sink }))
+}
+
+/** What a login, a moment or a better network can heal. */
+const PASSING: readonly ExitCode[] = [EXIT.notLoggedIn, EXIT.error, EXIT.interrupted]
+
+/** Fixes the project and the environment to what their names mean now. */
+async function settle(door: Door, targets: Targets, io: Io): Promise<void> {
+  try {
+    const { api } = await door.open(AbortSignal.timeout(2 * MCP.pinMs))
+    await targets.settle(api, { retries: 0, timeoutMs: MCP.pinMs })
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error
+    if (io.interrupted.aborted || !PASSING.includes(error.exitCode)) throw error
+    await io.stderr.write(`berth mcp: ${error.message}; asked again at the first call\n`)
+  }
+}
+
+/** Until the host closes stdin, or Ctrl-C. */
+async function serveUntilClosed(serve: () => ReturnType<typeof createServer>, io: Io) {
+  const limits = { maxBufferSize: MCP.messageBytes }
+  const transport = new StdioServerTransport(undefined, undefined, limits)
+  const handle = serveStdio(serve, {
+    transport,
+    // what could not be read is not repeated: it may hold a value
+    onerror: (error) => void io.stderr.write(`berth mcp: ${error.name} in the protocol\n`),
+  })
+  const served = transport.onclose
+  await new Promise<void>((resolve) => {
+    transport.onclose = () => {
+      served?.()
+      resolve()
+    }
+    const stop = () => void handle.close().then(resolve)
+    if (io.interrupted.aborted) stop()
+    else io.interrupted.addEventListener('abort', stop, { once: true })
+  })
+}
+
+export async function performServe(options: ServeOptions, context: Context): Promise<ExitCode> {
+  const { io, globals } = context
+  if (io.stdin.isTTY) {
+    throw usage(
+      'berth mcp is started by a program that speaks MCP on stdin, and this is a terminal',
+      'berth mcp install --client claude-code (or cursor, vscode) prints what to put into its configuration',
+    )
+  }
+  turnConsole(io)
+  await trustAuthority(globals, io.env)
+  const targets = createTargets({
+    project: globals.project ?? (io.env.BERTH_PROJECT || undefined),
+    environment: globals.env ?? (io.env.BERTH_ENV || undefined),
+  })
+  const door = createDoor(globals, io)
+  await settle(door, targets, io)
+  await serveUntilClosed(() => createServer({ ...options, door, targets, io }), io)
+  return io.interrupted.aborted ? EXIT.interrupted : EXIT.done
+}
+
+export const serve = compose(
+  ({ flags }: Invocation): ServeOptions => ({ allowWrite: flagOn(flags, 'allowWrite') }),
+  performServe,
+)

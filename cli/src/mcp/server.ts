@@ -1,0 +1,134 @@
+// The MCP server: five tools at most, in the specification's order; those that change something are registered only when
+// that was allowed, so that without it they can be neither seen nor called. One factory serves both protocol eras.
+import { MCP } from '@berth/shared/client-limits'
+import { VERSION } from '@berth/shared/version'
+import { McpServer, type ServerContext } from '@modelcontextprotocol/server'
+import { z } from 'zod'
+import { CliError, EXIT } from '../exit.ts'
+import type { Io } from '../io.ts'
+import type { Target } from '../resolve.ts'
+import { toResult } from './answer.ts'
+import type { Progress, Tool } from './call.ts'
+import { deployEnvironment } from './deploy.ts'
+import { getDeployDiagnostics } from './diagnostics.ts'
+import type { Door } from './door.ts'
+import { explain } from './refusal.ts'
+import { ENVIRONMENT, PROJECT, type Where } from './schemas.ts'
+import type { Targets } from './targets.ts'
+import { listVariables, setVariables, unsetVariables } from './variables.ts'
+
+const READ = [getDeployDiagnostics, listVariables] as const
+const WRITE = [deployEnvironment, setVariables, unsetVariables] as const
+
+/** Each body is called with what its own schema let through. */
+const asTool = (tool: unknown): Tool => tool as Tool
+
+export const toolsFor = (allowWrite: boolean): Tool[] =>
+  [...READ, ...(allowWrite ? WRITE : [])].map(asTool)
+
+export interface Surroundings {
+  door: Door
+  targets: Targets
+  allowWrite: boolean
+  io: Io
+}
+
+/** Unknown inputs are refused; what the server is fixed to is no input. */
+export function inputOf(tool: Tool, { fixed }: Pick<Targets, 'fixed'>) {
+  return z.strictObject({
+    ...(fixed.project ? {} : { project: PROJECT }),
+    ...(fixed.environment ? {} : { environment: ENVIRONMENT }),
+    ...tool.input,
+  })
+}
+
+export function instructionsOf(baseUrl: string | undefined, fixedTo: string): string {
+  const where = baseUrl ?? 'a Berth server (nobody is logged in yet: berth login)'
+  const fixed = fixedTo === '' ? '' : ` Every call is about ${fixedTo}.`
+  return (
+    `Deployments of the projects on ${where}. Start with get_deploy_diagnostics when a deployment failed. ` +
+    `Variable values can never be read.${fixed}`
+  )
+}
+
+async function report({ mcpReq }: ServerContext, progress: Progress): Promise<void> {
+  const progressToken = mcpReq._meta?.progressToken
+  if (progressToken === undefined) return
+  // a host that went away ends the call by its signal, not by this
+  await mcpReq
+    .notify({ method: 'notifications/progress', params: { progressToken, ...progress } })
+    .catch(() => {})
+}
+
+async function debug(io: Io, error: unknown): Promise<void> {
+  if (io.env.BERTH_DEBUG !== '1' || !(error instanceof Error)) return
+  await io.stderr.write(`${error.stack ?? error.message}\n`)
+}
+
+async function perform(
+  tool: Tool,
+  input: Where,
+  context: ServerContext,
+  { door, targets, io }: Surroundings,
+) {
+  const { undertaking } = tool
+  let target: Target | undefined
+  try {
+    const startedAt = io.now()
+    const { project, environment, ...rest } = input
+    const where = {
+      ...(project === undefined ? {} : { project }),
+      ...(environment === undefined ? {} : { environment }),
+    }
+    const opened = await door.open(context.mcpReq.signal)
+    return toResult(
+      await tool.run(rest, {
+        ...opened,
+        startedAt,
+        report: (progress) => report(context, progress),
+        async find(purpose) {
+          target = await targets.find(opened.api, where, purpose)
+          return target
+        },
+      }),
+    )
+  } catch (error) {
+    await debug(io, error)
+    return toResult(explain(error, { undertaking, target }))
+  }
+}
+
+export function createServer(surroundings: Surroundings): McpServer {
+  const { door, targets, allowWrite } = surroundings
+  const server = new McpServer(
+    { name: 'berth', title: 'Berth', version: VERSION },
+    { instructions: instructionsOf(door.baseUrl, targets.describe()) },
+  )
+  let calls = 0
+  for (const tool of toolsFor(allowWrite)) {
+    const { name, title, description, output, hints } = tool
+    server.registerTool(
+      name,
+      {
+        title,
+        description,
+        inputSchema: inputOf(tool, targets),
+        outputSchema: output,
+        annotations: { title, ...hints },
+      },
+      async (input, context) => {
+        if (calls >= MCP.calls) {
+          const busy = new CliError(EXIT.refused, `${calls} calls are running already`)
+          return toResult(explain(busy, { undertaking: 'read' }))
+        }
+        calls++
+        try {
+          return await perform(tool, input as Where, context, surroundings)
+        } finally {
+          calls--
+        }
+      },
+    )
+  }
+  return server
+}
