@@ -1,16 +1,22 @@
 // The SSH codec under chance: round trips, changed bytes, and that no two contents have the same signed bytes.
 // Changed input is refused, or is exactly what it says: nothing is ever read as something else.
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
-import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
 import {
   type CertificateContent,
   encodeCertificate,
+  encodePublicKey,
+  formatPublicKey,
+  parsePublicKey,
   readCertificate,
+  readPublicKey,
   type SshCertificate,
+  SshFormatError,
+  SshKeyError,
   signCertificate,
   verifyCertificate,
-} from '../control-plane/src/ca/ssh-certificates.ts'
+} from '@berth/shared/ssh-codec'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
 import {
   blobOf,
   ecdsa,
@@ -22,14 +28,6 @@ import {
   skEcdsa,
   skEd25519,
 } from '../control-plane/src/ca/ssh-craft.testing.ts'
-import {
-  encodePublicKey,
-  formatPublicKey,
-  parsePublicKey,
-  readPublicKey,
-  SshKeyError,
-} from '../control-plane/src/ca/ssh-keys.ts'
-import { SshFormatError } from '../control-plane/src/ca/ssh-wire.ts'
 
 const ca = makeEd25519()
 const signer = signerOf(ca)

@@ -11,10 +11,12 @@ import { Spools } from './attempts/spools.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { readBootId } from './exec/processes.ts'
 import { keepProxyUp } from './exec/proxy/care.ts'
+import { createArtifactAnswerer } from './housekeeping/artifact-sending.ts'
 import { EdgeTelling } from './housekeeping/edge-telling.ts'
 import { collectFacts } from './housekeeping/facts.ts'
 import { Host, maxParallel } from './housekeeping/host.ts'
 import { keepHouse } from './housekeeping/house.ts'
+import { keepLogs } from './housekeeping/log-keeping.ts'
 import { Observations } from './housekeeping/observations.ts'
 import { removeStatus, writeStatus } from './housekeeping/status.ts'
 import { Journal } from './journal/journal.ts'
@@ -23,6 +25,7 @@ import { readIdentity } from './link/identity.ts'
 import { Link, type LinkPhase } from './link/link.ts'
 import { describeError, type Log, silentLog } from './log.ts'
 import type { AgentSettings } from './settings.ts'
+import { SshSide } from './ssh/side.ts'
 import { keepServicesUp } from './supervise/revival.ts'
 
 export type { Executor, RunnerProcess, SpawnRequest } from './attempts/executor.ts'
@@ -37,6 +40,8 @@ export interface AgentOptions {
   program?: readonly string[]
   /** Keep edge and Caddy up and tell them about passwords; off where nothing is routed. */
   routes?: boolean
+  /** Let people in by SSH, as the settings say; off where nobody connects. */
+  ssh?: boolean
   /** The control plane locked this agent out, or the journal broke: the process must end with this code. */
   onFatal?: (exitCode: number, message: string) => void
 }
@@ -72,9 +77,12 @@ export async function startAgent(
     answerers: {
       collectFacts: () =>
         Promise.resolve({ case: 'facts', value: collectFacts(parts.host, settings) }),
+      openFile: createArtifactAnswerer(settings, log),
     },
     onEdge: (told) => parts.edge?.tell(told),
+    ...(parts.ssh ? { onTrust: () => (parts.ssh as SshSide).trust() } : {}),
     onPhase(phase, endpoint) {
+      if (phase === 'active') parts.ssh?.connected((key) => link.signSshHostKey(key))
       shown = { phase, endpoint, since: new Date().toISOString() }
       showStatus()
       for (const wait of waiting) {
@@ -83,9 +91,14 @@ export async function startAgent(
         wait.resolve()
       }
     },
-    onStopped(exitCode, message) {
+    onStopped(exitCode, message, isRevoked) {
       log.error({ message }, 'the control plane stopped this agent')
-      fatal(exitCode, message)
+      // the server was given up: nothing of ours stays in its sshd
+      const gone = isRevoked && parts.ssh ? parts.ssh.remove() : Promise.resolve()
+      gone.then(
+        () => fatal(exitCode, message),
+        () => fatal(exitCode, message),
+      )
     },
   })
   const release = await openUp(parts, showStatus)
@@ -149,18 +162,22 @@ function openParts(
   const host = new Host(settings, log)
   const observations = new Observations()
   const own = { settings, program, journal, clock, log, executor, spools, keeper }
-  return { ...own, host, edge, observations }
+  const onState = host.noteSsh.bind(host)
+  const isOn = options.ssh && settings.ssh.mode !== 'off'
+  const ssh = isOn ? new SshSide({ ...own, bootId, onState }) : undefined
+  return { ...own, host, edge, observations, ssh }
 }
 
 /** Takes in what ran while nobody looked, before anybody is told about it. Returns how to let everything go. */
 async function openUp(parts: Parts, showStatus: () => void): Promise<() => void> {
-  const { journal, clock, executor, keeper, spools, host, log, edge } = parts
+  const { journal, clock, executor, keeper, spools, host, log, edge, ssh } = parts
   const timers: NodeJS.Timeout[] = []
   let letGo: () => void = () => undefined
   const release = (): void => {
     for (const timer of timers) clearInterval(timer)
     letGo()
     edge?.close()
+    ssh?.close()
     executor.close?.()
     host.close()
     keeper.close()
@@ -186,8 +203,9 @@ async function openUp(parts: Parts, showStatus: () => void): Promise<() => void>
   }
   timers.push(setTimeout(upkeep, DAEMON.sweepMs), setInterval(upkeep, DAEMON.factsMs))
   executor.prepare?.()
+  ssh?.open()
   const proxy = edge ? [keepProxyUp(parts)] : []
-  const closers = [keepServicesUp(parts), ...proxy, keepHouse(parts)]
+  const closers = [keepServicesUp(parts), ...proxy, keepHouse(parts), keepLogs(parts)]
   letGo = () => {
     for (const close of closers) close()
   }

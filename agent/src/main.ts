@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// berth-agent: one program, several processes. `run` is the daemon; `runner`, `supervise` and `edge` are started by it
-// and load nothing of it. Exit codes: 0 done, 1 refused or broken (the sentence is on stderr), 2 wrong usage, 78 locked
+// berth-agent: one program, several processes. `run` is the daemon; `runner`, `supervise`, `gather` and `edge` are started
+// by it and load nothing of it. Exit codes: 0 done, 1 refused or broken (the sentence is on stderr), 2 wrong usage, 78 locked
 // out by the control plane (the service manager must not restart it).
 import { VERSION } from '@berth/shared'
 import { type AgentSettings, readSettings } from './settings.ts'
@@ -13,6 +13,8 @@ const USAGE = `berth-agent ${VERSION}: runs deployments on this server.
   berth-agent services stop                  end every service that is supervised here
   berth-agent setup proxy                    make this server ready to route: Caddy, its account, its ports
   berth-agent proxy stop                     end Caddy and the edge (the daemon starts them again)
+  berth-agent ssh remove                     take Berth out of this server's sshd: files, daemon, accounts
+  berth-agent ssh stop                       end the sshd of Berth's own, where there is one
   berth-agent edge                           run the edge (what the daemon or a service manager starts)
   berth-agent --version | --help
 
@@ -55,6 +57,19 @@ async function main([command, ...rest]: string[]): Promise<number> {
       await superviseService(only, settings)
       return 0
     }
+    case 'ssh-work': {
+      if (rest.length > 0) return usage()
+      const { runSshWork } = await import('./ssh/work.ts')
+      return runSshWork(settings)
+    }
+    case 'ssh':
+      return only === 'remove' || only === 'stop' ? ssh(settings, only) : usage()
+    case 'gather': {
+      if (rest.length > 0) return usage()
+      const { runGather } = await import('./runner/gather.ts')
+      runGather()
+      return 0
+    }
     case 'edge': {
       if (rest.length > 0) return usage()
       const { runEdge } = await import('./exec/proxy/edge-process.ts')
@@ -82,6 +97,20 @@ async function main([command, ...rest]: string[]): Promise<number> {
     default:
       return usage()
   }
+}
+
+async function ssh(settings: AgentSettings, what: 'remove' | 'stop'): Promise<number> {
+  if (what === 'stop') {
+    const { stopOwnSshd } = await import('./ssh/sshd-own.ts')
+    await stopOwnSshd(settings)
+    return 0
+  }
+  const { removeFromServer } = await import('./ssh/side.ts')
+  await removeFromServer(settings)
+  process.stdout.write(
+    'Nobody connects through Berth any more. A start of the daemon sets it up again, unless BERTH_SSH=off.\n',
+  )
+  return 0
 }
 
 function usage(): number {
@@ -126,6 +155,7 @@ async function run(settings: AgentSettings): Promise<number> {
     log,
     program: [process.execPath, import.meta.filename],
     routes: settings.proxy.managed !== false,
+    ssh: true,
     onFatal: (code, message) => {
       process.stderr.write(`berth-agent: ${message}\n`)
       process.exit(code)

@@ -25,6 +25,23 @@ export interface AgentSettings {
   /** Every environment's network is a /26 of this range. */
   networkPool: string
   proxy: ProxySettings
+  ssh: SshSettings
+}
+
+export interface SshSettings {
+  /** auto: a drop-in of the server's sshd, or a daemon of our own where that cannot be; off: nobody connects. */
+  mode: 'auto' | 'dedicated' | 'off'
+  /** What sshd reads: authorities, principals, revoked serials, the host certificate. Root's. */
+  dir: string
+  /** Of the server's own sshd. */
+  config: string
+  pidFile: string
+  /** What sshd starts for our accounts. */
+  launcher: string
+  /** Where a daemon of our own listens. */
+  own: Endpoint
+  /** The program of the forced command, where it is not beside the agent's: a checkout that others cannot enter. */
+  command?: string
 }
 
 export interface ProxySettings {
@@ -65,6 +82,27 @@ export function readSettings(env: NodeJS.ProcessEnv): AgentSettings {
     owner: env.BERTH_OWNER ?? accountPrefix,
     networkPool: env.BERTH_NETWORK_POOL ?? '10.214.0.0/16',
     proxy: readProxy(env),
+    ssh: readSsh(env, stateDir),
+  }
+}
+
+/** Without root, and in development unless asked for, nobody's sshd is touched. */
+function readSsh(env: NodeJS.ProcessEnv, stateDir: string): SshSettings {
+  const isDevelopment = env.BERTH_DEV === '1'
+  const mode = env.BERTH_SSH ?? (isDevelopment ? 'off' : 'auto')
+  if (mode !== 'auto' && mode !== 'dedicated' && mode !== 'off') {
+    throw new Error(`BERTH_SSH must be auto, dedicated or off, got '${mode}'.`)
+  }
+  const dir = env.BERTH_SSH_DIR ?? (isDevelopment ? join(stateDir, 'ssh') : '/etc/berth/ssh')
+  const listen = env.BERTH_SSH_LISTEN ?? (isDevelopment ? '127.0.0.1:2222' : '0.0.0.0:2222')
+  return {
+    mode,
+    dir,
+    config: env.BERTH_SSHD_CONFIG ?? '/etc/ssh/sshd_config',
+    pidFile: env.BERTH_SSHD_PID_FILE ?? '/run/sshd.pid',
+    launcher: isDevelopment ? join(dir, 'ssh-session') : '/usr/lib/berth/ssh-session',
+    own: readEndpoint('BERTH_SSH_LISTEN', listen),
+    ...(env.BERTH_SSH_COMMAND ? { command: env.BERTH_SSH_COMMAND } : {}),
   }
 }
 
@@ -122,6 +160,12 @@ export const settingsEnvironment = (s: AgentSettings): Record<string, string> =>
   BERTH_EDGE_DNS_PORT: String(s.proxy.dnsPort),
   ...(s.proxy.tls ? { BERTH_PROXY_TLS: s.proxy.tls } : {}),
   ...(s.proxy.managed === false ? { BERTH_PROXY: 'off' } : {}),
+  BERTH_SSH: s.ssh.mode,
+  BERTH_SSH_DIR: s.ssh.dir,
+  BERTH_SSHD_CONFIG: s.ssh.config,
+  BERTH_SSHD_PID_FILE: s.ssh.pidFile,
+  BERTH_SSH_LISTEN: writeEndpoint(s.ssh.own),
+  ...(s.ssh.command ? { BERTH_SSH_COMMAND: s.ssh.command } : {}),
 })
 
 /** In this time nothing of a new version may end or restart. */

@@ -5,7 +5,15 @@ import { CLIENT } from '@berth/shared/client-limits'
 import { VERSION } from '@berth/shared/version'
 import type { z } from 'zod'
 import { EXIT } from './exit.ts'
-import { type Answer, ask, type Connection, type RequestOptions, readText, send } from './http.ts'
+import {
+  type Answer,
+  ask,
+  type Connection,
+  type Query,
+  type RequestOptions,
+  readText,
+  send,
+} from './http.ts'
 import { ApiFailure, refusal } from './problem.ts'
 
 export interface Read<T> {
@@ -141,6 +149,15 @@ async function list<T>(
     next = nextPage(more.headers.get('link'))
   }
   return { items: items.slice(0, limit), raw: raw.slice(0, limit), headers: first.headers }
+}
+
+/** A removal that is answered with nothing. Safe to repeat, but what the first try removed is gone for the second. */
+export async function removeAt(api: Api, path: string, query: Query = {}): Promise<void> {
+  const answer = await api.ask('DELETE', path, { query })
+  if (answer.status >= 400) throw api.explain('DELETE', path, answer)
+  if (answer.status === 204) return
+  const message = `DELETE ${path} was answered with ${answer.status} instead of 204`
+  throw new ApiFailure('nonsense', EXIT.error, message, { status: answer.status })
 }
 
 export function createApi(connection: Connection): Api {

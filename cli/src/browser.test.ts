@@ -8,7 +8,12 @@ const at = (platform: NodeJS.Platform, env: Io['env'] = {}, isTTY = true): Io =>
   testIo({
     platform,
     env,
-    stdin: { isTTY, read: async () => '', readLine: async () => null },
+    stdin: {
+      isTTY,
+      read: async () => '',
+      readLine: async () => null,
+      readSecret: async () => null,
+    },
     stderr: testSink({ isTTY }),
   })
 

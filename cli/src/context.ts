@@ -1,6 +1,5 @@
 // What a command is given: its words, the outside world, and a connection when it asks for one.
 import type { Api } from './api.ts'
-import type { ExitCode } from './exit.ts'
 import type { Io } from './io.ts'
 import type { SessionFlags } from './session.ts'
 import type { OutputFlags, Screen } from './terminal.ts'
@@ -17,6 +16,8 @@ export type Flags = Readonly<Record<string, unknown>>
 
 export interface Invocation {
   args: readonly string[]
+  /** Words after `--`, of the commands that pass them on. */
+  rest?: readonly string[]
   flags: Flags
   globals: Globals
 }
@@ -29,13 +30,14 @@ export interface Context {
   connect(): Promise<Api>
 }
 
-export type Runnable = (invocation: Invocation, context: Context) => Promise<ExitCode>
+/** Gives the exit code: one of `exit.ts`, or that of a command `berth ssh` ran on a server. */
+export type Runnable = (invocation: Invocation, context: Context) => Promise<number>
 
 /** A command: words → options (may refuse), options → effect. Both halves are tested apart. */
 export const compose =
   <Options>(
     parse: (invocation: Invocation) => Options,
-    perform: (options: Options, context: Context) => Promise<ExitCode>,
+    perform: (options: Options, context: Context) => Promise<number>,
   ): Runnable =>
   (invocation, context) =>
     perform(parse(invocation), context)

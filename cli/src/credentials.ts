@@ -18,6 +18,8 @@ const Entry = z.looseObject({
   user: z.object({ id: z.int(), name: z.string(), email: z.string() }),
   /** Which installation is meant when no command names one. */
   used_at: z.string(),
+  /** Chosen by `berth orgs use`. */
+  organization_id: z.int().positive().nullable().optional(),
 })
 export type Entry = z.infer<typeof Entry>
 const File = z.record(z.string(), Entry)

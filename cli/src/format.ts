@@ -62,14 +62,14 @@ export function formatBytes(bytes: number): string {
   return `${unit === 0 || value >= 10 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`
 }
 
-const UNITS: Record<string, number> = { ms: 1, s: SECOND, m: MINUTE, h: HOUR }
+const UNITS: Record<string, number> = { ms: 1, s: SECOND, m: MINUTE, h: HOUR, d: DAY }
 
 /** 90s, 60m, 1h30m; a bare number is minutes nowhere, because nobody agrees on its unit. */
 export function parseDuration(flag: string, text: string, maxMs: number): number {
   let ms = 0
   let rest = text
   while (rest !== '') {
-    const part = /^(\d{1,9})(ms|s|m|h)/.exec(rest)
+    const part = /^(\d{1,9})(ms|s|m|h|d)/.exec(rest)
     if (!part) break
     ms += Number(part[1]) * (UNITS[part[2] ?? ''] ?? 0)
     rest = rest.slice(part[0].length)
@@ -79,6 +79,19 @@ export function parseDuration(flag: string, text: string, maxMs: number): number
     throw usage(`${flag} takes a time such as 90s, 60m or 1h30m (at most ${most}), got '${text}'`)
   }
   return ms
+}
+
+/** A time ago (2h, 26h, 3d) or a moment (2026-11-14, 2026-11-14T07:31:00Z), as UTC. */
+export function parseMoment(flag: string, text: string, now: number, maxAgoMs: number): string {
+  if (/^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)?)?$/.test(text)) {
+    const ms = Date.parse(text)
+    if (!Number.isNaN(ms)) return new Date(ms).toISOString()
+  }
+  try {
+    return new Date(now - parseDuration(flag, text, maxAgoMs)).toISOString()
+  } catch {
+    throw usage(`${flag} takes a time ago such as 2h or 3d, or one such as 2026-11-14T07:31:00Z`)
+  }
 }
 
 export function parseCount(flag: string, text: string, max: number): number {

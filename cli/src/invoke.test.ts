@@ -9,9 +9,9 @@ import { EXIT } from './exit.ts'
 import { run } from './invoke.ts'
 import { COMMANDS, GROUPS } from './program.ts'
 import { berth, temporaryFolder } from './testing/berth.ts'
-import { startInstallation } from './testing/installation.ts'
+import { staging, startInstallation } from './testing/installation.ts'
 import { type TestIo, testIo } from './testing/io.ts'
-import { me } from './testing/samples.ts'
+import { environment, me } from './testing/samples.ts'
 
 const AT = '2026-11-15T10:00:00Z'
 
@@ -49,11 +49,11 @@ describe('words that are no command: 2', () => {
   it.each([
     [['deplyo'], "unknown command 'deplyo'", 'did you mean deploy?'],
     [['tasks', 'lgo'], "unknown command 'tasks lgo'", 'did you mean log?'],
-    [['help', 'nope'], "unknown command 'nope'", 'commands: '],
+    [['help', 'qqqqq'], "unknown command 'qqqqq'", 'commands: '],
     [['--bogus'], "unknown option '--bogus'", 'berth --help'],
     [['deploy', '--wiat'], "unknown option '--wiat'", 'did you mean --wait?'],
     [['tasks', 'show'], "missing required argument 'id'", 'berth help'],
-    [['completion', 'tcsh'], "completion takes bash, zsh, fish, got 'tcsh'", ''],
+    [['completion', 'tcsh'], "completion takes bash, zsh, fish, powershell, got 'tcsh'", ''],
   ])('%j', async (argv, message, hint) => {
     const { io, code } = await runHere(...argv)
     expect(code).toBe(2)
@@ -154,6 +154,7 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _berth; printf '%s\\n' "\${COMPREPLY[
       'show',
       'create',
       'edit',
+      'set',
       'delete',
       'reset',
     ])
@@ -161,8 +162,34 @@ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _berth; printf '%s\\n' "\${COMPREPLY[
     expect(await complete('actions', 'run', '--me')).toEqual(['--message'])
     expect(await complete('config', 'i')).toEqual(['init'])
     expect(await complete('deploy', '-e', 'pr-42', '--at')).toEqual(['--attach'])
-    expect(await complete('completion', '')).toEqual(['bash', 'zsh', 'fish'])
+    expect(await complete('completion', '')).toEqual(['bash', 'zsh', 'fish', 'powershell'])
     expect(await complete('deploy', '-p', '')).toEqual([])
+    expect(await complete('ssh', '--se')).toEqual(['--server', '--service'])
+  })
+
+  const offer = async (env: Record<string, string>, ...words: string[]) => {
+    const io = testIo({ env, now: Date.now })
+    expect(await run(['__complete', ...words], io)).toBe(0)
+    expect(io.stderr.text).toBe('')
+    return io.stdout.text.split('\n').filter(Boolean)
+  }
+
+  it('values of the server: asked once in 30 s, harmless words only, silent on errors', async () => {
+    const { peer, env: login } = await startInstallation()
+    const env = { ...login, XDG_CACHE_HOME: temporaryFolder() }
+    const hostile = environment({ id: 9, identifier: '$(reboot)' })
+    peer.script('GET /api/projects/12/environments', { json: [staging, environment(), hostile] })
+    expect(await offer(env, 'deploy', '-p', 'shop', '-e', '')).toEqual(['staging', 'pr-42'])
+    expect(await offer(env, 'deploy', '-p', 'shop', '-e', 'p')).toEqual(['pr-42'])
+    expect(peer.asked('GET /api/projects/12/environments')).toHaveLength(1)
+    expect(await offer(env, 'logs', '-e', 'pr-42', '-p', 'shop', '-s', '')).toEqual(['web'])
+    expect(await offer(env, 'server', 'show', 'f')).toEqual(['fra-1'])
+    expect(await offer(env, 'project', 'show', '')).toEqual(['shop'])
+    expect(await offer(env, 'envs', 'create', 'x', '--recipe', 'd')).toEqual(['docker'])
+    expect(await offer(env, '--all', 'tasks', 'c')).toEqual(['cancel'])
+    await peer.stop()
+    expect(await offer({ ...env, BERTH_TOKEN: 'other' }, 'project', 'show', '')).toEqual([])
+    expect(await offer({}, 'deploy', '-p', '')).toEqual([])
   })
 
   it.each(['zsh', 'fish'])('%s gets a script that names every command', async (shell) => {

@@ -92,25 +92,38 @@ function unknownCommand(parent: Command, word: string): CliError {
   return usage(`unknown command '${name}'`, suggest(word, visible, 'commands'))
 }
 
-type Finish = (code: ExitCode) => void
+type Finish = (code: number) => void
 
-function addCommand(parent: Command, spec: CommandSpec, io: Io, finish: Finish): void {
+/** One run of the client, as the commands that are made for it need it. */
+interface Call {
+  io: Io
+  finish: Finish
+  /** Words after `--` that commander must not see. */
+  rest: readonly string[]
+}
+
+function addCommand(parent: Command, spec: CommandSpec, call: Call): void {
+  const { io, finish } = call
   const [first = '', second] = spec.path.split(' ')
   const isDefault = second !== undefined && GROUPS[first]?.fallback === second
   const command = parent.command(second ?? first, { hidden: spec.hidden === true, isDefault })
   command.description(spec.summary)
   if (spec.args) command.argument(spec.args)
   if (isDefault) command.allowExcessArguments() // refused below, with a better sentence
+  const takesWords = spec.args !== undefined
   for (const flag of spec.flags ?? []) addFlag(command, flag)
   addGlobals(command)
   const examples = spec.examples.map((line) => `  ${line}`).join('\n')
   command.addHelpText('after', `\nExamples:\n${examples}`)
   command.action(async () => {
-    if (isDefault && command.args[0] !== undefined) throw unknownCommand(parent, command.args[0])
+    if (isDefault && !takesWords && command.args[0] !== undefined) {
+      throw unknownCommand(parent, command.args[0])
+    }
     const flags = mergedFlags(command)
     const globals = readGlobals(flags)
     const run = await spec.load()
-    finish(await run({ args: command.args, flags, globals }, openContext(io, globals)))
+    const invocation = { args: command.args, rest: call.rest, flags, globals }
+    finish(await run(invocation, openContext(io, globals)))
   })
 }
 
@@ -150,7 +163,8 @@ function addHelp(program: Command, io: Io): void {
   })
 }
 
-function buildProgram(io: Io, finish: Finish): Command {
+function buildProgram(call: Call): Command {
+  const { io, finish } = call
   const program = new Command('berth')
     .description('Deploy projects with Berth.')
     .usage('<command> [flags]')
@@ -174,7 +188,7 @@ function buildProgram(io: Io, finish: Finish): Command {
     const [first = '', second] = spec.path.split(' ')
     const group = second === undefined ? program : (groups.get(first) ?? addGroup(program, first))
     if (second !== undefined) groups.set(first, group)
-    addCommand(group, spec, io, finish)
+    addCommand(group, spec, call)
   }
   addHelp(program, io)
   addOverview(program, io, finish)
@@ -224,13 +238,36 @@ async function tellError(error: unknown, argv: readonly string[], io: Io): Promi
   return told.exitCode
 }
 
-export async function run(argv: readonly string[], io: Io): Promise<ExitCode> {
-  let code: ExitCode = EXIT.done
-  const program = buildProgram(io, (result) => {
+/** Flags whose next word is their value. */
+const VALUES = new Set(
+  GLOBAL_FLAGS.filter((flag) => flag.flags.includes('<')).flatMap(
+    (flag) => flag.flags.match(/--?[a-z][a-z-]*/g) ?? [],
+  ),
+)
+
+/** `berth ssh … -- WORDS`: they are a command for the far end, whatever they look like here. */
+export function splitRest(argv: readonly string[]): { own: string[]; rest: string[] } {
+  const at = argv.indexOf('--')
+  const own = argv.slice(0, at < 0 ? argv.length : at)
+  let i = 0
+  while (own[i]?.startsWith('-')) i += VALUES.has(own[i] ?? '') ? 2 : 1
+  const passes = COMMANDS.some((spec) => spec.passesRest && spec.path.split(' ')[0] === own[i])
+  return passes && at >= 0 ? { own, rest: argv.slice(at + 1) } : { own: [...argv], rest: [] }
+}
+
+export async function run(argv: readonly string[], io: Io): Promise<number> {
+  if (argv[0] === '__complete') {
+    const { complete } = await import('./commands/complete.ts')
+    return complete(argv.slice(1), io).catch(() => EXIT.done)
+  }
+  let code: number = EXIT.done
+  const { own, rest } = splitRest(argv)
+  const finish = (result: number) => {
     code = result
-  })
+  }
+  const program = buildProgram({ io, finish, rest })
   try {
-    await program.parseAsync([...argv], { from: 'user' })
+    await program.parseAsync(own, { from: 'user' })
     return code
   } catch (error) {
     return tellError(error, argv, io)

@@ -23,12 +23,16 @@ export interface Io {
     read(maxBytes: number): Promise<string>
     /** One line, without its ending; null: there was none. For terminals. */
     readLine(maxBytes: number): Promise<string | null>
+    /** The same without showing what is typed. */
+    readSecret(maxBytes: number): Promise<string | null>
   }
   env: Readonly<Record<string, string | undefined>>
   cwd: string
   platform: NodeJS.Platform
   /** Starts a program and forgets it: what becomes of it, also that there is none, is nobody's concern. */
   launch(words: readonly string[]): void
+  /** Runs when the client ends in whatever way it can notice; the answer takes the wish back. */
+  atExit(clean: () => void): () => void
   now(): number
   /** Ends early, with an error, when the person presses Ctrl-C. */
   sleep(ms: number): Promise<void>
@@ -117,6 +121,55 @@ function readStdinLine(maxBytes: number, signal: AbortSignal): Promise<string | 
   })
 }
 
+/** Typed text stays invisible: the terminal sends every key and shows none. */
+function readStdinSecret(maxBytes: number, signal: AbortSignal): Promise<string | null> {
+  const { stdin } = process
+  let text = ''
+  return new Promise((resolve, reject) => {
+    const settle = (act: () => void) => {
+      stdin.off('data', take).off('end', end).off('error', end).pause()
+      if (stdin.isTTY) stdin.setRawMode(false)
+      signal.removeEventListener('abort', stop)
+      process.stderr.write('\n')
+      act()
+    }
+    const stop = () => settle(() => reject(interrupted()))
+    const end = () => settle(() => resolve(text === '' ? null : text))
+    const take = (chunk: Buffer) => {
+      for (const char of chunk.toString('utf8')) {
+        if (char === '\u0003') return stop()
+        if (char === '\u0004' && text === '') return end()
+        if (char === '\r' || char === '\n') return settle(() => resolve(text))
+        if (char === '\u007f' || char === '\b') text = [...text].slice(0, -1).join('')
+        else if (char === '\u0015') text = ''
+        else text += char
+      }
+      if (text.length > maxBytes) {
+        settle(() => reject(usage(`the input is larger than ${maxBytes} bytes`)))
+      }
+    }
+    if (signal.aborted) return reject(interrupted())
+    signal.addEventListener('abort', stop, { once: true })
+    if (stdin.isTTY) stdin.setRawMode(true)
+    stdin.on('data', take).on('end', end).on('error', end).resume()
+  })
+}
+
+/** What must not stay behind, whether the client ends by itself or by a signal. */
+function cleanAtExit(): Io['atExit'] {
+  const wishes = new Set<() => void>()
+  process.on('exit', () => {
+    for (const clean of wishes) clean()
+  })
+  for (const [signal, number] of [['SIGTERM', 15] as const, ['SIGHUP', 1] as const]) {
+    process.on(signal, () => process.exit(128 + number))
+  }
+  return (clean) => {
+    wishes.add(clean)
+    return () => wishes.delete(clean)
+  }
+}
+
 function launch([program = '', ...args]: readonly string[]): void {
   const child = spawn(program, args, { stdio: 'ignore', detached: true })
   child.on('error', () => {})
@@ -137,11 +190,13 @@ export function processIo(): Io {
       isTTY: isatty(0),
       read: (maxBytes) => readStdin(maxBytes, interrupt.signal),
       readLine: (maxBytes) => readStdinLine(maxBytes, interrupt.signal),
+      readSecret: (maxBytes) => readStdinSecret(maxBytes, interrupt.signal),
     },
     env: process.env,
     cwd: process.cwd(),
     platform: process.platform,
     launch,
+    atExit: cleanAtExit(),
     now: Date.now,
     sleep: (ms) => sleepUnlessInterrupted(ms, interrupt.signal),
     interrupted: interrupt.signal,

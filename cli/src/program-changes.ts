@@ -63,6 +63,13 @@ export const CHANGE_COMMANDS: readonly CommandSpec[] = [
     load: async () => (await import('./commands/env-changes.ts')).envEdit,
   },
   {
+    path: 'envs set',
+    summary: "change settings by the API's own names",
+    args: '<settings...>',
+    examples: ['berth env set -e staging title=Staging sticky=true server=fra-2'],
+    load: async () => (await import('./commands/env-changes.ts')).envSet,
+  },
+  {
     path: 'envs delete',
     summary: 'remove an environment from its server and from Berth',
     flags: [
@@ -101,6 +108,31 @@ export const CHANGE_COMMANDS: readonly CommandSpec[] = [
     load: async () => (await import('./commands/project-changes.ts')).projectEdit,
   },
   {
+    path: 'projects set',
+    summary: "change settings by the API's own names",
+    args: '<settings...>',
+    examples: ['berth project set -p shop default_branch=main servers=fra-1,fra-2'],
+    load: async () => (await import('./commands/project-changes.ts')).projectSet,
+  },
+  {
+    path: 'projects check',
+    summary: 'look at everything a project needs; exit 6 when something is missing',
+    args: '[project]',
+    examples: ['berth project check shop'],
+    load: async () => (await import('./commands/project-check.ts')).projectCheck,
+  },
+  {
+    path: 'projects webhook',
+    summary: 'the webhook, its last deliveries, its secret',
+    args: '[project]',
+    flags: [
+      { flags: '--rotate-secret', summary: 'make a new secret; the old one works a day longer' },
+      { flags: '--redeliver <id>', summary: 'act on a delivery once more' },
+    ],
+    examples: ['berth project webhook shop', 'berth project webhook shop --rotate-secret --yes'],
+    load: async () => (await import('./commands/project-webhook.ts')).projectWebhook,
+  },
+  {
     path: 'projects delete',
     summary: 'remove every environment from its server, then the project',
     args: '[project]',
@@ -114,5 +146,13 @@ export const CHANGE_COMMANDS: readonly CommandSpec[] = [
     ],
     examples: ['berth project delete shop --confirm shop --confirm-protected staging'],
     load: async () => (await import('./commands/project-changes.ts')).projectDelete,
+  },
+  {
+    path: 'server remove',
+    summary: 'forget a server; its agent is cut off',
+    args: '<name>',
+    flags: [CONFIRM],
+    examples: ['berth server remove fra-1 --confirm fra-1'],
+    load: async () => (await import('./commands/server-remove.ts')).serverRemove,
   },
 ]

@@ -4,6 +4,8 @@
 import type { Runnable } from './context.ts'
 import { CHANGE_COMMANDS } from './program-changes.ts'
 import { MCP_COMMANDS } from './program-mcp.ts'
+import { PEOPLE_COMMANDS } from './program-people.ts'
+import { SSH_COMMANDS } from './program-ssh.ts'
 
 export interface FlagSpec {
   /** commander's notation: "-e, --env <env>". */
@@ -26,6 +28,8 @@ export interface CommandSpec {
   examples: readonly string[]
   /** Works, but is not listed. */
   hidden?: true
+  /** Words after `--` are another program's, with what they look like. */
+  passesRest?: true
   load(): Promise<Runnable>
 }
 
@@ -58,6 +62,11 @@ export const GROUPS: Readonly<Record<string, GroupSpec>> = {
   actions: { aliases: ['action'], summary: 'actions of an environment', fallback: 'list' },
   server: { aliases: ['servers'], summary: 'servers and their agents', fallback: 'list' },
   config: { aliases: [], summary: 'write and check .service.yml' },
+  orgs: { aliases: ['org'], summary: 'organizations you belong to', fallback: 'list' },
+  prs: { aliases: ['pr'], summary: 'pull requests of a project', fallback: 'list' },
+  ssh: { aliases: [], summary: 'a shell or a command in an environment', fallback: 'shell' },
+  user: { aliases: ['users'], summary: 'people of an organization', fallback: 'list' },
+  token: { aliases: ['tokens'], summary: 'personal tokens', fallback: 'list' },
   mcp: { aliases: [], summary: 'tools for programs that speak MCP', fallback: 'serve' },
 }
 
@@ -186,6 +195,9 @@ export const COMMANDS: readonly CommandSpec[] = [
       RECIPE,
       { flags: '--protected', summary: 'only its owner may deploy and change it' },
       { flags: '--sticky', summary: 'listed first' },
+      { flags: '--auth <user>', summary: 'ask visitors for this name and a password' },
+      { flags: '--auth-stdin', summary: 'that password is read from stdin' },
+      { flags: '--vars-from <file>', summary: 'variables from the start, KEY=value lines' },
       { flags: '--deploy', summary: 'deploy it at once' },
       WAIT,
       TIMEOUT,
@@ -195,10 +207,11 @@ export const COMMANDS: readonly CommandSpec[] = [
     load: async () => (await import('./commands/envs.ts')).envCreate,
   },
   ...CHANGE_COMMANDS,
+  ...PEOPLE_COMMANDS,
   ...MCP_COMMANDS,
   {
     path: 'tasks list',
-    summary: 'list the deployments of an environment',
+    summary: 'list the deployments of an environment, or without -e of the project',
     flags: [
       {
         flags: '--status <status>',
@@ -264,6 +277,7 @@ export const COMMANDS: readonly CommandSpec[] = [
     ],
     load: async () => (await import('./commands/actions.ts')).actionsRun,
   },
+  ...SSH_COMMANDS,
   {
     path: 'diagnose',
     summary: 'why the most recent failed deployment failed',
@@ -300,8 +314,12 @@ export const COMMANDS: readonly CommandSpec[] = [
     path: 'server join-token',
     summary: 'a new join command for a server',
     args: '<name>',
-    flags: [{ flags: '--rejoin', summary: 'let a new agent take the place of the old one' }],
-    examples: ['berth server join-token fra-1'],
+    flags: [
+      { flags: '--rejoin', summary: 'let a new agent take the place of the old one' },
+      { flags: '--wait', summary: 'wait for its agent (default on a terminal)' },
+      { flags: '--no-wait', summary: 'do not wait for its agent' },
+    ],
+    examples: ['berth server join-token fra-1', 'berth server join-token fra-1 --rejoin --no-wait'],
     load: async () => (await import('./commands/servers.ts')).serverJoinToken,
   },
   {
@@ -346,7 +364,7 @@ export const COMMANDS: readonly CommandSpec[] = [
     path: 'completion',
     summary: 'print a completion script',
     args: '<shell>',
-    argChoices: ['bash', 'zsh', 'fish'],
+    argChoices: ['bash', 'zsh', 'fish', 'powershell'],
     examples: ['berth completion bash > /etc/bash_completion.d/berth'],
     load: async () => (await import('./commands/completion.ts')).completion,
   },

@@ -19,16 +19,26 @@ const Link = z.object({
 })
 export type Link = z.infer<typeof Link>
 
-export async function readLink(cwd: string): Promise<Link | undefined> {
+/** The nearest file, from here upwards. */
+export async function findLink(cwd: string): Promise<string | undefined> {
+  return (await searchLink(cwd))?.path
+}
+
+async function searchLink(cwd: string): Promise<{ path: string; text: string } | undefined> {
   let folder = cwd
   for (let level = 0; level < CLIENT.parentFolders; level++) {
     const path = join(folder, '.berth', 'project.json')
     const text = await readFile(path, 'utf8').catch(() => undefined)
-    if (text !== undefined) return parseLink(path, text)
+    if (text !== undefined) return { path, text }
     if (dirname(folder) === folder) return undefined
     folder = dirname(folder)
   }
   return undefined
+}
+
+export async function readLink(cwd: string): Promise<Link | undefined> {
+  const found = await searchLink(cwd)
+  return found && parseLink(found.path, found.text)
 }
 
 function parseLink(path: string, text: string): Link {

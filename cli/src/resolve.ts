@@ -125,18 +125,22 @@ export async function findProject(api: Api, context: Context, purpose: Purpose):
 }
 
 /** The word for the environment; the link file counts only together with its own project. */
-async function environmentWord(context: Context): Promise<string> {
-  const { globals, io } = context
+async function environmentWord({ globals, io }: Context): Promise<string | undefined> {
   const named = globals.env || io.env.BERTH_ENV
   if (named) return named
   const projectIsNamed = Boolean(globals.project || io.env.BERTH_PROJECT)
-  const linked = projectIsNamed ? undefined : (await readLink(io.cwd))?.environment
-  if (linked) return linked
-  throw usage('which environment?', 'name it with -e ENV (berth envs lists them)')
+  return projectIsNamed ? undefined : ((await readLink(io.cwd))?.environment ?? undefined)
 }
+
+/** Whether anything says which environment is meant. */
+export const namesEnvironment = async (context: Context): Promise<boolean> =>
+  (await environmentWord(context)) !== undefined
 
 export async function findTarget(api: Api, context: Context, purpose: Purpose): Promise<Target> {
   const word = await environmentWord(context)
+  if (word === undefined) {
+    throw usage('which environment?', 'name it with -e ENV (berth envs lists them)')
+  }
   const exactId = idOf(word, 'id:')
   if (exactId !== undefined && context.globals.project === undefined) {
     const { value: environment } = await api.get(`/api/environments/${exactId}`, Environment)

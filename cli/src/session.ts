@@ -61,6 +61,8 @@ export interface Identity {
   token: string
   /** Where it is stored, so that a new one can take its place; null: it was given. */
   stored: string | null
+  /** Chosen by `berth orgs use`. */
+  organizationId?: number
 }
 
 export async function findIdentity(flags: SessionFlags, io: Io): Promise<Identity> {
@@ -88,7 +90,12 @@ export async function findIdentity(flags: SessionFlags, io: Io): Promise<Identit
   }
   if (flags.url !== undefined) await rememberUse(path, baseUrl, stored, io)
   const refreshable = entry.refresh_token !== null
-  return { baseUrl, token: entry.access_token, stored: refreshable ? path : null }
+  return {
+    baseUrl,
+    token: entry.access_token,
+    stored: refreshable ? path : null,
+    ...(entry.organization_id ? { organizationId: entry.organization_id } : {}),
+  }
 }
 
 async function givenToken(io: Io): Promise<string | undefined> {
@@ -138,8 +145,15 @@ export async function connectAs(
   const { createApi } = await import('./api.ts')
   const debug = flags.verbose || io.env.BERTH_DEBUG === 'api'
   const organization = flags.org || io.env.BERTH_ORG
-  const { baseUrl, token, stored } = identity
-  const connection: Connection = { baseUrl, token, io, debug, client, organizationId: null }
+  const { baseUrl, token, stored, organizationId: chosen = null } = identity
+  const connection: Connection = {
+    baseUrl,
+    token,
+    io,
+    debug,
+    client,
+    organizationId: organization ? null : chosen,
+  }
   if (stored !== null) {
     connection.renew = async (expired) => {
       const { renewToken } = await import('./oauth.ts')

@@ -1,5 +1,5 @@
 // Bounds of the client, each with its reason.
-import { DAY, KiB, MINUTE, MiB, SECOND } from './units.ts'
+import { DAY, HOUR, KiB, MINUTE, MiB, SECOND } from './units.ts'
 /** The client `berth`. */
 export const CLIENT = {
   requestMs: 30 * SECOND,
@@ -48,6 +48,29 @@ export const CLIENT = {
   versionMs: SECOND,
   gitMs: 5 * SECOND,
   parentFolders: 64,
+  /** Left behind by a client that was killed; younger ones may belong to one that starts just now. */
+  sshFolderStaleMs: HOUR,
+  /** What a connection that broke off may still say of itself. */
+  sshErrorBytes: 8 * KiB,
+  /** Between the end of its input and the end of ssh. */
+  sshEndMs: SECOND,
+  /** The forced command reads no longer request. */
+  sshWordsBytes: 48 * KiB,
+  /** A larger file is no public key. */
+  publicKeyBytes: 8 * KiB,
+  /** Sessions of one person at one server. */
+  logServices: 8,
+  /** How far back records are remembered, so that a new connection doubles none. */
+  logOverlapMs: 30 * SECOND,
+  logOverlapRecords: 20_000,
+  /** How long a record waits for older ones of other services. */
+  logMergeMs: 250,
+  logLookBackMs: 400 * DAY,
+  /** Answers of the server for completions. */
+  completionMs: 800,
+  completionCacheMs: 30 * SECOND,
+  completionWords: 200,
+  portProbeMs: 5 * SECOND,
 } as const
 
 /** `berth mcp`: what a model is given costs its context, and what it gives is bounded too. */

@@ -1,5 +1,5 @@
 // Bounds of SSH certificates, each with its reason.
-import { DAY, KiB, SECOND } from './units.ts'
+import { DAY, HOUR, KiB, MINUTE, SECOND } from './units.ts'
 
 /** SSH certificates and the keys people submit for them. Whole seconds: OpenSSH knows no other. */
 export const SSH = {
@@ -14,6 +14,8 @@ export const SSH = {
   grantBytes: 4 * KiB,
   rsaMinBits: 3_072,
   rsaMaxBits: 8_192,
+  /** Where sshd listens unless somebody says otherwise. */
+  port: 22,
   ttlSeconds: 300,
   ttlMinSeconds: 60,
   ttlMaxSeconds: 3_600,
@@ -32,4 +34,50 @@ export const SSH = {
   authoritiesOpened: 8,
   /** Rows of issued certificates are kept as long as the audit log that names them. */
   keptMs: 400 * DAY,
+} as const
+
+/** Sessions on a server. */
+export const SSH_SESSIONS = {
+  perUser: 8,
+  /** Each is a process of its own that outlives the agent: about 60 MB. */
+  perServer: 64,
+  requestBytes: 64 * KiB,
+  /** A frame between the forced command and the session's process; larger output is cut into several. */
+  frameBytes: 256 * KiB,
+  /** Unread output beyond which the source is made to wait. */
+  backlogBytes: 1024 * KiB,
+  /** From the forced command's start to the agent's answer, and from there to its connection. */
+  answerMs: 15 * SECOND,
+  connectMs: 15 * SECOND,
+  /** A shell in which nothing happens. */
+  idleMs: 30 * MINUTE,
+  execSeconds: 3_600,
+  /** Between SIGTERM and SIGKILL of what must end. */
+  killMs: 2 * SECOND,
+  pollMs: 500,
+  argvWords: 256,
+  argvBytes: 48 * KiB,
+  tailLines: 100_000,
+  /** Ended sessions are kept in the book this long, for people who look. */
+  keptMs: 7 * DAY,
+} as const
+
+/** Setting up sshd on a server. */
+export const SSHD = {
+  programMs: 20 * SECOND,
+  /** Until it greets again after a reload or a start. */
+  greetMs: 5 * SECOND,
+  /** One look at its greeting. */
+  probeMs: 2 * SECOND,
+  loginMs: 20 * SECOND,
+  /** People with a login shell whose configuration is compared before and after. */
+  comparedAccounts: 200,
+  /** Everything is looked at again: somebody may have edited a file, a package may have replaced one. */
+  checkMs: DAY,
+  careMs: 10 * SECOND,
+  renewCheckMs: MINUTE,
+  renewRetryMs: 5 * MINUTE,
+  probeCertificateSeconds: 60,
+  ownPort: 2_222,
+  retryMs: HOUR,
 } as const

@@ -6,13 +6,13 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GRANT_EXTENSION } from '@berth/shared'
-import { signCertificate } from '../../control-plane/src/ca/ssh-certificates.ts'
-import { makeEd25519, signerOf } from '../../control-plane/src/ca/ssh-craft.testing.ts'
 import {
   acceptPublicKey,
   ed25519PublicKey,
   formatPublicKey,
-} from '../../control-plane/src/ca/ssh-keys.ts'
+  signCertificate,
+} from '@berth/shared/ssh-codec'
+import { makeEd25519, signerOf } from '../../control-plane/src/ca/ssh-craft.testing.ts'
 import { TestControlPlane } from '../control-plane.ts'
 import { WireAgent } from '../wire-agent.ts'
 import { percentile, round, thousands } from './figures.ts'

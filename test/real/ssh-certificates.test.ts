@@ -7,6 +7,7 @@ import { createServer } from 'node:net'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import type { SshCertificate } from '@berth/shared/rest'
+import { readCertificate } from '@berth/shared/ssh-codec'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { Actor } from '../../control-plane/src/app/audit.ts'
 import {
@@ -16,7 +17,6 @@ import {
   retireSshAuthority,
 } from '../../control-plane/src/app/ssh-authorities.ts'
 import { signSshHostKey } from '../../control-plane/src/app/ssh-host-keys.ts'
-import { readCertificate } from '../../control-plane/src/ca/ssh-certificates.ts'
 import { listRevokedSerials } from '../../control-plane/src/store/ssh-certificates.ts'
 import { locate, missing } from '../components.ts'
 import { TestControlPlane } from '../control-plane.ts'

@@ -1,11 +1,11 @@
 // Access by SSH ends in the transaction that takes the right away, whichever right it was. On both databases.
 import { generateKeyPairSync } from 'node:crypto'
 import type { Environment, IssuedSshCertificate, SshCertificate } from '@berth/shared/rest'
+import { ed25519PublicKey, formatPublicKey } from '@berth/shared/ssh-codec'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { replacePassword } from '../../control-plane/src/app/sign-in.ts'
 import { issueSshCertificate } from '../../control-plane/src/app/ssh-certificates.ts'
 import { change } from '../../control-plane/src/app/transaction.ts'
-import { ed25519PublicKey, formatPublicKey } from '../../control-plane/src/ca/ssh-keys.ts'
 import { deleteUserTokens } from '../../control-plane/src/store/tokens.ts'
 import { TestControlPlane } from '../control-plane.ts'
 import { ENGINES } from '../engines.ts'

@@ -2,6 +2,13 @@
 // the host keys they sign. On both databases.
 import { generateKeyPairSync } from 'node:crypto'
 import type { SshCertificate } from '@berth/shared/rest'
+import {
+  ed25519PublicKey,
+  formatPublicKey,
+  parsePublicKey,
+  readCertificate,
+  verifyCertificate,
+} from '@berth/shared/ssh-codec'
 import { status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Actor } from '../../control-plane/src/app/audit.ts'
@@ -14,13 +21,7 @@ import {
   retireSshAuthority,
 } from '../../control-plane/src/app/ssh-authorities.ts'
 import { change } from '../../control-plane/src/app/transaction.ts'
-import { readCertificate, verifyCertificate } from '../../control-plane/src/ca/ssh-certificates.ts'
 import { lineOf, makeEd25519, skEd25519 } from '../../control-plane/src/ca/ssh-craft.testing.ts'
-import {
-  ed25519PublicKey,
-  formatPublicKey,
-  parsePublicKey,
-} from '../../control-plane/src/ca/ssh-keys.ts'
 import { TestControlPlane } from '../control-plane.ts'
 import { ENGINES } from '../engines.ts'
 import { addMember } from '../members.ts'

@@ -1,6 +1,13 @@
 // Requesting an SSH certificate for a server: who gets which, what it says, and how it ends. On both databases.
 import { generateKeyPairSync } from 'node:crypto'
 import type { IssuedSshCertificate, SshCertificate } from '@berth/shared/rest'
+import {
+  ed25519PublicKey,
+  fingerprintOf,
+  formatPublicKey,
+  parsePublicKey,
+  verifyCertificate,
+} from '@berth/shared/ssh-codec'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { beginRemoval } from '../../control-plane/src/app/removal.ts'
@@ -11,14 +18,7 @@ import {
   endSshAccessBeyondRole,
 } from '../../control-plane/src/app/ssh-revocation.ts'
 import { change } from '../../control-plane/src/app/transaction.ts'
-import { verifyCertificate } from '../../control-plane/src/ca/ssh-certificates.ts'
 import { lineOf, oddNumber, rsa } from '../../control-plane/src/ca/ssh-craft.testing.ts'
-import {
-  ed25519PublicKey,
-  fingerprintOf,
-  formatPublicKey,
-  parsePublicKey,
-} from '../../control-plane/src/ca/ssh-keys.ts'
 import { listPublishedAuthorities } from '../../control-plane/src/store/ssh-authorities.ts'
 import { listRevokedSerials } from '../../control-plane/src/store/ssh-certificates.ts'
 import { TestControlPlane } from '../control-plane.ts'

@@ -44,6 +44,7 @@ export interface Pty {
     helper: string,
     onExit: (code: number, signal: number) => void,
   ): { fd: number; pid: number; pty: string }
+  resize(fd: number, columns: number, rows: number): void
 }
 
 /** Undefined where node-pty is not installed or was built for another Node. */

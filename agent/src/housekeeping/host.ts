@@ -10,6 +10,14 @@ import { openEdge } from '../exec/proxy/client.ts'
 import { describeError, type Log } from '../log.ts'
 import type { AgentSettings } from '../settings.ts'
 
+/** Of the SSH side. */
+interface SshState {
+  mode: string
+  reason: string
+  port: number
+  accounts: string[]
+}
+
 export const maxParallel = (): number => Math.max(DAEMON.parallelMin, availableParallelism())
 
 export class Host {
@@ -22,6 +30,7 @@ export class Host {
   #changed = false
   #timer: NodeJS.Timeout | undefined
   #proxyOk = false
+  #ssh: SshState | undefined
   /** Undefined: not known yet. */
   #isExclusive: boolean | undefined
 
@@ -94,7 +103,21 @@ export class Host {
     this.#isExclusive = isExclusive
   }
 
+  /** How people connect, or why they cannot; shown with sshd. */
+  noteSsh(state: SshState): void {
+    if (JSON.stringify(this.#ssh) !== JSON.stringify(state)) this.#changed = true
+    this.#ssh = state
+  }
+
+  #completeSshd(part: HostPart): HostPart {
+    if (!this.#ssh) return part
+    const { mode, reason, port, accounts } = this.#ssh
+    const details = { mode, ...(port > 0 ? { port: String(port) } : {}), accounts: accounts.join(' ') }
+    return { ...part, reason: part.reason || reason, details }
+  }
+
   #complete(part: HostPart): HostPart {
+    if (part.name === 'sshd') return this.#completeSshd(part)
     if (part.name !== 'docker' || part.version === '' || this.#isExclusive === undefined)
       return part
     return { ...part, details: { ...part.details, exclusive: String(this.#isExclusive) } }

@@ -8,6 +8,7 @@ import { DAEMON, HOUSE } from '@berth/shared'
 import { AttemptState } from '@berth/shared/wire'
 import type { Keeper } from '../attempts/keeper.ts'
 import type { Clock } from '../clock.ts'
+import { expireArtifacts } from '../exec/artifact-store.ts'
 import { listOwnedContainers } from '../exec/docker/containers.ts'
 import { isEngineUp, openEngine } from '../exec/docker/engine.ts'
 import { type EngineEvent, events } from '../exec/docker/events.ts'
@@ -23,6 +24,7 @@ import { collectCache, isEngineExclusive } from './cache.ts'
 import { readPlan } from './collect.ts'
 import { DriftWatch } from './drift.ts'
 import type { Host } from './host.ts'
+import { LogFollowers } from './log-followers.ts'
 import { measureEnvironments } from './measure.ts'
 import type { Observations } from './observations.ts'
 import { endBuildOrphans } from './orphans.ts'
@@ -46,6 +48,7 @@ class House {
   readonly #engine
   readonly #edge
   readonly #drift: DriftWatch
+  readonly #logs: LogFollowers
   readonly #ending = new AbortController()
   readonly #timers: NodeJS.Timeout[] = []
   readonly #unlisten: () => void
@@ -68,6 +71,8 @@ class House {
     const { settings, observations, clock } = parts
     const now = (): number => clock.now()
     this.#drift = new DriftWatch({ settings, engine: this.#engine, observations, now })
+    const ledger = (): Ledger | undefined => this.#openLedger()
+    this.#logs = new LogFollowers({ engine: this.#engine, settings, log: parts.log, ledger })
     this.#unlisten = parts.keeper.onChange((id) => this.#attemptChanged(id))
     this.#every(DAEMON.servicesMs, () => this.#lookAtProcesses())
     this.#every(HOUSE.driftMs, () => this.#everyMinute())
@@ -76,6 +81,7 @@ class House {
 
   close(): void {
     this.#ending.abort()
+    this.#logs.close()
     this.#unlisten()
     clearTimeout(this.#soon)
     clearTimeout(this.#again)
@@ -116,6 +122,7 @@ class House {
 
   #everyMinute(): void {
     const now = this.#p.clock.mono()
+    if (this.#isEngineUp) this.#logs.noteStart() // an event may have been missed
     const isHourOver = this.#tidiedAt === undefined || now - this.#tidiedAt >= HOUSE.collectMs
     this.#due(() => {
       this.#allToLook = true
@@ -140,7 +147,10 @@ class House {
     if (kind !== 'container' || labels[LABELS.agent] !== this.#p.settings.owner) return
     const environmentId = Number(labels[LABELS.environment])
     if (!TELLING.has(action) || !Number.isSafeInteger(environmentId)) return
-    if (action === 'start') this.#drift.noteStart(id)
+    if (action === 'start') {
+      this.#drift.noteStart(id)
+      this.#logs.noteStart(id)
+    }
     if (action === 'oom') this.#drift.noteEnd(id, { outOfMemory: true })
     if (action === 'die') this.#drift.noteEnd(id, { exitCode: exitCode ?? null })
     this.#due(() => this.#toLook.add(environmentId))
@@ -158,7 +168,8 @@ class House {
           this.#allToSettle = this.#isEngineUp
         })
         if (this.#isEngineUp) {
-          for await (const event of events(this.#engine, signal)) this.#noteEvent(event)
+          const onOpen = (): void => this.#logs.noteStart()
+          for await (const event of events(this.#engine, signal, onOpen)) this.#noteEvent(event)
         }
       } catch (error) {
         this.#p.log.debug(describeError(error), 'the engine went away')
@@ -298,11 +309,13 @@ class House {
   }
 
   async #tidy(ledger: Ledger): Promise<void> {
-    const { settings, log } = this.#p
+    const { settings, log, clock } = this.#p
     if (this.#isEngineUp) {
       const bytes = await collectCache(this.#engine, ledger, settings)
       if (bytes > 0) log.info({ bytes }, 'the build cache was pruned')
     }
+    const expired = await expireArtifacts(settings, ledger, clock.now())
+    if (expired > 0) log.info({ expired }, 'artifacts were over their retention')
     await measureEnvironments(this.#engine, ledger, settings)
   }
 }

@@ -9,6 +9,7 @@ import { AttemptTable } from './attempt-table.ts'
 import { Outbox } from './outbox.ts'
 import { DiskReserve } from './reserve.ts'
 import { SCHEMA, SCHEMA_VERSION } from './schema.ts'
+import { SSH_SESSIONS_SCHEMA, SshSessionTable } from './ssh-sessions.ts'
 
 /** Something a person has to look at; the message says what. */
 export class JournalError extends Error {
@@ -35,6 +36,7 @@ const isBroken = (code: string): boolean =>
 export class Journal {
   readonly attempts: AttemptTable
   readonly outbox: Outbox
+  readonly sshSessions: SshSessionTable
   readonly journalId: string
   /** Boot of the machine during the daemon's run before this one. */
   readonly formerBootId: string
@@ -52,6 +54,7 @@ export class Journal {
     this.formerBootId = meta.formerBootId
     this.attempts = new AttemptTable(db)
     this.outbox = new Outbox(db)
+    this.sshSessions = new SshSessionTable(db)
   }
 
   static open(stateDir: string, options: JournalOptions): Journal {
@@ -142,6 +145,7 @@ function prepareTables(
         db.pragma(`user_version = ${SCHEMA_VERSION}`)
         db.prepare('insert into meta values (1, ?, ?, 1, 0)').run(randomUUID(), bootId)
       }
+      db.exec(SSH_SESSIONS_SCHEMA)
       const row = db.prepare('select journal_id, boot_id from meta').get() as {
         journal_id: string
         boot_id: string

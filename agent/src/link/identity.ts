@@ -45,6 +45,8 @@ export interface Trust {
   tlsCaPem: string[]
   sshUserCaKeys: string[]
   revokedSshSerials: string[]
+  /** The authority whose host certificates count now; absent: written before it was told. */
+  sshHostCaKey?: string
 }
 
 /** Something a person has to do; the message says what. */

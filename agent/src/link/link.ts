@@ -1,7 +1,7 @@
 // The daemon's life on the network: session after session, with the back-off between them. A certificate that
 // expired while the server was off is renewed before dialling. Stops for good only when told to (REVOKED,
 // DUPLICATE_IDENTITY): then a person has to act, and the service manager must not restart the daemon.
-import type { ClaimHostsResponse } from '@berth/shared/wire'
+import { type ClaimHostsResponse, GoodbyeReason } from '@berth/shared/wire'
 import { describeError } from '../log.ts'
 import { decideNext, type SessionEnd, waitBeforeTry } from './backoff.ts'
 import { newInstanceId } from './hello.ts'
@@ -18,7 +18,7 @@ export type LinkOptions = Omit<
 > & {
   onPhase: (phase: LinkPhase, endpoint: string) => void
   /** The control plane locked this agent out. */
-  onStopped: (exitCode: number, message: string) => void
+  onStopped: (exitCode: number, message: string, isRevoked: boolean) => void
 }
 
 export class Link {
@@ -58,7 +58,8 @@ export class Link {
       const next = decideNext(end, n, since, this.#o.clock.random())
       if (next.do === 'stop') {
         this.#setPhase('stopped')
-        this.#o.onStopped(next.exitCode, end.message)
+        const isRevoked = end.goodbye?.reason === GoodbyeReason.REVOKED
+        this.#o.onStopped(next.exitCode, end.message, isRevoked)
         return
       }
       const waitMs = Math.round(next.waitMs)
@@ -72,6 +73,11 @@ export class Link {
 
   claimHosts(attemptId: string, fence: bigint, hosts: string[]): Promise<ClaimHostsResponse> {
     const asked = this.#session?.claimHosts(attemptId, fence, hosts)
+    return asked ?? Promise.reject(new Error('there is no session'))
+  }
+
+  signSshHostKey(publicKey: string): Promise<string> {
+    const asked = this.#session?.signSshHostKey(publicKey)
     return asked ?? Promise.reject(new Error('there is no session'))
   }
 

@@ -2,7 +2,7 @@
 // Any error of Connect or StreamLogs ends the whole session; there is no partial repair. Everything a session made
 // (streams, timers, senders, questions) is gone when `run` resolves.
 
-import { DAEMON, LOGS, SESSION } from '@berth/shared'
+import { DAEMON, SESSION } from '@berth/shared'
 import {
   type AgentMessage,
   AgentMessageSchema,
@@ -14,6 +14,8 @@ import {
   type LogDown,
   openRawStream,
   type ServerMessage,
+  SignSshHostKeyRequestSchema,
+  type SignSshHostKeyResponse,
   type TrustBundle,
   type Welcome,
 } from '@berth/shared/wire'
@@ -29,9 +31,11 @@ import type { Journal } from '../journal/journal.ts'
 import { describeError, type Log } from '../log.ts'
 import type { AgentSettings } from '../settings.ts'
 import type { SessionEnd } from './backoff.ts'
+import { BulkLine } from './bulk.ts'
 import { explainFailure, onReady, openChannel } from './channel.ts'
 import { createHello } from './hello.ts'
 import { type Identity, installTrust } from './identity.ts'
+import { readPolicy } from './log-policy.ts'
 import { LogSender } from './log-sender.ts'
 import { ObservedSender } from './observed-sender.ts'
 import { OutboxSender } from './outbox-sender.ts'
@@ -61,6 +65,8 @@ export interface SessionOptions {
   answerers: Answerers
   /** Passwords of environments, desired state by revision. */
   onEdge?: (settings: EdgeSettings) => void
+  /** What is trusted lies on disk; resolves when it is in force. */
+  onTrust?: () => Promise<void>
   /** Random per process start. */
   instanceId: string
   previousSessionId: string
@@ -76,6 +82,7 @@ export class Session {
   readonly #o: SessionOptions
   readonly #client: AgentClient
   readonly #connect: ClientDuplexStream<AgentMessage, ServerMessage>
+  readonly #bulk: BulkLine
   readonly #desk: RequestDesk
   readonly #done = Promise.withResolvers<SessionEnd>()
   readonly #unlisten: () => void
@@ -95,7 +102,9 @@ export class Session {
     this.#state = startSession(options.journal.assignmentsVersion(), options.clock.mono())
     this.#client = openChannel(options.identity, options.endpoint)
     this.#connect = this.#client.connect()
-    this.#desk = new RequestDesk(options.answerers, options.log, (response) =>
+    const { answerers, log } = options
+    this.#bulk = new BulkLine(() => openChannel(options.identity, options.endpoint))
+    this.#desk = new RequestDesk(answerers, log, this.#bulk, (response) =>
       this.#send(message({ case: 'response', value: response })),
     )
     this.#unlisten = options.keeper.onChange(() => this.#logs?.attemptChanged())
@@ -118,14 +127,26 @@ export class Session {
 
   /** Asks for host names on this session's connection. */
   claimHosts(attemptId: string, fence: bigint, hosts: string[]): Promise<ClaimHostsResponse> {
-    if (this.#state.phase !== 'active') return Promise.reject(new Error('there is no session'))
     const request = create(ClaimHostsRequestSchema, { attemptId, fence, hosts })
+    return this.#ask((options, done) => this.#client.claimHosts(request, options, done))
+  }
+
+  /** Asks for a certificate over this server's host key. */
+  async signSshHostKey(publicKey: string): Promise<string> {
+    const request = create(SignSshHostKeyRequestSchema, { publicKey })
+    const { certificate } = await this.#ask<SignSshHostKeyResponse>((options, done) =>
+      this.#client.signSshHostKey(request, options, done),
+    )
+    return certificate
+  }
+
+  #ask<T>(
+    call: (options: { deadline: number }, done: (error: unknown, answer?: T) => void) => void,
+  ): Promise<T> {
+    if (this.#state.phase !== 'active') return Promise.reject(new Error('there is no session'))
     return new Promise((resolve, reject) => {
-      this.#client.claimHosts(
-        request,
-        { deadline: Date.now() + SESSION.unaryMs },
-        (error, answer) =>
-          answer ? resolve(answer) : reject(error ?? new Error('the control plane gave no answer')),
+      call({ deadline: Date.now() + SESSION.unaryMs }, (error, answer) =>
+        answer ? resolve(answer) : reject(error ?? new Error('the control plane gave no answer')),
       )
     })
   }
@@ -303,14 +324,22 @@ export class Session {
   }
 
   #installTrust(bundle: TrustBundle): void {
+    const { generation } = bundle
+    const answer = (error: string): void => {
+      this.#send(message({ case: 'trustApplied', value: { generation, error } }))
+    }
     const error = installTrust(this.#o.settings, {
-      generation: Number(bundle.generation),
+      generation: Number(generation),
       tlsCaPem: bundle.tlsCaPem.map((pem) => Buffer.from(pem).toString('utf8')),
       sshUserCaKeys: bundle.sshUserCaKeys,
       revokedSshSerials: bundle.revokedSshSerials.map(String),
+      sshHostCaKey: bundle.sshHostCaKey,
     })
-    const { generation } = bundle
-    this.#send(message({ case: 'trustApplied', value: { generation, error: error ?? '' } }))
+    const applied = error === undefined ? this.#o.onTrust?.() : Promise.reject(new Error(error))
+    Promise.resolve(applied).then(
+      () => answer(''),
+      (failed: Error) => answer(failed.message.slice(0, 500)),
+    )
   }
 
   #send(m: AgentMessage): boolean {
@@ -353,6 +382,7 @@ export class Session {
     this.#stopLooking()
     this.#observed?.close()
     this.#desk.close()
+    this.#bulk.close()
     this.#logStream?.cancel()
     this.#connect.cancel()
     this.#client.close()
@@ -363,18 +393,3 @@ const pause = (ms: number): Promise<void> =>
   new Promise((resolve) => {
     setTimeout(resolve, ms).unref()
   })
-
-/** What the control plane asks for, never above our own bounds. */
-function readPolicy(welcome: Welcome | undefined) {
-  const asked = welcome?.logPolicy
-  const pick = (n: bigint | number | undefined, most: number): number => {
-    const value = Number(n ?? 0)
-    return value > 0 ? Math.min(value, most) : most
-  }
-  // below one record a chunk could never be sent
-  const least = LOGS.recordBytes + 1_024
-  const chunkBytes = Math.max(pick(asked?.maxChunkBytes, LOGS.chunkBytes), least)
-  const unackedBytes = Math.max(pick(asked?.maxUnackedBytes, LOGS.unackedBytes), chunkBytes)
-  const perAttempt = pick(asked?.maxUnackedBytesPerAttempt, LOGS.unackedBytesPerAttempt)
-  return { chunkBytes, unackedBytes, unackedBytesPerAttempt: Math.max(perAttempt, chunkBytes) }
-}

@@ -1,10 +1,10 @@
-// berth completion: scripts made from the command table, so that they never know less than the
-// program. Words only; values that live on the server are not completed.
+// berth completion: scripts made from the command table, so that they never know less than the program. Values that live
+// on the server are asked for through the hidden `berth __complete`, which is quick or silent.
 import { type Context, compose, type Invocation } from '../context.ts'
 import { EXIT, type ExitCode, usage } from '../exit.ts'
 import { COMMANDS, type CommandSpec, type FlagSpec, GLOBAL_FLAGS, GROUPS } from '../program.ts'
 
-const SHELLS = ['bash', 'zsh', 'fish'] as const
+const SHELLS = ['bash', 'zsh', 'fish', 'powershell'] as const
 type Shell = (typeof SHELLS)[number]
 
 interface Level {
@@ -14,15 +14,15 @@ interface Level {
   flags: readonly FlagSpec[]
 }
 
-const namesOf = (flag: FlagSpec): string[] =>
+export const flagNames = (flag: FlagSpec): string[] =>
   flag.flags.match(/(?<=^|[ ,])--?[A-Za-z][\w-]*/g) ?? []
-const takesValue = (flag: FlagSpec): boolean => flag.flags.includes('<')
+export const takesValue = (flag: FlagSpec): boolean => flag.flags.includes('<')
 
 /** Flags whose next word is their value, in every command that has them. */
 function valueFlags(): string[] {
   const all = [...GLOBAL_FLAGS, ...COMMANDS.flatMap((spec) => spec.flags ?? [])]
-  const switches = new Set(all.filter((flag) => !takesValue(flag)).flatMap(namesOf))
-  const values = new Set(all.filter(takesValue).flatMap(namesOf))
+  const switches = new Set(all.filter((flag) => !takesValue(flag)).flatMap(flagNames))
+  const values = new Set(all.filter(takesValue).flatMap(flagNames))
   return [...values].filter((name) => !switches.has(name))
 }
 
@@ -49,6 +49,15 @@ export function completionLevels(): Level[] {
       levels.set(word, { path: word, words: [], flags: [] })
     }
   }
+  for (const spec of COMMANDS) {
+    const [first = '', second] = spec.path.split(' ')
+    // what may follow the bare word is what its usual meaning takes
+    if (second === undefined || GROUPS[first]?.fallback !== second) continue
+    for (const path of pathsOf(spec)) {
+      const level = levels.get(path.split(' ')[0] ?? '')
+      if (level) level.flags = spec.flags ?? []
+    }
+  }
   for (const spec of visible) {
     for (const path of pathsOf(spec)) {
       const [first = '', second] = path.split(' ')
@@ -66,12 +75,12 @@ const everyFlag = (level: Level): FlagSpec[] => [...level.flags, ...GLOBAL_FLAGS
 function bashScript(): string {
   const cases = completionLevels().map((level) => {
     const words = level.words.map(({ word }) => word)
-    const flags = [...everyFlag(level).flatMap(namesOf), '--help']
+    const flags = [...everyFlag(level).flatMap(flagNames), '--help']
     return `    '${level.path}') words='${words.join(' ')}' flags='${flags.join(' ')}' ;;`
   })
   return `# bash completion for berth
 _berth() {
-  local cur=\${COMP_WORDS[COMP_CWORD]} place='' words='' flags='' i word skip=0
+  local cur=\${COMP_WORDS[COMP_CWORD]} place='' words='' flags='' i word skip=0 known=1
   for ((i = 1; i < COMP_CWORD; i++)); do
     word=\${COMP_WORDS[i]}
     if ((skip)); then skip=0; continue; fi
@@ -81,12 +90,15 @@ _berth() {
       *) place="\${place:+$place }$word" ;;
     esac
   done
-  ((skip)) && return
   case $place in
 ${cases.join('\n')}
-    *) return ;;
+    *) known=0 ;;
   esac
-  if [[ $cur == -* ]]; then words=$flags; fi
+  if ((known && !skip)) && [[ $cur == -* ]]; then
+    words=$flags
+  elif ((skip || !known)) || [[ -z $words ]]; then
+    words=$(berth __complete "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  fi
   COMPREPLY=($(compgen -W "$words" -- "$cur"))
 }
 complete -o default -F _berth berth
@@ -100,7 +112,7 @@ function zshScript(): string {
   const cases = completionLevels().map((level) => {
     const words = level.words.map(({ word, summary }) => described(word, summary))
     const flags = everyFlag(level).flatMap((flag) =>
-      namesOf(flag).map((name) => described(name, flag.summary)),
+      flagNames(flag).map((name) => described(name, flag.summary)),
     )
     return `    (${quote(level.path)}) found=(${words.join(' ')}) flags=(${flags.join(' ')}) ;;`
   })
@@ -116,22 +128,23 @@ _berth() {
       (*) place="\${place:+$place }$word" ;;
     esac
   done
-  if (( skip )); then _files; return; fi
   case $place in
 ${cases.join('\n')}
-    (*) _files; return ;;
   esac
-  if [[ $PREFIX == -* ]]; then _describe 'flag' flags; else _describe 'command' found; fi
+  if (( ! skip )) && [[ $PREFIX == -* ]]; then _describe 'flag' flags; return; fi
+  if (( ! skip && $#found )); then _describe 'command' found; return; fi
+  found=(\${(f)"$(berth __complete "\${(@)words[2,CURRENT]}" 2>/dev/null)"})
+  if (( $#found )); then compadd -a found; else _files; fi
 }
 if [[ $funcstack[1] == _berth ]]; then _berth "$@"; else compdef _berth berth; fi
 `
 }
 
 function fishFlag(condition: string, flag: FlagSpec): string {
-  const names = namesOf(flag).map((name) =>
+  const names = flagNames(flag).map((name) =>
     name.startsWith('--') ? `-l ${name.slice(2)}` : `-s ${name.slice(1)}`,
   )
-  const value = takesValue(flag) ? ' -r' : ''
+  const value = takesValue(flag) ? " -r -a '(__berth_values)'" : ''
   return `complete -c berth${condition} ${names.join(' ')}${value} -d ${quote(flag.summary)}`
 }
 
@@ -145,6 +158,12 @@ function fishScript(): string {
       ...level.flags.map((flag) => fishFlag(condition, flag)),
     ]
   })
+  const values = completionLevels()
+    .filter((level) => level.path !== '' && level.words.length === 0)
+    .map((level) => {
+      const condition = quote(`__berth_at "${level.path}"`)
+      return `complete -c berth -n ${condition} -a '(__berth_values)'`
+    })
   return `# fish completion for berth
 function __berth_at
     set -l place
@@ -164,15 +183,31 @@ function __berth_at
     end
     test "$place" = "$argv[1]"
 end
+function __berth_values
+    berth __complete (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null
+end
 complete -c berth -f
-${[...lines, ...GLOBAL_FLAGS.map((flag) => fishFlag('', flag))].join('\n')}
+${[...lines, ...values, ...GLOBAL_FLAGS.map((flag) => fishFlag('', flag))].join('\n')}
 `
 }
+
+/** The client knows where the cursor stands; nothing else is needed here. */
+const powershellScript = (): string => `# PowerShell completion for berth
+Register-ArgumentCompleter -Native -CommandName berth -ScriptBlock {
+  param($wordToComplete, $commandAst, $cursorPosition)
+  $words = @($commandAst.CommandElements | Select-Object -Skip 1 | ForEach-Object { "$_" })
+  if ($wordToComplete -eq '') { $words += '' }
+  & berth __complete --all @words 2>$null | ForEach-Object {
+    [System.Management.Automation.CompletionResult]::new($_, $_, 'ParameterValue', $_)
+  }
+}
+`
 
 const SCRIPTS: Record<Shell, () => string> = {
   bash: bashScript,
   zsh: zshScript,
   fish: fishScript,
+  powershell: powershellScript,
 }
 
 export function parseCompletion({ args }: Invocation): { shell: Shell } {

@@ -1,10 +1,12 @@
-// berth env edit, delete, reset. What cannot be undone needs --yes or the exact name; what is protected needs the name,
+// berth env edit, set, delete, reset. What cannot be undone needs --yes or the exact name; what is protected needs the name,
 // which the server judges.
 import { randomUUID } from 'node:crypto'
 import { Environment, EnvironmentPatch, Server, Task } from '@berth/shared/rest'
 import { type Context, compose, flagOn, flagText, type Invocation } from '../context.ts'
 import { EXIT, type ExitCode, usage } from '../exit.ts'
+import { confirmName } from '../prompt.ts'
 import { findTarget, matchNamed, targetName } from '../resolve.ts'
+import { readSettings, typedSettings } from '../settings.ts'
 import { cleanText } from '../text.ts'
 import { invalidInput } from './projects.ts'
 
@@ -68,17 +70,18 @@ export async function performEnvEdit(options: EnvEditOptions, context: Context):
 
 export const envEdit = compose(parseEnvEdit, performEnvEdit)
 
-/** The exact name, given or meant by --yes. */
-export function confirmation(
-  given: string | undefined,
-  context: Context,
-  name: string,
-  what: string,
-): string {
-  if (given !== undefined) return given
-  if (context.globals.yes) return name
-  throw usage(`${what}; nothing was done`, `add --yes, or --confirm ${name}`)
+const ENV_KEYS = Object.keys(EnvironmentPatch.shape)
+
+/** `env set key=value…`: the API's own names, and `server` by its name. */
+export function parseEnvSet({ args }: Invocation): EnvEditOptions {
+  const { server, ...pairs } = readSettings(args, ['server', ...ENV_KEYS])
+  const asked = typedSettings(pairs, EnvironmentPatch.shape, { recipe: { inherit: null } })
+  const checked = EnvironmentPatch.safeParse(asked)
+  if (!checked.success) throw invalidInput(checked.error.issues)
+  return { server, body: checked.data }
 }
+
+export const envSet = compose(parseEnvSet, performEnvEdit)
 
 export async function performEnvDelete(
   options: { confirm: string | undefined; force: boolean; forget: boolean },
@@ -89,9 +92,10 @@ export async function performEnvDelete(
   const target = await findTarget(api, context, 'change')
   const { identifier, id } = target.environment
   const what = `this removes ${targetName(target)} and its data from ${target.environment.server.name}`
-  const confirm = confirmation(options.confirm, context, identifier, what)
+  const confirm = await confirmName(context, options.confirm, identifier, what)
   // --yes is no word about protection: that takes the name itself
-  const named = target.environment.protected ? options.confirm : confirm
+  const isNamed = options.confirm !== undefined || !context.globals.yes
+  const named = target.environment.protected && !isNamed ? undefined : confirm
   const { value: task, raw } = await api.change('DELETE', `/api/environments/${id}`, Task, {
     query: {
       confirm: named,
@@ -129,7 +133,7 @@ export async function performEnvReset(
   const target = await findTarget(api, context, 'change')
   const { identifier, id } = target.environment
   const what = `this deletes the data of ${targetName(target)} and deploys it anew`
-  const confirm = confirmation(options.confirm, context, identifier, what)
+  const confirm = await confirmName(context, options.confirm, identifier, what)
   const { value: task, raw } = await api.post(`/api/environments/${id}/reset`, Task, {
     body: { confirm },
     idempotencyKey: randomUUID(),

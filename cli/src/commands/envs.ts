@@ -1,15 +1,27 @@
 // berth envs: list, show, create. The order of the list is the API's; what the caller may do is
 // read from `may`, never derived.
 import { randomUUID } from 'node:crypto'
-import { Environment, EnvironmentCreate, EnvironmentCreated, Server } from '@berth/shared/rest'
+import { CLIENT } from '@berth/shared/client-limits'
+import {
+  Environment,
+  EnvironmentBasicAuth,
+  EnvironmentCreate,
+  EnvironmentCreated,
+  Server,
+} from '@berth/shared/rest'
+import type { Api } from '../api.ts'
 import { type Context, compose, flagOn, flagText, type Invocation } from '../context.ts'
 import { CliError, EXIT, type ExitCode, usage } from '../exit.ts'
 import { formatAgo, shortCommit } from '../format.ts'
+import { ApiFailure } from '../problem.ts'
+import { askSecret, mayAsk } from '../prompt.ts'
 import { findProject, findTarget, matchNamed } from '../resolve.ts'
 import type { Cell, Style } from '../terminal.ts'
 import { cleanText } from '../text.ts'
 import { parseWait, type WaitChoice, waitAndReport } from './deploy.ts'
 import { invalidInput } from './projects.ts'
+import { listPullRequests, waitingText } from './prs.ts'
+import { readVariables } from './vars.ts'
 
 const STATUS: Record<Environment['status'], readonly [string, Style | undefined]> = {
   new: ['○', 'dim'],
@@ -82,7 +94,24 @@ export async function performEnvsList(_: unknown, context: Context): Promise<Exi
   if (screen.human && used && limit) {
     await screen.note(cleanText(`${used} of ${limit} environments used`))
   }
+  if (screen.human) await tellWaiting(context, api, project.id)
   return EXIT.done
+}
+
+/** Pull requests that have no environment yet. The list above is whole without them. */
+async function tellWaiting(context: Context, api: Api, projectId: number): Promise<void> {
+  const { screen } = context
+  try {
+    const { items } = await listPullRequests(api, projectId)
+    for (const one of items) {
+      if (one.environment_id !== null || one.waiting_for === null) continue
+      const text = `PR #${one.number} ${one.head_branch}, ${waitingText(one)}`
+      await screen.note(`${screen.err.paint('yellow', 'Waiting:')} ${cleanText(text)}`)
+    }
+  } catch (error) {
+    if (!(error instanceof ApiFailure)) throw error
+    await screen.note(cleanText(`(pull requests could not be read: ${error.message})`))
+  }
 }
 
 export const envsList = compose(() => undefined, performEnvsList)
@@ -129,6 +158,10 @@ export const envsShow = compose(() => undefined, performEnvsShow)
 
 export interface EnvCreateOptions {
   server: string | undefined
+  /** Name visitors are asked for. */
+  auth: string | undefined
+  authFromStdin: boolean
+  varsFrom: string | undefined
   body: EnvironmentCreate
   wait: WaitChoice | null
 }
@@ -148,11 +181,41 @@ export function parseEnvCreate(invocation: Invocation): EnvCreateOptions {
     ...(deploys ? { deploy: true } : {}),
   })
   if (!checked.success) throw invalidInput(checked.error.issues)
+  const auth = flagText(flags, 'auth')
+  const authFromStdin = flagOn(flags, 'authStdin')
+  if (authFromStdin && auth === undefined) throw usage('--auth-stdin needs --auth USER')
   return {
     server: flagText(flags, 'server'),
+    auth,
+    authFromStdin,
+    varsFrom: flagText(flags, 'varsFrom'),
     body: checked.data,
     wait: parseWait(invocation, waits),
   }
+}
+
+/** The password in front of it: typed unseen, or from stdin; never an argument. */
+async function readAuth(options: EnvCreateOptions, context: Context): Promise<object> {
+  if (options.auth === undefined) return {}
+  const { io } = context
+  if (!options.authFromStdin && !mayAsk(context)) {
+    throw usage('--auth needs a password', 'add --auth-stdin and give it on stdin')
+  }
+  const password = options.authFromStdin
+    ? (await io.stdin.read(CLIENT.stdinBytes)).replace(/\r?\n$/, '')
+    : await askSecret(context, `Password for ${options.auth}: `)
+  const own = { mode: 'own', username: options.auth, password }
+  const checked = EnvironmentBasicAuth.safeParse(own)
+  if (!checked.success) {
+    const [issue] = checked.error.issues
+    throw usage(`the ${String(issue?.path[0] ?? 'password')} of --auth ${issue?.message}`)
+  }
+  return { basic_auth: checked.data }
+}
+
+async function readInitialVariables(file: string | undefined): Promise<object> {
+  if (file === undefined) return {}
+  return { variables: Object.fromEntries(await readVariables(file)) }
 }
 
 export async function performEnvCreate(
@@ -160,9 +223,13 @@ export async function performEnvCreate(
   context: Context,
 ): Promise<ExitCode> {
   const { screen } = context
+  const extras = {
+    ...(await readInitialVariables(options.varsFrom)),
+    ...(await readAuth(options, context)),
+  }
   const api = await context.connect()
   const project = await findProject(api, context, 'change')
-  const body = { ...options.body }
+  const body = { ...options.body, ...extras }
   if (options.server !== undefined) {
     const { items } = await api.list('/api/servers', Server, { query: { per_page: 100 } })
     body.server_id = matchNamed(options.server, items, 'server', 'change').id

@@ -1,11 +1,13 @@
-// berth project edit, delete. Deleting takes the project's name, and each protected environment by name.
+// berth project edit, set, delete. Deleting takes the project's name, and each protected environment by name.
 import { randomUUID } from 'node:crypto'
 import { Environment, ProjectDetail, ProjectPatch, Server } from '@berth/shared/rest'
 import { type Context, compose, flagList, flagText, type Invocation } from '../context.ts'
 import { EXIT, type ExitCode, usage } from '../exit.ts'
+import { confirmName } from '../prompt.ts'
 import { findProject, matchEnvironment, matchNamed } from '../resolve.ts'
+import { readSettings, typedSettings } from '../settings.ts'
 import { cleanText } from '../text.ts'
-import { confirmation, givenSettings } from './env-changes.ts'
+import { givenSettings } from './env-changes.ts'
 import { invalidInput } from './projects.ts'
 
 interface ProjectEditOptions {
@@ -64,6 +66,22 @@ export async function performProjectEdit(
 
 export const projectEdit = compose(parseProjectEdit, performProjectEdit)
 
+const PROJECT_KEYS = Object.keys(ProjectPatch.shape)
+
+/** `project set key=value…` of the project -p or the folder means; `servers` by their names. */
+export function parseProjectSet({ args, globals }: Invocation): ProjectEditOptions {
+  const { servers, ...pairs } = readSettings(args, ['servers', ...PROJECT_KEYS])
+  const checked = ProjectPatch.safeParse(typedSettings(pairs, ProjectPatch.shape))
+  if (!checked.success) throw invalidInput(checked.error.issues)
+  return {
+    project: globals.project,
+    servers: servers === undefined ? [] : servers.split(','),
+    body: checked.data,
+  }
+}
+
+export const projectSet = compose(parseProjectSet, performProjectEdit)
+
 interface ProjectDeleteOptions {
   project: string | undefined
   confirm: string | undefined
@@ -79,7 +97,7 @@ export async function performProjectDelete(
   const project = await findProject(api, named(context, options.project), 'change')
   const count = project.environment_count
   const what = `this removes ${project.name} and its ${count} environments from their servers`
-  const confirm = confirmation(options.confirm, context, project.name, what)
+  const confirm = await confirmName(context, options.confirm, project.name, what)
   const path = `/api/projects/${project.id}`
   const { items } = await api.list(`${path}/environments`, Environment)
   const ids = options.guarded.map((w) => matchEnvironment(w, items, project.name, 'change').id)

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { isHostOrAddress, JoinToken, Server, ServerCreate } from '@berth/shared/rest'
 import type { Api } from '../api.ts'
-import { type Context, compose, flagOn, flagText, type Invocation } from '../context.ts'
+import { type Context, compose, type Flags, flagOn, flagText, type Invocation } from '../context.ts'
 import { CliError, EXIT, type ExitCode, interrupted } from '../exit.ts'
 import { formatAgo, formatBytes, formatSpan } from '../format.ts'
 import { LiveBlock, spinnerFrame } from '../live.ts'
@@ -27,7 +27,7 @@ function statusCell(server: Server): Cell {
   return { text: `${mark} ${server.status}${server.paused ? ', paused' : ''}`, style }
 }
 
-async function findServer(api: Api, word: string, purpose: Purpose): Promise<Server> {
+export async function findServer(api: Api, word: string, purpose: Purpose): Promise<Server> {
   const { items } = await api.list('/api/servers', Server, { query: { per_page: 100 } })
   return matchNamed(word, items, 'server', purpose)
 }
@@ -126,13 +126,24 @@ async function printJoining(context: Context, server: Server, { value }: Joining
   await screen.print(`${lines.map((line) => `  ${line}`).join('\n')}\n`)
 }
 
-export const parseJoinToken = ({ args, flags }: Invocation): { name: string; rejoin: boolean } => ({
+/** undefined: wait for the agent when somebody watches. */
+const waitFlag = (flags: Flags): boolean | undefined =>
+  typeof flags.wait === 'boolean' ? flags.wait : undefined
+
+interface JoinTokenOptions {
+  name: string
+  rejoin: boolean
+  wait: boolean | undefined
+}
+
+export const parseJoinToken = ({ args, flags }: Invocation): JoinTokenOptions => ({
   name: args[0] ?? '',
   rejoin: flagOn(flags, 'rejoin'),
+  wait: waitFlag(flags),
 })
 
 export async function performJoinToken(
-  options: { name: string; rejoin: boolean },
+  options: JoinTokenOptions,
   context: Context,
 ): Promise<ExitCode> {
   const api = await context.connect()
@@ -145,16 +156,17 @@ export async function performJoinToken(
       'add --rejoin to let a new agent take its place',
     )
   })
-  if (context.screen.json) await context.screen.printJson(joining.raw)
+  const { screen } = context
+  if (screen.json) await screen.printJson(joining.raw)
   else await printJoining(context, server, joining)
-  return EXIT.done
+  const waits = options.wait ?? (screen.live && screen.human)
+  return waits ? waitForAgent(context, api, server, joining.value.expires_at) : EXIT.done
 }
 
 export const serverJoinToken = compose(parseJoinToken, performJoinToken)
 
 export interface ServerAddOptions {
   body: { name: string; hostname: string }
-  /** undefined: wait for the agent when somebody watches. */
   wait: boolean | undefined
 }
 
@@ -165,8 +177,7 @@ export function parseServerAdd({ args, flags }: Invocation): ServerAddOptions {
     const message = 'must be a host name or an address'
     throw invalidInput([{ path: ['hostname'], message }])
   }
-  const wait = typeof flags.wait === 'boolean' ? flags.wait : undefined
-  return { body: checked.data, wait }
+  return { body: checked.data, wait: waitFlag(flags) }
 }
 
 export async function performServerAdd(
@@ -195,20 +206,33 @@ export async function performServerAdd(
     await screen.printJson({ ...(raw as object), join_token: joining.raw })
   } else await printJoining(context, server, joining)
   const waits = options.wait ?? (screen.live && screen.human)
-  return waits
-    ? waitForAgent(context, api, server, Date.parse(joining.value.expires_at))
-    : EXIT.done
+  const fresh = { ...server, joined_at: null }
+  return waits ? waitForAgent(context, api, fresh, joining.value.expires_at) : EXIT.done
 }
 
 export const serverAdd = compose(parseServerAdd, performServerAdd)
 
-/** Until the agent is online, or its token has expired. Ctrl-C undoes nothing. */
+/** 'fra-1 online: agent 1.15.0, Docker 28.2, Debian 13, 4 CPU, 8.0 GB' */
+function onlineText({ name, agent_version: version, facts }: Server): string {
+  const machine = facts
+    ? [
+        ...(facts.docker_version === null ? [] : [`Docker ${facts.docker_version}`]),
+        facts.os,
+        `${facts.cpus} CPU`,
+        formatBytes(facts.memory_bytes),
+      ]
+    : []
+  return [`${name} online: agent ${version ?? '?'}`, ...machine].join(', ')
+}
+
+/** Until another agent than before is online, or its token has expired. Ctrl-C undoes nothing. */
 async function waitForAgent(
   context: Context,
   api: Api,
   server: Server,
-  deadline: number,
+  expiresAt: string,
 ): Promise<ExitCode> {
+  const deadline = Date.parse(expiresAt)
   const { screen, io } = context
   const block = screen.live ? new LiveBlock(io.stderr) : undefined
   const note = '(Ctrl-C is fine: berth server list shows it)'
@@ -221,11 +245,9 @@ async function waitForAgent(
         })
         const value = read?.value
         failures = 0
-        if (value?.status === 'online') {
+        if (value?.status === 'online' && value.joined_at !== server.joined_at) {
           await block?.stop()
-          const facts = value.facts ? `, ${value.facts.os}, ${value.facts.cpus} CPU` : ''
-          const text = `${value.name} online: agent ${value.agent_version ?? '?'}${facts}`
-          await screen.note(`${screen.err.paint('green', '✓')} ${cleanText(text)}`)
+          await screen.note(`${screen.err.paint('green', '✓')} ${cleanText(onlineText(value))}`)
           return EXIT.done
         }
       } catch (error) {

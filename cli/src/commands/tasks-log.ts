@@ -53,6 +53,7 @@ async function findTaskId(api: Api, context: Context, failed: boolean): Promise<
     failed
       ? `no deployment of ${environment.identifier} has failed`
       : `${environment.identifier} was never deployed`,
+    failed ? `what its containers wrote: berth logs -e ${environment.identifier}` : undefined,
   )
 }
 

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { TASK_STATUSES, TASK_TYPES } from '@berth/shared'
 import { CLIENT } from '@berth/shared/client-limits'
 import { Task } from '@berth/shared/rest'
+import type { Api } from '../api.ts'
 import { type Context, compose, flagList, flagText, type Invocation } from '../context.ts'
 import { EXIT, type ExitCode, usage } from '../exit.ts'
 import {
@@ -13,7 +14,7 @@ import {
   shortCommit,
 } from '../format.ts'
 import { statusMark, statusStyle } from '../progress.ts'
-import { findTarget } from '../resolve.ts'
+import { findProject, findTarget, namesEnvironment } from '../resolve.ts'
 import { type Cell, renderTable } from '../terminal.ts'
 import { cancelReason, failurePlace } from '../verdict.ts'
 
@@ -56,14 +57,24 @@ export function phaseText(task: Task): string {
   return task.phases?.find((phase) => phase.status === 'running')?.name ?? ''
 }
 
+/** Of one environment; of the whole project when nothing names one. */
+async function findHistory(api: Api, context: Context): Promise<{ path: string; name: string }> {
+  if (await namesEnvironment(context)) {
+    const { environment } = await findTarget(api, context, 'read')
+    return { path: `/api/environments/${environment.id}/tasks`, name: environment.identifier }
+  }
+  const project = await findProject(api, context, 'read')
+  return { path: `/api/projects/${project.id}/tasks`, name: project.name }
+}
+
 export async function performTasksList(
   options: TasksListOptions,
   context: Context,
 ): Promise<ExitCode> {
   const { screen, io } = context
   const api = await context.connect()
-  const { environment } = await findTarget(api, context, 'read')
-  const { items, raw } = await api.list(`/api/environments/${environment.id}/tasks`, Task, {
+  const { path, name } = await findHistory(api, context)
+  const { items, raw } = await api.list(path, Task, {
     query: {
       per_page: Math.min(options.limit, 100),
       status: options.status,
@@ -93,7 +104,7 @@ export async function performTasksList(
       task.duration_ms === null ? '' : String(task.duration_ms),
       phaseText(task),
     ],
-    empty: `No tasks of ${environment.identifier} match.`,
+    empty: `No tasks of ${name} match.`,
   })
   return EXIT.done
 }

@@ -7,6 +7,7 @@ import { Variable, VariablesPatched } from '@berth/shared/rest'
 import { type Context, compose, flagOn, flagText, type Invocation } from '../context.ts'
 import { CliError, EXIT, type ExitCode, usage } from '../exit.ts'
 import { formatAgo } from '../format.ts'
+import { askSecret, mayAsk } from '../prompt.ts'
 import { findTarget, type Target, targetName } from '../resolve.ts'
 import { cleanText } from '../text.ts'
 import { readVariableFile } from '../variable-file.ts'
@@ -46,33 +47,36 @@ export interface VarsSetOptions {
   /** Values that stand in the arguments. */
   given: Map<string, string>
   fromStdin: string | undefined
+  /** Typed by a person, unseen. */
+  asked: string[]
   file: string | undefined
   dryRun: boolean
 }
 
-const HOW = 'give KEY=VALUE, KEY=- to read stdin, or --from-file FILE'
+const HOW = 'give KEY=VALUE, KEY=- or --stdin to read stdin, or --from-file FILE'
 
 export function parseVarsSet({ args, flags }: Invocation): VarsSetOptions {
   const given = new Map<string, string>()
   const stdin: string[] = []
+  const asked: string[] = []
   const named = new Set<string>()
   for (const word of args) {
     const at = word.indexOf('=')
     const key = at < 0 ? word : word.slice(0, at)
     if (named.has(key)) throw usage(`${cleanText(key)} is there twice`)
     named.add(key)
-    if (at < 0 && !flagOn(flags, 'stdin')) throw usage(`${cleanText(key)} has no value`, HOW)
-    if (at < 0 || word.slice(at + 1) === '-') stdin.push(key)
+    if (at < 0 && !flagOn(flags, 'stdin')) asked.push(key)
+    else if (at < 0 || word.slice(at + 1) === '-') stdin.push(key)
     else given.set(key, word.slice(at + 1))
   }
   if (stdin.length > 1) throw usage('stdin has one value only: set one KEY from it at a time')
   if (flagOn(flags, 'stdin') && stdin.length === 0) throw usage('--stdin needs one KEY', HOW)
   const file = flagText(flags, 'fromFile')
   if (named.size === 0 && file === undefined) throw usage('nothing to set', HOW)
-  return { given, fromStdin: stdin[0], file, dryRun: flagOn(flags, 'dryRun') }
+  return { given, fromStdin: stdin[0], asked, file, dryRun: flagOn(flags, 'dryRun') }
 }
 
-async function readFileValues(file: string): Promise<Map<string, string>> {
+export async function readVariables(file: string): Promise<Map<string, string>> {
   try {
     if ((await stat(file)).size > CLIENT.stdinBytes) throw usage(`${file} is larger than 1 MiB`)
     return readVariableFile(await readFile(file, 'utf8'), file)
@@ -84,12 +88,18 @@ async function readFileValues(file: string): Promise<Map<string, string>> {
 
 async function collectValues(options: VarsSetOptions, context: Context) {
   const { io } = context
-  const values = options.file === undefined ? new Map() : await readFileValues(options.file)
+  const [unanswered] = options.asked
+  if (unanswered !== undefined && !mayAsk(context)) {
+    throw usage(`${cleanText(unanswered)} has no value`, HOW)
+  }
+  const values = options.file === undefined ? new Map() : await readVariables(options.file)
   for (const [key, value] of options.given) values.set(key, value)
   if (options.fromStdin !== undefined) {
     if (io.stdin.isTTY) throw usage('the value is read from stdin, which is a terminal', HOW)
     values.set(options.fromStdin, (await io.stdin.read(CLIENT.stdinBytes)).replace(/\r?\n$/, ''))
   }
+  if (options.dryRun) for (const key of options.asked) values.set(key, '')
+  else for (const key of options.asked) values.set(key, await askSecret(context, `${key}: `))
   return values
 }
 
@@ -97,7 +107,8 @@ export async function performVarsSet(options: VarsSetOptions, context: Context):
   const values = await collectValues(options, context)
   if (values.size === 0) throw usage('nothing to set: the file has no variables')
   if (options.dryRun) {
-    for (const key of values.keys()) await context.screen.print(cleanText(key))
+    if (context.screen.json) await context.screen.printJson([...values.keys()])
+    else for (const key of values.keys()) await context.screen.print(cleanText(key))
     return EXIT.done
   }
   if (options.given.size > 0 && context.screen.human) {

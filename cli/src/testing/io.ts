@@ -35,13 +35,19 @@ export function testIo(more: Partial<Io> = {}): TestIo {
   const sleeps: number[] = []
   const launched: string[][] = []
   return {
-    stdin: { isTTY: false, read: async () => '', readLine: async () => null },
+    stdin: {
+      isTTY: false,
+      read: async () => '',
+      readLine: async () => null,
+      readSecret: async () => null,
+    },
     env: {},
     cwd: '/',
     platform: 'linux',
     launch(words) {
       launched.push([...words])
     },
+    atExit: () => () => {},
     now: () => now,
     async sleep(ms) {
       sleeps.push(ms)

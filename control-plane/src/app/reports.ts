@@ -51,9 +51,11 @@ import {
   updateTask,
 } from '../store/tasks.ts'
 import { toSyncedAction } from './actions.ts'
+import { recordArtifacts } from './artifacts.ts'
 import { auditAgent, type Subject } from './audit.ts'
 import { releaseHosts } from './hosts.ts'
 import { destroyFormerCopy, settleRemoval } from './removal.ts'
+import { applySshSession } from './ssh-sessions.ts'
 import { agentTopic, type Change, change, emitTask } from './transaction.ts'
 
 export type Applied =
@@ -122,7 +124,8 @@ async function applyBatch(
       body: Buffer.from(toBinary(EventSchema, event)).toString('base64'),
       receivedAt: c.now,
     })
-    if (await applyEvent(ctx, c, agent.id, event)) finished.push(event.attemptId)
+    if (event.body.case === 'sshSession') await applySshSession(c, agent, event.body.value)
+    else if (await applyEvent(ctx, c, agent.id, event)) finished.push(event.attemptId)
   }
   await insertAgentEvents(c.db, history)
   await updateUnderEpoch(c.db, agent.id, epoch, { ackedEventSeq: acked })
@@ -198,6 +201,9 @@ async function applyEvent(
       await updateTask(c.db, task.id, { warnings: JSON.stringify(warnings) })
       return false
     }
+    case 'artifacts':
+      await recordArtifacts(c, task, body.value)
+      return false
     default:
       return false // kept as history; unknown kinds come from newer agents
   }

@@ -318,5 +318,18 @@ export function toHostFacts(host: NonNullable<Hello['host']>): HostFacts {
     diskBytes: Number(host.diskBytes),
     diskFreeBytes: Number(host.diskFreeBytes),
     parts: host.parts.map(({ name, version, reason }) => ({ name, version, reason })),
+    ssh: toSshFacts(host.parts.find(({ name }) => name === 'sshd')?.details ?? {}),
   }
+}
+
+const ACCOUNT = /^[a-z_][a-z0-9_-]{0,31}$/
+
+/** Only what can be the port and the names of two accounts. */
+function toSshFacts(details: { [key: string]: string }): HostFacts['ssh'] {
+  const port = Number(details.port)
+  const accounts = (details.accounts ?? '').split(' ')
+  const isUsable = Number.isInteger(port) && port > 0 && port < 65_536
+  if (!isUsable || accounts.length !== 2 || !accounts.every((name) => ACCOUNT.test(name)))
+    return undefined
+  return { port, accounts }
 }

@@ -2,7 +2,7 @@
 // while the keys change. Each phase is one transaction on a row that says how far the rotation is: it may be repeated,
 // and a crash between two leaves a state that works. Deliberately absent: a way to see or bring a private key.
 import { AppError, SSH } from '@berth/shared'
-import type { Signer } from '../ca/ssh-certificates.ts'
+import type { Signer } from '@berth/shared/ssh-codec'
 import type { AuthorityKind } from '../ca/ssh-signers.ts'
 import type { Context } from '../context.ts'
 import type { Db } from '../store/database.ts'
@@ -19,7 +19,7 @@ import {
   type SshAuthority,
 } from '../store/ssh-authorities.ts'
 import { type Actor, audit } from './audit.ts'
-import { agentTopic, type Change, change } from './transaction.ts'
+import { type Change, change, trustTopic } from './transaction.ts'
 
 const KINDS: readonly AuthorityKind[] = ['user', 'host']
 const BERTH: Actor = { type: 'system', name: 'Berth' }
@@ -95,7 +95,7 @@ export const confirmSshAuthorities = (
 // ---- rotation: announce → adopt → retire
 
 async function wakeAgents(c: Change): Promise<void> {
-  for (const id of await listLiveAgentIds(c.db)) c.wake(agentTopic(id))
+  for (const id of await listLiveAgentIds(c.db)) c.wake(trustTopic(id))
 }
 
 /** The new key is stored and published beside the old one, which still signs. */

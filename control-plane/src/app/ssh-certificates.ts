@@ -4,8 +4,14 @@
 import { randomBytes } from 'node:crypto'
 import { AppError, type FieldProblem, invalidFields, SSH } from '@berth/shared'
 import type { SshCertificateRequest } from '@berth/shared/rest'
-import { type Signer, signCertificate } from '../ca/ssh-certificates.ts'
-import { acceptPublicKey, fingerprintOf, SshKeyError, type SshPublicKey } from '../ca/ssh-keys.ts'
+import {
+  acceptPublicKey,
+  fingerprintOf,
+  type Signer,
+  SshKeyError,
+  type SshPublicKey,
+  signCertificate,
+} from '@berth/shared/ssh-codec'
 import type { Context } from '../context.ts'
 import type { Caller } from '../domain/access.ts'
 import {

@@ -1,8 +1,12 @@
 // A server proves itself: its agent submits the server's own host key and gets a certificate for the server's alias.
 // Invariant: only the key comes from the agent; for whom it speaks is known from its authenticated session.
 import { AppError, SSH, sshHostAlias } from '@berth/shared'
-import { signCertificate } from '../ca/ssh-certificates.ts'
-import { acceptPublicKey, fingerprintOf, SshKeyError } from '../ca/ssh-keys.ts'
+import {
+  acceptPublicKey,
+  fingerprintOf,
+  SshKeyError,
+  signCertificate,
+} from '@berth/shared/ssh-codec'
 import type { Context } from '../context.ts'
 import { findAgent } from '../store/agents.ts'
 import { findSshHostCertificate, upsertSshHostCertificate } from '../store/ssh-authorities.ts'

@@ -13,7 +13,7 @@ import {
 } from '../store/ssh-certificates.ts'
 import { loadServer, requirePermission } from './access.ts'
 import { auditCaller } from './audit.ts'
-import { agentTopic, type Change, change } from './transaction.ts'
+import { type Change, change, trustTopic } from './transaction.ts'
 
 /** Why, in the words of the list; the audit row of the cause tells the rest. */
 export type RevocationReason =
@@ -37,7 +37,7 @@ export async function endSshAccess(
   const ended = await revokeSshCertificates(c.db, scope, { now: c.now, userId, reason })
   for (const serverId of new Set(ended.map((one) => one.serverId))) {
     const agent = await findServerAgent(c.db, serverId)
-    if (agent) c.wake(agentTopic(agent.id))
+    if (agent) c.wake(trustTopic(agent.id))
   }
   return ended.length
 }

@@ -55,6 +55,8 @@ async function changeOnce<T>(ctx: ChangeContext, work: (c: Change) => Promise<T>
 }
 
 export const agentTopic = (agentId: string): string => `agent:${agentId}`
+/** What a server must trust or refuse may have changed. */
+export const trustTopic = (agentId: string): string => `trust:${agentId}`
 export const taskTopic = (taskId: number): string => `task:${taskId}`
 export const logTopic = (attemptId: string): string => `log:${attemptId}`
 export const EVENTS_TOPIC = 'events'

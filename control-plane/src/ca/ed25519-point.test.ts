@@ -1,8 +1,7 @@
 // Points of the curve and what only looks like one. The arithmetic is checked against another way of computing it.
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
+import { ed25519PublicKey, isEd25519Key } from '@berth/shared/ssh-codec'
 import { describe, expect, test } from 'vitest'
-import { isEd25519Key } from './ed25519-point.ts'
-import { ed25519PublicKey } from './ssh-keys.ts'
 
 const P = (1n << 255n) - 19n
 const mod = (n: bigint): bigint => ((n % P) + P) % P

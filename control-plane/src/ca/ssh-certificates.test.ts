@@ -5,15 +5,22 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { GRANT_EXTENSION } from '@berth/shared'
-import sshpk from 'sshpk'
-import { afterAll, describe, expect, test } from 'vitest'
 import {
   type CertificateContent,
+  encodeString,
+  encodeStrings,
+  encodeU32,
+  encodeU64,
+  formatPublicKey,
+  parsePublicKey,
   readCertificate,
+  readPublicKey,
   type Signer,
   signCertificate,
   verifyCertificate,
-} from './ssh-certificates.ts'
+} from '@berth/shared/ssh-codec'
+import sshpk from 'sshpk'
+import { afterAll, describe, expect, test } from 'vitest'
 import {
   blobOf,
   type Crafted,
@@ -28,8 +35,6 @@ import {
   skEd25519,
   tailOf,
 } from './ssh-craft.testing.ts'
-import { formatPublicKey, parsePublicKey, readPublicKey } from './ssh-keys.ts'
-import { encodeString, encodeStrings, encodeU32, encodeU64 } from './ssh-wire.ts'
 
 const dir = mkdtempSync(join(tmpdir(), 'berth-certificates-'))
 afterAll(() => rmSync(dir, { recursive: true, force: true }))

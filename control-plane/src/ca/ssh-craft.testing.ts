@@ -8,9 +8,16 @@ import {
   randomBytes,
   sign,
 } from 'node:crypto'
-import type { Signer } from './ssh-certificates.ts'
-import { ed25519PublicKey, encodePublicKey, type SshPublicKey } from './ssh-keys.ts'
-import { encodeString, encodeStrings, encodeU32, encodeU64 } from './ssh-wire.ts'
+import type { Signer } from '@berth/shared/ssh-codec'
+import {
+  ed25519PublicKey,
+  encodePublicKey,
+  encodeString,
+  encodeStrings,
+  encodeU32,
+  encodeU64,
+  type SshPublicKey,
+} from '@berth/shared/ssh-codec'
 
 export const makeEd25519 = (): KeyObject => generateKeyPairSync('ed25519').privateKey
 

@@ -3,6 +3,18 @@ import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import {
+  acceptPublicKey,
+  encodePublicKey,
+  encodeString,
+  encodeStrings,
+  encodeU32,
+  encodeU64,
+  fingerprintOf,
+  formatPublicKey,
+  parsePublicKey,
+  SshKeyError,
+} from '@berth/shared/ssh-codec'
 import sshpk from 'sshpk'
 import { afterAll, describe, expect, test } from 'vitest'
 import {
@@ -17,15 +29,6 @@ import {
   skEcdsa,
   skEd25519,
 } from './ssh-craft.testing.ts'
-import {
-  acceptPublicKey,
-  encodePublicKey,
-  fingerprintOf,
-  formatPublicKey,
-  parsePublicKey,
-  SshKeyError,
-} from './ssh-keys.ts'
-import { encodeString, encodeStrings, encodeU32, encodeU64 } from './ssh-wire.ts'
 
 const dir = mkdtempSync(join(tmpdir(), 'berth-keys-'))
 afterAll(() => rmSync(dir, { recursive: true, force: true }))

@@ -4,10 +4,9 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
+import { parsePublicKey, signCertificate, verifyCertificate } from '@berth/shared/ssh-codec'
 import { afterAll, describe, expect, test } from 'vitest'
 import { Custody, createKek, LABELS } from './custody.ts'
-import { signCertificate, verifyCertificate } from './ssh-certificates.ts'
-import { parsePublicKey } from './ssh-keys.ts'
 import { SshSigners } from './ssh-signers.ts'
 
 const dir = mkdtempSync(join(tmpdir(), 'berth-signers-'))

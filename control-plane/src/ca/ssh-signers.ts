@@ -3,9 +3,9 @@
 // and only if it belongs to the row's public key. Deliberately absent: export, import, keys of another kind.
 import { createPrivateKey, generateKeyPairSync, sign } from 'node:crypto'
 import { SSH } from '@berth/shared'
+import type { Signer } from '@berth/shared/ssh-codec'
+import { ed25519PublicKey, fingerprintOf, formatPublicKey } from '@berth/shared/ssh-codec'
 import type { Custody, Place } from './custody.ts'
-import type { Signer } from './ssh-certificates.ts'
-import { ed25519PublicKey, fingerprintOf, formatPublicKey } from './ssh-keys.ts'
 
 export type AuthorityKind = 'user' | 'host'
 

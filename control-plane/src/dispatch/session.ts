@@ -8,7 +8,6 @@ import {
   type Hello,
   type ServerMessage,
   ServerMessageSchema,
-  TrustBundleSchema,
   WelcomeSchema,
 } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
@@ -18,12 +17,14 @@ import { completeLog } from '../app/logs.ts'
 import { applyObserved } from '../app/observations.ts'
 import { applyEvents } from '../app/reports.ts'
 import { closeSession, type Opened, openSession, touchSession } from '../app/sessions.ts'
-import { agentTopic } from '../app/transaction.ts'
+import { agentTopic, trustTopic } from '../app/transaction.ts'
 import type { Context } from '../context.ts'
 import { findAgent } from '../store/agents.ts'
+import { Desk } from './asking.ts'
 import { DesiredState } from './desired.ts'
 import { EdgeState } from './edge.ts'
 import { heartbeatMs, logPolicy } from './policy.ts'
+import { TrustState } from './trust.ts'
 
 /** The stream, as far as a session needs it. */
 export interface ControlStream {
@@ -72,6 +73,9 @@ export class AgentSession {
   #hasLogStream = false
   readonly #desired: DesiredState
   readonly #edge: EdgeState
+  readonly #trust: TrustState
+  #isTrustDue = false
+  readonly #desk = new Desk((message) => this.send(message))
   #refresh: 'idle' | 'busy' | 'again' = 'idle'
   #unsubscribe: () => void = () => {}
   readonly #whenClosed: (() => void)[] = []
@@ -85,6 +89,9 @@ export class AgentSession {
       this.send({ case: 'assignments', value }),
     )
     this.#edge = new EdgeState(ctx, (value) => this.send({ case: 'edge', value }))
+    this.#trust = new TrustState(ctx, identity.agentId, (value) =>
+      this.send({ case: 'trust', value }),
+    )
   }
 
   get agentId(): string {
@@ -192,14 +199,18 @@ export class AgentSession {
       case 'observed':
         if (!(await applyObserved(this.#ctx, this, msg.value))) this.superseded()
         return
+      case 'trustApplied':
+        return this.#trust.confirm(msg.value)
       case 'draining':
         await touchSession(this.#ctx, this.agentId, this.epoch, { draining: true })
         return
       case 'goodbye':
         this.close()
         return
+      case 'response':
+        return this.#desk.answer(msg.value)
       default:
-        return // trust and responses change nothing yet; unknown members come from newer agents
+        return // unknown members come from newer agents
     }
   }
 
@@ -241,17 +252,19 @@ export class AgentSession {
         renewAt: timestampFromMs(opened.renewAt),
       }),
     })
-    this.send({
-      case: 'trust',
-      value: create(TrustBundleSchema, {
-        generation: 1n,
-        tlsCaPem: [Buffer.from(this.#ctx.authority.certificatePem)],
-      }),
-    })
+    await this.#trust.sendChanges()
     await this.#edge.sendComplete(opened.agent.serverId)
     await dispatchTasks(this.#ctx, this.agentId, this.epoch)
     await this.#desired.sendComplete(opened.strangers)
-    this.#unsubscribe = this.#ctx.wakes.on(agentTopic(this.agentId), () => this.wake())
+    if (this.#isClosed()) return // nobody may ask a session that has ended
+    this.#ctx.asking.open(this.agentId, this.#desk)
+    const stop = this.#ctx.wakes.on(agentTopic(this.agentId), () => this.wake())
+    const stopTrust = this.#ctx.wakes.on(trustTopic(this.agentId), () => this.wake(true))
+    this.#unsubscribe = () => {
+      stop()
+      stopTrust()
+    }
+    this.#isTrustDue = true
     this.wake() // whatever happened between the look and the subscription
   }
 
@@ -261,8 +274,9 @@ export class AgentSession {
   }
 
   /** Something about this agent may have changed: look, and send what differs. Calls coalesce. */
-  wake(): void {
+  wake(isTrust = false): void {
     if (this.#state !== 'active') return
+    this.#isTrustDue ||= isTrust
     if (this.#refresh !== 'idle') {
       this.#refresh = 'again'
       return
@@ -294,6 +308,10 @@ export class AgentSession {
       return
     }
     if (agent.sessionEpoch !== this.epoch) return this.superseded()
+    if (this.#isTrustDue) {
+      this.#isTrustDue = false
+      await this.#trust.sendChanges()
+    }
     await this.#edge.sendChanges()
     await dispatchTasks(this.#ctx, this.agentId, this.epoch)
     await this.#desired.sendChanges()
@@ -348,6 +366,7 @@ export class AgentSession {
     const wasActive = this.#state === 'active'
     this.#state = 'closed'
     this.#unsubscribe()
+    this.#ctx.asking.close(this.agentId, this.#desk)
     for (const end of this.#whenClosed) end()
     this.#stream.end()
     this.#door.closed(this)

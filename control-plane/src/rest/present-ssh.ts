@@ -1,5 +1,5 @@
 // SSH certificates and host authorities as the documented fields.
-import { sshHostAlias } from '@berth/shared'
+import { SSH, SSH_ACCOUNTS, type SshAccount, sshHostAlias } from '@berth/shared'
 import type {
   IssuedSshCertificate as IssuedBody,
   SshAuthority as SshAuthorityBody,
@@ -26,10 +26,18 @@ export function presentCertificate(issued: IssuedCertificate): SshCertificate {
     valid_before: time(row.validBefore),
     server: { id: server.id, name: server.name, hostname: server.hostname },
     host: server.hostname,
-    port: server.sshPort,
-    user: row.account,
+    ...presentDoor(server, row.account),
     host_alias: sshHostAlias(server.id),
     host_ca: issued.hostKeys,
+  }
+}
+
+/** A port that somebody set wins; else what the agent set up. */
+function presentDoor(server: IssuedCertificate['server'], account: SshAccount) {
+  const told = server.host?.ssh
+  return {
+    port: server.sshPort === SSH.port ? (told?.port ?? SSH.port) : server.sshPort,
+    user: told?.accounts[SSH_ACCOUNTS.indexOf(account)] ?? account,
   }
 }
 

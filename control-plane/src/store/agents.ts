@@ -50,6 +50,17 @@ export async function listServerAgents(db: Db, serverIds: number[]): Promise<Map
   return new Map(rows.map((row) => [row.serverId, toAgent(row)]))
 }
 
+export async function updateAgentTrust(
+  db: Db,
+  id: string,
+  change: Pick<
+    Updateable<AgentsTable>,
+    'trustGeneration' | 'trustDigest' | 'trustApplied' | 'trustError'
+  >,
+): Promise<void> {
+  await db.updateTable('agents').set(change).where('id', '=', id).execute()
+}
+
 /** Servers that had an agent once; those without a live one now were revoked. */
 export async function listRevokedServers(db: Db, serverIds: number[]): Promise<Set<number>> {
   if (serverIds.length === 0) return new Set()

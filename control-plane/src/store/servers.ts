@@ -15,6 +15,8 @@ export interface HostFacts {
   diskBytes: number
   diskFreeBytes: number
   parts: { name: string; version: string; reason: string }[]
+  /** How people connect by SSH, as the agent set it up; absent: not told. */
+  ssh?: { port: number; accounts: string[] } | undefined
 }
 export interface Server extends Omit<Selectable<ServersTable>, 'host' | 'paused' | 'shellEnabled'> {
   host: HostFacts | null

@@ -3,8 +3,8 @@
 // it is the one encoding of what was read. Deliberately absent: authorities other than Ed25519, certificates without
 // principals or without an end, any extension that opens forwarding.
 import { randomBytes, verify } from 'node:crypto'
-import { GRANT_EXTENSION, SSH } from '@berth/shared'
-import { isSourceAddress } from './source-address.ts'
+import { GRANT_EXTENSION } from '../ssh.ts'
+import { SSH } from '../ssh-limits.ts'
 import {
   ed25519KeyObject,
   encodePublicKey,
@@ -13,7 +13,8 @@ import {
   readKeyFields,
   readPublicKey,
   type SshPublicKey,
-} from './ssh-keys.ts'
+} from './keys.ts'
+import { isSourceAddress } from './source-address.ts'
 import {
   encodeString,
   encodeStrings,
@@ -21,7 +22,7 @@ import {
   encodeU64,
   SshFormatError,
   SshReader,
-} from './ssh-wire.ts'
+} from './wire.ts'
 
 export type Options = ReadonlyMap<string, string>
 

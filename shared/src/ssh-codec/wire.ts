@@ -1,7 +1,7 @@
 // The byte format of SSH (RFC 4251, section 5): integers and length-prefixed strings. Invariant: every read is checked
 // against the bytes that are there, and `end()` refuses what is left over, so a blob means one thing or nothing.
 // Deliberately absent: any tolerance, and any knowledge of keys.
-import { SSH } from '@berth/shared'
+import { SSH } from '../ssh-limits.ts'
 
 /** Bytes that are not what they claim to be. The message names the defect, never the bytes. */
 export class SshFormatError extends Error {

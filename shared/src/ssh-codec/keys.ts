@@ -2,9 +2,9 @@
 // here from checked fields; no byte of a submitted line is copied on, and a line that can be read in two ways is not
 // read at all. Deliberately absent: certificates as keys, DSA, comments (they are dropped), options before a key.
 import { createHash, createPublicKey, type KeyObject } from 'node:crypto'
-import { SSH } from '@berth/shared'
+import { SSH } from '../ssh-limits.ts'
 import { isEd25519Key } from './ed25519-point.ts'
-import { encodeString, encodeStrings, SshFormatError, SshReader } from './ssh-wire.ts'
+import { encodeString, encodeStrings, SshFormatError, SshReader } from './wire.ts'
 
 export const KEY_TYPES = [
   'ssh-ed25519',

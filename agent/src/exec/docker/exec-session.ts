@@ -1,0 +1,88 @@
+// A command inside a running container that a person talks to: input goes in, with or without a terminal. The engine
+// cannot end one: whoever wants that takes its host pid and ends the process tree.
+import type { Duplex } from 'node:stream'
+import { type Engine, toEngineError } from './engine.ts'
+import { readFrames } from './logs.ts'
+
+export interface TalkSpec {
+  argv: string[]
+  /** Visible to everybody who may inspect. */
+  env: string[]
+  terminal: { columns: number; rows: number } | null
+  /** Awaited: the engine's output waits for whoever reads it. */
+  onOutput: (stream: 'out' | 'err', chunk: Buffer) => Promise<void>
+}
+
+export interface TalkingExec {
+  input: Duplex
+  resize(size: { columns: number; rows: number }): void
+  /** On the host; undefined: it has ended already. */
+  pid(): Promise<number | undefined>
+  /** Undefined: the container ended, and took it along. */
+  exited: Promise<number | undefined>
+}
+
+interface ExecState {
+  Running: boolean
+  ExitCode: number | null
+  Pid: number
+}
+
+export async function talkToExec(
+  engine: Engine,
+  containerId: string,
+  spec: TalkSpec,
+): Promise<TalkingExec> {
+  const { docker, close } = engine.lease()
+  const hasTerminal = spec.terminal !== null
+  try {
+    const exec = await docker.getContainer(containerId).exec({
+      AttachStdin: true,
+      AttachStdout: true,
+      AttachStderr: true,
+      Tty: hasTerminal,
+      Cmd: spec.argv,
+      Env: spec.env,
+    })
+    const path = `/exec/${exec.id}`
+    const look = (): Promise<ExecState> =>
+      engine.ask<ExecState>({ method: 'GET', path: `${path}/json` })
+    const resize: TalkingExec['resize'] = ({ columns, rows }) => {
+      const query = { w: columns, h: rows }
+      engine.ask({ method: 'POST', path: `${path}/resize`, query }).catch(() => undefined)
+    }
+    const stream = await exec.start({ hijack: true, stdin: true, Tty: hasTerminal })
+    stream.on('error', () => undefined)
+    if (spec.terminal) resize(spec.terminal)
+    const exited = (async () => {
+      try {
+        if (hasTerminal) {
+          for await (const chunk of stream as AsyncIterable<Buffer>)
+            await spec.onOutput('out', chunk)
+        } else {
+          for await (const { fd, bytes } of readFrames(stream)) {
+            await spec.onOutput(fd === 2 ? 'err' : 'out', Buffer.from(bytes))
+          }
+        }
+      } catch (error) {
+        throw toEngineError(error)
+      } finally {
+        close()
+      }
+      const { Running, ExitCode } = await look()
+      return Running || ExitCode === null ? undefined : ExitCode
+    })()
+    return {
+      input: stream,
+      resize,
+      exited,
+      async pid() {
+        const { Running, Pid } = await look()
+        return Running && Pid > 0 ? Pid : undefined
+      },
+    }
+  } catch (error) {
+    close()
+    throw toEngineError(error)
+  }
+}

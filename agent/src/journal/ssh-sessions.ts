@@ -1,0 +1,82 @@
+// The session book: a table of the journal with one row for each session that was ever let in. Invariant: a row is
+// committed before the session's process is told where to listen, so no session is without one.
+import type { Database, Statement } from 'better-sqlite3'
+
+export const SSH_SESSIONS_SCHEMA = `
+create table if not exists ssh_sessions (
+  id text primary key,
+  started_at integer not null,
+  ended_at integer,
+  body text not null
+) strict;
+`
+
+/** A process of this boot: a pid counts only with its start time. */
+export interface ProcessKey {
+  pid: number
+  startTicks: string
+}
+
+export interface SshSessionRow {
+  id: string
+  bootId: string
+  /** Decimal. */
+  serial: string
+  keyId: string
+  userId: number
+  /** Null: the server itself. */
+  environmentId: number | null
+  verb: string
+  account: string
+  /** sshd's process of the connection. */
+  door: ProcessKey | null
+  /** The process that does the work; null until it was started. */
+  work: ProcessKey | null
+  startedAt: number
+  /** Unix seconds. */
+  until: number
+  /** Why it is being ended from here; empty: nobody ends it. */
+  ending: string
+  endedAt: number | null
+  endReason: string
+  bytesSent: number
+  exitCode: number | null
+}
+
+interface RawRow {
+  body: string
+}
+
+export class SshSessionTable {
+  readonly #put: Statement
+  readonly #open: Statement
+  readonly #drop: Statement
+
+  constructor(db: Database) {
+    this.#put = db.prepare(
+      'insert or replace into ssh_sessions (id, started_at, ended_at, body) values (?, ?, ?, ?)',
+    )
+    this.#open = db.prepare(
+      'select body from ssh_sessions where ended_at is null order by started_at',
+    )
+    this.#drop = db.prepare('delete from ssh_sessions where ended_at < ?')
+  }
+
+  /** Inside a transaction of the journal. */
+  put(row: SshSessionRow): void {
+    this.#put.run(
+      row.id,
+      BigInt(row.startedAt),
+      row.endedAt === null ? null : BigInt(row.endedAt),
+      JSON.stringify(row),
+    )
+  }
+
+  listOpen(): SshSessionRow[] {
+    return (this.#open.all() as RawRow[]).map(({ body }) => JSON.parse(body) as SshSessionRow)
+  }
+
+  dropBefore(at: number): void {
+    this.#drop.run(BigInt(at))
+  }
+}

@@ -1,0 +1,61 @@
+// The file that sshd's ForceCommand names: root's, a fixed line that starts the forced command with this agent's own
+// Node.js. What varies is written into it here, quoted; nothing of a request is.
+import { chmodSync, existsSync, mkdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { locateProgram } from '../exec/programs.ts'
+import { findAccount, findClosedFolder } from '../exec/users.ts'
+import { replaceFile } from '../journal/attempt-files.ts'
+import type { AgentSettings } from '../settings.ts'
+import { relayAccount, sshPlaces } from './places.ts'
+
+const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
+
+/** Beside the packaged agent, or the source. */
+function forcedCommandFile(
+  { ssh }: Pick<AgentSettings, 'ssh'>,
+  program: readonly string[],
+): string {
+  if (ssh.command) return ssh.command
+  const main = program.at(-1) ?? ''
+  const packaged = join(dirname(main), 'ssh-session.mjs')
+  return existsSync(packaged) ? packaged : join(import.meta.dirname, 'session-main.ts')
+}
+
+export function renderLauncher(
+  settings: Pick<AgentSettings, 'accountPrefix' | 'runDir' | 'stateDir' | 'ssh'>,
+  program: readonly string[],
+): string {
+  const { socket, authorities } = sshPlaces(settings)
+  const node = program[0] ?? process.execPath
+  const words = [
+    node,
+    '--disable-warning=ExperimentalWarning',
+    forcedCommandFile(settings, program),
+  ]
+  return `#!/bin/sh
+# Written by berth-agent: what sshd starts for its accounts, whatever the client asked for.
+exec ${words.map(quote).join(' ')} "$1" ${quote(socket)} ${quote(authorities)}
+`
+}
+
+/** Throws with a sentence when the relay accounts could not even read the program. */
+export async function writeLauncher(
+  settings: AgentSettings,
+  program: readonly string[],
+): Promise<void> {
+  const { launcher } = settings.ssh
+  mkdirSync(dirname(launcher), { recursive: true, mode: 0o755 })
+  replaceFile(launcher, renderLauncher(settings, program), 0o755)
+  chmodSync(launcher, 0o755)
+  const account = await findAccount(relayAccount(settings, 'berth-ssh'))
+  const node = program[0] ?? process.execPath
+  for (const folder of [
+    dirname(launcher),
+    dirname(node),
+    dirname(forcedCommandFile(settings, program)),
+  ]) {
+    const closed = locateProgram('setpriv') && (await findClosedFolder(account, folder))
+    if (closed)
+      throw new Error(`The accounts for SSH cannot enter ${closed}: run chmod o+x ${closed}.`)
+  }
+}

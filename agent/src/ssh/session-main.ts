@@ -1,0 +1,177 @@
+// What sshd starts for our accounts, whatever the client asked for (ForceCommand). It runs as the relay account: it
+// reads the certificate that sshd has just verified, verifies it again, parses the request into data, asks the agent and
+// then only relays bytes. Invariants: exactly one publickey line in $SSH_USER_AUTH; nothing of the request reaches a
+// shell; when the connection is gone, so is this process, and with it the session.
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import { SSH_ACCOUNTS, SSH_SESSIONS, type SshAccount } from '@berth/shared'
+import { parsePublicKey, verifyCertificate } from '@berth/shared/ssh-codec'
+import {
+  type Admission,
+  createFrameReader,
+  cutFrames,
+  type Ending,
+  encodeFrame,
+  FRAME,
+  type Hello,
+  type TerminalSize,
+} from './frames.ts'
+import { NOT_RUNNING, parseVerb, Refusal } from './verbs.ts'
+
+const isAccount = (text: string | undefined): text is SshAccount =>
+  SSH_ACCOUNTS.includes(text as SshAccount)
+
+function readCertificateBlob(): Buffer {
+  let text: string
+  try {
+    text = readFileSync(process.env.SSH_USER_AUTH ?? '', 'utf8')
+  } catch {
+    throw new Refusal('sshd did not say how you logged in.')
+  }
+  const lines = text.trim().split('\n')
+  const [method, , blob = ''] = lines[0]?.split(' ') ?? []
+  if (lines.length !== 1 || method !== 'publickey')
+    throw new Refusal('You must log in by one certificate and nothing else.')
+  return Buffer.from(blob, 'base64')
+}
+
+function verify(blob: Buffer, authoritiesFile: string): void {
+  const lines = readFileSync(authoritiesFile, 'utf8').split('\n').filter(Boolean)
+  const nowSeconds = Math.floor(Date.now() / 1_000)
+  try {
+    verifyCertificate(blob, lines.map(parsePublicKey), { kind: 'user', nowSeconds })
+  } catch (error) {
+    throw new Refusal(`Your certificate was refused: ${(error as Error).message}.`)
+  }
+}
+
+function terminalSize(): TerminalSize | null {
+  if (!process.stdin.isTTY || !process.stdout.isTTY) return null
+  return { columns: process.stdout.columns || 80, rows: process.stdout.rows || 24 }
+}
+
+function open(path: string): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(path)
+    socket.once('connect', () => resolve(socket))
+    socket.once('error', () =>
+      reject(new Refusal('The Berth agent of this server is not running.', NOT_RUNNING)),
+    )
+  })
+}
+
+/** Asks the agent; gives where the session waits. */
+async function admit(path: string, hello: Hello): Promise<Admission> {
+  const socket = await open(path)
+  const late = AbortSignal.timeout(SSH_SESSIONS.answerMs)
+  try {
+    return await new Promise<Admission>((resolve, reject) => {
+      const gone = (): void =>
+        reject(new Refusal('The Berth agent of this server did not answer.', NOT_RUNNING))
+      late.addEventListener('abort', gone)
+      socket.on('error', gone).on('close', gone)
+      const read = createFrameReader(({ kind, payload }) => {
+        const said = JSON.parse(payload.toString('utf8'))
+        if (kind === FRAME.hello) return resolve(said as Admission)
+        const { code, message } = said as Ending
+        reject(new Refusal(message ?? '', code))
+      })
+      socket.on('data', read)
+      socket.write(encodeFrame(FRAME.hello, JSON.stringify(hello)))
+    })
+  } finally {
+    socket.destroy()
+  }
+}
+
+/** Every byte as it is, both ways. Node's own raw mode would add a return before each line feed. */
+function makeRaw(): void {
+  const stdio: ['inherit', 'ignore', 'ignore'] = ['inherit', 'ignore', 'ignore']
+  const done = spawnSync('/usr/bin/stty', ['raw', '-echo'], { stdio })
+  if (done.status !== 0) process.stdin.setRawMode(true)
+}
+
+/** The person's input goes in; nothing is read faster than it is taken. */
+function sendInput(socket: Socket): void {
+  process.stdin.on('data', (chunk: Buffer) => {
+    let takes = true
+    for (const frame of cutFrames(FRAME.data, chunk)) takes = socket.write(frame)
+    if (takes) return
+    process.stdin.pause()
+    socket.once('drain', () => process.stdin.resume())
+  })
+  process.stdin.on('end', () => socket.write(encodeFrame(FRAME.end, '')))
+  process.stdin.on('error', () => socket.destroy())
+  if (!process.stdin.isTTY) return
+  makeRaw()
+  process.stdout.on('resize', () => {
+    const size = terminalSize()
+    if (size) socket.write(encodeFrame(FRAME.size, JSON.stringify(size)))
+  })
+}
+
+function relay(socket: Socket): Promise<Ending> {
+  return new Promise((resolve) => {
+    const lost = { code: NOT_RUNNING, message: 'The session was cut.' }
+    const gone = setInterval(() => {
+      // sshd's process of this connection was our parent: without it nobody reads what we write
+      if (process.ppid !== parent) process.exit(1)
+    }, SSH_SESSIONS.pollMs)
+    const parent = process.ppid
+    const finish = (ending: Ending): void => {
+      clearInterval(gone)
+      resolve(ending)
+    }
+    const pass = (to: NodeJS.WriteStream, bytes: Buffer): void => {
+      if (to.write(bytes)) return
+      socket.pause()
+      to.once('drain', () => socket.resume())
+    }
+    const read = createFrameReader(({ kind, payload }) => {
+      if (kind === FRAME.data) pass(process.stdout, payload)
+      else if (kind === FRAME.errors) pass(process.stderr, payload)
+      else if (kind === FRAME.exit) finish(JSON.parse(payload.toString('utf8')) as Ending)
+    })
+    for (const to of [process.stdout, process.stderr]) {
+      to.on('error', () => process.exit(1)) // EPIPE: nobody reads any more
+    }
+    socket.on('data', read)
+    socket.on('error', () => finish(lost)).on('close', () => finish(lost))
+    sendInput(socket)
+  })
+}
+
+/** Everything written has left before the process does. */
+function leave({ code, message }: Ending): void {
+  const lineEnd = process.stderr.isTTY ? '\r\n' : '\n'
+  const text = message ? `berth: ${message}${lineEnd}` : ''
+  process.stdout.write('', () => process.stderr.write(text, () => process.exit(code)))
+}
+
+async function main([account, socketPath, authorities]: string[]): Promise<Ending> {
+  if (!isAccount(account) || !socketPath || !authorities)
+    throw new Refusal('This command is started by sshd alone.')
+  const blob = readCertificateBlob()
+  verify(blob, authorities)
+  const request = process.env.SSH_ORIGINAL_COMMAND ?? ''
+  parseVerb(request)
+  const admission = await admit(socketPath, {
+    certificate: blob.toString('base64'),
+    request,
+    account,
+    pid: process.pid,
+    terminal: terminalSize(),
+  })
+  const socket = await open(admission.socket)
+  socket.write(encodeFrame(FRAME.hello, JSON.stringify({ word: admission.word })))
+  return relay(socket)
+}
+
+main(process.argv.slice(2)).then(leave, (error: unknown) =>
+  leave(
+    error instanceof Refusal
+      ? { code: error.code, message: error.message }
+      : { code: 70, message: `Something failed: ${(error as Error).message}` },
+  ),
+)

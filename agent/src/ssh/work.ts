@@ -1,0 +1,211 @@
+// One session, in a process of its own that outlives the daemon: waits for its forced command, does what the verb says,
+// and ends at the end of input, when nobody reads any more, when idle, at its time, or when the daemon says so (SIGTERM).
+// Invariant: when this process is gone, so is everything it started; why it ended is in its result file.
+import { chmodSync, chownSync, readFileSync, rmSync, writeSync } from 'node:fs'
+import { createServer, type Socket } from 'node:net'
+import { SSH_SESSIONS } from '@berth/shared'
+import { replaceFile } from '../journal/attempt-files.ts'
+import type { AgentSettings } from '../settings.ts'
+import type { SessionResult } from './book.ts'
+import { readSize } from './decide.ts'
+import {
+  createFrameReader,
+  cutFrames,
+  type Ending,
+  encodeFrame,
+  FRAME,
+  type Frame,
+} from './frames.ts'
+import { startVerb, type Work } from './verb-work.ts'
+import { NOT_AVAILABLE, Refusal } from './verbs.ts'
+import { type Job, READY } from './work-start.ts'
+
+/** Why a session ends; the first one counts. */
+interface End {
+  reason: string
+  ending: Ending
+}
+
+const ended = (reason: string, message: string): End => ({
+  reason,
+  ending: { code: NOT_AVAILABLE, message },
+})
+
+/** The forced command's connection; everything else that comes is turned away. */
+function awaitRelay(
+  job: Job,
+): Promise<{ socket: Socket; listen: (on: (f: Frame) => void) => void }> {
+  return new Promise((resolve, reject) => {
+    const late = setTimeout(() => {
+      server.close()
+      reject(new Error('nobody came'))
+    }, SSH_SESSIONS.connectMs)
+    const server = createServer((socket) => {
+      const early: Frame[] = []
+      let on: ((frame: Frame) => void) | undefined
+      const read = createFrameReader((frame) => (on ? on(frame) : early.push(frame)))
+      const greet = (): void => {
+        const first = early.shift()
+        if (!first) return
+        const word = first.kind === FRAME.hello ? JSON.parse(first.payload.toString()).word : ''
+        if (word !== job.word) return void socket.destroy()
+        clearTimeout(late)
+        server.close()
+        resolve({
+          socket,
+          listen(next) {
+            on = next
+            for (const frame of early.splice(0)) next(frame)
+          },
+        })
+      }
+      let isGreeted = false
+      socket.on('error', () => socket.destroy())
+      socket.on('data', (chunk: Buffer) => {
+        try {
+          read(chunk)
+          if (isGreeted || early.length === 0) return
+          isGreeted = true
+          greet()
+        } catch {
+          socket.destroy()
+        }
+      })
+    })
+    rmSync(job.socket, { force: true })
+    server.listen(job.socket, () => {
+      if (process.getuid?.() === 0) chownSync(job.socket, 0, job.gid)
+      chmodSync(job.socket, 0o660)
+      writeSync(1, READY)
+    })
+    server.once('error', reject)
+  })
+}
+
+export interface Output {
+  /** Resolves when there is room for more. */
+  write(kind: 'data' | 'errors', bytes: Buffer): Promise<void>
+}
+
+class Session {
+  readonly #job: Job
+  readonly #socket: Socket
+  readonly #ended = Promise.withResolvers<End>()
+  #bytes = 0
+  #timers: NodeJS.Timeout[] = []
+  #touched = performance.now()
+
+  constructor(job: Job, socket: Socket) {
+    this.#job = job
+    this.#socket = socket
+    const until = Math.max(0, job.untilMs - Date.now())
+    const over = ended('until', 'The time granted for this session is over. Connect again.')
+    this.#timers.push(setTimeout(() => this.end(over), until))
+    socket.on('close', () => this.end(ended('disconnected', 'The connection is gone.')))
+    process.once('SIGTERM', () =>
+      this.end({ reason: 'ended', ending: { code: 77, message: 'Your access was ended.' } }),
+    )
+    process.on('SIGHUP', () => undefined)
+    if (job.verb.verb === 'shell' || job.verb.verb === 'server') this.#watchIdle()
+  }
+
+  #watchIdle(): void {
+    const look = (): void => {
+      if (performance.now() - this.#touched < SSH_SESSIONS.idleMs) return
+      this.end(ended('idle', 'Nothing happened for 30 minutes.'))
+    }
+    this.#timers.push(setInterval(look, SSH_SESSIONS.answerMs))
+  }
+
+  end(end: End): void {
+    this.#ended.resolve(end)
+  }
+
+  get output(): Output {
+    return {
+      write: async (kind, bytes) => {
+        if (bytes.length === 0 || this.#socket.destroyed) return
+        this.#touched = performance.now()
+        this.#bytes += bytes.length
+        for (const frame of cutFrames(FRAME[kind], bytes)) this.#socket.write(frame)
+        if (this.#socket.writableLength > SSH_SESSIONS.backlogBytes) await this.#drained()
+      },
+    }
+  }
+
+  #drained(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#socket.once('drain', resolve).once('close', resolve)
+    })
+  }
+
+  take(work: Work, { kind, payload }: Frame): void {
+    this.#touched = performance.now()
+    if (kind === FRAME.data) {
+      if (work.input(Buffer.from(payload))) return
+      this.#socket.pause()
+      work.whenReady(() => this.#socket.resume())
+    } else if (kind === FRAME.end) {
+      if (!work.endInput()) this.end({ reason: 'input_ended', ending: { code: 0 } })
+    } else if (kind === FRAME.size) {
+      const size = readSize(JSON.parse(payload.toString('utf8')))
+      if (size) work.resize(size)
+    }
+  }
+
+  async run(settings: AgentSettings, listen: (on: (frame: Frame) => void) => void): Promise<void> {
+    let work: Work | undefined
+    try {
+      work = await startVerb(settings, this.#job, this.output)
+      const started = work
+      listen((frame) => this.take(started, frame))
+      work.done.then(
+        (ending) => this.end({ reason: 'done', ending }),
+        (error: unknown) => this.end(failure(error)),
+      )
+    } catch (error) {
+      this.end(failure(error))
+    }
+    const { reason, ending } = await this.#ended.promise
+    for (const timer of this.#timers) clearTimeout(timer)
+    if (reason !== 'done') await work?.end()
+    await this.#leave(reason, ending)
+  }
+
+  async #leave(reason: string, ending: Ending): Promise<void> {
+    const exitCode = reason === 'done' ? ending.code : null
+    const result: SessionResult = { reason, bytesSent: this.#bytes, exitCode }
+    replaceFile(this.#job.result, JSON.stringify(result))
+    if (this.#socket.destroyed) return
+    const sent = new Promise<void>((resolve) => {
+      this.#socket.end(encodeFrame(FRAME.exit, JSON.stringify(ending)), () => resolve())
+      setTimeout(resolve, SSH_SESSIONS.killMs).unref()
+    })
+    await sent
+  }
+}
+
+function failure(error: unknown): End {
+  if (error instanceof Refusal) {
+    const { code, message } = error
+    return {
+      reason: code === NOT_AVAILABLE ? 'not_available' : 'refused',
+      ending: { code, message },
+    }
+  }
+  process.stderr.write(`${(error as Error).stack}\n`)
+  return { reason: 'failed', ending: { code: 70, message: 'It failed; the agent’s log says why.' } }
+}
+
+export async function runSshWork(settings: AgentSettings): Promise<number> {
+  const job = JSON.parse(readFileSync(0, 'utf8')) as Job
+  try {
+    const { socket, listen } = await awaitRelay(job)
+    await new Session(job, socket).run(settings, listen)
+  } catch (error) {
+    process.stderr.write(`${job.id}: ${(error as Error).message}\n`)
+    const result: SessionResult = { reason: 'never_connected', bytesSent: 0, exitCode: null }
+    replaceFile(job.result, JSON.stringify(result))
+  }
+  return 0
+}

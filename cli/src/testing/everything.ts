@@ -1,0 +1,139 @@
+// A peer that answers every question the client can ask, for tests that go through all commands.
+import { chmodSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { Diagnostics } from '@berth/shared/rest'
+import { temporaryFolder } from './berth.ts'
+import { startInstallation } from './installation.ts'
+import type { Peer } from './peer.ts'
+import {
+  action,
+  environment,
+  environmentCreated,
+  failedTask,
+  joinToken,
+  logLine,
+  projectDetail,
+  server,
+  task,
+} from './samples.ts'
+import {
+  certificate,
+  delivery,
+  invitation,
+  member,
+  organization,
+  patched,
+  pullRequest,
+  repositoryCheck,
+  token,
+  tokenCreated,
+  variable,
+} from './samples-people.ts'
+
+const NDJSON = { 'content-type': 'application/x-ndjson' }
+const AT = '2026-11-15T09:12:30Z'
+
+function scriptEnvironment(peer: Peer): void {
+  const path = '/api/environments/101'
+  peer.script(`GET ${path}/tasks`, { json: [task('succeeded'), failedTask({ id: 809 })] })
+  peer.script(`POST ${path}/tasks`, { status: 201, json: task('queued') })
+  peer.script('GET /api/projects/12/tasks', { json: [task('succeeded')] })
+  peer.script('GET /api/tasks/813', { json: task('succeeded') })
+  peer.script('POST /api/tasks/813/cancel', { status: 202, json: task('running') })
+  peer.script('GET /api/tasks/813/log', {
+    text: `${logLine(1, 'hello')}\n${logLine(2, 'there')}\n`,
+    headers: NDJSON,
+  })
+  peer.script(`GET ${path}/actions`, { json: [action('seed')] })
+  const started = task('queued', { id: 830, type: 'action', action: 'seed' })
+  peer.script(`POST ${path}/actions/seed/tasks`, { status: 201, json: started })
+  peer.script(`GET ${path}/variables`, { json: [variable('APP_KEY')] })
+  peer.script(`PATCH ${path}/variables`, { json: patched() })
+  peer.script(`PATCH ${path}`, { json: environment() })
+  peer.script(`DELETE ${path}`, { status: 202, json: task('queued', { type: 'destroy' }) })
+  peer.script(`POST ${path}/reset`, { status: 201, json: task('queued', { reset: true }) })
+  const nothing = Diagnostics.parse({
+    environment_id: 101,
+    status: 'none',
+    task: null,
+    failure: null,
+    output: null,
+    output_first_line: null,
+    output_last_line: null,
+    output_truncated: false,
+    hints: [],
+    since_last_success: null,
+    log_url: null,
+    web_url: null,
+    superseded_by: null,
+  })
+  peer.script(`GET ${path}/diagnostics`, { json: nothing })
+}
+
+function scriptSetUp(peer: Peer): void {
+  peer.script('POST /api/projects', { status: 201, json: projectDetail() })
+  peer.script('PATCH /api/projects/12', { json: projectDetail() })
+  peer.script('DELETE /api/projects/12', { status: 202, json: projectDetail() })
+  const created = environmentCreated({ identifier: 'demo' })
+  peer.script('POST /api/projects/12/environments', { status: 201, json: created })
+  const waits = pullRequest()
+  peer.script('GET /api/projects/12/pull_requests', { json: [waits] })
+  const approved = { ...waits, waiting_for: null, task: task('queued') }
+  peer.script('POST /api/projects/12/pull_requests/51/approve', { json: approved })
+  peer.script('GET /api/projects/12/deliveries', { json: [delivery()] })
+  peer.script('GET /api/projects/12/refused_deliveries', { json: [] })
+  peer.script('POST /api/projects/12/repository_check', { json: repositoryCheck() })
+  const secret = { secret: 'whsec_NEW', previous_accepted_until: null }
+  peer.script('POST /api/projects/12/webhook_secret', { status: 201, json: secret })
+  peer.script('POST /api/deliveries/5521/redeliver', { status: 202, json: delivery({ id: 5522 }) })
+  peer.script('POST /api/servers', { status: 201, json: server({ status: 'pending' }) })
+  peer.script('POST /api/servers/2/join_token', { status: 201, json: joinToken() })
+  peer.script('DELETE /api/servers/2', { status: 204 })
+  peer.script('POST /api/servers/2/ssh', { status: 201, json: certificate() })
+}
+
+function scriptPeople(peer: Peer): void {
+  peer.script('GET /api/organizations', { json: [organization()] })
+  peer.script('GET /api/organizations/1/members', { json: [member()] })
+  peer.script('POST /api/organizations/1/invitations', { status: 201, json: invitation() })
+  peer.script('GET /api/tokens', { json: [token()] })
+  peer.script('POST /api/tokens', { status: 201, json: tokenCreated() })
+  peer.script('DELETE /api/tokens/17', { status: 204 })
+}
+
+const RECORD = { t: AT, s: 'out', service: 'web', task: 7, text: 'GET /cart 200' }
+/** In place of ssh: one record for `logs`; FAKE_SSH ends it with that code. */
+const FAKE_SSH = `#!/bin/sh
+for last; do :; done
+[ -n "$FAKE_SSH" ] && { echo 'berth: no' >&2; exit "$FAKE_SSH"; }
+case "$*" in *' logs '*) echo '${JSON.stringify(RECORD)}' ;; esac
+`
+
+const SERVICE_FILE = `# yaml-language-server: $schema=https://deploy.example.com/schemas/service.v1.json
+docker:
+  services:
+    web:
+      build: .
+      port: 3000
+`
+
+export interface Everything {
+  peer: Peer
+  env: Record<string, string>
+  /** Holds a key.pub, a vars file, and is where commands run. */
+  folder: string
+}
+
+export async function startEverything(): Promise<Everything> {
+  const { peer, env } = await startInstallation()
+  scriptEnvironment(peer)
+  scriptSetUp(peer)
+  scriptPeople(peer)
+  const folder = temporaryFolder()
+  writeFileSync(join(folder, 'ssh'), FAKE_SSH)
+  chmodSync(join(folder, 'ssh'), 0o755)
+  writeFileSync(join(folder, 'key.pub'), 'ssh-ed25519 AAAATEST ada\n')
+  writeFileSync(join(folder, '.service.yml'), SERVICE_FILE)
+  const PATH = `${folder}:${process.env.PATH}`
+  return { peer, env: { ...env, PATH, TMPDIR: folder, BERTH_POLL_MS: '1' }, folder }
+}

@@ -1,0 +1,64 @@
+// What a server must trust and refuse, complete and numbered: authorities of people, serials that were revoked, the
+// authority that signs host keys. The number rises with every change of the content and never falls, also after a
+// database was restored: it is at least the clock. What a server confirmed is written down.
+import { createHash } from 'node:crypto'
+import type { Context } from '../context.ts'
+import { findAgent, updateAgentTrust } from '../store/agents.ts'
+import { findSshAuthority, type SshAuthority } from '../store/ssh-authorities.ts'
+import { listRevokedSerials } from '../store/ssh-certificates.ts'
+import { confirmSshAuthorities, publishSshAuthorities } from './ssh-authorities.ts'
+import { change } from './transaction.ts'
+
+export interface ServerTrust {
+  generation: number
+  tlsCaPem: string
+  authorities: SshAuthority[]
+  hostCaKey: string
+  revoked: bigint[]
+}
+
+/** As of now; a new generation when it differs from what was made last. */
+export async function readServerTrust(
+  ctx: Context,
+  agentId: string,
+): Promise<ServerTrust | undefined> {
+  const agent = await findAgent(ctx.db, agentId)
+  if (!agent) return undefined
+  const authorities = await publishSshAuthorities(ctx, 'user')
+  const host = await findSshAuthority(ctx.db, 'host', 'signing')
+  const revoked = await listRevokedSerials(ctx.db, agent.serverId, ctx.clock.now())
+  const content = {
+    tlsCaPem: ctx.authority.certificatePem,
+    hostCaKey: host?.publicKey ?? '',
+    authorities,
+    revoked,
+  }
+  const keys = authorities.map(({ publicKey }) => publicKey)
+  const told = [content.tlsCaPem, content.hostCaKey, keys, revoked.map(String)]
+  const digest = createHash('sha256').update(JSON.stringify(told)).digest('hex')
+  if (digest === agent.trustDigest) return { generation: agent.trustGeneration, ...content }
+  const generation = await change(ctx, async (c) => {
+    const held = await findAgent(c.db, agentId)
+    const next = Math.max((held?.trustGeneration ?? 0) + 1, Math.floor(c.now / 1_000))
+    await updateAgentTrust(c.db, agentId, { trustGeneration: next, trustDigest: digest })
+    return next
+  })
+  return { generation, ...content }
+}
+
+/** The server said that a bundle is in force, or why it is not. */
+export async function confirmServerTrust(
+  ctx: Context,
+  agentId: string,
+  trust: ServerTrust,
+  error: string,
+): Promise<void> {
+  await change(ctx, async (c) => {
+    if (error !== '') {
+      await updateAgentTrust(c.db, agentId, { trustError: error.slice(0, 500) })
+      return
+    }
+    await updateAgentTrust(c.db, agentId, { trustApplied: trust.generation, trustError: '' })
+    await confirmSshAuthorities(c, agentId, trust.authorities)
+  })
+}

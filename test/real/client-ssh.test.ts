@@ -1,0 +1,219 @@
+// berth logs, berth ssh and berth ssh cert with the real client, a real control plane and a real sshd: no host-key
+// question, nothing left in the temporary folder, the exit codes of the forced command, and connections that break.
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { run } from '../../cli/src/invoke.ts'
+import { berth, startBerth, startInTerminal } from '../../cli/src/testing/berth.ts'
+import { testIo } from '../../cli/src/testing/io.ts'
+import { ClientSshd } from '../client-sshd.ts'
+import { missing } from '../components.ts'
+import { until } from '../lab.ts'
+
+const skipped = missing('sshd')
+let lab: ClientSshd
+const WHERE = ['-p', 'shop', '-e', 'main']
+
+/** A minute of yesterday: older than 24 hours. */
+const MINUTE = new Date(Date.now() - 25 * 3_600_000).toISOString().slice(0, 16)
+const at = (second: number, fraction = '') =>
+  `${MINUTE}:${String(second).padStart(2, '0')}${fraction}Z`
+const record = (second: number, service: string, text: string, fraction = '.000') => ({
+  t: at(second, fraction),
+  s: 'out',
+  service,
+  task: 7,
+  text,
+})
+
+/** In this process: its own time, its streams collected. */
+async function here(args: string[], env: Record<string, string> = {}) {
+  const io = testIo({ env: lab.env(env), now: Date.now })
+  const code = await run(args, io)
+  return { code, stdout: io.stdout.text, stderr: io.stderr.text }
+}
+
+beforeAll(async () => {
+  if (!skipped) lab = await ClientSshd.start()
+})
+afterAll(() => lab?.close())
+
+describe.skipIf(skipped)('over certificates', () => {
+  beforeEach(() => lab.behave({ records: [] }))
+  const left = () => readdirSync(lab.file('run'))
+
+  test('logs: formatted, by service, older than a day, filtered, as NDJSON; nothing stays', async () => {
+    lab.behave({
+      records: [
+        { kind: 'gone', service: 'web', days: '2026-11-01' },
+        record(2, 'web', 'GET /cart 200 12ms', '.123456789'),
+        record(3, 'api', '\u001b[31mboom\u001b[0m \u001b]0;title\u0007'),
+        record(4, 'web', 'GET /healthz 200'),
+      ],
+    })
+    const all = await here(['logs', ...WHERE, '--since', '26h'])
+    expect(all.code, all.stderr).toBe(0)
+    expect(all.stdout).toBe(
+      `${at(2)} web  GET /cart 200 12ms\n${at(3)} api  boom \n${at(4)} web  GET /healthz 200\n`,
+    )
+    expect(all.stderr).toBe('warning: web: its logs of 2026-11-01 are gone\n')
+    expect(lab.asked()[0]).toMatch(/^logs - --since=2\d{3}-\S+Z --timestamps$/)
+    const some = await here(['logs', ...WHERE, '-s', 'web', '-n', '5', '--grep', 'cart$|ms$', '-t'])
+    expect(some.stdout).toBe(`${at(2, '.123456789')} web  GET /cart 200 12ms\n`)
+    expect(lab.asked().at(-1)).toBe('logs web --tail=5 --timestamps')
+    const json = await here(['logs', ...WHERE, '--json'])
+    const lines = json.stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    expect(lines.map((one) => one.text ?? one.kind)).toEqual([
+      'gone',
+      'GET /cart 200 12ms',
+      '\u001b[31mboom\u001b[0m \u001b]0;title\u0007',
+      'GET /healthz 200',
+    ])
+    expect(json.stdout).not.toContain('\u001b')
+    expect(left()).toEqual([])
+  })
+
+  test('several services are merged by time', async () => {
+    lab.behave({ records: [1, 2, 3, 4].map((n) => record(n, n % 2 ? 'web' : 'api', `line ${n}`)) })
+    const { stdout } = await here(['logs', ...WHERE, '-s', 'web', '-s', 'api', '-n', '9'])
+    expect(stdout.match(/line \d/g)).toEqual(['line 1', 'line 2', 'line 3', 'line 4'])
+    expect(lab.asked()).toHaveLength(2)
+  })
+
+  test('a connection that breaks is taken up again: nothing lost, nothing doubled', async () => {
+    const records = [1, 2, 2, 2, 3, 4].map((n, i) => record(n, 'web', `line ${i}`))
+    lab.behave({ records: [...records, record(4, 'web', 'line 5')], cutAfter: 3 })
+    const io = testIo({ env: lab.env(), now: Date.now })
+    const reading = run(['logs', ...WHERE, '--since', '2d'], io)
+    await until('three lines', async () => (/line 2/.test(io.stdout.text) ? true : undefined))
+    writeFileSync(lab.file('state/cut-now'), '')
+    expect(await reading, io.stderr.text).toBe(0)
+    expect(io.stdout.text.match(/line \d/g)).toEqual([
+      'line 0',
+      'line 1',
+      'line 2',
+      'line 3',
+      'line 4',
+      'line 5',
+      'line 5',
+    ])
+    const [first, second] = lab.asked()
+    expect(first).not.toBe(second)
+    expect(second).toContain(`--since=${at(1, '.000')}`)
+  })
+
+  test('logs -f ends on Ctrl-C, on both sides: 130', async () => {
+    lab.behave({ records: [record(1, 'web', 'one')] })
+    const running = startBerth(['logs', ...WHERE, '-f'], { env: lab.env() })
+    await running.shows(/one/)
+    running.interrupt()
+    const { code, stderr } = await running.ended
+    expect([code, stderr]).toEqual([130, expect.stringContaining('the containers go on')])
+    await until('the far end', async () => (lab.read('state/ended') ? true : undefined))
+    expect(left()).toEqual([])
+  })
+
+  test.each([
+    [77, 6, 'this environment is being removed'],
+    [44, 1, 'nothing is kept of that time'],
+    [69, 1, 'the agent is not running'],
+  ])('the forced command ends with %i: exit %i, its sentence', async (far, own, sentence) => {
+    lab.behave({ refuse: [far, sentence] })
+    const { code, stdout, stderr } = await here(['logs', ...WHERE])
+    expect([code, stdout]).toEqual([own, ''])
+    expect(stderr).toContain(`error: ${sentence}\n`)
+  })
+
+  test('nothing there: the other log is named', async () => {
+    const { code, stderr } = await here(['logs', ...WHERE])
+    expect(code).toBe(0)
+    expect(stderr).toBe(
+      'no container yet in shop / main; it was never deployed: berth deploy -p shop -e main\n',
+    )
+  })
+
+  test('no route to the port: what needs SSH and what does not', async () => {
+    await lab.stopSshd()
+    try {
+      const { code, stderr } = await here(['logs', ...WHERE])
+      expect(code).toBe(1)
+      expect(stderr).toContain(
+        `error: fra-1:${lab.port} is not reachable from here (connection refused). Container ` +
+          'logs need SSH; deployment logs do not: berth tasks log -p shop -e main\n',
+      )
+    } finally {
+      await lab.startSshd()
+    }
+  })
+
+  test('the host certificate of another server is refused', async () => {
+    const other = await lab.cp.server('fra-2')
+    await lab.cp.call('PATCH', `/api/servers/${other.id}`, { ssh_port: lab.port })
+    const project = await lab.cp.project('other', other.id)
+    await lab.cp.environment(project.id, 'main')
+    const { WireAgent } = await import('../wire-agent.ts')
+    ;(await WireAgent.join(lab.cp, other.id)).close()
+    const { code, stderr } = await here(['logs', '-p', 'other', '-e', 'main'])
+    expect(code).toBe(1)
+    expect(stderr).toContain('its host certificate is not the one of this server')
+    expect(lab.asked()).toEqual([])
+  })
+
+  test('ssh -- COMMAND: its words as they are, its exit code; a shell gets a terminal', async () => {
+    const words = ['sh', '-c', 'printf "%s|" "$@"; exit 44', '--', "it's", '$HOME', '-v', '--json']
+    const ran = await berth(['ssh', ...WHERE, '--', ...words], { env: lab.env() })
+    expect([ran.code, ran.stdout]).toEqual([44, "it's|$HOME|-v|--json|"])
+    const service = await berth(['ssh', ...WHERE, '-s', 'web', '--', 'true'], { env: lab.env() })
+    expect(service.code).toBe(0)
+    expect(lab.asked().at(-1)).toMatch(/^exec web \S+$/)
+    const piped = await berth(['ssh', ...WHERE, '--', 'cat'], { env: lab.env(), stdin: 'in\n' })
+    expect(piped.stdout).toBe('in\n')
+    const shell = startInTerminal(['ssh', ...WHERE, '-s', 'web'], { env: lab.env() })
+    const { code, stdout } = await shell.ended
+    expect(code, stdout).toBe(0)
+    expect(stdout).toMatch(
+      /Connecting to shop \/ main on fra-1 \(certificate \d+, valid \d min\)[\s\S]*shell web tty/,
+    )
+    lab.behave({ refuse: [77, 'not yours'] })
+    expect((await berth(['ssh', ...WHERE], { env: lab.env() })).code).toBe(6)
+    expect(left()).toEqual([])
+  })
+
+  test('ssh of a whole server needs what the server says', async () => {
+    const closed = await here(['ssh', '--server', 'fra-1'])
+    expect(closed.code).toBe(6)
+    await lab.cp.call('PATCH', `/api/servers/${lab.server.id}`, { shell_enabled: true })
+    const open = await berth(['ssh', '--server', 'fra-1'], { env: lab.env() })
+    expect([open.code, open.stdout]).toEqual([0, 'server  pipe\n'])
+  })
+
+  test('ssh cert signs a key of one’s own', async () => {
+    execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', lab.file('mine')])
+    const args = ['ssh', 'cert', '--server', 'fra-1', ...WHERE, '--public-key']
+    const { code, stdout, stderr } = await here([...args, lab.file('mine.pub')])
+    expect(code, stderr).toBe(0)
+    writeFileSync(lab.file('mine-cert.pub'), stdout)
+    const listed = execFileSync('ssh-keygen', ['-L', '-f', lab.file('mine-cert.pub')]).toString()
+    expect(listed).toContain(`berth:server:${lab.server.id}:shell`)
+    expect(stderr).toContain(`@cert-authority server-${lab.server.id}.berth.internal ssh-ed25519`)
+    const secret = await here([...args, lab.file('mine')])
+    expect([secret.code, secret.stdout]).toEqual([2, ''])
+    const json = await here([...args, lab.file('mine.pub'), '--json'])
+    expect(JSON.parse(json.stdout).user).toBe('berth-shell')
+  })
+
+  test('folders of clients that were killed are swept, those of living ones are not', async () => {
+    const old = new Date(Date.now() - 2 * 3_600_000)
+    const names = [`berth-ssh-999999999-abcdef`, `berth-ssh-${process.pid}-abcdef`]
+    for (const name of names) {
+      mkdirSync(lab.file(`run/${name}`))
+      writeFileSync(lab.file(`run/${name}/id`), '')
+      utimesSync(lab.file(`run/${name}`), old, old)
+    }
+    expect((await here(['logs', ...WHERE])).code).toBe(0)
+    expect(left()).toEqual([names[1]])
+  })
+})
