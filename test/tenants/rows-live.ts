@@ -156,6 +156,7 @@ const ENVIRONMENT_ROWS: Record<string, LiveRow> = {
   'task.log': { needs: 'read', input: (o) => ({ ...task(o), ...LINE }) },
   'task.search': { needs: 'read', input: (o) => ({ ...task(o), query: 'x' }) },
   'task.errors': { needs: 'read', input: task },
+  'task.logTicket': { needs: 'browser', own: task },
   'task.cancel': {
     needs: 'deploy',
     accepts: [200, 409], // 409: canceled by the one before
