@@ -10,6 +10,9 @@ if (verb === 'runner') {
 } else if (verb === 'supervise') {
   const { superviseService } = await import('../../agent/src/supervise/supervise.ts')
   await superviseService(dir, settings)
+} else if (verb === 'gather') {
+  const { runGather } = await import('../../agent/src/runner/gather.ts')
+  runGather()
 } else if (verb === 'edge') {
   const { startEdge } = await import('../../agent/src/exec/proxy/edge.ts')
   const { openEngine } = await import('../../agent/src/exec/docker/engine.ts')

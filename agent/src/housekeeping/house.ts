@@ -8,6 +8,7 @@ import { DAEMON, HOUSE } from '@berth/shared'
 import { AttemptState } from '@berth/shared/wire'
 import type { Keeper } from '../attempts/keeper.ts'
 import type { Clock } from '../clock.ts'
+import { expireArtifacts } from '../exec/artifact-store.ts'
 import { listOwnedContainers } from '../exec/docker/containers.ts'
 import { isEngineUp, openEngine } from '../exec/docker/engine.ts'
 import { type EngineEvent, events } from '../exec/docker/events.ts'
@@ -298,11 +299,13 @@ class House {
   }
 
   async #tidy(ledger: Ledger): Promise<void> {
-    const { settings, log } = this.#p
+    const { settings, log, clock } = this.#p
     if (this.#isEngineUp) {
       const bytes = await collectCache(this.#engine, ledger, settings)
       if (bytes > 0) log.info({ bytes }, 'the build cache was pruned')
     }
+    const expired = await expireArtifacts(settings, ledger, clock.now())
+    if (expired > 0) log.info({ expired }, 'artifacts were over their retention')
     await measureEnvironments(this.#engine, ledger, settings)
   }
 }

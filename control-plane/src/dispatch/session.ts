@@ -21,6 +21,7 @@ import { closeSession, type Opened, openSession, touchSession } from '../app/ses
 import { agentTopic } from '../app/transaction.ts'
 import type { Context } from '../context.ts'
 import { findAgent } from '../store/agents.ts'
+import { Desk } from './asking.ts'
 import { DesiredState } from './desired.ts'
 import { EdgeState } from './edge.ts'
 import { heartbeatMs, logPolicy } from './policy.ts'
@@ -72,6 +73,7 @@ export class AgentSession {
   #hasLogStream = false
   readonly #desired: DesiredState
   readonly #edge: EdgeState
+  readonly #desk = new Desk((message) => this.send(message))
   #refresh: 'idle' | 'busy' | 'again' = 'idle'
   #unsubscribe: () => void = () => {}
   readonly #whenClosed: (() => void)[] = []
@@ -198,8 +200,10 @@ export class AgentSession {
       case 'goodbye':
         this.close()
         return
+      case 'response':
+        return this.#desk.answer(msg.value)
       default:
-        return // trust and responses change nothing yet; unknown members come from newer agents
+        return // trust changes nothing yet; unknown members come from newer agents
     }
   }
 
@@ -251,6 +255,8 @@ export class AgentSession {
     await this.#edge.sendComplete(opened.agent.serverId)
     await dispatchTasks(this.#ctx, this.agentId, this.epoch)
     await this.#desired.sendComplete(opened.strangers)
+    if (this.#isClosed()) return // nobody may ask a session that has ended
+    this.#ctx.asking.open(this.agentId, this.#desk)
     this.#unsubscribe = this.#ctx.wakes.on(agentTopic(this.agentId), () => this.wake())
     this.wake() // whatever happened between the look and the subscription
   }
@@ -348,6 +354,7 @@ export class AgentSession {
     const wasActive = this.#state === 'active'
     this.#state = 'closed'
     this.#unsubscribe()
+    this.#ctx.asking.close(this.agentId, this.#desk)
     for (const end of this.#whenClosed) end()
     this.#stream.end()
     this.#door.closed(this)

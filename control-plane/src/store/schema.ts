@@ -1,8 +1,10 @@
 // The tables as Kysely sees them; migrations/ are their definition. Times are epoch milliseconds, booleans 0 or 1,
 // JSON is text that store functions parse themselves.
+
 import type { Recipe } from '@berth/shared'
 import type { Role } from '@berth/shared/rest'
 import type { Generated } from 'kysely'
+import type { ArtifactsTable } from './schema-artifacts.ts'
 import type { VariableChangesTable } from './schema-diagnostics.ts'
 import type { AuditHeadTable, AuditTable, IdempotencyKeysTable } from './schema-doors.ts'
 import type { HostsTable, OrganizationKeysTable } from './schema-environments.ts'
@@ -83,6 +85,7 @@ export interface Schema {
   sshHostCertificates: SshHostCertificatesTable
   organizationKeys: OrganizationKeysTable
   hosts: HostsTable
+  artifacts: ArtifactsTable
 }
 
 export interface InstallationTable {
