@@ -11,6 +11,7 @@ import { Spools } from './attempts/spools.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { readBootId } from './exec/processes.ts'
 import { keepProxyUp } from './exec/proxy/care.ts'
+import { createArtifactAnswerer } from './housekeeping/artifact-sending.ts'
 import { EdgeTelling } from './housekeeping/edge-telling.ts'
 import { collectFacts } from './housekeeping/facts.ts'
 import { Host, maxParallel } from './housekeeping/host.ts'
@@ -73,6 +74,7 @@ export async function startAgent(
     answerers: {
       collectFacts: () =>
         Promise.resolve({ case: 'facts', value: collectFacts(parts.host, settings) }),
+      openFile: createArtifactAnswerer(settings, log),
     },
     onEdge: (told) => parts.edge?.tell(told),
     onPhase(phase, endpoint) {

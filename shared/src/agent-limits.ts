@@ -188,7 +188,25 @@ export const ARTIFACTS = {
   bytes: 5 * GiB,
   /** Of one event. */
   perEvent: 200,
+  perEventBytes: 32 * KiB,
   pathBytes: 1_024,
+  /** What the braces of one pattern may stand for. */
+  alternatives: 1_000,
+  /** Entries of folders that are looked at; a million files must not hold the runner up. */
+  entries: 200_000,
+  depth: 64,
+  /** Files that were skipped and are named in the log; the others are counted. */
+  skippedNamed: 20,
+  /** Copies that are synced to disk at once. */
+  syncs: 16,
+  /** Left free on the disk of the store, so that the agent can go on. */
+  spareBytes: 512 * MiB,
+  /** A folder of the store without a record is a copy that was never finished: no task takes longer. */
+  unfinishedMs: 12 * HOUR,
+  /** Records outlive their files this long: who asks hears that they expired, not that they never were. */
+  rememberedMs: 30 * 24 * HOUR,
+  /** From the child that reads the files, in one frame. */
+  frameBytes: 256 * KiB,
 } as const
 
 /** Steps of the docker recipe. */
