@@ -248,6 +248,12 @@ export class Ledger {
       .immediate()
   }
 
+  /** Which deployment runs in each environment. */
+  listVersions(): Map<number, number> {
+    const rows = this.#db.prepare('SELECT environment_id, task_id FROM plans').raw().all()
+    return new Map(rows as [number, number][])
+  }
+
   findPlan(environmentId: number): StoredPlan | undefined {
     return this.listPlans(environmentId)[0]
   }
