@@ -18,6 +18,7 @@ import { Host, maxParallel } from './housekeeping/host.ts'
 import { keepHouse } from './housekeeping/house.ts'
 import { keepLogs } from './housekeeping/log-keeping.ts'
 import { Observations } from './housekeeping/observations.ts'
+import { createLogAnswerer } from './housekeeping/service-log-sending.ts'
 import { removeStatus, writeStatus } from './housekeeping/status.ts'
 import { Journal } from './journal/journal.ts'
 import { answerHostClaims } from './link/host-claims.ts'
@@ -78,6 +79,7 @@ export async function startAgent(
       collectFacts: () =>
         Promise.resolve({ case: 'facts', value: collectFacts(parts.host, settings) }),
       openFile: createArtifactAnswerer(settings, log),
+      openContainerLogs: createLogAnswerer(settings, log),
     },
     onEdge: (told) => parts.edge?.tell(told),
     ...(parts.ssh ? { onTrust: () => (parts.ssh as SshSide).trust() } : {}),

@@ -7,8 +7,10 @@ import { ALERTS } from '@berth/shared'
 import { type Logger, pino } from 'pino'
 import { checkAlerts } from './app/alerts.ts'
 import { type AuditVerdict, openAuditChain, verifyAudit } from './app/audit-check.ts'
+import { settleResets } from './app/browser-sign-in.ts'
 import { openDataKeys } from './app/data-keys.ts'
 import { passDeadlines, sweep } from './app/deadlines.ts'
+import { DownloadTickets } from './app/download-tickets.ts'
 import { recoverLogs } from './app/logs.ts'
 import { startMailing } from './app/mailing.ts'
 import { Quotas } from './app/quotas.ts'
@@ -39,9 +41,11 @@ import { adminKeyRoutes } from './rest/admin-keys.ts'
 import { artifactRoutes } from './rest/artifacts.ts'
 import { auditRoutes } from './rest/audit.ts'
 import { authRoutes, deviceRoutes } from './rest/auth.ts'
+import { dashboardRoutes } from './rest/dashboard.ts'
 import { deliveryRoutes, pullRequestRoutes } from './rest/deliveries.ts'
 import { diagnosticsRoutes } from './rest/diagnostics.ts'
 import { documentRoutes } from './rest/documents.ts'
+import { downloadRoutes } from './rest/downloads.ts'
 import { environmentTaskRoutes } from './rest/environment-tasks.ts'
 import { environmentRoutes } from './rest/environments.ts'
 import { type Api, buildHttp, requireToken } from './rest/http.ts'
@@ -126,6 +130,7 @@ export async function startControlPlane(options: Options): Promise<ControlPlane>
     sshSigners: new SshSigners(custody),
     logs: new LogFiles(join(config.dataDir, 'logs')),
     quotas: new Quotas(config, time),
+    tickets: new DownloadTickets(time),
     outbound: new Outbound(config, resolve),
     replicaId: randomUUID(),
     startedAt: time.now(),
@@ -166,6 +171,7 @@ export async function startControlPlane(options: Options): Promise<ControlPlane>
       await stopMailing()
       await sockets.close()
       await http.close()
+      await settleResets(ctx)
       await door.close()
       await ctx.feed.stop()
       ctx.logs.close()
@@ -206,6 +212,10 @@ const openPreviousKek = (config: Config): Kek[] =>
 function mountRoutes(http: Api, ctx: Context): void {
   http.register(async (open) => openRoutes(open as Api, ctx))
   http.register(async (open) => documentRoutes(open as Api, ctx))
+  http.register(async (open) => {
+    dashboardRoutes(open as Api, ctx)
+    downloadRoutes(open as Api, ctx)
+  })
   http.register(async (open) => installRoutes(open as Api, ctx))
   http.register(async (open) => {
     openInvitationRoutes(open as Api, ctx)

@@ -19,6 +19,14 @@ if (verb === 'runner') {
   const { openEngineBook } = await import('../../agent/src/exec/proxy/engine-book.ts')
   const addresses = openEngineBook(openEngine(settings))
   await startEdge(settings, { addresses, log: (message) => console.error(message) })
+} else if (verb === 'logs') {
+  const { openEngine } = await import('../../agent/src/exec/docker/engine.ts')
+  const { LogFollowers } = await import('../../agent/src/housekeeping/log-followers.ts')
+  const { Ledger } = await import('../../agent/src/journal/ledger.ts')
+  const { silentLog } = await import('../../agent/src/log.ts')
+  const [engine, own] = [openEngine(settings), new Ledger(settings)]
+  const followers = new LogFollowers({ engine, settings, log: silentLog, ledger: () => own })
+  setInterval(() => followers.noteStart(), 200)
 } else {
   throw new Error(`unknown verb ${verb}`)
 }

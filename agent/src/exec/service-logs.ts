@@ -89,12 +89,13 @@ class ServiceReader {
     this.#reader = undefined
   }
 
-  /** Days of the range that were removed. `isEnough`: nobody asked for what lies before. */
+  /** Days of the range that were removed. */
   gone(): GoneRecord | undefined {
     const gone = readGone(this.#dir)
     const { since, until } = this.#range
-    if (!gone || gone.to < since.slice(0, 10) || gone.from >= until) return undefined
-    const from = gone.from < since.slice(0, 10) ? since.slice(0, 10) : gone.from
+    const firstDay = since.slice(0, 10)
+    if (!gone || gone.to < firstDay || gone.from >= until) return undefined
+    const [from = ''] = [gone.from, firstDay].sort().slice(-1)
     const days = from === gone.to ? from : `${from} to ${gone.to}`
     return { kind: 'gone', service: this.#service, days }
   }

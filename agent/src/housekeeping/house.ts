@@ -34,7 +34,7 @@ export interface HouseParts {
   settings: AgentSettings
   keeper: Pick<Keeper, 'occupy' | 'vacate' | 'isBusy' | 'onChange'>
   journal: Pick<Journal, 'attempts'>
-  host: Pick<Host, 'noteEngine' | 'look'>
+  host: Pick<Host, 'noteEngine' | 'look'> & Partial<Pick<Host, 'usage'>>
   observations: Observations
   clock: Clock
   log: Log
@@ -68,9 +68,10 @@ class House {
     this.#p = parts
     this.#engine = openEngine(parts.settings)
     this.#edge = openEdge(parts.settings)
-    const { settings, observations, clock } = parts
+    const { settings, observations, clock, host } = parts
     const now = (): number => clock.now()
-    this.#drift = new DriftWatch({ settings, engine: this.#engine, observations, now })
+    const { usage } = host
+    this.#drift = new DriftWatch({ settings, engine: this.#engine, observations, usage, now })
     const ledger = (): Ledger | undefined => this.#openLedger()
     this.#logs = new LogFollowers({ engine: this.#engine, settings, log: parts.log, ledger })
     this.#unlisten = parts.keeper.onChange((id) => this.#attemptChanged(id))

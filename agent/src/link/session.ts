@@ -297,6 +297,7 @@ export class Session {
       agentTime: timestampFromMs(clock.now()),
       liveAttemptIds: keeper.liveIds(),
       ...host.pulse(),
+      ...optional('usage', host.takeUsage()),
     }
     this.#send(message({ case: 'heartbeat', value }))
     if (host.takeChanged()) {
@@ -388,6 +389,9 @@ export class Session {
     this.#client.close()
   }
 }
+
+const optional = <K extends string, V>(key: K, value: V | undefined): { [key in K]?: V } =>
+  value === undefined ? {} : ({ [key]: value } as { [key in K]: V })
 
 const pause = (ms: number): Promise<void> =>
   new Promise((resolve) => {

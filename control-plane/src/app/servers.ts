@@ -20,6 +20,7 @@ import {
   listServers,
   type Server,
 } from '../store/servers.ts'
+import { listServerUsage, type ServerUsage } from '../store/usage.ts'
 import {
   loadServer,
   organizationForCreation,
@@ -29,13 +30,15 @@ import {
 import { joinCommand } from './agent-packages.ts'
 import { auditCaller, type Subject } from './audit.ts'
 import { holdOrganization } from './holding.ts'
-import { type Change, change } from './transaction.ts'
+import { type Change, change, emit } from './transaction.ts'
 
 export interface ServerView {
   server: Server
   agent: Agent | undefined
   status: ServerStatus
   environmentCount: number
+  /** Undefined: it has not told yet. */
+  usage: ServerUsage | undefined
 }
 
 /** A session row counts only if this very process made it. */
@@ -63,6 +66,7 @@ async function view(ctx: Context, servers: Server[]): Promise<ServerView[]> {
   const agents = await listServerAgents(ctx.db, ids)
   const revoked = await listRevokedServers(ctx.db, ids)
   const counts = await countEnvironmentsByServer(ctx.db, ids)
+  const usage = await listServerUsage(ctx.db, ids)
   return servers.map((server) => {
     const agent = agents.get(server.id)
     return {
@@ -70,6 +74,7 @@ async function view(ctx: Context, servers: Server[]): Promise<ServerView[]> {
       agent,
       status: serverStatus(ctx, agent, revoked.has(server.id)),
       environmentCount: counts.get(server.id) ?? 0,
+      usage: usage.get(server.id),
     }
   })
 }
@@ -96,6 +101,7 @@ export async function createServer(
     await requireRoom(c, organizationId)
     const made = await insertServer(c.db, { organizationId, ...asked, createdAt: c.now })
     await auditCaller(c, caller, organizationId, 'server.create', ['server', made], asked)
+    emit(c, { organizationId }, 'server.created', { server_id: made })
     return made
   }).catch((error: unknown) => {
     if (!isUniqueViolation(error)) throw error

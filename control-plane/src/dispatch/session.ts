@@ -13,6 +13,7 @@ import {
 import { create } from '@bufbuild/protobuf'
 import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { dispatchTasks } from '../app/dispatching.ts'
+import { recordUsage } from '../app/facts.ts'
 import { completeLog } from '../app/logs.ts'
 import { applyObserved } from '../app/observations.ts'
 import { applyEvents } from '../app/reports.ts'
@@ -61,6 +62,7 @@ export class AgentSession {
   readonly identity: SessionIdentity
   epoch = 0
   sessionId = ''
+  #serverId = 0
   readonly #ctx: Context
   readonly #stream: ControlStream
   readonly #door: Door
@@ -165,6 +167,8 @@ export class AgentSession {
         const told = { diskFreeBytes }
         if (!(await touchSession(this.#ctx, this.agentId, this.epoch, told)))
           return this.superseded()
+        if (msg.value.usage)
+          await recordUsage(this.#ctx, this.#serverId, msg.value.usage, msg.value)
         const nextInterval = durationFromMs(heartbeatMs(this.#door.agentCount()))
         const serverTime = timestampFromMs(this.#ctx.clock.now())
         this.send({
@@ -226,6 +230,7 @@ export class AgentSession {
       return
     }
     this.epoch = opened.epoch
+    this.#serverId = opened.agent.serverId
     this.sessionId = opened.sessionId
     if (!(await this.#door.opened(this, opened, hello))) return
     if (this.#isClosed()) {

@@ -17,6 +17,7 @@ import { hosts } from './migrations/0012-hosts.ts'
 import { speed } from './migrations/0013-speed.ts'
 import { actions } from './migrations/0014-actions.ts'
 import { artifacts } from './migrations/0016-artifacts.ts'
+import { usage } from './migrations/0017-usage.ts'
 import { trust } from './migrations/0018-trust.ts'
 import type { Schema } from './schema.ts'
 
@@ -46,6 +47,7 @@ const MIGRATIONS: readonly Migration[] = [
   speed,
   actions,
   artifacts,
+  usage,
   trust,
 ]
 const TYPES: Record<Engine, Types> = {

@@ -38,6 +38,7 @@ import type {
 } from './schema-ssh.ts'
 
 import type { AttemptStepsTable, AttemptsTable, TasksTable } from './schema-tasks.ts'
+import type { ServerUsageTable, UsagePointsTable } from './schema-usage.ts'
 
 export type Flag = 0 | 1
 
@@ -48,6 +49,8 @@ export interface Schema {
   members: { organizationId: number; userId: number; role: Role; createdAt: number }
   tokens: TokensTable
   servers: ServersTable
+  serverUsage: ServerUsageTable
+  usagePoints: UsagePointsTable
   agents: AgentsTable
   agentCertificates: AgentCertificatesTable
   joinTokens: JoinTokensTable
