@@ -1,0 +1,34 @@
+// E-mail and password. Paste and password managers work; what is wrong is said without saying which.
+import { send } from '../api.ts'
+import { Text } from '../components/field.tsx'
+import { Form } from '../components/form.tsx'
+
+export function SignInForm({ email, onDone }: { email?: string; onDone(): void }) {
+  return (
+    <Form
+      label="Sign in"
+      submit="Sign in"
+      send={async (data) => {
+        const asked = { email: data.get('email'), password: data.get('password') }
+        await send('/api/auth/sign-in/email', asked)
+        onDone()
+      }}
+    >
+      <Text
+        label="E-mail"
+        name="email"
+        type="email"
+        autoComplete="username"
+        defaultValue={email}
+        required
+      />
+      <Text
+        label="Password"
+        name="password"
+        type="password"
+        autoComplete="current-password"
+        required
+      />
+    </Form>
+  )
+}
