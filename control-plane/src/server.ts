@@ -7,6 +7,7 @@ import { ALERTS } from '@berth/shared'
 import { type Logger, pino } from 'pino'
 import { checkAlerts } from './app/alerts.ts'
 import { type AuditVerdict, openAuditChain, verifyAudit } from './app/audit-check.ts'
+import { settleResets } from './app/browser-sign-in.ts'
 import { openDataKeys } from './app/data-keys.ts'
 import { passDeadlines, sweep } from './app/deadlines.ts'
 import { recoverLogs } from './app/logs.ts'
@@ -161,6 +162,7 @@ export async function startControlPlane(options: Options): Promise<ControlPlane>
       await stopMailing()
       await sockets.close()
       await http.close()
+      await settleResets(ctx)
       await door.close()
       await ctx.feed.stop()
       ctx.logs.close()

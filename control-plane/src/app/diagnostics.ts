@@ -22,7 +22,7 @@ import {
 import { findNewestDeployment } from '../store/task-history.ts'
 import type { Task } from '../store/tasks.ts'
 import { listChangedKeys } from '../store/variables.ts'
-import { loadEnvironment } from './access.ts'
+import { loadEnvironment, loadTask } from './access.ts'
 
 export interface DiagnosticsView {
   environmentId: number
@@ -119,6 +119,17 @@ async function readEnd(
     const isEnough = excerpt.lines.length >= lines || fromLine === firstLine
     if (isEnough || window >= DIAGNOSTICS.scanLines) return excerpt
   }
+}
+
+/** What is different from the last deployment before it that succeeded; null: there is none. */
+export async function compareTask(
+  ctx: Context,
+  caller: Caller,
+  taskId: number,
+): Promise<SinceLastSuccess | null> {
+  const task = await loadTask(ctx.db, caller, taskId, 'read')
+  const attempt = (await listNewestAttempts(ctx.db, [task.id])).get(task.id)
+  return compareWithSuccess(ctx, task, attempt)
 }
 
 async function compareWithSuccess(

@@ -1,6 +1,6 @@
 // How often people and programs may ask: the policies and their counters, once for the whole process, whichever door a
 // request comes in by. A door says who asks for what; what is over a limit is refused here.
-import { REST } from '@berth/shared'
+import { LOG_PAGES, PEOPLE, REPOSITORY_CHECKS, REST } from '@berth/shared'
 import type { Config } from '../config.ts'
 import type { Clock } from '../context.ts'
 import { type Quota, RateLimit, tooMany } from './rate-limit.ts'
@@ -26,6 +26,18 @@ export class Quotas {
   readonly #default: RateLimit
   readonly #policies: ReadonlyMap<Policy, RateLimit>
   readonly #badTokens: RateLimit
+  /** What has a limit of its own, by address unless said otherwise; no factor makes these wider. */
+  readonly narrow: {
+    setUps: RateLimit
+    invitations: RateLimit
+    /** Of wrong passwords: right ones are given back. */
+    signIns: RateLimit
+    /** Mailed links: asked for, and used. */
+    links: RateLimit
+    /** By person. */
+    repositoryChecks: RateLimit
+    searches: RateLimit
+  }
 
   constructor(config: Pick<Config, 'rateLimitFactor'>, clock: Clock) {
     const now = (): number => clock.now()
@@ -34,6 +46,14 @@ export class Quotas {
     this.#default = of(REST.requestsPerMinute)
     this.#policies = new Map(POLICIES.map((name) => [name, of(REST.strictPerMinute)]))
     this.#badTokens = new RateLimit(REST.badTokensPerMinute, now)
+    this.narrow = {
+      setUps: new RateLimit(REST.setupPerMinute, now),
+      invitations: new RateLimit(REST.setupPerMinute, now),
+      signIns: new RateLimit(PEOPLE.wrongSignInsPerMinute, now),
+      links: new RateLimit(PEOPLE.wrongSignInsPerMinute, now),
+      repositoryChecks: new RateLimit(REPOSITORY_CHECKS.perMinute, now),
+      searches: new RateLimit(LOG_PAGES.searchesPerMinute, now),
+    }
   }
 
   /** A request without a good token: by address, since nothing else tells callers apart. */

@@ -78,8 +78,9 @@ export const isSetupDone = async (db: Db): Promise<boolean> =>
 export interface SetUp {
   user: { id: number; name: string; email: string }
   organization: { id: number; name: string; slug: string }
-  token: string
-  expiresAt: number
+  /** Undefined: none was wanted. */
+  token: string | undefined
+  expiresAt: number | undefined
 }
 
 export async function completeSetup(
@@ -90,6 +91,8 @@ export async function completeSetup(
     email: string
     organization: string
     password?: string | undefined
+    /** Programs go on with a token, browsers with the password. */
+    withToken: boolean
   },
   from: { address: string; requestId: string },
 ): Promise<SetUp> {
@@ -114,27 +117,36 @@ export async function completeSetup(
     const organization = { name: asked.organization, slug }
     const organizationId = await insertOrganization(db, { ...organization, createdAt: now })
     await insertMember(db, { organizationId, userId, role: 'owner', createdAt: now })
-    const token = makeToken('berth_pat_')
-    const expiresAt = now + SETUP_TOKEN_MS
-    await insertToken(db, {
-      userId,
-      kind: 'personal',
-      name: 'first administrator',
-      hash: hashToken(token),
-      hint: token.slice(-4),
-      scopes: SETUP_SCOPES,
-      organizationId: null,
-      expiresAt,
-      createdAt: now,
-    })
+    const made = asked.withToken ? await giveFirstToken(db, userId, now) : undefined
     const who = { userId, name, origin: { tokenId: null, ...from } }
     const subject: Subject = ['organization', organizationId]
     await auditPerson(c, who, organizationId, 'setup', subject, { slug })
     return {
       user: { id: userId, name, email },
       organization: { id: organizationId, ...organization },
-      token,
-      expiresAt,
+      token: made?.token,
+      expiresAt: made?.expiresAt,
     }
   })
+}
+
+async function giveFirstToken(
+  db: Db,
+  userId: number,
+  now: number,
+): Promise<{ token: string; expiresAt: number }> {
+  const token = makeToken('berth_pat_')
+  const expiresAt = now + SETUP_TOKEN_MS
+  await insertToken(db, {
+    userId,
+    kind: 'personal',
+    name: 'first administrator',
+    hash: hashToken(token),
+    hint: token.slice(-4),
+    scopes: SETUP_SCOPES,
+    organizationId: null,
+    expiresAt,
+    createdAt: now,
+  })
+  return { token, expiresAt }
 }

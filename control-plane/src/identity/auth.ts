@@ -25,7 +25,7 @@ const BY_PASSWORD = ['/sign-in/email', '/change-password']
 export interface Identity {
   answer(request: Request, from: From): Promise<Response>
   /** Whose browser this is; undefined: nobody's. Renews nothing. */
-  findSession(cookie: string): Promise<{ userId: number } | undefined>
+  findSession(cookie: string): Promise<{ userId: number; sessionId: number } | undefined>
 }
 
 function build(ctx: Context, secret: string) {
@@ -108,7 +108,8 @@ export function createIdentity(context: () => Context, secret: string): Identity
     async findSession(cookie) {
       const headers = new Headers({ cookie })
       const found = await auth().api.getSession({ headers, query: { disableRefresh: true } })
-      return found ? { userId: Number(found.user.id) } : undefined
+      if (!found) return undefined
+      return { userId: Number(found.user.id), sessionId: Number(found.session.id) }
     },
   }
 }

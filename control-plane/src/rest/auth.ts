@@ -5,15 +5,14 @@ import { AppError, PEOPLE } from '@berth/shared'
 import { DeviceDescription, UserCodeRequest } from '@berth/shared/rest'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import { answerSignIn, askLibrary, beginReset } from '../app/browser-sign-in.ts'
 import { approveDevice, denyDevice, describeDevice } from '../app/device-login.ts'
-import { RateLimit } from '../app/rate-limit.ts'
-import { admitReset, admitSignIn, forgetWrongPasswords } from '../app/sign-in.ts'
 import type { Context } from '../context.ts'
 import type { Caller } from '../domain/access.ts'
 import { AUTH_PATHS } from '../identity/auth.ts'
 import { authenticateSession } from '../identity/sessions.ts'
 import type { Api } from './http.ts'
-import { time } from './present.ts'
+import { presentDevice } from './present-people.ts'
 
 const PREFIX = '/api/auth'
 const fromOf = (request: FastifyRequest) => ({ address: request.ip, requestId: request.id })
@@ -62,12 +61,6 @@ function withoutTokens(text: string): string {
   }
 }
 
-async function ask(ctx: Context, request: FastifyRequest): Promise<Response> {
-  const answer = await ctx.identity.answer(toRequest(ctx, request), fromOf(request))
-  if (answer.status >= 500) throw new Error(`the sign-in library answered ${answer.status}`)
-  return answer
-}
-
 async function tell(answer: Response, reply: FastifyReply): Promise<void> {
   for (const cookie of answer.headers.getSetCookie()) reply.header('set-cookie', cookie)
   reply.code(answer.status).type('application/json').header('cache-control', 'no-store')
@@ -89,12 +82,6 @@ export function authRoutes(api: Api, ctx: Context): void {
   api.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, body, done) =>
     done(null, body),
   )
-  const wrong = new RateLimit(PEOPLE.wrongSignInsPerMinute, () => ctx.clock.now())
-  const links = new RateLimit(PEOPLE.wrongSignInsPerMinute, () => ctx.clock.now())
-  const resets = new Set<Promise<unknown>>()
-  api.addHook('onClose', async () => {
-    await Promise.allSettled(resets)
-  })
   api.route({
     method: ['GET', 'POST'],
     url: `${PREFIX}/*`,
@@ -107,57 +94,21 @@ export function authRoutes(api: Api, ctx: Context): void {
         throw new AppError('not_found', 'There is no such thing, or not for you.')
       }
       if (request.method === 'POST') requireOwnOrigin(ctx, request)
-      if (path === '/sign-in/email') await signIn(ctx, request, reply, wrong)
-      else if (path === '/request-password-reset') requestReset(ctx, request, reply, links, resets)
-      else {
-        if (path === '/reset-password') links.take(request.ip)
-        await tell(await ask(ctx, endOtherSessions(path, request)), reply)
+      const from = fromOf(request)
+      if (path === '/sign-in/email') {
+        const email = emailOf(request.body)
+        await tell(await answerSignIn(ctx, email, toRequest(ctx, request), from), reply)
+      } else if (path === '/request-password-reset') {
+        const message = beginReset(ctx, emailOf(request.body), toRequest(ctx, request), from)
+        reply.header('cache-control', 'no-store').send({ status: true, message })
+      } else {
+        if (path === '/reset-password') ctx.quotas.narrow.links.take(request.ip)
+        const asked = toRequest(ctx, endOtherSessions(path, request))
+        await tell(await askLibrary(ctx, asked, from), reply)
       }
       return reply
     },
   })
-}
-
-async function signIn(
-  ctx: Context,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  wrong: RateLimit,
-): Promise<void> {
-  const email = emailOf(request.body)
-  wrong.take(request.ip)
-  await admitSignIn(ctx, email)
-  const answer = await ask(ctx, request)
-  if (answer.ok) {
-    wrong.giveBack(request.ip)
-    await forgetWrongPasswords(ctx, email)
-  }
-  await tell(answer, reply)
-}
-
-/** Answered before anything is looked up: the time it takes says nothing about who has an account. */
-function requestReset(
-  ctx: Context,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  links: RateLimit,
-  resets: Set<Promise<unknown>>,
-): void {
-  links.take(request.ip)
-  const email = emailOf(request.body)
-  const from = fromOf(request)
-  const asked = toRequest(ctx, request)
-  if (resets.size >= PEOPLE.resetsUnderWay) {
-    throw new AppError('unavailable', 'Too many resets are under way. Try again in a moment.')
-  }
-  const work = (async () => {
-    if (await admitReset(ctx, email)) await ctx.identity.answer(asked, from)
-  })()
-    .catch((error: unknown) => ctx.log.error({ err: error }, 'a password reset failed'))
-    .finally(() => resets.delete(work))
-  resets.add(work)
-  const message = 'If there is an account with this address, a link is on its way to it.'
-  reply.header('cache-control', 'no-store').send({ status: true, message })
 }
 
 /** The password's change ends every session; the library then begins a new one for this browser. */
@@ -184,14 +135,7 @@ export function deviceRoutes(api: Api, ctx: Context): void {
       const caller = await browserCaller(ctx, request)
       const view = await describeDevice(ctx, caller, request.body.user_code)
       reply.header('cache-control', 'no-store')
-      return {
-        user_code: view.userCode,
-        device_name: view.deviceName,
-        address: view.address,
-        scopes: view.scopes,
-        started_at: time(view.startedAt),
-        expires_at: time(view.expiresAt),
-      }
+      return presentDevice(view)
     },
   )
   api.post(

@@ -45,6 +45,10 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
     'The token was revoked: by you, by a change of password, or because a membership ended.',
     'Run `berth login`, or make a new personal token.',
   ),
+  sign_in_failed: say(
+    'The e-mail address or the password is wrong. Which of them is not said.',
+    'Try again, or ask for a link to set a new password. After ten wrong passwords the address is locked for 15 minutes.',
+  ),
   setup_token_invalid: say(
     'The set-up token is not the one that the control plane printed at its last start.',
     'Look at the console or log of the control plane; each start prints a new token as long as there is no administrator.',
@@ -239,6 +243,10 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
   invitation_expired: say(
     'The invitation is older than 7 days, was used, or was withdrawn.',
     'Ask for a new one.',
+  ),
+  reset_link_invalid: say(
+    'The link to set a new password was used, replaced by another change of the password, or is older than an hour.',
+    'Ask for a new link on the page where you sign in.',
   ),
   body_too_large: say(
     'The body is larger than the operation takes: 1 MiB, webhooks 25 MiB.',

@@ -1,5 +1,4 @@
 // Invitations: managed by those who may, accepted by whoever holds the mailed link.
-import { REST } from '@berth/shared'
 import {
   AcceptedMembership,
   IdParams,
@@ -22,12 +21,10 @@ import {
   resendInvitation,
   withdrawInvitation,
 } from '../app/invitations.ts'
-import { RateLimit } from '../app/rate-limit.ts'
 import type { Context } from '../context.ts'
 import { type Api, callerOf } from './http.ts'
 import { pageById } from './id-pages.ts'
-import { time } from './present.ts'
-import { presentInvitation, presentJoined } from './present-people.ts'
+import { presentInvitation, presentJoined, presentOffer } from './present-people.ts'
 
 export function invitationRoutes(api: Api, ctx: Context): void {
   api.get(
@@ -125,7 +122,7 @@ export function invitationRoutes(api: Api, ctx: Context): void {
 
 /** For people who have no account yet: the link is what they have. Counted by address. */
 export function openInvitationRoutes(api: Api, ctx: Context): void {
-  const tries = new RateLimit(REST.setupPerMinute, () => ctx.clock.now())
+  const { invitations: tries } = ctx.quotas.narrow
   api.post(
     '/api/invitations/describe',
     {
@@ -140,14 +137,7 @@ export function openInvitationRoutes(api: Api, ctx: Context): void {
       tries.take(request.ip)
       const offer = await describeInvitation(ctx, request.body.token)
       reply.header('cache-control', 'no-store')
-      return {
-        organization: { id: offer.organization.id, name: offer.organization.name },
-        email: offer.invitation.email,
-        role: offer.invitation.role,
-        invited_by: offer.invitedByName,
-        expires_at: time(offer.invitation.expiresAt),
-        account_exists: offer.accountExists,
-      }
+      return presentOffer(offer)
     },
   )
   api.post(

@@ -1,6 +1,6 @@
 // What needs no bearer token: health, the first set-up, and the agents' enrolment and renewal. Each is counted by
 // address, because nothing else tells callers apart here.
-import { ENROLMENT, REST, VERSION } from '@berth/shared'
+import { ENROLMENT, VERSION } from '@berth/shared'
 import {
   EnrollRequest,
   EnrollResponse,
@@ -42,7 +42,6 @@ export function openRoutes(api: Api, ctx: Context): void {
       }
     },
   )
-  const setups = new RateLimit(REST.setupPerMinute, () => ctx.clock.now())
   api.post(
     '/api/setup',
     {
@@ -58,9 +57,10 @@ export function openRoutes(api: Api, ctx: Context): void {
       },
     },
     async (request, reply) => {
-      setups.take(request.ip)
+      ctx.quotas.narrow.setUps.take(request.ip)
       const from = { address: request.ip, requestId: request.id }
-      const made = await completeSetup(ctx, request.body, from)
+      const made = await completeSetup(ctx, { ...request.body, withToken: true }, from)
+      if (made.token === undefined || made.expiresAt === undefined) throw new Error('unreachable')
       return reply
         .code(201)
         .header('cache-control', 'no-store')

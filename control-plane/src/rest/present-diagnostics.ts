@@ -2,6 +2,7 @@
 import type { Diagnostics } from '@berth/shared/rest'
 import type { DiagnosticsView, FailedDeployment } from '../app/diagnostics.ts'
 import type { Context } from '../context.ts'
+import type { SinceLastSuccess } from '../domain/diagnostics.ts'
 import { timeOrNull } from './present.ts'
 
 const NONE = {
@@ -24,6 +25,14 @@ export const presentDiagnostics = (ctx: Context, view: DiagnosticsView): Diagnos
   ...(view.failed ? presentFailed(ctx, view.failed) : NONE),
 })
 
+export const presentSince = (since: SinceLastSuccess | null): Diagnostics['since_last_success'] =>
+  since && {
+    task_id: since.taskId,
+    commit_sha: since.commitSha,
+    service_file_changed: since.serviceFileChanged,
+    variable_keys_changed: since.variableKeysChanged,
+  }
+
 function presentFailed(ctx: Context, failed: FailedDeployment) {
   const { task, failure, since, supersededBy } = failed
   const url = `${ctx.baseUrl}/tasks/${task.id}`
@@ -43,12 +52,7 @@ function presentFailed(ctx: Context, failed: FailedDeployment) {
     output_last_line: failed.lastLine,
     output_truncated: failed.isTruncated,
     hints: failed.hints,
-    since_last_success: since && {
-      task_id: since.taskId,
-      commit_sha: since.commitSha,
-      service_file_changed: since.serviceFileChanged,
-      variable_keys_changed: since.variableKeysChanged,
-    },
+    since_last_success: presentSince(since),
     log_url: `${ctx.baseUrl}/api/tasks/${task.id}/log`,
     web_url: failure.line === null ? url : `${url}#L${failure.line}`,
     superseded_by: supersededBy ? { id: supersededBy.id, status: supersededBy.status } : null,

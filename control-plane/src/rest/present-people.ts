@@ -4,12 +4,16 @@ import type {
   AdminOrganization,
   AdminProject,
   AdminUser,
+  DeviceDescription,
   Invitation,
+  InvitationDescription,
   Member,
   OrganizationDetail,
   Token,
 } from '@berth/shared/rest'
-import type { InvitationView, Joined } from '../app/invitations.ts'
+import type { z } from 'zod'
+import type { DeviceView } from '../app/device-login.ts'
+import type { InvitationOffer, InvitationView, Joined } from '../app/invitations.ts'
 import type { OrganizationCounts, OrganizationView } from '../app/organizations.ts'
 import type { ProjectCounts, UserView } from '../app/users.ts'
 import type { Member as MemberRow } from '../store/organizations.ts'
@@ -94,4 +98,23 @@ export const presentAdminProject = ({
   environment_count: environmentCount,
   environment_limit: project.environmentLimit,
   created_at: time(project.createdAt),
+})
+
+/** What the invited person is shown before they decide. */
+export const presentOffer = (offer: InvitationOffer): z.infer<typeof InvitationDescription> => ({
+  organization: { id: offer.organization.id, name: offer.organization.name },
+  email: offer.invitation.email,
+  role: offer.invitation.role,
+  invited_by: offer.invitedByName,
+  expires_at: time(offer.invitation.expiresAt),
+  account_exists: offer.accountExists,
+})
+
+export const presentDevice = (view: DeviceView): DeviceDescription => ({
+  user_code: view.userCode,
+  device_name: view.deviceName,
+  address: view.address,
+  scopes: view.scopes,
+  started_at: time(view.startedAt),
+  expires_at: time(view.expiresAt),
 })

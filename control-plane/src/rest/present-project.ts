@@ -1,6 +1,8 @@
 // A project as the documented fields. Secrets are named here only as "set" and "since when".
-import type { ProjectDetail } from '@berth/shared/rest'
+import type { DeployKey, ProjectDetail, WebhookSecret } from '@berth/shared/rest'
+import type { z } from 'zod'
 import { projectAuth } from '../app/basic-auth.ts'
+import type { DeployKeyView } from '../app/deploy-keys.ts'
 import type { ProjectView } from '../app/project-views.ts'
 import type { Context } from '../context.ts'
 import { presentProject, time, timeOrNull } from './present.ts'
@@ -50,3 +52,19 @@ export function presentProjectDetail(ctx: Context, view: ProjectView): ProjectDe
     updated_at: time(p.updatedAt),
   }
 }
+
+export const presentDeployKey = (key: DeployKeyView): z.infer<typeof DeployKey> => ({
+  public_key: key.publicKey,
+  fingerprint: key.fingerprint,
+  created_at: time(key.createdAt),
+  previous: key.previous,
+})
+
+/** The one answer that holds it. */
+export const presentWebhookSecret = (made: {
+  secret: string
+  previousAcceptedUntil: number | null
+}): z.infer<typeof WebhookSecret> => ({
+  secret: made.secret,
+  previous_accepted_until: timeOrNull(made.previousAcceptedUntil),
+})

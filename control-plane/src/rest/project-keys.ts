@@ -10,20 +10,13 @@ import {
 } from '@berth/shared/rest'
 import { z } from 'zod'
 import { setProjectAuth } from '../app/basic-auth.ts'
-import { type DeployKeyView, getDeployKey, replaceDeployKey } from '../app/deploy-keys.ts'
+import { getDeployKey, replaceDeployKey } from '../app/deploy-keys.ts'
 import { setEnvironmentLimit } from '../app/project-settings.ts'
 import { endPreviousSecret, regenerateWebhookSecret } from '../app/webhook-secrets.ts'
 import type { Context } from '../context.ts'
 import { type Api, callerOf } from './http.ts'
-import { time, timeOrNull } from './present.ts'
 import { presentBasicAuth } from './present-environment.ts'
-
-const presentDeployKey = (key: DeployKeyView): z.infer<typeof DeployKey> => ({
-  public_key: key.publicKey,
-  fingerprint: key.fingerprint,
-  created_at: time(key.createdAt),
-  previous: key.previous,
-})
+import { presentDeployKey, presentWebhookSecret } from './present-project.ts'
 
 export function projectKeyRoutes(api: Api, ctx: Context): void {
   api.post(
@@ -34,13 +27,7 @@ export function projectKeyRoutes(api: Api, ctx: Context): void {
     },
     async (request, reply) => {
       const made = await regenerateWebhookSecret(ctx, callerOf(request), request.params.id)
-      return reply
-        .code(201)
-        .header('cache-control', 'no-store')
-        .send({
-          secret: made.secret,
-          previous_accepted_until: timeOrNull(made.previousAcceptedUntil),
-        })
+      return reply.code(201).header('cache-control', 'no-store').send(presentWebhookSecret(made))
     },
   )
   api.delete(

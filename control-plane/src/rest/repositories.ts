@@ -1,5 +1,4 @@
 // The repository of a project: check it, look for what was missed, and the token of its host.
-import { REPOSITORY_CHECKS } from '@berth/shared'
 import {
   HostToken,
   HostTokenPut,
@@ -9,7 +8,6 @@ import {
 } from '@berth/shared/rest'
 import { z } from 'zod'
 import { removeHostToken, setHostToken } from '../app/host-tokens.ts'
-import { RateLimit } from '../app/rate-limit.ts'
 import { askForReconcile } from '../app/reconcile-rounds.ts'
 import { checkRepository } from '../app/repository.ts'
 import type { Context } from '../context.ts'
@@ -18,7 +16,6 @@ import { time } from './present.ts'
 import { presentHostToken, presentRepositoryCheck } from './present-repository.ts'
 
 export function repositoryRoutes(api: Api, ctx: Context): void {
-  const checks = new RateLimit(REPOSITORY_CHECKS.perMinute, () => ctx.clock.now())
   api.post(
     '/api/projects/:id/repository_check',
     {
@@ -26,7 +23,7 @@ export function repositoryRoutes(api: Api, ctx: Context): void {
       schema: { params: IdParams, response: { 200: RepositoryCheck } },
     },
     async (request) => {
-      checks.take(`user ${callerOf(request).userId}`)
+      ctx.quotas.narrow.repositoryChecks.take(`user ${callerOf(request).userId}`)
       return presentRepositoryCheck(
         await checkRepository(ctx, callerOf(request), request.params.id),
       )

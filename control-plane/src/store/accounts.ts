@@ -102,3 +102,39 @@ export async function deleteEndedSessions(db: Db, now: number, lockMs: number): 
     .where('since', '<', now - lockMs)
     .execute()
 }
+
+export interface BrowserSession {
+  id: number
+  address: string | null
+  userAgent: string | null
+  createdAt: number
+  /** When it was last renewed, at most a day before its last use. */
+  updatedAt: number
+  expiresAt: number
+}
+
+/** Newest first; nobody has that many browsers. */
+export async function listUserSessions(
+  db: Db,
+  userId: number,
+  now: number,
+): Promise<BrowserSession[]> {
+  return db
+    .selectFrom('browserSessions')
+    .select(['id', 'address', 'userAgent', 'createdAt', 'updatedAt', 'expiresAt'])
+    .where('userId', '=', userId)
+    .where('expiresAt', '>', now)
+    .orderBy('id', 'desc')
+    .limit(100)
+    .execute()
+}
+
+/** False: not theirs, or gone. */
+export async function deleteUserSession(db: Db, userId: number, id: number): Promise<boolean> {
+  const gone = await db
+    .deleteFrom('browserSessions')
+    .where('userId', '=', userId)
+    .where('id', '=', id)
+    .executeTakeFirst()
+  return gone.numDeletedRows > 0n
+}

@@ -9,10 +9,22 @@ import { presentError } from './errors.ts'
 
 export interface CallContext {
   ctx: Context
-  admission: Admission
+  /** Undefined: nobody was asked who they are, because every procedure of the request is open. */
+  admission: Admission | undefined
   requestId: string
+  /** Undefined: a socket. */
+  visitor: Visitor | undefined
   /** Undefined: HTTP. */
   socket: SocketContext | undefined
+}
+
+/** The browser behind a request, for those procedures that deal in cookies. */
+export interface Visitor {
+  address: string
+  requestId: string
+  cookie: string | undefined
+  userAgent: string | undefined
+  setCookies(cookies: readonly string[]): void
 }
 
 export interface SocketContext {
@@ -26,6 +38,8 @@ export interface SocketContext {
 interface CallMeta {
   /** A stricter rate limit than the default one; the same as REST's. */
   policy?: Policy
+  /** For everybody: nobody is asked who they are. */
+  isOpen?: boolean
 }
 
 const t = initTRPC
@@ -40,28 +54,44 @@ const t = initTRPC
 
 export const { router } = t
 
-/** A query or a change. */
-export const call = t.procedure.use(({ ctx, next, type, meta }) => {
-  if (ctx.socket || type === 'subscription') {
+const overHttp = t.procedure.use(({ ctx, next, type }) => {
+  const { visitor } = ctx
+  if (!visitor || ctx.socket || type === 'subscription') {
     throw new AppError(
       'invalid_parameter',
       'Queries and changes go over HTTP, not over the socket.',
     )
   }
-  const { caller } = ctx.admission
-  if (meta?.policy) requireQuota(ctx.ctx.quotas.countUse(meta.policy, caller.userId))
-  return next({ ctx: { ctx: ctx.ctx, caller } })
+  return next({ ctx: { visitor } })
 })
+
+/** A query or a change of somebody known. */
+export const call = overHttp.use(({ ctx, next, meta }) => {
+  const { admission } = ctx
+  if (!admission) throw new AppError('token_missing', 'Sign in first.')
+  const { caller } = admission
+  if (meta?.policy) requireQuota(ctx.ctx.quotas.countUse(meta.policy, caller.userId))
+  return next({ ctx: { ctx: ctx.ctx, caller, admission } })
+})
+
+/** The same for people in a browser alone: a token neither signs in nor decides about other logins. */
+export const browserCall = call.use(({ ctx, next }) => {
+  if (ctx.caller.origin.tokenId !== null) throw new AppError('token_missing', 'Sign in first.')
+  return next()
+})
+
+/** Before anybody signed in. Each of these counts by address. */
+export const openCall = overHttp.meta({ isOpen: true })
 
 /** A subscription. */
 export const watch = t.procedure.use(({ ctx, next }) => {
-  const { socket } = ctx
-  if (!socket) {
+  const { socket, admission } = ctx
+  if (!socket || !admission) {
     throw new AppError('invalid_parameter', 'Subscriptions go over the socket, not over HTTP.')
   }
   if (socket.subscriptions >= LIVE.subscriptionsPerSocket) {
     const message = `This page watches ${socket.subscriptions} things already; close some.`
     throw new AppError('rate_limited', message)
   }
-  return next({ ctx: { ctx: ctx.ctx, admission: ctx.admission, socket } })
+  return next({ ctx: { ctx: ctx.ctx, admission, socket } })
 })

@@ -6,7 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { requireQuota } from '../app/quotas.ts'
 import type { Context } from '../context.ts'
 import { Admission, askOrganization, identify } from '../live/admission.ts'
-import type { CallContext } from './base.ts'
+import type { CallContext, Visitor } from './base.ts'
 import { refusalOf } from './errors.ts'
 import { countBad, logFault } from './faults.ts'
 import { requireOwnOrigin } from './origin.ts'
@@ -33,24 +33,27 @@ export function openBrowserDoor(ctx: Context, http: FastifyInstance): Sockets {
   return new Sockets(ctx, http.server)
 }
 
+// flat by full name, whatever its type says
+const procedures = appRouter._def.procedures as object as Record<
+  string,
+  { _def: { type: string; meta?: { isOpen?: boolean } } }
+>
+
 async function answer(ctx: Context, request: FastifyRequest, reply: FastifyReply): Promise<void> {
   requireOwnOrigin(ctx, request.headers, request.method === 'GET' ? 'read' : 'change')
   const { path } = request.params as { path: string }
-  // flat by full name, whatever its type says
-  const procedures = appRouter._def.procedures as object as Record<
-    string,
-    { _def: { type: string } }
-  >
-  if (path.split(',').some((name) => procedures[name]?._def.type === 'subscription')) {
+  const asked = path.split(',').map((name) => procedures[name]?._def)
+  if (asked.some((procedure) => procedure?.type === 'subscription')) {
     throw new AppError('invalid_parameter', 'Subscriptions go over the socket, not over HTTP.')
   }
+  const isOpen = asked.every((procedure) => procedure?.meta?.isOpen === true)
   await fastifyRequestHandler({
     req: request,
     res: reply,
     path,
     router: appRouter,
     maxBatchSize: LIVE.callsPerRequest,
-    createContext: () => contextOf(ctx, request),
+    createContext: () => contextOf(ctx, request, reply, isOpen),
     onError: ({ error, path: at }) => logFault(ctx, error, at),
     responseMeta: ({ errors }) => {
       const [first] = errors
@@ -63,7 +66,30 @@ async function answer(ctx: Context, request: FastifyRequest, reply: FastifyReply
   })
 }
 
-async function contextOf(ctx: Context, request: FastifyRequest): Promise<CallContext> {
+function visitorOf(request: FastifyRequest, reply: FastifyReply): Visitor {
+  return {
+    address: request.ip,
+    requestId: request.id,
+    cookie: request.headers.cookie,
+    userAgent: request.headers['user-agent'],
+    setCookies(cookies) {
+      for (const cookie of cookies) reply.header('set-cookie', cookie)
+    },
+  }
+}
+
+async function contextOf(
+  ctx: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  isOpen: boolean,
+): Promise<CallContext> {
+  const admission = isOpen ? undefined : await admit(ctx, request)
+  const visitor = visitorOf(request, reply)
+  return { ctx, admission, requestId: request.id, visitor, socket: undefined }
+}
+
+async function admit(ctx: Context, request: FastifyRequest): Promise<Admission> {
   const { authorization, cookie } = request.headers
   const from = { address: request.ip, requestId: request.id }
   const found = await identify(ctx, { authorization, cookie }, from).catch(
@@ -73,10 +99,5 @@ async function contextOf(ctx: Context, request: FastifyRequest): Promise<CallCon
   requireQuota(ctx.quotas.countRequest({ userId, tokenId: origin.tokenId }))
   const who = askOrganization(found, request.headers['x-service-organization'])
   const again = () => Promise.resolve(who) // a request does not live long enough to ask twice
-  return {
-    ctx,
-    admission: new Admission(ctx, who, again, () => {}),
-    requestId: request.id,
-    socket: undefined,
-  }
+  return new Admission(ctx, who, again, () => {})
 }

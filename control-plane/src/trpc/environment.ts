@@ -1,14 +1,41 @@
-// Environments of a project, the Deploy button, and what happens to one.
-import { Id, TaskCreate } from '@berth/shared/rest'
+// Environments of a project: list, one, making, changing, resetting and removing one, its Basic Auth, why its last
+// deployment failed, the Deploy button (with a commit: redeploy and roll back), and what happens to it.
+import { DIAGNOSTICS } from '@berth/shared'
+import {
+  EnvironmentBasicAuth,
+  EnvironmentCreate,
+  EnvironmentPatch,
+  Id,
+  ResetRequest,
+  TaskCreate,
+} from '@berth/shared/rest'
 import { z } from 'zod'
 import { loadEnvironment } from '../app/access.ts'
-import { requestDeployment } from '../app/deployments.ts'
+import { setEnvironmentAuth } from '../app/basic-auth.ts'
+import { requestDeployment, resetEnvironment } from '../app/deployments.ts'
+import { diagnoseEnvironment } from '../app/diagnostics.ts'
+import { deleteEnvironment } from '../app/environment-removal.ts'
+import { changeEnvironment } from '../app/environment-settings.ts'
 import { getEnvironment, listProjectEnvironments } from '../app/environment-views.ts'
-import { readStepLines } from '../app/logs.ts'
-import { presentTask } from '../rest/present.ts'
-import { presentEnvironment } from '../rest/present-environment.ts'
+import { createEnvironment } from '../app/environments.ts'
+import { getTask } from '../app/tasks.ts'
+import { presentDiagnostics } from '../rest/present-diagnostics.ts'
+import { presentBasicAuth, presentEnvironment } from '../rest/present-environment.ts'
 import { call, router, watch } from './base.ts'
 import { counted, Resume, watchEvents } from './messages.ts'
+import { presentWholeTask } from './present.ts'
+
+const BY = 'dashboard'
+const One = z.strictObject({ environment_id: Id })
+const Deletion = z.strictObject({
+  environment_id: Id,
+  /** The identifier; needed for a protected one. */
+  confirm: z.string().max(64).optional(),
+  /** "Remove anyway": the repository's own destroy steps are skipped. */
+  force: z.boolean().optional(),
+  /** The server will not return: the environment is forgotten, nothing is destroyed. */
+  forget: z.boolean().optional(),
+})
 
 export const environmentRouter = router({
   list: call
@@ -19,17 +46,58 @@ export const environmentRouter = router({
       return { environments: list.environments.map(presentEnvironment), used, limit }
     }),
   get: call
-    .input(z.strictObject({ environment_id: Id }))
+    .input(One)
     .query(async ({ ctx: { ctx, caller }, input }) =>
       presentEnvironment(await getEnvironment(ctx, caller, input.environment_id)),
+    ),
+  create: call
+    .input(z.strictObject({ project_id: Id, ...EnvironmentCreate.shape }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      const { project_id: id, ...asked } = input
+      const { view, taskId } = await createEnvironment(ctx, caller, id, asked, BY)
+      const task = taskId === null ? null : await getTask(ctx, caller, taskId)
+      return { ...presentEnvironment(view), task: task && (await presentWholeTask(ctx, task)) }
+    }),
+  update: call
+    .input(z.strictObject({ environment_id: Id, ...EnvironmentPatch.shape }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      const { environment_id: id, ...asked } = input
+      return presentEnvironment(await changeEnvironment(ctx, caller, id, asked))
+    }),
+  delete: call.input(Deletion).mutation(async ({ ctx: { ctx, caller }, input }) => {
+    const { environment_id: id, confirm, force = false, forget = false } = input
+    const asked = { confirm, force, forget, trigger: BY } as const
+    return presentWholeTask(ctx, await deleteEnvironment(ctx, caller, id, asked))
+  }),
+  reset: call
+    .meta({ policy: 'deploy' })
+    .input(z.strictObject({ environment_id: Id, ...ResetRequest.shape }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      const { environment_id: id, ...asked } = input
+      return presentWholeTask(ctx, await resetEnvironment(ctx, caller, id, asked, BY))
+    }),
+  setBasicAuth: call
+    .input(z.strictObject({ environment_id: Id, basic_auth: EnvironmentBasicAuth }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      const { environment_id: id, basic_auth: asked } = input
+      return presentBasicAuth(await setEnvironmentAuth(ctx, caller, id, asked))
+    }),
+  diagnostics: call
+    .input(
+      z.strictObject({
+        environment_id: Id,
+        lines: z.int().min(1).max(DIAGNOSTICS.linesMax).optional(),
+      }),
+    )
+    .query(async ({ ctx: { ctx, caller }, input }) =>
+      presentDiagnostics(ctx, await diagnoseEnvironment(ctx, caller, input.environment_id, input)),
     ),
   deploy: call
     .meta({ policy: 'deploy' })
     .input(z.strictObject({ environment_id: Id, ...TaskCreate.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const { environment_id: id, ...asked } = input
-      const view = await requestDeployment(ctx, caller, id, asked, 'dashboard')
-      return presentTask(ctx, view, { lines: await readStepLines(ctx, view) })
+      return presentWholeTask(ctx, await requestDeployment(ctx, caller, id, asked, BY))
     }),
   events: watch
     .input(z.strictObject({ environment_id: Id, ...Resume }))

@@ -1,7 +1,11 @@
 // Fields that only the dashboard gets; everything REST has too is presented by rest/present*.ts.
-import type { Me } from '@berth/shared/rest'
+import type { Me, Task } from '@berth/shared/rest'
+import type { SessionView } from '../app/browser-sessions.ts'
+import { readStepLines } from '../app/logs.ts'
+import type { TaskView } from '../app/tasks.ts'
+import type { Context } from '../context.ts'
 import { type Caller, permissionsOf } from '../domain/access.ts'
-import { time } from '../rest/present.ts'
+import { presentTask, time } from '../rest/present.ts'
 import type { User } from '../store/people.ts'
 
 /** As /api/me, but for whoever has no token. */
@@ -25,4 +29,18 @@ export const presentSelf = (
     permissions: permissionsOf(m.role, caller.scopes),
     project_count: projectCounts.get(m.organizationId) ?? 0,
   })),
+})
+
+/** With phases, steps and their lines. */
+export const presentWholeTask = async (ctx: Context, view: TaskView): Promise<Task> =>
+  presentTask(ctx, view, { lines: await readStepLines(ctx, view) })
+
+export const presentSession = (view: SessionView) => ({
+  id: view.id,
+  address: view.address,
+  user_agent: view.userAgent,
+  started_at: time(view.createdAt),
+  last_used_at: time(view.updatedAt),
+  expires_at: time(view.expiresAt),
+  is_current: view.isCurrent,
 })

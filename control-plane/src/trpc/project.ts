@@ -1,17 +1,30 @@
-// Projects: the list, one, and what happens in it.
+// Projects: the list, one, making, changing and deleting one, and what happens in it. What a project holds beside its
+// settings has a file of its own and is spread in here.
 import { REST } from '@berth/shared'
-import { Id } from '@berth/shared/rest'
+import { Id, ProjectCreate, ProjectPatch } from '@berth/shared/rest'
 import { z } from 'zod'
 import { loadProject } from '../app/access.ts'
+import { deleteProject } from '../app/project-removal.ts'
+import { changeProject } from '../app/project-settings.ts'
 import { getProject, listVisibleProjects } from '../app/project-views.ts'
+import { createProject } from '../app/projects.ts'
 import { presentProject } from '../rest/present.ts'
 import { presentProjectDetail } from '../rest/present-project.ts'
 import { call, router, watch } from './base.ts'
 import { counted, Resume, watchEvents } from './messages.ts'
+import { projectKeyProcedures } from './project-keys.ts'
 
 const Page = z.strictObject({
   after: z.strictObject({ name: z.string().max(64), id: Id }).optional(),
   limit: z.int().min(1).max(REST.perPageMax).optional(),
+})
+
+/** Protected environments are confirmed one by one. */
+const Deletion = z.strictObject({
+  project_id: Id,
+  /** The project's name. */
+  confirm: z.string().max(64).optional(),
+  confirm_protected: z.array(Id).max(500).optional(),
 })
 
 export const projectRouter = router({
@@ -30,6 +43,23 @@ export const projectRouter = router({
     .query(async ({ ctx: { ctx, caller }, input }) =>
       presentProjectDetail(ctx, await getProject(ctx, caller, input.project_id)),
     ),
+  /** With the webhook secret, which is shown this once. */
+  create: call.input(ProjectCreate).mutation(async ({ ctx: { ctx, caller }, input }) => {
+    const { view, webhookSecret } = await createProject(ctx, caller, input)
+    return { ...presentProjectDetail(ctx, view), webhook_secret: webhookSecret }
+  }),
+  update: call
+    .input(z.strictObject({ project_id: Id, ...ProjectPatch.shape }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      const { project_id: id, ...asked } = input
+      return presentProjectDetail(ctx, await changeProject(ctx, caller, id, asked))
+    }),
+  delete: call.input(Deletion).mutation(async ({ ctx: { ctx, caller }, input }) => {
+    const { project_id: id, confirm, confirm_protected: confirmProtected = [] } = input
+    const view = await deleteProject(ctx, caller, id, { confirm, confirmProtected })
+    return presentProjectDetail(ctx, view)
+  }),
+  ...projectKeyProcedures,
   events: watch
     .input(z.strictObject({ project_id: Id, ...Resume }))
     .subscription(async ({ ctx, input, signal = new AbortController().signal }) => {

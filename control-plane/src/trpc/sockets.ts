@@ -159,6 +159,7 @@ export class Sockets {
         ctx: this.#ctx,
         admission: seat.admission,
         requestId: seat.requestId,
+        visitor: undefined,
         socket: seat.context,
       }
     } catch (error) {

@@ -1,12 +1,13 @@
-// Tasks of an environment, cancelling one, and its progress and output as they come.
-import { AppError, REST, TASK_TYPES } from '@berth/shared'
+// Tasks of an environment or a project, cancelling one, parts of its log, and its progress and output as they come.
+import { AppError, isFinished, LOG_PAGES, REST, TASK_STATUSES, TASK_TYPES } from '@berth/shared'
 import { Id } from '@berth/shared/rest'
 import { type TrackedEnvelope, tracked } from '@trpc/server'
 import { z } from 'zod'
 import { loadTask } from '../app/access.ts'
-import { readStepLines } from '../app/logs.ts'
-import { cancelTask, getTask, listEnvironmentTasks, type TaskView } from '../app/tasks.ts'
-import type { Context } from '../context.ts'
+import { compareTask } from '../app/diagnostics.ts'
+import { type LogSearch, readLogLines, searchLog } from '../app/log-pages.ts'
+import type { LogView } from '../app/logs.ts'
+import { cancelTask, getTask, listEnvironmentTasks, listProjectTasks } from '../app/tasks.ts'
 import type { Begun, Reset } from '../live/stream.ts'
 import {
   type LogEnd,
@@ -18,16 +19,31 @@ import {
   writePosition,
 } from '../live/task-stream.ts'
 import { presentTask } from '../rest/present.ts'
+import { presentSince } from '../rest/present-diagnostics.ts'
 import { call, router, watch } from './base.ts'
 import { counted, type EventMessage, presentEvent, watcherOf } from './messages.ts'
+import { presentWholeTask } from './present.ts'
 
-const whole = async (ctx: Context, view: TaskView) =>
-  presentTask(ctx, view, { lines: await readStepLines(ctx, view) })
-
-const Page = z.strictObject({
-  environment_id: Id,
+const History = {
+  status: z.array(z.enum(TASK_STATUSES)).min(1).optional(),
+  types: z.array(z.enum(TASK_TYPES)).min(1).optional(),
   before: Id.optional(),
   limit: z.int().min(1).max(REST.perPageMax).optional(),
+}
+/** Of one environment, or of all that a project has and had. */
+const Page = z.union([
+  z.strictObject({ environment_id: Id, ...History }),
+  z.strictObject({ project_id: Id, ...History }),
+])
+
+const One = z.strictObject({ task_id: Id })
+const Line = z.int().min(1).max(1_000_000_000)
+const Range = z.strictObject({ task_id: Id, from: Line, to: Line })
+const Search = z.strictObject({
+  task_id: Id,
+  query: z.string().min(1).max(LOG_PAGES.queryChars),
+  case_sensitive: z.boolean().optional(),
+  from_line: Line.optional(),
 })
 
 const Stream = z.strictObject({
@@ -49,11 +65,26 @@ async function* track(
   for await (const { message, at } of messages) yield tracked(writePosition(at), present(message))
 }
 
+const presentLog = ({ attempt, task }: LogView) => ({
+  attempt: attempt?.number ?? 0,
+  log_lines: attempt?.logLines ?? 0,
+  log_complete: attempt ? attempt.logCompleteAt !== null : isFinished(task.status),
+})
+
+const presentSearch = ({ view, found, nextLine }: LogSearch) => ({
+  ...presentLog(view),
+  found: [...found],
+  next_line: nextLine,
+})
+
 export const taskRouter = router({
   list: call.input(Page).query(async ({ ctx: { ctx, caller }, input }) => {
     const limit = input.limit ?? REST.perPage
-    const filter = { types: [...TASK_TYPES], beforeId: input.before, limit: limit + 1 }
-    const views = await listEnvironmentTasks(ctx, caller, input.environment_id, filter, false)
+    const { status, types = [...TASK_TYPES], before: beforeId } = input
+    const filter = { status, types, beforeId, limit: limit + 1 }
+    const views = await ('project_id' in input
+      ? listProjectTasks(ctx, caller, input.project_id, filter, false)
+      : listEnvironmentTasks(ctx, caller, input.environment_id, filter, false))
     const page = views.slice(0, limit)
     return {
       tasks: page.map((view) => presentTask(ctx, view)),
@@ -61,15 +92,39 @@ export const taskRouter = router({
     }
   }),
   get: call
-    .input(z.strictObject({ task_id: Id }))
+    .input(One)
     .query(async ({ ctx: { ctx, caller }, input }) =>
-      whole(ctx, await getTask(ctx, caller, input.task_id)),
+      presentWholeTask(ctx, await getTask(ctx, caller, input.task_id)),
     ),
   cancel: call
-    .input(z.strictObject({ task_id: Id }))
+    .input(One)
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
-      whole(ctx, await cancelTask(ctx, caller, input.task_id)),
+      presentWholeTask(ctx, await cancelTask(ctx, caller, input.task_id)),
     ),
+  /** What is different from the last deployment that succeeded; null: none did. */
+  compare: call
+    .input(One)
+    .query(async ({ ctx: { ctx, caller }, input }) =>
+      presentSince(await compareTask(ctx, caller, input.task_id)),
+    ),
+  /** Lines from..to, both included, as the stream has them; at most a range of the viewer at once. */
+  log: call.input(Range).query(async ({ ctx: { ctx, caller }, input }) => {
+    const { task_id: id, from, to } = input
+    const { view, lines, nextLine } = await readLogLines(ctx, caller, id, { from, to })
+    return { ...presentLog(view), lines, next_line: nextLine }
+  }),
+  /** Numbers of the lines that hold a text, as people see them. */
+  search: call.input(Search).query(async ({ ctx: { ctx, caller }, input }) => {
+    const { task_id: id, query, case_sensitive: isCaseSensitive, from_line: fromLine } = input
+    return presentSearch(await searchLog(ctx, caller, id, { query, isCaseSensitive, fromLine }))
+  }),
+  /** Numbers of the lines that look like errors. */
+  errors: call
+    .input(z.strictObject({ task_id: Id, from_line: Line.optional() }))
+    .query(async ({ ctx: { ctx, caller }, input }) => {
+      const { task_id: id, from_line: fromLine } = input
+      return presentSearch(await searchLog(ctx, caller, id, { fromLine }))
+    }),
   stream: watch
     .input(Stream)
     .subscription(async ({ ctx, input, signal = new AbortController().signal }) => {

@@ -1,0 +1,90 @@
+// Looking for text in a log that comes in pieces: which lines hold it. PURE. A line is searched as people see it,
+// without escape sequences; lines are told apart by their ends alone, which is how the log numbers them.
+import { stripEscapes } from './log-excerpt.ts'
+
+const NEWLINE = 10
+
+/** Words that make a line worth a look; "0 errors" and names of files are not among them. */
+const ERROR_LINE =
+  /(?:^|[\s[(:!>])(?:error|fatal|panic|exception|traceback|segfault|err!|failed|failure)(?:$|[\s\]):!,.[]|E\d)/i
+const NO_ERROR = /\b(?:0|no) (?:errors?|failures?|failed)\b/i
+
+export const isErrorLine = (text: string): boolean => ERROR_LINE.test(text) && !NO_ERROR.test(text)
+
+export const holdsText = (query: string, isCaseSensitive: boolean): ((text: string) => boolean) => {
+  if (isCaseSensitive) return (text) => text.includes(query)
+  const wanted = query.toLowerCase()
+  return (text) => text.toLowerCase().includes(wanted)
+}
+
+export interface SearchBounds {
+  /** The first line that counts, from 1. */
+  fromLine: number
+  matches: number
+  lineBytes: number
+}
+
+export class LineSearch {
+  readonly #isWanted: (text: string) => boolean
+  readonly #bounds: SearchBounds
+  readonly #found: number[] = []
+  readonly #decoder = new TextDecoder()
+  #line = 1
+  #rest: Uint8Array[] = []
+  #restBytes = 0
+
+  constructor(isWanted: (text: string) => boolean, bounds: SearchBounds) {
+    this.#isWanted = isWanted
+    this.#bounds = bounds
+  }
+
+  get found(): readonly number[] {
+    return this.#found
+  }
+
+  get isFull(): boolean {
+    return this.#found.length >= this.#bounds.matches
+  }
+
+  /** The line that is looked at next. */
+  get line(): number {
+    return this.#line
+  }
+
+  add(piece: Uint8Array): void {
+    let from = 0
+    while (!this.isFull) {
+      const end = piece.indexOf(NEWLINE, from)
+      if (end < 0) break
+      this.#keep(piece.subarray(from, end))
+      this.#endLine()
+      from = end + 1
+    }
+    if (!this.isFull && from < piece.length) this.#keep(piece.subarray(from))
+  }
+
+  /** What stands after the last line end is a line too. */
+  finish(): void {
+    if (!this.isFull && this.#restBytes > 0) this.#endLine()
+  }
+
+  #keep(part: Uint8Array): void {
+    if (this.#line < this.#bounds.fromLine) return
+    const room = this.#bounds.lineBytes - this.#restBytes
+    if (room <= 0 || part.length === 0) return
+    const kept = part.subarray(0, room)
+    this.#rest.push(kept)
+    this.#restBytes += kept.length
+  }
+
+  #endLine(): void {
+    if (this.#line >= this.#bounds.fromLine) {
+      const text = this.#rest.map((part) => this.#decoder.decode(part, { stream: true })).join('')
+      const whole = stripEscapes(text + this.#decoder.decode())
+      if (this.#isWanted(whole)) this.#found.push(this.#line)
+    }
+    this.#rest = []
+    this.#restBytes = 0
+    this.#line += 1
+  }
+}

@@ -1,0 +1,67 @@
+// What belongs to a project beside its settings: webhook secret, deploy key, Basic Auth, the limit of environments, its
+// repository and the token of its host. Secrets go out once, in the answer that made them.
+import { EnvironmentLimitPut, HostTokenPut, Id, ProjectBasicAuth } from '@berth/shared/rest'
+import { z } from 'zod'
+import { setProjectAuth } from '../app/basic-auth.ts'
+import { getDeployKey, replaceDeployKey } from '../app/deploy-keys.ts'
+import { removeHostToken, setHostToken } from '../app/host-tokens.ts'
+import { setEnvironmentLimit } from '../app/project-settings.ts'
+import { askForReconcile } from '../app/reconcile-rounds.ts'
+import { checkRepository } from '../app/repository.ts'
+import { endPreviousSecret, regenerateWebhookSecret } from '../app/webhook-secrets.ts'
+import { time } from '../rest/present.ts'
+import { presentBasicAuth } from '../rest/present-environment.ts'
+import { presentDeployKey, presentWebhookSecret } from '../rest/present-project.ts'
+import { presentHostToken, presentRepositoryCheck } from '../rest/present-repository.ts'
+import { call } from './base.ts'
+
+const One = z.strictObject({ project_id: Id })
+
+export const projectKeyProcedures = {
+  regenerateSecret: call
+    .input(One)
+    .mutation(async ({ ctx: { ctx, caller }, input }) =>
+      presentWebhookSecret(await regenerateWebhookSecret(ctx, caller, input.project_id)),
+    ),
+  endPreviousSecret: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
+    await endPreviousSecret(ctx, caller, input.project_id)
+    return null
+  }),
+  deployKey: call
+    .input(One)
+    .query(async ({ ctx: { ctx, caller }, input }) =>
+      presentDeployKey(await getDeployKey(ctx, caller, input.project_id)),
+    ),
+  replaceDeployKey: call
+    .input(One)
+    .mutation(async ({ ctx: { ctx, caller }, input }) =>
+      presentDeployKey(await replaceDeployKey(ctx, caller, input.project_id)),
+    ),
+  setBasicAuth: call
+    .input(z.strictObject({ project_id: Id, basic_auth: ProjectBasicAuth }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) =>
+      presentBasicAuth(await setProjectAuth(ctx, caller, input.project_id, input.basic_auth)),
+    ),
+  setLimit: call
+    .input(z.strictObject({ project_id: Id, ...EnvironmentLimitPut.shape }))
+    .mutation(({ ctx: { ctx, caller }, input }) =>
+      setEnvironmentLimit(ctx, caller, input.project_id, input.limit),
+    ),
+  check: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
+    ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
+    return presentRepositoryCheck(await checkRepository(ctx, caller, input.project_id))
+  }),
+  reconcile: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
+    const startedAt = await askForReconcile(ctx, caller, input.project_id)
+    return { started_at: time(startedAt) }
+  }),
+  setHostToken: call
+    .input(z.strictObject({ project_id: Id, ...HostTokenPut.shape }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) =>
+      presentHostToken(await setHostToken(ctx, caller, input.project_id, input.token)),
+    ),
+  removeHostToken: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
+    await removeHostToken(ctx, caller, input.project_id)
+    return null
+  }),
+}
