@@ -98,13 +98,15 @@ export class TestControlPlane {
     url = this.url,
   ): Promise<Answer<T>> {
     const raw = typeof body === 'string'
+    const sent = new Headers({
+      ...(this.token ? { authorization: `Bearer ${this.token}` } : {}),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    })
+    if (sent.get('authorization') === '') sent.delete('authorization') // nobody's
     const answer = await fetch(url + path, {
       method,
-      headers: {
-        ...(this.token ? { authorization: `Bearer ${this.token}` } : {}),
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-        ...headers,
-      },
+      headers: sent,
       ...(body === undefined ? {} : { body: raw ? body : JSON.stringify(body) }),
     })
     const text = await answer.text()

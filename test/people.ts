@@ -20,6 +20,12 @@ export async function setUpWithPassword(cp: TestControlPlane): Promise<SetupResp
   return made
 }
 
+/** What tRPC says. */
+export interface Said<T> {
+  result?: { data: T }
+  error?: { message: string; data: { code: string; [detail: string]: unknown } }
+}
+
 /** Sends its cookies and its origin, as pages of the installation do. */
 export class Browser {
   readonly #cp: TestControlPlane
@@ -34,13 +40,37 @@ export class Browser {
     return [...this.cookies].map(([name, value]) => `${name}=${value}`).join('; ')
   }
 
-  async send<T = Record<string, unknown>>(
+  send<T = Record<string, unknown>>(
     method: string,
     path: string,
     body?: unknown,
     headers: Record<string, string> = {},
   ): Promise<Answer<T>> {
-    const answer = await this.#cp.call<T>(method, `/api/auth${path}`, body, {
+    return this.fetch<T>(method, `/api/auth${path}`, body, headers)
+  }
+
+  /** A query of the dashboard. */
+  ask<T>(name: string, input?: object): Promise<Answer<Said<T>>> {
+    const query = input ? `?input=${encodeURIComponent(JSON.stringify(input))}` : ''
+    return this.fetch<Said<T>>('GET', `/trpc/${name}${query}`)
+  }
+
+  /** A change by the dashboard. */
+  tell<T>(
+    name: string,
+    input: object = {},
+    headers: Record<string, string> = {},
+  ): Promise<Answer<Said<T>>> {
+    return this.fetch<Said<T>>('POST', `/trpc/${name}`, input, headers)
+  }
+
+  async fetch<T = Record<string, unknown>>(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+  ): Promise<Answer<T>> {
+    const answer = await this.#cp.call<T>(method, path, body, {
       authorization: '',
       ...(method === 'GET' ? {} : { origin: this.#cp.url }),
       ...(this.cookies.size > 0 ? { cookie: this.cookie } : {}),

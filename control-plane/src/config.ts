@@ -46,6 +46,8 @@ export interface Config {
   listedDomainsOnly: boolean
   /** Where packaged agents lie (`npm run bundle`), offered to new servers. */
   agentPackages: string
+  /** The built dashboard (`npm run build:dashboard`). */
+  dashboardDir: string
 }
 
 function port(env: NodeJS.ProcessEnv, name: string, fallback: number): number {
@@ -118,5 +120,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     listedDomainsOnly: env.BERTH_CUSTOM_DOMAINS === 'listed',
     legacyWebhookSecret: env.BERTH_LEGACY_WEBHOOK_SECRET || undefined,
     agentPackages: env.BERTH_AGENT_PACKAGES ?? join(import.meta.dirname, '../../dist'),
+    dashboardDir: resolve(
+      env.BERTH_DASHBOARD_DIR ?? join(import.meta.dirname, '../../dashboard/dist'),
+    ),
   }
 }

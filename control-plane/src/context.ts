@@ -1,6 +1,7 @@
 // What every app function gets first: the parts of one running control plane. Built in server.ts and nowhere else.
 import type { Kysely } from 'kysely'
 import type { Logger } from 'pino'
+import type { DownloadTickets } from './app/download-tickets.ts'
 import type { Quotas } from './app/quotas.ts'
 import type { Authority } from './ca/authority.ts'
 import type { Custody } from './ca/custody.ts'
@@ -38,6 +39,8 @@ export interface Context {
   logs: LogFiles
   /** How often each may ask, at every door. */
   quotas: Quotas
+  /** What browsers may download in the next minute. */
+  tickets: DownloadTickets
   /** Repositories and their hosts. */
   outbound: Outbound
   /** Random per start: a session row of another life is no session. */

@@ -10,6 +10,7 @@ import { type AuditVerdict, openAuditChain, verifyAudit } from './app/audit-chec
 import { settleResets } from './app/browser-sign-in.ts'
 import { openDataKeys } from './app/data-keys.ts'
 import { passDeadlines, sweep } from './app/deadlines.ts'
+import { DownloadTickets } from './app/download-tickets.ts'
 import { recoverLogs } from './app/logs.ts'
 import { startMailing } from './app/mailing.ts'
 import { Quotas } from './app/quotas.ts'
@@ -37,9 +38,11 @@ import { adminRoutes } from './rest/admin.ts'
 import { adminKeyRoutes } from './rest/admin-keys.ts'
 import { auditRoutes } from './rest/audit.ts'
 import { authRoutes, deviceRoutes } from './rest/auth.ts'
+import { dashboardRoutes } from './rest/dashboard.ts'
 import { deliveryRoutes, pullRequestRoutes } from './rest/deliveries.ts'
 import { diagnosticsRoutes } from './rest/diagnostics.ts'
 import { documentRoutes } from './rest/documents.ts'
+import { downloadRoutes } from './rest/downloads.ts'
 import { environmentTaskRoutes } from './rest/environment-tasks.ts'
 import { environmentRoutes } from './rest/environments.ts'
 import { type Api, buildHttp, requireToken } from './rest/http.ts'
@@ -122,6 +125,7 @@ export async function startControlPlane(options: Options): Promise<ControlPlane>
     sshSigners: new SshSigners(custody),
     logs: new LogFiles(join(config.dataDir, 'logs')),
     quotas: new Quotas(config, time),
+    tickets: new DownloadTickets(time),
     outbound: new Outbound(config, resolve),
     replicaId: randomUUID(),
     startedAt: time.now(),
@@ -203,6 +207,10 @@ const openPreviousKek = (config: Config): Kek[] =>
 function mountRoutes(http: Api, ctx: Context): void {
   http.register(async (open) => openRoutes(open as Api, ctx))
   http.register(async (open) => documentRoutes(open as Api, ctx))
+  http.register(async (open) => {
+    dashboardRoutes(open as Api, ctx)
+    downloadRoutes(open as Api, ctx)
+  })
   http.register(async (open) => installRoutes(open as Api, ctx))
   http.register(async (open) => {
     openInvitationRoutes(open as Api, ctx)

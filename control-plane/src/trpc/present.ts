@@ -1,6 +1,7 @@
 // Fields that only the dashboard gets; everything REST has too is presented by rest/present*.ts.
 import type { Me, Task } from '@berth/shared/rest'
 import type { SessionView } from '../app/browser-sessions.ts'
+import type { TicketView } from '../app/downloads.ts'
 import { readStepLines } from '../app/logs.ts'
 import type { TaskView } from '../app/tasks.ts'
 import type { Context } from '../context.ts'
@@ -43,4 +44,10 @@ export const presentSession = (view: SessionView) => ({
   last_used_at: time(view.updatedAt),
   expires_at: time(view.expiresAt),
   is_current: view.isCurrent,
+})
+
+/** Opened by the browser itself, once. */
+export const presentTicket = ({ path, expiresAt }: TicketView) => ({
+  url: path,
+  expires_at: time(expiresAt),
 })

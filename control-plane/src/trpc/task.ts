@@ -5,6 +5,7 @@ import { type TrackedEnvelope, tracked } from '@trpc/server'
 import { z } from 'zod'
 import { loadTask } from '../app/access.ts'
 import { compareTask } from '../app/diagnostics.ts'
+import { giveLogTicket } from '../app/downloads.ts'
 import { type LogSearch, readLogLines, searchLog } from '../app/log-pages.ts'
 import type { LogView } from '../app/logs.ts'
 import { cancelTask, getTask, listEnvironmentTasks, listProjectTasks } from '../app/tasks.ts'
@@ -20,9 +21,9 @@ import {
 } from '../live/task-stream.ts'
 import { presentTask } from '../rest/present.ts'
 import { presentSince } from '../rest/present-diagnostics.ts'
-import { call, router, watch } from './base.ts'
+import { browserCall, call, router, watch } from './base.ts'
 import { counted, type EventMessage, presentEvent, watcherOf } from './messages.ts'
-import { presentWholeTask } from './present.ts'
+import { presentTicket, presentWholeTask } from './present.ts'
 
 const History = {
   status: z.array(z.enum(TASK_STATUSES)).min(1).optional(),
@@ -125,6 +126,12 @@ export const taskRouter = router({
       const { task_id: id, from_line: fromLine } = input
       return presentSearch(await searchLog(ctx, caller, id, { fromLine }))
     }),
+  /** A link to the raw log; `shown`: to be read in the browser instead of being saved. */
+  logTicket: browserCall
+    .input(z.strictObject({ task_id: Id, shown: z.boolean().optional() }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) =>
+      presentTicket(await giveLogTicket(ctx, caller, input.task_id, input.shown ?? false)),
+    ),
   stream: watch
     .input(Stream)
     .subscription(async ({ ctx, input, signal = new AbortController().signal }) => {
