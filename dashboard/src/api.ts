@@ -14,7 +14,7 @@ import { createTRPCOptionsProxy } from '@trpc/tanstack-react-query'
 import { socket } from './live/connection.ts'
 import { endSession } from './session.ts'
 
-/** A refusal or a fault, whichever door it came from. */
+/** A refusal or a fault. */
 export interface Problem {
   message: string
   code: string | undefined
@@ -25,19 +25,10 @@ export interface Problem {
   details: Record<string, unknown>
 }
 
-/** Answers of the doors that are plain HTTP: sign-in, set-up, invitations. */
-export class HttpError extends Error {
-  readonly data: Record<string, unknown>
-  constructor(message: string, data: Record<string, unknown>) {
-    super(message)
-    this.data = data
-  }
-}
-
 const OFFLINE = 'The control plane cannot be reached. Check your connection and try again.'
 
 export function problemOf(error: unknown): Problem {
-  const isOurs = error instanceof TRPCClientError || error instanceof HttpError
+  const isOurs = error instanceof TRPCClientError
   const data = (isOurs ? (error.data as Record<string, unknown> | undefined) : undefined) ?? {}
   const text = (value: unknown) => (typeof value === 'string' ? value : undefined)
   const message = error instanceof Error ? error.message : 'Something went wrong.'
@@ -51,6 +42,7 @@ export function problemOf(error: unknown): Problem {
   }
 }
 
+/** Every refusal passes here: the end of the session is everybody's business. */
 const watchForEnd = (error: unknown): void => {
   if (problemOf(error).status === 401) endSession()
 }
@@ -90,17 +82,14 @@ export const api = createTRPCClient<AppRouter>({
 
 export const trpc = createTRPCOptionsProxy<AppRouter>({ client: api, queryClient })
 
-/** The doors that are no procedures. */
-export async function send<T = unknown>(path: string, body?: unknown): Promise<T> {
-  const answer = await fetch(path, {
-    method: body === undefined ? 'GET' : 'POST',
-    headers: { accept: 'application/json', ...(body === undefined ? {} : JSON_BODY) },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-  })
-  const data = (await answer.json().catch(() => ({}))) as Record<string, unknown>
-  if (answer.ok) return data as T
-  const message = data.detail ?? data.message ?? `The control plane answered ${answer.status}.`
-  throw new HttpError(String(message), { ...data, status: answer.status })
+/** A change the server agreed to, and everything on the page as it is after it. */
+export async function change<T>(work: Promise<T>): Promise<T> {
+  try {
+    const made = await work
+    await queryClient.invalidateQueries()
+    return made
+  } catch (error) {
+    watchForEnd(error)
+    throw error
+  }
 }
-
-const JSON_BODY = { 'content-type': 'application/json' }

@@ -37,33 +37,68 @@ function Inside() {
 
 const inside = createRoute({ getParentRoute: () => root, id: 'inside', component: Inside })
 
-type Load = () => Promise<Record<string, React.ComponentType>>
+type Load = () => Promise<object>
+const lazy = (load: Load, name: string) =>
+  lazyRouteComponent(load as () => Promise<Record<string, React.ComponentType>>, name)
+const options = (path: string, load: Load, name: string) => ({
+  path,
+  component: lazy(load, name),
+  validateSearch: (search: Record<string, unknown>) => search as Record<string, string>,
+})
 const open = (path: string, load: Load, name: string) =>
-  createRoute({
-    getParentRoute: () => root,
-    path,
-    component: lazyRouteComponent(load, name),
-    validateSearch: (search: Record<string, unknown>) => search as Record<string, string>,
-  })
+  createRoute({ getParentRoute: () => root, ...options(path, load, name) })
 const page = (path: string, load: Load, name: string) =>
-  createRoute({
-    getParentRoute: () => inside,
-    path,
-    component: lazyRouteComponent(load, name),
-    validateSearch: (search: Record<string, unknown>) => search as Record<string, string>,
-  })
+  createRoute({ getParentRoute: () => inside, ...options(path, load, name) })
 
 const people = () => import('./pages/people.tsx')
-const project = () => import('./pages/project.tsx')
-const environment = () => import('./pages/environment.tsx')
+const environment = (tab: string, load: Load, name: string) =>
+  page(`/environments/$id${tab}`, load, name)
 
 const tree = root.addChildren([
   open('/login', people, 'Login'),
+  open('/reset', people, 'Forgot'),
+  open('/reset/$token', people, 'Reset'),
+  open('/setup', people, 'Setup'),
+  open('/invite/$token', people, 'Invite'),
   inside.addChildren([
     page('/', () => import('./pages/projects.tsx'), 'Projects'),
-    page('/projects/$id', project, 'ProjectEnvironments'),
-    page('/environments/$id', environment, 'EnvironmentOverview'),
+    page('/device', () => import('./pages/device.tsx'), 'DevicePage'),
+    page('/projects/new', () => import('./pages/new-project.tsx'), 'NewProject'),
+    page('/projects/$id', () => import('./pages/project.tsx'), 'ProjectEnvironments'),
+    page(
+      '/projects/$id/deployments',
+      () => import('./pages/project-deployments.tsx'),
+      'ProjectDeployments',
+    ),
+    page('/projects/$id/webhooks', () => import('./pages/project-webhooks.tsx'), 'ProjectWebhooks'),
+    page('/projects/$id/settings', () => import('./pages/project-settings.tsx'), 'ProjectSettings'),
+    environment('', () => import('./pages/environment.tsx'), 'EnvironmentOverview'),
+    environment(
+      '/deployments',
+      () => import('./pages/environment-deployments.tsx'),
+      'EnvironmentDeployments',
+    ),
+    environment('/logs', () => import('./pages/environment-logs.tsx'), 'EnvironmentLogs'),
+    environment(
+      '/variables',
+      () => import('./pages/environment-variables.tsx'),
+      'EnvironmentVariables',
+    ),
+    environment('/actions', () => import('./pages/environment-actions.tsx'), 'EnvironmentActions'),
+    environment(
+      '/settings',
+      () => import('./pages/environment-settings.tsx'),
+      'EnvironmentSettings',
+    ),
     page('/tasks/$id', () => import('./pages/task.tsx'), 'TaskPage'),
+    page('/servers', () => import('./pages/servers.tsx'), 'Servers'),
+    page('/servers/$id', () => import('./pages/server.tsx'), 'ServerPage'),
+    page('/org/members', () => import('./pages/members.tsx'), 'Members'),
+    page('/org/settings', () => import('./pages/organization.tsx'), 'OrganizationSettings'),
+    page('/org/audit', () => import('./pages/audit.tsx'), 'Audit'),
+    page('/account', () => import('./pages/account.tsx'), 'Account'),
+    page('/account/tokens', () => import('./pages/tokens.tsx'), 'Tokens'),
+    page('/admin', () => import('./pages/admin.tsx'), 'Admin'),
   ]),
 ])
 

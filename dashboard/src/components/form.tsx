@@ -129,3 +129,13 @@ export function useFieldError(name: string | undefined): string | undefined {
   const problem = useContext(FormProblem)
   return problem?.fields.find((f) => f.field === name || f.field.startsWith(`${name}.`))?.message
 }
+
+/** What was typed into a field; nothing typed is empty. */
+export const text = (data: FormData, name: string): string => String(data.get(name) ?? '')
+export const isChecked = (data: FormData, name: string): boolean => data.get(name) !== null
+/** One entry a line; empty lines are none. */
+export const lines = (data: FormData, name: string): string[] =>
+  text(data, name)
+    .split('\n')
+    .map((line) => line.trim())
+    .filter(Boolean)

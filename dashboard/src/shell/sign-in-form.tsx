@@ -1,7 +1,7 @@
 // E-mail and password. Paste and password managers work; what is wrong is said without saying which.
-import { send } from '../api.ts'
+import { api } from '../api.ts'
 import { Text } from '../components/field.tsx'
-import { Form } from '../components/form.tsx'
+import { Form, text } from '../components/form.tsx'
 
 export function SignInForm({ email, onDone }: { email?: string; onDone(): void }) {
   return (
@@ -9,8 +9,10 @@ export function SignInForm({ email, onDone }: { email?: string; onDone(): void }
       label="Sign in"
       submit="Sign in"
       send={async (data) => {
-        const asked = { email: data.get('email'), password: data.get('password') }
-        await send('/api/auth/sign-in/email', asked)
+        await api.session.signIn.mutate({
+          email: text(data, 'email'),
+          password: text(data, 'password'),
+        })
         onDone()
       }}
     >
