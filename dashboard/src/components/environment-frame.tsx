@@ -16,6 +16,8 @@ import { Status } from './status.tsx'
 import { Tabs } from './tabs.tsx'
 import { Moment, Time } from './time.tsx'
 
+const isSame = (a: string, b: string): boolean => a.toLowerCase() === b.toLowerCase()
+
 interface FrameProps {
   tab: string
   children(environment: Environment): ReactNode
@@ -47,7 +49,7 @@ function Full({
   return (
     <Page
       title={tab === 'Overview' ? name : `${tab} · ${name}`}
-      heading={e.title === e.identifier ? e.identifier : `${e.identifier} ${e.title}`}
+      heading={isSame(e.title, e.identifier) ? e.identifier : `${e.identifier} ${e.title}`}
       trail={
         <Link to="/projects/$id" params={{ id: String(e.project_id) }}>
           {project?.name ?? 'Project'}
@@ -83,7 +85,7 @@ function FactLine({ environment: e }: { environment: Environment }) {
     <>
       <Status of={e.status} />
       <span>
-        {e.branch} <code>{short(e.commit_sha)}</code>
+        {e.branch} <code>{short(e.commit_sha ?? e.target_sha)}</code>
       </span>
       {e.last_task?.finished_at && <Time at={e.last_task.finished_at} />}
       <Link to="/servers/$id" params={{ id: String(e.server.id) }}>

@@ -96,7 +96,7 @@ function EnvironmentRow({ environment: e }: { environment: Environment }) {
               </span>
             )}
           </span>
-          {e.title !== e.identifier && <span className="muted small">{e.title}</span>}
+          {e.title.toLowerCase() !== e.identifier && <span className="muted small">{e.title}</span>}
           {e.protected && (
             <span className="muted small row">
               <Icon name="lock" /> Protected by {e.owner.name}
@@ -120,7 +120,7 @@ function EnvironmentRow({ environment: e }: { environment: Environment }) {
       </Cell>
       <Cell of="Version">
         <span>
-          {e.branch} <code>{short(e.commit_sha)}</code>
+          {e.branch} <code>{short(e.commit_sha ?? e.target_sha)}</code>
         </span>
       </Cell>
       <Cell of="Deployed">

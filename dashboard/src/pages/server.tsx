@@ -123,11 +123,14 @@ function Parts({ server: s }: { server: Server }) {
             <Cell of="Part">{part.name}</Cell>
             <Cell of="Version">{part.version ?? ''}</Cell>
             <Cell of="State">
-              {part.reason ? (
-                <Status of="missing" word={part.reason} tone="warn" />
-              ) : (
-                <Status of="active" word="There" />
-              )}
+              <div className="stack-small">
+                <Status
+                  of={part.reason ? 'missing' : 'active'}
+                  word={part.reason ? 'Missing' : 'There'}
+                  {...(part.reason ? { tone: 'warn' as const } : {})}
+                />
+                {part.reason && <span className="muted small">{part.reason}</span>}
+              </div>
             </Cell>
           </Row>
         ))}
