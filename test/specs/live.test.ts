@@ -49,8 +49,9 @@ describe.each(ENGINES)('live updates on %s', (engine) => {
       environment_id: (await p.environment('other')).id,
     })
     await Promise.all([project.started(), one.started(), other.started()])
-    p.executor.script = (a) => {
+    p.executor.script = async (a) => {
       a.say('hello\n')
+      await until('the step to be seen', () => (one.kinds.includes('task.step') ? true : undefined))
       a.succeed()
     }
     const task = await client.environment.deploy.mutate({ environment_id: environment.id })
@@ -65,6 +66,10 @@ describe.each(ENGINES)('live updates on %s', (engine) => {
       environment: { id: environment.id, locked: expect.any(Boolean) },
       task: { id: task.id },
     })
+    // a page shows where a deployment is without asking
+    expect(one.messages.map((m) => m.data.task)).toContainEqual(
+      expect.objectContaining({ status: 'running', phase: expect.any(String), step: '1' }),
+    )
     const [done] = await one.hear('task.succeeded')
     expect(done?.data.environment).toMatchObject({ status: 'running', locked: false })
     expect(one.kinds).toEqual(expect.arrayContaining(['task.running', 'task.planned', 'task.step']))

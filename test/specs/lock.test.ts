@@ -9,7 +9,9 @@ import { findProject } from '../../control-plane/src/store/projects.ts'
 import type { Answer } from '../control-plane.ts'
 import { ENGINES } from '../engines.ts'
 import { until } from '../lab.ts'
+import type { Said } from '../people.ts'
 import { Platform } from '../platform.ts'
+import { openViewer } from '../viewer.ts'
 
 describe.each(ENGINES)('the lock on %s', (engine) => {
   let p: Platform
@@ -42,6 +44,18 @@ describe.each(ENGINES)('the lock on %s', (engine) => {
         409,
         'deployment_in_progress',
         taskId,
+      ])
+    }
+    // and at the dashboard's door
+    for (const name of ['deploy', 'delete', 'reset']) {
+      const input = {
+        environment_id: environment.id,
+        ...(name === 'reset' ? { confirm: 'main' } : {}),
+      }
+      const { body } = await p.cp.call<Said<null>>('POST', `/trpc/environment.${name}`, input)
+      expect([name, body.error?.data]).toMatchObject([
+        name,
+        { code: 'deployment_in_progress', task_id: taskId },
       ])
     }
     const { body } = await p.cp.call<Environment>('GET', path)
@@ -82,7 +96,14 @@ describe.each(ENGINES)('the lock on %s', (engine) => {
 
   test('This holds also when the running deployment came from a webhook', async () => {
     await p.cp.call('PATCH', `/api/servers/${p.serverId}`, { paused: true })
+    const page = openViewer(p.cp, p.cp.token)
+    const heard = page.watch(page.client.environment.events, { environment_id: environment.id })
+    await heard.started()
     const id = await queueByWebhook()
+    // a second browser is told, and need not ask
+    const [told] = await heard.hear('task.queued')
+    expect(told?.data.environment).toMatchObject({ id: environment.id, locked: true })
+    await page.close()
     await expectLocked(id)
     expect((await p.cp.call<Environment>('GET', path)).body.locked_by?.trigger).toBe('webhook')
   })

@@ -19,7 +19,7 @@ import { listServers } from '../store/servers.ts'
 import { deleteBoundTokens } from '../store/tokens.ts'
 import { requirePermission, requirePlatformAdmin, requireScope } from './access.ts'
 import { auditCaller } from './audit.ts'
-import { change } from './transaction.ts'
+import { change, emit } from './transaction.ts'
 
 export interface OrganizationCounts {
   organization: Organization
@@ -127,6 +127,7 @@ export async function changeOrganization(
     await updateOrganization(c.db, id, after)
     const details = { before: { name: before.name, slug: before.slug }, after }
     await auditCaller(c, caller, id, 'organization.change', ['organization', id], details)
+    emit(c, { organizationId: id }, 'organization.updated', after)
   }).catch(slugTaken(asked.slug ?? ''))
   return viewOne(ctx, caller, id)
 }

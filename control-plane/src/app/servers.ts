@@ -29,7 +29,7 @@ import {
 import { joinCommand } from './agent-packages.ts'
 import { auditCaller, type Subject } from './audit.ts'
 import { holdOrganization } from './holding.ts'
-import { type Change, change } from './transaction.ts'
+import { type Change, change, emit } from './transaction.ts'
 
 export interface ServerView {
   server: Server
@@ -96,6 +96,7 @@ export async function createServer(
     await requireRoom(c, organizationId)
     const made = await insertServer(c.db, { organizationId, ...asked, createdAt: c.now })
     await auditCaller(c, caller, organizationId, 'server.create', ['server', made], asked)
+    emit(c, { organizationId }, 'server.created', { server_id: made })
     return made
   }).catch((error: unknown) => {
     if (!isUniqueViolation(error)) throw error

@@ -3,6 +3,7 @@
 import type { TaskStatus } from '@berth/shared'
 import { type EnvironmentStatus, environmentStatus } from '../domain/environment.ts'
 import { degradation } from '../domain/observation.ts'
+import { listRunningSteps } from '../store/attempts.ts'
 import type { Db } from '../store/database.ts'
 import { listEnvironmentsById } from '../store/environments.ts'
 import type { EventRow } from '../store/events.ts'
@@ -11,10 +12,35 @@ import { listOpenTasks, listTasksById } from '../store/tasks.ts'
 export interface LiveEvent extends EventRow {
   /** Null: about no environment, or one that is gone. */
   environment: { id: number; status: EnvironmentStatus; locked: boolean } | null
-  task: { id: number; status: TaskStatus } | null
+  task: LiveTask | null
+}
+
+export interface LiveTask {
+  id: number
+  status: TaskStatus
+  /** Null: it is in none now. */
+  phase: string | null
+  phase_title: string | null
+  step: string | null
+  step_title: string | null
 }
 
 const distinct = (ids: (number | null)[]): number[] => [...new Set(ids.filter((id) => id !== null))]
+
+type RunningStep =
+  Awaited<ReturnType<typeof listRunningSteps>> extends Map<number, infer S> ? S : never
+
+const describeTask = (
+  { id, status }: { id: number; status: TaskStatus },
+  step: RunningStep | undefined,
+): LiveTask => ({
+  id,
+  status,
+  phase: step?.phase ?? null,
+  phase_title: step?.phaseTitle ?? null,
+  step: step?.stepId ?? null,
+  step_title: step?.title ?? null,
+})
 
 export async function describeEvents(db: Db, rows: EventRow[]): Promise<LiveEvent[]> {
   const environmentIds = distinct(rows.map((row) => row.environmentId))
@@ -22,13 +48,18 @@ export async function describeEvents(db: Db, rows: EventRow[]): Promise<LiveEven
   const open = await listOpenTasks(db, environmentIds)
   const lastIds = distinct([...environments.values()].map((e) => e.lastTaskId))
   const tasks = await listTasksById(db, distinct([...rows.map((row) => row.taskId), ...lastIds]))
+  const running = [...tasks.values()].filter((task) => task.status === 'running')
+  const steps = await listRunningSteps(
+    db,
+    running.map((task) => task.id),
+  )
   return rows.map((row) => {
     const environment = environments.get(row.environmentId ?? 0)
     const task = tasks.get(row.taskId ?? 0)
     const locked = environment !== undefined && open.has(environment.id)
     return {
       ...row,
-      task: task ? { id: task.id, status: task.status } : null,
+      task: task ? describeTask(task, steps.get(task.id)) : null,
       environment: environment
         ? {
             id: environment.id,

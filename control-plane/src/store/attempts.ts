@@ -191,6 +191,26 @@ export const listSteps = (db: Db, attemptIds: string[]): Promise<AttemptStep[]> 
         .orderBy('stepIndex')
         .execute()
 
+const RUNNING = 2
+
+/** What each of these tasks is doing now; of steps side by side, the last. */
+export async function listRunningSteps(
+  db: Db,
+  taskIds: number[],
+): Promise<Map<number, Pick<AttemptStep, 'phase' | 'phaseTitle' | 'stepId' | 'title'>>> {
+  if (taskIds.length === 0) return new Map()
+  const rows = await db
+    .selectFrom('attemptSteps')
+    .innerJoin('attempts', 'attempts.id', 'attemptSteps.attemptId')
+    .select(['attempts.taskId', 'phase', 'phaseTitle', 'stepId', 'title'])
+    .where('attempts.taskId', 'in', taskIds)
+    .where('attemptSteps.state', '=', RUNNING)
+    .orderBy('attempts.number')
+    .orderBy('stepIndex')
+    .execute()
+  return new Map(rows.map((row) => [row.taskId, row]))
+}
+
 /** A finished step stays finished. */
 export async function updateStep(
   db: Db,
