@@ -35,8 +35,8 @@ export class Visitor {
     this.url = url
     page.on('pageerror', (error) => this.complaints.push(`error: ${error.message}`))
     page.on('console', (message) => {
-      // an answer that is no 2xx is noted by the browser; the page deals with it
-      const isNoise = message.text().startsWith('Failed to load resource')
+      // answers that are no 2xx and connections that fail are noted by the browser; the page deals with them
+      const isNoise = /^(Failed to load resource|WebSocket connection to)/.test(message.text())
       if (message.type() === 'error' && !isNoise) this.complaints.push(`console: ${message.text()}`)
     })
     page.on('request', (request) => {

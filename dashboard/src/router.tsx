@@ -5,12 +5,12 @@ import {
   createRoute,
   createRouter,
   lazyRouteComponent,
-  Navigate,
   Outlet,
   useLocation,
 } from '@tanstack/react-router'
 import { useEffect } from 'react'
 import { problemOf } from './api.ts'
+import { Redirect } from './components/redirect.tsx'
 import { ErrorState, Skeleton } from './components/states.tsx'
 import { useMe } from './organization.ts'
 import { NotFound } from './pages/not-found.tsx'
@@ -30,7 +30,7 @@ function Inside() {
   if (me.data) return <Shell me={me.data} />
   if (!me.isError) return <Skeleton />
   if (problemOf(me.error).status === 401) {
-    return <Navigate to="/login" search={href === '/' ? {} : { next: href }} replace />
+    return <Redirect to="/login" {...(href === '/' ? {} : { next: href })} />
   }
   return <ErrorState what="Your account" error={me.error} again={() => void me.refetch()} />
 }

@@ -119,7 +119,10 @@ export function Ask({
             key={t.name}
             name={t.name}
             label={t.label}
-            onChange={(event) => tick((n) => n + (event.currentTarget.checked ? 1 : -1))}
+            onChange={(event) => {
+              const step = event.currentTarget.checked ? 1 : -1
+              tick((n) => n + step)
+            }}
           />
         ))}
         {word !== undefined && (

@@ -1,13 +1,14 @@
 // Before anybody is signed in: signing in, the first set-up, an invitation, a forgotten password. Nothing here tells
 // whether an account exists.
 import { useQuery } from '@tanstack/react-query'
-import { Link, Navigate, useNavigate, useParams, useSearch } from '@tanstack/react-router'
+import { Link, useParams, useRouter, useSearch } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useState } from 'react'
 import { api, problemOf, queryClient, trpc } from '../api.ts'
 import { Text } from '../components/field.tsx'
 import { Form, text } from '../components/form.tsx'
 import { Icon } from '../components/icon.tsx'
 import { useTitle } from '../components/page.tsx'
+import { Redirect } from '../components/redirect.tsx'
 import { ErrorState, Loaded, Note, Skeleton } from '../components/states.tsx'
 import { Moment } from '../components/time.tsx'
 import { Toasts } from '../components/toast.tsx'
@@ -46,8 +47,8 @@ export function Login() {
   const session = useSession()
   const { next } = useSearch({ strict: false }) as { next?: string }
   const go = useEnter()
-  if (session.data?.setup_required) return <Navigate to="/setup" replace />
-  if (session.data?.user) return <Navigate to={ownPath(next)} replace />
+  if (session.data?.setup_required) return <Redirect to="/setup" />
+  if (session.data?.user) return <Redirect to={ownPath(next)} />
   return (
     <Frame title="Sign in">
       <SignInForm onDone={() => go(ownPath(next))} />
@@ -60,10 +61,10 @@ export function Login() {
 
 /** What was loaded for somebody else, or for nobody, is forgotten. */
 function useEnter() {
-  const navigate = useNavigate()
+  const { history } = useRouter()
   return (to: string) => {
     queryClient.clear()
-    void navigate({ to, replace: true })
+    history.replace(to)
   }
 }
 
@@ -130,7 +131,7 @@ export function Reset() {
 export function Setup() {
   const session = useSession()
   const go = useEnter()
-  if (session.data && !session.data.setup_required) return <Navigate to="/" replace />
+  if (session.data && !session.data.setup_required) return <Redirect to="/" />
   return (
     <Frame title="Set up Berth">
       <p>
