@@ -11,11 +11,14 @@ import { Spools } from './attempts/spools.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { readBootId } from './exec/processes.ts'
 import { keepProxyUp } from './exec/proxy/care.ts'
+import { createArtifactAnswerer } from './housekeeping/artifact-sending.ts'
 import { EdgeTelling } from './housekeeping/edge-telling.ts'
 import { collectFacts } from './housekeeping/facts.ts'
 import { Host, maxParallel } from './housekeeping/host.ts'
 import { keepHouse } from './housekeeping/house.ts'
+import { keepLogs } from './housekeeping/log-keeping.ts'
 import { Observations } from './housekeeping/observations.ts'
+import { createLogAnswerer } from './housekeeping/service-log-sending.ts'
 import { removeStatus, writeStatus } from './housekeeping/status.ts'
 import { Journal } from './journal/journal.ts'
 import { answerHostClaims } from './link/host-claims.ts'
@@ -72,6 +75,8 @@ export async function startAgent(
     answerers: {
       collectFacts: () =>
         Promise.resolve({ case: 'facts', value: collectFacts(parts.host, settings) }),
+      openFile: createArtifactAnswerer(settings, log),
+      openContainerLogs: createLogAnswerer(settings, log),
     },
     onEdge: (told) => parts.edge?.tell(told),
     onPhase(phase, endpoint) {
@@ -187,7 +192,7 @@ async function openUp(parts: Parts, showStatus: () => void): Promise<() => void>
   timers.push(setTimeout(upkeep, DAEMON.sweepMs), setInterval(upkeep, DAEMON.factsMs))
   executor.prepare?.()
   const proxy = edge ? [keepProxyUp(parts)] : []
-  const closers = [keepServicesUp(parts), ...proxy, keepHouse(parts)]
+  const closers = [keepServicesUp(parts), ...proxy, keepHouse(parts), keepLogs(parts)]
   letGo = () => {
     for (const close of closers) close()
   }

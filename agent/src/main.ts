@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// berth-agent: one program, several processes. `run` is the daemon; `runner`, `supervise` and `edge` are started by it
-// and load nothing of it. Exit codes: 0 done, 1 refused or broken (the sentence is on stderr), 2 wrong usage, 78 locked
+// berth-agent: one program, several processes. `run` is the daemon; `runner`, `supervise`, `gather` and `edge` are started
+// by it and load nothing of it. Exit codes: 0 done, 1 refused or broken (the sentence is on stderr), 2 wrong usage, 78 locked
 // out by the control plane (the service manager must not restart it).
 import { VERSION } from '@berth/shared'
 import { type AgentSettings, readSettings } from './settings.ts'
@@ -53,6 +53,12 @@ async function main([command, ...rest]: string[]): Promise<number> {
       if (!only) return usage()
       const { superviseService } = await import('./supervise/supervise.ts')
       await superviseService(only, settings)
+      return 0
+    }
+    case 'gather': {
+      if (rest.length > 0) return usage()
+      const { runGather } = await import('./runner/gather.ts')
+      runGather()
       return 0
     }
     case 'edge': {

@@ -7,6 +7,8 @@ import type { Authority } from './ca/authority.ts'
 import type { Custody } from './ca/custody.ts'
 import type { SshSigners } from './ca/ssh-signers.ts'
 import type { Config } from './config.ts'
+import type { Asking } from './dispatch/asking.ts'
+import type { Transfers } from './dispatch/transfers.ts'
 import type { Identity } from './identity/auth.ts'
 import type { EventFeed } from './live/feed.ts'
 import type { Wakes } from './live/wakes.ts'
@@ -28,6 +30,9 @@ export interface Context {
   clock: Clock
   wakes: Wakes
   watchers: Watchers
+  /** Questions to live agents, and the bytes they send in return. */
+  asking: Asking
+  transfers: Transfers
   /** Committed events as they come, for whoever watches. */
   feed: EventFeed
   log: Logger

@@ -25,7 +25,9 @@ import { Custody, createKek, type Kek, loadKek } from './ca/custody.ts'
 import { SshSigners } from './ca/ssh-signers.ts'
 import type { Config } from './config.ts'
 import type { Clock, Context } from './context.ts'
+import { Asking } from './dispatch/asking.ts'
 import { type AgentDoor, openAgentDoor } from './dispatch/door.ts'
+import { Transfers } from './dispatch/transfers.ts'
 import { createIdentity } from './identity/auth.ts'
 import { EventFeed } from './live/feed.ts'
 import { Wakes } from './live/wakes.ts'
@@ -36,6 +38,7 @@ import { Outbound } from './outbound/outbound.ts'
 import { actionRoutes } from './rest/actions.ts'
 import { adminRoutes } from './rest/admin.ts'
 import { adminKeyRoutes } from './rest/admin-keys.ts'
+import { artifactRoutes } from './rest/artifacts.ts'
 import { auditRoutes } from './rest/audit.ts'
 import { authRoutes, deviceRoutes } from './rest/auth.ts'
 import { dashboardRoutes } from './rest/dashboard.ts'
@@ -116,6 +119,8 @@ export async function startControlPlane(options: Options): Promise<ControlPlane>
     clock: time,
     wakes,
     watchers: new Watchers(),
+    asking: new Asking(),
+    transfers: new Transfers(),
     feed: new EventFeed({ db, wakes, log: logger, topic: EVENTS_TOPIC }),
     log: logger,
     installationId: installation.installationId,
@@ -240,6 +245,7 @@ function mountRoutes(http: Api, ctx: Context): void {
     variableRoutes(api, ctx)
     taskRoutes(api, ctx)
     logRoutes(api, ctx)
+    artifactRoutes(api, ctx)
     serverRoutes(api, ctx)
     auditRoutes(api, ctx)
     repositoryRoutes(api, ctx)

@@ -166,6 +166,21 @@ export const DAEMON = {
   goodbyeMs: 500,
 } as const
 
+/** Bytes that travel from an agent through the control plane to whoever asked: files, output of services. */
+export const TRANSFERS = {
+  /** At once from one agent; one more is refused. */
+  files: 4,
+  logStreams: 8,
+  firstFrameMs: 10 * SECOND,
+  /** Without a frame; and without anybody who takes what came. */
+  idleMs: 30 * SECOND,
+  /** Received and not yet taken by the reader; then the stream is paused. */
+  queueBytes: MiB,
+  frameBytes: 64 * KiB,
+  /** The agent's second connection is closed after this long without a transfer. */
+  connectionIdleMs: 60 * SECOND,
+} as const
+
 /** Files that an action leaves for people to fetch. */
 export const ARTIFACTS = {
   /** Of one task; the first in order of name are offered. */
@@ -173,7 +188,27 @@ export const ARTIFACTS = {
   bytes: 5 * GiB,
   /** Of one event. */
   perEvent: 200,
+  perEventBytes: 32 * KiB,
   pathBytes: 1_024,
+  /** What the braces of one pattern may stand for. */
+  alternatives: 1_000,
+  /** Entries of folders that are looked at; a million files must not hold the runner up. */
+  entries: 200_000,
+  depth: 64,
+  /** Files that were skipped and are named in the log; the others are counted. */
+  skippedNamed: 20,
+  /** Copies that are synced to disk at once. */
+  syncs: 16,
+  /** Left free on the disk of the store, so that the agent can go on. */
+  spareBytes: 512 * MiB,
+  /** A folder of the store without a record is a copy that was never finished: no task takes longer. */
+  unfinishedMs: 12 * HOUR,
+  /** The longest retention a file may ask for. */
+  retentionMaxMs: 90 * 24 * HOUR,
+  /** Records outlive their files this long: who asks hears that they expired, not that they never were. */
+  rememberedMs: 30 * 24 * HOUR,
+  /** From the child that reads the files, in one frame. */
+  frameBytes: 256 * KiB,
 } as const
 
 /** Steps of the docker recipe. */

@@ -72,6 +72,7 @@ export interface DeployRequest {
   grantedHosts?: string[]
   basicAuth?: { username: string; bcryptHash: string }
   limits?: { memoryBytes?: bigint }
+  artifacts?: { files: number; bytes: number }
   /** Flags of the runner's Node. */
   nodeArguments?: string[]
   /** Written before the runner starts. */
@@ -174,6 +175,8 @@ export class AgentHost {
           timeout: durationFromMs(request.timeoutMs ?? 120_000),
           killGrace: durationFromMs(request.killGraceMs ?? 2_000),
           cleanup: durationFromMs(request.cleanupMs ?? 60_000),
+          maxArtifactFiles: request.artifacts?.files ?? 0,
+          maxArtifactBytes: BigInt(request.artifacts?.bytes ?? 0),
         },
       },
     })

@@ -6,11 +6,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { LOG_PAGES } from '@berth/shared'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ArtifactIntake } from '../../agent/src/exec/artifact-store.ts'
+import { Ledger } from '../../agent/src/journal/ledger.ts'
+import { Masker } from '../../agent/src/runner/mask.ts'
+import { ServiceLog } from '../../agent/src/supervise/service-log.ts'
 import { hashPassword } from '../../control-plane/src/identity/passwords.ts'
 import { insertPassword } from '../../control-plane/src/store/accounts.ts'
+import { insertArtifacts } from '../../control-plane/src/store/artifacts.ts'
+import { until } from '../lab.ts'
 import { Browser, PASSWORD } from '../people.ts'
 import { Platform } from '../platform.ts'
-import { makePerson } from '../viewer.ts'
+import { makePerson, openViewer } from '../viewer.ts'
 
 const THEME = "document.documentElement.dataset.theme = 'dark'"
 const INDEX = `<!doctype html><title>Berth</title><script>${THEME}</script>
@@ -192,6 +198,33 @@ describe('what browsers get', () => {
     )
   })
 
+  test('what services write is heard by a page, and a server that is away is said', async () => {
+    const page = openViewer(p.cp, p.cp.token)
+    const dir = join(p.agentDir, 'logs/e1/web')
+    const log = new ServiceLog(dir, 7, new Masker([]))
+    log.write('out', Buffer.from('hello\n'))
+    const heard = page.watch(page.client.environment.logs, { environment_id: 1 })
+    // nothing resumes here, so messages come without numbers
+    const told = () => heard.messages as unknown as { kind: string; records?: { text: string }[] }[]
+    const texts = () => told().flatMap(({ records = [] }) => records.map((one) => one.text))
+    await until('the line of before', () => texts().includes('hello') || undefined)
+    log.write('err', Buffer.from('again\n'))
+    await until('the line of now', () => texts().includes('again') || undefined)
+    expect(told()[0]).toEqual({ kind: 'begun' })
+    const none = await p.cp.server('without an agent')
+    const { id: project } = await p.cp.project('quiet', none.id)
+    await p.cp.running.ctx.db
+      .insertInto('agents')
+      .values({ id: 'agent-away', serverId: none.id, installId: 'i', joinedAt: 1 })
+      .execute()
+    const { id } = await p.cp.environment(project, 'main')
+    const refused = page.watch(page.client.environment.logs, { environment_id: id })
+    expect((await refused.refused()).code).toBe('server_offline')
+    heard.stop()
+    await page.close()
+    log.close()
+  })
+
   describe('a ticket', () => {
     const ticket = async (browser = ada, input: object = {}) => {
       const asked = { task_id: taskId, ...input }
@@ -248,6 +281,55 @@ describe('what browsers get', () => {
       expect((await open(mallory, held)).status).toBe(404)
       const refused = await mallory.tell('task.logTicket', { task_id: taskId })
       expect(refused.body.error?.data.code).toBe('not_found')
+    })
+
+    test('brings a file of an action from its server, after the server said that it has it', async () => {
+      const { db, clock } = p.cp.running.ctx
+      const content = Buffer.from('a,b\n1,2\n')
+      const now = clock.now()
+      const settings = { stateDir: p.agentDir }
+      const intake = new ArtifactIntake(
+        settings,
+        { environmentId: 1, taskId },
+        { files: 9, bytes: 9_999 },
+      )
+      const incoming = intake.begin('exports/two words.csv', content.length, now)
+      incoming?.write(content)
+      incoming?.finish()
+      const ledger = new Ledger(settings)
+      const [row] = await intake.commit(ledger, now + 3_600_000)
+      ledger.close()
+      const known = {
+        taskId,
+        serverId: p.serverId,
+        path: 'exports/two words.csv',
+        sizeBytes: content.length,
+        sha256: createHash('sha256').update(content).digest('hex'),
+        collectedAt: now,
+        expiresAt: now + 3_600_000,
+      }
+      await insertArtifacts(db, [
+        { ...known, fileId: row?.id ?? '' },
+        { ...known, fileId: 'gone', path: 'gone.csv' },
+        { ...known, fileId: 'late', path: 'late.csv', expiresAt: now - 1 },
+      ])
+      interface List {
+        artifacts: { id: number; name: string }[]
+      }
+      const listed = await ada.ask<List>('artifact.list', { task_id: taskId })
+      const ids = listed.body.result?.data.artifacts.map((a) => a.id) ?? []
+      const ask = (artifact_id: number | undefined) =>
+        ada.tell<{ url: string }>('artifact.ticket', { artifact_id })
+      const given = await ask(ids[0])
+      const file = await open(ada, given.body.result?.data.url ?? '/downloads/x')
+      expect([file.status, await file.text()]).toEqual([200, content.toString()])
+      expect(file.headers.get('content-disposition')).toMatch(/^attachment; .*two.words\.csv/)
+      expect(file.headers.get('content-security-policy')).toContain('sandbox')
+      expect((await open(ada, given.body.result?.data.url ?? '')).status).toBe(404)
+      // a sentence on the page, and no ticket
+      expect((await ask(ids[1])).body.error?.data.code).toBe('artifact_gone')
+      expect((await ask(ids[2])).body.error?.data.code).toBe('artifact_expired')
+      expect((await ask(9_999)).body.error?.data.code).toBe('not_found')
     })
 
     test('may show the log instead of saving it; a look alone does not use it up', async () => {

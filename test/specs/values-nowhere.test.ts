@@ -239,6 +239,9 @@ class Scene {
         ['POST', `/api/environments/${id}/tasks`, { variables: { A: value } }],
         ['POST', '/trpc/environment.deploy', { environment_id: id, variables: { A: value } }],
         ['POST', '/trpc/environment.deploy', { environment_id: value }],
+        ['POST', '/trpc/variable.change', { environment_id: id, set: { A: [value] } }],
+        ['POST', '/trpc/variable.change', { environment_id: id, set: value, unset: [value, 7] }],
+        ['POST', '/trpc/environment.create', { project_id: this.host.projectId, ...make([value]) }],
       ]
       // what could be a key is one: it is told, as keys are
       if (!KEY.test(value)) {
@@ -251,6 +254,7 @@ class Scene {
           ['POST', environments, make({ [value]: 'x' })],
           ['POST', environments, { ...make({}), [value]: 'x' }],
           ['POST', '/trpc/environment.deploy', { environment_id: id, [value]: 'x' }],
+          ['POST', '/trpc/variable.change', { environment_id: id, set: { [value]: 7 } }],
         )
       }
       for (const [method, path, body] of calls) {
@@ -280,6 +284,9 @@ class Scene {
       '/api/admin/audit?per_page=100',
       '/api/organizations/1/invitations',
       `/trpc/environment.get${input({ environment_id: id })}`,
+      `/trpc/variable.list${input({ environment_id: id })}`,
+      `/trpc/environment.diagnostics${input({ environment_id: id })}`,
+      `/trpc/audit.list${input({ organization_id: 1 })}`,
       `/trpc/environment.list${input({ project_id: this.host.projectId })}`,
       `/trpc/task.list${input({ environment_id: id })}`,
     ])

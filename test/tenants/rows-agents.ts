@@ -6,10 +6,12 @@ import {
   type AgentMessage,
   AgentService,
   AttemptState,
+  ContainerLogFrameSchema,
   EventSchema,
+  FileFrameSchema,
   GoodbyeReason,
 } from '@berth/shared/wire'
-import { create, type MessageInitShape } from '@bufbuild/protobuf'
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { type Client, type Metadata, status } from '@grpc/grpc-js'
 import { expect } from 'vitest'
 import { buildRequest, tlv } from '../../control-plane/src/ca/requests.testing.ts'
@@ -200,6 +202,23 @@ async function claimHosts({ rogue, victim }: Raid): Promise<void> {
   own.cut()
 }
 
+/** Bytes that nobody expects of it, under every name it could know; the same words for one that nobody has. */
+const sendUnasked =
+  (
+    method: 'sendFile' | 'sendContainerLogs',
+    schema: typeof FileFrameSchema | typeof ContainerLogFrameSchema,
+  ) =>
+  async ({ rogue, victim }: Raid): Promise<void> => {
+    const own = await rogue.active()
+    for (const transferId of [victim.sessionId, victim.attemptId, randomUUID(), '']) {
+      const frame = { case: 'header' as const, value: { transferId } }
+      const bytes = Buffer.from(toBinary(schema, create(schema, { frame })))
+      const refused = { code: status.PERMISSION_DENIED, said: 0 }
+      expect(await knock(rogue.client, method, undefined, bytes)).toMatchObject(refused)
+    }
+    own.cut()
+  }
+
 /** Not offered yet: whoever offers it writes its row. */
 const notOffered =
   (method: keyof typeof AgentService.method) =>
@@ -210,8 +229,8 @@ const notOffered =
 export const AGENT_ROWS: Record<string, (raid: Raid) => Promise<void>> = {
   connect,
   streamLogs,
-  sendFile: notOffered('sendFile'),
-  sendContainerLogs: notOffered('sendContainerLogs'),
+  sendFile: sendUnasked('sendFile', FileFrameSchema),
+  sendContainerLogs: sendUnasked('sendContainerLogs', ContainerLogFrameSchema),
   claimHosts,
   renewCertificate,
   signSshHostKey,
@@ -225,6 +244,7 @@ export function knock(
   client: Client,
   method: keyof typeof AgentService.method,
   metadata?: Metadata,
+  message: Buffer = Buffer.alloc(0),
 ): Promise<{ code: number; said: number }> {
   const same = (bytes: Buffer): Buffer => bytes
   const path = `/${AgentService.typeName}/${AgentService.method[method].name}`
@@ -237,7 +257,7 @@ export function knock(
     said += 1
   })
   call.on('error', () => {}) // its status tells
-  call.write(Buffer.alloc(0))
+  call.write(message)
   call.end()
   return new Promise((resolve) => call.on('status', ({ code }) => resolve({ code, said })))
 }

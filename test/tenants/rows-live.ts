@@ -17,6 +17,8 @@ export interface LiveRow {
   mixed?: (own: Organization, other: Ids) => object
   /** Changes of one's own things that name things of another organization: refused. */
   crossed?: (own: Organization, other: Ids, world: World) => object
+  /** A subscription that hears nothing of the bus. */
+  isQuiet?: boolean
   /** A subscription's position before everything, where it is not a plain number. */
   first?: string
   /** What the answer lists for somebody without a membership: nothing. */
@@ -134,6 +136,7 @@ const ENVIRONMENT_ROWS: Record<string, LiveRow> = {
     accepts: [200, 409], // 409: the one of before is still queued
     input: environment,
   },
+  'environment.logs': { needs: 'read', input: environment, isQuiet: true },
   'environment.events': { needs: 'read', input: environment },
   'variable.list': { needs: 'read', input: environment },
   'variable.change': {
@@ -157,6 +160,8 @@ const ENVIRONMENT_ROWS: Record<string, LiveRow> = {
   'task.search': { needs: 'read', input: (o) => ({ ...task(o), query: 'x' }) },
   'task.errors': { needs: 'read', input: task },
   'task.logTicket': { needs: 'browser', own: task },
+  'artifact.list': { needs: 'read', input: task },
+  'artifact.ticket': { needs: 'browser', own: (o) => ({ artifact_id: o.artifact }) },
   'task.cancel': {
     needs: 'deploy',
     accepts: [200, 409], // 409: canceled by the one before
@@ -168,6 +173,7 @@ const ENVIRONMENT_ROWS: Record<string, LiveRow> = {
 const SERVER_ROWS: Record<string, LiveRow> = {
   'server.list': { needs: 'token', listed: (data) => data.servers },
   'server.get': { needs: 'read', input: server },
+  'server.usage': { needs: 'read', input: server },
   'server.create': {
     needs: 'server:write',
     own: (_o, w) => ({ name: `made-${w.next()}`, hostname: 'h' }),

@@ -48,6 +48,7 @@ export const SERVER_ROWS: Record<string, Row> = {
       (own, other) => ({ ...server(other), body: certificate(own) }),
     ],
   },
+  'GET /api/servers/{id}/usage': { accepts: [200], ask: server },
   'GET /api/servers/{id}/ssh': { accepts: [200], ask: server },
   'DELETE /api/servers/{id}/ssh/{serial}': {
     accepts: [202],

@@ -2,6 +2,7 @@
 // platform administrator who is a member of none. What the matrix of tenants walks over.
 //
 // A new kind of thing: add its id to `Ids` and a line to `furnish`.
+import { randomUUID } from 'node:crypto'
 import { ROLES, type Role, SCOPES } from '@berth/shared/rest'
 import { hashToken, makeToken } from '../../control-plane/src/identity/tokens.ts'
 import {
@@ -20,6 +21,7 @@ export interface Ids {
   project: number
   environment: number
   task: number
+  artifact: number
   /** An environment without a task. */
   free: number
   delivery: number
@@ -34,6 +36,7 @@ export const MISSING: Ids = {
   project: 2_000_000_003,
   environment: 2_000_000_004,
   task: 2_000_000_005,
+  artifact: 2_000_000_007,
   free: 2_000_000_006,
   delivery: 2_000_000_008,
   user: 2_000_000_009,
@@ -163,6 +166,26 @@ export class World {
       .execute()
   }
 
+  async #artifact(serverId: number, taskId: number): Promise<number> {
+    const { db, clock } = this.cp.running.ctx
+    const now = clock.now()
+    const { id } = await db
+      .insertInto('artifacts')
+      .values({
+        fileId: randomUUID(),
+        taskId,
+        serverId,
+        path: 'exports/orders.csv',
+        sizeBytes: 7,
+        sha256: '0'.repeat(64),
+        collectedAt: now,
+        expiresAt: now + 86_400_000,
+      })
+      .returning('id')
+      .executeTakeFirstOrThrow()
+    return id
+  }
+
   async #furnish(
     name: string,
     organizationId: number,
@@ -200,6 +223,7 @@ export class World {
       .returning('id')
       .executeTakeFirstOrThrow()
     await this.#pullRequest(organizationId, project)
-    return { server, project, environment, task, free, delivery }
+    const artifact = await this.#artifact(server, task)
+    return { server, project, environment, task, artifact, free, delivery }
   }
 }

@@ -73,7 +73,8 @@ export function findCgroupMounts(): Map<string, string> {
     if (type === 'cgroup2') mounts.set('unified', point)
     if (type !== 'cgroup') continue
     for (const option of (options ?? '').split(',')) {
-      if ((LEGACY as readonly string[]).includes(option)) mounts.set(option, point)
+      const isKnown = (LEGACY as readonly string[]).includes(option) || option === 'cpuacct'
+      if (isKnown) mounts.set(option, point)
     }
   }
   return mounts

@@ -37,6 +37,8 @@ export interface EnvironmentPlaces {
   current: string
   sockets: string
   logs: string
+  /** Copies of what actions left, root's alone; kept by a reset. */
+  artifacts: string
 }
 
 export function environmentPlaces(s: AgentSettings, environmentId: number): EnvironmentPlaces {
@@ -52,13 +54,14 @@ export function environmentPlaces(s: AgentSettings, environmentId: number): Envi
     current: join(dir, 'current'),
     sockets: join(s.runDir, `e${environmentId}`),
     logs: join(s.stateDir, 'logs', `e${environmentId}`),
+    artifacts: join(s.stateDir, 'artifacts', `e${environmentId}`),
   }
 }
 
 /** Everything of an environment on this server's disks: when none of it exists, nothing is left. */
 export const allPlaces = (s: AgentSettings, environmentId: number): string[] => {
-  const { dir, sockets, logs } = environmentPlaces(s, environmentId)
-  return [dir, sockets, logs, join(s.runDir, 'services', `e${environmentId}`)]
+  const { dir, sockets, logs, artifacts } = environmentPlaces(s, environmentId)
+  return [dir, sockets, logs, artifacts, join(s.runDir, 'services', `e${environmentId}`)]
 }
 
 /** Makes or corrects one folder; `account` undefined means root (or the developer) keeps it. */

@@ -45,6 +45,7 @@ interface Found {
   id: string
   labels: Record<string, string>
   isRunning: boolean
+  madeAt: Date
 }
 
 async function takeInventory(
@@ -58,14 +59,15 @@ async function takeInventory(
     listOwnedNetworks(engine, settings, environmentId),
     listOwnedVolumes(engine, settings, environmentId),
   ])
-  const still = { isRunning: false }
+  const still = { isRunning: false, madeAt: new Date(0) }
   return [
-    ...containers.map(({ id, name, labels, state }) => {
+    ...containers.map(({ id, name, labels, state, madeAt }) => {
       return {
         kind: 'container' as const,
         id,
         name,
         labels,
+        madeAt,
         isRunning: state === 'running' || state === 'restarting',
       }
     }),
@@ -184,7 +186,7 @@ async function removeObject(
         await stopContainer(engine, found.id, timeoutMs)
       }
       // its log is worth a try, its end is not worth less without it
-      if (found) await keepLastWords(engine, settings, row, found.id).catch(() => undefined)
+      if (found) await keepLastWords(engine, settings, row, found).catch(() => undefined)
       if (found) await removeContainer(engine, found.id)
       return 'removed'
     case 'image':

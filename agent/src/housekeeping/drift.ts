@@ -20,11 +20,14 @@ import type { AgentSettings } from '../settings.ts'
 import { instructionsOf } from '../supervise/control.ts'
 import { isSupervised, readState, serviceDir } from '../supervise/instructions.ts'
 import type { Observations } from './observations.ts'
+import type { UsageMeter } from './usage-meter.ts'
 
 export interface DriftOptions {
   settings: AgentSettings
   engine: Engine
   observations: Observations
+  /** Told who runs, to measure what they take. */
+  usage?: Pick<UsageMeter, 'notePids'> | undefined
   /** Wall clock: compared with the times of engine and supervisors. */
   now: () => number
 }
@@ -92,6 +95,7 @@ export class DriftWatch {
 
   /** Nothing of it runs any more. */
   #forget(environmentId: number): void {
+    this.#o.usage?.notePids(environmentId, [])
     const isOf = (key: string): boolean => key.startsWith(`${environmentId}/`)
     for (const key of this.#ends.keys()) if (isOf(key)) this.#ends.delete(key)
     for (const key of this.#away) if (isOf(key)) this.#away.delete(key)
@@ -100,8 +104,10 @@ export class DriftWatch {
   async #lookAtContainers(stored: StoredPlan, plan: DockerPlan): Promise<ServiceView[]> {
     const { engine, now } = this.#o
     const views: ServiceView[] = []
+    const pids: number[] = []
     for (const expected of plan.services) {
       const seen = await inspectContainer(engine, expected.container)
+      if (seen?.pid !== undefined) pids.push(seen.pid)
       const key = `${stored.environmentId}/${expected.service}`
       const at = now()
       if (seen) this.#ends.set(key, noteEnds(this.#ends.get(key), this.#endsOf(seen), at, RULE))
@@ -109,6 +115,7 @@ export class DriftWatch {
       const look = { now: at, rule: RULE }
       views.push(viewContainer(expected, stored, shown, this.#ends.get(key), look))
     }
+    this.#o.usage?.notePids(stored.environmentId, pids)
     return views
   }
 
@@ -135,6 +142,7 @@ export class DriftWatch {
   ): ServiceView[] | undefined {
     const rows = ledger.listProcesses(environmentId).filter(({ state }) => state === 'serving')
     const views: ServiceView[] = []
+    const pids: number[] = []
     let isEarly = false
     for (const { name, run } of plan.section.services) {
       const key = `${environmentId}/${name}`
@@ -151,6 +159,7 @@ export class DriftWatch {
         isEarly = true
       }
       const at = this.#o.now()
+      if (state && state.pid > 0) pids.push(state.pid)
       if (seen && state) {
         const isUnsteady =
           seen.condition === 'waiting' || this.#isYoung(Date.parse(state.startedAt))
@@ -159,6 +168,7 @@ export class DriftWatch {
       }
       views.push(viewProcess(name, seen, this.#ends.get(key), { now: at, rule: RULE }))
     }
+    this.#o.usage?.notePids(environmentId, pids)
     return isEarly ? undefined : views
   }
 }

@@ -1,14 +1,17 @@
 // What this server is and how it feels: facts for Hello, Observed and heartbeats. Parts are looked at in the
 // background and remembered, so that no message ever waits for a slow program or a hung engine.
-import { readdirSync, readFileSync, statfsSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statfsSync, statSync } from 'node:fs'
 import { arch, availableParallelism, hostname, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { DAEMON } from '@berth/shared'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { type HostPart, isDockerUp, lookAtParts } from '../exec/host-parts.ts'
 import { readBootId } from '../exec/processes.ts'
 import { openEdge } from '../exec/proxy/client.ts'
+import { Ledger, ledgerFile } from '../journal/ledger.ts'
 import { describeError, type Log } from '../log.ts'
 import type { AgentSettings } from '../settings.ts'
+import { UsageMeter } from './usage-meter.ts'
 
 export const maxParallel = (): number => Math.max(DAEMON.parallelMin, availableParallelism())
 
@@ -22,12 +25,15 @@ export class Host {
   #changed = false
   #timer: NodeJS.Timeout | undefined
   #proxyOk = false
+  /** What this server and its environments take. */
+  readonly usage: UsageMeter
   /** Undefined: not known yet. */
   #isExclusive: boolean | undefined
 
   constructor(settings: AgentSettings, log: Log) {
     this.#settings = settings
     this.#log = log
+    this.usage = new UsageMeter(settings.stateDir, () => readDiskUse(settings))
   }
 
   /** The first look; later ones happen by themselves. */
@@ -81,6 +87,27 @@ export class Host {
     }
   }
 
+  /** For a heartbeat now and then; undefined: not due. */
+  takeUsage() {
+    const use = this.usage.take()
+    if (!use) return undefined
+    return {
+      at: timestampFromDate(use.at),
+      cpuPermille: use.cpuPermille,
+      memoryUsedBytes: BigInt(use.memoryUsedBytes),
+      memoryBytes: BigInt(use.memoryBytes),
+      diskUsedBytes: BigInt(use.diskUsedBytes),
+      diskBytes: BigInt(use.diskBytes),
+      loadHundredths: Math.round(use.load * 100),
+      environments: use.environments.map((of) => ({
+        environmentId: of.environmentId,
+        diskBytes: BigInt(of.diskBytes),
+        memoryBytes: BigInt(of.memoryBytes),
+        cpuPermille: of.cpuPermille,
+      })),
+    }
+  }
+
   /** Whether a part came or went since the last call. */
   takeChanged(): boolean {
     const changed = this.#changed
@@ -129,6 +156,17 @@ async function isProxyUp(settings: AgentSettings): Promise<boolean> {
     return mode === 'ports' || caddy.up
   } catch {
     return false
+  }
+}
+
+/** As of the last hourly measurement. */
+function readDiskUse(settings: AgentSettings): Map<number, number> {
+  if (!existsSync(ledgerFile(settings))) return new Map()
+  const ledger = new Ledger(settings)
+  try {
+    return new Map(ledger.usage.list().map(({ environmentId, bytes }) => [environmentId, bytes]))
+  } finally {
+    ledger.close()
   }
 }
 

@@ -8,6 +8,7 @@ import { DAEMON, HOUSE } from '@berth/shared'
 import { AttemptState } from '@berth/shared/wire'
 import type { Keeper } from '../attempts/keeper.ts'
 import type { Clock } from '../clock.ts'
+import { expireArtifacts } from '../exec/artifact-store.ts'
 import { listOwnedContainers } from '../exec/docker/containers.ts'
 import { isEngineUp, openEngine } from '../exec/docker/engine.ts'
 import { type EngineEvent, events } from '../exec/docker/events.ts'
@@ -23,6 +24,7 @@ import { collectCache, isEngineExclusive } from './cache.ts'
 import { readPlan } from './collect.ts'
 import { DriftWatch } from './drift.ts'
 import type { Host } from './host.ts'
+import { LogFollowers } from './log-followers.ts'
 import { measureEnvironments } from './measure.ts'
 import type { Observations } from './observations.ts'
 import { endBuildOrphans } from './orphans.ts'
@@ -32,7 +34,7 @@ export interface HouseParts {
   settings: AgentSettings
   keeper: Pick<Keeper, 'occupy' | 'vacate' | 'isBusy' | 'onChange'>
   journal: Pick<Journal, 'attempts'>
-  host: Pick<Host, 'noteEngine' | 'look'>
+  host: Pick<Host, 'noteEngine' | 'look'> & Partial<Pick<Host, 'usage'>>
   observations: Observations
   clock: Clock
   log: Log
@@ -46,6 +48,7 @@ class House {
   readonly #engine
   readonly #edge
   readonly #drift: DriftWatch
+  readonly #logs: LogFollowers
   readonly #ending = new AbortController()
   readonly #timers: NodeJS.Timeout[] = []
   readonly #unlisten: () => void
@@ -65,9 +68,12 @@ class House {
     this.#p = parts
     this.#engine = openEngine(parts.settings)
     this.#edge = openEdge(parts.settings)
-    const { settings, observations, clock } = parts
+    const { settings, observations, clock, host } = parts
     const now = (): number => clock.now()
-    this.#drift = new DriftWatch({ settings, engine: this.#engine, observations, now })
+    const { usage } = host
+    this.#drift = new DriftWatch({ settings, engine: this.#engine, observations, usage, now })
+    const ledger = (): Ledger | undefined => this.#openLedger()
+    this.#logs = new LogFollowers({ engine: this.#engine, settings, log: parts.log, ledger })
     this.#unlisten = parts.keeper.onChange((id) => this.#attemptChanged(id))
     this.#every(DAEMON.servicesMs, () => this.#lookAtProcesses())
     this.#every(HOUSE.driftMs, () => this.#everyMinute())
@@ -76,6 +82,7 @@ class House {
 
   close(): void {
     this.#ending.abort()
+    this.#logs.close()
     this.#unlisten()
     clearTimeout(this.#soon)
     clearTimeout(this.#again)
@@ -116,6 +123,7 @@ class House {
 
   #everyMinute(): void {
     const now = this.#p.clock.mono()
+    if (this.#isEngineUp) this.#logs.noteStart() // an event may have been missed
     const isHourOver = this.#tidiedAt === undefined || now - this.#tidiedAt >= HOUSE.collectMs
     this.#due(() => {
       this.#allToLook = true
@@ -140,7 +148,10 @@ class House {
     if (kind !== 'container' || labels[LABELS.agent] !== this.#p.settings.owner) return
     const environmentId = Number(labels[LABELS.environment])
     if (!TELLING.has(action) || !Number.isSafeInteger(environmentId)) return
-    if (action === 'start') this.#drift.noteStart(id)
+    if (action === 'start') {
+      this.#drift.noteStart(id)
+      this.#logs.noteStart(id)
+    }
     if (action === 'oom') this.#drift.noteEnd(id, { outOfMemory: true })
     if (action === 'die') this.#drift.noteEnd(id, { exitCode: exitCode ?? null })
     this.#due(() => this.#toLook.add(environmentId))
@@ -158,7 +169,8 @@ class House {
           this.#allToSettle = this.#isEngineUp
         })
         if (this.#isEngineUp) {
-          for await (const event of events(this.#engine, signal)) this.#noteEvent(event)
+          const onOpen = (): void => this.#logs.noteStart()
+          for await (const event of events(this.#engine, signal, onOpen)) this.#noteEvent(event)
         }
       } catch (error) {
         this.#p.log.debug(describeError(error), 'the engine went away')
@@ -298,11 +310,13 @@ class House {
   }
 
   async #tidy(ledger: Ledger): Promise<void> {
-    const { settings, log } = this.#p
+    const { settings, log, clock } = this.#p
     if (this.#isEngineUp) {
       const bytes = await collectCache(this.#engine, ledger, settings)
       if (bytes > 0) log.info({ bytes }, 'the build cache was pruned')
     }
+    const expired = await expireArtifacts(settings, ledger, clock.now())
+    if (expired > 0) log.info({ expired }, 'artifacts were over their retention')
     await measureEnvironments(this.#engine, ledger, settings)
   }
 }

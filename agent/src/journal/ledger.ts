@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { STEPS } from '@berth/shared'
 import Database from 'better-sqlite3'
 import type { AgentSettings, PortRange } from '../settings.ts'
+import { ARTIFACTS_SCHEMA, ArtifactTable } from './artifact-table.ts'
 import { OBJECTS_SCHEMA, Objects } from './objects.ts'
 import { USAGE_SCHEMA, UsageTable } from './usage.ts'
 
@@ -26,7 +27,10 @@ const SCHEMA = `
   ) STRICT;
   ${OBJECTS_SCHEMA}
   ${USAGE_SCHEMA}
+  ${ARTIFACTS_SCHEMA}
 `
+
+const OF_ENVIRONMENTS = ['plans', 'processes', 'ports', 'objects', 'growths', 'usage', 'artifacts']
 
 /**
  * starting: made by a deployment that has not succeeded. serving: of the running version. paused: of the running
@@ -95,6 +99,7 @@ export class Ledger {
   readonly #range: PortRange
   readonly objects: Objects
   readonly usage: UsageTable
+  readonly artifacts: ArtifactTable
 
   constructor(settings: Pick<AgentSettings, 'stateDir' | 'portRange'>) {
     this.#range = settings.portRange ?? { from: STEPS.portFrom, to: STEPS.portTo }
@@ -105,6 +110,7 @@ export class Ledger {
     this.#db.exec(SCHEMA)
     this.objects = new Objects(this.#db)
     this.usage = new UsageTable(this.#db)
+    this.artifacts = new ArtifactTable(this.#db)
   }
 
   close(): void {
@@ -235,11 +241,17 @@ export class Ledger {
   forget(environmentId: number): void {
     this.#db
       .transaction(() => {
-        for (const table of ['plans', 'processes', 'ports', 'objects', 'growths', 'usage']) {
+        for (const table of OF_ENVIRONMENTS) {
           this.#db.prepare(`DELETE FROM ${table} WHERE environment_id = ?`).run(environmentId)
         }
       })
       .immediate()
+  }
+
+  /** Which deployment runs in each environment. */
+  listVersions(): Map<number, number> {
+    const rows = this.#db.prepare('SELECT environment_id, task_id FROM plans').raw().all()
+    return new Map(rows as [number, number][])
   }
 
   findPlan(environmentId: number): StoredPlan | undefined {

@@ -6,13 +6,17 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import { durationFromMs } from '@bufbuild/protobuf/wkt'
 import { expect, test } from 'vitest'
 import { silentLog } from '../log.ts'
+import { BulkLine } from './bulk.ts'
 import { type Answerer, RequestDesk } from './requests.ts'
 
 const ask = (requestId: string, over: MessageInitShape<typeof RequestSchema> = {}) =>
   create(RequestSchema, { requestId, body: { case: 'collectFacts', value: {} }, ...over })
 function openDesk(collectFacts: Answerer) {
   const sent: Response[] = []
-  const desk = new RequestDesk({ collectFacts }, silentLog, (response) => sent.push(response))
+  const bulk = new BulkLine(() => {
+    throw new Error('nothing is sent here')
+  })
+  const desk = new RequestDesk({ collectFacts }, silentLog, bulk, (response) => sent.push(response))
   const words = () =>
     sent.map(({ requestId, body }) =>
       body.case === 'error' ? `${requestId} ${body.value.code}` : `${requestId} ${body.case}`,

@@ -6,10 +6,18 @@ import { type Request, RequestErrorCode, type Response, ResponseSchema } from '@
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import { durationMs } from '@bufbuild/protobuf/wkt'
 import { describeError, type Log } from '../log.ts'
+import type { BulkLine } from './bulk.ts'
 
 export type ResponseBody = NonNullable<MessageInitShape<typeof ResponseSchema>['body']>
-/** Answers one kind of question; `signal` fires when nobody waits any more. */
-export type Answerer = (request: Request, signal: AbortSignal) => Promise<ResponseBody>
+/**
+ * Answers one kind of question. `signal` fires when nobody waits for the answer any more, also because it was given; what
+ * is sent over `bulk` in return goes on after it.
+ */
+export type Answerer = (
+  request: Request,
+  signal: AbortSignal,
+  bulk: BulkLine,
+) => Promise<ResponseBody>
 export type Answerers = Partial<Record<NonNullable<Request['body']['case']>, Answerer>>
 
 const failure = (code: RequestErrorCode, message: string): ResponseBody => ({
@@ -20,13 +28,15 @@ const failure = (code: RequestErrorCode, message: string): ResponseBody => ({
 export class RequestDesk {
   readonly #answerers: Answerers
   readonly #log: Log
+  readonly #bulk: BulkLine
   readonly #send: (response: Response) => void
   readonly #open = new Map<string, AbortController>()
   readonly #kept = new Map<string, { response: Response; until: number }>()
 
-  constructor(answerers: Answerers, log: Log, send: (response: Response) => void) {
+  constructor(answerers: Answerers, log: Log, bulk: BulkLine, send: (response: Response) => void) {
     this.#answerers = answerers
     this.#log = log
+    this.#bulk = bulk
     this.#send = send
   }
 
@@ -69,7 +79,7 @@ export class RequestDesk {
       controller.signal.addEventListener('abort', end(RequestErrorCode.CANCELED, 'Canceled.'))
     })
     try {
-      return await Promise.race([answerer(request, controller.signal), ended])
+      return await Promise.race([answerer(request, controller.signal, this.#bulk), ended])
     } catch (error) {
       this.#log.error({ request: kind, ...describeError(error) }, 'a question was not answered')
       return failure(RequestErrorCode.INTERNAL, 'Internal error of the agent.')

@@ -29,6 +29,7 @@ import type { Journal } from '../journal/journal.ts'
 import { describeError, type Log } from '../log.ts'
 import type { AgentSettings } from '../settings.ts'
 import type { SessionEnd } from './backoff.ts'
+import { BulkLine } from './bulk.ts'
 import { explainFailure, onReady, openChannel } from './channel.ts'
 import { createHello } from './hello.ts'
 import { type Identity, installTrust } from './identity.ts'
@@ -76,6 +77,7 @@ export class Session {
   readonly #o: SessionOptions
   readonly #client: AgentClient
   readonly #connect: ClientDuplexStream<AgentMessage, ServerMessage>
+  readonly #bulk: BulkLine
   readonly #desk: RequestDesk
   readonly #done = Promise.withResolvers<SessionEnd>()
   readonly #unlisten: () => void
@@ -95,7 +97,9 @@ export class Session {
     this.#state = startSession(options.journal.assignmentsVersion(), options.clock.mono())
     this.#client = openChannel(options.identity, options.endpoint)
     this.#connect = this.#client.connect()
-    this.#desk = new RequestDesk(options.answerers, options.log, (response) =>
+    const { answerers, log } = options
+    this.#bulk = new BulkLine(() => openChannel(options.identity, options.endpoint))
+    this.#desk = new RequestDesk(answerers, log, this.#bulk, (response) =>
       this.#send(message({ case: 'response', value: response })),
     )
     this.#unlisten = options.keeper.onChange(() => this.#logs?.attemptChanged())
@@ -276,6 +280,7 @@ export class Session {
       agentTime: timestampFromMs(clock.now()),
       liveAttemptIds: keeper.liveIds(),
       ...host.pulse(),
+      ...optional('usage', host.takeUsage()),
     }
     this.#send(message({ case: 'heartbeat', value }))
     if (host.takeChanged()) {
@@ -353,11 +358,15 @@ export class Session {
     this.#stopLooking()
     this.#observed?.close()
     this.#desk.close()
+    this.#bulk.close()
     this.#logStream?.cancel()
     this.#connect.cancel()
     this.#client.close()
   }
 }
+
+const optional = <K extends string, V>(key: K, value: V | undefined): { [key in K]?: V } =>
+  value === undefined ? {} : ({ [key]: value } as { [key in K]: V })
 
 const pause = (ms: number): Promise<void> =>
   new Promise((resolve) => {

@@ -12,6 +12,9 @@ export function planAction(last: LastPlan | null | undefined, name: string): Pla
   const steps: Plan['phases'][number]['steps'] = [
     { id: 'command', title: action?.title ?? name, work: { kind: 'action' }, undo: [] },
   ]
+  if (action?.artifacts) {
+    steps.push({ id: 'artifacts', title: 'Collect files', work: { kind: 'artifacts' }, undo: [] })
+  }
   return { kind: 'action', phases: [{ name: 'run', title: 'Run', steps }] }
 }
 

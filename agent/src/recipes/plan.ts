@@ -47,6 +47,7 @@ export type PlatformWork =
   | 'stop'
   | 'remove'
   | 'action'
+  | 'artifacts'
 
 export type Work =
   | { kind: PlatformWork }

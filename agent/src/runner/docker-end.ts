@@ -1,7 +1,12 @@
 // The end of one container: it is stopped, its log is read to the end, it is removed, and only then its row goes.
 
 import { STEPS } from '@berth/shared'
-import { inspectOwned, removeContainer, stopContainer } from '../exec/docker/containers.ts'
+import {
+  inspectOwned,
+  type Observed,
+  removeContainer,
+  stopContainer,
+} from '../exec/docker/containers.ts'
 import { keepLastWords } from '../housekeeping/last-words.ts'
 import type { ObjectRow } from '../journal/objects.ts'
 import type { Attempt } from './attempt.ts'
@@ -9,12 +14,12 @@ import { dockerOf } from './docker-scene.ts'
 import { lastSecrets } from './steps/destroy.ts'
 
 /** A log that cannot be kept is told, and keeps nothing from being removed. */
-async function keepLog(attempt: Attempt, row: ObjectRow, id: string): Promise<void> {
+async function keepLog(attempt: Attempt, row: ObjectRow, seen: Observed): Promise<void> {
   const { settings, places, found, secrets, output } = attempt
   const values: Buffer[] = secrets.variables.map(({ value }) => Buffer.from(value))
   if (found.last) values.push(...lastSecrets(places, found.last))
   try {
-    const isWhole = await keepLastWords(dockerOf(attempt).engine, settings, row, id, values)
+    const isWhole = await keepLastWords(dockerOf(attempt).engine, settings, row, seen, values)
     if (!isWhole) output.say(`Warning: not all of the log of ${row.name} could be read.`)
   } catch (error) {
     output.say(`Warning: the log of ${row.name} was not kept: ${(error as Error).message}`)
@@ -31,7 +36,7 @@ export async function endContainer(attempt: Attempt, row: ObjectRow): Promise<nu
     if (seen.state === 'running' || seen.state === 'restarting') {
       await stopContainer(engine, seen.id, timeoutMs)
     }
-    await keepLog(attempt, row, seen.id)
+    await keepLog(attempt, row, seen)
     await removeContainer(engine, seen.id)
   }
   attempt.ledger.objects.remove(row)

@@ -8,6 +8,7 @@ import type { Attempt } from './attempt.ts'
 import { asFailure, Interrupted, StepFailure } from './failure.ts'
 import { toDuration } from './report.ts'
 import { runAction } from './steps/action.ts'
+import { collectArtifacts } from './steps/artifacts.ts'
 import { admit, fetchRepository, prepareAccount, unpack } from './steps/checkout.ts'
 import { newScene, runListedStep } from './steps/command.ts'
 import { choosePorts, readConfig, writeVariables } from './steps/configure.ts'
@@ -86,6 +87,8 @@ async function perform(attempt: Attempt, step: PlacedStep): Promise<StepResult |
       return void (await stopEverything(attempt))
     case 'action':
       return runAction(attempt)
+    case 'artifacts':
+      return void (await collectArtifacts(attempt))
     case 'remove':
       return void (await removeEverything(attempt))
     default:

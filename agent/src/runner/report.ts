@@ -4,6 +4,7 @@
 
 import { EVENTS } from '@berth/shared'
 import {
+  type ArtifactSchema,
   type Assignment,
   type AttemptChangedSchema,
   AttemptState,
@@ -93,6 +94,14 @@ export class Reporter {
 
   actions(actions: Omit<WireAction, '$typeName' | '$unknown'>[]): void {
     this.#append({ case: 'actions', value: { actions } }, true)
+  }
+
+  artifacts(
+    artifacts: (MessageInitShape<typeof ArtifactSchema> & { relativePath: string })[],
+    truncated: boolean,
+  ): void {
+    const shown = artifacts.map((one) => ({ ...one, relativePath: this.text(one.relativePath) }))
+    this.#append({ case: 'artifacts', value: { artifacts: shown, truncated } }, true)
   }
 
   warning(code: string, message: string, stepId: string): void {

@@ -1,8 +1,17 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import {
+  appendFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { PROCESSES } from '@berth/shared'
+import { SERVICE_LOGS } from '@berth/shared'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { findResume } from '../exec/log-resume.ts'
 import { Masker } from '../runner/mask.ts'
 import { readLastLines, type ServiceLine, ServiceLog } from './service-log.ts'
 
@@ -16,7 +25,9 @@ beforeEach(() => {
 afterEach(() => rmSync(dir, { recursive: true }))
 
 const open = (task = 812, secrets: string[] = []) =>
-  new ServiceLog(dir, task, new Masker(secrets.map((s) => Buffer.from(s))), () => now)
+  new ServiceLog(dir, task, new Masker(secrets.map((s) => Buffer.from(s))), {
+    now: () => now,
+  })
 const read = (name = '2026-11-15.ndjson'): ServiceLine[] =>
   readFileSync(join(dir, name), 'utf8')
     .trim()
@@ -89,16 +100,47 @@ describe('ServiceLog', () => {
     ])
   })
 
-  it('holds no more than the bound in memory and twice the bound on disk, and keeps the end', () => {
+  it('sets full parts aside, keeps the end, and ends a line that a crash cut', () => {
     const log = open()
     const chunk = Buffer.alloc(1_024 ** 2, 'x')
-    for (let i = 0; i < 120; i += 1) log.write('out', chunk)
+    for (let i = 0; i < 40; i += 1) log.write('out', chunk)
     log.write('out', Buffer.from('\nlast\n'))
-    log.close()
+    log.abandon()
+    expect(readdirSync(dir).sort()).toEqual([
+      '2026-11-15.1.ndjson',
+      '2026-11-15.2.ndjson',
+      '2026-11-15.ndjson',
+    ])
     const sizes = readdirSync(dir).map((name) => statSync(join(dir, name)).size)
-    expect(sizes).toHaveLength(2)
-    for (const size of sizes) expect(size).toBeLessThanOrEqual(PROCESSES.serviceLogBytes)
+    for (const size of sizes) expect(size).toBeLessThanOrEqual(SERVICE_LOGS.partBytes)
     expect(readLastLines(dir, 812).at(-1)).toBe('last')
+    appendFileSync(join(dir, '2026-11-15.ndjson'), '{"t":"2026-11-15T10')
+    const next = open()
+    next.write('out', Buffer.from('after\n'))
+    next.close()
+    expect(readLastLines(dir, 812).slice(-2)).toEqual(['last', 'after'])
+  })
+
+  it('repeats no line when another writer takes it up, line by line of one moment', async () => {
+    const engine = ['a1 out', 'a2 out', 'a3 err', 'a3 out', 'b1 out', 'b2 err', 'b2 out', 'c1 out']
+    const at = (line: string) => `2026-11-15T10:00:0${line.charCodeAt(0) - 96}.000000001Z`
+    const feed = (log: ServiceLog, lines: string[]) => {
+      for (const line of lines) {
+        const source = line.endsWith('err') ? 'err' : 'out'
+        log.write(source, Buffer.from(`${line}\n`), at(line))
+      }
+      log.abandon() // a crash: what is not in the file is lost
+    }
+    for (let cut = 0; cut <= engine.length; cut += 1) {
+      rmSync(dir, { recursive: true })
+      const [masker, made] = [new Masker([]), new Date('2026-11-15T09:00:00Z')]
+      feed(new ServiceLog(dir, 812, masker), engine.slice(0, cut))
+      feed(new ServiceLog(dir, 813, masker), ['a1 other'])
+      const resume = await findResume(dir, 812, made)
+      const again = engine.filter((line) => at(line) >= (resume?.since ?? ''))
+      feed(new ServiceLog(dir, 812, masker, { resume }), again)
+      expect(readLastLines(dir, 812), `cut ${cut}`).toEqual(engine)
+    }
   })
 })
 

@@ -1,26 +1,28 @@
-// The log of one service: one line of JSON per line of output, masked, one file per day and a bound on each. What a
-// day writes beyond the bound replaces its beginning, never its end. Written by the supervisor, daemon up or not.
-import {
-  closeSync,
-  fstatSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readSync,
-  renameSync,
-  writeSync,
-} from 'node:fs'
-import { join } from 'node:path'
-import { PROCESSES, STEPS } from '@berth/shared'
+// The log of one service: one line of JSON per line of output, masked, in parts of a day (exec/log-days.ts). Written by
+// the supervisor of a process, by the daemon that follows a container, and by whoever removes one. Invariants: a line is
+// written whole or repeated; the environment's log stays within its bound whoever writes; a log that is taken up where
+// another writer stopped (`resume`) repeats no line.
+import { closeSync, fstatSync, mkdirSync, openSync, readSync, statSync, writeSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { PROCESSES, SERVICE_LOGS, STEPS } from '@berth/shared'
+import { keepWithinBounds, listParts, setAside } from '../exec/log-days.ts'
+import type { Resume } from '../exec/log-resume.ts'
 import type { Masker, MaskStream } from '../runner/mask.ts'
 
 export type ServiceSource = 'out' | 'err'
 
 export interface ServiceLine {
+  /** As precise as its writer knows it; the engine knows nanoseconds. */
   t: string
   s: ServiceSource
   task: number
   text: string
+}
+
+export interface ServiceLogOptions {
+  now?: () => Date
+  /** What a writer before this one wrote already is dropped. */
+  resume?: Resume | undefined
 }
 
 const NEWLINE = 0x0a
@@ -29,16 +31,19 @@ export class ServiceLog {
   readonly #dir: string
   readonly #taskId: number
   readonly #now: () => Date
+  readonly #resume: Resume | undefined
   readonly #streams: Record<ServiceSource, { mask: MaskStream; rest: Buffer }>
+  readonly #dropped = { out: 0, err: 0 }
   #day = ''
   #fd = -1
+  #inode = 0
   #bytes = 0
 
-  constructor(dir: string, taskId: number, masker: Masker, now: () => Date = () => new Date()) {
-    mkdirSync(dir, { recursive: true, mode: 0o700 })
+  constructor(dir: string, taskId: number, masker: Masker, options: ServiceLogOptions = {}) {
     this.#dir = dir
     this.#taskId = taskId
-    this.#now = now
+    this.#now = options.now ?? (() => new Date())
+    this.#resume = options.resume
     const nothing = Buffer.alloc(0)
     this.#streams = {
       out: { mask: masker.source(), rest: nothing },
@@ -46,34 +51,48 @@ export class ServiceLog {
     }
   }
 
-  write(source: ServiceSource, chunk: Buffer): void {
-    this.#split(source, this.#streams[source].mask.push(chunk))
+  /** `at`: when the program wrote it, where somebody knows. */
+  write(source: ServiceSource, chunk: Buffer, at?: string): void {
+    this.#split(source, this.#streams[source].mask.push(chunk), at)
   }
 
   /** What was held back is written; the log may go on afterwards (a restarted command). */
-  flush(): void {
+  flush(at?: string): void {
     for (const source of ['out', 'err'] as const) {
       const stream = this.#streams[source]
-      this.#split(source, stream.mask.end())
-      if (stream.rest.length > 0) this.#append(source, [stream.rest])
+      this.#split(source, stream.mask.end(), at)
+      if (stream.rest.length > 0) this.#append(source, [stream.rest], at)
       stream.rest = Buffer.alloc(0)
     }
   }
 
-  close(): void {
-    this.flush()
-    if (this.#fd >= 0) closeSync(this.#fd)
-    this.#fd = -1
+  close(at?: string): void {
+    try {
+      this.flush(at)
+    } finally {
+      this.#release()
+    }
   }
 
-  #split(source: ServiceSource, masked: Buffer): void {
+  /** Nothing more is written, not even what was held back: whoever takes the log up reads that again. */
+  abandon(): void {
+    this.#release()
+  }
+
+  #release(): void {
+    const fd = this.#fd
+    this.#fd = -1 // what follows may fail; the number may soon be another file's
+    if (fd >= 0) closeSync(fd)
+  }
+
+  #split(source: ServiceSource, masked: Buffer, at: string | undefined): void {
     if (masked.length === 0) return
     const stream = this.#streams[source]
     let rest = stream.rest.length > 0 ? Buffer.concat([stream.rest, masked]) : masked
     const lines: Buffer[] = []
-    for (let at = rest.indexOf(NEWLINE); at >= 0; at = rest.indexOf(NEWLINE)) {
-      lines.push(rest.subarray(0, at))
-      rest = rest.subarray(at + 1)
+    for (let end = rest.indexOf(NEWLINE); end >= 0; end = rest.indexOf(NEWLINE)) {
+      lines.push(rest.subarray(0, end))
+      rest = rest.subarray(end + 1)
     }
     // a line without an end is written in pieces, so that no program can fill the memory
     while (rest.length >= PROCESSES.serviceLineBytes) {
@@ -81,73 +100,91 @@ export class ServiceLog {
       rest = rest.subarray(PROCESSES.serviceLineBytes)
     }
     stream.rest = Buffer.from(rest)
-    if (lines.length > 0) this.#append(source, lines)
+    if (lines.length > 0) this.#append(source, lines, at)
   }
 
-  #append(source: ServiceSource, lines: Buffer[]): void {
-    const t = this.#now().toISOString()
-    const text = lines.map((line) => {
+  #append(source: ServiceSource, lines: Buffer[], at = this.#now().toISOString()): void {
+    const text = lines.flatMap((line) => {
+      if (this.#isKnown(source, at)) return []
       const entry: ServiceLine = {
-        t,
+        t: at,
         s: source,
         task: this.#taskId,
         text: line.toString('utf8').replace(/\r$/, ''),
       }
       return `${JSON.stringify(entry)}\n`
     })
-    const bytes = Buffer.from(text.join(''))
-    this.#open(t.slice(0, 10), bytes.length)
-    writeSync(this.#fd, bytes)
+    if (text.length > 0) this.#put(at.slice(0, 10), Buffer.from(text.join('')))
+  }
+
+  /** Lines of one moment are told apart by their number alone: as many of them as are there already are dropped. */
+  #isKnown(source: ServiceSource, at: string): boolean {
+    if (!this.#resume) return false
+    const last = this.#resume[source]
+    if (!last) return at < this.#resume.complete
+    if (at !== last.at) return at < last.at
+    this.#dropped[source] += 1
+    return this.#dropped[source] <= last.count
+  }
+
+  #put(day: string, bytes: Buffer): void {
+    this.#open(day, bytes.length)
+    try {
+      for (let done = 0; done < bytes.length; ) done += writeSync(this.#fd, bytes, done)
+    } catch (error) {
+      this.#release() // part of a line may be there: whoever opens the file next ends it
+      throw error
+    }
     this.#bytes += bytes.length
   }
 
-  /** The file of the day; a full one moves aside once, and what lay there is gone. */
+  /** The part of the day that is being written; a full one is set aside. */
   #open(day: string, coming: number): void {
-    const isFull =
-      this.#fd >= 0 && this.#bytes > 0 && this.#bytes + coming > PROCESSES.serviceLogBytes
-    if (day === this.#day && this.#fd >= 0 && !isFull) return
-    const before = this.#fd
-    this.#fd = -1 // what follows may fail; the number may soon be another file's
-    if (before >= 0) closeSync(before)
-    const file = join(this.#dir, `${day}.ndjson`)
-    if (isFull && day === this.#day) renameSync(file, join(this.#dir, `${day}.1.ndjson`))
-    this.#fd = openSync(file, 'a', 0o600)
-    this.#bytes = fstatSync(this.#fd).size
+    if (this.#fd >= 0 && day === this.#day && this.#isCurrent()) {
+      if (this.#bytes === 0 || this.#bytes + coming <= SERVICE_LOGS.partBytes) return
+      setAside(this.#dir, day)
+      keepWithinBounds(dirname(this.#dir), this.#now())
+    }
+    this.#release()
+    mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
+    this.#fd = openSync(this.#fileOf(day), 'a+', 0o600)
+    const { size, ino } = fstatSync(this.#fd)
     this.#day = day
+    this.#inode = ino
+    this.#bytes = size + endLine(this.#fd, size)
   }
+
+  #fileOf(day: string): string {
+    return join(this.#dir, `${day}.ndjson`)
+  }
+
+  /** Another writer, or the daemon, may have set it aside meanwhile. */
+  #isCurrent(): boolean {
+    const found = statSync(this.#fileOf(this.#day), { throwIfNoEntry: false })
+    if (found?.ino !== this.#inode) return false
+    this.#bytes = found.size
+    return true
+  }
+}
+
+/** After a crash or on a full disk the last line may lack its end; it was never counted as written. */
+function endLine(fd: number, size: number): number {
+  if (size === 0) return 0
+  const last = Buffer.alloc(1)
+  readSync(fd, last, 0, 1, size - 1)
+  return last[0] === NEWLINE ? 0 : writeSync(fd, '\n')
 }
 
 /** The last lines that a service of this deployment wrote, oldest first. */
 export function readLastLines(dir: string, taskId: number): string[] {
   const lines: string[] = []
-  const byTime = (a: string, b: string): number => sortKey(b).localeCompare(sortKey(a))
-  for (const name of listLogs(dir).sort(byTime).slice(0, 2)) {
+  const plain = listParts(dir).filter(({ isCompressed }) => !isCompressed)
+  for (const { name } of plain.reverse().slice(0, 2)) {
     const found = readEnd(join(dir, name)).filter((line) => line.task === taskId)
     lines.unshift(...found.map(({ text }) => text))
     if (lines.length >= STEPS.outputTailLines) break
   }
   return lines.slice(-STEPS.outputTailLines)
-}
-
-/** When a service of this deployment wrote its last line that is kept; undefined: none is. */
-export function lastLineAt(dir: string, taskId: number): string | undefined {
-  const newest = listLogs(dir).sort((a, b) => sortKey(b).localeCompare(sortKey(a)))
-  for (const name of newest.slice(0, 2)) {
-    const last = readEnd(join(dir, name)).findLast((line) => line.task === taskId)
-    if (last) return last.t
-  }
-  return undefined
-}
-
-/** 2026-11-15.1.ndjson is the older half of 2026-11-15.ndjson. */
-const sortKey = (name: string): string => name.replace('.1.ndjson', '.0').replace('.ndjson', '.2')
-
-function listLogs(dir: string): string[] {
-  try {
-    return readdirSync(dir).filter((name) => name.endsWith('.ndjson'))
-  } catch {
-    return []
-  }
 }
 
 function readEnd(file: string): ServiceLine[] {

@@ -1,11 +1,22 @@
 // What time alone changes: tasks whose server stays away, attempts nobody hears of, deadlines that passed, logs that
 // never became whole. Run by a tick; tests move the clock and call it.
-import { ALERTS, EVENTS, HOST_REPORTS, LIVE, LOGS, MAIL, SSH, TASKS } from '@berth/shared'
+import {
+  ALERTS,
+  ARTIFACTS,
+  EVENTS,
+  HOST_REPORTS,
+  LIVE,
+  LOGS,
+  MAIL,
+  SSH,
+  TASKS,
+} from '@berth/shared'
 import { Desired, FailureCode } from '@berth/shared/wire'
 import type { Context } from '../context.ts'
 import { describeFailure } from '../domain/failure.ts'
 import { findAgent, findServerAgent, listServerAgents } from '../store/agents.ts'
 import { deleteOldAlerts } from '../store/alerts.ts'
+import { deleteOldArtifacts } from '../store/artifacts.ts'
 import {
   type Attempt,
   listIncompleteLogs,
@@ -145,6 +156,7 @@ export async function sweep(ctx: Context): Promise<void> {
     ({ db }) => deleteOldSshCertificates(db, now - SSH.keptMs),
     ({ db }) => deleteOldReports(db, now - HOST_REPORTS.keptMs),
     expireLogs,
+    ({ db }) => deleteOldArtifacts(db, now - ARTIFACTS.rememberedMs),
     sweepSignIns,
     trimAudit,
     forgetOldRequests,

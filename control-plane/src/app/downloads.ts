@@ -3,6 +3,7 @@
 import type { Context } from '../context.ts'
 import type { Caller } from '../domain/access.ts'
 import { missing } from './access.ts'
+import { openArtifactContent } from './artifacts.ts'
 import type { Download } from './download-tickets.ts'
 import { type LogView, openTaskLog } from './logs.ts'
 
@@ -26,6 +27,17 @@ export async function giveLogTicket(
 ): Promise<TicketView> {
   await openTaskLog(ctx, caller, taskId)
   return giveTicket(ctx, caller, { kind: 'log', taskId, isShown })
+}
+
+/** Asks the server whether it still has exactly this file. */
+export async function giveArtifactTicket(
+  ctx: Context,
+  caller: Caller,
+  artifactId: number,
+  signal: AbortSignal,
+): Promise<TicketView> {
+  await openArtifactContent(ctx, caller, artifactId, { statOnly: true, signal })
+  return giveTicket(ctx, caller, { kind: 'artifact', artifactId })
 }
 
 export function takeTicket(ctx: Context, caller: Caller, ticket: string): Download {

@@ -51,6 +51,7 @@ import {
   updateTask,
 } from '../store/tasks.ts'
 import { toSyncedAction } from './actions.ts'
+import { recordArtifacts } from './artifacts.ts'
 import { auditAgent, type Subject } from './audit.ts'
 import { releaseHosts } from './hosts.ts'
 import { destroyFormerCopy, settleRemoval } from './removal.ts'
@@ -198,6 +199,9 @@ async function applyEvent(
       await updateTask(c.db, task.id, { warnings: JSON.stringify(warnings) })
       return false
     }
+    case 'artifacts':
+      await recordArtifacts(c, task, body.value)
+      return false
     default:
       return false // kept as history; unknown kinds come from newer agents
   }

@@ -20,6 +20,7 @@ import {
   listServers,
   type Server,
 } from '../store/servers.ts'
+import { listServerUsage, type ServerUsage } from '../store/usage.ts'
 import {
   loadServer,
   organizationForCreation,
@@ -36,6 +37,8 @@ export interface ServerView {
   agent: Agent | undefined
   status: ServerStatus
   environmentCount: number
+  /** Undefined: it has not told yet. */
+  usage: ServerUsage | undefined
 }
 
 /** A session row counts only if this very process made it. */
@@ -63,6 +66,7 @@ async function view(ctx: Context, servers: Server[]): Promise<ServerView[]> {
   const agents = await listServerAgents(ctx.db, ids)
   const revoked = await listRevokedServers(ctx.db, ids)
   const counts = await countEnvironmentsByServer(ctx.db, ids)
+  const usage = await listServerUsage(ctx.db, ids)
   return servers.map((server) => {
     const agent = agents.get(server.id)
     return {
@@ -70,6 +74,7 @@ async function view(ctx: Context, servers: Server[]): Promise<ServerView[]> {
       agent,
       status: serverStatus(ctx, agent, revoked.has(server.id)),
       environmentCount: counts.get(server.id) ?? 0,
+      usage: usage.get(server.id),
     }
   })
 }

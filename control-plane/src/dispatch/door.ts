@@ -11,6 +11,8 @@ import {
   type Hello,
   HostVerdict,
   RenewCertificateResponseSchema,
+  SendContainerLogsResponseSchema,
+  SendFileResponseSchema,
   type ServerMessage,
   SignSshHostKeyResponseSchema,
 } from '@berth/shared/wire'
@@ -27,9 +29,14 @@ import { type AgentHandlers, agentIdentity, openListener } from './listener.ts'
 import { LogIntake } from './log-intake.ts'
 import { openLogStream } from './log-stream.ts'
 import { AgentSession, type Door, type SessionIdentity } from './session.ts'
+import { receiveTransfer } from './transfers.ts'
 
 const TICK_MS = 1_000
 const SUPERSEDES_KEPT = 1_000
+const STRANGER = {
+  code: Status.PERMISSION_DENIED,
+  details: 'The certificate is not one of an agent.',
+}
 
 export interface AgentDoor {
   port: number
@@ -177,14 +184,12 @@ function makeHandlers(
     const identity = agentIdentity(call, ctx.installationId)
     return identity && { ...identity, notAfter: identity.notAfter.getTime() }
   }
-  const later = (_call: unknown, done: (e: { code: Status; details: string }) => void): void =>
-    done({ code: Status.UNIMPLEMENTED, details: 'This control plane does not offer it yet.' })
   return {
     connect(call) {
       call.on('error', () => {}) // an error event without a listener ends the process
       const identity = identify(call)
       if (!identity) {
-        refuse(call, Status.PERMISSION_DENIED, 'The certificate is not one of an agent.')
+        refuse(call, STRANGER.code, STRANGER.details)
         return
       }
       attach(call, new AgentSession(ctx, identity, wrap(call), door), admission)
@@ -202,7 +207,7 @@ function makeHandlers(
     renewCertificate(call, done) {
       const identity = identify(call)
       if (!identity) {
-        done({ code: Status.PERMISSION_DENIED, details: 'The certificate is not one of an agent.' })
+        done(STRANGER)
         return
       }
       const { csrDer: csr, generation } = call.request
@@ -229,7 +234,7 @@ function makeHandlers(
     claimHosts(call, done) {
       const identity = identify(call)
       if (!identity) {
-        done({ code: Status.PERMISSION_DENIED, details: 'The certificate is not one of an agent.' })
+        done(STRANGER)
         return
       }
       answerClaim(ctx, identity.agentId, call.request).then(
@@ -243,7 +248,7 @@ function makeHandlers(
     signSshHostKey(call, done) {
       const identity = identify(call)
       if (!identity) {
-        done({ code: Status.PERMISSION_DENIED, details: 'The certificate is not one of an agent.' })
+        done(STRANGER)
         return
       }
       signSshHostKey(ctx, identity.agentId, call.request.publicKey).then(
@@ -263,8 +268,22 @@ function makeHandlers(
         },
       )
     },
-    sendFile: later,
-    sendContainerLogs: later,
+    sendFile(call, done) {
+      call.on('error', () => {})
+      const identity = identify(call)
+      if (!identity) return done(STRANGER)
+      receiveTransfer(ctx, identity.agentId, 'file', call, (error) =>
+        error ? done(error) : done(null, create(SendFileResponseSchema, { complete: true })),
+      )
+    },
+    sendContainerLogs(call, done) {
+      call.on('error', () => {})
+      const identity = identify(call)
+      if (!identity) return done(STRANGER)
+      receiveTransfer(ctx, identity.agentId, 'container_logs', call, (error) =>
+        error ? done(error) : done(null, create(SendContainerLogsResponseSchema)),
+      )
+    },
     fetchRelease: (call) => refuse(call, Status.UNIMPLEMENTED, 'No release is offered.'),
   }
 }

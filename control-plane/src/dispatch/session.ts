@@ -14,6 +14,7 @@ import {
 import { create } from '@bufbuild/protobuf'
 import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { dispatchTasks } from '../app/dispatching.ts'
+import { recordUsage } from '../app/facts.ts'
 import { completeLog } from '../app/logs.ts'
 import { applyObserved } from '../app/observations.ts'
 import { applyEvents } from '../app/reports.ts'
@@ -21,6 +22,7 @@ import { closeSession, type Opened, openSession, touchSession } from '../app/ses
 import { agentTopic } from '../app/transaction.ts'
 import type { Context } from '../context.ts'
 import { findAgent } from '../store/agents.ts'
+import { Desk } from './asking.ts'
 import { DesiredState } from './desired.ts'
 import { EdgeState } from './edge.ts'
 import { heartbeatMs, logPolicy } from './policy.ts'
@@ -60,6 +62,7 @@ export class AgentSession {
   readonly identity: SessionIdentity
   epoch = 0
   sessionId = ''
+  #serverId = 0
   readonly #ctx: Context
   readonly #stream: ControlStream
   readonly #door: Door
@@ -72,6 +75,7 @@ export class AgentSession {
   #hasLogStream = false
   readonly #desired: DesiredState
   readonly #edge: EdgeState
+  readonly #desk = new Desk((message) => this.send(message))
   #refresh: 'idle' | 'busy' | 'again' = 'idle'
   #unsubscribe: () => void = () => {}
   readonly #whenClosed: (() => void)[] = []
@@ -158,6 +162,8 @@ export class AgentSession {
         const told = { diskFreeBytes }
         if (!(await touchSession(this.#ctx, this.agentId, this.epoch, told)))
           return this.superseded()
+        if (msg.value.usage)
+          await recordUsage(this.#ctx, this.#serverId, msg.value.usage, msg.value)
         const nextInterval = durationFromMs(heartbeatMs(this.#door.agentCount()))
         const serverTime = timestampFromMs(this.#ctx.clock.now())
         this.send({
@@ -198,8 +204,10 @@ export class AgentSession {
       case 'goodbye':
         this.close()
         return
+      case 'response':
+        return this.#desk.answer(msg.value)
       default:
-        return // trust and responses change nothing yet; unknown members come from newer agents
+        return // trust changes nothing yet; unknown members come from newer agents
     }
   }
 
@@ -215,6 +223,7 @@ export class AgentSession {
       return
     }
     this.epoch = opened.epoch
+    this.#serverId = opened.agent.serverId
     this.sessionId = opened.sessionId
     if (!(await this.#door.opened(this, opened, hello))) return
     if (this.#isClosed()) {
@@ -251,6 +260,8 @@ export class AgentSession {
     await this.#edge.sendComplete(opened.agent.serverId)
     await dispatchTasks(this.#ctx, this.agentId, this.epoch)
     await this.#desired.sendComplete(opened.strangers)
+    if (this.#isClosed()) return // nobody may ask a session that has ended
+    this.#ctx.asking.open(this.agentId, this.#desk)
     this.#unsubscribe = this.#ctx.wakes.on(agentTopic(this.agentId), () => this.wake())
     this.wake() // whatever happened between the look and the subscription
   }
@@ -348,6 +359,7 @@ export class AgentSession {
     const wasActive = this.#state === 'active'
     this.#state = 'closed'
     this.#unsubscribe()
+    this.#ctx.asking.close(this.agentId, this.#desk)
     for (const end of this.#whenClosed) end()
     this.#stream.end()
     this.#door.closed(this)

@@ -5,11 +5,13 @@ import { Readable } from 'node:stream'
 import { AppError, DOWNLOADS } from '@berth/shared'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import { openArtifactContent } from '../app/artifacts.ts'
 import type { Download } from '../app/download-tickets.ts'
 import { openLogDownload, takeTicket } from '../app/downloads.ts'
 import type { Context } from '../context.ts'
 import type { Caller } from '../domain/access.ts'
 import { authenticateSession } from '../identity/sessions.ts'
+import { sendContent, whileOpen } from './artifacts.ts'
 import type { Api } from './http.ts'
 
 const Ticket = z.object({ ticket: z.string().max(100) })
@@ -63,7 +65,13 @@ async function send(
   download: Download,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  if (download.kind !== 'log') throw new AppError('not_found', 'There is no such download.')
+  if (download.kind === 'artifact') {
+    const signal = whileOpen(reply.raw)
+    return sendContent(
+      reply,
+      await openArtifactContent(ctx, caller, download.artifactId, { signal }),
+    )
+  }
   const { name, bytes, content } = await openLogDownload(ctx, caller, download.taskId)
   const how = download.isShown ? 'inline' : 'attachment'
   return reply

@@ -9,6 +9,7 @@ import { z } from 'zod'
 import { type LogView, openTaskLog, refreshLog } from '../app/logs.ts'
 import { logTopic, taskTopic } from '../app/transaction.ts'
 import type { Context } from '../context.ts'
+import { parseRange } from '../domain/byte-range.ts'
 import { authenticate } from '../identity/callers.ts'
 import { Admission, askOrganization } from '../live/admission.ts'
 import { type Api, callerOf } from './http.ts'
@@ -134,26 +135,6 @@ function sendRange(
   reply.header('content-length', to - from)
   if (!view.attempt || to === from) return reply.send('')
   return reply.send(Readable.from(ctx.logs.read(view.attempt.id, from, to)))
-}
-
-/** One range; several, or something else, is answered with the whole (RFC 9110 allows it). */
-export function parseRange(
-  header: string | undefined,
-  total: number,
-): { from: number; to: number } | 'unsatisfiable' | undefined {
-  const match = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header ?? '')
-  if (!match) return undefined
-  const [, first = '', last = ''] = match
-  if (first === '' && last === '') return undefined
-  if (first === '') {
-    const length = Number(last)
-    return length === 0 || total === 0
-      ? 'unsatisfiable'
-      : { from: Math.max(0, total - length), to: total }
-  }
-  const from = Number(first)
-  const to = last === '' ? total : Math.min(Number(last) + 1, total)
-  return from >= total || to <= from ? 'unsatisfiable' : { from, to }
 }
 
 // ------------------------------------------------------------------------------------- lines, steps, follow

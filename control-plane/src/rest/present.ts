@@ -1,7 +1,7 @@
 // Rows become the documented fields: snake_case, UTC without fractions, "no value" as null. The only place that names
 // response fields; routes call it and add nothing.
 import { type StepStatus, VERSION } from '@berth/shared'
-import type { Me, Phase, Project, Server, Step, Task } from '@berth/shared/rest'
+import type { Me, Phase, Project, Server, ServerUsage, Step, Task } from '@berth/shared/rest'
 import { StepState } from '@berth/shared/wire'
 import type { StepLines } from '../app/logs.ts'
 import type { Listed } from '../app/project-views.ts'
@@ -11,6 +11,7 @@ import type { Context } from '../context.ts'
 import { type Caller, permissionsOf } from '../domain/access.ts'
 import { isOlder } from '../domain/server.ts'
 import type { Token, User } from '../store/people.ts'
+import type { ServerUsage as StoredUsage } from '../store/usage.ts'
 
 const MANY_TIMES = 5_000
 const times = new Map<number, string>()
@@ -70,7 +71,20 @@ export const presentProject = ({ project, servers, environmentCount }: Listed): 
   servers,
 })
 
-export function presentServer({ server, agent, status, environmentCount }: ServerView): Server {
+export const presentUsage = (usage: StoredUsage): ServerUsage => ({
+  at: time(usage.at),
+  cpu_percent: usage.cpuPermille / 10,
+  load: usage.loadHundredths / 100,
+  memory_used_bytes: usage.memoryUsedBytes,
+  memory_bytes: usage.memoryBytes,
+  disk_used_bytes: usage.diskUsedBytes,
+  disk_bytes: usage.diskBytes,
+  docker_ok: usage.dockerOk === 1,
+  proxy_ok: usage.proxyOk === 1,
+})
+
+export function presentServer(view: ServerView): Server {
+  const { server, agent, status, environmentCount, usage } = view
   const { host } = server
   const offered = new Set(agent?.capabilities ?? [])
   return {
@@ -102,6 +116,7 @@ export function presentServer({ server, agent, status, environmentCount }: Serve
       reason: p.reason || null,
     })),
     environment_count: environmentCount,
+    usage: usage ? presentUsage(usage) : null,
     created_at: time(server.createdAt),
   }
 }

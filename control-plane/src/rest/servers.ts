@@ -7,13 +7,17 @@ import {
   ServerCreate,
   ServerDeleteQuery,
   ServerPatch,
+  ServerUsageHistory,
+  ServerUsageQuery,
 } from '@berth/shared/rest'
 import { z } from 'zod'
+import { getServerFacts } from '../app/facts.ts'
 import { changeServer, deleteJoinToken, deleteServer, revokeAgent } from '../app/server-settings.ts'
 import { createServer, getServer, listVisibleServers, makeServerJoinToken } from '../app/servers.ts'
 import type { Context } from '../context.ts'
 import { type Api, callerOf } from './http.ts'
 import { presentServer, time } from './present.ts'
+import { presentFacts } from './present-usage.ts'
 
 export function serverRoutes(api: Api, ctx: Context): void {
   api.get(
@@ -25,6 +29,24 @@ export function serverRoutes(api: Api, ctx: Context): void {
     '/api/servers/:id',
     { config: { needs: 'read' }, schema: { params: IdParams, response: { 200: Server } } },
     async (request) => presentServer(await getServer(ctx, callerOf(request), request.params.id)),
+  )
+  api.get(
+    '/api/servers/:id/usage',
+    {
+      config: { needs: 'read' },
+      schema: {
+        params: IdParams,
+        querystring: ServerUsageQuery,
+        response: { 200: ServerUsageHistory },
+      },
+    },
+    async (request) => {
+      const span = request.query.span ?? 'day'
+      return presentFacts(
+        await getServerFacts(ctx, callerOf(request), request.params.id, span),
+        span,
+      )
+    },
   )
   api.post(
     '/api/servers',

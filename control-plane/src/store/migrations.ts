@@ -16,6 +16,8 @@ import { lookups } from './migrations/0011-lookups.ts'
 import { hosts } from './migrations/0012-hosts.ts'
 import { speed } from './migrations/0013-speed.ts'
 import { actions } from './migrations/0014-actions.ts'
+import { artifacts } from './migrations/0016-artifacts.ts'
+import { usage } from './migrations/0017-usage.ts'
 import type { Schema } from './schema.ts'
 
 /** Words that differ between the engines; everything else in a migration is portable SQL. */
@@ -43,6 +45,8 @@ const MIGRATIONS: readonly Migration[] = [
   hosts,
   speed,
   actions,
+  artifacts,
+  usage,
 ]
 const TYPES: Record<Engine, Types> = {
   sqlite: { id: 'integer primary key autoincrement' },

@@ -1,8 +1,10 @@
 // The tables as Kysely sees them; migrations/ are their definition. Times are epoch milliseconds, booleans 0 or 1,
 // JSON is text that store functions parse themselves.
+
 import type { Recipe } from '@berth/shared'
 import type { Role } from '@berth/shared/rest'
 import type { Generated } from 'kysely'
+import type { ArtifactsTable } from './schema-artifacts.ts'
 import type { VariableChangesTable } from './schema-diagnostics.ts'
 import type { AuditHeadTable, AuditTable, IdempotencyKeysTable } from './schema-doors.ts'
 import type { HostsTable, OrganizationKeysTable } from './schema-environments.ts'
@@ -36,6 +38,7 @@ import type {
 } from './schema-ssh.ts'
 
 import type { AttemptStepsTable, AttemptsTable, TasksTable } from './schema-tasks.ts'
+import type { ServerUsageTable, UsagePointsTable } from './schema-usage.ts'
 
 export type Flag = 0 | 1
 
@@ -46,6 +49,8 @@ export interface Schema {
   members: { organizationId: number; userId: number; role: Role; createdAt: number }
   tokens: TokensTable
   servers: ServersTable
+  serverUsage: ServerUsageTable
+  usagePoints: UsagePointsTable
   agents: AgentsTable
   agentCertificates: AgentCertificatesTable
   joinTokens: JoinTokensTable
@@ -83,6 +88,7 @@ export interface Schema {
   sshHostCertificates: SshHostCertificatesTable
   organizationKeys: OrganizationKeysTable
   hosts: HostsTable
+  artifacts: ArtifactsTable
 }
 
 export interface InstallationTable {

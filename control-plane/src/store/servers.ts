@@ -3,6 +3,7 @@ import type { Insertable, Selectable, Updateable } from 'kysely'
 import { runCompiled } from './compiled.ts'
 import type { Db } from './database.ts'
 import type { JoinTokensTable, ServersTable } from './schema.ts'
+import { deleteServerUsage } from './usage.ts'
 
 /** What an agent said of its host in its last hello. */
 export interface HostFacts {
@@ -80,6 +81,7 @@ export async function updateServer(
 /** The row stays for its tasks; its name is free again, and no project names it any more. */
 export async function closeServer(db: Db, server: Server, now: number): Promise<void> {
   await db.deleteFrom('joinTokens').where('serverId', '=', server.id).execute()
+  await deleteServerUsage(db, server.id)
   await db.deleteFrom('projectServers').where('serverId', '=', server.id).execute()
   await db
     .updateTable('projects')

@@ -24,6 +24,7 @@ import { presentBasicAuth, presentEnvironment } from '../rest/present-environmen
 import { call, router, watch } from './base.ts'
 import { counted, Resume, watchEvents } from './messages.ts'
 import { presentWholeTask } from './present.ts'
+import { serviceLogs } from './service-logs.ts'
 
 const BY = 'dashboard'
 const One = z.strictObject({ environment_id: Id })
@@ -99,6 +100,8 @@ export const environmentRouter = router({
       const { environment_id: id, ...asked } = input
       return presentWholeTask(ctx, await requestDeployment(ctx, caller, id, asked, BY))
     }),
+  /** What its services write. */
+  logs: serviceLogs,
   events: watch
     .input(z.strictObject({ environment_id: Id, ...Resume }))
     .subscription(async ({ ctx, input, signal = new AbortController().signal }) => {

@@ -1,6 +1,7 @@
 // The dashboard's API: the same app functions, rules and fields as REST, and live updates. One file a noun; the
 // dashboard imports the type and nothing else.
 import { adminRouter } from './admin.ts'
+import { artifactRouter } from './artifact.ts'
 import { auditRouter } from './audit.ts'
 import { router } from './base.ts'
 import { deliveryRouter, pullRequestRouter } from './delivery.ts'
@@ -33,6 +34,7 @@ export const appRouter = router({
   variable: variableRouter,
   action: actionRouter,
   task: taskRouter,
+  artifact: artifactRouter,
 })
 
 export type AppRouter = typeof appRouter

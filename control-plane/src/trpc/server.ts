@@ -7,14 +7,17 @@ import {
   ServerCreate,
   ServerDeleteQuery,
   ServerPatch,
+  ServerUsageQuery,
 } from '@berth/shared/rest'
 import { z } from 'zod'
+import { getServerFacts } from '../app/facts.ts'
 import { changeServer, deleteJoinToken, deleteServer, revokeAgent } from '../app/server-settings.ts'
 import { createServer, getServer, listVisibleServers, makeServerJoinToken } from '../app/servers.ts'
 import { listIssuedSshCertificates } from '../app/ssh-certificates.ts'
 import { revokeSshCertificate } from '../app/ssh-revocation.ts'
 import { presentServer, time } from '../rest/present.ts'
 import { presentIssued } from '../rest/present-ssh.ts'
+import { presentFacts } from '../rest/present-usage.ts'
 import { call, router } from './base.ts'
 import { Page, pageById } from './paging.ts'
 
@@ -30,6 +33,13 @@ export const serverRouter = router({
     .query(async ({ ctx: { ctx, caller }, input }) =>
       presentServer(await getServer(ctx, caller, input.server_id)),
     ),
+  /** How busy it is and was, and what each environment takes of it. */
+  usage: call
+    .input(z.strictObject({ server_id: Id, ...ServerUsageQuery.shape }))
+    .query(async ({ ctx: { ctx, caller }, input }) => {
+      const { server_id: id, span = 'day' } = input
+      return presentFacts(await getServerFacts(ctx, caller, id, span), span)
+    }),
   create: call
     .input(ServerCreate)
     .mutation(async ({ ctx: { ctx, caller }, input }) =>

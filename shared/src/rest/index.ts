@@ -1,4 +1,5 @@
 export * from './action.ts'
+export * from './artifact.ts'
 export * from './audit.ts'
 export * from './basic-auth.ts'
 export * from './delivery.ts'

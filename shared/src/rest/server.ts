@@ -16,6 +16,52 @@ export type ServerStatus = (typeof SERVER_STATUSES)[number]
 
 export const ServerRef = z.object({ id: Id, name: z.string(), hostname: z.string() })
 
+/** What it takes of its machine, by its own last word. */
+export const ServerUsage = z.object({
+  at: Time,
+  /** Of all processors together. */
+  cpu_percent: z.number(),
+  load: z.number(),
+  memory_used_bytes: z.int(),
+  memory_bytes: z.int(),
+  disk_used_bytes: z.int(),
+  disk_bytes: z.int(),
+  docker_ok: z.boolean(),
+  proxy_ok: z.boolean(),
+})
+export type ServerUsage = z.infer<typeof ServerUsage>
+
+export const ServerUsageQuery = z.object({
+  /** `hour` and `day`: a point a minute; `month`: a point an hour. */
+  span: z.enum(['hour', 'day', 'month']).optional(),
+})
+
+export const ServerUsageHistory = z.object({
+  latest: ServerUsage.nullable(),
+  environments: z.array(
+    z.object({
+      id: Id,
+      identifier: z.string(),
+      /** As of the last hourly measurement; 0: not measured yet. */
+      disk_bytes: z.int(),
+      memory_bytes: z.int(),
+      /** Of one processor: 200 is two of them. */
+      cpu_percent: z.number(),
+    }),
+  ),
+  span: z.enum(['hour', 'day', 'month']),
+  /** Oldest first; minutes without a word are missing. */
+  points: z.array(
+    z.object({
+      at: Time,
+      cpu_percent: z.number(),
+      memory_used_bytes: z.int(),
+      disk_used_bytes: z.int(),
+    }),
+  ),
+})
+export type ServerUsageHistory = z.infer<typeof ServerUsageHistory>
+
 export const Server = ServerRef.extend({
   organization_id: Id,
   status: z.enum(SERVER_STATUSES),
@@ -44,6 +90,8 @@ export const Server = ServerRef.extend({
     z.object({ name: z.string(), version: z.string().nullable(), reason: z.string().nullable() }),
   ),
   environment_count: z.int(),
+  /** Null: it has not told yet. */
+  usage: ServerUsage.nullish(),
   created_at: Time,
 })
 export type Server = z.infer<typeof Server>

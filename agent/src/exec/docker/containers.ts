@@ -181,6 +181,7 @@ export type ContainerState = 'created' | 'running' | 'restarting' | 'exited' | '
 export interface Observed {
   id: string
   name: string
+  madeAt: Date
   state: ContainerState
   /** Of the last end; 0 before the first. */
   exitCode: number
@@ -199,6 +200,7 @@ export interface Observed {
 
 interface RawContainer {
   Id: string
+  Created: string
   Name: string
   Image: string
   RestartCount: number
@@ -229,6 +231,7 @@ function toObserved(raw: RawContainer): Observed {
   return {
     id: raw.Id,
     name: raw.Name.replace(/^\//, ''),
+    madeAt: new Date(raw.Created),
     state: STATES[raw.State.Status] ?? 'dead',
     exitCode: raw.State.ExitCode,
     outOfMemory: raw.State.OOMKilled,
@@ -288,6 +291,7 @@ export async function hasShell(engine: Engine, id: string): Promise<boolean> {
 export interface OwnedContainer {
   id: string
   name: string
+  madeAt: Date
   state: ContainerState
   imageId: string
   labels: Record<string, string>
@@ -302,6 +306,7 @@ export async function listOwnedContainers(
   const found = await engine.ask<
     {
       Id: string
+      Created: number
       Names: string[]
       State: string
       ImageID: string
@@ -315,6 +320,7 @@ export async function listOwnedContainers(
   return found.map((raw) => ({
     id: raw.Id,
     name: raw.Names[0]?.replace(/^\//, '') ?? '',
+    madeAt: new Date(raw.Created * 1_000),
     state: STATES[raw.State] ?? 'dead',
     imageId: raw.ImageID,
     labels: raw.Labels,

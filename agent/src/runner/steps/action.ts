@@ -18,7 +18,7 @@ import { runInLast } from './destroy.ts'
 
 const LAUNCH = '/run/berth/launch.sh'
 
-function actionOf(attempt: Attempt): Action {
+export function actionOf(attempt: Attempt): Action {
   const { kind, environment } = attempt.spec
   const name = kind.case === 'action' ? kind.value.name : ''
   const { last } = attempt.found

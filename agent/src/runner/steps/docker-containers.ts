@@ -31,7 +31,7 @@ import {
   specText,
 } from '../../recipes/docker-spec.ts'
 import { LABELS } from '../../recipes/docker-verify.ts'
-import type { Attempt } from '../attempt.ts'
+import { type Attempt, need } from '../attempt.ts'
 import {
   dockerOf,
   dockerSectionOf,
@@ -203,7 +203,8 @@ async function place(attempt: Attempt, service: DockerService, spec: string): Pr
       `${serviceName} has nothing to run: its image names neither ENTRYPOINT nor CMD. Give it a 'command'.`,
     )
   }
-  putRow(attempt, 'container', name, serviceName, { port, stopTimeoutMs, spec })
+  const { secretKeys } = need(attempt, 'variables') // of its log these values are masked
+  putRow(attempt, 'container', name, serviceName, { port, stopTimeoutMs, spec, secretKeys })
   try {
     const { id, isPlain } = await make(attempt, service, facts, serviceContainer)
     if (isPlain) {

@@ -1,0 +1,346 @@
+// The agent's own store of artifacts: copies under random names in folders that are root's alone, written while a task
+// collects, read while somebody downloads. No path of an environment is ever opened here. Invariants: a copy is hashed as
+// it is written and synced before its record; a record is of exactly one file, and a file that is not the recorded one
+// (another inode, size or time, a link) is never read.
+import { createHash, type Hash, randomUUID } from 'node:crypto'
+import {
+  type BigIntStats,
+  closeSync,
+  constants,
+  createReadStream,
+  existsSync,
+  fstatSync,
+  fsync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  rmdirSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { promisify } from 'node:util'
+import { ARTIFACTS } from '@berth/shared'
+import type { ArtifactRow } from '../journal/artifact-table.ts'
+import { syncFolder } from '../journal/attempt-files.ts'
+import { Ledger, ledgerFile } from '../journal/ledger.ts'
+import type { AgentSettings } from '../settings.ts'
+import { compareNames } from './artifact-names.ts'
+import { removeTree } from './files.ts'
+
+type StoreSettings = Pick<AgentSettings, 'stateDir'>
+
+const storeDir = (s: StoreSettings): string => join(s.stateDir, 'artifacts')
+const taskDir = (s: StoreSettings, environmentId: number, taskId: number): string =>
+  join(storeDir(s), `e${environmentId}`, String(taskId))
+const copyOf = (s: StoreSettings, row: ArtifactRow): string =>
+  join(taskDir(s, row.environmentId, row.taskId), row.id)
+
+/** The disk of the store has not enough room for one more file; the code is the kernel's own word for it. */
+function noRoom(): Error {
+  return Object.assign(new Error('no space left on the disk of the store'), { code: 'ENOSPC' })
+}
+
+const syncFile = promisify(fsync)
+
+/** One file on its way in: written as it comes, hashed, closed by `finish` or `drop`. */
+export interface Incoming {
+  readonly path: string
+  write(chunk: Buffer): void
+  finish(): void
+  drop(): void
+}
+
+/** entries: of folders, for a collection that looks through them. */
+export type Bound = 'files' | 'bytes' | 'entries'
+
+interface Copy {
+  id: string
+  path: string
+  size: number
+  sha256: Buffer
+  modifiedAt: number
+}
+
+/** The copies of one task: bounded, whole or not at all. */
+export class ArtifactIntake {
+  readonly #settings: StoreSettings
+  readonly #dir: string
+  readonly #of: { environmentId: number; taskId: number }
+  readonly #limits: { files: number; bytes: number }
+  readonly #copies = new Map<string, Copy>()
+  #bytes = 0
+  /** The first in order of name that is left out: nothing from here on is offered. */
+  #firstLeftOut: { path: string; limit: Bound } | undefined
+
+  constructor(
+    settings: StoreSettings,
+    of: { environmentId: number; taskId: number },
+    limits: { files: number; bytes: number },
+  ) {
+    this.#settings = settings
+    this.#of = of
+    this.#limits = limits
+    this.#dir = taskDir(settings, of.environmentId, of.taskId)
+  }
+
+  get firstLeftOut(): { path: string; limit: Bound } | undefined {
+    return this.#firstLeftOut
+  }
+
+  get count(): number {
+    return this.#copies.size
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Undefined: known already, or beyond a bound. May come in any order: what a bound leaves out are the last by name. */
+  begin(path: string, size: number, modifiedAt: number): Incoming | undefined {
+    if (this.#copies.has(path)) return undefined
+    if (this.#firstLeftOut && compareNames(path, this.#firstLeftOut.path) >= 0) return undefined
+    if (size > this.#limits.bytes) {
+      this.leaveOut(path, 'bytes')
+      return undefined
+    }
+    this.#checkRoom(size)
+    return this.#open(path, size, modifiedAt)
+  }
+
+  /** Everything on disk, then the records. */
+  async commit(ledger: Ledger, expiresAt: number): Promise<ArtifactRow[]> {
+    const copies = [...this.#copies.values()].toSorted((a, b) => compareNames(a.path, b.path))
+    const rows: ArtifactRow[] = []
+    for (let i = 0; i < copies.length; i += ARTIFACTS.syncs) {
+      const some = copies.slice(i, i + ARTIFACTS.syncs)
+      rows.push(...(await Promise.all(some.map((copy) => this.#sync(copy, expiresAt)))))
+    }
+    if (rows.length === 0) return rows
+    for (const folder of [this.#dir, join(this.#dir, '..'), storeDir(this.#settings)]) {
+      syncFolder(folder)
+    }
+    ledger.artifacts.add(rows)
+    return rows
+  }
+
+  /** Nothing is offered. */
+  async discard(): Promise<void> {
+    this.#copies.clear()
+    if (existsSync(this.#dir)) await removeTree(this.#dir)
+  }
+
+  #open(path: string, size: number, modifiedAt: number): Incoming {
+    mkdirSync(this.#dir, { recursive: true, mode: 0o700 })
+    const id = randomUUID()
+    const file = join(this.#dir, id)
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
+    const fd = openSync(file, flags, 0o600)
+    const hash: Hash = createHash('sha256')
+    let written = 0
+    const drop = (): void => {
+      closeSync(fd)
+      rmSync(file, { force: true })
+    }
+    return {
+      path,
+      drop,
+      write: (chunk) => {
+        written += chunk.length
+        if (written > size) throw new Error(`${path} is longer than it said`)
+        if (Math.floor(written / ROOM_EVERY) > Math.floor((written - chunk.length) / ROOM_EVERY)) {
+          this.#checkRoom(size - written)
+        }
+        hash.update(chunk)
+        for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at)
+      },
+      finish: () => {
+        if (written !== size) {
+          drop()
+          throw new Error(`${path} became shorter while it was copied`)
+        }
+        closeSync(fd)
+        this.#copies.set(path, { id, path, size, sha256: hash.digest(), modifiedAt })
+        this.#bytes += size
+        this.#keepBounds()
+      },
+    }
+  }
+
+  async #sync(copy: Copy, expiresAt: number): Promise<ArtifactRow> {
+    const fd = openSync(join(this.#dir, copy.id), constants.O_RDONLY | constants.O_NOFOLLOW)
+    try {
+      await syncFile(fd)
+      const { ino, mtimeNs } = fstatSync(fd, { bigint: true })
+      return { ...copy, ...this.#of, storedIno: ino, storedMtimeNs: mtimeNs, expiresAt }
+    } finally {
+      closeSync(fd)
+    }
+  }
+
+  #keepBounds(): void {
+    while (this.#copies.size > this.#limits.files || this.#bytes > this.#limits.bytes) {
+      const limit = this.#copies.size > this.#limits.files ? 'files' : 'bytes'
+      const last = [...this.#copies.keys()].reduce((a, b) => (compareNames(a, b) >= 0 ? a : b))
+      this.leaveOut(last, limit)
+    }
+  }
+
+  /** Nothing from this name on is offered. */
+  leaveOut(path: string, limit: Bound): void {
+    if (this.#firstLeftOut && compareNames(path, this.#firstLeftOut.path) >= 0) return
+    const later = [...this.#copies.values()].filter((copy) => compareNames(copy.path, path) >= 0)
+    for (const copy of later) {
+      rmSync(join(this.#dir, copy.id), { force: true })
+      this.#copies.delete(copy.path)
+      this.#bytes -= copy.size
+    }
+    this.#firstLeftOut = { path, limit }
+  }
+
+  #checkRoom(bytes: number): void {
+    mkdirSync(storeDir(this.#settings), { recursive: true, mode: 0o700 })
+    const { bavail, bsize } = statfsSync(storeDir(this.#settings))
+    if (bavail * bsize < bytes + ARTIFACTS.spareBytes) throw noRoom()
+  }
+}
+
+const ROOM_EVERY = 64 * 1_024 * 1_024
+
+export interface ArtifactQuestion {
+  /** Undefined: whoever asks may have any of this server (the control plane has checked). */
+  environmentId?: number | undefined
+  artifactId: string
+  offset: number
+  /** Absent: to the end. */
+  length?: number
+}
+
+export type OpenedArtifact =
+  | {
+      kind: 'ok'
+      path: string
+      size: number
+      sha256: string
+      modifiedAt: Date
+      /** From `offset` on. Destroy it when it is not wanted. */
+      stream: Readable
+    }
+  | { kind: 'gone' | 'expired' | 'changed' | 'beyond'; message: string }
+
+const GONE = 'The file is no longer on the server.'
+
+/** Opens the copy of one artifact after comparing it with its record; never anything else. */
+export function openArtifact(
+  settings: AgentSettings,
+  { environmentId, artifactId, offset, length }: ArtifactQuestion,
+  now = Date.now(),
+): OpenedArtifact {
+  const row = findRow(settings, artifactId)
+  if (!row || (environmentId !== undefined && row.environmentId !== environmentId)) {
+    return { kind: 'gone', message: GONE }
+  }
+  if (row.expiresAt <= now) {
+    const message = `${row.path} was kept until ${new Date(row.expiresAt).toISOString()}. Run the action again.`
+    return { kind: 'expired', message }
+  }
+  let fd: number
+  try {
+    fd = openSync(copyOf(settings, row), constants.O_RDONLY | constants.O_NOFOLLOW)
+  } catch (error) {
+    const isLink = (error as NodeJS.ErrnoException).code === 'ELOOP'
+    return isLink ? changed(row) : { kind: 'gone', message: GONE }
+  }
+  const isSame = isRecorded(fstatSync(fd, { bigint: true }), row)
+  if (!isSame || !(offset >= 0 && offset <= row.size)) {
+    closeSync(fd)
+    if (!isSame) return changed(row)
+    return { kind: 'beyond', message: `${row.path} has ${row.size} bytes.` }
+  }
+  const end = length === undefined ? row.size : Math.min(row.size, offset + length)
+  const stream = readPart(fd, offset, end)
+  const { path, size, modifiedAt } = row
+  const sha256 = row.sha256.toString('hex')
+  return { kind: 'ok', path, size, sha256, modifiedAt: new Date(modifiedAt), stream }
+}
+
+const READ = 256 * 1_024
+
+function readPart(fd: number, from: number, to: number): Readable {
+  if (to > from) return createReadStream('', { fd, start: from, end: to - 1, highWaterMark: READ })
+  closeSync(fd)
+  return Readable.from([])
+}
+
+function findRow(settings: AgentSettings, artifactId: string): ArtifactRow | undefined {
+  if (!existsSync(ledgerFile(settings))) return undefined
+  const ledger = new Ledger(settings)
+  try {
+    return ledger.artifacts.find(artifactId)
+  } finally {
+    ledger.close()
+  }
+}
+
+const changed = (row: ArtifactRow): OpenedArtifact => ({
+  kind: 'changed',
+  message: `The copy of ${row.path} is not the file that was collected. Run the action again.`,
+})
+
+const isRecorded = (found: BigIntStats, row: ArtifactRow): boolean =>
+  found.isFile() &&
+  found.uid === BigInt(process.getuid?.() ?? 0) &&
+  found.nlink === 1n &&
+  found.ino === row.storedIno &&
+  found.size === BigInt(row.size) &&
+  found.mtimeNs === row.storedMtimeNs
+
+/** Removes what is over its retention, and copies of tasks that never finished. Returns how many files. */
+export async function expireArtifacts(
+  settings: StoreSettings,
+  ledger: Ledger,
+  now: number,
+): Promise<number> {
+  const expired = ledger.artifacts.listExpired(now)
+  for (const row of expired) rmSync(copyOf(settings, row), { force: true })
+  ledger.artifacts.markRemoved(expired.map(({ id }) => id))
+  ledger.artifacts.forgetExpiredBefore(now - ARTIFACTS.rememberedMs)
+  for (const environment of listNumbered(storeDir(settings), /^e(\d+)$/)) {
+    for (const task of listNumbered(environment.path, /^(\d+)$/)) {
+      await tidyTask(ledger, environment.id, task, now)
+    }
+    removeEmpty(environment.path)
+  }
+  return expired.length
+}
+
+async function tidyTask(
+  ledger: Ledger,
+  environmentId: number,
+  task: { id: number; path: string },
+  now: number,
+): Promise<void> {
+  if (ledger.artifacts.hasTask(environmentId, task.id)) return
+  removeEmpty(task.path)
+  const touched = statSync(task.path, { throwIfNoEntry: false })?.mtimeMs ?? now
+  if (now - touched > ARTIFACTS.unfinishedMs) await removeTree(task.path)
+}
+
+function listNumbered(folder: string, shape: RegExp): { id: number; path: string }[] {
+  if (!existsSync(folder)) return []
+  return readdirSync(folder).flatMap((name) => {
+    const id = Number(shape.exec(name)?.[1] ?? Number.NaN)
+    return Number.isSafeInteger(id) ? [{ id, path: join(folder, name) }] : []
+  })
+}
+
+function removeEmpty(folder: string): void {
+  try {
+    rmdirSync(folder)
+  } catch {
+    // somebody's copies are still in it
+  }
+}

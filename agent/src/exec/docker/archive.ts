@@ -1,0 +1,84 @@
+// Files out of a container: the engine's archive of a path, read as a stream. No path of the container is ever opened on
+// the host; only entries that are regular files are passed on, whatever their names say.
+import { posix } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { ENGINE } from '@berth/shared'
+import { extract } from 'tar-stream'
+import { type Engine, isNotFound, toEngineError } from './engine.ts'
+
+export interface ArchivedFile {
+  /** Below the asked folder. */
+  path: string[]
+  kind: 'file' | 'link' | 'other'
+  size: number
+  modifiedAt: number
+  /** Must be read, or left, before the next one is asked for. */
+  bytes: AsyncIterable<Buffer>
+}
+
+/** The folder that commands of a container run in; `wanted` is below it. */
+export async function containerFolder(
+  engine: Engine,
+  id: string,
+  wanted: string | null,
+): Promise<string> {
+  const { Config } = await engine.ask<{ Config: { WorkingDir?: string } }>({
+    method: 'GET',
+    path: `/containers/${encodeURIComponent(id)}/json`,
+  })
+  return posix.resolve('/', Config.WorkingDir || '/', wanted ?? '.')
+}
+
+/** Everything at `root` below `folder`, in the order of the engine; nothing when there is nothing. */
+export async function* readArchive(
+  engine: Engine,
+  id: string,
+  folder: string,
+  root: readonly string[],
+  signal: AbortSignal,
+): AsyncGenerator<ArchivedFile> {
+  const asked =
+    root.length === 0 ? `${folder === '/' ? '' : folder}/.` : posix.join(folder, ...root)
+  const request = {
+    method: 'GET' as const,
+    path: `/containers/${encodeURIComponent(id)}/archive`,
+    query: { path: asked },
+    timeoutMs: ENGINE.callMs,
+    signal,
+  }
+  const stream = await engine.open(request).catch((error: unknown) => {
+    if (isNotFound(error)) return undefined
+    throw error
+  })
+  if (!stream) return
+  const entries = extract()
+  const flow = pipeline(stream, entries)
+  flow.catch(() => undefined) // told by the entries
+  try {
+    for await (const entry of entries) {
+      const path = placeOf(entry.header.name, root)
+      const { type, size = 0, mtime } = entry.header
+      const kind = type === 'file' || type === 'contiguous-file' ? 'file' : linkOrOther(type)
+      if (path && type !== 'directory') {
+        const modifiedAt = mtime?.getTime() ?? 0
+        yield { path, kind, size, modifiedAt, bytes: entry as AsyncIterable<Buffer> }
+      }
+      entry.resume()
+    }
+    await flow
+  } catch (error) {
+    throw toEngineError(error, signal)
+  } finally {
+    stream.destroy()
+  }
+}
+
+const linkOrOther = (type: string | null | undefined): 'link' | 'other' =>
+  type === 'symlink' || type === 'link' ? 'link' : 'other'
+
+/** The engine names entries by the last element of what was asked for. */
+function placeOf(name: string, root: readonly string[]): string[] | undefined {
+  const segments = name.split('/').filter((segment) => segment !== '' && segment !== '.')
+  if (segments.includes('..')) return undefined
+  return root.length === 0 ? segments : [...root, ...segments.slice(1)]
+}

@@ -1,0 +1,150 @@
+// Answers OpenFile: one artifact of the agent's store, looked up by its id alone, compared with its record, then sent over
+// the bulk connection with its length and digest. Deliberately absent: paths. What cannot be sent whole is answered or cut
+// with a reason; nobody ever gets less and takes it for all.
+import { createHash } from 'node:crypto'
+import { TRANSFERS } from '@berth/shared'
+import {
+  type FileFrame,
+  FileFrameSchema,
+  type FileStatSchema,
+  type OpenFile,
+  RequestErrorCode,
+} from '@berth/shared/wire'
+import { create, type MessageInitShape } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import type { ClientWritableStream } from '@grpc/grpc-js'
+import { type OpenedArtifact, openArtifact } from '../exec/artifact-store.ts'
+import type { BulkLine } from '../link/bulk.ts'
+import type { Answerer, ResponseBody } from '../link/requests.ts'
+import { describeError, type Log } from '../log.ts'
+import type { AgentSettings } from '../settings.ts'
+
+type Frame = NonNullable<MessageInitShape<typeof FileFrameSchema>['frame']>
+type Opened = Extract<OpenedArtifact, { kind: 'ok' }>
+
+const CODES = {
+  gone: RequestErrorCode.NOT_FOUND,
+  expired: RequestErrorCode.EXPIRED,
+  changed: RequestErrorCode.CHANGED,
+  beyond: RequestErrorCode.REFUSED,
+} as const
+
+const failure = (code: RequestErrorCode, message: string): ResponseBody => ({
+  case: 'error',
+  value: { code, message },
+})
+
+const statOf = (opened: Opened): MessageInitShape<typeof FileStatSchema> => ({
+  size: BigInt(opened.size),
+  sha256: Buffer.from(opened.sha256, 'hex'),
+  modified: timestampFromDate(opened.modifiedAt),
+})
+
+/** At most so many files at once, whoever asks. */
+export function createArtifactAnswerer(settings: AgentSettings, log: Log): Answerer {
+  let sending = 0
+  return async (request, _signal, bulk) => {
+    if (request.body.case !== 'openFile') throw new Error('not a question for a file')
+    const asked = request.body.value
+    if (!asked.statOnly && sending >= TRANSFERS.files) {
+      return failure(RequestErrorCode.TOO_MANY, 'The agent is sending too many files.')
+    }
+    const opened = open(settings, asked)
+    if (opened.kind !== 'ok') return failure(CODES[opened.kind], opened.message)
+    if (asked.statOnly) opened.stream.destroy()
+    else {
+      sending += 1
+      // beside the answer: its reader waits for both
+      send(bulk, asked, opened)
+        .catch((error: unknown) => {
+          opened.stream.destroy()
+          log.info({ transferId: asked.transferId, ...describeError(error) }, 'a file was not sent')
+        })
+        .finally(() => {
+          sending -= 1
+        })
+    }
+    return { case: 'fileStat', value: statOf(opened) }
+  }
+}
+
+function open(settings: AgentSettings, asked: OpenFile): OpenedArtifact {
+  const { artifactId, statOnly } = asked
+  const offset = statOnly ? 0 : Number(asked.offset)
+  const length = Number(asked.length)
+  return openArtifact(settings, { artifactId, offset, ...(length > 0 ? { length } : {}) })
+}
+
+async function send(bulk: BulkLine, asked: OpenFile, opened: Opened): Promise<void> {
+  let call: ClientWritableStream<FileFrame> | undefined
+  const { client, done } = bulk.use(() => call?.cancel())
+  try {
+    const ended = Promise.withResolvers<void>()
+    ended.promise.catch(() => undefined)
+    call = client.sendFile((error) => (error ? ended.reject(error) : ended.resolve()))
+    call.on('error', () => undefined) // told by the callback
+    const stop = new AbortController()
+    ended.promise.catch((error: unknown) => stop.abort(error))
+    await writeAll(call, asked, opened, stop.signal)
+    call.end()
+    await ended.promise
+  } catch (error) {
+    call?.cancel()
+    throw error
+  } finally {
+    done()
+  }
+}
+
+async function writeAll(
+  call: ClientWritableStream<FileFrame>,
+  asked: OpenFile,
+  opened: Opened,
+  signal: AbortSignal,
+): Promise<void> {
+  const { transferId, offset } = asked
+  const rest = opened.size - Number(offset)
+  const length = asked.length > 0n ? Math.min(rest, Number(asked.length)) : rest
+  const write = (frame: Frame): Promise<void> | undefined =>
+    call.write(create(FileFrameSchema, { frame })) ? undefined : room(call, signal)
+  const stat = statOf(opened)
+  await write({ case: 'header', value: { transferId, stat, offset, length: BigInt(length) } })
+  const hash = createHash('sha256')
+  let sent = 0
+  for await (const chunk of opened.stream as AsyncIterable<Buffer>) {
+    signal.throwIfAborted()
+    hash.update(chunk)
+    sent += chunk.length
+    for (let at = 0; at < chunk.length; at += TRANSFERS.frameBytes) {
+      const value = chunk.subarray(at, at + TRANSFERS.frameBytes)
+      await write({ case: 'data', value })
+    }
+  }
+  const sha256 = hash.digest()
+  const isWhole = sent === opened.size
+  const isSame = sent === length && (!isWhole || sha256.equals(Buffer.from(opened.sha256, 'hex')))
+  if (isSame) await write({ case: 'end', value: { bytesSent: BigInt(sent), sha256 } })
+  else {
+    const message = `The copy of ${opened.path} is not the file that was collected. Run the action again.`
+    await write({ case: 'error', value: { code: RequestErrorCode.CHANGED, message } })
+  }
+}
+
+/** Until the stream takes more; a reader that takes nothing for too long is given up. */
+function room(call: ClientWritableStream<FileFrame>, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const settle = (error?: unknown): void => {
+      clearTimeout(timer)
+      call.off('drain', drained)
+      signal.removeEventListener('abort', left)
+      if (error === undefined) resolve()
+      else reject(error)
+    }
+    const drained = (): void => settle()
+    const left = (): void => settle(signal.reason)
+    const timer = setTimeout(() => settle(new Error('nobody takes it')), TRANSFERS.idleMs)
+    call.on('drain', drained)
+    signal.addEventListener('abort', left)
+    if (signal.aborted) left()
+  })
+}

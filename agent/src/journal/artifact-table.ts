@@ -1,0 +1,120 @@
+// The index of the store of artifacts, in the ledger: what was collected, as it was collected. Rows of one task appear
+// together, after every byte of them is on disk; an artifact without a row does not exist.
+import type { Database } from 'better-sqlite3'
+
+export const ARTIFACTS_SCHEMA = `
+  CREATE TABLE IF NOT EXISTS artifacts (
+    id TEXT PRIMARY KEY, environment_id INTEGER NOT NULL, task_id INTEGER NOT NULL, path TEXT NOT NULL,
+    size INTEGER NOT NULL, sha256 BLOB NOT NULL, modified_at INTEGER NOT NULL, stored_ino TEXT NOT NULL,
+    stored_mtime_ns TEXT NOT NULL, expires_at INTEGER NOT NULL, removed INTEGER NOT NULL DEFAULT 0
+  ) STRICT;
+  CREATE INDEX IF NOT EXISTS artifacts_by_expiry ON artifacts (removed, expires_at);
+`
+
+export interface ArtifactRow {
+  /** Random; the only name it can be asked for by. */
+  id: string
+  environmentId: number
+  taskId: number
+  /** Below the action's folder; shown to people, never opened. */
+  path: string
+  size: number
+  sha256: Buffer
+  /** Of the original, milliseconds. */
+  modifiedAt: number
+  /** Of the copy: another file under its name, or one that was written to, is not the collected one. */
+  storedIno: bigint
+  storedMtimeNs: bigint
+  expiresAt: number
+}
+
+interface Raw {
+  id: string
+  environment_id: number
+  task_id: number
+  path: string
+  size: number
+  sha256: Buffer
+  modified_at: number
+  stored_ino: string
+  stored_mtime_ns: string
+  expires_at: number
+}
+
+const toRow = (raw: Raw): ArtifactRow => ({
+  id: raw.id,
+  environmentId: raw.environment_id,
+  taskId: raw.task_id,
+  path: raw.path,
+  size: raw.size,
+  sha256: raw.sha256,
+  modifiedAt: raw.modified_at,
+  storedIno: BigInt(raw.stored_ino),
+  storedMtimeNs: BigInt(raw.stored_mtime_ns),
+  expiresAt: raw.expires_at,
+})
+
+export class ArtifactTable {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  /** All or none. */
+  add(rows: readonly ArtifactRow[]): void {
+    const insert = this.#db.prepare(
+      'INSERT INTO artifacts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)',
+    )
+    this.#db
+      .transaction(() => {
+        for (const row of rows) {
+          insert.run(
+            row.id,
+            row.environmentId,
+            row.taskId,
+            row.path,
+            row.size,
+            row.sha256,
+            row.modifiedAt,
+            String(row.storedIno),
+            String(row.storedMtimeNs),
+            row.expiresAt,
+          )
+        }
+      })
+      .immediate()
+  }
+
+  find(id: string): ArtifactRow | undefined {
+    const raw = this.#db.prepare('SELECT * FROM artifacts WHERE id = ?').get(id)
+    return raw === undefined ? undefined : toRow(raw as Raw)
+  }
+
+  /** Those whose files still lie there. */
+  listExpired(now: number): ArtifactRow[] {
+    const sql =
+      'SELECT * FROM artifacts WHERE removed = 0 AND expires_at <= ? ORDER BY expires_at LIMIT 10000'
+    return (this.#db.prepare(sql).all(now) as Raw[]).map(toRow)
+  }
+
+  hasTask(environmentId: number, taskId: number): boolean {
+    const sql =
+      'SELECT 1 FROM artifacts WHERE environment_id = ? AND task_id = ? AND removed = 0 LIMIT 1'
+    return this.#db.prepare(sql).get(environmentId, taskId) !== undefined
+  }
+
+  /** Their files are gone; who asks for them hears that they expired. */
+  markRemoved(ids: readonly string[]): void {
+    const mark = this.#db.prepare('UPDATE artifacts SET removed = 1 WHERE id = ?')
+    this.#db
+      .transaction(() => {
+        for (const id of ids) mark.run(id)
+      })
+      .immediate()
+  }
+
+  forgetExpiredBefore(time: number): void {
+    this.#db.prepare('DELETE FROM artifacts WHERE removed = 1 AND expires_at <= ?').run(time)
+  }
+}

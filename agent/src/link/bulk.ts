@@ -1,0 +1,46 @@
+// The second connection of a session, for byte streams: a full uplink queue of it never delays a heartbeat. Opened by the
+// first transfer, closed after a while without one, and with the session: whatever is under way then is cut.
+import { TRANSFERS } from '@berth/shared'
+import type { AgentClient } from './renewal.ts'
+
+export class BulkLine {
+  readonly #dial: () => AgentClient
+  #client: AgentClient | undefined
+  readonly #ends = new Set<() => void>()
+  #idle: NodeJS.Timeout | undefined
+  #closed = false
+
+  constructor(dial: () => AgentClient) {
+    this.#dial = dial
+  }
+
+  /** The client for one transfer; `end` is called when the line is cut. Call the returned function when it is over. */
+  use(end: () => void): { client: AgentClient; done: () => void } {
+    if (this.#closed) throw new Error('there is no session')
+    clearTimeout(this.#idle)
+    this.#client ??= this.#dial()
+    this.#ends.add(end)
+    return {
+      client: this.#client,
+      done: () => {
+        if (!this.#ends.delete(end) || this.#ends.size > 0 || this.#closed) return
+        this.#idle = setTimeout(() => this.#hangUp(), TRANSFERS.connectionIdleMs)
+        this.#idle.unref()
+      },
+    }
+  }
+
+  close(): void {
+    if (this.#closed) return
+    this.#closed = true
+    for (const end of [...this.#ends]) end()
+    this.#ends.clear()
+    this.#hangUp()
+  }
+
+  #hangUp(): void {
+    clearTimeout(this.#idle)
+    this.#client?.close()
+    this.#client = undefined
+  }
+}

@@ -1,0 +1,233 @@
+// Collects the files that an action left, after its command succeeded: matched below its folder, copied into the agent's
+// store, reported when every byte of them is on disk. All of them are offered or, when a copy fails, none.
+import { posix } from 'node:path'
+import { ARTIFACTS } from '@berth/shared'
+import type { Action } from '@berth/shared/service-file'
+import { FailureCode } from '@berth/shared/wire'
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { CopyFailed, describeLimit, gatherFiles } from '../../exec/artifact-gather.ts'
+import { ArtifactIntake } from '../../exec/artifact-store.ts'
+import { containerFolder, readArchive } from '../../exec/docker/archive.ts'
+import { inspectContainer } from '../../exec/docker/containers.ts'
+import { EngineError } from '../../exec/docker/engine.ts'
+import type { ArtifactRow } from '../../journal/artifact-table.ts'
+import { readPatterns, TooManyPatterns, whyUnfit } from '../../recipes/artifact-patterns.ts'
+import { type DockerPlan, isDockerPlan } from '../../recipes/plan.ts'
+import { type Attempt, accountOf } from '../attempt.ts'
+import { dockerOf } from '../docker-scene.ts'
+import { Interrupted, StepFailure } from '../failure.ts'
+import { actionOf } from './action.ts'
+import { runInLast } from './destroy.ts'
+
+type Declared = NonNullable<Action['artifacts']>
+
+const failed = (message: string): StepFailure =>
+  new StepFailure(FailureCode.ARTIFACTS_FAILED, message)
+
+/** The first few are named in the log, all are counted. */
+class Skipped {
+  readonly #attempt: Attempt
+  #count = 0
+
+  constructor(attempt: Attempt) {
+    this.#attempt = attempt
+  }
+
+  skipped(path: string, why: string): void {
+    this.#count += 1
+    if (this.#count > ARTIFACTS.skippedNamed) return
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: a name may be anything
+    const shown = path.replaceAll(/[\u0000-\u001f\u007f-\u009f]/g, '?')
+    this.#attempt.output.say(`Skipped ${shown}: ${why}.`)
+  }
+
+  tell(): void {
+    const more = this.#count - ARTIFACTS.skippedNamed
+    if (more > 0) this.#attempt.output.say(`${more} more were skipped.`)
+  }
+}
+
+export async function collectArtifacts(attempt: Attempt): Promise<void> {
+  const action = actionOf(attempt)
+  const { artifacts: declared } = action
+  if (!declared) return
+  const { settings, assignment, spec, ledger } = attempt
+  const bounds = {
+    files: spec.limits?.maxArtifactFiles || ARTIFACTS.files,
+    bytes: Number(spec.limits?.maxArtifactBytes ?? 0n) || ARTIFACTS.bytes,
+  }
+  const intake = new ArtifactIntake(settings, assignment, bounds)
+  let isKept = false
+  try {
+    await copyAll(attempt, action, declared, intake, bounds)
+    attempt.interruption.throwIfFired()
+    const expiresAt = Date.now() + declared.retentionMs
+    const rows = await intake.commit(ledger, expiresAt)
+    isKept = rows.length > 0
+    report(attempt, rows, declared, intake, bounds)
+  } catch (error) {
+    throw asCopyFailure(attempt, error)
+  } finally {
+    if (!isKept) await intake.discard()
+  }
+}
+
+function asCopyFailure(attempt: Attempt, error: unknown): unknown {
+  if (attempt.interruption.reason) return new Interrupted('The collection was interrupted.')
+  if (error instanceof CopyFailed || error instanceof TooManyPatterns) return failed(error.message)
+  return error
+}
+
+async function copyAll(
+  attempt: Attempt,
+  action: Action,
+  declared: Declared,
+  intake: ArtifactIntake,
+  bounds: { files: number; bytes: number },
+): Promise<void> {
+  const notes = new Skipped(attempt)
+  const { last } = attempt.found
+  if (isDockerPlan(last)) await copyFromContainer(attempt, action, declared, intake, last, notes)
+  else {
+    await runInLast(attempt, ({ releaseDir }) =>
+      gatherFiles(
+        {
+          root: releaseDir,
+          dir: posix
+            .normalize(action.dir ?? '.')
+            .split('/')
+            .filter(isName),
+          patterns: declared.paths,
+          account: accountOf(attempt) ?? null,
+          ...bounds,
+        },
+        intake,
+        notes,
+        {
+          marker: { BERTH_ATTEMPT_ID: attempt.assignment.attemptId },
+          signal: attempt.interruption.signal,
+        },
+      ),
+    )
+  }
+  notes.tell()
+}
+
+const isName = (segment: string): boolean => segment !== '' && segment !== '.'
+
+async function copyFromContainer(
+  attempt: Attempt,
+  action: Action,
+  declared: Declared,
+  intake: ArtifactIntake,
+  last: DockerPlan,
+  notes: Skipped,
+): Promise<void> {
+  const { engine } = dockerOf(attempt)
+  const { signal } = attempt.interruption
+  const row = last.services.find(({ service }) => service === action.service)
+  if (!row) throw failed(`${action.service ?? 'Its service'} does not run.`)
+  const patterns = readPatterns(declared.paths)
+  try {
+    const folder = await containerFolder(engine, row.containerId, action.dir)
+    for (const root of patterns.roots) {
+      for await (const file of readArchive(engine, row.containerId, folder, root, signal)) {
+        if (!patterns.matches(file.path)) continue
+        const path = file.path.join('/')
+        const unfit = file.kind === 'file' ? whyUnfit(path) : WHY[file.kind]
+        if (unfit) notes.skipped(path, unfit)
+        else await take(intake, path, file)
+      }
+    }
+  } catch (error) {
+    if (error instanceof EngineError && error.kind !== 'disk_full') {
+      const message = `${row.service} was stopped while its files were copied.`
+      if (!(await isThere(attempt, row.containerId))) throw failed(message)
+    }
+    throw error
+  }
+  if (!(await isThere(attempt, row.containerId))) {
+    throw failed(`${row.service} was stopped while its files were copied.`)
+  }
+}
+
+const WHY = { link: 'a link', other: 'not a regular file' } as const
+
+const isThere = async (attempt: Attempt, id: string): Promise<boolean> =>
+  (await inspectContainer(dockerOf(attempt).engine, id))?.state === 'running'
+
+async function take(
+  intake: ArtifactIntake,
+  path: string,
+  file: { size: number; modifiedAt: number; bytes: AsyncIterable<Buffer> },
+): Promise<void> {
+  const incoming = intake.begin(path, file.size, file.modifiedAt)
+  if (!incoming) return
+  let isOpen = true
+  try {
+    for await (const chunk of file.bytes) incoming.write(chunk)
+    isOpen = false
+    incoming.finish()
+  } finally {
+    if (isOpen) incoming.drop()
+  }
+}
+
+const inMegabytes = (bytes: number): string =>
+  bytes < 1_000_000 ? `${Math.ceil(bytes / 1_000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`
+
+/** Committed before it is told: whoever reads it can fetch it. */
+function report(
+  attempt: Attempt,
+  rows: ArtifactRow[],
+  declared: Declared,
+  intake: ArtifactIntake,
+  bounds: { files: number; bytes: number },
+): void {
+  const { output, report: reporter } = attempt
+  const { firstLeftOut } = intake
+  for (const batch of batches(rows)) {
+    reporter.artifacts(batch.map(toWire), firstLeftOut !== undefined)
+  }
+  if (firstLeftOut) {
+    const limit = describeLimit(firstLeftOut.limit, bounds)
+    const message = `More files matched than a task may keep (${limit}). Left out from ${firstLeftOut.path} on.`
+    output.say(`Warning: ${message}`)
+    reporter.warning('artifacts_truncated', message, 'artifacts')
+  }
+  if (rows.length > 0) {
+    const until = new Date(rows[0]?.expiresAt ?? 0).toISOString()
+    const files = rows.length === 1 ? '1 file' : `${rows.length} files`
+    output.say(`Collected ${files}, ${inMegabytes(intake.bytes)}; kept until ${until}.`)
+  } else if (!firstLeftOut) {
+    const message = `No file matched ${declared.paths.join(', ')}.`
+    output.say(`Warning: ${message}`)
+    reporter.warning('no_artifact_matched', message, 'artifacts')
+  }
+}
+
+const toWire = (row: ArtifactRow) => ({
+  artifactId: row.id,
+  relativePath: row.path,
+  size: BigInt(row.size),
+  sha256: row.sha256,
+  modified: timestampFromMs(row.modifiedAt),
+  expiresAt: timestampFromMs(row.expiresAt),
+})
+
+/** An event is bounded in number and bytes. */
+function* batches(rows: ArtifactRow[]): Generator<ArtifactRow[]> {
+  let batch: ArtifactRow[] = []
+  let bytes = 0
+  for (const row of rows) {
+    const size = Buffer.byteLength(row.path) + 150
+    if (batch.length >= ARTIFACTS.perEvent || bytes + size > ARTIFACTS.perEventBytes) {
+      yield batch
+      batch = []
+      bytes = 0
+    }
+    batch.push(row)
+    bytes += size
+  }
+  if (batch.length > 0) yield batch
+}
