@@ -26,6 +26,8 @@ export interface Outside {
   config?: Partial<Config>
   logTo?: (line: string) => void
   log?: Logger
+  /** Of the first administrator, who signs in with it. */
+  password?: string
 }
 
 let contract: Contract | undefined
@@ -130,6 +132,7 @@ export class TestControlPlane {
       name: 'Ada',
       email: 'ada@example.com',
       organization: 'Acme',
+      ...(this.outside.password ? { password: this.outside.password } : {}),
     })
     this.token = made.token
     return made

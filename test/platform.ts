@@ -37,15 +37,24 @@ export class Platform {
   }
 
   static async start(engine: EngineName, outside: Outside = {}): Promise<Platform> {
-    const cp = await TestControlPlane.start(engine, outside)
-    const platform = new Platform(cp)
+    const platform = await Platform.bare(engine, outside)
+    const { cp } = platform
     await cp.setUp()
     platform.serverId = (await cp.server()).id
     platform.projectId = (await cp.project('shop', platform.serverId)).id
     const token = await cp.joinToken(platform.serverId)
-    await join(platform.#settings, { url: cp.url, token, force: false })
-    await platform.startAgent()
+    await platform.joinAgent(token)
     return platform
+  }
+
+  /** Nothing set up yet, no server, no agent. */
+  static async bare(engine: EngineName, outside: Outside = {}): Promise<Platform> {
+    return new Platform(await TestControlPlane.start(engine, outside))
+  }
+
+  async joinAgent(token: string): Promise<void> {
+    await join(this.#settings, { url: this.cp.url, token, force: false })
+    await this.startAgent()
   }
 
   async startAgent(): Promise<void> {

@@ -1,4 +1,5 @@
 // Once per run: the real components that tests share. Private instances; nothing of the host is touched.
+import { buildDashboardIfStale } from '../scripts/build-dashboard.ts'
 import { locate, missing } from './components.ts'
 import { type DockerEngine, startDockerEngine } from './docker-engine.ts'
 import { makeBusyboxImage } from './docker-images.ts'
@@ -20,6 +21,7 @@ async function startDocker(): Promise<DockerEngine | undefined> {
 }
 
 export default async function setUp(): Promise<() => Promise<void>> {
+  await buildDashboardIfStale()
   const path = missing('postgres') ? undefined : locate('postgres')
   const postgres = path ? await startPostgres(path) : undefined
   if (postgres) process.env.BERTH_TEST_POSTGRES = postgres.folder

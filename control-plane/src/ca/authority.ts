@@ -4,21 +4,18 @@
 // agent's id. Deliberately absent: revocation lists (a column of the agent says it) and
 // intermediate authorities.
 import 'reflect-metadata' // before @peculiar/x509, which needs it to load
-import {
-  createHash,
-  createPrivateKey,
-  createPublicKey,
-  randomBytes,
-  randomInt,
-  webcrypto,
-} from 'node:crypto'
+import { createHash, createPrivateKey, createPublicKey, randomBytes, randomInt } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { PeerCertificate } from 'node:tls'
 import { ENROLMENT } from '@berth/shared'
 import * as x509 from '@peculiar/x509'
 import { readRequestedKey } from './csr.ts'
 
-x509.cryptoProvider.set(webcrypto)
+x509.cryptoProvider.set(crypto)
+
+/** The platform's own, so that this compiles beside a browser's declarations as well. */
+type Keys = { publicKey: Key; privateKey: Key }
+type Key = Awaited<ReturnType<typeof crypto.subtle.importKey>>
 
 /** The listener always answers to this name, whatever address agents dial. */
 export const CONTROL_PLANE_NAME = 'berth-control-plane'
@@ -45,7 +42,7 @@ export interface Authority {
   /** base64url SHA-256 of the certificate: what a join token pins. */
   readonly caHash: string
   readonly certificate: x509.X509Certificate
-  readonly signingKey: webcrypto.CryptoKey
+  readonly signingKey: Key
 }
 
 export interface IssuedCertificate {
@@ -64,11 +61,11 @@ export interface AgentIdentity {
   notAfter: Date
 }
 
-const generateKeys = async (): Promise<webcrypto.CryptoKeyPair> =>
-  (await webcrypto.subtle.generateKey(P256, true, ['sign', 'verify'])) as webcrypto.CryptoKeyPair
+const generateKeys = async (): Promise<Keys> =>
+  (await crypto.subtle.generateKey(P256, true, ['sign', 'verify'])) as Keys
 
-const toPem = async (key: webcrypto.CryptoKey): Promise<string> =>
-  x509.PemConverter.encode(await webcrypto.subtle.exportKey('pkcs8', key), 'PRIVATE KEY')
+const toPem = async (key: Key): Promise<string> =>
+  x509.PemConverter.encode(await crypto.subtle.exportKey('pkcs8', key), 'PRIVATE KEY')
 
 /** 16 random bytes, positive and of full length in DER. */
 function makeSerial(): string {
@@ -115,7 +112,7 @@ export async function loadAuthority(pems: KeyPair): Promise<Authority> {
         'Restore the database from a backup; a new authority would lock every agent out.',
     )
   const pkcs8 = key.export({ format: 'der', type: 'pkcs8' })
-  const signingKey = await webcrypto.subtle.importKey('pkcs8', pkcs8, P256, false, ['sign'])
+  const signingKey = await crypto.subtle.importKey('pkcs8', pkcs8, P256, false, ['sign'])
   pkcs8.fill(0)
   return {
     certificatePem: certificate.toString('pem'),
@@ -138,7 +135,7 @@ async function sign(authority: Authority, leaf: Leaf): Promise<IssuedCertificate
   const end = Math.min(leaf.now.getTime() + leaf.lifeMs, authority.certificate.notAfter.getTime())
   if (end <= leaf.now.getTime())
     throw new Error('The agent authority has expired; no certificate can be issued with it.')
-  const publicKey = new x509.PublicKey(leaf.spki)
+  const publicKey = new x509.PublicKey(new Uint8Array(leaf.spki))
   const certificate = await x509.X509CertificateGenerator.create({
     serialNumber: makeSerial(),
     subject: leaf.subject,
@@ -232,7 +229,7 @@ export async function issueServerCertificate(
     subject: [{ CN: [CONTROL_PLANE_NAME] }],
     names,
     usage: x509.ExtendedKeyUsage.serverAuth,
-    spki: new Uint8Array(await webcrypto.subtle.exportKey('spki', keys.publicKey)),
+    spki: new Uint8Array(await crypto.subtle.exportKey('spki', keys.publicKey)),
     now: request.now,
     lifeMs: ENROLMENT.serverCertificateMs,
   })
@@ -249,7 +246,7 @@ export async function issueProbeCertificate(authority: Authority, now: Date): Pr
     subject: [{ CN: ['self-test'] }],
     names: [{ type: 'dns', value: 'self-test' }],
     usage: x509.ExtendedKeyUsage.clientAuth,
-    spki: new Uint8Array(await webcrypto.subtle.exportKey('spki', keys.publicKey)),
+    spki: new Uint8Array(await crypto.subtle.exportKey('spki', keys.publicKey)),
     now,
     lifeMs: ENROLMENT.probeCertificateMs,
   })

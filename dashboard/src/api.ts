@@ -1,0 +1,95 @@
+// How the dashboard talks to the control plane: queries and changes over HTTP, what happens over one socket. State comes
+// from HTTP; the socket only makes it fast. Nothing is changed in the cache before the server has answered.
+import type { AppRouter } from '@berth/control-plane/router'
+import { MutationCache, QueryCache, QueryClient } from '@tanstack/react-query'
+import {
+  createTRPCClient,
+  httpBatchLink,
+  httpLink,
+  splitLink,
+  TRPCClientError,
+  wsLink,
+} from '@trpc/client'
+import { createTRPCOptionsProxy } from '@trpc/tanstack-react-query'
+import { socket } from './live/connection.ts'
+import { endSession } from './session.ts'
+
+/** A refusal or a fault. */
+export interface Problem {
+  message: string
+  code: string | undefined
+  status: number | undefined
+  requestId: string | undefined
+  /** What is wrong with which field. */
+  fields: { field: string; message: string }[]
+  details: Record<string, unknown>
+}
+
+const OFFLINE = 'The control plane cannot be reached. Check your connection and try again.'
+
+export function problemOf(error: unknown): Problem {
+  const isOurs = error instanceof TRPCClientError
+  const data = (isOurs ? (error.data as Record<string, unknown> | undefined) : undefined) ?? {}
+  const text = (value: unknown) => (typeof value === 'string' ? value : undefined)
+  const message = error instanceof Error ? error.message : 'Something went wrong.'
+  return {
+    message: isOurs && Object.keys(data).length > 0 ? message : OFFLINE,
+    code: text(data.code),
+    status: typeof data.status === 'number' ? data.status : undefined,
+    requestId: text(data.request_id),
+    fields: Array.isArray(data.errors) ? (data.errors as Problem['fields']) : [],
+    details: data,
+  }
+}
+
+/** Every refusal passes here: the end of the session is everybody's business. */
+const watchForEnd = (error: unknown): void => {
+  if (problemOf(error).status === 401) endSession()
+}
+
+export const queryClient = new QueryClient({
+  queryCache: new QueryCache({ onError: watchForEnd }),
+  mutationCache: new MutationCache({ onError: watchForEnd }),
+  defaultOptions: {
+    queries: {
+      staleTime: 1_000, // two parts of one page share an answer; everything else is asked again
+      retry: (failures, error) => (problemOf(error).status ?? 503) >= 502 && failures < 2,
+      retryDelay: 400,
+    },
+    mutations: { retry: false },
+  },
+})
+
+const LIST_URL = 2_000
+
+/** Calls with an organization go alone: the header speaks for a whole request. */
+export const api = createTRPCClient<AppRouter>({
+  links: [
+    splitLink({
+      condition: (op) => op.type === 'subscription',
+      true: wsLink({ client: socket }),
+      false: splitLink({
+        condition: (op) => op.context.organization !== undefined,
+        true: httpLink({
+          url: '/trpc',
+          headers: ({ op }) => ({ 'x-service-organization': String(op.context.organization) }),
+        }),
+        false: httpBatchLink({ url: '/trpc', maxURLLength: LIST_URL, maxItems: 20 }),
+      }),
+    }),
+  ],
+})
+
+export const trpc = createTRPCOptionsProxy<AppRouter>({ client: api, queryClient })
+
+/** A change the server agreed to, and everything on the page as it is after it. */
+export async function change<T>(work: Promise<T>): Promise<T> {
+  try {
+    const made = await work
+    await queryClient.invalidateQueries()
+    return made
+  } catch (error) {
+    watchForEnd(error)
+    throw error
+  }
+}

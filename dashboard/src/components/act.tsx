@@ -1,0 +1,141 @@
+// Something that is done by one press: busy until the server answers, and its refusal said where the button is.
+import { type ReactNode, useState } from 'react'
+import { type Problem, problemOf } from '../api.ts'
+import { Button, type ButtonKind } from './button.tsx'
+import { Dialog } from './dialog.tsx'
+import { Check, Text } from './field.tsx'
+import { Form, FormError, isChecked, text } from './form.tsx'
+import { say } from './toast.tsx'
+
+export interface Act {
+  isBusy: boolean
+  problem: Problem | undefined
+  run(work: () => Promise<unknown>, done?: string): Promise<void>
+}
+
+export function useAct(): Act {
+  const [isBusy, setBusy] = useState(false)
+  const [problem, setProblem] = useState<Problem>()
+  return {
+    isBusy,
+    problem,
+    async run(work, done) {
+      if (isBusy) return
+      setBusy(true)
+      setProblem(undefined)
+      try {
+        await work()
+        if (done) say(done)
+      } catch (error) {
+        setProblem(problemOf(error))
+      } finally {
+        setBusy(false)
+      }
+    },
+  }
+}
+
+interface ActButtonProps {
+  act(): Promise<unknown>
+  done?: string
+  kind?: ButtonKind
+  small?: boolean
+  reason?: string | undefined
+  label?: string
+  children: ReactNode
+}
+
+export function ActButton({ act, done, kind, small, reason, label, children }: ActButtonProps) {
+  const { isBusy, problem, run } = useAct()
+  return (
+    <>
+      <Button
+        busy={isBusy}
+        reason={reason}
+        aria-label={label}
+        onClick={() => void run(act, done)}
+        {...(kind ? { kind } : {})}
+        {...(small ? { small } : {})}
+      >
+        {children}
+      </Button>
+      {problem && <FormError problem={problem} />}
+    </>
+  )
+}
+
+interface AskProps {
+  title: string
+  /** What will happen. */
+  children?: ReactNode
+  submit: string
+  kind?: ButtonKind
+  /** To be typed first. */
+  word?: string
+  /** Each to be ticked first. */
+  ticks?: readonly { name: string; label: string }[]
+  send(): Promise<unknown>
+  onClose(): void
+  done?: string
+}
+
+/** Asks once more; the word is compared by the server as well. */
+export function Ask({
+  title,
+  children,
+  submit,
+  kind = 'danger',
+  word,
+  ticks = [],
+  ...rest
+}: AskProps) {
+  const [typed, type] = useState('')
+  const [ticked, tick] = useState(0)
+  const isTyped = word === undefined || typed === word
+  const left = ticks.length - ticked
+  const reason = !isTyped
+    ? `Type ${word} to go on.`
+    : left > 0
+      ? 'Tick every protected environment to go on.'
+      : undefined
+  return (
+    <Dialog title={title} onClose={rest.onClose}>
+      {children}
+      <Form
+        submit={submit}
+        kind={kind}
+        reason={reason}
+        {...(rest.done ? { done: rest.done } : {})}
+        beside={<Button onClick={rest.onClose}>Keep it</Button>}
+        send={async (data) => {
+          if (word !== undefined && text(data, 'word') !== word) return
+          if (!ticks.every((t) => isChecked(data, t.name))) return
+          await rest.send()
+          rest.onClose()
+        }}
+      >
+        {ticks.map((t) => (
+          <Check
+            key={t.name}
+            name={t.name}
+            label={t.label}
+            onChange={(event) => {
+              const step = event.currentTarget.checked ? 1 : -1
+              tick((n) => n + step)
+            }}
+          />
+        ))}
+        {word !== undefined && (
+          <Text
+            label={`Type ${word} to confirm`}
+            name="word"
+            autoComplete="off"
+            autoCapitalize="off"
+            spellCheck={false}
+            onChange={(event) => type(event.currentTarget.value)}
+          />
+        )}
+      </Form>
+    </Dialog>
+  )
+}

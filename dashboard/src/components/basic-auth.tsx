@@ -1,0 +1,71 @@
+// Basic Auth before an environment or all of a project: own, inherited, or none. The password goes in and never comes out.
+import { useState } from 'react'
+import { Secret, Select, Text } from './field.tsx'
+import { Form, text } from './form.tsx'
+
+type Mode = 'own' | 'inherit' | 'off'
+export type Asked =
+  | { mode: 'own'; username: string; password: string }
+  | { mode: 'inherit' | 'off' }
+
+interface Props {
+  now: { mode: Mode; enabled: boolean; username: string | null }
+  /** An environment may take its project's. */
+  inherits: boolean
+  reason?: string | undefined
+  send(asked: Asked): Promise<unknown>
+}
+
+export function BasicAuthForm({ now, inherits, reason, send }: Props) {
+  const [mode, setMode] = useState<Mode>(now.mode)
+  return (
+    <Form
+      submit="Save"
+      done="Saved. It holds from now on."
+      clears
+      reason={reason}
+      label="Basic Auth"
+      send={(data) =>
+        send(
+          mode === 'own'
+            ? { mode, username: text(data, 'username'), password: text(data, 'password') }
+            : { mode },
+        )
+      }
+    >
+      <Select
+        label="Basic Auth"
+        name="mode"
+        value={mode}
+        hint={
+          now.enabled
+            ? `Now: visitors are asked for a password (user ${now.username}).`
+            : 'Now: everybody can visit.'
+        }
+        onChange={(event) => setMode(event.currentTarget.value as Mode)}
+      >
+        {inherits && <option value="inherit">As the project has it</option>}
+        <option value="own">Its own user and password</option>
+        <option value="off">None</option>
+      </Select>
+      {mode === 'own' && (
+        <>
+          <Text
+            label="User"
+            name="username"
+            defaultValue={now.username ?? ''}
+            maxLength={64}
+            required
+          />
+          <Secret
+            label="Password"
+            name="password"
+            hint="8 to 72 characters."
+            maxLength={72}
+            required
+          />
+        </>
+      )}
+    </Form>
+  )
+}

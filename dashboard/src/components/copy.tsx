@@ -1,0 +1,31 @@
+// Text to take along: a command, a key, a secret that is shown this once.
+import { useState } from 'react'
+import { Button } from './button.tsx'
+import css from './copy.module.css'
+import { Icon } from './icon.tsx'
+import { say } from './toast.tsx'
+
+async function copy(text: string): Promise<void> {
+  await navigator.clipboard.writeText(text)
+}
+
+export function CopyField({ label, text }: { label: string; text: string }) {
+  const [isCopied, setCopied] = useState(false)
+  const take = () => {
+    copy(text).then(
+      () => {
+        setCopied(true)
+        say('Copied.')
+      },
+      () => say('The browser did not allow it; select the text instead.'),
+    )
+  }
+  return (
+    <div className={css.field}>
+      <code className={css.text}>{text}</code>
+      <Button small aria-label={`Copy ${label}`} onClick={take}>
+        <Icon name={isCopied ? 'check' : 'copy'} />
+      </Button>
+    </div>
+  )
+}

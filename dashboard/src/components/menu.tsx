@@ -1,0 +1,85 @@
+// A menu of things to do, on the browser's own popover: it closes by Escape and by a click elsewhere, and stands above
+// everything without a z-index.
+import { Link } from '@tanstack/react-router'
+import { type ReactNode, useId, useRef } from 'react'
+import { type ButtonKind, buttonClass } from './button.tsx'
+import css from './menu.module.css'
+
+interface MenuProps {
+  label: string
+  /** What the button shows; its label otherwise. */
+  face?: ReactNode
+  kind?: ButtonKind
+  small?: boolean
+  children: ReactNode
+}
+
+export function Menu({ label, face, kind = 'quiet', small, children }: MenuProps) {
+  const id = useId()
+  const ref = useRef<HTMLDivElement>(null)
+  const place = (open: boolean, button: HTMLElement | null) => {
+    const list = ref.current
+    if (!open || !list || !button) return
+    const at = button.getBoundingClientRect()
+    list.style.top = `${Math.min(at.bottom + 4, innerHeight - list.offsetHeight - 8)}px`
+    list.style.left = `${Math.max(8, Math.min(at.left, innerWidth - list.offsetWidth - 8))}px`
+  }
+  return (
+    <>
+      <button
+        type="button"
+        id={`${id}-button`}
+        popoverTarget={id}
+        aria-label={face ? label : undefined}
+        className={buttonClass(kind, small)}
+      >
+        {face ?? label}
+      </button>
+      {/* biome-ignore lint/a11y/noStaticElementInteractions: the arrows help, the items inside are what is used */}
+      <div
+        ref={ref}
+        id={id}
+        popover="auto"
+        className={css.menu}
+        onToggle={(event) => {
+          place(event.newState === 'open', document.getElementById(`${id}-button`))
+        }}
+        onClick={(event) => {
+          if ((event.target as Element).closest('a, button')) ref.current?.hidePopover()
+        }}
+        onKeyDown={walk}
+      >
+        {children}
+      </div>
+    </>
+  )
+}
+
+function walk(event: React.KeyboardEvent<HTMLElement>): void {
+  const step = event.key === 'ArrowDown' ? 1 : event.key === 'ArrowUp' ? -1 : 0
+  if (step === 0) return
+  event.preventDefault()
+  const items = [...event.currentTarget.querySelectorAll<HTMLElement>('a, button, input, select')]
+  const at = items.indexOf(document.activeElement as HTMLElement)
+  items[(at + step + items.length) % items.length]?.focus()
+}
+
+export function MenuLink({ to, children }: { to: string; children: ReactNode }) {
+  return (
+    <Link to={to} className={css.item}>
+      {children}
+    </Link>
+  )
+}
+
+export function MenuButton({ onClick, children }: { onClick(): void; children: ReactNode }) {
+  return (
+    <button type="button" className={css.item} onClick={onClick}>
+      {children}
+    </button>
+  )
+}
+
+export const MenuNote = ({ children }: { children: ReactNode }) => (
+  <div className={css.note}>{children}</div>
+)

@@ -1,0 +1,87 @@
+// The frame of a page: its heading, which gets the focus after a change of route, its title in the browser, sections.
+import { type ReactNode, useEffect, useRef } from 'react'
+import css from './page.module.css'
+
+let isFirst = true
+
+/** Sets the browser's title; the newest page wins. */
+export function useTitle(title: string): void {
+  useEffect(() => {
+    document.title = `${title} · Berth`
+  }, [title])
+}
+
+interface PageProps {
+  /** For the browser's tab; the heading unless told. */
+  title: string
+  heading?: ReactNode
+  /** Above the heading: where this belongs. */
+  trail?: ReactNode
+  /** Beside the heading. */
+  actions?: ReactNode
+  /** Below it. */
+  facts?: ReactNode
+  children: ReactNode
+}
+
+export function Page({ title, heading, trail, actions, facts, children }: PageProps) {
+  const ref = useRef<HTMLHeadingElement>(null)
+  useTitle(title)
+  useEffect(() => {
+    // the first page is the browser's business: it begins at the top
+    if (!isFirst && !location.hash) ref.current?.focus({ preventScroll: true })
+    isFirst = false
+  }, [])
+  return (
+    <div className={css.page}>
+      <header className={css.head}>
+        <div className={css.names}>
+          {trail && <div className={css.trail}>{trail}</div>}
+          <h1 ref={ref} tabIndex={-1}>
+            {heading ?? title}
+          </h1>
+        </div>
+        {actions && <div className={css.actions}>{actions}</div>}
+        {facts && <div className={css.facts}>{facts}</div>}
+      </header>
+      {children}
+    </div>
+  )
+}
+
+interface SectionProps {
+  title: string
+  actions?: ReactNode
+  isDanger?: boolean
+  /** Without a frame: what is inside has one. */
+  isBare?: boolean
+  children: ReactNode
+}
+
+export function Section({ title, actions, isDanger, isBare, children }: SectionProps) {
+  return (
+    <section className={css.section}>
+      <div className="row spread">
+        <h2>{title}</h2>
+        {actions && <div className="row">{actions}</div>}
+      </div>
+      <div className={isBare ? css.bare : `${css.card} ${isDanger ? css.danger : ''}`}>
+        {children}
+      </div>
+    </section>
+  )
+}
+
+/** Names and values: <Facts of={[['Server', 'fra-1']]} /> */
+export function Facts({ of }: { of: readonly (readonly [string, ReactNode])[] }) {
+  return (
+    <dl className={css.list}>
+      {of.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  )
+}

@@ -1,0 +1,101 @@
+// The states every page has beside the full one: loading (a skeleton after 150 ms, nothing before), an error with its
+// number and a way to try again, and nothing there with what to do next.
+import { type ReactNode, useEffect, useState } from 'react'
+import { type Problem, problemOf } from '../api.ts'
+import { Button } from './button.tsx'
+import { Icon } from './icon.tsx'
+import css from './states.module.css'
+
+const QUIET_MS = 150
+
+export function Skeleton({ lines = 3 }: { lines?: number }) {
+  const [isShown, show] = useState(false)
+  useEffect(() => {
+    const timer = setTimeout(() => show(true), QUIET_MS)
+    return () => clearTimeout(timer)
+  }, [])
+  return (
+    <div role="status" className={css.skeleton} data-loading="">
+      {isShown && (
+        <>
+          <span className="visually-hidden">Loading…</span>
+          {Array.from({ length: lines }, (_, n) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: bars without identity
+            <span key={n} className={css.bar} />
+          ))}
+        </>
+      )}
+    </div>
+  )
+}
+
+export function ErrorState({
+  what,
+  error,
+  again,
+}: {
+  what: string
+  error: unknown
+  again(): void
+}) {
+  const problem = problemOf(error)
+  return (
+    <div role="alert" className={css.error}>
+      <p className={css.title}>
+        {what} could not be loaded{problem.requestId ? ` (${problem.requestId})` : ''}.
+      </p>
+      <p>{problem.message}</p>
+      <Button onClick={again}>Try again</Button>
+    </div>
+  )
+}
+
+export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+  return (
+    <div className={css.empty}>
+      <p className={css.title}>{title}</p>
+      {children}
+    </div>
+  )
+}
+
+type NoteKind = 'info' | 'warn' | 'bad' | 'ok'
+const NOTE_ICONS = { info: 'info', warn: 'warning', bad: 'cross', ok: 'check' } as const
+
+export function Note({ kind = 'info', children }: { kind?: NoteKind; children: ReactNode }) {
+  return (
+    <div className={`${css.note} ${css[kind]}`}>
+      <Icon name={NOTE_ICONS[kind]} />
+      <div className={css.text}>{children}</div>
+    </div>
+  )
+}
+
+interface Answer<T> {
+  data: T | undefined
+  error: unknown
+  isError: boolean
+  refetch(): unknown
+}
+
+interface LoadedProps<T> {
+  query: Answer<T>
+  /** "Projects", for the sentence that they could not be loaded. */
+  what: string
+  lines?: number
+  /** One page for both: not there, or not for you. */
+  missing?: ReactNode
+  children(data: T): ReactNode
+}
+
+const isMissing = ({ status }: Problem): boolean => status === 404
+
+/** What was loaded before stays while it is asked again, also when that fails: the strip says so. */
+export function Loaded<T>({ query, what, lines, missing, children }: LoadedProps<T>) {
+  if (query.isError && missing !== undefined && isMissing(problemOf(query.error))) return missing
+  if (query.data !== undefined) return children(query.data)
+  if (query.isError) {
+    return <ErrorState what={what} error={query.error} again={() => void query.refetch()} />
+  }
+  return <Skeleton {...(lines === undefined ? {} : { lines })} />
+}

@@ -1,0 +1,74 @@
+// A state: shape, word and colour together, so that no one of them has to be seen.
+import { Icon, type IconName } from './icon.tsx'
+import css from './status.module.css'
+
+type Tone = 'ok' | 'busy' | 'warn' | 'bad' | 'none'
+
+/** Words of environments, tasks, servers, services and deliveries; each has one look. */
+const LOOKS: Record<string, readonly [IconName, Tone, string]> = {
+  new: ['hollow', 'none', 'New'],
+  deploying: ['half', 'busy', 'Deploying'],
+  running: ['dot', 'ok', 'Running'],
+  degraded: ['warning', 'warn', 'Degraded'],
+  failed: ['cross', 'bad', 'Failed'],
+  removing: ['half', 'busy', 'Removing'],
+  deleting: ['half', 'busy', 'Deleting'],
+  active: ['dot', 'ok', 'Active'],
+  queued: ['clock', 'busy', 'Queued'],
+  succeeded: ['check', 'ok', 'Succeeded'],
+  canceled: ['dash', 'none', 'Canceled'],
+  skipped: ['dash', 'none', 'Skipped'],
+  pending: ['hollow', 'none', 'Pending'],
+  online: ['dot', 'ok', 'Online'],
+  offline: ['hollow', 'bad', 'Offline'],
+  unknown: ['hollow', 'none', 'Unknown'],
+  draining: ['half', 'busy', 'Draining'],
+  updating: ['half', 'busy', 'Updating'],
+  duplicate_identity: ['warning', 'bad', 'Duplicate identity'],
+  revoked: ['cross', 'bad', 'Revoked'],
+  restarting: ['warning', 'warn', 'Restarting'],
+  exited: ['cross', 'bad', 'Exited'],
+  missing: ['cross', 'bad', 'Missing'],
+  unmanaged: ['hollow', 'none', 'Not managed by Berth'],
+  waiting: ['clock', 'busy', 'Waiting'],
+  applied: ['check', 'ok', 'Applied'],
+  ignored: ['dash', 'none', 'Ignored'],
+  duplicate: ['dash', 'none', 'Duplicate'],
+  received: ['hollow', 'none', 'Received'],
+  error: ['warning', 'bad', 'Error'],
+  refused: ['cross', 'bad', 'Refused'],
+  accepted: ['check', 'ok', 'Accepted'],
+  expired: ['dash', 'none', 'Expired'],
+}
+
+export const wordOf = (status: string): string => LOOKS[status]?.[2] ?? status
+
+interface StatusProps {
+  of: string
+  /** Instead of the usual word: a task is running, not "Running" as an environment is. */
+  word?: string
+  tone?: Tone
+  icon?: IconName
+}
+
+export function Status({ of, word, tone, icon }: StatusProps) {
+  const look = LOOKS[of] ?? (['hollow', 'none', of] as const)
+  return (
+    <span className={`${css.status} ${css[tone ?? look[1]]}`}>
+      <Icon name={icon ?? look[0]} />
+      {word ?? look[2]}
+    </span>
+  )
+}
+
+/** A task's "running" is under way, an environment's is well. */
+export function TaskStatus({ of, word }: { of: string; word?: string }) {
+  const isRunning = of === 'running'
+  return (
+    <Status
+      of={of}
+      {...(word === undefined ? {} : { word })}
+      {...(isRunning ? { tone: 'busy' as const, icon: 'half' as const } : {})}
+    />
+  )
+}

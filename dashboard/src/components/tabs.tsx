@@ -1,0 +1,27 @@
+// Tabs that are pages: links, each with an address of its own.
+import { Link } from '@tanstack/react-router'
+import css from './tabs.module.css'
+
+export interface Tab {
+  to: string
+  label: string
+  /** The first tab of a page: its address begins all others'. */
+  isExact?: boolean
+}
+
+export function Tabs({ label, tabs }: { label: string; tabs: readonly Tab[] }) {
+  return (
+    <nav aria-label={label} className={css.tabs}>
+      {tabs.map((tab) => (
+        <Link
+          key={tab.to}
+          to={tab.to}
+          activeOptions={{ exact: tab.isExact ?? false }}
+          className={css.tab}
+        >
+          {tab.label}
+        </Link>
+      ))}
+    </nav>
+  )
+}

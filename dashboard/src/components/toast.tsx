@@ -1,0 +1,22 @@
+// Short words about what just happened: said to everybody, gone after a while, never the only place of an error.
+import { createStore, useStore } from '../stores.ts'
+import css from './toast.module.css'
+
+const SHOWN_MS = 6_000
+const said = createStore<{ text: string; n: number }>({ text: '', n: 0 })
+let timer: ReturnType<typeof setTimeout> | undefined
+
+export function say(text: string): void {
+  said.set({ text, n: said.get().n + 1 })
+  clearTimeout(timer)
+  timer = setTimeout(() => said.set({ text: '', n: said.get().n }), SHOWN_MS)
+}
+
+export function Toasts() {
+  const { text } = useStore(said)
+  return (
+    <div role="status" className={text ? css.toast : css.none}>
+      {text}
+    </div>
+  )
+}

@@ -1,0 +1,43 @@
+// Keeps a page true: follows the current organization's events, and asks everything again when the socket comes back.
+// Returning to the tab and coming online ask again too; react-query does both by itself.
+import { useEffect } from 'react'
+import { api, queryClient, trpc } from '../api.ts'
+import { whenRefused, whenReopened } from './connection.ts'
+import { applyEvent, type LiveMessage } from './events.ts'
+
+const AGAIN_MS = 3_000
+
+export function useLive(organizationId: number | undefined): void {
+  useEffect(() => {
+    const stops = [
+      whenReopened(() => void queryClient.invalidateQueries()),
+      whenRefused(() => void queryClient.invalidateQueries(trpc.me.queryFilter())),
+    ]
+    return () => {
+      for (const stop of stops) stop()
+    }
+  }, [])
+  useEffect(() => {
+    if (organizationId === undefined) return
+    let timer: ReturnType<typeof setTimeout> | undefined
+    let subscription: { unsubscribe(): void } | undefined
+    const follow = () => {
+      subscription = api.organization.events.subscribe(
+        { organization_id: organizationId },
+        {
+          onData: (message) => applyEvent(message.data as LiveMessage),
+          onError: () => {
+            // refused: access ended, or the server is busy. What is shown is asked again, which says it in words.
+            void queryClient.invalidateQueries()
+            timer = setTimeout(follow, AGAIN_MS)
+          },
+        },
+      )
+    }
+    follow()
+    return () => {
+      clearTimeout(timer)
+      subscription?.unsubscribe()
+    }
+  }, [organizationId])
+}

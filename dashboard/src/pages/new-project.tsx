@@ -1,0 +1,173 @@
+// A new project: what it is, where it runs; then the two things to put in at the repository's host, shown this once.
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { api, change } from '../api.ts'
+import { Button, buttonClass } from '../components/button.tsx'
+import { CopyField } from '../components/copy.tsx'
+import { Check, Select, Text } from '../components/field.tsx'
+import { Form, text } from '../components/form.tsx'
+import { Page, Section } from '../components/page.tsx'
+import { Empty, Loaded, Note } from '../components/states.tsx'
+import { useServers } from '../data.ts'
+import { useOrganization } from '../organization.ts'
+
+type Created = Awaited<ReturnType<typeof api.project.create.mutate>>
+
+export function NewProject() {
+  const [made, setMade] = useState<Created>()
+  return made ? <Made project={made} /> : <Asking onMade={setMade} />
+}
+
+function Asking({ onMade }: { onMade(project: Created): void }) {
+  const servers = useServers()
+  const organization = useOrganization()
+  return (
+    <Page title="New project" trail={<Link to="/">Projects</Link>}>
+      <Loaded query={servers} what="Servers">
+        {({ servers: list }) =>
+          list.length === 0 ? (
+            <Empty title="A project needs a server.">
+              <p>
+                <Link to="/servers" search={{ add: 'true' }}>
+                  Add a server first
+                </Link>
+                , then come back.
+              </p>
+            </Empty>
+          ) : (
+            <Section title="Repository and address">
+              <Form
+                submit="Create project"
+                send={async (data) => {
+                  const asked = {
+                    name: text(data, 'name'),
+                    repo_url: text(data, 'repo_url').trim(),
+                    domain: text(data, 'domain').trim(),
+                    server_ids: data.getAll('server_ids').map(Number),
+                    default_recipe: text(data, 'default_recipe') as 'docker' | 'manual',
+                  }
+                  const context = { organization: organization?.id }
+                  onMade(await change(api.project.create.mutate(asked, { context })))
+                }}
+              >
+                <Text label="Name" name="name" maxLength={64} required />
+                <Text
+                  label="Repository"
+                  name="repo_url"
+                  placeholder="git@github.com:acme/shop.git"
+                  hint="An ssh or https address. Private ones are read with a deploy key that you get next."
+                  spellCheck={false}
+                  required
+                />
+                <Text
+                  label="Domain"
+                  name="domain"
+                  placeholder="shop.example.com"
+                  hint="Environments get names below it: pr-42.shop.example.com. Point *.shop.example.com to the server."
+                  spellCheck={false}
+                  required
+                />
+                <fieldset className="stack-small" aria-label="Servers">
+                  <legend>Servers</legend>
+                  {list.map((s, n) => (
+                    <Check
+                      key={s.id}
+                      name="server_ids"
+                      value={s.id}
+                      label={s.name}
+                      hint={s.hostname}
+                      defaultChecked={n === 0}
+                    />
+                  ))}
+                </fieldset>
+                <Select
+                  label="Recipe"
+                  name="default_recipe"
+                  hint="docker builds and runs containers; manual runs the commands of .service.yml."
+                >
+                  <option value="docker">docker</option>
+                  <option value="manual">manual</option>
+                </Select>
+              </Form>
+            </Section>
+          )
+        }
+      </Loaded>
+    </Page>
+  )
+}
+
+function Made({ project }: { project: Created }) {
+  const id = String(project.id)
+  return (
+    <Page title={`${project.name} is created`} trail={<Link to="/">Projects</Link>}>
+      <Note kind="warn">
+        The secret is shown this once. Put it in at the host now; a new one can be made any time.
+      </Note>
+      <Section title="1 Webhook">
+        <p>At the repository's host, add a webhook for pushes and pull requests (JSON).</p>
+        <CopyField label="webhook address" text={project.webhook.url} />
+        <CopyField label="webhook secret" text={project.webhook_secret} />
+      </Section>
+      <Section title="2 Deploy key">
+        <p>For a private repository: add this as a read-only deploy key.</p>
+        <CopyField label="deploy key" text={project.repo_public_key} />
+      </Section>
+      <Section title="3 Check">
+        <CheckRepository id={project.id} />
+      </Section>
+      <div className="row">
+        <Link to="/projects/$id" params={{ id }} className={buttonClass('main')}>
+          Open {project.name}
+        </Link>
+      </div>
+    </Page>
+  )
+}
+
+type Checked = Awaited<ReturnType<typeof api.project.check.mutate>>
+
+export function CheckRepository({ id }: { id: number }) {
+  const [isBusy, setBusy] = useState(false)
+  const [found, setFound] = useState<Checked | string>()
+  const look = async () => {
+    setBusy(true)
+    await change(api.project.check.mutate({ project_id: id })).then(setFound, (error: Error) =>
+      setFound(error.message),
+    )
+    setBusy(false)
+  }
+  return (
+    <div className="stack-small">
+      <div className="row">
+        <Button busy={isBusy} onClick={() => void look()}>
+          Check the repository
+        </Button>
+      </div>
+      <div role="status">{found !== undefined && <Found found={found} />}</div>
+    </div>
+  )
+}
+
+function Found({ found }: { found: Checked | string }) {
+  if (typeof found === 'string') return <Note kind="bad">{found}</Note>
+  if (!found.reachable) {
+    return <Note kind="bad">{found.error?.message ?? 'The repository cannot be read.'}</Note>
+  }
+  const file = found.service_file
+  return (
+    <Note kind={file?.found && file.errors.length === 0 ? 'ok' : 'warn'}>
+      The repository can be read ({found.branch_count} branches, default {found.default_branch}).{' '}
+      {file?.found ? 'It has a .service.yml.' : 'It has no .service.yml yet.'}
+      {file && file.errors.length > 0 && (
+        <ul>
+          {file.errors.map((e) => (
+            <li key={`${e.line} ${e.message}`}>
+              Line {e.line}: {e.message}
+            </li>
+          ))}
+        </ul>
+      )}
+    </Note>
+  )
+}

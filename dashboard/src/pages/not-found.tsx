@@ -1,0 +1,14 @@
+// One page for both: not there, and not for you. The organization switcher in the header is the way out.
+import { Link } from '@tanstack/react-router'
+import { Page } from '../components/page.tsx'
+
+export function NotFound() {
+  return (
+    <Page title="Not found, or you have no access">
+      <p>
+        There is no such thing, or it belongs to an organization you are not a member of. Choose
+        another organization in the header, or go <Link to="/">to the projects</Link>.
+      </p>
+    </Page>
+  )
+}

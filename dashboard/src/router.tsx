@@ -1,0 +1,110 @@
+// Every address there is, and the page it shows. Pages are loaded when they are needed; ids in addresses are numbers or
+// the page does not exist.
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Outlet,
+  useLocation,
+} from '@tanstack/react-router'
+import { useEffect } from 'react'
+import { problemOf } from './api.ts'
+import { Redirect } from './components/redirect.tsx'
+import { ErrorState, Skeleton } from './components/states.tsx'
+import { useMe } from './organization.ts'
+import { NotFound } from './pages/not-found.tsx'
+import { beginSession } from './session.ts'
+import { Shell } from './shell/shell.tsx'
+
+const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound })
+
+/** Pages of somebody signed in. */
+function Inside() {
+  const me = useMe()
+  const { href } = useLocation()
+  const isIn = me.data !== undefined
+  useEffect(() => {
+    if (isIn) beginSession()
+  }, [isIn])
+  if (me.data) return <Shell me={me.data} />
+  if (!me.isError) return <Skeleton />
+  if (problemOf(me.error).status === 401) {
+    return <Redirect to="/login" {...(href === '/' ? {} : { next: href })} />
+  }
+  return <ErrorState what="Your account" error={me.error} again={() => void me.refetch()} />
+}
+
+const inside = createRoute({ getParentRoute: () => root, id: 'inside', component: Inside })
+
+type Load = () => Promise<object>
+const lazy = (load: Load, name: string) =>
+  lazyRouteComponent(load as () => Promise<Record<string, React.ComponentType>>, name)
+const options = (path: string, load: Load, name: string) => ({
+  path,
+  component: lazy(load, name),
+  validateSearch: (search: Record<string, unknown>) => search as Record<string, string>,
+})
+const open = (path: string, load: Load, name: string) =>
+  createRoute({ getParentRoute: () => root, ...options(path, load, name) })
+const page = (path: string, load: Load, name: string) =>
+  createRoute({ getParentRoute: () => inside, ...options(path, load, name) })
+
+const people = () => import('./pages/people.tsx')
+const environment = (tab: string, load: Load, name: string) =>
+  page(`/environments/$id${tab}`, load, name)
+
+const tree = root.addChildren([
+  open('/login', people, 'Login'),
+  open('/reset', people, 'Forgot'),
+  open('/reset/$token', people, 'Reset'),
+  open('/setup', people, 'Setup'),
+  open('/invite/$token', people, 'Invite'),
+  inside.addChildren([
+    page('/', () => import('./pages/projects.tsx'), 'Projects'),
+    page('/device', () => import('./pages/device.tsx'), 'DevicePage'),
+    page('/projects/new', () => import('./pages/new-project.tsx'), 'NewProject'),
+    page('/projects/$id', () => import('./pages/project.tsx'), 'ProjectEnvironments'),
+    page(
+      '/projects/$id/deployments',
+      () => import('./pages/project-deployments.tsx'),
+      'ProjectDeployments',
+    ),
+    page('/projects/$id/webhooks', () => import('./pages/project-webhooks.tsx'), 'ProjectWebhooks'),
+    page('/projects/$id/settings', () => import('./pages/project-settings.tsx'), 'ProjectSettings'),
+    environment('', () => import('./pages/environment.tsx'), 'EnvironmentOverview'),
+    environment(
+      '/deployments',
+      () => import('./pages/environment-deployments.tsx'),
+      'EnvironmentDeployments',
+    ),
+    environment('/logs', () => import('./pages/environment-logs.tsx'), 'EnvironmentLogs'),
+    environment(
+      '/variables',
+      () => import('./pages/environment-variables.tsx'),
+      'EnvironmentVariables',
+    ),
+    environment('/actions', () => import('./pages/environment-actions.tsx'), 'EnvironmentActions'),
+    environment(
+      '/settings',
+      () => import('./pages/environment-settings.tsx'),
+      'EnvironmentSettings',
+    ),
+    page('/tasks/$id', () => import('./pages/task.tsx'), 'TaskPage'),
+    page('/servers', () => import('./pages/servers.tsx'), 'Servers'),
+    page('/servers/$id', () => import('./pages/server.tsx'), 'ServerPage'),
+    page('/org/members', () => import('./pages/members.tsx'), 'Members'),
+    page('/org/settings', () => import('./pages/organization.tsx'), 'OrganizationSettings'),
+    page('/org/audit', () => import('./pages/audit.tsx'), 'Audit'),
+    page('/account', () => import('./pages/account.tsx'), 'Account'),
+    page('/account/tokens', () => import('./pages/tokens.tsx'), 'Tokens'),
+    page('/admin', () => import('./pages/admin.tsx'), 'Admin'),
+  ]),
+])
+
+export const router = createRouter({
+  routeTree: tree,
+  defaultNotFoundComponent: NotFound,
+  defaultPendingMs: 150,
+  scrollRestoration: true,
+})

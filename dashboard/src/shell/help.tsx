@@ -1,0 +1,48 @@
+// The keys, and the switch for whoever does not want them.
+import { Dialog } from '../components/dialog.tsx'
+import { useStore } from '../stores.ts'
+import { shortcutsOn, switchShortcuts } from './shortcuts.ts'
+
+const KEYS = [
+  ['⌘K or Ctrl K', 'Search and go anywhere'],
+  ['g p', 'Projects'],
+  ['g s', 'Servers'],
+  ['/', 'Filter, or search in a log'],
+  ['j k Enter', 'Next row, previous row, open'],
+  ['d', 'Deploy the open environment (asks first)'],
+  ['n N f e [ ]', 'In a log: matches, follow, next error, phases'],
+  ['?', 'This help'],
+  ['Esc', 'Close'],
+] as const
+
+export default function Help({ onClose }: { onClose(): void }) {
+  const isOn = useStore(shortcutsOn)
+  return (
+    <Dialog title="Keyboard and help" onClose={onClose}>
+      <table>
+        <tbody>
+          {KEYS.map(([keys, what]) => (
+            <tr key={keys}>
+              <th scope="row" align="left">
+                <kbd>{keys}</kbd>
+              </th>
+              <td>{what}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <label className="row">
+        <input
+          type="checkbox"
+          checked={isOn}
+          onChange={(event) => switchShortcuts(event.currentTarget.checked)}
+        />
+        Single-key shortcuts
+      </label>
+      <p className="muted small">
+        Everything here can be done with the client too: <code>berth --help</code>.{' '}
+        <a href="/api/docs">REST API</a>
+      </p>
+    </Dialog>
+  )
+}

@@ -1,0 +1,20 @@
+// The session ended while the page was open: said over it, and what was typed below stays.
+import { queryClient } from '../api.ts'
+import { Dialog } from '../components/dialog.tsx'
+import { beginSession } from '../session.ts'
+import { SignInForm } from './sign-in-form.tsx'
+
+export default function SessionEnded({ email }: { email: string }) {
+  return (
+    <Dialog title="Your session has ended" isFirm onClose={() => {}}>
+      <p>Sign in again to go on; what you typed is still there.</p>
+      <SignInForm
+        email={email}
+        onDone={() => {
+          beginSession()
+          void queryClient.invalidateQueries()
+        }}
+      />
+    </Dialog>
+  )
+}

@@ -1,0 +1,153 @@
+// What stands around every page: organization, navigation, search, whether the page is live, the account. It stays when
+// a page fails.
+import { Link, Outlet, useNavigate } from '@tanstack/react-router'
+import { lazy, Suspense, useEffect, useState } from 'react'
+import { Button } from '../components/button.tsx'
+import { Icon } from '../components/icon.tsx'
+import { Menu, MenuButton, MenuLink, MenuNote } from '../components/menu.tsx'
+import { Skeleton } from '../components/states.tsx'
+import { Toasts } from '../components/toast.tsx'
+import { LiveBadge, LiveStrip } from '../live/indicator.tsx'
+import { useLive } from '../live/use-live.ts'
+import { chooseOrganization, type Me, useOrganization } from '../organization.ts'
+import { sessionEnded } from '../session.ts'
+import { useStore } from '../stores.ts'
+import { chooseTheme, THEMES, theme } from '../theme.ts'
+import { capital, initials } from '../words.ts'
+import css from './shell.module.css'
+import { focusFilter, useShortcuts, walkRows } from './shortcuts.ts'
+import { signOut } from './sign-out.ts'
+
+const Palette = lazy(() => import('./palette.tsx'))
+const Help = lazy(() => import('./help.tsx'))
+const SessionEnded = lazy(() => import('./session-ended.tsx'))
+
+const isMac = navigator.platform.startsWith('Mac')
+
+export function Shell({ me }: { me: Me }) {
+  const organization = useOrganization()
+  useLive(organization?.id)
+  const navigate = useNavigate()
+  const isEnded = useStore(sessionEnded)
+  const [open, setOpen] = useState<'palette' | 'help'>()
+  useShortcuts({
+    '?': () => setOpen('help'),
+    'g p': () => void navigate({ to: '/' }),
+    'g s': () => void navigate({ to: '/servers' }),
+    '/': focusFilter,
+    j: () => walkRows(1),
+    k: () => walkRows(-1),
+  })
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (event.key.toLowerCase() !== 'k' || !(event.metaKey || event.ctrlKey)) return
+      event.preventDefault()
+      setOpen((now) => (now === 'palette' ? undefined : 'palette'))
+    }
+    addEventListener('keydown', onKey)
+    return () => removeEventListener('keydown', onKey)
+  }, [])
+  return (
+    <>
+      <a href="#main" className={css.skip}>
+        Skip to the page
+      </a>
+      <header className={css.header}>
+        <Organizations me={me} />
+        <nav aria-label="Main" className={css.nav}>
+          <Link to="/" activeOptions={{ exact: true }}>
+            Projects
+          </Link>
+          <Link to="/servers">Servers</Link>
+          <Link to="/org/members">Members</Link>
+        </nav>
+        <div className={css.tools}>
+          <Button kind="plain" small aria-label="Search" onClick={() => setOpen('palette')}>
+            <Icon name="search" />
+            <span className={css.wide}>Search</span>
+            <kbd className={css.wide}>{isMac ? '⌘K' : 'Ctrl K'}</kbd>
+          </Button>
+          <LiveBadge />
+          <Account me={me} onHelp={() => setOpen('help')} />
+        </div>
+      </header>
+      <LiveStrip />
+      <main id="main">
+        <Suspense fallback={<Skeleton />}>
+          <Outlet />
+        </Suspense>
+      </main>
+      <Toasts />
+      <Suspense fallback={null}>
+        {open === 'palette' && <Palette onClose={() => setOpen(undefined)} />}
+        {open === 'help' && <Help onClose={() => setOpen(undefined)} />}
+        {isEnded && <SessionEnded email={me.email} />}
+      </Suspense>
+    </>
+  )
+}
+
+function Organizations({ me }: { me: Me }) {
+  const current = useOrganization()
+  const navigate = useNavigate()
+  const go = (id: number) => {
+    chooseOrganization(id)
+    void navigate({ to: '/' })
+  }
+  return (
+    <Menu
+      label={`Organization: ${current?.name ?? 'none'}`}
+      face={
+        <>
+          <span className={css.mark}>
+            <Icon name="anchor" />
+          </span>
+          <span className={css.organization}>{current?.name ?? 'Berth'}</span>
+          <Icon name="down" size={12} />
+        </>
+      }
+    >
+      <MenuNote>Organization</MenuNote>
+      {me.organizations.map((o) => (
+        <MenuButton key={o.id} onClick={() => go(o.id)}>
+          <Icon name={o.id === current?.id ? 'check' : 'dash'} />
+          {o.name}
+        </MenuButton>
+      ))}
+      <MenuLink to="/org/settings">Organization settings</MenuLink>
+      <MenuLink to="/org/audit">Audit log</MenuLink>
+    </Menu>
+  )
+}
+
+function Account({ me, onHelp }: { me: Me; onHelp(): void }) {
+  const now = useStore(theme)
+  return (
+    <Menu
+      label={`Account of ${me.name}`}
+      face={
+        <span className={css.avatar} aria-hidden="true">
+          {initials(me.name)}
+        </span>
+      }
+    >
+      <MenuNote>
+        {me.name}
+        <br />
+        {me.email}
+      </MenuNote>
+      <MenuLink to="/account">Account</MenuLink>
+      <MenuLink to="/account/tokens">Tokens</MenuLink>
+      {me.is_platform_admin && <MenuLink to="/admin">Platform administration</MenuLink>}
+      <MenuButton onClick={onHelp}>Keyboard and help</MenuButton>
+      <MenuNote>Theme</MenuNote>
+      {THEMES.map((name) => (
+        <MenuButton key={name} onClick={() => chooseTheme(name)}>
+          <Icon name={name === now ? 'check' : 'dash'} />
+          {capital(name)}
+        </MenuButton>
+      ))}
+      <MenuButton onClick={() => void signOut()}>Sign out</MenuButton>
+    </Menu>
+  )
+}

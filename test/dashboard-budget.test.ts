@@ -1,0 +1,60 @@
+// What the dashboard may weigh, gzip level 9, computed from the files the build left.
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { expect, test } from 'vitest'
+import { dashboardDist } from '../scripts/build-dashboard.ts'
+
+const kB = 1_000
+const BUDGET = { firstLoad: 135 * kB, all: 220 * kB, css: 12 * kB, taskPage: 25 * kB }
+const assets = join(dashboardDist, 'assets')
+
+const weigh = (text: string): number => gzipSync(text, { level: 9 }).length
+const read = (file: string): string => readFileSync(join(assets, file), 'utf8')
+const scripts = readdirSync(assets).filter((file) => file.endsWith('.js'))
+
+/** With everything it cannot do without. */
+function withImports(files: string[], seen = new Set<string>()): Set<string> {
+  for (const file of files) {
+    if (seen.has(file)) continue
+    seen.add(file)
+    const found = [...read(file).matchAll(/(?:from|import)\s*["']\.\/([\w.-]+\.js)["']/g)]
+    withImports(found.map((m) => m[1] ?? ''), seen)
+  }
+  return seen
+}
+
+const page = (name: string): string => {
+  const file = scripts.find((f) => new RegExp(`^${name}-[\\w-]{8}\\.js$`).test(f))
+  if (!file) throw new Error(`no chunk of the page ${name}`)
+  return file
+}
+
+function entry(): string[] {
+  const html = readFileSync(join(dashboardDist, 'index.html'), 'utf8')
+  return [...html.matchAll(/\/assets\/([\w.-]+\.js)/g)].map((m) => m[1] ?? '')
+}
+
+const sum = (files: Iterable<string>): number => [...files].reduce((n, f) => n + weigh(read(f)), 0)
+
+test('the first page with everything it loads', () => {
+  expect(entry().length).toBeGreaterThan(0)
+  const weight = sum(withImports([...entry(), page('projects')]))
+  expect(weight).toBeGreaterThan(50 * kB) // the reader of imports sees them
+  expect(weight).toBeLessThanOrEqual(BUDGET.firstLoad)
+})
+
+test('everything, the style sheet, the deployment page', () => {
+  expect(sum(scripts)).toBeLessThanOrEqual(BUDGET.all)
+  const css = readdirSync(assets).filter((file) => file.endsWith('.css'))
+  expect(sum(css)).toBeLessThanOrEqual(BUDGET.css)
+  const first = withImports(entry())
+  const own = [...withImports([page('task')])].filter((file) => !first.has(file))
+  expect(sum(own)).toBeLessThanOrEqual(BUDGET.taskPage)
+})
+
+test('nothing inline but the theme script, nothing from elsewhere', () => {
+  const html = readFileSync(join(dashboardDist, 'index.html'), 'utf8')
+  expect(html.match(/<script(?![^>]*\bsrc=)[^>]*>/g)).toHaveLength(1)
+  expect(html).not.toMatch(/\bstyle=|<style|(?:src|href)="(?!\/)/)
+})

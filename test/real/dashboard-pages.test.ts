@@ -1,0 +1,143 @@
+// Every page there is, in a real browser: no serious finding of axe-core in either theme, nothing that scrolls sideways at
+// 320 px, nothing from elsewhere. And the proof that the checker finds something when there is something.
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Chromium, type Visitor } from '../chromium.ts'
+import { missing } from '../components.ts'
+import { TestControlPlane } from '../control-plane.ts'
+import { ADA, makeWorld, type World } from '../dashboard-world.ts'
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+/** WCAG 2.2 AA and what everybody should keep. */
+const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
+
+/** What must be found: a field without a label, text that cannot be read, a script made from text. */
+const SPOIL = `
+  const main = document.querySelector('main')
+  main.append(document.createElement('input'))
+  const faint = document.createElement('p')
+  faint.textContent = 'faint'
+  faint.style.color = '#ddd'
+  main.append(faint)
+  try { document.createElement('script').text = 'window.pwned = 1' } catch { document.title = 'refused' }
+`
+
+interface Finding {
+  id: string
+  impact: string
+  nodes: { html: string; failureSummary: string }[]
+}
+
+async function findings(v: Visitor, rules?: string[]): Promise<string[]> {
+  await v.page.evaluate(`${axe}; undefined`)
+  const runOnly = rules ? { type: 'rule', values: rules } : { type: 'tag', values: TAGS }
+  const options = JSON.stringify({ runOnly, resultTypes: ['violations'] })
+  const { violations } = (await v.page.evaluate(`axe.run(document, ${options})`)) as {
+    violations: Finding[]
+  }
+  return violations
+    .filter((f) => f.impact === 'serious' || f.impact === 'critical')
+    .map((f) => `${f.id}: ${f.nodes.map((n) => `${n.html} ${n.failureSummary}`).join(' | ')}`)
+}
+
+async function inspect(v: Visitor): Promise<string[]> {
+  const found = (await findings(v)).map((f) => `light: ${f}`)
+  await v.page.emulateMedia({ colorScheme: 'dark' })
+  found.push(...(await findings(v, ['color-contrast'])).map((f) => `dark: ${f}`))
+  await v.page.setViewportSize({ width: 320, height: 640 })
+  found.push(...(await findings(v, ['target-size', 'color-contrast'])).map((f) => `320: ${f}`))
+  const over = Number(
+    await v.page.evaluate('document.documentElement.scrollWidth - innerWidth'),
+  )
+  if (over > 0) found.push(`320: scrolls sideways by ${over} px`)
+  await v.page.emulateMedia({ colorScheme: 'light' })
+  await v.page.setViewportSize({ width: 1_280, height: 800 })
+  return found
+}
+
+const settled = async (v: Visitor) => {
+  await v.page.getByRole('heading', { level: 1 }).waitFor()
+  await v.page.locator('[data-loading]').first().waitFor({ state: 'detached' })
+}
+
+describe.skipIf(missing('chromium'))('every page', () => {
+  let chrome: Chromium
+  let world: World
+  let visitor: Visitor
+  beforeAll(async () => {
+    chrome = await Chromium.launch()
+    world = await makeWorld()
+    visitor = await chrome.visit(world.platform.cp.url)
+    await visitor.signIn(ADA.email, ADA.password)
+  })
+  afterAll(async () => {
+    await visitor?.close()
+    await world?.close()
+    await chrome?.close()
+  })
+
+  test('of somebody signed in', async () => {
+    const found: string[] = []
+    for (const [name, path] of Object.entries(world.pages)) {
+      await visitor.goto(path)
+      await settled(visitor)
+      found.push(...(await inspect(visitor)).map((f) => `${name}: ${f}`))
+    }
+    expect(found).toEqual([])
+    expect(visitor.complaints).toEqual([])
+  })
+
+  test('dialogs, menus and the palette', async () => {
+    const v = visitor
+    await v.goto('/')
+    await settled(v)
+    await v.page.keyboard.press('Control+k')
+    await v.page.getByRole('combobox').waitFor()
+    expect(await findings(v)).toEqual([])
+    await v.page.keyboard.press('Escape')
+    await v.page.keyboard.press('?')
+    await v.page.getByRole('dialog', { name: 'Keyboard and help' }).waitFor()
+    expect(await findings(v)).toEqual([])
+    await v.page.keyboard.press('Escape')
+    await v.button(/^Account of/).click()
+    await v.link('Tokens').waitFor()
+    expect(await findings(v)).toEqual([])
+    await v.goto(world.pages['environment-variables'] ?? '')
+    await v.button('Add').click()
+    await v.page.getByRole('dialog').waitFor()
+    expect(await findings(v)).toEqual([])
+  })
+
+  test('before anybody signed in', async () => {
+    const cp = await TestControlPlane.start('sqlite')
+    const v = await chrome.visit(cp.url)
+    try {
+      await v.goto('/setup')
+      await v.heading('Set up Berth')
+      const found = await inspect(v)
+      await cp.setUp()
+      for (const path of ['/login', '/reset', '/reset/x', '/invite/x']) {
+        await v.goto(path)
+        await settled(v)
+        found.push(...(await inspect(v)))
+      }
+      expect(found).toEqual([])
+      expect(v.complaints).toEqual([])
+    } finally {
+      await v.close()
+      await cp.close()
+    }
+  })
+
+  test('a missing label, faint text and a foreign script would be found', async () => {
+    const v = await chrome.visit(world.platform.cp.url)
+    await v.goto('/login')
+    await v.heading('Sign in')
+    await v.page.evaluate(SPOIL)
+    const found = (await findings(v)).map((f) => f.split(':')[0])
+    expect(found).toEqual(expect.arrayContaining(['label', 'color-contrast']))
+    expect(await v.page.title()).toBe('refused')
+    await v.close()
+  })
+})

@@ -1,0 +1,74 @@
+// `npm run screenshots`: every page in both themes at 1280 px, and some at 320 px, as people would see them. The four that
+// the README shows lie in docs/screenshots; all of them are written to .data/screenshots, which is not kept.
+import { copyFileSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Chromium, type Look } from './chromium.ts'
+import { ADA, makeWorld, type World } from './dashboard-world.ts'
+import { TestControlPlane } from './control-plane.ts'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const out = join(root, '.data', 'screenshots')
+const kept = join(root, 'docs', 'screenshots')
+/** What the README shows, and as what. */
+const KEPT = {
+  'project-light': 'project',
+  'environment-failed-dark': 'failure',
+  'environment-variables-light': 'variables',
+  'task-dark': 'deployment',
+} as const
+const NARROW = ['projects', 'project', 'environment', 'environment-variables', 'servers', 'task']
+const FULL = { fullPage: true } as const
+
+/** `only`: names of pages; none: all. */
+async function look(chrome: Chromium, world: World, o: Look, only: string[]): Promise<void> {
+  const visitor = await chrome.visit(world.platform.cp.url, o)
+  const suffix = `${o.theme}${o.width === 320 ? '-320' : ''}`
+  await visitor.signIn(ADA.email, ADA.password)
+  for (const [name, path] of Object.entries(world.pages)) {
+    if (o.width === 320 && !NARROW.includes(name)) continue
+    if (only.length > 0 && !only.includes(name)) continue
+    await visitor.goto(path)
+    await visitor.page.getByRole('heading', { level: 1 }).waitFor()
+    await visitor.page.waitForLoadState('networkidle')
+    await visitor.page.screenshot({ path: join(out, `${name}-${suffix}.png`), ...FULL })
+  }
+  for (const complaint of visitor.complaints) console.error(complaint)
+  await visitor.close()
+}
+
+async function lookFromOutside(chrome: Chromium, theme: 'light' | 'dark'): Promise<void> {
+  const cp = await TestControlPlane.start('sqlite')
+  const visitor = await chrome.visit(cp.url, { theme })
+  await visitor.goto('/setup')
+  await visitor.heading('Set up Berth')
+  await visitor.page.screenshot({ path: join(out, `setup-${theme}.png`), ...FULL })
+  await cp.setUp()
+  for (const [name, path] of Object.entries({ login: '/login', reset: '/reset/x', invite: '/invite/x' })) {
+    await visitor.goto(path)
+    await visitor.page.waitForLoadState('networkidle')
+    await visitor.page.screenshot({ path: join(out, `${name}-${theme}.png`), ...FULL })
+  }
+  await visitor.close()
+  await cp.close()
+}
+
+const only = process.argv.slice(2)
+mkdirSync(out, { recursive: true })
+mkdirSync(kept, { recursive: true })
+const chrome = await Chromium.launch()
+const world = await makeWorld()
+try {
+  for (const theme of ['light', 'dark'] as const) {
+    await look(chrome, world, { theme }, only)
+    await look(chrome, world, { theme, width: 320, height: 640 }, only)
+    if (only.length === 0) await lookFromOutside(chrome, theme)
+  }
+  for (const [from, to] of Object.entries(KEPT)) {
+    copyFileSync(join(out, `${from}.png`), join(kept, `${to}.png`))
+  }
+} finally {
+  await world.close()
+  await chrome.close()
+}
+console.log(`pictures: ${out}`)
