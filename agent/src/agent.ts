@@ -11,11 +11,13 @@ import { Spools } from './attempts/spools.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { readBootId } from './exec/processes.ts'
 import { keepProxyUp } from './exec/proxy/care.ts'
+import { openEdge } from './exec/proxy/client.ts'
 import { EdgeTelling } from './housekeeping/edge-telling.ts'
 import { collectFacts } from './housekeeping/facts.ts'
 import { Host, maxParallel } from './housekeeping/host.ts'
 import { keepHouse } from './housekeeping/house.ts'
 import { Observations } from './housekeeping/observations.ts'
+import { settleManual } from './housekeeping/settle-manual.ts'
 import { removeStatus, writeStatus } from './housekeeping/status.ts'
 import { Journal } from './journal/journal.ts'
 import { answerHostClaims } from './link/host-claims.ts'
@@ -187,7 +189,14 @@ async function openUp(parts: Parts, showStatus: () => void): Promise<() => void>
   timers.push(setTimeout(upkeep, DAEMON.sweepMs), setInterval(upkeep, DAEMON.factsMs))
   executor.prepare?.()
   const proxy = edge ? [keepProxyUp(parts)] : []
-  const closers = [keepServicesUp(parts), ...proxy, keepHouse(parts)]
+  const services = keepServicesUp({
+    ...parts,
+    settle: async (ledger, environmentId) => {
+      const { settings } = parts
+      await settleManual({ edge: openEdge(settings), ledger, settings }, { environmentId })
+    },
+  })
+  const closers = [services, ...proxy, keepHouse(parts)]
   letGo = () => {
     for (const close of closers) close()
   }

@@ -37,6 +37,8 @@ export interface EnvironmentPlaces {
   current: string
   sockets: string
   logs: string
+  /** Copies of static roots, <service>/<task>: read by the proxy, written by root alone. */
+  statics: string
 }
 
 export function environmentPlaces(s: AgentSettings, environmentId: number): EnvironmentPlaces {
@@ -52,13 +54,14 @@ export function environmentPlaces(s: AgentSettings, environmentId: number): Envi
     current: join(dir, 'current'),
     sockets: join(s.runDir, `e${environmentId}`),
     logs: join(s.stateDir, 'logs', `e${environmentId}`),
+    statics: join(s.stateDir, 'static', `e${environmentId}`),
   }
 }
 
 /** Everything of an environment on this server's disks: when none of it exists, nothing is left. */
 export const allPlaces = (s: AgentSettings, environmentId: number): string[] => {
-  const { dir, sockets, logs } = environmentPlaces(s, environmentId)
-  return [dir, sockets, logs, join(s.runDir, 'services', `e${environmentId}`)]
+  const { dir, sockets, logs, statics } = environmentPlaces(s, environmentId)
+  return [dir, sockets, logs, statics, join(s.runDir, 'services', `e${environmentId}`)]
 }
 
 /** Makes or corrects one folder; `account` undefined means root (or the developer) keeps it. */
@@ -76,6 +79,8 @@ export function ensureFolder(
 export function ensureEnvironmentFolders(
   places: EnvironmentPlaces,
   account: Account | undefined,
+  /** Through which the proxy reaches sockets. */
+  webGroup: number | undefined,
 ): void {
   const theirs = account && { uid: account.uid, gid: account.gid }
   const enterable = account && { uid: 0, gid: account.gid }
@@ -88,7 +93,15 @@ export function ensureEnvironmentFolders(
   ensureFolder(places.variables, 0o710, enterable)
   ensureFolder(places.bin, 0o755)
   mkdirSync(dirname(places.sockets), { recursive: true, mode: 0o711 })
-  ensureFolder(places.sockets, 0o750, theirs)
+  // setgid: a socket belongs to the group of the folder, whoever makes it
+  const shared = account && webGroup !== undefined && { uid: account.uid, gid: webGroup }
+  ensureFolder(places.sockets, shared ? 0o2750 : 0o750, shared || theirs)
+}
+
+/** Where copies of static roots go: for root and the proxy, not for other environments. */
+export function ensureStaticFolder(folder: string, webGroup: number | undefined): void {
+  mkdirSync(dirname(folder), { recursive: true, mode: 0o711 })
+  ensureFolder(folder, 0o750, webGroup === undefined ? undefined : { uid: 0, gid: webGroup })
 }
 
 /** docker: git works in two folders as an account of its own; nobody but root reads the variables. */

@@ -27,6 +27,7 @@ import { measureEnvironments } from './measure.ts'
 import type { Observations } from './observations.ts'
 import { endBuildOrphans } from './orphans.ts'
 import { settleEnvironment } from './settle.ts'
+import { settleManual } from './settle-manual.ts'
 
 export interface HouseParts {
   settings: AgentSettings
@@ -195,7 +196,7 @@ class House {
     const unsettled: number[] = []
     for (const id of take(this.#toSettle)) {
       this.#toLook.add(id)
-      if (this.#isDocker(ledger, id) && !(await this.#settle(ledger, id))) unsettled.push(id)
+      if (!(await this.#settle(ledger, id))) unsettled.push(id)
     }
     for (const id of take(this.#toLook)) await this.#look(ledger, id)
     // an edge that is being restarted, an engine under load: the next minute may do better
@@ -234,10 +235,13 @@ class House {
   /** False: to be tried again. */
   async #settle(ledger: Ledger, environmentId: number): Promise<boolean> {
     const { keeper, settings, log } = this.#p
+    const isDocker = this.#isDocker(ledger, environmentId)
+    if (!isDocker && isDockerPlan(readPlan(ledger, environmentId))) return true // the engine is away
     if (this.#isClosed || !keeper.occupy(environmentId)) return true // its end comes back here
     try {
       const house = { engine: this.#engine, edge: this.#edge, ledger, settings }
-      const notes = await settleEnvironment(house, { environmentId })
+      const notes = isDocker ? await settleEnvironment(house, { environmentId }) : []
+      notes.push(...(await settleManual(house, { environmentId })))
       if (notes.length > 0) log.info({ environmentId, notes }, 'environment was settled')
       return true
     } catch (error) {

@@ -134,7 +134,7 @@ class Supervisor {
   }
 
   #start(): ChildProcess {
-    const { command, account, directory, variablesFile, additions } = this.#instructions
+    const { command, account, directory, variablesFile, additions, socket } = this.#instructions
     const [file = '', ...args] = confineCommand(command, {
       account: account ?? undefined,
       cgroupFiles: this.#cgroup?.joinFiles() ?? [],
@@ -142,6 +142,7 @@ class Supervisor {
       variablesFile,
       additions,
       hasTerminal: false,
+      offersSocket: socket !== null,
     })
     const child = spawn(file, args, {
       cwd: '/',
