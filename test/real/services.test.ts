@@ -12,10 +12,10 @@ import { eventually } from './deployment.ts'
 import { answer, eventuallyAnswers, freePort, ServiceLab } from './service-lab.ts'
 
 let lab: ServiceLab
-beforeAll(() => {
-  lab = new ServiceLab()
+beforeAll(async () => {
+  lab = await ServiceLab.open()
 })
-afterAll(() => lab.host.close())
+afterAll(() => lab.close())
 
 describe('with an automatic port', () => {
   it.each([

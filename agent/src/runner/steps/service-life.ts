@@ -9,7 +9,6 @@ import { FailureCode } from '@berth/shared/wire'
 import { Cgroup, detectCgroups, listCgroups } from '../../exec/cgroups.ts'
 import { baseEnvironment, dropRights } from '../../exec/confinement.ts'
 import { insideFolder } from '../../exec/files.ts'
-import { findSocketListeners } from '../../exec/ports.ts'
 import { type ProbeTarget, probe } from '../../exec/probes.ts'
 import { runProgram } from '../../exec/programs.ts'
 import { openSocket } from '../../exec/sockets.ts'
@@ -136,12 +135,6 @@ export async function settleLeftovers(attempt: Attempt): Promise<void> {
   }
 }
 
-/** Nobody unlinks a Unix socket for a process that was ended, and the next one could not listen there. */
-async function removeStaleSocket(attempt: Attempt, socket: string): Promise<void> {
-  if (findSocketListeners(socket).length > 0) return
-  await runProgram([...dropRights(accountOf(attempt)), '/bin/rm', '-f', '--', socket])
-}
-
 export async function startProcess(attempt: Attempt, name: string): Promise<void> {
   const { ledger, settings, output, assignment } = attempt
   const service = serviceOf(attempt, name)
@@ -154,7 +147,6 @@ export async function startProcess(attempt: Attempt, name: string): Promise<void
     const tookMs = await stopService(settings, instructionsOf(old))
     output.say(`${name} of deployment ${old.taskId} stopped after ${Math.round(tookMs)} ms.`)
   }
-  if (instructions.socket) await removeStaleSocket(attempt, instructions.socket)
   ledger.putProcess({
     environmentId: assignment.environmentId,
     service: name,
