@@ -109,7 +109,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
     }
     await host.startProxy()
     for (const id of ALL) repositories[id] = host.repository(`r${id}`)
-  }, 60_000)
+  }, 120_000)
   afterAll(async () => {
     await host.close()
     if (isRoot) spawnSync('groupdel', [webGroup(host.settings)])
@@ -205,14 +205,14 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       })
       expect(await text(SITE)).toBe(now(SITE))
       expect(routesOf(SITE)).toEqual(before)
-    }, 60_000)
+    }, 120_000)
 
     it('a folder that is a link out of the checkout', async () => {
       const yaml = 'manual: { deploy: [echo x], services: { web: { root: away } } }\n'
       const { verdict } = await fail(SITE, { '.service.yml': yaml, away: { link: '/etc' } })
       expect(verdict.message).toBe('away (service web) is not in the checkout.')
       expect(await text(SITE)).toBe(now(SITE))
-    }, 60_000)
+    }, 120_000)
 
     it('a version that answers only those who ask it directly', async () => {
       const [before, current] = [
@@ -237,7 +237,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       expect(readLink(environmentPlaces(host.settings, NODE).current)).toBe(current)
       // while it was being proven it answered, and nobody got an error
       expect((await visitor.stop()).filter((said) => said !== 'late')).toEqual([now(NODE)])
-    }, 60_000)
+    }, 120_000)
 
     it('a socket that is a link to another one', async (t) => {
       if (!isRoot) return t.skip('without accounts every socket is the developer’s own')
@@ -272,7 +272,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       expect(deployment.log()).toContain(`Ending web of deployment ${dead.taskId}`)
       expect(await visitor.stop()).toEqual(['killed', `two-${NODE}`])
       expect(readTable(host.settings).environments[NODE]?.routes).toEqual(before)
-    }, 60_000)
+    }, 120_000)
   })
 
   describe('a service that its owner keeps up', () => {
@@ -344,7 +344,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       const ledger = host.ledger()
       expect([ledger.listProcesses(), ledger.listPlans()]).toEqual([[], []])
       ledger.close()
-    }, 60_000)
+    }, 120_000)
   })
 })
 
