@@ -190,8 +190,8 @@ export const DOCKER_STEPS = {
 
 /** Steps that move requests to a version, of both recipes. */
 export const ROUTE_STEPS = {
-  /** A proxy that is just being restarted is waited for; one that is missing is told soon. */
-  proxyWaitMs: 5 * SECOND,
+  /** A proxy that is just being started is waited for; one that is not installed is told at once. */
+  proxyWaitMs: 10 * SECOND,
   /** Requests that were on their way to the old version at the switch; then those that still run; then no longer. */
   drainMinMs: 2 * SECOND,
   drainMaxMs: 30 * SECOND,

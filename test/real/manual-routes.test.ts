@@ -293,7 +293,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
         host: name,
         basicAuth: { username: 'ada', bcryptHash: BCRYPT },
       }
-      const start = `VERSION=api PORT=${port} setsid ${host.node} server.mjs >/dev/null 2>&1 & sleep 0.1`
+      const start = `VERSION=api PORT=${port} setsid ${host.node} server.mjs >/dev/null 2>&1 & echo $! >"$BERTH_SHARED_DIR/pid"; sleep 0.1`
       repository.commit({ 'public/index.html': 'files', 'server.mjs': SERVER })
       repository.commit({ '.service.yml': yaml(port, start) })
       const first = await host.deploy(repository, request)
@@ -312,7 +312,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       expect((await harmless.verdict()).message).toBe(
         `\`exit 1\` exited with 1. api still answers on port ${port}.`,
       )
-      repository.commit({ '.service.yml': yaml(port, 'pkill -u $(id -u) node; exit 1') })
+      repository.commit({ '.service.yml': yaml(port, 'kill -9 $(cat "$BERTH_SHARED_DIR/pid"); exit 1') })
       const deadly = await host.deploy(repository, request)
       expect((await deadly.verdict()).message).toContain(
         `Nothing answers on port ${port} (service api) any more`,

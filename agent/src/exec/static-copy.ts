@@ -14,6 +14,8 @@ export interface CopyRequest extends ReadRequest {
   /** Does not exist yet; the folder above it does. */
   target: string
   signal: AbortSignal
+  /** Arguments of Node that start this agent; the ones of this process unless told. */
+  program?: readonly string[]
 }
 
 export interface CopyResult {
@@ -102,10 +104,12 @@ class Writer {
   }
 }
 
-function startReader({ account, base, root, signal }: CopyRequest): ChildProcess {
+const ownProgram = (): string[] => [...process.execArgv, process.argv[1] as string]
+
+function startReader(copy: CopyRequest): ChildProcess {
+  const { account, base, root, signal, program = ownProgram() } = copy
   const request = JSON.stringify({ account, base, root } satisfies ReadRequest)
-  const program = [...process.execArgv, process.argv[1] as string, 'read-static', request]
-  return spawn(process.execPath, program, {
+  return spawn(process.execPath, [...program, 'read-static', request], {
     cwd: '/',
     env: { PATH: SYSTEM_PATH, LANG: 'C.UTF-8' },
     stdio: ['ignore', 'pipe', 'pipe'],

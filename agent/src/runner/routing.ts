@@ -58,6 +58,7 @@ export async function findProxyProblem(
       const { caddy, mode } = await edge.describe()
       if (mode === 'ports' || caddy.up) return undefined
       problem = caddy.reason
+      if (caddy.version === '') return problem // nobody will start it
     } catch (error) {
       if (!(error instanceof EdgeError)) throw error
       problem = error.message
