@@ -312,7 +312,9 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       expect((await harmless.verdict()).message).toBe(
         `\`exit 1\` exited with 1. api still answers on port ${port}.`,
       )
-      repository.commit({ '.service.yml': yaml(port, 'kill -9 $(cat "$BERTH_SHARED_DIR/pid"); exit 1') })
+      repository.commit({
+        '.service.yml': yaml(port, 'kill -9 $(cat "$BERTH_SHARED_DIR/pid"); exit 1'),
+      })
       const deadly = await host.deploy(repository, request)
       expect((await deadly.verdict()).message).toContain(
         `Nothing answers on port ${port} (service api) any more`,
@@ -320,6 +322,19 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       expect((await host.get(name)).text).toBe('files')
       const removed = await host.deploy(repository, { ...request, destroy: true })
       expect((await removed.verdict()).message, removed.log()).toBe('')
+    }, 120_000)
+  })
+
+  describe('an earlier commit', () => {
+    it('is deployed anew, in a release and a copy of its own', async () => {
+      const commit = repositories[SITE].git('log', '--format=%H', '--grep=^one-')
+      const back = await deploy(SITE, { commit })
+      expect((await back.verdict()).message, back.log()).toBe('')
+      expect(await text(SITE)).toBe(`one-${SITE}`)
+      const { current, statics } = environmentPlaces(host.settings, SITE)
+      expect(readLink(current)).toBe(`releases/${back.taskId}`)
+      expect(readdirSync(join(statics, 'web'))).toEqual([String(back.taskId)])
+      expect(back.steps()['1']?.exitCode).toBe(0) // its commands ran again
     }, 120_000)
   })
 

@@ -27,7 +27,7 @@ describe('with an automatic port', () => {
     const [first] = lab.rows(10)
     if (!first) throw new Error('no process')
     const { port } = first
-    const health = '{ path: /up, start_period: 1s, interval: 1s, retries: 2 }'
+    const health = '{ path: /up, start_period: 3s, interval: 1s, retries: 2 }'
     lab.commit({ version: 'bad', mode, health })
     const second = await lab.host.deploy(lab.repository, { environmentId: 10 })
     const verdict = await second.verdict()

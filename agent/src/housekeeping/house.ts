@@ -14,6 +14,7 @@ import { type EngineEvent, events } from '../exec/docker/events.ts'
 import { dropMetadata } from '../exec/docker/metadata.ts'
 import { LABELS } from '../exec/docker/names.ts'
 import { openEdge } from '../exec/proxy/client.ts'
+import { readTable } from '../exec/proxy/table.ts'
 import type { Journal } from '../journal/journal.ts'
 import { Ledger, ledgerFile } from '../journal/ledger.ts'
 import { describeError, type Log } from '../log.ts'
@@ -54,6 +55,8 @@ class House {
   readonly #toSettle = new Set<number>()
   readonly #toLook = new Set<number>()
   #allToSettle = false
+  /** After a restart of the machine or the daemon: also where there is no engine. */
+  #routedToSettle = true
   #allToLook = false
   #tidiedAt: number | undefined
   #isEngineUp = false
@@ -189,6 +192,10 @@ class House {
       this.#allToSettle = false
       for (const id of await this.#listDocker(ledger)) this.#toSettle.add(id)
     }
+    if (this.#routedToSettle) {
+      this.#routedToSettle = false
+      for (const id of listRouted(this.#p.settings)) this.#toSettle.add(id)
+    }
     if (this.#allToLook) {
       this.#allToLook = false
       for (const { environmentId } of ledger.listPlans()) this.#toLook.add(environmentId)
@@ -310,6 +317,12 @@ class House {
     await measureEnvironments(this.#engine, ledger, settings)
   }
 }
+
+/** Environments that the edge knows; needs no edge that runs. */
+const listRouted = (settings: AgentSettings): number[] =>
+  Object.entries(readTable(settings).environments)
+    .filter(([, { routes }]) => routes.length > 0)
+    .map(([id]) => Number(id))
 
 function* take(due: Set<number>): Generator<number> {
   for (const id of [...due]) {

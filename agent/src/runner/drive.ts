@@ -25,8 +25,8 @@ import {
   tellDeployment,
   verify,
 } from './steps/finish.ts'
-import { manualRoutes, tellUnkept } from './steps/manual-route.ts'
-import { claimRoutes, switchTraffic } from './steps/route.ts'
+import { switchManual, tellUnkept } from './steps/manual-route.ts'
+import { claimRoutes } from './steps/route.ts'
 import { awaitHealth, startProcess } from './steps/service-life.ts'
 import { copyStatic } from './steps/static.ts'
 import { undo } from './undo.ts'
@@ -82,7 +82,7 @@ async function perform(attempt: Attempt, step: PlacedStep): Promise<StepResult |
     case 'activate':
       return void (await activate(attempt))
     case 'switch':
-      return void (await switchTraffic(attempt, manualRoutes(attempt)))
+      return void (await switchManual(attempt))
     case 'drain':
       return void (await drainOld(attempt))
     case 'stop-old':

@@ -6,14 +6,15 @@ import type { ProbeAnswer } from '../../exec/proxy/client.ts'
 import { readRouteLink } from '../../exec/proxy/links.ts'
 import { edgePlaces } from '../../exec/proxy/places.ts'
 import { readTable, routeId } from '../../exec/proxy/table.ts'
+import { openSocket } from '../../exec/sockets.ts'
 import type { HealthCheck } from '../../recipes/health.ts'
 import { replacementOf } from '../../recipes/manual.ts'
 import { isManualPlan, type ManualRoute, type PlacedStep } from '../../recipes/plan.ts'
-import { type Attempt, need } from '../attempt.ts'
+import { type Attempt, accountOf, need } from '../attempt.ts'
 import { routeOf, routingOf } from '../routing.ts'
 import { sectionOf } from './configure.ts'
-import { answeredFrom, verifyRoute } from './route.ts'
-import { ask, serviceOf, socketPath } from './service-life.ts'
+import { answeredFrom, switchTraffic, verifyRoute } from './route.ts'
+import { ask, noSocket, serviceOf, socketPath } from './service-life.ts'
 import { staticFolder } from './static.ts'
 
 function targetOf(attempt: Attempt, { name, target }: ManualService): ManualRoute['target'] {
@@ -32,6 +33,22 @@ export const manualRoutes = (attempt: Attempt): ManualRoute[] =>
   routingOf(attempt).routes.map(({ service, host, path, auth }) => {
     return { service, host, path, auth, target: targetOf(attempt, serviceOf(attempt, service)) }
   })
+
+/** Also where no health check looked: a link there would lead the proxy to somebody else's socket. */
+function requireSockets(attempt: Attempt, routes: ManualRoute[]): void {
+  for (const { service, target } of routes) {
+    if (target.kind !== 'socket') continue
+    const socket = openSocket(target.path, accountOf(attempt)?.uid)
+    if (typeof socket === 'object') socket.close()
+    else throw noSocket(target.path, service)
+  }
+}
+
+export async function switchManual(attempt: Attempt): Promise<void> {
+  const routes = manualRoutes(attempt)
+  requireSockets(attempt, routes)
+  await switchTraffic(attempt, routes)
+}
 
 /** Where processes of this deployment answer that end when it is taken back. */
 export const processUpstreams = (attempt: Attempt): string[] =>

@@ -203,6 +203,12 @@ export function requireAlive(attempt: Attempt, name: string): ServiceState {
   throw withLastLines(attempt, name, FailureCode.HEALTH_CHECK_FAILED, text)
 }
 
+export const noSocket = (path: string, service: string): StepFailure =>
+  new StepFailure(
+    FailureCode.HEALTH_CHECK_FAILED,
+    `${path} (service ${service}) is not a socket of this environment.`,
+  )
+
 /** One look. A socket is asked as root, so it must be one of the environment's own, and no link to another. */
 export async function ask(
   attempt: Attempt,
@@ -215,10 +221,7 @@ export async function ask(
   const { socket: shown } = target
   const socket = openSocket(shown, accountOf(attempt)?.uid)
   if (socket === 'absent') return { isHealthy: false, said: `${shown} is not there`, detail: '' }
-  if (socket === 'wrong') {
-    const message = `${shown} (service ${name}) is not a socket of this environment.`
-    throw new StepFailure(FailureCode.HEALTH_CHECK_FAILED, message)
-  }
+  if (socket === 'wrong') throw noSocket(shown, name)
   try {
     const sample = await probe({ socket: socket.path, shown }, check, host)
     if (sample.isHealthy && !socket.isShared) await shareSocket(attempt, shown)
