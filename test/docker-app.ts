@@ -26,6 +26,22 @@ export function nodeApp(version: string, options: AppOptions = {}): Record<strin
   }
 }
 
+/** The same application as a process that Berth keeps running; `node` is one that every account can execute. */
+export const manualApp =
+  (node: string): typeof nodeApp =>
+  (version, options = {}) => {
+    const { 'server.js': server = '' } = nodeApp(version, options)
+    const graceful = options.graceful === false ? 0 : 1
+    const lines = [
+      ...['port: auto', 'health: /healthz', 'cpus: 2', `run: exec ${node} server.js`],
+      `env: { GRACEFUL: "${graceful}", BOOT: "${options.bootMs ?? 0}" }`,
+    ]
+    const file = ['manual:', "  deploy: ['true']", '  services:', '    web:']
+      .concat(lines.map((line) => `      ${line}`))
+      .concat('')
+    return { '.service.yml': file.join('\n'), 'server.js': server, version: `${version}\n` }
+  }
+
 /** A commit of the small one: busybox serves files; /index.html holds the version, /instance another word at each start. */
 export function smallApp(version: string, more: string[] = []): Record<string, string> {
   return {

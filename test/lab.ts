@@ -5,8 +5,10 @@ import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_pr
 import { randomBytes } from 'node:crypto'
 import {
   chmodSync,
+  copyFileSync,
   cpSync,
   existsSync,
+  linkSync,
   mkdirSync,
   mkdtempSync,
   openSync,
@@ -14,6 +16,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
+import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -76,6 +79,8 @@ export interface LabOptions {
   env?: Record<string, string>
   /** The engine of the server; absent: it has none. */
   docker?: LabEngine
+  /** Its agent routes, also without an engine. */
+  proxy?: boolean
   /** For the agent alone; over the lab's own. */
   agentEnv?: Record<string, string>
   /** Where its folder is made; a small file system, say. */
@@ -171,7 +176,7 @@ export class Lab {
       // several labs and other tests' servers live at once: each takes ports of its own
       BERTH_PORT_RANGE: `${PORT}-${PORT + 9}`,
       // nothing is routed unless a test asks for it, with ports of its own
-      ...(this.#options.docker ? {} : { BERTH_PROXY: 'off' }),
+      ...(this.#options.docker || this.#options.proxy ? {} : { BERTH_PROXY: 'off' }),
       ...dockerEnvironment(this.#proxy, this.#options.docker),
       ...this.#options.agentEnv,
     }
@@ -251,6 +256,18 @@ export class Lab {
     return `${this.#git?.url}/${name}/.git`
   }
 
+  /** A Node that every account can execute. */
+  node(): string {
+    const file = join(this.dir, 'node')
+    if (existsSync(file)) return file
+    try {
+      linkSync(process.execPath, file)
+    } catch {
+      copyFileSync(process.execPath, file)
+    }
+    return file
+  }
+
   exampleRepository(name: string): string {
     const target = join(this.dir, 'repositories', name)
     cpSync(join(root, 'examples', name), target, { recursive: true })
@@ -295,6 +312,25 @@ export class Lab {
     const answer = await this.call('GET', `/api/tasks/${taskId}/log${query}`)
     if (!answer.ok) throw new Error(`log of task ${taskId}: ${answer.status}`)
     return Buffer.from(await answer.arrayBuffer())
+  }
+
+  /** As a browser does, which finds every host of the lab on this machine. */
+  visit(url: string | null): Promise<{ status: number; text: string }> {
+    const { host, port, pathname } = new URL(url ?? '')
+    const options = { host: '127.0.0.1', port, path: pathname, headers: { host }, timeout: WAIT_MS }
+    return new Promise((resolve, reject) => {
+      const asked = request({ ...options, agent: false }, (answer) => {
+        let text = ''
+        answer.setEncoding('utf8').on('data', (piece: string) => {
+          text += piece
+        })
+        answer.on('error', reject)
+        answer.on('end', () => resolve({ status: answer.statusCode ?? 0, text }))
+      })
+      asked.on('timeout', () => asked.destroy(new Error(`${url} does not answer`)))
+      asked.on('error', reject)
+      asked.end()
+    })
   }
 
   /** What the agent has on its engine. */

@@ -11,6 +11,7 @@ import { Spools } from './attempts/spools.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { readBootId } from './exec/processes.ts'
 import { keepProxyUp } from './exec/proxy/care.ts'
+import { openEdge } from './exec/proxy/client.ts'
 import { createArtifactAnswerer } from './housekeeping/artifact-sending.ts'
 import { EdgeTelling } from './housekeeping/edge-telling.ts'
 import { collectFacts } from './housekeeping/facts.ts'
@@ -19,6 +20,7 @@ import { keepHouse } from './housekeeping/house.ts'
 import { keepLogs } from './housekeeping/log-keeping.ts'
 import { Observations } from './housekeeping/observations.ts'
 import { createLogAnswerer } from './housekeeping/service-log-sending.ts'
+import { settleManual } from './housekeeping/settle-manual.ts'
 import { removeStatus, writeStatus } from './housekeeping/status.ts'
 import { Journal } from './journal/journal.ts'
 import { answerHostClaims } from './link/host-claims.ts'
@@ -207,7 +209,14 @@ async function openUp(parts: Parts, showStatus: () => void): Promise<() => void>
   executor.prepare?.()
   ssh?.open()
   const proxy = edge ? [keepProxyUp(parts)] : []
-  const closers = [keepServicesUp(parts), ...proxy, keepHouse(parts), keepLogs(parts)]
+  const services = keepServicesUp({
+    ...parts,
+    settle: async (ledger, environmentId) => {
+      const { settings } = parts
+      await settleManual({ edge: openEdge(settings), ledger, settings }, { environmentId })
+    },
+  })
+  const closers = [services, ...proxy, keepHouse(parts), keepLogs(parts)]
   letGo = () => {
     for (const close of closers) close()
   }

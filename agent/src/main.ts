@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// berth-agent: one program, several processes. `run` is the daemon; `runner`, `supervise`, `gather` and `edge` are started
-// by it and load nothing of it. Exit codes: 0 done, 1 refused or broken (the sentence is on stderr), 2 wrong usage, 78 locked
+// berth-agent: one program, several processes. `run` is the daemon; `runner`, `supervise`, `gather`, `read-static` and `edge`
+// are started by it or by each other and load nothing of it. Exit codes: 0 done, 1 refused or broken (the sentence is on stderr), 2 wrong usage, 78 locked
 // out by the control plane (the service manager must not restart it).
 import { VERSION } from '@berth/shared'
 import { type AgentSettings, readSettings } from './settings.ts'
@@ -69,6 +69,11 @@ async function main([command, ...rest]: string[]): Promise<number> {
       const { runGather } = await import('./runner/gather.ts')
       runGather()
       return 0
+    }
+    case 'read-static': {
+      if (!only) return usage()
+      const { readStatic } = await import('./exec/static-reading.ts')
+      return readStatic(JSON.parse(only))
     }
     case 'edge': {
       if (rest.length > 0) return usage()

@@ -218,18 +218,36 @@ export const DOCKER_STEPS = {
   buildMs: 30 * MINUTE,
   pullMs: 30 * MINUTE,
   releaseMs: 15 * MINUTE,
-  /** A proxy that is just being restarted is waited for; one that is missing is told soon. */
-  proxyWaitMs: 5 * SECOND,
+  /** Lines of a failed build or service in the message; more of them are in the output. */
+  messageLines: 5,
+  messageLineLength: 300,
+} as const
+
+/** Steps that move requests to a version, of both recipes. */
+export const ROUTE_STEPS = {
+  /** A proxy that is just being started is waited for; one that is not installed is told at once. */
+  proxyWaitMs: 10 * SECOND,
   /** Requests that were on their way to the old version at the switch; then those that still run; then no longer. */
   drainMinMs: 2 * SECOND,
   drainMaxMs: 30 * SECOND,
   drainPollMs: 100,
-  /** Lines of a failed build or service in the message; more of them are in the output. */
-  messageLines: 5,
-  messageLineLength: 300,
   /** One handshake: a certificate may be issued just then. */
   handshakeMs: 5 * SECOND,
   probeMs: 10 * SECOND,
+} as const
+
+/** Copies of static roots. */
+export const STATIC = {
+  bytes: 2 * GiB,
+  files: 100_000,
+  /** Nobody nests pages deeper; each level holds a descriptor open. */
+  depth: 64,
+  /** As long as a path may be. */
+  pathLength: 4_096,
+  /** A whole copy of that size from a slow disk to itself. */
+  copyMs: 10 * MINUTE,
+  /** Read and written at once. */
+  chunkBytes: 256 * KiB,
 } as const
 
 /** The edge and Caddy on one server. */

@@ -1,4 +1,4 @@
-// npm run bench -- cutover [--redeploys 10] [--control]
+// npm run bench -- cutover [--redeploys 10] [--recipe docker|manual] [--control]
 //
 // Redeploys one environment again and again through control plane, agent, engine and proxy while the strict client asks
 // as fast as it can: GET over kept and fresh connections, POST bodies that must come back, WebSocket sessions, answers
@@ -6,11 +6,13 @@
 // other platforms do (cutover-control.ts); the same client must notice, or its zero means nothing.
 import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
+import type { Environment } from '@berth/shared/rest'
 import { listProcesses } from '../../agent/src/exec/processes.ts'
 import { proxyPid } from '../chaos/docker-faults.ts'
-import { APP_PORT, nodeApp } from '../docker-app.ts'
+import { APP_PORT, manualApp, nodeApp } from '../docker-app.ts'
 import { callEngine } from '../docker-engine.ts'
 import { type DockerLab, deployed, dockerEnvironment, openDockerLab } from '../engine-lab.ts'
+import { Lab } from '../lab.ts'
 import { controlCutover } from './cutover-control.ts'
 import { percentile, round, thousands } from './figures.ts'
 import { type ClientReport, type ClientWishes, countOf, LoadClient } from './load-client.ts'
@@ -39,7 +41,35 @@ export function printReport(title: string, report: ClientReport): void {
   }
 }
 
-export async function benchCutover(redeploys: number, control: boolean): Promise<boolean> {
+/** The same program and the same client; a process with `run` and `port: auto` instead of a container. */
+async function manualCutover(redeploys: number): Promise<boolean> {
+  const lab = await Lab.open({ proxy: true })
+  try {
+    const app = manualApp(lab.node())
+    const project = await lab.project('cutover', lab.repository('cutover', app('v0')))
+    const body = { identifier: 'main', branch: 'main', auto_deploy: false }
+    const environment = await lab.post<Environment>(
+      `/api/projects/${project.id}/environments`,
+      body,
+    )
+    await deployed(lab, environment.id)
+    const host = environment.domain
+    const proxy: ClientWishes = { address: '127.0.0.1', port: lab.proxyPort, host, workers: {} }
+    return await redeployUnderLoad(lab, environment.id, proxy, redeploys, app)
+  } finally {
+    await lab.close()
+  }
+}
+
+export interface CutoverWishes {
+  redeploys: number
+  control: boolean
+  recipe: string
+}
+
+export async function benchCutover(wishes: CutoverWishes): Promise<boolean> {
+  const { redeploys, control, recipe } = wishes
+  if (recipe === 'manual') return manualCutover(redeploys)
   const made = await openDockerLab({ withNode: true })
   try {
     const { lab } = made
@@ -48,7 +78,7 @@ export async function benchCutover(redeploys: number, control: boolean): Promise
     const host = environment.domain
     if (control) return await controlCutover(made, host, redeploys)
     const proxy: ClientWishes = { address: '127.0.0.1', port: lab.proxyPort, host, workers: {} }
-    const lossless = await redeployUnderLoad(made, environment.id, proxy, redeploys)
+    const lossless = await redeployUnderLoad(lab, environment.id, proxy, redeploys, nodeApp)
     const fast = await throughput(made, proxy)
     return lossless && fast
   } finally {
@@ -57,17 +87,18 @@ export async function benchCutover(redeploys: number, control: boolean): Promise
 }
 
 async function redeployUnderLoad(
-  { lab }: DockerLab,
+  lab: Lab,
   environmentId: number,
   proxy: ClientWishes,
   redeploys: number,
+  app: typeof nodeApp,
 ): Promise<boolean> {
   const client = new LoadClient({ ...proxy, workers: FULL_LOAD })
   try {
     const lived: number[] = []
     const whole: number[] = []
     for (let n = 1; n <= redeploys; n++) {
-      lab.repository('cutover', nodeApp(`v${n}`, { graceful: n <= redeploys / 2 }))
+      lab.repository('cutover', app(`v${n}`, { graceful: n <= redeploys / 2 }))
       const began = Date.now()
       const task = await deployed(lab, environmentId)
       lived.push(Date.parse(task.live_at ?? '') - began)

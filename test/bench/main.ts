@@ -1,5 +1,5 @@
 // npm run bench -- logs|latency|output|api|certificates|webhooks|subscribers|cutover|deploy [--lines 5000000]
-//   [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000] [--subscribers 500] [--redeploys 10] [--control]
+//   [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000] [--subscribers 500] [--redeploys 10] [--recipe manual] [--control]
 //
 // Speed and memory of the product as real processes on this machine, as ratios to a floor measured in the same run.
 // Machines are shared and noisy: the ratio is the figure, the absolute number is for orientation.
@@ -23,6 +23,7 @@ const { positionals, values } = parseArgs({
     subscribers: { type: 'string', default: '500' },
     redeploys: { type: 'string', default: '10' },
     control: { type: 'boolean', default: false },
+    recipe: { type: 'string', default: 'docker' },
   },
 })
 switch (positionals[0]) {
@@ -48,7 +49,9 @@ switch (positionals[0]) {
     await benchSubscribers(Number(values.subscribers))
     break
   case 'cutover':
-    process.exitCode = (await benchCutover(Number(values.redeploys), values.control)) ? 0 : 1
+    process.exitCode = (await benchCutover({ ...values, redeploys: Number(values.redeploys) }))
+      ? 0
+      : 1
     break
   case 'deploy':
     process.exitCode = (await benchDeploy(Number(values.rounds ?? 7))) ? 0 : 1

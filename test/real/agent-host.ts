@@ -134,7 +134,9 @@ export class AgentHost {
     const environmentId = request.environmentId ?? 1
     const taskId = request.taskId ?? this.#nextTask++
     const attemptId = randomUUID()
-    const hostName = request.host ?? 'pr-42.shop.example.com'
+    // one owner a name: each environment has its own
+    const own = environmentId === 1 ? 'pr-42' : `pr-42-${environmentId}`
+    const hostName = request.host ?? `${own}.shop.example.com`
     this.#attempts.push(attemptId)
     const dir = attemptDir(this.settings, attemptId)
     mkdirSync(dir, { recursive: true, mode: 0o700 })

@@ -1,4 +1,4 @@
-// What `berth-agent runner` and `berth-agent supervise` do, as a program of its own, so that tests start them as real
+// What `berth-agent runner`, `supervise`, `read-static` and `edge` do, as a program of its own, so that tests start them as real
 // processes without the daemon. Like the real one, each loads only its own part.
 import { readSettings } from '../../agent/src/settings.ts'
 
@@ -13,6 +13,9 @@ if (verb === 'runner') {
 } else if (verb === 'gather') {
   const { runGather } = await import('../../agent/src/runner/gather.ts')
   runGather()
+} else if (verb === 'read-static') {
+  const { readStatic } = await import('../../agent/src/exec/static-reading.ts')
+  process.exitCode = readStatic(JSON.parse(dir))
 } else if (verb === 'edge') {
   const { startEdge } = await import('../../agent/src/exec/proxy/edge.ts')
   const { openEngine } = await import('../../agent/src/exec/docker/engine.ts')

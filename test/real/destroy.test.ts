@@ -14,10 +14,10 @@ import { type Deployment, eventually } from './deployment.ts'
 import { answer, ServiceLab } from './service-lab.ts'
 
 let lab: ServiceLab
-beforeAll(() => {
-  lab = new ServiceLab()
+beforeAll(async () => {
+  lab = await ServiceLab.open()
 })
-afterAll(() => lab.host.close())
+afterAll(() => lab.close())
 
 const accountOf = (id: number): string => `${lab.host.settings.accountPrefix}${id}`
 const passwd = (name: string) => spawnSync('getent', ['passwd', name], { encoding: 'utf8' }).stdout

@@ -6,7 +6,8 @@ import { answerHosts, openHostQuestion } from '../../agent/src/journal/host-file
 import { dockerEngine, missing } from '../components.ts'
 import { type DeployRequest, isRoot } from './agent-host.ts'
 import { type Deployment, eventually, type Files, type Repository } from './deployment.ts'
-import { DockerHost, httpd, Visitor } from './docker-lab.ts'
+import { DockerHost, httpd } from './docker-lab.ts'
+import { Visitor } from './proxy-host.ts'
 
 const HOST = 'pr-42.shop.example.com'
 

@@ -12,7 +12,8 @@ import { silentLog } from '../../agent/src/log.ts'
 import { dockerEngine, missing } from '../components.ts'
 import { isRoot } from './agent-host.ts'
 import { type Deployment, eventually, type Repository, readTree } from './deployment.ts'
-import { DockerHost, httpd, Visitor } from './docker-lab.ts'
+import { DockerHost, httpd } from './docker-lab.ts'
+import { Visitor } from './proxy-host.ts'
 
 const HOST = 'pr-42.shop.example.com'
 

@@ -53,6 +53,7 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
         ...process.env,
         ...lab.agentEnvironment,
         BERTH_STATE_DIR: stateDir,
+        BERTH_PROXY: 'on', // the lab's own agent leaves the ports to this one
         BERTH_LOG_LEVEL: 'warn',
       },
       stdio: ['ignore', 'ignore', 'inherit'],

@@ -5,17 +5,24 @@ import { join } from 'node:path'
 import { AttemptState, FailureCode, type StepChanged, StepState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { environmentPlaces } from '../../agent/src/exec/files.ts'
+import type { RunningEdge } from '../../agent/src/exec/proxy/edge.ts'
 import { AgentHost, isRoot } from './agent-host.ts'
 import { type Repository, readTree } from './deployment.ts'
+import { portsEdge } from './proxy-host.ts'
 
 let host: AgentHost
 let repository: Repository
 
-beforeAll(() => {
+let edge: RunningEdge
+beforeAll(async () => {
   host = new AgentHost()
+  edge = await portsEdge(host.settings)
   repository = host.repository()
 })
-afterAll(() => host.close())
+afterAll(async () => {
+  await host.close()
+  edge.close()
+})
 
 const SERVER = `import { createServer } from 'node:http'
 console.log('up with', process.env.API_TOKEN)
@@ -44,7 +51,7 @@ describe('a deployment that succeeds', () => {
     const [checkout, whole] = first.bodies('plan')
     const ids = whole?.phases.flatMap(({ steps }) => steps.map(({ stepId }) => stepId)) ?? []
     expect(checkout?.phases.flatMap(({ steps }) => steps.map(({ stepId }) => stepId))).toEqual(
-      ids.slice(0, 7),
+      ids.slice(0, 8),
     )
     expect(Object.keys(first.steps()).sort()).toEqual([...ids].sort())
     for (const step of Object.values(first.steps())) expect(step.state).toBe(StepState.SUCCEEDED)
@@ -116,7 +123,7 @@ describe('variables', () => {
     repository.commit({ '.service.yml': yaml })
     const without = await host.deploy(repository, { environmentId: 2 })
     expect((await without.verdict()).state).toBe(AttemptState.SUCCEEDED)
-    const line = 'pr-42.shop.example.com|pr-42|pull_request|feature/ünïcode|file|'
+    const line = 'pr-42-2.shop.example.com|pr-42|pull_request|feature/ünïcode|file|'
     expect(without.log()).toContain(line)
     const places = environmentPlaces(host.settings, 2)
     const file = join(places.variables, `${without.taskId}.sh`)
@@ -129,7 +136,7 @@ describe('variables', () => {
     expect(second.bodies('warning').map(({ code }) => code)).toEqual(['reserved_key'])
     const dotenv = readFileSync(join(places.variables, `${second.taskId}.env`), 'utf8')
     expect(dotenv).toContain('FROM_FILE=custom\nMULTI="it\'s\\ntwo lines"\n')
-    expect(dotenv).toContain('SERVICE_DOMAIN=pr-42.shop.example.com\n')
+    expect(dotenv).toContain('SERVICE_DOMAIN=pr-42-2.shop.example.com\n')
   })
 
   it('cannot bring code into a process that still has rights', async (t) => {

@@ -3,10 +3,12 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { AttemptState } from '@berth/shared/wire'
 import { expect } from 'vitest'
+import type { RunningEdge } from '../../agent/src/exec/proxy/edge.ts'
 import type { ProcessRow } from '../../agent/src/journal/ledger.ts'
 import { readState, type ServiceState, serviceDir } from '../../agent/src/supervise/instructions.ts'
 import { AgentHost } from './agent-host.ts'
 import { type Deployment, eventually, type Repository } from './deployment.ts'
+import { portsEdge } from './proxy-host.ts'
 
 // answers with its deployment; MODE says how it misbehaves
 const SERVER = `import { createServer } from 'node:http'
@@ -30,13 +32,27 @@ export interface Shape {
   health?: string
 }
 
-/** One server with a repository of that service. */
+/** One server with a repository of that service, as a developer without Caddy has it. */
 export class ServiceLab {
-  readonly host = new AgentHost()
-  readonly repository: Repository = this.host.repository()
+  readonly host: AgentHost
+  readonly repository: Repository
+  readonly #edge: RunningEdge
 
-  constructor() {
+  private constructor(host: AgentHost, edge: RunningEdge) {
+    this.host = host
+    this.#edge = edge
+    this.repository = host.repository()
     this.repository.commit({ 'server.mjs': SERVER })
+  }
+
+  static async open(): Promise<ServiceLab> {
+    const host = new AgentHost()
+    return new ServiceLab(host, await portsEdge(host.settings))
+  }
+
+  async close(): Promise<void> {
+    await this.host.close()
+    this.#edge.close()
   }
 
   commit({ version, mode = '', target = 'port: auto', health = '/up' }: Shape): void {

@@ -8,10 +8,10 @@ import { answer, eventuallyAnswers, ServiceLab } from './service-lab.ts'
 
 describe('what supervisors see', () => {
   let lab: ServiceLab
-  beforeAll(() => {
-    lab = new ServiceLab()
+  beforeAll(async () => {
+    lab = await ServiceLab.open()
   })
-  afterAll(() => lab.host.close())
+  afterAll(() => lab.close())
 
   it('three ends are a crash loop', async () => {
     await lab.deployed(1, { version: 'one' })

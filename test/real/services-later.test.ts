@@ -28,10 +28,10 @@ const REVIVAL: Revival = {
 }
 
 let lab: ServiceLab
-beforeAll(() => {
-  lab = new ServiceLab()
+beforeAll(async () => {
+  lab = await ServiceLab.open()
 })
-afterAll(() => lab.host.close())
+afterAll(() => lab.close())
 
 describe('after the deployment', () => {
   it('a process that ends is started again, and its output is kept', async () => {

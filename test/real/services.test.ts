@@ -12,10 +12,10 @@ import { eventually } from './deployment.ts'
 import { answer, eventuallyAnswers, freePort, ServiceLab } from './service-lab.ts'
 
 let lab: ServiceLab
-beforeAll(() => {
-  lab = new ServiceLab()
+beforeAll(async () => {
+  lab = await ServiceLab.open()
 })
-afterAll(() => lab.host.close())
+afterAll(() => lab.close())
 
 describe('with an automatic port', () => {
   it.each([
@@ -146,7 +146,7 @@ describe('with a fixed port', () => {
 
   it('serves a socket in its folder, also when the version before left its file there', async () => {
     const program =
-      "require('net').createServer().listen(process.env.BERTH_SOCKET_DIR + '/app.sock')"
+      "require('http').createServer((q, r) => r.end('ok')).listen(process.env.BERTH_SOCKET_DIR + '/app.sock')"
     const run = `exec ${lab.host.node} -e ${JSON.stringify(program)}`
     const yaml = `manual:\n  deploy: [echo x]\n  services:\n    web: { socket: app.sock, run: ${JSON.stringify(run)} }\n`
     lab.repository.commit({ '.service.yml': yaml })

@@ -22,7 +22,7 @@ const JOIN =
  * of a process that still has rights: LD_PRELOAD would run as root), then folder, umask, and nothing to read.
  */
 const ENTER =
-  'umask 0027; set -a; . "$1" || exit 126; set +a; cd -- "$2" || exit 126; unset OLDPWD; shift 2; exec "$@" </dev/null'
+  'umask "$1"; shift; set -a; . "$1" || exit 126; set +a; cd -- "$2" || exit 126; unset OLDPWD; shift 2; exec "$@" </dev/null'
 
 /** Removes every right but those of the account. Without an account (development) only the way back up is closed. */
 export function dropRights(account: Account | undefined): string[] {
@@ -59,6 +59,8 @@ export interface Confinement {
   /** Stronger than the file; from the repository, so it may be seen in a list of processes. */
   additions: Readonly<Record<string, string>>
   hasTerminal: boolean
+  /** It may offer a socket to the proxy, which connects as the group of the folder. */
+  offersSocket?: boolean
 }
 
 /** The user's own command, exactly one argv element, in its folder and with its rights. */
@@ -73,7 +75,7 @@ export function confineCommand(command: string, inside: Confinement): string[] {
     ...join,
     ...dropRights(inside.account),
     ...['/bin/sh', '-c', inside.hasTerminal ? ENTER_TERMINAL : ENTER, 'berth-enter'],
-    ...[inside.variablesFile, inside.directory],
+    ...[inside.offersSocket ? '0007' : '0027', inside.variablesFile, inside.directory],
     ...(additions.length > 0 ? [env, ...additions] : []),
     ...['/bin/sh', '-eu', '-c', command],
   ]

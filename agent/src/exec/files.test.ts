@@ -102,7 +102,7 @@ it('gives the account only what is its own', async (t) => {
     BERTH_DEV: '1',
   })
   const places = environmentPlaces(settings, 9)
-  ensureEnvironmentFolders(places, nobody)
+  ensureEnvironmentFolders(places, nobody, undefined)
   await ensureLogFolder(places, nobody).catch(() => undefined) // the temporary folder itself is closed
   const facts = (path: string) => `${modeOf(path)} ${statSync(path).uid}:${statSync(path).gid}`
   expect(facts(places.dir)).toBe('710 0:65534')
@@ -113,4 +113,6 @@ it('gives the account only what is its own', async (t) => {
   expect(facts(places.shared)).toBe('750 65534:65534')
   expect(facts(places.home)).toBe('700 65534:65534')
   expect(facts(places.sockets)).toBe('750 65534:65534')
+  ensureEnvironmentFolders(places, nobody, 4_242)
+  expect(facts(places.sockets)).toBe('2750 65534:4242')
 })

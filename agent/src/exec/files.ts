@@ -40,6 +40,8 @@ export interface EnvironmentPlaces {
   logs: string
   /** Copies of what actions left, root's alone; kept by a reset. */
   artifacts: string
+  /** Copies of static roots, <service>/<task>: read by the proxy, written by root alone. */
+  statics: string
 }
 
 export function environmentPlaces(s: AgentSettings, environmentId: number): EnvironmentPlaces {
@@ -56,13 +58,14 @@ export function environmentPlaces(s: AgentSettings, environmentId: number): Envi
     sockets: join(s.runDir, `e${environmentId}`),
     logs: join(s.stateDir, 'logs', `e${environmentId}`),
     artifacts: join(s.stateDir, 'artifacts', `e${environmentId}`),
+    statics: join(s.stateDir, 'static', `e${environmentId}`),
   }
 }
 
 /** Everything of an environment on this server's disks: when none of it exists, nothing is left. */
 export const allPlaces = (s: AgentSettings, environmentId: number): string[] => {
-  const { dir, sockets, logs, artifacts } = environmentPlaces(s, environmentId)
-  return [dir, sockets, logs, artifacts, join(s.runDir, 'services', `e${environmentId}`)]
+  const { dir, sockets, logs, artifacts, statics } = environmentPlaces(s, environmentId)
+  return [dir, sockets, logs, artifacts, statics, join(s.runDir, 'services', `e${environmentId}`)]
 }
 
 /** Makes or corrects one folder; `account` undefined means root (or the developer) keeps it. */
@@ -80,6 +83,8 @@ export function ensureFolder(
 export function ensureEnvironmentFolders(
   places: EnvironmentPlaces,
   account: Account | undefined,
+  /** Through which the proxy reaches sockets. */
+  webGroup: number | undefined,
 ): void {
   const theirs = account && { uid: account.uid, gid: account.gid }
   const enterable = account && { uid: 0, gid: account.gid }
@@ -92,7 +97,15 @@ export function ensureEnvironmentFolders(
   ensureFolder(places.variables, 0o710, enterable)
   ensureFolder(places.bin, 0o755)
   mkdirSync(dirname(places.sockets), { recursive: true, mode: 0o711 })
-  ensureFolder(places.sockets, 0o750, theirs)
+  // setgid: a socket belongs to the group of the folder, whoever makes it
+  const shared = account && webGroup !== undefined && { uid: account.uid, gid: webGroup }
+  ensureFolder(places.sockets, shared ? 0o2750 : 0o750, shared || theirs)
+}
+
+/** Where copies of static roots go: for root and the proxy, not for other environments. */
+export function ensureStaticFolder(folder: string, webGroup: number | undefined): void {
+  mkdirSync(dirname(folder), { recursive: true, mode: 0o711 })
+  ensureFolder(folder, 0o750, webGroup === undefined ? undefined : { uid: 0, gid: webGroup })
 }
 
 /** docker: git works in two folders as an account of its own; nobody but root reads the variables. */

@@ -6,10 +6,13 @@ import { STEPS } from '@berth/shared'
 import { type HealthCheck, type HealthSample, isExpectedStatus } from '../recipes/health.ts'
 
 /** Without an address: on this machine's loopback. */
-export type ProbeTarget = { port: number; address?: string } | { socket: string }
+export type ProbeTarget =
+  | { port: number; address?: string }
+  /** `shown`: what a message calls it. */
+  | { socket: string; shown?: string }
 
 const nameTarget = (target: ProbeTarget): string =>
-  'port' in target ? `port ${target.port}` : target.socket
+  'port' in target ? `port ${target.port}` : (target.shown ?? target.socket)
 
 const where = (target: ProbeTarget): NetConnectOpts =>
   'port' in target

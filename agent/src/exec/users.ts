@@ -74,6 +74,27 @@ export async function changeAccounts(
   }
 }
 
+export async function findGroup(name: string): Promise<number | undefined> {
+  const found = await runProgram(['getent', 'group', name])
+  const gid = Number(found.stdout.toString('utf8').split(':')[2])
+  return found.code === 0 && gid > 0 ? gid : undefined
+}
+
+/** Makes the group where it is missing, and the account a member of it. */
+export async function ensureMember(group: string, account: string): Promise<void> {
+  if (!NAME.test(group)) throw new AccountError(`${group} is not a name for a group.`)
+  if ((await findGroup(group)) === undefined) {
+    const { stderr } = await changeAccounts(['groupadd', '--', group])
+    if ((await findGroup(group)) === undefined) {
+      throw new AccountError(`Group ${group} could not be made: ${stderr.trim()}`)
+    }
+  }
+  const members = await runProgram(['id', '-nG', '--', account])
+  if (members.stdout.toString('utf8').trim().split(/\s+/).includes(group)) return
+  const { code, stderr } = await changeAccounts(['usermod', '-a', '-G', group, '--', account])
+  if (code !== 0) throw new AccountError(`${account} is not in group ${group}: ${stderr.trim()}`)
+}
+
 /** Removes the account of an environment with its group. One of that name that is not ours is left alone. */
 export async function removeAccount(
   name: string,

@@ -4,6 +4,7 @@
 import { HOUSE } from '@berth/shared'
 import { inspectContainer, type Observed } from '../exec/docker/containers.ts'
 import type { Engine } from '../exec/docker/engine.ts'
+import { openSocket } from '../exec/sockets.ts'
 import type { Ledger, StoredPlan } from '../journal/ledger.ts'
 import {
   degradedReason,
@@ -147,7 +148,8 @@ export class DriftWatch {
     for (const { name, run } of plan.section.services) {
       const key = `${environmentId}/${name}`
       if (!run) {
-        views.push({ name, state: 'unmanaged', restarts: 0, outOfMemory: false, reason: '' })
+        const reason = socketProblem(plan, name)
+        views.push({ name, state: 'unmanaged', restarts: 0, outOfMemory: false, reason })
         continue
       }
       const row = rows.find(({ service }) => service === name)
@@ -166,11 +168,21 @@ export class DriftWatch {
         const seenEnds = { of: `${state.taskId}`, isUnsteady, ...seen }
         this.#ends.set(key, noteEnds(this.#ends.get(key), seenEnds, at, RULE))
       }
-      views.push(viewProcess(name, seen, this.#ends.get(key), { now: at, rule: RULE }))
+      const view = viewProcess(name, seen, this.#ends.get(key), { now: at, rule: RULE })
+      views.push({ ...view, reason: view.reason || socketProblem(plan, name) })
     }
     this.#o.usage?.notePids(environmentId, pids)
     return isEarly ? undefined : views
   }
+}
+
+/** Something else lies where a service had its socket: the proxy would be led wherever that leads. */
+function socketProblem({ routes = [] }: ManualPlan, name: string): string {
+  const target = routes.find(({ service }) => service === name)?.target
+  if (target?.kind !== 'socket') return ''
+  const socket = openSocket(target.path, undefined)
+  if (typeof socket === 'object') socket.close()
+  return socket === 'wrong' ? `${target.path} (service ${name}) is not a socket any more.` : ''
 }
 
 const startOf = ({ startedAt }: Observed): number => (startedAt ? Date.parse(startedAt) : 0)

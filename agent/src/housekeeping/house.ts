@@ -15,6 +15,7 @@ import { type EngineEvent, events } from '../exec/docker/events.ts'
 import { dropMetadata } from '../exec/docker/metadata.ts'
 import { LABELS } from '../exec/docker/names.ts'
 import { openEdge } from '../exec/proxy/client.ts'
+import { readTable } from '../exec/proxy/table.ts'
 import type { Journal } from '../journal/journal.ts'
 import { Ledger, ledgerFile } from '../journal/ledger.ts'
 import { describeError, type Log } from '../log.ts'
@@ -29,6 +30,7 @@ import { measureEnvironments } from './measure.ts'
 import type { Observations } from './observations.ts'
 import { endBuildOrphans } from './orphans.ts'
 import { settleEnvironment } from './settle.ts'
+import { settleManual } from './settle-manual.ts'
 
 export interface HouseParts {
   settings: AgentSettings
@@ -56,6 +58,8 @@ class House {
   readonly #toSettle = new Set<number>()
   readonly #toLook = new Set<number>()
   #allToSettle = false
+  /** After a restart of the machine or the daemon: also where there is no engine. */
+  #routedToSettle = true
   #allToLook = false
   #tidiedAt: number | undefined
   #isEngineUp = false
@@ -200,6 +204,10 @@ class House {
       this.#allToSettle = false
       for (const id of await this.#listDocker(ledger)) this.#toSettle.add(id)
     }
+    if (this.#routedToSettle) {
+      this.#routedToSettle = false
+      for (const id of listRouted(this.#p.settings)) this.#toSettle.add(id)
+    }
     if (this.#allToLook) {
       this.#allToLook = false
       for (const { environmentId } of ledger.listPlans()) this.#toLook.add(environmentId)
@@ -207,7 +215,7 @@ class House {
     const unsettled: number[] = []
     for (const id of take(this.#toSettle)) {
       this.#toLook.add(id)
-      if (this.#isDocker(ledger, id) && !(await this.#settle(ledger, id))) unsettled.push(id)
+      if (!(await this.#settle(ledger, id))) unsettled.push(id)
     }
     for (const id of take(this.#toLook)) await this.#look(ledger, id)
     // an edge that is being restarted, an engine under load: the next minute may do better
@@ -246,10 +254,13 @@ class House {
   /** False: to be tried again. */
   async #settle(ledger: Ledger, environmentId: number): Promise<boolean> {
     const { keeper, settings, log } = this.#p
+    const isDocker = this.#isDocker(ledger, environmentId)
+    if (!isDocker && isDockerPlan(readPlan(ledger, environmentId))) return true // the engine is away
     if (this.#isClosed || !keeper.occupy(environmentId)) return true // its end comes back here
     try {
       const house = { engine: this.#engine, edge: this.#edge, ledger, settings }
-      const notes = await settleEnvironment(house, { environmentId })
+      const notes = isDocker ? await settleEnvironment(house, { environmentId }) : []
+      notes.push(...(await settleManual(house, { environmentId })))
       if (notes.length > 0) log.info({ environmentId, notes }, 'environment was settled')
       return true
     } catch (error) {
@@ -320,6 +331,12 @@ class House {
     await measureEnvironments(this.#engine, ledger, settings)
   }
 }
+
+/** Environments that the edge knows; needs no edge that runs. */
+const listRouted = (settings: AgentSettings): number[] =>
+  Object.entries(readTable(settings).environments)
+    .filter(([, { routes }]) => routes.length > 0)
+    .map(([id]) => Number(id))
 
 function* take(due: Set<number>): Generator<number> {
   for (const id of [...due]) {

@@ -2,7 +2,7 @@
 // in exclusive locking mode, so a second daemon on the same state directory cannot start. One transaction at a
 // time, never one with a wait inside. A failed fsync ends the process: after it nobody knows what is on disk.
 import { randomUUID } from 'node:crypto'
-import { mkdirSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { AttemptTable } from './attempt-table.ts'
@@ -27,7 +27,10 @@ export interface JournalOptions {
   openDatabase?: (file: string) => Database.Database
 }
 
-const openFile = (file: string): Database.Database => new Database(file, { timeout: 500 })
+function openFile(file: string): Database.Database {
+  closeSync(openSync(file, 'a', 0o600)) // the files beside it get its mode
+  return new Database(file, { timeout: 500 })
+}
 
 const codeOf = (error: unknown): string => (error as { code?: string }).code ?? ''
 const isBroken = (code: string): boolean =>

@@ -2,7 +2,7 @@
 // engine, the last successful plan of each environment. SQLite (WAL, FULL), opened by daemon, runners and supervisors
 // alike; each call is one transaction. Invariant: a row is committed before the thing it names is made, so nothing of
 // ours is ever without an owner.
-import { mkdirSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { STEPS } from '@berth/shared'
 import Database from 'better-sqlite3'
@@ -104,6 +104,7 @@ export class Ledger {
   constructor(settings: Pick<AgentSettings, 'stateDir' | 'portRange'>) {
     this.#range = settings.portRange ?? { from: STEPS.portFrom, to: STEPS.portTo }
     mkdirSync(settings.stateDir, { recursive: true, mode: 0o711 })
+    closeSync(openSync(ledgerFile(settings), 'a', 0o600)) // the files beside it get its mode
     this.#db = new Database(ledgerFile(settings), { timeout: 10_000 })
     this.#db.pragma('journal_mode = WAL')
     this.#db.pragma('synchronous = FULL')

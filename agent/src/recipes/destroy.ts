@@ -17,7 +17,7 @@ export interface RemovalRequest {
   skipSteps: boolean
   /** The release in which they would run is still there. */
   hasRelease: boolean
-  /** It has, or may have, routes: those of the docker recipe. */
+  /** It has, or may have, routes. */
   hasRoutes: boolean
 }
 

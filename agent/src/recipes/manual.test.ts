@@ -33,15 +33,16 @@ describe('the manual plan', () => {
       'configure: Configure',
       'run: Run',
       'start: Start',
-      'route: Activate',
+      'route: Route',
       'verify: Verify',
       'cleanup: Clean up',
     ])
     expect(ids(plan)).toEqual([
-      ...['admit', 'account', 'fetch', 'unpack', 'read-config', 'ports', 'variables', '1', '2'],
+      ...['admit', 'account', 'fetch', 'unpack'],
+      ...['read-config', 'claim-hosts', 'ports', 'variables', '1', '2'],
       ...['start:web', 'start:api', 'health:web', 'health:api'],
       ...['start:queue', 'health:queue', 'start:fixed', 'health:fixed'],
-      'activate',
+      ...['activate', 'health:search', 'static:assets', 'switch'],
       ...[
         'verify:web',
         'verify:queue',
@@ -50,7 +51,7 @@ describe('the manual plan', () => {
         'verify:search',
         'verify:assets',
       ],
-      ...['stop-old', 'collect'],
+      ...['drain', 'stop-old', 'collect'],
     ])
   })
 
@@ -81,6 +82,7 @@ describe('the manual plan', () => {
     const made = flattenPlan(planManual(whole, undefined)).filter(({ undo }) => undo.length > 0)
     expect(made.map(({ id, undo }) => [id, undo.map(({ kind }) => kind).join()])).toEqual([
       ['unpack', 'release'],
+      ['claim-hosts', 'pages'],
       ['variables', 'variables'],
       ['1', 'current'],
       ['2', 'current'],
@@ -89,6 +91,8 @@ describe('the manual plan', () => {
       ['start:queue', 'process'],
       ['start:fixed', 'process'],
       ['activate', 'current'],
+      ['static:assets', 'static'],
+      ['switch', 'routes'],
     ])
   })
 

@@ -1,6 +1,6 @@
 // The manual recipe: the repository's own commands on the server, and processes that Berth keeps running. PURE: from
 // facts, the service file and the last successful plan to phases of steps. Every check of the platform is an ordinary
-// step, so a failed one needs no special case anywhere. Deliberately absent: routing of manual services.
+// step, so a failed one needs no special case anywhere.
 import type { ManualSection, ManualService } from '@berth/shared/service-file'
 import {
   isManualPlan,
@@ -44,6 +44,7 @@ const configure = (): Phase => ({
   title: 'Configure',
   steps: [
     step('read-config', 'Read .service.yml'),
+    step('claim-hosts', 'Claim host names', [{ kind: 'pages' }]),
     step('ports', 'Choose ports'),
     step('variables', 'Write variables', [{ kind: 'variables' }]),
   ],
@@ -73,6 +74,13 @@ const healthStep = ({ name }: ManualService): PlannedStep => ({
   undo: [],
 })
 
+const staticStep = ({ name }: ManualService): PlannedStep => ({
+  id: `static:${name}`,
+  title: `Copy the files of ${name}`,
+  work: { kind: 'static', service: name },
+  undo: [{ kind: 'static', service: name }],
+})
+
 const verifyStep = ({ name }: ManualService): PlannedStep => ({
   id: `verify:${name}`,
   title: `Verify ${name}`,
@@ -89,6 +97,18 @@ function startSteps(services: ManualService[]): PlannedStep[] {
     ...beside.map(startStep),
     ...beside.map(healthStep),
     ...after.flatMap((service) => [startStep(service), healthStep(service)]),
+  ]
+}
+
+/** Whoever restarts an application by itself does it in its commands, in what `current` leads to by then. */
+function routeSteps(services: ManualService[]): PlannedStep[] {
+  const isStatic = ({ target }: ManualService): boolean => target?.kind === 'root'
+  const others = services.filter((service) => service.run === null && !isStatic(service))
+  return [
+    step('activate', 'Make it the current version', [{ kind: 'current' }]),
+    ...others.map(healthStep),
+    ...services.filter(isStatic).map(staticStep),
+    step('switch', 'Switch the traffic', [{ kind: 'routes' }]),
   ]
 }
 
@@ -113,16 +133,13 @@ export function planManual(
     configure(),
     { name: 'run', title: 'Run', steps: [...reset, ...section.deploy.map(commandStep)] },
     { name: 'start', title: 'Start', steps: starts },
-    {
-      name: 'route',
-      title: 'Activate',
-      steps: [step('activate', 'Make it the current version', [{ kind: 'current' }])],
-    },
+    { name: 'route', title: 'Route', steps: routeSteps(section.services) },
     { name: 'verify', title: 'Verify', steps: verifies },
     {
       name: 'cleanup',
       title: 'Clean up',
       steps: [
+        step('drain', 'Let running requests end'),
         step('stop-old', stopTitle(asked.fresh ? undefined : last)),
         step('collect', 'Remove old releases'),
       ],

@@ -9,8 +9,11 @@ export type Made =
   | { kind: 'variables' }
   | { kind: 'current' }
   | { kind: 'process'; service: string }
+  /** Where the hosts of the environment lead; what they show while no version answers. */
+  | { kind: 'routes' | 'pages' }
+  | { kind: 'static'; service: string }
   /** docker: what this attempt made or paused, found by its rows in the ledger. */
-  | { kind: 'pages' | 'images' | 'containers' | 'routes' }
+  | { kind: 'images' | 'containers' }
 
 /** What a step of the docker recipe does; `service` says for which one. */
 export type DockerVerb =
@@ -37,9 +40,12 @@ export type PlatformWork =
   | 'fetch'
   | 'unpack'
   | 'read-config'
+  | 'claim-hosts'
   | 'ports'
   | 'variables'
   | 'activate'
+  | 'switch'
+  | 'drain'
   | 'stop-old'
   | 'collect'
   | 'reset'
@@ -54,7 +60,7 @@ export type Work =
   | { kind: 'command'; step: Step }
   /** Of `manual.destroy`: in the release and with the values of the last successful deployment. */
   | { kind: 'destroy-command'; step: Step }
-  | { kind: 'start' | 'health' | 'verify'; service: string }
+  | { kind: 'start' | 'health' | 'static' | 'verify'; service: string }
   | { kind: 'docker'; does: DockerVerb; service: string }
 
 export interface PlannedStep {
@@ -100,6 +106,8 @@ export interface ManualPlan extends CommonPlan {
   section: ManualSection
   /** Where each service answers. */
   ports: Record<string, number>
+  /** As they were given to the edge; absent: written before manual services were routed. */
+  routes?: ManualRoute[]
   /** Names of the variables whose values are masked; absent: written before they were kept. */
   secretKeys?: string[]
   /** Names that the `env` of a step may not replace. */
@@ -130,12 +138,23 @@ export interface RunningContainer {
   spec: string
 }
 
-export interface ContainerRoute {
+interface ServiceRoute {
   service: string
   host: string
   path: string
   auth: boolean
+}
+
+export interface ContainerRoute extends ServiceRoute {
   target: { kind: 'container'; id: string; port: number }
+}
+
+export interface ManualRoute extends ServiceRoute {
+  target:
+    | { kind: 'loopback'; port: number }
+    | { kind: 'socket'; path: string }
+    /** A copy of the folder, which the environment cannot write. */
+    | { kind: 'static'; root: string }
 }
 
 export const isDockerPlan = (plan: LastPlan | null | undefined): plan is DockerPlan =>

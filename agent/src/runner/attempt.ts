@@ -16,6 +16,7 @@ import type { DockerScene } from './docker-scene.ts'
 import type { Interruption } from './interruption.ts'
 import type { Output } from './output.ts'
 import type { Reporter } from './report.ts'
+import type { Routing } from './routing.ts'
 
 export interface AttemptLimits {
   killGraceMs: number
@@ -25,6 +26,8 @@ export interface AttemptLimits {
 export interface Found {
   /** Null: without root, as the developer's own user. */
   account?: Account | null
+  /** Through which the proxy reaches sockets and static files; null: it needs none. */
+  webGroup?: number | null
   commit?: CommitFacts
   tree?: TreeFacts
   file?: ServiceFile
@@ -59,10 +62,14 @@ export interface Attempt {
   cgroup: Cgroup | undefined
   /** Processes of finished commands that go on by right, as `pid:ticks`. */
   readonly spared: Set<string>
+  /** When the old process of a service that cannot run twice was stopped, monotonic. */
+  readonly awaySince: Map<string, number>
   /** When `verify` began and every process was up, monotonic. */
   verifySince: number | undefined
   /** Made by the first step that needs it (docker-scene.ts). */
   docker: DockerScene | undefined
+  /** The same (routing.ts). */
+  routing: Routing | undefined
   plan: Plan
   readonly found: Found
 }

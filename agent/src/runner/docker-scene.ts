@@ -1,10 +1,8 @@
-// What the steps of a docker deployment share beyond the attempt: the engine, the edge, and what the steps before have
-// made. Opened by the first step that needs it; nothing here has an effect.
-import type { DockerSection, DockerService, Route } from '@berth/shared/service-file'
+// What the steps of a docker deployment share beyond the attempt and its routes: the engine, and what the steps before
+// have made. Opened by the first step that needs it; nothing here has an effect.
+import type { DockerSection, DockerService } from '@berth/shared/service-file'
 import { type Engine, openEngine } from '../exec/docker/engine.ts'
 import { labelsOf } from '../exec/docker/names.ts'
-import { type EdgeClient, openEdge } from '../exec/proxy/client.ts'
-import type { EdgeRoute } from '../exec/proxy/protocol.ts'
 import type { ImageFacts, Limits } from '../recipes/docker-spec.ts'
 import { type DockerPlan, isDockerPlan } from '../recipes/plan.ts'
 import type { Values } from '../recipes/variable-files.ts'
@@ -30,10 +28,8 @@ export interface Placed {
 
 export interface DockerScene {
   readonly engine: Engine
-  readonly edge: EdgeClient
   /** Wall clock: compared with the engine's times. */
   readonly beganAt: number
-  routes: Route[]
   /** All variables of a service, by service. */
   readonly values: Map<string, Values>
   limits: Map<string, Limits>
@@ -43,31 +39,18 @@ export interface DockerScene {
   readonly ahead: Map<string, Promise<Placed>>
   /** It failed or was stopped: nothing more is started. */
   isOver: boolean
-  /** What the edge had when this deployment came. */
-  routesBefore: EdgeRoute[]
-  /** No version of this environment answers: its hosts show pages. */
-  showsPages: boolean
-  hasSwitched: boolean
-  /** When the switch was seen everywhere, monotonic. */
-  settledAt: number
 }
 
 export function dockerOf(attempt: Attempt): DockerScene {
   attempt.docker ??= {
     engine: openEngine(attempt.settings),
-    edge: openEdge(attempt.settings),
     beganAt: Date.now(),
-    routes: [],
     values: new Map(),
     limits: new Map(),
     images: new Map(),
     containers: new Map(),
     ahead: new Map(),
     isOver: false,
-    routesBefore: [],
-    showsPages: false,
-    hasSwitched: false,
-    settledAt: 0,
   }
   return attempt.docker
 }
@@ -83,9 +66,6 @@ export function dockerServiceOf(attempt: Attempt, name: string): DockerService {
   if (!found) throw new Error(`no service ${name} in the file`)
   return found
 }
-
-export const routeOf = (attempt: Attempt, service: string): Route | undefined =>
-  dockerOf(attempt).routes.find((route) => route.service === service)
 
 export const lastDocker = (attempt: Attempt): DockerPlan | undefined =>
   isDockerPlan(attempt.found.last) ? attempt.found.last : undefined

@@ -7,6 +7,7 @@ import { settleEnvironment } from '../housekeeping/settle.ts'
 import { isManualPlan } from '../recipes/plan.ts'
 import type { Attempt } from './attempt.ts'
 import { dockerOf, lastDocker } from './docker-scene.ts'
+import { routingOf } from './routing.ts'
 
 /** Checkouts of attempts that are over. A manual version that still runs is in its own. */
 async function settleFiles(attempt: Attempt): Promise<void> {
@@ -22,7 +23,8 @@ async function settleFiles(attempt: Attempt): Promise<void> {
 export async function settleDocker(attempt: Attempt): Promise<void> {
   const { settings, ledger, assignment, output } = attempt
   const { environmentId, attemptId, fence } = assignment
-  const { engine, edge } = dockerOf(attempt)
+  const { engine } = dockerOf(attempt)
+  const { edge } = routingOf(attempt)
   try {
     const house = { engine, edge, ledger, settings }
     const notes = await settleEnvironment(house, { environmentId, attemptId, fence })

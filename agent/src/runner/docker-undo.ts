@@ -1,46 +1,26 @@
-// Takes back what a docker deployment made: routes first, then containers (those it had stopped come back), then images.
+// Takes back what a docker deployment made, after its routes: containers (those it had stopped come back), then images.
 // Everything is found by its row in the ledger, so a second call, or another attempt, finds what is left.
-import { setTimeout as delay } from 'node:timers/promises'
-import { DOCKER_STEPS, STEPS } from '@berth/shared'
+import { STEPS } from '@berth/shared'
 import { inspectOwned, startContainer } from '../exec/docker/containers.ts'
 import { removeImage } from '../exec/docker/images.ts'
-import { EdgeError } from '../exec/proxy/protocol.ts'
 import { isShared } from '../housekeeping/collect.ts'
 import type { ObjectRow } from '../journal/objects.ts'
 import type { Attempt } from './attempt.ts'
 import { endContainer } from './docker-end.ts'
-import { dockerOf, dockerServiceOf, routeOf } from './docker-scene.ts'
-import { showPages } from './steps/docker-configure.ts'
-import { giveRoutes } from './steps/docker-route.ts'
+import { dockerOf, dockerServiceOf } from './docker-scene.ts'
+import { routeOf, routingOf } from './routing.ts'
 
 const ownRows = (attempt: Attempt, kind: ObjectRow['kind']): ObjectRow[] =>
   attempt.ledger.objects
     .list({ environmentId: attempt.assignment.environmentId, kind })
     .filter(({ attemptId }) => attemptId === attempt.assignment.attemptId)
 
-export async function takeBackRoutes(attempt: Attempt): Promise<void> {
-  const scene = dockerOf(attempt)
-  if (!scene.hasSwitched) return
-  try {
-    await giveRoutes(attempt, scene.routesBefore)
-  } catch (error) {
-    // whoever came later has set the routes: they do not lead here any more
-    if (error instanceof EdgeError && error.kind === 'stale') scene.hasSwitched = false
-    throw error
-  }
-  scene.hasSwitched = false
-  if (!scene.showsPages) attempt.output.say('The routes are those of the version before again.')
-  await delay(scene.edge.refreshMs)
-  // requests that the new version has taken are answered by it, within reason
-  const upstreams = scene.routes.map(({ service }) => {
+/** Where the routed services of this deployment answer. */
+export const containerUpstreams = (attempt: Attempt): string[] =>
+  routingOf(attempt).routes.map(({ service }) => {
     const { port } = dockerServiceOf(attempt, service)
-    return `${scene.containers.get(service)?.address}:${port}`
+    return `${dockerOf(attempt).containers.get(service)?.address}:${port}`
   })
-  const until = performance.now() + DOCKER_STEPS.drainMinMs
-  while ((await scene.edge.countRequests(upstreams)) && performance.now() < until) {
-    await delay(DOCKER_STEPS.drainPollMs)
-  }
-}
 
 async function startOld(attempt: Attempt, row: ObjectRow): Promise<void> {
   const { engine } = dockerOf(attempt)
@@ -61,7 +41,7 @@ export async function takeBackContainers(attempt: Attempt): Promise<void> {
   const inState = (state: ObjectRow['state']): ObjectRow[] =>
     ownRows(attempt, 'container').filter((row) => row.state === state)
   const isLedTo = ({ service }: ObjectRow): boolean =>
-    scene.hasSwitched && routeOf(attempt, service) !== undefined
+    routingOf(attempt).hasSwitched && routeOf(attempt, service) !== undefined
   const end = async (row: ObjectRow): Promise<void> => {
     // a long time to stop is for a version that serves; this one holds up the old one
     const ownMs = Number(row.facts.stopTimeoutMs ?? STEPS.stopTimeoutMs)
@@ -90,10 +70,4 @@ export async function takeBackImages(attempt: Attempt): Promise<void> {
       if (result === 'removed' || kind === 'pulled') attempt.ledger.objects.remove(row)
     }
   }
-}
-
-/** Where no version answers, the hosts say what became of the first one. */
-export async function takeBackPages(attempt: Attempt): Promise<void> {
-  if (!dockerOf(attempt).showsPages) return
-  await showPages(attempt, attempt.interruption.reason?.kind === 'stop' ? 'stopped' : 'failed')
 }

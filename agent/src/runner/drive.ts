@@ -7,6 +7,7 @@ import { flattenPlan, isAfterSuccess, isShielded, type PlacedStep } from '../rec
 import type { Attempt } from './attempt.ts'
 import { asFailure, Interrupted, StepFailure } from './failure.ts'
 import { toDuration } from './report.ts'
+import { unroute } from './routing.ts'
 import { runAction } from './steps/action.ts'
 import { collectArtifacts } from './steps/artifacts.ts'
 import { admit, fetchRepository, prepareAccount, unpack } from './steps/checkout.ts'
@@ -15,7 +16,8 @@ import { choosePorts, readConfig, writeVariables } from './steps/configure.ts'
 import { removeEverything, reset, runDestroyStep, stopEverything } from './steps/destroy.ts'
 import { performDocker } from './steps/docker.ts'
 import { completeDocker, tellDocker } from './steps/docker-finish.ts'
-import { retireDocker, unroute } from './steps/docker-remove.ts'
+import { retireDocker } from './steps/docker-remove.ts'
+import { drainOld } from './steps/drain.ts'
 import {
   activate,
   collect,
@@ -24,7 +26,10 @@ import {
   tellDeployment,
   verify,
 } from './steps/finish.ts'
-import { awaitHealth, settleLeftovers, startProcess } from './steps/service-life.ts'
+import { switchManual, tellUnkept } from './steps/manual-route.ts'
+import { claimRoutes } from './steps/route.ts'
+import { awaitHealth, startProcess } from './steps/service-life.ts'
+import { copyStatic } from './steps/static.ts'
 import { undo } from './undo.ts'
 
 export interface Verdict {
@@ -53,6 +58,8 @@ async function perform(attempt: Attempt, step: PlacedStep): Promise<StepResult |
       return void (await startProcess(attempt, work.service))
     case 'health':
       return void (await awaitHealth(attempt, work.service))
+    case 'static':
+      return void (await copyStatic(attempt, work.service))
     case 'verify':
       return void (await verify(attempt, work.service))
     case 'docker':
@@ -67,13 +74,18 @@ async function perform(attempt: Attempt, step: PlacedStep): Promise<StepResult |
       return void (await unpack(attempt))
     case 'read-config':
       return void (await readConfig(attempt))
+    case 'claim-hosts':
+      return void (await claimRoutes(attempt, 'manual'))
     case 'ports':
-      await settleLeftovers(attempt)
       return void (await choosePorts(attempt))
     case 'variables':
       return void (await writeVariables(attempt))
     case 'activate':
       return void (await activate(attempt))
+    case 'switch':
+      return void (await switchManual(attempt))
+    case 'drain':
+      return void (await drainOld(attempt))
     case 'stop-old':
       await retireDocker(attempt)
       return void (await stopOld(attempt))
@@ -252,6 +264,8 @@ export async function drive(attempt: Attempt): Promise<Verdict> {
     }
     attempt.output.setStep(NO_STEP)
     await undo(attempt, begun)
+    const more = await tellUnkept(attempt, begun)
+    if (more) return { ...verdict, message: `${verdict.message} ${more}`.trim() }
   }
   return verdict
 }

@@ -37,8 +37,8 @@ import { asFailure, StepFailure } from './failure.ts'
 import { Interruption } from './interruption.ts'
 import { Output } from './output.ts'
 import { Reporter } from './report.ts'
+import { hasRoutes } from './routing.ts'
 import { hasRelease, lastSecrets } from './steps/destroy.ts'
-import { hasRoutes } from './steps/docker-remove.ts'
 
 /** One whole TaskSecrets message on stdin (secrets-pipe.ts), or no attempt at all. */
 async function readSecrets(): Promise<TaskSecrets> {
@@ -133,8 +133,10 @@ async function openAttempt(
     pty: await loadPty(),
     cgroup: undefined,
     spared: new Set(),
+    awaySince: new Map(),
     verifySince: undefined,
     docker: undefined,
+    routing: undefined,
     plan: firstPlan(settings, assignment, places, last),
     found: { last },
   }

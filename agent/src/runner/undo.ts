@@ -5,12 +5,24 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { never } from '@berth/shared'
+import { Recipe } from '@berth/shared/wire'
 import { listFolder, removeTree } from '../exec/files.ts'
 import type { Made, PlacedStep } from '../recipes/plan.ts'
 import { instructionsOf, startService, stopService } from '../supervise/control.ts'
 import { restoreCurrent } from './activation.ts'
 import type { Attempt } from './attempt.ts'
-import { takeBackContainers, takeBackImages, takeBackPages, takeBackRoutes } from './docker-undo.ts'
+import { containerUpstreams, takeBackContainers, takeBackImages } from './docker-undo.ts'
+import { routeOf, routingOf, takeBackPages, takeBackRoutes } from './routing.ts'
+import { processUpstreams } from './steps/manual-route.ts'
+import { staticFolder } from './steps/static.ts'
+
+const isDocker = ({ spec }: Attempt): boolean => spec.recipe === Recipe.DOCKER
+
+/** Where the routes could not be taken back, what they lead to stays; whoever settles the environment later ends it. */
+function requireUnrouted(attempt: Attempt, service: string): void {
+  const isLedTo = routingOf(attempt).hasSwitched && routeOf(attempt, service) !== undefined
+  if (isLedTo) throw new Error('the routes still lead there')
+}
 
 async function takeBackProcess(attempt: Attempt, service: string): Promise<void> {
   const { ledger, settings, output, assignment } = attempt
@@ -20,6 +32,7 @@ async function takeBackProcess(attempt: Attempt, service: string): Promise<void>
       row.service === service && row.taskId === assignment.taskId && row.state === 'starting',
   )
   if (own) {
+    requireUnrouted(attempt, service)
     await stopService(settings, instructionsOf(own))
     ledger.removeProcess(own)
     output.say(`${service} of this deployment was stopped.`)
@@ -51,13 +64,19 @@ async function takeBack(attempt: Attempt, made: Made): Promise<void> {
     case 'variables':
       return removeVariables(attempt)
     case 'routes':
-      return takeBackRoutes(attempt)
+      return takeBackRoutes(
+        attempt,
+        isDocker(attempt) ? containerUpstreams(attempt) : processUpstreams(attempt),
+      )
     case 'containers':
       return takeBackContainers(attempt)
     case 'images':
       return takeBackImages(attempt)
     case 'pages':
       return takeBackPages(attempt)
+    case 'static':
+      requireUnrouted(attempt, made.service)
+      return removeTree(staticFolder(attempt, made.service))
     case 'release':
       return removeTree(attempt.releaseDir)
     default:
@@ -78,7 +97,7 @@ export async function undo(attempt: Attempt, begun: PlacedStep[]): Promise<void>
   })
   const bound = delay(attempt.limits.cleanupMs, 'late', { ref: false })
   for (const made of list) {
-    const what = made.kind === 'process' ? made.service : made.kind
+    const what = 'service' in made ? made.service : made.kind
     try {
       const done = await Promise.race([takeBack(attempt, made).then(() => 'done'), bound])
       if (done === 'late') {

@@ -114,6 +114,8 @@ export interface Revival {
   /** The daemon has just begun: also what was stopped by hand, or by the end of the machine, comes back. */
   isFirst: (environmentId: number) => boolean
   onTrouble: (row: ProcessRow, error: unknown) => void
+  /** Before processes of an attempt that is no more end: nothing may lead to them any more. Throws: they go on. */
+  prepare?: (environmentId: number) => Promise<void>
 }
 
 /**
@@ -133,7 +135,9 @@ export async function reviveServices(
       const isFirst = revival.isFirst(environmentId)
       // read only now: a deployment may have ended since; ends come first, they may hold the port of the others
       const rows = ledger.listProcesses(environmentId)
-      for (const row of [...rows.filter(isOver), ...rows.filter((found) => !isOver(found))]) {
+      const over = rows.filter(isOver)
+      const isPrepared = over.length === 0 || (await prepare(revival, over))
+      for (const row of [...(isPrepared ? over : []), ...rows.filter((row) => !isOver(row))]) {
         try {
           if (await reviveOne(settings, ledger, row, isFirst)) {
             revived.push(`${instructionsOf(row).environmentName}/${row.service}`)
@@ -147,6 +151,17 @@ export async function reviveServices(
     }
   }
   return revived
+}
+
+/** False: they cannot end yet; the next look tries again. */
+async function prepare(revival: Revival, [row]: ProcessRow[]): Promise<boolean> {
+  try {
+    if (row) await revival.prepare?.(row.environmentId)
+    return true
+  } catch (error) {
+    if (row) revival.onTrouble(row, error)
+    return false
+  }
 }
 
 const isOver = ({ state }: ProcessRow): boolean => state === 'starting' || state === 'retired'

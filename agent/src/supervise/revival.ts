@@ -12,10 +12,12 @@ export interface RevivalParts {
   settings: AgentSettings
   keeper: Pick<Revival, 'occupy' | 'vacate'>
   log: Log
+  /** Takes back the routes of a runner that died (housekeeping). */
+  settle: (ledger: Ledger, environmentId: number) => Promise<void>
 }
 
 /** Begins at once; returns how to end it. */
-export function keepServicesUp({ settings, keeper, log }: RevivalParts): () => void {
+export function keepServicesUp({ settings, keeper, log, settle }: RevivalParts): () => void {
   const known = new Set<number>()
   let isBusy = false
   let isClosed = false
@@ -38,7 +40,9 @@ export function keepServicesUp({ settings, keeper, log }: RevivalParts): () => v
     let ledger: Ledger | undefined
     try {
       ledger = new Ledger(settings)
-      const revived = await reviveServices(settings, ledger, revival)
+      const opened = ledger
+      const prepare = (id: number): Promise<void> => settle(opened, id)
+      const revived = await reviveServices(settings, ledger, { ...revival, prepare })
       if (revived.length > 0) log.info({ services: revived }, 'services were started again')
     } catch (error) {
       log.error(describeError(error), 'services could not be started again')

@@ -8,9 +8,11 @@ import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES } from '@berth/shared'
 import { Cgroup, detectCgroups } from '../exec/cgroups.ts'
-import { confineCommand } from '../exec/confinement.ts'
+import { confineCommand, dropRights } from '../exec/confinement.ts'
+import { findSocketListeners } from '../exec/ports.ts'
 import { endTree, killTree, type ProcessTree, signalGroup } from '../exec/process-tree.ts'
 import { readBootId, readStartTicks } from '../exec/processes.ts'
+import { runProgram } from '../exec/programs.ts'
 import { parseShellFile } from '../recipes/variable-files.ts'
 import { Masker } from '../runner/mask.ts'
 import type { AgentSettings } from '../settings.ts'
@@ -100,6 +102,7 @@ class Supervisor {
     this.#cgroup = Cgroup.create(detectCgroups(), processName(this.#instructions), bounds)
     const startedAt = performance.now()
     const killsBefore = this.#cgroup?.memoryKills() ?? 0
+    await this.#removeStaleSocket()
     const child = this.#start()
     const exited = once(child, 'exit').catch(() => [127, null])
     const closed = once(child, 'close').catch(() => undefined)
@@ -133,8 +136,16 @@ class Supervisor {
     return upMs
   }
 
+  /** Nobody unlinks a Unix socket for a process that was killed, and the next one could not listen there. */
+  async #removeStaleSocket(): Promise<void> {
+    const { socket, account } = this.#instructions
+    if (socket === null || findSocketListeners(socket).length > 0) return
+    const argv = [...dropRights(account ?? undefined), '/bin/rm', '-f', '--', socket]
+    await runProgram(argv).catch((error: Error) => console.error(`${socket}: ${error.message}`))
+  }
+
   #start(): ChildProcess {
-    const { command, account, directory, variablesFile, additions } = this.#instructions
+    const { command, account, directory, variablesFile, additions, socket } = this.#instructions
     const [file = '', ...args] = confineCommand(command, {
       account: account ?? undefined,
       cgroupFiles: this.#cgroup?.joinFiles() ?? [],
@@ -142,6 +153,7 @@ class Supervisor {
       variablesFile,
       additions,
       hasTerminal: false,
+      offersSocket: socket !== null,
     })
     const child = spawn(file, args, {
       cwd: '/',

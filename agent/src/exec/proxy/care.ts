@@ -30,6 +30,7 @@ import {
   writeProxyProcess,
 } from './care-files.ts'
 import { edgePlaces } from './places.ts'
+import { ensureWebGroup } from './web-group.ts'
 
 /** How long a dead one stays dead: doubled with each end, from the beginning after it was up for a while. */
 export function nextDelay(upMs: number, previousMs: number | undefined): number {
@@ -139,6 +140,7 @@ async function startCaddy(settings: AgentSettings): Promise<void> {
       throw new Error(`Port ${endpoint?.port} is held by ${nameHolder(holders)}.`)
     }
   }
+  await ensureWebGroup(settings)
   const account = isRoot() ? await findAccount(caddyAccount(settings)) : undefined
   for (const folder of [places.caddy, places.adminDir]) {
     mkdirSync(folder, { recursive: true, mode: 0o700 })

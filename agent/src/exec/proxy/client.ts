@@ -3,7 +3,7 @@
 import { request } from 'node:http'
 import { createConnection } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import { PROXY } from '@berth/shared'
+import { PROXY, ROUTE_STEPS } from '@berth/shared'
 import type { AgentSettings } from '../../settings.ts'
 import { openAdmin } from './admin.ts'
 import { edgePlaces, ensureKeys } from './places.ts'
@@ -202,4 +202,17 @@ function ask(
     sent.on('error', reject)
     sent.end()
   })
+}
+
+/** Before something ends to which requests may be on their way: they arrive and get their answer, up to a bound. */
+export async function letRequestsEnd(
+  edge: EdgeClient,
+  upstreams: readonly string[],
+  boundMs: number,
+): Promise<void> {
+  if (upstreams.length === 0) return
+  const until = performance.now() + boundMs
+  while ((await edge.countRequests(upstreams)) && performance.now() < until) {
+    await delay(ROUTE_STEPS.drainPollMs)
+  }
 }

@@ -13,7 +13,7 @@ import { caddyAccount, readProxyProcess, settingsDigest, writeProxyProcess } fro
 import { openControlSocket } from './control-socket.ts'
 import { Forwarder } from './forwarder.ts'
 import { addLinks, syncLinks } from './links.ts'
-import { openNameServer, type Upstream } from './name-server.ts'
+import { openNameServer } from './name-server.ts'
 import { openPageServer } from './page-server.ts'
 import { type EdgeKeys, edgePlaces, ensureKeys } from './places.ts'
 import {
@@ -25,7 +25,7 @@ import {
 } from './protocol.ts'
 import { Pushes } from './pushes.ts'
 import { renderConfiguration } from './render.ts'
-import { containersOf, pageFor, upstreamOf } from './resolution.ts'
+import { containersOf, type Place, pageFor, placeOf } from './resolution.ts'
 import { Switchboard } from './switchboard.ts'
 import {
   findRoute,
@@ -118,7 +118,7 @@ class Edge {
         log,
       })
     } else {
-      const find = (host: string, path: string): Upstream => this.#serverOf(host, path)
+      const find = (host: string, path: string): Place => this.#serverOf(host, path)
       this.#forwarder = new Forwarder({ find })
     }
     this.#board = new Switchboard({
@@ -193,11 +193,11 @@ class Edge {
     writeTable(this.#settings, { ...this.#board.table, addresses: this.#addresses.all() })
   }
 
-  #serverOf(host: string, path: string): Upstream {
+  #serverOf(host: string, path: string): Place {
     const route = findRoute(this.#board.table, host, path)
     const address = (id: string): string | undefined => this.#addresses.find(id)
     const page = { address: '127.0.0.1', port: this.#pagePort }
-    return (route && upstreamOf(route.target, address)) ?? page
+    return (route && placeOf(route.target, address)) ?? page
   }
 
   async #withPorts(table: Table): Promise<Table> {
@@ -251,8 +251,9 @@ class Edge {
     const route = findRoute(this.#board.table, host, path)
     const port = route && this.#board.table.ports[routeKey(route.host, route.path)]
     if (!port) throw new EdgeError('refused', `${host} has no port here.`)
-    const { address, port: to } = this.#serverOf(host, path)
-    return { port, upstream: `${address}:${to}` }
+    const place = this.#serverOf(host, path)
+    const upstream = 'socket' in place ? place.socket : `${place.address}:${place.port}`
+    return { port, upstream }
   }
 
   #explain(): string {

@@ -2,13 +2,13 @@
 // passed on to whoever serves it at that moment. No passwords, no paths, no waiting: the log of a deployment says so.
 import { createConnection, createServer, type Server, type Socket } from 'node:net'
 import { PROXY } from '@berth/shared'
-import type { Upstream } from './name-server.ts'
 import { EdgeError } from './protocol.ts'
+import type { Place } from './resolution.ts'
 import { listRoutes, routeKey, type Table } from './table.ts'
 
 export interface ForwarderOptions {
   /** Who serves it now; the page server when nobody does. */
-  find: (host: string, path: string) => Upstream
+  find: (host: string, path: string) => Place
 }
 
 export class Forwarder {
@@ -65,8 +65,10 @@ export class Forwarder {
   }
 
   #pass(socket: Socket, host: string, path: string): void {
-    const { address, port } = this.#o.find(host, path)
-    const upstream = createConnection({ host: address, port })
+    const place = this.#o.find(host, path)
+    const upstream = createConnection(
+      'socket' in place ? { path: place.socket } : { host: place.address, port: place.port },
+    )
     upstream.setTimeout(PROXY.dialMs, () => upstream.connecting && upstream.destroy())
     socket.on('error', () => upstream.destroy())
     upstream.on('error', () => socket.destroy())

@@ -14,6 +14,10 @@ function wantedLinks(table: Table): Map<string, string> {
   return wanted
 }
 
+/** Where the name of a route leads at this moment. */
+export const readRouteLink = (folder: string, host: string, path: string): string | undefined =>
+  readLink(join(folder, routeId(host, path)))
+
 /** Before a push: names that the new configuration uses and the old one does not. */
 export function addLinks(folder: string, table: Table): void {
   for (const [id, target] of wantedLinks(table)) {

@@ -23,6 +23,12 @@ export function upstreamOf(target: EdgeTarget, find: FindAddress): Upstream | un
   }
 }
 
+/** Where a connection can be made without Caddy, which reaches a socket by its own means. */
+export type Place = Upstream | { socket: string }
+
+export const placeOf = (target: EdgeTarget, find: FindAddress): Place | undefined =>
+  target.kind === 'socket' ? { socket: target.path } : upstreamOf(target, find)
+
 /** Every name that is answered, with its target. */
 export function listNames(table: Table): Map<string, EdgeTarget> {
   const names = new Map<string, EdgeTarget>()

@@ -8,6 +8,7 @@ import { locateProgram, runProgram } from '../programs.ts'
 import { ensureAccount, isRoot } from '../users.ts'
 import { caddyAccount, isAlive, readProxyProcess } from './care-files.ts'
 import { edgePlaces } from './places.ts'
+import { ensureWebGroup } from './web-group.ts'
 
 type Say = (line: string) => void
 
@@ -22,6 +23,7 @@ export async function setUpProxy(settings: AgentSettings, say: Say): Promise<num
   const name = caddyAccount(settings)
   const { isNew } = await ensureAccount(name, home, 'Berth proxy')
   say(`Account ${name}: ${isNew ? 'made' : 'is there'}.`)
+  await ensureWebGroup(settings)
   await disableStockUnit(say)
   return reportPorts(settings, say)
 }

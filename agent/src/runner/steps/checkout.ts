@@ -36,18 +36,33 @@ import {
 import { withGitSession } from '../../exec/git-session.ts'
 import { dial } from '../../exec/probes.ts'
 import { locateProgram } from '../../exec/programs.ts'
+import { findWebGroup } from '../../exec/proxy/web-group.ts'
 import { AccountError, ensureAccount, findClosedFolder, isRoot } from '../../exec/users.ts'
+import { settleManual } from '../../housekeeping/settle-manual.ts'
 import { isDiskFull } from '../../recipes/git-failure.ts'
 import { ensureActivateProgram } from '../activation.ts'
 import { type Attempt, accountOf, environmentName, need } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
+import { requireProxy, routingOf } from '../routing.ts'
 import { admitRoom } from './room.ts'
+import { settleLeftovers } from './service-life.ts'
 
 export const missing = (recipe: 'docker' | 'manual', why: string): StepFailure =>
   new StepFailure(
     FailureCode.CAPABILITY_MISSING,
     `Server ${hostname()} cannot run the ${recipe} recipe: ${why}`,
   )
+
+/** What attempts that are over left behind goes before this one makes anything of its own. */
+async function settleBefore(attempt: Attempt): Promise<void> {
+  const { settings, ledger, assignment, output, found } = attempt
+  // what the version before routed, this one will most likely route too; the rest is asked when the file was read
+  const routed = found.last?.routes?.map(({ service }) => service) ?? []
+  await requireProxy(attempt, [...new Set(routed)])
+  const house = { edge: routingOf(attempt).edge, ledger, settings }
+  for (const note of await settleManual(house, assignment)) output.say(note)
+  await settleLeftovers(attempt)
+}
 
 export async function admit(attempt: Attempt): Promise<void> {
   const { spec, settings } = attempt
@@ -69,6 +84,7 @@ export async function admit(attempt: Attempt): Promise<void> {
   for (const name of ['git', ...(isRoot() ? ['setpriv', 'useradd'] : [])]) {
     if (!locateProgram(name)) throw missing('manual', `${name} is not installed.`)
   }
+  await settleBefore(attempt)
   await admitRoom(attempt)
   const terminal = attempt.pty ? 'a terminal' : 'pipes (node-pty is not installed: no terminal)'
   attempt.output.say(`Server ${hostname()}: manual recipe, commands run with ${terminal}.`)
@@ -92,8 +108,9 @@ export async function prepareAccount(attempt: Attempt): Promise<void> {
     output.say('Warning: without root, commands run as your own user and can do what you can.')
   }
   const account = accountOf(attempt)
+  attempt.found.webGroup = (await findWebGroup(attempt.settings)) ?? null
   await dropForeignRepository(places, account)
-  ensureEnvironmentFolders(places, account)
+  ensureEnvironmentFolders(places, account, attempt.found.webGroup ?? undefined)
   ensureActivateProgram(attempt)
   for (const folder of [places.dir, places.sockets]) {
     const closed = await findClosedFolder(account, folder)

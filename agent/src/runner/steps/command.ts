@@ -2,7 +2,7 @@
 // its exit code, a time-out of the step, or an interruption of the attempt; in the last two nothing of it is left.
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES } from '@berth/shared'
-import type { Step } from '@berth/shared/service-file'
+import type { ManualSection, Step } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
 import { Cgroup, type CgroupBounds, detectCgroups } from '../../exec/cgroups.ts'
 import {
@@ -26,6 +26,7 @@ import { weakerAdditions } from '../../recipes/variables.ts'
 import { listenForActivation } from '../activation.ts'
 import { type Attempt, accountOf, environmentName, hasMarkerOf, need } from '../attempt.ts'
 import { Interrupted, StepFailure } from '../failure.ts'
+import { sectionOf } from './configure.ts'
 
 const MARKER_NAME = 'BERTH_ATTEMPT_ID'
 
@@ -55,9 +56,15 @@ export interface Scene {
   commit: string
   /** Names that the `env` of a step may not replace. */
   strong: ReadonlySet<string>
+  /** Of a service: the proxy connects to it. */
+  offersSocket: boolean
   /** Only the version that is being deployed can become the current one. */
   mayActivate: boolean
 }
+
+/** Commands may start it, or restart it. */
+export const hasSocket = ({ services }: ManualSection): boolean =>
+  services.some(({ target }) => target?.kind === 'socket')
 
 /** The version that this attempt deploys. */
 export const newScene = (attempt: Attempt): Scene => ({
@@ -65,6 +72,7 @@ export const newScene = (attempt: Attempt): Scene => ({
   variablesFile: attempt.variablesFile,
   commit: need(attempt, 'commit').sha,
   strong: need(attempt, 'variables').strong,
+  offersSocket: hasSocket(sectionOf(attempt)),
   mayActivate: true,
 })
 
@@ -97,6 +105,7 @@ function startCommand(
       directory,
       variablesFile: scene.variablesFile,
       hasTerminal: attempt.pty !== undefined,
+      offersSocket: scene.offersSocket,
       additions: weakerAdditions(step.env, scene.strong),
     }),
     env: {

@@ -29,15 +29,9 @@ import { instructionsOf, stopService } from '../../supervise/control.ts'
 import { ensureActivateProgram } from '../activation.ts'
 import { type Attempt, accountOf, environmentName } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
-import { type CommandResult, runListedStep, type Scene } from './command.ts'
-import {
-  endContainers,
-  hasObjects,
-  hasRoutes,
-  removeObjects,
-  removeVolumes,
-  unroute,
-} from './docker-remove.ts'
+import { resetRoutes } from '../routing.ts'
+import { type CommandResult, hasSocket, runListedStep, type Scene } from './command.ts'
+import { endContainers, hasObjects, removeObjects, removeVolumes } from './docker-remove.ts'
 
 /** Folders that everybody may write to: what an account leaves there would belong to the next one of its number. */
 const TEMPORARY = ['/tmp', '/var/tmp', '/dev/shm']
@@ -91,6 +85,7 @@ function lastScene(attempt: Attempt): Scene {
     variablesFile: variablesOf(places, last)[0] as string,
     commit: last.commit,
     strong: new Set(last.strongKeys),
+    offersSocket: hasSocket(last.section),
     mayActivate: false,
   }
 }
@@ -259,13 +254,14 @@ export async function emptyFolders(attempt: Attempt): Promise<void> {
     const isOwn = name.startsWith(`${own}.`) || name.startsWith(`${own}-`)
     if (!isOwn) await removeTree(join(places.variables, name))
   }
-  for (const folder of [places.shared, places.home, places.sockets]) await removeTree(folder)
+  const others = [places.shared, places.home, places.sockets, places.statics]
+  for (const folder of others) await removeTree(folder)
 }
 
 /** What the deployment at hand needs, empty. */
 async function renewFolders(attempt: Attempt): Promise<void> {
   const { places } = attempt
-  ensureEnvironmentFolders(places, accountOf(attempt))
+  ensureEnvironmentFolders(places, accountOf(attempt), attempt.found.webGroup ?? undefined)
   ensureActivateProgram(attempt)
   await ensureLogFolder(places, accountOf(attempt))
 }
@@ -281,7 +277,7 @@ export async function reset(attempt: Attempt): Promise<void> {
     }
   }
   output.say('Removing the running version and its data: from here on there is none to return to.')
-  if (hasRoutes(attempt.settings, attempt.assignment.environmentId)) await unroute(attempt)
+  await resetRoutes(attempt)
   const isDocker = await ownsObjects(attempt)
   await endVersion(attempt)
   if (isDocker) {

@@ -1,28 +1,24 @@
-// Before anything is built: may this server do it (`admit`), whose are the host names (`claim-hosts`), and the variable
-// files (`variables`). What attempts before this one left behind when their runner died goes first. A host that nobody
-// answers for yet says that its first deployment is on its way.
+// Before anything is built: may this server do it (`admit`), and the variable files (`variables`). What attempts before
+// this one left behind when their runner died goes first.
 import { chmodSync, mkdirSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { DOCKER_STEPS, PROCESSES, PROXY } from '@berth/shared'
-import { routes } from '@berth/shared/service-file'
+import { PROCESSES } from '@berth/shared'
 import { FailureCode } from '@berth/shared/wire'
 import { EngineError, type EngineFacts, engineFacts } from '../../exec/docker/engine.ts'
 import { writeSecretFile } from '../../exec/files.ts'
 import { locateProgram } from '../../exec/programs.ts'
-import { EdgeError, type EdgeRoute, type PageName } from '../../exec/proxy/protocol.ts'
 import { replaceFile } from '../../journal/attempt-files.ts'
 import { LAUNCH_PROGRAM, limitsOf, type VariableFiles } from '../../recipes/docker-spec.ts'
 import { renderEnvFile, renderShellFile } from '../../recipes/variable-files.ts'
 import { resolveVariables, weakerAdditions } from '../../recipes/variables.ts'
-import { type Attempt, need } from '../attempt.ts'
+import type { Attempt } from '../attempt.ts'
 import { dockerOf, dockerSectionOf, lastDocker } from '../docker-scene.ts'
 import { settleDocker } from '../docker-settle.ts'
 import { StepFailure } from '../failure.ts'
-import { claimHosts } from '../hosts.ts'
+import { requireProxy } from '../routing.ts'
 import { missing } from './checkout.ts'
-import { environmentFacts, readCustom } from './configure.ts'
-import { hasRoutes } from './docker-remove.ts'
+import { readCustom } from './configure.ts'
 import { admitRoom } from './room.ts'
 
 const OLDEST = [20, 10] as const
@@ -48,39 +44,6 @@ async function checkEngine(attempt: Attempt): Promise<EngineFacts> {
   }
 }
 
-/** Undefined: services can be routed here. Otherwise why not. A proxy that is just being restarted is waited for. */
-export async function findProxyProblem(
-  attempt: Attempt,
-  waitMs: number,
-): Promise<string | undefined> {
-  const { edge } = dockerOf(attempt)
-  const until = performance.now() + waitMs
-  for (;;) {
-    let problem: string
-    try {
-      const { caddy, mode } = await edge.describe()
-      if (mode === 'ports' || caddy.up) return undefined
-      problem = caddy.reason
-    } catch (error) {
-      if (!(error instanceof EdgeError)) throw error
-      problem = error.message
-    }
-    if (performance.now() >= until) return problem
-    await attempt.interruption.wait(PROXY.probePollMs)
-  }
-}
-
-/** `names`: the services that need it. */
-async function requireProxy(attempt: Attempt, names: string[]): Promise<void> {
-  if (names.length === 0) return
-  const problem = await findProxyProblem(attempt, DOCKER_STEPS.proxyWaitMs)
-  if (problem === undefined) return
-  throw new StepFailure(
-    FailureCode.PROXY_UNAVAILABLE,
-    `Server ${hostname()} cannot route ${names.join(', ')}: ${problem}`,
-  )
-}
-
 export async function admitDocker(attempt: Attempt): Promise<void> {
   if (attempt.spec.kind.case !== 'deploy') {
     throw new StepFailure(
@@ -100,50 +63,6 @@ export async function admitDocker(attempt: Attempt): Promise<void> {
   await settleDocker(attempt)
   await admitRoom(attempt, { dataRoot })
   attempt.output.say(`Server ${hostname()}: docker recipe, engine ${version}.`)
-}
-
-/** The same page at every address of the environment. */
-export const pagesOf = (attempt: Attempt, page: PageName): EdgeRoute[] =>
-  dockerOf(attempt).routes.map(({ service, host, path, auth }) => ({
-    service,
-    host,
-    path,
-    auth,
-    target: { kind: 'page', page },
-  }))
-
-export async function showPages(attempt: Attempt, page: PageName): Promise<void> {
-  const { environmentId, fence } = attempt.assignment
-  const pages = pagesOf(attempt, page)
-  await dockerOf(attempt).edge.setRoutes({ environmentId, fence, routes: pages })
-}
-
-export async function claimRoutes(attempt: Attempt): Promise<void> {
-  const scene = dockerOf(attempt)
-  const found = routes(need(attempt, 'file'), 'docker', environmentFacts(attempt))
-  scene.routes = found.routes
-  if (found.routes.length === 0) {
-    attempt.output.say('No service has a port: nothing is routed.')
-    // what the version before answered at ends with the switch, and comes back if anything fails
-    const { environmentId } = attempt.assignment
-    if (!hasRoutes(attempt.settings, environmentId)) return
-    scene.routesBefore = (await scene.edge.getRoutes(environmentId))?.routes ?? []
-    return
-  }
-  await requireProxy(attempt, [...new Set(found.routes.map(({ service }) => service))])
-  const hosts = [...new Set(found.routes.map(({ host }) => host))]
-  await claimHosts(attempt, hosts)
-  attempt.output.say(`Hosts: ${hosts.join(', ')}`)
-  await showFirstPage(attempt)
-}
-
-async function showFirstPage(attempt: Attempt): Promise<void> {
-  const scene = dockerOf(attempt)
-  const before = await scene.edge.getRoutes(attempt.assignment.environmentId)
-  scene.routesBefore = before?.routes ?? []
-  if (scene.routesBefore.some(({ target }) => target.kind !== 'page')) return
-  scene.showsPages = true
-  await showPages(attempt, 'deploying')
 }
 
 /** Mounted into every container of this server; never changes while its text stays the same. */

@@ -40,9 +40,9 @@ import {
   labels,
   lastDocker,
   type Placed,
-  routeOf,
 } from '../docker-scene.ts'
 import { StepFailure } from '../failure.ts'
+import { routeOf } from '../routing.ts'
 import { variableFiles } from './docker-configure.ts'
 import { awaitContainer } from './docker-health.ts'
 

@@ -1,9 +1,6 @@
 // After the proof: the deployment becomes the running version, and what it replaced goes, once nobody talks to it any
 // more. Trouble from here on is a warning; the new version serves.
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
-import { DOCKER_STEPS } from '@berth/shared'
-import { countConnections } from '../../exec/connections.ts'
 import { inspectContainer } from '../../exec/docker/containers.ts'
 import { listFolder, removeLink, removeTree } from '../../exec/files.ts'
 import { tidyRepository } from '../../exec/git.ts'
@@ -14,13 +11,15 @@ import type { DockerPlan, RunningContainer } from '../../recipes/plan.ts'
 import { isManualPlan } from '../../recipes/plan.ts'
 import { type Attempt, need } from '../attempt.ts'
 import { endContainer } from '../docker-end.ts'
-import { dockerOf, dockerSectionOf, isUntrusted, routeOf } from '../docker-scene.ts'
+import { dockerOf, dockerSectionOf, isUntrusted } from '../docker-scene.ts'
+import { routeOf, routingOf } from '../routing.ts'
 import { deploymentRef, gitContext } from './checkout.ts'
 import { belongingOf } from './destroy.ts'
 import { placedOf } from './docker-health.ts'
 import { newRoutes } from './docker-route.ts'
 import { stopOld, tell, toWireAction } from './finish.ts'
 import { keepGrowth } from './room.ts'
+import type { Upstream } from './route.ts'
 
 function runningContainer(attempt: Attempt, service: string): RunningContainer {
   const placed = placedOf(attempt, service)
@@ -61,7 +60,8 @@ export function completeDocker(attempt: Attempt): void {
 }
 
 export function tellDocker(attempt: Attempt): void {
-  const { edge, images } = dockerOf(attempt)
+  const { images } = dockerOf(attempt)
+  const { edge } = routingOf(attempt)
   const hasAuth = attempt.secrets.basicAuth !== undefined
   tell(attempt, 'the services', () =>
     attempt.report.services(
@@ -89,46 +89,14 @@ const retiredRows = (attempt: Attempt): ObjectRow[] =>
     .list({ environmentId: attempt.assignment.environmentId, kind: 'container' })
     .filter(({ state }) => state === 'retired')
 
-interface OldUpstream {
-  address: string
-  port: number
-}
-
-async function oldUpstreams(attempt: Attempt): Promise<OldUpstream[]> {
-  const found: OldUpstream[] = []
+/** Where containers that are about to go answer. */
+export async function retiredContainers(attempt: Attempt): Promise<Upstream[]> {
+  const found: Upstream[] = []
   for (const { name, facts } of retiredRows(attempt)) {
     const address = (await inspectContainer(dockerOf(attempt).engine, name))?.address
     if (address && typeof facts.port === 'number') found.push({ address, port: facts.port })
   }
   return found
-}
-
-/** Requests that still run; where the proxy does not count them, connections, of which an idle one counts too. */
-async function countBusy(attempt: Attempt, old: OldUpstream[]): Promise<number> {
-  const names = old.map(({ address, port }) => `${address}:${port}`)
-  const requests = await dockerOf(attempt).edge.countRequests(names)
-  if (requests !== undefined) return requests
-  return old.reduce((sum, { address, port }) => sum + countConnections(address, port), 0)
-}
-
-/** Waits until nobody talks to the old containers: requests that were on their way, and long ones, up to a bound. */
-export async function drain(attempt: Attempt): Promise<void> {
-  const old = await oldUpstreams(attempt)
-  if (old.length === 0) return attempt.output.say('Nothing to wait for.')
-  const startedAt = performance.now()
-  const { settledAt } = dockerOf(attempt)
-  await delay(Math.max(0, settledAt + DOCKER_STEPS.drainMinMs - startedAt))
-  let open = await countBusy(attempt, old)
-  while (open > 0 && performance.now() - startedAt < DOCKER_STEPS.drainMaxMs) {
-    await delay(DOCKER_STEPS.drainPollMs)
-    open = await countBusy(attempt, old)
-  }
-  const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1)
-  attempt.output.say(
-    open > 0
-      ? `${open} requests to the version before still run after ${seconds} s; they are cut.`
-      : `Nobody talks to the version before any more (${seconds} s).`,
-  )
 }
 
 /** Containers that were replaced; of an environment that was manual until now, its processes. */
@@ -151,6 +119,7 @@ export async function collectDocker(attempt: Attempt): Promise<void> {
   const { environmentId, taskId, attemptId } = assignment
   removeLink(places.current)
   for (const name of listFolder(places.releases)) await removeTree(join(places.releases, name))
+  await removeTree(places.statics)
   const request = { environmentId, attemptId }
   const { engine } = dockerOf(attempt)
   const { removed, problems } = await collectEnvironment(engine, ledger, settings, request)

@@ -1,45 +1,24 @@
-// What goes from the engine and the edge when an environment is removed, or reset, or leaves the docker recipe. Each
+// What goes from the engine when an environment is removed, or reset, or leaves the docker recipe. Each
 // part may be repeated: what is gone already is no failure. Nothing without our label is ever touched.
 import { hostname } from 'node:os'
-import { setTimeout as delay } from 'node:timers/promises'
 import { FailureCode } from '@berth/shared/wire'
 import { listOwnedContainers, removeContainer } from '../../exec/docker/containers.ts'
 import { listOwnedImages, removeImage } from '../../exec/docker/images.ts'
 import { listOwnedNetworks, removeNetwork } from '../../exec/docker/networks.ts'
 import { listOwnedVolumes, removeVolume } from '../../exec/docker/volumes.ts'
-import { EdgeError } from '../../exec/proxy/protocol.ts'
-import { readTable } from '../../exec/proxy/table.ts'
 import { isShared, removeFormer } from '../../housekeeping/collect.ts'
 import type { Ledger } from '../../journal/ledger.ts'
 import { isDockerPlan, type LastPlan } from '../../recipes/plan.ts'
-import type { AgentSettings } from '../../settings.ts'
 import type { Attempt } from '../attempt.ts'
 import { endContainer } from '../docker-end.ts'
 import { dockerOf } from '../docker-scene.ts'
 import { StepFailure } from '../failure.ts'
+import { resetRoutes } from '../routing.ts'
 import { emptyFolders, endVersion } from './destroy.ts'
-import { pagesOf } from './docker-configure.ts'
-import { giveRoutes } from './docker-route.ts'
-
-/** Whether the edge leads anywhere for this environment; needs no edge that runs. */
-export const hasRoutes = (settings: AgentSettings, environmentId: number): boolean =>
-  (readTable(settings).environments[environmentId]?.routes.length ?? 0) > 0
 
 /** Whether the engine may hold anything of it. */
 export const hasObjects = (ledger: Ledger, environmentId: number, last: LastPlan | null): boolean =>
   isDockerPlan(last) || ledger.objects.list({ environmentId }).length > 0
-
-export async function unroute(attempt: Attempt): Promise<void> {
-  const { environmentId, fence } = attempt.assignment
-  try {
-    await dockerOf(attempt).edge.removeRoutes({ environmentId, fence, forget: true })
-  } catch (error) {
-    // without an edge nothing is routed; one that comes back has no such table entry only if there was none
-    const isNone = !hasRoutes(attempt.settings, environmentId)
-    if (!(error instanceof EdgeError && isNone)) throw error
-  }
-  attempt.output.say('Its hosts lead nowhere any more.')
-}
 
 /** Every container of the environment, known to the ledger or not. */
 export async function endContainers(attempt: Attempt): Promise<void> {
@@ -57,14 +36,8 @@ export async function endContainers(attempt: Attempt): Promise<void> {
 
 /** The environment left the docker recipe: what it had there ends. Its data stays until it is removed or reset. */
 export async function retireDocker(attempt: Attempt): Promise<void> {
-  const { settings, ledger, assignment, found } = attempt
-  const { environmentId, fence } = assignment
-  if (!hasObjects(ledger, environmentId, found.last ?? null)) return
-  if (hasRoutes(settings, environmentId)) {
-    const { edge } = dockerOf(attempt)
-    await edge.removeRoutes({ environmentId, fence })
-    await delay(edge.refreshMs)
-  }
+  const { ledger, assignment, found } = attempt
+  if (!hasObjects(ledger, assignment.environmentId, found.last ?? null)) return
   await endContainers(attempt)
 }
 
@@ -143,14 +116,9 @@ export async function removeObjects(attempt: Attempt): Promise<void> {
 
 /** Routes, containers and volumes go; images, variables and settings stay. No version is left to return to. */
 export async function resetDocker(attempt: Attempt): Promise<void> {
-  const scene = dockerOf(attempt)
   const { output, found } = attempt
   output.say('Removing the running version and its data: from here on there is none to return to.')
-  scene.routesBefore = pagesOf(attempt, 'deploying')
-  scene.showsPages = scene.routes.length > 0
-  if (scene.showsPages || hasRoutes(attempt.settings, attempt.assignment.environmentId)) {
-    await giveRoutes(attempt, scene.routesBefore)
-  }
+  await resetRoutes(attempt)
   await endVersion(attempt)
   await endContainers(attempt)
   await removeVolumes(attempt)

@@ -2,18 +2,20 @@
 import { never } from '@berth/shared'
 import type { Work } from '../../recipes/plan.ts'
 import type { Attempt } from '../attempt.ts'
-import { admitDocker, claimRoutes, writeDockerVariables } from './docker-configure.ts'
+import { admitDocker, writeDockerVariables } from './docker-configure.ts'
 import {
   bringUpDependency,
   networkStep,
   releaseService,
   startService,
 } from './docker-containers.ts'
-import { collectDocker, drain, stopOldContainers } from './docker-finish.ts'
+import { collectDocker, stopOldContainers } from './docker-finish.ts'
 import { awaitContainer } from './docker-health.ts'
 import { buildService, pullService } from './docker-images.ts'
 import { resetDocker } from './docker-remove.ts'
-import { switchTraffic, verifyDocker } from './docker-route.ts'
+import { newRoutes, verifyDocker } from './docker-route.ts'
+import { drainOld } from './drain.ts'
+import { claimRoutes, switchTraffic } from './route.ts'
 
 export function performDocker(
   attempt: Attempt,
@@ -23,7 +25,7 @@ export function performDocker(
     case 'admit':
       return admitDocker(attempt)
     case 'claim-hosts':
-      return claimRoutes(attempt)
+      return claimRoutes(attempt, 'docker')
     case 'variables':
       return writeDockerVariables(attempt)
     case 'build':
@@ -43,11 +45,11 @@ export function performDocker(
     case 'health':
       return awaitContainer(attempt, service)
     case 'switch':
-      return switchTraffic(attempt)
+      return switchTraffic(attempt, newRoutes(attempt))
     case 'verify':
       return verifyDocker(attempt, service)
     case 'drain':
-      return drain(attempt)
+      return drainOld(attempt)
     case 'stop-old':
       return stopOldContainers(attempt)
     case 'collect':

@@ -6,7 +6,7 @@ import { basename, join } from 'node:path'
 import { STEPS } from '@berth/shared'
 import type { Action, ManualService } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
-import { insideFolder, listFolder, readLink, removeTree } from '../../exec/files.ts'
+import { listFolder, readLink, removeTree } from '../../exec/files.ts'
 import { tidyRepository } from '../../exec/git.ts'
 import { findListeners, findSocketListeners, holdsListener } from '../../exec/ports.ts'
 import type { ManualPlan } from '../../recipes/plan.ts'
@@ -18,13 +18,14 @@ import type { Attempt } from '../attempt.ts'
 import { need } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
 import { toDuration } from '../report.ts'
+import { routeOf, routingOf } from '../routing.ts'
 import { deploymentRef, gitContext } from './checkout.ts'
 import { envFile, sectionOf } from './configure.ts'
+import { manualRoutes, verifyManualRoute } from './manual-route.ts'
 import { keepGrowth } from './room.ts'
+import { unproven } from './route.ts'
 import { awaitHealthy, requireAlive, serviceOf, targetOf } from './service-life.ts'
-
-const unproven = (message: string): StepFailure =>
-  new StepFailure(FailureCode.VERIFY_FAILED, message)
+import { collectStatics } from './static.ts'
 
 export async function activate(attempt: Attempt): Promise<void> {
   moveCurrent(attempt)
@@ -61,45 +62,41 @@ async function watchAwhile(attempt: Attempt, name: string): Promise<void> {
 
 async function verifyProcess(attempt: Attempt, service: ManualService): Promise<void> {
   const { name, health } = service
+  const before = requireAlive(attempt, name)
+  await watchAwhile(attempt, name)
+  const after = requireAlive(attempt, name)
+  if (after.pid !== before.pid || after.taskId !== attempt.assignment.taskId) {
+    throw unproven(`${name} was started again while it was watched.`)
+  }
+  requireHeld(attempt, service)
+  const target = targetOf(attempt, service)
+  if (target && (health.kind === 'http' || health.kind === 'connect')) {
+    const once = { ...health, startPeriodMs: 0 }
+    const isAlive = (): void => void requireAlive(attempt, name)
+    await awaitHealthy(attempt, name, target, once, isAlive)
+  }
+}
+
+/** Kept up by its owner: Berth can only ask. */
+async function verifyOther(attempt: Attempt, service: ManualService): Promise<void> {
+  const { name, health } = service
+  const place = targetOf(attempt, service)
+  if (!place || (health.kind !== 'http' && health.kind !== 'connect')) return
+  const once = { ...health, startPeriodMs: 0 }
+  await awaitHealthy(attempt, name, place, once, () => undefined)
+}
+
+export async function verify(attempt: Attempt, name: string): Promise<void> {
+  const service = serviceOf(attempt, name)
   try {
-    const before = requireAlive(attempt, name)
-    await watchAwhile(attempt, name)
-    const after = requireAlive(attempt, name)
-    if (after.pid !== before.pid || after.taskId !== attempt.assignment.taskId) {
-      throw unproven(`${name} was started again while it was watched.`)
-    }
-    requireHeld(attempt, service)
-    const target = targetOf(attempt, service)
-    if (target && (health.kind === 'http' || health.kind === 'connect')) {
-      const once = { ...health, startPeriodMs: 0 }
-      const isAlive = (): void => void requireAlive(attempt, name)
-      await awaitHealthy(attempt, name, target, once, isAlive)
-    }
+    await (service.run ? verifyProcess(attempt, service) : verifyOther(attempt, service))
+    await verifyManualRoute(attempt, service)
   } catch (error) {
     if (error instanceof StepFailure && error.code === FailureCode.HEALTH_CHECK_FAILED) {
       throw unproven(error.message)
     }
     throw error
   }
-}
-
-/** Kept up by its owner: Berth can only ask. */
-async function verifyOther(attempt: Attempt, service: ManualService): Promise<void> {
-  const { name, health, target } = service
-  if (target?.kind === 'root' && !insideFolder(attempt.releaseDir, target.path)) {
-    throw new StepFailure(
-      FailureCode.STATIC_FAILED,
-      `${target.path} (service ${name}) is not in the checkout.`,
-    )
-  }
-  const place = targetOf(attempt, service)
-  if (!place || (health.kind !== 'http' && health.kind !== 'connect')) return
-  await awaitHealthy(attempt, name, place, health, () => undefined)
-}
-
-export async function verify(attempt: Attempt, name: string): Promise<void> {
-  const service = serviceOf(attempt, name)
-  await (service.run ? verifyProcess(attempt, service) : verifyOther(attempt, service))
   attempt.output.say(`${name} is verified.`)
 }
 
@@ -133,6 +130,7 @@ export function completeDeployment(attempt: Attempt): void {
     section,
     actions: file.actions,
     ports: Object.fromEntries(ports),
+    routes: manualRoutes(attempt),
     secretKeys,
     strongKeys: [...strong],
   }
@@ -153,7 +151,14 @@ export function tellDeployment(attempt: Attempt): void {
   tell(attempt, 'the services', () =>
     attempt.report.services(
       sectionOf(attempt).services.map(({ name }) => {
-        return { name, hosts: [], port: ports.get(name) ?? 0 }
+        const route = routeOf(attempt, name)
+        return {
+          name,
+          hosts: route ? [route.host] : [],
+          port: ports.get(name) ?? 0,
+          basicAuth: attempt.secrets.basicAuth !== undefined && (route?.auth ?? false),
+          url: route ? routingOf(attempt).edge.urlOf(route.host, route.path) : '',
+        }
       }),
     ),
   )
@@ -202,5 +207,6 @@ export async function collect(attempt: Attempt): Promise<void> {
     for (const path of [file, envFile(file)]) if (existsSync(path)) rmSync(path, { force: true })
   }
   collectForeign(attempt)
+  await collectStatics(attempt)
   await tidyRepository(gitContext(attempt), new Set([...kept].map(deploymentRef)))
 }

@@ -9,11 +9,11 @@ import { FailureCode } from '@berth/shared/wire'
 import { Cgroup, detectCgroups, listCgroups } from '../../exec/cgroups.ts'
 import { baseEnvironment, dropRights } from '../../exec/confinement.ts'
 import { insideFolder } from '../../exec/files.ts'
-import { findSocketListeners } from '../../exec/ports.ts'
 import { type ProbeTarget, probe } from '../../exec/probes.ts'
 import { runProgram } from '../../exec/programs.ts'
+import { openSocket } from '../../exec/sockets.ts'
 import type { ProcessRow } from '../../journal/ledger.ts'
-import { type HealthCheck, judgeHealth } from '../../recipes/health.ts'
+import { type HealthCheck, type HealthSample, judgeHealth } from '../../recipes/health.ts'
 import { replacementOf } from '../../recipes/manual.ts'
 import { serviceAdditions } from '../../recipes/variables.ts'
 import { proofMs } from '../../settings.ts'
@@ -29,8 +29,10 @@ import {
 import { readLastLines } from '../../supervise/service-log.ts'
 import { type Attempt, accountOf, environmentName, need } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
+import { routeOf } from '../routing.ts'
 import { newScene, placesOf } from './command.ts'
 import { environmentFacts, sectionOf } from './configure.ts'
+import type { Upstream } from './route.ts'
 
 export function serviceOf(attempt: Attempt, name: string): ManualService {
   const found = sectionOf(attempt).services.find((service) => service.name === name)
@@ -86,6 +88,16 @@ function makeInstructions(attempt: Attempt, service: ManualService): Instruction
   }
 }
 
+/** Where processes that are about to go answer; a port that the new version took over is not theirs any more. */
+export function retiredProcesses(attempt: Attempt): Upstream[] {
+  const taken = new Set(attempt.found.ports?.values())
+  return rowsOf(attempt).flatMap(({ state, port }) =>
+    state === 'retired' && port !== undefined && !taken.has(port)
+      ? [{ address: '127.0.0.1', port }]
+      : [],
+  )
+}
+
 const rowsOf = (attempt: Attempt): ProcessRow[] =>
   attempt.ledger.listProcesses(attempt.assignment.environmentId)
 
@@ -102,25 +114,26 @@ async function endForgottenCommands(attempt: Attempt): Promise<void> {
 }
 
 /**
- * What attempts that are over left behind: their commands and half-started processes end, paused processes count as
- * serving again.
+ * What attempts that are over left behind: their commands and half-started processes end, then those that they
+ * had paused serve again.
  */
 export async function settleLeftovers(attempt: Attempt): Promise<void> {
   const { attemptId } = attempt.assignment
   await endForgottenCommands(attempt)
-  for (const row of rowsOf(attempt).filter((found) => found.attemptId !== attemptId)) {
-    if (row.state === 'paused') attempt.ledger.setProcessState(row, 'serving', row.attemptId)
-    if (row.state !== 'starting' && row.state !== 'retired') continue
+  const rows = rowsOf(attempt).filter((found) => found.attemptId !== attemptId)
+  for (const row of rows.filter(({ state }) => state === 'starting' || state === 'retired')) {
     attempt.output.say(`Ending ${row.service} of deployment ${row.taskId}, which was left over.`)
     await stopService(attempt.settings, instructionsOf(row))
     attempt.ledger.removeProcess(row)
   }
-}
-
-/** Nobody unlinks a Unix socket for a process that was ended, and the next one could not listen there. */
-async function removeStaleSocket(attempt: Attempt, socket: string): Promise<void> {
-  if (findSocketListeners(socket).length > 0) return
-  await runProgram([...dropRights(accountOf(attempt)), '/bin/rm', '-f', '--', socket])
+  for (const row of rows.filter(({ state }) => state === 'paused')) {
+    const instructions = instructionsOf(row)
+    if (!isSupervised(readState(serviceDir(attempt.settings, instructions)))) {
+      await startService(attempt.settings, instructions, { isVerified: true })
+      attempt.output.say(`${row.service} of deployment ${row.taskId} was started again.`)
+    }
+    attempt.ledger.setProcessState(row, 'serving', row.attemptId)
+  }
 }
 
 export async function startProcess(attempt: Attempt, name: string): Promise<void> {
@@ -131,10 +144,10 @@ export async function startProcess(attempt: Attempt, name: string): Promise<void
   if (old && replacementOf(service) === 'after') {
     output.say(`Stopping ${name} of deployment ${old.taskId}: from here to its start it is away.`)
     ledger.setProcessState(old, 'paused', assignment.attemptId)
+    attempt.awaySince.set(name, performance.now())
     const tookMs = await stopService(settings, instructionsOf(old))
     output.say(`${name} of deployment ${old.taskId} stopped after ${Math.round(tookMs)} ms.`)
   }
-  if (instructions.socket) await removeStaleSocket(attempt, instructions.socket)
   ledger.putProcess({
     environmentId: assignment.environmentId,
     service: name,
@@ -191,6 +204,42 @@ export function requireAlive(attempt: Attempt, name: string): ServiceState {
   throw withLastLines(attempt, name, FailureCode.HEALTH_CHECK_FAILED, text)
 }
 
+export const noSocket = (path: string, service: string): StepFailure =>
+  new StepFailure(
+    FailureCode.HEALTH_CHECK_FAILED,
+    `${path} (service ${service}) is not a socket of this environment.`,
+  )
+
+/** One look. A socket is asked as root, so it must be one of the environment's own, and no link to another. */
+export async function ask(
+  attempt: Attempt,
+  name: string,
+  target: ProbeTarget,
+  check: HealthCheck,
+): Promise<HealthSample> {
+  const host = routeOf(attempt, name)?.host ?? environmentFacts(attempt).domain
+  if ('port' in target) return probe(target, check, host)
+  const { socket: shown } = target
+  const socket = openSocket(shown, accountOf(attempt)?.uid)
+  if (socket === 'absent') return { isHealthy: false, said: `${shown} is not there`, detail: '' }
+  if (socket === 'wrong') throw noSocket(shown, name)
+  try {
+    const sample = await probe({ socket: socket.path, shown }, check, host)
+    if (sample.isHealthy && !socket.isShared) await shareSocket(attempt, shown)
+    return sample
+  } finally {
+    socket.close()
+  }
+}
+
+/** A program with a umask of its own closed it to the group, through which the proxy connects. */
+async function shareSocket(attempt: Attempt, socket: string): Promise<void> {
+  if (!attempt.found.webGroup) return
+  await runProgram([...dropRights(accountOf(attempt)), '/bin/chmod', 'g+rw', '--', socket])
+  const note = 'opened to its group for the proxy; after a restart its program must do that itself'
+  attempt.output.say(`${socket} was ${note}.`)
+}
+
 /** `isAlive` throws when there is no use in asking further. */
 export async function awaitHealthy(
   attempt: Attempt,
@@ -200,11 +249,10 @@ export async function awaitHealthy(
   isAlive: () => void,
 ): Promise<void> {
   const since = performance.now()
-  const host = environmentFacts(attempt).domain
   let failures = 0
   for (;;) {
     isAlive()
-    const sample = await probe(target, check, host)
+    const sample = await ask(attempt, name, target, check)
     isAlive()
     attempt.interruption.throwIfFired()
     const verdict = judgeHealth(check, sample, performance.now() - since, failures)
@@ -217,10 +265,19 @@ export async function awaitHealthy(
   }
 }
 
+/** Of a service that cannot run twice: from the stop of the old process to the first answer of the new one. */
+function tellGap(attempt: Attempt, name: string): void {
+  const since = attempt.awaySince.get(name)
+  if (since === undefined) return
+  const ms = Math.round(performance.now() - since)
+  attempt.output.say(`${name} was away for ${ms} ms.`)
+}
+
 export async function awaitHealth(attempt: Attempt, name: string): Promise<void> {
   const service = serviceOf(attempt, name)
-  const { health } = service
-  const isAlive = (): void => void requireAlive(attempt, name)
+  const { health, run } = service
+  // one that its owner keeps up can only be asked
+  const isAlive = (): void => void (run && requireAlive(attempt, name))
   isAlive()
   if (health.kind === 'none') return attempt.output.say(`${name} has no health check.`)
   const target = targetOf(attempt, service)
@@ -234,4 +291,5 @@ export async function awaitHealth(attempt: Attempt, name: string): Promise<void>
   }
   await awaitHealthy(attempt, name, target, health, isAlive)
   attempt.output.say(`${name} is healthy.`)
+  tellGap(attempt, name)
 }

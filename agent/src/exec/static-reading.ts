@@ -1,0 +1,132 @@
+// `berth-agent read-static`: the child that reads a static root with the rights of its environment alone, and writes what
+// it finds to its stdout (static-frames.ts). It starts as root, so that it can load this program and so that no process
+// of the environment can trace it; its rights are gone before it touches a file of the environment. Folders are entered
+// and files opened through the descriptor of their parent, never through a link: one that is swapped meanwhile leads
+// nowhere.
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  openSync,
+  readdirSync,
+  readSync,
+  writeSync,
+} from 'node:fs'
+import { STATIC } from '@berth/shared'
+import { encodeHeader, isStaticPath, type StaticHeader } from './static-frames.ts'
+
+const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants
+
+export interface ReadRequest {
+  /** Null: in development without root, as whoever runs this. */
+  account: { uid: number; gid: number } | null
+  /** The checkout. */
+  base: string
+  /** Of the folder in it. */
+  root: string
+}
+
+class Refused extends Error {}
+
+/** To the pipe, whole: it blocks as long as the parent is busy. */
+function write(bytes: Buffer): void {
+  for (let at = 0; at < bytes.length; ) at += writeSync(1, bytes, at)
+}
+
+const say = (header: StaticHeader): void => write(encodeHeader(header))
+
+function dropTo({ uid, gid }: { uid: number; gid: number }): void {
+  process.setgroups?.([])
+  process.setgid?.(gid)
+  process.setuid?.(uid)
+  if (!(uid > 0) || process.getuid?.() !== uid || process.geteuid?.() !== uid) {
+    throw new Error('the rights could not be dropped')
+  }
+}
+
+const inside = (folder: number, name: string): string => `/proc/self/fd/${folder}/${name}`
+
+/** Undefined: it is a link, or no folder, or not there. */
+function enter(folder: number, name: string): number | undefined {
+  try {
+    return openSync(inside(folder, name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+  } catch {
+    return undefined
+  }
+}
+
+class Reader {
+  readonly #buffer = Buffer.allocUnsafe(STATIC.chunkBytes)
+  files = 0
+  bytes = 0
+  skipped = 0
+
+  folder(fd: number, way: string): void {
+    const names = readdirSync(`/proc/self/fd/${fd}`).sort()
+    for (const name of names) {
+      const path = way === '' ? name : `${way}/${name}`
+      if (!isStaticPath(path) || !this.#entry(fd, name, path)) this.skipped += 1
+    }
+  }
+
+  /** False: neither a folder nor a regular file that may be read. */
+  #entry(parent: number, name: string, path: string): boolean {
+    let fd: number
+    try {
+      // not blocking: a pipe without a writer would be waited for
+      fd = openSync(inside(parent, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+    } catch {
+      return false
+    }
+    try {
+      const facts = fstatSync(fd)
+      if (facts.isDirectory()) this.folder(fd, path)
+      else if (facts.isFile()) this.#file(fd, path, facts.size)
+      return facts.isDirectory() || facts.isFile()
+    } finally {
+      closeSync(fd)
+    }
+  }
+
+  #file(fd: number, path: string, size: number): void {
+    this.files += 1
+    this.bytes += size
+    if (this.files > STATIC.files) {
+      throw new Refused(`holds more than ${STATIC.files.toLocaleString('en-US')} files.`)
+    }
+    if (this.bytes > STATIC.bytes) {
+      throw new Refused(`holds more than ${STATIC.bytes / 1_024 ** 3} GiB.`)
+    }
+    say({ kind: 'file', path, size })
+    for (let left = size; left > 0; ) {
+      const got = readSync(fd, this.#buffer, 0, Math.min(left, this.#buffer.length), null)
+      // the bytes that were promised cannot come any more: the parent sees an end in the middle of a file
+      if (got === 0) throw new Error(`${path} became shorter while it was copied`)
+      write(this.#buffer.subarray(0, got))
+      left -= got
+    }
+  }
+}
+
+/** The exit code. */
+export function readStatic({ account, base, root }: ReadRequest): number {
+  if (account) dropTo(account)
+  let fd: number | undefined = openSync(base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
+  for (const name of root.split('/').filter((part) => part !== '' && part !== '.')) {
+    fd = name === '..' ? undefined : enter(fd, name)
+    if (fd === undefined) {
+      say({ kind: 'fail', message: 'is not in the checkout.' })
+      return 0
+    }
+  }
+  const reader = new Reader()
+  try {
+    reader.folder(fd, '')
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error
+    say({ kind: 'fail', message: error.message })
+    return 0
+  }
+  say({ kind: 'end', skipped: reader.skipped })
+  return 0
+}

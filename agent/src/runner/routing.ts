@@ -1,0 +1,182 @@
+// What the steps of a deployment share about its routes, whatever its recipe: the edge, where people will find the
+// services, what the edge led to before, and the words that are said to the edge. Opened by the first step that needs
+// it; opening has no effect.
+import { hostname } from 'node:os'
+import { setTimeout as delay } from 'node:timers/promises'
+import { PROXY, ROUTE_STEPS } from '@berth/shared'
+import type { Route } from '@berth/shared/service-file'
+import { FailureCode } from '@berth/shared/wire'
+import { type EdgeClient, letRequestsEnd, openEdge } from '../exec/proxy/client.ts'
+import { EdgeError, type EdgeRoute, type PageName } from '../exec/proxy/protocol.ts'
+import { readTable } from '../exec/proxy/table.ts'
+import type { AgentSettings } from '../settings.ts'
+import type { Attempt } from './attempt.ts'
+import { StepFailure } from './failure.ts'
+
+export interface Routing {
+  readonly edge: EdgeClient
+  /** Of the version that is being deployed. */
+  routes: Route[]
+  /** What the edge had when this deployment came. */
+  routesBefore: EdgeRoute[]
+  /** No version of this environment answers: its hosts show pages. */
+  showsPages: boolean
+  hasSwitched: boolean
+  /** When the switch was seen everywhere, monotonic. */
+  settledAt: number
+}
+
+export function routingOf(attempt: Attempt): Routing {
+  attempt.routing ??= {
+    edge: openEdge(attempt.settings),
+    routes: [],
+    routesBefore: [],
+    showsPages: false,
+    hasSwitched: false,
+    settledAt: 0,
+  }
+  return attempt.routing
+}
+
+export const routeOf = (attempt: Attempt, service: string): Route | undefined =>
+  routingOf(attempt).routes.find((route) => route.service === service)
+
+/** Whether the edge leads anywhere for this environment; needs no edge that runs. */
+export const hasRoutes = (settings: AgentSettings, environmentId: number): boolean =>
+  (readTable(settings).environments[environmentId]?.routes.length ?? 0) > 0
+
+/** Undefined: services can be routed here. Otherwise why not. A proxy that is just being restarted is waited for. */
+export async function findProxyProblem(
+  attempt: Attempt,
+  waitMs: number,
+): Promise<string | undefined> {
+  const { edge } = routingOf(attempt)
+  const until = performance.now() + waitMs
+  for (;;) {
+    let problem: string
+    try {
+      const { caddy, mode } = await edge.describe()
+      if (mode === 'ports' || caddy.up) return undefined
+      problem = caddy.reason
+      if (caddy.version === '') return problem // nobody will start it
+    } catch (error) {
+      if (!(error instanceof EdgeError)) throw error
+      problem = error.message
+    }
+    if (performance.now() >= until) return problem
+    await attempt.interruption.wait(PROXY.probePollMs)
+  }
+}
+
+/** `names`: the services that need it. */
+export async function requireProxy(attempt: Attempt, names: string[]): Promise<void> {
+  if (names.length === 0) return
+  const problem = await findProxyProblem(attempt, ROUTE_STEPS.proxyWaitMs)
+  if (problem === undefined) return
+  throw new StepFailure(
+    FailureCode.PROXY_UNAVAILABLE,
+    `Server ${hostname()} cannot route ${names.join(', ')}: ${problem}`,
+  )
+}
+
+/** The same page at every address of the environment. */
+export const pagesOf = (attempt: Attempt, page: PageName): EdgeRoute[] =>
+  routingOf(attempt).routes.map(({ service, host, path, auth }) => ({
+    service,
+    host,
+    path,
+    auth,
+    target: { kind: 'page', page },
+  }))
+
+export async function showPages(attempt: Attempt, page: PageName): Promise<void> {
+  const { environmentId, fence } = attempt.assignment
+  const pages = pagesOf(attempt, page)
+  await routingOf(attempt).edge.setRoutes({ environmentId, fence, routes: pages })
+}
+
+/** An edge that is being started again is waited for: what it is told may be told twice. */
+async function whileAway<T>(tell: () => Promise<T>): Promise<T> {
+  const until = performance.now() + PROXY.waitForCaddyMs
+  for (;;) {
+    try {
+      return await tell()
+    } catch (error) {
+      const isAway = error instanceof EdgeError && error.kind === 'unavailable'
+      if (!isAway || performance.now() >= until) throw error
+    }
+    await delay(PROXY.probePollMs)
+  }
+}
+
+export async function giveAuth(attempt: Attempt): Promise<void> {
+  const { basicAuth, edgeRevision } = attempt.secrets
+  try {
+    await whileAway(() =>
+      routingOf(attempt).edge.setAuth({
+        environmentId: attempt.assignment.environmentId,
+        revision: edgeRevision,
+        basicAuth: basicAuth
+          ? { username: basicAuth.username, passwordHash: basicAuth.bcryptHash }
+          : null,
+      }),
+    )
+  } catch (error) {
+    // settings that were changed after this deployment was asked for are the right ones
+    if (!(error instanceof EdgeError && error.kind === 'stale')) throw error
+  }
+}
+
+export async function giveRoutes(attempt: Attempt, routes: EdgeRoute[]): Promise<void> {
+  const { environmentId, fence } = attempt.assignment
+  await whileAway(() => routingOf(attempt).edge.setRoutes({ environmentId, fence, routes }))
+}
+
+/** Gives the routes of the version before again. `upstreams`: where the new one answers, which is about to end. */
+export async function takeBackRoutes(
+  attempt: Attempt,
+  upstreams: readonly string[],
+): Promise<void> {
+  const routing = routingOf(attempt)
+  if (!routing.hasSwitched) return
+  try {
+    await giveRoutes(attempt, routing.routesBefore)
+  } catch (error) {
+    // whoever came later has set the routes: they do not lead here any more
+    if (error instanceof EdgeError && error.kind === 'stale') routing.hasSwitched = false
+    throw error
+  }
+  routing.hasSwitched = false
+  if (!routing.showsPages) attempt.output.say('The routes are those of the version before again.')
+  await delay(routing.edge.refreshMs)
+  await letRequestsEnd(routing.edge, upstreams, ROUTE_STEPS.drainMinMs)
+}
+
+/** Where no version answers, the hosts say what became of the first one. */
+export async function takeBackPages(attempt: Attempt): Promise<void> {
+  if (!routingOf(attempt).showsPages) return
+  await showPages(attempt, attempt.interruption.reason?.kind === 'stop' ? 'stopped' : 'failed')
+}
+
+/** Nothing answers any more, and nothing will return: the hosts say that a deployment is on its way. */
+export async function resetRoutes(attempt: Attempt): Promise<void> {
+  const routing = routingOf(attempt)
+  routing.routesBefore = pagesOf(attempt, 'deploying')
+  routing.showsPages = routing.routes.length > 0
+  if (routing.showsPages || hasRoutes(attempt.settings, attempt.assignment.environmentId)) {
+    await giveRoutes(attempt, routing.routesBefore)
+  }
+}
+
+/** The first step of a removal: nobody is led to what is being taken apart. */
+export async function unroute(attempt: Attempt): Promise<void> {
+  const { environmentId, fence } = attempt.assignment
+  try {
+    await routingOf(attempt).edge.removeRoutes({ environmentId, fence, forget: true })
+  } catch (error) {
+    // without an edge nothing is routed; one that comes back has no such table entry only if there was none
+    const isNone = !hasRoutes(attempt.settings, environmentId)
+    if (!(error instanceof EdgeError && isNone)) throw error
+  }
+  attempt.output.say('Its hosts lead nowhere any more.')
+}

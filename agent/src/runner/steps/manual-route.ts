@@ -1,0 +1,134 @@
+// Where the services of a manual deployment answer: a port of this machine, a socket, a copy of their files. The proof,
+// through the proxy, that their hosts lead there; and what is still there of services that nobody but their owner starts.
+import { STEPS } from '@berth/shared'
+import type { ManualService } from '@berth/shared/service-file'
+import type { ProbeAnswer } from '../../exec/proxy/client.ts'
+import { readRouteLink } from '../../exec/proxy/links.ts'
+import { edgePlaces } from '../../exec/proxy/places.ts'
+import { readTable, routeId } from '../../exec/proxy/table.ts'
+import { openSocket } from '../../exec/sockets.ts'
+import type { HealthCheck } from '../../recipes/health.ts'
+import { replacementOf } from '../../recipes/manual.ts'
+import { isManualPlan, type ManualRoute, type PlacedStep } from '../../recipes/plan.ts'
+import { type Attempt, accountOf, need } from '../attempt.ts'
+import { routeOf, routingOf } from '../routing.ts'
+import { sectionOf } from './configure.ts'
+import { answeredFrom, switchTraffic, verifyRoute } from './route.ts'
+import { ask, noSocket, serviceOf, socketPath } from './service-life.ts'
+import { staticFolder } from './static.ts'
+
+function targetOf(attempt: Attempt, { name, target }: ManualService): ManualRoute['target'] {
+  switch (target?.kind) {
+    case 'root':
+      return { kind: 'static', root: staticFolder(attempt, name) }
+    case 'socket':
+      return { kind: 'socket', path: socketPath(attempt, target.path) }
+    default:
+      return { kind: 'loopback', port: need(attempt, 'ports').get(name) ?? 0 }
+  }
+}
+
+/** Where every routed service of this deployment answers. */
+export const manualRoutes = (attempt: Attempt): ManualRoute[] =>
+  routingOf(attempt).routes.map(({ service, host, path, auth }) => {
+    return { service, host, path, auth, target: targetOf(attempt, serviceOf(attempt, service)) }
+  })
+
+/** Also where no health check looked: a link there would lead the proxy to somebody else's socket. */
+function requireSockets(attempt: Attempt, routes: ManualRoute[]): void {
+  for (const { service, target } of routes) {
+    if (target.kind !== 'socket') continue
+    const socket = openSocket(target.path, accountOf(attempt)?.uid)
+    if (typeof socket === 'object') socket.close()
+    else throw noSocket(target.path, service)
+  }
+}
+
+export async function switchManual(attempt: Attempt): Promise<void> {
+  const routes = manualRoutes(attempt)
+  requireSockets(attempt, routes)
+  await switchTraffic(attempt, routes)
+}
+
+/** Where processes of this deployment answer that end when it is taken back. */
+export const processUpstreams = (attempt: Attempt): string[] =>
+  sectionOf(attempt)
+    .services.filter((service) => service.run && replacementOf(service) === 'beside')
+    .flatMap(({ name }) => {
+      const port = routeOf(attempt, name) && attempt.found.ports?.get(name)
+      return port === undefined ? [] : [`127.0.0.1:${port}`]
+    })
+
+type Judge = (answer: ProbeAnswer, host: string) => string | undefined
+
+/** Its name is the same for every version: what it leads to is what counts. */
+function byLink(attempt: Attempt, name: string, wanted: string, isIt: Judge): Judge {
+  const route = routeOf(attempt, name)
+  return (answer, host) => {
+    const { links } = edgePlaces(attempt.settings)
+    const found = readRouteLink(links, host, route?.path ?? '/')
+    if (found !== wanted) return `${host} still leads to the version before (${found}).`
+    return isIt(answer, host)
+  }
+}
+
+/** A folder without index.html has nothing to show at its root, which is its own affair. */
+const byFiles: Judge = ({ status, upstream }, host) =>
+  upstream === 'static' || (upstream === '' && status === 404)
+    ? undefined
+    : `${host} is not answered with its files (${status}${upstream && `, by ${upstream}`}).`
+
+const isInPorts = (attempt: Attempt): boolean => readTable(attempt.settings).mode === 'ports'
+
+export async function verifyManualRoute(attempt: Attempt, service: ManualService): Promise<void> {
+  const { name } = service
+  const route = routeOf(attempt, name)
+  if (!route) return
+  const target = targetOf(attempt, service)
+  if (target.kind === 'loopback') {
+    return verifyRoute(attempt, service, answeredFrom(name, `127.0.0.1:${target.port}`))
+  }
+  if (target.kind === 'static') {
+    if (isInPorts(attempt)) {
+      return attempt.output.say(`Without Caddy the files of ${name} are not served.`)
+    }
+    return verifyRoute(attempt, service, byLink(attempt, name, target.root, byFiles))
+  }
+  const link = `${edgePlaces(attempt.settings).links}/${routeId(route.host, route.path)}`
+  const from = answeredFrom(name, isInPorts(attempt) ? target.path : link)
+  return verifyRoute(attempt, service, byLink(attempt, name, target.path, from))
+}
+
+const CONNECT: HealthCheck = {
+  kind: 'connect',
+  intervalMs: STEPS.healthIntervalMs,
+  timeoutMs: STEPS.healthTimeoutMs,
+  startPeriodMs: 0,
+  retries: 1,
+}
+
+/**
+ * After a failure: services without `run` are started and stopped by the repository's commands, so whether the version
+ * before still runs is found out by asking. Empty: there is nothing to tell.
+ */
+export async function tellUnkept(attempt: Attempt, begun: PlacedStep[]): Promise<string> {
+  const { last } = attempt.found
+  const isTouched = begun.some(({ work }) => work.kind === 'command')
+  if (!isManualPlan(last) || !isTouched) return ''
+  const sentences: string[] = []
+  for (const { name, run, target } of last.section.services) {
+    const port = last.ports[name]
+    if (run || (port === undefined && target?.kind !== 'socket')) continue
+    const place =
+      target?.kind === 'socket' ? { socket: socketPath(attempt, target.path) } : { port: port ?? 0 }
+    const shown = 'port' in place ? `port ${place.port}` : place.socket
+    const sample = await ask(attempt, name, place, CONNECT).catch(() => undefined)
+    sentences.push(
+      sample?.isHealthy
+        ? `${name} still answers on ${shown}.`
+        : `Nothing answers on ${shown} (service ${name}) any more: it was stopped by commands of this deployment, which are not undone.`,
+    )
+  }
+  for (const sentence of sentences) attempt.output.say(sentence)
+  return sentences.join(' ')
+}

@@ -1,0 +1,154 @@
+// What routing is in a deployment of either recipe: whose the host names are (`claim-hosts`), the one call that moves the
+// traffic (`switch`), the proof through the proxy that the new version answers, and the time that running requests get
+// (`drain`). The recipe says where its services answer.
+import { setTimeout as delay } from 'node:timers/promises'
+import { PROXY, type Recipe, ROUTE_STEPS } from '@berth/shared'
+import { type Health, routes } from '@berth/shared/service-file'
+import { FailureCode } from '@berth/shared/wire'
+import { countConnections } from '../../exec/connections.ts'
+import { tryHandshake } from '../../exec/handshake.ts'
+import { isLocalHost, type ProbeAnswer } from '../../exec/proxy/client.ts'
+import { EdgeError, type EdgeRoute } from '../../exec/proxy/protocol.ts'
+import { probeOf } from '../../recipes/docker-verify.ts'
+import { isExpectedStatus } from '../../recipes/health.ts'
+import { type Attempt, need } from '../attempt.ts'
+import { StepFailure } from '../failure.ts'
+import { claimHosts } from '../hosts.ts'
+import {
+  findProxyProblem,
+  giveAuth,
+  giveRoutes,
+  hasRoutes,
+  requireProxy,
+  routeOf,
+  routingOf,
+  showPages,
+} from '../routing.ts'
+import { environmentFacts } from './configure.ts'
+
+export async function claimRoutes(attempt: Attempt, recipe: Recipe): Promise<void> {
+  const routing = routingOf(attempt)
+  const found = routes(need(attempt, 'file'), recipe, environmentFacts(attempt))
+  routing.routes = found.routes
+  if (found.routes.length === 0) {
+    attempt.output.say('No service has an address: nothing is routed.')
+    // what the version before answered at ends with the switch, and comes back if anything fails
+    const { environmentId } = attempt.assignment
+    if (!hasRoutes(attempt.settings, environmentId)) return
+    routing.routesBefore = (await routing.edge.getRoutes(environmentId))?.routes ?? []
+    return
+  }
+  await requireProxy(attempt, [...new Set(found.routes.map(({ service }) => service))])
+  const hosts = [...new Set(found.routes.map(({ host }) => host))]
+  await claimHosts(attempt, hosts)
+  attempt.output.say(`Hosts: ${hosts.join(', ')}`)
+  await showFirstPage(attempt)
+}
+
+/** A host that nobody answers for yet says that its first deployment is on its way. */
+async function showFirstPage(attempt: Attempt): Promise<void> {
+  const routing = routingOf(attempt)
+  const before = await routing.edge.getRoutes(attempt.assignment.environmentId)
+  routing.routesBefore = before?.routes ?? []
+  if (routing.routesBefore.some(({ target }) => target.kind !== 'page')) return
+  routing.showsPages = true
+  await showPages(attempt, 'deploying')
+}
+
+export async function switchTraffic(attempt: Attempt, wanted: EdgeRoute[]): Promise<void> {
+  const routing = routingOf(attempt)
+  const hadRoutes = routing.routesBefore.length > 0
+  if (wanted.length === 0 && !hadRoutes) return attempt.output.say('Nothing is routed.')
+  const problem = await findProxyProblem(attempt, PROXY.waitForCaddyMs)
+  if (problem !== undefined) throw new StepFailure(FailureCode.PROXY_UNAVAILABLE, problem)
+  await giveAuth(attempt)
+  routing.hasSwitched = true
+  await giveRoutes(attempt, wanted)
+  await attempt.interruption.wait(routing.edge.refreshMs)
+  routing.settledAt = performance.now()
+  for (const { service, host, path } of wanted) {
+    attempt.output.say(`${routing.edge.urlOf(host, path)} → ${service}`)
+  }
+}
+
+export const unproven = (message: string): StepFailure =>
+  new StepFailure(FailureCode.VERIFY_FAILED, message)
+
+/** `judge` says what is wrong with who answered; undefined: it is the new version. */
+export async function verifyRoute(
+  attempt: Attempt,
+  service: { name: string; health: Health },
+  judge: (answer: ProbeAnswer, host: string) => string | undefined,
+): Promise<void> {
+  const { name } = service
+  const route = routeOf(attempt, name)
+  if (!route) return
+  const { host } = route
+  const asked = probeOf(service, route.path)
+  const timeoutMs = ROUTE_STEPS.probeMs
+  const answer = await routingOf(attempt)
+    .edge.probe({ host, ...asked, timeoutMs })
+    .catch((error) => {
+      throw error instanceof EdgeError ? unproven(error.message) : error
+    })
+  const problem = judge(answer, host)
+  if (problem !== undefined) throw unproven(problem)
+  if (asked.isHealth && !isExpectedStatus(asked.status, answer.status)) {
+    throw unproven(`${host}${asked.path} answered ${answer.status} through the proxy.`)
+  }
+  await verifyHandshake(attempt, name, host)
+}
+
+/** For services behind an address: exactly this one must have answered. */
+export const answeredFrom =
+  (name: string, wanted: string) =>
+  ({ status, upstream }: ProbeAnswer, host: string): string | undefined => {
+    if (upstream === wanted) return undefined
+    return upstream === ''
+      ? `${host} is answered by the proxy itself (${status}), not by ${name}.`
+      : `${host} still answers from the version before (${upstream}).`
+  }
+
+/** DNS or issuance may lag behind a deployment: a warning, with the reason. */
+async function verifyHandshake(attempt: Attempt, name: string, host: string): Promise<void> {
+  const { https } = attempt.settings.proxy
+  if (!https || isLocalHost(host)) return
+  const problem = await tryHandshake(https, host, ROUTE_STEPS.handshakeMs)
+  if (problem === undefined) return
+  const message = `https://${host} does not answer with a certificate yet: ${problem}.`
+  attempt.output.say(`Warning: ${message}`)
+  attempt.report.warning('tls_not_ready', message, `verify:${name}`)
+}
+
+export interface Upstream {
+  address: string
+  port: number
+}
+
+export const nameUpstream = ({ address, port }: Upstream): string => `${address}:${port}`
+
+/** Requests that still run; where the proxy does not count them, connections, of which an idle one counts too. */
+async function countBusy(attempt: Attempt, old: Upstream[]): Promise<number> {
+  const requests = await routingOf(attempt).edge.countRequests(old.map(nameUpstream))
+  if (requests !== undefined) return requests
+  return old.reduce((sum, { address, port }) => sum + countConnections(address, port), 0)
+}
+
+/** Waits until nobody talks to the version before: requests that were on their way, and long ones, up to a bound. */
+export async function drain(attempt: Attempt, old: Upstream[]): Promise<void> {
+  if (old.length === 0) return attempt.output.say('Nothing to wait for.')
+  const startedAt = performance.now()
+  const { settledAt } = routingOf(attempt)
+  await delay(Math.max(0, settledAt + ROUTE_STEPS.drainMinMs - startedAt))
+  let open = await countBusy(attempt, old)
+  while (open > 0 && performance.now() - startedAt < ROUTE_STEPS.drainMaxMs) {
+    await delay(ROUTE_STEPS.drainPollMs)
+    open = await countBusy(attempt, old)
+  }
+  const seconds = ((performance.now() - startedAt) / 1_000).toFixed(1)
+  attempt.output.say(
+    open > 0
+      ? `${open} requests to the version before still run after ${seconds} s; they are cut.`
+      : `Nobody talks to the version before any more (${seconds} s).`,
+  )
+}
