@@ -106,7 +106,9 @@ function addCommand(parent: Command, spec: CommandSpec, io: Io, finish: Finish):
   const examples = spec.examples.map((line) => `  ${line}`).join('\n')
   command.addHelpText('after', `\nExamples:\n${examples}`)
   command.action(async () => {
-    if (isDefault && command.args[0] !== undefined) throw unknownCommand(parent, command.args[0])
+    const [word] = command.args
+    const isOwn = spec.args !== undefined && /^#?\d+$/.test(word ?? '') // berth artifacts 830
+    if (isDefault && word !== undefined && !isOwn) throw unknownCommand(parent, word)
     const flags = mergedFlags(command)
     const globals = readGlobals(flags)
     const run = await spec.load()
