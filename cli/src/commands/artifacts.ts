@@ -169,7 +169,11 @@ export async function downloadOf(
   const { artifacts } = await readArtifacts(api, taskId)
   const { screen, io } = context
   if (artifacts.length === 0) return screen.note('It left no files.')
-  await downloadAll(context, openHttpSource(api, io), artifacts, { dir, force: false }, (path, one) =>
-    screen.note(`  ${cleanText(path)}   ${formatBytes(one.size_bytes)}`),
+  await downloadAll(
+    context,
+    openHttpSource(api, io),
+    artifacts,
+    { dir, force: false },
+    (path, one) => screen.note(`  ${cleanText(path)}   ${formatBytes(one.size_bytes)}`),
   )
 }
