@@ -1,9 +1,11 @@
-// npm run bench -- logs|latency|output|api|certificates|webhooks|subscribers|cutover|deploy [--lines 5000000]
+// npm run bench -- logs|latency|output|api|certificates|webhooks|subscribers|cutover|deploy|agent [--lines 5000000]
 //   [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000] [--subscribers 500] [--redeploys 10] [--control]
+//   [--environments 5] [--seconds 60]
 //
 // Speed and memory of the product as real processes on this machine, as ratios to a floor measured in the same run.
 // Machines are shared and noisy: the ratio is the figure, the absolute number is for orientation.
 import { parseArgs } from 'node:util'
+import { benchAgent } from './agent.ts'
 import { benchApi } from './api.ts'
 import { benchCertificates } from './certificates.ts'
 import { benchCutover } from './cutover.ts'
@@ -22,6 +24,8 @@ const { positionals, values } = parseArgs({
     'per-second': { type: 'string', default: '1000' },
     subscribers: { type: 'string', default: '500' },
     redeploys: { type: 'string', default: '10' },
+    environments: { type: 'string', default: '5' },
+    seconds: { type: 'string', default: '60' },
     control: { type: 'boolean', default: false },
   },
 })
@@ -53,9 +57,14 @@ switch (positionals[0]) {
   case 'deploy':
     process.exitCode = (await benchDeploy(Number(values.rounds ?? 7))) ? 0 : 1
     break
+  case 'agent':
+    process.exitCode = (await benchAgent(Number(values.environments), Number(values.seconds)))
+      ? 0
+      : 1
+    break
   default:
     console.error(
-      'usage: npm run bench -- logs | latency | output | api | certificates | webhooks | subscribers | cutover | deploy',
+      'usage: npm run bench -- logs | latency | output | api | certificates | webhooks | subscribers | cutover | deploy | agent',
     )
     process.exitCode = 2
 }
