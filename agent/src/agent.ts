@@ -29,7 +29,6 @@ import type { AgentSettings } from './settings.ts'
 import { keepServicesUp } from './supervise/revival.ts'
 
 export type { Executor, RunnerProcess, SpawnRequest } from './attempts/executor.ts'
-export { join as joinControlPlane } from './link/join.ts'
 export { type AgentSettings, readSettings } from './settings.ts'
 
 export interface AgentOptions {

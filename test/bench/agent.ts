@@ -71,7 +71,7 @@ const dockerFiles = {
 }
 const manualFiles = {
   '.service.yml':
-    'manual: { deploy: { commands: [{ run: "true" }] }, services: { web: { run: "while :; do date; sleep 5; done" } } }\n',
+    'manual: { deploy: ["true"], services: { web: { run: "while :; do date; sleep 5; done" } } }\n',
 }
 
 /** Packages the agent into `folder`; what its launcher starts. */
@@ -122,7 +122,9 @@ export async function benchAgent(count: number, seconds: number): Promise<boolea
       judge('resident memory', busy.residentMiB, GOALS.memoryMiB, 'MiB'),
     )
     const each = (a: number, b: number): string => round((b - a) / all, 3)
-    console.log(`  cost of one environment in the daemon: processor ${each(idle.percent, busy.percent)} %,`)
+    console.log(
+      `  cost of one environment in the daemon: processor ${each(idle.percent, busy.percent)} %,`,
+    )
     console.log(`    memory ${each(idle.residentMiB, busy.residentMiB)} MiB`)
     printOthers(lab)
     return met.every(Boolean)

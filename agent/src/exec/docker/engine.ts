@@ -4,7 +4,7 @@
 //
 // Plain HTTP on the socket: dockerode, with an ssh and a gRPC of its own, takes 26 MB of a process that only asks, so
 // it is loaded where something is built and nowhere else.
-import { Agent, type ClientRequest, type IncomingMessage, request as httpRequest } from 'node:http'
+import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import { createRequire } from 'node:module'
 import type { Duplex, Readable } from 'node:stream'
 import { ENGINE } from '@berth/shared'
