@@ -76,6 +76,8 @@ export interface LabOptions {
   /** Programs that replace the real ones: how a harness shows that it catches a broken build. */
   controlPlane?: string
   agent?: string
+  /** Of the agent's Node. */
+  agentFlags?: string[]
   env?: Record<string, string>
   /** The engine of the server; absent: it has none. */
   docker?: LabEngine
@@ -183,8 +185,8 @@ export class Lab {
   }
 
   async startAgent(): Promise<void> {
-    const program = this.#options.agent ?? 'agent/src/main.ts'
-    this.agent = this.#spawn('agent', [program, 'run'], this.agentEnvironment)
+    const { agent: program = 'agent/src/main.ts', agentFlags: flags = [] } = this.#options
+    this.agent = this.#spawn('agent', [...flags, program, 'run'], this.agentEnvironment)
   }
 
   logOf(name: 'control-plane' | 'agent'): string {

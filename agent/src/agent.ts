@@ -32,7 +32,6 @@ import { SshSide } from './ssh/side.ts'
 import { keepServicesUp } from './supervise/revival.ts'
 
 export type { Executor, RunnerProcess, SpawnRequest } from './attempts/executor.ts'
-export { join as joinControlPlane } from './link/join.ts'
 export { type AgentSettings, readSettings } from './settings.ts'
 
 export interface AgentOptions {

@@ -1,9 +1,11 @@
-// npm run bench -- logs|latency|output|api|certificates|webhooks|subscribers|cutover|deploy|artifacts [--lines 5000000]
-//   [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000] [--subscribers 500] [--redeploys 10] [--recipe manual] [--control] [--mib 1024]
+// npm run bench -- logs|latency|output|api|certificates|webhooks|subscribers|cutover|deploy|artifacts|agent [--lines 5000000]
+//   [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000] [--subscribers 500] [--redeploys 10] [--recipe manual] [--control]
+//   [--mib 1024] [--environments 5] [--seconds 60]
 //
 // Speed and memory of the product as real processes on this machine, as ratios to a floor measured in the same run.
 // Machines are shared and noisy: the ratio is the figure, the absolute number is for orientation.
 import { parseArgs } from 'node:util'
+import { benchAgent } from './agent.ts'
 import { benchApi } from './api.ts'
 import { benchArtifacts } from './artifacts.ts'
 import { benchCertificates } from './certificates.ts'
@@ -24,6 +26,8 @@ const { positionals, values } = parseArgs({
     subscribers: { type: 'string', default: '500' },
     redeploys: { type: 'string', default: '10' },
     mib: { type: 'string', default: '1024' },
+    environments: { type: 'string', default: '5' },
+    seconds: { type: 'string', default: '60' },
     control: { type: 'boolean', default: false },
     recipe: { type: 'string', default: 'docker' },
   },
@@ -63,9 +67,14 @@ switch (positionals[0]) {
       ? 0
       : 1
     break
+  case 'agent':
+    process.exitCode = (await benchAgent(Number(values.environments), Number(values.seconds)))
+      ? 0
+      : 1
+    break
   default:
     console.error(
-      'usage: npm run bench -- logs | latency | output | api | certificates | webhooks | subscribers | cutover | deploy | artifacts',
+      'usage: npm run bench -- logs | latency | output | api | certificates | webhooks | subscribers | cutover | deploy | artifacts | agent',
     )
     process.exitCode = 2
 }

@@ -1,7 +1,7 @@
 // The parts of this machine that recipes need, each looked at in a short, bounded way: argv only, a deadline, a cut
 // output. A part that is missing comes with the sentence a person can act on.
 import { execFile } from 'node:child_process'
-import { accessSync, constants, existsSync } from 'node:fs'
+import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { DAEMON } from '@berth/shared'
 import type { AgentSettings } from '../settings.ts'
 import { type EngineError, engineFacts, isEngineUp, openEngine } from './docker/engine.ts'
@@ -24,8 +24,31 @@ const part = (name: string, version: string, reason = ''): HostPart => ({
   details: {},
 })
 
+/** By program: what it said, and of which file. Starting programs every minute would be most of what an idle agent costs. */
+const known = new Map<string, { stamp: string; version: string }>()
+
+/** Changes with the file; empty: there is none. */
+function stampOf(program: string): string {
+  for (const folder of PATH.split(':')) {
+    const found = statSync(`${folder}/${program}`, { throwIfNoEntry: false })
+    if (found) return `${folder} ${found.ino} ${found.size} ${found.mtimeMs}`
+  }
+  return ''
+}
+
+async function askVersion(argv: [string, ...string[]], pattern: RegExp): Promise<string> {
+  const [program] = argv
+  const stamp = stampOf(program)
+  if (stamp === '') return ''
+  const before = known.get(program)
+  if (before?.stamp === stamp) return before.version
+  const version = await runForVersion(argv, pattern)
+  if (version !== '') known.set(program, { stamp, version })
+  return version
+}
+
 /** First match of the pattern in what the program prints, whatever its exit code; empty when there is none. */
-function askVersion(argv: [string, ...string[]], pattern: RegExp): Promise<string> {
+function runForVersion(argv: [string, ...string[]], pattern: RegExp): Promise<string> {
   const [file, ...args] = argv
   return new Promise((resolve) => {
     const options = {

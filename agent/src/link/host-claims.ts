@@ -101,9 +101,21 @@ export function answerHostClaims(options: HostClaimsOptions): () => void {
     }
   }
 
-  const timer = setInterval(look, HOST_CLAIMS.pollMs)
+  // only runners ask: without one nobody is looked for
+  let timer: NodeJS.Timeout | undefined
+  const watch = (): void => {
+    timer ??= setInterval(() => {
+      look()
+      if (keeper.liveIds().length > 0) return
+      clearInterval(timer)
+      timer = undefined
+    }, HOST_CLAIMS.pollMs)
+  }
+  const unlisten = keeper.onChange(watch)
+  watch()
   return () => {
     isOpen = false
+    unlisten()
     clearInterval(timer)
   }
 }

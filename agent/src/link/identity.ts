@@ -5,7 +5,7 @@
 //   gen-N/              key.pem (0600), certificate.pem, ca.pem, identity.json
 //   current → gen-N
 //   trust.json          the newest TrustBundle; its CAs replace those of the enrolment
-import { randomUUID } from 'node:crypto'
+import { randomUUID, X509Certificate } from 'node:crypto'
 import {
   existsSync,
   mkdirSync,
@@ -20,7 +20,6 @@ import { join } from 'node:path'
 import { DAEMON } from '@berth/shared'
 import { replaceFile, syncFolder } from '../journal/attempt-files.ts'
 import type { AgentSettings } from '../settings.ts'
-import { parseCertificate } from './certificate.ts'
 
 export interface Identity {
   agentId: string
@@ -154,7 +153,8 @@ export function installTrust(s: AgentSettings, trust: Trust): string | undefined
   if (trust.generation <= (readTrust(s)?.generation ?? -1)) return undefined
   for (const pem of trust.tlsCaPem) {
     try {
-      if (!parseCertificate(pem).ca) return 'The bundle holds a certificate that is no authority.'
+      if (!new X509Certificate(pem).ca)
+        return 'The bundle holds a certificate that is no authority.'
     } catch {
       return 'The bundle holds something that is no certificate.'
     }
@@ -165,3 +165,6 @@ export function installTrust(s: AgentSettings, trust: Trust): string | undefined
 
 const PEM = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g
 export const splitPem = (text: string): string[] => text.match(PEM) ?? []
+
+export const isExpired = ({ certificate }: Identity, nowMs: number): boolean =>
+  new X509Certificate(certificate).validToDate.getTime() <= nowMs

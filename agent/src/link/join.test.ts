@@ -16,12 +16,13 @@ import { parseCertificate } from './certificate.ts'
 import {
   currentGeneration,
   installTrust,
+  isExpired,
   isJoined,
   readIdentity,
   readInstallId,
 } from './identity.ts'
 import { join, parseJoinToken } from './join.ts'
-import { isExpired, renewExpired } from './renewal.ts'
+import { renewExpired } from './renewal.ts'
 
 type Reply = { status?: number; body: unknown }
 let authority: Authority

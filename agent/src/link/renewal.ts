@@ -18,9 +18,6 @@ import { type Answer, parseBaseUrl, postJson } from './verified-post.ts'
 
 export type AgentClient = ServiceClient<(typeof AgentService)['method']>
 
-export const isExpired = (identity: Identity, nowMs: number): boolean =>
-  parseCertificate(identity.certificate).validToDate.getTime() <= nowMs
-
 /** Over the live connection; returns the generation that is now current. */
 export async function renewByCall(
   settings: AgentSettings,

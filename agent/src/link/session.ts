@@ -39,7 +39,7 @@ import { readPolicy } from './log-policy.ts'
 import { LogSender } from './log-sender.ts'
 import { ObservedSender } from './observed-sender.ts'
 import { OutboxSender } from './outbox-sender.ts'
-import { type AgentClient, renewByCall } from './renewal.ts'
+import type { AgentClient } from './renewal.ts'
 import { type Answerers, RequestDesk } from './requests.ts'
 import {
   type Effect,
@@ -313,7 +313,9 @@ export class Session {
     if (clock.mono() < this.#o.renewal.notBefore || this.#state.phase !== 'active') return
     this.#renewing = true
     this.#o.renewal.notBefore = clock.mono() + DAEMON.renewRetryMs
-    renewByCall(settings, identity, this.#client)
+    // once in weeks: what it needs is not held in memory meanwhile
+    import('./renewal.ts')
+      .then(({ renewByCall }) => renewByCall(settings, identity, this.#client))
       .then(({ generation }) => {
         log.info({ generation }, 'certificate renewed')
         this.#finish({ message: 'certificate renewed', activeMs: 0, renewed: true })

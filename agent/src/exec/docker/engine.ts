@@ -1,10 +1,14 @@
 // The way to the Docker engine: one object per socket, each call with a deadline, each failure an EngineError whose
 // message is the reason alone (who calls it makes the sentence). Answers are always read as streams: a connection that
 // breaks in the middle of an answer is an error, never silence.
-import { Agent } from 'node:http'
+//
+// Plain HTTP on the socket: dockerode, with an ssh and a gRPC of its own, takes 26 MB of a process that only asks, so
+// it is loaded where something is built and nowhere else.
+import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
+import { createRequire } from 'node:module'
 import type { Duplex, Readable } from 'node:stream'
 import { ENGINE } from '@berth/shared'
-import Docker from 'dockerode'
+import type Docker from 'dockerode'
 import type { AgentSettings } from '../../settings.ts'
 
 /**
@@ -85,25 +89,26 @@ export function toEngineError(error: unknown, signal?: AbortSignal): EngineError
 }
 
 function openDocker(socketPath: string, agent: Agent): Docker {
+  const Dockerode = createRequire(import.meta.url)('dockerode') as typeof Docker
   const options = { socketPath, agent } // its types do not know the agent
-  return new Docker(options)
+  return new Dockerode(options)
 }
 
-const ACCEPTED = { 200: true, 201: true, 204: true, 304: true }
+const ACCEPTED = new Set([200, 201, 204, 304])
 
 export function openEngine(settings: Pick<AgentSettings, 'dockerSocket'>): Engine {
   const socketPath = settings.dockerSocket
   // no kept connections: one from before a restart of the engine would fail the next call
-  const docker = openDocker(socketPath, new Agent({ keepAlive: false }))
+  const agent = new Agent({ keepAlive: false })
   const engine: Engine = {
     socket: socketPath,
-    open: (request) => dial(docker, request, AbortSignal.any(signalsOf(request))),
+    open: (request) => dial({ socketPath, agent }, request, AbortSignal.any(signalsOf(request))),
     async ask<T>(request: EngineRequest) {
       const timeoutMs = request.timeoutMs ?? ENGINE.callMs
       const deadline = AbortSignal.timeout(timeoutMs)
       const signal = AbortSignal.any([deadline, ...signalsOf(request)])
       try {
-        const answer = await dial(docker, { ...request, timeoutMs }, signal)
+        const answer = await dial({ socketPath, agent }, { ...request, timeoutMs }, signal)
         return parse(await readAll(answer)) as T
       } catch (error) {
         if (deadline.aborted && !request.signal?.aborted) throw noAnswer(request, timeoutMs)
@@ -127,35 +132,70 @@ const signalsOf = ({ signal }: EngineRequest): AbortSignal[] => (signal ? [signa
 const noAnswer = ({ method, path }: EngineRequest, ms: number): EngineError =>
   new EngineError('unavailable', `no answer to ${method} ${path} in ${ms / 1_000} s`)
 
+interface Line {
+  socketPath: string
+  agent: Agent
+}
+
 /** Resolves with the answer when it begins. After `signal` its stream is destroyed. */
-function dial(docker: Docker, request: EngineRequest, signal: AbortSignal): Promise<Readable> {
+function dial(line: Line, request: EngineRequest, signal: AbortSignal): Promise<Readable> {
   const timeoutMs = request.timeoutMs ?? ENGINE.callMs
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => settle(noAnswer(request, timeoutMs)), timeoutMs)
     const onAbort = () => settle(new Error('aborted'))
     let isSettled = false
+    let asked: ClientRequest | undefined
     const settle = (error: unknown, answer?: Readable) => {
       if (isSettled) return void answer?.on('error', () => {}).destroy()
       isSettled = true
       clearTimeout(timer)
       signal.removeEventListener('abort', onAbort)
-      if (answer) resolve(endWith(answer, signal))
-      else reject(toEngineError(error, request.signal))
+      if (answer) return resolve(endWith(answer, signal))
+      asked?.destroy()
+      reject(toEngineError(error, request.signal))
     }
     if (signal.aborted) return onAbort()
     signal.addEventListener('abort', onAbort)
-    docker.modem.dial(
-      {
-        method: request.method,
-        path: `${request.path}?`,
-        options: { _query: request.query ?? {}, _body: request.body ?? {} },
-        abortSignal: signal,
-        isStream: true,
-        statusCodes: ACCEPTED,
-      } as unknown as Parameters<typeof docker.modem.dial>[0],
-      (error: unknown, answer: unknown) => settle(error, (answer ?? undefined) as Readable),
-    )
+    asked = ask(line, request)
+    asked.on('error', settle)
+    asked.on('response', (answer) => {
+      if (ACCEPTED.has(answer.statusCode ?? 0)) settle(undefined, answer)
+      else readRefusal(answer).then(settle, settle)
+    })
   })
+}
+
+function ask(line: Line, { method, path, query, body }: EngineRequest): ClientRequest {
+  const words = new URLSearchParams()
+  for (const [name, value] of Object.entries(query ?? {})) words.set(name, String(value))
+  const text = body === undefined ? undefined : JSON.stringify(body)
+  const length = { 'content-length': String(Buffer.byteLength(text ?? '')) }
+  const asked = httpRequest({
+    ...line,
+    method,
+    path: words.size > 0 ? `${path}?${words}` : path,
+    headers: {
+      host: 'docker',
+      ...(method === 'POST' ? length : {}),
+      ...(text === undefined ? {} : { 'content-type': 'application/json' }),
+    },
+  })
+  asked.end(text)
+  return asked
+}
+
+/** The engine's own words for what it did not do. */
+async function readRefusal(answer: IncomingMessage): Promise<RawError> {
+  const text = await readAll(answer)
+  let message = text
+  try {
+    const said = JSON.parse(text) as { message?: unknown; error?: unknown }
+    message = String(said.message ?? said.error ?? text)
+  } catch {
+    // an answer of something that is no engine
+  }
+  const error: RawError = new Error(message.trim() || `status ${answer.statusCode}`)
+  return Object.assign(error, { statusCode: answer.statusCode ?? 0 })
 }
 
 /** An aborted request does not end an answer that has begun. */

@@ -1,0 +1,3 @@
+// How the packaged agent's daemon is started: it lives for months and mostly waits. A small nursery keeps what is thrown
+// away from growing the heap, and code is compiled for size, since none of it is hot.
+export const AGENT_FLAGS = ['--max-semi-space-size=1', '--optimize-for-size'] as const

@@ -1,0 +1,156 @@
+// npm run bench -- agent [--environments 5] [--seconds 60]
+//
+// What the agent costs on a server: share of one core and memory of a real daemon, first with nothing deployed, then
+// with environments of both recipes that run and write a line now and then. It is the packaged agent, as servers run it
+// (sources would cost the memory of their compiler), with the flags of its launcher. Processor time is the daemon's own with the
+// programs it started, as the kernel counts it: a busy machine does not change it.
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { listProcesses } from '../../agent/src/exec/processes.ts'
+import { AGENT_FLAGS } from '../../scripts/agent-flags.ts'
+import { deployed, dockerEnvironment, openDockerLab } from '../engine-lab.ts'
+import type { Lab } from '../lab.ts'
+import { residentMiB, round } from './figures.ts'
+
+const root = join(import.meta.dirname, '../..')
+const GOALS = { idlePercent: 0.5, memoryMiB: 90, busyPercent: 1 }
+const TICKS_PER_SECOND = 100
+/** The first looks at everything, and compiled code that is being written. */
+const SETTLE_MS = 20_000
+
+/** Seconds of processor time: its own, and of children that ended. */
+function processorSeconds(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+  const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0)
+  return ticks / TICKS_PER_SECOND
+}
+
+/** Memory that would be free without it: pages shared with other processes count in part. */
+function proportionalMiB(pid: number): number {
+  const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'latin1')
+  return Number(/^Pss: +(\d+) kB/m.exec(rollup)?.[1] ?? 0) / 1_024
+}
+
+interface Footprint {
+  percent: number
+  residentMiB: number
+  proportionalMiB: number
+}
+
+async function measure(pid: number, seconds: number): Promise<Footprint> {
+  await delay(SETTLE_MS)
+  const before = processorSeconds(pid)
+  const startedAt = performance.now()
+  const memory: number[] = []
+  for (let i = 0; i < seconds; i += 1) {
+    await delay(1_000)
+    memory.push(residentMiB(pid))
+  }
+  const span = (performance.now() - startedAt) / 1_000
+  return {
+    percent: (100 * (processorSeconds(pid) - before)) / span,
+    residentMiB: Math.max(...memory),
+    proportionalMiB: proportionalMiB(pid),
+  }
+}
+
+function judge(what: string, value: number, goal: number, unit: string): boolean {
+  const isMet = value <= goal
+  const word = isMet ? 'ok' : 'MISSED'
+  console.log(`  ${what.padEnd(34)} ${round(value)} ${unit} (goal ${goal} ${unit}) ${word}`)
+  return isMet
+}
+
+const dockerFiles = {
+  Dockerfile: 'FROM berth-test/busybox\nCMD ["/bin/sh", "-c", "while :; do date; sleep 5; done"]\n',
+  '.service.yml': 'docker: { services: { web: { build: . } } }\n',
+}
+const manualFiles = {
+  '.service.yml':
+    'manual: { deploy: ["true"], services: { web: { run: "while :; do date; sleep 5; done" } } }\n',
+}
+
+/** Packages the agent into `folder`; what its launcher starts. */
+function packaged(folder: string): string {
+  const env = { ...process.env, BERTH_DIST: folder }
+  execFileSync(process.execPath, ['scripts/bundle.ts'], { cwd: root, env, stdio: 'ignore' })
+  const archive = readdirSync(folder).find((name) => /^berth-agent-.*\.tar\.gz$/.test(name)) ?? ''
+  execFileSync('tar', ['-xzf', join(folder, archive), '-C', folder])
+  return join(folder, 'lib/berth-agent.mjs')
+}
+
+async function deployAll(lab: Lab, count: number): Promise<void> {
+  const manual = await lab.project('manual', lab.repository('manual', manualFiles))
+  const environments = [await dockerEnvironment(lab, 'docker', dockerFiles)]
+  for (let i = 1; i < count; i += 1) {
+    const { project_id: projectId } = environments[0] as { project_id: number }
+    const body = { identifier: `docker-${i}`, branch: 'main', auto_deploy: false }
+    environments.push(await lab.post(`/api/projects/${projectId}/environments`, body))
+  }
+  for (let i = 0; i < count; i += 1) {
+    const body = { identifier: `manual-${i}`, branch: 'main', auto_deploy: false }
+    environments.push(await lab.post(`/api/projects/${manual.id}/environments`, body))
+  }
+  for (const { id } of environments) await deployed(lab, id)
+}
+
+/** True: every goal is met. */
+export async function benchAgent(count: number, seconds: number): Promise<boolean> {
+  const folder = mkdtempSync(join(tmpdir(), 'berth-bench-agent-'))
+  const agent = packaged(folder)
+  const made = await openDockerLab({ lab: { agent, agentFlags: [...AGENT_FLAGS] } })
+  try {
+    const { lab } = made
+    const pid = lab.agent?.pid ?? 0
+    console.log(`daemon of the agent, nothing deployed, ${seconds} s:`)
+    const idle = await measure(pid, seconds)
+    const met = [
+      judge('processor', idle.percent, GOALS.idlePercent, '% of one core'),
+      judge('resident memory', idle.residentMiB, GOALS.memoryMiB, 'MiB'),
+    ]
+    console.log(`  ${'proportional memory (PSS)'.padEnd(34)} ${round(idle.proportionalMiB)} MiB`)
+    await deployAll(lab, count)
+    const all = 2 * count
+    console.log(`with ${count} containers and ${count} processes, ${seconds} s:`)
+    const busy = await measure(pid, seconds)
+    met.push(
+      judge('processor', busy.percent, GOALS.busyPercent, '% of one core'),
+      judge('resident memory', busy.residentMiB, GOALS.memoryMiB, 'MiB'),
+    )
+    const each = (a: number, b: number): string => round((b - a) / all, 3)
+    console.log(
+      `  cost of one environment in the daemon: processor ${each(idle.percent, busy.percent)} %,`,
+    )
+    console.log(`    memory ${each(idle.residentMiB, busy.residentMiB)} MiB`)
+    printOthers(lab)
+    return met.every(Boolean)
+  } finally {
+    await made.close()
+    rmSync(folder, { recursive: true })
+  }
+}
+
+/** Beside the daemon: supervisors of processes, the edge, a runner that is kept warm. */
+function printOthers(lab: Lab): void {
+  for (const verb of ['supervise', 'edge', 'runner']) {
+    const found = listProcesses().filter(({ pid }) => isOf(lab, pid, verb))
+    if (found.length === 0) continue
+    const sizes = found.map(({ pid }) => proportionalMiB(pid))
+    const mean = sizes.reduce((a, b) => a + b, 0) / sizes.length
+    console.log(`  ${found.length} × ${verb}: ${round(mean)} MiB each (PSS)`)
+  }
+}
+
+function isOf(lab: Lab, pid: number, verb: string): boolean {
+  try {
+    const words = readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0')
+    const isOurs = readFileSync(`/proc/${pid}/environ`, 'latin1').includes(lab.dir)
+    return isOurs && words.includes(verb)
+  } catch {
+    return false
+  }
+}
