@@ -6,13 +6,7 @@ import { join } from 'node:path'
 import { SSHD } from '@berth/shared'
 import { runProgram } from '../exec/programs.ts'
 import { replaceFile, syncFolder } from '../journal/attempt-files.ts'
-import {
-  awaitGreeting,
-  findFault,
-  readEffect,
-  reload,
-  type Sshd,
-} from './sshd-control.ts'
+import { awaitGreeting, findFault, readEffect, reload, type Sshd } from './sshd-control.ts'
 
 export interface InstallTarget {
   sshd: Sshd
