@@ -135,7 +135,15 @@ describe('a request', () => {
   test.each([
     ...['', 'id', 'logs  web', 'logs web;id', 'logs "web"', 'logs ../x', 'logs web --tail=x'],
     ...['logs web --since=yesterday', 'logs web --nonsense', 'artifact', 'artifact ../x'],
-    ...['artifact a 1 2', 'artifact a -1', 'shell a b', 'exec', 'exec web', 'exec web W10'],
+    ...[
+      'artifact a 1 2',
+      'artifact a -1',
+      'shell a b',
+      'exec',
+      'exec web',
+      'exec W10 web',
+      'exec web W10',
+    ],
     ...['exec web IiI', 'exec web WzFd', 'server x', 'logs\nweb', `logs ${'a'.repeat(70_000)}`],
   ])('%j is none', (text) => {
     expect(() => parseVerb(text)).toThrow()

@@ -126,9 +126,11 @@ export function parseVerb(request: string): Verb {
     case 'shell':
       atMost(1)
       return { verb, service: readService(words[0]) }
-    case 'exec':
+    case 'exec': {
       atMost(2)
-      return { verb, service: readService(words[0]), argv: parseArgv(words[1] ?? '') }
+      const argv = parseArgv(words.pop() ?? '')
+      return { verb, service: readService(words[0]), argv }
+    }
     case 'server':
     case PROBE:
       atMost(0)
