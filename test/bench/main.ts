@@ -1,4 +1,4 @@
-// npm run bench -- logs|latency|output|api|certificates|webhooks|subscribers|cutover|deploy [--lines 5000000]
+// npm run bench -- logs|latency|output|api|certificates|client|webhooks|subscribers|cutover|deploy [--lines 5000000]
 //   [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000] [--subscribers 500] [--redeploys 10] [--control]
 //
 // Speed and memory of the product as real processes on this machine, as ratios to a floor measured in the same run.
@@ -6,6 +6,7 @@
 import { parseArgs } from 'node:util'
 import { benchApi } from './api.ts'
 import { benchCertificates } from './certificates.ts'
+import { benchClient } from './client.ts'
 import { benchCutover } from './cutover.ts'
 import { benchDeploy } from './deploy.ts'
 import { benchSubscribers, benchWebhooks } from './floods.ts'
@@ -41,6 +42,9 @@ switch (positionals[0]) {
   case 'certificates':
     await benchCertificates()
     break
+  case 'client':
+    process.exitCode = (await benchClient(Number(values.rounds ?? 15))) ? 0 : 1
+    break
   case 'webhooks':
     await benchWebhooks(Number(values['per-second']))
     break
@@ -55,7 +59,7 @@ switch (positionals[0]) {
     break
   default:
     console.error(
-      'usage: npm run bench -- logs | latency | output | api | certificates | webhooks | subscribers | cutover | deploy',
+      'usage: npm run bench -- logs | latency | output | api | certificates | client | webhooks | subscribers | cutover | deploy',
     )
     process.exitCode = 2
 }
