@@ -60,6 +60,7 @@ export const GROUPS: Readonly<Record<string, GroupSpec>> = {
   vars: { aliases: ['var'], summary: 'custom variables of an environment', fallback: 'list' },
   tasks: { aliases: ['task'], summary: 'deployments and their logs', fallback: 'list' },
   actions: { aliases: ['action'], summary: 'actions of an environment', fallback: 'list' },
+  artifacts: { aliases: ['artifact'], summary: 'files that an action left', fallback: 'list' },
   server: { aliases: ['servers'], summary: 'servers and their agents', fallback: 'list' },
   config: { aliases: [], summary: 'write and check .service.yml' },
   orgs: { aliases: ['org'], summary: 'organizations you belong to', fallback: 'list' },
@@ -270,7 +271,13 @@ export const COMMANDS: readonly CommandSpec[] = [
     path: 'actions run',
     summary: 'run an action; --wait shows its output',
     args: '<name>',
-    flags: [WAIT, TIMEOUT, MESSAGE, LOG],
+    flags: [
+      WAIT,
+      TIMEOUT,
+      MESSAGE,
+      LOG,
+      { flags: '--download <dir>', summary: 'wait, then fetch the files it left' },
+    ],
     examples: [
       'berth actions run seed -e pr-42 --wait',
       'berth actions run wipe -p shop -e pr-42 --yes --message "before the demo"',
@@ -278,6 +285,28 @@ export const COMMANDS: readonly CommandSpec[] = [
     load: async () => (await import('./commands/actions.ts')).actionsRun,
   },
   ...SSH_COMMANDS,
+  {
+    path: 'artifacts list',
+    summary: 'list the files that an action left',
+    args: '[task]',
+    examples: ['berth artifacts list 830', 'berth artifacts list -e pr-42'],
+    load: async () => (await import('./commands/artifacts.ts')).artifactsList,
+  },
+  {
+    path: 'artifacts download',
+    summary: 'fetch them, whole or not at all',
+    args: '[task|name...]',
+    flags: [
+      { flags: '-d, --dir <dir>', summary: 'the folder to write to (.)' },
+      { flags: '--force', summary: 'replace files that exist' },
+      { flags: '--direct', summary: 'over SSH or not at all' },
+    ],
+    examples: [
+      'berth artifacts download 830 -d ./out',
+      'berth artifacts download 830 exports/orders.csv --force',
+    ],
+    load: async () => (await import('./commands/artifacts.ts')).artifactsDownload,
+  },
   {
     path: 'diagnose',
     summary: 'why the most recent failed deployment failed',

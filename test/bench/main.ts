@@ -1,10 +1,11 @@
-// npm run bench -- logs|latency|output|api|certificates|client|webhooks|subscribers|cutover|deploy [--lines 5000000]
-//   [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000] [--subscribers 500] [--redeploys 10] [--control]
+// npm run bench -- logs|latency|output|api|certificates|client|webhooks|subscribers|cutover|deploy|artifacts [--lines 5000000]
+//   [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000] [--subscribers 500] [--redeploys 10] [--control] [--mib 1024]
 //
 // Speed and memory of the product as real processes on this machine, as ratios to a floor measured in the same run.
 // Machines are shared and noisy: the ratio is the figure, the absolute number is for orientation.
 import { parseArgs } from 'node:util'
 import { benchApi } from './api.ts'
+import { benchArtifacts } from './artifacts.ts'
 import { benchCertificates } from './certificates.ts'
 import { benchClient } from './client.ts'
 import { benchCutover } from './cutover.ts'
@@ -23,6 +24,7 @@ const { positionals, values } = parseArgs({
     'per-second': { type: 'string', default: '1000' },
     subscribers: { type: 'string', default: '500' },
     redeploys: { type: 'string', default: '10' },
+    mib: { type: 'string', default: '1024' },
     control: { type: 'boolean', default: false },
   },
 })
@@ -57,9 +59,12 @@ switch (positionals[0]) {
   case 'deploy':
     process.exitCode = (await benchDeploy(Number(values.rounds ?? 7))) ? 0 : 1
     break
+  case 'artifacts':
+    process.exitCode = (await benchArtifacts(Number(values.mib), Number(values.rounds ?? 3))) ? 0 : 1
+    break
   default:
     console.error(
-      'usage: npm run bench -- logs | latency | output | api | certificates | client | webhooks | subscribers | cutover | deploy',
+      'usage: npm run bench -- logs | latency | output | api | certificates | client | webhooks | subscribers | cutover | deploy | artifacts',
     )
     process.exitCode = 2
 }

@@ -179,7 +179,20 @@ export const PROMISES: Promised[] = [
   },
   { sentence: '`domain` per service; services with independent routing.', waits: 'routing' },
   { sentence: '`actions`, synced on each deployment, run on demand.', waits: 'actions' },
-  { sentence: '`artifacts.paths`, one download link per file.', waits: 'artifacts' },
+  {
+    sentence:
+      'The files are collected after the run and offered as one download link per file.',
+    proofs: [
+      ...specs(
+        'artifacts',
+        'The files are collected after the run and offered as one download link per file.',
+      ),
+      [
+        'test/real/artifacts.test.ts',
+        'collects the regular files that match, and nothing that only looks like one',
+      ],
+    ],
+  },
   {
     sentence: 'For the manual recipe, deploy and destroy tasks run directly on the server.',
     proofs: [
@@ -351,7 +364,32 @@ export const PROMISES: Promised[] = [
   },
 
   // Errors, limits, versions
-  { sentence: 'Artifact download: a clear error instead of an empty file.', waits: 'artifacts' },
+  {
+    sentence:
+      'Artifact download when the server or file is unavailable: a clear error is returned instead of an empty file.',
+    proofs: [
+      ...specs(
+        'artifacts',
+        'A clear error is returned instead of an empty file: gone, changed, swapped, expired.',
+        'A clear error is returned when the server is unavailable; the link works when it is back.',
+        'the agent dies in the middle: the connection breaks, nobody takes the part for the file',
+      ),
+      ['cli/src/commands/artifacts.test.ts', '%s: exit 1, a sentence, and no file'],
+    ],
+  },
+  {
+    sentence: 'Files are fetched directly from the deployment server over SSH.',
+    waits: 'SSH on servers',
+  },
+  {
+    sentence: 'A retention of 7 days for downloadable action files.',
+    proofs: [
+      [
+        'test/real/artifacts.test.ts',
+        'keeps them as long as the file says, then says that they expired',
+      ],
+    ],
+  },
   {
     sentence: 'Environment at project limit: creation is disabled and pull requests receive none.',
     proofs: specs(

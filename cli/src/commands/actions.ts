@@ -100,14 +100,18 @@ export interface ActionsRunOptions {
   name: string
   message: string | undefined
   wait: WaitChoice | null
+  /** The folder for what it leaves; it is waited for then. */
+  download: string | undefined
 }
 
 export function parseActionsRun(invocation: Invocation): ActionsRunOptions {
   const { args, flags } = invocation
+  const download = flagText(flags, 'download')
   return {
     name: args[0] ?? '',
     message: flagText(flags, 'message'),
-    wait: parseWait(invocation, flagOn(flags, 'wait')),
+    wait: parseWait(invocation, flagOn(flags, 'wait') || download !== undefined),
+    download,
   }
 }
 
@@ -197,7 +201,13 @@ export async function performActionsRun(
     throw await explain(error, api, target, options.name, io.now())
   }
   const { task, raw } = started
-  if (options.wait) return waitAndReport(context, api, target, task, options.wait)
+  if (options.wait) {
+    const code = await waitAndReport(context, api, target, task, options.wait)
+    if (code !== EXIT.done || options.download === undefined) return code
+    const { downloadOf } = await import('./artifacts.ts')
+    await downloadOf(context, api, task.id, options.download)
+    return code
+  }
   await screen.note(taskHeader(task, target))
   const waiting = task.waiting_for ? cleanText(`: ${task.waiting_for.message}`) : ''
   await screen.note(

@@ -215,11 +215,21 @@ async function fetch(
       Number(head.value.offset) === from &&
       Number(head.value.length) === to - from
     if (!isWanted) throw changed(artifact)
-    return readBytes(frames, artifact, { from, to })
+    return await beginReading(readBytes(frames, artifact, { from, to }))
   } catch (error) {
     transfer.cancel()
     throw error
   }
+}
+
+/** Resolves when the first piece is there: what goes wrong before it is an error, not a broken connection. */
+async function beginReading(bytes: AsyncGenerator<Buffer>): Promise<AsyncIterable<Buffer>> {
+  const first = await bytes.next()
+  return (async function* () {
+    if (first.done) return
+    yield first.value
+    yield* bytes
+  })()
 }
 
 /** Each piece is passed on when the next one has come, the last one when everything agrees. */
@@ -234,20 +244,20 @@ async function* readBytes(
   try {
     for (;;) {
       const next = await frames.next()
-      if (next.done) throw new BrokenTransfer('The file ended before its end.')
+      if (next.done) throw new BrokenTransfer('The file ended before its end. Try again.')
       const { frame } = next.value
       if (frame.case === 'data') {
         const { buffer, byteOffset, byteLength } = frame.value
         const piece = Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength)
         count += piece.length
-        if (count > to - from) throw new BrokenTransfer('The server sent too much.')
+        if (count > to - from) throw new BrokenTransfer('The server sent more than the file has.')
         hash.update(piece)
         if (held) yield held
         held = piece
         continue
       }
       if (frame.case === 'error') throw refusalOf(artifact, frame.value)
-      if (frame.case !== 'end') throw new BrokenTransfer('The server sent something else.')
+      if (frame.case !== 'end') throw new BrokenTransfer('The server sent something else than the file.')
       const digest = hash.digest('hex')
       const isWhole = from === 0 && to === artifact.sizeBytes
       const isSame =

@@ -41,9 +41,13 @@ export interface Upload<F> {
 type Done = (error: { code: Status; details: string } | null) => void
 
 /** It ended before its end; the reader must not take what it has for the whole. */
-export class BrokenTransfer extends Error {}
+export class BrokenTransfer extends AppError {
+  constructor(message: string) {
+    super('unavailable', message)
+  }
+}
 
-const broken = () => new BrokenTransfer('The connection to the server broke.')
+const broken = () => new BrokenTransfer('The connection to the server broke. Try again.')
 
 const MOST = { file: TRANSFERS.files, container_logs: TRANSFERS.logStreams } as const
 

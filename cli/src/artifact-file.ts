@@ -1,0 +1,128 @@
+// One downloaded file on this machine. Its name comes from a server, so it is refused when it leads anywhere but below the
+// chosen folder; no link below that folder is followed. It is written beside its target and renamed when length and
+// SHA-256 agree: nobody ever sees an empty or a short file.
+import { createHash, type Hash, randomBytes } from 'node:crypto'
+import {
+  closeSync,
+  constants,
+  fsyncSync,
+  ftruncateSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import type { Artifact } from '@berth/shared/rest'
+import { CliError, EXIT } from './exit.ts'
+import { cleanText } from './text.ts'
+
+const failed = (message: string, hint?: string): CliError =>
+  new CliError(EXIT.error, message, hint)
+
+/** Names that some system takes for a device, or reads as something else. */
+const DEVICE = /^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?$/i
+
+function isFit(name: string): boolean {
+  if (name === '' || name === '.' || name === '..') return false
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  if (/[\u0000-\u001f\u007f-\u009f\\:]|[. ]$/.test(name)) return false
+  return !DEVICE.test(name)
+}
+
+/** The elements of a name below the folder; refused when it is no such name. */
+export function splitName(path: string): string[] {
+  const names = path.split('/')
+  if (path !== '' && path.length <= 4_096 && names.every(isFit)) return names
+  throw failed(`the name ${JSON.stringify(cleanText(path))} is not one for a file here`)
+}
+
+/** Each folder on the way exists, or is made, and is a folder itself: no link is followed. */
+function enter(dir: string, folders: readonly string[]): string {
+  mkdirSync(dir, { recursive: true })
+  let at = dir
+  for (const name of folders) {
+    at = join(at, name)
+    const found = lstatSync(at, { throwIfNoEntry: false })
+    if (!found) mkdirSync(at)
+    else if (!found.isDirectory()) throw failed(`${at} is not a folder`)
+  }
+  return at
+}
+
+export interface Target {
+  folder: string
+  path: string
+}
+
+export function chooseTarget(dir: string, artifact: Artifact, force: boolean): Target {
+  const names = splitName(artifact.path)
+  const folder = enter(dir, names.slice(0, -1))
+  const path = join(folder, names.at(-1) ?? '')
+  const found = lstatSync(path, { throwIfNoEntry: false })
+  if (found?.isDirectory()) throw failed(`${path} is a folder`)
+  if (found && !force) throw failed(`${path} exists already`, 'add --force to replace it')
+  return { folder, path }
+}
+
+/** A file on its way in; ends with `finish` or `drop`. */
+export class PartialFile {
+  readonly #target: Target
+  readonly #artifact: Artifact
+  readonly #temporary: string
+  readonly #fd: number
+  #hash: Hash = createHash('sha256')
+  #isOpen = true
+  bytes = 0
+
+  constructor(target: Target, artifact: Artifact) {
+    this.#target = target
+    this.#artifact = artifact
+    this.#temporary = join(target.folder, `.berth-${randomBytes(8).toString('hex')}.part`)
+    const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW = 0 } = constants
+    this.#fd = openSync(this.#temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o666)
+  }
+
+  write(chunk: Uint8Array): void {
+    if (this.bytes + chunk.length > this.#artifact.size_bytes) {
+      throw failed(`${this.#artifact.path}: more came than the file has`)
+    }
+    for (let at = 0; at < chunk.length; ) {
+      at += writeSync(this.#fd, chunk, at, chunk.length - at, this.bytes + at)
+    }
+    this.#hash.update(chunk)
+    this.bytes += chunk.length
+  }
+
+  /** The sender begins anew. */
+  restart(): void {
+    ftruncateSync(this.#fd, 0)
+    this.#hash = createHash('sha256')
+    this.bytes = 0
+  }
+
+  finish(): string {
+    const { path, size_bytes: size, sha256 } = this.#artifact
+    if (this.bytes !== size) throw failed(`${path}: ${this.bytes} of ${size} bytes came`)
+    if (this.#hash.digest('hex') !== sha256) {
+      throw failed(`${path}: what came is not the file that was collected (its SHA-256 differs)`)
+    }
+    fsyncSync(this.#fd)
+    this.#close()
+    renameSync(this.#temporary, this.#target.path)
+    return this.#target.path
+  }
+
+  /** Nothing of it stays. */
+  drop(): void {
+    this.#close()
+    rmSync(this.#temporary, { force: true })
+  }
+
+  #close(): void {
+    if (this.#isOpen) closeSync(this.#fd)
+    this.#isOpen = false
+  }
+}

@@ -1,0 +1,114 @@
+// Where the bytes of an artifact come from, and how one is fetched whole: from a source that says size and digest first,
+// resumed where it broke, a few times. A source that says something else than the record is not believed.
+import type { Artifact } from '@berth/shared/rest'
+import { CLIENT } from '@berth/shared/client-limits'
+import type { Api } from './api.ts'
+import { chooseTarget, PartialFile } from './artifact-file.ts'
+import { CliError, EXIT } from './exit.ts'
+import type { Io } from './io.ts'
+import { chunksOf } from './log-stream.ts'
+import { ApiFailure } from './problem.ts'
+
+export interface OpenedArtifact {
+  size: number
+  sha256: string
+  /** The first byte that comes: what was asked for, or 0. */
+  from: number
+  bytes: AsyncIterable<Uint8Array>
+}
+
+/** One way to the bytes: through the control plane, or straight from the server. */
+export interface ArtifactSource {
+  /** From this byte on, where the way allows it. */
+  open(artifact: Artifact, offset: number): Promise<OpenedArtifact>
+  /** Whether the same may work in a moment. */
+  mayRepeat(error: unknown): boolean
+}
+
+/** Through the control plane. */
+export function openHttpSource(api: Api, io: Io): ArtifactSource {
+  return {
+    async open(artifact, offset) {
+      const range = { range: `bytes=${offset}-`, 'if-range': `"${artifact.sha256}"` }
+      const response = await api.stream(`/api/artifacts/${artifact.id}/content`, {
+        headers: { accept: 'application/octet-stream', ...(offset > 0 ? range : {}) },
+      })
+      const digest = /^sha-256=:([A-Za-z0-9+/=]{44}):$/.exec(
+        response.headers.get('repr-digest') ?? '',
+      )
+      const isPart = response.status === 206
+      const total = isPart
+        ? /\/(\d+)$/.exec(response.headers.get('content-range') ?? '')?.[1]
+        : response.headers.get('content-length')
+      return {
+        size: Number(total ?? Number.NaN),
+        sha256: Buffer.from(digest?.[1] ?? '', 'base64').toString('hex'),
+        from: isPart ? offset : 0,
+        bytes: chunksOf(response, api, io),
+      }
+    },
+    mayRepeat: (error) =>
+      error instanceof ApiFailure &&
+      (error.kind === 'no_answer' ||
+        ['transfers_busy', 'server_offline', 'server_timeout'].includes(error.code ?? '')),
+  }
+}
+
+export interface FetchOptions {
+  dir: string
+  force: boolean
+  sleep: (ms: number) => Promise<void>
+}
+
+/** The path of the file, when it is whole and in its place; otherwise nothing of it is left. */
+export async function fetchArtifact(
+  source: ArtifactSource,
+  artifact: Artifact,
+  o: FetchOptions,
+): Promise<string> {
+  const file = new PartialFile(chooseTarget(o.dir, artifact, o.force), artifact)
+  try {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await receive(source, artifact, file)
+        return file.finish()
+      } catch (error) {
+        if (attempt > CLIENT.retries || !source.mayRepeat(error)) throw error
+        const asked = error instanceof ApiFailure ? (error.retryAfterMs ?? 0) : 0
+        const delayMs = CLIENT.retryMs * 2 ** (attempt - 1)
+        if (asked > CLIENT.retryAfterMs) throw error
+        await o.sleep(Math.max(delayMs, asked))
+      }
+    }
+  } catch (error) {
+    throw unavailable(artifact, error)
+  } finally {
+    file.drop()
+  }
+}
+
+async function receive(
+  source: ArtifactSource,
+  artifact: Artifact,
+  file: PartialFile,
+): Promise<void> {
+  const opened = await source.open(artifact, file.bytes)
+  if (opened.size !== artifact.size_bytes || opened.sha256 !== artifact.sha256) {
+    throw new CliError(
+      EXIT.error,
+      `${artifact.path}: the server offers another file than it listed`,
+      'list the files again',
+    )
+  }
+  if (opened.from !== file.bytes) file.restart()
+  for await (const chunk of opened.bytes) file.write(chunk)
+}
+
+/** Whatever refused it: the file is not available, and nothing was written. */
+function unavailable(artifact: Artifact, error: unknown): unknown {
+  if (!(error instanceof ApiFailure)) return error
+  const isAbout = ['artifact_', 'server_', 'transfers_'].some((p) => error.code?.startsWith(p))
+  if (!isAbout) return error
+  const message = `${artifact.path} cannot be fetched: ${error.message}`
+  return new CliError(EXIT.error, message, error.hint, error)
+}

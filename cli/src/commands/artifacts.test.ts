@@ -1,0 +1,220 @@
+// berth artifacts: what is listed, and that a download is the whole file or none, whatever server, names and folders do.
+import { createHash } from 'node:crypto'
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import type { ServerResponse } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { splitName } from '../artifact-file.ts'
+import { run as runProgram } from '../invoke.ts'
+import { type Installation, startInstallation } from '../testing/installation.ts'
+import { testIo } from '../testing/io.ts'
+import { problem, type Scripted } from '../testing/peer.ts'
+import { logLine, phase, task } from '../testing/samples.ts'
+
+const CONTENT = Buffer.from('order,total\n1,9.90\n')
+const sha256 = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')
+const artifact = (over: object = {}) => ({
+  id: 3301,
+  file_id: '0b6f2c1e-5d7a-4e0b-9c51-7f3a2d8e6b40',
+  task_id: 830,
+  path: 'exports/orders.csv',
+  name: 'orders.csv',
+  size_bytes: CONTENT.length,
+  sha256: sha256(CONTENT),
+  collected_at: '2026-11-15T09:00:00Z',
+  expires_at: '2026-11-22T09:00:00Z',
+  url: 'https://deploy.example.com/api/artifacts/3301/content',
+  ...over,
+})
+
+const LIST = 'GET /api/tasks/830/artifacts'
+const BYTES = 'GET /api/artifacts/3301/content'
+const headers = (bytes = CONTENT) => ({
+  'content-type': 'application/octet-stream',
+  'content-length': String(bytes.length),
+  'repr-digest': `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:`,
+})
+const whole: Scripted = (_req, res) => void res.writeHead(200, headers()).end(CONTENT)
+/** Half of it, then the connection breaks. */
+const half: Scripted = (_req, res: ServerResponse) => {
+  res.writeHead(200, headers())
+  res.write(CONTENT.subarray(0, 8), () => res.socket?.destroy())
+}
+
+describe('berth artifacts', () => {
+  let it_: Installation
+  let dir: string
+  beforeEach(async () => {
+    it_ = await startInstallation()
+    dir = mkdtempSync(join(tmpdir(), 'berth-artifacts-'))
+  })
+  afterEach(() => rmSync(dir, { recursive: true, force: true }))
+
+  async function berth(...args: string[]) {
+    const io = testIo({ env: it_.env, cwd: dir })
+    const code = await runProgram(args, io)
+    return { code, stdout: io.stdout.text, stderr: io.stderr.text, sleeps: io.sleeps }
+  }
+  const script = (bytes: Scripted[], over: object = {}) => {
+    it_.peer.script(LIST, { json: [artifact(over)] })
+    it_.peer.script(BYTES, ...bytes)
+  }
+  const download = (...more: string[]) => berth('artifacts', 'download', '830', ...more)
+  const everything = () => readdirSync(dir, { recursive: true }).map(String).toSorted()
+
+  it('lists what a task left, by its number or as the newest of the environment', async () => {
+    script([whole])
+    it_.peer.script('GET /api/environments/101/tasks', { json: [task('succeeded', { id: 830 })] })
+    const named = await berth('artifacts', '830')
+    expect(named, named.stderr).toMatchObject({ code: 0 })
+    expect(named.stdout).toBe(
+      `exports/orders.csv\t19\t${sha256(CONTENT)}\t2026-11-15T09:00:00Z\t2026-11-22T09:00:00Z\thttps://deploy.example.com/api/artifacts/3301/content\n`,
+    )
+    expect((await berth('artifacts', '-p', 'shop', '-e', 'pr-42')).stdout).toBe(named.stdout)
+    expect((await berth('artifacts', 'lst')).code).toBe(2)
+  })
+
+  it('writes the whole file below the folder, and says where', async () => {
+    script([whole])
+    const done = await download('-d', 'out')
+    expect(done, done.stderr).toMatchObject({
+      code: 0,
+      stdout: `${join(dir, 'out/exports/orders.csv')}\n`,
+    })
+    expect(readFileSync(join(dir, 'out/exports/orders.csv'))).toEqual(CONTENT)
+    expect(everything()).toEqual(['out', 'out/exports', 'out/exports/orders.csv'])
+    const again = await download('orders.csv', '-d', 'out')
+    expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('exists already')])
+    expect((await download('-d', 'out', '--force')).code).toBe(0)
+    const unknown = await download('exports/order.csv')
+    expect([unknown.code, unknown.stderr]).toEqual([5, expect.stringContaining('no file')])
+  })
+
+  it('resumes where it broke, and begins anew where it cannot', async () => {
+    const rest: Scripted = (req, res) => {
+      expect(req.headers).toMatchObject({
+        range: 'bytes=8-',
+        'if-range': `"${sha256(CONTENT)}"`,
+      })
+      const part = { ...headers(), 'content-length': '11', 'content-range': 'bytes 8-18/19' }
+      res.writeHead(206, part).end(CONTENT.subarray(8))
+    }
+    script([half, rest])
+    expect((await download('-d', 'a')).code).toBe(0)
+    expect(readFileSync(join(dir, 'a/exports/orders.csv'))).toEqual(CONTENT)
+    script([half, whole])
+    expect((await download('-d', 'b')).code).toBe(0)
+    expect(readFileSync(join(dir, 'b/exports/orders.csv'))).toEqual(CONTENT)
+  })
+
+  it.each<[string, Scripted[], RegExp, object?]>([
+    ['gone', [problem('artifact_gone', 'It is gone.')], /cannot be fetched: It is gone/],
+    ['expired', [problem('artifact_expired', 'It was kept.')], /cannot be fetched: It was kept/],
+    ['changed', [problem('artifact_changed', 'It changed.')], /cannot be fetched: It changed/],
+    ['offline', [problem('server_offline', 'It is offline.')], /cannot be fetched: It is offline/],
+    ['silent', [problem('server_timeout', 'No answer.')], /cannot be fetched: No answer/],
+    ['cut each time', [half], /.+/],
+    [
+      'an empty 200',
+      [(_req, res) => void res.writeHead(200, headers(Buffer.alloc(0))).end()],
+      /another file/,
+    ],
+    [
+      'a short 200 without a length',
+      [
+        (_req, res) =>
+          void res
+            .writeHead(200, { 'repr-digest': headers()['repr-digest'] })
+            .end(CONTENT.subarray(0, 9)),
+      ],
+      /another file/,
+    ],
+    [
+      'other bytes of the same length',
+      [(_req, res) => void res.writeHead(200, headers()).end(Buffer.alloc(CONTENT.length, 'x'))],
+      /SHA-256 differs/,
+    ],
+    ['another file than was listed', [whole], /another file/, { sha256: 'a'.repeat(64) }],
+  ])('%s: exit 1, a sentence, and no file', async (_, replies, message, over = {}) => {
+    script(replies, over)
+    const done = await download('-d', 'out')
+    expect(done.code).toBe(1)
+    expect(done.stderr).toMatch(message)
+    expect(everything().filter((name) => /csv|part/.test(name))).toEqual([])
+  })
+
+  it('writes nothing for names that lead elsewhere', async () => {
+    for (const path of [
+      '../up',
+      '/etc/cron.d/x',
+      'a/../../x',
+      'a//b',
+      'a\\b',
+      'c:x',
+      'a\u001b[2J',
+      'NUL.txt',
+      'x. ',
+      '.',
+      '',
+    ]) {
+      expect(() => splitName(path), path).toThrow('not one for a file')
+      script([whole], { path, name: 'x' })
+      expect((await download()).code, path).toBe(1)
+    }
+    expect(splitName('a b/ünïcode.csv')).toEqual(['a b', 'ünïcode.csv'])
+    expect(everything()).toEqual([])
+  })
+
+  it('follows no link below the folder', async () => {
+    const outside = mkdtempSync(join(tmpdir(), 'berth-outside-'))
+    writeFileSync(join(outside, 'orders.csv'), 'mine')
+    mkdirSync(join(dir, 'out'))
+    symlinkSync(outside, join(dir, 'out/exports'))
+    script([whole])
+    const done = await download('-d', 'out', '--force')
+    expect([done.code, done.stderr]).toEqual([1, expect.stringContaining('is not a folder')])
+    // a link in the place of the file itself is replaced, not written through
+    rmSync(join(dir, 'out/exports'))
+    mkdirSync(join(dir, 'out/exports'))
+    symlinkSync(join(outside, 'orders.csv'), join(dir, 'out/exports/orders.csv'))
+    expect((await download('-d', 'out', '--force')).code).toBe(0)
+    expect(readFileSync(join(dir, 'out/exports/orders.csv'))).toEqual(CONTENT)
+    expect(readFileSync(join(outside, 'orders.csv'), 'utf8')).toBe('mine')
+    rmSync(outside, { recursive: true })
+  })
+
+  it('actions run --download waits, then fetches what it left', async () => {
+    const run = (status: string) =>
+      task(status, {
+        id: 830,
+        type: 'action',
+        action: 'seed',
+        phases: [phase('run', status === 'queued' ? 'pending' : status)],
+      })
+    it_.peer.script('POST /api/environments/101/actions/seed/tasks', {
+      status: 201,
+      json: run('queued'),
+    })
+    it_.peer.script('GET /api/tasks/830', { json: run('succeeded') })
+    it_.peer.script('GET /api/tasks/830/log', {
+      text: logLine(1, 'done'),
+      headers: { 'content-type': 'application/x-ndjson' },
+    })
+    script([whole])
+    const where = ['-p', 'shop', '-e', 'pr-42']
+    const done = await berth('actions', 'run', 'seed', ...where, '--download', './out')
+    expect(done, done.stderr).toMatchObject({ code: 0 })
+    expect(done.stderr).toContain('exports/orders.csv   19 B')
+    expect(existsSync(join(dir, 'out/exports/orders.csv'))).toBe(true)
+  })
+})
