@@ -1,7 +1,7 @@
 // Bundles what ships: the client, one file that needs nothing but Node.js (commands stay lazy inside it, because a
 // start-up that loads everything is felt at every call), and the agent, an archive with its own Node.js for the
 // platform this runs on. The control plane offers what lies in `dist` to `install.sh`. Two builds of one commit give
-// the same bytes.
+// the same bytes. `client` as the only word leaves the agent out.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, realpathSync } from 'node:fs'
 import { chmod, cp, mkdir, rm, writeFile } from 'node:fs/promises'
@@ -17,19 +17,24 @@ const BESIDE = ['better-sqlite3', 'dockerode', 'node-pty']
 /** Named by those packages and not needed at run time: build tools, and ssh to a remote engine. */
 const UNUSED = new Set(['node-addon-api', 'cpu-features', 'nan', 'buildcheck'])
 
-const bundle = (input: string, file: string, external: string[] = []) =>
+const bundle = (
+  input: string,
+  file: string,
+  { external = [], format = 'esm' }: { external?: string[]; format?: 'esm' | 'cjs' } = {},
+) =>
   build({
     cwd: root,
     platform: 'node',
     treeshake: true,
     input,
     external,
-    output: { file, format: 'esm', minify: true, codeSplitting: false },
+    output: { file, format, minify: true, codeSplitting: false },
   })
 
 async function bundleClient(): Promise<void> {
-  const file = join(dist, 'berth.mjs')
-  await bundle('cli/src/main.ts', file)
+  const file = join(dist, 'berth.cjs')
+  // CommonJS: a module of Node.js that only some command needs is loaded by that command
+  await bundle('cli/src/main.ts', file, { format: 'cjs' })
   await chmod(file, 0o755)
 }
 
@@ -103,7 +108,7 @@ async function packageAgent(): Promise<void> {
   const folder = join(dist, `berth-agent-${platform}`)
   await rm(folder, { recursive: true, force: true })
   await mkdir(join(folder, 'bin'), { recursive: true })
-  await bundle('agent/src/main.ts', join(folder, 'lib/berth-agent.mjs'), [...BESIDE])
+  await bundle('agent/src/main.ts', join(folder, 'lib/berth-agent.mjs'), { external: [...BESIDE] })
   // what sshd starts for people: a file of its own, because they wait for its start
   await bundle('agent/src/ssh/session-main.ts', join(folder, 'lib/ssh-session.mjs'))
   await writeFile(join(folder, 'lib/package.json'), '{"type":"module"}\n')
@@ -120,4 +125,4 @@ async function packageAgent(): Promise<void> {
 
 await mkdir(dist, { recursive: true })
 await bundleClient()
-await packageAgent()
+if (process.argv[2] !== 'client') await packageAgent()

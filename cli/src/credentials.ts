@@ -4,12 +4,13 @@
 // Values are never printed.
 import { randomBytes } from 'node:crypto'
 import { type FileHandle, link, mkdir, open, rename, stat, unlink } from 'node:fs/promises'
-import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { CLIENT } from '@berth/shared/client-limits'
 import { z } from 'zod'
 import { CliError, EXIT, usage } from './exit.ts'
 import type { Io } from './io.ts'
+
+export { credentialsPath } from './config-folder.ts'
 
 const Entry = z.looseObject({
   access_token: z.string().min(1),
@@ -24,15 +25,6 @@ const Entry = z.looseObject({
 export type Entry = z.infer<typeof Entry>
 const File = z.record(z.string(), Entry)
 export type Credentials = z.infer<typeof File>
-
-export function credentialsPath(env: Io['env'], platform: string = process.platform): string {
-  const folder =
-    env.BERTH_CONFIG_DIR ||
-    (env.XDG_CONFIG_HOME && join(env.XDG_CONFIG_HOME, 'berth')) ||
-    (platform === 'win32' && env.APPDATA && join(env.APPDATA, 'berth')) ||
-    join(env.HOME || homedir(), '.config', 'berth')
-  return join(folder, 'credentials.json')
-}
 
 const isLoopback = (host: string) =>
   host === 'localhost' ||

@@ -1,10 +1,15 @@
 #!/usr/bin/env node
 // The client `berth`.
-import { run } from './invoke.ts'
 import { processIo } from './io.ts'
+import { start } from './start.ts'
 
-const io = processIo()
-const code = await run(process.argv.slice(2), io)
-// what was written must be out before the end; idle connections must not delay it
-await Promise.all([io.stdout.write(''), io.stderr.write('')])
-process.exit(code)
+async function main(): Promise<void> {
+  const io = processIo()
+  const code = await start(process.argv.slice(2), io)
+  // what was written must be out before the end; idle connections must not delay it
+  await Promise.all([io.stdout.write(''), io.stderr.write('')])
+  process.exit(code)
+}
+
+// no await up here: the bundle is CommonJS, in which modules of Node.js are loaded when they are needed
+void main()

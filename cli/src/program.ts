@@ -299,6 +299,7 @@ export const COMMANDS: readonly CommandSpec[] = [
     flags: [
       { flags: '-d, --dir <dir>', summary: 'the folder to write to (.)' },
       { flags: '--force', summary: 'replace files that exist' },
+      { flags: '--direct', summary: 'over SSH or not at all' },
     ],
     examples: [
       'berth artifacts download 830 -d ./out',

@@ -100,7 +100,12 @@ export function cleanLogLine(line: string, keepColours: boolean): string {
   return scan(last ?? '', keepColours, '\t')
 }
 
-const segmenter = new Intl.Segmenter()
+let segmenter: Intl.Segmenter | undefined
+/** Made when the first text needs it: that takes longer than most commands do before their first request. */
+const segmentsOf = (text: string): Intl.Segments => {
+  segmenter ??= new Intl.Segmenter()
+  return segmenter.segment(text)
+}
 const EAST_ASIAN = /^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}]/u
 const OTHER_WIDE = /^[\u3000-\u303e\uff01-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}|\ufe0f/u
 const INVISIBLE = /^[\p{Mn}\p{Me}\p{Cf}]+$/u
@@ -113,7 +118,7 @@ const graphemeWidth = (grapheme: string): number =>
 export function textWidth(text: string): number {
   if (PRINTABLE_ASCII.test(text)) return text.length
   let width = 0
-  for (const { segment } of segmenter.segment(text)) width += graphemeWidth(segment)
+  for (const { segment } of segmentsOf(text)) width += graphemeWidth(segment)
   return width
 }
 
@@ -122,7 +127,7 @@ export function cutText(text: string, width: number): string {
   if (textWidth(text) <= width) return text
   let out = ''
   let used = 0
-  for (const { segment } of segmenter.segment(text)) {
+  for (const { segment } of segmentsOf(text)) {
     used += graphemeWidth(segment)
     if (used > width - 1) break
     out += segment

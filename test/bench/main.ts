@@ -1,4 +1,4 @@
-// npm run bench -- logs|latency|output|api|certificates|webhooks|subscribers|cutover|deploy|artifacts|agent [--lines 5000000]
+// npm run bench -- logs|latency|output|api|certificates|client|webhooks|subscribers|cutover|deploy|artifacts|agent [--lines 5000000]
 //   [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000] [--subscribers 500] [--redeploys 10] [--recipe manual] [--control]
 //   [--mib 1024] [--environments 5] [--seconds 60]
 //
@@ -9,6 +9,7 @@ import { benchAgent } from './agent.ts'
 import { benchApi } from './api.ts'
 import { benchArtifacts } from './artifacts.ts'
 import { benchCertificates } from './certificates.ts'
+import { benchClient } from './client.ts'
 import { benchCutover } from './cutover.ts'
 import { benchDeploy } from './deploy.ts'
 import { benchSubscribers, benchWebhooks } from './floods.ts'
@@ -48,6 +49,9 @@ switch (positionals[0]) {
   case 'certificates':
     await benchCertificates()
     break
+  case 'client':
+    process.exitCode = (await benchClient(Number(values.rounds ?? 15))) ? 0 : 1
+    break
   case 'webhooks':
     await benchWebhooks(Number(values['per-second']))
     break
@@ -74,7 +78,7 @@ switch (positionals[0]) {
     break
   default:
     console.error(
-      'usage: npm run bench -- logs | latency | output | api | certificates | webhooks | subscribers | cutover | deploy | artifacts | agent',
+      'usage: npm run bench -- logs | latency | output | api | certificates | client | webhooks | subscribers | cutover | deploy | artifacts | agent',
     )
     process.exitCode = 2
 }

@@ -20,6 +20,7 @@ import { type Installation, startInstallation } from '../testing/installation.ts
 import { testIo } from '../testing/io.ts'
 import { problem, type Scripted } from '../testing/peer.ts'
 import { logLine, phase, task } from '../testing/samples.ts'
+import { certificate } from '../testing/samples-people.ts'
 
 const CONTENT = Buffer.from('order,total\n1,9.90\n')
 const sha256 = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')
@@ -54,11 +55,21 @@ const half: Scripted = (_req, res: ServerResponse) => {
 describe('berth artifacts', () => {
   let it_: Installation
   let dir: string
+  let bin: string
   beforeEach(async () => {
     it_ = await startInstallation()
     dir = mkdtempSync(join(tmpdir(), 'berth-artifacts-'))
+    bin = mkdtempSync(join(tmpdir(), 'berth-artifacts-bin-'))
+    // no way over SSH: everything here comes through the control plane
+    const noWay = "#!/bin/sh\necho 'ssh: connect to host x port 22: Connection refused' >&2\nexit 255\n"
+    writeFileSync(join(bin, 'ssh'), noWay, { mode: 0o755 })
+    Object.assign(it_.env, { PATH: `${bin}:${process.env.PATH}`, XDG_RUNTIME_DIR: bin })
+    it_.peer.script('POST /api/servers/2/ssh', { status: 201, json: certificate() })
+    it_.peer.script('GET /api/tasks/830', { json: task('succeeded', { id: 830, type: 'action' }) })
   })
-  afterEach(() => rmSync(dir, { recursive: true, force: true }))
+  afterEach(() => {
+    for (const one of [dir, bin]) rmSync(one, { recursive: true, force: true })
+  })
 
   async function berth(...args: string[]) {
     const io = testIo({ env: it_.env, cwd: dir })

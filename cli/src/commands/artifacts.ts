@@ -1,10 +1,11 @@
 // berth artifacts: the files that an action left, and fetching them. A file is there whole, with the digest the server
 // told when it was collected, or it is not there.
 import { resolve } from 'node:path'
-import { Artifact, Task } from '@berth/shared/rest'
+import { Artifact, Environment, Task } from '@berth/shared/rest'
 import type { Api } from '../api.ts'
 import { splitName } from '../artifact-file.ts'
-import { type ArtifactSource, fetchArtifact, openHttpSource } from '../artifact-source.ts'
+import { type ArtifactSource, fetchArtifact } from '../artifact-source.ts'
+import { openSshSource } from '../artifact-ssh.ts'
 import { type Context, compose, flagOn, flagText, type Invocation } from '../context.ts'
 import { CliError, EXIT, type ExitCode } from '../exit.ts'
 import { formatAgo, formatBytes, formatUntil } from '../format.ts'
@@ -93,6 +94,8 @@ export interface DownloadOptions {
   names: readonly string[]
   dir: string
   force: boolean
+  /** Over SSH or not at all. */
+  direct: boolean
 }
 
 export function parseArtifactsDownload({ args, flags }: Invocation): DownloadOptions {
@@ -102,7 +105,24 @@ export function parseArtifactsDownload({ args, flags }: Invocation): DownloadOpt
     names: taskId === undefined ? args : args.slice(1),
     dir: flagText(flags, 'dir') ?? '.',
     force: flagOn(flags, 'force'),
+    direct: flagOn(flags, 'direct'),
   }
+}
+
+/** Where the files of a task lie. */
+async function openSource(
+  context: Context,
+  api: Api,
+  taskId: number,
+  direct: boolean,
+): Promise<ArtifactSource> {
+  const { io, screen } = context
+  const { value: task } = await api.get(`/api/tasks/${taskId}`, Task)
+  const path = `/api/environments/${task.environment_id}`
+  const { value: environment } = await api.get(path, Environment)
+  const place = { server: environment.server, environmentId: environment.id }
+  const note = (text: string) => screen.note(cleanText(text))
+  return openSshSource({ api, io }, place, { direct, note })
 }
 
 /** By its whole name, or the last part of it where only one has it. */
@@ -147,7 +167,8 @@ export async function performArtifactsDownload(
     throw new CliError(EXIT.notFound, `task ${found.taskId} left no files`)
   }
   const written: { path: string; artifact: Artifact }[] = []
-  await downloadAll(context, openHttpSource(api, io), chosen, options, async (path, artifact) => {
+  const source = await openSource(context, api, found.taskId, options.direct)
+  await downloadAll(context, source, chosen, options, async (path, artifact) => {
     written.push({ path, artifact })
     if (!screen.json) await screen.print(cleanText(path))
   })
@@ -169,11 +190,8 @@ export async function downloadOf(
   const { artifacts } = await readArtifacts(api, taskId)
   const { screen, io } = context
   if (artifacts.length === 0) return screen.note('It left no files.')
-  await downloadAll(
-    context,
-    openHttpSource(api, io),
-    artifacts,
-    { dir, force: false },
-    (path, one) => screen.note(`  ${cleanText(path)}   ${formatBytes(one.size_bytes)}`),
+  const source = await openSource(context, api, taskId, false)
+  await downloadAll(context, source, artifacts, { dir, force: false }, (path, one) =>
+    screen.note(`  ${cleanText(path)}   ${formatBytes(one.size_bytes)}`),
   )
 }

@@ -236,6 +236,29 @@ const ROWS: Record<string, Row> = {
       ],
     ],
   },
+  'artifacts list': { args: ['830'], pipe: /^exports\/orders\.csv\t6\t/, shown: /6 B/ },
+  'artifacts download': {
+    args: ['830', '-d', '{folder}/out', '--force'],
+    pipe: /^\S+\/out\/exports\/orders\.csv\n$/,
+    shown: /orders\.csv/,
+    changes: 'POST /api/servers/2/ssh',
+    exits: [
+      [5, ['830', 'nothing.csv', '-d', '{folder}/out']],
+      [0, ['830', '-d', '{folder}/out'], (_, { env }) => Object.assign(env, { FAKE_SSH: '255' })],
+      [
+        1,
+        ['830', '--direct', '-d', '{folder}/out'],
+        (_, { env }) => Object.assign(env, { FAKE_SSH: '255' }),
+      ],
+      [1, ['830', '-d', '{folder}/out'], (_, { env }) => Object.assign(env, { FAKE_SSH: '44' })],
+      [6, ['830', '-d', '{folder}/out'], (_, { env }) => Object.assign(env, { FAKE_SSH: '77' })],
+      [
+        1,
+        ['830', '-d', '{folder}/out'],
+        (_, { env }) => Object.assign(env, { FAKE_SHA: 'f'.repeat(64) }),
+      ],
+    ],
+  },
   logs: {
     args: HERE,
     pipe: /^2026-11-15T09:12:30Z web {2}GET \/cart 200\n$/,

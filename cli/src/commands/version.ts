@@ -1,15 +1,19 @@
 // berth --version: the client's, and the server's when somebody is logged in. The server gets a
 // moment, not more: a version must also be readable offline.
+import { existsSync } from 'node:fs'
 import { CLIENT } from '@berth/shared/client-limits'
 import { VERSION } from '@berth/shared/version'
 import type { Context } from '../context.ts'
-import { credentialsPath, readCredentials } from '../credentials.ts'
+import { credentialsPath } from '../config-folder.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
-import { chooseBaseUrl, trustAuthority } from '../session.ts'
 import { cleanText } from '../text.ts'
 
 async function serverVersion(context: Context): Promise<string> {
   const { io, globals } = context
+  const isNamed = Boolean(globals.url || io.env.BERTH_URL)
+  if (!isNamed && !existsSync(credentialsPath(io.env))) return '' // the usual case must be quick
+  const { readCredentials } = await import('../credentials.ts')
+  const { chooseBaseUrl, trustAuthority } = await import('../session.ts')
   const baseUrl = chooseBaseUrl(globals, io.env, await readCredentials(credentialsPath(io.env)))
   if (baseUrl === undefined) return ''
   try {

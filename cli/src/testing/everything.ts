@@ -1,7 +1,7 @@
 // A peer that answers every question the client can ask, for tests that go through all commands.
 import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Diagnostics } from '@berth/shared/rest'
+import { Artifact, Diagnostics } from '@berth/shared/rest'
 import { temporaryFolder } from './berth.ts'
 import { startInstallation } from './installation.ts'
 import type { Peer } from './peer.ts'
@@ -47,6 +47,15 @@ function scriptEnvironment(peer: Peer): void {
   peer.script(`GET ${path}/actions`, { json: [action('seed')] })
   const started = task('queued', { id: 830, type: 'action', action: 'seed' })
   peer.script(`POST ${path}/actions/seed/tasks`, { status: 201, json: started })
+  peer.script('GET /api/tasks/830', { json: { ...started, status: 'succeeded' } })
+  peer.script('GET /api/tasks/830/artifacts', { json: [ARTIFACT] })
+  peer.script('GET /api/artifacts/3301/content', {
+    text: 'hello\n',
+    headers: {
+      'content-length': '6',
+      'repr-digest': `sha-256=:${Buffer.from(ARTIFACT.sha256, 'hex').toString('base64')}:`,
+    },
+  })
   peer.script(`GET ${path}/variables`, { json: [variable('APP_KEY')] })
   peer.script(`PATCH ${path}/variables`, { json: patched() })
   peer.script(`PATCH ${path}`, { json: environment() })
@@ -69,6 +78,20 @@ function scriptEnvironment(peer: Peer): void {
   })
   peer.script(`GET ${path}/diagnostics`, { json: nothing })
 }
+
+/** 'hello\n', as an action left it. */
+const ARTIFACT = Artifact.parse({
+  id: 3301,
+  file_id: '0b6f2c1e-5d7a-4e0b-9c51-7f3a2d8e6b40',
+  task_id: 830,
+  path: 'exports/orders.csv',
+  name: 'orders.csv',
+  size_bytes: 6,
+  sha256: '5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03',
+  collected_at: AT,
+  expires_at: '2036-11-22T10:02:00Z',
+  url: 'https://deploy.example.com/api/artifacts/3301/content',
+})
 
 function scriptSetUp(peer: Peer): void {
   peer.script('POST /api/projects', { status: 201, json: projectDetail() })
@@ -106,7 +129,10 @@ const RECORD = { t: AT, s: 'out', service: 'web', task: 7, text: 'GET /cart 200'
 const FAKE_SSH = `#!/bin/sh
 for last; do :; done
 [ -n "$FAKE_SSH" ] && { echo 'berth: no' >&2; exit "$FAKE_SSH"; }
-case "$*" in *' logs '*) echo '${JSON.stringify(RECORD)}' ;; esac
+case "$*" in
+  *' logs '*) echo '${JSON.stringify(RECORD)}' ;;
+  *' artifact '*) echo "size=6 sha256=$FAKE_SHA" >&2; echo hello ;;
+esac
 `
 
 const SERVICE_FILE = `# yaml-language-server: $schema=https://deploy.example.com/schemas/service.v1.json
@@ -135,5 +161,9 @@ export async function startEverything(): Promise<Everything> {
   writeFileSync(join(folder, 'key.pub'), 'ssh-ed25519 AAAATEST ada\n')
   writeFileSync(join(folder, '.service.yml'), SERVICE_FILE)
   const PATH = `${folder}:${process.env.PATH}`
-  return { peer, env: { ...env, PATH, TMPDIR: folder, BERTH_POLL_MS: '1' }, folder }
+  return {
+    peer,
+    env: { ...env, PATH, TMPDIR: folder, BERTH_POLL_MS: '1', FAKE_SHA: ARTIFACT.sha256 },
+    folder,
+  }
 }
