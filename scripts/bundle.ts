@@ -1,7 +1,7 @@
-// Bundles what ships: the dashboard's files, the client, one file that needs nothing but Node.js (commands stay lazy inside it, because a
-// start-up that loads everything is felt at every call), and the agent, an archive with its own Node.js for the
-// platform this runs on. The control plane offers what lies in `dist` to `install.sh`. Two builds of one commit give
-// the same bytes.
+// Bundles what ships: the dashboard's files, the client, one file that needs nothing but Node.js (commands stay lazy
+// inside it, because a start-up that loads everything is felt at every call), and the agent, an archive with its own
+// Node.js for the platform this runs on. The control plane offers what lies in `dist` to `install.sh`. Two builds of one
+// commit give the same bytes.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, realpathSync } from 'node:fs'
 import { chmod, cp, mkdir, rm, writeFile } from 'node:fs/promises'

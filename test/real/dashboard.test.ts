@@ -56,7 +56,8 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
   const deployButton = (v: Visitor) => v.page.getByRole('button', { name: 'Deploy', exact: true })
   const isLocked = (v: Visitor) =>
     v.page.locator('button[aria-disabled="true"]', { hasText: /^Deploy$/ })
-  const isFree = (v: Visitor) => v.page.locator('button:not([aria-disabled])', { hasText: /^Deploy$/ })
+  const isFree = (v: Visitor) =>
+    v.page.locator('button:not([aria-disabled])', { hasText: /^Deploy$/ })
 
   beforeAll(async () => {
     chrome = await Chromium.launch()
@@ -112,8 +113,14 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
     await v.fill('Name', 'staging')
     await v.button('Create').click()
     await v.heading('staging')
-    await v.text(/Deployment \d+ is (queued|running) \(started from the dashboard\)/).first().waitFor()
-    await v.text(/is running/).first().waitFor()
+    await v
+      .text(/Deployment \d+ is (queued|running) \(started from the dashboard\)/)
+      .first()
+      .waitFor()
+    await v
+      .text(/is running/)
+      .first()
+      .waitFor()
     first.end('fail')
     await v.text('Last failure').waitFor()
     await v.text('src/cart.ts(14,7): error TS2322').waitFor()
@@ -127,7 +134,9 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
     await v.text('Variables changed since the last deployment: APP_KEY.').waitFor()
     p.executor.script = (attempt) => attempt.succeed()
     await v.button('Deploy now').click()
-    await v.text('Variables changed since the last deployment: APP_KEY.').waitFor({ state: 'detached' })
+    await v
+      .text('Variables changed since the last deployment: APP_KEY.')
+      .waitFor({ state: 'detached' })
     await v.link('Overview').click()
     await v.text('Last failure (fixed)').waitFor()
 
@@ -294,7 +303,10 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
       await v.page.getByRole('dialog').waitFor()
       await tabTo('Deploy')
       await press('Enter')
-      await v.text(/is running/).first().waitFor()
+      await v
+        .text(/is running/)
+        .first()
+        .waitFor()
       await tabTo('Cancel')
       await press('Enter')
       await v.text('Canceled').first().waitFor()

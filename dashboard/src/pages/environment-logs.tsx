@@ -41,7 +41,10 @@ export function EnvironmentLogs() {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what they begin with
 const SEQUENCES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|.)/g
 
-function useServiceLogs(id: number, service: string): { lines: Line[]; problem: string | undefined } {
+function useServiceLogs(
+  id: number,
+  service: string,
+): { lines: Line[]; problem: string | undefined } {
   const [lines, setLines] = useState<Line[]>([])
   const [problem, setProblem] = useState<string>()
   useEffect(() => {
