@@ -1,7 +1,7 @@
-// Bundles what ships: the client, one file that needs nothing but Node.js (commands stay lazy inside it, because a
-// start-up that loads everything is felt at every call), and the agent, an archive with its own Node.js for the
-// platform this runs on. The control plane offers what lies in `dist` to `install.sh`. Two builds of one commit give
-// the same bytes. `client` as the only word leaves the agent out.
+// Bundles what ships: the dashboard's files, the client, one file that needs nothing but Node.js (commands stay lazy
+// inside it, because a start-up that loads everything is felt at every call), and the agent, an archive with its own
+// Node.js for the platform this runs on. The control plane offers what lies in `dist` to `install.sh`. Two builds of one
+// commit give the same bytes. `client` as the only word leaves the others out.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, realpathSync } from 'node:fs'
 import { chmod, cp, mkdir, rm, writeFile } from 'node:fs/promises'
@@ -9,6 +9,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'rolldown'
 import { AGENT_FLAGS } from './agent-flags.ts'
+import { buildDashboardIfStale, dashboardDist } from './build-dashboard.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const dist = process.env.BERTH_DIST ?? join(root, 'dist')
@@ -36,6 +37,17 @@ async function bundleClient(): Promise<void> {
   // CommonJS: a module of Node.js that only some command needs is loaded by that command
   await bundle('cli/src/main.ts', file, { format: 'cjs' })
   await chmod(file, 0o755)
+}
+
+/** The files the control plane serves to browsers; BERTH_DASHBOARD_DIR points to them. */
+async function bundleDashboard(): Promise<void> {
+  await buildDashboardIfStale()
+  const target = join(dist, 'dashboard')
+  await rm(target, { recursive: true, force: true })
+  await cp(dashboardDist, target, {
+    recursive: true,
+    filter: (path) => !path.endsWith('.built-from'),
+  })
 }
 
 const LAUNCHER = `#!/bin/sh
@@ -125,4 +137,7 @@ async function packageAgent(): Promise<void> {
 
 await mkdir(dist, { recursive: true })
 await bundleClient()
-if (process.argv[2] !== 'client') await packageAgent()
+if (process.argv[2] !== 'client') {
+  await bundleDashboard()
+  await packageAgent()
+}

@@ -9,11 +9,41 @@ import { PASSWORD, person } from './people.ts'
 import { Platform } from './platform.ts'
 import type { ScriptedAttempt } from './scripted-executor.ts'
 
+/** Every page of somebody signed in. */
+export const PAGES = [
+  'projects',
+  'new-project',
+  'project',
+  'project-deployments',
+  'project-webhooks',
+  'project-settings',
+  'environment',
+  'environment-failed',
+  'environment-deploying',
+  'environment-deployments',
+  'environment-logs',
+  'environment-variables',
+  'environment-actions',
+  'environment-settings',
+  'task',
+  'servers',
+  'server',
+  'members',
+  'organization',
+  'audit',
+  'account',
+  'tokens',
+  'admin',
+  'device',
+  'not-found',
+] as const
+export type PageName = (typeof PAGES)[number]
+
 export interface World {
   platform: Platform
   host: Host
   /** Where the world can be looked at: a name of the page and its path. */
-  pages: Record<string, string>
+  pages: Record<PageName, string>
   staging: Environment
   close(): Promise<void>
 }

@@ -91,8 +91,8 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
     await v.fill('Host name or address', '127.0.0.1')
     await v.page.getByRole('dialog').getByRole('button', { name: 'Add server' }).click()
     await v.text('Waiting for the server…').waitFor()
-    const command = await v.page.getByRole('dialog').locator('code').innerText()
-    const [token = ''] = /berth_join_[\w.-]+/.exec(command) ?? []
+    const command = await v.page.getByRole('dialog').locator('code').textContent()
+    const [token = ''] = /berth_join_[\w.-]+/.exec(command ?? '') ?? []
     await p.joinAgent(token)
     await v.text('fra-1 has joined and is online.').waitFor()
     await v.button('Close').click()
