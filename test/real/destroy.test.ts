@@ -131,7 +131,8 @@ describe('a removal', () => {
     const removal = await destroy(20)
     expect(await removal.verdict()).toMatchObject({ message: '', state: AttemptState.SUCCEEDED })
     expect(Object.entries(removal.steps()).map(([id, { state }]) => [id, state])).toEqual([
-      ['1', StepState.SUCCEEDED],
+      ['1', StepState.SUCCEEDED], // numbers come first in an object; in the plan `unroute` does
+      ['unroute', StepState.SUCCEEDED],
       ['stop', StepState.SUCCEEDED],
       ['remove', StepState.SUCCEEDED],
     ])

@@ -49,7 +49,7 @@ describe.skipIf(!isRoot)('a task of one environment', () => {
       grantedHosts: ['app', 'site'].map((name) => `${name}-pr-42-${B}.shop.example.com`),
     })
     expect((await victim.verdict()).message, victim.log()).toBe('')
-  }, 120_000)
+  })
   afterAll(() => lab.close())
 
   /** Runs each command in environment A; the words that were printed. */
@@ -101,7 +101,7 @@ describe.skipIf(!isRoot)('a task of one environment', () => {
       'its own environment': 'cat /proc/$$/environ',
     })
     expect(got).toEqual(['its own variables', 'its own environment'])
-  }, 120_000)
+  })
 
   it('cannot signal or bound its processes, nor become it or root', async () => {
     const state = lab.state(B, victim.taskId)
@@ -129,7 +129,7 @@ describe.skipIf(!isRoot)('a task of one environment', () => {
     expect(readProcess(pid)).toBeDefined()
     const port = lab.rows(B).find(({ service }) => service === 'web')?.port
     expect(await answer(port)).toBe('b')
-  }, 120_000)
+  })
 
   it('cannot see keys, books and doors of the agent', async () => {
     const { settings } = lab.host
@@ -158,5 +158,5 @@ describe.skipIf(!isRoot)('a task of one environment', () => {
       'its own release': 'echo x >"$BERTH_RELEASE_DIR/x"',
     })
     expect(got).toEqual(['its own release'])
-  }, 120_000)
+  })
 })

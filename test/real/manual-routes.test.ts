@@ -109,7 +109,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
     }
     await host.startProxy()
     for (const id of ALL) repositories[id] = host.repository(`r${id}`)
-  }, 120_000)
+  })
   afterAll(async () => {
     await host.close()
     if (isRoot) spawnSync('groupdel', [webGroup(host.settings)])
@@ -129,7 +129,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
         const ids = Object.keys(first[id].steps())
         expect(ids.indexOf('switch')).toBeGreaterThan(ids.indexOf('activate'))
       }
-    }, 120_000)
+    })
 
     it('a socket belongs to the group of the proxy, a copy of files to root', () => {
       const { sockets } = environmentPlaces(host.settings, SOCKET)
@@ -187,7 +187,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       expect(statSync(configuration).mtimeMs).toBe(before)
       const { statics } = environmentPlaces(host.settings, SITE)
       expect(readdirSync(join(statics, 'web'))).toEqual([String(second[SITE].taskId)])
-    }, 120_000)
+    })
   })
 
   describe('what fails leaves the version before', () => {
@@ -205,14 +205,14 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       })
       expect(await text(SITE)).toBe(now(SITE))
       expect(routesOf(SITE)).toEqual(before)
-    }, 120_000)
+    })
 
     it('a folder that is a link out of the checkout', async () => {
       const yaml = 'manual: { deploy: [echo x], services: { web: { root: away } } }\n'
       const { verdict } = await fail(SITE, { '.service.yml': yaml, away: { link: '/etc' } })
       expect(verdict.message).toBe('away (service web) is not in the checkout.')
       expect(await text(SITE)).toBe(now(SITE))
-    }, 120_000)
+    })
 
     it('a version that answers only those who ask it directly', async () => {
       const [before, current] = [
@@ -237,7 +237,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       expect(readLink(environmentPlaces(host.settings, NODE).current)).toBe(current)
       // while it was being proven it answered, and nobody got an error
       expect((await visitor.stop()).filter((said) => said !== 'late')).toEqual([now(NODE)])
-    }, 120_000)
+    })
 
     it('a socket that is a link to another one', async (t) => {
       if (!isRoot) return t.skip('without accounts every socket is the developer’s own')
@@ -253,7 +253,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
         ),
       })
       await eventually(async () => (await text(SOCKET)) === now(SOCKET), 'the version before')
-    }, 120_000)
+    })
   })
 
   describe('a runner that is killed', () => {
@@ -272,7 +272,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       expect(deployment.log()).toContain(`Ending web of deployment ${dead.taskId}`)
       expect(await visitor.stop()).toEqual(['killed', `two-${NODE}`])
       expect(readTable(host.settings).environments[NODE]?.routes).toEqual(before)
-    }, 120_000)
+    })
   })
 
   describe('a service that its owner keeps up', () => {
@@ -322,7 +322,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       expect((await host.get(name)).text).toBe('files')
       const removed = await host.deploy(repository, { ...request, destroy: true })
       expect((await removed.verdict()).message, removed.log()).toBe('')
-    }, 120_000)
+    })
   })
 
   describe('an earlier commit', () => {
@@ -335,7 +335,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       expect(readLink(current)).toBe(`releases/${back.taskId}`)
       expect(readdirSync(join(statics, 'web'))).toEqual([String(back.taskId)])
       expect(back.steps()['1']?.exitCode).toBe(0) // its commands ran again
-    }, 120_000)
+    })
   })
 
   describe('removed', () => {
@@ -359,7 +359,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       const ledger = host.ledger()
       expect([ledger.listProcesses(), ledger.listPlans()]).toEqual([[], []])
       ledger.close()
-    }, 120_000)
+    })
   })
 })
 

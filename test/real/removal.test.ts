@@ -85,9 +85,7 @@ describe('a removal in a whole installation', () => {
     const task = await lab.finished((await remove(id)).id)
     expect([task.status, task.failure]).toEqual(['succeeded', null])
     expect(task.phases?.flatMap(({ steps }) => steps.map(({ name }) => name))).toEqual([
-      '1',
-      'stop',
-      'remove',
+      ...['unroute', '1', 'stop', 'remove'],
     ])
     expect(readFileSync(join(words, 'gone'), 'utf8')).toBe('bye\n')
     expect(await isGone(id)).toBe(true)
