@@ -241,6 +241,7 @@ describe('artifacts of the manual recipe', () => {
       for (const { artifactId } of collected(done)) {
         expect(['inside\n', '']).toContain(await read(host, artifactId))
       }
+      writeFileSync(join(host.settings.stateDir, 'environments/e1/current/s/end'), '')
     }
     expect(readTree(storeOf(host.settings)).includes(CANARY)).toBe(false)
   })
