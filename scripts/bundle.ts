@@ -8,7 +8,7 @@ import { chmod, cp, mkdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'rolldown'
-import { AGENT_FLAGS } from './agent-flags.ts'
+import { AGENT_ENV, AGENT_FLAGS } from './agent-flags.ts'
 import { buildDashboardIfStale, dashboardDist } from './build-dashboard.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -53,6 +53,7 @@ async function bundleDashboard(): Promise<void> {
 const LAUNCHER = `#!/bin/sh
 # Starts the agent with the Node.js it was shipped with.
 here=$(dirname -- "$(readlink -f -- "$0")")
+export MALLOC_ARENA_MAX=${AGENT_ENV.MALLOC_ARENA_MAX}
 exec "$here/node" ${AGENT_FLAGS.join(' ')} "$here/../lib/berth-agent.mjs" "$@"
 `
 

@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { listProcesses } from '../../agent/src/exec/processes.ts'
-import { AGENT_FLAGS } from '../../scripts/agent-flags.ts'
+import { AGENT_ENV, AGENT_FLAGS } from '../../scripts/agent-flags.ts'
 import { deployed, dockerEnvironment, openDockerLab } from '../engine-lab.ts'
 import type { Lab } from '../lab.ts'
 import { residentMiB, round } from './figures.ts'
@@ -102,7 +102,9 @@ async function deployAll(lab: Lab, count: number): Promise<void> {
 export async function benchAgent(count: number, seconds: number): Promise<boolean> {
   const folder = mkdtempSync(join(tmpdir(), 'berth-bench-agent-'))
   const agent = packaged(folder)
-  const made = await openDockerLab({ lab: { agent, agentFlags: [...AGENT_FLAGS] } })
+  const made = await openDockerLab({
+    lab: { agent, agentFlags: [...AGENT_FLAGS], agentEnv: AGENT_ENV },
+  })
   try {
     const { lab } = made
     const pid = lab.agent?.pid ?? 0

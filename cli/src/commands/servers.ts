@@ -93,11 +93,21 @@ export async function performServerShow(
     ['machine', machine],
     ['disk', disk],
     ['docker', facts?.docker_version ?? ''],
+    ['usage', describeUsage(server)],
     ['recipes', server.recipes.join(', ')],
     ['missing', missing.map((part) => `${part.name} (${part.reason})`).join(', ')],
     ['environments', String(server.environment_count)],
   ])
   return EXIT.done
+}
+
+/** By its own last word; empty: it has not told yet. */
+function describeUsage({ usage }: Server): string {
+  if (!usage) return ''
+  const of = (used: number, all: number): string => `${formatBytes(used)} of ${formatBytes(all)}`
+  const memory = of(usage.memory_used_bytes, usage.memory_bytes)
+  const proxy = usage.proxy_ok ? '' : ', proxy down'
+  return `${usage.cpu_percent} % CPU, ${memory} memory, ${of(usage.disk_used_bytes, usage.disk_bytes)} disk${proxy}`
 }
 
 export const serverShow = compose(parseName, performServerShow)
