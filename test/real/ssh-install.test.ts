@@ -1,6 +1,7 @@
 // Berth in the configuration of a server's own sshd: a private one with a main file, a drop-in folder and a person who
 // logs in as root with a plain key. Whatever happens, that person still comes in, and sshd keeps its process.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import {
   appendFileSync,
   chmodSync,
@@ -80,7 +81,9 @@ Subsystem sftp internal-sftp
   afterEach(async () => expect(await asRoot()).toBe('root is in\n'))
   afterAll(async () => {
     await lab.close()
+    const gone = once(sshd, 'exit')
     sshd.kill('SIGTERM')
+    await gone // it removes its pid file
     rmSync(dir, { recursive: true, force: true })
   })
 

@@ -237,21 +237,10 @@ describe.skipIf(missing('sshd') || !isRoot)('a session', () => {
         typed: 'tty; echo in-$((40 + 2)); sleep 1000\n',
       })
       await shows(/\/dev\/(pts\/\d+|console)[\s\S]*in-42/)
+      const [session] = lab.sessions
       await lab.trust([lab.ca], [serial])
       expect((await ended).code).not.toBe(0)
-      const left = listProcesses().filter(({ pid }) => {
-        return readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('sleep\x001000')
-      })
-      const marked = left.filter(({ pid }) => /BERTH_SSH_SESSION=/.test(environOf(pid)))
-      expect(marked).toEqual([])
+      expect(withMarker(session?.id ?? '')).toEqual([])
     })
   })
 })
-
-function environOf(pid: number): string {
-  try {
-    return readFileSync(`/proc/${pid}/environ`, 'latin1')
-  } catch {
-    return ''
-  }
-}

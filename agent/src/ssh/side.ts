@@ -78,6 +78,9 @@ export class SshSide {
       this.#timers.push(timer)
     }
     every(SSHD.checkMs, () => this.#setUpSshd())
+    every(SSHD.retryMs, async () => {
+      if (this.#state.mode === 'off') await this.#setUp()
+    })
     every(SSHD.careMs, () => this.#care())
     every(SSHD.renewCheckMs, () => this.#renew())
   }
