@@ -32,6 +32,9 @@ export function parseHeader(stderr: string): { size: number; sha256: string } | 
     : undefined
 }
 
+const isListed = (header: { size: number; sha256: string }, artifact: Artifact): boolean =>
+  header.size === artifact.size_bytes && header.sha256 === artifact.sha256
+
 /** What is said before the first byte: the header, or why there is none. */
 async function readHeader(session: SshSession, said: () => string, changed: () => Promise<void>) {
   let ended = false
@@ -75,6 +78,11 @@ async function openOverSsh(
     })
   try {
     const header = await readHeader(session, () => said, changed)
+    if (header && !isListed(header, artifact)) {
+      // here, not where the bytes are read: nobody would begin to, and end the session
+      const message = `${artifact.path}: the server offers another file than it listed`
+      throw new CliError(EXIT.error, message, 'list the files again')
+    }
     if (header) return { ...header, from: offset, bytes: bytesOf(session, door, io, end) }
     throw await explainNothing(session, door, io)
   } catch (error) {

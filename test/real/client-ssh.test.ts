@@ -1,8 +1,13 @@
 // berth logs, berth ssh and berth ssh cert with the real client, a real control plane and a real sshd: no host-key
 // question, nothing left in the temporary folder, the exit codes of the forced command, and connections that break.
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import type { Artifact } from '@berth/shared/rest'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createApi } from '../../cli/src/api.ts'
+import { fetchArtifact } from '../../cli/src/artifact-source.ts'
+import { openSshSource } from '../../cli/src/artifact-ssh.ts'
 import { run } from '../../cli/src/invoke.ts'
 import { berth, startBerth, startInTerminal } from '../../cli/src/testing/berth.ts'
 import { testIo } from '../../cli/src/testing/io.ts'
@@ -203,6 +208,55 @@ describe.skipIf(skipped)('over certificates', () => {
     expect([secret.code, secret.stdout]).toEqual([2, ''])
     const json = await here([...args, lab.file('mine.pub'), '--json'])
     expect(JSON.parse(json.stdout).user).toBe('berth-shell')
+  })
+
+  test('artifacts: whole and right or not there, resumed, refused, or the other way', async () => {
+    const bytes = Buffer.from('order,total\n1,9.90\n')
+    const sha256 = createHash('sha256').update(bytes).digest('hex')
+    const file_id = '0b6f2c1e-5d7a-4e0b-9c51-7f3a2d8e6b40'
+    const artifact = { file_id, path: 'exports/orders.csv', size_bytes: bytes.length, sha256 }
+    const io = testIo({ env: lab.env(), now: Date.now })
+    const { url: baseUrl, token } = lab.cp
+    const api = createApi({ baseUrl, token, organizationId: null, io, debug: false })
+    const place = { server: lab.server, environmentId: lab.environment.id }
+    const noted: string[] = []
+    const note = async (text: string) => void noted.push(text)
+    const fetch = async (how: object, direct = false) => {
+      rmSync(lab.file('out'), { recursive: true, force: true })
+      lab.behave({
+        artifact: { size: bytes.length, sha256, bytes: bytes.toString('base64'), ...how },
+      })
+      const source = openSshSource({ api, io }, place, { direct, note })
+      const one = { ...artifact, id: 1 } as Artifact
+      const options = { dir: lab.file('out'), force: false, sleep: io.sleep }
+      return fetchArtifact(source, one, options)
+    }
+    const nothing = () => readdirSync(lab.file('out/exports'))
+    expect(readFileSync(await fetch({})).equals(bytes)).toBe(true)
+    expect(lab.asked()).toEqual([`artifact ${file_id}`])
+    await expect(fetch({ bytes: Buffer.from('x'.repeat(19)).toString('base64') })).rejects.toThrow(
+      'is not the file that was collected',
+    )
+    expect(nothing()).toEqual([])
+    await expect(fetch({ sha256: 'f'.repeat(64) })).rejects.toThrow('another file than it listed')
+    await expect(fetch({ bytes: '' })).rejects.toThrow('0 of 19 bytes came')
+    expect(nothing()).toEqual([])
+    lab.behave({ refuse: [44, 'exports/orders.csv is gone'] })
+    const gone = openSshSource({ api, io }, place, { direct: false, note })
+    await expect(gone.open({ ...artifact, id: 1 } as Artifact, 0)).rejects.toMatchObject({
+      exitCode: 1,
+      message: 'exports/orders.csv is gone',
+    })
+    expect(noted).toEqual([])
+    await lab.stopSshd()
+    try {
+      await expect(fetch({}, true)).rejects.toThrow('is not reachable over SSH from here')
+      await expect(fetch({})).rejects.toMatchObject({ status: 404 }) // asked through the control plane
+      expect(noted).toEqual([expect.stringContaining(`fetching through ${baseUrl}`)])
+    } finally {
+      await lab.startSshd()
+    }
+    expect(left()).toEqual([])
   })
 
   test('folders of clients that were killed are swept, those of living ones are not', async () => {

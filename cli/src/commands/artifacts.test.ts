@@ -61,7 +61,8 @@ describe('berth artifacts', () => {
     dir = mkdtempSync(join(tmpdir(), 'berth-artifacts-'))
     bin = mkdtempSync(join(tmpdir(), 'berth-artifacts-bin-'))
     // no way over SSH: everything here comes through the control plane
-    const noWay = "#!/bin/sh\necho 'ssh: connect to host x port 22: Connection refused' >&2\nexit 255\n"
+    const noWay =
+      "#!/bin/sh\necho 'ssh: connect to host x port 22: Connection refused' >&2\nexit 255\n"
     writeFileSync(join(bin, 'ssh'), noWay, { mode: 0o755 })
     Object.assign(it_.env, { PATH: `${bin}:${process.env.PATH}`, XDG_RUNTIME_DIR: bin })
     it_.peer.script('POST /api/servers/2/ssh', { status: 201, json: certificate() })

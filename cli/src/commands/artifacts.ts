@@ -61,7 +61,7 @@ export async function performArtifactsList(
   options: { taskId: number | undefined },
   context: Context,
 ): Promise<ExitCode> {
-  const { screen, io } = context
+  const { screen } = context
   const api = await context.connect()
   const { artifacts, raw, taskId } = await findArtifacts(api, context, options.taskId)
   await screen.printList({
@@ -159,7 +159,7 @@ export async function performArtifactsDownload(
   options: DownloadOptions,
   context: Context,
 ): Promise<ExitCode> {
-  const { screen, io } = context
+  const { screen } = context
   const api = await context.connect()
   const found = await findArtifacts(api, context, options.taskId)
   const chosen = pick(found, options.names)
@@ -188,7 +188,7 @@ export async function downloadOf(
   dir: string,
 ): Promise<void> {
   const { artifacts } = await readArtifacts(api, taskId)
-  const { screen, io } = context
+  const { screen } = context
   if (artifacts.length === 0) return screen.note('It left no files.')
   const source = await openSource(context, api, taskId, false)
   await downloadAll(context, source, artifacts, { dir, force: false }, (path, one) =>
