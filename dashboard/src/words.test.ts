@@ -20,7 +20,12 @@ test('how long ago', () => {
 })
 
 test('durations, clocks, sizes', () => {
-  expect([400, 12_000, 78_000, 7_380_000].map(duration)).toEqual(['0.4s', '12.0s', '1m18s', '2h03m'])
+  expect([400, 12_000, 78_000, 7_380_000].map(duration)).toEqual([
+    '0.4s',
+    '12.0s',
+    '1m18s',
+    '2h03m',
+  ])
   expect([43_000, 727_000, 3_729_000, -5].map(clock)).toEqual(['0:43', '12:07', '1:02:09', '0:00'])
   expect([512, 2_048, 15 * 1_024 ** 2, 252 * 1_024 ** 3].map(bytes)).toEqual([
     '512 B',
