@@ -65,9 +65,7 @@ export function Shell({ me }: { me: Me }) {
           <Button kind="plain" small onClick={() => setOpen('palette')}>
             <Icon name="search" />
             <span className={css.word}>Search</span>
-            <kbd className={css.wide} aria-hidden="true">
-              {isMac ? '⌘K' : 'Ctrl K'}
-            </kbd>
+            <kbd className={css.wide}>{isMac ? '⌘K' : 'Ctrl K'}</kbd>
           </Button>
           <LiveBadge />
           <Account me={me} onHelp={() => setOpen('help')} />
