@@ -15,7 +15,7 @@ const KEPT = {
   'project-light': 'project',
   'environment-failed-dark': 'failure',
   'environment-variables-light': 'variables',
-  'task-dark': 'deployment',
+  'projects-dark': 'projects',
 } as const
 const NARROW = ['projects', 'project', 'environment', 'environment-variables', 'servers', 'task']
 const FULL = { fullPage: true } as const

@@ -62,9 +62,9 @@ export function Shell({ me }: { me: Me }) {
           <Link to="/org/members">Members</Link>
         </nav>
         <div className={css.tools}>
-          <Button kind="plain" small aria-label="Search" onClick={() => setOpen('palette')}>
+          <Button kind="plain" small onClick={() => setOpen('palette')}>
             <Icon name="search" />
-            <span className={css.wide}>Search</span>
+            <span className={css.word}>Search</span>
             <kbd className={css.wide}>{isMac ? '⌘K' : 'Ctrl K'}</kbd>
           </Button>
           <LiveBadge />
