@@ -30,7 +30,7 @@ import { decodeEvent } from '../../agent/src/journal/outbox.ts'
 import { installTrust, readTrust, writeIdentity } from '../../agent/src/link/identity.ts'
 import { silentLog } from '../../agent/src/log.ts'
 import type { AgentSettings } from '../../agent/src/settings.ts'
-import { relayAccount } from '../../agent/src/ssh/places.ts'
+import { relayAccount, sshPlaces } from '../../agent/src/ssh/places.ts'
 import { removeFromServer, SshSide, type SshState } from '../../agent/src/ssh/side.ts'
 import { awaitGreeting } from '../../agent/src/ssh/sshd-control.ts'
 import {
@@ -394,6 +394,7 @@ export class SshLab {
     this.kill()
     rmSync(this.keys, { recursive: true, force: true })
     rmSync(dirname(this.settings.ssh.launcher), { recursive: true, force: true })
+    rmSync(`/home/${sshPlaces(this.settings).hostAccount}`, { recursive: true, force: true })
     await this.host.close()
   }
 }
