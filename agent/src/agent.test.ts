@@ -308,7 +308,10 @@ test('questions: facts are given, unknown ones refused; trust bundles are instal
     case: 'request',
     value: { requestId: 'a', body: { case: 'collectFacts', value: {} } },
   })
-  peer.send({ case: 'request', value: { requestId: 'b', body: { case: 'openFile', value: {} } } })
+  peer.send({
+    case: 'request',
+    value: { requestId: 'b', body: { case: 'listContainers', value: {} } },
+  })
   const tlsCaPem = [Buffer.from(authority.pem)]
   peer.send({ case: 'trust', value: { generation: 3n, tlsCaPem } })
   const answer = (requestId: string) =>

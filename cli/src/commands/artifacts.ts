@@ -61,7 +61,7 @@ export async function performArtifactsList(
   options: { taskId: number | undefined },
   context: Context,
 ): Promise<ExitCode> {
-  const { screen } = context
+  const { screen, io } = context
   const api = await context.connect()
   const { artifacts, raw, taskId } = await findArtifacts(api, context, options.taskId)
   await screen.printList({
