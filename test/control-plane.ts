@@ -11,7 +11,7 @@ import { documentOf } from '../control-plane/src/rest/openapi.ts'
 import { type ControlPlane, startControlPlane } from '../control-plane/src/server.ts'
 import { Contract } from './contract/contract.ts'
 import type { EngineName } from './engines.ts'
-import { createDatabase } from './postgres.ts'
+import { copyPostgres, copySqlite } from './templates.ts'
 
 export interface Answer<T = Record<string, unknown>> {
   status: number
@@ -48,7 +48,8 @@ export class TestControlPlane {
 
   static async start(engine: EngineName, outside: Outside = {}): Promise<TestControlPlane> {
     const dir = mkdtempSync(join(tmpdir(), 'berth-cp-'))
-    const url = engine === 'postgres' ? await createDatabase() : undefined
+    const url = engine === 'postgres' ? await copyPostgres() : undefined
+    if (engine === 'sqlite') copySqlite(dir)
     const clock = { offsetMs: 0 }
     const running = await open(dir, url, { http: 0, agent: 0 }, clock, outside)
     const made = new TestControlPlane(dir, url, running)

@@ -45,15 +45,20 @@ function run(argv: string[]): void {
   execFileSync(argv[0] as string, argv.slice(1), { stdio: 'pipe', cwd: '/' })
 }
 
-/** A fresh, empty database in the run's server. */
-export async function createDatabase(): Promise<string> {
+const urlOf = (folder: string, name: string): string =>
+  `postgres://berth@localhost/${name}?host=${encodeURIComponent(folder)}`
+
+/** A database of the run's server: empty, or a copy of another one that nobody is connected to. */
+export async function createDatabase(
+  template?: string,
+  name = `t${randomBytes(6).toString('hex')}`,
+): Promise<string> {
   const folder = process.env.BERTH_TEST_POSTGRES
   if (!folder) throw new Error('the test set-up started no PostgreSQL')
   const { default: pg } = await import('pg')
   const client = new pg.Client({ host: folder, user: 'berth', database: 'postgres' })
   await client.connect()
-  const name = `t${randomBytes(6).toString('hex')}`
-  await client.query(`create database ${name}`)
+  await client.query(`create database ${name}${template ? ` template ${template}` : ''}`)
   await client.end()
-  return `postgres://berth@localhost/${name}?host=${encodeURIComponent(folder)}`
+  return urlOf(folder, name)
 }

@@ -1,5 +1,5 @@
 // Where the tests' own files lie: in memory, where the machine lets us, because what is tested syncs each step of its
-// way to the disk and a test never reads after a power cut. Engines and PostgreSQL keep to the disk. What the first
+// way to the disk and a test never reads after a power cut. The Docker engine keeps to the disk. What the first
 // process of the run compiled is kept for the thousand others.
 import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'

@@ -5,6 +5,7 @@ import { type DockerEngine, startDockerEngine } from './docker-engine.ts'
 import { makeBusyboxImage } from './docker-images.ts'
 import { startPostgres } from './postgres.ts'
 import { openScratch } from './scratch.ts'
+import { makeTemplates } from './templates.ts'
 
 /** Not every machine lets an engine start (namespaces, overlay mounts): its tests are named as skipped then. */
 async function startDocker(): Promise<DockerEngine | undefined> {
@@ -22,9 +23,6 @@ async function startDocker(): Promise<DockerEngine | undefined> {
 
 export default async function setUp(): Promise<() => Promise<void>> {
   await buildDashboardIfStale()
-  const path = missing('postgres') ? undefined : locate('postgres')
-  const postgres = path ? await startPostgres(path) : undefined
-  if (postgres) process.env.BERTH_TEST_POSTGRES = postgres.folder
   const docker = await startDocker()
   if (docker) {
     process.env.BERTH_TEST_DOCKER = docker.socket
@@ -33,6 +31,10 @@ export default async function setUp(): Promise<() => Promise<void>> {
   // most tests only wait for the proof of running; those about it ask for the whole of it
   process.env.BERTH_TEST_PROOF_MS = '1000'
   const scratch = openScratch()
+  const path = missing('postgres') ? undefined : locate('postgres')
+  const postgres = path ? await startPostgres(path) : undefined
+  if (postgres) process.env.BERTH_TEST_POSTGRES = postgres.folder
+  await makeTemplates()
   return async () => {
     await docker?.stop()
     await postgres?.stop()
