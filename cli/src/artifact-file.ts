@@ -19,8 +19,7 @@ import type { Artifact } from '@berth/shared/rest'
 import { CliError, EXIT } from './exit.ts'
 import { cleanText } from './text.ts'
 
-const failed = (message: string, hint?: string): CliError =>
-  new CliError(EXIT.error, message, hint)
+const failed = (message: string, hint?: string): CliError => new CliError(EXIT.error, message, hint)
 
 /** Names that some system takes for a device, or reads as something else. */
 const DEVICE = /^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?$/i

@@ -1,7 +1,8 @@
 // Where the bytes of an artifact come from, and how one is fetched whole: from a source that says size and digest first,
 // resumed where it broke, a few times. A source that says something else than the record is not believed.
-import type { Artifact } from '@berth/shared/rest'
+
 import { CLIENT } from '@berth/shared/client-limits'
+import type { Artifact } from '@berth/shared/rest'
 import type { Api } from './api.ts'
 import { chooseTarget, PartialFile } from './artifact-file.ts'
 import { CliError, EXIT } from './exit.ts'

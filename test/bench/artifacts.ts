@@ -7,8 +7,8 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Artifact, Task } from '@berth/shared/rest'
-import { freePort } from '../lab-docker.ts'
 import { Lab, until } from '../lab.ts'
+import { freePort } from '../lab-docker.ts'
 import { percentile, round } from './figures.ts'
 
 const CLIENT = join(import.meta.dirname, '../../cli/src/main.ts')

@@ -60,7 +60,9 @@ switch (positionals[0]) {
     process.exitCode = (await benchDeploy(Number(values.rounds ?? 7))) ? 0 : 1
     break
   case 'artifacts':
-    process.exitCode = (await benchArtifacts(Number(values.mib), Number(values.rounds ?? 3))) ? 0 : 1
+    process.exitCode = (await benchArtifacts(Number(values.mib), Number(values.rounds ?? 3)))
+      ? 0
+      : 1
     break
   default:
     console.error(

@@ -291,11 +291,7 @@ describe('an agent that sends something else', () => {
   const end = { bytesSent: 6n, sha256: Buffer.from(sha256(content), 'hex') }
 
   /** Downloads while the agent answers and sends as told: the body, or the code of the error. */
-  async function download(
-    frames: Frame[],
-    answered = stat,
-    header: object = {},
-  ): Promise<string> {
+  async function download(frames: Frame[], answered = stat, header: object = {}): Promise<string> {
     const asked = fetch(cp.url + url, { headers: { authorization: `Bearer ${cp.token}` } })
     const { requestId, body } = await session.next('request')
     if (body.case !== 'openFile') throw new Error('another question')

@@ -180,8 +180,7 @@ export const PROMISES: Promised[] = [
   { sentence: '`domain` per service; services with independent routing.', waits: 'routing' },
   { sentence: '`actions`, synced on each deployment, run on demand.', waits: 'actions' },
   {
-    sentence:
-      'The files are collected after the run and offered as one download link per file.',
+    sentence: 'The files are collected after the run and offered as one download link per file.',
     proofs: [
       ...specs(
         'artifacts',

@@ -4,13 +4,14 @@
 import { createHash } from 'node:crypto'
 import { TRANSFERS } from '@berth/shared'
 import {
-  type FileFrame,
+  AgentService,
   FileFrameSchema,
   type FileStatSchema,
   type OpenFile,
+  openRawUpload,
   RequestErrorCode,
 } from '@berth/shared/wire'
-import { create, type MessageInitShape } from '@bufbuild/protobuf'
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { ClientWritableStream } from '@grpc/grpc-js'
 import { type OpenedArtifact, openArtifact } from '../exec/artifact-store.ts'
@@ -76,12 +77,15 @@ function open(settings: AgentSettings, asked: OpenFile): OpenedArtifact {
 }
 
 async function send(bulk: BulkLine, asked: OpenFile, opened: Opened): Promise<void> {
-  let call: ClientWritableStream<FileFrame> | undefined
+  let call: ClientWritableStream<Buffer> | undefined
   const { client, done } = bulk.use(() => call?.cancel())
   try {
     const ended = Promise.withResolvers<void>()
     ended.promise.catch(() => undefined)
-    call = client.sendFile((error) => (error ? ended.reject(error) : ended.resolve()))
+    const { sendFile } = AgentService.method
+    call = openRawUpload(client, AgentService, sendFile, (error) =>
+      error ? ended.reject(error) : ended.resolve(),
+    )
     call.on('error', () => undefined) // told by the callback
     const stop = new AbortController()
     ended.promise.catch((error: unknown) => stop.abort(error))
@@ -97,7 +101,7 @@ async function send(bulk: BulkLine, asked: OpenFile, opened: Opened): Promise<vo
 }
 
 async function writeAll(
-  call: ClientWritableStream<FileFrame>,
+  call: ClientWritableStream<Buffer>,
   asked: OpenFile,
   opened: Opened,
   signal: AbortSignal,
@@ -105,8 +109,10 @@ async function writeAll(
   const { transferId, offset } = asked
   const rest = opened.size - Number(offset)
   const length = asked.length > 0n ? Math.min(rest, Number(asked.length)) : rest
+  const pass = (bytes: Buffer): Promise<void> | undefined =>
+    call.write(bytes) ? undefined : room(call, signal)
   const write = (frame: Frame): Promise<void> | undefined =>
-    call.write(create(FileFrameSchema, { frame })) ? undefined : room(call, signal)
+    pass(Buffer.from(toBinary(FileFrameSchema, create(FileFrameSchema, { frame }))))
   const stat = statOf(opened)
   await write({ case: 'header', value: { transferId, stat, offset, length: BigInt(length) } })
   const hash = createHash('sha256')
@@ -116,8 +122,7 @@ async function writeAll(
     hash.update(chunk)
     sent += chunk.length
     for (let at = 0; at < chunk.length; at += TRANSFERS.frameBytes) {
-      const value = chunk.subarray(at, at + TRANSFERS.frameBytes)
-      await write({ case: 'data', value })
+      await pass(encodeData(chunk.subarray(at, at + TRANSFERS.frameBytes)))
     }
   }
   const sha256 = hash.digest()
@@ -130,8 +135,19 @@ async function writeAll(
   }
 }
 
+const DATA_TAG = (2 << 3) | 2
+
+/** FileFrame{data}, copied once: the general encoder copies several times, and files are large. */
+export function encodeData(bytes: Buffer): Buffer {
+  const head = [DATA_TAG]
+  let rest = bytes.length
+  for (; rest > 0x7f; rest >>>= 7) head.push((rest & 0x7f) | 0x80)
+  head.push(rest)
+  return Buffer.concat([Buffer.from(head), bytes])
+}
+
 /** Until the stream takes more; a reader that takes nothing for too long is given up. */
-function room(call: ClientWritableStream<FileFrame>, signal: AbortSignal): Promise<void> {
+function room(call: ClientWritableStream<Buffer>, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const settle = (error?: unknown): void => {
       clearTimeout(timer)

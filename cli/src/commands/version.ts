@@ -3,8 +3,8 @@
 import { existsSync } from 'node:fs'
 import { CLIENT } from '@berth/shared/client-limits'
 import { VERSION } from '@berth/shared/version'
-import type { Context } from '../context.ts'
 import { credentialsPath } from '../config-folder.ts'
+import type { Context } from '../context.ts'
 import { EXIT, type ExitCode } from '../exit.ts'
 import { cleanText } from '../text.ts'
 

@@ -257,7 +257,8 @@ async function* readBytes(
         continue
       }
       if (frame.case === 'error') throw refusalOf(artifact, frame.value)
-      if (frame.case !== 'end') throw new BrokenTransfer('The server sent something else than the file.')
+      if (frame.case !== 'end')
+        throw new BrokenTransfer('The server sent something else than the file.')
       const digest = hash.digest('hex')
       const isWhole = from === 0 && to === artifact.sizeBytes
       const isSame =

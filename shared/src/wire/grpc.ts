@@ -108,6 +108,18 @@ export function openRawStream<O extends DescMessage>(
   return client.makeBidiStreamRequest(path, same, decode)
 }
 
+/** An upload whose requests are bytes already encoded: files come by the gigabyte. */
+export function openRawUpload<O extends DescMessage>(
+  client: Client,
+  service: DescService,
+  method: DescMethod & { output: O },
+  callback: requestCallback<MessageShape<O>>,
+): ClientWritableStream<Buffer> {
+  const path = `/${service.typeName}/${method.name}`
+  const decode = (bytes: Buffer): MessageShape<O> => fromBinary(method.output, bytes)
+  return client.makeClientStreamRequest(path, same, decode, callback)
+}
+
 /** A typed client: `const c = createClient(AgentService, 'host:port', creds); c.connect()`. */
 export function createClient<T extends Kinds>(
   service: GenService<T>,
