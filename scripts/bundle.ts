@@ -108,6 +108,8 @@ async function packageAgent(): Promise<void> {
   await rm(folder, { recursive: true, force: true })
   await mkdir(join(folder, 'bin'), { recursive: true })
   await bundle('agent/src/main.ts', join(folder, 'lib/berth-agent.mjs'), { external: [...BESIDE] })
+  // what sshd starts for people: a file of its own, because they wait for its start
+  await bundle('agent/src/ssh/session-main.ts', join(folder, 'lib/ssh-session.mjs'))
   await writeFile(join(folder, 'lib/package.json'), '{"type":"module"}\n')
   for (const name of BESIDE) {
     await copyPackage(name, join(root, 'agent'), [join(folder, 'lib/node_modules')])

@@ -59,16 +59,44 @@ async function freePort(wanted: number): Promise<number> {
   return probe(wanted).catch(() => probe(0))
 }
 
+/**
+ * An sshd of the local agent's own, on loopback: what it reads must lie where only root writes, and its accounts must be
+ * able to read the forced command. Without root or sshd nobody connects, and the rest works.
+ */
+async function sshEnvironment(data: string, port: number): Promise<Record<string, string>> {
+  const hasSshd = ['/usr/sbin/sshd', '/usr/local/sbin/sshd'].some((file) => existsSync(file))
+  if (process.getuid?.() !== 0 || !hasSshd) return { BERTH_SSH: 'off' }
+  const digest = createHash('sha256').update(data).digest('hex').slice(0, 12)
+  const folder = join('/var/lib/berth-dev', digest, 'sshd')
+  mkdirSync(folder, { recursive: true, mode: 0o755 })
+  const file = join(folder, 'ssh-session.mjs')
+  const { build } = await import('rolldown')
+  await build({
+    cwd: root,
+    platform: 'node',
+    logLevel: 'silent',
+    input: 'agent/src/ssh/session-main.ts',
+    output: { file, format: 'esm', codeSplitting: false },
+  })
+  return {
+    BERTH_SSH: 'dedicated',
+    BERTH_SSH_DIR: join(folder, 'ssh'),
+    BERTH_SSH_LISTEN: `127.0.0.1:${port}`,
+    BERTH_SSH_COMMAND: file,
+  }
+}
+
 /** Chosen once and kept, so that addresses stay the same over restarts. */
 async function choosePorts(data: string) {
   const file = join(data, 'ports.json')
   const kept = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {}
-  const ports: Record<'http' | 'agent' | 'git' | 'proxy' | 'names', number> = {
+  const ports: Record<'http' | 'agent' | 'git' | 'proxy' | 'names' | 'ssh', number> = {
     http: kept.http ?? (await freePort(7_080)),
     agent: kept.agent ?? (await freePort(7_443)),
     git: kept.git ?? (await freePort(0)),
     proxy: kept.proxy ?? (await freePort(8_080)),
     names: kept.names ?? (await freePort(15_353)),
+    ssh: kept.ssh ?? (await freePort(2_222)),
   }
   writeFileSync(file, JSON.stringify(ports))
   return ports
@@ -273,6 +301,7 @@ async function main(): Promise<void> {
     BERTH_ACCOUNT_PREFIX: accountPrefix(data),
     BERTH_PROXY_HTTP: `127.0.0.1:${ports.proxy}`,
     BERTH_EDGE_DNS_PORT: String(ports.names),
+    ...(await sshEnvironment(data, ports.ssh)),
   }
   const server = await findOrMake<Named & { status: string }>(api, '/api/servers', 'local', {
     hostname: '127.0.0.1',
@@ -288,7 +317,7 @@ async function main(): Promise<void> {
   }
   // deployed services, edge and Caddy outlive the agent on purpose; here they end with everything else, after it
   ending.push(() => {
-    for (const what of ['services', 'proxy']) {
+    for (const what of ['services', 'proxy', 'ssh']) {
       execFileSync(process.execPath, ['agent/src/main.ts', what, 'stop'], {
         cwd: root,
         env: { ...process.env, ...agentEnv },
@@ -316,6 +345,8 @@ Try next, in another terminal:
   npm run --silent berth -- login --url ${url} --with-token < ${join(data, 'administrator-token')}
   npm run --silent berth -- deploy -p hello -e main --wait
   npm run --silent berth -- tasks -p hello -e main
+  npm run --silent berth -- logs -p hello -e main -f
+  npm run --silent berth -- ssh -p hello -e main
 
 Ctrl-C ends everything that was started here; the data stays and is found again.`)
 }

@@ -56,7 +56,6 @@ export const SSH_SESSIONS = {
   killMs: 2 * SECOND,
   pollMs: 500,
   argvWords: 256,
-  argvBytes: 48 * KiB,
   tailLines: 100_000,
   /** Ended sessions are kept in the book this long, for people who look. */
   keptMs: 7 * DAY,
@@ -78,6 +77,6 @@ export const SSHD = {
   renewCheckMs: MINUTE,
   renewRetryMs: 5 * MINUTE,
   probeCertificateSeconds: 60,
-  ownPort: 2_222,
+  /** What could not be set up is tried again: sshd may have been installed meanwhile. */
   retryMs: HOUR,
 } as const

@@ -3,13 +3,15 @@
 // namespace of its own.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Server } from '@berth/shared/rest'
+import type { Environment, Server, SshCertificate } from '@berth/shared/rest'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { missing } from '../components.ts'
 import { Lab, until } from '../lab.ts'
+import { freePort } from '../lab-docker.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const isRoot = process.getuid?.() === 0
@@ -19,6 +21,8 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
   const dist = mkdtempSync(join(tmpdir(), 'berth-dist-'))
   let lab: Lab
   let agent: ChildProcess | undefined
+  let ssh = ''
+  let removeSsh = () => {}
   beforeAll(async () => {
     execFileSync(process.execPath, [join(root, 'scripts/bundle.ts')], {
       env: { ...process.env, BERTH_DIST: dist },
@@ -27,9 +31,23 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
   }, 240_000)
   afterAll(async () => {
     agent?.kill('SIGKILL')
+    removeSsh()
     await lab?.close()
+    rmSync(ssh, { recursive: true, force: true })
     rmSync(dist, { recursive: true, force: true })
   })
+
+  /** The port that people are told. */
+  const door = async (environmentId: number): Promise<number> => {
+    const { server } = await lab.get<Environment>(`/api/environments/${environmentId}`)
+    const reply = await lab.post<SshCertificate>(`/api/servers/${server.id}/ssh`, {
+      public_key:
+        'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKTphRrBoRz3q2o0rCJtGWxFu9ZyPJHG1rsfXm4Lz1qD',
+      purpose: 'logs',
+      environment_id: environmentId,
+    })
+    return reply.port
+  }
 
   test('is installed by the join command and deploys', async () => {
     const server = await lab.post<Server>('/api/servers', { name: 'two', hostname: '127.0.0.1' })
@@ -48,10 +66,25 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
       'sh "$1" --token "$2" --no-start >&2',
       'exec /usr/local/bin/berth-agent run',
     ]
+    // every folder above must be root's alone, or sshd does not believe what lies there: not /tmp
+    ssh = mkdtempSync('/var/lib/berth-ssh-test-')
+    chmodSync(ssh, 0o755)
+    const port = await freePort()
+    const sshEnvironment = {
+      BERTH_SSH: missing('sshd') ? 'off' : 'dedicated',
+      BERTH_SSH_DIR: join(ssh, 'ssh'),
+      BERTH_SSH_LISTEN: `127.0.0.1:${port}`,
+    }
+    removeSsh = () => {
+      const env = { ...process.env, ...lab.agentEnvironment, ...sshEnvironment }
+      const own = { ...env, BERTH_STATE_DIR: stateDir }
+      execFileSync(process.execPath, ['agent/src/main.ts', 'ssh', 'remove'], { env: own })
+    }
     agent = spawn('unshare', ['-m', 'sh', '-euc', steps.join('\n'), 'sh', file, token], {
       env: {
         ...process.env,
         ...lab.agentEnvironment,
+        ...sshEnvironment,
         BERTH_STATE_DIR: stateDir,
         BERTH_LOG_LEVEL: 'warn',
       },
@@ -72,6 +105,9 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
     const { id } = await lab.environment(project.id, 'main')
     const task = await lab.finished((await lab.deploy(id)).id)
     expect([task.status, task.failure]).toEqual(['succeeded', null])
+    // it logged in by itself before it said so: forced command, accounts and files of the package fit together
+    if (!missing('sshd'))
+      await until('its sshd', async () => (await door(id)) === port || undefined)
     const removal = await lab.call('DELETE', `/api/environments/${id}`)
     const ended = await lab.finished(((await removal.json()) as { id: number }).id)
     expect([ended.status, ended.failure]).toEqual(['succeeded', null])

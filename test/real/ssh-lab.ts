@@ -122,7 +122,7 @@ export class SshLab {
     const command = await bundleForcedCommand(host.folder)
     const own = { address: '127.0.0.1', port: await freePort() }
     // every folder above must be root's alone, or sshd does not believe what lies there: not /tmp
-    const dir = mkdtempSync("/var/lib/berth-ssh-test-")
+    const dir = mkdtempSync('/var/lib/berth-ssh-test-')
     chmodSync(dir, 0o755)
     const launcher = join(dir, 'ssh-session')
     const basis = { ...host.settings.ssh, mode: 'dedicated' as const, own, command }
@@ -284,7 +284,10 @@ export class SshLab {
       encodeString(''),
       encodeString(''),
     ])
-    const before = Buffer.concat([encodeStrings([name, value, 'zz@theirs']), encodeU32(added.length)])
+    const before = Buffer.concat([
+      encodeStrings([name, value, 'zz@theirs']),
+      encodeU32(added.length),
+    ])
     const signed = Buffer.concat([
       encodeString('ssh-ed25519-cert-v01@openssh.com'),
       encodeString(randomBytes(32)),

@@ -382,7 +382,10 @@ describe.skipIf(missing('sshd') || !isRoot)('misuse', () => {
     test.each([
       ['a revocation list that is missing', () => rmSync(sshPlaces(lab.settings).revoked)],
       ['one that is garbage', () => writeFileSync(sshPlaces(lab.settings).revoked, 'garbage\n')],
-      ['principals with carriage returns', () => writeFileSync(principalsFile(), 'berth:server:7\r\n')],
+      [
+        'principals with carriage returns',
+        () => writeFileSync(principalsFile(), 'berth:server:7\r\n'),
+      ],
       ['principals that everybody can write', () => chmodSync(principalsFile(), 0o666)],
     ])('nobody comes in with %s', async (_, spoil) => {
       const certificate = await lab.honest()

@@ -1,42 +1,246 @@
-// Sessions on a server with a real sshd: what each verb does, and how sessions end.
+// Sessions on a server with a real sshd: what each verb does, and how sessions end: by the person, by the certificate's
+// revocation, by the death of the client, also across a restart of the agent.
+import { createHash } from 'node:crypto'
+import { readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { AttemptState, Recipe } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { missing } from '../components.ts'
+import { hasMarker, isSameProcess, listProcesses } from '../../agent/src/exec/processes.ts'
+import { dockerEngine, missing } from '../components.ts'
 import { isRoot } from './agent-host.ts'
-import { SshLab } from './ssh-lab.ts'
+import { type Deployment, eventually, type Repository } from './deployment.ts'
+import { type Attempt, SshLab } from './ssh-lab.ts'
 
 const SECRET = 'tr0ub4dor-and-3'
+const ENDS_WITHIN_MS = 10_000
 const MANUAL = `
 manual:
-  deploy:
-    - run: 'true'
+  deploy: [{ run: 'true' }]
   services:
-    web:
-      run: |
-        echo "the token is $TOKEN"
-        exec sleep 1000
+    web: { run: 'echo "the token is $TOKEN"; while read -r line; do echo "$line"; done <> $BERTH_SHARED_DIR/say' }
+actions:
+  export: { run: 'mkdir -p out; printf "a,b\\n1,2\\n" > out/orders.csv', artifacts: { paths: ['out/*.csv'] } }
 `
-const argvOf = (...argv: string[]): string => Buffer.from(JSON.stringify(argv)).toString('base64url')
+const PREPARED = MANUAL.replace(
+  "run: 'true'",
+  "run: 'rm -f $BERTH_SHARED_DIR/say; mkfifo $BERTH_SHARED_DIR/say'",
+)
+const DOCKER = `
+docker:
+  services: { job: { image: berth-test/busybox, command: 'exec sleep 1000' } }
+`
+const argvOf = (...argv: string[]): string =>
+  Buffer.from(JSON.stringify(argv)).toString('base64url')
 
-describe.skipIf(missing('sshd') || !isRoot)('sessions', () => {
-  let lab: SshLab
+let lab: SshLab
+
+async function succeeded(deployment: Promise<Deployment>): Promise<Deployment> {
+  const done = await deployment
+  const verdict = await done.verdict()
+  expect(verdict, done.log() + done.runnerLog()).toMatchObject({ state: AttemptState.SUCCEEDED })
+  return done
+}
+
+const shell = async (over: Partial<Attempt> = {}, grant: object = {}): Promise<Attempt> => ({
+  certificate: await lab.shell(grant),
+  account: 'berth-shell',
+  ...over,
+})
+const exec = (argv: string[], over: Partial<Attempt> = {}, grant: object = {}) =>
+  shell({ words: ['exec', '-', argvOf(...argv)], ...over }, grant)
+
+/** Resolves when the output has it; the child goes on. */
+function follow(attempt: Attempt) {
+  const { child, ended } = lab.spawn(attempt)
+  let seen = ''
+  child.stdout?.on('data', (chunk: Buffer) => {
+    seen += chunk.toString('latin1')
+  })
+  const shows = (what: RegExp) =>
+    eventually(() => what.test(seen) || undefined, `${what} in ${seen}`)
+  return { child, ended, shows }
+}
+
+/** What the control plane will be told of sessions. */
+const told = () =>
+  lab.facts().flatMap(({ body }) => (body.case === 'sshSession' ? [body.value] : []))
+
+describe.skipIf(missing('sshd') || !isRoot)('a session', () => {
+  let repository: Repository
+  let export1: Deployment
+
   beforeAll(async () => {
     lab = await SshLab.open()
-    const repository = lab.host.repository()
-    repository.commit({ '.service.yml': MANUAL, 'hello.txt': 'hello\n' })
-    const deployed = await lab.host.deploy(repository, { variables: { TOKEN: SECRET } })
-    console.log((await deployed.verdict()).message, lab.state)
+    repository = lab.host.repository()
+    repository.commit({ '.service.yml': PREPARED, 'hello.txt': 'hello\n' })
+    await succeeded(lab.host.deploy(repository, { variables: { TOKEN: SECRET } }))
+    export1 = await succeeded(lab.host.deploy(repository, { action: 'export' }))
   })
   afterAll(() => lab.close())
 
-  test('logs', async () => {
-    const r = await lab.login({ certificate: await lab.honest() })
-    console.log(r)
-    expect(r.code).toBe(0)
+  test('runs a command as the environment, in its release, with its values masked', async () => {
+    const script = 'id -un; cat hello.txt; echo "$TOKEN" | rev | rev; echo oops >&2; exit 7'
+    const { code, out, err } = await lab.login(await exec(['sh', '-c', script]))
+    const account = `${lab.settings.accountPrefix}1`
+    expect({ code, out, err }).toEqual({ code: 7, out: `${account}\nhello\n***\n`, err: 'oops\n' })
   })
-  test('exec', async () => {
-    const t = performance.now()
-    const r = await lab.login({ certificate: await lab.shell(), account: 'berth-shell', words: ['exec', '-', argvOf('sh', '-c', 'pwd; id; cat hello.txt; echo "$TOKEN"; exit 7')] })
-    console.log(r, performance.now() - t)
-    expect(r.code).toBe(7)
+
+  test('hands input to a command, and its end too', async () => {
+    const done = await lab.login(await exec(['cat'], { typed: 'one\ntwo\n', input: 'ends' }))
+    expect(done).toMatchObject({ code: 0, out: 'one\ntwo\n', err: '' })
+  })
+
+  test('shows the log of services, then what comes, until the input ends', async () => {
+    const attempt = { certificate: await lab.honest(), words: ['logs', 'web', '--follow'] }
+    const { child, ended, shows } = follow(attempt)
+    await shows(/"text":"the token is \*\*\*"/)
+    const say = `echo second > "$BERTH_SHARED_DIR/say"`
+    expect(await lab.login(await exec(['sh', '-c', say]))).toMatchObject({ code: 0 })
+    await shows(/"service":"web".*"text":"second"/)
+    child.stdin?.end()
+    expect(await ended).toMatchObject({ code: 0, err: '' })
+  })
+
+  test('sends a stored file with its size and hash, from an offset too', async () => {
+    const [artifact] = export1.bodies('artifacts').flatMap(({ artifacts }) => artifacts)
+    const id = artifact?.artifactId ?? ''
+    const get = async (words: string[], grant: object = {}) => {
+      const certificate = await lab.honest({ can: ['artifact'], ...grant })
+      return lab.login({ certificate, words: ['artifact', ...words] })
+    }
+    const bytes = 'a,b\n1,2\n'
+    const sha256 = createHash('sha256').update(bytes).digest('hex')
+    const whole = { code: 0, out: bytes, err: `size=8 sha256=${sha256}\n` }
+    expect(await get([id])).toEqual(whole)
+    expect(await get([id, '4'])).toMatchObject({ code: 0, out: '1,2\n' })
+    const gone = { code: 44, out: '', err: expect.stringMatching(/^berth: /) }
+    expect(await get([id], { environment: 2 }), 'of another environment').toEqual(gone)
+    expect(await get(['00000000-0000-0000-0000-000000000000'])).toEqual(gone)
+    const copy = join(lab.settings.stateDir, 'artifacts', 'e1', String(export1.taskId), id)
+    renameSync(copy, `${copy}.aside`)
+    symlinkSync('/etc/passwd', copy)
+    expect(await get([id]), 'a link in its place').toEqual(gone)
+  })
+
+  test('is refused where nothing runs', async () => {
+    const done = await lab.login(await exec(['true'], {}, { environment: 99 }))
+    expect(done).toMatchObject({ code: 44, out: '' })
+    expect(done.err).toMatch(/^berth: Nothing of this environment runs here/)
+  })
+
+  test('ends with its client, and what it ran ends too', async () => {
+    const attempt = await exec(['sh', '-c', 'echo $$; exec sleep 1000'], { input: 'ends' })
+    const { child, shows } = follow(attempt)
+    await shows(/^\d+\n/)
+    const row = await eventually(() => lab.sessions[0], 'the session in the book')
+    child.kill('SIGKILL')
+    await eventually(() => lab.sessions.length === 0, 'the end of the session')
+    expect(withMarker(row.id)).toEqual([])
+    expect(told().at(-1)).toMatchObject({ verb: 'exec', endReason: 'disconnected' })
+  })
+
+  const withMarker = (id: string) =>
+    listProcesses().filter(({ pid }) => hasMarker(pid, `BERTH_SSH_SESSION=${id}`))
+
+  test('ends when its certificate is revoked, whatever it does', async () => {
+    const [one, two] = [lab.nextSerial(), lab.nextSerial()]
+    const logs = follow({
+      certificate: await lab.honest({}, { serial: one }),
+      words: ['logs', '-', '--follow'],
+    })
+    const person = follow({
+      certificate: await lab.honest({ can: ['shell'] }, { serial: two, shell: true }),
+      account: 'berth-shell',
+      words: ['shell'],
+      flags: ['-tt'],
+      typed: "trap '' HUP TERM; echo in-$((40 + 2))\n",
+    })
+    await Promise.all([logs.shows(/the token/), person.shows(/in-42/)])
+    const ids = lab.sessions.map(({ id }) => id)
+    expect(ids).toHaveLength(2)
+    const from = performance.now()
+    await lab.trust([lab.ca], [one, two])
+    const [first, second] = await Promise.all([logs.ended, person.ended])
+    expect(performance.now() - from).toBeLessThan(ENDS_WITHIN_MS)
+    expect([first.code, second.code]).not.toContain(0)
+    expect(ids.flatMap(withMarker)).toEqual([])
+    const ended = told().filter(({ serial, endedAt }) => endedAt && [one, two].includes(serial))
+    expect(ended.map(({ endReason }) => endReason)).toEqual(['revoked', 'revoked'])
+    expect(ended.map(({ verb }) => verb).toSorted()).toEqual(['logs', 'shell'])
+  })
+
+  test('outlives the agent, is found again, and can still be ended', async () => {
+    const serial = lab.nextSerial()
+    const certificate = await lab.honest({}, { serial })
+    const { ended, shows } = follow({ certificate, words: ['logs', '-', '--follow'] })
+    await shows(/the token/)
+    lab.kill()
+    const silent = await lab.login({ certificate: await lab.honest() })
+    expect(silent).toMatchObject({ code: 69, err: expect.stringMatching(/not running/) })
+    await lab.start()
+    const [found] = lab.sessions
+    expect(found).toMatchObject({ serial: String(serial), verb: 'logs', endedAt: null })
+    expect(isSameProcess(found?.work?.pid ?? 0, found?.work?.startTicks ?? '')).toBe(true)
+    await lab.trust([lab.ca], [serial])
+    expect((await ended).code).not.toBe(0)
+    expect(lab.sessions).toEqual([])
+    expect(told().at(-1)).toMatchObject({ serial, endReason: 'revoked' })
+  })
+
+  test('of the whole server is an ordinary account, where the server itself allows it', async () => {
+    const rules = join(lab.settings.ssh.dir, '..', 'agent.json')
+    writeFileSync(rules, JSON.stringify({ allow_server_shell: true }))
+    const done = await lab.login({
+      certificate: await lab.shell({ can: ['server'], environment: null }),
+      account: 'berth-shell',
+      words: ['server'],
+      flags: ['-tt'],
+      typed: 'id -un; exit 3\n',
+    })
+    expect(done.code, done.out).toBe(3)
+    expect(done.out).toContain(`${lab.settings.accountPrefix.replace(/e$/, 'host')}\r\n`)
+    const passwd = readFileSync('/etc/passwd', 'utf8')
+    expect(passwd).not.toMatch(/^\S*host:x:0:/m)
+  })
+
+  describe.skipIf(!dockerEngine())('in a container', () => {
+    beforeAll(async () => {
+      const docker = lab.host.repository('docker')
+      docker.commit({ '.service.yml': DOCKER })
+      const request = { environmentId: 3, recipe: Recipe.DOCKER, variables: { TOKEN: SECRET } }
+      await succeeded(lab.host.deploy(docker, request))
+    })
+    afterAll(async () => {
+      const docker = lab.host.repository('docker')
+      await lab.host.deploy(docker, { environmentId: 3, recipe: Recipe.DOCKER, destroy: 'anyway' })
+    })
+
+    test('runs a command with the values of the service', async () => {
+      const script = 'cat; hostname; echo "$TOKEN"; exit 5'
+      const attempt = await exec(
+        ['sh', '-c', script],
+        { typed: 'given\n', input: 'ends' },
+        { environment: 3 },
+      )
+      const done = await lab.login(attempt)
+      expect(done, done.err).toMatchObject({ code: 5 })
+      expect(done.out).toMatch(/^given\n[\w-]+\n\*\*\*\n$/)
+    })
+
+    test('gives a shell with a terminal, which ends when it must', async () => {
+      const serial = lab.nextSerial()
+      const { ended, shows } = follow({
+        certificate: await lab.honest({ can: ['shell'], environment: 3 }, { serial, shell: true }),
+        account: 'berth-shell',
+        words: ['shell', 'job'],
+        flags: ['-tt'],
+        typed: 'tty; echo in-$((40 + 2)); sleep 1000\n',
+      })
+      await shows(/\/dev\/(pts\/\d+|console)[\s\S]*in-42/)
+      const [session] = lab.sessions
+      await lab.trust([lab.ca], [serial])
+      expect((await ended).code).not.toBe(0)
+      expect(withMarker(session?.id ?? '')).toEqual([])
+    })
   })
 })

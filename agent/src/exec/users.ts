@@ -62,7 +62,9 @@ export async function ensureAccount(
 }
 
 /** One of the programs that change /etc/passwd; somebody else may hold its lock for a moment. */
-export async function changeAccounts(argv: string[]): Promise<{ code: number | null; stderr: string }> {
+export async function changeAccounts(
+  argv: string[],
+): Promise<{ code: number | null; stderr: string }> {
   if (!locateProgram(argv[0] as string)) throw new AccountError(`${argv[0]} is not installed.`)
   for (let attempt = 1; ; attempt += 1) {
     const done = await runProgram(argv)

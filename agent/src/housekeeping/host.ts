@@ -112,7 +112,11 @@ export class Host {
   #completeSshd(part: HostPart): HostPart {
     if (!this.#ssh) return part
     const { mode, reason, port, accounts } = this.#ssh
-    const details = { mode, ...(port > 0 ? { port: String(port) } : {}), accounts: accounts.join(' ') }
+    const details = {
+      mode,
+      ...(port > 0 ? { port: String(port) } : {}),
+      accounts: accounts.join(' '),
+    }
     return { ...part, reason: part.reason || reason, details }
   }
 

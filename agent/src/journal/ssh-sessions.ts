@@ -64,7 +64,12 @@ export class SshSessionTable {
 
   /** Inside a transaction of the journal. */
   put(row: SshSessionRow): void {
-    this.#put.run(row.id, BigInt(row.startedAt), row.endedAt === null ? null : BigInt(row.endedAt), JSON.stringify(row))
+    this.#put.run(
+      row.id,
+      BigInt(row.startedAt),
+      row.endedAt === null ? null : BigInt(row.endedAt),
+      JSON.stringify(row),
+    )
   }
 
   listOpen(): SshSessionRow[] {

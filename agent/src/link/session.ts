@@ -335,8 +335,8 @@ export class Session {
       revokedSshSerials: bundle.revokedSshSerials.map(String),
       sshHostCaKey: bundle.sshHostCaKey,
     })
-    if (error !== undefined || !this.#o.onTrust) return answer(error ?? '')
-    this.#o.onTrust().then(
+    const applied = error === undefined ? this.#o.onTrust?.() : Promise.reject(new Error(error))
+    Promise.resolve(applied).then(
       () => answer(''),
       (failed: Error) => answer(failed.message.slice(0, 500)),
     )

@@ -3,8 +3,8 @@
 // the password field is `*` (`!` counts as locked), the home is root's and empty.
 import { chmodSync, chownSync, mkdirSync } from 'node:fs'
 import { SSH_ACCOUNTS } from '@berth/shared'
-import { AccountError, changeAccounts, findAccount } from '../exec/users.ts'
 import { runProgram } from '../exec/programs.ts'
+import { AccountError, changeAccounts, findAccount } from '../exec/users.ts'
 import type { AgentSettings } from '../settings.ts'
 import { relayAccount, sshPlaces } from './places.ts'
 

@@ -1,6 +1,12 @@
 // May this forced command have what it asks for? Everything is verified again here: the agent trusts the group of its
 // socket, not the message. Values in, a decision out; Refusal says no.
-import { SSH_ACCOUNTS, SSH_SESSIONS, type SshAccount, type SshGrant, sshPrincipal } from '@berth/shared'
+import {
+  SSH_ACCOUNTS,
+  SSH_SESSIONS,
+  type SshAccount,
+  type SshGrant,
+  sshPrincipal,
+} from '@berth/shared'
 import {
   encodePublicKey,
   type SshCertificate,

@@ -56,6 +56,7 @@ export class SshDesk {
   }
 
   async open(gid: number): Promise<void> {
+    this.close() // of an earlier try
     this.#gid = gid
     const { settings } = this.#o
     const { sessions, socket } = sshPlaces(settings)

@@ -11,7 +11,10 @@ import { relayAccount, sshPlaces } from './places.ts'
 const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 
 /** Beside the packaged agent, or the source. */
-function forcedCommandFile({ ssh }: Pick<AgentSettings, 'ssh'>, program: readonly string[]): string {
+function forcedCommandFile(
+  { ssh }: Pick<AgentSettings, 'ssh'>,
+  program: readonly string[],
+): string {
   if (ssh.command) return ssh.command
   const main = program.at(-1) ?? ''
   const packaged = join(dirname(main), 'ssh-session.mjs')
@@ -24,7 +27,11 @@ export function renderLauncher(
 ): string {
   const { socket, authorities } = sshPlaces(settings)
   const node = program[0] ?? process.execPath
-  const words = [node, '--disable-warning=ExperimentalWarning', forcedCommandFile(settings, program)]
+  const words = [
+    node,
+    '--disable-warning=ExperimentalWarning',
+    forcedCommandFile(settings, program),
+  ]
   return `#!/bin/sh
 # Written by berth-agent: what sshd starts for its accounts, whatever the client asked for.
 exec ${words.map(quote).join(' ')} "$1" ${quote(socket)} ${quote(authorities)}
@@ -42,7 +49,11 @@ export async function writeLauncher(
   chmodSync(launcher, 0o755)
   const account = await findAccount(relayAccount(settings, 'berth-ssh'))
   const node = program[0] ?? process.execPath
-  for (const folder of [dirname(launcher), dirname(node), dirname(forcedCommandFile(settings, program))]) {
+  for (const folder of [
+    dirname(launcher),
+    dirname(node),
+    dirname(forcedCommandFile(settings, program)),
+  ]) {
     const closed = locateProgram('setpriv') && (await findClosedFolder(account, folder))
     if (closed)
       throw new Error(`The accounts for SSH cannot enter ${closed}: run chmod o+x ${closed}.`)

@@ -2,6 +2,7 @@
 // reads the certificate that sshd has just verified, verifies it again, parses the request into data, asks the agent and
 // then only relays bytes. Invariants: exactly one publickey line in $SSH_USER_AUTH; nothing of the request reaches a
 // shell; when the connection is gone, so is this process, and with it the session.
+import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { SSH_ACCOUNTS, SSH_SESSIONS, type SshAccount } from '@berth/shared'
@@ -84,6 +85,13 @@ async function admit(path: string, hello: Hello): Promise<Admission> {
   }
 }
 
+/** Every byte as it is, both ways. Node's own raw mode would add a return before each line feed. */
+function makeRaw(): void {
+  const stdio: ['inherit', 'ignore', 'ignore'] = ['inherit', 'ignore', 'ignore']
+  const done = spawnSync('/usr/bin/stty', ['raw', '-echo'], { stdio })
+  if (done.status !== 0) process.stdin.setRawMode(true)
+}
+
 /** The person's input goes in; nothing is read faster than it is taken. */
 function sendInput(socket: Socket): void {
   process.stdin.on('data', (chunk: Buffer) => {
@@ -96,7 +104,7 @@ function sendInput(socket: Socket): void {
   process.stdin.on('end', () => socket.write(encodeFrame(FRAME.end, '')))
   process.stdin.on('error', () => socket.destroy())
   if (!process.stdin.isTTY) return
-  process.stdin.setRawMode(true)
+  makeRaw()
   process.stdout.on('resize', () => {
     const size = terminalSize()
     if (size) socket.write(encodeFrame(FRAME.size, JSON.stringify(size)))
@@ -136,8 +144,8 @@ function relay(socket: Socket): Promise<Ending> {
 
 /** Everything written has left before the process does. */
 function leave({ code, message }: Ending): void {
-  const text = !message ? '' : `berth: ${message}\n`
-  process.stdin.isTTY && process.stdin.setRawMode(false)
+  const lineEnd = process.stderr.isTTY ? '\r\n' : '\n'
+  const text = message ? `berth: ${message}${lineEnd}` : ''
   process.stdout.write('', () => process.stderr.write(text, () => process.exit(code)))
 }
 

@@ -12,7 +12,12 @@ import { describeError, type Log } from '../log.ts'
 import type { AgentSettings } from '../settings.ts'
 import { ensureRelayAccounts, removeRelayAccounts } from './accounts.ts'
 import { SshDesk } from './desk.ts'
-import { type HostKeyFacts, isCurrent, readHostKey, renewHostCertificate } from './host-certificate.ts'
+import {
+  type HostKeyFacts,
+  isCurrent,
+  readHostKey,
+  renewHostCertificate,
+} from './host-certificate.ts'
 import { writeLauncher } from './launcher.ts'
 import { logIn } from './own-login.ts'
 import { relayAccount, sshPlaces } from './places.ts'
@@ -73,6 +78,9 @@ export class SshSide {
       this.#timers.push(timer)
     }
     every(SSHD.checkMs, () => this.#setUpSshd())
+    every(SSHD.retryMs, async () => {
+      if (this.#state.mode === 'off') await this.#setUp()
+    })
     every(SSHD.careMs, () => this.#care())
     every(SSHD.renewCheckMs, () => this.#renew())
   }
@@ -177,6 +185,7 @@ export class SshSide {
     const target = {
       sshd,
       dropIns,
+      listener,
       expected: new Map(
         SSH_ACCOUNTS.map((role) => [relayAccount(settings, role), expectedEffect(settings, role)]),
       ),
@@ -191,7 +200,8 @@ export class SshSide {
     if (existsSync(sshPlaces(settings).hostCertificate)) {
       const text = renderHostDropIn(settings)
       const shown = await installDropIn(target, HOST_DROP_IN, text, [])
-      if (shown.kind === 'fallback') log.warn({ reason: shown.reason }, 'no host certificate is shown')
+      if (shown.kind === 'fallback')
+        log.warn({ reason: shown.reason }, 'no host certificate is shown')
     }
     await stopOwnSshd(settings)
     this.#show({ mode: 'drop-in', reason: '', port: listener.port })

@@ -32,7 +32,8 @@ function block(settings: Settings, role: SshAccount): string {
 const blocks = (settings: Settings): string =>
   SSH_ACCOUNTS.map((role) => block(settings, role)).join('')
 
-const HEAD = '# Written by berth-agent. Changes here are replaced; `berth-agent ssh remove` takes it away.\n'
+const HEAD =
+  '# Written by berth-agent. Changes here are replaced; `berth-agent ssh remove` takes it away.\n'
 
 export const renderDropIn = (settings: Settings): string => `${HEAD}${blocks(settings)}Match all\n`
 

@@ -43,7 +43,9 @@ export function readListener(effect: string): { address: string; port: number } 
 }
 
 export const readHostKeyFile = (effect: string): string | undefined =>
-  [...effect.matchAll(/^hostkey (\S+)$/gm)].map(([, file]) => file).find((file) => /ed25519/.test(file ?? ''))
+  [...effect.matchAll(/^hostkey (\S+)$/gm)]
+    .map(([, file]) => file)
+    .find((file) => /ed25519/.test(file ?? ''))
 
 const greets = (at: { address: string; port: number }): Promise<boolean> =>
   new Promise((resolve) => {

@@ -6,12 +6,14 @@ import { join } from 'node:path'
 import { SSHD } from '@berth/shared'
 import { runProgram } from '../exec/programs.ts'
 import { replaceFile, syncFolder } from '../journal/attempt-files.ts'
-import { awaitGreeting, findFault, readEffect, readListener, reload, type Sshd } from './sshd-control.ts'
+import { awaitGreeting, findFault, readEffect, reload, type Sshd } from './sshd-control.ts'
 
 export interface InstallTarget {
   sshd: Sshd
   /** The folder that the main file includes. */
   dropIns: string
+  /** Where it greets, seen from this machine. */
+  listener: { address: string; port: number }
   /** Lines that must be in force, by account. */
   expected: ReadonlyMap<string, readonly string[]>
   /** Why somebody cannot log in with a certificate; undefined: it worked. */
@@ -41,7 +43,10 @@ export async function listOthers(own: readonly string[]): Promise<string[]> {
     .toString('utf8')
     .split('\n')
     .map((line) => line.split(':'))
-    .filter(([name, , , , , , shell]) => name && shell && !/(nologin|false|sync|shutdown|halt)$/.test(shell))
+    .filter(
+      ([name, , , , , , shell]) =>
+        name && shell && !/(nologin|false|sync|shutdown|halt)$/.test(shell),
+    )
     .map(([name]) => name as string)
   const names = new Set(['root', 'nobody', ...people])
   return [...names].filter((name) => !own.includes(name)).slice(0, SSHD.comparedAccounts)
@@ -79,16 +84,16 @@ export async function installDropIn(
   text: string,
   others: readonly string[],
 ): Promise<InstallOutcome> {
-  const { sshd, dropIns } = target
+  const { sshd, dropIns, listener } = target
   const fallback = (reason: string): InstallOutcome => ({ kind: 'fallback', reason })
   const fault = await findFault(sshd)
-  if (fault) return fallback(`sshd's present configuration is invalid; it was not touched: ${fault}`)
+  if (fault)
+    return fallback(`sshd's present configuration is invalid; it was not touched: ${fault}`)
   if (!includesDropIns(readFileSync(sshd.config, 'utf8'), dropIns))
     return fallback(`${sshd.config} does not include ${dropIns}/*.conf before its first Match.`)
   const file = join(dropIns, name)
   const before = read(file)
   const effects = await effectsOf(sshd, others)
-  const listener = readListener(effects[0] ?? '')
   const goBack = (): void => put(file, dropIns, before)
   if (before !== text) put(file, dropIns, text)
   const problem = await findProblem(target, others, effects)

@@ -1,7 +1,8 @@
 // What each verb does, as one shape: input goes in, output comes out masked, it ends by itself or is ended.
+
+import { isDockerPlan, isManualPlan } from '../recipes/plan.ts'
 import type { AgentSettings } from '../settings.ts'
 import type { Ending, TerminalSize } from './frames.ts'
-import { isDockerPlan, isManualPlan } from '../recipes/plan.ts'
 import { openScene, type Scene } from './scene.ts'
 import { NOT_AVAILABLE, Refusal, type Verb } from './verbs.ts'
 import type { Output } from './work.ts'

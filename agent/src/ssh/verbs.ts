@@ -86,7 +86,9 @@ function parseArgv(text: string): string[] {
   let argv: unknown
   try {
     if (!/^[A-Za-z0-9_-]+$/.test(text)) throw new Error('not base64url')
-    argv = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(text, 'base64url')))
+    argv = JSON.parse(
+      new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(text, 'base64url')),
+    )
   } catch {
     throw new Refusal('The command must be a JSON array in base64url.')
   }
@@ -124,9 +126,11 @@ export function parseVerb(request: string): Verb {
     case 'shell':
       atMost(1)
       return { verb, service: readService(words[0]) }
-    case 'exec':
+    case 'exec': {
       atMost(2)
-      return { verb, service: readService(words[0]), argv: parseArgv(words[1] ?? '') }
+      const argv = parseArgv(words.pop() ?? '')
+      return { verb, service: readService(words[0]), argv }
+    }
     case 'server':
     case PROBE:
       atMost(0)

@@ -8,9 +8,16 @@ import { replaceFile } from '../journal/attempt-files.ts'
 import type { AgentSettings } from '../settings.ts'
 import type { SessionResult } from './book.ts'
 import { readSize } from './decide.ts'
-import { createFrameReader, cutFrames, type Ending, encodeFrame, FRAME, type Frame } from './frames.ts'
-import { NOT_AVAILABLE, Refusal } from './verbs.ts'
+import {
+  createFrameReader,
+  cutFrames,
+  type Ending,
+  encodeFrame,
+  FRAME,
+  type Frame,
+} from './frames.ts'
 import { startVerb, type Work } from './verb-work.ts'
+import { NOT_AVAILABLE, Refusal } from './verbs.ts'
 import { type Job, READY } from './work-start.ts'
 
 /** Why a session ends; the first one counts. */
@@ -25,7 +32,9 @@ const ended = (reason: string, message: string): End => ({
 })
 
 /** The forced command's connection; everything else that comes is turned away. */
-function awaitRelay(job: Job): Promise<{ socket: Socket; listen: (on: (f: Frame) => void) => void }> {
+function awaitRelay(
+  job: Job,
+): Promise<{ socket: Socket; listen: (on: (f: Frame) => void) => void }> {
   return new Promise((resolve, reject) => {
     const late = setTimeout(() => {
       server.close()
@@ -137,7 +146,7 @@ class Session {
       this.#socket.pause()
       work.whenReady(() => this.#socket.resume())
     } else if (kind === FRAME.end) {
-      if (!work.endInput()) this.end(ended('input_ended', 'The input ended.'))
+      if (!work.endInput()) this.end({ reason: 'input_ended', ending: { code: 0 } })
     } else if (kind === FRAME.size) {
       const size = readSize(JSON.parse(payload.toString('utf8')))
       if (size) work.resize(size)
@@ -179,7 +188,10 @@ class Session {
 function failure(error: unknown): End {
   if (error instanceof Refusal) {
     const { code, message } = error
-    return { reason: code === NOT_AVAILABLE ? 'not_available' : 'refused', ending: { code, message } }
+    return {
+      reason: code === NOT_AVAILABLE ? 'not_available' : 'refused',
+      ending: { code, message },
+    }
   }
   process.stderr.write(`${(error as Error).stack}\n`)
   return { reason: 'failed', ending: { code: 70, message: 'It failed; the agent’s log says why.' } }

@@ -159,7 +159,7 @@ export async function performArtifactsDownload(
   options: DownloadOptions,
   context: Context,
 ): Promise<ExitCode> {
-  const { screen, io } = context
+  const { screen } = context
   const api = await context.connect()
   const found = await findArtifacts(api, context, options.taskId)
   const chosen = pick(found, options.names)
@@ -188,7 +188,7 @@ export async function downloadOf(
   dir: string,
 ): Promise<void> {
   const { artifacts } = await readArtifacts(api, taskId)
-  const { screen, io } = context
+  const { screen } = context
   if (artifacts.length === 0) return screen.note('It left no files.')
   const source = await openSource(context, api, taskId, false)
   await downloadAll(context, source, artifacts, { dir, force: false }, (path, one) =>

@@ -45,20 +45,23 @@ export function renderInstallScript({ baseUrl, version, packages }: InstallFacts
 # Installs the Berth agent ${version} on this server and joins it to ${baseUrl}. Run it as root:
 #   sh install.sh --token berth_join_...          or --token-file FILE, or without: an update of an agent that has joined
 #   sh install.sh --no-start                      leaves the service as it is
-# What it makes: /opt/berth, /usr/local/bin/berth-agent, /etc/systemd/system/berth-agent.service, /var/lib/berth.
+#   sh install.sh --allow-server-shell            people with the right may open a shell on the whole server
+# What it makes: /opt/berth, /usr/local/bin/berth-agent, /etc/systemd/system/berth-agent.service, /var/lib/berth,
+# /etc/berth. The agent then adds /etc/ssh/sshd_config.d/60-berth.conf and the accounts berth-ssh and berth-shell.
 set -eu
 url=${quote(baseUrl)}
 version=${quote(version)}
 say() { printf '%s\\n' "berth: $*" >&2; }
 stop() { say "$*"; exit 1; }
 
-token='' start=yes
+token='' start=yes shell=no
 while [ $# -gt 0 ]; do
   case $1 in
     --token) [ $# -gt 1 ] || stop "--token needs a value."; token=$2; shift 2 ;;
     --token-file) [ $# -gt 1 ] || stop "--token-file needs a path."; token=$(cat -- "$2"); shift 2 ;;
     --no-start) start=no; shift ;;
-    *) stop "unknown option $1. Options: --token TOKEN, --token-file FILE, --no-start." ;;
+    --allow-server-shell) shell=yes; shift ;;
+    *) stop "unknown option $1. Options: --token TOKEN, --token-file FILE, --no-start, --allow-server-shell." ;;
   esac
 done
 
@@ -95,6 +98,12 @@ ln -sfn "$folder" /opt/berth/current.new && mv -T /opt/berth/current.new /opt/be
 rm -rf "$folder.old"
 mkdir -p /usr/local/bin
 ln -sfn /opt/berth/current/bin/berth-agent /usr/local/bin/berth-agent
+
+if [ "$shell" = yes ]; then
+  mkdir -p /etc/berth
+  echo '{"allow_server_shell": true}' >/etc/berth/agent.json
+  chmod 644 /etc/berth/agent.json
+fi
 
 if [ -n "$token" ]; then
   /opt/berth/current/bin/berth-agent join "$url" "$token" || stop "joining failed; the agent is installed. Make a new token and run: berth-agent join $url <token>"

@@ -57,7 +57,8 @@ export async function talkToExec(
     const exited = (async () => {
       try {
         if (hasTerminal) {
-          for await (const chunk of stream as AsyncIterable<Buffer>) await spec.onOutput('out', chunk)
+          for await (const chunk of stream as AsyncIterable<Buffer>)
+            await spec.onOutput('out', chunk)
         } else {
           for await (const { fd, bytes } of readFrames(stream)) {
             await spec.onOutput(fd === 2 ? 'err' : 'out', Buffer.from(bytes))
