@@ -44,7 +44,7 @@ describe('server add', () => {
     const { code, stdout } = await running.ended
     expect(code).toBe(0)
     expect(stdout).toContain(`  ${joinToken().command}`)
-    expect(stdout).toContain('fra-2 online: agent 1.15.0, Debian 13, 4 CPU')
+    expect(stdout).toContain('fra-2 online: agent 1.15.0, Docker 28.2, Debian 13, 4 CPU, 8.0 GB')
   })
 
   it('Ctrl-C while it waits: 130, the server stays', async () => {
