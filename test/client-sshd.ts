@@ -9,6 +9,7 @@ import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Environment, Server } from '@berth/shared/rest'
+import { nowhere } from '../cli/src/testing/berth.ts'
 import { publishSshAuthorities } from '../control-plane/src/app/ssh-authorities.ts'
 import { signSshHostKey } from '../control-plane/src/app/ssh-host-keys.ts'
 import { locate } from './components.ts'
@@ -141,7 +142,7 @@ LogLevel VERBOSE
     return {
       BERTH_URL: this.cp.url,
       BERTH_TOKEN: this.cp.token,
-      BERTH_CONFIG_DIR: '/nonexistent',
+      BERTH_CONFIG_DIR: nowhere(),
       BERTH_POLL_MS: '20',
       PATH: `${this.file('bin')}:${process.env.PATH}`,
       XDG_RUNTIME_DIR: this.file('run'),

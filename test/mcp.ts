@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
-import { testEnvironment } from '../cli/src/testing/berth.ts'
+import { nowhere, testEnvironment } from '../cli/src/testing/berth.ts'
 
 const MAIN = fileURLToPath(new URL('../cli/src/main.ts', import.meta.url))
 
@@ -105,7 +105,7 @@ export async function startMcp(
 export const loggedIn = (url: string, token: string | null): Record<string, string> =>
   token === null
     ? { BERTH_CONFIG_DIR: join(tmpdir(), `berth-nobody-${randomUUID()}`) }
-    : { BERTH_CONFIG_DIR: '/nonexistent', BERTH_URL: url, BERTH_TOKEN: token }
+    : { BERTH_CONFIG_DIR: nowhere(), BERTH_URL: url, BERTH_TOKEN: token }
 
 /** The messages on stdout; anything else there is an error. */
 export function frames(stdout: string): Record<string, unknown>[] {

@@ -8,7 +8,7 @@ import { completionLevels } from './commands/completion.ts'
 import { EXIT } from './exit.ts'
 import { run } from './invoke.ts'
 import { COMMANDS, GROUPS } from './program.ts'
-import { berth, temporaryFolder } from './testing/berth.ts'
+import { berth, nowhere, temporaryFolder } from './testing/berth.ts'
 import { staging, startInstallation } from './testing/installation.ts'
 import { type TestIo, testIo } from './testing/io.ts'
 import { environment, me } from './testing/samples.ts'
@@ -16,7 +16,7 @@ import { environment, me } from './testing/samples.ts'
 const AT = '2026-11-15T10:00:00Z'
 
 async function runHere(...argv: string[]): Promise<{ io: TestIo; code: number }> {
-  const io = testIo({ env: { BERTH_CONFIG_DIR: '/nonexistent' } })
+  const io = testIo({ env: { BERTH_CONFIG_DIR: nowhere() } })
   return { io, code: await run(argv, io) }
 }
 

@@ -3,7 +3,7 @@ import { ActionSchema } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { durationFromMs } from '@bufbuild/protobuf/wkt'
 import { expect, test } from 'vitest'
-import { berth } from '../../cli/src/testing/berth.ts'
+import { berth, nowhere } from '../../cli/src/testing/berth.ts'
 import { Platform } from '../platform.ts'
 
 const ACTIONS = [
@@ -15,7 +15,7 @@ test('an action is listed, asks, runs, and its output is what stdout gets', asyn
   const p = await Platform.start('sqlite')
   try {
     const environment = await p.environment('main')
-    const env = { BERTH_URL: p.cp.url, BERTH_TOKEN: p.cp.token, BERTH_CONFIG_DIR: '/nonexistent' }
+    const env = { BERTH_URL: p.cp.url, BERTH_TOKEN: p.cp.token, BERTH_CONFIG_DIR: nowhere() }
     const where = ['-e', `id:${environment.id}`]
     const early = await berth(['actions', 'run', 'seed', ...where], { env })
     expect([early.code, early.stderr]).toEqual([6, expect.stringContaining('was never deployed')])

@@ -11,6 +11,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Task } from '@berth/shared/rest'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { run } from '../../cli/src/invoke.ts'
+import { nowhere } from '../../cli/src/testing/berth.ts'
 import { type TestIo, testIo } from '../../cli/src/testing/io.ts'
 import { until } from '../lab.ts'
 import { approve, Browser, PASSWORD, person, poll, startDevice } from '../people.ts'
@@ -79,7 +80,7 @@ function quickIo(env: Record<string, string>) {
   let gate = Promise.resolve()
   let openGate = () => {}
   const io = testIo({
-    env: { BERTH_CONFIG_DIR: '/nonexistent', ...env },
+    env: { BERTH_CONFIG_DIR: nowhere(), ...env },
     now: () => now,
     async sleep(ms) {
       await wait(ms / QUICK)

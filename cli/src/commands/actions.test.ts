@@ -273,7 +273,7 @@ describe('refusals', () => {
   it.each([
     [['actions', 'run', ...WHERE], "missing required argument 'name'"],
     [[...RUN, '--timeout', '5m'], '--timeout needs --wait'],
-    [[...RUN, '--download', 'x'], "unknown option '--download'"],
+    [[...RUN, '--downlaod', 'x'], "unknown option '--downlaod'"],
     [['actions', 'rnu'], 'did you mean run?'],
   ])('%j is a usage error: 2', async (args, message) => {
     const { env } = await installation()

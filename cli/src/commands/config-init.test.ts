@@ -10,10 +10,16 @@ import {
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { run } from '../invoke.ts'
-import { berth, berthInTerminal, controlCharacters, temporaryFolder } from '../testing/berth.ts'
+import {
+  berth,
+  berthInTerminal,
+  controlCharacters,
+  nowhere,
+  temporaryFolder,
+} from '../testing/berth.ts'
 import { testIo } from '../testing/io.ts'
 
-const NOWHERE = { BERTH_CONFIG_DIR: '/nonexistent' }
+const NOWHERE = { BERTH_CONFIG_DIR: nowhere() }
 const SERVER = { ...NOWHERE, BERTH_URL: 'https://deploy.example.com' }
 
 async function init(cwd: string, args: string[] = [], env: Record<string, string> = SERVER) {

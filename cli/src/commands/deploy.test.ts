@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { berth, startBerth } from '../testing/berth.ts'
+import { berth, nowhere, startBerth } from '../testing/berth.ts'
 import { type Installation, startInstallation } from '../testing/installation.ts'
 import { problem, type Scripted } from '../testing/peer.ts'
 import { environment, failedTask, logLine, phase, SHA, task } from '../testing/samples.ts'
@@ -117,7 +117,7 @@ describe('refusals', () => {
   })
 
   it('not logged in: 4', async () => {
-    const { code, stderr } = await berth(ARGS, { env: { BERTH_CONFIG_DIR: '/nonexistent' } })
+    const { code, stderr } = await berth(ARGS, { env: { BERTH_CONFIG_DIR: nowhere() } })
     expect(code).toBe(4)
     expect(stderr).toContain('berth login --url')
   })

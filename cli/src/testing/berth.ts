@@ -1,6 +1,7 @@
 // Runs the real client in tests: `main.ts` as a child process with real argv, signals and exit
 // codes, behind pipes or in a terminal (node-pty of the agent package, else script(1)).
 import { type ChildProcess, spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -32,6 +33,9 @@ export interface Surroundings {
   cwd?: string
 }
 
+/** A configuration folder that is not there; whoever writes it makes a mess of its own. */
+export const nowhere = (): string => join(tmpdir(), `berth-none-${randomUUID()}`)
+
 /** Nothing of the machine's own settings leaks in; polls are quick. */
 export function testEnvironment(more: Record<string, string> = {}): Record<string, string> {
   return {
@@ -49,7 +53,7 @@ export function testEnvironment(more: Record<string, string> = {}): Record<strin
 export const asUser = (url: string, more: Record<string, string> = {}): Record<string, string> => ({
   BERTH_URL: url,
   BERTH_TOKEN: 'berth_pat_test',
-  BERTH_CONFIG_DIR: '/nonexistent',
+  BERTH_CONFIG_DIR: nowhere(),
   ...more,
 })
 
