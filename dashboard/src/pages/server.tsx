@@ -107,7 +107,7 @@ function Machine({ server: s, facts: f }: { server: Server; facts: NonNullable<S
       <Meter
         label="Disk"
         part={f.disk_bytes > 0 ? used / f.disk_bytes : 0}
-        text={`${bytes(used)} of ${bytes(f.disk_bytes)}`}
+        text={`${bytes(f.disk_free_bytes)} of ${bytes(f.disk_bytes)} free`}
       />
     </Section>
   )
