@@ -85,8 +85,11 @@ async function admit(path: string, hello: Hello): Promise<Admission> {
   }
 }
 
+let isRaw = false
+
 /** Every byte as it is, both ways. Node's own raw mode would add a return before each line feed. */
 function makeRaw(): void {
+  isRaw = true
   const stdio: ['inherit', 'ignore', 'ignore'] = ['inherit', 'ignore', 'ignore']
   const done = spawnSync('/usr/bin/stty', ['raw', '-echo'], { stdio })
   if (done.status !== 0) process.stdin.setRawMode(true)
@@ -144,7 +147,7 @@ function relay(socket: Socket): Promise<Ending> {
 
 /** Everything written has left before the process does. */
 function leave({ code, message }: Ending): void {
-  const lineEnd = process.stderr.isTTY ? '\r\n' : '\n'
+  const lineEnd = isRaw ? '\r\n' : '\n' // a terminal adds the return by itself otherwise
   const text = message ? `berth: ${message}${lineEnd}` : ''
   process.stdout.write('', () => process.stderr.write(text, () => process.exit(code)))
 }

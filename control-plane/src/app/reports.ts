@@ -124,8 +124,10 @@ async function applyBatch(
       body: Buffer.from(toBinary(EventSchema, event)).toString('base64'),
       receivedAt: c.now,
     })
-    if (event.body.case === 'sshSession') await applySshSession(c, agent, event.body.value)
-    else if (await applyEvent(ctx, c, agent.id, event)) finished.push(event.attemptId)
+    const ofNoAttempt = event.attemptId === ''
+    if (ofNoAttempt && event.body.case === 'sshSession') {
+      await applySshSession(c, agent, event.body.value)
+    } else if (await applyEvent(ctx, c, agent.id, event)) finished.push(event.attemptId)
   }
   await insertAgentEvents(c.db, history)
   await updateUnderEpoch(c.db, agent.id, epoch, { ackedEventSeq: acked })
