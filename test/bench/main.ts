@@ -1,5 +1,5 @@
-// npm run bench -- logs|latency|output|api|certificates|webhooks|subscribers|cutover|deploy [--lines 5000000]
-//   [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000] [--subscribers 500] [--redeploys 10] [--control]
+// npm run bench -- logs|latency|output|api|certificates|webhooks|subscribers|cutover|deploy|log-viewer [--lines 5000000]
+//   [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000] [--subscribers 500] [--redeploys 10] [--control] [--seconds 10]
 //
 // Speed and memory of the product as real processes on this machine, as ratios to a floor measured in the same run.
 // Machines are shared and noisy: the ratio is the figure, the absolute number is for orientation.
@@ -10,12 +10,14 @@ import { benchCutover } from './cutover.ts'
 import { benchDeploy } from './deploy.ts'
 import { benchSubscribers, benchWebhooks } from './floods.ts'
 import { benchLatency } from './latency.ts'
+import { benchLogViewer } from './log-viewer.ts'
 import { benchLogs } from './logs.ts'
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
   options: {
-    lines: { type: 'string', default: '5000000' },
+    lines: { type: 'string' },
+    seconds: { type: 'string', default: '10' },
     rounds: { type: 'string' },
     projects: { type: 'string', default: '1000' },
     tasks: { type: 'string', default: '1000000' },
@@ -27,7 +29,7 @@ const { positionals, values } = parseArgs({
 })
 switch (positionals[0]) {
   case 'logs':
-    await benchLogs(Number(values.lines))
+    await benchLogs(Number(values.lines ?? 5_000_000))
     break
   case 'latency':
     await benchLatency(Number(values.rounds ?? 30))
@@ -53,9 +55,14 @@ switch (positionals[0]) {
   case 'deploy':
     process.exitCode = (await benchDeploy(Number(values.rounds ?? 7))) ? 0 : 1
     break
+  case 'log-viewer': {
+    const isWell = await benchLogViewer(Number(values.lines ?? 200_000), Number(values.seconds))
+    process.exitCode = isWell ? 0 : 1
+    break
+  }
   default:
     console.error(
-      'usage: npm run bench -- logs | latency | output | api | certificates | webhooks | subscribers | cutover | deploy',
+      'usage: npm run bench -- logs | latency | output | api | certificates | webhooks | subscribers | cutover | deploy | log-viewer',
     )
     process.exitCode = 2
 }
