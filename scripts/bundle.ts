@@ -1,13 +1,14 @@
-// Bundles what ships: the client, one file that needs nothing but Node.js (commands stay lazy inside it, because a
-// start-up that loads everything is felt at every call), and the agent, an archive with its own Node.js for the
-// platform this runs on. The control plane offers what lies in `dist` to `install.sh`. Two builds of one commit give
-// the same bytes.
+// Bundles what ships: the dashboard's files, the client, one file that needs nothing but Node.js (commands stay lazy
+// inside it, because a start-up that loads everything is felt at every call), and the agent, an archive with its own
+// Node.js for the platform this runs on. The control plane offers what lies in `dist` to `install.sh`. Two builds of one
+// commit give the same bytes.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, realpathSync } from 'node:fs'
 import { chmod, cp, mkdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'rolldown'
+import { buildDashboardIfStale, dashboardDist } from './build-dashboard.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const dist = process.env.BERTH_DIST ?? join(root, 'dist')
@@ -30,6 +31,17 @@ async function bundleClient(): Promise<void> {
   const file = join(dist, 'berth.mjs')
   await bundle('cli/src/main.ts', file)
   await chmod(file, 0o755)
+}
+
+/** The files the control plane serves to browsers; BERTH_DASHBOARD_DIR points to them. */
+async function bundleDashboard(): Promise<void> {
+  await buildDashboardIfStale()
+  const target = join(dist, 'dashboard')
+  await rm(target, { recursive: true, force: true })
+  await cp(dashboardDist, target, {
+    recursive: true,
+    filter: (path) => !path.endsWith('.built-from'),
+  })
 }
 
 const LAUNCHER = `#!/bin/sh
@@ -117,4 +129,5 @@ async function packageAgent(): Promise<void> {
 
 await mkdir(dist, { recursive: true })
 await bundleClient()
+await bundleDashboard()
 await packageAgent()

@@ -1,7 +1,7 @@
 // What `npm start` runs: a control plane on embedded SQLite, a local agent enrolled by the real join flow, and an example
 // project that is deployed at once. Everything it starts ends with Ctrl-C; its data stays and is found again.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { createHash } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import {
   accessSync,
   chmodSync,
@@ -17,6 +17,7 @@ import {
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { buildDashboardIfStale } from './build-dashboard.ts'
 import { startGitServer } from './git-server.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -121,10 +122,14 @@ async function until<T>(what: string, look: () => Promise<T | undefined>): Promi
   throw new Error(`gave up waiting for ${what}`)
 }
 
+const ADMINISTRATOR = 'administrator@localhost.localdomain'
+const passwordFile = (data: string): string => join(data, 'administrator-password')
+
 /** First start: the set-up token comes from the control plane's own console, like for everybody else. */
 async function administrator(url: string, data: string, printed: () => string): Promise<string> {
   const file = join(data, 'administrator-token')
   if (existsSync(file)) return readFileSync(file, 'utf8').trim()
+  const password = randomBytes(12).toString('base64url')
   const setup = await until('the set-up token', async () => /berth_setup_\w+/.exec(printed())?.[0])
   const answer = await fetch(`${url}/api/setup`, {
     method: 'POST',
@@ -132,12 +137,14 @@ async function administrator(url: string, data: string, printed: () => string): 
     body: JSON.stringify({
       token: setup,
       name: 'Administrator',
-      email: 'administrator@localhost.localdomain',
+      email: ADMINISTRATOR,
+      password,
       organization: 'Example',
     }),
   })
   if (answer.status !== 201) throw new Error(`set-up was refused: ${await answer.text()}`)
   const { token } = (await answer.json()) as { token: string }
+  writeFileSync(passwordFile(data), `${password}\n`, { mode: 0o600 })
   writeFileSync(file, `${token}\n`, { mode: 0o600 })
   return token
 }
@@ -242,6 +249,8 @@ async function main(): Promise<void> {
   const git = await startGitServer(repositories, ports.git)
   ending.push(() => git.close())
 
+  console.log('Building the dashboard …')
+  await buildDashboardIfStale()
   console.log('Starting the control plane …')
   const dev = { BERTH_DEV: '1' }
   const controlPlane = start(
@@ -306,6 +315,7 @@ async function main(): Promise<void> {
   const environment = await deployExample(api, server.id, git.url)
   console.log(`
 Berth is running.
+  Dashboard            ${url}/   (sign in as ${ADMINISTRATOR}, password in ${passwordFile(data)})
   API                  ${url}/api
   Administrator token  ${join(data, 'administrator-token')}
   Example application  ${environment.url}

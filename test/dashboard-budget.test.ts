@@ -19,7 +19,10 @@ function withImports(files: string[], seen = new Set<string>()): Set<string> {
     if (seen.has(file)) continue
     seen.add(file)
     const found = [...read(file).matchAll(/(?:from|import)\s*["']\.\/([\w.-]+\.js)["']/g)]
-    withImports(found.map((m) => m[1] ?? ''), seen)
+    withImports(
+      found.map((m) => m[1] ?? ''),
+      seen,
+    )
   }
   return seen
 }

@@ -4,16 +4,46 @@ import type { Environment } from '@berth/shared/rest'
 import type { ActionSchema } from '@berth/shared/wire'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { durationFromMs } from '@bufbuild/protobuf/wkt'
-import { Host, makeHost, sha } from './host.ts'
+import { type Host, makeHost, sha } from './host.ts'
 import { PASSWORD, person } from './people.ts'
 import { Platform } from './platform.ts'
 import type { ScriptedAttempt } from './scripted-executor.ts'
+
+/** Every page of somebody signed in. */
+export const PAGES = [
+  'projects',
+  'new-project',
+  'project',
+  'project-deployments',
+  'project-webhooks',
+  'project-settings',
+  'environment',
+  'environment-failed',
+  'environment-deploying',
+  'environment-deployments',
+  'environment-logs',
+  'environment-variables',
+  'environment-actions',
+  'environment-settings',
+  'task',
+  'servers',
+  'server',
+  'members',
+  'organization',
+  'audit',
+  'account',
+  'tokens',
+  'admin',
+  'device',
+  'not-found',
+] as const
+export type PageName = (typeof PAGES)[number]
 
 export interface World {
   platform: Platform
   host: Host
   /** Where the world can be looked at: a name of the page and its path. */
-  pages: Record<string, string>
+  pages: Record<PageName, string>
   staging: Environment
   close(): Promise<void>
 }
@@ -45,7 +75,9 @@ async function play(attempt: ScriptedAttempt, letGo: Promise<void>): Promise<voi
   attempt.step('build:web', 'Build image web', 'build')
   attempt.say('#9 [build 3/6] COPY . .\n#10 [build 4/6] RUN npm ci\nadded 412 packages in 9s\n')
   if (branch === 'pr-44') {
-    attempt.say("src/cart.ts(14,7): error TS2322: Type 'string' is not assignable to type 'number'.\n")
+    attempt.say(
+      "src/cart.ts(14,7): error TS2322: Type 'string' is not assignable to type 'number'.\n",
+    )
     return attempt.fail('`RUN npm run build` exited with 1.', 1)
   }
   if (branch === 'pr-45') {
@@ -55,8 +87,18 @@ async function play(attempt: ScriptedAttempt, letGo: Promise<void>): Promise<voi
   attempt.step('start:web', 'Start web', 'start')
   attempt.emit({ case: 'actions', value: { actions: ACTIONS } })
   attempt.serve([
-    { name: 'web', hosts: [`${branch}.shop.example.com`], port: 3_000, url: `https://${branch}.shop.example.com` },
-    { name: 'api', hosts: [`api-${branch}.shop.example.com`], port: 3_001, url: `https://api-${branch}.shop.example.com` },
+    {
+      name: 'web',
+      hosts: [`${branch}.shop.example.com`],
+      port: 3_000,
+      url: `https://${branch}.shop.example.com`,
+    },
+    {
+      name: 'api',
+      hosts: [`api-${branch}.shop.example.com`],
+      port: 3_001,
+      url: `https://api-${branch}.shop.example.com`,
+    },
   ])
   attempt.succeed()
 }
@@ -66,9 +108,15 @@ export async function makeWorld(): Promise<World> {
   const { cp, serverId } = platform
   const { promise: letGo, resolve: go } = Promise.withResolvers<void>()
   platform.executor.script = (attempt) => play(attempt, letGo)
-  await cp.call('PATCH', `/api/servers/${serverId}`, { name: 'fra-1', hostname: 'fra-1.example.com' })
+  await cp.call('PATCH', `/api/servers/${serverId}`, {
+    name: 'fra-1',
+    hostname: 'fra-1.example.com',
+  })
   await cp.server('ams-2')
-  await cp.call('PATCH', `/api/projects/${platform.projectId}`, { name: 'blog', domain: 'blog.example.com' })
+  await cp.call('PATCH', `/api/projects/${platform.projectId}`, {
+    name: 'blog',
+    domain: 'blog.example.com',
+  })
   const grace = await person(cp, 'Grace', 'developer')
   await cp.make('/api/organizations/1/invitations', { email: 'edsger@example.com', role: 'viewer' })
   const host = await makeHost(cp, serverId, {
@@ -103,9 +151,16 @@ export async function makeWorld(): Promise<World> {
     const [task = 0] = (await host.opened(pull)).body.task_ids
     await platform.settled(task)
   }
-  await host.opened({ number: 51, title: 'Add coupon', head: sha('77aa'), fork: 99, author: 'mallory' })
+  await host.opened({
+    number: 51,
+    title: 'Add coupon',
+    head: sha('77aa'),
+    fork: 99,
+    author: 'mallory',
+  })
   await cp.call('PUT', `/api/projects/${host.projectId}/environment_limit`, { limit: 5 })
-  const held = (await host.opened({ number: 45, title: 'Search as you type', head: sha('45') })).body
+  const held = (await host.opened({ number: 45, title: 'Search as you type', head: sha('45') }))
+    .body
   await host.opened({ number: 63, title: 'Dark product pages', head: sha('63') })
   await host.push('no-such-branch', sha('aa'))
   const failed = await host.environment('pr-44')

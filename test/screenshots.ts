@@ -4,8 +4,8 @@ import { copyFileSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Chromium, type Look } from './chromium.ts'
-import { ADA, makeWorld, type World } from './dashboard-world.ts'
 import { TestControlPlane } from './control-plane.ts'
+import { ADA, makeWorld, type World } from './dashboard-world.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const out = join(root, '.data', 'screenshots')
@@ -15,7 +15,7 @@ const KEPT = {
   'project-light': 'project',
   'environment-failed-dark': 'failure',
   'environment-variables-light': 'variables',
-  'task-dark': 'deployment',
+  'projects-dark': 'projects',
 } as const
 const NARROW = ['projects', 'project', 'environment', 'environment-variables', 'servers', 'task']
 const FULL = { fullPage: true } as const
@@ -44,7 +44,11 @@ async function lookFromOutside(chrome: Chromium, theme: 'light' | 'dark'): Promi
   await visitor.heading('Set up Berth')
   await visitor.page.screenshot({ path: join(out, `setup-${theme}.png`), ...FULL })
   await cp.setUp()
-  for (const [name, path] of Object.entries({ login: '/login', reset: '/reset/x', invite: '/invite/x' })) {
+  for (const [name, path] of Object.entries({
+    login: '/login',
+    reset: '/reset/x',
+    invite: '/invite/x',
+  })) {
     await visitor.goto(path)
     await visitor.page.waitForLoadState('networkidle')
     await visitor.page.screenshot({ path: join(out, `${name}-${theme}.png`), ...FULL })

@@ -60,6 +60,7 @@ const tree = root.addChildren([
   open('/reset/$token', people, 'Reset'),
   open('/setup', people, 'Setup'),
   open('/invite/$token', people, 'Invite'),
+  open('/docs/service-file', () => import('./pages/service-file.tsx'), 'ServiceFile'),
   inside.addChildren([
     page('/', () => import('./pages/projects.tsx'), 'Projects'),
     page('/device', () => import('./pages/device.tsx'), 'DevicePage'),

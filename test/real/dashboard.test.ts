@@ -56,7 +56,8 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
   const deployButton = (v: Visitor) => v.page.getByRole('button', { name: 'Deploy', exact: true })
   const isLocked = (v: Visitor) =>
     v.page.locator('button[aria-disabled="true"]', { hasText: /^Deploy$/ })
-  const isFree = (v: Visitor) => v.page.locator('button:not([aria-disabled])', { hasText: /^Deploy$/ })
+  const isFree = (v: Visitor) =>
+    v.page.locator('button:not([aria-disabled])', { hasText: /^Deploy$/ })
 
   beforeAll(async () => {
     chrome = await Chromium.launch()
@@ -90,8 +91,8 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
     await v.fill('Host name or address', '127.0.0.1')
     await v.page.getByRole('dialog').getByRole('button', { name: 'Add server' }).click()
     await v.text('Waiting for the server…').waitFor()
-    const command = await v.page.getByRole('dialog').locator('code').innerText()
-    const [token = ''] = /berth_join_[\w.-]+/.exec(command) ?? []
+    const command = await v.page.getByRole('dialog').locator('code').textContent()
+    const [token = ''] = /berth_join_[\w.-]+/.exec(command ?? '') ?? []
     await p.joinAgent(token)
     await v.text('fra-1 has joined and is online.').waitFor()
     await v.button('Close').click()
@@ -112,8 +113,14 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
     await v.fill('Name', 'staging')
     await v.button('Create').click()
     await v.heading('staging')
-    await v.text(/Deployment \d+ is (queued|running) \(started from the dashboard\)/).first().waitFor()
-    await v.text(/is running/).first().waitFor()
+    await v
+      .text(/Deployment \d+ is (queued|running) \(started from the dashboard\)/)
+      .first()
+      .waitFor()
+    await v
+      .text(/is running/)
+      .first()
+      .waitFor()
     first.end('fail')
     await v.text('Last failure').waitFor()
     await v.text('src/cart.ts(14,7): error TS2322').waitFor()
@@ -127,7 +134,9 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
     await v.text('Variables changed since the last deployment: APP_KEY.').waitFor()
     p.executor.script = (attempt) => attempt.succeed()
     await v.button('Deploy now').click()
-    await v.text('Variables changed since the last deployment: APP_KEY.').waitFor({ state: 'detached' })
+    await v
+      .text('Variables changed since the last deployment: APP_KEY.')
+      .waitFor({ state: 'detached' })
     await v.link('Overview').click()
     await v.text('Last failure (fixed)').waitFor()
 
@@ -162,7 +171,7 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
       await v.heading('staging')
     }
 
-    test('a second browser is locked within a second, also for a push, and released at the end', async () => {
+    test('a second browser is locked by the event alone, also for a push, and released at the end', async () => {
       const host = await makeHost(p.cp, p.serverId)
       const made = await p.cp.environment(host.projectId, 'live', { auto_deploy: true })
       environmentId = made.id
@@ -174,12 +183,12 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
       }
       const first = held()
       p.executor.script = first.script
+      // what b learns now it learns from the event itself: it gets no other answer, however long it waits
+      await b.page.route('**/trpc/**', (route) => route.abort())
       await deployButton(a).click()
-      const begun = performance.now()
       await isLocked(b).waitFor()
-      // a bound that a poll or a reload could not meet; a busy machine is given some grace
-      expect(performance.now() - begun).toBeLessThan(process.env.CI === 'true' ? 5_000 : 3_000)
-      await b.text('(started from the dashboard)').first().waitFor()
+      await b.page.unroute('**/trpc/**')
+      await a.text('(started from the dashboard)').first().waitFor()
       first.end('succeed')
       await isFree(b).waitFor()
       await isFree(a).waitFor()
@@ -294,7 +303,10 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
       await v.page.getByRole('dialog').waitFor()
       await tabTo('Deploy')
       await press('Enter')
-      await v.text(/is running/).first().waitFor()
+      await v
+        .text(/is running/)
+        .first()
+        .waitFor()
       await tabTo('Cancel')
       await press('Enter')
       await v.text('Canceled').first().waitFor()

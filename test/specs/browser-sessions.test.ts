@@ -2,7 +2,16 @@
 // invitations over tRPC; and that no page of somebody else can do any of it.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { TestControlPlane } from '../control-plane.ts'
-import { Browser, listMails, mailTo, PASSWORD, poll, startDevice, tokenIn } from '../people.ts'
+import {
+  Browser,
+  listMails,
+  mailTo,
+  PASSWORD,
+  poll,
+  type Said,
+  startDevice,
+  tokenIn,
+} from '../people.ts'
 
 const ADA = 'ada@example.com'
 const NEW = 'another horse staple'
@@ -66,6 +75,12 @@ describe('sessions of browsers', () => {
     expect(browser.cookies.size).toBe(0)
     expect(await who(stale)).toMatchObject({ user: null })
     expect(codeOf(await stale.ask('me'))).toBe('token_missing')
+    // of two calls in one request each answers for itself
+    const both = await stale.fetch<[Said<Me>, Said<null>]>('GET', '/trpc/session.get,me?batch=1')
+    expect(both.body).toMatchObject([
+      { result: { data: { user: null } } },
+      { error: { data: { code: 'token_missing' } } },
+    ])
   })
 
   test('looking keeps a session alive; two weeks without a look end it', async () => {

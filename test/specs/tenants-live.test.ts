@@ -1,6 +1,7 @@
 // Tenants at the dashboard's door: every query, change and subscription of the router × three organizations × every role,
 // a platform administrator, a machine and nobody × own, foreign and mixed ids. What is foreign answers as what is
 // missing, byte for byte but for the request's id; subscriptions go over real sockets.
+import { ALERTS } from '@berth/shared'
 import { ROLES, type Role, SCOPES } from '@berth/shared/rest'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { checkAlerts } from '../../control-plane/src/app/alerts.ts'
@@ -112,7 +113,8 @@ describe.each(ENGINES)("tenants at the dashboard's door on %s", (engine) => {
   // before anything starts work that goes on by itself
   test('foreign things are as missing ones, byte for byte, and nothing changes', async () => {
     const { db } = world.cp.running.ctx
-    // what happens by itself, whenever the machine finds the time, happens first
+    // what happens by itself, whenever the machine finds the time, happens first: servers without an agent are told of
+    await world.cp.advance(ALERTS.serverOfflineMs + 60_000)
     await checkAlerts(world.cp.running.ctx)
     await until('the first look at every repository, and mail about it', async () => {
       const fresh = db.selectFrom('projects').select('id').where('checkedAt', 'is', null)

@@ -9,8 +9,9 @@ import { presentError } from './errors.ts'
 
 export interface CallContext {
   ctx: Context
-  /** Undefined: nobody was asked who they are, because every procedure of the request is open. */
+  /** Undefined: nobody was asked who they are, because every procedure of the request is open; or `refusal` says why not. */
   admission: Admission | undefined
+  refusal?: AppError
   requestId: string
   /** Undefined: a socket. */
   visitor: Visitor | undefined
@@ -68,7 +69,7 @@ const overHttp = t.procedure.use(({ ctx, next, type }) => {
 /** A query or a change of somebody known. */
 export const call = overHttp.use(({ ctx, next, meta }) => {
   const { admission } = ctx
-  if (!admission) throw new AppError('token_missing', 'Sign in first.')
+  if (!admission) throw ctx.refusal ?? new AppError('token_missing', 'Sign in first.')
   const { caller } = admission
   if (meta?.policy) requireQuota(ctx.ctx.quotas.countUse(meta.policy, caller.userId))
   return next({ ctx: { ctx: ctx.ctx, caller, admission } })

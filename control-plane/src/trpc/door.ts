@@ -46,7 +46,8 @@ async function answer(ctx: Context, request: FastifyRequest, reply: FastifyReply
   if (asked.some((procedure) => procedure?.type === 'subscription')) {
     throw new AppError('invalid_parameter', 'Subscriptions go over the socket, not over HTTP.')
   }
-  const isOpen = asked.every((procedure) => procedure?.meta?.isOpen === true)
+  const open = asked.filter((procedure) => procedure?.meta?.isOpen === true).length
+  const isOpen = open === asked.length ? 'all' : open > 0 ? 'some' : 'none'
   await fastifyRequestHandler({
     req: request,
     res: reply,
@@ -78,15 +79,22 @@ function visitorOf(request: FastifyRequest, reply: FastifyReply): Visitor {
   }
 }
 
+/** Of several calls in one request each answers for itself: an open one works for whoever is not signed in. */
 async function contextOf(
   ctx: Context,
   request: FastifyRequest,
   reply: FastifyReply,
-  isOpen: boolean,
+  isOpen: 'all' | 'some' | 'none',
 ): Promise<CallContext> {
-  const admission = isOpen ? undefined : await admit(ctx, request)
   const visitor = visitorOf(request, reply)
-  return { ctx, admission, requestId: request.id, visitor, socket: undefined }
+  const base = { ctx, requestId: request.id, visitor, socket: undefined }
+  if (isOpen === 'all') return { ...base, admission: undefined }
+  try {
+    return { ...base, admission: await admit(ctx, request) }
+  } catch (error) {
+    if (isOpen === 'none' || !(error instanceof AppError) || error.status !== 401) throw error
+    return { ...base, admission: undefined, refusal: error }
+  }
 }
 
 async function admit(ctx: Context, request: FastifyRequest): Promise<Admission> {

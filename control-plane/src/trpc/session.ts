@@ -12,6 +12,7 @@ import {
   signIn,
   signOut,
 } from '../app/browser-sign-in.ts'
+import { requireQuota } from '../app/quotas.ts'
 import { completeSetup, isSetupDone } from '../app/setup.ts'
 import { authenticateSession } from '../identity/sessions.ts'
 import { browserCall, openCall, router } from './base.ts'
@@ -27,7 +28,10 @@ export const sessionRouter = router({
     const { cookie, address, requestId } = visitor
     const setup_required = !(await isSetupDone(ctx.db))
     const who = await authenticateSession(ctx, { cookie }, { address, requestId })
-    if (who) visitor.setCookies(await renewSession(ctx, visitor))
+    if (who) {
+      requireQuota(ctx.quotas.countRequest({ userId: who.user.id, tokenId: null }))
+      visitor.setCookies(await renewSession(ctx, visitor))
+    }
     const user = who ? { id: who.user.id, name: who.user.name, email: who.user.email } : null
     return { setup_required, version: VERSION, user }
   }),

@@ -3,7 +3,8 @@
 import { useEffect } from 'react'
 import { api, queryClient, trpc } from '../api.ts'
 import { whenRefused, whenReopened } from './connection.ts'
-import { applyEvent, type LiveMessage } from './events.ts'
+import { applyEvent } from './events.ts'
+import type { LiveMessage } from './touches.ts'
 
 const AGAIN_MS = 3_000
 

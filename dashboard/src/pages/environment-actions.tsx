@@ -4,6 +4,7 @@ import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, change, trpc } from '../api.ts'
 import { Ask } from '../components/act.tsx'
+import { Artifacts } from '../components/artifacts.tsx'
 import { Button } from '../components/button.tsx'
 import { lockReason } from '../components/environment-bits.tsx'
 import { EnvironmentFrame } from '../components/environment-frame.tsx'
@@ -13,6 +14,9 @@ import { Empty, Loaded } from '../components/states.tsx'
 import { TaskStatus } from '../components/status.tsx'
 import { Time } from '../components/time.tsx'
 import type { Environment, Task } from '../data.ts'
+
+/** Of so many last runs the files are shown. */
+const SHOWN = 3
 
 type Action = Awaited<ReturnType<typeof api.action.list.query>>['actions'][number]
 
@@ -103,6 +107,9 @@ function One({
           </code>
         </p>
       )}
+      {runs.slice(0, SHOWN).map((run) => (
+        <Artifacts key={run.id} taskId={run.id} />
+      ))}
       {isAsking && (
         <Ask
           title={`Start ${a.title}?`}

@@ -114,7 +114,9 @@ function Variables({ environment: e }: { environment: Environment }) {
       <p className="muted">
         System (always set):{' '}
         {SYSTEM_NAMES.map((name) => (
-          <code key={name}>{name} </code>
+          <span key={name}>
+            <code>{name}</code>{' '}
+          </span>
         ))}
       </p>
       {(editing?.kind === 'add' || editing?.kind === 'replace') && (

@@ -2,11 +2,12 @@
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, change } from '../api.ts'
-import { Button, buttonClass } from '../components/button.tsx'
+import { buttonClass } from '../components/button.tsx'
 import { CopyField } from '../components/copy.tsx'
 import { Check, Select, Text } from '../components/field.tsx'
 import { Form, text } from '../components/form.tsx'
 import { Page, Section } from '../components/page.tsx'
+import { CheckRepository } from '../components/project-repository.tsx'
 import { Empty, Loaded, Note } from '../components/states.tsx'
 import { useServers } from '../data.ts'
 import { useOrganization } from '../organization.ts'
@@ -122,52 +123,5 @@ function Made({ project }: { project: Created }) {
         </Link>
       </div>
     </Page>
-  )
-}
-
-type Checked = Awaited<ReturnType<typeof api.project.check.mutate>>
-
-export function CheckRepository({ id }: { id: number }) {
-  const [isBusy, setBusy] = useState(false)
-  const [found, setFound] = useState<Checked | string>()
-  const look = async () => {
-    setBusy(true)
-    await change(api.project.check.mutate({ project_id: id })).then(setFound, (error: Error) =>
-      setFound(error.message),
-    )
-    setBusy(false)
-  }
-  return (
-    <div className="stack-small">
-      <div className="row">
-        <Button busy={isBusy} onClick={() => void look()}>
-          Check the repository
-        </Button>
-      </div>
-      <div role="status">{found !== undefined && <Found found={found} />}</div>
-    </div>
-  )
-}
-
-function Found({ found }: { found: Checked | string }) {
-  if (typeof found === 'string') return <Note kind="bad">{found}</Note>
-  if (!found.reachable) {
-    return <Note kind="bad">{found.error?.message ?? 'The repository cannot be read.'}</Note>
-  }
-  const file = found.service_file
-  return (
-    <Note kind={file?.found && file.errors.length === 0 ? 'ok' : 'warn'}>
-      The repository can be read ({found.branch_count} branches, default {found.default_branch}).{' '}
-      {file?.found ? 'It has a .service.yml.' : 'It has no .service.yml yet.'}
-      {file && file.errors.length > 0 && (
-        <ul>
-          {file.errors.map((e) => (
-            <li key={`${e.line} ${e.message}`}>
-              Line {e.line}: {e.message}
-            </li>
-          ))}
-        </ul>
-      )}
-    </Note>
   )
 }

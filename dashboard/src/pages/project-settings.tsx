@@ -1,22 +1,18 @@
 // Settings of a project: what it is, how pull requests are treated, its keys, and at the end its deletion.
-import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
-import { api, change, trpc } from '../api.ts'
-import { ActButton, Ask } from '../components/act.tsx'
+import { api, change } from '../api.ts'
+import { Ask } from '../components/act.tsx'
 import { BasicAuthForm } from '../components/basic-auth.tsx'
 import { Button } from '../components/button.tsx'
-import { CopyField } from '../components/copy.tsx'
-import { Area, Check, Secret, Select, Text } from '../components/field.tsx'
+import { Area, Check, Select, Text } from '../components/field.tsx'
 import { Form, isChecked, lines, text } from '../components/form.tsx'
-import { Facts, Section } from '../components/page.tsx'
+import { Section } from '../components/page.tsx'
 import { ProjectFrame } from '../components/project-frame.tsx'
-import { Loaded, Note } from '../components/states.tsx'
+import { Repository } from '../components/project-repository.tsx'
 import { Status } from '../components/status.tsx'
-import { Time } from '../components/time.tsx'
 import { type Project, useEnvironments, useMembers, useServers } from '../data.ts'
 import { useMe, usePermission } from '../organization.ts'
-import { CheckRepository } from './new-project.tsx'
 
 export function ProjectSettings() {
   return (
@@ -54,7 +50,7 @@ export function ProjectSettings() {
           <Section title="Visitors">
             <Auth project={p} />
           </Section>
-          <Repository project={p} />
+          <RepositoryOf project={p} />
           <Limit project={p} />
           <Deletion project={p} />
         </>
@@ -275,101 +271,8 @@ function Auth({ project: p }: { project: Project }) {
   )
 }
 
-function Repository({ project: p }: { project: Project }) {
-  const reason = useReason()
-  const key = useQuery(trpc.project.deployKey.queryOptions({ project_id: p.id }))
-  const [isAsking, ask] = useState(false)
-  return (
-    <Section title="Repository and its host">
-      <Facts
-        of={[
-          ['Host', p.repository.provider ?? 'not known yet'],
-          [
-            'Reachable',
-            p.repository.reachable === null
-              ? 'nobody looked yet'
-              : p.repository.reachable
-                ? 'yes'
-                : (p.repository.error?.message ?? 'no'),
-          ],
-          [
-            'Looked',
-            p.repository.checked_at ? <Time key="c" at={p.repository.checked_at} /> : 'never',
-          ],
-        ]}
-      />
-      {p.repository.renamed_to && (
-        <Note kind="warn">The host says that the repository is now {p.repository.renamed_to}.</Note>
-      )}
-      <div className="row">
-        <CheckRepository id={p.id} />
-        <ActButton
-          act={() => change(api.project.reconcile.mutate({ project_id: p.id }))}
-          done="Looking; what is found appears under Webhooks."
-        >
-          Look for missed pushes
-        </ActButton>
-      </div>
-      <h3>Deploy key</h3>
-      <Loaded query={key} what="The deploy key" lines={1}>
-        {(k) => (
-          <>
-            <CopyField label="deploy key" text={k.public_key} />
-            <p className="muted small">
-              {k.fingerprint}, made <Time at={k.created_at} />. Read-only is enough.
-            </p>
-            {k.previous && (
-              <Note kind="warn">The former key may be removed at the host: {k.previous}</Note>
-            )}
-          </>
-        )}
-      </Loaded>
-      <div className="row">
-        <Button reason={reason} onClick={() => ask(true)}>
-          Make a new key
-        </Button>
-      </div>
-      {isAsking && (
-        <Ask
-          title="Make a new deploy key?"
-          submit="Make a new key"
-          onClose={() => ask(false)}
-          send={() => change(api.project.replaceDeployKey.mutate({ project_id: p.id }))}
-          done="Put the new key in at the host."
-        >
-          <p>Deployments cannot read a private repository until the new key is in at the host.</p>
-        </Ask>
-      )}
-      <h3>Token for the host</h3>
-      <p className="muted">
-        {p.host_token.set ? 'A token is set.' : 'No token is set.'} It is used to report statuses,
-        to comment, and to look for pull requests that were missed. {p.host_token.error}
-      </p>
-      <Form
-        submit="Save the token"
-        done="The host accepted it."
-        clears
-        isRow
-        reason={reason}
-        label="Token for the host"
-        send={(data) =>
-          change(api.project.setHostToken.mutate({ project_id: p.id, token: text(data, 'token') }))
-        }
-        beside={
-          p.host_token.set && (
-            <ActButton
-              act={() => change(api.project.removeHostToken.mutate({ project_id: p.id }))}
-              done="Removed."
-            >
-              Remove it
-            </ActButton>
-          )
-        }
-      >
-        <Secret label="Token" name="token" required />
-      </Form>
-    </Section>
-  )
+function RepositoryOf({ project }: { project: Project }) {
+  return <Repository project={project} reason={useReason()} />
 }
 
 function Limit({ project: p }: { project: Project }) {

@@ -62,10 +62,10 @@ export function Shell({ me }: { me: Me }) {
           <Link to="/org/members">Members</Link>
         </nav>
         <div className={css.tools}>
-          <Button kind="plain" small aria-label="Search" onClick={() => setOpen('palette')}>
+          <Button kind="plain" small onClick={() => setOpen('palette')}>
             <Icon name="search" />
-            <span className={css.wide}>Search</span>
-            <kbd className={css.wide}>{isMac ? '⌘K' : 'Ctrl K'}</kbd>
+            <span className={css.word}>Search</span>
+            <kbd className={css.wide} aria-hidden="true">{isMac ? '⌘K' : 'Ctrl K'}</kbd>
           </Button>
           <LiveBadge />
           <Account me={me} onHelp={() => setOpen('help')} />

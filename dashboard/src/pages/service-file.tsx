@@ -1,0 +1,52 @@
+// The reference of .service.yml in short, for everybody, also without login. The schema itself is what editors read.
+import { Page, Section } from '../components/page.tsx'
+
+const DOCKER = `docker:
+  services:
+    web:
+      build: .
+      port: 3000
+      health: /up
+      release: node dist/migrate.js`
+
+const MANUAL = `manual:
+  deploy:
+    - npm ci
+    - npm run build
+  services:
+    web:
+      port: auto
+      run: exec node dist/server.js # listens on $PORT`
+
+const ACTIONS = `actions:
+  export-orders:
+    title: Export orders
+    run: npm run export
+    artifacts: [exports/*.csv]`
+
+export function ServiceFile() {
+  return (
+    <main>
+      <Page title=".service.yml">
+        <p>
+          It lies in the root of the repository and is read from the commit that is deployed. Check
+          one with <code>berth config validate</code>; editors read{' '}
+          <a href="/schemas/service.v1.json">the schema</a>.
+        </p>
+        <Section title="With containers">
+          <pre>{DOCKER}</pre>
+        </Section>
+        <Section title="With commands of your own">
+          <pre>{MANUAL}</pre>
+        </Section>
+        <Section title="Actions">
+          <pre>{ACTIONS}</pre>
+        </Section>
+        <p className="muted">
+          Always set: SERVICE_DOMAIN, SERVICE_ENV_IDENTIFIER, SERVICE_ENV_TYPE, SERVICE_ENV_BRANCH,
+          and the variables of the environment.
+        </p>
+      </Page>
+    </main>
+  )
+}
