@@ -1,7 +1,8 @@
 // The log of one task while its page is open: the socket fills the store, HTTP serves the ranges. A subscription that
 // ends for another reason than a lost connection is begun again where the store is.
 import { api, problemOf } from '../api.ts'
-import { applyEvent, type LiveMessage } from '../live/events.ts'
+import { applyEvent } from '../live/events.ts'
+import type { LiveMessage } from '../live/touches.ts'
 import { createStore, type Store } from '../stores.ts'
 import type { LogRecord } from './lines.ts'
 import { createSearch, type Search } from './search.ts'
@@ -30,7 +31,8 @@ interface LogMessage {
 
 const frame = (work: () => void): void => void requestAnimationFrame(work)
 
-export function openLog(taskId: number): LogSession {
+/** `line`: where somebody will look first. */
+export function openLog(taskId: number, line: number): LogSession {
   const gone = createStore<string | undefined>(undefined)
   const ended = createStore(false)
   const searcher = createSearcher()
@@ -47,12 +49,18 @@ export function openLog(taskId: number): LogSession {
     work: searcher.search,
     later,
   })
+  store.prime(line)
   let subscription: { unsubscribe(): void } | undefined
   let timer: ReturnType<typeof setTimeout> | undefined
   let isClosed = false
 
   function hear(message: LogMessage): void {
-    if (message.kind === 'log') store.add(message.lines as LogRecord[], message.attempt ?? 0)
+    if (message.kind === 'log' && store.attempt > 0 && message.attempt !== store.attempt) {
+      // another attempt than the one that was asked about: from its beginning
+      subscription?.unsubscribe()
+      store.reset()
+      follow(0)
+    } else if (message.kind === 'log') store.add(message.lines as LogRecord[], message.attempt ?? 0)
     else if (message.kind === 'log.reset') store.reset()
     else if (message.kind === 'log.end') ended.set(true)
     else applyEvent(message as LiveMessage)

@@ -122,13 +122,23 @@ describe('ranges', () => {
     expect(loads.length).toBeGreaterThan(1)
   })
 
-  test('a stream begun anew takes its range again', () => {
+  test('a stream begun anew puts the lines of its range in place again', () => {
     const { store, live } = lab(0)
     live(1, 1_500)
     expect(store.begin(store.total)).toBe(1_001)
-    expect([store.line(1_000)?.text, store.line(1_001)]).toEqual(['1000', undefined])
     live(1_001, 1_600)
-    expect([store.line(1_001)?.text, store.total]).toEqual(['1001', 1_600])
+    expect([store.line(1_000)?.text, store.line(1_001)?.text, store.total]).toEqual(['1000', '1001', 1_600])
+  })
+
+  test('what is fetched before the length is known never replaces what the socket told', async () => {
+    const { store, live } = lab(0)
+    store.prime(1)
+    store.begin(3)
+    store.add([record(1, 'newer\n')], 1)
+    await store.fetch(0)
+    expect([store.line(1)?.text, store.line(2)?.text, store.total]).toEqual(['newer', '2', 3])
+    live(2, 4)
+    expect(store.total).toBe(4)
   })
 })
 

@@ -110,8 +110,9 @@ export function createLogStore(source: LogSource, keptRanges = KEPT_RANGES) {
       from = answer.next_line
     }
     failedAt.delete(id)
-    ranges.delete(id)
-    make(id).lines = lines
+    const range = touch(id) ?? make(id)
+    // what the socket told meanwhile is newer
+    for (let i = 0; i < lines.length; i++) range.lines[i] ??= lines[i]
   }
 
   function load(id: number): Promise<void> {
@@ -136,13 +137,6 @@ export function createLogStore(source: LogSource, keptRanges = KEPT_RANGES) {
         source.later(pump, AGAIN_MS)
       })
     }
-  }
-
-  function clear(from: number): void {
-    generation += 1
-    for (const id of [...ranges.keys()]) if (id >= from) ranges.delete(id)
-    failedAt.clear()
-    assemble = createAssembler(putLive)
   }
 
   return {
@@ -170,7 +164,7 @@ export function createLogStore(source: LogSource, keptRanges = KEPT_RANGES) {
     begin(lines: number): number {
       total = Math.max(total, lines)
       liveRange = rangeOf(Math.max(1, total))
-      clear(liveRange)
+      assemble = createAssembler(putLive) // the range comes from its first record on: lines are put in place again
       bump()
       return firstOf(liveRange)
     },
@@ -184,8 +178,15 @@ export function createLogStore(source: LogSource, keptRanges = KEPT_RANGES) {
       total = 0
       attempt = 0
       liveRange = 0
-      clear(0)
+      generation += 1
+      ranges.clear()
+      failedAt.clear()
+      assemble = createAssembler(putLive)
       bump()
+    },
+    /** Before it is known how long the log is: where somebody will look first. */
+    prime(n: number): void {
+      load(rangeOf(n)).catch(() => {}) // asked for again when it is in view
     },
     /** These lines are looked at; what was wanted before and did not begin is not fetched any more. */
     need(from: number, to: number): void {

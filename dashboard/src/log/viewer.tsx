@@ -10,6 +10,7 @@ import {
   useEffect,
   useImperativeHandle,
   useMemo,
+  useReducer,
   useRef,
   useState,
   useSyncExternalStore,
@@ -108,7 +109,9 @@ export function LogViewer(props: ViewerProps) {
   const [isFollowing, follow] = useState(props.isOpen)
   const [leftAt, leave] = useState<number>()
   const [at, setAt] = useState(0)
-  const [top, setTop] = useState(1)
+  const top = useRef(1)
+  const here = useRef<string | null>(null)
+  const redraw = useReducer((n: number) => n + 1, 0)[1]
   const [base, setBase] = useState(0)
   const [picked, setPicked] = usePicked()
   const rows = useRef<RowsHandle>(null)
@@ -139,7 +142,10 @@ export function LogViewer(props: ViewerProps) {
       const { numberAt: number } = view.current
       const [a, b] = [number(from), number(Math.max(from, to - 1))]
       if (a > 0) store.need(a, b)
-      setTop(number(from > 0 ? from + SPARE : 0))
+      top.current = number(from > 0 ? from + SPARE : 0)
+      // rows draw themselves; the words above them only when they change
+      const step = store.line(top.current)?.step ?? null
+      if (step !== null && step !== here.current) redraw()
     },
     [store],
   )
@@ -174,12 +180,6 @@ export function LogViewer(props: ViewerProps) {
     placed.current = key
     jump(wanted)
   }, [total, wanted, address, jump])
-  // a range that arrives is one that is in view
-  useEffect(() => {
-    const first = view.current.numberAt(0)
-    if (total > 0 && first > 0 && !isFollowing && top === 1) store.need(first, first + 100)
-  }, [total, top, isFollowing, store])
-
   const anchor = useRef(picked)
   anchor.current = picked
   const onNumber = useCallback(
@@ -202,7 +202,7 @@ export function LogViewer(props: ViewerProps) {
   }
   const phases = steps.filter((s) => s.startsPhase && s.firstLine).map((s) => s.firstLine ?? 1)
   const toPhase = (by: 1 | -1) => {
-    const n = nextOf(phases, top, by)
+    const n = nextOf(phases, top.current, by)
     if (n !== undefined) jump(n)
   }
   const toError = async () => {
@@ -265,7 +265,7 @@ export function LogViewer(props: ViewerProps) {
     )
   }
   const fresh = isFollowing || leftAt === undefined ? 0 : total - leftAt
-  const here = store.line(top)?.step
+  here.current = store.line(top.current)?.step ?? here.current
   if (gone) {
     return (
       <div className={css.viewer}>
@@ -293,7 +293,7 @@ export function LogViewer(props: ViewerProps) {
       />
       {picked && <Picked lines={picked} store={store} onDrop={() => setPicked(undefined)} />}
       <div className={css.place}>
-        <span>{(here && stepByName.get(here)?.words) ?? 'Log'}</span>
+        <span>{stepByName.get(here.current ?? '')?.words ?? 'Log'}</span>
         <span>{total === 1 ? '1 line' : `${total.toLocaleString('en')} lines`}</span>
       </div>
       {size === 0 ? (

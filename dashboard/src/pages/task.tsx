@@ -10,6 +10,7 @@ import { taskName } from '../components/task-table.tsx'
 import { Clock, Time } from '../components/time.tsx'
 import { type Task, useEnvironment, useProject } from '../data.ts'
 import { useFavicon } from '../favicon.ts'
+import { readLines } from '../log/links.ts'
 import { type LogSession, openLog } from '../log/session.ts'
 import { type LogStep, LogViewer, type ViewerHandle } from '../log/viewer.tsx'
 import { useOrganizationOf } from '../organization.ts'
@@ -33,7 +34,7 @@ const SIGNS: Record<string, string> = {
 function useSession(taskId: number, lines: number | undefined): LogSession | undefined {
   const [session, setSession] = useState<LogSession>()
   useEffect(() => {
-    const opened = openLog(taskId)
+    const opened = openLog(taskId, readLines(location.hash)?.from ?? 1)
     setSession(opened)
     return opened.close
   }, [taskId])
