@@ -153,6 +153,7 @@ export async function makeWorld(): Promise<World> {
   for (const pull of opened) {
     const [task = 0] = (await host.opened(pull)).body.task_ids
     await platform.settled(task)
+    broken = task
   }
   await host.opened({
     number: 51,

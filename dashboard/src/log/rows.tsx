@@ -39,6 +39,10 @@ export interface RowsProps {
   handle: RefObject<RowsHandle | null>
 }
 
+/** As high as the log, but never higher than the window. */
+export const boxHeight = (px: number): string =>
+  `clamp(12rem, ${px + ROW_PX}px, calc(100dvh - var(--header) - 9rem))`
+
 const isNearEnd = (e: HTMLElement): boolean =>
   e.scrollHeight - e.scrollTop - e.clientHeight <= END_PX
 
@@ -106,6 +110,7 @@ export function FixedRows(props: RowsProps) {
       ref={box}
       className={css.box}
       aria-label={props.label}
+      style={{ height: boxHeight(count * ROW_PX) }}
       // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so the keyboard has to reach it
       tabIndex={0}
       onScroll={(event) => {

@@ -3,7 +3,7 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { useEffect, useImperativeHandle, useLayoutEffect, useRef } from 'react'
 import css from './log.module.css'
-import { ROW_PX, type RowsProps, SPARE, useFollow } from './rows.tsx'
+import { boxHeight, ROW_PX, type RowsProps, SPARE, useFollow } from './rows.tsx'
 
 export function WrappedRows(props: RowsProps) {
   const { count, isFollowing, onView } = props
@@ -34,6 +34,7 @@ export function WrappedRows(props: RowsProps) {
       ref={box}
       className={`${css.box} ${css.wrapped}`}
       aria-label={props.label}
+      style={{ height: boxHeight(height) }}
       // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so the keyboard has to reach it
       tabIndex={0}
       onScroll={told}

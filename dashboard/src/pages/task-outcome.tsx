@@ -13,7 +13,7 @@ import { Clock, Moment, Time } from '../components/time.tsx'
 import type { Environment, Task } from '../data.ts'
 import { plainText } from '../log/ansi.ts'
 import type { LogSession } from '../log/session.ts'
-import { bytes, duration, short } from '../words.ts'
+import { bytes, capital, duration, short } from '../words.ts'
 import css from './task.module.css'
 import { openTicket } from './task-actions.tsx'
 
@@ -111,7 +111,7 @@ function Failed({ task: t, errorLine, session, jump }: OutcomeProps) {
   const text = useLineText(session, errorLine)
   const f = t.failure
   const phase = t.phases?.find((p) => p.name === f?.phase)
-  const where = [phase?.title, f?.step_title].filter(Boolean)
+  const where = [phase && capital(phase.title), f?.step_title].filter(Boolean)
   return (
     <Note kind="bad">
       <div className="stack-small">

@@ -4,7 +4,7 @@ import { useState } from 'react'
 import { Status, TaskStatus } from '../components/status.tsx'
 import { useNow } from '../components/time.tsx'
 import type { Task } from '../data.ts'
-import { clock, duration } from '../words.ts'
+import { capital, clock, duration } from '../words.ts'
 import css from './task.module.css'
 
 type Phase = NonNullable<Task['phases']>[number]
@@ -53,7 +53,7 @@ export function Phases({ task, jump }: { task: Task; jump(line: number): void })
     >
       <summary>
         <h2>Phases</h2>
-        {!isOpen && current && <TaskStatus of={current.status} word={current.title} />}
+        {!isOpen && current && <TaskStatus of={current.status} word={capital(current.title)} />}
       </summary>
       <ol>
         {phases.map((p) => (
@@ -76,7 +76,7 @@ function PhaseItem({ phase: p, now, all, jump }: ItemProps & { phase: Phase }) {
   const isSingle = p.steps.length === 1 && p.steps[0]?.title === p.title
   const head = (
     <>
-      <State of={p.status} word={p.title} />
+      <State of={p.status} word={capital(p.title)} />
       <span className={css.took}>{took(p, now)}</span>
       <Share of={elapsed(p, now)} all={all} />
     </>

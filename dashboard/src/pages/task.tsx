@@ -15,7 +15,7 @@ import { type LogSession, openLog } from '../log/session.ts'
 import { type LogStep, LogViewer, type ViewerHandle } from '../log/viewer.tsx'
 import { useOrganizationOf } from '../organization.ts'
 import { useId } from '../params.ts'
-import { commitUrl, duration, short, triggerWords } from '../words.ts'
+import { capital, commitUrl, duration, short, triggerWords } from '../words.ts'
 import { NotFound } from './not-found.tsx'
 import css from './task.module.css'
 import { TaskActions } from './task-actions.tsx'
@@ -34,6 +34,7 @@ const SIGNS: Record<string, string> = {
 function useSession(taskId: number, lines: number | undefined): LogSession | undefined {
   const [session, setSession] = useState<LogSession>()
   useEffect(() => {
+    if (taskId === 0) return
     const opened = openLog(taskId, readLines(location.hash)?.from ?? 1)
     setSession(opened)
     return opened.close
@@ -46,9 +47,10 @@ function useSession(taskId: number, lines: number | undefined): LogSession | und
 
 export function TaskPage() {
   const id = useId()
-  const task = useQuery(trpc.task.get.queryOptions({ task_id: id }))
+  const task = useQuery({ ...trpc.task.get.queryOptions({ task_id: id }), enabled: id > 0 })
   const session = useSession(id, task.data?.id === id ? task.data.log_lines : undefined)
   useFavicon(task.data?.status)
+  if (id === 0) return <NotFound />
   return (
     <Loaded query={task} what="The deployment" missing={<NotFound />}>
       {(t) => <Full key={t.id} task={t} session={session} />}
@@ -60,7 +62,10 @@ function logSteps(task: Task): LogStep[] {
   return (task.phases ?? []).flatMap((phase) =>
     phase.steps.map((step, i) => ({
       name: step.name,
-      words: phase.title === step.title ? phase.title : `${phase.title} · ${step.title}`,
+      words:
+        phase.title === step.title
+          ? capital(phase.title)
+          : `${capital(phase.title)} · ${step.title}`,
       startedAt: step.started_at ? Date.parse(step.started_at) : undefined,
       firstLine: step.first_line ?? undefined,
       startsPhase: i === 0,
