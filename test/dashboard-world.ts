@@ -26,6 +26,8 @@ export const PAGES = [
   'environment-actions',
   'environment-settings',
   'task',
+  'task-failed',
+  'task-succeeded',
   'servers',
   'server',
   'members',

@@ -122,7 +122,11 @@ async function searches(v: Visitor): Promise<void> {
   const server = await watched(v, async () => {
     ms = await expected('needle', /^\d+ found$/)
   })
-  goal('search by the server', server.tasks.length === 0, `${round(ms, 0)} ms, ${describeTasks(server)}`)
+  goal(
+    'search by the server',
+    server.tasks.length === 0,
+    `${round(ms, 0)} ms, ${describeTasks(server)}`,
+  )
   await field.fill('')
   await v.page.getByLabel('regex').check()
   const worker = await watched(v, async () => {
@@ -136,7 +140,11 @@ async function searches(v: Visitor): Promise<void> {
   const again = await watched(v, async () => {
     ms = await expected('needle 1[0-9]+:', /^\d+ found$/)
   })
-  goal('the same with every range at hand', again.tasks.length === 0, `${round(ms, 0)} ms, ${describeTasks(again)}`)
+  goal(
+    'the same with every range at hand',
+    again.tasks.length === 0,
+    `${round(ms, 0)} ms, ${describeTasks(again)}`,
+  )
   await field.fill('')
   await v.page.getByLabel('regex').uncheck()
 }
@@ -151,7 +159,12 @@ async function stream(attempt: ScriptedAttempt, seconds: number): Promise<void> 
   }
 }
 
-async function follow(v: Visitor, p: Platform, environmentId: number, seconds: number): Promise<void> {
+async function follow(
+  v: Visitor,
+  p: Platform,
+  environmentId: number,
+  seconds: number,
+): Promise<void> {
   const { promise: go, resolve: begin } = Promise.withResolvers<void>()
   const { promise: end, resolve: finish } = Promise.withResolvers<void>()
   const { promise: said, resolve: done } = Promise.withResolvers<void>()
@@ -180,12 +193,12 @@ async function follow(v: Visitor, p: Platform, environmentId: number, seconds: n
     }
     await v.page.locator(`[data-n="${seconds * RATE + 1}"]`).waitFor()
   })
+  goal(`${thousands(RATE)} lines/s for ${seconds} s`, seen.tasks.length === 0, describeTasks(seen))
   goal(
-    `${thousands(RATE)} lines/s for ${seconds} s`,
-    seen.tasks.length === 0,
-    describeTasks(seen),
+    'follow holds the end',
+    far.every((px) => px <= 40),
+    `at most ${round(Math.max(...far), 0)} px from it`,
   )
-  goal('follow holds the end', far.every((px) => px <= 40), `at most ${round(Math.max(...far), 0)} px from it`)
   finish()
   await p.settled(task.id)
 }
@@ -194,7 +207,11 @@ export async function benchLogViewer(lines: number, seconds: number): Promise<bo
   const p = await Platform.start('sqlite', { password: PASSWORD })
   const chrome = await Chromium.launch()
   try {
-    console.log(`load of the machine: ${loadavg().map((n) => round(n, 1)).join(' ')}`)
+    console.log(
+      `load of the machine: ${loadavg()
+        .map((n) => round(n, 1))
+        .join(' ')}`,
+    )
     const environment = await p.environment('staging')
     p.executor.script = (attempt) => {
       attempt.step('build:web', 'Build image web', 'build')
@@ -202,10 +219,14 @@ export async function benchLogViewer(lines: number, seconds: number): Promise<bo
       attempt.succeed()
     }
     const task = (await p.deploy(environment.id)).body
-    const whole = await until('the whole log', async () => {
-      const now = await p.task(task.id)
-      return now.log_complete && now.finished_at !== null ? now : undefined
-    }, 300_000)
+    const whole = await until(
+      'the whole log',
+      async () => {
+        const now = await p.task(task.id)
+        return now.log_complete && now.finished_at !== null ? now : undefined
+      },
+      300_000,
+    )
     console.log(`planted ${thousands(whole.log_lines)} lines`)
     const v = await chrome.visit(p.cp.url)
     await v.signIn('ada@example.com', PASSWORD)
@@ -223,7 +244,11 @@ export async function benchLogViewer(lines: number, seconds: number): Promise<bo
     const scrolled = await watched(v, async () => {
       rows = Number(await v.page.evaluate(SCROLL))
     })
-    goal('scrolling', scrolled.tasks.length === 0, `${describeTasks(scrolled)}, ${rows} rows in the document`)
+    goal(
+      'scrolling',
+      scrolled.tasks.length === 0,
+      `${describeTasks(scrolled)}, ${rows} rows in the document`,
+    )
     await searches(v)
     const cdp = await v.context.newCDPSession(v.page)
     await cdp.send('HeapProfiler.collectGarbage')
@@ -231,7 +256,11 @@ export async function benchLogViewer(lines: number, seconds: number): Promise<bo
     goal('heap with every line loaded', heap < GOALS.heapMB, `${round(heap, 0)} MB`)
     await follow(v, p, environment.id, seconds)
     for (const complaint of v.complaints) goal('complaints', false, complaint)
-    console.log(`load of the machine: ${loadavg().map((n) => round(n, 1)).join(' ')}`)
+    console.log(
+      `load of the machine: ${loadavg()
+        .map((n) => round(n, 1))
+        .join(' ')}`,
+    )
     return isAllWell
   } finally {
     await chrome.close()

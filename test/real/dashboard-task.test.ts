@@ -22,7 +22,10 @@ const SELECT = `(() => {
 })()`
 
 const block = (from: number): string =>
-  Array.from({ length: BLOCK }, (_, i) => `line ${from + i}${from + i === 77_777 ? ' needle' : ''}\n`).join('')
+  Array.from(
+    { length: BLOCK },
+    (_, i) => `line ${from + i}${from + i === 77_777 ? ' needle' : ''}\n`,
+  ).join('')
 
 type Shown = [number, string][]
 
@@ -102,7 +105,9 @@ describe.skipIf(missing('chromium'))('the deployment page', () => {
 
     await v.goto(`/tasks/${id}#L999`)
     await row(999).locator('a').click()
-    await row(1_002).locator('a').click({ modifiers: ['Shift'] })
+    await row(1_002)
+      .locator('a')
+      .click({ modifiers: ['Shift'] })
     await v.text('Lines 999–1002').waitFor()
     expect(v.page.url()).toMatch(/#L999-L1002$/)
     await v.button('Copy 4 lines').click()

@@ -8,17 +8,29 @@ const styles = (text: string): [string, Style][] => parseAnsi(text).map((p) => [
 describe('looks', () => {
   test.each<[string, [string, Style][]]>([
     ['plain', [['plain', {}]]],
-    ['\u001b[31mred\u001b[0m off', [['red', { fg: 1 }], [' off', {}]]],
+    [
+      '\u001b[31mred\u001b[0m off',
+      [
+        ['red', { fg: 1 }],
+        [' off', {}],
+      ],
+    ],
     ['\u001b[1;92;44mall\u001b[22;39;49m', [['all', { bold: true, fg: 10, bg: 4 }]]],
-    ['\u001b[2;3;4;7mx\u001b[23my', [
-      ['x', { dim: true, italic: true, underline: true, inverse: true }],
-      ['y', { dim: true, underline: true, inverse: true }],
-    ]],
-    ['\u001b[38;5;9ma\u001b[38;5;16mb\u001b[38;5;255mc', [
-      ['a', { fg: 9 }],
-      ['b', { fg: [0, 0, 0] }],
-      ['c', { fg: [238, 238, 238] }],
-    ]],
+    [
+      '\u001b[2;3;4;7mx\u001b[23my',
+      [
+        ['x', { dim: true, italic: true, underline: true, inverse: true }],
+        ['y', { dim: true, underline: true, inverse: true }],
+      ],
+    ],
+    [
+      '\u001b[38;5;9ma\u001b[38;5;16mb\u001b[38;5;255mc',
+      [
+        ['a', { fg: 9 }],
+        ['b', { fg: [0, 0, 0] }],
+        ['c', { fg: [238, 238, 238] }],
+      ],
+    ],
     ['\u001b[38;2;1;2;3;1ma', [['a', { fg: [1, 2, 3], bold: true }]]],
     ['\u001b[48:2:9:8:7ma', [['a', { bg: [9, 8, 7] }]]],
     ['\u001b[mreset', [['reset', {}]]],
@@ -41,16 +53,29 @@ describe('everything else is dropped', () => {
     ['<script>alert(1)</script>', '<script>alert(1)</script>'],
   ])('%j', (text, expected) => {
     expect(plainText(text)).toBe(expected)
-    expect(parseAnsi(text).map((p) => p.text).join('')).toBe(expected)
+    expect(
+      parseAnsi(text)
+        .map((p) => p.text)
+        .join(''),
+    ).toBe(expected)
   })
 })
 
 describe('links', () => {
-  const link = (address: string) => parseAnsi(`\u001b]8;id=1;${address}\u0007text\u001b]8;;\u0007 after`)
+  const link = (address: string) =>
+    parseAnsi(`\u001b]8;id=1;${address}\u0007text\u001b]8;;\u0007 after`)
   test('to the web only', () => {
     expect(link('https://example.com/a')[0]?.style.href).toBe('https://example.com/a')
     expect(link('https://example.com/a')[1]?.style.href).toBeUndefined()
-    for (const bad of ['javascript:alert(1)', 'data:text/html,x', 'file:///etc/passwd', '//x', 'https://', ' https://x', 'java\tscript:x']) {
+    for (const bad of [
+      'javascript:alert(1)',
+      'data:text/html,x',
+      'file:///etc/passwd',
+      '//x',
+      'https://',
+      ' https://x',
+      'java\tscript:x',
+    ]) {
       expect(link(bad).every((p) => p.style.href === undefined)).toBe(true)
     }
   })
@@ -84,7 +109,12 @@ describe('contrast', () => {
   })
 
   test('colours that programs choose are moved until they are', () => {
-    for (const colour of [[255, 255, 0], [10, 10, 10], [0, 0, 255], [128, 128, 128]] as const) {
+    for (const colour of [
+      [255, 255, 0],
+      [10, 10, 10],
+      [0, 0, 255],
+      [128, 128, 128],
+    ] as const) {
       const { color = '' } = inlineColours(colour, undefined)
       const [light = [], dark = []] = [...color.matchAll(/rgb\((\d+) (\d+) (\d+)\)/g)].map((m) =>
         m.slice(1).map(Number),

@@ -16,11 +16,15 @@ type Span = readonly [number, number] | undefined
 interface RowProps {
   n: number
   line: Line | undefined
-  /** Of how many. */
+  /** Rows that stay are not moved, so that only new ones are drawn. */
+  top: number | undefined
+  /** Of how many; -1: nobody knows yet. */
   size: number
   position: number
   isLinked: boolean
   isCurrent: boolean
+  /** The one that a failure is told by. */
+  isWrong: boolean
   /** What was found in it; '': nothing. */
   found: string
   /** Where, if the worker said it. */
@@ -141,6 +145,7 @@ export const Row = memo(function Row(props: RowProps) {
   const { n, line, since, isLinked, isCurrent, found, span } = props
   const names = [
     css.row,
+    props.isWrong && css.wrong,
     isLinked && css.linked,
     found !== '' && css.match,
     isCurrent && css.current,
@@ -154,6 +159,7 @@ export const Row = memo(function Row(props: RowProps) {
       aria-posinset={props.position}
       className={names.filter(Boolean).join(' ')}
       data-n={n}
+      style={{ top: props.top }}
     >
       <a
         className={css.number}

@@ -16,8 +16,8 @@ export const ROW_PX = 20
 /** Nearer than this is the end. */
 const END_PX = 40
 /** Rows above and below the view; scrolling renders when this many passed by. */
-export const SPARE = 16
-const STEP = 8
+export const SPARE = 10
+const STEP = 5
 /** Browsers end elements at about 33 million pixels. */
 export const MOST_ROWS = 1_500_000
 
@@ -34,7 +34,8 @@ export interface RowsProps {
   setFollowing(is: boolean): void
   /** The first and last index in view. */
   onView(from: number, to: number): void
-  row(index: number): ReactNode
+  /** `top`: where it stands; undefined: below the one before. */
+  row(index: number, top?: number): ReactNode
   label: string
   handle: RefObject<RowsHandle | null>
 }
@@ -104,7 +105,7 @@ export function FixedRows(props: RowsProps) {
     focus: () => box.current?.focus({ preventScroll: true }),
   }))
   const shown: ReactNode[] = []
-  for (let i = from; i < to; i++) shown.push(props.row(i))
+  for (let i = from; i < to; i++) shown.push(props.row(i, i * ROW_PX))
   return (
     <section
       ref={box}
@@ -120,9 +121,7 @@ export function FixedRows(props: RowsProps) {
     >
       {/* biome-ignore lint/a11y/useSemanticElements: of many thousands a few are in the document */}
       <div role="list" className={css.all} style={{ height: count * ROW_PX }}>
-        <div role="presentation" style={{ transform: `translateY(${from * ROW_PX}px)` }}>
-          {shown}
-        </div>
+        {shown}
       </div>
     </section>
   )

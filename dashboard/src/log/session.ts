@@ -29,7 +29,22 @@ interface LogMessage {
   lines?: LogRecord[] | number
 }
 
-const frame = (work: () => void): void => void requestAnimationFrame(work)
+/** A flood is shown a dozen times a second: nobody reads faster, and the page has time for its reader. */
+const PAUSE_MS = 80
+
+function createFrames(): (work: () => void) => void {
+  let last = 0
+  return (work) => {
+    const run = () =>
+      requestAnimationFrame(() => {
+        last = performance.now()
+        work()
+      })
+    const wait = last + PAUSE_MS - performance.now()
+    if (wait > 0) setTimeout(run, wait)
+    else run()
+  }
+}
 
 /** `line`: where somebody will look first. */
 export function openLog(taskId: number, line: number): LogSession {
@@ -39,7 +54,7 @@ export function openLog(taskId: number, line: number): LogSession {
   const later = (work: () => void, ms: number): void => void setTimeout(work, ms)
   const store = createLogStore({
     load: (from, to) => api.task.log.query({ task_id: taskId, from, to }),
-    schedule: frame,
+    schedule: createFrames(),
     later,
     now: () => Date.now(),
   })

@@ -28,7 +28,15 @@ describe('lines', () => {
     ['several in a record', [record(1, 'a\nb\nc'), record(3, 'd\n')], ['a', 'b', 'cd']],
     ['in pieces', [record(1, 'a'), record(1, 'b'), record(1, 'c\n')], ['abc']],
     ['empty ones', [record(1, '\n'), record(2, '\n'), record(3, 'x\n')], ['', '', 'x']],
-    ['rewritten in place', [record(1, '10 %'), record(1, '50 %', { replaces: true }), record(1, '100 %\n', { replaces: true })], ['100 %']],
+    [
+      'rewritten in place',
+      [
+        record(1, '10 %'),
+        record(1, '50 %', { replaces: true }),
+        record(1, '100 %\n', { replaces: true }),
+      ],
+      ['100 %'],
+    ],
     [
       'rewritten while another source writes',
       [record(1, '10 %'), record(1, '!', { s: 'err' }), record(1, '90 %', { replaces: true })],
@@ -52,7 +60,9 @@ function lab(lines: number, kept?: number) {
         loads.push([from, to])
         if (isBroken) throw new Error('unreachable')
         const last = Math.min(to, from + 599) // two answers a range
-        const rows = Array.from({ length: last - from + 1 }, (_, i) => record(from + i, `${from + i}\n`))
+        const rows = Array.from({ length: last - from + 1 }, (_, i) =>
+          record(from + i, `${from + i}\n`),
+        )
         return { attempt: 1, lines: rows, next_line: last < to ? last + 1 : null }
       },
       schedule: (work) => void frames.push(work),
@@ -63,8 +73,21 @@ function lab(lines: number, kept?: number) {
   )
   const from = store.begin(lines)
   const live = (a: number, b: number) =>
-    store.add(Array.from({ length: b - a + 1 }, (_, i) => record(a + i, `${a + i}\n`)), 1)
-  return { store, from, loads, frames, live, later, breakIt: (is: boolean) => { isBroken = is } }
+    store.add(
+      Array.from({ length: b - a + 1 }, (_, i) => record(a + i, `${a + i}\n`)),
+      1,
+    )
+  return {
+    store,
+    from,
+    loads,
+    frames,
+    live,
+    later,
+    breakIt: (is: boolean) => {
+      isBroken = is
+    },
+  }
 }
 
 describe('ranges', () => {
@@ -76,9 +99,14 @@ describe('ranges', () => {
     await store.fetch(0)
     await store.fetch(1)
     expect(loads.map(([a]) => a).toSorted((a, b) => a - b)).toEqual([1, 601, 1_001, 1_601])
-    expect([1, 1_000, 1_001, 2_000, 2_001, 2_500].map((n) => store.line(n)?.text)).toEqual(
-      ['1', '1000', '1001', '2000', '2001', '2500'],
-    )
+    expect([1, 1_000, 1_001, 2_000, 2_001, 2_500].map((n) => store.line(n)?.text)).toEqual([
+      '1',
+      '1000',
+      '1001',
+      '2000',
+      '2001',
+      '2500',
+    ])
     expect(store.isWhole).toBe(true)
   })
 
@@ -97,7 +125,9 @@ describe('ranges', () => {
 
   test('one bump a frame', () => {
     const { live, frames, store } = lab(0)
-    frames.splice(0).forEach((work) => { work() })
+    frames.splice(0).forEach((work) => {
+      work()
+    })
     const before = store.version
     live(1, 500)
     live(501, 900)
@@ -127,7 +157,11 @@ describe('ranges', () => {
     live(1, 1_500)
     expect(store.begin(store.total)).toBe(1_001)
     live(1_001, 1_600)
-    expect([store.line(1_000)?.text, store.line(1_001)?.text, store.total]).toEqual(['1000', '1001', 1_600])
+    expect([store.line(1_000)?.text, store.line(1_001)?.text, store.total]).toEqual([
+      '1000',
+      '1001',
+      1_600,
+    ])
   })
 
   test('what is fetched before the length is known never replaces what the socket told', async () => {
@@ -146,7 +180,8 @@ test('addresses of lines', () => {
   expect(readLines('#L120-L140')).toEqual({ from: 120, to: 140 })
   expect(readLines('L140-120')).toEqual({ from: 120, to: 140 })
   expect(readLines('L7')).toEqual({ from: 7, to: 7 })
-  for (const bad of ['', '#L0', '#Lx', '#L1-', '#L12345678901']) expect(readLines(bad)).toBeUndefined()
+  for (const bad of ['', '#L0', '#Lx', '#L1-', '#L12345678901'])
+    expect(readLines(bad)).toBeUndefined()
   expect(writeLines({ from: 3, to: 3 })).toBe('L3')
   expect(pick({ from: 10, to: 12 }, 4, true)).toEqual({ from: 4, to: 10 })
   expect(pick({ from: 10, to: 12 }, 4, false)).toEqual({ from: 4, to: 4 })

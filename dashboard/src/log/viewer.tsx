@@ -243,7 +243,7 @@ export function LogViewer(props: ViewerProps) {
     event.preventDefault()
   }
 
-  const row = (index: number) => {
+  const row = (index: number, top?: number) => {
     const n = numberAt(index)
     const line = store.line(n)
     const isMatch = matched.has(n)
@@ -253,10 +253,12 @@ export function LogViewer(props: ViewerProps) {
         key={n}
         n={n}
         line={line}
-        size={isFiltered ? size : total}
+        top={top}
+        size={props.isOpen ? -1 : isFiltered ? size : total}
         position={isFiltered ? index + 1 : n}
         isLinked={picked !== undefined && n >= picked.from && n <= picked.to}
         isCurrent={n === at && isMatch}
+        isWrong={n === props.start}
         found={isMatch ? search.query : ''}
         span={isMatch ? search.spans.get(n) : undefined}
         since={hasTimes ? (began ?? line?.t ?? 0) : undefined}

@@ -56,7 +56,7 @@ export function Outcome(props: OutcomeProps) {
         </Note>
       )}
       {t.status === 'failed' && <Failed {...props} />}
-      {t.status === 'canceled' && <Canceled task={t} />}
+      {t.status === 'canceled' && <Canceled task={t} environment={props.environment} />}
       {t.status === 'succeeded' && <Succeeded {...props} />}
       {t.warnings.map((w) => (
         <Note key={`${w.code} ${w.step} ${w.message}`} kind="warn">
@@ -107,7 +107,7 @@ function useLineText(session: LogSession | undefined, n: number | undefined): st
 }
 const never = () => () => {}
 
-function Failed({ task: t, errorLine, session, jump }: OutcomeProps) {
+function Failed({ task: t, environment: e, errorLine, session, jump }: OutcomeProps) {
   const text = useLineText(session, errorLine)
   const f = t.failure
   const phase = t.phases?.find((p) => p.name === f?.phase)
@@ -127,7 +127,7 @@ function Failed({ task: t, errorLine, session, jump }: OutcomeProps) {
               Jump to error
             </Button>
           )}
-          {t.type === 'deploy' && !t.live_at && !t.reset && (
+          {t.type === 'deploy' && !t.live_at && !t.reset && e?.commit_sha && (
             <span>The version deployed before keeps running.</span>
           )}
         </p>
@@ -161,7 +161,7 @@ function Since({ task: t }: { task: Task }) {
   )
 }
 
-function Canceled({ task: t }: { task: Task }) {
+function Canceled({ task: t, environment: e }: Pick<OutcomeProps, 'task' | 'environment'>) {
   if (t.cancel_reason === 'superseded' && t.superseded_by !== null) {
     return (
       <Note>
@@ -180,7 +180,10 @@ function Canceled({ task: t }: { task: Task }) {
   return (
     <Note>
       {why}
-      {t.type === 'deploy' && !t.live_at && ' The version deployed before keeps running.'}
+      {t.type === 'deploy' &&
+        !t.live_at &&
+        e?.commit_sha &&
+        ' The version deployed before keeps running.'}
     </Note>
   )
 }

@@ -1,6 +1,7 @@
 // Phases and their steps with how long they took, and each one's share of the whole as a bar. What failed or runs is
 // open, the rest is folded. On narrow screens the list folds into one line above the log.
 import { useState } from 'react'
+import { Icon } from '../components/icon.tsx'
 import { Status, TaskStatus } from '../components/status.tsx'
 import { useNow } from '../components/time.tsx'
 import type { Task } from '../data.ts'
@@ -77,7 +78,10 @@ function PhaseItem({ phase: p, now, all, jump }: ItemProps & { phase: Phase }) {
   const head = (
     <>
       <State of={p.status} word={capital(p.title)} />
-      <span className={css.took}>{took(p, now)}</span>
+      <span className={css.took}>
+        {took(p, now)}
+        {!isSingle && <Icon name="down" size={12} />}
+      </span>
       <Share of={elapsed(p, now)} all={all} />
     </>
   )
@@ -120,7 +124,6 @@ function StepItem({ step: s, now, all, jump }: ItemProps & { step: Step }) {
           {inner}
         </button>
       )}
-      {s.message && s.status === 'failed' && <p className={css.message}>{s.message}</p>}
     </li>
   )
 }
