@@ -26,6 +26,8 @@ export const PAGES = [
   'environment-actions',
   'environment-settings',
   'task',
+  'task-failed',
+  'task-succeeded',
   'servers',
   'server',
   'members',
@@ -134,9 +136,11 @@ export async function makeWorld(): Promise<World> {
     title: 'Demo for the sales team, kept as it is until the fair in spring',
     branch: 'release/2026.11',
   })
+  let deployed = 0
   for (const e of [staging, demo]) {
     const task = await platform.deploy(e.id)
     await platform.settled(task.body.id)
+    deployed = task.body.id
   }
   await cp.call('PATCH', `/api/environments/${demo.id}`, { owner_id: grace.id })
   await cp.call('PATCH', `/api/environments/${staging.id}`, { protected: true })
@@ -147,9 +151,11 @@ export async function makeWorld(): Promise<World> {
     { number: 42, title: 'Checkout v2', branch: 'checkout-v2', head: sha('c136499e') },
     { number: 44, title: 'Cart: totals with vouchers', branch: 'vouchers', head: sha('9f2c1e07') },
   ]
+  let broken = 0
   for (const pull of opened) {
     const [task = 0] = (await host.opened(pull)).body.task_ids
     await platform.settled(task)
+    broken = task
   }
   await host.opened({
     number: 51,
@@ -187,6 +193,8 @@ export async function makeWorld(): Promise<World> {
       'environment-actions': `${e}/actions`,
       'environment-settings': `${e}/settings`,
       task: `/tasks/${held.task_ids[0]}`,
+      'task-failed': `/tasks/${broken}`,
+      'task-succeeded': `/tasks/${deployed}`,
       servers: '/servers',
       server: `/servers/${serverId}`,
       members: '/org/members',

@@ -17,7 +17,15 @@ const KEPT = {
   'environment-variables-light': 'variables',
   'projects-dark': 'projects',
 } as const
-const NARROW = ['projects', 'project', 'environment', 'environment-variables', 'servers', 'task']
+const NARROW = [
+  'projects',
+  'project',
+  'environment',
+  'environment-variables',
+  'servers',
+  'task',
+  'task-failed',
+]
 const FULL = { fullPage: true } as const
 
 /** `only`: names of pages; none: all. */

@@ -1,4 +1,4 @@
-// npm run bench -- logs|latency|output|api|certificates|client|webhooks|subscribers|cutover|deploy|artifacts|agent [--lines 5000000]
+// npm run bench -- logs|latency|output|api|certificates|client|webhooks|subscribers|cutover|deploy|artifacts|agent|log-viewer [--lines 5000000]
 //   [--rounds 30] [--projects 1000] [--tasks 1000000] [--per-second 1000] [--subscribers 500] [--redeploys 10] [--recipe manual] [--control]
 //   [--mib 1024] [--environments 5] [--seconds 60]
 //
@@ -14,12 +14,13 @@ import { benchCutover } from './cutover.ts'
 import { benchDeploy } from './deploy.ts'
 import { benchSubscribers, benchWebhooks } from './floods.ts'
 import { benchLatency } from './latency.ts'
+import { benchLogViewer } from './log-viewer.ts'
 import { benchLogs } from './logs.ts'
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
   options: {
-    lines: { type: 'string', default: '5000000' },
+    lines: { type: 'string' },
     rounds: { type: 'string' },
     projects: { type: 'string', default: '1000' },
     tasks: { type: 'string', default: '1000000' },
@@ -28,14 +29,14 @@ const { positionals, values } = parseArgs({
     redeploys: { type: 'string', default: '10' },
     mib: { type: 'string', default: '1024' },
     environments: { type: 'string', default: '5' },
-    seconds: { type: 'string', default: '60' },
+    seconds: { type: 'string' },
     control: { type: 'boolean', default: false },
     recipe: { type: 'string', default: 'docker' },
   },
 })
 switch (positionals[0]) {
   case 'logs':
-    await benchLogs(Number(values.lines))
+    await benchLogs(Number(values.lines ?? 5_000_000))
     break
   case 'latency':
     await benchLatency(Number(values.rounds ?? 30))
@@ -72,13 +73,21 @@ switch (positionals[0]) {
       : 1
     break
   case 'agent':
-    process.exitCode = (await benchAgent(Number(values.environments), Number(values.seconds)))
+    process.exitCode = (await benchAgent(Number(values.environments), Number(values.seconds ?? 60)))
       ? 0
       : 1
     break
+  case 'log-viewer': {
+    const isWell = await benchLogViewer(
+      Number(values.lines ?? 200_000),
+      Number(values.seconds ?? 10),
+    )
+    process.exitCode = isWell ? 0 : 1
+    break
+  }
   default:
     console.error(
-      'usage: npm run bench -- logs | latency | output | api | certificates | client | webhooks | subscribers | cutover | deploy | artifacts | agent',
+      'usage: npm run bench -- logs | latency | output | api | certificates | client | webhooks | subscribers | cutover | deploy | artifacts | agent | log-viewer',
     )
     process.exitCode = 2
 }

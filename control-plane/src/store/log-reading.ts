@@ -112,6 +112,7 @@ export async function* readRecords(
   if (query.to <= query.from) return
   const idx = await open(idxPath, 'r')
   const log = await open(logPath, 'r')
+  let part = { from: 0, bytes: Buffer.alloc(0) }
   try {
     for await (const { entries, count, end } of entryBatches(idx, query)) {
       if (isPast(entries, query)) return
@@ -119,8 +120,13 @@ export async function* readRecords(
         if (!wanted(entries, n, query)) continue
         const from = offsetAt(entries, n)
         const to = n + 1 < count ? offsetAt(entries, n + 1) : end
-        const data = Buffer.allocUnsafe(to - from)
-        await fill(log, data, from)
+        if (from < part.from || to > part.from + part.bytes.length) {
+          // many records at once: most hold a few dozen bytes
+          const bytes = Buffer.allocUnsafe(Math.max(to - from, Math.min(BUFFER, end - from)))
+          await fill(log, bytes, from)
+          part = { from, bytes }
+        }
+        const data = part.bytes.subarray(from - part.from, to - part.from)
         const step = stepAt(entries, n)
         yield {
           timeUs: entries.readDoubleLE(n * ENTRY_BYTES),

@@ -1,0 +1,47 @@
+// Which lines hold a text or fit an expression, and where. Lines are looked at as people see them. PURE: it runs in the
+// worker, and in tests.
+import { plainText } from './ansi.ts'
+
+/** Where the first match lies in a line. */
+export type Finder = (text: string) => readonly [number, number] | undefined
+
+/** Throws a SyntaxError for an expression that is none. */
+export function finderOf(query: string, isRegex: boolean): Finder {
+  if (isRegex) {
+    const expression = new RegExp(query, 'i')
+    return (text) => {
+      const match = expression.exec(text)
+      return match && match[0].length > 0 ? [match.index, match.index + match[0].length] : undefined
+    }
+  }
+  const wanted = query.toLowerCase()
+  return (text) => {
+    const at = text.toLowerCase().indexOf(wanted)
+    return at < 0 ? undefined : [at, at + wanted.length]
+  }
+}
+
+export interface SearchRequest {
+  id: number
+  query: string
+  isRegex: boolean
+  /** The number of the first of them. */
+  first: number
+  texts: readonly string[]
+}
+
+export interface SearchAnswer {
+  id: number
+  /** Numbers of lines, and of each where its match begins and ends. */
+  found: [number, number, number][]
+}
+
+export function searchTexts({ id, query, isRegex, first, texts }: SearchRequest): SearchAnswer {
+  const find = finderOf(query, isRegex)
+  const found: SearchAnswer['found'] = []
+  texts.forEach((text, i) => {
+    const at = find(plainText(text))
+    if (at) found.push([first + i, at[0], at[1]])
+  })
+  return { id, found }
+}

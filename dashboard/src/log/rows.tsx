@@ -1,0 +1,130 @@
+// The rows that are in view, of however many there are. Without wrapping every row is as high as the next, and which are
+// in view is arithmetic; with wrapping they are measured (wrapped-rows.tsx). Follow holds the end while the end is in view; scrolling up
+// lets go, and nothing but the reader (the end reached again, the button, the key) takes it up again.
+import {
+  type ReactNode,
+  type RefObject,
+  useEffect,
+  useImperativeHandle,
+  useLayoutEffect,
+  useRef,
+  useState,
+} from 'react'
+import css from './log.module.css'
+
+export const ROW_PX = 20
+/** Nearer than this is the end. */
+const END_PX = 40
+/** Rows above and below the view; scrolling renders when this many passed by. */
+export const SPARE = 10
+const STEP = 5
+/** Browsers end elements at about 33 million pixels. */
+export const MOST_ROWS = 1_500_000
+
+export interface RowsHandle {
+  show(index: number): void
+  toEnd(): void
+  toStart(): void
+  focus(): void
+}
+
+export interface RowsProps {
+  count: number
+  isFollowing: boolean
+  setFollowing(is: boolean): void
+  /** The first and last index in view. */
+  onView(from: number, to: number): void
+  /** `top`: where it stands; undefined: below the one before. */
+  row(index: number, top?: number): ReactNode
+  label: string
+  handle: RefObject<RowsHandle | null>
+}
+
+/** As high as the log, but never higher than the window. */
+export const boxHeight = (px: number): string =>
+  `clamp(12rem, ${px + ROW_PX}px, calc(100dvh - var(--header) - 9rem))`
+
+const isNearEnd = (e: HTMLElement): boolean =>
+  e.scrollHeight - e.scrollTop - e.clientHeight <= END_PX
+
+/** Whether the reader is at the end: told at each scroll, and only by it. */
+export function useFollow(
+  { isFollowing, setFollowing }: RowsProps,
+  box: RefObject<HTMLElement | null>,
+) {
+  const lastTop = useRef(0)
+  return () => {
+    const e = box.current
+    if (!e) return
+    const isUp = e.scrollTop < lastTop.current
+    lastTop.current = e.scrollTop
+    if (isNearEnd(e)) {
+      if (!isFollowing && !isUp) setFollowing(true)
+    } else if (isFollowing && isUp) setFollowing(false)
+  }
+}
+
+export function FixedRows(props: RowsProps) {
+  const { count, isFollowing, onView } = props
+  const box = useRef<HTMLDivElement>(null)
+  const [top, setTop] = useState(0)
+  const [rows, setRows] = useState(40)
+  const told = useFollow(props, box)
+  const last = Math.max(0, count - rows)
+  const first = isFollowing ? last : Math.min(top, last + STEP)
+  const from = Math.max(0, first - SPARE)
+  const to = Math.min(count, first + rows + STEP + SPARE)
+
+  useLayoutEffect(() => {
+    const e = box.current
+    if (!e) return
+    const measure = () => setRows(Math.max(1, Math.ceil(e.clientHeight / ROW_PX)))
+    measure()
+    const observer = new ResizeObserver(measure)
+    observer.observe(e)
+    return () => observer.disconnect()
+  }, [])
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each new line moves the end
+  useLayoutEffect(() => {
+    if (isFollowing && box.current) box.current.scrollTop = box.current.scrollHeight
+  }, [isFollowing, count, rows])
+  useEffect(() => onView(from, to), [from, to, onView])
+  useImperativeHandle(props.handle, () => ({
+    show(index) {
+      const e = box.current
+      if (!e) return
+      e.scrollTop = Math.max(0, index * ROW_PX - Math.floor(e.clientHeight / 3))
+      setTop(stepped(e.scrollTop))
+    },
+    toEnd() {
+      if (box.current) box.current.scrollTop = box.current.scrollHeight
+    },
+    toStart() {
+      if (box.current) box.current.scrollTop = 0
+    },
+    focus: () => box.current?.focus({ preventScroll: true }),
+  }))
+  const shown: ReactNode[] = []
+  for (let i = from; i < to; i++) shown.push(props.row(i, i * ROW_PX))
+  return (
+    <section
+      ref={box}
+      className={css.box}
+      aria-label={props.label}
+      style={{ height: boxHeight(count * ROW_PX) }}
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so the keyboard has to reach it
+      tabIndex={0}
+      onScroll={(event) => {
+        told()
+        setTop(stepped(event.currentTarget.scrollTop))
+      }}
+    >
+      {/* biome-ignore lint/a11y/useSemanticElements: of many thousands a few are in the document */}
+      <div role="list" className={css.all} style={{ height: count * ROW_PX }}>
+        {shown}
+      </div>
+    </section>
+  )
+}
+
+const stepped = (scrollTop: number): number => Math.floor(scrollTop / ROW_PX / STEP) * STEP

@@ -1,0 +1,76 @@
+// The page's end of the search worker: one request at a time, each with a time limit that begins when the worker does.
+// The worker is a file of our own; nothing else may become one.
+import type { SearchAnswer, SearchRequest } from './matching.ts'
+import workerUrl from './search.worker.ts?worker&url'
+
+const LIMIT_MS = 200
+/** A worker that does not even begin: the machine is busy, or it could not be loaded. */
+const BEGIN_MS = 15_000
+
+export class TooSlow extends Error {}
+
+interface Policy {
+  createScriptURL(url: string): string
+}
+interface PolicyFactory {
+  createPolicy(name: string, rules: Policy): Policy
+}
+
+const OWN: Policy = {
+  createScriptURL(url) {
+    if (new URL(url, location.href).origin !== location.origin) throw new TypeError('not ours')
+    return url
+  },
+}
+let policy: Policy | undefined
+
+function startWorker(): Worker {
+  const { trustedTypes } = globalThis as { trustedTypes?: PolicyFactory }
+  policy ??= trustedTypes?.createPolicy('berth-search', OWN) ?? OWN
+  return new Worker(policy.createScriptURL(workerUrl), { type: 'module' })
+}
+
+export interface Searcher {
+  search(request: Omit<SearchRequest, 'id'>): Promise<SearchAnswer['found']>
+  close(): void
+}
+
+export function createSearcher(): Searcher {
+  let worker: Worker | undefined
+  let last = 0
+  const stop = (): void => {
+    worker?.terminate()
+    worker = undefined
+  }
+  return {
+    close: stop,
+    search: (request) =>
+      new Promise((resolve, reject) => {
+        const id = ++last
+        worker ??= startWorker()
+        const fail = (error: Error): void => {
+          clearTimeout(timer)
+          stop()
+          reject(error)
+        }
+        let timer = setTimeout(() => fail(new Error('The search did not begin.')), BEGIN_MS)
+        worker.onerror = (event) => {
+          event.preventDefault()
+          fail(new Error('The search could not be run.'))
+        }
+        worker.onmessage = ({ data }: MessageEvent<SearchAnswer | { began: number }>) => {
+          if ('found' in data) {
+            clearTimeout(timer)
+            resolve(data.found)
+          } else if (data.began === id) {
+            clearTimeout(timer)
+            timer = setTimeout(
+              () => fail(new TooSlow('This expression takes too long; make it simpler.')),
+              LIMIT_MS,
+            )
+          }
+        }
+        worker.postMessage({ ...request, id } satisfies SearchRequest)
+      }),
+  }
+}

@@ -1,0 +1,143 @@
+// One search through a log, from its first line on and then along with what arrives. Lines at hand are searched in the
+// worker; while others are missing the server looks for texts, and for expressions the ranges are fetched one by one.
+import { finderOf, type SearchAnswer, type SearchRequest } from './matching.ts'
+import { firstOf, type LogStore, RANGE, rangeOf } from './store.ts'
+
+export const MATCHES = 10_000
+/** New lines are gathered this long before they are searched. */
+const GATHER_MS = 300
+
+export interface SearchState {
+  query: string
+  isRegex: boolean
+  /** Numbers of lines, rising. */
+  matches: readonly number[]
+  /** Where the match of a line lies, as far as the worker said it. */
+  spans: ReadonlyMap<number, readonly [number, number]>
+  isBusy: boolean
+  /** The last line that was looked at. */
+  upTo: number
+  problem: string | undefined
+}
+
+export interface SearchParts {
+  store: Pick<LogStore, 'total' | 'has' | 'isWhole' | 'fetch' | 'subscribe'>
+  ask(
+    query: string,
+    from: number,
+  ): Promise<{ found: number[]; next_line: number | null; log_lines: number }>
+  work(request: Omit<SearchRequest, 'id'>): Promise<SearchAnswer['found']>
+  later(work: () => void, ms: number): void
+}
+
+const NONE: SearchState = {
+  query: '',
+  isRegex: false,
+  matches: [],
+  spans: new Map(),
+  isBusy: false,
+  upTo: 0,
+  problem: undefined,
+}
+
+export function createSearch({ store, ask, work, later }: SearchParts) {
+  let state = NONE
+  let run = 0
+  const listeners = new Set<() => void>()
+  const set = (next: Partial<SearchState>): void => {
+    state = { ...state, ...next }
+    for (const listener of listeners) listener()
+  }
+
+  async function inWorker(from: number): Promise<{ found: SearchAnswer['found']; upTo: number }> {
+    const id = rangeOf(from)
+    const lines = await store.fetch(id)
+    const upTo = Math.min(store.total, firstOf(id) + RANGE - 1)
+    const texts: string[] = []
+    for (let n = from; n <= upTo; n++) texts.push(lines[n - firstOf(id)]?.text ?? '')
+    const { query, isRegex } = state
+    return { found: await work({ query, isRegex, first: from, texts }), upTo }
+  }
+
+  async function onServer(from: number): Promise<{ found: SearchAnswer['found']; upTo: number }> {
+    const { found, next_line: next, log_lines: lines } = await ask(state.query, from)
+    const upTo = next === null ? Math.max(lines, from) : next - 1
+    return { found: found.map((n) => [n, -1, -1]), upTo }
+  }
+
+  function take(found: SearchAnswer['found'], upTo: number): void {
+    const last = state.matches.at(-1) ?? 0
+    const fresh = found.filter(([n]) => n > last).slice(0, MATCHES - state.matches.length)
+    const spans = new Map(state.spans)
+    for (const [n, start, end] of found) if (start >= 0) spans.set(n, [start, end])
+    set({ upTo, spans, matches: [...state.matches, ...fresh.map(([n]) => n)] })
+  }
+
+  /** Something arrived behind what was searched. */
+  const more = (mine: number): Promise<void> =>
+    new Promise((resolve) => {
+      const stop = store.subscribe(() => {
+        if (mine === run && store.total <= state.upTo) return
+        stop()
+        later(resolve, GATHER_MS)
+      })
+      enders.add(() => {
+        stop()
+        resolve()
+      })
+    })
+  const enders = new Set<() => void>()
+
+  async function go(mine: number): Promise<void> {
+    let from = 1
+    while (mine === run && state.matches.length < MATCHES) {
+      if (from > store.total) {
+        set({ isBusy: false })
+        await more(mine)
+        enders.clear()
+        // the last line may have been unfinished: it is looked at once more
+        from = Math.max(1, state.upTo)
+        continue
+      }
+      const isLocal = state.isRegex || store.isWhole || store.has(from)
+      const { found, upTo } = await (isLocal ? inWorker(from) : onServer(from))
+      if (mine !== run) return
+      take(found, upTo)
+      from = upTo + 1
+    }
+    if (mine === run) set({ isBusy: false })
+  }
+
+  const end = (): void => {
+    run += 1
+    for (const ender of enders) ender()
+    enders.clear()
+  }
+
+  return {
+    get: (): SearchState => state,
+    subscribe(listener: () => void): () => void {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    start(query: string, isRegex: boolean): void {
+      end()
+      const mine = run
+      set({ ...NONE, query, isRegex, isBusy: query !== '' })
+      if (query === '') return
+      try {
+        finderOf(query, isRegex)
+      } catch {
+        set({ isBusy: false, problem: 'This is not a regular expression.' })
+        return
+      }
+      go(mine).catch((error: unknown) => {
+        if (mine !== run) return
+        set({ isBusy: false, problem: error instanceof Error ? error.message : 'It failed.' })
+      })
+    },
+    close: end,
+  }
+}
+
+export type Search = ReturnType<typeof createSearch>

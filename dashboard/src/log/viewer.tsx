@@ -1,0 +1,330 @@
+// The log of a task: its rows, the bar above them, and how one moves in it by mouse, keys and addresses.
+import { useLocation, useNavigate } from '@tanstack/react-router'
+import {
+  type KeyboardEvent,
+  lazy,
+  type MouseEvent,
+  type RefObject,
+  Suspense,
+  useCallback,
+  useEffect,
+  useImperativeHandle,
+  useMemo,
+  useReducer,
+  useRef,
+  useState,
+  useSyncExternalStore,
+} from 'react'
+import { api } from '../api.ts'
+import { Button } from '../components/button.tsx'
+import { say } from '../components/toast.tsx'
+import { useShortcuts } from '../shell/shortcuts.ts'
+import { useStore } from '../stores.ts'
+import { type Lines, pick, readLines, writeLines } from './links.ts'
+import css from './log.module.css'
+import { Row } from './row.tsx'
+import { FixedRows, MOST_ROWS, type RowsHandle, type RowsProps, SPARE } from './rows.tsx'
+import type { LogSession } from './session.ts'
+import { Picked, Toolbar } from './toolbar.tsx'
+
+/** A step of the task, as far as the log needs it. */
+export interface LogStep {
+  name: string
+  /** "Build · Build image web" */
+  words: string
+  startedAt: number | undefined
+  firstLine: number | undefined
+  startsPhase: boolean
+}
+
+export interface ViewerHandle {
+  jump(line: number): void
+}
+
+interface ViewerProps {
+  taskId: number
+  session: LogSession
+  label: string
+  steps: readonly LogStep[]
+  /** Lines are still to come: then one begins at the end. */
+  isOpen: boolean
+  /** Where somebody who comes without a line wants to be. */
+  start: number | undefined
+  handle: RefObject<ViewerHandle | null>
+}
+
+/** The lines in the address; setting them moves nothing. */
+function usePicked(): [Lines | undefined, (lines: Lines | undefined) => void] {
+  const hash = useLocation({ select: (l) => l.hash })
+  const navigate = useNavigate()
+  const lines = useMemo(() => readLines(hash), [hash])
+  const set = useCallback(
+    (next: Lines | undefined) => {
+      void navigate({
+        to: '.',
+        search: true,
+        hash: next ? writeLines(next) : '',
+        replace: true,
+        resetScroll: false,
+        hashScrollIntoView: false,
+      })
+    },
+    [navigate],
+  )
+  return [lines, set]
+}
+
+const WrappedRows = lazy(async () => ({
+  default: (await import('./wrapped-rows.tsx')).WrappedRows,
+}))
+const PREVIOUS = 'N'
+
+function Rows({ isWrapped, ...props }: RowsProps & { isWrapped: boolean }) {
+  const fixed = <FixedRows {...props} />
+  if (!isWrapped) return fixed
+  return (
+    <Suspense fallback={fixed}>
+      <WrappedRows {...props} />
+    </Suspense>
+  )
+}
+
+const isNarrow = (): boolean => matchMedia('(width < 48rem)').matches
+
+/** The next of some rising numbers, around the end. */
+function nextOf(numbers: readonly number[], at: number, by: 1 | -1): number | undefined {
+  if (by > 0) return numbers.find((n) => n > at) ?? numbers[0]
+  return numbers.findLast((n) => n < at) ?? numbers.at(-1)
+}
+
+export function LogViewer(props: ViewerProps) {
+  const { session, steps, taskId } = props
+  const { store } = session
+  useSyncExternalStore(store.subscribe, () => store.version)
+  const search = useSyncExternalStore(session.search.subscribe, session.search.get)
+  const gone = useStore(session.gone)
+  const [isWrapped, wrap] = useState(isNarrow)
+  const [hasTimes, showTimes] = useState(false)
+  const [isOnly, showOnly] = useState(false)
+  const [isFollowing, follow] = useState(props.isOpen)
+  const [leftAt, leave] = useState<number>()
+  const [at, setAt] = useState(0)
+  const top = useRef(1)
+  const here = useRef<string | null>(null)
+  const redraw = useReducer((n: number) => n + 1, 0)[1]
+  const [base, setBase] = useState(0)
+  const [picked, setPicked] = usePicked()
+  const rows = useRef<RowsHandle>(null)
+  const input = useRef<HTMLInputElement>(null)
+  const root = useRef<HTMLDivElement>(null)
+  const { total } = store
+
+  const isFiltered = isOnly && search.query !== ''
+  const first = isFollowing ? Math.max(0, total - MOST_ROWS) : base
+  const size = isFiltered ? search.matches.length : Math.min(total - first, MOST_ROWS)
+  const numberAt = (index: number): number =>
+    isFiltered ? (search.matches[index] ?? 0) : first + index + 1
+  const matched = useMemo(() => new Set(search.matches), [search.matches])
+  const stepByName = useMemo(() => new Map(steps.map((s) => [s.name, s])), [steps])
+  const view = useRef({ numberAt, total })
+  view.current = { numberAt, total }
+
+  const setFollowing = useCallback(
+    (is: boolean) => {
+      follow(is)
+      leave(store.total)
+      if (!is) setBase(Math.max(0, store.total - MOST_ROWS))
+    },
+    [store],
+  )
+  const onView = useCallback(
+    (from: number, to: number) => {
+      const { numberAt: number } = view.current
+      const [a, b] = [number(from), number(Math.max(from, to - 1))]
+      if (a > 0) store.need(a, b)
+      top.current = number(from > 0 ? from + SPARE : 0)
+      // rows draw themselves; the words above them only when they change
+      const step = store.line(top.current)?.step ?? null
+      if (step !== null && step !== here.current) redraw()
+    },
+    [store],
+  )
+  const jump = useCallback(
+    (n: number) => {
+      if (store.total === 0) return
+      const line = Math.min(n, store.total)
+      setFollowing(false)
+      showOnly(false)
+      const from = store.total > MOST_ROWS ? Math.max(0, line - MOST_ROWS / 2) : 0
+      setBase(from)
+      requestAnimationFrame(() => rows.current?.show(line - from - 1))
+    },
+    [store, setFollowing],
+  )
+  useImperativeHandle(props.handle, () => ({
+    jump(line) {
+      setPicked({ from: line, to: line })
+      jump(line)
+      rows.current?.focus()
+    },
+  }))
+
+  // once there is something: the line of the address, else where one wants to be
+  const placed = useRef('')
+  const address = picked ? writeLines(picked) : ''
+  const wanted = picked?.from ?? props.start
+  useEffect(() => {
+    if (total === 0 || wanted === undefined) return
+    const key = address || `start ${wanted}`
+    if (placed.current === key || (placed.current !== '' && !address)) return
+    placed.current = key
+    jump(wanted)
+  }, [total, wanted, address, jump])
+  const anchor = useRef(picked)
+  anchor.current = picked
+  const onNumber = useCallback(
+    (event: MouseEvent<HTMLAnchorElement>, n: number) => {
+      if (event.metaKey || event.ctrlKey) return
+      event.preventDefault()
+      const next = pick(anchor.current, n, event.shiftKey)
+      placed.current = writeLines(next) // it is in view: nothing has to move
+      setPicked(next)
+    },
+    [setPicked],
+  )
+
+  const step = (by: 1 | -1) => {
+    const n = nextOf(search.matches, at, by)
+    if (n === undefined) return
+    setAt(n)
+    if (isFiltered) rows.current?.show(search.matches.indexOf(n))
+    else jump(n)
+  }
+  const phases = steps.filter((s) => s.startsPhase && s.firstLine).map((s) => s.firstLine ?? 1)
+  const toPhase = (by: 1 | -1) => {
+    const n = nextOf(phases, top.current, by)
+    if (n !== undefined) jump(n)
+  }
+  const toError = async () => {
+    const ask = (from_line: number) => api.task.errors.query({ task_id: taskId, from_line })
+    const from = (picked?.from ?? 0) + 1
+    const [n = (await ask(1)).found[0]] = (await ask(from)).found
+    if (n === undefined) return say('No line looks like an error.')
+    setPicked({ from: n, to: n })
+    jump(n)
+  }
+  const toEnd = () => {
+    setFollowing(true)
+    rows.current?.toEnd()
+  }
+  const find = () => {
+    input.current?.focus()
+    input.current?.select()
+  }
+  useShortcuts({
+    '/': find,
+    n: () => step(1),
+    [PREVIOUS]: () => step(-1),
+    f: () => (isFollowing ? setFollowing(false) : toEnd()),
+    e: () => void toError().catch(() => say('The log could not be searched.')),
+    '[': () => toPhase(-1),
+    ']': () => toPhase(1),
+  })
+  const onKey = (event: KeyboardEvent) => {
+    const isFind = event.key === 'f' && (event.ctrlKey || event.metaKey)
+    const isInput = event.target === input.current
+    if (isFind) find()
+    else if (event.key === 'Home' && !isInput) {
+      setFollowing(false)
+      setBase(0)
+      rows.current?.toStart()
+    } else if (event.key === 'End' && !isInput) toEnd()
+    else return
+    event.preventDefault()
+  }
+
+  const row = (index: number, top?: number) => {
+    const n = numberAt(index)
+    const line = store.line(n)
+    const isMatch = matched.has(n)
+    const began = line?.step ? stepByName.get(line.step)?.startedAt : undefined
+    return (
+      <Row
+        key={n}
+        n={n}
+        line={line}
+        top={top}
+        size={props.isOpen ? -1 : isFiltered ? size : total}
+        position={isFiltered ? index + 1 : n}
+        isLinked={picked !== undefined && n >= picked.from && n <= picked.to}
+        isCurrent={n === at && isMatch}
+        isWrong={n === props.start}
+        found={isMatch ? search.query : ''}
+        span={isMatch ? search.spans.get(n) : undefined}
+        since={hasTimes ? (began ?? line?.t ?? 0) : undefined}
+        onNumber={onNumber}
+      />
+    )
+  }
+  const fresh = isFollowing || leftAt === undefined ? 0 : total - leftAt
+  here.current = store.line(top.current)?.step ?? here.current
+  if (gone) {
+    return (
+      <div className={css.viewer}>
+        <p className={css.nothing}>{gone} The summary is kept.</p>
+      </div>
+    )
+  }
+  return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: keys that bubble from the log and its search
+    <div ref={root} className={css.viewer} onKeyDown={onKey}>
+      <Toolbar
+        search={search}
+        total={total}
+        at={at}
+        input={input}
+        onSearch={session.search.start}
+        onStep={step}
+        onLeave={() => rows.current?.focus()}
+        toggles={[
+          { label: 'only matches', isOn: isOnly, set: showOnly },
+          { label: 'wrap', isOn: isWrapped, set: wrap },
+          { label: 'times', isOn: hasTimes, set: showTimes },
+          { label: 'follow', isOn: isFollowing, set: (is) => (is ? toEnd() : setFollowing(false)) },
+        ]}
+      />
+      {picked && <Picked lines={picked} store={store} onDrop={() => setPicked(undefined)} />}
+      <div className={css.place}>
+        <span>{stepByName.get(here.current ?? '')?.words ?? 'Log'}</span>
+        <span>{total === 1 ? '1 line' : `${total.toLocaleString('en')} lines`}</span>
+      </div>
+      {size === 0 ? (
+        <p className={css.nothing}>
+          {isFiltered
+            ? 'No line matches.'
+            : props.isOpen
+              ? 'Nothing was written yet.'
+              : 'Nothing was written.'}
+        </p>
+      ) : (
+        <Rows
+          isWrapped={isWrapped}
+          count={size}
+          isFollowing={isFollowing && !isFiltered}
+          setFollowing={setFollowing}
+          onView={onView}
+          row={row}
+          label={props.label}
+          handle={rows}
+        />
+      )}
+      {fresh > 0 && !isFiltered && (
+        <div className={css.new}>
+          <Button kind="main" small onClick={toEnd}>
+            ↓ {fresh.toLocaleString('en')} new {fresh === 1 ? 'line' : 'lines'}
+          </Button>
+        </div>
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,59 @@
+// Rows that wrap and so have heights of their own, measured as they come into view. Loaded when somebody wants it: the
+// library is heavier than the rest of the viewer.
+import { useVirtualizer } from '@tanstack/react-virtual'
+import { useEffect, useImperativeHandle, useLayoutEffect, useRef } from 'react'
+import css from './log.module.css'
+import { boxHeight, ROW_PX, type RowsProps, SPARE, useFollow } from './rows.tsx'
+
+export function WrappedRows(props: RowsProps) {
+  const { count, isFollowing, onView } = props
+  const box = useRef<HTMLDivElement>(null)
+  const told = useFollow(props, box)
+  const virtual = useVirtualizer({
+    count,
+    getScrollElement: () => box.current,
+    estimateSize: () => ROW_PX,
+    overscan: SPARE,
+  })
+  const items = virtual.getVirtualItems()
+  const [from, to] = [items[0]?.index ?? 0, (items.at(-1)?.index ?? 0) + 1]
+  const height = virtual.getTotalSize()
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each new line, and each one measured, moves the end
+  useLayoutEffect(() => {
+    if (isFollowing && box.current) box.current.scrollTop = box.current.scrollHeight
+  }, [isFollowing, count, height])
+  useEffect(() => onView(from, to), [from, to, onView])
+  useImperativeHandle(props.handle, () => ({
+    show: (index) => virtual.scrollToIndex(index, { align: 'center' }),
+    toEnd: () => virtual.scrollToIndex(Math.max(0, count - 1), { align: 'end' }),
+    toStart: () => virtual.scrollToIndex(0),
+    focus: () => box.current?.focus({ preventScroll: true }),
+  }))
+  return (
+    <section
+      ref={box}
+      className={`${css.box} ${css.wrapped}`}
+      aria-label={props.label}
+      style={{ height: boxHeight(height) }}
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so the keyboard has to reach it
+      tabIndex={0}
+      onScroll={told}
+    >
+      {/* biome-ignore lint/a11y/useSemanticElements: of many thousands a few are in the document */}
+      <div role="list" className={css.all} style={{ height }}>
+        <div role="presentation" style={{ transform: `translateY(${items[0]?.start ?? 0}px)` }}>
+          {items.map((item) => (
+            <div
+              key={item.key}
+              data-index={item.index}
+              ref={virtual.measureElement}
+              role="presentation"
+            >
+              {props.row(item.index)}
+            </div>
+          ))}
+        </div>
+      </div>
+    </section>
+  )
+}

@@ -1,0 +1,269 @@
+// The deployment page in Chromium with a long log, against a real control plane that got it through its real intake: how
+// soon one can read, whether scrolling, searching and following hold the page up, and how much memory it takes. Times
+// are compared with a plain page of the same dashboard in the same browser.
+import { loadavg } from 'node:os'
+import { setTimeout as pause } from 'node:timers/promises'
+import { Chromium, type Visitor } from '../chromium.ts'
+import { until } from '../lab.ts'
+import { PASSWORD } from '../people.ts'
+import { Platform } from '../platform.ts'
+import type { ScriptedAttempt } from '../scripted-executor.ts'
+import { percentile, round, thousands } from './figures.ts'
+
+const RATE = 5_000
+const TICK_MS = 20
+const ROUNDS = 5
+const BOX = '[aria-label^="Log of"]'
+const GOALS = { openMs: 300, taskMs: 50, heapMB: 150 }
+
+const text = (n: number): string =>
+  n % 1_000 === 0
+    ? `\u001b[31merror\u001b[0m needle ${n}: the thing that is looked for\n`
+    : `\u001b[32mok\u001b[0m ${n} modules/checkout/src/components/cart-${n % 97}.ts compiled in ${n % 40} ms\n`
+
+/** Long tasks and frames from now on. */
+const WATCH = `
+  window.seen = { tasks: [], frames: [], heap: 0 }
+  window.watcher?.disconnect()
+  window.watcher = new PerformanceObserver((list) => {
+    for (const e of list.getEntries()) window.seen.tasks.push(e.duration)
+  })
+  window.watcher.observe({ type: 'longtask' })
+  window.isWatching = true
+  let last = performance.now()
+  const frame = (now) => {
+    window.seen.frames.push(now - last)
+    last = now
+    window.seen.heap = Math.max(window.seen.heap, performance.memory.usedJSHeapSize)
+    if (window.isWatching) requestAnimationFrame(frame)
+  }
+  requestAnimationFrame(frame)
+`
+const SEEN = `(async () => {
+  await new Promise((r) => setTimeout(r, 200))
+  window.isWatching = false
+  return window.seen
+})()`
+
+/** From the click to the frame in which it is there. */
+const OPEN = (link: string, there: string): string => `new Promise((done) => {
+  const began = performance.now()
+  const look = () => {
+    if (${there}) requestAnimationFrame(() => done(performance.now() - began))
+    else requestAnimationFrame(look)
+  }
+  document.querySelector(${JSON.stringify(link)}).click()
+  look()
+})`
+const IS_READABLE = `document.querySelector('[data-n="1"]')?.textContent.includes('compiled') &&
+  document.querySelector('[aria-label="Search in the log"]')`
+
+/** Three seconds of steady scrolling, then jumps to places that are not loaded. */
+const SCROLL = `(async () => {
+  const box = document.querySelector('${BOX}')
+  const frame = () => new Promise(requestAnimationFrame)
+  const until = performance.now() + 3000
+  while (performance.now() < until) { box.scrollTop += 160; await frame() }
+  for (let i = 1; i <= 30; i++) {
+    box.scrollTop = (box.scrollHeight * i) / 31
+    for (let f = 0; f < 6; f++) await frame()
+  }
+  return document.querySelectorAll('[data-n]').length
+})()`
+
+interface Seen {
+  tasks: number[]
+  frames: number[]
+  heap: number
+}
+
+let isAllWell = true
+function goal(what: string, isMet: boolean, detail: string): void {
+  isAllWell &&= isMet
+  console.log(`${isMet ? 'ok    ' : 'MISSED'} ${what}: ${detail}`)
+}
+
+const describeTasks = ({ tasks, frames }: Seen): string =>
+  `${tasks.length} tasks over ${GOALS.taskMs} ms${tasks.length > 0 ? ` (longest ${round(Math.max(...tasks), 0)} ms)` : ''}, ` +
+  `frames p50 ${round(percentile(frames, 50), 0)} ms, p99 ${round(percentile(frames, 99), 0)} ms`
+
+async function watched(v: Visitor, work: () => Promise<unknown>): Promise<Seen> {
+  await v.page.evaluate(WATCH)
+  await work()
+  return (await v.page.evaluate(SEEN)) as Seen
+}
+
+async function openTimes(v: Visitor, environmentId: number, taskId: number) {
+  const [logs, plain]: number[][] = [[], []]
+  for (let i = 0; i <= ROUNDS; i++) {
+    await v.goto(`/environments/${environmentId}`)
+    await v.page.locator(`a[href="/tasks/${taskId}"]`).first().waitFor()
+    await v.page.waitForLoadState('networkidle')
+    const there = `document.querySelector('main h1') && location.pathname.endsWith('/settings') &&
+      document.querySelector('main form')`
+    const link = `a[href="/environments/${environmentId}/settings"]`
+    plain?.push(Number(await v.page.evaluate(OPEN(link, there))))
+    await v.page.goBack()
+    await v.page.locator(`a[href="/tasks/${taskId}"]`).first().waitFor()
+    logs?.push(Number(await v.page.evaluate(OPEN(`a[href="/tasks/${taskId}"]`, IS_READABLE))))
+  }
+  return { logs: logs ?? [], plain: plain ?? [] }
+}
+
+async function searches(v: Visitor): Promise<void> {
+  const field = v.page.getByLabel('Search in the log')
+  const expected = async (query: string, words: RegExp) => {
+    const began = performance.now()
+    await field.fill(query)
+    await v.text(words).waitFor({ timeout: 120_000 })
+    return performance.now() - began
+  }
+  let ms = 0
+  const server = await watched(v, async () => {
+    ms = await expected('needle', /^\d+ found$/)
+  })
+  goal(
+    'search by the server',
+    server.tasks.length === 0,
+    `${round(ms, 0)} ms, ${describeTasks(server)}`,
+  )
+  await field.fill('')
+  await v.page.getByLabel('regex').check()
+  const worker = await watched(v, async () => {
+    ms = await expected('need+le \\d+000:', /^\d+ found$/)
+  })
+  goal(
+    'expression in the worker, every range fetched',
+    worker.tasks.length === 0,
+    `${round(ms, 0)} ms, ${describeTasks(worker)}`,
+  )
+  const again = await watched(v, async () => {
+    ms = await expected('needle 1[0-9]+:', /^\d+ found$/)
+  })
+  goal(
+    'the same with every range at hand',
+    again.tasks.length === 0,
+    `${round(ms, 0)} ms, ${describeTasks(again)}`,
+  )
+  await field.fill('')
+  await v.page.getByLabel('regex').uncheck()
+}
+
+/** Lines at a steady rate, however late a tick comes. */
+async function stream(attempt: ScriptedAttempt, seconds: number): Promise<void> {
+  const began = performance.now()
+  for (let n = 0; n < seconds * RATE; ) {
+    const due = Math.min(seconds * RATE, ((performance.now() - began) / 1_000) * RATE)
+    while (n < due) attempt.say(text(++n))
+    await pause(TICK_MS)
+  }
+}
+
+async function follow(
+  v: Visitor,
+  p: Platform,
+  environmentId: number,
+  seconds: number,
+): Promise<void> {
+  const { promise: go, resolve: begin } = Promise.withResolvers<void>()
+  const { promise: end, resolve: finish } = Promise.withResolvers<void>()
+  const { promise: said, resolve: done } = Promise.withResolvers<void>()
+  p.executor.script = async (attempt) => {
+    attempt.say('first\n')
+    await go
+    await stream(attempt, seconds)
+    done()
+    await end
+    attempt.succeed()
+  }
+  const task = (await p.deploy(environmentId)).body
+  await v.goto(`/tasks/${task.id}`)
+  await v.page.locator('[data-n="1"]').waitFor()
+  const far: number[] = []
+  const seen = await watched(v, async () => {
+    begin()
+    let isOver = false
+    void said.then(() => {
+      isOver = true
+    })
+    while (!isOver) {
+      await pause(250)
+      const e = `(() => { const b = document.querySelector('${BOX}'); return b ? b.scrollHeight - b.scrollTop - b.clientHeight : 0 })()`
+      far.push(Number(await v.page.evaluate(e)))
+    }
+    await v.page.locator(`[data-n="${seconds * RATE + 1}"]`).waitFor()
+  })
+  goal(`${thousands(RATE)} lines/s for ${seconds} s`, seen.tasks.length === 0, describeTasks(seen))
+  goal(
+    'follow holds the end',
+    far.every((px) => px <= 40),
+    `at most ${round(Math.max(...far), 0)} px from it`,
+  )
+  finish()
+  await p.settled(task.id)
+}
+
+export async function benchLogViewer(lines: number, seconds: number): Promise<boolean> {
+  const p = await Platform.start('sqlite', { password: PASSWORD })
+  const chrome = await Chromium.launch()
+  try {
+    console.log(
+      `load of the machine: ${loadavg()
+        .map((n) => round(n, 1))
+        .join(' ')}`,
+    )
+    const environment = await p.environment('staging')
+    p.executor.script = (attempt) => {
+      attempt.step('build:web', 'Build image web', 'build')
+      for (let n = 1; n <= lines; n++) attempt.say(text(n))
+      attempt.succeed()
+    }
+    const task = (await p.deploy(environment.id)).body
+    const whole = await until(
+      'the whole log',
+      async () => {
+        const now = await p.task(task.id)
+        return now.log_complete && now.finished_at !== null ? now : undefined
+      },
+      300_000,
+    )
+    console.log(`planted ${thousands(whole.log_lines)} lines`)
+    const v = await chrome.visit(p.cp.url)
+    await v.signIn('ada@example.com', PASSWORD)
+    const { logs, plain } = await openTimes(v, environment.id, task.id)
+    const [cold = 0, ...warm] = logs
+    const [coldPlain = 0, ...warmPlain] = plain
+    const [median, base] = [percentile(warm, 50), percentile(warmPlain, 50)]
+    goal(
+      'readable after the click',
+      median < GOALS.openMs,
+      `${round(median, 0)} ms (first visit ${round(cold, 0)} ms), ${round(median / base)} of a plain page ` +
+        `(${round(base, 0)} ms, first visit ${round(coldPlain, 0)} ms)`,
+    )
+    let rows = 0
+    const scrolled = await watched(v, async () => {
+      rows = Number(await v.page.evaluate(SCROLL))
+    })
+    goal(
+      'scrolling',
+      scrolled.tasks.length === 0,
+      `${describeTasks(scrolled)}, ${rows} rows in the document`,
+    )
+    await searches(v)
+    const cdp = await v.context.newCDPSession(v.page)
+    await cdp.send('HeapProfiler.collectGarbage')
+    const heap = Number(await v.page.evaluate('performance.memory.usedJSHeapSize')) / 1e6
+    goal('heap with every line loaded', heap < GOALS.heapMB, `${round(heap, 0)} MB`)
+    await follow(v, p, environment.id, seconds)
+    for (const complaint of v.complaints) goal('complaints', false, complaint)
+    console.log(
+      `load of the machine: ${loadavg()
+        .map((n) => round(n, 1))
+        .join(' ')}`,
+    )
+    return isAllWell
+  } finally {
+    await chrome.close()
+    await p.close()
+  }
+}
