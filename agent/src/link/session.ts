@@ -1,7 +1,7 @@
 // One session with the control plane, performed: the pure rules say what to do, this opens the streams and does it.
 // Any error of Connect or StreamLogs ends the whole session; there is no partial repair. Everything a session made
 // (streams, timers, senders, questions) is gone when `run` resolves.
-
+import { setTimeout as delay } from 'node:timers/promises'
 import { DAEMON, SESSION } from '@berth/shared'
 import {
   type AgentMessage,
@@ -157,7 +157,11 @@ export class Session {
       const deadline = durationFromMs(SESSION.drainMs)
       this.#send(message({ case: 'draining', value: { deadline } }))
       const flushed = Promise.all([this.#outbox.drained(), this.#logs.drained()])
-      await Promise.race([flushed, this.#done.promise, pause(SESSION.drainMs)])
+      await Promise.race([
+        flushed,
+        this.#done.promise,
+        delay(SESSION.drainMs, undefined, { ref: false }),
+      ])
       this.#say(GoodbyeReason.AGENT_SHUTDOWN, 'The agent is being stopped.')
     }
     this.#feed({ type: 'failed', message: 'the agent is being stopped' })
@@ -394,8 +398,3 @@ export class Session {
 
 const optional = <K extends string, V>(key: K, value: V | undefined): { [key in K]?: V } =>
   value === undefined ? {} : ({ [key]: value } as { [key in K]: V })
-
-const pause = (ms: number): Promise<void> =>
-  new Promise((resolve) => {
-    setTimeout(resolve, ms).unref()
-  })
