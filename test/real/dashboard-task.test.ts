@@ -90,7 +90,7 @@ describe.skipIf(missing('chromium'))('the deployment page', () => {
 
     await v.page.locator(BOX).focus()
     await v.page.keyboard.press('/')
-    await v.page.keyboard.insertText('needle')
+    await v.page.keyboard.type('needle')
     await v.text('1 found').waitFor()
     await v.page.keyboard.press('Enter')
     await v.text('1/1').waitFor()

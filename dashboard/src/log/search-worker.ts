@@ -35,17 +35,25 @@ export interface Searcher {
   close(): void
 }
 
+/** A later search took its place. */
+class Abandoned extends Error {}
+
 export function createSearcher(): Searcher {
   let worker: Worker | undefined
   let last = 0
+  let abandon = (): void => {}
   const stop = (): void => {
     worker?.terminate()
     worker = undefined
   }
   return {
-    close: stop,
+    close() {
+      abandon()
+      stop()
+    },
     search: (request) =>
       new Promise((resolve, reject) => {
+        abandon()
         const id = ++last
         worker ??= startWorker()
         const fail = (error: Error): void => {
@@ -54,15 +62,20 @@ export function createSearcher(): Searcher {
           reject(error)
         }
         let timer = setTimeout(() => fail(new Error('The search did not begin.')), BEGIN_MS)
+        abandon = () => {
+          clearTimeout(timer)
+          reject(new Abandoned())
+        }
         worker.onerror = (event) => {
           event.preventDefault()
           fail(new Error('The search could not be run.'))
         }
         worker.onmessage = ({ data }: MessageEvent<SearchAnswer | { began: number }>) => {
-          if ('found' in data) {
+          // the worker may still be telling about one that nobody waits for
+          if ('found' in data && data.id === id) {
             clearTimeout(timer)
             resolve(data.found)
-          } else if (data.began === id) {
+          } else if ('began' in data && data.began === id) {
             clearTimeout(timer)
             timer = setTimeout(
               () => fail(new TooSlow('This expression takes too long; make it simpler.')),

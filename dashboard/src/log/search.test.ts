@@ -53,6 +53,7 @@ function lab(total: number, at: number[]) {
   })
   const done = () =>
     new Promise<void>((resolve) => {
+      for (const work of later.splice(0)) work() // nobody types any more
       const look = () => (search.get().isBusy ? undefined : resolve())
       search.subscribe(look)
       look()

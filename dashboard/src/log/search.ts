@@ -6,6 +6,8 @@ import { firstOf, type LogStore, RANGE, rangeOf } from './store.ts'
 export const MATCHES = 10_000
 /** New lines are gathered this long before they are searched. */
 const GATHER_MS = 300
+/** Whoever types a word does not want the search for its first letter. */
+const TYPING_MS = 120
 
 export interface SearchState {
   query: string
@@ -108,6 +110,12 @@ export function createSearch({ store, ask, work, later }: SearchParts) {
     if (mine === run) set({ isBusy: false })
   }
 
+  const goOn = (mine: number): void =>
+    void go(mine).catch((error: unknown) => {
+      if (mine !== run) return
+      set({ isBusy: false, problem: error instanceof Error ? error.message : 'It failed.' })
+    })
+
   const end = (): void => {
     run += 1
     for (const ender of enders) ender()
@@ -131,10 +139,9 @@ export function createSearch({ store, ask, work, later }: SearchParts) {
         set({ isBusy: false, problem: 'This is not a regular expression.' })
         return
       }
-      go(mine).catch((error: unknown) => {
-        if (mine !== run) return
-        set({ isBusy: false, problem: error instanceof Error ? error.message : 'It failed.' })
-      })
+      later(() => {
+        if (mine === run) goOn(mine)
+      }, TYPING_MS)
     },
     close: end,
   }
