@@ -15,28 +15,47 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const dist = process.env.BERTH_DIST ?? join(root, 'dist')
 /** Loaded at run time from beside the bundle: they carry machine code, or read files of their own. */
 const BESIDE = ['better-sqlite3', 'dockerode', 'node-pty']
+/** Asked for by features of gRPC that nobody here turns on (channelz, ORCA). */
+const NEVER_LOADED = ['@grpc/proto-loader']
 /** Named by those packages and not needed at run time: build tools, and ssh to a remote engine. */
 const UNUSED = new Set(['node-addon-api', 'cpu-features', 'nan', 'buildcheck'])
 
-const bundle = (
-  input: string,
-  file: string,
-  { external = [], format = 'esm' }: { external?: string[]; format?: 'esm' | 'cjs' } = {},
-) =>
+const bundle = (input: string, file: string, format: 'esm' | 'cjs') =>
   build({
     cwd: root,
     platform: 'node',
     treeshake: true,
     input,
-    external,
     output: { file, format, minify: true, codeSplitting: false },
   })
 
 async function bundleClient(): Promise<void> {
   const file = join(dist, 'berth.cjs')
   // CommonJS: a module of Node.js that only some command needs is loaded by that command
-  await bundle('cli/src/main.ts', file, { format: 'cjs' })
+  await bundle('cli/src/main.ts', file, 'cjs')
   await chmod(file, 0o755)
+}
+
+/**
+ * In parts, so that a process keeps in memory only what its command needs, and CommonJS, because an `import` of
+ * `node:http` loads all of Node's fetch with it: together a fifth of what the daemon took as one module.
+ */
+async function bundleAgent(folder: string): Promise<void> {
+  await build({
+    cwd: root,
+    platform: 'node',
+    treeshake: true,
+    input: { 'berth-agent': 'agent/src/main.ts' },
+    external: [...BESIDE, ...NEVER_LOADED],
+    output: {
+      dir: folder,
+      format: 'cjs',
+      minify: true,
+      codeSplitting: true,
+      entryFileNames: '[name].cjs',
+      chunkFileNames: 'parts/[name]-[hash].cjs',
+    },
+  })
 }
 
 /** The files the control plane serves to browsers; BERTH_DASHBOARD_DIR points to them. */
@@ -54,7 +73,7 @@ const LAUNCHER = `#!/bin/sh
 # Starts the agent with the Node.js it was shipped with.
 here=$(dirname -- "$(readlink -f -- "$0")")
 export MALLOC_ARENA_MAX=${AGENT_ENV.MALLOC_ARENA_MAX}
-exec "$here/node" ${AGENT_FLAGS.join(' ')} "$here/../lib/berth-agent.mjs" "$@"
+exec "$here/node" ${AGENT_FLAGS.join(' ')} "$here/../lib/berth-agent.cjs" "$@"
 `
 
 interface Manifest {
@@ -121,9 +140,9 @@ async function packageAgent(): Promise<void> {
   const folder = join(dist, `berth-agent-${platform}`)
   await rm(folder, { recursive: true, force: true })
   await mkdir(join(folder, 'bin'), { recursive: true })
-  await bundle('agent/src/main.ts', join(folder, 'lib/berth-agent.mjs'), { external: [...BESIDE] })
+  await bundleAgent(join(folder, 'lib'))
   // what sshd starts for people: a file of its own, because they wait for its start
-  await bundle('agent/src/ssh/session-main.ts', join(folder, 'lib/ssh-session.mjs'))
+  await bundle('agent/src/ssh/session-main.ts', join(folder, 'lib/ssh-session.mjs'), 'esm')
   await writeFile(join(folder, 'lib/package.json'), '{"type":"module"}\n')
   for (const name of BESIDE) {
     await copyPackage(name, join(root, 'agent'), [join(folder, 'lib/node_modules')])

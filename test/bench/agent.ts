@@ -16,7 +16,8 @@ import type { Lab } from '../lab.ts'
 import { residentMiB, round } from './figures.ts'
 
 const root = join(import.meta.dirname, '../..')
-const GOALS = { idlePercent: 0.5, memoryMiB: 90, busyPercent: 1 }
+const GOALS = { idlePercent: 0.5, memoryMB: 90, busyPercent: 1 }
+const MB_PER_MIB = 1.048576
 const TICKS_PER_SECOND = 100
 /** The first looks at everything, and compiled code that is being written. */
 const SETTLE_MS = 20_000
@@ -30,15 +31,15 @@ function processorSeconds(pid: number): number {
 }
 
 /** Memory that would be free without it: pages shared with other processes count in part. */
-function proportionalMiB(pid: number): number {
+function proportionalMB(pid: number): number {
   const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'latin1')
-  return Number(/^Pss: +(\d+) kB/m.exec(rollup)?.[1] ?? 0) / 1_024
+  return Number(/^Pss: +(\d+) kB/m.exec(rollup)?.[1] ?? 0) * (MB_PER_MIB / 1_024)
 }
 
 interface Footprint {
   percent: number
-  residentMiB: number
-  proportionalMiB: number
+  residentMB: number
+  proportionalMB: number
 }
 
 async function measure(pid: number, seconds: number): Promise<Footprint> {
@@ -48,13 +49,13 @@ async function measure(pid: number, seconds: number): Promise<Footprint> {
   const memory: number[] = []
   for (let i = 0; i < seconds; i += 1) {
     await delay(1_000)
-    memory.push(residentMiB(pid))
+    memory.push(residentMiB(pid) * MB_PER_MIB)
   }
   const span = (performance.now() - startedAt) / 1_000
   return {
     percent: (100 * (processorSeconds(pid) - before)) / span,
-    residentMiB: Math.max(...memory),
-    proportionalMiB: proportionalMiB(pid),
+    residentMB: Math.max(...memory),
+    proportionalMB: proportionalMB(pid),
   }
 }
 
@@ -80,7 +81,7 @@ function packaged(folder: string): string {
   execFileSync(process.execPath, ['scripts/bundle.ts'], { cwd: root, env, stdio: 'ignore' })
   const archive = readdirSync(folder).find((name) => /^berth-agent-.*\.tar\.gz$/.test(name)) ?? ''
   execFileSync('tar', ['-xzf', join(folder, archive), '-C', folder])
-  return join(folder, 'lib/berth-agent.mjs')
+  return join(folder, 'lib/berth-agent.cjs')
 }
 
 async function deployAll(lab: Lab, count: number): Promise<void> {
@@ -112,22 +113,22 @@ export async function benchAgent(count: number, seconds: number): Promise<boolea
     const idle = await measure(pid, seconds)
     const met = [
       judge('processor', idle.percent, GOALS.idlePercent, '% of one core'),
-      judge('resident memory', idle.residentMiB, GOALS.memoryMiB, 'MiB'),
+      judge('resident memory', idle.residentMB, GOALS.memoryMB, 'MB'),
     ]
-    console.log(`  ${'proportional memory (PSS)'.padEnd(34)} ${round(idle.proportionalMiB)} MiB`)
+    console.log(`  ${'proportional memory (PSS)'.padEnd(34)} ${round(idle.proportionalMB)} MB`)
     await deployAll(lab, count)
     const all = 2 * count
     console.log(`with ${count} containers and ${count} processes, ${seconds} s:`)
     const busy = await measure(pid, seconds)
     met.push(
       judge('processor', busy.percent, GOALS.busyPercent, '% of one core'),
-      judge('resident memory', busy.residentMiB, GOALS.memoryMiB, 'MiB'),
+      judge('resident memory', busy.residentMB, GOALS.memoryMB, 'MB'),
     )
     const each = (a: number, b: number): string => round((b - a) / all, 3)
     console.log(
       `  cost of one environment in the daemon: processor ${each(idle.percent, busy.percent)} %,`,
     )
-    console.log(`    memory ${each(idle.residentMiB, busy.residentMiB)} MiB`)
+    console.log(`    memory ${each(idle.residentMB, busy.residentMB)} MB`)
     printOthers(lab)
     return met.every(Boolean)
   } finally {
@@ -141,9 +142,9 @@ function printOthers(lab: Lab): void {
   for (const verb of ['supervise', 'edge', 'runner']) {
     const found = listProcesses().filter(({ pid }) => isOf(lab, pid, verb))
     if (found.length === 0) continue
-    const sizes = found.map(({ pid }) => proportionalMiB(pid))
+    const sizes = found.map(({ pid }) => proportionalMB(pid))
     const mean = sizes.reduce((a, b) => a + b, 0) / sizes.length
-    console.log(`  ${found.length} × ${verb}: ${round(mean)} MiB each (PSS)`)
+    console.log(`  ${found.length} × ${verb}: ${round(mean)} MB each (PSS)`)
   }
 }
 

@@ -34,21 +34,27 @@ export function keepServicesUp({ settings, keeper, log, settle }: RevivalParts):
         'a service could not be started again',
       ),
   }
+  // kept open: opening one every few seconds was most of what an idle daemon did
+  let ledger: Ledger | undefined
+  const letGo = (): void => {
+    ledger?.close()
+    ledger = undefined
+  }
   const look = async (): Promise<void> => {
-    if (isBusy || !existsSync(ledgerFile(settings))) return // nothing was ever deployed here
+    if (isBusy || (!ledger && !existsSync(ledgerFile(settings)))) return // nothing was ever deployed here
     isBusy = true
-    let ledger: Ledger | undefined
     try {
-      ledger = new Ledger(settings)
+      ledger ??= new Ledger(settings)
       const opened = ledger
       const prepare = (id: number): Promise<void> => settle(opened, id)
-      const revived = await reviveServices(settings, ledger, { ...revival, prepare })
+      const revived = await reviveServices(settings, opened, { ...revival, prepare })
       if (revived.length > 0) log.info({ services: revived }, 'services were started again')
     } catch (error) {
       log.error(describeError(error), 'services could not be started again')
+      letGo()
     } finally {
-      ledger?.close()
       isBusy = false
+      if (isClosed) letGo()
     }
   }
   const timer = setInterval(() => void look(), DAEMON.servicesMs)
@@ -56,5 +62,6 @@ export function keepServicesUp({ settings, keeper, log, settle }: RevivalParts):
   return () => {
     isClosed = true
     clearInterval(timer)
+    if (!isBusy) letGo()
   }
 }

@@ -7,6 +7,7 @@ import { PROCESSES } from '@berth/shared'
 import { fromEngineError, fromOutcome } from './build-failure.ts'
 import { fenceBuild, markArguments } from './build-fence.ts'
 import { type BuildObserver, type BuildOutcome, followBuild } from './build-follower.ts'
+import { openBuildSession } from './build-session.ts'
 import { packContext, resolveInside } from './context.ts'
 import { type Engine, EngineError, toEngineError } from './engine.ts'
 
@@ -61,8 +62,11 @@ function readDockerfile({ folder, dockerfile }: BuildOptions): string {
   }
 }
 
+/** A number: for the text '2' dockerode would open a session of its own, which dies after 5 s. */
+const withBuildKit = (session: string) => ({ version: 2, session }) as unknown as { version: '2' }
+
 async function run(engine: Engine, options: BuildOptions, mark: string): Promise<BuildOutcome> {
-  const { docker, close } = engine.lease()
+  const { docker, line, close } = engine.lease()
   const { dockerfile, signal } = options
   const context = packContext(options.folder, { dockerfile, ...(signal ? { signal } : {}) })
   let unreadable: Error | undefined
@@ -72,7 +76,7 @@ async function run(engine: Engine, options: BuildOptions, mark: string): Promise
   signal?.addEventListener('abort', close)
   try {
     const stream = await docker.buildImage(context, {
-      version: '2',
+      ...withBuildKit(await openBuildSession(line)),
       t: options.tag,
       dockerfile,
       ...(options.target ? { target: options.target } : {}),

@@ -36,6 +36,12 @@ export class EngineError extends Error {
   }
 }
 
+/** A socket and the connections to it. */
+export interface Line {
+  socketPath: string
+  agent: Agent
+}
+
 export interface EngineRequest {
   method: 'GET' | 'POST' | 'DELETE' | 'HEAD'
   path: string
@@ -55,7 +61,13 @@ export interface Engine {
   /** An answer that goes on; the signal ends it. Its errors are not EngineErrors yet: see `toEngineError`. */
   open(request: EngineRequest): Promise<Readable>
   /** For one build: dockerode with connections of its own, which `close` cuts whatever state they are in. */
-  lease(): { docker: Docker; close: () => void }
+  lease(): Lease
+}
+
+export interface Lease {
+  docker: Docker
+  line: Line
+  close: () => void
 }
 
 export const isNotFound = (error: unknown): boolean =>
@@ -131,11 +143,6 @@ const signalsOf = ({ signal }: EngineRequest): AbortSignal[] => (signal ? [signa
 
 const noAnswer = ({ method, path }: EngineRequest, ms: number): EngineError =>
   new EngineError('unavailable', `no answer to ${method} ${path} in ${ms / 1_000} s`)
-
-interface Line {
-  socketPath: string
-  agent: Agent
-}
 
 /** Resolves with the answer when it begins. After `signal` its stream is destroyed. */
 function dial(line: Line, request: EngineRequest, signal: AbortSignal): Promise<Readable> {
@@ -227,11 +234,8 @@ function parse(text: string): unknown {
   }
 }
 
-/**
- * dockerode opens a second connection for a build (the BuildKit session) and forgets it when the build fails to start
- * or is aborted: whoever leases closes both.
- */
-function lease(socketPath: string): { docker: Docker; close: () => void } {
+/** A build has a second connection, its session: whoever leases closes both, however the build ended. */
+function lease(socketPath: string): Lease {
   const sockets = new Set<Duplex>()
   const agent = new Agent({ keepAlive: false })
   const connect = agent.createConnection.bind(agent)
@@ -243,7 +247,7 @@ function lease(socketPath: string): { docker: Docker; close: () => void } {
   const close = () => {
     for (const socket of sockets) socket.on('error', () => {}).destroy()
   }
-  return { docker: openDocker(socketPath, agent), close }
+  return { docker: openDocker(socketPath, agent), line: { socketPath, agent }, close }
 }
 
 export interface EngineFacts {
