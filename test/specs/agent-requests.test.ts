@@ -220,6 +220,21 @@ describe('the control plane asks a live agent', () => {
     await expect(reader.next()).rejects.toThrow('broke')
   })
 
+  test.each([0, 1, 40])(
+    'an upload that is cut after its header and %i pieces is noticed at once',
+    async (pieces) => {
+      const cut = expectFile({ firstFrameMs: 60_000, idleMs: 60_000 })
+      const broken = upload(agent)
+      broken.send({ case: 'header', value: { transferId: cut.transferId } })
+      const piece = Buffer.alloc(TRANSFERS.frameBytes)
+      for (let i = 0; i < pieces; i += 1) broken.send({ case: 'data', value: piece })
+      const reader = cut.frames[Symbol.asyncIterator]()
+      await reader.next()
+      broken.call.cancel()
+      await expect(readAll({ [Symbol.asyncIterator]: () => reader })).rejects.toThrow('broke')
+    },
+  )
+
   test('silence before and after the header ends it', async () => {
     const never = expectFile({ firstFrameMs: 30 })
     expect(await refusal(readAll(never.frames))).toBe('server_timeout')
