@@ -72,6 +72,7 @@ describe('a session', () => {
     ['of a newer grant', { v: 2 }, {}, {}, /version/],
     ['with a grant that is over', { until: NOW }, {}, {}, /over/],
     ['for a verb it does not have', {}, { request: 'artifact a1' }, {}, /does not allow/],
+    ['for the same verb for many', {}, { request: 'artifacts a1 b2' }, {}, /does not allow/],
     ['on an account of nobody', {}, { account: 'root' }, {}, /no account/],
     ['on the other account', {}, { account: 'berth-shell' }, {}, /another server or account/],
     [
@@ -138,6 +139,9 @@ describe('a request', () => {
     ...['logs web --since=yesterday', 'logs web --nonsense', 'artifact', 'artifact ../x'],
     ...[
       'artifact a 1 2',
+      'artifacts',
+      'artifacts a ../b',
+      `artifacts ${'a '.repeat(1_000)}a`,
       'artifact a -1',
       'shell a b',
       'exec',
@@ -185,7 +189,7 @@ test('frames survive any cutting, and a long one is refused', () => {
     ])
   }
   const long = Buffer.alloc(SSH_SESSIONS.frameBytes + 1)
-  const socket = new PassThrough()
+  const socket = new PassThrough({ highWaterMark: 2 * long.length })
   writeFrames(socket, FRAME.data, long)
   let count = 0
   createFrameReader(({ payload }) => {
