@@ -5,7 +5,8 @@ import { createHash, type Hash, randomBytes } from 'node:crypto'
 import {
   closeSync,
   constants,
-  fsyncSync,
+  fdatasync,
+  fsync,
   ftruncateSync,
   lstatSync,
   mkdirSync,
@@ -15,6 +16,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import { CLIENT } from '@berth/shared/client-limits'
 import type { Artifact } from '@berth/shared/rest'
 import { CliError, EXIT } from './exit.ts'
 import { cleanText } from './text.ts'
@@ -74,6 +76,10 @@ export class PartialFile {
   readonly #fd: number
   #hash: Hash = createHash('sha256')
   #isOpen = true
+  #isVerified = false
+  /** Told to the disk already, or being told: large files are not written out only at their end. */
+  #flushed = 0
+  #flushing: Promise<void> | undefined
   bytes = 0
 
   constructor(target: Target, artifact: Artifact) {
@@ -88,11 +94,24 @@ export class PartialFile {
     if (this.bytes + chunk.length > this.#artifact.size_bytes) {
       throw failed(`${this.#artifact.path}: more came than the file has`)
     }
+    this.#isVerified = false
     for (let at = 0; at < chunk.length; ) {
       at += writeSync(this.#fd, chunk, at, chunk.length - at, this.bytes + at)
     }
     this.#hash.update(chunk)
     this.bytes += chunk.length
+    if (this.bytes - this.#flushed >= CLIENT.flushBytes && !this.#flushing) this.#flush()
+  }
+
+  #flush(): void {
+    this.#flushed = this.bytes
+    this.#flushing = new Promise((resolve) => {
+      // what fails here fails again, and is told, at the end
+      fdatasync(this.#fd, () => {
+        this.#flushing = undefined
+        resolve()
+      })
+    })
   }
 
   /** The sender begins anew. */
@@ -100,22 +119,39 @@ export class PartialFile {
     ftruncateSync(this.#fd, 0)
     this.#hash = createHash('sha256')
     this.bytes = 0
+    this.#flushed = 0
   }
 
-  finish(): string {
+  /** Throws unless everything came, and is what was collected. Nothing more may be written. */
+  verify(): void {
     const { path, size_bytes: size, sha256 } = this.#artifact
     if (this.bytes !== size) throw failed(`${path}: ${this.bytes} of ${size} bytes came`)
     if (this.#hash.digest('hex') !== sha256) {
       throw failed(`${path}: what came is not the file that was collected (its SHA-256 differs)`)
     }
-    fsyncSync(this.#fd)
-    this.#close()
-    renameSync(this.#temporary, this.#target.path)
-    return this.#target.path
+    this.#isVerified = true
+  }
+
+  /** Puts a verified file in its place, on disk. */
+  async finish(): Promise<string> {
+    try {
+      if (!this.#isVerified) throw new Error('it was not verified')
+      await this.#flushing
+      await new Promise<void>((resolve, reject) => {
+        fsync(this.#fd, (error) => (error ? reject(error) : resolve()))
+      })
+      this.#close()
+      renameSync(this.#temporary, this.#target.path)
+      return this.#target.path
+    } catch (error) {
+      await this.drop()
+      throw error
+    }
   }
 
   /** Nothing of it stays. */
-  drop(): void {
+  async drop(): Promise<void> {
+    await this.#flushing
     this.#close()
     rmSync(this.#temporary, { force: true })
   }

@@ -20,6 +20,9 @@ export interface OpenedArtifact {
 
 /** One way to the bytes: through the control plane, or straight from the server. */
 export interface ArtifactSource {
+  /** What will be asked for, in this order: a way may bring several at once. */
+  expect?(artifacts: readonly Artifact[]): void
+  close?(): Promise<void>
   /** From this byte on, where the way allows it. */
   open(artifact: Artifact, offset: number): Promise<OpenedArtifact>
   /** Whether the same may work in a moment. */
@@ -67,12 +70,22 @@ export async function fetchArtifact(
   artifact: Artifact,
   o: FetchOptions,
 ): Promise<string> {
+  return (await receiveArtifact(source, artifact, o)).finish()
+}
+
+/** Whole and verified, not yet in its place; otherwise nothing of it is left. */
+async function receiveArtifact(
+  source: ArtifactSource,
+  artifact: Artifact,
+  o: FetchOptions,
+): Promise<PartialFile> {
   const file = new PartialFile(chooseTarget(o.dir, artifact, o.force), artifact)
   try {
     for (let attempt = 1; ; attempt++) {
       try {
         await receive(source, artifact, file)
-        return file.finish()
+        file.verify()
+        return file
       } catch (error) {
         if (attempt > CLIENT.retries || !source.mayRepeat(error)) throw error
         const asked = error instanceof ApiFailure ? (error.retryAfterMs ?? 0) : 0
@@ -82,9 +95,40 @@ export async function fetchArtifact(
       }
     }
   } catch (error) {
+    await file.drop()
     throw unavailable(artifact, error)
+  }
+}
+
+/**
+ * One after the other; the first that fails ends it, and what is there is whole. The disk is given time for some of them
+ * while the next ones come.
+ */
+export async function fetchArtifacts(
+  source: ArtifactSource,
+  artifacts: readonly Artifact[],
+  o: FetchOptions,
+  tell: (path: string, artifact: Artifact) => Promise<void>,
+): Promise<void> {
+  const settling: { artifact: Artifact; path: Promise<string> }[] = []
+  const settle = async (most: number): Promise<void> => {
+    while (settling.length > most) {
+      const next = settling.shift()
+      if (next) await tell(await next.path, next.artifact)
+    }
+  }
+  source.expect?.(artifacts)
+  try {
+    for (const artifact of artifacts) {
+      const path = (await receiveArtifact(source, artifact, o)).finish()
+      path.catch(() => {}) // told when its turn comes
+      settling.push({ artifact, path })
+      await settle(CLIENT.filesSettling)
+    }
   } finally {
-    file.drop()
+    await source.close?.()
+    await Promise.allSettled(settling.map(({ path }) => path))
+    await settle(0)
   }
 }
 

@@ -3,6 +3,7 @@
 import { CLIENT } from '@berth/shared/client-limits'
 import type { Artifact } from '@berth/shared/rest'
 import type { Api } from './api.ts'
+import { Batch, fitting } from './artifact-batch.ts'
 import { type ArtifactSource, type OpenedArtifact, openHttpSource } from './artifact-source.ts'
 import { CliError, EXIT, interrupted } from './exit.ts'
 import type { Io } from './io.ts'
@@ -50,6 +51,32 @@ async function readHeader(session: SshSession, said: () => string, changed: () =
   }
 }
 
+interface Opened {
+  door: SshDoor
+  session: SshSession
+  /** The session, and what was made for it. */
+  end(): Promise<void>
+}
+
+async function openSshSession(
+  by: { api: Api; io: Io },
+  place: SshPlace,
+  words: readonly string[],
+  onError: (chunk: string) => void,
+): Promise<Opened> {
+  const { io } = by
+  const door = await openDoor(by, place, 'artifact')
+  const session = openSession(io, door.argv(words), onError)
+  const stop = () => void session.close().catch(() => {})
+  io.interrupted.addEventListener('abort', stop, { once: true })
+  const end = async () => {
+    io.interrupted.removeEventListener('abort', stop)
+    await session.close().catch(() => {})
+    door.close()
+  }
+  return { door, session, end }
+}
+
 async function openOverSsh(
   by: { api: Api; io: Io },
   place: SshPlace,
@@ -57,21 +84,13 @@ async function openOverSsh(
   offset: number,
 ): Promise<OpenedArtifact> {
   const { io } = by
-  const door = await openDoor(by, place, 'artifact')
   let said = ''
   let wake = () => {}
   const words = ['artifact', artifact.file_id, ...(offset > 0 ? [String(offset)] : [])]
-  const session = openSession(io, door.argv(words), (chunk) => {
+  const { door, session, end } = await openSshSession(by, place, words, (chunk) => {
     if (said.length <= CLIENT.sshErrorBytes) said += chunk
     wake()
   })
-  const stop = () => void session.close().catch(() => {})
-  const end = async () => {
-    io.interrupted.removeEventListener('abort', stop)
-    await session.close().catch(() => {})
-    door.close()
-  }
-  io.interrupted.addEventListener('abort', stop, { once: true })
   const changed = () =>
     new Promise<void>((resolve) => {
       wake = resolve
@@ -91,6 +110,25 @@ async function openOverSsh(
   }
 }
 
+/** Several in one session: a certificate, a connection and a process of the server serve all of them. */
+async function openBatch(
+  by: { api: Api; io: Io },
+  place: SshPlace,
+  files: readonly Artifact[],
+): Promise<Batch> {
+  const words = ['artifacts', ...files.map(({ file_id: id }) => id)]
+  const { door, session, end } = await openSshSession(by, place, words, () => {})
+  const explain = async (anything: boolean): Promise<CliError> => {
+    if (!anything) return explainNothing(session, door, by.io)
+    return (await explainBreak(session, door, by.io)) ?? shortOf()
+  }
+  const parse = (line: string) => parseHeader(`${line}\n`)
+  return new Batch({ session, files, parse, explain, end })
+}
+
+const shortOf = (): CliError =>
+  new CliError(EXIT.error, 'less came than the server was asked for', 'try again')
+
 async function explainNothing(session: SshSession, door: SshDoor, io: Io): Promise<CliError> {
   const end = await session.ended
   if (io.interrupted.aborted) return interrupted()
@@ -99,15 +137,25 @@ async function explainNothing(session: SshSession, door: SshDoor, io: Io): Promi
   return new NoWay(EXIT.error, whyLost(end.stderr).text)
 }
 
+/** Undefined: it ended well. */
+async function explainBreak(
+  session: SshSession,
+  door: SshDoor,
+  io: Io,
+): Promise<CliError | undefined> {
+  const ended = await session.ended
+  if (io.interrupted.aborted) return interrupted()
+  if (ended.code === 0) return undefined
+  const why = explainEnd(ended, door)
+  const isBroken = ended.code === NO_CONNECTION || ended.code === null
+  return isBroken ? new Broken(why.exitCode, why.message, why.hint) : why
+}
+
 async function* bytesOf(session: SshSession, door: SshDoor, io: Io, end: () => Promise<void>) {
   try {
     for await (const chunk of session.stdout) yield chunk as Uint8Array
-    const ended = await session.ended
-    if (io.interrupted.aborted) throw interrupted()
-    if (ended.code === 0) return
-    const why = explainEnd(ended, door)
-    const isBroken = ended.code === NO_CONNECTION || ended.code === null
-    throw isBroken ? new Broken(why.exitCode, why.message, why.hint) : why
+    const why = await explainBreak(session, door, io)
+    if (why) throw why
   } finally {
     await end()
   }
@@ -128,11 +176,28 @@ export function openSshSource(
   const http = openHttpSource(by.api, by.io)
   const { name } = place.server
   let lost: string | undefined
+  let expected: readonly Artifact[] = []
+  let batch: Batch | undefined
+  /** The rest of a file by itself; a whole one with those that follow it. */
+  const openDirect = async (artifact: Artifact, offset: number): Promise<OpenedArtifact> => {
+    if (offset === 0 && batch?.brings(artifact)) return batch.next(artifact)
+    await batch?.close()
+    batch = undefined
+    const at = expected.indexOf(artifact)
+    const files = at < 0 ? [] : fitting(expected.slice(at))
+    if (offset > 0 || files.length < 2) return openOverSsh(by, place, artifact, offset)
+    batch = await openBatch(by, place, files)
+    return batch.next(artifact)
+  }
   return {
+    expect(artifacts) {
+      expected = artifacts
+    },
+    close: async () => batch?.close(),
     async open(artifact, offset) {
       if (lost === undefined) {
         try {
-          return await openOverSsh(by, place, artifact, offset)
+          return await openDirect(artifact, offset)
         } catch (error) {
           lost = wayLost(error)
           if (lost === undefined) throw error

@@ -149,6 +149,9 @@ export function sshArguments(
     HostKeyAlgorithms: 'ssh-ed25519-cert-v01@openssh.com',
     PreferredAuthentications: 'publickey',
     BatchMode: 'yes',
+    // those that processors help with come first: files are large; nothing here that ssh would not take by itself
+    Ciphers:
+      'aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,aes256-ctr',
     ConnectTimeout: '10',
     ServerAliveInterval: '15',
     ForwardAgent: 'no',

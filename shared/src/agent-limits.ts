@@ -176,7 +176,8 @@ export const TRANSFERS = {
   idleMs: 30 * SECOND,
   /** Received and not yet taken by the reader; then the stream is paused. */
   queueBytes: MiB,
-  frameBytes: 64 * KiB,
+  /** Each costs a turn of both event loops; four fill the queue. */
+  frameBytes: 256 * KiB,
   /** The agent's second connection is closed after this long without a transfer. */
   connectionIdleMs: 60 * SECOND,
 } as const

@@ -52,6 +52,12 @@ export const CLIENT = {
   sshFolderStaleMs: HOUR,
   /** What a connection that broke off may still say of itself. */
   sshErrorBytes: 8 * KiB,
+  /** Ids of files that are asked for at once: some systems take no longer command line than 32 KiB. */
+  sshBatchBytes: 24 * KiB,
+  /** Files that are whole and not yet on disk. */
+  filesSettling: 16,
+  /** A large file is written out in such parts while it comes. */
+  flushBytes: 32 * MiB,
   /** Between the end of its input and the end of ssh. */
   sshEndMs: SECOND,
   /** The forced command reads no longer request. */

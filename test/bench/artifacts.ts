@@ -1,17 +1,29 @@
-// Files of an action, fetched by the real client through the control plane from a real agent, as a ratio to `scp` of the
-// same bytes from a private sshd on loopback in the same run. Rounds alternate, so that a busy machine slows both; the
-// median round counts. Both end with the file on disk; the client's is also compared with its digest.
+// Files of an action, fetched by the real client from a real agent, straight over SSH (the agent's own sshd) and through
+// the control plane, each as a ratio to `scp` of the same bytes from a private sshd on loopback in the same run. Rounds
+// alternate, so that a busy machine slows all; the median round counts. All end with the files on disk; the client's are
+// also compared with their digests and synced.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Artifact, Task } from '@berth/shared/rest'
+import type { Artifact, SshCertificate, Task } from '@berth/shared/rest'
 import { Lab, until } from '../lab.ts'
 import { freePort } from '../lab-docker.ts'
+import { bundleForcedCommand } from '../real/ssh-lab.ts'
 import { percentile, round } from './figures.ts'
 
-const CLIENT = join(import.meta.dirname, '../../cli/src/main.ts')
+const ROOT = join(import.meta.dirname, '../..')
+const AGENT = join(ROOT, 'agent/src/main.ts')
+const ANY_KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKTphRrBoRz3q2o0rCJtGWxFu9ZyPJHG1rsfXm4Lz1qD'
 const SMALL_FILES = 1_000
 const SMALL_BYTES = 4_096
 const MiB = 1_024 * 1_024
@@ -61,13 +73,12 @@ async function openSshd(dir: string): Promise<{ scp: string[]; close: () => Prom
   }
   const scp = ['scp', ...options]
   writeFileSync(at('probe'), 'x')
-  await until('sshd', () => {
-    try {
-      execFileSync(scp[0] as string, [...scp.slice(1), from(at('probe')), at('probe.got')])
-      return true
-    } catch {
-      return undefined
-    }
+  await until('sshd', async () => {
+    const probe = run(scp[0] as string, [...scp.slice(1), from(at('probe')), at('probe.got')])
+    return probe.then(
+      () => true,
+      () => undefined,
+    )
   })
   return {
     scp,
@@ -80,9 +91,20 @@ async function openSshd(dir: string): Promise<{ scp: string[]; close: () => Prom
 
 const from = (path: string): string => `127.0.0.1:${path}`
 
-function timed(work: () => void): number {
+/** Not synchronous: connections of this process that are closed meanwhile must be noticed. */
+async function run(file: string, args: string[], env = process.env): Promise<void> {
+  const child = spawn(file, args, { env, stdio: ['ignore', 'ignore', 'pipe'] })
+  let said = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said = (said + text).slice(-2_000)
+  })
+  const [code] = (await once(child, 'close')) as [number | null]
+  if (code !== 0) throw new Error(`${file} ended with ${code}: ${said}`)
+}
+
+async function timed(work: () => Promise<void>): Promise<number> {
   const began = performance.now()
-  work()
+  await work()
   return (performance.now() - began) / 1_000
 }
 
@@ -94,86 +116,138 @@ async function runAction(lab: Lab, environmentId: number, name: string): Promise
   return (await (await lab.call('GET', `/api/tasks/${id}/artifacts`)).json()) as Artifact[]
 }
 
-interface Rounds {
-  berth: number[]
-  scp: number[]
+type Way = 'ssh' | 'http' | 'scp'
+type Rounds = Record<Way, number[]>
+
+interface Place {
+  lab: Lab
+  dir: string
+  scp: string[]
 }
 
-function compare(
-  lab: Lab,
-  dir: string,
-  scp: string[],
+/** The client's surroundings; for the second way its ssh finds no server. */
+function surroundings({ lab, dir }: Place, way: 'ssh' | 'http'): NodeJS.ProcessEnv {
+  const env = { ...process.env, BERTH_URL: lab.url, BERTH_TOKEN: lab.token }
+  if (way === 'ssh') return env
+  const noWay = "#!/bin/sh\necho 'ssh: connect to host x: Connection refused' >&2\nexit 255\n"
+  mkdirSync(join(dir, 'bin'), { recursive: true })
+  writeFileSync(join(dir, 'bin', 'ssh'), noWay, { mode: 0o755 })
+  return { ...env, PATH: `${join(dir, 'bin')}:${process.env.PATH}` }
+}
+
+async function compare(
+  place: Place,
   artifacts: Artifact[],
   source: string,
   rounds: number,
-): Rounds {
-  const taken: Rounds = { berth: [], scp: [] }
-  const env = { ...process.env, BERTH_URL: lab.url, BERTH_TOKEN: lab.token }
+): Promise<Rounds> {
+  const { dir, scp } = place
+  const target = join(dir, 'target')
+  const task = String(artifacts[0]?.task_id)
+  const download = [join(dir, 'berth.cjs'), 'artifacts', 'download', task, '-d', target]
+  const berth = (way: 'ssh' | 'http', ...more: string[]): Promise<void> =>
+    run(process.execPath, [...download, ...more], surroundings(place, way))
+  const fetch: Record<Way, () => Promise<void>> = {
+    ssh: () => berth('ssh', '--direct'),
+    http: () => berth('http'),
+    scp: () => run(scp[0] as string, [...scp.slice(1), '-r', from(source), target]),
+  }
+  const taken: Rounds = { ssh: [], http: [], scp: [] }
   for (let i = 0; i < rounds; i++) {
-    const target = join(dir, 'target')
-    mkdirSync(target)
-    const task = String(artifacts[0]?.task_id)
-    taken.berth.push(
-      timed(() => {
-        execFileSync(process.execPath, [CLIENT, 'artifacts', 'download', task, '-d', target], {
-          env,
-          stdio: ['ignore', 'ignore', 'inherit'],
-        })
-      }),
-    )
-    const got = readdirSync(target, { recursive: true, withFileTypes: true }).filter((e) =>
-      e.isFile(),
-    )
-    if (got.length !== artifacts.length) throw new Error(`${got.length} files came`)
-    rmSync(target, { recursive: true })
-    mkdirSync(target)
-    taken.scp.push(
-      timed(() => {
-        execFileSync(scp[0] as string, [...scp.slice(1), '-r', from(source), target])
-      }),
-    )
-    rmSync(target, { recursive: true })
+    for (const way of ['scp', 'ssh', 'http'] as const) {
+      mkdirSync(target)
+      taken[way].push(await timed(fetch[way]))
+      const all = readdirSync(target, { recursive: true, withFileTypes: true })
+      const got = all.filter((one) => one.isFile())
+      if (got.length !== artifacts.length) throw new Error(`${way}: ${got.length} files came`)
+      rmSync(target, { recursive: true })
+    }
   }
   return taken
 }
 
-function tell(what: string, bytes: number, { berth, scp }: Rounds, goal: string): number {
-  const ours = percentile(berth, 50)
-  const theirs = percentile(scp, 50)
-  const ratio = theirs / ours
+const WAYS = { ssh: 'over SSH', http: 'through the control plane' } as const
+
+/** The ratio of the first way. */
+function tell(what: string, bytes: number, taken: Rounds, goal: string): number {
+  const theirs = percentile(taken.scp, 50)
   const rate = (seconds: number): string => `${round(bytes / MiB / seconds, 0)} MiB/s`
-  console.log(
-    `${what}: berth ${round(ours)} s (${rate(ours)}), scp ${round(theirs)} s (${rate(theirs)}), ` +
-      `throughput ${round(ratio)} of scp${goal}`,
-  )
-  return ratio
+  for (const way of ['ssh', 'http'] as const) {
+    const ours = percentile(taken[way], 50)
+    console.log(
+      `${what} ${WAYS[way]}: ${round(ours)} s (${rate(ours)}), scp ${round(theirs)} s ` +
+        `(${rate(theirs)}), throughput ${round(theirs / ours)} of scp${goal}`,
+    )
+  }
+  return theirs / percentile(taken.ssh, 50)
 }
 
-/** True: the goal is met. */
+/** The client as it is shipped: one file. */
+function bundleClient(dir: string): void {
+  const program = join(ROOT, 'scripts/bundle.ts')
+  const env = { ...process.env, BERTH_DIST: dir }
+  execFileSync(process.execPath, [program, 'client'], { cwd: ROOT, env, stdio: 'pipe' })
+}
+
+/** A control plane, and an agent with an sshd of its own. */
+async function openInstallation(dir: string): Promise<Lab> {
+  return Lab.open({
+    agentEnv: {
+      BERTH_SSH: 'dedicated',
+      BERTH_SSH_DIR: join(dir, 'ssh'),
+      BERTH_SSH_LISTEN: `127.0.0.1:${await freePort()}`,
+      BERTH_SSH_COMMAND: await bundleForcedCommand(dir),
+    },
+  })
+}
+
+function removeSsh(lab: Lab): void {
+  const env = { ...process.env, ...lab.agentEnvironment }
+  execFileSync(process.execPath, [AGENT, 'ssh', 'remove'], { env, stdio: 'pipe' })
+}
+
+/** Until people are led to the agent's own sshd. */
+async function sshReady(lab: Lab, environmentId: number): Promise<void> {
+  const asked = { public_key: ANY_KEY, purpose: 'artifact', environment_id: environmentId }
+  await until('the agent’s sshd', async () => {
+    const { user } = await lab.post<SshCertificate>(`/api/servers/${lab.serverId}/ssh`, asked)
+    return user === lab.accountPrefix.replace(/e$/, 'ssh') || undefined
+  })
+}
+
+/** True: the goal is met by the first way, with one large file. */
 export async function benchArtifacts(megabytes: number, rounds: number): Promise<boolean> {
+  // every folder above must be root's alone, or sshd does not believe what lies there: not /tmp
+  const sshDir = mkdtempSync('/var/lib/berth-bench-')
+  chmodSync(sshDir, 0o755)
   const dir = mkdtempSync(join(tmpdir(), 'berth-bench-'))
-  const lab = await Lab.open()
+  bundleClient(dir)
+  const lab = await openInstallation(sshDir)
   const sshd = await openSshd(dir)
+  const place = { lab, dir, scp: sshd.scp }
   try {
     const bytes = megabytes * MiB
     const url = lab.repository('files', { '.service.yml': serviceFile(bytes) })
     const project = await lab.project('files', url)
     const environment = await lab.environment(project.id, 'main')
     await lab.finished((await lab.deploy(environment.id)).id)
+    await sshReady(lab, environment.id)
     const store = (files: Artifact[]): string =>
       join(lab.stateDir, 'artifacts', `e${environment.id}`, String(files[0]?.task_id))
     const big = await runAction(lab, environment.id, 'big')
     if (statSync(join(store(big), big[0]?.file_id ?? '')).size !== bytes) throw new Error('size')
-    const large = compare(lab, dir, sshd.scp, big, store(big), rounds)
+    const large = await compare(place, big, store(big), rounds)
     const ratio = tell(`one file of ${megabytes} MiB`, bytes, large, ' (goal: 0.80)')
     const small = await runAction(lab, environment.id, 'small')
     if (small.length !== SMALL_FILES) throw new Error(`${small.length} files were collected`)
-    const many = compare(lab, dir, sshd.scp, small, store(small), rounds)
+    const many = await compare(place, small, store(small), rounds)
     tell(`${SMALL_FILES} files of 4 KiB`, SMALL_FILES * SMALL_BYTES, many, '')
     return ratio >= 0.8
   } finally {
     await sshd.close()
+    lab.agent?.kill('SIGTERM')
+    removeSsh(lab)
     await lab.close()
-    rmSync(dir, { recursive: true, force: true })
+    for (const one of [dir, sshDir]) rmSync(one, { recursive: true, force: true })
   }
 }

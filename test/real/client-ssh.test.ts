@@ -3,10 +3,11 @@
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Artifact } from '@berth/shared/rest'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createApi } from '../../cli/src/api.ts'
-import { fetchArtifact } from '../../cli/src/artifact-source.ts'
+import { fetchArtifact, fetchArtifacts } from '../../cli/src/artifact-source.ts'
 import { openSshSource } from '../../cli/src/artifact-ssh.ts'
 import { run } from '../../cli/src/invoke.ts'
 import { berth, startBerth, startInTerminal } from '../../cli/src/testing/berth.ts'
@@ -256,6 +257,51 @@ describe.skipIf(skipped)('over certificates', () => {
     } finally {
       await lab.startSshd()
     }
+    expect(left()).toEqual([])
+  })
+
+  test('several artifacts: in one session, gone on with after a break; the first that fails ends it', async () => {
+    const bytes = Buffer.from('order,total\n1,9.90\n')
+    const sha256 = createHash('sha256').update(bytes).digest('hex')
+    const io = testIo({ env: lab.env(), now: Date.now })
+    const { url: baseUrl, token } = lab.cp
+    const api = createApi({ baseUrl, token, organizationId: null, io, debug: false })
+    const place = { server: lab.server, environmentId: lab.environment.id }
+    const note = async () => {}
+    const files = ['a', 'b', 'c'].map((name) => {
+      const common = { id: 1, sha256, size_bytes: bytes.length, name }
+      return { ...common, file_id: `id-${name}`, path: `exports/${name}` } as Artifact
+    })
+    const folder = lab.file('several')
+    const fetch = async (how: object) => {
+      rmSync(folder, { recursive: true, force: true })
+      lab.behave({ artifact: { size: 19, sha256, bytes: bytes.toString('base64'), ...how } })
+      const source = openSshSource({ api, io }, place, { direct: true, note })
+      const told: string[] = []
+      const options = { dir: folder, force: false, sleep: io.sleep }
+      const end = await fetchArtifacts(source, files, options, async (_path, { name }) => {
+        told.push(name)
+      }).then(
+        () => 'done',
+        (error: Error) => error.message,
+      )
+      return { end, told, there: readdirSync(join(folder, 'exports')) }
+    }
+    const all = ['a', 'b', 'c']
+    expect(await fetch({})).toEqual({ end: 'done', told: all, there: all })
+    expect(lab.asked()).toEqual(['artifacts id-a id-b id-c'])
+    const line = `size=19 sha256=${sha256}\n`.length
+    // in the middle of a line: that file and the rest again
+    expect(await fetch({ cutAfter: line + 19 + 10 })).toEqual({
+      end: 'done',
+      told: all,
+      there: all,
+    })
+    expect(lab.asked().slice(1)).toEqual(['artifacts id-b id-c'])
+    const short = await fetch({ bytes: bytes.subarray(1).toString('base64') })
+    expect(short).toMatchObject({ told: [], there: [] })
+    const failed = await fetch({ code: 44 })
+    expect(failed).toMatchObject({ told: ['a', 'b'], there: ['a', 'b'] })
     expect(left()).toEqual([])
   })
 

@@ -1,9 +1,25 @@
 // SSH in a whole installation of real processes: the client asks the control plane, connects to the agent's sshd without
 // any question, and is cut off when the access ends; the audit log tells all of it.
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
-import type { AuditEntry, Environment, Server, SshCertificate } from '@berth/shared/rest'
+import type {
+  Artifact,
+  AuditEntry,
+  Environment,
+  Server,
+  SshCertificate,
+  Task,
+} from '@berth/shared/rest'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { berth, startBerth } from '../../cli/src/testing/berth.ts'
 import { missing } from '../components.ts'
@@ -17,6 +33,10 @@ const ENDS_WITHIN_MS = 10_000
 const SERVICE = `manual:
   deploy: [{ run: 'true' }]
   services: { web: { run: 'echo "token $TOKEN"; exec sleep 1000' } }
+actions:
+  export:
+    run: 'mkdir -p out && head -c 3000000 /dev/urandom > out/large.bin && echo 1,2 > out/orders.csv && true > out/empty'
+    artifacts: { paths: ['out/*'] }
 `
 
 describe.skipIf(missing('sshd') || !isRoot)('ssh in an installation', () => {
@@ -83,6 +103,40 @@ describe.skipIf(missing('sshd') || !isRoot)('ssh in an installation', () => {
     const done = await berth(['ssh', ...where, '--', 'sh', '-c', script], who())
     expect(done.code, done.stderr).toBe(4)
     expect(done.stdout).toBe(`${lab.accountPrefix}${environment.id}\n***\n`)
+  })
+
+  test('berth artifacts download brings files straight from the server: whole, or none', async () => {
+    const path = `/api/environments/${environment.id}/actions/export/tasks`
+    const { id } = await lab.post<Task>(path, {})
+    expect((await lab.finished(id)).failure).toBeNull()
+    const listed = await lab.get<Artifact[]>(`/api/tasks/${id}/artifacts`)
+    const large = listed.find(({ name }) => name === 'large.bin')
+    const out = join(dir, 'downloads')
+    const download = (...words: string[]) =>
+      berth(['artifacts', 'download', String(id), ...words, '-d', out, '--direct'], who())
+    const sha256 = (file: string) => createHash('sha256').update(readFileSync(file)).digest('hex')
+    const all = await download()
+    expect(all, all.stderr).toMatchObject({ code: 0, stderr: '' })
+    expect(listed).toHaveLength(3)
+    for (const one of listed) expect(sha256(join(out, one.path))).toBe(one.sha256)
+    rmSync(out, { recursive: true })
+    const alone = await download('large.bin')
+    expect(alone, alone.stderr).toMatchObject({ code: 0, stderr: '' })
+    expect(sha256(join(out, 'out/large.bin'))).toBe(large?.sha256)
+    rmSync(out, { recursive: true })
+    rmSync(join(lab.stateDir, 'artifacts', `e${environment.id}`, String(id), large?.file_id ?? ''))
+    const gone = await download('large.bin')
+    expect([gone.code, gone.stderr]).toEqual([
+      1,
+      expect.stringContaining('no longer on the server'),
+    ])
+    const some = await download()
+    expect([some.code, some.stderr]).toEqual([
+      1,
+      expect.stringContaining('no longer on the server'),
+    ])
+    // what came before it is whole; nothing stands for it
+    expect(readdirSync(join(out, 'out'))).toEqual(['empty'])
   })
 
   test('berth logs -f shows more than a day, and ends when the environment does', async () => {

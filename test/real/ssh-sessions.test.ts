@@ -115,7 +115,15 @@ describe.skipIf(missing('sshd') || !isRoot)('a session', () => {
     expect(await get([id, '4'])).toMatchObject({ code: 0, out: '1,2\n' })
     const gone = { code: 44, out: '', err: expect.stringMatching(/^berth: /) }
     expect(await get([id], { environment: 2 }), 'of another environment').toEqual(gone)
-    expect(await get(['00000000-0000-0000-0000-000000000000'])).toEqual(gone)
+    const NOWHERE = '00000000-0000-0000-0000-000000000000'
+    expect(await get([NOWHERE])).toEqual(gone)
+    const several = async (ids: string[]) => {
+      const certificate = await lab.honest({ can: ['artifact'] })
+      return lab.login({ certificate, words: ['artifacts', ...ids] })
+    }
+    const one = `size=8 sha256=${sha256}\n${bytes}`
+    expect(await several([id, id])).toEqual({ code: 0, out: one + one, err: '' })
+    expect(await several([id, NOWHERE, id])).toEqual({ ...gone, out: one })
     const copy = join(lab.settings.stateDir, 'artifacts', 'e1', String(export1.taskId), id)
     renameSync(copy, `${copy}.aside`)
     symlinkSync('/etc/passwd', copy)

@@ -11,6 +11,7 @@ import {
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import { type ServiceError, status } from '@grpc/grpc-js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { uploadEnd } from '../../agent/src/link/bulk.ts'
 import { askAgent, findLiveAgent } from '../../control-plane/src/dispatch/asking.ts'
 import { expectTransfer } from '../../control-plane/src/dispatch/transfers.ts'
 import { until } from '../lab.ts'
@@ -154,7 +155,7 @@ describe('the control plane asks a live agent', () => {
     up.send({ case: 'header', value: { transferId } })
     const piece = Buffer.alloc(TRANSFERS.frameBytes)
     let sent = 0
-    const total = 400
+    const total = 100
     const pump = async (): Promise<void> => {
       for (; sent < total; sent += 1) {
         if (up.send({ case: 'data', value: piece })) continue
@@ -219,6 +220,24 @@ describe('the control plane asks a live agent', () => {
     broken.call.cancel()
     await expect(reader.next()).rejects.toThrow('broke')
   })
+
+  test.each([0, 3, 40])(
+    'a real agent’s upload that is cut at once, after %i pieces, is noticed',
+    async (pieces) => {
+      const cut = expectFile({ firstFrameMs: 60_000, idleMs: 60_000 })
+      const { call } = upload(agent)
+      const end = uploadEnd(call)
+      const { transferId } = cut
+      const header = create(FileFrameSchema, { frame: { case: 'header', value: { transferId } } })
+      call.write(header, end.opened)
+      const value = Buffer.alloc(TRANSFERS.frameBytes)
+      for (let i = 0; i < pieces; i += 1) {
+        call.write(create(FileFrameSchema, { frame: { case: 'data', value } }))
+      }
+      end.cancel() // before the call has its stream
+      await expect(readAll(cut.frames)).rejects.toThrow('broke')
+    },
+  )
 
   test('silence before and after the header ends it', async () => {
     const never = expectFile({ firstFrameMs: 30 })

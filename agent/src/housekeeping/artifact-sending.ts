@@ -15,7 +15,7 @@ import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { ClientWritableStream } from '@grpc/grpc-js'
 import { type OpenedArtifact, openArtifact } from '../exec/artifact-store.ts'
-import type { BulkLine } from '../link/bulk.ts'
+import { type BulkLine, type UploadEnd, uploadEnd } from '../link/bulk.ts'
 import type { Answerer, ResponseBody } from '../link/requests.ts'
 import { describeError, type Log } from '../log.ts'
 import type { AgentSettings } from '../settings.ts'
@@ -77,23 +77,24 @@ function open(settings: AgentSettings, asked: OpenFile): OpenedArtifact {
 }
 
 async function send(bulk: BulkLine, asked: OpenFile, opened: Opened): Promise<void> {
-  let call: ClientWritableStream<Buffer> | undefined
-  const { client, done } = bulk.use(() => call?.cancel())
+  let end: UploadEnd | undefined
+  const { client, done } = bulk.use(() => end?.cancel())
   try {
     const ended = Promise.withResolvers<void>()
     ended.promise.catch(() => undefined)
     const { sendFile } = AgentService.method
-    call = openRawUpload(client, AgentService, sendFile, (error) =>
+    const call = openRawUpload(client, AgentService, sendFile, (error) =>
       error ? ended.reject(error) : ended.resolve(),
     )
+    end = uploadEnd(call)
     call.on('error', () => undefined) // told by the callback
     const stop = new AbortController()
     ended.promise.catch((error: unknown) => stop.abort(error))
-    await writeAll(call, asked, opened, stop.signal)
+    await writeAll({ call, left: end.opened }, asked, opened, stop.signal)
     call.end()
     await ended.promise
   } catch (error) {
-    call?.cancel()
+    end?.cancel()
     throw error
   } finally {
     done()
@@ -101,7 +102,7 @@ async function send(bulk: BulkLine, asked: OpenFile, opened: Opened): Promise<vo
 }
 
 async function writeAll(
-  call: ClientWritableStream<Buffer>,
+  { call, left }: { call: ClientWritableStream<Buffer>; left: () => void },
   asked: OpenFile,
   opened: Opened,
   signal: AbortSignal,
@@ -110,7 +111,7 @@ async function writeAll(
   const rest = opened.size - Number(offset)
   const length = asked.length > 0n ? Math.min(rest, Number(asked.length)) : rest
   const pass = (bytes: Buffer): Promise<void> | undefined =>
-    call.write(bytes) ? undefined : room(call, signal)
+    call.write(bytes, left) ? undefined : room(call, signal)
   const write = (frame: Frame): Promise<void> | undefined =>
     pass(Buffer.from(toBinary(FileFrameSchema, create(FileFrameSchema, { frame }))))
   const stat = statOf(opened)

@@ -17,7 +17,7 @@ import type { ClientWritableStream } from '@grpc/grpc-js'
 import { environmentPlaces } from '../exec/files.ts'
 import { listLoggedServices } from '../exec/log-days.ts'
 import { type GoneRecord, readServiceLogs, type ServiceRecord } from '../exec/service-logs.ts'
-import type { BulkLine } from '../link/bulk.ts'
+import { type BulkLine, type UploadEnd, uploadEnd } from '../link/bulk.ts'
 import type { Answerer } from '../link/requests.ts'
 import { describeError, type Log } from '../log.ts'
 import type { AgentSettings } from '../settings.ts'
@@ -60,19 +60,22 @@ async function send(
   settings: AgentSettings,
   asked: OpenContainerLogs,
 ): Promise<void> {
-  let call: Call | undefined
-  const { client, done } = bulk.use(() => call?.cancel())
+  let end: UploadEnd | undefined
+  const { client, done } = bulk.use(() => end?.cancel())
   const stop = new AbortController()
   try {
     const ended = Promise.withResolvers<void>()
     ended.promise.catch((error: unknown) => stop.abort(error))
-    call = client.sendContainerLogs((error) => (error ? ended.reject(error) : ended.resolve()))
+    const call = client.sendContainerLogs((error) =>
+      error ? ended.reject(error) : ended.resolve(),
+    )
+    end = uploadEnd(call)
     call.on('error', () => undefined) // told by the callback
-    await writeAll(call, settings, asked, stop.signal)
+    await writeAll({ call, left: end.opened }, settings, asked, stop.signal)
     call.end()
     await ended.promise
   } catch (error) {
-    call?.cancel()
+    end?.cancel()
     throw error
   } finally {
     stop.abort()
@@ -81,14 +84,15 @@ async function send(
 }
 
 async function writeAll(
-  call: Call,
+  { call, left }: { call: Call; left: () => void },
   settings: AgentSettings,
   asked: OpenContainerLogs,
   stopped: AbortSignal,
 ): Promise<void> {
   const write = async (frame: Frame): Promise<void> => {
     stopped.throwIfAborted()
-    if (!call.write(create(ContainerLogFrameSchema, { frame }))) await room(call, stopped)
+    const message = create(ContainerLogFrameSchema, { frame })
+    if (!call.write(message, left)) await room(call, stopped)
   }
   await write({ case: 'header', value: { transferId: asked.transferId } })
   const signal = AbortSignal.any([stopped, AbortSignal.timeout(LOG_SENDING.followMs)])

@@ -44,3 +44,28 @@ export class BulkLine {
     this.#client = undefined
   }
 }
+
+export interface UploadEnd {
+  /** For the first message: it has left. */
+  opened(): void
+  cancel(): void
+}
+
+/**
+ * Ends an upload for good. grpc-js forgets a cancellation that comes before the call has its stream: it opens one all the
+ * same, sends what was written and leaves it open, and the other side waits for the rest. So it waits for the first message.
+ */
+export function uploadEnd(call: { cancel(): void }): UploadEnd {
+  let isOpen = false
+  let isWanted = false
+  return {
+    opened() {
+      isOpen = true
+      if (isWanted) call.cancel()
+    },
+    cancel() {
+      isWanted = true
+      if (isOpen) call.cancel()
+    },
+  }
+}

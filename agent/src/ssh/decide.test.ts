@@ -1,12 +1,13 @@
 // The decision table of the agent, and the reader of requests.
 import { generateKeyPairSync, sign } from 'node:crypto'
+import { PassThrough } from 'node:stream'
 import { GRANT_EXTENSION, SSH_SESSIONS } from '@berth/shared'
 import { ed25519PublicKey, signCertificate } from '@berth/shared/ssh-codec'
 import { describe, expect, test } from 'vitest'
 import type { SshSessionRow } from '../journal/ssh-sessions.ts'
 import { decideSession, type Facts, readHello, readSize } from './decide.ts'
 import type { Hello } from './frames.ts'
-import { createFrameReader, cutFrames, encodeFrame, FRAME } from './frames.ts'
+import { createFrameReader, encodeFrame, FRAME, writeFrames } from './frames.ts'
 import { parseVerb, sessionEnd } from './verbs.ts'
 
 const NOW = 1_794_700_000
@@ -71,6 +72,7 @@ describe('a session', () => {
     ['of a newer grant', { v: 2 }, {}, {}, /version/],
     ['with a grant that is over', { until: NOW }, {}, {}, /over/],
     ['for a verb it does not have', {}, { request: 'artifact a1' }, {}, /does not allow/],
+    ['for the same verb for many', {}, { request: 'artifacts a1 b2' }, {}, /does not allow/],
     ['on an account of nobody', {}, { account: 'root' }, {}, /no account/],
     ['on the other account', {}, { account: 'berth-shell' }, {}, /another server or account/],
     [
@@ -137,6 +139,9 @@ describe('a request', () => {
     ...['logs web --since=yesterday', 'logs web --nonsense', 'artifact', 'artifact ../x'],
     ...[
       'artifact a 1 2',
+      'artifacts',
+      'artifacts a ../b',
+      `artifacts ${'a '.repeat(1_000)}a`,
       'artifact a -1',
       'shell a b',
       'exec',
@@ -172,7 +177,11 @@ test('frames survive any cutting, and a long one is refused', () => {
   const sent = Buffer.concat([encodeFrame(FRAME.data, 'one'), encodeFrame(FRAME.exit, '{}')])
   for (let size = 1; size <= sent.length; size += 1) {
     const seen: [number, string][] = []
-    const read = createFrameReader(({ kind, payload }) => seen.push([kind, payload.toString()]))
+    const read = createFrameReader(({ kind, payload }) => {
+      const last = seen.at(-1)
+      if (last?.[0] === kind) last[1] += payload.toString()
+      else seen.push([kind, payload.toString()])
+    })
     for (let at = 0; at < sent.length; at += size) read(sent.subarray(at, at + size))
     expect(seen).toEqual([
       [FRAME.data, 'one'],
@@ -180,6 +189,12 @@ test('frames survive any cutting, and a long one is refused', () => {
     ])
   }
   const long = Buffer.alloc(SSH_SESSIONS.frameBytes + 1)
-  expect([...cutFrames(FRAME.data, long)]).toHaveLength(2)
+  const socket = new PassThrough({ highWaterMark: 2 * long.length })
+  writeFrames(socket, FRAME.data, long)
+  let count = 0
+  createFrameReader(({ payload }) => {
+    count += payload.length
+  })(socket.read())
+  expect(count).toBe(long.length)
   expect(() => createFrameReader(() => undefined)(encodeFrame(FRAME.data, long))).toThrow(/long/)
 })

@@ -1,5 +1,6 @@
 // The bytes between the forced command, the agent and the process of a session: one byte of kind, four of length, the
 // payload. Invariant: a frame over its bound, or of no known form, ends the connection.
+import type { Writable } from 'node:stream'
 import { SSH_SESSIONS } from '@berth/shared'
 
 export const FRAME = {
@@ -23,37 +24,66 @@ export interface Frame {
 
 const HEAD = 5
 
+const head = (kind: number, length: number): Buffer => {
+  const bytes = Buffer.allocUnsafe(HEAD)
+  bytes.writeUInt8(kind, 0)
+  bytes.writeUInt32BE(length, 1)
+  return bytes
+}
+
 export function encodeFrame(kind: number, payload: Uint8Array | string): Buffer {
   const body = typeof payload === 'string' ? Buffer.from(payload) : payload
-  const frame = Buffer.allocUnsafe(HEAD + body.length)
-  frame.writeUInt8(kind, 0)
-  frame.writeUInt32BE(body.length, 1)
-  frame.set(body, HEAD)
-  return frame
+  return Buffer.concat([head(kind, body.length), body])
 }
 
-/** Feeds chunks in, gives frames out. Throws on a frame over its bound. */
+const isStreamed = (kind: number): boolean => kind === FRAME.data || kind === FRAME.errors
+
+/**
+ * Feeds chunks in, gives frames out: bytes of people and of the work piece by piece as they come, because files are
+ * large and nothing is gained by putting them together; everything else whole. Throws on a frame over its bound.
+ */
 export function createFrameReader(onFrame: (frame: Frame) => void): (chunk: Buffer) => void {
   let rest: Buffer = Buffer.alloc(0)
+  let piece = { kind: 0, left: 0 }
   return (chunk) => {
-    rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
-    for (;;) {
-      if (rest.length < HEAD) return
-      const length = rest.readUInt32BE(1)
+    const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
+    let at = 0
+    while (at < bytes.length) {
+      if (piece.left > 0) {
+        const payload = bytes.subarray(at, at + piece.left)
+        at += payload.length
+        piece.left -= payload.length
+        onFrame({ kind: piece.kind, payload })
+        continue
+      }
+      if (bytes.length - at < HEAD) break
+      const kind = bytes.readUInt8(at)
+      const length = bytes.readUInt32BE(at + 1)
       if (length > SSH_SESSIONS.frameBytes) throw new Error('a frame is too long')
-      if (rest.length < HEAD + length) return
-      const frame = { kind: rest.readUInt8(0), payload: rest.subarray(HEAD, HEAD + length) }
-      rest = rest.subarray(HEAD + length)
-      onFrame(frame)
+      if (isStreamed(kind)) {
+        piece = { kind, left: length }
+        at += HEAD
+        continue
+      }
+      if (bytes.length - at < HEAD + length) break
+      at += HEAD + length
+      onFrame({ kind, payload: bytes.subarray(at - length, at) })
     }
+    rest = bytes.subarray(at)
   }
 }
 
-/** Output of any length as frames. */
-export function* cutFrames(kind: number, bytes: Buffer): Generator<Buffer> {
+/** Bytes of any length as frames, not copied: they must stay as they are. False: wait for `drain`. */
+export function writeFrames(to: Writable, kind: number, bytes: Buffer): boolean {
+  let takes = true
+  to.cork()
   for (let at = 0; at < bytes.length; at += SSH_SESSIONS.frameBytes) {
-    yield encodeFrame(kind, bytes.subarray(at, at + SSH_SESSIONS.frameBytes))
+    const payload = bytes.subarray(at, at + SSH_SESSIONS.frameBytes)
+    to.write(head(kind, payload.length))
+    takes = to.write(payload)
   }
+  to.uncork()
+  return takes
 }
 
 /** What the forced command says first to the agent. */

@@ -10,12 +10,12 @@ import { parsePublicKey, verifyCertificate } from '@berth/shared/ssh-codec'
 import {
   type Admission,
   createFrameReader,
-  cutFrames,
   type Ending,
   encodeFrame,
   FRAME,
   type Hello,
   type TerminalSize,
+  writeFrames,
 } from './frames.ts'
 import { NOT_RUNNING, parseVerb, Refusal } from './verbs.ts'
 
@@ -98,9 +98,7 @@ function makeRaw(): void {
 /** The person's input goes in; nothing is read faster than it is taken. */
 function sendInput(socket: Socket): void {
   process.stdin.on('data', (chunk: Buffer) => {
-    let takes = true
-    for (const frame of cutFrames(FRAME.data, chunk)) takes = socket.write(frame)
-    if (takes) return
+    if (writeFrames(socket, FRAME.data, chunk)) return
     process.stdin.pause()
     socket.once('drain', () => process.stdin.resume())
   })

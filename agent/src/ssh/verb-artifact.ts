@@ -1,13 +1,52 @@
-// `artifact`: the bytes of one stored file of this environment, unchanged: they carry a hash. Gone, expired or changed
-// is said in a sentence, never by an empty file.
-import { openArtifact } from '../exec/artifact-store.ts'
+// `artifact` and `artifacts`: the bytes of stored files of this environment, unchanged: they carry a hash. Gone, expired
+// or changed is said in a sentence, never by an empty file; what ends short ends the session with a failure.
+import { type OpenedArtifact, openArtifact } from '../exec/artifact-store.ts'
 import type { AgentSettings } from '../settings.ts'
 import type { Ending } from './frames.ts'
 import type { Scene } from './scene.ts'
 import { type Work, withoutInput } from './verb-work.ts'
-import { NOT_AVAILABLE, type Verb } from './verbs.ts'
+import { NOT_AVAILABLE, Refusal, type Verb } from './verbs.ts'
 import type { Output } from './work.ts'
 
+type Opened = Extract<OpenedArtifact, { kind: 'ok' }>
+
+const describeFile = ({ size, sha256 }: Opened): Buffer =>
+  Buffer.from(`size=${size} sha256=${sha256}\n`)
+
+function open(
+  settings: AgentSettings,
+  question: { environmentId: number; artifactId: string; offset: number },
+): Opened {
+  const found = openArtifact(settings, question)
+  if (found.kind !== 'ok') throw new Refusal(found.message, NOT_AVAILABLE)
+  return found
+}
+
+async function send(found: Opened, offset: number, output: Output, stop: AbortSignal) {
+  let left = found.size - offset
+  for await (const chunk of found.stream as AsyncIterable<Buffer>) {
+    await output.write('data', chunk)
+    left -= chunk.length
+    if (stop.aborted) return
+  }
+  if (left === 0) return
+  const message = `The copy of ${found.path} is not the file that was collected. Run the action again.`
+  throw new Refusal(message, NOT_AVAILABLE)
+}
+
+/** A file that cannot be had is an end of the work as any other. */
+async function ending(work: () => Promise<void>): Promise<Ending> {
+  try {
+    await work()
+    return { code: 0 }
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error
+    const { code, message } = error
+    return { code, message }
+  }
+}
+
+/** Size and digest are the first line of stderr; stdout is the file. */
 export function startArtifact(
   settings: AgentSettings,
   { environmentId }: Scene,
@@ -15,15 +54,29 @@ export function startArtifact(
   output: Output,
 ): Work {
   const stop = new AbortController()
-  const send = async (): Promise<Ending> => {
-    const found = await openArtifact(settings, { environmentId, artifactId, offset })
-    if (found.kind !== 'ok') return { code: NOT_AVAILABLE, message: found.message }
-    await output.write('errors', Buffer.from(`size=${found.size} sha256=${found.sha256}\n`))
-    for await (const chunk of found.stream as AsyncIterable<Buffer>) {
-      await output.write('data', chunk)
+  const sendOne = async (): Promise<void> => {
+    const found = open(settings, { environmentId, artifactId, offset })
+    await output.write('errors', describeFile(found))
+    await send(found, offset, output, stop.signal)
+  }
+  return withoutInput(ending(sendOne), stop)
+}
+
+/** On stdout, for each file in turn: the line with size and digest, then that many bytes. The first that fails ends it. */
+export function startArtifacts(
+  settings: AgentSettings,
+  { environmentId }: Scene,
+  { artifactIds }: Extract<Verb, { verb: 'artifacts' }>,
+  output: Output,
+): Work {
+  const stop = new AbortController()
+  const sendAll = async (): Promise<void> => {
+    for (const artifactId of artifactIds) {
+      const found = open(settings, { environmentId, artifactId, offset: 0 })
+      await output.write('data', describeFile(found))
+      await send(found, 0, output, stop.signal)
       if (stop.signal.aborted) break
     }
-    return { code: 0 }
   }
-  return withoutInput(send(), stop)
+  return withoutInput(ending(sendAll), stop)
 }

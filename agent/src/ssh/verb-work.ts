@@ -50,6 +50,10 @@ export async function startVerb(settings: AgentSettings, job: Job, output: Outpu
       const { startArtifact } = await import('./verb-artifact.ts')
       return startArtifact(settings, scene, verb, output)
     }
+    case 'artifacts': {
+      const { startArtifacts } = await import('./verb-artifact.ts')
+      return startArtifacts(settings, scene, verb, output)
+    }
     case 'shell':
     case 'exec':
       return startCommand(settings, { job, verb, scene }, output)

@@ -1,7 +1,14 @@
 // What a person asked for over SSH, as data, and whether a grant covers it. Values in, values out: the forced command
 // and the agent decide by the same lines. Invariant: no word of a request is ever read by a shell; the environment comes
 // from the grant, never from the words.
-import { GRANT_EXTENSION, SSH, SSH_SESSIONS, type SshAccount, type SshGrant } from '@berth/shared'
+import {
+  ARTIFACTS,
+  GRANT_EXTENSION,
+  SSH,
+  SSH_SESSIONS,
+  type SshAccount,
+  type SshGrant,
+} from '@berth/shared'
 import type { SshCertificate } from '@berth/shared/ssh-codec'
 
 export type Verb =
@@ -14,6 +21,8 @@ export type Verb =
       follow: boolean
     }
   | { verb: 'artifact'; artifactId: string; offset: number }
+  /** Several, one after the other in one session. */
+  | { verb: 'artifacts'; artifactIds: string[] }
   | { verb: 'shell'; service: string | null }
   | { verb: 'exec'; service: string | null; argv: string[] }
   | { verb: 'server' }
@@ -57,6 +66,11 @@ function readTime(text: string): string {
 function readNumber(text: string, most: number): number {
   if (!NUMBER.test(text) || Number(text) > most) throw new Refusal('A number is out of range.')
   return Number(text)
+}
+
+function readArtifactId(text = ''): string {
+  if (!ARTIFACT.test(text)) throw new Refusal('That is no id of an artifact.')
+  return text
 }
 
 function parseLogs(words: string[]): Verb {
@@ -117,12 +131,15 @@ export function parseVerb(request: string): Verb {
       return parseLogs(words)
     case 'artifact':
       atMost(2)
-      if (!ARTIFACT.test(words[0] ?? '')) throw new Refusal('That is no id of an artifact.')
       return {
         verb,
-        artifactId: words[0] as string,
+        artifactId: readArtifactId(words[0]),
         offset: readNumber(words[1] ?? '0', Number.MAX_SAFE_INTEGER),
       }
+    case 'artifacts':
+      atMost(ARTIFACTS.files)
+      if (words.length === 0) throw new Refusal('That is no id of an artifact.')
+      return { verb, artifactIds: words.map(readArtifactId) }
     case 'shell':
       atMost(1)
       return { verb, service: readService(words[0]) }
@@ -137,7 +154,7 @@ export function parseVerb(request: string): Verb {
       return { verb }
     default:
       throw new Refusal(
-        'Unknown request. This account knows logs, artifact, shell, exec and server; use the berth client.',
+        'Unknown request. This account knows logs, artifact, artifacts, shell, exec and server; use the berth client.',
       )
   }
 }
@@ -170,6 +187,7 @@ export function readGrant(certificate: SshCertificate): SshGrant {
 const ACCOUNTS: Record<Verb['verb'], SshAccount> = {
   logs: 'berth-ssh',
   artifact: 'berth-ssh',
+  artifacts: 'berth-ssh',
   probe: 'berth-ssh',
   shell: 'berth-shell',
   exec: 'berth-shell',
@@ -188,7 +206,8 @@ export function requireGranted(grant: SshGrant, verb: Verb, here: Here): void {
   if (grant.server !== here.serverId) throw new Refusal('This certificate is for another server.')
   if (grant.until <= here.nowSeconds)
     throw new Refusal('The time granted for this session is over. Connect again.')
-  if (!(grant.can as string[]).includes(verb.verb))
+  const right = verb.verb === 'artifacts' ? 'artifact' : verb.verb
+  if (!(grant.can as string[]).includes(right))
     throw new Refusal(`This certificate does not allow ${verb.verb}.`)
   const account = ACCOUNTS[verb.verb]
   if (account !== here.account) throw new Refusal(`${verb.verb} needs the account ${account}.`)

@@ -10,11 +10,11 @@ import type { SessionResult } from './book.ts'
 import { readSize } from './decide.ts'
 import {
   createFrameReader,
-  cutFrames,
   type Ending,
   encodeFrame,
   FRAME,
   type Frame,
+  writeFrames,
 } from './frames.ts'
 import { startVerb, type Work } from './verb-work.ts'
 import { NOT_AVAILABLE, Refusal } from './verbs.ts'
@@ -83,7 +83,7 @@ function awaitRelay(
 }
 
 export interface Output {
-  /** Resolves when there is room for more. */
+  /** Resolves when there is room for more. The bytes must not change any more. */
   write(kind: 'data' | 'errors', bytes: Buffer): Promise<void>
 }
 
@@ -127,7 +127,7 @@ class Session {
         if (bytes.length === 0 || this.#socket.destroyed) return
         this.#touched = performance.now()
         this.#bytes += bytes.length
-        for (const frame of cutFrames(FRAME[kind], bytes)) this.#socket.write(frame)
+        writeFrames(this.#socket, FRAME[kind], bytes)
         if (this.#socket.writableLength > SSH_SESSIONS.backlogBytes) await this.#drained()
       },
     }

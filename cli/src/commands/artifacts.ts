@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 import { Artifact, Environment, Task } from '@berth/shared/rest'
 import type { Api } from '../api.ts'
 import { splitName } from '../artifact-file.ts'
-import { type ArtifactSource, fetchArtifact } from '../artifact-source.ts'
+import { type ArtifactSource, fetchArtifacts } from '../artifact-source.ts'
 import { openSshSource } from '../artifact-ssh.ts'
 import { type Context, compose, flagOn, flagText, type Invocation } from '../context.ts'
 import { CliError, EXIT, type ExitCode } from '../exit.ts'
@@ -149,10 +149,8 @@ export async function downloadAll(
   const { io } = context
   const dir = resolve(io.cwd, o.dir)
   for (const { path } of artifacts) splitName(path) // a hostile name: nothing is fetched at all
-  for (const artifact of artifacts) {
-    const sleep = (ms: number) => io.sleep(ms)
-    await tell(await fetchArtifact(source, artifact, { dir, force: o.force, sleep }), artifact)
-  }
+  const sleep = (ms: number) => io.sleep(ms)
+  await fetchArtifacts(source, artifacts, { dir, force: o.force, sleep }, tell)
 }
 
 export async function performArtifactsDownload(
