@@ -1,6 +1,7 @@
 // Several files in one SSH session: on its output, for each in the order asked for, a line with size and digest, then
 // that many bytes. Invariants: a file is given out only as the one that was listed; what ends early is an error of the
 // file under way; once the place in the stream is lost, nothing more is read from it.
+import { setTimeout as delay } from 'node:timers/promises'
 import { CLIENT } from '@berth/shared/client-limits'
 import type { Artifact } from '@berth/shared/rest'
 import type { OpenedArtifact } from './artifact-source.ts'
@@ -116,13 +117,18 @@ export class Batch {
     }
   }
 
-  /** The last one is believed when the server's side ended well. */
+  /**
+   * The last one is believed when the server's side ended well. One that does not end at all is not waited for: every
+   * byte is here, and whether they are the right ones is for the digest to say.
+   */
   async #checkEnd(): Promise<void> {
-    if (!(await this.#reader.isAtEnd())) {
+    const late = delay(CLIENT.sshEndMs, undefined, { ref: false })
+    const isAtEnd = await Promise.race([this.#reader.isAtEnd(), late])
+    if (isAtEnd === false) {
       throw new CliError(EXIT.error, 'more came than the server was asked for')
     }
-    const { code } = await this.#o.session.ended
-    if (code !== 0) throw await this.#o.explain(true)
+    const end = await Promise.race([this.#o.session.ended, late])
+    if (end && end.code !== 0) throw await this.#o.explain(true)
     await this.close()
   }
 
