@@ -71,7 +71,7 @@ export async function listTaskArtifacts(
 
 async function loadArtifact(ctx: Context, caller: Caller, id: number): Promise<Artifact> {
   const artifact = await findArtifact(ctx.db, id)
-  if (!artifact) throw new AppError('not_found', 'There is no such file, or not for you.')
+  if (!artifact) throw new AppError('not_found', 'There is no such thing, or not for you.')
   await loadTask(ctx.db, caller, artifact.taskId, 'read')
   return artifact
 }
