@@ -1,10 +1,8 @@
 // Every sentence of the specification that promises something, and the test that proves it: file and title. The test
-// beside this file fails when a title is no longer there. `waits` names the part of the product that a sentence is still
-// waiting for; it disappears with that part.
+// beside this file fails when a title is no longer there.
 export interface Promised {
   sentence: string
-  proofs?: [file: string, title: string][]
-  waits?: string
+  proofs: [file: string, title: string][]
 }
 
 const specs = (file: string, ...titles: string[]): [string, string][] =>
@@ -56,7 +54,15 @@ export const PROMISES: Promised[] = [
       ['cli/src/commands/changes.test.ts', 'unset: what was there and what was not'],
     ],
   },
-  { sentence: '`logs` reads container logs.', waits: 'SSH on servers' },
+  {
+    sentence: '`logs` reads container logs.',
+    proofs: [
+      [
+        'test/real/ssh-installation.test.ts',
+        'berth logs -f shows more than a day, and ends when the environment does',
+      ],
+    ],
+  },
   {
     sentence:
       '`mcp` runs a Model Context Protocol server with its tools, three of them only with `--allow-write`.',
@@ -194,8 +200,21 @@ export const PROMISES: Promised[] = [
       ['shared/src/service-file/routes.test.ts', 'a section that is not there routes nothing'],
     ],
   },
-  { sentence: '`domain` per service; services with independent routing.', waits: 'routing' },
-  { sentence: '`actions`, synced on each deployment, run on demand.', waits: 'actions' },
+  {
+    sentence: '`domain` per service; services with independent routing.',
+    proofs: [
+      ['test/real/docker-life.test.ts', 'with two services, data and a release command'],
+      ['test/real/manual-routes.test.ts', 'answer at their hosts, and tell where'],
+    ],
+  },
+  {
+    sentence: '`actions`, synced on each deployment, run on demand.',
+    proofs: specs(
+      'actions',
+      'each deployment that succeeds replaces the list, one that fails leaves it',
+      'one runs as a task of its own, with nobody but the server knowing its values',
+    ),
+  },
   {
     sentence: 'The files are collected after the run and offered as one download link per file.',
     proofs: [
@@ -401,7 +420,12 @@ export const PROMISES: Promised[] = [
   },
   {
     sentence: 'Files are fetched directly from the deployment server over SSH.',
-    waits: 'SSH on servers',
+    proofs: [
+      [
+        'test/real/ssh-installation.test.ts',
+        'berth artifacts download brings files straight from the server: whole, or none',
+      ],
+    ],
   },
   {
     sentence: 'A retention of 7 days for downloadable action files.',
