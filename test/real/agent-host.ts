@@ -34,6 +34,7 @@ import { Ledger } from '../../agent/src/journal/ledger.ts'
 import {
   type AgentSettings,
   attemptDir,
+  compiledDir,
   readSettings,
   settingsEnvironment,
 } from '../../agent/src/settings.ts'
@@ -195,6 +196,7 @@ export class AgentHost {
       {
         env: {
           PATH: process.env.PATH,
+          NODE_COMPILE_CACHE: compiledDir(this.settings),
           BERTH_ATTEMPT_ID: basename(dir),
           ...settingsEnvironment(this.settings),
           ...request.env,
