@@ -5,7 +5,7 @@ export default defineConfig({
     include: ['test/**/*.test.ts', '*/src/**/*.test.ts'],
     globalSetup: './test/setup.ts',
     pool: 'forks', // native addons and real processes
-    maxWorkers: 2, // most tests wait for processes and disks
+    maxWorkers: 4, // most of the time they wait for processes, proofs and databases
     testTimeout: 180_000, // a bound, not a measure: real processes on shared machines; above every wait inside
     hookTimeout: 240_000,
     // real processes on a shared machine: what fails in CI is tried once more, and named as such by the reporter
