@@ -59,7 +59,7 @@ const failure = (asked: Promise<void>): Promise<StepFailure> =>
 function daemon(claim: HostClaimsOptions['claim']): void {
   const part = {
     journal: { attempts: { find: () => ({ fence: 3n }) } },
-    keeper: { liveIds: () => ['a1'] },
+    keeper: { liveIds: () => ['a1'], onChange: () => () => undefined },
   } as unknown as Pick<HostClaimsOptions, 'journal' | 'keeper'>
   const settings = readSettings({ BERTH_STATE_DIR: stateDir })
   stop = answerHostClaims({ ...part, settings, clock: systemClock, log: silentLog, claim })
