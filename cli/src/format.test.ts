@@ -49,10 +49,10 @@ it('says bytes', () => {
 describe('flags', () => {
   it('take times with units', () => {
     const parse = (text: string) => parseDuration('--timeout', text, 86_400_000)
-    expect([parse('90s'), parse('60m'), parse('1h30m'), parse('200ms')]).toEqual([
-      90_000, 3_600_000, 5_400_000, 200,
+    expect([parse('90s'), parse('60m'), parse('1h30m'), parse('200ms'), parse('1d')]).toEqual([
+      90_000, 3_600_000, 5_400_000, 200, 86_400_000,
     ])
-    for (const wrong of ['', '5', '0s', '-1s', '25h', '1d', 's', '1m x']) {
+    for (const wrong of ['', '5', '0s', '-1s', '25h', '2d', 's', '1m x']) {
       expect(() => parse(wrong), wrong).toThrow(CliError)
     }
   })
