@@ -134,6 +134,7 @@ describe.skipIf(missing('chromium'))('the deployment page', () => {
     for (let n = 0; n < 50; n++) attempt.say(`${n} later\n`)
     await v.button('↓ 50 new lines').waitFor()
     expect(await v.page.evaluate('getSelection().toString()')).toBe(selected)
+    expect(selected.split('\n').filter((line) => line !== '')).toHaveLength(3)
     await v.page.keyboard.press('Control+c')
     expect(String(await clipboard()).replaceAll('\r', '')).toBe(selected)
     await v.button('↓ 50 new lines').click()
