@@ -15,7 +15,7 @@ import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { ClientWritableStream } from '@grpc/grpc-js'
 import { type OpenedArtifact, openArtifact } from '../exec/artifact-store.ts'
-import { type BulkLine, type UploadEnd, uploadEnd } from '../link/bulk.ts'
+import { type BulkLine, room, type UploadEnd, uploadEnd } from '../link/bulk.ts'
 import type { Answerer, ResponseBody } from '../link/requests.ts'
 import { describeError, type Log } from '../log.ts'
 import type { AgentSettings } from '../settings.ts'
@@ -145,23 +145,4 @@ export function encodeData(bytes: Buffer): Buffer {
   for (; rest > 0x7f; rest >>>= 7) head.push((rest & 0x7f) | 0x80)
   head.push(rest)
   return Buffer.concat([Buffer.from(head), bytes])
-}
-
-/** Until the stream takes more; a reader that takes nothing for too long is given up. */
-function room(call: ClientWritableStream<Buffer>, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const settle = (error?: unknown): void => {
-      clearTimeout(timer)
-      call.off('drain', drained)
-      signal.removeEventListener('abort', left)
-      if (error === undefined) resolve()
-      else reject(error)
-    }
-    const drained = (): void => settle()
-    const left = (): void => settle(signal.reason)
-    const timer = setTimeout(() => settle(new Error('nobody takes it')), TRANSFERS.idleMs)
-    call.on('drain', drained)
-    signal.addEventListener('abort', left)
-    if (signal.aborted) left()
-  })
 }

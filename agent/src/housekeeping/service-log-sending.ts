@@ -1,7 +1,7 @@
 // Answers OpenContainerLogs: what services wrote (exec/service-logs.ts), in batches over the bulk connection, then live.
 // A reader that is slow slows this reading down, never the application. It ends with its reader, with the session, or
 // after some hours.
-import { LOG_SENDING, TRANSFERS } from '@berth/shared'
+import { LOG_SENDING } from '@berth/shared'
 import {
   type ContainerLogBatchSchema,
   type ContainerLogFrame,
@@ -17,7 +17,7 @@ import type { ClientWritableStream } from '@grpc/grpc-js'
 import { environmentPlaces } from '../exec/files.ts'
 import { listLoggedServices } from '../exec/log-days.ts'
 import { type GoneRecord, readServiceLogs, type ServiceRecord } from '../exec/service-logs.ts'
-import { type BulkLine, type UploadEnd, uploadEnd } from '../link/bulk.ts'
+import { type BulkLine, room, type UploadEnd, uploadEnd } from '../link/bulk.ts'
 import type { Answerer } from '../link/requests.ts'
 import { describeError, type Log } from '../log.ts'
 import type { AgentSettings } from '../settings.ts'
@@ -180,23 +180,4 @@ async function withinMs<T>(
     clearTimeout(timer)
     signal.removeEventListener('abort', left)
   }
-}
-
-/** Until the stream takes more; a reader that takes nothing for too long is given up. */
-function room(call: Call, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const settle = (error?: unknown): void => {
-      clearTimeout(timer)
-      call.off('drain', drained)
-      signal.removeEventListener('abort', left)
-      if (error === undefined) resolve()
-      else reject(error)
-    }
-    const drained = (): void => settle()
-    const left = (): void => settle(signal.reason)
-    const timer = setTimeout(() => settle(new Error('nobody takes it')), TRANSFERS.idleMs)
-    call.on('drain', drained)
-    signal.addEventListener('abort', left)
-    if (signal.aborted) left()
-  })
 }

@@ -1,5 +1,6 @@
 // The second connection of a session, for byte streams: a full uplink queue of it never delays a heartbeat. Opened by the
 // first transfer, closed after a while without one, and with the session: whatever is under way then is cut.
+import type { EventEmitter } from 'node:events'
 import { TRANSFERS } from '@berth/shared'
 import type { AgentClient } from './renewal.ts'
 
@@ -68,4 +69,23 @@ export function uploadEnd(call: { cancel(): void }): UploadEnd {
       if (isOpen) call.cancel()
     },
   }
+}
+
+/** Until the stream takes more; a reader that takes nothing for too long is given up. */
+export function room(call: Pick<EventEmitter, 'on' | 'off'>, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const settle = (error?: unknown): void => {
+      clearTimeout(timer)
+      call.off('drain', drained)
+      signal.removeEventListener('abort', left)
+      if (error === undefined) resolve()
+      else reject(error)
+    }
+    const drained = (): void => settle()
+    const left = (): void => settle(signal.reason)
+    const timer = setTimeout(() => settle(new Error('nobody takes it')), TRANSFERS.idleMs)
+    call.on('drain', drained)
+    signal.addEventListener('abort', left)
+    if (signal.aborted) left()
+  })
 }
