@@ -63,6 +63,8 @@ class House {
   #allToLook = false
   #tidiedAt: number | undefined
   #isEngineUp = false
+  /** By environment: services that ran when the engine went away, until their environment is settled. */
+  #ran = new Map<number, string[]>()
   #soon: NodeJS.Timeout | undefined
   #again: NodeJS.Timeout | undefined
   #working: Promise<void> | undefined
@@ -181,6 +183,7 @@ class House {
       }
       const wasUp = this.#isEngineUp
       this.#isEngineUp = false
+      if (wasUp) this.#ran = this.#p.observations.listRunning()
       if (wasUp && !signal.aborted) await this.#p.host.look()
       await delay(HOUSE.eventsAgainMs, undefined, { signal }).catch(() => undefined)
     }
@@ -259,7 +262,9 @@ class House {
     if (this.#isClosed || !keeper.occupy(environmentId)) return true // its end comes back here
     try {
       const house = { engine: this.#engine, edge: this.#edge, ledger, settings }
-      const notes = isDocker ? await settleEnvironment(house, { environmentId }) : []
+      const request = { environmentId, ran: this.#ran.get(environmentId) ?? [] }
+      const notes = isDocker ? await settleEnvironment(house, request) : []
+      if (isDocker) this.#ran.delete(environmentId)
       notes.push(...(await settleManual(house, { environmentId })))
       if (notes.length > 0) log.info({ environmentId, notes }, 'environment was settled')
       return true

@@ -63,6 +63,15 @@ export class Observations {
     return this.#views.get(environmentId)?.view
   }
 
+  /** By environment: the services that were seen running. */
+  listRunning(): Map<number, string[]> {
+    const running = [...this.#views.values()].map(({ view }): [number, string[]] => [
+      view.environmentId,
+      view.services.filter(({ state }) => state === 'running').map(({ name }) => name),
+    ])
+    return new Map(running.filter(([, names]) => names.length > 0))
+  }
+
   /** Those that changed after this version; 0: all. */
   since(version: number): ObservedEnvironment[] {
     return [...this.#views.values()].filter((v) => v.version > version).map(({ view }) => view)

@@ -1,6 +1,6 @@
 // Brings one environment of the docker recipe back to its last successful version, after a runner died or the machine
-// was restarted: what had been paused for a successor is started again, the edge gets the version's own routes, and
-// what was being made goes. In this order, so that nothing is removed while requests still go there. Every step may be
+// was restarted: what had been paused for a successor is started again, and so is what an engine that was killed did
+// not bring back; the edge gets the version's own routes, and what was being made goes. In this order, so that nothing is removed while requests still go there. Every step may be
 // repeated. The caller makes sure that no other deployment works in the environment.
 import { setTimeout as delay } from 'node:timers/promises'
 import { ROUTE_STEPS, STEPS } from '@berth/shared'
@@ -29,12 +29,14 @@ export interface House {
 export interface SettleRequest extends CollectRequest {
   /** Of the deployment that asks; routes are given with the highest fence there is. */
   fence?: bigint
+  /** Services that ran when the engine went away. */
+  ran?: readonly string[]
 }
 
 /** What was done, as sentences; empty: everything was as it should be. */
 export async function settleEnvironment(house: House, request: SettleRequest): Promise<string[]> {
   const { engine, ledger, settings } = house
-  const notes = await resumePaused(house, request)
+  const notes = await resumeStopped(house, request)
   const moved = await restoreRoutes(house, request)
   notes.push(...moved)
   if (moved.length > 0) await delay(house.edge.refreshMs)
@@ -83,8 +85,11 @@ async function resume(house: House, request: SettleRequest, row: ObjectRow): Pro
   return isDown
 }
 
-/** Stopped while somebody who is no more tried a successor in its place. One that cannot come back holds up nothing else. */
-async function resumePaused(house: House, request: SettleRequest): Promise<string[]> {
+/**
+ * Stopped while somebody who is no more tried a successor in its place, or by an engine that ends what its killed
+ * predecessor had started and now and then forgets to start it again. One that cannot come back holds up nothing else.
+ */
+async function resumeStopped(house: House, request: SettleRequest): Promise<string[]> {
   const { ledger } = house
   const { environmentId } = request
   const notes: string[] = []
@@ -92,8 +97,8 @@ async function resumePaused(house: House, request: SettleRequest): Promise<strin
   const isOfVersion = (name: string): boolean =>
     !isDockerPlan(plan) || plan.services.some(({ container }) => container === name)
   for (const row of ledger.objects.list({ environmentId, kind: 'container' })) {
-    if (row.state !== 'paused' || row.attemptId === request.attemptId) continue
-    if (!isOfVersion(row.name)) continue
+    const isDue = row.state === 'paused' || request.ran?.includes(row.service)
+    if (!isDue || row.attemptId === request.attemptId || !isOfVersion(row.name)) continue
     const what = `${row.service} of deployment ${row.taskId}`
     try {
       if (await resume(house, request, row)) notes.push(`${what} was started again.`)
