@@ -1,5 +1,5 @@
-// How many SSH certificates a second one core makes, as a ratio to `ssh-keygen -s` in the same run: the codec alone (key
-// parsed, signed, read back, verified), and whole requests over HTTP with row, audit and two synced commits. Rounds
+// How many SSH certificates a second one core makes, as a ratio to `ssh-keygen -s`, spawned for each, in the same run: the
+// codec alone (key parsed, signed, read back), and whole requests over HTTP with row, audit and two synced commits. Rounds
 // alternate, so that a busy machine slows both; the median round counts.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'

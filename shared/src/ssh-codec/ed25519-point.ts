@@ -20,26 +20,27 @@ function fold(value: bigint): bigint {
   return (once & MASK) + 19n * (once >> 255n)
 }
 
-function square(value: bigint, times: number): bigint {
-  let result = value
-  for (let n = 0; n < times; n++) result = fold(result * result)
-  return result
+/** A power of two from 0 to 31, the exponent of the lowest bit that is set; 32 when the low half word is empty. */
+function trailingZeros(value: bigint): number {
+  const low = Number(BigInt.asUintN(32, value))
+  return low === 0 ? 32 : 31 - Math.clz32(low & -low)
 }
 
-/** value^((P−1)/2) is 1 for squares; the exponent 2^254 − 10 by the usual addition chain. */
+/** The Jacobi symbol by Euclid's way and quadratic reciprocity: 1 for squares modulo the prime. */
 function isSquare(value: bigint): boolean {
-  const times = (a: bigint, n: number, b: bigint): bigint => fold(square(a, n) * b)
-  const e2 = times(value, 1, value) // e<n> is value^(2^n − 1)
-  const e4 = times(e2, 2, e2)
-  const e5 = times(e4, 1, value)
-  const e10 = times(e5, 5, e5)
-  const e20 = times(e10, 10, e10)
-  const e40 = times(e20, 20, e20)
-  const e50 = times(e40, 10, e10)
-  const e100 = times(e50, 50, e50)
-  const e200 = times(e100, 100, e100)
-  const e250 = times(e200, 50, e50)
-  return fold(square(e250, 4) * fold(e2 * e2)) % P === 1n // 2^254 − 16, and 6
+  let [a, n] = [value % P, P]
+  let isNegative = false
+  while (a !== 0n) {
+    for (let zeros = 32; zeros === 32; ) {
+      zeros = trailingZeros(a)
+      a >>= BigInt(zeros)
+      const rest = Number(n & 7n)
+      if (zeros % 2 === 1 && (rest === 3 || rest === 5)) isNegative = !isNegative
+    }
+    if (Number(a & 3n) === 3 && Number(n & 3n) === 3) isNegative = !isNegative
+    ;[a, n] = [n % a, a]
+  }
+  return n === 1n && !isNegative
 }
 
 /** Keys lately found good: a certificate's key is looked at three times, the authority's always. */

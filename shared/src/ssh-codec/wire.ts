@@ -77,11 +77,21 @@ export function encodeU64(value: bigint): Buffer {
   return bytes
 }
 
-export function encodeString(value: string | Uint8Array): Buffer {
-  const bytes = typeof value === 'string' ? Buffer.from(value, 'utf8') : value
-  return Buffer.concat([encodeU32(bytes.length), bytes])
-}
+export const encodeString = (value: string | Uint8Array): Buffer => encodeStrings([value])
 
 /** Several strings, one after the other. */
-export const encodeStrings = (values: readonly (string | Uint8Array)[]): Buffer =>
-  Buffer.concat(values.map(encodeString))
+export function encodeStrings(values: readonly (string | Uint8Array)[]): Buffer {
+  const lengths = values.map((value) =>
+    typeof value === 'string' ? Buffer.byteLength(value) : value.length,
+  )
+  // every byte of it is written below
+  const bytes = Buffer.allocUnsafe(lengths.reduce((sum, length) => sum + 4 + length, 0))
+  let at = 0
+  for (const [n, value] of values.entries()) {
+    at = bytes.writeUInt32BE(lengths[n] ?? 0, at)
+    if (typeof value === 'string') bytes.write(value, at)
+    else bytes.set(value, at)
+    at += lengths[n] ?? 0
+  }
+  return bytes
+}
