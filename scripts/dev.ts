@@ -99,6 +99,13 @@ async function choosePorts(data: string) {
     names: kept.names ?? (await freePort(15_353)),
     ssh: kept.ssh ?? (await freePort(2_222)),
   }
+  for (const [what, port] of Object.entries(ports)) {
+    if ((await freePort(port)) === port) continue
+    throw new Error(
+      `port ${port} (${what}), which this checkout had before, is taken. If npm start still runs in another terminal, ` +
+        `end it with Ctrl-C; otherwise end what listens there, or remove ${file} to have other ports chosen.`,
+    )
+  }
   writeFileSync(file, JSON.stringify(ports))
   return ports
 }

@@ -207,7 +207,7 @@ async function openUp(parts: Parts, showStatus: () => void): Promise<() => void>
   timers.push(setTimeout(upkeep, DAEMON.sweepMs), setInterval(upkeep, DAEMON.factsMs))
   executor.prepare?.()
   ssh?.open()
-  const proxy = edge ? [keepProxyUp(parts)] : []
+  const proxy = edge ? [keepProxyUp({ ...parts, onStarted: () => void host.look() })] : []
   const services = keepServicesUp({
     ...parts,
     settle: async (ledger, environmentId) => {

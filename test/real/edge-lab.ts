@@ -182,6 +182,7 @@ export class EdgeLab {
       settings: this.settings,
       program: AGENT_PROGRAM,
       log: silentLog,
+      onStarted: () => undefined,
     })
     return this.#letGo
   }

@@ -166,6 +166,7 @@ export class Host {
         isDockerUp(this.#settings),
         isProxyUp(this.#settings),
       ])
+      if (dockerOk !== this.#dockerOk || proxyOk !== this.#proxyOk) this.usage.hasten()
       this.#dockerOk = dockerOk
       this.#proxyOk = proxyOk
       if (JSON.stringify(parts) !== JSON.stringify(this.#parts)) this.#changed = true

@@ -57,6 +57,11 @@ export class UsageMeter {
     else this.#pids.delete(environmentId)
   }
 
+  /** Something changed that should not wait for the minute. */
+  hasten(): void {
+    this.#takenAt -= USAGE.everyMs
+  }
+
   /** Undefined: not due yet. */
   take(): HostUse | undefined {
     const now = performance.now()

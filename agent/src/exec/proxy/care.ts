@@ -222,19 +222,23 @@ class Kept {
     this.#log = log
   }
 
-  async look(isDown: boolean): Promise<void> {
+  /** True: it was started. */
+  async look(isDown: boolean): Promise<boolean> {
     const now = performance.now()
-    if (!isDown || now < this.#notBefore) return
+    if (!isDown || now < this.#notBefore) return false
     if (this.#startedAt > 0) this.#waitMs = nextDelay(now - this.#startedAt, this.#waitMs)
     this.#startedAt = performance.now()
     this.#notBefore = this.#startedAt + (this.#waitMs ?? 0)
     try {
-      if (await this.#ensure()) this.#log.info({ process: this.#name }, 'started')
+      const isStarted = await this.#ensure()
+      if (isStarted) this.#log.info({ process: this.#name }, 'started')
       this.#lastTrouble = ''
+      return isStarted
     } catch (error) {
       const { message } = error as Error
       if (message !== this.#lastTrouble) this.#log.warn(describeError(error), `no ${this.#name}`)
       this.#lastTrouble = message
+      return false
     }
   }
 }
@@ -243,10 +247,12 @@ export interface ProxyParts {
   settings: AgentSettings
   program: readonly string[]
   log: Log
+  /** Something of it is up again. */
+  onStarted: () => void
 }
 
 /** Begins at once; returns how to end the care. The processes themselves go on. */
-export function keepProxyUp({ settings, program, log }: ProxyParts): () => void {
+export function keepProxyUp({ settings, program, log, onStarted }: ProxyParts): () => void {
   const places = edgePlaces(settings)
   const edge = new Kept('edge', () => ensureEdge(settings, program), log)
   const caddy = new Kept('caddy', () => ensureCaddy(settings), log)
@@ -258,8 +264,11 @@ export function keepProxyUp({ settings, program, log }: ProxyParts): () => void 
     isBusy = true
     try {
       const found = readProxyProcess(places.edgeProcess)
-      await edge.look(!isAlive(found) || found.digest !== digest)
-      if (!isClosed) await caddy.look(!isAlive(readProxyProcess(places.caddyProcess)))
+      let isStarted = await edge.look(!isAlive(found) || found.digest !== digest)
+      if (isClosed) return
+      const isDown = !isAlive(readProxyProcess(places.caddyProcess))
+      isStarted = (await caddy.look(isDown)) || isStarted
+      if (isStarted && !isClosed) onStarted()
     } finally {
       isBusy = false
     }
