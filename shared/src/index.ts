@@ -1,4 +1,5 @@
 export * from './agent-limits.ts'
+export * from './braces.ts'
 export * from './browser-limits.ts'
 export * from './client-limits.ts'
 export * from './docker-limits.ts'

@@ -1,7 +1,7 @@
 // Patterns of files that an action leaves (`artifacts.paths`). PURE. `*`, `?`, `[…]` stay inside a name, `**` is any number
 // of folders, `{a,b}` either; names that begin with a dot match only where the dot is written. No regular expression is
 // made: matching is linear in pattern times name, so no pattern and no name of a stranger holds the runner up.
-import { ARTIFACTS } from '@berth/shared'
+import { ARTIFACTS, expandBraces } from '@berth/shared'
 
 type Segments = readonly string[]
 
@@ -15,30 +15,12 @@ export interface Patterns {
 
 export class TooManyPatterns extends Error {}
 
-/** What the braces stand for; innermost first, so that they may be nested. */
-function expandBraces(pattern: string): string[] {
-  let open = [pattern]
-  const done = new Set<string>()
-  while (open.length > 0) {
-    const next: string[] = []
-    for (const one of open) {
-      const braces = /\{([^{}]*)\}/.exec(one)
-      if (!braces) {
-        done.add(one)
-        continue
-      }
-      const before = one.slice(0, braces.index)
-      const after = one.slice(braces.index + braces[0].length)
-      for (const word of (braces[1] ?? '').split(',')) next.push(before + word + after)
-    }
-    if (next.length + done.size > ARTIFACTS.alternatives) {
-      throw new TooManyPatterns(
-        `The pattern ${pattern} stands for more than ${ARTIFACTS.alternatives} patterns. Write it with fewer braces.`,
-      )
-    }
-    open = next
-  }
-  return [...done]
+function alternativesOf(pattern: string): string[] {
+  const found = expandBraces(pattern, ARTIFACTS.alternatives)
+  if (found) return found
+  throw new TooManyPatterns(
+    `The pattern ${pattern} stands for more than ${ARTIFACTS.alternatives} patterns. Write it with fewer braces.`,
+  )
 }
 
 /** Never out of the folder: what the checks of the file refuse is refused here as well. */
@@ -59,7 +41,7 @@ const isBelow = (path: Segments, root: Segments): boolean =>
 
 export function readPatterns(written: readonly string[]): Patterns {
   const patterns = written
-    .flatMap(expandBraces)
+    .flatMap(alternativesOf)
     .map(segmentsOf)
     .filter((pattern) => pattern !== undefined)
   const roots: Segments[] = []

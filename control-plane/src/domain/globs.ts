@@ -1,34 +1,17 @@
 // Globs of a project's settings: which bases, which paths. PURE. `*` and `?` stay inside a segment, `**` is any number of
 // segments, `{a,b}` either. No regular expression is made from them: matching counts its steps and gives up beyond a
 // budget, so no pattern of a person and no name of a stranger holds the process up.
-import { GLOBS } from '@berth/shared'
+import { expandBraces, GLOBS } from '@berth/shared'
 
 export type GlobAnswer = 'yes' | 'no' | 'too_much'
 
 /** A pattern that may be stored: bounded, and its braces stand for few things. */
-export const isGlob = (pattern: string): boolean =>
-  pattern !== '' && pattern.length <= GLOBS.characters && expandBraces(pattern) !== undefined
+export const isGlob = (pattern: string): boolean => alternativesOf(pattern) !== undefined
 
-function expandBraces(pattern: string): string[] | undefined {
-  let open = [pattern]
-  const done: string[] = []
-  while (open.length > 0) {
-    const next: string[] = []
-    for (const one of open) {
-      const braces = /\{([^{}]*)\}/.exec(one)
-      if (!braces) {
-        done.push(one)
-        continue
-      }
-      const before = one.slice(0, braces.index)
-      const after = one.slice(braces.index + braces[0].length)
-      for (const word of (braces[1] ?? '').split(',')) next.push(before + word + after)
-    }
-    if (next.length + done.length > GLOBS.alternatives) return undefined
-    open = next
-  }
-  return done
-}
+const alternativesOf = (pattern: string): string[] | undefined =>
+  pattern === '' || pattern.length > GLOBS.characters
+    ? undefined
+    : expandBraces(pattern, GLOBS.alternatives)
 
 interface Budget {
   steps: number
@@ -42,7 +25,7 @@ export function matchAny(
 ): GlobAnswer {
   const whole = patterns
     .slice(0, GLOBS.patterns)
-    .flatMap((pattern) => (isGlob(pattern) ? (expandBraces(pattern) ?? []) : []))
+    .flatMap((pattern) => alternativesOf(pattern) ?? [])
     .map((pattern) => pattern.replace(/^\/+|\/+$/g, '').split('/'))
   const segmented = folders ? whole.flatMap((p) => [p, [...p, '**']]) : whole
   const budget: Budget = { steps: GLOBS.steps }
