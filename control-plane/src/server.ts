@@ -8,6 +8,7 @@ import { type Logger, pino } from 'pino'
 import { checkAlerts } from './app/alerts.ts'
 import { type AuditVerdict, openAuditChain, verifyAudit } from './app/audit-check.ts'
 import { settleResets } from './app/browser-sign-in.ts'
+import { continueKeyRotations } from './app/data-key-rotation.ts'
 import { openDataKeys } from './app/data-keys.ts'
 import { passDeadlines, sweep } from './app/deadlines.ts'
 import { DownloadTickets } from './app/download-tickets.ts'
@@ -37,7 +38,7 @@ import { openMailer } from './outbound/mail.ts'
 import { Outbound } from './outbound/outbound.ts'
 import { actionRoutes } from './rest/actions.ts'
 import { adminRoutes } from './rest/admin.ts'
-import { adminKeyRoutes } from './rest/admin-keys.ts'
+import { adminKeyRoutes, dataKeyRoutes } from './rest/admin-keys.ts'
 import { artifactRoutes } from './rest/artifacts.ts'
 import { auditRoutes } from './rest/audit.ts'
 import { authRoutes, deviceRoutes } from './rest/auth.ts'
@@ -236,6 +237,7 @@ function mountRoutes(http: Api, ctx: Context): void {
     tokenRoutes(api, ctx)
     adminRoutes(api, ctx)
     adminKeyRoutes(api, ctx)
+    dataKeyRoutes(api, ctx)
     projectRoutes(api, ctx)
     projectKeyRoutes(api, ctx)
     environmentRoutes(api, ctx)
@@ -270,6 +272,7 @@ function startTicking(ctx: Context): () => Promise<void> {
   }, TICK_MS)
   async function tick(): Promise<void> {
     await passDeadlines(ctx)
+    await continueKeyRotations(ctx)
     if (ctx.clock.now() - alerted >= ALERTS.everyMs) {
       alerted = ctx.clock.now()
       await checkAlerts(ctx)

@@ -39,6 +39,10 @@ export const CUSTODY = {
   kekFileBytes: 256,
   /** Above every secret there is (a variable has 64 KiB at most). */
   plainBytes: MiB,
+  /** Of each kind, in a second: a rotation must not be felt. */
+  rewrittenAtOnce: 50,
+  /** Longer than any request lives that may still write with the key before. */
+  retiredKeptMs: HOUR,
 } as const
 
 /** One connection between an agent and the control plane. */

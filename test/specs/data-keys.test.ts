@@ -1,9 +1,13 @@
 // Keys at rest: one data key an organization, wrapped by the installation's key; that key can be replaced, and no value
-// is written again for it; on both databases.
+// is written again for it. A data key can be replaced, and every value is; on both databases.
 import { copyFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ProjectCreated } from '@berth/shared/rest'
+import { CUSTODY } from '@berth/shared'
+import type { DataKey, ProjectCreated } from '@berth/shared/rest'
+import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { continueKeyRotations } from '../../control-plane/src/app/data-key-rotation.ts'
+import { kindsOf } from '../../control-plane/src/app/sealed-kinds.ts'
 import { readWebhookSecrets } from '../../control-plane/src/app/webhook-secrets.ts'
 import { Custody, createKek, loadKek } from '../../control-plane/src/ca/custody.ts'
 import { findProject } from '../../control-plane/src/store/projects.ts'
@@ -114,5 +118,114 @@ describe.each(ENGINES)('data keys on %s', (engine) => {
     expect(() => open(custody, null)).toThrow('moved from another place')
     const stranger = new Custody(createKek(join(cp.dir, 'other')))
     expect(() => open(stranger, 1)).toThrow('sealed with another key')
+  })
+
+  describe('another data key', () => {
+    const rotate = (organization_id: number | null) =>
+      cp.call<DataKey>('POST', '/api/admin/data_keys/rotate', { organization_id })
+    const inUse = async (organizationId: number | null) =>
+      (await keys()).find(
+        (k) => k.purpose === 'data' && k.organizationId === organizationId && k.retiredAt === null,
+      )?.id
+    /** Every text in the database that a data key sealed, by its column. */
+    const sealedTexts = async (): Promise<string[]> => {
+      const { db } = cp.running.ctx
+      const found: string[] = []
+      for (const kind of [...kindsOf(1), ...kindsOf(null)]) {
+        const { rows } = await sql<{ text: string | null }>`
+          select ${sql.ref(kind.column)} as text from ${sql.table(kind.table)}`.execute(db)
+        for (const { text } of rows) if (text?.startsWith('v2|')) found.push(text)
+      }
+      return found
+    }
+    /** Certificates are made and judged by the same clock. */
+    const restartNow = (): Promise<void> => {
+      cp.clock.offsetMs = 0
+      return cp.restart()
+    }
+    const finish = async (): Promise<void> => {
+      for (let n = 0; n < 5; n++) await continueKeyRotations(cp.running.ctx)
+    }
+
+    test('seals at once, opens what was there, takes everything over and is alone in the end', async () => {
+      await cp.call('PUT', `/api/projects/${project.id}/host_token`, { token: 'glpat-1' })
+      const before = { own: await inUse(1), installation: await inUse(null) }
+      for (const organizationId of [1, null])
+        expect((await rotate(organizationId)).status).toBe(201)
+      const after = { own: await inUse(1), installation: await inUse(null) }
+      expect(after).not.toEqual(before)
+      expect(await secret()).toBe(project.webhook_secret) // sealed with the former one
+      await cp.call('PATCH', '/api/environments/1/variables', { set: { B: 'two' } })
+      // a kill in the middle: the next process goes on
+      await cp.restart()
+      await finish()
+      const texts = await sealedTexts()
+      expect(texts.length).toBeGreaterThan(5)
+      const fresh = new RegExp(`^v2\\|(${after.own}|${after.installation})\\|`)
+      expect(texts.filter((text) => !fresh.test(text))).toEqual([])
+      expect(await secret()).toBe(project.webhook_secret)
+      const listed = await cp.call<DataKey[]>('GET', '/api/admin/data_keys')
+      expect(listed.body.filter((key) => key.retired_at !== null)).toHaveLength(2)
+      cp.clock.offsetMs += CUSTODY.retiredKeptMs + 1_000
+      await finish()
+      expect((await keys()).filter((k) => k.retiredAt !== null)).toEqual([])
+      await restartNow()
+      const patch = { set: { A: 'one', B: 'two' } }
+      const same = await cp.call('PATCH', '/api/environments/1/variables', patch)
+      expect(same.body).toMatchObject({ unchanged: ['A', 'B'], set: [] })
+    })
+
+    test('many at once leave one in use, and no value is lost', async () => {
+      await Promise.all(
+        Array.from({ length: 8 }, async (_, n) => {
+          await rotate(1)
+          await cp.call('PATCH', '/api/environments/1/variables', { set: { [`K${n}`]: `v${n}` } })
+          await continueKeyRotations(cp.running.ctx)
+        }),
+      )
+      await finish()
+      cp.clock.offsetMs += CUSTODY.retiredKeptMs + 1_000
+      await finish()
+      const data = (await keys()).filter((k) => k.purpose === 'data' && k.organizationId === 1)
+      expect(data).toHaveLength(1)
+      await restartNow()
+      const set = Object.fromEntries(Array.from({ length: 8 }, (_, n) => [`K${n}`, `v${n}`]))
+      const same = await cp.call('PATCH', '/api/environments/1/variables', { set })
+      expect(same.body).toMatchObject({ set: [] })
+    })
+
+    test('a value that does not open at its place holds nothing up', async () => {
+      const { db } = cp.running.ctx
+      const lost = { hostTokenSealed: (await sealed())[1] ?? null } // a webhook secret, not a token
+      await db.updateTable('projects').set(lost).where('id', '=', project.id).execute()
+      await rotate(1)
+      await finish()
+      cp.clock.offsetMs += CUSTODY.retiredKeptMs + 1_000
+      await finish()
+      expect((await keys()).filter((k) => k.retiredAt !== null)).toEqual([])
+    })
+
+    test('no column with sealed values is forgotten', async () => {
+      const { db } = cp.running.ctx
+      const known = new Set([...kindsOf(1), ...kindsOf(null)].map((k) => `${k.table}.${k.column}`))
+      const tables = await db.introspection.getTables()
+      const named = tables.flatMap(({ name, columns }) =>
+        columns.filter((c) => /sealed|wrapped/.test(c.name)).map((c) => `${name}.${c.name}`),
+      )
+      expect(named.filter((column) => !known.has(column))).toEqual([])
+      for (const table of ['projects', 'environments']) {
+        expect(known).toContain(`${table}.basic_auth_hash`)
+      }
+    })
+
+    test('is for platform administrators, and for organizations that are there', async () => {
+      const owner = await addMember(cp, 'Eve', 'owner')
+      const refused = await owner.call('POST', '/api/admin/data_keys/rotate', {
+        organization_id: 1,
+      })
+      expect(refused.body).toMatchObject({ code: 'platform_admin_only' })
+      expect((await rotate(99)).status).toBe(404)
+      expect((await cp.call('POST', '/api/admin/data_keys/rotate', {})).status).toBe(422)
+    })
   })
 })

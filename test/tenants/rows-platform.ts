@@ -39,6 +39,11 @@ export const PLATFORM_ROWS: Record<string, Row> = {
     ask: (o) => ({ params: { id: o.organization } }),
   },
   'GET /api/admin/audit': { accepts: [200] },
+  'GET /api/admin/data_keys': { accepts: [200] },
+  'POST /api/admin/data_keys/rotate': {
+    accepts: [201],
+    ask: (o) => ({ body: { organization_id: o.organization } }),
+  },
   'GET /api/admin/ssh_authorities': { accepts: [200] },
   'POST /api/admin/ssh_authorities/{kind}/announce': {
     accepts: [201, 409],

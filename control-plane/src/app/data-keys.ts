@@ -1,7 +1,7 @@
 // One data key an organization, and one for the installation itself: made, opened at start, wrapped again when the KEK
 // was replaced. A key is in its committed row before it seals anything. Each row is wrapped again by itself, so a kill
-// in the middle leaves rows of both KEKs, and the next start goes on. Deliberately absent: giving an organization a
-// second data key.
+// in the middle leaves rows of both KEKs, and the next start goes on. Another data key for an organization:
+// data-key-rotation.ts.
 import { createSecretKey, randomBytes } from 'node:crypto'
 import { CUSTODY } from '@berth/shared'
 import type { Custody, Place } from '../ca/custody.ts'
@@ -22,7 +22,8 @@ const placeOf = (organizationId: number | null): Place => ({
   rowId: 'data',
 })
 
-function openRow(custody: Custody, row: OrganizationKey): void {
+/** Its row must be committed: from now on it seals. */
+export function openDataKey(custody: Custody, row: OrganizationKey): void {
   const { id, organizationId } = row
   const bytes = Buffer.from(custody.open('data-key', placeOf(organizationId), row.wrapped))
   const key = createSecretKey(bytes)
@@ -30,28 +31,26 @@ function openRow(custody: Custody, row: OrganizationKey): void {
   custody.addDataKey({ id, organizationId, key }, { retired: row.retiredAt !== null })
 }
 
-async function makeRow(
+/** The row in use afterwards: another's, when two made it at once. */
+export async function makeDataKey(
   db: Db,
   custody: Custody,
   organizationId: number | null,
   now: number,
-): Promise<void> {
+): Promise<OrganizationKey> {
   const bytes = randomBytes(CUSTODY.kekBytes)
   const wrapped = custody.wrap(placeOf(organizationId), bytes)
   bytes.fill(0)
-  // another's, when two made it at once: what is in the row counts
-  openRow(
-    custody,
-    await insertOrganizationKey(db, { organizationId, purpose: 'data', wrapped, createdAt: now }),
-  )
+  return insertOrganizationKey(db, { organizationId, purpose: 'data', wrapped, createdAt: now })
 }
 
 /** On start: every key is opened, each organization has one. Gives how many were wrapped with a newer KEK. */
 export async function openDataKeys(db: Db, custody: Custody, now: number): Promise<number> {
   const wrappedAgain = await rotateKek(db, custody)
-  for (const row of await listDataKeys(db)) openRow(custody, row)
+  for (const row of await listDataKeys(db)) openDataKey(custody, row)
   for (const organizationId of [null, ...(await listOrganizationIds(db))]) {
-    if (!custody.hasDataKey(organizationId)) await makeRow(db, custody, organizationId, now)
+    if (custody.findDataKey(organizationId)) continue
+    openDataKey(custody, await makeDataKey(db, custody, organizationId, now))
   }
   return wrappedAgain
 }
@@ -72,6 +71,7 @@ export async function rotateKek(db: Db, custody: Custody): Promise<number> {
 
 /** Before anything of an organization is sealed for the first time. */
 export async function ensureDataKey(ctx: Context, organizationId: number): Promise<void> {
-  if (ctx.custody.hasDataKey(organizationId)) return
-  await makeRow(ctx.db, ctx.custody, organizationId, ctx.clock.now())
+  const { custody, db, clock } = ctx
+  if (custody.findDataKey(organizationId)) return
+  openDataKey(custody, await makeDataKey(db, custody, organizationId, clock.now()))
 }

@@ -14,7 +14,7 @@ import { loadProject } from './access.ts'
 import { auditCaller } from './audit.ts'
 import { change, emit } from './transaction.ts'
 
-const hostTokenPlace = (project: Project) => ({
+export const hostTokenPlace = (project: Pick<Project, 'id' | 'organizationId' | 'repoUrl'>) => ({
   table: 'projects',
   column: 'host_token_sealed',
   organizationId: project.organizationId,

@@ -24,7 +24,12 @@ import { auditPerson, type Subject } from './audit.ts'
 import { toSlug } from './organizations.ts'
 import { change } from './transaction.ts'
 
-const CA_PLACE = { table: 'installation', column: 'ca_key_sealed', organizationId: null, rowId: 1 }
+export const CA_PLACE = {
+  table: 'installation',
+  column: 'ca_key_sealed',
+  organizationId: null,
+  rowId: 1,
+}
 const SETUP_TOKEN_MS = 365 * 86_400_000
 const SETUP_SCOPES: Scope[] = ['read', 'deploy', 'write', 'ssh', 'admin']
 
@@ -52,7 +57,7 @@ export async function openInstallation(
   return { installation, caKeyPem }
 }
 
-const COOKIE_PLACE = { ...CA_PLACE, column: 'cookie_secret_sealed' }
+export const COOKIE_PLACE = { ...CA_PLACE, column: 'cookie_secret_sealed' }
 
 /** What signs the cookies of browser sessions: made once, sealed at rest like every secret. */
 export async function openCookieSecret(db: Db, custody: Custody): Promise<string> {

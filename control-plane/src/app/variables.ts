@@ -34,7 +34,7 @@ export const variablePlace = (environment: Place, key: string) => ({
   rowId: `${environment.id}/${key}`,
 })
 
-const fingerprintPlace = (organizationId: number) => ({
+export const fingerprintPlace = (organizationId: number) => ({
   table: 'organization_keys',
   column: 'wrapped',
   organizationId,

@@ -37,7 +37,10 @@ const COLUMNS: Record<SignedWith, string> = {
   legacy: 'legacy_webhook_secret_sealed',
 }
 
-const place = (project: { id: number; organizationId: number }, kind: SignedWith): Place => ({
+export const webhookSecretPlace = (
+  project: { id: number; organizationId: number },
+  kind: SignedWith,
+): Place => ({
   table: 'projects',
   column: COLUMNS[kind],
   organizationId: project.organizationId,
@@ -49,7 +52,11 @@ export function readWebhookSecrets(ctx: Context, project: Row): WebhookSecrets {
   const read = (kind: SignedWith, sealed: string | null) =>
     sealed === null
       ? {}
-      : { [kind]: Buffer.from(ctx.custody.open('webhook-secret', place(project, kind), sealed)) }
+      : {
+          [kind]: Buffer.from(
+            ctx.custody.open('webhook-secret', webhookSecretPlace(project, kind), sealed),
+          ),
+        }
   const accepted = (project.previousAcceptedUntil ?? 0) > ctx.clock.now()
   const found: Partial<Record<SignedWith, Buffer>> = {
     ...read('current', project.webhookSecretSealed),
@@ -110,7 +117,7 @@ export async function giveWebhookSecret(
 ): Promise<string> {
   const secret = makeSecret()
   await updateWebhookSecrets(c.db, project.id, {
-    webhookSecretSealed: seal(ctx, place(project, 'current'), secret),
+    webhookSecretSealed: seal(ctx, webhookSecretPlace(project, 'current'), secret),
     webhookSecretRotatedAt: c.now,
   })
   return secret
@@ -135,7 +142,7 @@ export async function regenerateWebhookSecret(
     const until = former === undefined ? null : c.now + WEBHOOK_SECRETS.previousMs
     if (former !== undefined) {
       await updateWebhookSecrets(c.db, projectId, {
-        previousWebhookSecretSealed: seal(ctx, place(project, 'previous'), former),
+        previousWebhookSecretSealed: seal(ctx, webhookSecretPlace(project, 'previous'), former),
         previousAcceptedUntil: until,
       })
     }
@@ -176,7 +183,7 @@ export async function importLegacySecret(ctx: Context): Promise<void> {
   await change(ctx, async (c) => {
     for (const project of await listProjectsWithoutSecret(c.db)) {
       await updateWebhookSecrets(c.db, project.id, {
-        legacyWebhookSecretSealed: seal(ctx, place(project, 'legacy'), secret),
+        legacyWebhookSecretSealed: seal(ctx, webhookSecretPlace(project, 'legacy'), secret),
       })
       const by = { type: 'system', name: 'Berth' } as const
       const subject: [string, number] = ['project', project.id]

@@ -274,8 +274,21 @@ export class Custody {
     if (!retired) this.#inUse.set(key.organizationId, key)
   }
 
-  hasDataKey(organizationId: number | null): boolean {
-    return this.#inUse.has(organizationId)
+  /** The one that seals now. */
+  findDataKey(organizationId: number | null): DataKey | undefined {
+    return this.#inUse.get(organizationId)
+  }
+
+  /** Those that only open any more. */
+  listRetired(): DataKey[] {
+    return [...this.#dataKeys.values()].filter(
+      (key) => this.#inUse.get(key.organizationId)?.id !== key.id,
+    )
+  }
+
+  /** What it sealed does not open any more. */
+  forget(id: number): void {
+    this.#dataKeys.delete(String(id))
   }
 
   /** `v2|data key|salt|nonce|ciphertext|tag`, base64url; `v1|kek|…` where there is no data key. */

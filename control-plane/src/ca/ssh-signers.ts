@@ -17,7 +17,7 @@ export interface SealedAuthority {
   keySealed: string
 }
 
-const placeOf = (authority: { kind: AuthorityKind; fingerprint: string }): Place => ({
+export const sshAuthorityPlace = (authority: { kind: string; fingerprint: string }): Place => ({
   table: 'ssh_authorities',
   column: 'key_sealed',
   organizationId: null,
@@ -38,7 +38,7 @@ export class SshSigners {
     const open = ed25519PublicKey(privateKey)
     const authority = { kind, publicKey: formatPublicKey(open), fingerprint: fingerprintOf(open) }
     const plain = privateKey.export({ format: 'der', type: 'pkcs8' })
-    const keySealed = this.#custody.seal('ca', placeOf(authority), plain)
+    const keySealed = this.#custody.seal('ca', sshAuthorityPlace(authority), plain)
     plain.fill(0)
     return { ...authority, keySealed }
   }
@@ -47,7 +47,9 @@ export class SshSigners {
   open(authority: SealedAuthority): Signer {
     const known = this.#opened.get(authority.keySealed)
     if (known) return known
-    const plain = Buffer.from(this.#custody.open('ca', placeOf(authority), authority.keySealed))
+    const plain = Buffer.from(
+      this.#custody.open('ca', sshAuthorityPlace(authority), authority.keySealed),
+    )
     const key = createPrivateKey({ key: plain, format: 'der', type: 'pkcs8' })
     plain.fill(0)
     const publicKey = ed25519PublicKey(key)

@@ -1,11 +1,15 @@
-// Keys of the installation, for platform administrators: the SSH authorities and the steps of their rotation.
+// Keys of the installation, for platform administrators: the SSH authorities and the steps of their rotation, and the
+// keys that seal stored secrets.
 import {
+  DataKey,
+  DataKeyRotation,
   SshAuthority,
   SshAuthorityAdoption,
   SshAuthorityParams,
   SshAuthorityRetirement,
 } from '@berth/shared/rest'
 import { z } from 'zod'
+import { listKeys, rotateDataKey } from '../app/data-key-rotation.ts'
 import {
   adoptAuthority,
   announceAuthority,
@@ -13,7 +17,9 @@ import {
   retireAuthority,
 } from '../app/ssh-rotation.ts'
 import type { Context } from '../context.ts'
+import type { OrganizationKey } from '../store/organization-keys.ts'
 import { type Api, callerOf } from './http.ts'
+import { time } from './present.ts'
 import { presentSshAuthority } from './present-ssh.ts'
 
 export function adminKeyRoutes(api: Api, ctx: Context): void {
@@ -78,6 +84,45 @@ export function adminKeyRoutes(api: Api, ctx: Context): void {
       const force = request.body?.force ?? false
       await retireAuthority(ctx, callerOf(request), request.params.kind, { force })
       return reply.code(204).send(null)
+    },
+  )
+}
+
+const presentDataKey = (key: OrganizationKey) => ({
+  id: key.id,
+  organization_id: key.organizationId,
+  created_at: time(key.createdAt),
+  retired_at: key.retiredAt === null ? null : time(key.retiredAt),
+})
+
+export function dataKeyRoutes(api: Api, ctx: Context): void {
+  const path = '/api/admin/data_keys'
+  const config = { needs: 'platform_admin' as const }
+  api.get(
+    path,
+    {
+      config,
+      schema: {
+        summary: 'Keys that seal stored secrets, one an organization; retired ones until they go',
+        response: { 200: z.array(DataKey) },
+      },
+    },
+    async (request) => (await listKeys(ctx, callerOf(request))).map(presentDataKey),
+  )
+  api.post(
+    `${path}/rotate`,
+    {
+      config,
+      schema: {
+        summary:
+          'Seal with a new key from now on; what is stored is sealed again in the background',
+        body: DataKeyRotation,
+        response: { 201: DataKey },
+      },
+    },
+    async (request, reply) => {
+      const made = await rotateDataKey(ctx, callerOf(request), request.body.organization_id)
+      return reply.code(201).send(presentDataKey(made))
     },
   )
 }

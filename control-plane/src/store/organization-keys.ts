@@ -57,5 +57,24 @@ export async function updateWrapped(
     .execute()
 }
 
+/** From now on it opens and seals nothing new. False: another one did so first. */
+export async function retireOrganizationKey(db: Db, id: number, now: number): Promise<boolean> {
+  const { numUpdatedRows } = await db
+    .updateTable('organizationKeys')
+    .set({ retiredAt: now })
+    .where('id', '=', id)
+    .where('retiredAt', 'is', null)
+    .executeTakeFirst()
+  return numUpdatedRows === 1n
+}
+
+export async function deleteRetiredKey(db: Db, id: number): Promise<void> {
+  await db
+    .deleteFrom('organizationKeys')
+    .where('id', '=', id)
+    .where('retiredAt', 'is not', null)
+    .execute()
+}
+
 export const listOrganizationIds = async (db: Db): Promise<number[]> =>
   (await db.selectFrom('organizations').select('id').orderBy('id').execute()).map((o) => o.id)
