@@ -1,11 +1,13 @@
 // What a task of one environment can reach of another one and of the agent itself: nothing. Environment A runs commands that
 // try, with everything a machine offers; each prints a word when it got through. The same commands on its own things must
 // print theirs, or the silence means nothing.
-import { existsSync, readdirSync, statSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import { existsSync, mkdtempSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { AttemptState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { environmentPlaces } from '../../agent/src/exec/files.ts'
+import { canUnshareMounts } from '../../agent/src/exec/namespaces.ts'
 import { readProcess } from '../../agent/src/exec/processes.ts'
 import { edgePlaces } from '../../agent/src/exec/proxy/places.ts'
 import { Journal } from '../../agent/src/journal/journal.ts'
@@ -158,5 +160,35 @@ describe.skipIf(!isRoot)('a task of one environment', () => {
       'its own release': 'echo x >"$BERTH_RELEASE_DIR/x"',
     })
     expect(got).toEqual(['its own release'])
+  })
+})
+
+describe.skipIf(!isRoot || !canUnshareMounts('/usr/bin/unshare'))('temporary folders', () => {
+  let lab: ServiceLab
+  beforeAll(async () => {
+    // not below /tmp, as everywhere but in tests: commands do not see what lies there
+    lab = await ServiceLab.open(mkdtempSync('/var/lib/berth-test-'))
+  })
+  afterAll(() => lab.close())
+
+  it('are an environment’s own, for its steps and its services, and homes of people are empty', async () => {
+    const word = `berth-${randomBytes(6).toString('hex')}`
+    lab.repository.commit({
+      '.service.yml': `manual:
+  deploy: ['umask 0022; echo one >/tmp/${word}; ls -A /var/tmp /home']
+  services:
+    web: { port: auto, run: "cp /tmp/${word} /var/tmp/${word}-seen; exec ${lab.host.node} server.mjs", env: { VERSION: a, MODE: "" } }
+`,
+    })
+    const deployment = await lab.host.deploy(lab.repository, { environmentId: A })
+    expect((await deployment.verdict()).message, deployment.log()).toBe('')
+    expect(deployment.log()).toContain(`/home:\n\n/var/tmp:\n${word}\n`)
+    const { temporary } = environmentPlaces(lab.host.settings, A)
+    expect(readdirSync(temporary).sort()).toEqual([word, `${word}-seen`])
+    expect(statSync(temporary).mode & 0o777).toBe(0o700)
+    for (const folder of ['/tmp', '/var/tmp']) expect(readdirSync(folder)).not.toContain(word)
+    lab.repository.commit({ '.service.yml': `manual: { deploy: ['! test -e /tmp/${word}'] }\n` })
+    const other = await lab.host.deploy(lab.repository, { environmentId: B })
+    expect((await other.verdict()).message, other.log()).toBe('')
   })
 })

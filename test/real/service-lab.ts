@@ -45,8 +45,8 @@ export class ServiceLab {
     this.repository.commit({ 'server.mjs': SERVER })
   }
 
-  static async open(): Promise<ServiceLab> {
-    const host = new AgentHost()
+  static async open(folder?: string): Promise<ServiceLab> {
+    const host = new AgentHost(folder)
     return new ServiceLab(host, await portsEdge(host.settings))
   }
 

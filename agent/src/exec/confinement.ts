@@ -1,7 +1,8 @@
 // How a command of the repository is started: which argv puts it into its cgroup, takes every right away and runs it
-// as the environment's user. Builds argv, starts nothing. The two small scripts are constants; what varies travels as
+// as the environment's user. Builds argv, starts nothing. The small scripts are constants; what varies travels as
 // their arguments, so no value is ever read as shell text. The one exception by design is the user's own command, one
 // argument of `/bin/sh -eu -c`.
+import { canUnshareMounts } from './namespaces.ts'
 import { locateProgram, SYSTEM_PATH } from './programs.ts'
 
 export interface Account {
@@ -23,6 +24,25 @@ const JOIN =
  */
 const ENTER =
   'umask "$1"; shift; set -a; . "$1" || exit 126; set +a; cd -- "$2" || exit 126; unset OLDPWD; shift 2; exec "$@" </dev/null'
+
+/**
+ * Still as root, in a mount namespace of its own: the temporary folders of the machine are the environment's own one, and
+ * there is nothing in the homes of people.
+ */
+const HIDE =
+  'for at in /tmp /var/tmp; do mount --bind "$1" "$at" || exit 125; done; [ ! -d /home ] || mount -t tmpfs -o ro,size=4k,mode=0755 berth-hidden /home || exit 125; shift; exec "$@"'
+
+/** Where a folder below would vanish from the view of its own command. */
+const HIDDEN = ['/tmp/', '/var/tmp/', '/home/']
+
+/** Empty where the machine does not allow it, or where the folder itself would be hidden (development). */
+export function ownTemporary(folder: string | undefined): string[] {
+  if (folder === undefined || HIDDEN.some((hidden) => folder.startsWith(hidden))) return []
+  const unshare = locateProgram('unshare')
+  if (!unshare || !canUnshareMounts(unshare)) return []
+  const namespace = [unshare, '--mount', '--propagation', 'private', '--']
+  return [...namespace, '/bin/sh', '-c', HIDE, 'berth-hide', folder]
+}
 
 /** Removes every right but those of the account. Without an account (development) only the way back up is closed. */
 export function dropRights(account: Account | undefined): string[] {
@@ -54,6 +74,8 @@ export interface Confinement {
   account: Account | undefined
   cgroupFiles: string[]
   directory: string
+  /** Of the environment; shown to the command as /tmp. */
+  temporary?: string | undefined
   /** Shell form; readable by the account. */
   variablesFile: string
   /** Stronger than the file; from the repository, so it may be seen in a list of processes. */
@@ -73,6 +95,7 @@ export function confineCommand(command: string, inside: Confinement): string[] {
   const env = locateProgram('env') ?? '/usr/bin/env'
   return [
     ...join,
+    ...(inside.account ? ownTemporary(inside.temporary) : []),
     ...dropRights(inside.account),
     ...['/bin/sh', '-c', inside.hasTerminal ? ENTER_TERMINAL : ENTER, 'berth-enter'],
     ...[inside.offersSocket ? '0007' : '0027', inside.variablesFile, inside.directory],

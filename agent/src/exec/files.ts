@@ -32,6 +32,8 @@ export interface EnvironmentPlaces {
   repository: string
   shared: string
   home: string
+  /** What its commands see as /tmp; theirs alone. */
+  temporary: string
   releases: string
   variables: string
   bin: string
@@ -51,6 +53,7 @@ export function environmentPlaces(s: AgentSettings, environmentId: number): Envi
     repository: join(dir, 'repo.git'),
     shared: join(dir, 'shared'),
     home: join(dir, 'home'),
+    temporary: join(dir, 'tmp'),
     releases: join(dir, 'releases'),
     variables: join(dir, 'variables'),
     bin: join(dir, 'bin'),
@@ -93,6 +96,7 @@ export function ensureEnvironmentFolders(
   ensureFolder(places.repository, 0o700, theirs)
   ensureFolder(places.shared, 0o750, theirs)
   ensureFolder(places.home, 0o700, theirs)
+  ensureFolder(places.temporary, 0o700, theirs)
   ensureFolder(places.releases, 0o710, enterable)
   ensureFolder(places.variables, 0o710, enterable)
   ensureFolder(places.bin, 0o755)

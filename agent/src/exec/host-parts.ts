@@ -5,6 +5,8 @@ import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { DAEMON } from '@berth/shared'
 import type { AgentSettings } from '../settings.ts'
 import { type EngineError, engineFacts, isEngineUp, openEngine } from './docker/engine.ts'
+import { canUnshareMounts } from './namespaces.ts'
+import { locateProgram } from './programs.ts'
 
 export interface HostPart {
   name: string
@@ -129,6 +131,15 @@ async function lookAtUsers(): Promise<HostPart> {
   return part('users', isRoot && found ? 'useradd' : '', reason)
 }
 
+/** Without them the commands of all environments share the machine's temporary folders. */
+function lookAtMounts(): HostPart {
+  const unshare = locateProgram('unshare')
+  const isAllowed = unshare !== undefined && canUnshareMounts(unshare)
+  const reason =
+    'Mount namespaces are not allowed here: commands of the manual recipe see the /tmp of the machine.'
+  return part('mounts', isAllowed ? 'private' : '', reason)
+}
+
 export async function lookAtParts(settings: DockerSettings): Promise<HostPart[]> {
   const [git, caddy, sshd] = await Promise.all([
     askVersion(['git', '--version'], /git version (\S+)/),
@@ -141,6 +152,7 @@ export async function lookAtParts(settings: DockerSettings): Promise<HostPart[]>
     part('git', git, 'git is not installed: repositories cannot be fetched. Install it.'),
     lookAtPty(),
     lookAtCgroup(),
+    lookAtMounts(),
     lookAtSystemd(),
     lookAtUsers(),
     part('sshd', sshd, 'No OpenSSH server is installed: people cannot connect to environments.'),

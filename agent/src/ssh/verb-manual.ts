@@ -1,12 +1,12 @@
 // `shell` and `exec` of an environment of the manual recipe: as its own account, in the release that serves, with the
 // values of the running version. And the shell of the whole server. What varies travels as arguments of a fixed script.
 import { spawn } from 'node:child_process'
-import { closeSync, constants, openSync, writeSync } from 'node:fs'
+import { closeSync, constants, existsSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { ReadStream } from 'node:tty'
 import { SSH_SESSIONS } from '@berth/shared'
 import { loadPty } from '../exec/commands.ts'
-import { type Account, baseEnvironment, dropRights } from '../exec/confinement.ts'
+import { type Account, baseEnvironment, dropRights, ownTemporary } from '../exec/confinement.ts'
 import { endTree, listTree, type ProcessTree, signalMembers } from '../exec/process-tree.ts'
 import { locateProgram, SYSTEM_PATH } from '../exec/programs.ts'
 import { findAccount, isRoot } from '../exec/users.ts'
@@ -51,7 +51,10 @@ export async function startManual(
   const releaseDir = join(places.releases, String(plan.taskId))
   const variablesFile = join(places.variables, `${plan.taskId}.sh`)
   const account = await accountOf(settings, scene)
+  // environments of earlier versions get the folder with their next deployment
+  const temporary = account && existsSync(places.temporary) ? places.temporary : undefined
   const argv = [
+    ...ownTemporary(temporary),
     ...dropRights(account),
     ...['/bin/sh', '-c', ENTER, 'berth-enter', variablesFile, releaseDir],
     ...(verb.verb === 'shell' ? SHELL : verb.argv),

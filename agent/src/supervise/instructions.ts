@@ -23,6 +23,8 @@ export interface Instructions {
   /** Given to `/bin/sh -eu -c` as one argument. */
   command: string
   directory: string
+  /** What it sees as /tmp; absent in instructions of earlier versions. */
+  temporary?: string
   account: Account | null
   variablesFile: string
   /** Berth's own words: PATH, BERTH_…; in force before the rights are gone. */

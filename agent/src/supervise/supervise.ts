@@ -145,11 +145,13 @@ class Supervisor {
   }
 
   #start(): ChildProcess {
-    const { command, account, directory, variablesFile, additions, socket } = this.#instructions
+    const { command, account, directory, temporary } = this.#instructions
+    const { variablesFile, additions, socket } = this.#instructions
     const [file = '', ...args] = confineCommand(command, {
       account: account ?? undefined,
       cgroupFiles: this.#cgroup?.joinFiles() ?? [],
       directory,
+      temporary,
       variablesFile,
       additions,
       hasTerminal: false,

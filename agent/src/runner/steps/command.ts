@@ -103,6 +103,7 @@ function startCommand(
       account: accountOf(attempt),
       cgroupFiles: cgroup?.joinFiles() ?? [],
       directory,
+      temporary: attempt.places.temporary,
       variablesFile: scene.variablesFile,
       hasTerminal: attempt.pty !== undefined,
       offersSocket: scene.offersSocket,

@@ -74,6 +74,7 @@ function makeInstructions(attempt: Attempt, service: ManualService): Instruction
     commit: need(attempt, 'commit').sha,
     command: run.command,
     directory,
+    temporary: attempt.places.temporary,
     account: accountOf(attempt) ?? null,
     variablesFile: attempt.variablesFile,
     env: baseEnvironment(placesOf(attempt, newScene(attempt))),
