@@ -32,6 +32,7 @@ describe.skipIf(!dockerEngine())('collection', () => {
     const foreign = await lab.image(1, 90, { owner: 'another-agent', isUnknown: true })
     const stranger = await lab.tag(BUSYBOX_IMAGE, 'stranger/app:1')
     lab.row('image', tags[0] as string, 1, 1)
+    const keepsake = await lab.tag(tags[0] as string, 'somebody/keeps-this:1')
     const running = await lab.container(1, 5, tags[4])
     const old = await lab.container(1, 4, tags[3], { state: 'retired' })
     const failed = await lab.container(1, 6, tags[4], { state: 'making' })
@@ -49,7 +50,7 @@ describe.skipIf(!dockerEngine())('collection', () => {
     for (const tag of tags.slice(0, 2)) expect(await inspectImage(lab.engine, tag)).toBeUndefined()
     expect(await inspectContainer(lab.engine, running.id)).toMatchObject({ state: 'running' })
     expect(await inspectContainer(lab.engine, old.id)).toBeUndefined()
-    for (const other of [foreign, stranger, BUSYBOX_IMAGE]) {
+    for (const other of [foreign, stranger, keepsake, BUSYBOX_IMAGE]) {
       expect(await inspectImage(lab.engine, other), other).toBeDefined()
     }
     // a row of ours with a container that carries another agent's label: the row goes, the container stays

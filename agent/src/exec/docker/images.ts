@@ -2,7 +2,7 @@
 import { ENGINE } from '@berth/shared'
 import { type Engine, EngineError, isNotFound, toEngineError } from './engine.ts'
 import { readMessages } from './messages.ts'
-import { type OwnerSettings, ownedFilter } from './names.ts'
+import { isImageName, type NamingSettings, type OwnerSettings, ownedFilter } from './names.ts'
 
 export interface Image {
   /** `sha256:…` of its configuration. */
@@ -160,10 +160,13 @@ export interface OwnedImage {
   labels: Record<string, string>
 }
 
-/** Those built for environments; pulled images carry no label of ours. */
+/**
+ * Those built for environments; pulled images carry no label of ours. One that has only names that people gave it is
+ * theirs: whoever tags an image wants to keep it.
+ */
 export async function listOwnedImages(
   engine: Engine,
-  settings: OwnerSettings,
+  settings: OwnerSettings & NamingSettings,
   environmentId?: number,
 ): Promise<OwnedImage[]> {
   const found = await engine.ask<
@@ -179,11 +182,11 @@ export async function listOwnedImages(
     path: '/images/json',
     query: { filters: ownedFilter(settings, environmentId) },
   })
-  return found.map((raw) => ({
-    id: raw.Id,
-    names: (raw.RepoTags ?? []).filter((name) => name !== '<none>:<none>'),
-    size: raw.Size,
-    created: raw.Created,
-    labels: raw.Labels ?? {},
-  }))
+  return found.flatMap((raw) => {
+    const all = (raw.RepoTags ?? []).filter((name) => name !== '<none>:<none>')
+    const names = all.filter((name) => isImageName(settings, name))
+    if (all.length > 0 && names.length === 0) return []
+    const { Id: id, Size: size, Created: created } = raw
+    return { id, names, size, created, labels: raw.Labels ?? {} }
+  })
 }

@@ -30,13 +30,19 @@ export const releaseName = (
   taskId: number,
 ): string => `${containerName(s, environmentId, service, taskId)}-release`
 
+const imagePrefix = (s: NamingSettings): string => `${s.accountPrefix.replace(/-e$/, '')}/e`
+
+/** Names that people gave to our images are theirs. */
+export const isImageName = (s: NamingSettings, name: string): boolean =>
+  name.startsWith(imagePrefix(s))
+
 /** `berth/e101-web:812`. */
 export const imageName = (
   s: NamingSettings,
   environmentId: number,
   service: string,
   taskId: number,
-): string => `${s.accountPrefix.replace(/-e$/, '')}/e${environmentId}-${service}:${taskId}`
+): string => `${imagePrefix(s)}${environmentId}-${service}:${taskId}`
 
 export const networkName = (s: NamingSettings, environmentId: number): string =>
   `${s.accountPrefix}${environmentId}`
