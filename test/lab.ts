@@ -317,9 +317,11 @@ export class Lab {
   }
 
   /** As a browser does, which finds every host of the lab on this machine. */
-  visit(url: string | null): Promise<{ status: number; text: string }> {
+  visit(url: string | null, credentials = ''): Promise<{ status: number; text: string }> {
     const { host, port, pathname } = new URL(url ?? '')
-    const options = { host: '127.0.0.1', port, path: pathname, headers: { host }, timeout: WAIT_MS }
+    const given = `Basic ${Buffer.from(credentials).toString('base64')}`
+    const headers = { host, ...(credentials ? { authorization: given } : {}) }
+    const options = { host: '127.0.0.1', port, path: pathname, headers, timeout: WAIT_MS }
     return new Promise((resolve, reject) => {
       const asked = request({ ...options, agent: false }, (answer) => {
         let text = ''

@@ -109,13 +109,19 @@ describe('a removal in a whole installation', () => {
   test('a failing step fails it with its output; the environment stays and may go without the steps', async () => {
     const { id, url } = await deployed('stays', ['echo the database is busy; exit 4'])
     const uid = uidOf(id)
+    const auth = { mode: 'own', username: 'ada', password: 'correct horse' }
+    const guarded = await lab.call('PUT', `/api/environments/${id}/basic_auth`, auth)
+    expect(guarded.status).toBe(200)
+    await until('the password', async () => (await lab.visit(url)).status === 401 || undefined)
     const task = await lab.finished((await remove(id)).id)
     expect(task).toMatchObject({
       status: 'failed',
       failure: { code: 'step_failed', phase: 'run', step: '1', exit_code: 4 },
     })
     expect((await lab.log(task.id)).toString()).toContain('the database is busy')
-    expect((await lab.visit(url)).status).toBe(200)
+    // it took nothing away: its hosts lead there again, behind the same password
+    expect((await lab.visit(url)).status).toBe(401)
+    expect((await lab.visit(url, 'ada:correct horse')).status).toBe(200)
     const after = await lab.get<Environment>(`/api/environments/${id}`)
     expect(after.status_reason).toContain('exited with 4')
     const anyway = await lab.finished((await remove(id, '?force=true')).id)

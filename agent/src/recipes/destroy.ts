@@ -65,7 +65,9 @@ function stopTitle(last: LastPlan | undefined): string {
  */
 export function planDestroy(last: LastPlan | undefined, asked: RemovalRequest): Plan {
   const runs = isManualPlan(last) && whySkipped(last, asked) === undefined
-  const unroute = asked.hasRoutes ? [step('unroute', 'Remove its routes')] : []
+  const unroute: PlannedStep[] = asked.hasRoutes
+    ? [{ ...step('unroute', 'Remove its routes'), undo: [{ kind: 'unrouted' }] }]
+    : []
   const phases: Phase[] = [
     { name: 'route', title: 'Route', steps: unroute },
     { name: 'run', title: 'Run', steps: runs ? commandSteps(last) : [] },

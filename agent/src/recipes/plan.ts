@@ -11,6 +11,8 @@ export type Made =
   | { kind: 'process'; service: string }
   /** Where the hosts of the environment lead; what they show while no version answers. */
   | { kind: 'routes' | 'pages' }
+  /** Hosts that were led away from a version that is still up. */
+  | { kind: 'unrouted' }
   | { kind: 'static'; service: string }
   /** docker: what this attempt made or paused, found by its rows in the ledger. */
   | { kind: 'images' | 'containers' }

@@ -9,6 +9,7 @@ import { FailureCode } from '@berth/shared/wire'
 import { type EdgeClient, letRequestsEnd, openEdge } from '../exec/proxy/client.ts'
 import { EdgeError, type EdgeRoute, type PageName } from '../exec/proxy/protocol.ts'
 import { readTable } from '../exec/proxy/table.ts'
+import { restoreRoutes } from '../housekeeping/settle-routes.ts'
 import type { AgentSettings } from '../settings.ts'
 import type { Attempt } from './attempt.ts'
 import { StepFailure } from './failure.ts'
@@ -172,11 +173,32 @@ export async function resetRoutes(attempt: Attempt): Promise<void> {
 export async function unroute(attempt: Attempt): Promise<void> {
   const { environmentId, fence } = attempt.assignment
   try {
-    await routingOf(attempt).edge.removeRoutes({ environmentId, fence, forget: true })
+    await routingOf(attempt).edge.removeRoutes({ environmentId, fence })
   } catch (error) {
     // without an edge nothing is routed; one that comes back has no such table entry only if there was none
     const isNone = !hasRoutes(attempt.settings, environmentId)
     if (!(error instanceof EdgeError && isNone)) throw error
   }
   attempt.output.say('Its hosts lead nowhere any more.')
+}
+
+/** A removal that took nothing apart: its hosts lead there again, behind the same password, before it says that it failed. */
+export async function routeAgain(attempt: Attempt): Promise<void> {
+  const { settings, ledger, assignment, output } = attempt
+  const { environmentId, fence } = assignment
+  if (!ledger.findPlan(environmentId)) return // it has ended
+  const { edge } = routingOf(attempt)
+  const notes = await whileAway(() =>
+    restoreRoutes({ edge, ledger, settings }, { environmentId, fence }),
+  )
+  for (const note of notes) output.say(note)
+}
+
+/** Nothing of the environment is up: nobody needs its password any more. */
+export async function forgetPassword(attempt: Attempt): Promise<void> {
+  const { settings, assignment } = attempt
+  const { environmentId, fence } = assignment
+  if (!readTable(settings).environments[environmentId]?.basicAuth) return
+  const { edge } = routingOf(attempt)
+  await whileAway(() => edge.removeRoutes({ environmentId, fence, forget: true }))
 }

@@ -12,7 +12,7 @@ import { instructionsOf, startService, stopService } from '../supervise/control.
 import { restoreCurrent } from './activation.ts'
 import type { Attempt } from './attempt.ts'
 import { containerUpstreams, takeBackContainers, takeBackImages } from './docker-undo.ts'
-import { routeOf, routingOf, takeBackPages, takeBackRoutes } from './routing.ts'
+import { routeAgain, routeOf, routingOf, takeBackPages, takeBackRoutes } from './routing.ts'
 import { processUpstreams } from './steps/manual-route.ts'
 import { staticFolder } from './steps/static.ts'
 
@@ -74,6 +74,8 @@ async function takeBack(attempt: Attempt, made: Made): Promise<void> {
       return takeBackImages(attempt)
     case 'pages':
       return takeBackPages(attempt)
+    case 'unrouted':
+      return routeAgain(attempt)
     case 'static':
       requireUnrouted(attempt, made.service)
       return removeTree(staticFolder(attempt, made.service))

@@ -29,7 +29,7 @@ import { instructionsOf, stopService } from '../../supervise/control.ts'
 import { ensureActivateProgram } from '../activation.ts'
 import { type Attempt, accountOf, environmentName } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
-import { resetRoutes } from '../routing.ts'
+import { forgetPassword, resetRoutes } from '../routing.ts'
 import { type CommandResult, hasSocket, runListedStep, type Scene } from './command.ts'
 import { endContainers, hasObjects, removeObjects, removeVolumes } from './docker-remove.ts'
 
@@ -218,6 +218,7 @@ async function dropAccount(attempt: Attempt): Promise<void> {
 export async function removeEverything(attempt: Attempt): Promise<void> {
   const { settings, assignment, output } = attempt
   await lookUpAccount(attempt)
+  await forgetPassword(attempt)
   const hadObjects = hasObjects(attempt.ledger, assignment.environmentId, null)
   if (await ownsObjects(attempt)) await removeObjects(attempt)
   const places = allPlaces(settings, assignment.environmentId)
@@ -254,7 +255,7 @@ export async function emptyFolders(attempt: Attempt): Promise<void> {
     const isOwn = name.startsWith(`${own}.`) || name.startsWith(`${own}-`)
     if (!isOwn) await removeTree(join(places.variables, name))
   }
-  const others = [places.shared, places.home, places.sockets, places.statics]
+  const others = [places.shared, places.home, places.temporary, places.sockets, places.statics]
   for (const folder of others) await removeTree(folder)
 }
 
