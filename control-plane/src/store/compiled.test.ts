@@ -35,6 +35,23 @@ describe.each(ENGINES)('compiled statements on %s', (engine) => {
     expect(inside).toEqual([{ name: 'Acme', createdAt: 1 }])
   })
 
+  it('show nothing of a transaction that is still open', async () => {
+    const begun = Promise.withResolvers<void>()
+    const end = Promise.withResolvers<void>()
+    const writing = opened.db.transaction().execute(async (tx) => {
+      await tx.updateTable('organizations').set({ createdAt: 2 }).execute()
+      begun.resolve()
+      await end.promise
+      throw new Error('rolled back')
+    })
+    await begun.promise
+    const read = bySlug('acme', 2)
+    end.resolve()
+    await expect(writing).rejects.toThrow('rolled back')
+    expect(await read).toEqual([])
+    expect(await bySlug('acme', 1)).toEqual([{ name: 'Acme', createdAt: 1 }])
+  })
+
   it('refuse values that are not those of the statement', async () => {
     const build = () =>
       opened.db
