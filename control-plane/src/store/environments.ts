@@ -31,9 +31,9 @@ export interface Environment
 }
 
 function toEnvironment(row: Selectable<EnvironmentsTable>): Environment {
-  const { actions: _, actionsSyncedAt: __, ...rest } = row
+  // its actions stay in it, hidden by the type: a copy without them costs more than the row itself
   return {
-    ...rest,
+    ...row,
     protected: row.protected === 1,
     sticky: row.sticky === 1,
     autoDeploy: row.autoDeploy === 1,
