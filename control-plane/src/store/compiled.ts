@@ -1,16 +1,19 @@
 // Statements of the busiest reads, compiled once. Building and compiling a query costs several times its execution on
 // SQLite; here the text is kept per shape and only the values change. The first use of a shape compiles the real query
 // and proves that its values stand in the order given, so that a kept text can never be fed wrongly. On SQLite, whose
-// calls do not wait, a statement outside of transactions is then run at once: the way through kysely's queue for the one
-// connection costs more than most statements.
+// calls do not wait, such a statement is then run at once: the way through kysely's queue for the one connection costs
+// more than most statements. A transaction sees to it that nobody else's statement comes between its own.
 import { type Compilable, CompiledQuery, type Kysely } from 'kysely'
 import type { Db } from './database.ts'
 import type { Schema } from './schema.ts'
 
 const MAX_SHAPES = 200 // distinct shapes of the whole control plane, with room
 
-/** Runs a statement now; undefined: a transaction is open on the connection, and it has to wait for its turn. */
-type Direct = (text: string, values: readonly unknown[]) => unknown[] | undefined
+/**
+ * Runs a statement now. `isInside`: it belongs to the transaction that is open on the connection. Undefined: it has to wait
+ * for its turn, because a transaction is open that it does not belong to.
+ */
+type Direct = (text: string, values: readonly unknown[], isInside: boolean) => unknown[] | undefined
 
 interface Kept {
   texts: Map<string, string>
@@ -30,6 +33,18 @@ function keptOf(db: Db): Kept {
 
 export function allowDirect(db: Kysely<Schema>, direct: Direct): void {
   keptOf(db).direct = direct
+}
+
+const underWay = new WeakSet<object>()
+
+/** What a transaction does; a handle that somebody kept after it ended goes to kysely, which refuses it. */
+export async function workInside<T>(transaction: Db, work: () => Promise<T>): Promise<T> {
+  underWay.add(transaction)
+  try {
+    return await work()
+  } finally {
+    underWay.delete(transaction)
+  }
 }
 
 /** `shape` names the statement and whatever changes its text, such as the length of a list. */
@@ -53,7 +68,8 @@ export async function runCompiled<R>(
     if (oldest !== undefined) texts.delete(oldest)
     texts.set(shape, text)
   }
-  const rows = db.isTransaction ? undefined : direct?.(text, values)
+  const isInside = db.isTransaction
+  const rows = isInside && !underWay.has(db) ? undefined : direct?.(text, values, isInside)
   if (rows) return rows as R[]
   return (await db.executeQuery<R>(CompiledQuery.raw(text, [...values]))).rows
 }

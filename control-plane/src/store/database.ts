@@ -33,8 +33,8 @@ export function openSqlite(file: string): OpenDatabase {
   const database = withStatementCache(raw, (column) => names.rename(column))
   const dialect = new SteadySqliteDialect({ database })
   const db = new Kysely<Schema>({ dialect, plugins: [names] })
-  allowDirect(db, (text, values) => {
-    if (raw.inTransaction) return undefined // somebody else's: they would be seen before they are true
+  allowDirect(db, (text, values, isInside) => {
+    if (raw.inTransaction !== isInside) return undefined // what others write is not true before their commit
     const statement = database.prepare(text)
     if (statement.reader) return statement.all(values)
     statement.run(values)
