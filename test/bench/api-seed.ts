@@ -1,11 +1,8 @@
 // A large installation written straight into the database: what years of use leave behind. The control plane itself made
 // the schema, the first person and the keys; only history is planted here.
-import { execFileSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
-import { deployKeyPlace } from '../../control-plane/src/app/projects.ts'
-import type { Custody } from '../../control-plane/src/ca/custody.ts'
 import { hashToken, makeToken } from '../../control-plane/src/identity/tokens.ts'
 import { TestControlPlane } from '../control-plane.ts'
 
@@ -28,8 +25,7 @@ export async function plantInstallation(projects: number, tasks: number): Promis
   const cp = await TestControlPlane.start('sqlite')
   const { organization, user } = await cp.setUp()
   const server = await cp.server()
-  const repo_url = makeRepository(cp.dir)
-  const project = await cp.project('first', server.id, { repo_url })
+  const project = await cp.project('first', server.id)
   const environment = await cp.environment(project.id, 'main')
   await cp.running.close()
   const db = new Database(join(cp.dir, 'berth.db'))
@@ -37,8 +33,8 @@ export async function plantInstallation(projects: number, tasks: number): Promis
   const seed = { db, organizationId: organization.id, userId: user.id, serverId: server.id }
   const tokens = plantPeople(seed)
   const environmentIds = plantProjects(seed, project.id, environment.id, projects)
-  sealDeployKeys(seed, cp.running.ctx.custody)
   plantTasks(seed, environmentIds, tasks)
+  db.exec('update projects set reconcile_at = null') // a start says when each is looked at
   db.close()
   return {
     dir: cp.dir,
@@ -95,38 +91,17 @@ function plantProjects(seed: Seed, projectId: number, environmentId: number, cou
   db.transaction(() => {
     for (let p = 0; p < count; p++) {
       const name = `project-${String(p).padStart(5, '0')}`
-      const id = p === 0 ? projectId : addProject({ name, domain: `${name}.example.com` })
+      const domain = `${name}.example.com`
+      const id = p === 0 ? projectId : addProject({ name, domain })
       if (p > 0) addServer.run(id, serverId)
       for (let e = 1; e < ENVIRONMENTS; e++) {
         const identifier = `env-${e}`
-        const domain = `${identifier}.${name}.example.com`
-        ids.push(addEnvironment({ project_id: id, identifier, domain }))
+        const host = `${identifier}.${domain}`
+        ids.push(addEnvironment({ project_id: id, identifier, domain: host }))
       }
     }
   })()
   return ids
-}
-
-/** One repository for all, so that looking at it is the usual quiet look. */
-function makeRepository(dir: string): string {
-  const folder = join(dir, 'repository')
-  const git = (...args: string[]) => execFileSync('git', args, { stdio: 'pipe' })
-  git('init', '--quiet', '--initial-branch=main', folder)
-  const author = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com']
-  git('-C', folder, ...author, 'commit', '--quiet', '--allow-empty', '--message=first')
-  return `file://${folder}`
-}
-
-/** A key belongs to its row: one that was copied would be refused at every look. */
-function sealDeployKeys({ db, organizationId }: Seed, custody: Custody): void {
-  const update = db.prepare('update projects set deploy_key_sealed = ? where id = ?')
-  const ids = db.prepare('select id from projects').all() as { id: number }[]
-  db.transaction(() => {
-    for (const { id } of ids) {
-      const place = deployKeyPlace({ id, organizationId })
-      update.run(custody.seal('deploy-key', place, Buffer.from('planted')), id)
-    }
-  })()
 }
 
 function plantTasks({ db, organizationId, userId, serverId }: Seed, ids: number[], count: number) {

@@ -14,23 +14,19 @@ import {
   type EnvironmentPullRequest,
   listEnvironmentPullRequests,
 } from '../store/environment-pull-requests.ts'
+import { listSurroundings, type Surroundings } from '../store/environment-surroundings.ts'
 import { type Environment, listEnvironments } from '../store/environments.ts'
-import { listUserNames } from '../store/people.ts'
 import { countEnvironments, type Project } from '../store/projects.ts'
-import { listServersById } from '../store/servers.ts'
-import { listOpenTasks, listTasksById, type Task } from '../store/tasks.ts'
+import { listOpenTasks, type Task } from '../store/tasks.ts'
 import { loadEnvironment, loadProject } from './access.ts'
 
-export interface EnvironmentView {
+export interface EnvironmentView extends Surroundings {
   environment: Environment
   recipe: Recipe
   status: EnvironmentStatus
-  server: { id: number; name: string; hostname: string }
-  ownerName: string
   basicAuth: EffectiveAuth
   pullRequest: EnvironmentPullRequest | undefined
   openTask: Task | undefined
-  lastTask: Task | undefined
   variablesChanged: boolean
   may: string[]
 }
@@ -43,21 +39,15 @@ async function view(
 ): Promise<EnvironmentView[]> {
   const { db } = ctx
   const ids = environments.map((e) => e.id)
-  const serverRows = await listServersById(db, [...new Set(environments.map((e) => e.serverId))])
-  const servers = new Map(serverRows.map((s) => [s.id, s]))
-  const owners = await listUserNames(db, [...new Set(environments.map((e) => e.ownerId))])
+  const around = await listSurroundings(db, ids)
   const open = await listOpenTasks(db, ids)
   const pulls = environments.filter((e) => e.type === 'pull_request').map((e) => e.id)
   const pullRequests = await listEnvironmentPullRequests(db, pulls)
-  const last = await listTasksById(
-    db,
-    environments.map((e) => e.lastTaskId).filter((id) => id !== null),
-  )
   return environments.map((environment) => {
-    const server = servers.get(environment.serverId)
-    if (!server) throw new Error(`environment ${environment.id} has no server`)
+    const surroundings = around.get(environment.id)
+    if (!surroundings) throw new Error(`environment ${environment.id} has no server`)
+    const { server, ownerName, lastTask } = surroundings
     const openTask = open.get(environment.id)
-    const lastTask = last.get(environment.lastTaskId ?? 0)
     return {
       environment,
       recipe: effectiveRecipe(environment, project.defaultRecipe),
@@ -68,8 +58,8 @@ async function view(
         degradedReason: degradation(environment),
         lastTask,
       }),
-      server: { id: server.id, name: server.name, hostname: server.hostname },
-      ownerName: owners.get(environment.ownerId) ?? '',
+      server,
+      ownerName,
       basicAuth: effectiveAuth(environment, project),
       pullRequest: pullRequests.get(environment.id),
       openTask,
@@ -124,10 +114,11 @@ export async function listProjectEnvironments(
 ): Promise<EnvironmentList> {
   const project = await loadProject(ctx.db, caller, projectId, 'read')
   const rows = await listEnvironments(ctx.db, projectId, filter)
-  const counts = await countEnvironments(ctx.db, [projectId])
+  const isWhole = !filter.type && !filter.branch && !filter.identifier
+  const count = async () => (await countEnvironments(ctx.db, [projectId])).get(projectId) ?? 0
   return {
     environments: await view(ctx, caller, project, rows),
-    used: counts.get(projectId) ?? 0,
+    used: isWhole ? rows.length : await count(),
     limit: project.environmentLimit,
   }
 }

@@ -66,7 +66,7 @@ export const tooMany = (seconds: number): AppError =>
   })
 
 function nameOf(key: string): string {
-  if (!isIPv6(key)) return key
+  if (!key.includes(':') || !isIPv6(key)) return key
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(key)?.[1]
   if (mapped) return mapped
   const [head = '', tail] = (key.split('%')[0] ?? '').toLowerCase().split('::')

@@ -3,6 +3,7 @@
 // Event rows are written as the transaction's last act, so that their numbers follow the order of commits.
 import type { EventKind } from '@berth/shared'
 import type { Context } from '../context.ts'
+import { workInside } from '../store/compiled.ts'
 import { type Db, isDeadlock } from '../store/database.ts'
 import { insertEvents, type NewEvent } from '../store/events.ts'
 import { type AuditEntry, appendAudits } from './audit-chain.ts'
@@ -36,7 +37,7 @@ export async function change<T>(ctx: ChangeContext, work: (c: Change) => Promise
 
 async function changeOnce<T>(ctx: ChangeContext, work: (c: Change) => Promise<T>): Promise<T> {
   const topics = new Set<string>()
-  const result = await ctx.db.transaction().execute(async (db) => {
+  const perform = async (db: Db): Promise<T> => {
     const c: Change = {
       db,
       wake: (topic) => void topics.add(topic),
@@ -49,7 +50,8 @@ async function changeOnce<T>(ctx: ChangeContext, work: (c: Change) => Promise<T>
     await appendAudits(ctx, c)
     await insertEvents(db, ctx.engine, c.events)
     return done
-  })
+  }
+  const result = await ctx.db.transaction().execute((db) => workInside(db, () => perform(db)))
   for (const topic of topics) ctx.wakes.wake(topic)
   return result
 }

@@ -66,17 +66,22 @@ export function permissionsOf(role: Role, scopes: readonly Scope[]): Permission[
   return PERMISSIONS.filter((p) => ofRole.has(p) && scopes.includes(SCOPE_OF[p]))
 }
 
-/** The memberships that count for this request: bound token and organization header narrow them. */
-export function effectiveMemberships(caller: Caller): Membership[] {
-  return caller.memberships.filter(
-    (m) =>
-      (caller.tokenOrganizationId === null || m.organizationId === caller.tokenOrganizationId) &&
-      (caller.askedOrganizationId === null || m.organizationId === caller.askedOrganizationId),
-  )
-}
+/** A bound token and the organization header narrow what a request is about. */
+const isWithin = (caller: Caller, organizationId: number): boolean =>
+  (caller.tokenOrganizationId === null || organizationId === caller.tokenOrganizationId) &&
+  (caller.askedOrganizationId === null || organizationId === caller.askedOrganizationId)
+
+/** The memberships that count for this request. */
+export const effectiveMemberships = (caller: Caller): Membership[] =>
+  caller.memberships.filter((m) => isWithin(caller, m.organizationId))
+
+const membershipIn = (caller: Caller, organizationId: number): Membership | undefined =>
+  isWithin(caller, organizationId)
+    ? caller.memberships.find((m) => m.organizationId === organizationId)
+    : undefined
 
 export const roleIn = (caller: Caller, organizationId: number): Role | undefined =>
-  effectiveMemberships(caller).find((m) => m.organizationId === organizationId)?.role
+  membershipIn(caller, organizationId)?.role
 
 /** A header that names an organization the caller cannot act in is refused before anything else. */
 export function mayAskOrganization(caller: Caller): boolean {
@@ -91,7 +96,7 @@ export type Permit =
 
 /** What the caller may do in an organization. Not a member: the thing does not exist for them. */
 export function permit(caller: Caller, organizationId: number, permission: Permission): Permit {
-  const membership = effectiveMemberships(caller).find((m) => m.organizationId === organizationId)
+  const membership = membershipIn(caller, organizationId)
   if (!membership) return { kind: 'hidden' }
   if (!ROLE_PERMISSIONS[membership.role].includes(permission)) {
     return { kind: 'role_lacks', permission }

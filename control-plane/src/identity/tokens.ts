@@ -1,7 +1,7 @@
 // Bearer tokens and join tokens: how they are made, told apart and compared. A token is shown once;
 // the database holds SHA-256 alone. The checksum makes a mistyped or invented token fail before any
 // look-up. Deliberately absent: rows, expiry and scopes, which live in the store and in app/.
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
 export const TOKEN_PREFIXES = [
@@ -28,7 +28,16 @@ function toBase62(value: bigint, chars: number): string {
   return text
 }
 
-const checksum = (text: string): string => toBase62(BigInt(crc32(text)), CHECK_CHARS)
+/** In plain numbers: every request checks its token. */
+function checksum(text: string): string {
+  let rest = crc32(text)
+  let made = ''
+  while (made.length < CHECK_CHARS) {
+    made = ALPHABET.charAt(rest % 62) + made
+    rest = Math.floor(rest / 62)
+  }
+  return made
+}
 
 /**
  * A new token of 256 random bits: the prefix says what it is, the last six characters check the
@@ -52,7 +61,7 @@ export function parseToken(text: string): { prefix: TokenPrefix } | undefined {
 /**
  * What is stored in place of a token or secret: SHA-256, hexadecimal. Enough for 256 random bits.
  */
-export const hashToken = (text: string): string => createHash('sha256').update(text).digest('hex')
+export const hashToken = (text: string): string => hash('sha256', text)
 
 /** Compares two hashes in constant time. */
 export function sameHash(one: string, other: string): boolean {

@@ -8,7 +8,8 @@ import { PROBLEM } from './problem.ts'
 
 /** The path alone, also of a request that named the whole address (RFC 9112, absolute form). */
 export function pathOf(request: FastifyRequest): string {
-  const [path = ''] = request.url.split(/[?#]/)
+  const end = request.url.search(/[?#]/)
+  const path = end === -1 ? request.url : request.url.slice(0, end)
   return path.startsWith('/') ? path : path.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/]*/i, '') || '/'
 }
 
@@ -70,7 +71,7 @@ function accepts(header: string, type: string): boolean {
 
 function refuseUnacceptable(request: FastifyRequest): void {
   const header = request.headers.accept
-  const schema = request.routeOptions.schema
+  const schema = header ? request.routeOptions.schema : undefined
   if (!header || !schema) return
   const types = producedBy(schema)
   if (types.length === 0 || types.some((type) => accepts(header, type))) return

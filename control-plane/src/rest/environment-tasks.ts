@@ -67,16 +67,16 @@ function sendPage(
   request: FastifyRequest<{ Querystring: TaskQuery }>,
   reply: FastifyReply,
   views: TaskView[],
-): Promise<Task[]> {
+): Task[] | Promise<Task[]> {
   const limit = pageSize(request.query)
   const page = views.slice(0, limit)
   const last = page.at(-1)?.task
   const more = views.length > limit && last
   linkPages(ctx, request, reply, more ? makeCursor({ i: last.id }) : undefined)
   const withSteps = request.query.include === 'phases'
-  return Promise.all(
-    page.map(async (v) => (withSteps ? presentWholeTask(ctx, v) : presentTask(ctx, v))),
-  )
+  return withSteps
+    ? Promise.all(page.map((view) => presentWholeTask(ctx, view)))
+    : page.map((view) => presentTask(ctx, view))
 }
 
 function taskHistory(api: Api, ctx: Context): void {

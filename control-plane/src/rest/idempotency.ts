@@ -8,6 +8,7 @@ import { encodeFields } from '../app/audit-chain.ts'
 import { beginRequest, finishRequest, replyOf, type Turn } from '../app/idempotency.ts'
 import { type About, KINDS, requireAccess } from '../app/replay-access.ts'
 import type { Context } from '../context.ts'
+import type { ByToken } from '../identity/callers.ts'
 import { pathOf, queryOf } from './broken-requests.ts'
 import type { Api } from './http.ts'
 
@@ -27,14 +28,17 @@ export const mayRepeat = (request: FastifyRequest): boolean =>
 
 export function acceptRepeats(api: Api, ctx: Context): void {
   const [key] = ctx.custody.deriveKeys('compare requests')
-  api.addHook('preValidation', async (request, reply) => {
-    if (!mayRepeat(request) || !request.who) return
+  api.addHook('preValidation', (request, reply, done) => {
+    if (mayRepeat(request) && request.who) return takeTurn(request, request.who, reply)
+    done()
+  })
+  async function takeTurn(request: FastifyRequest, who: ByToken, reply: FastifyReply) {
     const given = String(request.headers['idempotency-key'])
     if (!PRINTABLE.test(given)) {
       const most = REST.idempotencyKeyChars
       throw new AppError('invalid_header', `Idempotency-Key: 1 to ${most} printable characters.`)
     }
-    const { userId } = request.who.caller
+    const { userId } = who.caller
     const name = { userId, method: request.method, path: pathOf(request), key: given }
     const print = fingerprint(key as KeyObject, request)
     const begun = await beginRequest(ctx, name, print)
@@ -43,16 +47,24 @@ export function acceptRepeats(api: Api, ctx: Context): void {
       return
     }
     const about = aboutOf(request, begun.known.madeId)
-    if (about) await requireAccess(ctx, request.who.caller, about)
+    if (about) await requireAccess(ctx, who.caller, about)
     const { status, body, contentType, location } = replyOf(begun.known, print)
     if (location !== null) reply.header('location', location)
     if (contentType !== null) reply.type(contentType)
     return reply.code(status).header('idempotent-replayed', 'true').send(body)
-  })
-  api.addHook('onSend', async (request, reply, payload) => {
+  }
+  api.addHook('onSend', (request, reply, payload, done) => {
     const { turn } = request
-    if (!turn) return payload
     request.turn = null
+    if (turn) return keepReply(request, turn, reply, payload)
+    done(null, payload)
+  })
+  async function keepReply(
+    request: FastifyRequest,
+    turn: Turn,
+    reply: FastifyReply,
+    payload: unknown,
+  ): Promise<unknown> {
     try {
       await finishRequest(ctx, turn, remembered(request, reply, payload))
     } catch (error) {
@@ -60,7 +72,7 @@ export function acceptRepeats(api: Api, ctx: Context): void {
       ctx.log.error({ err: error, requestId: request.id }, 'a reply could not be remembered')
     }
     return payload
-  })
+  }
 }
 
 /** What a request is about, from its route; undefined: nothing that access is given to. */

@@ -42,26 +42,49 @@ function sign(ctx: Context, path: string, cursor: string): Buffer {
 
 /** Takes the signature off every cursor that comes in, or refuses it. */
 export function acceptSignedCursors(api: Api, ctx: Context): void {
-  api.addHook('preValidation', async (request) => {
-    const shape = request.routeOptions.schema?.querystring
-    if (!(shape instanceof z.ZodObject) || !('cursor' in shape.shape)) return
-    const query = request.query as { cursor?: unknown }
-    if (query.cursor === undefined) return
-    const [cursor = '', signature = '', ...rest] = String(query.cursor).split('.')
-    const given = Buffer.from(signature, 'base64url')
-    const expected = sign(ctx, pathOf(request), cursor)
-    const fits = given.length === SIGNATURE_BYTES && timingSafeEqual(given, expected)
-    if (!fits || rest.length > 0) throw invalid()
-    query.cursor = cursor
+  api.addHook('preValidation', (request, _reply, done) => {
+    takeSignatureOff(ctx, request)
+    done()
   })
 }
 
+function takeSignatureOff(ctx: Context, request: FastifyRequest): void {
+  const query = request.query as { cursor?: unknown }
+  if (query.cursor === undefined) return
+  const shape = request.routeOptions.schema?.querystring
+  if (!(shape instanceof z.ZodObject) || !('cursor' in shape.shape)) return
+  const [cursor = '', signature = '', ...rest] = String(query.cursor).split('.')
+  const given = Buffer.from(signature, 'base64url')
+  const expected = sign(ctx, pathOf(request), cursor)
+  const fits = given.length === SIGNATURE_BYTES && timingSafeEqual(given, expected)
+  if (!fits || rest.length > 0) throw invalid()
+  query.cursor = cursor
+}
+
+const MANY_LINKS = 1_000
+const LONG_LINK = 1_000 // characters; what is longer is written anew each time
+const links = new WeakMap<object, Map<string, string>>()
+
+/** Remembered by address and end: lists are asked for again and again, and a signature costs more than most pages. */
 export function linkPages(
   ctx: Context,
   request: FastifyRequest,
   reply: FastifyReply,
   next: string | undefined,
 ): void {
+  const known = links.get(ctx) ?? new Map<string, string>()
+  links.set(ctx, known)
+  const key = `${request.url} ${next ?? ''}`
+  let link = known.get(key)
+  if (link === undefined) {
+    link = writeLinks(ctx, request, next)
+    if (known.size >= MANY_LINKS) known.clear()
+    if (key.length <= LONG_LINK) known.set(key, link)
+  }
+  reply.header('link', link)
+}
+
+function writeLinks(ctx: Context, request: FastifyRequest, next: string | undefined): string {
   const path = pathOf(request)
   const url = new URL(path, ctx.baseUrl)
   for (const [name, value] of Object.entries(request.query as Record<string, unknown>)) {
@@ -69,12 +92,9 @@ export function linkPages(
     for (const one of [value].flat()) url.searchParams.append(name, String(one))
   }
   const first = `<${url.href}>; rel="first"`
-  if (next === undefined) {
-    reply.header('link', first)
-    return
-  }
+  if (next === undefined) return first
   url.searchParams.set('cursor', `${next}.${sign(ctx, path, next).toString('base64url')}`)
-  reply.header('link', `<${url.href}>; rel="next", ${first}`)
+  return `<${url.href}>; rel="next", ${first}`
 }
 
 export const ById = z.strictObject({ i: z.int().positive() })

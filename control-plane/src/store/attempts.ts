@@ -44,8 +44,17 @@ export async function listNewestAttempts(
   taskIds: number[],
 ): Promise<Map<number, ShownAttempt>> {
   if (taskIds.length === 0) return new Map()
-  const rows = await runCompiled(db, `attempts of ${taskIds.length} tasks`, taskIds, () =>
-    db.selectFrom('attempts').select(SHOWN).where('taskId', 'in', taskIds).orderBy('number'),
+  const rows = await runCompiled(
+    db,
+    `attempts of ${taskIds.length} tasks`,
+    taskIds,
+    () =>
+      db
+        .selectFrom('attempts')
+        .select(SHOWN)
+        .where('taskId', 'in', taskIds)
+        .orderBy('taskId')
+        .orderBy('number'), // in the order of its key: nothing is sorted
   )
   return new Map(rows.map((row) => [row.taskId, row]))
 }

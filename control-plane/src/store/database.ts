@@ -1,10 +1,12 @@
 // Opens SQLite or PostgreSQL behind one Kysely. What differs between the two lives here and in the migrations'
 // few type words, and nowhere else. Columns are snake_case in SQL and camelCase in TypeScript.
 import Database from 'better-sqlite3'
-import { Kysely, PostgresDialect, SqliteDialect, type Transaction } from 'kysely'
+import { Kysely, PostgresDialect, type Transaction } from 'kysely'
 import pg from 'pg'
 import { ColumnNames } from './camel-case.ts'
+import { allowDirect } from './compiled.ts'
 import type { Schema } from './schema.ts'
+import { SteadySqliteDialect } from './sqlite-dialect.ts'
 import { withStatementCache } from './statement-cache.ts'
 
 /** What store functions take first: the database or the transaction they run in. */
@@ -29,8 +31,16 @@ export function openSqlite(file: string): OpenDatabase {
   raw.pragma(`cache_size = -${CACHE_KIB}`)
   const names = new ColumnNames({ rowsAreNamed: true })
   const database = withStatementCache(raw, (column) => names.rename(column))
-  const dialect = new SqliteDialect({ database })
-  return { db: new Kysely<Schema>({ dialect, plugins: [names] }), engine: 'sqlite' }
+  const dialect = new SteadySqliteDialect({ database })
+  const db = new Kysely<Schema>({ dialect, plugins: [names] })
+  allowDirect(db, (text, values, isInside) => {
+    if (raw.inTransaction !== isInside) return undefined // what others write is not true before their commit
+    const statement = database.prepare(text)
+    if (statement.reader) return statement.all(values)
+    statement.run(values)
+    return []
+  })
+  return { db, engine: 'sqlite' }
 }
 
 const INT8 = 20 // PostgreSQL sends count(*) and bigint as text

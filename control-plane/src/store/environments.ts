@@ -31,9 +31,9 @@ export interface Environment
 }
 
 function toEnvironment(row: Selectable<EnvironmentsTable>): Environment {
-  const { actions: _, actionsSyncedAt: __, ...rest } = row
+  // its actions stay in it, hidden by the type: a copy without them costs more than the row itself
   return {
-    ...rest,
+    ...row,
     protected: row.protected === 1,
     sticky: row.sticky === 1,
     autoDeploy: row.autoDeploy === 1,
@@ -100,7 +100,12 @@ interface EnvironmentFilter {
   identifier?: string | undefined
 }
 
-/** Sticky ones of either type first, then manual, then pull requests; the newest first inside each. */
+const rank = (e: Environment): number => (e.sticky ? 0 : e.type === 'manual' ? 1 : 2)
+
+/**
+ * Sticky ones of either type first, then manual, then pull requests; the newest first inside each. Sorted here: a project
+ * has few, and SQLite would copy whole rows to sort them.
+ */
 export async function listEnvironments(
   db: Db,
   projectId: number,
@@ -109,11 +114,13 @@ export async function listEnvironments(
   const { type, branch, identifier } = filter
   const wanted = [type, branch, identifier]
   const shape = wanted.map((value) => Boolean(value)).join()
-  const values = [projectId, ...wanted.filter(Boolean), 1, 'manual'] // the last two: the order
+  const values = [projectId, ...wanted.filter(Boolean)]
   const rows = await runCompiled(db, `environments ${shape}`, values, () =>
     queryEnvironments(db, projectId, filter),
   )
-  return rows.map(toEnvironment)
+  return rows
+    .map(toEnvironment)
+    .sort((a, b) => rank(a) - rank(b) || b.createdAt - a.createdAt || b.id - a.id)
 }
 
 function queryEnvironments(db: Db, projectId: number, filter: EnvironmentFilter) {
@@ -122,11 +129,6 @@ function queryEnvironments(db: Db, projectId: number, filter: EnvironmentFilter)
     .selectAll()
     .where('projectId', '=', projectId)
     .where('removedAt', 'is', null)
-    .orderBy((e) =>
-      e.case().when('sticky', '=', 1).then(0).when('type', '=', 'manual').then(1).else(2).end(),
-    )
-    .orderBy('createdAt', 'desc')
-    .orderBy('id', 'desc')
   if (filter.type) query = query.where('type', '=', filter.type as Environment['type'])
   if (filter.branch) query = query.where('branch', '=', filter.branch)
   if (filter.identifier) query = query.where('identifier', '=', filter.identifier)

@@ -9,6 +9,7 @@ import * as alerts from './alerts.ts'
 import * as attempts from './attempts.ts'
 import type { OpenDatabase } from './database.ts'
 import * as deliveries from './deliveries.ts'
+import { listSurroundings } from './environment-surroundings.ts'
 import {
   findEnvironment,
   listEnvironments,
@@ -94,6 +95,7 @@ test.each<[string, () => Promise<unknown>]>([
   ['live attempts', () => attempts.listLiveAttempts(opened.db)],
   ['live attempt of a task', () => attempts.findLiveAttempt(opened.db, 1)],
   ['held attempts', () => attempts.listHeldAttempts(opened.db, 'a')],
+  ['what environments are shown with', () => listSurroundings(opened.db, [1, 2])],
   ['attempts of a page', () => attempts.listNewestAttempts(opened.db, [1, 2])],
   ['logs that never became whole', () => attempts.listIncompleteLogs(opened.db, 1)],
   ['logs to look at on start', () => attempts.listUncertainLogs(opened.db)],

@@ -52,16 +52,44 @@ export async function findTokenByHash(
   db: Db,
   hash: string,
 ): Promise<{ token: Token; user: User } | undefined> {
-  const [token] = await runCompiled(db, 'token by hash', [hash], () =>
-    db.selectFrom('tokens').selectAll().where('hash', '=', hash),
+  const [row] = await runCompiled(db, 'token by hash', [hash], () =>
+    db
+      .selectFrom('tokens')
+      .innerJoin('users', 'users.id', 'tokens.userId')
+      .selectAll('tokens')
+      .select(['users.name as userName', 'users.email', 'users.isPlatformAdmin'])
+      .select(['users.disabledAt', 'users.createdAt as userCreatedAt', 'users.lastActiveAt'])
+      .where('tokens.hash', '=', hash),
   )
-  if (!token) return undefined
-  const [user] = await runCompiled(db, 'user by id', [token.userId], () =>
-    db.selectFrom('users').selectAll().where('id', '=', token.userId),
-  )
-  if (!user) throw new Error(`token ${token.id} has no user`)
-  return { token: { ...token, scopes: token.scopes.split(' ') as Scope[] }, user }
+  if (!row) return undefined
+  const user: User = {
+    id: row.userId,
+    name: row.userName,
+    email: row.email,
+    isPlatformAdmin: row.isPlatformAdmin,
+    disabledAt: row.disabledAt,
+    createdAt: row.userCreatedAt,
+    lastActiveAt: row.lastActiveAt,
+  }
+  return { token: toToken(row), user }
 }
+
+const toToken = (row: Selectable<TokensTable>): Token => ({
+  id: row.id,
+  userId: row.userId,
+  kind: row.kind,
+  name: row.name,
+  hash: row.hash,
+  hint: row.hint,
+  scopes: row.scopes.split(' ') as Scope[],
+  organizationId: row.organizationId,
+  expiresAt: row.expiresAt,
+  revokedAt: row.revokedAt,
+  lastUsedAt: row.lastUsedAt,
+  createdAt: row.createdAt,
+  lastUsedAddress: row.lastUsedAddress,
+  loginId: row.loginId,
+})
 
 /** When and from where a token was used last, and that its user is there. */
 export async function updateTokenUse(

@@ -130,10 +130,11 @@ export async function listProjectServers(
       .where('projectServers.projectId', 'in', projectIds)
       .orderBy('servers.name'),
   )
-  for (const { projectId, ...server } of rows) {
-    const list = byProject.get(projectId) ?? []
-    list.push(server)
-    byProject.set(projectId, list)
+  for (const { projectId, id, name, hostname } of rows) {
+    const server = { id, name, hostname }
+    const list = byProject.get(projectId)
+    if (list) list.push(server)
+    else byProject.set(projectId, [server])
   }
   return byProject
 }

@@ -1,0 +1,44 @@
+// What an environment is shown with: its server, its owner's name, how its newest task went. One statement for a whole list.
+import type { TaskStatus } from '@berth/shared'
+import { runCompiled } from './compiled.ts'
+import type { Db } from './database.ts'
+
+export interface Surroundings {
+  server: { id: number; name: string; hostname: string }
+  ownerName: string
+  lastTask: { id: number; status: TaskStatus; finishedAt: number | null } | undefined
+}
+
+export async function listSurroundings(
+  db: Db,
+  environmentIds: number[],
+): Promise<Map<number, Surroundings>> {
+  if (environmentIds.length === 0) return new Map()
+  const shape = `surroundings of ${environmentIds.length} environments`
+  const rows = await runCompiled(db, shape, environmentIds, () =>
+    querySurroundings(db, environmentIds),
+  )
+  return new Map(
+    rows.map((row) => {
+      const { taskId, taskStatus, finishedAt } = row
+      const hasTask = taskId !== null && taskStatus !== null
+      const surroundings: Surroundings = {
+        server: { id: row.serverId, name: row.serverName, hostname: row.hostname },
+        ownerName: row.ownerName ?? '',
+        lastTask: hasTask ? { id: taskId, status: taskStatus, finishedAt } : undefined,
+      }
+      return [row.id, surroundings]
+    }),
+  )
+}
+
+const querySurroundings = (db: Db, environmentIds: number[]) =>
+  db
+    .selectFrom('environments')
+    .innerJoin('servers', 'servers.id', 'environments.serverId')
+    .leftJoin('users', 'users.id', 'environments.ownerId')
+    .leftJoin('tasks', 'tasks.id', 'environments.lastTaskId')
+    .select(['environments.id', 'environments.serverId'])
+    .select(['servers.name as serverName', 'servers.hostname', 'users.name as ownerName'])
+    .select(['tasks.id as taskId', 'tasks.status as taskStatus', 'tasks.finishedAt'])
+    .where('environments.id', 'in', environmentIds)
