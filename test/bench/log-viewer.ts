@@ -101,6 +101,7 @@ async function floorOfFetching(v: Visitor, taskId: number): Promise<Seen> {
 async function searches(v: Visitor, taskId: number): Promise<void> {
   const floor = await floorOfFetching(v, taskId)
   await v.goto(`/tasks/${taskId}`)
+  await v.page.locator('[data-n="1"]').waitFor()
   const field = v.page.getByLabel('Search in the log')
   const expected = async (query: string, words: RegExp) => {
     const began = performance.now()

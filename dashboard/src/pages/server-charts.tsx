@@ -69,7 +69,7 @@ export function ServerCharts({ id }: { id: number }) {
           label="Disk"
           values={of((p) => p.disk_used_bytes)}
           most={latest.disk_bytes}
-          text={`${bytes(latest.disk_used_bytes)} of ${bytes(latest.disk_bytes)}`}
+          text={`${bytes(latest.disk_bytes - latest.disk_used_bytes)} of ${bytes(latest.disk_bytes)} free`}
         />
       </div>
       <p className="muted small">
