@@ -198,8 +198,12 @@ function presentPhases(view: TaskView, lines: StepLines): Phase[] {
   for (const phase of phases) {
     phase.status = phaseStatus(phase.steps)
     phase.started_at = phase.steps.find((s) => s.started_at !== null)?.started_at ?? null
-    const done = phase.steps.every((s) => s.status !== 'pending' && s.status !== 'running')
-    phase.duration_ms = done ? phase.steps.reduce((sum, s) => sum + (s.duration_ms ?? 0), 0) : null
+    // after a failure the rest of its steps is never begun
+    const isCut = phase.status === 'failed' || phase.status === 'canceled'
+    const isOver = (s: Step) => s.status !== 'running' && (isCut || s.status !== 'pending')
+    phase.duration_ms = phase.steps.every(isOver)
+      ? phase.steps.reduce((sum, s) => sum + (s.duration_ms ?? 0), 0)
+      : null
   }
   return phases
 }

@@ -98,7 +98,7 @@ function EnvironmentRow({ environment: e }: { environment: Environment }) {
           </span>
           {e.title.toLowerCase() !== e.identifier && <span className="muted small">{e.title}</span>}
           {e.protected && (
-            <span className="muted small row">
+            <span className="muted small with-icon">
               <Icon name="lock" /> Protected by {e.owner.name}
             </span>
           )}

@@ -36,7 +36,7 @@ export function ServerPage() {
             <>
               <ServerState server={s} />
               <span>{s.hostname}</span>
-              <AgentVersion server={s} />
+              <AgentVersion server={s} word="Agent " />
               <span>{count(s.environment_count, 'environment')}</span>
             </>
           }
@@ -106,7 +106,7 @@ function Machine({ server: s, facts: f }: { server: Server; facts: NonNullable<S
           ['System', `${f.os} (${f.arch})`],
           ['Processors', f.cpus],
           ['Memory', bytes(f.memory_bytes)],
-          ['Docker', f.docker_version ?? 'not there'],
+          ['Docker', f.docker_version ?? 'not installed'],
           ['Recipes', s.recipes.join(', ') || 'none'],
           ['Joined', s.joined_at ? <Time key="j" at={s.joined_at} /> : 'never'],
           ['SSH keys and revocations', s.trust ? TRUST[s.trust.state] : 'none'],
