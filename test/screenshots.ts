@@ -13,7 +13,7 @@ const kept = join(root, 'docs', 'screenshots')
 /** What the README shows, and as what. */
 const KEPT = {
   'project-light': 'project',
-  'environment-failed-dark': 'failure',
+  'task-failed-dark': 'deployment',
   'environment-variables-light': 'variables',
   'projects-dark': 'projects',
 } as const
