@@ -9,7 +9,14 @@ import { PASSWORD } from '../people.ts'
 import { Platform } from '../platform.ts'
 import type { ScriptedAttempt } from '../scripted-executor.ts'
 import { percentile, round, thousands } from './figures.ts'
-import { describeTasks, isSmooth, type Seen, watched, watchedFloor } from './long-tasks.ts'
+import {
+  bothFloors,
+  describeTasks,
+  isSmooth,
+  type Seen,
+  watched,
+  watchedFloor,
+} from './long-tasks.ts'
 
 const RATE = 5_000
 const TICK_MS = 20
@@ -17,7 +24,8 @@ const ROUNDS = 5
 /** How long the plain list is scrolled. */
 const FLOOR_SECONDS = 3
 const BOX = '[aria-label^="Log of"]'
-const GOALS = { openMs: 300, heapMB: 150 }
+/** `plainMs`: a plain page takes half of it on a machine of its own; beyond it the ratio counts. */
+const GOALS = { openMs: 300, plainMs: 120, ratio: 2.5, heapMB: 150 }
 
 const text = (n: number): string =>
   n % 1_000 === 0
@@ -83,6 +91,12 @@ async function openTimes(v: Visitor, environmentId: number, taskId: number) {
   return { logs: logs ?? [], plain: plain ?? [] }
 }
 
+async function heapMB(v: Visitor): Promise<number> {
+  const cdp = await v.context.newCDPSession(v.page)
+  await cdp.send('HeapProfiler.collectGarbage')
+  return Number(await v.page.evaluate('performance.memory.usedJSHeapSize')) / 1e6
+}
+
 /** A plain list while somebody else has the same ranges of the log fetched. */
 async function floorOfFetching(v: Visitor, taskId: number): Promise<Seen> {
   let isOver = false
@@ -99,7 +113,7 @@ async function floorOfFetching(v: Visitor, taskId: number): Promise<Seen> {
 }
 
 async function searches(v: Visitor, taskId: number): Promise<void> {
-  const floor = await floorOfFetching(v, taskId)
+  const before = await floorOfFetching(v, taskId)
   await v.goto(`/tasks/${taskId}`)
   await v.page.locator('[data-n="1"]').waitFor()
   const field = v.page.getByLabel('Search in the log')
@@ -113,19 +127,30 @@ async function searches(v: Visitor, taskId: number): Promise<void> {
   const server = await watched(v.page, async () => {
     ms = await expected('needle', /^\d+ found$/)
   })
-  smooth('search by the server', server, floor, `${round(ms, 0)} ms, `)
+  const serverMs = ms
   await field.fill('')
   await v.page.getByLabel('regex').check()
   const worker = await watched(v.page, async () => {
     ms = await expected('need+le \\d+000:', /^\d+ found$/)
   })
-  smooth('expression in the worker, every range fetched', worker, floor, `${round(ms, 0)} ms, `)
+  const workerMs = ms
   const again = await watched(v.page, async () => {
     ms = await expected('needle 1[0-9]+:', /^\d+ found$/)
   })
-  smooth('the same with every range at hand', again, floor, `${round(ms, 0)} ms, `)
+  const againMs = ms
   await field.fill('')
   await v.page.getByLabel('regex').uncheck()
+  const heap = await heapMB(v)
+  goal('heap with every line loaded', heap < GOALS.heapMB, `${round(heap, 0)} MB`)
+  const floor = bothFloors(before, await floorOfFetching(v, taskId))
+  smooth('search by the server', server, floor, `${round(serverMs, 0)} ms, `)
+  smooth(
+    'expression in the worker, every range fetched',
+    worker,
+    floor,
+    `${round(workerMs, 0)} ms, `,
+  )
+  smooth('the same with every range at hand', again, floor, `${round(againMs, 0)} ms, `)
 }
 
 /** Lines at a steady rate, however late a tick comes. */
@@ -153,10 +178,11 @@ async function follow(
     await stream(attempt, seconds, FLOOR_SECONDS * RATE)
     done()
     await end
+    await stream(attempt, FLOOR_SECONDS, (FLOOR_SECONDS + seconds) * RATE)
     attempt.succeed()
   }
   const task = (await p.deploy(environmentId)).body
-  const floor = await watchedFloor(v.page) // while the same flood goes where nobody looks
+  const before = await watchedFloor(v.page) // while the same flood goes where nobody looks
   await v.goto(`/tasks/${task.id}`)
   await v.page.locator(`[data-n="${FLOOR_SECONDS * RATE}"]`).waitFor()
   const far: number[] = []
@@ -173,13 +199,14 @@ async function follow(
     }
     await v.page.locator(`[data-n="${(FLOOR_SECONDS + seconds) * RATE}"]`).waitFor()
   })
+  finish()
+  const floor = bothFloors(before, await watchedFloor(v.page))
   smooth(`${thousands(RATE)} lines/s for ${seconds} s`, seen, floor)
   goal(
     'follow holds the end',
     far.every((px) => px <= 40),
     `at most ${round(Math.max(...far), 0)} px from it`,
   )
-  finish()
   await p.settled(task.id)
 }
 
@@ -213,7 +240,7 @@ export async function benchLogViewer(lines: number, seconds: number): Promise<bo
     const [median, base] = [percentile(warm, 50), percentile(warmPlain, 50)]
     goal(
       'readable after the click',
-      median < GOALS.openMs,
+      median < GOALS.openMs || (base > GOALS.plainMs && median / base < GOALS.ratio),
       `${round(median, 0)} ms (first visit ${round(cold, 0)} ms), ${round(median / base)} of a plain page ` +
         `(${round(base, 0)} ms, first visit ${round(coldPlain, 0)} ms)`,
     )
@@ -221,13 +248,10 @@ export async function benchLogViewer(lines: number, seconds: number): Promise<bo
     const scrolled = await watched(v.page, async () => {
       rows = Number(await v.page.evaluate(SCROLL))
     })
-    smooth('scrolling', scrolled, floor, `${rows} rows in the document, `)
+    const after = await watchedFloor(v.page)
+    smooth('scrolling', scrolled, bothFloors(floor, after), `${rows} rows in the document, `)
     await searches(v, task.id)
     tellLoad()
-    const cdp = await v.context.newCDPSession(v.page)
-    await cdp.send('HeapProfiler.collectGarbage')
-    const heap = Number(await v.page.evaluate('performance.memory.usedJSHeapSize')) / 1e6
-    goal('heap with every line loaded', heap < GOALS.heapMB, `${round(heap, 0)} MB`)
     await follow(v, p, environment.id, seconds)
     for (const complaint of v.complaints) goal('complaints', false, complaint)
     tellLoad()
