@@ -1,13 +1,16 @@
 // An installation with something of everything, for the pictures and for the checks that look at every page: people,
 // projects, environments in each state, a deployment that runs until it is let go, one that failed, waiting pull requests.
-import type { Environment } from '@berth/shared/rest'
-import type { ActionSchema } from '@berth/shared/wire'
-import type { MessageInitShape } from '@bufbuild/protobuf'
-import { durationFromMs } from '@bufbuild/protobuf/wkt'
+import { statfsSync } from 'node:fs'
+import { totalmem } from 'node:os'
+import type { Environment, Task } from '@berth/shared/rest'
+import { HostUsageSchema } from '@berth/shared/wire'
+import { create } from '@bufbuild/protobuf'
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { recordUsage } from '../control-plane/src/app/facts.ts'
 import { type Host, makeHost, sha } from './host.ts'
 import { PASSWORD, person } from './people.ts'
 import { Platform } from './platform.ts'
-import type { ScriptedAttempt } from './scripted-executor.ts'
+import { playDeployment, writeServiceLogs } from './played-deployment.ts'
 
 /** Every page of somebody signed in. */
 export const PAGES = [
@@ -47,69 +50,55 @@ export interface World {
   /** Where the world can be looked at: a name of the page and its path. */
   pages: Record<PageName, string>
   staging: Environment
+  /** The server's word of now, whatever it said itself meanwhile. */
+  measure(): Promise<void>
   close(): Promise<void>
 }
 
 export const ADA = { email: 'ada@example.com', password: PASSWORD }
 export const GRACE = { email: 'grace@example.com', password: PASSWORD }
 
-const ACTIONS: MessageInitShape<typeof ActionSchema>[] = [
-  {
-    name: 'export-orders',
-    title: 'Export orders',
-    description: 'Writes all orders of the last month to one CSV file.',
-    artifactPaths: ['exports/*.csv'],
-  },
-  {
-    name: 'reset-demo',
-    title: 'Reset demo data',
-    description: 'Empties the shop and fills it with the demo catalogue.',
-    confirm: 'All orders in this environment are lost. Go on?',
-  },
-].map((action) => ({ timeout: durationFromMs(600_000), ...action }))
-
-/** A deployment as a real one looks. */
-async function play(attempt: ScriptedAttempt, letGo: Promise<void>): Promise<void> {
-  if (!attempt.isDeploy) return attempt.succeed()
-  const branch = attempt.assignment.spec?.environment?.identifier ?? ''
-  attempt.say('Cloning into the work directory\nHEAD is now at c136499 Fix totals\n')
-  attempt.checkedOut(attempt.assignment.spec?.repository?.commitSha || sha('c136499e'))
-  attempt.step('build:web', 'Build image web', 'build')
-  attempt.say('#9 [build 3/6] COPY . .\n#10 [build 4/6] RUN npm ci\nadded 412 packages in 9s\n')
-  if (branch === 'pr-44') {
-    attempt.say(
-      "src/cart.ts(14,7): error TS2322: Type 'string' is not assignable to type 'number'.\n",
-    )
-    return attempt.fail('`RUN npm run build` exited with 1.', 1)
-  }
-  if (branch === 'pr-45') {
-    await letGo
-    return attempt.succeed()
-  }
-  attempt.step('start:web', 'Start web', 'start')
-  attempt.emit({ case: 'actions', value: { actions: ACTIONS } })
-  attempt.serve([
-    {
-      name: 'web',
-      hosts: [`${branch}.shop.example.com`],
-      port: 3_000,
-      url: `https://${branch}.shop.example.com`,
-    },
-    {
-      name: 'api',
-      hosts: [`api-${branch}.shop.example.com`],
-      port: 3_001,
-      url: `https://api-${branch}.shop.example.com`,
-    },
-  ])
-  attempt.succeed()
+/** As a heartbeat would tell it, a number of minutes ago: a quiet night, a busy afternoon, a disk that fills slowly. */
+async function plantUsage(platform: Platform, environments: Environment[], minute: number) {
+  const { ctx } = platform.cp.running
+  const at = ctx.clock.now() - minute * 60_000
+  const { blocks, bsize } = statfsSync('/')
+  const [memory, disk] = [totalmem(), blocks * bsize]
+  const part = (of: number, share: number): bigint => BigInt(Math.round(of * share))
+  const busy = 0.5 + 0.5 * Math.sin((minute / 1_440) * 2 * Math.PI)
+  const flutter = Math.sin(minute / 13) * Math.sin(minute / 41)
+  const usage = create(HostUsageSchema, {
+    at: timestampFromMs(at),
+    cpuPermille: Math.round(140 + 380 * busy + 220 * Math.abs(flutter)),
+    loadHundredths: Math.round(60 + 90 * busy),
+    memoryUsedBytes: part(memory, 0.34 + 0.2 * busy + 0.03 * flutter),
+    memoryBytes: BigInt(memory),
+    diskUsedBytes: part(disk, 0.58 - minute / 9_000),
+    diskBytes: BigInt(disk),
+    environments: environments.map(({ id }, n) => ({
+      environmentId: id,
+      diskBytes: BigInt(1_900_000_000 - n * 640_000_000),
+      memoryBytes: BigInt(412_000_000 - n * 97_000_000),
+      cpuPermille: 90 - n * 38,
+    })),
+  })
+  const health = { dockerOk: true, proxyOk: true }
+  await recordUsage({ ...ctx, clock: { now: () => at } }, platform.serverId, usage, health)
 }
 
-export async function makeWorld(): Promise<World> {
+export interface WorldOptions {
+  /** How long steps of deployments take. */
+  pace?: number
+  /** How long the server has been telling how busy it is. */
+  minutes?: number
+}
+
+export async function makeWorld({ pace = 0, minutes = 90 }: WorldOptions = {}): Promise<World> {
   const platform = await Platform.start('sqlite', { password: PASSWORD })
   const { cp, serverId } = platform
   const { promise: letGo, resolve: go } = Promise.withResolvers<void>()
-  platform.executor.script = (attempt) => play(attempt, letGo)
+  platform.executor.hasPlans = true
+  platform.executor.script = (attempt) => playDeployment(attempt, platform.agentDir, letGo, pace)
   await cp.call('PATCH', `/api/servers/${serverId}`, {
     name: 'fra-1',
     hostname: 'fra-1.example.com',
@@ -142,6 +131,13 @@ export async function makeWorld(): Promise<World> {
     await platform.settled(task.body.id)
     deployed = task.body.id
   }
+  const exported = await cp.make<Task>(
+    `/api/environments/${staging.id}/actions/export-orders/tasks`,
+  )
+  await platform.settled(exported.id)
+  writeServiceLogs(platform.agentDir, staging.id)
+  const measure = (minute: number) => plantUsage(platform, [staging, demo], minute)
+  for (let minute = minutes; minute > 0; minute--) await measure(minute)
   await cp.call('PATCH', `/api/environments/${demo.id}`, { owner_id: grace.id })
   await cp.call('PATCH', `/api/environments/${staging.id}`, { protected: true })
   await cp.call('PATCH', `/api/environments/${staging.id}/variables`, {
@@ -206,6 +202,7 @@ export async function makeWorld(): Promise<World> {
       device: '/device',
       'not-found': '/environments/999999',
     },
+    measure: () => measure(0),
     async close() {
       go()
       await platform.settled(held.task_ids[0] ?? 0)

@@ -13,7 +13,7 @@ const kept = join(root, 'docs', 'screenshots')
 /** What the README shows, and as what. */
 const KEPT = {
   'project-light': 'project',
-  'environment-failed-dark': 'failure',
+  'task-failed-dark': 'deployment',
   'environment-variables-light': 'variables',
   'projects-dark': 'projects',
 } as const
@@ -23,8 +23,10 @@ const NARROW = [
   'environment',
   'environment-variables',
   'servers',
+  'server',
   'task',
   'task-failed',
+  'task-succeeded',
 ]
 const FULL = { fullPage: true } as const
 
@@ -36,6 +38,7 @@ async function look(chrome: Chromium, world: World, o: Look, only: string[]): Pr
   for (const [name, path] of Object.entries(world.pages)) {
     if (o.width === 320 && !NARROW.includes(name)) continue
     if (only.length > 0 && !only.includes(name)) continue
+    if (name === 'server') await world.measure()
     await visitor.goto(path)
     await visitor.page.getByRole('heading', { level: 1 }).waitFor()
     await visitor.page.waitForLoadState('networkidle')
@@ -69,7 +72,7 @@ const only = process.argv.slice(2)
 mkdirSync(out, { recursive: true })
 mkdirSync(kept, { recursive: true })
 const chrome = await Chromium.launch()
-const world = await makeWorld()
+const world = await makeWorld({ pace: 300, minutes: 1_440 })
 try {
   for (const theme of ['light', 'dark'] as const) {
     await look(chrome, world, { theme }, only)

@@ -14,6 +14,7 @@ import {
   type TaskSecrets,
 } from '@berth/shared/wire'
 import { create, fromBinary, type MessageInitShape } from '@bufbuild/protobuf'
+import { durationFromMs } from '@bufbuild/protobuf/wkt'
 import type { Executor, SpawnRequest } from '../agent/src/attempts/executor.ts'
 import { readBootId, readStartTicks } from '../agent/src/exec/processes.ts'
 import { attemptPaths, takeClaim } from '../agent/src/journal/attempt-files.ts'
@@ -23,6 +24,8 @@ import { claimHosts } from '../agent/src/runner/hosts.ts'
 import { until } from './lab.ts'
 
 type Body = NonNullable<MessageInitShape<typeof EventSchema>['body']>
+
+type Plan = { name: string; title: string; steps: { stepId: string; title: string }[] }[]
 
 /** Ends of attempts that are the platform's own word, not that of a command. */
 const COMMANDS = new Set<FailureCode>([FailureCode.STEP_FAILED, FailureCode.OUT_OF_MEMORY])
@@ -36,13 +39,14 @@ export class ScriptedAttempt {
   readonly #events: EventFileWriter
   readonly #spool: SpoolWriter
   #from = 0
-  #plan: { name: string; title: string; steps: { stepId: string; title: string }[] }[] = []
+  #begunAt = 0
+  #plan: Plan = []
   #index = -1
   #stepId = ''
   #isCheckedOut = false
   #services: { name: string; hosts?: string[]; port?: number; url?: string }[] = []
 
-  constructor(dir: string, secrets: TaskSecrets) {
+  constructor(dir: string, secrets: TaskSecrets, hasPlans: boolean) {
     this.#dir = dir
     this.#paths = attemptPaths(dir)
     this.assignment = fromBinary(AssignmentSchema, readFileSync(this.#paths.spec))
@@ -51,7 +55,7 @@ export class ScriptedAttempt {
     this.#spool = SpoolWriter.create(this.#paths.log)
     this.emit({ case: 'attempt', value: { state: AttemptState.RUNNING } })
     if (this.isDestroy) this.step('stop', 'Stop what still runs', 'cleanup')
-    else this.step('1', 'Play')
+    else if (!(hasPlans && this.isDeploy)) this.step('1', 'Play')
   }
 
   /** A removal: it succeeds without a commit and without services. */
@@ -63,18 +67,27 @@ export class ScriptedAttempt {
     return this.assignment.spec?.kind.case === 'deploy'
   }
 
-  /** The step before, if any, has succeeded; the plan grows by this one, and it runs. */
+  /** Everything that is to be done; its steps are then begun in this order. */
+  plan(phases: Plan): void {
+    this.#plan = phases
+    this.emit({ case: 'plan', value: { phases } })
+  }
+
+  /** The step before, if any, has succeeded; the plan grows by this one if it does not hold it, and it runs. */
   step(stepId: string, title: string, phase = 'run'): void {
     if (this.#stepId !== '') this.#step(StepState.SUCCEEDED)
-    const last = this.#plan.at(-1)
-    const into = last?.name === phase ? last : { name: phase, title: phase, steps: [] }
-    if (into !== last) this.#plan.push(into)
-    into.steps.push({ stepId, title })
-    this.emit({ case: 'plan', value: { phases: this.#plan } })
+    if (!this.#plan.some(({ steps }) => steps.some((s) => s.stepId === stepId))) {
+      const last = this.#plan.at(-1)
+      const into = last?.name === phase ? last : { name: phase, title: phase, steps: [] }
+      if (into !== last) this.#plan.push(into)
+      into.steps.push({ stepId, title })
+      this.emit({ case: 'plan', value: { phases: this.#plan } })
+    }
     this.emit({ case: 'step', value: { stepId, state: StepState.RUNNING } })
     this.#stepId = stepId
     this.#index += 1
     this.#from = 0
+    this.#begunAt = performance.now()
   }
 
   /** The commit that was checked out. */
@@ -141,7 +154,9 @@ export class ScriptedAttempt {
   #step(state: StepState, message = '', exitCode = 0): void {
     const firstLogSeq = BigInt(this.#from)
     const lastLogSeq = BigInt(this.#spool.lastSeq)
-    const value = { stepId: this.#stepId, state, message, exitCode, firstLogSeq, lastLogSeq }
+    const duration = durationFromMs(Math.round(performance.now() - this.#begunAt))
+    const range = { firstLogSeq, lastLogSeq, duration }
+    const value = { stepId: this.#stepId, state, message, exitCode, ...range }
     this.emit({ case: 'step', value })
   }
 
@@ -164,6 +179,8 @@ export class ScriptedExecutor implements Executor {
     attempt.say('hello\n')
     attempt.succeed()
   }
+  /** Scripts of deployments give their plan themselves; others get one with a single step. */
+  hasPlans = false
   /** How often each attempt was started: more than once is a defect. */
   readonly starts = new Map<string, number>()
   readonly #playing = new Set<string>()
@@ -174,7 +191,7 @@ export class ScriptedExecutor implements Executor {
     this.#playing.add(attemptId)
     const playing = (async () => {
       if (!takeClaim(dir, 'runner', readBootId())) return
-      await this.script(new ScriptedAttempt(dir, secrets))
+      await this.script(new ScriptedAttempt(dir, secrets, this.hasPlans))
     })()
     playing
       .catch((error: unknown) => this.errors.push(error))

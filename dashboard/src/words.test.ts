@@ -2,7 +2,16 @@
 import { expect, test } from 'vitest'
 import { isReserved, readDotenv } from './dotenv.ts'
 import { isTouched } from './live/touches.ts'
-import { ago, bytes, clock, commitUrl, duration, initials, repositoryName } from './words.ts'
+import {
+  ago,
+  browserWords,
+  bytes,
+  clock,
+  commitUrl,
+  duration,
+  initials,
+  repositoryName,
+} from './words.ts'
 
 test('how long ago', () => {
   const now = 1_000_000_000
@@ -88,4 +97,25 @@ test('an event asks again what it is about, and nothing else', () => {
   expect(touched('project.list')).toBe(true)
   expect(touched('member.list', { organization_id: 1 })).toBe(false)
   expect(isTouched(['something else'], event)).toBe(false)
+})
+
+test('browsers as people call them', () => {
+  const cases: [string | null, string][] = [
+    [
+      'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36',
+      'Chrome on Linux',
+    ],
+    [
+      'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 Chrome/156.0 Safari/537.36 Edg/156.0',
+      'Edge on Windows',
+    ],
+    [
+      'Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605.1 Version/19.0 Safari/604.1',
+      'Safari on iOS',
+    ],
+    ['Mozilla/5.0 (Android 16; Mobile; rv:150.0) Gecko/150.0 Firefox/150.0', 'Firefox on Android'],
+    ['curl/8.1', 'curl/8.1'],
+    [null, 'unknown'],
+  ]
+  for (const [agent, words] of cases) expect(browserWords(agent)).toBe(words)
 })

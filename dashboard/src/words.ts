@@ -97,3 +97,28 @@ const TRIGGERS: Record<string, string> = {
   system: 'by Berth',
 }
 export const triggerWords = (trigger: string): string => TRIGGERS[trigger] ?? trigger
+
+const BROWSERS = [
+  [/\bEdg\//, 'Edge'],
+  [/\bOPR\//, 'Opera'],
+  [/\bFirefox\//, 'Firefox'],
+  [/Chrom(e|ium)\//, 'Chrome'],
+  [/\bSafari\//, 'Safari'],
+] as const
+const SYSTEMS = [
+  [/\bAndroid\b/, 'Android'],
+  [/\b(iPhone|iPad)\b/, 'iOS'],
+  [/\bWindows\b/, 'Windows'],
+  [/\bMac OS X\b/, 'macOS'],
+  [/\bCrOS\b/, 'ChromeOS'],
+  [/\bLinux\b/, 'Linux'],
+] as const
+
+/** Chrome on Linux: what somebody recognises as theirs. */
+export function browserWords(agent: string | null): string {
+  const of = (known: readonly (readonly [RegExp, string])[]) =>
+    known.find(([pattern]) => pattern.test(agent ?? ''))?.[1]
+  const [browser, system] = [of(BROWSERS), of(SYSTEMS)]
+  if (!browser) return agent?.slice(0, 60) || 'unknown'
+  return system ? `${browser} on ${system}` : browser
+}

@@ -7,6 +7,8 @@ import { Chromium, type Visitor } from '../chromium.ts'
 import { missing } from '../components.ts'
 import { TestControlPlane } from '../control-plane.ts'
 import { ADA, makeWorld, PAGES, type World } from '../dashboard-world.ts'
+import { sha } from '../host.ts'
+import { until } from '../lab.ts'
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 /** WCAG 2.2 AA and what everybody should keep. */
@@ -82,6 +84,63 @@ describe.skipIf(missing('chromium'))('every page', () => {
     expect(visitor.complaints.splice(0)).toEqual([])
   })
 
+  test("a server's charts have its history, and the span is chosen", async () => {
+    const v = visitor
+    await v.goto(world.pages.server)
+    await settled(v)
+    /** Where the line of a chart is drawn: how many places, and from where to where of its width. */
+    const drawn = async (label: string) => {
+      const line = v.page.getByRole('img', { name: new RegExp(`^${label} over time, now .*\\d`) })
+      const d = (await line.locator('path').last().getAttribute('d')) ?? ''
+      const xs = [...d.matchAll(/[ML]([\d.]+) /g)].map((match) => Number(match[1]))
+      return { places: xs.length, from: Math.min(...xs), to: Math.max(...xs) }
+    }
+    const day = await drawn('Processors')
+    // ninety minutes of a day: at its right end
+    expect(day.from).toBeGreaterThan(200)
+    expect(day.to).toBeLessThanOrEqual(240)
+    await v.page.getByLabel('Span of time').selectOption('hour')
+    await v.text('1 hour ago').first().waitFor()
+    const hour = await drawn('Disk')
+    expect(hour.places).toBeGreaterThan(50)
+    expect(hour.from).toBeLessThan(20)
+    await v.text('in force').waitFor()
+    // one disk, one number; the server may say a new one between two looks
+    await until('the same number on both pages', async () => {
+      await v.goto('/servers')
+      const inList = await v.text(/ [GT]B free$/).textContent()
+      await v.goto(world.pages.server)
+      return (await v.text(/ [GT]B free$/).textContent()) === inList || undefined
+    })
+    expect(v.complaints.splice(0)).toEqual([])
+  })
+
+  test("a fork's commit is approved by itself: a new push asks again", async () => {
+    const v = visitor
+    const { cp } = world.platform
+    await cp.call('PUT', `/api/projects/${world.host.projectId}/environment_limit`, { limit: 9 })
+    await v.goto(world.pages.project)
+    await v.button('Review 77aa000').click()
+    const dialog = v.page.getByRole('dialog', { name: 'Approve PR #51?' })
+    await dialog.getByText(sha('77aa')).waitFor()
+    expect(await findings(v)).toEqual([])
+    const fork = { number: 51, title: 'Add coupon', fork: 99, author: 'mallory' }
+    await world.host.updated({ ...fork, head: sha('88bb') })
+    // what was read is not what would run now
+    await dialog.getByRole('button', { name: 'Approve 77aa000' }).click()
+    await dialog.getByRole('alert').waitFor()
+    await v.page.keyboard.press('Escape')
+    await v.button('Review 88bb000').click()
+    await v.button('Approve 88bb000').click()
+    await v.text('Approved.').waitFor()
+    await v.button('Review 88bb000').waitFor({ state: 'detached' })
+    await v.link('pr-51').waitFor()
+    await v.text('pr-51').locator('xpath=ancestor::tr').getByText('Running').waitFor()
+    await world.host.updated({ ...fork, head: sha('99cc') })
+    await v.button('Review 99cc000').waitFor()
+    expect(v.complaints.splice(0)).toEqual([])
+  })
+
   test('dialogs, menus and the palette', async () => {
     const v = visitor
     await v.goto('/')
@@ -101,6 +160,45 @@ describe.skipIf(missing('chromium'))('every page', () => {
     await v.button('Add').click()
     await v.page.getByRole('dialog').waitFor()
     expect(await findings(v)).toEqual([])
+  })
+
+  test('a file comes whole; expired or with its server away it is a sentence and no file', async () => {
+    const v = visitor
+    await v.goto(world.pages['environment-actions'])
+    const download = v.button('Download exports/orders-2026-10.csv')
+    const [file] = await Promise.all([v.page.waitForEvent('download'), download.click()])
+    expect(readFileSync(await file.path(), 'utf8')).toHaveLength(44_013)
+    await v.text('exports/orders-2026-09.csv').waitFor()
+    expect(await v.button(/orders-2026-09/).count()).toBe(0)
+    await v.text(/was available until/).waitFor()
+
+    const downloads: unknown[] = []
+    v.page.on('download', (one) => downloads.push(one))
+    // one that runs out while the page is open
+    await world.platform.cp.running.ctx.db
+      .updateTable('artifacts')
+      .set({ expiresAt: 1 })
+      .where('path', '=', 'exports/orders-2026-10.csv')
+      .execute()
+    await download.click()
+    await v.text(/orders-2026-10.csv .*until/).waitFor()
+    await world.platform.cp.running.ctx.db
+      .updateTable('artifacts')
+      .set({ expiresAt: Date.now() + 86_400_000 })
+      .where('path', '=', 'exports/orders-2026-10.csv')
+      .execute()
+    world.platform.killAgent()
+    await until('the end of its session', async () => {
+      const { body } = await world.platform.cp.call('GET', '/api/servers/1')
+      return body.status === 'online' ? undefined : true
+    })
+    await v.goto(world.pages['environment-actions'])
+    await download.click()
+    await v.text('The server is offline. Try again when it is back.').waitFor()
+    expect(v.page.url()).toContain('/actions')
+    expect(downloads).toEqual([])
+    await world.platform.startAgent()
+    await world.platform.online()
   })
 
   test('before anybody signed in', async () => {

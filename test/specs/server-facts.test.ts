@@ -3,7 +3,7 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { AppError } from '@berth/shared'
-import type { ServerUsageHistory } from '@berth/shared/rest'
+import type { Server, ServerUsageHistory } from '@berth/shared/rest'
 import { HostUsageSchema } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
@@ -44,8 +44,11 @@ describe.each(ENGINES)('a server on %s', (engine) => {
     const told = await until('its first word', async () => (await usage()).latest ?? undefined)
     expect(told.memory_used_bytes).toBeGreaterThan(0)
     expect(told.disk_bytes).toBeGreaterThan(told.disk_used_bytes)
-    const { body } = await platform.cp.call('GET', `/api/servers/${platform.serverId}`)
+    const { body } = await platform.cp.call<Server>('GET', `/api/servers/${platform.serverId}`)
     expect(body.usage).toEqual(told)
+    // one disk, one number: facts are as old as the connection, the measurement is newer
+    expect(body.facts?.disk_bytes).toBe(told.disk_bytes)
+    expect(body.facts?.disk_free_bytes).toBe(told.disk_bytes - told.disk_used_bytes)
   })
 
   test('is charted in a fixed number of rows, however long it lives', async () => {

@@ -4,6 +4,7 @@ import { GoodbyeReason } from '@berth/shared/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { TestControlPlane } from '../control-plane.ts'
 import { ENGINES } from '../engines.ts'
+import { until } from '../lab.ts'
 import { addMember } from '../members.ts'
 import { WireAgent } from '../wire-agent.ts'
 
@@ -108,6 +109,23 @@ describe.each(ENGINES)('servers on %s', (engine) => {
     expect(await outdated()).toBe(true)
     await agent.active({ agentVersion: '1.15.0' })
     expect(await outdated()).toBe(false)
+    agent.close()
+  })
+
+  test('whether the newest SSH keys and revocations are in force is told', async () => {
+    const trust = async () => (await cp.call<Server>('GET', path)).body.trust
+    expect(await trust()).toBeNull()
+    const agent = await WireAgent.join(cp, server.id)
+    expect(await trust()).toEqual({ state: 'away', reason: null })
+    const session = await agent.active()
+    const { generation } = await session.next('trust')
+    expect(await trust()).toEqual({ state: 'told', reason: null })
+    const reason = 'sshd did not take the new files.'
+    session.send({ case: 'trustApplied', value: { generation, error: reason } })
+    await until('the refusal', async () => (await trust())?.state === 'refused' || undefined)
+    expect(await trust()).toEqual({ state: 'refused', reason })
+    session.send({ case: 'trustApplied', value: { generation } })
+    await until('the confirmation', async () => (await trust())?.state === 'confirmed' || undefined)
     agent.close()
   })
 })

@@ -71,13 +71,14 @@ export class UsageMeter {
     const cpuPermille = busyPermille(this.#ticks, ticks)
     this.#ticks = ticks
     const memory = readMemory()
-    const { blocks, bfree, bsize } = statfsSync(this.#folder)
+    // what is kept for root alone counts as used: nothing of ours can be written there
+    const { blocks, bavail, bsize } = statfsSync(this.#folder)
     return {
       at: new Date(),
       cpuPermille,
       memoryUsedBytes: memory.used,
       memoryBytes: memory.all,
-      diskUsedBytes: (blocks - bfree) * bsize,
+      diskUsedBytes: (blocks - bavail) * bsize,
       diskBytes: blocks * bsize,
       load: readLoad(),
       environments: this.#environments(now),

@@ -94,6 +94,7 @@ export async function performServerShow(
     ['disk', disk],
     ['docker', facts?.docker_version ?? ''],
     ['usage', describeUsage(server)],
+    ['trust', describeTrust(server)],
     ['recipes', server.recipes.join(', ')],
     ['missing', missing.map((part) => `${part.name} (${part.reason})`).join(', ')],
     ['environments', String(server.environment_count)],
@@ -107,7 +108,19 @@ function describeUsage({ usage }: Server): string {
   const of = (used: number, all: number): string => `${formatBytes(used)} of ${formatBytes(all)}`
   const memory = of(usage.memory_used_bytes, usage.memory_bytes)
   const proxy = usage.proxy_ok ? '' : ', proxy down'
-  return `${usage.cpu_percent} % CPU, ${memory} memory, ${of(usage.disk_used_bytes, usage.disk_bytes)} disk${proxy}`
+  return `${usage.cpu_percent} % CPU, ${memory} memory${proxy}`
+}
+
+const TRUST = {
+  confirmed: 'newest SSH keys and revocations in force',
+  told: 'newest SSH keys and revocations not confirmed yet',
+  refused: 'newest SSH keys and revocations not in force',
+  away: 'as of its last connection',
+} as const
+
+function describeTrust({ trust }: Server): string {
+  if (!trust) return ''
+  return trust.reason ? `${TRUST[trust.state]}: ${trust.reason}` : TRUST[trust.state]
 }
 
 export const serverShow = compose(parseName, performServerShow)

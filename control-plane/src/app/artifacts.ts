@@ -125,7 +125,7 @@ export async function openArtifactContent(
 const expired = ({ path, expiresAt }: Artifact): AppError =>
   new AppError(
     'artifact_expired',
-    `${path} was kept until ${new Date(expiresAt).toISOString().slice(0, 19)}Z. Run the action again.`,
+    `${path} was kept until ${new Date(expiresAt).toISOString().slice(0, 16).replace('T', ' ')} UTC. Run the action again.`,
   )
 
 const changed = ({ path }: Artifact): AppError =>

@@ -75,7 +75,10 @@ async function applySettings(
   await updateEnvironment(c.db, id, { ...columns, updatedAt: c.now })
   await endLostAccess(c, environment, columns)
   const { organizationId, identifier } = environment
-  const changes = changed.map((key) => [key, { from: environment[key], to: columns[key] }])
+  const changes = changed.map((key) => [
+    key,
+    { from: environment[key], to: told(columns[key], environment[key]) },
+  ])
   const details = { identifier, changes: Object.fromEntries(changes) }
   const subject: Subject = ['environment', id]
   await auditCaller(c, caller, organizationId, 'environment.update', subject, details)
@@ -118,6 +121,10 @@ async function toColumns(
   const { serverId, formerServerId } = moveServer(environment, asked.server_id, hasCopy)
   return { ...columns, serverId, formerServerId }
 }
+
+/** A flag is told as one, whatever its column holds. */
+const told = (after: unknown, before: unknown): unknown =>
+  typeof before === 'boolean' ? after === 1 : after
 
 /** What the request names must exist here: a server of the project, a member who may own it, a branch. */
 async function checkReferences(

@@ -4,10 +4,11 @@
 import { createHash } from 'node:crypto'
 import type { Context } from '../context.ts'
 import { findAgent, updateAgentTrust } from '../store/agents.ts'
+import { findServer } from '../store/servers.ts'
 import { findSshAuthority, type SshAuthority } from '../store/ssh-authorities.ts'
 import { listRevokedSerials } from '../store/ssh-certificates.ts'
 import { confirmSshAuthorities, publishSshAuthorities } from './ssh-authorities.ts'
-import { change } from './transaction.ts'
+import { type Change, change, emit } from './transaction.ts'
 
 export interface ServerTrust {
   generation: number
@@ -46,6 +47,13 @@ export async function readServerTrust(
   return { generation, ...content }
 }
 
+async function tellServer(c: Change, agentId: string): Promise<void> {
+  const agent = await findAgent(c.db, agentId)
+  const server = agent && (await findServer(c.db, agent.serverId))
+  if (!server) return
+  emit(c, { organizationId: server.organizationId }, 'server.updated', { id: server.id })
+}
+
 /** The server said that a bundle is in force, or why it is not. */
 export async function confirmServerTrust(
   ctx: Context,
@@ -56,9 +64,10 @@ export async function confirmServerTrust(
   await change(ctx, async (c) => {
     if (error !== '') {
       await updateAgentTrust(c.db, agentId, { trustError: error.slice(0, 500) })
-      return
+    } else {
+      await updateAgentTrust(c.db, agentId, { trustApplied: trust.generation, trustError: '' })
+      await confirmSshAuthorities(c, agentId, trust.authorities)
     }
-    await updateAgentTrust(c.db, agentId, { trustApplied: trust.generation, trustError: '' })
-    await confirmSshAuthorities(c, agentId, trust.authorities)
+    await tellServer(c, agentId)
   })
 }

@@ -1,7 +1,16 @@
 // Rows become the documented fields: snake_case, UTC without fractions, "no value" as null. The only place that names
 // response fields; routes call it and add nothing.
 import { type StepStatus, VERSION } from '@berth/shared'
-import type { Me, Phase, Project, Server, ServerUsage, Step, Task } from '@berth/shared/rest'
+import type {
+  Me,
+  Phase,
+  Project,
+  Server,
+  ServerTrust,
+  ServerUsage,
+  Step,
+  Task,
+} from '@berth/shared/rest'
 import { StepState } from '@berth/shared/wire'
 import type { StepLines } from '../app/logs.ts'
 import type { Listed } from '../app/project-views.ts'
@@ -11,6 +20,7 @@ import type { Context } from '../context.ts'
 import { type Caller, permissionsOf } from '../domain/access.ts'
 import { isOlder } from '../domain/server.ts'
 import type { Token, User } from '../store/people.ts'
+import type { HostFacts } from '../store/servers.ts'
 import type { ServerUsage as StoredUsage } from '../store/usage.ts'
 
 const MANY_TIMES = 5_000
@@ -83,6 +93,22 @@ export const presentUsage = (usage: StoredUsage): ServerUsage => ({
   proxy_ok: usage.proxyOk === 1,
 })
 
+function presentTrust({ agent, status }: ServerView): ServerTrust | null {
+  if (!agent) return null
+  if (status !== 'online' && status !== 'draining') return { state: 'away', reason: null }
+  if (agent.trustError !== '') return { state: 'refused', reason: agent.trustError }
+  const isNewest = agent.trustApplied > 0 && agent.trustApplied === agent.trustGeneration
+  return { state: isNewest ? 'confirmed' : 'told', reason: null }
+}
+
+/** The disk has one source: the newest measurement, which the charts end with; before the first, what the agent said when it connected. */
+function presentDisk(host: HostFacts, usage: StoredUsage | undefined) {
+  const [all, free] = usage
+    ? [usage.diskBytes, usage.diskBytes - usage.diskUsedBytes]
+    : [host.diskBytes, host.diskFreeBytes]
+  return { disk_bytes: all, disk_free_bytes: Math.max(0, free) }
+}
+
 export function presentServer(view: ServerView): Server {
   const { server, agent, status, environmentCount, usage } = view
   const { host } = server
@@ -106,8 +132,7 @@ export function presentServer(view: ServerView): Server {
       arch: host.arch,
       cpus: host.cpus,
       memory_bytes: host.memoryBytes,
-      disk_bytes: host.diskBytes,
-      disk_free_bytes: host.diskFreeBytes,
+      ...presentDisk(host, usage),
       docker_version: host.dockerVersion || null,
     },
     parts: (host?.parts ?? []).map((p) => ({
@@ -117,6 +142,7 @@ export function presentServer(view: ServerView): Server {
     })),
     environment_count: environmentCount,
     usage: usage ? presentUsage(usage) : null,
+    trust: presentTrust(view),
     created_at: time(server.createdAt),
   }
 }
@@ -172,8 +198,12 @@ function presentPhases(view: TaskView, lines: StepLines): Phase[] {
   for (const phase of phases) {
     phase.status = phaseStatus(phase.steps)
     phase.started_at = phase.steps.find((s) => s.started_at !== null)?.started_at ?? null
-    const done = phase.steps.every((s) => s.status !== 'pending' && s.status !== 'running')
-    phase.duration_ms = done ? phase.steps.reduce((sum, s) => sum + (s.duration_ms ?? 0), 0) : null
+    // after a failure the rest of its steps is never begun
+    const isCut = phase.status === 'failed' || phase.status === 'canceled'
+    const isOver = (s: Step) => s.status !== 'running' && (isCut || s.status !== 'pending')
+    phase.duration_ms = phase.steps.every(isOver)
+      ? phase.steps.reduce((sum, s) => sum + (s.duration_ms ?? 0), 0)
+      : null
   }
   return phases
 }

@@ -95,14 +95,18 @@ function FactLine({ environment: e }: { environment: Environment }) {
         {e.recipe}
         {e.recipe_inherited && ' (project default)'}
       </span>
-      <span>auto-deploy {e.auto_deploy ? 'on' : 'off'}</span>
+      <span>
+        {e.protected
+          ? 'no auto-deploy while protected'
+          : `auto-deploy ${e.auto_deploy ? 'on' : 'off'}`}
+      </span>
       {e.pull_request && (
         <a href={e.pull_request.url} rel="noreferrer">
           PR #{e.pull_request.number}
         </a>
       )}
       {e.protected && (
-        <span className="row">
+        <span className="with-icon">
           <Icon name="lock" /> Protected by {e.owner.name}
         </span>
       )}

@@ -18,34 +18,71 @@ export function Meter({ label, part, text }: { label: string; part: number; text
   )
 }
 
+export interface Point {
+  at: number
+  value: number
+}
+
 interface ChartProps {
   label: string
-  /** From the oldest to the newest; null: nothing was reported. */
-  values: readonly (number | null)[]
+  /** From the oldest to the newest. */
+  points: readonly Point[]
+  /** What the width stands for. */
+  from: number
+  to: number
+  /** Points further apart than this are not joined: nothing was reported between them. */
+  gapMs: number
   /** What fills the height. */
   most: number
   text: string
+  /** How long ago the left end is. */
+  ago: string
 }
 
 const WIDTH = 240
 const HEIGHT = 48
+const PLACES = 120
 
-export function Chart({ label, values, most, text }: ChartProps) {
-  const step = WIDTH / Math.max(1, values.length - 1)
-  const y = (value: number) =>
+/** Points that belong together. */
+function runs(points: readonly Point[], gapMs: number): Point[][] {
+  const all: Point[][] = []
+  for (const point of points) {
+    const last = all.at(-1)
+    const before = last?.at(-1)
+    if (last && before && point.at - before.at <= gapMs) last.push(point)
+    else all.push([point])
+  }
+  return all
+}
+
+/** As many as can be told apart at this width: those of one place become their mean. */
+function thinned(points: readonly Point[], from: number, to: number): Point[] {
+  const places = new Map<number, Point[]>()
+  for (const point of points) {
+    if (point.at < from) continue
+    const place = Math.floor((PLACES * (point.at - from)) / Math.max(1, to - from))
+    places.set(place, [...(places.get(place) ?? []), point])
+  }
+  const mean = (all: Point[], pick: (p: Point) => number) =>
+    all.reduce((sum, p) => sum + pick(p), 0) / all.length
+  return [...places.values()].map((all) => ({
+    at: mean(all, (p) => p.at),
+    value: mean(all, (p) => p.value),
+  }))
+}
+
+export function Chart({ label, points, from, to, gapMs, most, text, ago }: ChartProps) {
+  const x = ({ at }: Point) => (WIDTH * (at - from)) / Math.max(1, to - from)
+  const y = ({ value }: Point) =>
     HEIGHT - 2 - (Math.min(value, most) / Math.max(most, 1e-9)) * (HEIGHT - 4)
-  let pen = false
-  const line = values
-    .map((value, n) => {
-      if (value === null) {
-        pen = false
-        return ''
-      }
-      const word = `${pen ? 'L' : 'M'}${(n * step).toFixed(1)} ${y(value).toFixed(1)}`
-      pen = true
-      return word
-    })
-    .join('')
+  const shown = runs(thinned(points, from, to), Math.max(gapMs, (2 * (to - from)) / PLACES))
+  // a moment alone is drawn as short as it is, and still seen
+  const line = (run: Point[]) =>
+    `M${run.map((p) => `${x(p).toFixed(1)} ${y(p).toFixed(1)}`).join('L')}h${run.length > 1 ? 0 : 1}`
+  const under = (run: Point[]) => {
+    const [first, last] = [run[0], run.at(-1)]
+    return first && last ? `${line(run)}V${HEIGHT}H${x(first).toFixed(1)}Z` : ''
+  }
   return (
     <figure className={css.chart}>
       <figcaption className="row spread">
@@ -60,8 +97,13 @@ export function Chart({ label, values, most, text }: ChartProps) {
         aria-label={`${label} over time, now ${text}`}
       >
         <path d={`M0 ${HEIGHT - 1}H${WIDTH}`} className={css.axis} />
-        <path d={line} className={css.line} />
+        <path d={shown.map(under).join('')} className={css.area} />
+        <path d={shown.map(line).join('')} className={css.line} />
       </svg>
+      <div className={`row spread muted ${css.ends}`} aria-hidden="true">
+        <span>{ago}</span>
+        <span>now</span>
+      </div>
     </figure>
   )
 }

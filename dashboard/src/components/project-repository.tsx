@@ -1,6 +1,6 @@
 // The repository of a project as the control plane sees it: can it be read, with which key, what its host is told.
 import { useQuery } from '@tanstack/react-query'
-import { useState } from 'react'
+import { type ReactNode, useState } from 'react'
 import { api, change, trpc } from '../api.ts'
 import type { Project } from '../data.ts'
 import { ActButton, Ask } from './act.tsx'
@@ -43,15 +43,14 @@ export function Repository({
       {p.repository.renamed_to && (
         <Note kind="warn">The host says that the repository is now {p.repository.renamed_to}.</Note>
       )}
-      <div className="row">
-        <CheckRepository id={p.id} />
+      <CheckRepository id={p.id}>
         <ActButton
           act={() => change(api.project.reconcile.mutate({ project_id: p.id }))}
           done="Looking; what is found appears under Webhooks."
         >
           Look for missed pushes
         </ActButton>
-      </div>
+      </CheckRepository>
       <h3>Deploy key</h3>
       <Loaded query={key} what="The deploy key" lines={1}>
         {(k) => (
@@ -116,7 +115,8 @@ export function Repository({
 
 type Checked = Awaited<ReturnType<typeof api.project.check.mutate>>
 
-export function CheckRepository({ id }: { id: number }) {
+/** `children`: what else can be done, beside it. */
+export function CheckRepository({ id, children }: { id: number; children?: ReactNode }) {
   const [isBusy, setBusy] = useState(false)
   const [found, setFound] = useState<Checked | string>()
   const look = async () => {
@@ -132,6 +132,7 @@ export function CheckRepository({ id }: { id: number }) {
         <Button busy={isBusy} onClick={() => void look()}>
           Check the repository
         </Button>
+        {children}
       </div>
       <div role="status">{found !== undefined && <Found found={found} />}</div>
     </div>

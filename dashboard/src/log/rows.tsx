@@ -32,8 +32,8 @@ export interface RowsProps {
   count: number
   isFollowing: boolean
   setFollowing(is: boolean): void
-  /** The first and last index in view. */
-  onView(from: number, to: number): void
+  /** What is in the document, and the first of it that is in view. */
+  onView(from: number, to: number, top: number): void
   /** `top`: where it stands; undefined: below the one before. */
   row(index: number, top?: number): ReactNode
   label: string
@@ -88,7 +88,7 @@ export function FixedRows(props: RowsProps) {
   useLayoutEffect(() => {
     if (isFollowing && box.current) box.current.scrollTop = box.current.scrollHeight
   }, [isFollowing, count, rows])
-  useEffect(() => onView(from, to), [from, to, onView])
+  useEffect(() => onView(from, to, first), [from, to, first, onView])
   useImperativeHandle(props.handle, () => ({
     show(index) {
       const e = box.current

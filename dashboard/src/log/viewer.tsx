@@ -23,7 +23,7 @@ import { useStore } from '../stores.ts'
 import { type Lines, pick, readLines, writeLines } from './links.ts'
 import css from './log.module.css'
 import { Row } from './row.tsx'
-import { FixedRows, MOST_ROWS, type RowsHandle, type RowsProps, SPARE } from './rows.tsx'
+import { FixedRows, MOST_ROWS, type RowsHandle, type RowsProps } from './rows.tsx'
 import type { LogSession } from './session.ts'
 import { Picked, Toolbar } from './toolbar.tsx'
 
@@ -138,11 +138,11 @@ export function LogViewer(props: ViewerProps) {
     [store],
   )
   const onView = useCallback(
-    (from: number, to: number) => {
+    (from: number, to: number, first: number) => {
       const { numberAt: number } = view.current
       const [a, b] = [number(from), number(Math.max(from, to - 1))]
       if (a > 0) store.need(a, b)
-      top.current = number(from > 0 ? from + SPARE : 0)
+      top.current = number(first)
       // rows draw themselves; the words above them only when they change
       const step = store.line(top.current)?.step ?? null
       if (step !== null && step !== here.current) redraw()
@@ -217,6 +217,11 @@ export function LogViewer(props: ViewerProps) {
     setFollowing(true)
     rows.current?.toEnd()
   }
+  const followToggle = {
+    label: 'follow',
+    isOn: isFollowing,
+    set: (is: boolean) => (is ? toEnd() : setFollowing(false)),
+  }
   const find = () => {
     input.current?.focus()
     input.current?.select()
@@ -290,7 +295,7 @@ export function LogViewer(props: ViewerProps) {
           { label: 'only matches', isOn: isOnly, set: showOnly },
           { label: 'wrap', isOn: isWrapped, set: wrap },
           { label: 'times', isOn: hasTimes, set: showTimes },
-          { label: 'follow', isOn: isFollowing, set: (is) => (is ? toEnd() : setFollowing(false)) },
+          ...(props.isOpen ? [followToggle] : []),
         ]}
       />
       {picked && <Picked lines={picked} store={store} onDrop={() => setPicked(undefined)} />}

@@ -22,7 +22,8 @@ export function WrappedRows(props: RowsProps) {
   useLayoutEffect(() => {
     if (isFollowing && box.current) box.current.scrollTop = box.current.scrollHeight
   }, [isFollowing, count, height])
-  useEffect(() => onView(from, to), [from, to, onView])
+  const top = virtual.range?.startIndex ?? from
+  useEffect(() => onView(from, to, top), [from, to, top, onView])
   useImperativeHandle(props.handle, () => ({
     show: (index) => virtual.scrollToIndex(index, { align: 'center' }),
     toEnd: () => virtual.scrollToIndex(Math.max(0, count - 1), { align: 'end' }),

@@ -13,6 +13,7 @@ import { useMe } from '../organization.ts'
 import { shortcutsOn, switchShortcuts } from '../shell/shortcuts.ts'
 import { useStore } from '../stores.ts'
 import { chooseTheme, THEMES, type Theme, theme } from '../theme.ts'
+import { browserWords } from '../words.ts'
 
 export function Account() {
   const me = useMe()
@@ -29,7 +30,7 @@ export function Account() {
                   'Organizations',
                   m.organizations.map((o) => `${o.name} (${o.role})`).join(', ') || 'none',
                 ],
-                ['Since', <Time key="t" at={m.created_at} />],
+                ['Joined', <Time key="t" at={m.created_at} />],
               ]}
             />
           </Section>
@@ -84,7 +85,7 @@ function Browsers() {
             {sessions.map((s) => (
               <Row key={s.id}>
                 <Cell of="Browser">
-                  {s.user_agent ?? 'unknown'}
+                  <span title={s.user_agent ?? undefined}>{browserWords(s.user_agent)}</span>
                   {s.is_current && <strong> (this one)</strong>}
                 </Cell>
                 <Cell of="Address">{s.address ?? ''}</Cell>

@@ -90,7 +90,7 @@ function Users() {
                       }
                       done="Changed."
                     >
-                      {u.is_platform_admin ? 'No administrator' : 'Make administrator'}
+                      {u.is_platform_admin ? 'Remove admin' : 'Make admin'}
                     </ActButton>
                     {u.id !== me?.id && (
                       <ActButton

@@ -7,6 +7,8 @@ import { Empty, Note } from '../components/states.tsx'
 import { Cell, Row, Table } from '../components/table.tsx'
 import { Time } from '../components/time.tsx'
 import { type Membership, useOrganization, usePermission } from '../organization.ts'
+import { short } from '../words.ts'
+import css from './audit.module.css'
 
 type Entry = Awaited<ReturnType<typeof api.audit.list.query>>['entries'][number]
 
@@ -46,11 +48,24 @@ function List({ organization }: { organization: Membership }) {
   )
 }
 
+/** As people read it: lists with commas, what was and what is with an arrow, commits short. */
+function wordsOf(value: unknown): string {
+  if (typeof value === 'string') return /^[0-9a-f]{40,}$/.test(value) ? short(value) : value
+  if (typeof value === 'boolean') return value ? 'yes' : 'no'
+  if (Array.isArray(value)) return value.length > 0 ? value.map(wordsOf).join(', ') : 'none'
+  if (value === null || typeof value !== 'object') return value === null ? 'none' : String(value)
+  if ('from' in value && 'to' in value) return `${wordsOf(value.from)} → ${wordsOf(value.to)}`
+  return pairs(value)
+}
+
+const pairs = (of: object): string =>
+  Object.entries(of)
+    .map(([name, value]) => (name === 'changes' ? wordsOf(value) : `${name}: ${wordsOf(value)}`))
+    .join('; ')
+
 /** Names and keys; values are not in it. */
 function changesOf(entry: Entry): string {
-  const text = Object.entries(entry.changes)
-    .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
-    .join(', ')
+  const text = pairs(entry.changes)
   return text.length > 200 ? `${text.slice(0, 200)}…` : text
 }
 
@@ -64,7 +79,7 @@ export function AuditTable({ entries }: { entries: readonly Entry[] }) {
           </Cell>
           <Cell of="Who">{e.actor.name ?? e.actor.type}</Cell>
           <Cell of="What">
-            <code>{e.verb}</code>
+            <code className={css.verb}>{e.verb}</code>
           </Cell>
           <Cell of="Thing">
             {e.subject.type} {e.subject.name ?? e.subject.id}

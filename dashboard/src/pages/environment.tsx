@@ -62,7 +62,6 @@ function LastFailure({ environment: e }: { environment: Environment }) {
   const d = query.data
   if (!d?.task || !d.failure) return null
   const isFixed = d.status === 'recovered'
-  const at = d.failure.line
   return (
     <Section title={isFixed ? 'Last failure (fixed)' : 'Last failure'}>
       <div className={isFixed ? 'stack-small muted' : 'stack-small'}>
@@ -82,9 +81,10 @@ function LastFailure({ environment: e }: { environment: Environment }) {
           ))}
         {d.output && !isFixed && <pre className={css.output}>{d.output}</pre>}
         <p className="row">
-          <a href={`/tasks/${d.task.id}${at ? `#L${at}` : ''}`}>
-            {at ? `Open at line ${at}` : 'Open the deployment'}
-          </a>
+          {/* the page begins at the line that tells the error */}
+          <Link to="/tasks/$id" params={{ id: String(d.task.id) }}>
+            {d.failure.line ? 'Open at the error' : 'Open the deployment'}
+          </Link>
           {d.task.finished_at && (
             <span className="muted">
               <Time at={d.task.finished_at} />

@@ -9,7 +9,7 @@ import { Form, text } from '../components/form.tsx'
 import { Page, Section } from '../components/page.tsx'
 import { CheckRepository } from '../components/project-repository.tsx'
 import { Empty, Loaded, Note } from '../components/states.tsx'
-import { useServers } from '../data.ts'
+import { type Server, useServers } from '../data.ts'
 import { useOrganization } from '../organization.ts'
 
 type Created = Awaited<ReturnType<typeof api.project.create.mutate>>
@@ -70,14 +70,14 @@ function Asking({ onMade }: { onMade(project: Created): void }) {
                 />
                 <fieldset className="stack-small" aria-label="Servers">
                   <legend>Servers</legend>
-                  {list.map((s, n) => (
+                  {list.map((s) => (
                     <Check
                       key={s.id}
                       name="server_ids"
                       value={s.id}
                       label={s.name}
-                      hint={s.hostname}
-                      defaultChecked={n === 0}
+                      hint={s.joined_at ? s.hostname : `${s.hostname}, never joined`}
+                      defaultChecked={s.id === first(list)?.id}
                     />
                   ))}
                 </fieldset>
@@ -97,6 +97,10 @@ function Asking({ onMade }: { onMade(project: Created): void }) {
     </Page>
   )
 }
+
+/** One that can deploy at once, if there is one. */
+const first = (list: readonly Server[]): Server | undefined =>
+  list.find((s) => s.status === 'online') ?? list.find((s) => s.joined_at !== null) ?? list[0]
 
 function Made({ project }: { project: Created }) {
   const id = String(project.id)

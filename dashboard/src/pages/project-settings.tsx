@@ -328,8 +328,8 @@ function Deletion({ project: p }: { project: Project }) {
   }
   return (
     <Section title="Danger" isDanger>
-      <p>Deletes the project, its environments with their data, variables and history.</p>
-      <div className="row">
+      <div className="row spread">
+        <p>Deletes the project, its environments with their data, variables and history.</p>
         <Button kind="danger" reason={reason} onClick={() => ask(true)}>
           Delete project
         </Button>

@@ -98,7 +98,7 @@ function EnvironmentRow({ environment: e }: { environment: Environment }) {
           </span>
           {e.title.toLowerCase() !== e.identifier && <span className="muted small">{e.title}</span>}
           {e.protected && (
-            <span className="muted small row">
+            <span className="muted small with-icon">
               <Icon name="lock" /> Protected by {e.owner.name}
             </span>
           )}
@@ -225,22 +225,32 @@ function ordinal(n: number): string {
   return `${n}${end}`
 }
 
-function Review({ project, pull, sha }: { project: Project; pull: PullRequest; sha: string }) {
-  const [isOpen, open] = useState(false)
+function Review({
+  project,
+  pull,
+  sha: head,
+}: {
+  project: Project
+  pull: PullRequest
+  sha: string
+}) {
+  /** The commit that is being read: a push meanwhile must not slip under the button. */
+  const [reviewed, review] = useState<string>()
+  const sha = reviewed ?? head
   const mayDeploy = usePermission('deploy')
   const diff = commitUrl(project.repo_url, sha, project.repository.provider)
   if (!mayDeploy) return null
   return (
     <>
-      <Button small onClick={() => open(true)}>
-        Review {short(sha)}
+      <Button small onClick={() => review(head)}>
+        Review {short(head)}
       </Button>
-      {isOpen && (
+      {reviewed && (
         <Ask
           title={`Approve PR #${pull.number}?`}
           submit={`Approve ${short(sha)}`}
           kind="main"
-          onClose={() => open(false)}
+          onClose={() => review(undefined)}
           send={() =>
             change(
               api.pullRequest.approve.mutate({

@@ -10,12 +10,17 @@ import { Time } from '../components/time.tsx'
 import { bytes } from '../words.ts'
 import css from './server.module.css'
 
-const SPANS = { hour: 'Last hour', day: 'Last day', month: 'Last month' } as const
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+/** `ms`: its length; `stepMs`: how far apart its points are. */
+const SPANS = {
+  hour: { words: 'Last hour', ago: '1 hour ago', ms: HOUR_MS, stepMs: MINUTE_MS },
+  day: { words: 'Last day', ago: '24 hours ago', ms: 24 * HOUR_MS, stepMs: MINUTE_MS },
+  month: { words: 'Last month', ago: '30 days ago', ms: 720 * HOUR_MS, stepMs: HOUR_MS },
+} as const
 type Span = keyof typeof SPANS
 /** Nothing tells of a new measurement; agents take one a minute. */
 const AGAIN_MS = 30_000
-const MINUTE_MS = 60_000
-const HOUR_MS = 60 * MINUTE_MS
 
 export function ServerCharts({ id }: { id: number }) {
   const [span, setSpan] = useState<Span>('day')
@@ -27,14 +32,11 @@ export function ServerCharts({ id }: { id: number }) {
   const usage = query.data
   if (!usage?.latest) return null
   const { latest, points, environments } = usage
-  const step = span === 'month' ? HOUR_MS : MINUTE_MS
-  /** Where the server said nothing, the line has a gap. */
-  const of = (pick: (point: (typeof points)[number]) => number): (number | null)[] =>
-    points.flatMap((point, n) => {
-      const before = points[n - 1]
-      const isGap = before && Date.parse(point.at) - Date.parse(before.at) > 2.5 * step
-      return isGap ? [null, pick(point)] : [pick(point)]
-    })
+  const { ms, stepMs, ago } = SPANS[usage.span]
+  const to = Math.max(Date.parse(latest.at), query.dataUpdatedAt)
+  const frame = { from: to - ms, to, gapMs: 2.5 * stepMs, ago }
+  const of = (pick: (point: (typeof points)[number]) => number) =>
+    points.map((point) => ({ at: Date.parse(point.at), value: pick(point) }))
   return (
     <Section
       title="Use"
@@ -44,7 +46,7 @@ export function ServerCharts({ id }: { id: number }) {
           value={span}
           onChange={(event) => setSpan(event.currentTarget.value as Span)}
         >
-          {Object.entries(SPANS).map(([value, words]) => (
+          {Object.entries(SPANS).map(([value, { words }]) => (
             <option key={value} value={value}>
               {words}
             </option>
@@ -55,21 +57,24 @@ export function ServerCharts({ id }: { id: number }) {
       <div className={css.charts}>
         <Chart
           label="Processors"
-          values={of((p) => p.cpu_percent)}
+          {...frame}
+          points={of((p) => p.cpu_percent)}
           most={100}
           text={`${latest.cpu_percent.toFixed(0)} %`}
         />
         <Chart
           label="Memory"
-          values={of((p) => p.memory_used_bytes)}
+          {...frame}
+          points={of((p) => p.memory_used_bytes)}
           most={latest.memory_bytes}
           text={`${bytes(latest.memory_used_bytes)} of ${bytes(latest.memory_bytes)}`}
         />
         <Chart
           label="Disk"
-          values={of((p) => p.disk_used_bytes)}
+          {...frame}
+          points={of((p) => p.disk_used_bytes)}
           most={latest.disk_bytes}
-          text={`${bytes(latest.disk_used_bytes)} of ${bytes(latest.disk_bytes)}`}
+          text={`${bytes(latest.disk_bytes - latest.disk_used_bytes)} of ${bytes(latest.disk_bytes)} free`}
         />
       </div>
       <p className="muted small">

@@ -36,7 +36,7 @@ export function ServerPage() {
             <>
               <ServerState server={s} />
               <span>{s.hostname}</span>
-              <AgentVersion server={s} />
+              <AgentVersion server={s} word="Agent " />
               <span>{count(s.environment_count, 'environment')}</span>
             </>
           }
@@ -90,6 +90,13 @@ function Joining({ server: s }: { server: Server }) {
   )
 }
 
+const TRUST = {
+  confirmed: 'in force',
+  told: 'not confirmed by the server yet',
+  refused: 'not in force',
+  away: 'as of its last connection',
+} as const
+
 function Machine({ server: s, facts: f }: { server: Server; facts: NonNullable<Server['facts']> }) {
   const used = f.disk_bytes - f.disk_free_bytes
   return (
@@ -99,16 +106,26 @@ function Machine({ server: s, facts: f }: { server: Server; facts: NonNullable<S
           ['System', `${f.os} (${f.arch})`],
           ['Processors', f.cpus],
           ['Memory', bytes(f.memory_bytes)],
-          ['Docker', f.docker_version ?? 'not there'],
+          ['Docker', f.docker_version ?? 'not installed'],
           ['Recipes', s.recipes.join(', ') || 'none'],
           ['Joined', s.joined_at ? <Time key="j" at={s.joined_at} /> : 'never'],
+          ['SSH keys and revocations', s.trust ? TRUST[s.trust.state] : 'none'],
         ]}
       />
-      <Meter
-        label="Disk"
-        part={f.disk_bytes > 0 ? used / f.disk_bytes : 0}
-        text={`${bytes(f.disk_free_bytes)} of ${bytes(f.disk_bytes)} free`}
-      />
+      {s.trust?.state === 'refused' && (
+        <Note kind="warn">
+          The newest SSH keys and revocations are not in force on this server: {s.trust.reason}{' '}
+          Certificates that were revoked since may still open it.
+        </Note>
+      )}
+      {/* once it is measured, the disk is among the charts */}
+      {!s.usage && (
+        <Meter
+          label="Disk"
+          part={f.disk_bytes > 0 ? used / f.disk_bytes : 0}
+          text={`${bytes(f.disk_free_bytes)} of ${bytes(f.disk_bytes)} free`}
+        />
+      )}
     </Section>
   )
 }

@@ -108,10 +108,11 @@ export function ServerState({ server: s }: { server: Server }) {
   )
 }
 
-export function AgentVersion({ server: s }: { server: Server }) {
+export function AgentVersion({ server: s, word = '' }: { server: Server; word?: string }) {
   if (!s.agent_version) return null
   return (
     <span className="row">
+      {word}
       {s.agent_version}
       {s.agent_outdated && <Status of="degraded" word="outdated" />}
     </span>

@@ -44,6 +44,8 @@ export function Phases({ task, jump }: { task: Task; jump(line: number): void })
     phases.find((p) => p.status === 'failed') ??
     phases.find((p) => p.status === 'running') ??
     phases.findLast((p) => p.status !== 'pending')
+  const done = phases.filter((p) => p.status === 'succeeded' || p.status === 'skipped').length
+  const isDone = done === phases.length
   const [isOpen, open] = useState(() => !matchMedia('(width < 60rem)').matches)
   if (phases.length === 0) return null
   return (
@@ -54,7 +56,12 @@ export function Phases({ task, jump }: { task: Task; jump(line: number): void })
     >
       <summary>
         <h2>Phases</h2>
-        {!isOpen && current && <TaskStatus of={current.status} word={capital(current.title)} />}
+        {!isOpen && current && (
+          <TaskStatus
+            of={current.status}
+            word={isDone ? `${done} of ${done}` : capital(current.title)}
+          />
+        )}
       </summary>
       <ol>
         {phases.map((p) => (

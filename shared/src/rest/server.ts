@@ -62,6 +62,14 @@ export const ServerUsageHistory = z.object({
 })
 export type ServerUsageHistory = z.infer<typeof ServerUsageHistory>
 
+export const ServerTrust = z.object({
+  /** away: not connected, so what changed since is not known to it; told: it has not answered yet. */
+  state: z.enum(['confirmed', 'told', 'refused', 'away']),
+  /** Why it could not, in its own words. */
+  reason: z.string().nullable(),
+})
+export type ServerTrust = z.infer<typeof ServerTrust>
+
 export const Server = ServerRef.extend({
   organization_id: Id,
   status: z.enum(SERVER_STATUSES),
@@ -92,6 +100,8 @@ export const Server = ServerRef.extend({
   environment_count: z.int(),
   /** Null: it has not told yet. */
   usage: ServerUsage.nullish(),
+  /** Whether the newest SSH keys and revocations are in force on it; null: it has no agent. */
+  trust: ServerTrust.nullish(),
   created_at: Time,
 })
 export type Server = z.infer<typeof Server>
