@@ -103,7 +103,7 @@ function One({
         <p className="muted">
           Never started.{' '}
           <code>
-            berth action run {a.name} -e {e.identifier}
+            berth actions run {a.name} -e {e.identifier}
           </code>
         </p>
       )}
