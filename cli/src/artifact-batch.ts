@@ -140,8 +140,8 @@ export class Batch {
 }
 
 /** As many as one request has room for. */
-export function fitting(artifacts: readonly Artifact[]): Artifact[] {
-  let room: number = CLIENT.sshBatchBytes
+export function fitting(artifacts: readonly Artifact[], platform: NodeJS.Platform): Artifact[] {
+  let room: number = platform === 'win32' ? CLIENT.sshBatchBytes : CLIENT.sshWordsBytes
   const many = artifacts.findIndex(({ file_id: id }) => {
     room -= id.length + 1
     return room < 0

@@ -184,7 +184,7 @@ export function openSshSource(
     await batch?.close()
     batch = undefined
     const at = expected.indexOf(artifact)
-    const files = at < 0 ? [] : fitting(expected.slice(at))
+    const files = at < 0 ? [] : fitting(expected.slice(at), by.io.platform)
     if (offset > 0 || files.length < 2) return openOverSsh(by, place, artifact, offset)
     batch = await openBatch(by, place, files)
     return batch.next(artifact)

@@ -52,7 +52,7 @@ export const CLIENT = {
   sshFolderStaleMs: HOUR,
   /** What a connection that broke off may still say of itself. */
   sshErrorBytes: 8 * KiB,
-  /** Ids of files that are asked for at once: some systems take no longer command line than 32 KiB. */
+  /** Ids of files that are asked for at once on Windows, which takes no longer command line than 32 KiB. */
   sshBatchBytes: 24 * KiB,
   /** Files that are whole and not yet on disk. */
   filesSettling: 16,

@@ -14,7 +14,7 @@ import {
 import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { ClientWritableStream } from '@grpc/grpc-js'
-import { type OpenedArtifact, openArtifact } from '../exec/artifact-store.ts'
+import { type OpenedArtifact, openArtifact } from '../exec/artifact-reading.ts'
 import { type BulkLine, room, type UploadEnd, uploadEnd } from '../link/bulk.ts'
 import type { Answerer, ResponseBody } from '../link/requests.ts'
 import { describeError, type Log } from '../log.ts'
