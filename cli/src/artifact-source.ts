@@ -3,11 +3,8 @@
 
 import { CLIENT } from '@berth/shared/client-limits'
 import type { Artifact } from '@berth/shared/rest'
-import type { Api } from './api.ts'
 import { chooseTarget, PartialFile } from './artifact-file.ts'
 import { CliError, EXIT } from './exit.ts'
-import type { Io } from './io.ts'
-import { chunksOf } from './log-stream.ts'
 import { ApiFailure } from './problem.ts'
 
 export interface OpenedArtifact {
@@ -27,35 +24,6 @@ export interface ArtifactSource {
   open(artifact: Artifact, offset: number): Promise<OpenedArtifact>
   /** Whether the same may work in a moment. */
   mayRepeat(error: unknown): boolean
-}
-
-/** Through the control plane. */
-export function openHttpSource(api: Api, io: Io): ArtifactSource {
-  return {
-    async open(artifact, offset) {
-      const range = { range: `bytes=${offset}-`, 'if-range': `"${artifact.sha256}"` }
-      const response = await api.stream(`/api/artifacts/${artifact.id}/content`, {
-        headers: { accept: 'application/octet-stream', ...(offset > 0 ? range : {}) },
-      })
-      const digest = /^sha-256=:([A-Za-z0-9+/=]{44}):$/.exec(
-        response.headers.get('repr-digest') ?? '',
-      )
-      const isPart = response.status === 206
-      const total = isPart
-        ? /\/(\d+)$/.exec(response.headers.get('content-range') ?? '')?.[1]
-        : response.headers.get('content-length')
-      return {
-        size: Number(total ?? Number.NaN),
-        sha256: Buffer.from(digest?.[1] ?? '', 'base64').toString('hex'),
-        from: isPart ? offset : 0,
-        bytes: chunksOf(response, api, io),
-      }
-    },
-    mayRepeat: (error) =>
-      error instanceof ApiFailure &&
-      (error.kind === 'no_answer' ||
-        ['transfers_busy', 'server_offline', 'server_timeout'].includes(error.code ?? '')),
-  }
 }
 
 export interface FetchOptions {

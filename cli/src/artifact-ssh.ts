@@ -1,10 +1,19 @@
 // Artifacts straight from the server over certificate SSH, and through the control plane only where ssh finds no way
 // there. What the server says about a file (gone, expired, changed) is an answer, not a reason to try the other way.
+import { setTimeout as delay } from 'node:timers/promises'
 import { CLIENT } from '@berth/shared/client-limits'
 import type { Artifact } from '@berth/shared/rest'
 import type { Api } from './api.ts'
-import { Batch, fitting } from './artifact-batch.ts'
-import { type ArtifactSource, type OpenedArtifact, openHttpSource } from './artifact-source.ts'
+import {
+  Batch,
+  fittingIn,
+  type Header,
+  openBatched,
+  parseHeader,
+  tooMuch,
+} from './artifact-batch.ts'
+import { openHttpSource } from './artifact-http.ts'
+import type { ArtifactSource, OpenedArtifact } from './artifact-source.ts'
 import { CliError, EXIT, interrupted } from './exit.ts'
 import type { Io } from './io.ts'
 import { ApiFailure } from './problem.ts'
@@ -23,17 +32,13 @@ export class NoWay extends CliError {}
 /** The connection broke in the middle; the rest may come over another one. */
 class Broken extends CliError {}
 
-const HEADER = /^size=(\d{1,15}) sha256=([0-9a-f]{64})$/
-
 /** The first line of stderr; undefined: it has not come, or is another. */
-export function parseHeader(stderr: string): { size: number; sha256: string } | undefined {
-  const match = HEADER.exec(stderr.split('\n', 1)[0] ?? '')
-  return match && stderr.includes('\n')
-    ? { size: Number(match[1]), sha256: match[2] ?? '' }
-    : undefined
+function headerOf(stderr: string): Header | undefined {
+  const end = stderr.indexOf('\n')
+  return end < 0 ? undefined : parseHeader(stderr.slice(0, end))
 }
 
-const isListed = (header: { size: number; sha256: string }, artifact: Artifact): boolean =>
+const isListed = (header: Header, artifact: Artifact): boolean =>
   header.size === artifact.size_bytes && header.sha256 === artifact.sha256
 
 /** What is said before the first byte: the header, or why there is none. */
@@ -44,7 +49,7 @@ async function readHeader(session: SshSession, said: () => string, changed: () =
   })
   end.catch(() => {})
   for (;;) {
-    const header = parseHeader(said())
+    const header = headerOf(said())
     if (header) return header
     if (ended || said().length > CLIENT.sshErrorBytes) return undefined
     await Promise.race([changed(), end])
@@ -118,12 +123,23 @@ async function openBatch(
 ): Promise<Batch> {
   const words = ['artifacts', ...files.map(({ file_id: id }) => id)]
   const { door, session, end } = await openSshSession(by, place, words, () => {})
-  const explain = async (anything: boolean): Promise<CliError> => {
+  const explain = async (line: string | undefined, anything: boolean): Promise<CliError> => {
+    if (line !== undefined) return new CliError(EXIT.error, 'the server did not say what it sends')
     if (!anything) return explainNothing(session, door, by.io)
     return (await explainBreak(session, door, by.io)) ?? shortOf()
   }
-  const parse = (line: string) => parseHeader(`${line}\n`)
-  return new Batch({ session, files, parse, explain, end })
+  /**
+   * The last one is believed when the server's side ended well. One that does not end at all is not waited for: every
+   * byte is here, and whether they are the right ones is for the digest to say.
+   */
+  const checkEnd = async (isAtEnd: Promise<boolean>): Promise<void> => {
+    const late = delay(CLIENT.sshEndMs, undefined, { ref: false })
+    if ((await Promise.race([isAtEnd, late])) === false) throw tooMuch()
+    const last = await Promise.race([session.ended, late])
+    if (last && last.code !== 0) throw await explain(undefined, true)
+  }
+  const stream = session.stdout as AsyncIterable<Buffer>
+  return new Batch({ stream, files, explain, checkEnd, end })
 }
 
 const shortOf = (): CliError =>
@@ -175,29 +191,26 @@ export function openSshSource(
 ): ArtifactSource {
   const http = openHttpSource(by.api, by.io)
   const { name } = place.server
+  const room = by.io.platform === 'win32' ? CLIENT.sshBatchBytes : CLIENT.sshWordsBytes
+  const direct = openBatched({
+    openOne: (artifact, offset) => openOverSsh(by, place, artifact, offset),
+    openMany: (files) => openBatch(by, place, files),
+    fitting: (files) => fittingIn(files, room, ({ file_id: id }) => id),
+  })
   let lost: string | undefined
-  let expected: readonly Artifact[] = []
-  let batch: Batch | undefined
-  /** The rest of a file by itself; a whole one with those that follow it. */
-  const openDirect = async (artifact: Artifact, offset: number): Promise<OpenedArtifact> => {
-    if (offset === 0 && batch?.brings(artifact)) return batch.next(artifact)
-    await batch?.close()
-    batch = undefined
-    const at = expected.indexOf(artifact)
-    const files = at < 0 ? [] : fitting(expected.slice(at), by.io.platform)
-    if (offset > 0 || files.length < 2) return openOverSsh(by, place, artifact, offset)
-    batch = await openBatch(by, place, files)
-    return batch.next(artifact)
-  }
   return {
     expect(artifacts) {
-      expected = artifacts
+      direct.expect(artifacts)
+      http.expect?.(artifacts)
     },
-    close: async () => batch?.close(),
+    async close() {
+      await direct.close()
+      await http.close?.()
+    },
     async open(artifact, offset) {
       if (lost === undefined) {
         try {
-          return await openDirect(artifact, offset)
+          return await direct.open(artifact, offset)
         } catch (error) {
           lost = wayLost(error)
           if (lost === undefined) throw error

@@ -79,6 +79,9 @@ export const CLIENT = {
   portProbeMs: 5 * SECOND,
 } as const
 
+/** Several files in one answer. Some proxies take no longer address than 8 KiB. */
+export const ARTIFACT_BATCH = { queryChars: 6 * KiB } as const
+
 /** `berth mcp`: what a model is given costs its context, and what it gives is bounded too. */
 export const MCP = {
   textBytes: 12 * KiB,
