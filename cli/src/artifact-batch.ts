@@ -58,6 +58,14 @@ class Reader {
     }
   }
 
+  /** All of them, when they are here already. */
+  take(count: number): Buffer | undefined {
+    if (this.#rest.length < count) return undefined
+    const piece = this.#rest.subarray(0, count)
+    this.#rest = this.#rest.subarray(count)
+    return piece
+  }
+
   async isAtEnd(): Promise<boolean> {
     return this.#rest.length === 0 && !(await this.#more())
   }
@@ -101,11 +109,17 @@ export class Batch {
         const message = `${artifact.path}: the server offers another file than it listed`
         throw new CliError(EXIT.error, message, 'list the files again')
       }
-      return { ...header, from: 0, bytes: this.#bytes(header.size) }
+      return { ...header, from: 0, bytes: this.#here(header.size) ?? this.#bytes(header.size) }
     } catch (error) {
       await this.close()
       throw error
     }
+  }
+
+  /** A small file that came with the one before it, as most do; the last one has an end to wait for. */
+  #here(size: number): Iterable<Uint8Array> | undefined {
+    const piece = this.#at < this.#o.files.length ? this.#reader.take(size) : undefined
+    return piece && [piece]
   }
 
   async *#bytes(size: number): AsyncGenerator<Uint8Array> {
@@ -141,6 +155,8 @@ export const tooMuch = (): CliError =>
 export interface BatchedWay {
   openOne(artifact: Artifact, offset: number): Promise<OpenedArtifact>
   openMany(files: readonly Artifact[]): Promise<Batch>
+  /** One file, too, is fetched the second way: it is open already. */
+  isPrepared?(): boolean
   /** The first of these that one request has room for. */
   fitting(files: readonly Artifact[]): readonly Artifact[]
 }
@@ -160,7 +176,8 @@ export function openBatched(way: BatchedWay) {
       batch = undefined
       const at = expected.indexOf(artifact)
       const files = at < 0 ? [] : way.fitting(expected.slice(at))
-      if (offset > 0 || files.length < 2) return way.openOne(artifact, offset)
+      const isOne = files.length < (way.isPrepared?.() ? 1 : 2)
+      if (offset > 0 || isOne) return way.openOne(artifact, offset)
       batch = await way.openMany(files)
       return batch.next(artifact)
     },

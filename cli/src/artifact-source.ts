@@ -3,7 +3,7 @@
 
 import { CLIENT } from '@berth/shared/client-limits'
 import type { Artifact } from '@berth/shared/rest'
-import { chooseTarget, PartialFile } from './artifact-file.ts'
+import { chooseTarget, PartialFile, type TargetOptions } from './artifact-file.ts'
 import { CliError, EXIT } from './exit.ts'
 import { ApiFailure } from './problem.ts'
 
@@ -12,13 +12,15 @@ export interface OpenedArtifact {
   sha256: string
   /** The first byte that comes: what was asked for, or 0. */
   from: number
-  bytes: AsyncIterable<Uint8Array>
+  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>
 }
 
 /** One way to the bytes: through the control plane, or straight from the server. */
 export interface ArtifactSource {
   /** What will be asked for, in this order: a way may bring several at once. */
   expect?(artifacts: readonly Artifact[]): void
+  /** Files will be asked for in a moment: what takes time may begin. */
+  prepare?(): void
   close?(): Promise<void>
   /** From this byte on, where the way allows it. */
   open(artifact: Artifact, offset: number): Promise<OpenedArtifact>
@@ -26,9 +28,8 @@ export interface ArtifactSource {
   mayRepeat(error: unknown): boolean
 }
 
-export interface FetchOptions {
+export interface FetchOptions extends TargetOptions {
   dir: string
-  force: boolean
   sleep: (ms: number) => Promise<void>
 }
 
@@ -47,7 +48,7 @@ async function receiveArtifact(
   artifact: Artifact,
   o: FetchOptions,
 ): Promise<PartialFile> {
-  const file = new PartialFile(chooseTarget(o.dir, artifact, o.force), artifact)
+  const file = new PartialFile(chooseTarget(o.dir, artifact, o), artifact)
   try {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -86,9 +87,10 @@ export async function fetchArtifacts(
     }
   }
   source.expect?.(artifacts)
+  const options = { ...o, entered: new Set<string>() }
   try {
     for (const artifact of artifacts) {
-      const path = (await receiveArtifact(source, artifact, o)).finish()
+      const path = (await receiveArtifact(source, artifact, options)).finish()
       path.catch(() => {}) // told when its turn comes
       settling.push({ artifact, path })
       await settle(CLIENT.filesSettling)

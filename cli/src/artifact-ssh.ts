@@ -18,7 +18,14 @@ import { CliError, EXIT, interrupted } from './exit.ts'
 import type { Io } from './io.ts'
 import { ApiFailure } from './problem.ts'
 import { openDoor, type SshDoor, type SshPlace } from './ssh.ts'
-import { explainEnd, NO_CONNECTION, openSession, type SshSession, whyLost } from './ssh-run.ts'
+import {
+  explainEnd,
+  NO_CONNECTION,
+  openSession,
+  SSH_NO_AGENT,
+  type SshSession,
+  whyLost,
+} from './ssh-run.ts'
 
 export interface SshSourceOptions {
   /** Never through the control plane. */
@@ -31,6 +38,9 @@ export class NoWay extends CliError {}
 
 /** The connection broke in the middle; the rest may come over another one. */
 class Broken extends CliError {}
+
+/** The agent does not run: for good, or because it is being replaced. */
+class Away extends CliError {}
 
 /** The first line of stderr; undefined: it has not come, or is another. */
 function headerOf(stderr: string): Header | undefined {
@@ -115,14 +125,14 @@ async function openOverSsh(
   }
 }
 
+/** For several files; which, is told when they are known. */
+const openForIds = (by: { api: Api; io: Io }, place: SshPlace): Promise<Opened> =>
+  openSshSession(by, place, ['artifacts', '-'], () => {})
+
 /** Several in one session: a certificate, a connection and a process of the server serve all of them. */
-async function openBatch(
-  by: { api: Api; io: Io },
-  place: SshPlace,
-  files: readonly Artifact[],
-): Promise<Batch> {
-  const words = ['artifacts', ...files.map(({ file_id: id }) => id)]
-  const { door, session, end } = await openSshSession(by, place, words, () => {})
+function openBatch(by: { api: Api; io: Io }, opened: Opened, files: readonly Artifact[]): Batch {
+  const { door, session, end } = opened
+  session.send(`${files.map(({ file_id: id }) => id).join(' ')}\n`)
   const explain = async (line: string | undefined, anything: boolean): Promise<CliError> => {
     if (line !== undefined) return new CliError(EXIT.error, 'the server did not say what it sends')
     if (!anything) return explainNothing(session, door, by.io)
@@ -149,6 +159,10 @@ async function explainNothing(session: SshSession, door: SshDoor, io: Io): Promi
   const end = await session.ended
   if (io.interrupted.aborted) return interrupted()
   if (end.code === 0) return new CliError(EXIT.error, 'the server did not say what it sends')
+  if (end.code === SSH_NO_AGENT) {
+    const { exitCode, message, hint } = explainEnd(end, door)
+    return new Away(exitCode, message, hint)
+  }
   if (end.code !== NO_CONNECTION) return explainEnd(end, door)
   return new NoWay(EXIT.error, whyLost(end.stderr).text)
 }
@@ -163,7 +177,7 @@ async function explainBreak(
   if (io.interrupted.aborted) return interrupted()
   if (ended.code === 0) return undefined
   const why = explainEnd(ended, door)
-  const isBroken = ended.code === NO_CONNECTION || ended.code === null
+  const isBroken = [NO_CONNECTION, SSH_NO_AGENT, null].includes(ended.code)
   return isBroken ? new Broken(why.exitCode, why.message, why.hint) : why
 }
 
@@ -191,26 +205,46 @@ export function openSshSource(
 ): ArtifactSource {
   const http = openHttpSource(by.api, by.io)
   const { name } = place.server
-  const room = by.io.platform === 'win32' ? CLIENT.sshBatchBytes : CLIENT.sshWordsBytes
+  let prepared: Promise<Opened> | undefined
+  /** An agent of before refuses to read them from its input; it is asked for one file after the other. */
+  let takesIds = true
   const direct = openBatched({
     openOne: (artifact, offset) => openOverSsh(by, place, artifact, offset),
-    openMany: (files) => openBatch(by, place, files),
-    fitting: (files) => fittingIn(files, room, ({ file_id: id }) => id),
+    async openMany(files) {
+      const opened = prepared ?? openForIds(by, place)
+      prepared = undefined
+      return openBatch(by, await opened, files)
+    },
+    isPrepared: () => prepared !== undefined,
+    fitting: (files) =>
+      takesIds ? fittingIn(files, CLIENT.sshWordsBytes, ({ file_id: id }) => id) : [],
   })
   let lost: string | undefined
+  let hasBroken = false
   return {
     expect(artifacts) {
       direct.expect(artifacts)
       http.expect?.(artifacts)
     },
+    prepare() {
+      prepared = openForIds(by, place)
+      prepared.catch(() => {}) // told to whoever wants it
+    },
     async close() {
+      const unused = await prepared?.catch(() => undefined)
+      await unused?.end()
       await direct.close()
       await http.close?.()
     },
     async open(artifact, offset) {
       if (lost === undefined) {
         try {
-          return await direct.open(artifact, offset)
+          return await direct.open(artifact, offset).catch((error: unknown) => {
+            const isRefused = error instanceof CliError && error.exitCode === EXIT.refused
+            if (!isRefused || !takesIds) throw error
+            takesIds = false
+            return direct.open(artifact, offset)
+          })
         } catch (error) {
           lost = wayLost(error)
           if (lost === undefined) throw error
@@ -223,7 +257,12 @@ export function openSshSource(
         throw namingBoth(error, `${name} over SSH: ${lost}`)
       })
     },
-    mayRepeat: (error) => error instanceof Broken || http.mayRepeat(error),
+    mayRepeat(error) {
+      hasBroken ||= error instanceof Broken
+      return (
+        error instanceof Broken || (error instanceof Away && hasBroken) || http.mayRepeat(error)
+      )
+    },
   }
 }
 

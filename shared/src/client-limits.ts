@@ -52,10 +52,8 @@ export const CLIENT = {
   sshFolderStaleMs: HOUR,
   /** What a connection that broke off may still say of itself. */
   sshErrorBytes: 8 * KiB,
-  /** Ids of files that are asked for at once on Windows, which takes no longer command line than 32 KiB. */
-  sshBatchBytes: 24 * KiB,
   /** Files that are whole and not yet on disk. */
-  filesSettling: 16,
+  filesSettling: 64,
   /** A large file is written out in such parts while it comes. */
   flushBytes: 32 * MiB,
   /** Between the end of its input and the end of ssh. */

@@ -84,6 +84,13 @@ function findRows(
   }
 }
 
+/** Of those there are. */
+export const listSizes = (
+  settings: AgentSettings,
+  ids: readonly string[],
+  environmentId: number,
+): number[] => findRows(settings, ids, environmentId).flatMap((row) => (row ? [row.size] : []))
+
 /** A descriptor of exactly the recorded file. */
 function openCopy(
   settings: AgentSettings,

@@ -9,10 +9,10 @@ import {
 import type { ArtifactRow } from '../journal/artifact-table.ts'
 import type { AgentSettings } from '../settings.ts'
 import type { Ending } from './frames.ts'
+import type { Output } from './output.ts'
 import type { Scene } from './scene.ts'
 import { type Work, withoutInput } from './verb-work.ts'
 import { NOT_AVAILABLE, Refusal, type Verb } from './verbs.ts'
-import type { Output } from './work.ts'
 
 type Opened = Extract<OpenedArtifact, { kind: 'ok' }>
 
@@ -56,7 +56,7 @@ async function ending(work: () => Promise<void>): Promise<Ending> {
 /** Size and digest are the first line of stderr; stdout is the file. */
 export function startArtifact(
   settings: AgentSettings,
-  { environmentId }: Scene,
+  { environmentId }: Pick<Scene, 'environmentId'>,
   { artifactId, offset }: Extract<Verb, { verb: 'artifact' }>,
   output: Output,
 ): Work {
@@ -72,7 +72,7 @@ export function startArtifact(
 /** On stdout, for each file in turn: the line with size and digest, then that many bytes. The first that fails ends it. */
 export function startArtifacts(
   settings: AgentSettings,
-  { environmentId }: Scene,
+  { environmentId }: Pick<Scene, 'environmentId'>,
   { artifactIds }: Extract<Verb, { verb: 'artifacts' }>,
   output: Output,
 ): Work {

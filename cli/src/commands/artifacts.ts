@@ -118,6 +118,18 @@ async function findPlace(api: Api, taskId: number): Promise<SshPlace> {
   return { server: environment.server, environmentId: environment.id }
 }
 
+/** With a connection that is being made while the files are looked up. */
+async function prepareSource(
+  context: Context,
+  api: Api,
+  taskId: number,
+  { direct }: { direct: boolean },
+): Promise<ArtifactSource> {
+  const source = openSource(context, api, await findPlace(api, taskId), direct)
+  source.prepare?.()
+  return source
+}
+
 function openSource(context: Context, api: Api, place: SshPlace, direct: boolean): ArtifactSource {
   const { io, screen } = context
   const note = (text: string) => screen.note(cleanText(text))
@@ -158,20 +170,24 @@ export async function performArtifactsDownload(
 ): Promise<ExitCode> {
   const { screen } = context
   const api = await context.connect()
-  const place = options.taskId === undefined ? undefined : findPlace(api, options.taskId)
-  place?.catch(() => {}) // what is wrong with the task is told by its files first
-  const found = await findArtifacts(api, context, options.taskId)
-  const chosen = pick(found, options.names)
-  if (chosen.length === 0) {
-    throw new CliError(EXIT.notFound, `task ${found.taskId} left no files`)
-  }
+  const { taskId } = options
+  const early = taskId === undefined ? undefined : prepareSource(context, api, taskId, options)
+  early?.catch(() => {}) // what is wrong with the task is told by its files first
   const written: { path: string; artifact: Artifact }[] = []
-  const where = await (place ?? findPlace(api, found.taskId))
-  const source = openSource(context, api, where, options.direct)
-  await downloadAll(context, source, chosen, options, async (path, artifact) => {
-    written.push({ path, artifact })
-    if (!screen.json) await screen.print(cleanText(path))
-  })
+  try {
+    const found = await findArtifacts(api, context, taskId)
+    const chosen = pick(found, options.names)
+    if (chosen.length === 0) {
+      throw new CliError(EXIT.notFound, `task ${found.taskId} left no files`)
+    }
+    const source = await (early ?? prepareSource(context, api, found.taskId, options))
+    await downloadAll(context, source, chosen, options, async (path, artifact) => {
+      written.push({ path, artifact })
+      if (!screen.json) await screen.print(cleanText(path))
+    })
+  } finally {
+    await early?.then((source) => source.close?.()).catch(() => {})
+  }
   if (screen.json) {
     await screen.printJson(written.map(({ path, artifact }) => ({ ...artifact, saved_as: path })))
   }
