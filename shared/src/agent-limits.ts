@@ -198,7 +198,9 @@ export const ARTIFACTS = {
   depth: 64,
   /** Files that were skipped and are named in the log; the others are counted. */
   skippedNamed: 20,
-  /** Read, and passed on, at once. */
+  /** Of a large file, read at once: each reading costs a turn of two threads. */
+  readBytes: MiB,
+  /** Of small ones, passed on at once. */
   pieceBytes: 256 * KiB,
   /** Up to this size a file is read in one go, and shares a piece with others. */
   smallBytes: 64 * KiB,

@@ -115,7 +115,7 @@ function openCopy(
 }
 
 function readPart(fd: number, from: number, to: number): Readable {
-  const highWaterMark = ARTIFACTS.pieceBytes
+  const highWaterMark = ARTIFACTS.readBytes
   if (to > from) return createReadStream('', { fd, start: from, end: to - 1, highWaterMark })
   closeSync(fd)
   return Readable.from([])
