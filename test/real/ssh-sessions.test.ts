@@ -124,6 +124,15 @@ describe.skipIf(missing('sshd') || !isRoot)('a session', () => {
     const one = `size=8 sha256=${sha256}\n${bytes}`
     expect(await several([id, id])).toEqual({ code: 0, out: one + one, err: '' })
     expect(await several([id, NOWHERE, id])).toEqual({ ...gone, out: one })
+    expect(told().at(-1)).toMatchObject({ verb: 'artifacts', endReason: 'done' })
+    const behind = async (typed: string) => {
+      const certificate = await lab.honest({ can: ['artifact'] })
+      return lab.login({ certificate, words: ['artifacts', '-'], typed, input: 'open' })
+    }
+    expect(await behind(`${id} ${id}\n`), 'ids on the input').toMatchObject({ out: one + one })
+    const refused = { code: 77, out: '', err: expect.stringMatching(/^berth: /) }
+    expect(await behind(`${id} ../x\n`)).toEqual(refused)
+    expect(await behind(`${id}\n${id}\n`)).toEqual(refused)
     const copy = join(lab.settings.stateDir, 'artifacts', 'e1', String(export1.taskId), id)
     renameSync(copy, `${copy}.aside`)
     symlinkSync('/etc/passwd', copy)
