@@ -48,6 +48,8 @@ export const SSH_SESSIONS = {
   backlogBytes: 1024 * KiB,
   /** Files of so few bytes together are sent by the daemon itself: no process is started for them. */
   shortBytes: 16 * 1024 * KiB,
+  /** At once; one more gets a process. Each may hold a backlog in the daemon's memory. */
+  shortAtOnce: 8,
   /** From the forced command's start to the agent's answer, and from there to its connection. */
   answerMs: 15 * SECOND,
   /** For a client that connects before it has read which files there are. */

@@ -19,7 +19,7 @@ manual:
   services:
     web: { run: 'echo "the token is $TOKEN"; while read -r line; do echo "$line"; done <> $BERTH_SHARED_DIR/say' }
 actions:
-  export: { run: 'mkdir -p out; printf "a,b\\n1,2\\n" > out/orders.csv', artifacts: { paths: ['out/*.csv'] } }
+  export: { run: 'mkdir -p out; printf "a,b\\n1,2\\n" > out/orders.csv; head -c 12000000 /dev/zero > out/zeros.csv', artifacts: { paths: ['out/*.csv'] } }
 `
 const PREPARED = MANUAL.replace(
   "run: 'true'",
@@ -184,6 +184,24 @@ describe.skipIf(missing('sshd') || !isRoot)('a session', () => {
     const ended = told().filter(({ serial, endedAt }) => endedAt && [one, two].includes(serial))
     expect(ended.map(({ endReason }) => endReason)).toEqual(['revoked', 'revoked'])
     expect(ended.map(({ verb }) => verb).toSorted()).toEqual(['logs', 'shell'])
+  })
+
+  test('of files that the daemon sends itself ends with its certificate, too, read or not', async () => {
+    const files = export1.bodies('artifacts').flatMap(({ artifacts }) => artifacts)
+    const serial = lab.nextSerial()
+    const certificate = await lab.honest({ can: ['artifact'] }, { serial })
+    const words = ['artifacts', ...files.map(({ artifactId }) => artifactId)]
+    const { child, ended } = lab.spawn({ certificate, words, input: 'open' })
+    child.stdout?.pause()
+    const row = await eventually(() => lab.sessions[0], 'the session in the book')
+    expect(row).toMatchObject({ verb: 'artifacts', work: null })
+    await lab.trust([lab.ca], [serial])
+    expect(lab.sessions).toEqual([])
+    expect(told().at(-1)).toMatchObject({ serial, endReason: 'revoked' })
+    child.stdout?.resume()
+    const { code, out } = await ended
+    expect(code).not.toBe(0)
+    expect(out.length).toBeLessThan(12_000_000)
   })
 
   test('outlives the agent, is found again, and can still be ended', async () => {

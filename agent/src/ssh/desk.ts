@@ -126,7 +126,8 @@ export class SshDesk {
       if (decision.kind === 'probe') return answer(FRAME.exit, { code: 0 } satisfies Ending)
       const { settings } = this.#o
       const { grant, verb } = decision
-      if (hello.staying && isShort(settings, grant.environment, verb)) {
+      const hasRoom = hello.staying && this.#short.size < SSH_SESSIONS.shortAtOnce
+      if (hasRoom && isShort(settings, grant.environment, verb)) {
         const row = await this.#enter(hello, decision)
         if (this.#trust.revoked.has(row.serial)) {
           this.#book.end(row.id, { reason: 'revoked', bytesSent: 0, exitCode: null })
