@@ -204,6 +204,20 @@ describe.skipIf(missing('sshd') || !isRoot)('a session', () => {
     expect(out.length).toBeLessThan(12_000_000)
   })
 
+  test('of files whose ids came on the input ends with that input', async () => {
+    const files = export1.bodies('artifacts').flatMap(({ artifacts }) => artifacts)
+    const certificate = await lab.honest({ can: ['artifact'] })
+    const typed = `${files.at(-1)?.artifactId}\n`
+    const { child, ended } = lab.spawn({ certificate, words: ['artifacts', '-'], typed })
+    child.stdout?.pause()
+    await eventually(() => lab.sessions[0], 'the session in the book')
+    child.stdin?.end()
+    await eventually(() => lab.sessions.length === 0, 'the end of the session')
+    expect(told().at(-1)).toMatchObject({ verb: 'artifacts', endReason: 'input_ended' })
+    child.stdout?.resume()
+    expect((await ended).out.length).toBeLessThan(12_000_000)
+  })
+
   test('outlives the agent, is found again, and can still be ended', async () => {
     const serial = lab.nextSerial()
     const certificate = await lab.honest({}, { serial })

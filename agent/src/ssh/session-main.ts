@@ -112,6 +112,7 @@ function sendInput(socket: Socket): void {
   })
   process.stdin.on('end', () => socket.write(encodeFrame(FRAME.end, '')))
   process.stdin.on('error', () => socket.destroy())
+  process.stdin.resume() // it was paused where ids were read from it
   if (!process.stdin.isTTY) return
   makeRaw()
   process.stdout.on('resize', () => {
