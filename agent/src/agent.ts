@@ -12,7 +12,7 @@ import { type Clock, systemClock } from './clock.ts'
 import { readBootId } from './exec/processes.ts'
 import { keepProxyUp } from './exec/proxy/care.ts'
 import { openEdge } from './exec/proxy/client.ts'
-import { createArtifactAnswerer } from './housekeeping/artifact-sending.ts'
+import { createArtifactAnswerers } from './housekeeping/artifact-sending.ts'
 import { EdgeTelling } from './housekeeping/edge-telling.ts'
 import { collectFacts } from './housekeeping/facts.ts'
 import { Host, maxParallel } from './housekeeping/host.ts'
@@ -79,7 +79,7 @@ export async function startAgent(
     answerers: {
       collectFacts: () =>
         Promise.resolve({ case: 'facts', value: collectFacts(parts.host, settings) }),
-      openFile: createArtifactAnswerer(settings, log),
+      ...createArtifactAnswerers(settings, log),
       openContainerLogs: createLogAnswerer(settings, log),
     },
     onEdge: (told) => parts.edge?.tell(told),

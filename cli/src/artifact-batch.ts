@@ -1,21 +1,27 @@
-// Several files in one SSH session: on its output, for each in the order asked for, a line with size and digest, then
-// that many bytes. Invariants: a file is given out only as the one that was listed; what ends early is an error of the
-// file under way; once the place in the stream is lost, nothing more is read from it.
-import { setTimeout as delay } from 'node:timers/promises'
+// Several files in one stream, from a session of SSH or one answer of the control plane: for each in the order asked for,
+// a line with size and digest, then that many bytes. Invariants: a file is given out only as the one that was listed; what
+// ends early is an error of the file under way; once the place in the stream is lost, nothing more is read from it.
 import { CLIENT } from '@berth/shared/client-limits'
 import type { Artifact } from '@berth/shared/rest'
 import type { OpenedArtifact } from './artifact-source.ts'
 import { CliError, EXIT } from './exit.ts'
-import type { SshSession } from './ssh-run.ts'
 
 export type Header = { size: number; sha256: string }
 
+const HEADER = /^size=(\d{1,15}) sha256=([0-9a-f]{64})$/
+
+/** Undefined: it is another line. */
+export function parseHeader(line: string): Header | undefined {
+  const match = HEADER.exec(line)
+  return match ? { size: Number(match[1]), sha256: match[2] ?? '' } : undefined
+}
+
 /** Lines and counted bytes of one stream. */
 class Reader {
-  readonly #chunks: AsyncIterator<Buffer>
+  readonly #chunks: AsyncIterator<Uint8Array>
   #rest: Buffer = Buffer.alloc(0)
 
-  constructor(stream: AsyncIterable<Buffer>) {
+  constructor(stream: AsyncIterable<Uint8Array>) {
     this.#chunks = stream[Symbol.asyncIterator]()
   }
 
@@ -23,7 +29,8 @@ class Reader {
   async #more(): Promise<boolean> {
     const { done, value } = await this.#chunks.next()
     if (done) return false
-    this.#rest = this.#rest.length === 0 ? value : Buffer.concat([this.#rest, value])
+    const came = Buffer.from(value.buffer as ArrayBuffer, value.byteOffset, value.byteLength)
+    this.#rest = this.#rest.length === 0 ? came : Buffer.concat([this.#rest, came])
     return true
   }
 
@@ -32,7 +39,7 @@ class Reader {
     for (;;) {
       const end = this.#rest.indexOf(10)
       if (end >= 0) {
-        const line = this.#rest.subarray(0, end).toString('latin1')
+        const line = this.#rest.toString('utf8', 0, end)
         this.#rest = this.#rest.subarray(end + 1)
         return line
       }
@@ -51,18 +58,27 @@ class Reader {
     }
   }
 
+  /** All of them, when they are here already. */
+  take(count: number): Buffer | undefined {
+    if (this.#rest.length < count) return undefined
+    const piece = this.#rest.subarray(0, count)
+    this.#rest = this.#rest.subarray(count)
+    return piece
+  }
+
   async isAtEnd(): Promise<boolean> {
     return this.#rest.length === 0 && !(await this.#more())
   }
 }
 
 export interface BatchOptions {
-  session: SshSession
+  stream: AsyncIterable<Uint8Array>
   files: readonly Artifact[]
-  parse: (line: string) => Header | undefined
-  /** Why the session ended before its time; `anything`: whether something came at all. */
-  explain: (anything: boolean) => Promise<CliError>
-  /** The session and what belongs to it. */
+  /** Why there is no header: what the line says, or why it ended; `anything`: whether something came before. */
+  explain: (line: string | undefined, anything: boolean) => Promise<CliError>
+  /** After the last byte of the last file: throws unless the other side ended well. */
+  checkEnd: (isAtEnd: Promise<boolean>) => Promise<void>
+  /** The stream and what belongs to it. */
   end: () => Promise<void>
 }
 
@@ -74,7 +90,7 @@ export class Batch {
 
   constructor(options: BatchOptions) {
     this.#o = options
-    this.#reader = new Reader(options.session.stdout as AsyncIterable<Buffer>)
+    this.#reader = new Reader(options.stream)
   }
 
   /** Whether this file is what comes next here. */
@@ -87,18 +103,23 @@ export class Batch {
       const isFirst = this.#at === 0
       this.#at += 1
       const line = await this.#reader.line()
-      if (line === undefined) throw await this.#o.explain(!isFirst)
-      const header = this.#o.parse(line)
-      if (!header) throw new CliError(EXIT.error, 'the server did not say what it sends')
+      const header = parseHeader(line ?? '')
+      if (!header) throw await this.#o.explain(line, !isFirst)
       if (header.size !== artifact.size_bytes || header.sha256 !== artifact.sha256) {
         const message = `${artifact.path}: the server offers another file than it listed`
         throw new CliError(EXIT.error, message, 'list the files again')
       }
-      return { ...header, from: 0, bytes: this.#bytes(header.size) }
+      return { ...header, from: 0, bytes: this.#here(header.size) ?? this.#bytes(header.size) }
     } catch (error) {
       await this.close()
       throw error
     }
+  }
+
+  /** A small file that came with the one before it, as most do; the last one has an end to wait for. */
+  #here(size: number): Iterable<Uint8Array> | undefined {
+    const piece = this.#at < this.#o.files.length ? this.#reader.take(size) : undefined
+    return piece && [piece]
   }
 
   async *#bytes(size: number): AsyncGenerator<Uint8Array> {
@@ -109,27 +130,15 @@ export class Batch {
         left -= piece.length
         yield piece
       }
-      if (left > 0) throw await this.#o.explain(true)
-      if (this.#at === this.#o.files.length) await this.#checkEnd()
+      if (left > 0) throw await this.#o.explain(undefined, true)
+      if (this.#at === this.#o.files.length) {
+        await this.#o.checkEnd(this.#reader.isAtEnd())
+        await this.close()
+      }
       isDone = true
     } finally {
       if (!isDone) await this.close()
     }
-  }
-
-  /**
-   * The last one is believed when the server's side ended well. One that does not end at all is not waited for: every
-   * byte is here, and whether they are the right ones is for the digest to say.
-   */
-  async #checkEnd(): Promise<void> {
-    const late = delay(CLIENT.sshEndMs, undefined, { ref: false })
-    const isAtEnd = await Promise.race([this.#reader.isAtEnd(), late])
-    if (isAtEnd === false) {
-      throw new CliError(EXIT.error, 'more came than the server was asked for')
-    }
-    const end = await Promise.race([this.#o.session.ended, late])
-    if (end && end.code !== 0) throw await this.#o.explain(true)
-    await this.close()
   }
 
   async close(): Promise<void> {
@@ -139,12 +148,52 @@ export class Batch {
   }
 }
 
-/** As many as one request has room for. */
-export function fitting(artifacts: readonly Artifact[]): Artifact[] {
-  let room: number = CLIENT.sshBatchBytes
-  const many = artifacts.findIndex(({ file_id: id }) => {
-    room -= id.length + 1
+export const tooMuch = (): CliError =>
+  new CliError(EXIT.error, 'more came than the server was asked for')
+
+/** One way to the bytes, with both forms of it. */
+export interface BatchedWay {
+  openOne(artifact: Artifact, offset: number): Promise<OpenedArtifact>
+  openMany(files: readonly Artifact[]): Promise<Batch>
+  /** One file, too, is fetched the second way: it is open already. */
+  isPrepared?(): boolean
+  /** The first of these that one request has room for. */
+  fitting(files: readonly Artifact[]): readonly Artifact[]
+}
+
+/** The rest of a file by itself; a whole one with those that follow it. */
+export function openBatched(way: BatchedWay) {
+  let expected: readonly Artifact[] = []
+  let batch: Batch | undefined
+  return {
+    expect(artifacts: readonly Artifact[]): void {
+      expected = artifacts
+    },
+    close: async (): Promise<void> => batch?.close(),
+    async open(artifact: Artifact, offset: number): Promise<OpenedArtifact> {
+      if (offset === 0 && batch?.brings(artifact)) return batch.next(artifact)
+      await batch?.close()
+      batch = undefined
+      const at = expected.indexOf(artifact)
+      const files = at < 0 ? [] : way.fitting(expected.slice(at))
+      const isOne = files.length < (way.isPrepared?.() ? 1 : 2)
+      if (offset > 0 || isOne) return way.openOne(artifact, offset)
+      batch = await way.openMany(files)
+      return batch.next(artifact)
+    },
+  }
+}
+
+/** As many as have room in so many characters, each with one between it and the next. */
+export function fittingIn(
+  files: readonly Artifact[],
+  chars: number,
+  nameOf: (artifact: Artifact) => string,
+): readonly Artifact[] {
+  let room = chars
+  const many = files.findIndex((one) => {
+    room -= nameOf(one).length + 1
     return room < 0
   })
-  return artifacts.slice(0, many < 0 ? artifacts.length : many)
+  return files.slice(0, many < 0 ? files.length : many)
 }

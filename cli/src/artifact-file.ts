@@ -15,7 +15,7 @@ import {
   rmSync,
   writeSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { sep } from 'node:path'
 import { CLIENT } from '@berth/shared/client-limits'
 import type { Artifact } from '@berth/shared/rest'
 import { CliError, EXIT } from './exit.ts'
@@ -40,17 +40,26 @@ export function splitName(path: string): string[] {
   throw failed(`the name ${JSON.stringify(cleanText(path))} is not one for a file here`)
 }
 
+export interface TargetOptions {
+  force: boolean
+  /** Folders that were looked at for files before this one. */
+  entered?: Set<string>
+}
+
 /** Each folder on the way exists, or is made, and is a folder itself: no link is followed. */
-function enter(dir: string, folders: readonly string[]): string {
+function enter(dir: string, folders: readonly string[], entered: Set<string>): string {
+  const last = [dir, ...folders].join(sep)
+  if (entered.has(last)) return last
   mkdirSync(dir, { recursive: true })
   let at = dir
   for (const name of folders) {
-    at = join(at, name)
+    at += sep + name
     const found = lstatSync(at, { throwIfNoEntry: false })
     if (!found) mkdirSync(at)
     else if (!found.isDirectory()) throw failed(`${at} is not a folder`)
   }
-  return at
+  entered.add(last)
+  return last
 }
 
 export interface Target {
@@ -58,15 +67,20 @@ export interface Target {
   path: string
 }
 
-export function chooseTarget(dir: string, artifact: Artifact, force: boolean): Target {
+/** `dir` is absolute. */
+export function chooseTarget(dir: string, artifact: Artifact, o: TargetOptions): Target {
   const names = splitName(artifact.path)
-  const folder = enter(dir, names.slice(0, -1))
-  const path = join(folder, names.at(-1) ?? '')
+  const folder = enter(dir, names.slice(0, -1), o.entered ?? new Set())
+  const path = folder + sep + names.at(-1)
   const found = lstatSync(path, { throwIfNoEntry: false })
   if (found?.isDirectory()) throw failed(`${path} is a folder`)
-  if (found && !force) throw failed(`${path} exists already`, 'add --force to replace it')
+  if (found && !o.force) throw failed(`${path} exists already`, 'add --force to replace it')
   return { folder, path }
 }
+
+/** Names of files on their way in: nobody else's, and each once. */
+const PROCESS = randomBytes(8).toString('hex')
+let made = 0
 
 /** A file on its way in; ends with `finish` or `drop`. */
 export class PartialFile {
@@ -85,7 +99,8 @@ export class PartialFile {
   constructor(target: Target, artifact: Artifact) {
     this.#target = target
     this.#artifact = artifact
-    this.#temporary = join(target.folder, `.berth-${randomBytes(8).toString('hex')}.part`)
+    made += 1
+    this.#temporary = `${target.folder}${sep}.berth-${PROCESS}-${made}.part`
     const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW = 0 } = constants
     this.#fd = openSync(this.#temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o666)
   }

@@ -3,11 +3,8 @@
 
 import { CLIENT } from '@berth/shared/client-limits'
 import type { Artifact } from '@berth/shared/rest'
-import type { Api } from './api.ts'
-import { chooseTarget, PartialFile } from './artifact-file.ts'
+import { chooseTarget, PartialFile, type TargetOptions } from './artifact-file.ts'
 import { CliError, EXIT } from './exit.ts'
-import type { Io } from './io.ts'
-import { chunksOf } from './log-stream.ts'
 import { ApiFailure } from './problem.ts'
 
 export interface OpenedArtifact {
@@ -15,13 +12,15 @@ export interface OpenedArtifact {
   sha256: string
   /** The first byte that comes: what was asked for, or 0. */
   from: number
-  bytes: AsyncIterable<Uint8Array>
+  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>
 }
 
 /** One way to the bytes: through the control plane, or straight from the server. */
 export interface ArtifactSource {
   /** What will be asked for, in this order: a way may bring several at once. */
   expect?(artifacts: readonly Artifact[]): void
+  /** Files will be asked for in a moment: what takes time may begin. */
+  prepare?(): void
   close?(): Promise<void>
   /** From this byte on, where the way allows it. */
   open(artifact: Artifact, offset: number): Promise<OpenedArtifact>
@@ -29,38 +28,8 @@ export interface ArtifactSource {
   mayRepeat(error: unknown): boolean
 }
 
-/** Through the control plane. */
-export function openHttpSource(api: Api, io: Io): ArtifactSource {
-  return {
-    async open(artifact, offset) {
-      const range = { range: `bytes=${offset}-`, 'if-range': `"${artifact.sha256}"` }
-      const response = await api.stream(`/api/artifacts/${artifact.id}/content`, {
-        headers: { accept: 'application/octet-stream', ...(offset > 0 ? range : {}) },
-      })
-      const digest = /^sha-256=:([A-Za-z0-9+/=]{44}):$/.exec(
-        response.headers.get('repr-digest') ?? '',
-      )
-      const isPart = response.status === 206
-      const total = isPart
-        ? /\/(\d+)$/.exec(response.headers.get('content-range') ?? '')?.[1]
-        : response.headers.get('content-length')
-      return {
-        size: Number(total ?? Number.NaN),
-        sha256: Buffer.from(digest?.[1] ?? '', 'base64').toString('hex'),
-        from: isPart ? offset : 0,
-        bytes: chunksOf(response, api, io),
-      }
-    },
-    mayRepeat: (error) =>
-      error instanceof ApiFailure &&
-      (error.kind === 'no_answer' ||
-        ['transfers_busy', 'server_offline', 'server_timeout'].includes(error.code ?? '')),
-  }
-}
-
-export interface FetchOptions {
+export interface FetchOptions extends TargetOptions {
   dir: string
-  force: boolean
   sleep: (ms: number) => Promise<void>
 }
 
@@ -79,7 +48,7 @@ async function receiveArtifact(
   artifact: Artifact,
   o: FetchOptions,
 ): Promise<PartialFile> {
-  const file = new PartialFile(chooseTarget(o.dir, artifact, o.force), artifact)
+  const file = new PartialFile(chooseTarget(o.dir, artifact, o), artifact)
   try {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -118,9 +87,10 @@ export async function fetchArtifacts(
     }
   }
   source.expect?.(artifacts)
+  const options = { ...o, entered: new Set<string>() }
   try {
     for (const artifact of artifacts) {
-      const path = (await receiveArtifact(source, artifact, o)).finish()
+      const path = (await receiveArtifact(source, artifact, options)).finish()
       path.catch(() => {}) // told when its turn comes
       settling.push({ artifact, path })
       await settle(CLIENT.filesSettling)

@@ -1,15 +1,31 @@
 // Artifacts straight from the server over certificate SSH, and through the control plane only where ssh finds no way
 // there. What the server says about a file (gone, expired, changed) is an answer, not a reason to try the other way.
+import { setTimeout as delay } from 'node:timers/promises'
 import { CLIENT } from '@berth/shared/client-limits'
 import type { Artifact } from '@berth/shared/rest'
 import type { Api } from './api.ts'
-import { Batch, fitting } from './artifact-batch.ts'
-import { type ArtifactSource, type OpenedArtifact, openHttpSource } from './artifact-source.ts'
+import {
+  Batch,
+  fittingIn,
+  type Header,
+  openBatched,
+  parseHeader,
+  tooMuch,
+} from './artifact-batch.ts'
+import { openHttpSource } from './artifact-http.ts'
+import type { ArtifactSource, OpenedArtifact } from './artifact-source.ts'
 import { CliError, EXIT, interrupted } from './exit.ts'
 import type { Io } from './io.ts'
 import { ApiFailure } from './problem.ts'
 import { openDoor, type SshDoor, type SshPlace } from './ssh.ts'
-import { explainEnd, NO_CONNECTION, openSession, type SshSession, whyLost } from './ssh-run.ts'
+import {
+  explainEnd,
+  NO_CONNECTION,
+  openSession,
+  SSH_NO_AGENT,
+  type SshSession,
+  whyLost,
+} from './ssh-run.ts'
 
 export interface SshSourceOptions {
   /** Never through the control plane. */
@@ -23,17 +39,16 @@ export class NoWay extends CliError {}
 /** The connection broke in the middle; the rest may come over another one. */
 class Broken extends CliError {}
 
-const HEADER = /^size=(\d{1,15}) sha256=([0-9a-f]{64})$/
+/** The agent does not run: for good, or because it is being replaced. */
+class Away extends CliError {}
 
 /** The first line of stderr; undefined: it has not come, or is another. */
-export function parseHeader(stderr: string): { size: number; sha256: string } | undefined {
-  const match = HEADER.exec(stderr.split('\n', 1)[0] ?? '')
-  return match && stderr.includes('\n')
-    ? { size: Number(match[1]), sha256: match[2] ?? '' }
-    : undefined
+function headerOf(stderr: string): Header | undefined {
+  const end = stderr.indexOf('\n')
+  return end < 0 ? undefined : parseHeader(stderr.slice(0, end))
 }
 
-const isListed = (header: { size: number; sha256: string }, artifact: Artifact): boolean =>
+const isListed = (header: Header, artifact: Artifact): boolean =>
   header.size === artifact.size_bytes && header.sha256 === artifact.sha256
 
 /** What is said before the first byte: the header, or why there is none. */
@@ -44,7 +59,7 @@ async function readHeader(session: SshSession, said: () => string, changed: () =
   })
   end.catch(() => {})
   for (;;) {
-    const header = parseHeader(said())
+    const header = headerOf(said())
     if (header) return header
     if (ended || said().length > CLIENT.sshErrorBytes) return undefined
     await Promise.race([changed(), end])
@@ -110,20 +125,31 @@ async function openOverSsh(
   }
 }
 
+/** For several files; which, is told when they are known. */
+const openForIds = (by: { api: Api; io: Io }, place: SshPlace): Promise<Opened> =>
+  openSshSession(by, place, ['artifacts', '-'], () => {})
+
 /** Several in one session: a certificate, a connection and a process of the server serve all of them. */
-async function openBatch(
-  by: { api: Api; io: Io },
-  place: SshPlace,
-  files: readonly Artifact[],
-): Promise<Batch> {
-  const words = ['artifacts', ...files.map(({ file_id: id }) => id)]
-  const { door, session, end } = await openSshSession(by, place, words, () => {})
-  const explain = async (anything: boolean): Promise<CliError> => {
+function openBatch(by: { api: Api; io: Io }, opened: Opened, files: readonly Artifact[]): Batch {
+  const { door, session, end } = opened
+  session.send(`${files.map(({ file_id: id }) => id).join(' ')}\n`)
+  const explain = async (line: string | undefined, anything: boolean): Promise<CliError> => {
+    if (line !== undefined) return new CliError(EXIT.error, 'the server did not say what it sends')
     if (!anything) return explainNothing(session, door, by.io)
     return (await explainBreak(session, door, by.io)) ?? shortOf()
   }
-  const parse = (line: string) => parseHeader(`${line}\n`)
-  return new Batch({ session, files, parse, explain, end })
+  /**
+   * The last one is believed when the server's side ended well. One that does not end at all is not waited for: every
+   * byte is here, and whether they are the right ones is for the digest to say.
+   */
+  const checkEnd = async (isAtEnd: Promise<boolean>): Promise<void> => {
+    const late = delay(CLIENT.sshEndMs, undefined, { ref: false })
+    if ((await Promise.race([isAtEnd, late])) === false) throw tooMuch()
+    const last = await Promise.race([session.ended, late])
+    if (last && last.code !== 0) throw await explain(undefined, true)
+  }
+  const stream = session.stdout as AsyncIterable<Buffer>
+  return new Batch({ stream, files, explain, checkEnd, end })
 }
 
 const shortOf = (): CliError =>
@@ -133,6 +159,10 @@ async function explainNothing(session: SshSession, door: SshDoor, io: Io): Promi
   const end = await session.ended
   if (io.interrupted.aborted) return interrupted()
   if (end.code === 0) return new CliError(EXIT.error, 'the server did not say what it sends')
+  if (end.code === SSH_NO_AGENT) {
+    const { exitCode, message, hint } = explainEnd(end, door)
+    return new Away(exitCode, message, hint)
+  }
   if (end.code !== NO_CONNECTION) return explainEnd(end, door)
   return new NoWay(EXIT.error, whyLost(end.stderr).text)
 }
@@ -147,7 +177,7 @@ async function explainBreak(
   if (io.interrupted.aborted) return interrupted()
   if (ended.code === 0) return undefined
   const why = explainEnd(ended, door)
-  const isBroken = ended.code === NO_CONNECTION || ended.code === null
+  const isBroken = [NO_CONNECTION, SSH_NO_AGENT, null].includes(ended.code)
   return isBroken ? new Broken(why.exitCode, why.message, why.hint) : why
 }
 
@@ -175,29 +205,46 @@ export function openSshSource(
 ): ArtifactSource {
   const http = openHttpSource(by.api, by.io)
   const { name } = place.server
+  let prepared: Promise<Opened> | undefined
+  /** An agent of before refuses to read them from its input; it is asked for one file after the other. */
+  let takesIds = true
+  const direct = openBatched({
+    openOne: (artifact, offset) => openOverSsh(by, place, artifact, offset),
+    async openMany(files) {
+      const opened = prepared ?? openForIds(by, place)
+      prepared = undefined
+      return openBatch(by, await opened, files)
+    },
+    isPrepared: () => prepared !== undefined,
+    fitting: (files) =>
+      takesIds ? fittingIn(files, CLIENT.sshWordsBytes, ({ file_id: id }) => id) : [],
+  })
   let lost: string | undefined
-  let expected: readonly Artifact[] = []
-  let batch: Batch | undefined
-  /** The rest of a file by itself; a whole one with those that follow it. */
-  const openDirect = async (artifact: Artifact, offset: number): Promise<OpenedArtifact> => {
-    if (offset === 0 && batch?.brings(artifact)) return batch.next(artifact)
-    await batch?.close()
-    batch = undefined
-    const at = expected.indexOf(artifact)
-    const files = at < 0 ? [] : fitting(expected.slice(at))
-    if (offset > 0 || files.length < 2) return openOverSsh(by, place, artifact, offset)
-    batch = await openBatch(by, place, files)
-    return batch.next(artifact)
-  }
+  let hasBroken = false
   return {
     expect(artifacts) {
-      expected = artifacts
+      direct.expect(artifacts)
+      http.expect?.(artifacts)
     },
-    close: async () => batch?.close(),
+    prepare() {
+      prepared = openForIds(by, place)
+      prepared.catch(() => {}) // told to whoever wants it
+    },
+    async close() {
+      const unused = await prepared?.catch(() => undefined)
+      await unused?.end()
+      await direct.close()
+      await http.close?.()
+    },
     async open(artifact, offset) {
       if (lost === undefined) {
         try {
-          return await openDirect(artifact, offset)
+          return await direct.open(artifact, offset).catch((error: unknown) => {
+            const isRefused = error instanceof CliError && error.exitCode === EXIT.refused
+            if (!isRefused || !takesIds) throw error
+            takesIds = false
+            return direct.open(artifact, offset)
+          })
         } catch (error) {
           lost = wayLost(error)
           if (lost === undefined) throw error
@@ -210,7 +257,12 @@ export function openSshSource(
         throw namingBoth(error, `${name} over SSH: ${lost}`)
       })
     },
-    mayRepeat: (error) => error instanceof Broken || http.mayRepeat(error),
+    mayRepeat(error) {
+      hasBroken ||= error instanceof Broken
+      return (
+        error instanceof Broken || (error instanceof Away && hasBroken) || http.mayRepeat(error)
+      )
+    },
   }
 }
 

@@ -18,6 +18,8 @@ export interface SshEnd {
 
 export interface SshSession {
   stdout: Readable
+  /** To the server's side; whether it was read, its answer shows. */
+  send(text: string): void
   ended: Promise<SshEnd>
   /** The server's side ends with its input; ssh itself a moment later, at the latest. */
   close(): Promise<SshEnd>
@@ -65,11 +67,12 @@ export function openSession(
     text = (text + chunk).slice(-CLIENT.sshErrorBytes)
     onError(chunk)
   })
-  child.stdin.on('error', () => {}) // it is never written to: kept open, then closed
+  child.stdin.on('error', () => {}) // the session's end says why
   const ended = endOf(child, () => text).finally(release)
   ended.catch(() => {}) // told to whoever waits for it
   return {
     stdout: child.stdout,
+    send: (text) => void child.stdin.write(text),
     ended,
     async close() {
       child.stdin.end()

@@ -198,6 +198,12 @@ export const ARTIFACTS = {
   depth: 64,
   /** Files that were skipped and are named in the log; the others are counted. */
   skippedNamed: 20,
+  /** Of a large file, read at once: each reading costs a turn of two threads. */
+  readBytes: MiB,
+  /** Of small ones, passed on at once. */
+  pieceBytes: 256 * KiB,
+  /** Up to this size a file is read in one go, and shares a piece with others. */
+  smallBytes: 64 * KiB,
   /** Copies that are synced to disk at once. */
   syncs: 16,
   /** Left free on the disk of the store, so that the agent can go on. */

@@ -52,10 +52,8 @@ export const CLIENT = {
   sshFolderStaleMs: HOUR,
   /** What a connection that broke off may still say of itself. */
   sshErrorBytes: 8 * KiB,
-  /** Ids of files that are asked for at once: some systems take no longer command line than 32 KiB. */
-  sshBatchBytes: 24 * KiB,
   /** Files that are whole and not yet on disk. */
-  filesSettling: 16,
+  filesSettling: 64,
   /** A large file is written out in such parts while it comes. */
   flushBytes: 32 * MiB,
   /** Between the end of its input and the end of ssh. */
@@ -78,6 +76,9 @@ export const CLIENT = {
   completionWords: 200,
   portProbeMs: 5 * SECOND,
 } as const
+
+/** Several files in one answer. Some proxies take no longer address than 8 KiB. */
+export const ARTIFACT_BATCH = { queryChars: 6 * KiB } as const
 
 /** `berth mcp`: what a model is given costs its context, and what it gives is bounded too. */
 export const MCP = {

@@ -46,8 +46,14 @@ export const SSH_SESSIONS = {
   frameBytes: 256 * KiB,
   /** Unread output beyond which the source is made to wait. */
   backlogBytes: 1024 * KiB,
+  /** Files of so few bytes together are sent by the daemon itself: no process is started for them. */
+  shortBytes: 16 * 1024 * KiB,
+  /** At once; one more gets a process. Each may hold a backlog in the daemon's memory. */
+  shortAtOnce: 8,
   /** From the forced command's start to the agent's answer, and from there to its connection. */
   answerMs: 15 * SECOND,
+  /** For a client that connects before it has read which files there are. */
+  idsMs: MINUTE,
   connectMs: 15 * SECOND,
   /** A shell in which nothing happens. */
   idleMs: 30 * MINUTE,

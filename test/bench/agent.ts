@@ -75,8 +75,8 @@ const manualFiles = {
     'manual: { deploy: ["true"], services: { web: { run: "while :; do date; sleep 5; done" } } }\n',
 }
 
-/** Packages the agent into `folder`; what its launcher starts. */
-function packaged(folder: string): string {
+/** Packages the agent into `folder`, beside the client; what its launcher starts. */
+export function packaged(folder: string): string {
   const env = { ...process.env, BERTH_DIST: folder }
   execFileSync(process.execPath, ['scripts/bundle.ts'], { cwd: root, env, stdio: 'ignore' })
   const archive = readdirSync(folder).find((name) => /^berth-agent-.*\.tar\.gz$/.test(name)) ?? ''

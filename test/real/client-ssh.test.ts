@@ -273,9 +273,10 @@ describe.skipIf(skipped)('over certificates', () => {
       return { ...common, file_id: `id-${name}`, path: `exports/${name}` } as Artifact
     })
     const folder = lab.file('several')
-    const fetch = async (how: object) => {
+    const fetch = async (how: object, more: object = {}) => {
       rmSync(folder, { recursive: true, force: true })
-      lab.behave({ artifact: { size: 19, sha256, bytes: bytes.toString('base64'), ...how } })
+      const artifact = { size: 19, sha256, bytes: bytes.toString('base64'), ...how }
+      lab.behave({ artifact, ...more })
       const source = openSshSource({ api, io }, place, { direct: true, note })
       const told: string[] = []
       const options = { dir: folder, force: false, sleep: io.sleep }
@@ -292,7 +293,8 @@ describe.skipIf(skipped)('over certificates', () => {
     expect(lab.asked()).toEqual(['artifacts id-a id-b id-c'])
     const line = `size=19 sha256=${sha256}\n`.length
     // in the middle of a line: that file and the rest again
-    expect(await fetch({ cutAfter: line + 19 + 10 })).toEqual({
+    const cutWhen = join(folder, 'exports/a')
+    expect(await fetch({ cutAfter: line + 19 + 10, cutWhen })).toEqual({
       end: 'done',
       told: all,
       there: all,
@@ -302,6 +304,8 @@ describe.skipIf(skipped)('over certificates', () => {
     expect(short).toMatchObject({ told: [], there: [] })
     const failed = await fetch({ code: 44 })
     expect(failed).toMatchObject({ told: ['a', 'b'], there: ['a', 'b'] })
+    expect(await fetch({}, { ignorant: true }), 'an agent of before').toMatchObject({ there: all })
+    expect(lab.asked()).toEqual(['artifacts -', ...all.map((name) => `artifact id-${name}`)])
     expect(left()).toEqual([])
   })
 

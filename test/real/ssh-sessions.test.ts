@@ -19,7 +19,7 @@ manual:
   services:
     web: { run: 'echo "the token is $TOKEN"; while read -r line; do echo "$line"; done <> $BERTH_SHARED_DIR/say' }
 actions:
-  export: { run: 'mkdir -p out; printf "a,b\\n1,2\\n" > out/orders.csv', artifacts: { paths: ['out/*.csv'] } }
+  export: { run: 'mkdir -p out; printf "a,b\\n1,2\\n" > out/orders.csv; head -c 12000000 /dev/zero > out/zeros.csv', artifacts: { paths: ['out/*.csv'] } }
 `
 const PREPARED = MANUAL.replace(
   "run: 'true'",
@@ -124,6 +124,15 @@ describe.skipIf(missing('sshd') || !isRoot)('a session', () => {
     const one = `size=8 sha256=${sha256}\n${bytes}`
     expect(await several([id, id])).toEqual({ code: 0, out: one + one, err: '' })
     expect(await several([id, NOWHERE, id])).toEqual({ ...gone, out: one })
+    expect(told().at(-1)).toMatchObject({ verb: 'artifacts', endReason: 'done' })
+    const behind = async (typed: string) => {
+      const certificate = await lab.honest({ can: ['artifact'] })
+      return lab.login({ certificate, words: ['artifacts', '-'], typed, input: 'open' })
+    }
+    expect(await behind(`${id} ${id}\n`), 'ids on the input').toMatchObject({ out: one + one })
+    const refused = { code: 77, out: '', err: expect.stringMatching(/^berth: /) }
+    expect(await behind(`${id} ../x\n`)).toEqual(refused)
+    expect(await behind(`${id}\n${id}\n`)).toEqual(refused)
     const copy = join(lab.settings.stateDir, 'artifacts', 'e1', String(export1.taskId), id)
     renameSync(copy, `${copy}.aside`)
     symlinkSync('/etc/passwd', copy)
@@ -175,6 +184,38 @@ describe.skipIf(missing('sshd') || !isRoot)('a session', () => {
     const ended = told().filter(({ serial, endedAt }) => endedAt && [one, two].includes(serial))
     expect(ended.map(({ endReason }) => endReason)).toEqual(['revoked', 'revoked'])
     expect(ended.map(({ verb }) => verb).toSorted()).toEqual(['logs', 'shell'])
+  })
+
+  test('of files that the daemon sends itself ends with its certificate, too, read or not', async () => {
+    const files = export1.bodies('artifacts').flatMap(({ artifacts }) => artifacts)
+    const serial = lab.nextSerial()
+    const certificate = await lab.honest({ can: ['artifact'] }, { serial })
+    const words = ['artifacts', files.at(-1)?.artifactId ?? '']
+    const { child, ended } = lab.spawn({ certificate, words, input: 'open' })
+    child.stdout?.pause()
+    const row = await eventually(() => lab.sessions[0], 'the session in the book')
+    expect(row).toMatchObject({ verb: 'artifacts', work: null })
+    await lab.trust([lab.ca], [serial])
+    expect(lab.sessions).toEqual([])
+    expect(told().at(-1)).toMatchObject({ serial, endReason: 'revoked' })
+    child.stdout?.resume()
+    const { code, out } = await ended
+    expect(code).not.toBe(0)
+    expect(out.length).toBeLessThan(12_000_000)
+  })
+
+  test('of files whose ids came on the input ends with that input', async () => {
+    const files = export1.bodies('artifacts').flatMap(({ artifacts }) => artifacts)
+    const certificate = await lab.honest({ can: ['artifact'] })
+    const typed = `${files.at(-1)?.artifactId}\n`
+    const { child, ended } = lab.spawn({ certificate, words: ['artifacts', '-'], typed })
+    child.stdout?.pause()
+    await eventually(() => lab.sessions[0], 'the session in the book')
+    child.stdin?.end()
+    await eventually(() => lab.sessions.length === 0, 'the end of the session')
+    expect(told().at(-1)).toMatchObject({ verb: 'artifacts', endReason: 'input_ended' })
+    child.stdout?.resume()
+    expect((await ended).out.length).toBeLessThan(12_000_000)
   })
 
   test('outlives the agent, is found again, and can still be ended', async () => {

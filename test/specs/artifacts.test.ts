@@ -187,6 +187,62 @@ describe.each(ENGINES)('artifacts on %s', (engine) => {
     await p.online()
   })
 
+  /** Several in one answer: status, body, and whether all of it came. */
+  async function getAll(artifacts: Artifact[], ids = artifacts.map(({ id }) => id).join(',')) {
+    const url = `${p.cp.url}/api/tasks/${artifacts[0]?.task_id}/artifacts/content?ids=${ids}`
+    const asked = httpRequest(url, { headers: { authorization: `Bearer ${p.cp.token}` } }).end()
+    const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+    const chunks: Buffer[] = []
+    answer.on('error', () => undefined).on('data', (chunk: Buffer) => chunks.push(chunk))
+    await once(answer, 'close')
+    const { statusCode: status, complete } = answer
+    return { status, complete, body: Buffer.concat(chunks) }
+  }
+  const announced = (content: Buffer): Buffer =>
+    Buffer.concat([Buffer.from(`size=${content.length} sha256=${sha256(content)}\n`), content])
+  const parts = [
+    Buffer.alloc(0),
+    Buffer.from('small'),
+    randomBytes(700_000),
+    Buffer.alloc(0),
+    randomBytes(5_000),
+    Buffer.from('last'),
+  ]
+  const named = () => run(parts.map((content, i) => ({ path: `exports/${i}`, content })))
+
+  test('several files come in one answer, each with its size and digest, in the order asked for', async () => {
+    const files = await named()
+    const all = await getAll(files)
+    expect([all.status, all.complete]).toEqual([200, true])
+    expect(all.body.equals(Buffer.concat(parts.map(announced)))).toBe(true)
+    const turned = await getAll(files.toReversed())
+    expect(turned.body.equals(Buffer.concat(parts.toReversed().map(announced)))).toBe(true)
+    const [first] = files
+    expect((await getAll(files, `${first?.id},999999`)).status).toBe(404)
+    expect((await getAll(files, `${first?.id},${first?.id}`)).status).toBe(400)
+    expect((await getAll(files, '')).status).toBe(400)
+  })
+
+  test('of several, those before one that is gone are whole, and a line says why the rest is missing', async () => {
+    const files = await named()
+    rmSync(copyOf(files[4] as Artifact))
+    const some = await getAll(files)
+    const line = `error=artifact_gone ${JSON.stringify('exports/4 is no longer on its server. Run the action again.')}\n`
+    expect([some.status, some.complete]).toEqual([200, true])
+    const expected = Buffer.concat([...parts.slice(0, 4).map(announced), Buffer.from(line)])
+    expect(some.body.equals(expected)).toBe(true)
+    const none = await getAll(files.slice(4))
+    expect([none.status, JSON.parse(String(none.body)).code]).toEqual([410, 'artifact_gone'])
+  })
+
+  test('of several, one that is another file now is not sent', async () => {
+    const files = await named()
+    writeFileSync(copyOf(files[5] as Artifact), 'LAST')
+    const some = await getAll(files)
+    expect(some.body.includes('LAST')).toBe(false)
+    expect(String(some.body.subarray(-200))).toMatch(/error=artifact_changed "exports\/5 .*"\n$/)
+  })
+
   test('a file replaced while it is sent breaks off as well', async () => {
     const content = randomBytes(32 * 1_024 * 1_024)
     const artifact = await one(content)
@@ -228,6 +284,7 @@ describe('an agent that sends something else', () => {
   let agent: WireAgent
   let session: WireSession
   let url = ''
+  let taskId = 0
   const content = Buffer.from('abcdef')
   const fileId = randomUUID()
   beforeAll(async () => {
@@ -265,6 +322,7 @@ describe('an agent that sends something else', () => {
     // no longer than a file may ask for
     expect(Date.parse(list.body[0]?.expires_at ?? '') - Date.now()).toBeLessThan(91 * DAY)
     url = new URL(list.body[0]?.url ?? '').pathname
+    taskId = task.id
   })
   afterAll(async () => {
     agent.close()
@@ -334,6 +392,38 @@ describe('an agent that sends something else', () => {
     ],
   ])('%s: %s, and not one byte', async (_, code, frames) => {
     expect(await download(frames)).toBe(code)
+  })
+
+  test.each<[string, string, Frame[]]>([
+    ['a whole one', 'abcdef', [data('abc'), data('def'), { case: 'end', value: {} }]],
+    ['too little', 'broken', [data('abc'), { case: 'end', value: {} }]],
+    ['too much', 'unavailable', [data('abcdefg'), { case: 'end', value: {} }]],
+    ['other bytes', 'artifact_changed', [data('abcdeF'), { case: 'end', value: {} }]],
+    ['no end', 'broken', [data('abcdef')]],
+    [
+      'an error in the middle',
+      'broken',
+      [data('abc'), { case: 'error', value: { code: RequestErrorCode.CHANGED, message: 'x' } }],
+    ],
+  ])('asked for several, %s: %s', async (_, outcome, frames) => {
+    const path = `/api/tasks/${taskId}/artifacts/content?ids=${new URL(cp.url + url).pathname.split('/')[3]}`
+    const asked = fetch(cp.url + path, { headers: { authorization: `Bearer ${cp.token}` } })
+    const { requestId, body } = await session.next('request')
+    if (body.case !== 'openFiles') throw new Error('another question')
+    expect(body.value.artifactIds).toEqual([fileId])
+    const { transferId } = body.value
+    session.send({ case: 'response', value: { requestId, body: { case: 'fileStat', value: {} } } })
+    const call = agent.client.sendFile(() => undefined)
+    call.on('error', () => undefined)
+    const send = (frame: Frame) => call.write(create(FileFrameSchema, { frame }))
+    send({ case: 'header', value: { transferId } })
+    for (const frame of frames) send(frame)
+    call.end()
+    const answer = await asked
+    const text = await answer.text().catch(() => 'broken')
+    const line = `size=6 sha256=${sha256(content)}\n`
+    if (answer.status !== 200) expect((JSON.parse(text) as { code: string }).code).toBe(outcome)
+    else expect(text.replace(line, '')).toBe(outcome)
   })
 
   test('another size, digest or place than the record says: artifact_changed, no byte', async () => {

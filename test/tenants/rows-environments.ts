@@ -84,6 +84,10 @@ export const ENVIRONMENT_ROWS: Record<string, Row> = {
   },
   'GET /api/tasks/{id}/log': { accepts: [200], ask: (o) => ({ params: { id: o.task } }) },
   'GET /api/tasks/{id}/artifacts': { accepts: [200], ask: (o) => ({ params: { id: o.task } }) },
+  'GET /api/tasks/{id}/artifacts/content': {
+    accepts: [503], // its server has no agent
+    ask: (o) => ({ params: { id: o.task }, query: `?ids=${o.artifact}` }),
+  },
   'GET /api/artifacts/{id}/content': {
     accepts: [503], // its server has no agent
     ask: (o) => ({ params: { id: o.artifact } }),

@@ -1,13 +1,10 @@
 // The agent's own store of artifacts: copies under random names in folders that are root's alone, written while a task
-// collects, read while somebody downloads. No path of an environment is ever opened here. Invariants: a copy is hashed as
-// it is written and synced before its record; a record is of exactly one file, and a file that is not the recorded one
-// (another inode, size or time, a link) is never read.
+// collects, removed when their time is over; `artifact-reading.ts` reads them. No path of an environment is ever opened
+// here. Invariants: a copy is hashed as it is written and synced before its record; a record is of exactly one file.
 import { createHash, type Hash, randomUUID } from 'node:crypto'
 import {
-  type BigIntStats,
   closeSync,
   constants,
-  createReadStream,
   existsSync,
   fstatSync,
   fsync,
@@ -21,12 +18,11 @@ import {
   writeSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { Readable } from 'node:stream'
 import { promisify } from 'node:util'
 import { ARTIFACTS } from '@berth/shared'
 import type { ArtifactRow } from '../journal/artifact-table.ts'
 import { syncFolder } from '../journal/attempt-files.ts'
-import { Ledger, ledgerFile } from '../journal/ledger.ts'
+import type { Ledger } from '../journal/ledger.ts'
 import type { AgentSettings } from '../settings.ts'
 import { compareNames } from './artifact-names.ts'
 import { removeTree } from './files.ts'
@@ -36,7 +32,7 @@ type StoreSettings = Pick<AgentSettings, 'stateDir'>
 const storeDir = (s: StoreSettings): string => join(s.stateDir, 'artifacts')
 const taskDir = (s: StoreSettings, environmentId: number, taskId: number): string =>
   join(storeDir(s), `e${environmentId}`, String(taskId))
-const copyOf = (s: StoreSettings, row: ArtifactRow): string =>
+export const copyOf = (s: StoreSettings, row: ArtifactRow): string =>
   join(taskDir(s, row.environmentId, row.taskId), row.id)
 
 /** The disk of the store has not enough room for one more file; the code is the kernel's own word for it. */
@@ -209,94 +205,6 @@ export class ArtifactIntake {
 }
 
 const ROOM_EVERY = 64 * 1_024 * 1_024
-
-export interface ArtifactQuestion {
-  /** Undefined: whoever asks may have any of this server (the control plane has checked). */
-  environmentId?: number | undefined
-  artifactId: string
-  offset: number
-  /** Absent: to the end. */
-  length?: number
-}
-
-export type OpenedArtifact =
-  | {
-      kind: 'ok'
-      path: string
-      size: number
-      sha256: string
-      modifiedAt: Date
-      /** From `offset` on. Destroy it when it is not wanted. */
-      stream: Readable
-    }
-  | { kind: 'gone' | 'expired' | 'changed' | 'beyond'; message: string }
-
-const GONE = 'The file is no longer on the server.'
-
-/** Opens the copy of one artifact after comparing it with its record; never anything else. */
-export function openArtifact(
-  settings: AgentSettings,
-  { environmentId, artifactId, offset, length }: ArtifactQuestion,
-  now = Date.now(),
-): OpenedArtifact {
-  const row = findRow(settings, artifactId)
-  if (!row || (environmentId !== undefined && row.environmentId !== environmentId)) {
-    return { kind: 'gone', message: GONE }
-  }
-  if (row.expiresAt <= now) {
-    const message = `${row.path} was kept until ${new Date(row.expiresAt).toISOString()}. Run the action again.`
-    return { kind: 'expired', message }
-  }
-  let fd: number
-  try {
-    fd = openSync(copyOf(settings, row), constants.O_RDONLY | constants.O_NOFOLLOW)
-  } catch (error) {
-    const isLink = (error as NodeJS.ErrnoException).code === 'ELOOP'
-    return isLink ? changed(row) : { kind: 'gone', message: GONE }
-  }
-  const isSame = isRecorded(fstatSync(fd, { bigint: true }), row)
-  if (!isSame || !(offset >= 0 && offset <= row.size)) {
-    closeSync(fd)
-    if (!isSame) return changed(row)
-    return { kind: 'beyond', message: `${row.path} has ${row.size} bytes.` }
-  }
-  const end = length === undefined ? row.size : Math.min(row.size, offset + length)
-  const stream = readPart(fd, offset, end)
-  const { path, size, modifiedAt } = row
-  const sha256 = row.sha256.toString('hex')
-  return { kind: 'ok', path, size, sha256, modifiedAt: new Date(modifiedAt), stream }
-}
-
-const READ = 256 * 1_024
-
-function readPart(fd: number, from: number, to: number): Readable {
-  if (to > from) return createReadStream('', { fd, start: from, end: to - 1, highWaterMark: READ })
-  closeSync(fd)
-  return Readable.from([])
-}
-
-function findRow(settings: AgentSettings, artifactId: string): ArtifactRow | undefined {
-  if (!existsSync(ledgerFile(settings))) return undefined
-  const ledger = new Ledger(settings)
-  try {
-    return ledger.artifacts.find(artifactId)
-  } finally {
-    ledger.close()
-  }
-}
-
-const changed = (row: ArtifactRow): OpenedArtifact => ({
-  kind: 'changed',
-  message: `The copy of ${row.path} is not the file that was collected. Run the action again.`,
-})
-
-const isRecorded = (found: BigIntStats, row: ArtifactRow): boolean =>
-  found.isFile() &&
-  found.uid === BigInt(process.getuid?.() ?? 0) &&
-  found.nlink === 1n &&
-  found.ino === row.storedIno &&
-  found.size === BigInt(row.size) &&
-  found.mtimeNs === row.storedMtimeNs
 
 /** Removes what is over its retention, and copies of tasks that never finished. Returns how many files. */
 export async function expireArtifacts(

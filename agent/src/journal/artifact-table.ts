@@ -86,9 +86,11 @@ export class ArtifactTable {
       .immediate()
   }
 
-  find(id: string): ArtifactRow | undefined {
-    const raw = this.#db.prepare('SELECT * FROM artifacts WHERE id = ?').get(id)
-    return raw === undefined ? undefined : toRow(raw as Raw)
+  /** In this order; undefined where there is none. */
+  findAll(ids: readonly string[]): (ArtifactRow | undefined)[] {
+    const find = this.#db.prepare('SELECT * FROM artifacts WHERE id = ?')
+    const read = this.#db.transaction(() => ids.map((id) => find.get(id) as Raw | undefined))
+    return read().map((raw) => raw && toRow(raw))
   }
 
   /** Those whose files still lie there. */

@@ -18,8 +18,9 @@ import { describeError, type Log } from '../log.ts'
 import type { AgentSettings } from '../settings.ts'
 import { SessionBook, type SessionResult } from './book.ts'
 import { type Decision, decideSession, readHello } from './decide.ts'
-import { createFrameReader, type Ending, encodeFrame, FRAME, type Hello } from './frames.ts'
+import { type Ending, encodeFrame, FRAME, type Hello, openFrames } from './frames.ts'
 import { relayAccount, sshPlaces } from './places.ts'
+import { isShort, type ShortSession, serveShort } from './short-work.ts'
 import { NOT_RUNNING, Refusal, sessionEnd } from './verbs.ts'
 import { type Job, SESSION_MARKER, startWork } from './work-start.ts'
 
@@ -47,6 +48,9 @@ export class SshDesk {
   #server: Server | undefined
   #timer: NodeJS.Timeout | undefined
   #gid = 0
+  readonly #uids = new Map<string, number>()
+  /** Those that have no process of their own, by session. */
+  readonly #short = new Map<string, ShortSession>()
 
   constructor(options: DeskOptions) {
     this.#o = options
@@ -57,6 +61,7 @@ export class SshDesk {
 
   async open(gid: number): Promise<void> {
     this.close() // of an earlier try
+    this.#uids.clear()
     this.#gid = gid
     const { settings } = this.#o
     const { sessions, socket } = sshPlaces(settings)
@@ -115,9 +120,23 @@ export class SshDesk {
       connection.end(encodeFrame(kind, JSON.stringify(said)))
     }
     try {
-      const hello = readHello(await readFirst(connection))
+      const { first, listen } = readFirst(connection)
+      const hello = readHello(await first)
       const decision = decideSession(hello, this.#facts())
       if (decision.kind === 'probe') return answer(FRAME.exit, { code: 0 } satisfies Ending)
+      const { settings } = this.#o
+      const { grant, verb } = decision
+      const hasRoom = hello.staying && this.#short.size < SSH_SESSIONS.shortAtOnce
+      if (hasRoom && isShort(settings, grant.environment, verb)) {
+        const row = await this.#enter(hello, decision)
+        if (this.#trust.revoked.has(row.serial)) {
+          this.#book.end(row.id, { reason: 'revoked', bytesSent: 0, exitCode: null })
+          throw new Refusal('This certificate was revoked.')
+        }
+        connection.setTimeout(0)
+        connection.write(encodeFrame(FRAME.hello, JSON.stringify({ here: true })))
+        return await this.#serveHere(connection, listen, row, verb)
+      }
       answer(FRAME.hello, await this.#admit(hello, decision))
     } catch (error) {
       if (error instanceof Refusal) {
@@ -142,15 +161,15 @@ export class SshDesk {
     }
   }
 
-  async #admit(hello: Hello, decision: Extract<Decision, { kind: 'session' }>) {
+  async #enter(
+    hello: Hello,
+    { grant, verb, certificate, account }: Extract<Decision, { kind: 'session' }>,
+  ): Promise<SshSessionRow> {
     const { settings, clock, bootId, log } = this.#o
-    const { grant, verb, certificate, account } = decision
-    const door = await findDoor(settings, hello.pid, account)
-    const id = randomBytes(8).toString('hex')
+    const door = findDoor(hello.pid, await this.#uidOf(relayAccount(settings, account)))
     const now = clock.now()
-    const until = sessionEnd(grant, verb, Math.floor(now / 1_000))
-    this.#book.enter({
-      id,
+    const row = {
+      id: randomBytes(8).toString('hex'),
       bootId,
       serial: String(certificate.serial),
       keyId: certificate.keyId,
@@ -161,13 +180,53 @@ export class SshDesk {
       door,
       work: null,
       startedAt: now,
-      until,
+      until: sessionEnd(grant, verb, Math.floor(now / 1_000)),
       ending: '',
       endedAt: null,
       endReason: '',
       bytesSent: 0,
       exitCode: null,
-    })
+    }
+    this.#book.enter(row)
+    log.info({ session: row.id, keyId: row.keyId, verb: row.verb }, 'SSH session started')
+    return row
+  }
+
+  /** Asked for once: accounts are made by the agent, which opens the desk again afterwards. */
+  async #uidOf(name: string): Promise<number | undefined> {
+    const uid = this.#uids.get(name) ?? (await findAccount(name))?.uid
+    if (uid !== undefined) this.#uids.set(name, uid)
+    return uid
+  }
+
+  async #serveHere(
+    connection: Socket,
+    listen: ReturnType<typeof openFrames>['listen'],
+    { id, environmentId, until }: SshSessionRow,
+    verb: Parameters<typeof serveShort>[2]['verb'],
+  ): Promise<void> {
+    const { settings, log, journal } = this.#o
+    const options = {
+      settings,
+      environmentId: environmentId ?? 0,
+      verb,
+      untilMs: until * 1_000,
+      log,
+    }
+    const session = serveShort(connection, listen, options)
+    this.#short.set(id, session)
+    try {
+      const result = await session.done
+      if (journal.isOpen) this.#book.end(id, result)
+    } finally {
+      this.#short.delete(id)
+      log.info({ session: id }, 'SSH session ended')
+    }
+  }
+
+  async #admit(hello: Hello, decision: Extract<Decision, { kind: 'session' }>) {
+    const { grant, verb } = decision
+    const { id, until } = await this.#enter(hello, decision)
     const job: Job = {
       id,
       word: randomBytes(24).toString('base64url'),
@@ -192,7 +251,6 @@ export class SshDesk {
       this.#book.end(id, { reason: 'not_started', bytesSent: 0, exitCode: null })
       throw error
     }
-    log.info({ session: id, keyId: certificate.keyId, verb: verb.verb }, 'SSH session started')
     return { socket: job.socket, word: job.word }
   }
 
@@ -201,7 +259,8 @@ export class SshDesk {
     if (!this.#o.journal.isOpen) return
     for (const row of this.#book.list()) {
       const isOfThisBoot = row.bootId === this.#o.bootId
-      const isStarting = row.work === null && this.#server !== undefined
+      const isStarting =
+        row.work === null && (this.#server !== undefined || this.#short.has(row.id))
       if (isOfThisBoot && (isStarting || isAlive(row.work))) continue
       this.#book.end(row.id, readResult(join(this.#results, `${row.id}.json`)))
       for (const suffix of ['sock', 'json']) {
@@ -215,6 +274,9 @@ export class SshDesk {
   async end(row: SshSessionRow, reason: string): Promise<void> {
     if (row.bootId !== this.#o.bootId) return
     this.#book.change(row.id, { ending: reason })
+    const short = this.#short.get(row.id)
+    short?.end('ended', { code: 77, message: 'Your access was ended.' })
+    await short?.done
     if (row.work && !(await signalAndWait(row.work, 'SIGTERM'))) {
       const family = findFamily(row.work.pid, `${SESSION_MARKER}=${row.id}`)
       for (const { pid } of family) kill(pid, 'SIGKILL')
@@ -250,17 +312,12 @@ async function signalAndWait(key: ProcessKey, signal: NodeJS.Signals): Promise<b
 }
 
 /** sshd's process above the forced command, a shell may stand between; all of them under the relay account. */
-async function findDoor(
-  settings: AgentSettings,
-  pid: number,
-  role: Parameters<typeof relayAccount>[1],
-): Promise<ProcessKey> {
-  const account = await findAccount(relayAccount(settings, role))
+function findDoor(pid: number, uid: number | undefined): ProcessKey {
   let at = readProcess(pid)
-  for (let steps = 0; at && account && steps < 3; steps += 1) {
-    if (readOwner(at.pid) !== account.uid) break
+  for (let steps = 0; at && uid !== undefined && steps < 3; steps += 1) {
+    if (readOwner(at.pid) !== uid) break
     at = readProcess(at.parent)
-    if (at?.name.startsWith('sshd') && readOwner(at.pid) === account.uid)
+    if (at?.name.startsWith('sshd') && readOwner(at.pid) === uid)
       return { pid: at.pid, startTicks: at.startTicks }
   }
   throw new Refusal('The request does not come from a login by SSH.')
@@ -284,19 +341,21 @@ function allowsServerShell(settings: AgentSettings): boolean {
   }
 }
 
-function readFirst(connection: Socket): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const fail = (): void => reject(new Refusal('The request is not complete.'))
-    const read = createFrameReader(({ kind, payload }) =>
-      kind === FRAME.hello ? resolve(payload) : fail(),
-    )
-    connection.on('data', (chunk: Buffer) => {
-      try {
-        read(chunk)
-      } catch {
-        fail()
-      }
-    })
-    connection.once('close', fail)
+function readFirst(connection: Socket): {
+  first: Promise<Buffer>
+  listen: ReturnType<typeof openFrames>['listen']
+} {
+  const incomplete = Promise.withResolvers<never>()
+  const fail = (): void => incomplete.reject(new Refusal('The request is not complete.'))
+  incomplete.promise.catch(() => undefined)
+  connection.once('close', fail)
+  const { first, listen } = openFrames(connection, () => {
+    fail()
+    connection.destroy()
   })
+  const hello = first.then(({ kind, payload }) => {
+    if (kind !== FRAME.hello) throw new Refusal('The request is not complete.')
+    return payload
+  })
+  return { first: Promise.race([hello, incomplete.promise]), listen }
 }

@@ -1,5 +1,6 @@
 // The bytes between the forced command, the agent and the process of a session: one byte of kind, four of length, the
 // payload. Invariant: a frame over its bound, or of no known form, ends the connection.
+import type { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
 import { SSH_SESSIONS } from '@berth/shared'
 
@@ -73,6 +74,36 @@ export function createFrameReader(onFrame: (frame: Frame) => void): (chunk: Buff
   }
 }
 
+/** Frames of a connection, kept until somebody listens; `fail` hears of a frame over its bound. */
+export function openFrames(
+  socket: Socket,
+  fail: () => void,
+): { first: Promise<Frame>; listen: (on: (frame: Frame) => void) => void } {
+  const first = Promise.withResolvers<Frame>()
+  const early: Frame[] = []
+  let isFirst = true
+  let on = (frame: Frame): void => void early.push(frame)
+  const read = createFrameReader((frame) => {
+    if (!isFirst) return on(frame)
+    isFirst = false
+    first.resolve(frame)
+  })
+  socket.on('data', (chunk: Buffer) => {
+    try {
+      read(chunk)
+    } catch {
+      fail()
+    }
+  })
+  return {
+    first: first.promise,
+    listen(next) {
+      on = next
+      for (const frame of early.splice(0)) next(frame)
+    },
+  }
+}
+
 /** Bytes of any length as frames, not copied: they must stay as they are. False: wait for `drain`. */
 export function writeFrames(to: Writable, kind: number, bytes: Buffer): boolean {
   let takes = true
@@ -94,6 +125,8 @@ export interface Hello {
   account: string
   pid: number
   terminal: TerminalSize | null
+  /** It understands an answer that is a session already. */
+  staying?: boolean
 }
 
 export interface TerminalSize {
@@ -102,10 +135,13 @@ export interface TerminalSize {
 }
 
 /** What the agent answers: where the session's process listens and the word it wants to hear. */
-export interface Admission {
+export interface Elsewhere {
   socket: string
   word: string
 }
+
+/** Or that the session is on this connection. */
+export type Admission = Elsewhere | { here: true }
 
 export interface Ending {
   code: number

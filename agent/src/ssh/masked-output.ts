@@ -1,6 +1,6 @@
 // Output of a session with the environment's values replaced, stream by stream.
 import type { Masker } from '../runner/mask.ts'
-import type { Output } from './work.ts'
+import type { Output } from './output.ts'
 
 export interface MaskedOutput extends Output {
   /** What was held back. */

@@ -13,11 +13,13 @@ import {
   type Ending,
   encodeFrame,
   FRAME,
+  type Frame,
   type Hello,
+  openFrames,
   type TerminalSize,
   writeFrames,
 } from './frames.ts'
-import { NOT_RUNNING, parseVerb, Refusal } from './verbs.ts'
+import { IDS_FOLLOW, NOT_RUNNING, parseVerb, Refusal } from './verbs.ts'
 
 const isAccount = (text: string | undefined): text is SshAccount =>
   SSH_ACCOUNTS.includes(text as SshAccount)
@@ -61,28 +63,34 @@ function open(path: string): Promise<Socket> {
   })
 }
 
-/** Asks the agent; gives where the session waits. */
-async function admit(path: string, hello: Hello): Promise<Admission> {
+type Listen = (on: (frame: Frame) => void) => void
+
+/** Asks the agent; gives the connection of the session. */
+async function admit(path: string, hello: Hello): Promise<{ socket: Socket; listen: Listen }> {
   const socket = await open(path)
   const late = AbortSignal.timeout(SSH_SESSIONS.answerMs)
-  try {
-    return await new Promise<Admission>((resolve, reject) => {
-      const gone = (): void =>
-        reject(new Refusal('The Berth agent of this server did not answer.', NOT_RUNNING))
-      late.addEventListener('abort', gone)
-      socket.on('error', gone).on('close', gone)
-      const read = createFrameReader(({ kind, payload }) => {
-        const said = JSON.parse(payload.toString('utf8'))
-        if (kind === FRAME.hello) return resolve(said as Admission)
-        const { code, message } = said as Ending
-        reject(new Refusal(message ?? '', code))
-      })
-      socket.on('data', read)
-      socket.write(encodeFrame(FRAME.hello, JSON.stringify(hello)))
-    })
-  } finally {
-    socket.destroy()
+  const lost = Promise.withResolvers<never>()
+  const gone = (): void =>
+    lost.reject(new Refusal('The Berth agent of this server did not answer.', NOT_RUNNING))
+  late.addEventListener('abort', gone)
+  socket.on('error', gone).on('close', gone)
+  const { first, listen } = openFrames(socket, () => socket.destroy())
+  socket.write(encodeFrame(FRAME.hello, JSON.stringify(hello)))
+  const { kind, payload } = await Promise.race([first, lost.promise])
+  lost.promise.catch(() => undefined)
+  late.removeEventListener('abort', gone)
+  const said = JSON.parse(payload.toString('utf8'))
+  if (kind !== FRAME.hello) {
+    const { code, message } = said as Ending
+    throw new Refusal(message ?? '', code)
   }
+  const admission = said as Admission
+  if ('here' in admission) return { socket, listen }
+  socket.destroy()
+  const elsewhere = await open(admission.socket)
+  elsewhere.write(encodeFrame(FRAME.hello, JSON.stringify({ word: admission.word })))
+  const on: Listen = (take) => elsewhere.on('data', createFrameReader(take))
+  return { socket: elsewhere, listen: on }
 }
 
 let isRaw = false
@@ -104,6 +112,7 @@ function sendInput(socket: Socket): void {
   })
   process.stdin.on('end', () => socket.write(encodeFrame(FRAME.end, '')))
   process.stdin.on('error', () => socket.destroy())
+  process.stdin.resume() // it was paused where ids were read from it
   if (!process.stdin.isTTY) return
   makeRaw()
   process.stdout.on('resize', () => {
@@ -112,33 +121,29 @@ function sendInput(socket: Socket): void {
   })
 }
 
-function relay(socket: Socket): Promise<Ending> {
+function relay({ socket, listen }: { socket: Socket; listen: Listen }): Promise<Ending> {
   return new Promise((resolve) => {
     const lost = { code: NOT_RUNNING, message: 'The session was cut.' }
-    const gone = setInterval(() => {
-      // sshd's process of this connection was our parent: without it nobody reads what we write
+    // sshd's process of this connection was our parent: without it nobody reads what we write, the last of it neither
+    setInterval(() => {
       if (process.ppid !== parent) process.exit(1)
     }, SSH_SESSIONS.pollMs)
     const parent = process.ppid
-    const finish = (ending: Ending): void => {
-      clearInterval(gone)
-      resolve(ending)
-    }
     const pass = (to: NodeJS.WriteStream, bytes: Buffer): void => {
       if (to.write(bytes)) return
       socket.pause()
       to.once('drain', () => socket.resume())
     }
-    const read = createFrameReader(({ kind, payload }) => {
+    const take = ({ kind, payload }: Frame): void => {
       if (kind === FRAME.data) pass(process.stdout, payload)
       else if (kind === FRAME.errors) pass(process.stderr, payload)
-      else if (kind === FRAME.exit) finish(JSON.parse(payload.toString('utf8')) as Ending)
-    })
+      else if (kind === FRAME.exit) resolve(JSON.parse(payload.toString('utf8')) as Ending)
+    }
     for (const to of [process.stdout, process.stderr]) {
       to.on('error', () => process.exit(1)) // EPIPE: nobody reads any more
     }
-    socket.on('data', read)
-    socket.on('error', () => finish(lost)).on('close', () => finish(lost))
+    listen(take)
+    socket.on('error', () => resolve(lost)).on('close', () => resolve(lost))
     sendInput(socket)
   })
 }
@@ -150,23 +155,43 @@ function leave({ code, message }: Ending): void {
   process.stdout.write('', () => process.stderr.write(text, () => process.exit(code)))
 }
 
+/** Ids that the client sends behind its request, on one line: it may connect before it knows them. */
+async function readIds(): Promise<string> {
+  const late = AbortSignal.timeout(SSH_SESSIONS.idsMs)
+  let line = ''
+  const incomplete = (): Refusal => new Refusal('The request is not complete.')
+  await new Promise<void>((resolve, reject) => {
+    const take = (chunk: Buffer): void => {
+      line += chunk.toString('latin1')
+      if (!line.includes('\n') && line.length <= SSH_SESSIONS.requestBytes) return
+      process.stdin.off('data', take).off('end', gone).pause()
+      resolve()
+    }
+    const gone = (): void => reject(incomplete())
+    late.addEventListener('abort', gone)
+    process.stdin.on('data', take).on('end', gone)
+  })
+  if (!line.endsWith('\n')) throw incomplete()
+  return line.slice(0, -1)
+}
+
 async function main([account, socketPath, authorities]: string[]): Promise<Ending> {
   if (!isAccount(account) || !socketPath || !authorities)
     throw new Refusal('This command is started by sshd alone.')
   const blob = readCertificateBlob()
   verify(blob, authorities)
-  const request = process.env.SSH_ORIGINAL_COMMAND ?? ''
+  const asked = process.env.SSH_ORIGINAL_COMMAND ?? ''
+  const request = asked === IDS_FOLLOW ? `artifacts ${await readIds()}` : asked
   parseVerb(request)
-  const admission = await admit(socketPath, {
+  const session = await admit(socketPath, {
     certificate: blob.toString('base64'),
     request,
     account,
     pid: process.pid,
     terminal: terminalSize(),
+    staying: true,
   })
-  const socket = await open(admission.socket)
-  socket.write(encodeFrame(FRAME.hello, JSON.stringify({ word: admission.word })))
-  return relay(socket)
+  return relay(session)
 }
 
 main(process.argv.slice(2)).then(leave, (error: unknown) =>

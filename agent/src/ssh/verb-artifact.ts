@@ -1,16 +1,22 @@
 // `artifact` and `artifacts`: the bytes of stored files of this environment, unchanged: they carry a hash. Gone, expired
 // or changed is said in a sentence, never by an empty file; what ends short ends the session with a failure.
-import { type OpenedArtifact, openArtifact } from '../exec/artifact-store.ts'
+import {
+  ArtifactRefused,
+  type OpenedArtifact,
+  openArtifact,
+  readArtifacts,
+} from '../exec/artifact-reading.ts'
+import type { ArtifactRow } from '../journal/artifact-table.ts'
 import type { AgentSettings } from '../settings.ts'
 import type { Ending } from './frames.ts'
+import type { Output } from './output.ts'
 import type { Scene } from './scene.ts'
 import { type Work, withoutInput } from './verb-work.ts'
 import { NOT_AVAILABLE, Refusal, type Verb } from './verbs.ts'
-import type { Output } from './work.ts'
 
 type Opened = Extract<OpenedArtifact, { kind: 'ok' }>
 
-const describeFile = ({ size, sha256 }: Opened): Buffer =>
+const describeFile = ({ size, sha256 }: Pick<Opened, 'size' | 'sha256'>): Buffer =>
   Buffer.from(`size=${size} sha256=${sha256}\n`)
 
 function open(
@@ -40,6 +46,7 @@ async function ending(work: () => Promise<void>): Promise<Ending> {
     await work()
     return { code: 0 }
   } catch (error) {
+    if (error instanceof ArtifactRefused) return { code: NOT_AVAILABLE, message: error.message }
     if (!(error instanceof Refusal)) throw error
     const { code, message } = error
     return { code, message }
@@ -49,7 +56,7 @@ async function ending(work: () => Promise<void>): Promise<Ending> {
 /** Size and digest are the first line of stderr; stdout is the file. */
 export function startArtifact(
   settings: AgentSettings,
-  { environmentId }: Scene,
+  { environmentId }: Pick<Scene, 'environmentId'>,
   { artifactId, offset }: Extract<Verb, { verb: 'artifact' }>,
   output: Output,
 ): Work {
@@ -65,16 +72,16 @@ export function startArtifact(
 /** On stdout, for each file in turn: the line with size and digest, then that many bytes. The first that fails ends it. */
 export function startArtifacts(
   settings: AgentSettings,
-  { environmentId }: Scene,
+  { environmentId }: Pick<Scene, 'environmentId'>,
   { artifactIds }: Extract<Verb, { verb: 'artifacts' }>,
   output: Output,
 ): Work {
   const stop = new AbortController()
+  const announce = ({ size, sha256 }: ArtifactRow): Buffer =>
+    describeFile({ size, sha256: sha256.toString('hex') })
   const sendAll = async (): Promise<void> => {
-    for (const artifactId of artifactIds) {
-      const found = open(settings, { environmentId, artifactId, offset: 0 })
-      await output.write('data', describeFile(found))
-      await send(found, 0, output, stop.signal)
+    for await (const piece of readArtifacts(settings, { environmentId, artifactIds }, announce)) {
+      await output.write('data', piece)
       if (stop.signal.aborted) break
     }
   }

@@ -2,10 +2,10 @@
 import { readServiceLogs } from '../exec/service-logs.ts'
 import type { AgentSettings } from '../settings.ts'
 import type { Ending } from './frames.ts'
+import type { Output } from './output.ts'
 import type { Scene } from './scene.ts'
 import { type Work, withoutInput } from './verb-work.ts'
 import type { Verb } from './verbs.ts'
-import type { Output } from './work.ts'
 
 export function startLogs(
   settings: AgentSettings,

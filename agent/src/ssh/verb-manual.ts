@@ -16,10 +16,10 @@ import type { AgentSettings } from '../settings.ts'
 import { ensureHostAccount } from './accounts.ts'
 import type { Ending } from './frames.ts'
 import { type MaskedOutput, maskedOutput } from './masked-output.ts'
+import type { Output } from './output.ts'
 import type { Scene } from './scene.ts'
 import type { Work } from './verb-work.ts'
 import { NOT_AVAILABLE, Refusal, type Verb } from './verbs.ts'
-import type { Output } from './work.ts'
 import { type Job, SESSION_MARKER } from './work-start.ts'
 
 /** As the account already: the values, the folder, then the rest. */

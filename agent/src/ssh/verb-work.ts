@@ -3,9 +3,9 @@
 import { isDockerPlan, isManualPlan } from '../recipes/plan.ts'
 import type { AgentSettings } from '../settings.ts'
 import type { Ending, TerminalSize } from './frames.ts'
+import type { Output } from './output.ts'
 import { openScene, type Scene } from './scene.ts'
 import { NOT_AVAILABLE, Refusal, type Verb } from './verbs.ts'
-import type { Output } from './work.ts'
 import type { Job } from './work-start.ts'
 
 export interface Work {

@@ -51,6 +51,9 @@ const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z$/
 
 const PROBE = 'probe'
 
+/** In place of ids: they come as a line of the input. For the forced command alone. */
+export const IDS_FOLLOW = 'artifacts -'
+
 /** `-` or nothing: the only service, or all of them for logs. */
 function readService(text = '-'): string | null {
   if (text !== '-' && !SERVICE.test(text)) throw new Refusal('That is no name of a service.')

@@ -8,14 +8,8 @@ import { replaceFile } from '../journal/attempt-files.ts'
 import type { AgentSettings } from '../settings.ts'
 import type { SessionResult } from './book.ts'
 import { readSize } from './decide.ts'
-import {
-  createFrameReader,
-  type Ending,
-  encodeFrame,
-  FRAME,
-  type Frame,
-  writeFrames,
-} from './frames.ts'
+import { createFrameReader, type Ending, encodeFrame, FRAME, type Frame } from './frames.ts'
+import { type Output, outputTo } from './output.ts'
 import { startVerb, type Work } from './verb-work.ts'
 import { NOT_AVAILABLE, Refusal } from './verbs.ts'
 import { type Job, READY } from './work-start.ts'
@@ -82,11 +76,6 @@ function awaitRelay(
   })
 }
 
-export interface Output {
-  /** Resolves when there is room for more. The bytes must not change any more. */
-  write(kind: 'data' | 'errors', bytes: Buffer): Promise<void>
-}
-
 class Session {
   readonly #job: Job
   readonly #socket: Socket
@@ -122,20 +111,9 @@ class Session {
   }
 
   get output(): Output {
-    return {
-      write: async (kind, bytes) => {
-        if (bytes.length === 0 || this.#socket.destroyed) return
-        this.#touched = performance.now()
-        this.#bytes += bytes.length
-        writeFrames(this.#socket, FRAME[kind], bytes)
-        if (this.#socket.writableLength > SSH_SESSIONS.backlogBytes) await this.#drained()
-      },
-    }
-  }
-
-  #drained(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#socket.once('drain', resolve).once('close', resolve)
+    return outputTo(this.#socket, (bytes) => {
+      this.#touched = performance.now()
+      this.#bytes += bytes
     })
   }
 
@@ -175,12 +153,13 @@ class Session {
   async #leave(reason: string, ending: Ending): Promise<void> {
     const exitCode = reason === 'done' ? ending.code : null
     const result: SessionResult = { reason, bytesSent: this.#bytes, exitCode }
-    replaceFile(this.#job.result, JSON.stringify(result))
-    if (this.#socket.destroyed) return
+    const isHeard = !this.#socket.destroyed
     const sent = new Promise<void>((resolve) => {
+      if (!isHeard) return resolve()
       this.#socket.end(encodeFrame(FRAME.exit, JSON.stringify(ending)), () => resolve())
       setTimeout(resolve, SSH_SESSIONS.killMs).unref()
     })
+    replaceFile(this.#job.result, JSON.stringify(result)) // after the exit: somebody waits for that
     await sent
   }
 }

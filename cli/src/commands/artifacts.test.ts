@@ -112,6 +112,81 @@ describe('berth artifacts', () => {
     expect([unknown.code, unknown.stderr]).toEqual([5, expect.stringContaining('no file')])
   })
 
+  describe('several', () => {
+    const SEVERAL = 'GET /api/tasks/830/artifacts/content'
+    const files = [1, 2, 3].map((n) =>
+      artifact({ id: 3300 + n, file_id: `0b6f2c1e-5d7a-4e0b-9c51-7f3a2d8e6b4${n}`, path: `f${n}` }),
+    )
+    const one = Buffer.concat([
+      Buffer.from(`size=${CONTENT.length} sha256=${sha256(CONTENT)}\n`),
+      CONTENT,
+    ])
+    const octets = { 'content-type': 'application/octet-stream' }
+    const answer = (...pieces: Buffer[]): Scripted =>
+      ((_req, res) => void res.writeHead(200, octets).end(Buffer.concat(pieces))) as Scripted
+    beforeEach(() => it_.peer.script(LIST, { json: files }))
+
+    it('come in one answer', async () => {
+      it_.peer.script(SEVERAL, (req, res) => {
+        expect(req.url).toContain('ids=3301%2C3302%2C3303')
+        res.writeHead(200, octets).end(Buffer.concat([one, one, one]))
+      })
+      const done = await download()
+      expect(done, done.stderr).toMatchObject({ code: 0 })
+      expect(everything()).toEqual(['f1', 'f2', 'f3'])
+      expect(readFileSync(join(dir, 'f3'))).toEqual(CONTENT)
+    })
+
+    it('go on in another answer where one broke', async () => {
+      const broken: Scripted = (_req, res) => {
+        res.writeHead(200, octets)
+        res.write(Buffer.concat([one, one.subarray(0, 90)]), () => res.socket?.destroy())
+      }
+      const rest: Scripted = (req, res) => {
+        const part = { ...headers(), 'content-range': 'bytes 11-18/19' }
+        expect(req.headers.range).toMatch(/^bytes=\d+-$/)
+        const from = Number(/\d+/.exec(req.headers.range ?? '')?.[0])
+        part['content-range'] = `bytes ${from}-18/19`
+        part['content-length'] = String(19 - from)
+        res.writeHead(206, part).end(CONTENT.subarray(from))
+      }
+      it_.peer.script(SEVERAL, broken, answer(one))
+      it_.peer.script('GET /api/artifacts/3302/content', rest)
+      it_.peer.script('GET /api/artifacts/3303/content', whole)
+      const done = await download()
+      expect(done, done.stderr).toMatchObject({ code: 0 })
+      expect(everything()).toEqual(['f1', 'f2', 'f3'])
+      expect(readFileSync(join(dir, 'f2'))).toEqual(CONTENT)
+    })
+
+    it('are asked for one by one where the server knows nothing else', async () => {
+      it_.peer.script(SEVERAL, problem('not_found', 'There is no such thing, or not for you.'))
+      for (const { id } of files) it_.peer.script(`GET /api/artifacts/${id}/content`, whole)
+      const done = await download()
+      expect(done, done.stderr).toMatchObject({ code: 0 })
+      expect(everything()).toEqual(['f1', 'f2', 'f3'])
+    })
+
+    it.each<[string, Buffer[], RegExp, string[]]>([
+      [
+        'gone',
+        [one, Buffer.from('error=artifact_gone "It is gone."\n')],
+        /f2 .*It is gone/,
+        ['f1'],
+      ],
+      ['nonsense', [one, Buffer.from('error=x\n')], /did not say what it sends/, ['f1']],
+      ['another', [Buffer.from(`size=1 sha256=${'0'.repeat(64)}\nx`)], /than it listed/, []],
+      ['wrong bytes', [one.subarray(0, -1), Buffer.from('x'), one, one], /SHA-256 differs/, []],
+      ['too much', [one, one, one, one], /more came/, ['f1', 'f2']],
+    ])('%s: what is there is whole', async (_, pieces, sentence, there) => {
+      it_.peer.script(SEVERAL, answer(...pieces))
+      const done = await download()
+      expect(done.code).toBe(1)
+      expect(done.stderr).toMatch(sentence)
+      expect(everything()).toEqual(there)
+    })
+  })
+
   it('resumes where it broke, and begins anew where it cannot', async () => {
     const rest: Scripted = (req, res) => {
       expect(req.headers).toMatchObject({

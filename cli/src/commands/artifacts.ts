@@ -10,6 +10,7 @@ import { type Context, compose, flagOn, flagText, type Invocation } from '../con
 import { CliError, EXIT, type ExitCode } from '../exit.ts'
 import { formatAgo, formatBytes, formatUntil } from '../format.ts'
 import { findTarget, targetName } from '../resolve.ts'
+import type { SshPlace } from '../ssh.ts'
 import { suggest } from '../suggest.ts'
 import { cleanText } from '../text.ts'
 
@@ -110,17 +111,27 @@ export function parseArtifactsDownload({ args, flags }: Invocation): DownloadOpt
 }
 
 /** Where the files of a task lie. */
-async function openSource(
-  context: Context,
-  api: Api,
-  taskId: number,
-  direct: boolean,
-): Promise<ArtifactSource> {
-  const { io, screen } = context
+async function findPlace(api: Api, taskId: number): Promise<SshPlace> {
   const { value: task } = await api.get(`/api/tasks/${taskId}`, Task)
   const path = `/api/environments/${task.environment_id}`
   const { value: environment } = await api.get(path, Environment)
-  const place = { server: environment.server, environmentId: environment.id }
+  return { server: environment.server, environmentId: environment.id }
+}
+
+/** With a connection that is being made while the files are looked up. */
+async function prepareSource(
+  context: Context,
+  api: Api,
+  taskId: number,
+  { direct }: { direct: boolean },
+): Promise<ArtifactSource> {
+  const source = openSource(context, api, await findPlace(api, taskId), direct)
+  source.prepare?.()
+  return source
+}
+
+function openSource(context: Context, api: Api, place: SshPlace, direct: boolean): ArtifactSource {
+  const { io, screen } = context
   const note = (text: string) => screen.note(cleanText(text))
   return openSshSource({ api, io }, place, { direct, note })
 }
@@ -159,17 +170,24 @@ export async function performArtifactsDownload(
 ): Promise<ExitCode> {
   const { screen } = context
   const api = await context.connect()
-  const found = await findArtifacts(api, context, options.taskId)
-  const chosen = pick(found, options.names)
-  if (chosen.length === 0) {
-    throw new CliError(EXIT.notFound, `task ${found.taskId} left no files`)
-  }
+  const { taskId } = options
+  const early = taskId === undefined ? undefined : prepareSource(context, api, taskId, options)
+  early?.catch(() => {}) // what is wrong with the task is told by its files first
   const written: { path: string; artifact: Artifact }[] = []
-  const source = await openSource(context, api, found.taskId, options.direct)
-  await downloadAll(context, source, chosen, options, async (path, artifact) => {
-    written.push({ path, artifact })
-    if (!screen.json) await screen.print(cleanText(path))
-  })
+  try {
+    const found = await findArtifacts(api, context, taskId)
+    const chosen = pick(found, options.names)
+    if (chosen.length === 0) {
+      throw new CliError(EXIT.notFound, `task ${found.taskId} left no files`)
+    }
+    const source = await (early ?? prepareSource(context, api, found.taskId, options))
+    await downloadAll(context, source, chosen, options, async (path, artifact) => {
+      written.push({ path, artifact })
+      if (!screen.json) await screen.print(cleanText(path))
+    })
+  } finally {
+    await early?.then((source) => source.close?.()).catch(() => {})
+  }
   if (screen.json) {
     await screen.printJson(written.map(({ path, artifact }) => ({ ...artifact, saved_as: path })))
   }
@@ -188,7 +206,7 @@ export async function downloadOf(
   const { artifacts } = await readArtifacts(api, taskId)
   const { screen } = context
   if (artifacts.length === 0) return screen.note('It left no files.')
-  const source = await openSource(context, api, taskId, false)
+  const source = openSource(context, api, await findPlace(api, taskId), false)
   await downloadAll(context, source, artifacts, { dir, force: false }, (path, one) =>
     screen.note(`  ${cleanText(path)}   ${formatBytes(one.size_bytes)}`),
   )

@@ -131,6 +131,7 @@ for last; do :; done
 [ -n "$FAKE_SSH" ] && { echo 'berth: no' >&2; exit "$FAKE_SSH"; }
 case "$*" in
   *' logs '*) echo '${JSON.stringify(RECORD)}' ;;
+  *' artifacts '*) read -r ids; echo "size=6 sha256=$FAKE_SHA"; echo hello ;;
   *' artifact '*) echo "size=6 sha256=$FAKE_SHA" >&2; echo hello ;;
 esac
 `

@@ -106,7 +106,7 @@ export async function openArtifactContent(
 ): Promise<ArtifactContent> {
   const artifact = await loadArtifact(ctx, caller, id)
   const etag = `"${artifact.sha256}"`
-  if (artifact.expiresAt <= ctx.clock.now()) throw expired(artifact)
+  if (artifact.expiresAt <= ctx.clock.now()) throw artifactExpired(artifact)
   const isSame = o.ifRange === undefined || o.ifRange === etag
   const range = isSame ? parseRange(o.range, artifact.sizeBytes) : undefined
   if (range === 'unsatisfiable') {
@@ -122,20 +122,20 @@ export async function openArtifactContent(
   return { artifact, size: artifact.sizeBytes, etag, range, bytes }
 }
 
-const expired = ({ path, expiresAt }: Artifact): AppError =>
+export const artifactExpired = ({ path, expiresAt }: Artifact): AppError =>
   new AppError(
     'artifact_expired',
     `${path} was kept until ${new Date(expiresAt).toISOString().slice(0, 16).replace('T', ' ')} UTC. Run the action again.`,
   )
 
-const changed = ({ path }: Artifact): AppError =>
+export const artifactChanged = ({ path }: Artifact): AppError =>
   new AppError(
     'artifact_changed',
     `${path} is no longer the file that was collected. Run the action again.`,
   )
 
 /** What an agent's refusal means for whoever asked for the file. */
-function refusalOf(artifact: Artifact, { code, message }: RequestError): AppError {
+export function refusalOf(artifact: Artifact, { code, message }: RequestError): AppError {
   switch (code) {
     case RequestErrorCode.NOT_FOUND:
       return new AppError(
@@ -143,10 +143,10 @@ function refusalOf(artifact: Artifact, { code, message }: RequestError): AppErro
         `${artifact.path} is no longer on its server. Run the action again.`,
       )
     case RequestErrorCode.EXPIRED:
-      return expired(artifact)
+      return artifactExpired(artifact)
     case RequestErrorCode.CHANGED:
     case RequestErrorCode.REFUSED:
-      return changed(artifact)
+      return artifactChanged(artifact)
     default:
       return new AppError('unavailable', `The server could not send the file: ${message}`)
   }
@@ -170,7 +170,8 @@ async function ask(
   const o = { deadlineMs: DAEMON.requestMs, signal }
   const answer = await askAgent(ctx, artifact.serverId, { case: 'openFile', value }, o)
   if (answer.case === 'error') throw refusalOf(artifact, answer.value)
-  if (answer.case !== 'fileStat' || !isRecorded(artifact, answer.value)) throw changed(artifact)
+  if (answer.case !== 'fileStat' || !isRecorded(artifact, answer.value))
+    throw artifactChanged(artifact)
 }
 
 const isRecorded = (artifact: Artifact, stat: FileStat | undefined): boolean =>
@@ -214,7 +215,7 @@ async function fetch(
       isRecorded(artifact, head.value.stat) &&
       Number(head.value.offset) === from &&
       Number(head.value.length) === to - from
-    if (!isWanted) throw changed(artifact)
+    if (!isWanted) throw artifactChanged(artifact)
     return await beginReading(readBytes(frames, artifact, { from, to }))
   } catch (error) {
     transfer.cancel()
@@ -266,7 +267,7 @@ async function* readBytes(
         Number(frame.value.bytesSent) === count &&
         Buffer.from(frame.value.sha256).toString('hex') === digest &&
         (!isWhole || digest === artifact.sha256)
-      if (!isSame) throw changed(artifact)
+      if (!isSame) throw artifactChanged(artifact)
       if (held) yield held
       await frames.next() // its end, so that the agent hears that everything arrived
       return

@@ -3,9 +3,10 @@
 import type { ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import { AppError } from '@berth/shared'
-import { Artifact, IdParams } from '@berth/shared/rest'
+import { Artifact, ArtifactBatchQuery, IdParams } from '@berth/shared/rest'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
+import { openArtifactBatch } from '../app/artifact-batch.ts'
 import { type ArtifactContent, listTaskArtifacts, openArtifactContent } from '../app/artifacts.ts'
 import type { Context } from '../context.ts'
 import { contentDisposition } from '../domain/artifact.ts'
@@ -13,6 +14,15 @@ import { type Api, callerOf } from './http.ts'
 import { presentArtifact } from './present-artifact.ts'
 
 const BYTES = { content: { 'application/octet-stream': { schema: z.string() } } }
+
+const UNAVAILABLE = [
+  'artifact_changed',
+  'artifact_expired',
+  'artifact_gone',
+  'server_offline',
+  'server_timeout',
+  'transfers_busy',
+] as const
 
 export function artifactRoutes(api: Api, ctx: Context): void {
   api.get(
@@ -31,19 +41,30 @@ export function artifactRoutes(api: Api, ctx: Context): void {
     },
   )
   api.get(
+    '/api/tasks/:id/artifacts/content',
+    {
+      config: { needs: 'read', errors: UNAVAILABLE },
+      schema: {
+        summary: 'The bytes of several files in one answer',
+        params: IdParams,
+        querystring: ArtifactBatchQuery,
+        response: { 200: BYTES },
+      },
+    },
+    async (request, reply) => {
+      const signal = whileOpen(reply.raw)
+      const { ids } = request.query
+      const caller = callerOf(request)
+      const bytes = await openArtifactBatch(ctx, caller, request.params.id, ids, signal)
+      return sendBytes(reply, bytes)
+    },
+  )
+  api.get(
     '/api/artifacts/:id/content',
     {
       config: {
         needs: 'read',
-        errors: [
-          'artifact_changed',
-          'artifact_expired',
-          'artifact_gone',
-          'range_not_satisfiable',
-          'server_offline',
-          'server_timeout',
-          'transfers_busy',
-        ],
+        errors: [...UNAVAILABLE, 'range_not_satisfiable'],
         headers: {
           'Accept-Ranges': 'Bytes.',
           'Content-Disposition': 'The name of the file.',
@@ -86,9 +107,12 @@ export function sendContent(reply: FastifyReply, content: ArtifactContent): Fast
     .header('repr-digest', `sha-256=:${digest}:`)
     .header('accept-ranges', 'bytes')
     .header('etag', etag)
-    .header('x-content-type-options', 'nosniff')
-    .type('application/octet-stream')
-  return reply.send(Readable.from(content.bytes, { objectMode: true, highWaterMark: 4 }))
+  return sendBytes(reply, content.bytes)
+}
+
+function sendBytes(reply: FastifyReply, bytes: AsyncIterable<Buffer>): FastifyReply {
+  reply.header('x-content-type-options', 'nosniff').type('application/octet-stream')
+  return reply.send(Readable.from(bytes, { objectMode: true, highWaterMark: 4 }))
 }
 
 /** Fires when the reader has gone, or has everything. */

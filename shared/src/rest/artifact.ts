@@ -1,5 +1,6 @@
 // Files that an action left on its server, one link each.
 import { z } from 'zod'
+import { ARTIFACT_BATCH } from '../client-limits.ts'
 import { Id, Time } from './fields.ts'
 
 export const Artifact = z.object({
@@ -18,3 +19,13 @@ export const Artifact = z.object({
   url: z.url(),
 })
 export type Artifact = z.infer<typeof Artifact>
+
+/** `ids=3301,3302`: files of one task, in the order wanted. */
+export const ArtifactBatchQuery = z.object({
+  ids: z
+    .string()
+    .max(ARTIFACT_BATCH.queryChars)
+    .regex(/^[1-9]\d*(?:,[1-9]\d*)*$/)
+    .transform((text) => text.split(',').map(Number))
+    .refine((ids) => ids.every(Number.isSafeInteger) && new Set(ids).size === ids.length),
+})

@@ -1,0 +1,222 @@
+// Copies of the agent's store on their way out: one, from any byte on, or several one after the other. Invariants: a file
+// that is not the recorded one (another inode, size or time, a link) is never read; of several, those that were given out
+// before one that cannot be had are whole.
+import {
+  type BigIntStats,
+  closeSync,
+  constants,
+  createReadStream,
+  existsSync,
+  fstatSync,
+  openSync,
+  readSync,
+} from 'node:fs'
+import { Readable } from 'node:stream'
+import { setImmediate as turn } from 'node:timers/promises'
+import { ARTIFACTS } from '@berth/shared'
+import type { ArtifactRow } from '../journal/artifact-table.ts'
+import { Ledger, ledgerFile } from '../journal/ledger.ts'
+import type { AgentSettings } from '../settings.ts'
+import { copyOf } from './artifact-store.ts'
+
+export interface ArtifactQuestion {
+  /** Undefined: whoever asks may have any of this server (the control plane has checked). */
+  environmentId?: number | undefined
+  artifactId: string
+  offset: number
+  /** Absent: to the end. */
+  length?: number
+}
+
+interface Refused {
+  kind: 'gone' | 'expired' | 'changed' | 'beyond'
+  message: string
+}
+
+export type OpenedArtifact =
+  | {
+      kind: 'ok'
+      path: string
+      size: number
+      sha256: string
+      modifiedAt: Date
+      /** From `offset` on. Destroy it when it is not wanted. */
+      stream: Readable
+    }
+  | Refused
+
+const GONE: Refused = { kind: 'gone', message: 'The file is no longer on the server.' }
+
+/** Opens the copy of one artifact after comparing it with its record; never anything else. */
+export function openArtifact(
+  settings: AgentSettings,
+  { environmentId, artifactId, offset, length }: ArtifactQuestion,
+  now = Date.now(),
+): OpenedArtifact {
+  const [row] = findRows(settings, [artifactId], environmentId)
+  const fd = openCopy(settings, row, now)
+  if (!row || typeof fd !== 'number') return fd as Refused
+  if (!(offset >= 0 && offset <= row.size)) {
+    closeSync(fd)
+    return { kind: 'beyond', message: `${row.path} has ${row.size} bytes.` }
+  }
+  const end = length === undefined ? row.size : Math.min(row.size, offset + length)
+  const stream = readPart(fd, offset, end)
+  const { path, size, modifiedAt } = row
+  const sha256 = row.sha256.toString('hex')
+  return { kind: 'ok', path, size, sha256, modifiedAt: new Date(modifiedAt), stream }
+}
+
+/** In the order asked for; undefined: there is no such artifact, or not for this environment. */
+function findRows(
+  settings: AgentSettings,
+  ids: readonly string[],
+  environmentId: number | undefined,
+): (ArtifactRow | undefined)[] {
+  if (!existsSync(ledgerFile(settings))) return ids.map(() => undefined)
+  const ledger = new Ledger(settings)
+  try {
+    const isAsked = (row: ArtifactRow | undefined): boolean =>
+      environmentId === undefined || row?.environmentId === environmentId
+    return ledger.artifacts.findAll(ids).map((row) => (isAsked(row) ? row : undefined))
+  } finally {
+    ledger.close()
+  }
+}
+
+/** Of those there are. */
+export const listSizes = (
+  settings: AgentSettings,
+  ids: readonly string[],
+  environmentId: number,
+): number[] => findRows(settings, ids, environmentId).flatMap((row) => (row ? [row.size] : []))
+
+/** A descriptor of exactly the recorded file. */
+function openCopy(
+  settings: AgentSettings,
+  row: ArtifactRow | undefined,
+  now: number,
+): number | Refused {
+  if (!row) return GONE
+  if (row.expiresAt <= now) {
+    const message = `${row.path} was kept until ${new Date(row.expiresAt).toISOString()}. Run the action again.`
+    return { kind: 'expired', message }
+  }
+  let fd: number
+  try {
+    fd = openSync(copyOf(settings, row), constants.O_RDONLY | constants.O_NOFOLLOW)
+  } catch (error) {
+    const isLink = (error as NodeJS.ErrnoException).code === 'ELOOP'
+    return isLink ? changed(row) : GONE
+  }
+  if (isRecorded(fstatSync(fd, { bigint: true }), row)) return fd
+  closeSync(fd)
+  return changed(row)
+}
+
+function readPart(fd: number, from: number, to: number): Readable {
+  const highWaterMark = ARTIFACTS.readBytes
+  if (to > from) return createReadStream('', { fd, start: from, end: to - 1, highWaterMark })
+  closeSync(fd)
+  return Readable.from([])
+}
+
+const changed = (row: ArtifactRow): Refused => ({
+  kind: 'changed',
+  message: `The copy of ${row.path} is not the file that was collected. Run the action again.`,
+})
+
+const isRecorded = (found: BigIntStats, row: ArtifactRow): boolean =>
+  found.isFile() &&
+  found.uid === BigInt(process.getuid?.() ?? 0) &&
+  found.nlink === 1n &&
+  found.ino === row.storedIno &&
+  found.size === BigInt(row.size) &&
+  found.mtimeNs === row.storedMtimeNs
+
+/** One of several cannot be had; those before it are out, and whole. */
+export class ArtifactRefused extends Error {
+  override readonly name = 'ArtifactRefused'
+  readonly kind: Refused['kind']
+
+  constructor({ kind, message }: Refused) {
+    super(message)
+    this.kind = kind
+  }
+}
+
+/** What waits until it is worth a piece of its own. */
+class Waiting {
+  #buffers: Buffer[] = []
+  bytes = 0
+
+  add(...buffers: Buffer[]): void {
+    for (const buffer of buffers) {
+      this.#buffers.push(buffer)
+      this.bytes += buffer.length
+    }
+  }
+
+  take(): Buffer {
+    const piece = Buffer.concat(this.#buffers, this.bytes)
+    this.#buffers = []
+    this.bytes = 0
+    return piece
+  }
+}
+
+const NOTHING = Buffer.alloc(0)
+
+/**
+ * Several, one after the other, each behind what `announce` says of it. Small ones are read at once and share a piece:
+ * most of what one costs is what surrounds its bytes. Throws ArtifactRefused.
+ */
+export async function* readArtifacts(
+  settings: AgentSettings,
+  asked: { environmentId?: number; artifactIds: readonly string[] },
+  announce: (row: ArtifactRow) => Buffer = () => NOTHING,
+): AsyncGenerator<Buffer> {
+  const waiting = new Waiting()
+  try {
+    for (const row of findRows(settings, asked.artifactIds, asked.environmentId)) {
+      const fd = openCopy(settings, row, Date.now())
+      if (!row || typeof fd !== 'number') throw new ArtifactRefused(fd as Refused)
+      if (row.size <= ARTIFACTS.smallBytes) waiting.add(announce(row), readWhole(fd, row))
+      else {
+        waiting.add(announce(row))
+        yield* readLarge(fd, row, waiting)
+      }
+      if (waiting.bytes < ARTIFACTS.pieceBytes) continue
+      yield waiting.take()
+      await turn() // nobody else of this process waits for long
+    }
+  } catch (error) {
+    if (waiting.bytes > 0) yield waiting.take()
+    throw error
+  }
+  if (waiting.bytes > 0) yield waiting.take()
+}
+
+function readWhole(fd: number, row: ArtifactRow): Buffer {
+  try {
+    const bytes = Buffer.allocUnsafe(row.size)
+    let at = 0
+    for (let got = 1; got > 0 && at < bytes.length; at += got) {
+      got = readSync(fd, bytes, at, bytes.length - at, at)
+    }
+    if (at < bytes.length) throw new ArtifactRefused(changed(row))
+    return bytes
+  } finally {
+    closeSync(fd)
+  }
+}
+
+async function* readLarge(fd: number, row: ArtifactRow, waiting: Waiting): AsyncGenerator<Buffer> {
+  let left = row.size
+  for await (const chunk of readPart(fd, 0, row.size) as AsyncIterable<Buffer>) {
+    if (waiting.bytes > 0) yield waiting.take()
+    left -= chunk.length
+    yield chunk
+  }
+  if (left > 0) throw new ArtifactRefused(changed(row))
+}
