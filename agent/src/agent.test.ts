@@ -136,6 +136,7 @@ test('Hello, complete set, events, logs: a deployment from assignment to forgett
   peer.assign(assign(1, '', Desired.FORGOTTEN))
   await until('it was forgotten', () => !existsSync(attemptDir(settings, id(1))))
   await until('a heartbeat', () => peer.heartbeats.length > 1)
+  await until('what runs', () => peer.heard.some((m) => m.msg.case === 'observed'))
   const order = peer.heard.map((m) => m.msg.case)
   expect(order.slice(0, 2)).toEqual(['hello', 'applied'])
   expect(order.indexOf('observed')).toBeGreaterThan(order.indexOf('applied'))

@@ -4,6 +4,7 @@
 import { Agent, request as httpRequest } from 'node:http'
 import fc from 'fast-check'
 import { sql } from 'kysely'
+import { continueKeyRotations } from '../../control-plane/src/app/data-key-rotation.ts'
 import type { Document } from '../../control-plane/src/rest/openapi.ts'
 import { Contract, type SeenAnswer } from '../contract/contract.ts'
 import { differences, snapshot } from '../database-snapshot.ts'
@@ -104,6 +105,9 @@ class Round {
     say: (line: string) => void,
   ): Promise<Round> {
     const world = await World.build(options.engine)
+    // no agent of theirs is connected: that a server is away would be the right answer, and a 503
+    const { db, clock } = world.cp.running.ctx
+    await db.updateTable('artifacts').set({ expiresAt: clock.now() }).execute()
     if (options.planted) await plant(world)
     return new Round(world, options, counts, perOperation, say)
   }
@@ -134,9 +138,11 @@ class Round {
     }
   }
 
-  /** The rows once nothing but requests changes them: no round over repositories is due or under way. */
+  /** The rows once nothing but requests changes them: no round over repositories or with a new data key is under way. */
   async #calm(): Promise<Map<string, string>> {
-    const { db } = this.#world.cp.running.ctx
+    const { ctx } = this.#world.cp.running
+    const { db } = ctx
+    await continueKeyRotations(ctx)
     await db.updateTable('projects').set({ reconcileAt: Number.MAX_SAFE_INTEGER }).execute()
     const take = () => snapshot(db, this.#options.engine)
     let before = await take()

@@ -1,8 +1,10 @@
 // Sessions on a server with a real sshd: what each verb does, and how sessions end: by the person, by the certificate's
 // revocation, by the death of the client, also across a restart of the agent.
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import { readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Readable } from 'node:stream'
 import { AttemptState, Recipe } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { hasMarker, isSameProcess, listProcesses } from '../../agent/src/exec/processes.ts'
@@ -19,7 +21,7 @@ manual:
   services:
     web: { run: 'echo "the token is $TOKEN"; while read -r line; do echo "$line"; done <> $BERTH_SHARED_DIR/say' }
 actions:
-  export: { run: 'mkdir -p out; printf "a,b\\n1,2\\n" > out/orders.csv; head -c 12000000 /dev/zero > out/zeros.csv', artifacts: { paths: ['out/*.csv'] } }
+  export: { run: 'mkdir -p out; printf "a,b\\n1,2\\n" > out/orders.csv; head -c 12000000 /dev/zero > out/zeros.csv; yes 0123456 | head -c 24000000 > out/p-large.csv', artifacts: { paths: ['out/*.csv'] } }
 `
 const PREPARED = MANUAL.replace(
   "run: 'true'",
@@ -202,6 +204,52 @@ describe.skipIf(missing('sshd') || !isRoot)('a session', () => {
     const { code, out } = await ended
     expect(code).not.toBe(0)
     expect(out.length).toBeLessThan(12_000_000)
+  })
+
+  describe('of a large file, whose bytes a program of the system copies', () => {
+    const LINE = '0123456\n'
+    const find = (name: string) =>
+      export1
+        .bodies('artifacts')
+        .flatMap(({ artifacts }) => artifacts)
+        .find(({ relativePath }) => relativePath === `out/${name}.csv`)?.artifactId ?? ''
+    const headed = /^size=24000000 sha256=[0-9a-f]{64}\n/
+
+    test('gives all of it, and what comes behind it', async () => {
+      const certificate = await lab.honest({ can: ['artifact'] })
+      const words = ['artifacts', find('p-large'), find('zeros'), find('p-large')]
+      const { code, out, err } = await lab.login({ certificate, words })
+      expect([code, err]).toEqual([0, ''])
+      const whole = LINE.repeat(3_000_000)
+      const head = headed.exec(out)?.[0] ?? ''
+      const rest = out.slice(head.length + whole.length)
+      expect(head !== '' && out.startsWith(whole, head.length)).toBe(true)
+      expect(rest.slice(0, 100)).toMatch(/^size=12000000 sha256=[0-9a-f]{64}\n\0/)
+      expect(rest.endsWith(`\0${head}${whole}`)).toBe(true)
+      await eventually(() => lab.sessions.length === 0, 'the end of the session')
+      const sent = BigInt(out.length)
+      expect(told().at(-1)).toMatchObject({ endReason: 'done', bytesSent: sent })
+    })
+
+    test('ends with its certificate in the middle of it, and puts nothing else among its bytes', async () => {
+      const serial = lab.nextSerial()
+      const certificate = await lab.honest({ can: ['artifact'] }, { serial })
+      const words = ['artifacts', find('p-large')]
+      const { child, ended } = lab.spawn({ certificate, words, input: 'open' })
+      const first = once(child.stdout as Readable, 'data')
+      const row = await eventually(() => lab.sessions.find(({ work }) => work), 'the session')
+      await first
+      child.stdout?.pause()
+      await lab.trust([lab.ca], [serial])
+      await eventually(() => lab.sessions.length === 0, 'the end of the session')
+      expect(withMarker(row.id)).toEqual([])
+      child.stdout?.resume()
+      const { code, out } = await ended
+      expect(code).not.toBe(0)
+      const came = out.replace(headed, '')
+      expect(came.length).toBeLessThan(24_000_000)
+      expect(LINE.repeat(3_000_000).startsWith(came)).toBe(true)
+    })
   })
 
   test('of files whose ids came on the input ends with that input', async () => {

@@ -167,15 +167,42 @@ class Waiting {
 
 const NOTHING = Buffer.alloc(0)
 
+/** A large file, open, for whoever has a better way than reading it here; closed when the next piece is asked for. */
+export interface OpenFile {
+  fd: number
+  size: number
+}
+
 /**
  * Several, one after the other, each behind what `announce` says of it. Small ones are read at once and share a piece:
  * most of what one costs is what surrounds its bytes. Throws ArtifactRefused.
  */
-export async function* readArtifacts(
+export function readArtifacts(
   settings: AgentSettings,
-  asked: { environmentId?: number; artifactIds: readonly string[] },
+  asked: ArtifactList,
   announce: (row: ArtifactRow) => Buffer = () => NOTHING,
 ): AsyncGenerator<Buffer> {
+  return listPieces(settings, asked, announce, readLarge)
+}
+
+/** The same, large ones as open files. */
+export const openArtifacts = (
+  settings: AgentSettings,
+  asked: ArtifactList,
+  announce: (row: ArtifactRow) => Buffer,
+): AsyncGenerator<Buffer | OpenFile> => listPieces(settings, asked, announce, openLarge)
+
+interface ArtifactList {
+  environmentId?: number
+  artifactIds: readonly string[]
+}
+
+async function* listPieces<T>(
+  settings: AgentSettings,
+  asked: ArtifactList,
+  announce: (row: ArtifactRow) => Buffer,
+  large: (fd: number, row: ArtifactRow, waiting: Waiting) => AsyncGenerator<T | Buffer>,
+): AsyncGenerator<T | Buffer> {
   const waiting = new Waiting()
   try {
     for (const row of findRows(settings, asked.artifactIds, asked.environmentId)) {
@@ -184,7 +211,7 @@ export async function* readArtifacts(
       if (row.size <= ARTIFACTS.smallBytes) waiting.add(announce(row), readWhole(fd, row))
       else {
         waiting.add(announce(row))
-        yield* readLarge(fd, row, waiting)
+        yield* large(fd, row, waiting)
       }
       if (waiting.bytes < ARTIFACTS.pieceBytes) continue
       yield waiting.take()
@@ -206,6 +233,20 @@ function readWhole(fd: number, row: ArtifactRow): Buffer {
     }
     if (at < bytes.length) throw new ArtifactRefused(changed(row))
     return bytes
+  } finally {
+    closeSync(fd)
+  }
+}
+
+async function* openLarge(
+  fd: number,
+  row: ArtifactRow,
+  waiting: Waiting,
+): AsyncGenerator<Buffer | OpenFile> {
+  try {
+    yield waiting.take()
+    yield { fd, size: row.size }
+    if (!isRecorded(fstatSync(fd, { bigint: true }), row)) throw new ArtifactRefused(changed(row))
   } finally {
     closeSync(fd)
   }

@@ -236,6 +236,7 @@ export class SshDesk {
       verb,
       environmentId: grant.environment,
       untilMs: until * 1_000,
+      passing: hello.passing === true,
       terminal: hello.terminal,
     }
     try {

@@ -16,6 +16,9 @@ export const FRAME = {
   size: 5,
   /** JSON {code, message?}: the work is over. */
   exit: 6,
+  /** JSON {length}: so many bytes of output follow that are no frames, once the other side said `go`. */
+  raw: 7,
+  go: 8,
 } as const
 
 export interface Frame {
@@ -127,6 +130,8 @@ export interface Hello {
   terminal: TerminalSize | null
   /** It understands an answer that is a session already. */
   staying?: boolean
+  /** It takes bytes that are no frames (pass-through.ts). */
+  passing?: boolean
 }
 
 export interface TerminalSize {

@@ -6,6 +6,8 @@ import { FRAME, writeFrames } from './frames.ts'
 export interface Output {
   /** Resolves when there is room for more. The bytes must not change any more. */
   write(kind: 'data' | 'errors', bytes: Buffer): Promise<void>
+  /** A part of an open file as output; absent where it cannot be. False: it broke off, and nothing may follow. */
+  pass?(fd: number, part: { offset: number; length: number }): Promise<boolean>
 }
 
 /** `count` is told how many bytes went. */

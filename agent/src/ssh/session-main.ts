@@ -4,12 +4,13 @@
 // shell; when the connection is gone, so is this process, and with it the session.
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { connect, type Socket } from 'node:net'
+import { connect, type OnReadOpts, type Socket } from 'node:net'
 import { SSH_ACCOUNTS, SSH_SESSIONS, type SshAccount } from '@berth/shared'
 import { parsePublicKey, verifyCertificate } from '@berth/shared/ssh-codec'
 import {
   type Admission,
   createFrameReader,
+  type Elsewhere,
   type Ending,
   encodeFrame,
   FRAME,
@@ -19,6 +20,7 @@ import {
   type TerminalSize,
   writeFrames,
 } from './frames.ts'
+import { passIn } from './pass-through.ts'
 import { IDS_FOLLOW, NOT_RUNNING, parseVerb, Refusal } from './verbs.ts'
 
 const isAccount = (text: string | undefined): text is SshAccount =>
@@ -53,9 +55,9 @@ function terminalSize(): TerminalSize | null {
   return { columns: process.stdout.columns || 80, rows: process.stdout.rows || 24 }
 }
 
-function open(path: string): Promise<Socket> {
+function open(path: string, onread?: OnReadOpts): Promise<Socket> {
   return new Promise((resolve, reject) => {
-    const socket = connect(path)
+    const socket = connect({ path, ...(onread ? { onread } : {}) })
     socket.once('connect', () => resolve(socket))
     socket.once('error', () =>
       reject(new Refusal('The Berth agent of this server is not running.', NOT_RUNNING)),
@@ -87,10 +89,36 @@ async function admit(path: string, hello: Hello): Promise<{ socket: Socket; list
   const admission = said as Admission
   if ('here' in admission) return { socket, listen }
   socket.destroy()
-  const elsewhere = await open(admission.socket)
-  elsewhere.write(encodeFrame(FRAME.hello, JSON.stringify({ word: admission.word })))
-  const on: Listen = (take) => elsewhere.on('data', createFrameReader(take))
-  return { socket: elsewhere, listen: on }
+  return enter(admission)
+}
+
+/** Read into one buffer, so that a pause is one: not a byte is taken from the connection while another program reads it. */
+async function enter({
+  socket: path,
+  word,
+}: Elsewhere): Promise<{ socket: Socket; listen: Listen }> {
+  let on: ((frame: Frame) => void) | undefined
+  const early: Frame[] = []
+  const read = createFrameReader((frame) => {
+    // the buffer is used again before what was passed on has left
+    const own = { kind: frame.kind, payload: Buffer.from(frame.payload) }
+    if (on) on(own)
+    else early.push(own)
+  })
+  const buffer = Buffer.allocUnsafe(SSH_SESSIONS.frameBytes)
+  const socket = await open(path, {
+    buffer,
+    callback: (count) => {
+      read(buffer.subarray(0, count))
+      return true
+    },
+  })
+  socket.write(encodeFrame(FRAME.hello, JSON.stringify({ word })))
+  const listen: Listen = (take) => {
+    on = take
+    for (const frame of early.splice(0)) take(frame)
+  }
+  return { socket, listen }
 }
 
 let isRaw = false
@@ -132,11 +160,27 @@ function relay({ socket, listen }: { socket: Socket; listen: Listen }): Promise<
     const pass = (to: NodeJS.WriteStream, bytes: Buffer): void => {
       if (to.write(bytes)) return
       socket.pause()
-      to.once('drain', () => socket.resume())
+      to.once('drain', () => {
+        if (!isPassing) socket.resume()
+      })
+    }
+    let isPassing = false
+    /** What was written before is out; nobody but the copying program reads on until it is done. */
+    const passOn = (length: number): void => {
+      isPassing = true
+      socket.pause()
+      process.stdout.write('', () => {
+        socket.write(encodeFrame(FRAME.go, ''), async () => {
+          if (!(await passIn(socket, length))) return resolve(lost)
+          isPassing = false
+          socket.resume()
+        })
+      })
     }
     const take = ({ kind, payload }: Frame): void => {
       if (kind === FRAME.data) pass(process.stdout, payload)
       else if (kind === FRAME.errors) pass(process.stderr, payload)
+      else if (kind === FRAME.raw) passOn(JSON.parse(payload.toString('utf8')).length)
       else if (kind === FRAME.exit) resolve(JSON.parse(payload.toString('utf8')) as Ending)
     }
     for (const to of [process.stdout, process.stderr]) {
@@ -190,6 +234,7 @@ async function main([account, socketPath, authorities]: string[]): Promise<Endin
     pid: process.pid,
     terminal: terminalSize(),
     staying: true,
+    passing: true,
   })
   return relay(session)
 }

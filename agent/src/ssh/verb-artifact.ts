@@ -4,6 +4,7 @@ import {
   ArtifactRefused,
   type OpenedArtifact,
   openArtifact,
+  openArtifacts,
   readArtifacts,
 } from '../exec/artifact-reading.ts'
 import type { ArtifactRow } from '../journal/artifact-table.ts'
@@ -80,8 +81,13 @@ export function startArtifacts(
   const announce = ({ size, sha256 }: ArtifactRow): Buffer =>
     describeFile({ size, sha256: sha256.toString('hex') })
   const sendAll = async (): Promise<void> => {
-    for await (const piece of readArtifacts(settings, { environmentId, artifactIds }, announce)) {
-      await output.write('data', piece)
+    const asked = { environmentId, artifactIds }
+    const pieces = output.pass
+      ? openArtifacts(settings, asked, announce)
+      : readArtifacts(settings, asked, announce)
+    for await (const piece of pieces) {
+      if (Buffer.isBuffer(piece)) await output.write('data', piece)
+      else await output.pass?.(piece.fd, { offset: 0, length: piece.size })
       if (stop.signal.aborted) break
     }
   }

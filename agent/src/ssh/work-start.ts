@@ -25,6 +25,8 @@ export interface Job {
   environmentId: number | null
   untilMs: number
   terminal: TerminalSize | null
+  /** The forced command takes bytes that are no frames. */
+  passing: boolean
 }
 
 export const READY = 'ready\n'

@@ -10,6 +10,7 @@ import type { SessionResult } from './book.ts'
 import { readSize } from './decide.ts'
 import { createFrameReader, type Ending, encodeFrame, FRAME, type Frame } from './frames.ts'
 import { type Output, outputTo } from './output.ts'
+import { canPass, passOut } from './pass-through.ts'
 import { startVerb, type Work } from './verb-work.ts'
 import { NOT_AVAILABLE, Refusal } from './verbs.ts'
 import { type Job, READY } from './work-start.ts'
@@ -83,6 +84,11 @@ class Session {
   #bytes = 0
   #timers: NodeJS.Timeout[] = []
   #touched = performance.now()
+  readonly #stop = new AbortController()
+  /** Somebody waits for the other side to say `go`. */
+  #go: (() => void) | undefined
+  /** Between frames; a break in there leaves no way to say anything more. */
+  #isInside = false
 
   constructor(job: Job, socket: Socket) {
     this.#job = job
@@ -110,16 +116,46 @@ class Session {
     this.#ended.resolve(end)
   }
 
-  get output(): Output {
-    return outputTo(this.#socket, (bytes) => {
+  async openOutput(): Promise<Output> {
+    const output = outputTo(this.#socket, (bytes) => {
       this.#touched = performance.now()
       this.#bytes += bytes
     })
+    const isFiles = this.#job.verb.verb === 'artifacts' || this.#job.verb.verb === 'artifact'
+    if (!isFiles || !this.#job.passing || !(await canPass())) return output
+    return { ...output, pass: (fd, part) => this.#pass(fd, part) }
+  }
+
+  async #pass(fd: number, part: { offset: number; length: number }): Promise<boolean> {
+    const socket = this.#socket
+    const { length } = part
+    if (socket.destroyed) return false
+    const ready = new Promise<void>((resolve) => {
+      this.#go = resolve
+      socket.once('close', resolve)
+    })
+    // written out, with everything before it: from here on this process writes nothing until the copy is over
+    await new Promise<void>((resolve) => {
+      socket.write(encodeFrame(FRAME.raw, JSON.stringify({ length })), () => resolve())
+    })
+    this.#isInside = true
+    await ready
+    const isWhole =
+      !socket.destroyed && (await passOut(fd, socket, part, this.#stop.signal).catch(() => false))
+    if (!isWhole) {
+      socket.destroy()
+      return false
+    }
+    socket.resume() // a stream that a child was given is read no further
+    this.#bytes += length
+    this.#isInside = false
+    return true
   }
 
   take(work: Work, { kind, payload }: Frame): void {
     this.#touched = performance.now()
-    if (kind === FRAME.data) {
+    if (kind === FRAME.go) this.#go?.()
+    else if (kind === FRAME.data) {
       if (work.input(Buffer.from(payload))) return
       this.#socket.pause()
       work.whenReady(() => this.#socket.resume())
@@ -134,7 +170,7 @@ class Session {
   async run(settings: AgentSettings, listen: (on: (frame: Frame) => void) => void): Promise<void> {
     let work: Work | undefined
     try {
-      work = await startVerb(settings, this.#job, this.output)
+      work = await startVerb(settings, this.#job, await this.openOutput())
       const started = work
       listen((frame) => this.take(started, frame))
       work.done.then(
@@ -146,6 +182,7 @@ class Session {
     }
     const { reason, ending } = await this.#ended.promise
     for (const timer of this.#timers) clearTimeout(timer)
+    this.#stop.abort()
     if (reason !== 'done') await work?.end()
     await this.#leave(reason, ending)
   }
@@ -153,6 +190,7 @@ class Session {
   async #leave(reason: string, ending: Ending): Promise<void> {
     const exitCode = reason === 'done' ? ending.code : null
     const result: SessionResult = { reason, bytesSent: this.#bytes, exitCode }
+    if (this.#isInside) this.#socket.destroy()
     const isHeard = !this.#socket.destroyed
     const sent = new Promise<void>((resolve) => {
       if (!isHeard) return resolve()
