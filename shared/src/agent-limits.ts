@@ -122,8 +122,11 @@ export const HOST_CLAIMS = {
 
 /** The agent's daemon on one server. */
 export const DAEMON = {
-  /** The next runner is started ahead this long after the one before got its attempt. */
-  warmAfterMs: 250,
+  /**
+   * The next runner is started ahead this long after the one before got its attempt: a small build is over by then. At
+   * once, it would take a third of a second from that build on a small server.
+   */
+  warmAfterMs: 2 * SECOND,
   /** A runner without an attempt is kept this long; then an idle agent costs nothing. */
   warmForMs: 10 * MINUTE,
   /** Files of runners are looked at this often when no hint came; a hint makes it sooner. */

@@ -16,7 +16,7 @@ import { percentile, round, thousands } from './figures.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const WIDTH = 8 // requests under way at once
-const SLICES = 12
+const SLICES = 30
 const GETS = 150 // requests of a slice
 const WARM_GETS = 4_000 // until nothing much is left to compile: a control plane runs for months
 const WARM_POSTS = 100

@@ -2,10 +2,14 @@
 // stdin for one order (attempt folder and secrets) and then is a runner like any other. Most of the time between a
 // request and the first step was the start of a process. If its daemon ends first, stdin ends without an order and so
 // does this.
-import { openSync, writeSync } from 'node:fs'
+import { existsSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { finished } from 'node:stream/promises'
 import { format } from 'node:util'
 import { readServiceFile } from '@berth/shared/service-file'
 import { loadPty } from '../exec/commands.ts'
+import { packContext } from '../exec/docker/context.ts'
+import { openEngine } from '../exec/docker/engine.ts'
 import { attemptPaths } from '../journal/attempt-files.ts'
 import { readOrder } from '../journal/secrets-pipe.ts'
 import type { AgentSettings } from '../settings.ts'
@@ -14,9 +18,23 @@ import { runAttempt } from './runner.ts'
 /** The first file that a process reads takes it ten times as long as the next one. */
 const FIRST_FILE = 'version: 1\ndocker:\n  services:\n    web: { build: ., port: 80 }\n'
 
+/** What the first build of a process loads and compiles takes it a quarter of a second. */
+async function rehearseBuild(settings: AgentSettings): Promise<void> {
+  if (!existsSync(settings.dockerSocket)) return
+  const folder = mkdtempSync(join(settings.runDir, 'rehearsal-'))
+  try {
+    writeFileSync(join(folder, 'Dockerfile'), 'FROM scratch\n')
+    openEngine(settings).lease().close()
+    await finished(packContext(folder, { dockerfile: 'Dockerfile' }).resume())
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
 export async function runWarm(settings: AgentSettings): Promise<void> {
   await loadPty()
   readServiceFile(FIRST_FILE)
+  await rehearseBuild(settings).catch(() => undefined) // then the build itself is the first
   const order = await readOrder(process.stdin)
   if (!order) return
   // from here on what is said belongs to the attempt, as if its folder had been known from the start
