@@ -91,15 +91,19 @@ export async function continueKeyRotations(ctx: Context): Promise<void> {
   for (const organizationId of new Set(retired.map((key) => key.organizationId))) {
     const key = ctx.custody.findDataKey(organizationId)
     if (!key || !(await rewriteSome(ctx, key))) continue
-    await dropRetired(ctx, organizationId)
+    await dropRetired(ctx, key)
   }
 }
 
-async function dropRetired(ctx: Context, organizationId: number | null): Promise<void> {
+/** Never the one that seals here, whatever its row says. */
+async function dropRetired(ctx: Context, { id, organizationId }: DataKey): Promise<void> {
   const before = ctx.clock.now() - CUSTODY.retiredKeptMs
   const rows = (await listDataKeys(ctx.db)).filter(
     (row) =>
-      row.organizationId === organizationId && row.retiredAt !== null && row.retiredAt < before,
+      row.organizationId === organizationId &&
+      row.id !== id &&
+      row.retiredAt !== null &&
+      row.retiredAt < before,
   )
   for (const row of rows) {
     await change(ctx, async (c) => {

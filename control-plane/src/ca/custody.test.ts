@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
+import { createSecretKey, randomBytes } from 'node:crypto'
 import {
   chmodSync,
   chownSync,
@@ -185,6 +185,20 @@ describe('a sealed value', () => {
     expect(Buffer.from(both.open('variable', place, sealed))).toEqual(plain)
     expect(both.seal('variable', place, plain)).toContain(now.id)
     expect(() => new Custody(now).open('variable', place, sealed)).toThrow(/another key/)
+  })
+})
+
+describe('data keys of one organization', () => {
+  const made = (id: number) => ({ id, organizationId: 1, key: createSecretKey(randomBytes(32)) })
+  const place = { table: 't', column: 'c', organizationId: 1, rowId: 1 }
+
+  test('the newest seals, in whatever order they are told', () => {
+    const custody = new Custody(createKek(fresh()))
+    const [one, two, three] = [made(1), made(2), made(3)]
+    for (const key of [one, three, two]) custody.addDataKey(key)
+    expect(custody.findDataKey(1)).toBe(three)
+    expect(custody.listRetired()).toEqual([one, two])
+    expect(custody.seal('variable', place, Buffer.from('x'))).toMatch(/^v2\|3\|/)
   })
 })
 

@@ -268,10 +268,14 @@ export class Custody {
     )
   }
 
-  /** A data key whose row is committed: from now on it seals (unless retired) and opens. */
+  /**
+   * A data key whose row is committed: from now on it opens, and seals unless it is retired or a newer one does. Rotations
+   * at once may tell of their keys in any order; ids follow the order of the rows.
+   */
   addDataKey(key: DataKey, { retired = false } = {}): void {
     this.#dataKeys.set(String(key.id), key)
-    if (!retired) this.#inUse.set(key.organizationId, key)
+    const present = this.#inUse.get(key.organizationId)
+    if (!retired && (!present || present.id < key.id)) this.#inUse.set(key.organizationId, key)
   }
 
   /** The one that seals now. */
