@@ -87,7 +87,7 @@ export function startArtifacts(
       : readArtifacts(settings, asked, announce)
     for await (const piece of pieces) {
       if (Buffer.isBuffer(piece)) await output.write('data', piece)
-      else await output.pass?.(piece.fd, { offset: 0, length: piece.size })
+      else if (!(await output.pass?.(piece.fd, { offset: 0, length: piece.size }))) break
       if (stop.signal.aborted) break
     }
   }

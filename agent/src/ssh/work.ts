@@ -143,6 +143,7 @@ class Session {
     const isWhole =
       !socket.destroyed && (await passOut(fd, socket, part, this.#stop.signal).catch(() => false))
     if (!isWhole) {
+      this.end(ended('disconnected', 'The connection is gone.')) // the first reason counts
       socket.destroy()
       return false
     }

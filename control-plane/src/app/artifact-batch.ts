@@ -11,7 +11,7 @@ import { BrokenTransfer, expectTransfer } from '../dispatch/transfers.ts'
 import type { Caller } from '../domain/access.ts'
 import { type Artifact, listArtifacts } from '../store/artifacts.ts'
 import { loadTask } from './access.ts'
-import { artifactChanged, artifactExpired, refusalOf } from './artifacts.ts'
+import { artifactChanged, artifactExpired, beginReading, refusalOf } from './artifacts.ts'
 
 /** Of the task, in the order asked for; an id that is not one of its files is refused like one that is nothing. */
 async function loadFiles(
@@ -36,7 +36,7 @@ export async function openArtifactBatch(
   taskId: number,
   ids: readonly number[],
   signal: AbortSignal,
-): Promise<AsyncGenerator<Buffer>> {
+): Promise<AsyncIterable<Buffer>> {
   const files = await loadFiles(ctx, caller, taskId, ids)
   const [first] = files
   if (!first) throw new AppError('not_found', 'There is no such thing, or not for you.')
@@ -58,20 +58,11 @@ export async function openArtifactBatch(
     const frames = transfer.frames[Symbol.asyncIterator]()
     const head = await frames.next()
     if (head.done || head.value.frame.case !== 'header') throw artifactChanged(first)
-    return await begin(split(frames, files))
+    return await beginReading(split(frames, files))
   } catch (error) {
     transfer.cancel()
     throw error
   }
-}
-
-async function begin(bytes: AsyncGenerator<Buffer>): Promise<AsyncGenerator<Buffer>> {
-  const first = await bytes.next()
-  return (async function* () {
-    if (first.done) return
-    yield first.value
-    yield* bytes
-  })()
 }
 
 /** The file under way. */

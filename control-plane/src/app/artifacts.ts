@@ -224,7 +224,7 @@ async function fetch(
 }
 
 /** Resolves when the first piece is there: what goes wrong before it is an error, not a broken connection. */
-async function beginReading(bytes: AsyncGenerator<Buffer>): Promise<AsyncIterable<Buffer>> {
+export async function beginReading(bytes: AsyncGenerator<Buffer>): Promise<AsyncIterable<Buffer>> {
   const first = await bytes.next()
   return (async function* () {
     if (first.done) return

@@ -17,6 +17,9 @@ export type Actor =
   | { type: 'webhook'; name: string; deliveryId: number }
   | { type: 'system'; name: string }
 
+/** What the control plane concludes by itself. */
+export const BERTH: Actor = { type: 'system', name: 'Berth' }
+
 export const byCaller = (caller: Caller): Actor => ({ type: 'user', caller })
 
 export const actorName = (actor: Actor): string =>

@@ -15,12 +15,10 @@ import {
 } from '../store/organization-keys.ts'
 import { listSealedByOthers, replaceSealed, type SealedRow } from '../store/sealed-values.ts'
 import { requirePlatformAdmin } from './access.ts'
-import { type Actor, audit, byCaller } from './audit.ts'
+import { audit, BERTH, byCaller } from './audit.ts'
 import { makeDataKey, openDataKey } from './data-keys.ts'
 import { kindsOf, type SealedKind } from './sealed-kinds.ts'
 import { change } from './transaction.ts'
-
-const BERTH: Actor = { type: 'system', name: 'Berth' }
 
 export async function listKeys(ctx: Context, caller: Caller): Promise<OrganizationKey[]> {
   requirePlatformAdmin(caller)

@@ -11,7 +11,7 @@ import {
   listWaitingPullRequests,
 } from '../store/pull-requests.ts'
 import { admit, performWaiting } from './admissions.ts'
-import type { Actor } from './audit.ts'
+import { BERTH } from './audit.ts'
 import {
   commitNews,
   decideFor,
@@ -21,7 +21,6 @@ import {
 } from './redeployments.ts'
 import type { Change } from './transaction.ts'
 
-const BERTH: Actor = { type: 'system', name: 'Berth' }
 const SYSTEM: EventOrigin = { by: BERTH, trigger: 'system', origin: 'event' }
 
 /** A place may be free, or a reason to wait gone. Gives what was done. The project is held before the line is read. */

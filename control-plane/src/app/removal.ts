@@ -8,14 +8,12 @@ import { countEnvironments, findProject, lockProject, type Project } from '../st
 import { closeEnvironment, closeProject } from '../store/removal.ts'
 import { findServer } from '../store/servers.ts'
 import { listUnfinishedTasks, moveTask, type Task, updateTask, wasSentTo } from '../store/tasks.ts'
-import { type Actor, audit } from './audit.ts'
+import { type Actor, audit, BERTH } from './audit.ts'
 import { fillPlaces } from './line.ts'
 import { queueTask } from './queue.ts'
 import { endSshAccess } from './ssh-revocation.ts'
 import { stopTask } from './stopping.ts'
 import { type Change, emit, emitEnvironment, emitTask } from './transaction.ts'
-
-const BERTH: Actor = { type: 'system', name: 'Berth' }
 
 export interface RemovalOptions {
   trigger: Trigger

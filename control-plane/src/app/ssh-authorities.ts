@@ -18,11 +18,10 @@ import {
   moveSshAuthority,
   type SshAuthority,
 } from '../store/ssh-authorities.ts'
-import { type Actor, audit } from './audit.ts'
+import { type Actor, audit, BERTH } from './audit.ts'
 import { type Change, change, trustTopic } from './transaction.ts'
 
 const KINDS: readonly AuthorityKind[] = ['user', 'host']
-const BERTH: Actor = { type: 'system', name: 'Berth' }
 
 const note = (c: Change, by: Actor, phase: string, authority: SshAuthority): Promise<void> => {
   const { kind, fingerprint, id } = authority

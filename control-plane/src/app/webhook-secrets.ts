@@ -13,7 +13,7 @@ import {
   updateWebhookSecrets,
 } from '../store/webhook-secrets.ts'
 import { loadOwnedProject } from './access.ts'
-import { audit, auditCaller } from './audit.ts'
+import { audit, auditCaller, BERTH } from './audit.ts'
 import { type Change, change, emit } from './transaction.ts'
 
 export type SignedWith = 'current' | 'previous' | 'legacy'
@@ -185,9 +185,8 @@ export async function importLegacySecret(ctx: Context): Promise<void> {
       await updateWebhookSecrets(c.db, project.id, {
         legacyWebhookSecretSealed: seal(ctx, webhookSecretPlace(project, 'legacy'), secret),
       })
-      const by = { type: 'system', name: 'Berth' } as const
       const subject: [string, number] = ['project', project.id]
-      await audit(c, by, project.organizationId, 'project.webhook_secret_import', subject)
+      await audit(c, BERTH, project.organizationId, 'project.webhook_secret_import', subject)
     }
   })
 }

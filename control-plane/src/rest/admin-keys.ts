@@ -19,7 +19,7 @@ import {
 import type { Context } from '../context.ts'
 import type { OrganizationKey } from '../store/organization-keys.ts'
 import { type Api, callerOf } from './http.ts'
-import { time } from './present.ts'
+import { time, timeOrNull } from './present.ts'
 import { presentSshAuthority } from './present-ssh.ts'
 
 export function adminKeyRoutes(api: Api, ctx: Context): void {
@@ -92,7 +92,7 @@ const presentDataKey = (key: OrganizationKey) => ({
   id: key.id,
   organization_id: key.organizationId,
   created_at: time(key.createdAt),
-  retired_at: key.retiredAt === null ? null : time(key.retiredAt),
+  retired_at: timeOrNull(key.retiredAt),
 })
 
 export function dataKeyRoutes(api: Api, ctx: Context): void {

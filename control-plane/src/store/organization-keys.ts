@@ -57,15 +57,14 @@ export async function updateWrapped(
     .execute()
 }
 
-/** From now on it opens and seals nothing new. False: another one did so first. */
-export async function retireOrganizationKey(db: Db, id: number, now: number): Promise<boolean> {
-  const { numUpdatedRows } = await db
+/** From now on it opens and seals nothing new. */
+export async function retireOrganizationKey(db: Db, id: number, now: number): Promise<void> {
+  await db
     .updateTable('organizationKeys')
     .set({ retiredAt: now })
     .where('id', '=', id)
     .where('retiredAt', 'is', null)
-    .executeTakeFirst()
-  return numUpdatedRows === 1n
+    .execute()
 }
 
 export async function deleteRetiredKey(db: Db, id: number): Promise<void> {
