@@ -1,7 +1,8 @@
 // git, the only way it is ever called: argv only, as the environment's user, without hooks, helpers, prompts,
 // filters, submodules or anybody's configuration, and with nothing of people's before `--end-of-options`. Addresses,
 // refs and commits were checked by shared/src/repository.ts before they come here.
-
+import { lstatSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import type { RepositoryAddress } from '@berth/shared'
 import { PROCESSES, REPOSITORY, STEPS } from '@berth/shared'
 import { explainGit, type GitFailure } from '../recipes/git-failure.ts'
@@ -108,12 +109,12 @@ async function mustCall(
   })
 }
 
-/** A bare repository that git can use; a damaged one is told apart by the caller, who may remove it. */
-export async function ensureRepository(context: GitContext): Promise<boolean> {
-  const known = await callGit(context, ['rev-parse', '--is-bare-repository'], {
-    env: { GIT_DIR: context.repository },
-  })
-  if (known.code === 0 && known.stdout.toString().trim() === 'true') return true
+/** Whether somebody made one here; whether git can use it the first call of git says. */
+export const hasRepository = ({ repository }: Pick<GitContext, 'repository'>): boolean =>
+  lstatSync(join(repository, 'HEAD'), { throwIfNoEntry: false }) !== undefined
+
+/** A bare repository in an empty folder; false: git cannot make one. */
+export async function makeRepository(context: GitContext): Promise<boolean> {
   const made = await callGit(context, [
     'init',
     '--quiet',
@@ -134,7 +135,8 @@ async function fetchOnce(session: GitSession, source: string, target: string, de
     )
   }
   const result = await runProgram(argv, {
-    env: session.env,
+    // named: git would look for one that it cannot use in the folders above
+    env: { ...session.env, GIT_DIR: session.repository },
     timeoutMs: STEPS.fetchMs,
     maxBytes: REPOSITORY.errorBytes,
     signal: session.signal,
@@ -167,31 +169,31 @@ async function resolveCommit(context: GitContext, name: string): Promise<string 
 const isAncestor = async (context: GitContext, commit: string, of: string): Promise<boolean> =>
   (await callGit(context, ['merge-base', '--is-ancestor', commit, of])).code === 0
 
-/** Undefined: the repository was reached, and the commit is not on the ref. */
+/** To be found at `target` afterwards. False: the repository was reached, and the commit is not on the ref. */
 export async function fetchCommit(
   session: GitSession,
   ref: string,
   commit: string | undefined,
   target: string,
-): Promise<string | undefined> {
+): Promise<boolean> {
   if (!commit) {
     const failure = await fetchOnce(session, ref, target, 1)
     if (failure) throw new GitError(failure)
-    return resolveCommit(session, target)
+    return true
   }
   const byHash = await fetchOnce(session, commit, target, 1)
-  if (!byHash) return (await resolveCommit(session, target)) === commit ? commit : undefined
+  if (!byHash) return true
   if (byHash.trouble === 'other') throw new GitError(byHash)
   for (const depth of REPOSITORY.depths) {
     const failure = await fetchOnce(session, ref, target, depth)
-    if (failure?.trouble === 'missing_ref') return undefined
+    if (failure?.trouble === 'missing_ref') return false
     if (failure) throw new GitError(failure)
     if ((await resolveCommit(session, commit)) && (await isAncestor(session, commit, target))) {
       await mustCall(session, ['update-ref', target, commit])
-      return commit
+      return true
     }
   }
-  return undefined
+  return false
 }
 
 export interface CommitFacts {
@@ -201,12 +203,12 @@ export interface CommitFacts {
   subject: string
 }
 
-export async function readCommit(context: GitContext, sha: string): Promise<CommitFacts> {
-  const format = '--format=%an%x00%ct%x00%s'
+export async function readCommit(context: GitContext, name: string): Promise<CommitFacts> {
+  const format = '--format=%H%x00%an%x00%ct%x00%s'
   const text = (
-    await mustCall(context, ['log', '-1', '--no-show-signature', '--no-mailmap', format, sha])
+    await mustCall(context, ['log', '-1', '--no-show-signature', '--no-mailmap', format, name])
   ).toString()
-  const [author = '', seconds = '0', subject = ''] = text.split('\0')
+  const [sha = '', author = '', seconds = '0', subject = ''] = text.split('\0')
   return { sha, author, committedAt: new Date(Number(seconds) * 1_000), subject: subject.trim() }
 }
 
@@ -226,8 +228,8 @@ export interface TreeFacts {
 }
 
 /** Undefined when the commit holds more names than the bound. */
-export async function readTree(context: GitContext, sha: string): Promise<TreeFacts | undefined> {
-  const args = ['ls-tree', '-r', '-l', '-z', '--full-tree', sha]
+export async function readTree(context: GitContext, name: string): Promise<TreeFacts | undefined> {
+  const args = ['ls-tree', '-r', '-l', '-z', '--full-tree', name]
   const listed = await callGit(context, args, {
     maxBytes: REPOSITORY.listBytes,
     timeoutMs: STEPS.fetchMs,
@@ -260,10 +262,9 @@ export async function checkOut(context: GitContext, sha: string, folder: string)
     GIT_WORK_TREE: folder,
     GIT_INDEX_FILE: `${context.repository}/checkout-index`,
   }
-  const options = { env, timeoutMs: STEPS.fetchMs }
-  // an index of an earlier checkout would call files present that this folder does not have
-  await mustCall(context, ['read-tree', '--empty'], options)
-  await mustCall(context, ['read-tree', '--reset', '-u', sha], options)
+  // that of an earlier checkout would call files present that this folder does not have
+  rmSync(env.GIT_INDEX_FILE, { force: true })
+  await mustCall(context, ['read-tree', '--reset', '-u', sha], { env, timeoutMs: STEPS.fetchMs })
 }
 
 /** Forgets the refs of deployments that are gone, and packs anew when many packs have gathered. */

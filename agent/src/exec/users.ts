@@ -1,6 +1,7 @@
 // The Unix account of an environment: made once, without password, shell or groups, its home the environment's
 // folder. Invariant: an account that exists and is not ours (another home, root) is never used. Without root there
 // are no accounts; development then runs commands as the developer.
+import { readFileSync, statSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES } from '@berth/shared'
 import { type Account, dropRights } from './confinement.ts'
@@ -15,10 +16,22 @@ export class AccountError extends Error {
 const NAME = /^[a-z_][a-z0-9_-]{0,31}$/
 
 export async function findAccount(name: string): Promise<(Account & { home: string }) | undefined> {
-  const found = await runProgram(['getent', 'passwd', name])
-  if (found.code !== 0) return undefined
-  const fields = found.stdout.toString('utf8').trim().split(':')
+  const line = findLocal(name) ?? (await askForAccount(name))
+  if (line === undefined) return undefined
+  const fields = line.split(':')
   return { name, uid: Number(fields[2]), gid: Number(fields[3]), home: fields[5] ?? '' }
+}
+
+/** Where accounts that were made here stand; no program has to be started to read it. */
+const findLocal = (name: string): string | undefined =>
+  readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .find((line) => line.startsWith(`${name}:`))
+
+/** Those of a directory service too. */
+async function askForAccount(name: string): Promise<string | undefined> {
+  const found = await runProgram(['getent', 'passwd', name])
+  return found.code === 0 ? found.stdout.toString('utf8').trim() : undefined
 }
 
 async function createAccount(name: string, home: string, purpose: string): Promise<void> {
@@ -115,11 +128,24 @@ export async function removeAccount(
   return 'removed'
 }
 
+/** By owner, group and mode alone; a refusal may still be lifted by an access list, which only the kernel knows. */
+function bitsLetIn({ uid, gid }: Account, folder: string): boolean {
+  const parts = folder.split('/').filter(Boolean)
+  return parts.every((_, index) => {
+    const path = `/${parts.slice(0, index + 1).join('/')}`
+    const found = statSync(path, { throwIfNoEntry: false })
+    if (!found?.isDirectory()) return false
+    const bit = found.uid === uid ? 0o100 : found.gid === gid ? 0o010 : 0o001
+    return (found.mode & bit) !== 0
+  })
+}
+
 /** The first folder on the way to `folder` that the account cannot enter. */
 export async function findClosedFolder(
   account: Account | undefined,
   folder: string,
 ): Promise<string | undefined> {
+  if (account && bitsLetIn(account, folder)) return undefined
   const test = locateProgram('test') ?? '/usr/bin/test'
   const canEnter = async (path: string): Promise<boolean> =>
     (await runProgram([...dropRights(account), test, '-x', path])).code === 0

@@ -1,6 +1,7 @@
 // What git and ssh say, as a sentence that a person can act on. PURE. Their texts are matched in English: git runs
 // with LC_ALL=C. What is not recognised is passed on as it is, cut.
-export type GitTrouble = 'refused' | 'missing_ref' | 'other'
+/** `damaged`: the local copy; everything else is of the other side or the way there. */
+export type GitTrouble = 'refused' | 'missing_ref' | 'damaged' | 'other'
 
 export interface GitFailure {
   trouble: GitTrouble
@@ -14,6 +15,13 @@ interface Rule {
 }
 
 const RULES: Rule[] = [
+  {
+    // lines of the other side begin with `remote:`
+    pattern:
+      /^(?:fatal|error): (?:not a git repository: '|bad config |object file .* is empty|loose object .* is corrupt|inflate: data stream error)/m,
+    trouble: 'damaged',
+    say: () => 'The local copy of the repository is damaged.',
+  },
   {
     pattern: /REMOTE HOST IDENTIFICATION HAS CHANGED|Host key verification failed/,
     trouble: 'other',

@@ -29,7 +29,10 @@ export interface Found {
   /** Through which the proxy reaches sockets and static files; null: it needs none. */
   webGroup?: number | null
   commit?: CommitFacts
-  tree?: TreeFacts
+  /** Undefined also when the commit holds more names than it may. */
+  tree?: TreeFacts | undefined
+  /** The bytes of .service.yml; empty: it is not there, or not a file that is read. */
+  source?: Buffer
   file?: ServiceFile
   last?: LastPlan | null
   /** The port of the version being deployed, by service. */

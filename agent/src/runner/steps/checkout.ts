@@ -14,6 +14,7 @@ import {
   STEPS,
   shortRef,
 } from '@berth/shared'
+import { FILE_NAME } from '@berth/shared/service-file'
 import { FailureCode, LogSource, Recipe } from '@berth/shared/wire'
 import {
   dropForeignRepository,
@@ -25,13 +26,15 @@ import {
 } from '../../exec/files.ts'
 import {
   checkOut,
-  ensureRepository,
   fetchCommit,
   type GitContext,
   GitError,
+  hasRepository,
+  makeRepository,
   readBlob,
   readCommit,
   readTree,
+  type TreeEntry,
 } from '../../exec/git.ts'
 import { withGitSession } from '../../exec/git-session.ts'
 import { dial } from '../../exec/probes.ts'
@@ -178,15 +181,33 @@ async function reachHost(address: RepositoryAddress): Promise<void> {
   throw new StepFailure(FailureCode.CLONE_FAILED, sentence)
 }
 
-/** A repository that git does not open any more is made anew: it holds nothing that cannot be fetched again. */
-async function openRepository(attempt: Attempt): Promise<GitContext> {
-  const context = gitContext(attempt)
-  if (await ensureRepository(context)) return context
-  attempt.output.say('The local copy of the repository is damaged and is made anew.')
+async function newRepository(attempt: Attempt, context: GitContext): Promise<void> {
   await removeTree(attempt.places.repository)
   ensureFolder(attempt.places.repository, 0o700, accountOf(attempt))
-  if (await ensureRepository(context)) return context
-  throw new Error('the repository folder cannot be used')
+  if (!(await makeRepository(context))) throw new Error('the repository folder cannot be used')
+}
+
+/** A local copy that git cannot use any more is made anew: it holds nothing that cannot be fetched again. */
+async function withRepository<T>(
+  attempt: Attempt,
+  context: GitContext,
+  fetch: () => Promise<T>,
+): Promise<T> {
+  if (!hasRepository(context)) await newRepository(attempt, context)
+  try {
+    return await fetch()
+  } catch (error) {
+    if (!(error instanceof GitError) || error.failure.trouble !== 'damaged') throw error
+  }
+  attempt.output.say('The local copy of the repository is damaged and is made anew.')
+  await newRepository(attempt, context)
+  return fetch()
+}
+
+async function readFetched(attempt: Attempt, context: GitContext, ref: string) {
+  const [commit, tree] = await Promise.all([readCommit(context, ref), readTree(context, ref)])
+  attempt.found.tree = tree
+  return commit
 }
 
 export async function fetchRepository(attempt: Attempt): Promise<void> {
@@ -208,7 +229,7 @@ export async function fetchRepository(attempt: Attempt): Promise<void> {
     `Fetching ${commit ? `${commit.slice(0, 12)} of ` : ''}${shortRef(ref)} from ${address.host || address.url}.`,
   )
   await reachHost(address)
-  const context = await openRepository(attempt)
+  const context = gitContext(attempt)
   mkdirSync(attempt.scratch, { recursive: true, mode: 0o711 })
   const request = {
     ...context,
@@ -221,20 +242,21 @@ export async function fetchRepository(attempt: Attempt): Promise<void> {
     onText: (chunk: Buffer) => output.write(LogSource.STDERR, chunk),
   }
   const target = deploymentRef(assignment.taskId)
-  const sha = await withGitSession(request, (session) =>
-    fetchCommit(session, ref, commit, target),
+  const isThere = await withRepository(attempt, context, () =>
+    withGitSession(request, (session) => fetchCommit(session, ref, commit, target)),
   ).catch((error) => {
     throw explainFetch(attempt, error)
   })
-  if (!sha) {
+  const found = isThere ? await readFetched(attempt, context, target) : undefined
+  if (!found || (commit && found.sha !== commit)) {
     throw new StepFailure(
       FailureCode.COMMIT_NOT_FOUND,
       `Commit ${(commit ?? '').slice(0, 12)} is not on ${shortRef(ref)} any more (force-pushed?).`,
     )
   }
-  attempt.found.commit = await readCommit(context, sha)
-  attempt.report.commit(attempt.found.commit, ref)
-  output.say(`Commit ${sha.slice(0, 12)}: ${attempt.found.commit.subject}`)
+  attempt.found.commit = found
+  attempt.report.commit(found, ref)
+  output.say(`Commit ${found.sha.slice(0, 12)}: ${found.subject}`)
 }
 
 function explainFetch(attempt: Attempt, error: unknown): unknown {
@@ -249,17 +271,32 @@ function warn(attempt: Attempt, code: string, message: string): void {
   attempt.report.warning(code, message, 'unpack')
 }
 
-async function usesLargeFiles(attempt: Attempt): Promise<boolean> {
-  const entry = need(attempt, 'tree').root.find(({ path }) => path === '.gitattributes')
-  if (!entry || entry.size > SERVICE_FILE.bytes) return false
-  const text = await readBlob(gitContext(attempt), entry.object, SERVICE_FILE.bytes)
-  return /\bfilter=lfs\b/.test(text.toString('utf8'))
+/** Of the root; empty: there is none, or none to be read. */
+const sourceOf = async (attempt: Attempt, name: string): Promise<Buffer> => {
+  const entry = need(attempt, 'tree').root.find(({ path }) => path === name)
+  if (!entry || !isReadable(entry)) return Buffer.alloc(0)
+  return readBlob(gitContext(attempt), entry.object, SERVICE_FILE.bytes)
+}
+
+const isReadable = ({ mode, size }: TreeEntry): boolean =>
+  (mode === '100644' || mode === '100755') && size <= SERVICE_FILE.bytes
+
+/** What steps after this one read is read meanwhile. */
+async function writeFiles(attempt: Attempt, sha: string): Promise<{ attributes: Buffer }> {
+  await removeTree(attempt.releaseDir)
+  ensureFolder(attempt.releaseDir, 0o750, accountOf(attempt))
+  const [attributes, source] = await Promise.all([
+    sourceOf(attempt, '.gitattributes'),
+    sourceOf(attempt, FILE_NAME),
+    checkOut(gitContext(attempt), sha, attempt.releaseDir),
+  ])
+  attempt.found.source = source
+  return { attributes }
 }
 
 export async function unpack(attempt: Attempt): Promise<void> {
-  const context = gitContext(attempt)
   const { sha } = need(attempt, 'commit')
-  const tree = await readTree(context, sha)
+  const { tree } = attempt.found
   if (!tree || tree.files > STEPS.repositoryFiles) {
     const bound = STEPS.repositoryFiles.toLocaleString('en-US')
     throw new StepFailure(
@@ -273,15 +310,12 @@ export async function unpack(attempt: Attempt): Promise<void> {
       `The files of the commit are larger than ${STEPS.repositoryBytes / 1_024 ** 3} GiB.`,
     )
   }
-  attempt.found.tree = tree
-  await removeTree(attempt.releaseDir)
-  ensureFolder(attempt.releaseDir, 0o750, accountOf(attempt))
-  await checkOut(context, sha, attempt.releaseDir)
+  const { attributes } = await writeFiles(attempt, sha)
   if (tree.submodules.length > 0) {
     const names = tree.submodules.slice(0, 5).join(', ')
     warn(attempt, 'submodules_skipped', `submodules are not fetched: ${names}.`)
   }
-  if (await usesLargeFiles(attempt)) {
+  if (/\bfilter=lfs\b/.test(attributes.toString('utf8'))) {
     warn(attempt, 'lfs_skipped', 'files of Git LFS are not fetched; their pointers are deployed.')
   }
   attempt.output.say(`${tree.files} files unpacked.`)

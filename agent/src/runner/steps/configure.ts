@@ -21,7 +21,6 @@ import {
 } from '@berth/shared/service-file'
 import { EnvironmentType, FailureCode, Recipe } from '@berth/shared/wire'
 import { writeSecretFile } from '../../exec/files.ts'
-import { readBlob } from '../../exec/git.ts'
 import { findListeners, nameHolder } from '../../exec/ports.ts'
 import { PortsExhausted } from '../../journal/ledger.ts'
 import { planDocker } from '../../recipes/docker.ts'
@@ -31,13 +30,12 @@ import { renderEnvFile, renderShellFile } from '../../recipes/variable-files.ts'
 import { resolveVariables } from '../../recipes/variables.ts'
 import { type Attempt, accountOf, need } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
-import { gitContext } from './checkout.ts'
 
 const invalid = (message: string): StepFailure =>
   new StepFailure(FailureCode.CONFIG_INVALID, message)
 
 /** The bytes of the file in the commit; a link or a folder of that name is no file. */
-async function readSource(attempt: Attempt): Promise<Buffer> {
+function sourceOf(attempt: Attempt): Buffer {
   const { root } = need(attempt, 'tree')
   const entry = root.find(({ path }) => path === FILE_NAME)
   if (!entry) {
@@ -56,7 +54,7 @@ async function readSource(attempt: Attempt): Promise<Buffer> {
   if (entry.size > SERVICE_FILE.bytes) {
     throw invalid(`${FILE_NAME} is larger than ${SERVICE_FILE.bytes / 1_024} KiB.`)
   }
-  return readBlob(gitContext(attempt), entry.object, SERVICE_FILE.bytes)
+  return need(attempt, 'source')
 }
 
 export function environmentFacts(attempt: Attempt): EnvironmentFacts {
@@ -120,7 +118,7 @@ function makePlan(attempt: Attempt, { docker, manual }: ServiceFile): Plan {
 }
 
 export async function readConfig(attempt: Attempt): Promise<void> {
-  const file = judge(attempt, await readSource(attempt))
+  const file = judge(attempt, sourceOf(attempt))
   attempt.found.file = file
   attempt.plan = makePlan(attempt, file)
   attempt.report.plan(attempt.plan)
