@@ -17,6 +17,7 @@ import type { Interruption } from './interruption.ts'
 import type { Output } from './output.ts'
 import type { Reporter } from './report.ts'
 import type { Routing } from './routing.ts'
+import type { Fetching } from './steps/fetch.ts'
 
 export interface AttemptLimits {
   killGraceMs: number
@@ -73,6 +74,8 @@ export interface Attempt {
   docker: DockerScene | undefined
   /** The same (routing.ts). */
   routing: Routing | undefined
+  /** Begun before its step, where the recipe allows it. */
+  fetching: Fetching | undefined
   plan: Plan
   readonly found: Found
 }

@@ -10,7 +10,7 @@ import { toDuration } from './report.ts'
 import { unroute } from './routing.ts'
 import { runAction } from './steps/action.ts'
 import { collectArtifacts } from './steps/artifacts.ts'
-import { admit, fetchRepository, prepareAccount, unpack } from './steps/checkout.ts'
+import { admit, prepareAccount, unpack } from './steps/checkout.ts'
 import { newScene, runListedStep } from './steps/command.ts'
 import { choosePorts, readConfig, writeVariables } from './steps/configure.ts'
 import { removeEverything, reset, runDestroyStep, stopEverything } from './steps/destroy.ts'
@@ -18,6 +18,7 @@ import { performDocker } from './steps/docker.ts'
 import { completeDocker, tellDocker } from './steps/docker-finish.ts'
 import { retireDocker } from './steps/docker-remove.ts'
 import { drainOld } from './steps/drain.ts'
+import { fetchRepository } from './steps/fetch.ts'
 import {
   activate,
   collect,

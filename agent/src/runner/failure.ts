@@ -63,3 +63,9 @@ export function asFailure(error: unknown, stepId: string, attemptId: string): St
     { isCheck: false },
   )
 }
+
+export const missing = (recipe: 'docker' | 'manual', why: string): StepFailure =>
+  new StepFailure(
+    FailureCode.CAPABILITY_MISSING,
+    `Server ${hostname()} cannot run the ${recipe} recipe: ${why}`,
+  )

@@ -137,6 +137,7 @@ async function openAttempt(
     verifySince: undefined,
     docker: undefined,
     routing: undefined,
+    fetching: undefined,
     plan: firstPlan(settings, assignment, places, last),
     found: { last },
   }
@@ -189,6 +190,7 @@ const internal = (error: unknown, attemptId: string): Verdict => {
 
 async function close(attempt: Attempt | undefined): Promise<void> {
   if (!attempt) return
+  await attempt.fetching?.stop()
   attempt.cgroup?.remove()
   attempt.ledger.close()
   await removeTree(attempt.scratch)

@@ -9,7 +9,9 @@ import { format } from 'node:util'
 import { readServiceFile } from '@berth/shared/service-file'
 import { loadPty } from '../exec/commands.ts'
 import { packContext } from '../exec/docker/context.ts'
-import { openEngine } from '../exec/docker/engine.ts'
+import { engineFacts, openEngine } from '../exec/docker/engine.ts'
+import { runProgram } from '../exec/programs.ts'
+import { openEdge } from '../exec/proxy/client.ts'
 import { attemptPaths } from '../journal/attempt-files.ts'
 import { readOrder } from '../journal/secrets-pipe.ts'
 import type { AgentSettings } from '../settings.ts'
@@ -24,17 +26,26 @@ async function rehearseBuild(settings: AgentSettings): Promise<void> {
   const folder = mkdtempSync(join(settings.runDir, 'rehearsal-'))
   try {
     writeFileSync(join(folder, 'Dockerfile'), 'FROM scratch\n')
-    openEngine(settings).lease().close()
+    const engine = openEngine(settings)
+    await engineFacts(engine)
+    engine.lease().close()
     await finished(packContext(folder, { dockerfile: 'Dockerfile' }).resume())
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
+/** The first question to the edge, the first program that is started. */
+async function rehearseRest(settings: AgentSettings): Promise<void> {
+  await runProgram(['true'])
+  await openEdge(settings).describe()
+}
+
 export async function runWarm(settings: AgentSettings): Promise<void> {
   await loadPty()
   readServiceFile(FIRST_FILE)
   await rehearseBuild(settings).catch(() => undefined) // then the build itself is the first
+  await rehearseRest(settings).catch(() => undefined)
   const order = await readOrder(process.stdin)
   if (!order) return
   // from here on what is said belongs to the attempt, as if its folder had been known from the start

@@ -15,10 +15,10 @@ import { resolveVariables, weakerAdditions } from '../../recipes/variables.ts'
 import type { Attempt } from '../attempt.ts'
 import { dockerOf, dockerSectionOf, lastDocker } from '../docker-scene.ts'
 import { settleDocker } from '../docker-settle.ts'
-import { StepFailure } from '../failure.ts'
+import { missing, StepFailure } from '../failure.ts'
 import { requireProxy } from '../routing.ts'
-import { missing } from './checkout.ts'
 import { readCustom } from './configure.ts'
+import { beginFetch } from './fetch.ts'
 import { admitRoom } from './room.ts'
 
 const OLDEST = [20, 10] as const
@@ -54,6 +54,16 @@ export async function admitDocker(attempt: Attempt): Promise<void> {
   for (const name of ['git']) {
     if (!locateProgram(name)) throw missing('docker', `${name} is not installed.`)
   }
+  const fetching = beginFetch(attempt)
+  try {
+    await admitServer(attempt)
+  } catch (error) {
+    await fetching.stop()
+    throw error
+  }
+}
+
+async function admitServer(attempt: Attempt): Promise<void> {
   // what the version before routed, this one will most likely route too; the rest is asked when the file was read
   const routed = lastDocker(attempt)?.routes.map(({ service }) => service) ?? []
   const proxy = requireProxy(attempt, [...new Set(routed)])

@@ -1,0 +1,256 @@
+// The commit comes from the repository's host (`fetch`). It may begin before its step, beside the checks that most often
+// pass: what it says is held back until the step is told of, and whoever gives up stops it and waits for its end. Nothing
+// but empty folders and fetched objects is made.
+import { mkdirSync } from 'node:fs'
+import {
+  type Checked,
+  checkCommit,
+  checkKnownHosts,
+  checkRef,
+  checkRepositoryUrl,
+  REPOSITORY,
+  type RepositoryAddress,
+  STEPS,
+  shortRef,
+} from '@berth/shared'
+import { FailureCode, LogSource, Recipe } from '@berth/shared/wire'
+import type { Account } from '../../exec/confinement.ts'
+import {
+  dropForeignRepository,
+  ensureDockerFolders,
+  ensureFolder,
+  removeTree,
+} from '../../exec/files.ts'
+import {
+  type CommitFacts,
+  fetchCommit,
+  type GitContext,
+  GitError,
+  hasRepository,
+  makeRepository,
+  readCommit,
+  readTree,
+  type TreeFacts,
+} from '../../exec/git.ts'
+import { withGitSession } from '../../exec/git-session.ts'
+import { dial } from '../../exec/probes.ts'
+import { AccountError, ensureAccount, findClosedFolder, isRoot } from '../../exec/users.ts'
+import { isDiskFull } from '../../recipes/git-failure.ts'
+import { type Attempt, accountOf } from '../attempt.ts'
+import { missing, StepFailure } from '../failure.ts'
+
+export const gitContext = (attempt: Attempt): GitContext => ({
+  account: accountOf(attempt),
+  repository: attempt.places.repository,
+  signal: attempt.interruption.signal,
+})
+
+/** Where git keeps this deployment's commit. */
+export const deploymentRef = (taskId: number): string => `refs/berth/${taskId}`
+
+/** docker: git is the only program of the repository's that runs on the server itself, as nobody in particular. */
+async function gitAccount(attempt: Attempt): Promise<Account | undefined> {
+  const { places, settings } = attempt
+  const name = `${settings.accountPrefix.replace(/e$/, '')}git`
+  let account: Account | undefined
+  if (isRoot()) {
+    try {
+      account = (await ensureAccount(name, settings.stateDir, 'Berth git')).account
+    } catch (error) {
+      if (error instanceof AccountError) throw missing('docker', error.message)
+      throw error
+    }
+  }
+  await dropForeignRepository(places, account)
+  ensureDockerFolders(places, account)
+  const closed = await findClosedFolder(account, places.dir)
+  if (closed) {
+    const why = `account ${account?.name} cannot enter ${closed}. Allow it: chmod o+x ${closed}`
+    throw missing('docker', why)
+  }
+  return account
+}
+
+function must<T>(checked: Checked<T>, code: FailureCode = FailureCode.CLONE_FAILED): T {
+  if (checked.ok) return checked.value
+  throw new StepFailure(code, checked.problem)
+}
+
+/** git itself would wait minutes for a host that does not answer over https. */
+async function reachHost(address: RepositoryAddress): Promise<void> {
+  if (address.transport !== 'https' && address.transport !== 'http') return
+  const { hostname: host, port } = new URL(address.url)
+  const number = Number(port) || (address.transport === 'https' ? 443 : 80)
+  const trouble = await dial(host.replaceAll(/[[\]]/g, ''), number, STEPS.connectMs)
+  if (!trouble) return
+  const sentence =
+    trouble === 'ETIMEDOUT'
+      ? `No answer from ${address.host} in ${STEPS.connectMs / 1_000} s.`
+      : trouble === 'ENOTFOUND' || trouble === 'EAI_AGAIN'
+        ? `The name ${address.host} cannot be resolved on this server.`
+        : `${address.host} cannot be reached from this server (${trouble}).`
+  throw new StepFailure(FailureCode.CLONE_FAILED, sentence)
+}
+
+/** Where the words of a fetch go: kept until its step has begun, up to a bound. */
+interface Voice {
+  say: (text: string) => void
+  write: (chunk: Buffer) => void
+  release: () => void
+}
+
+function holdVoice({ output }: Attempt): Voice {
+  let held: (() => void)[] | undefined = []
+  let bytes = 0
+  const pass = (size: number, act: () => void): void => {
+    if (held) bytes += size
+    if (!held) act()
+    else if (bytes <= REPOSITORY.errorBytes) held.push(act)
+  }
+  return {
+    say: (text) => pass(text.length, () => output.say(text)),
+    write: (chunk) => pass(chunk.length, () => output.write(LogSource.STDERR, chunk)),
+    release: () => {
+      for (const act of held ?? []) act()
+      held = undefined
+    },
+  }
+}
+
+async function newRepository(context: GitContext): Promise<void> {
+  await removeTree(context.repository)
+  ensureFolder(context.repository, 0o700, context.account)
+  if (!(await makeRepository(context))) throw new Error('the repository folder cannot be used')
+}
+
+/** A local copy that git cannot use any more is made anew: it holds nothing that cannot be fetched again. */
+async function withRepository<T>(
+  context: GitContext,
+  voice: Voice,
+  fetch: () => Promise<T>,
+): Promise<T> {
+  if (!hasRepository(context)) await newRepository(context)
+  try {
+    return await fetch()
+  } catch (error) {
+    if (!(error instanceof GitError) || error.failure.trouble !== 'damaged') throw error
+  }
+  voice.say('The local copy of the repository is damaged and is made anew.')
+  await newRepository(context)
+  return fetch()
+}
+
+interface Source {
+  address: RepositoryAddress
+  ref: string
+  commit: string | undefined
+  knownHosts: string[]
+}
+
+function sourceOf({ spec, settings }: Attempt): Source {
+  const source = spec.repository
+  const address = must(
+    checkRepositoryUrl(source?.url ?? '', {
+      allowFile: settings.gitFolders === true,
+      allowLoopbackHttp: settings.development,
+    }),
+  )
+  return {
+    address,
+    ref: must(checkRef(source?.ref ?? '')),
+    commit: source?.commitSha
+      ? must(checkCommit(source.commitSha), FailureCode.COMMIT_NOT_FOUND)
+      : undefined,
+    knownHosts: must(checkKnownHosts(source?.knownHosts ?? [])),
+  }
+}
+
+interface Fetched {
+  account: Account | undefined
+  ref: string
+  commit: CommitFacts
+  /** Undefined: the commit holds more names than it may. */
+  tree: TreeFacts | undefined
+}
+
+async function fetchFrom(attempt: Attempt, voice: Voice, signal: AbortSignal): Promise<Fetched> {
+  const { spec, settings, assignment, places, scratch } = attempt
+  const isDocker = spec.recipe === Recipe.DOCKER
+  const account = isDocker ? await gitAccount(attempt) : accountOf(attempt)
+  const { address, ref, commit, knownHosts } = sourceOf(attempt)
+  const from = address.host || address.url
+  voice.say(`Fetching ${commit ? `${commit.slice(0, 12)} of ` : ''}${shortRef(ref)} from ${from}.`)
+  await reachHost(address)
+  const context: GitContext = { account, repository: places.repository, signal }
+  mkdirSync(scratch, { recursive: true, mode: 0o711 })
+  const request = {
+    ...context,
+    settings,
+    address,
+    knownHosts,
+    scratch,
+    projectId: spec.environment?.projectId ?? 0,
+    deployKey: attempt.secrets.deployKey,
+    onText: voice.write,
+  }
+  const target = deploymentRef(assignment.taskId)
+  const isThere = await withRepository(context, voice, () =>
+    withGitSession(request, (session) => fetchCommit(session, ref, commit, target)),
+  )
+  const [found, tree] = isThere
+    ? await Promise.all([readCommit(context, target), readTree(context, target)])
+    : []
+  if (!found || (commit && found.sha !== commit)) {
+    throw new StepFailure(
+      FailureCode.COMMIT_NOT_FOUND,
+      `Commit ${(commit ?? '').slice(0, 12)} is not on ${shortRef(ref)} any more (force-pushed?).`,
+    )
+  }
+  return { account, ref, commit: found, tree }
+}
+
+function explainFetch(attempt: Attempt, error: unknown): unknown {
+  attempt.interruption.throwIfFired()
+  if (!(error instanceof GitError)) return error
+  const code = isDiskFull(error.message) ? FailureCode.DISK_FULL : FailureCode.CLONE_FAILED
+  return new StepFailure(code, error.message)
+}
+
+/** A fetch on its way. */
+export interface Fetching {
+  voice: Voice
+  result: Promise<Fetched>
+  /** Resolves when nothing of it runs any more. */
+  stop: () => Promise<void>
+}
+
+/** The step `fetch` takes it up; until then its owner is whoever began it. */
+export function beginFetch(attempt: Attempt): Fetching {
+  const given = new AbortController()
+  const voice = holdVoice(attempt)
+  const signal = AbortSignal.any([attempt.interruption.signal, given.signal])
+  const result = fetchFrom(attempt, voice, signal)
+  const ended = result.then(
+    () => undefined,
+    () => undefined, // told by the step
+  )
+  const stop = (): Promise<void> => {
+    given.abort()
+    return ended
+  }
+  attempt.fetching = { voice, result, stop }
+  return attempt.fetching
+}
+
+export async function fetchRepository(attempt: Attempt): Promise<void> {
+  const { voice, result } = attempt.fetching ?? beginFetch(attempt)
+  voice.release()
+  const { account, ref, commit, tree } = await result.catch((error) => {
+    throw explainFetch(attempt, error)
+  })
+  attempt.found.account = account ?? null
+  attempt.found.commit = commit
+  attempt.found.tree = tree
+  attempt.report.commit(commit, ref)
+  attempt.output.say(`Commit ${commit.sha.slice(0, 12)}: ${commit.subject}`)
+}
