@@ -13,10 +13,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Task } from '@berth/shared/rest'
+import { AGENT_ENV, AGENT_FLAGS } from '../../scripts/agent-flags.ts'
 import { APP_PORT, smallApp } from '../docker-app.ts'
 import { callEngine } from '../docker-engine.ts'
 import { type DockerLab, dockerEnvironment, openDockerLab } from '../engine-lab.ts'
 import { freePort } from '../lab-docker.ts'
+import { packaged } from './agent.ts'
 import { percentile, round } from './figures.ts'
 import { FixedProxy } from './fixed-proxy.ts'
 
@@ -233,7 +235,12 @@ function judge(what: Case, berth: Measured[], script: Floor[]): boolean {
 }
 
 export async function benchDeploy(rounds: number): Promise<boolean> {
-  const made = await openDockerLab()
+  const packages = mkdtempSync(join(tmpdir(), 'berth-bench-agent-'))
+  // as servers run it: from sources, every runner would compile them
+  const agent = packaged(packages)
+  const made = await openDockerLab({
+    lab: { agent, agentFlags: [...AGENT_FLAGS], agentEnv: AGENT_ENV },
+  })
   let bench: Bench | undefined
   try {
     bench = await Bench.open(made)
@@ -253,5 +260,6 @@ export async function benchDeploy(rounds: number): Promise<boolean> {
   } finally {
     bench?.close()
     await made.close()
+    rmSync(packages, { recursive: true, force: true })
   }
 }
