@@ -93,7 +93,10 @@ class WarmRunner {
     this.#idle = setTimeout(() => this.close(), DAEMON.warmForMs).unref()
     if (this.#child) return
     try {
-      const child = startRunner(this.#settings, this.#program, [], 'ignore', {})
+      const [command = process.execPath, ...rest] = this.#program
+      // it has time: compiled before it is asked for is not compiled on the way of a deployment
+      const eager = [command, '--no-lazy', ...rest]
+      const child = startRunner(this.#settings, eager, [], 'ignore', {})
       const gone = (): void => {
         if (this.#child === child) this.#child = undefined
       }

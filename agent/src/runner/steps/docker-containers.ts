@@ -46,6 +46,12 @@ import { routeOf } from '../routing.ts'
 import { variableFiles } from './docker-configure.ts'
 import { awaitContainer } from './docker-health.ts'
 
+/** Whether an attempt of the same task, whose runner died, may have made it: what has no row does not exist. */
+const isFormer = (attempt: Attempt, name: string): boolean =>
+  attempt.ledger.objects
+    .list({ environmentId: attempt.assignment.environmentId, kind: 'container' })
+    .some((row) => row.name === name)
+
 function putRow(
   attempt: Attempt,
   kind: ObjectKind,
@@ -128,6 +134,12 @@ function factsOf(
   }
 }
 
+async function removeFormer(attempt: Attempt, name: string): Promise<void> {
+  const { engine } = dockerOf(attempt)
+  const former = await inspectOwned(engine, attempt.settings, name)
+  if (former) await removeContainer(engine, former.id)
+}
+
 /** Made anew without the launcher when the image has no shell to run it. */
 async function make(
   attempt: Attempt,
@@ -136,8 +148,6 @@ async function make(
   specFor: (service: DockerService, facts: ContainerFacts) => ContainerSpec,
 ): Promise<{ id: string; isPlain: boolean }> {
   const { engine, values } = dockerOf(attempt)
-  const former = await inspectOwned(engine, attempt.settings, facts.name)
-  if (former) await removeContainer(engine, former.id) // of an attempt of the same task whose runner died
   const id = await createContainer(engine, specFor(service, facts))
   if (await hasShell(engine, id)) return { id, isPlain: false }
   await removeContainer(engine, id)
@@ -204,8 +214,10 @@ async function place(attempt: Attempt, service: DockerService, spec: string): Pr
     )
   }
   const { secretKeys } = need(attempt, 'variables') // of its log these values are masked
+  const isAgain = isFormer(attempt, name)
   putRow(attempt, 'container', name, serviceName, { port, stopTimeoutMs, spec, secretKeys })
   try {
+    if (isAgain) await removeFormer(attempt, name)
     const { id, isPlain } = await make(attempt, service, facts, serviceContainer)
     if (isPlain) {
       attempt.output.say(
@@ -329,7 +341,9 @@ export async function releaseService(attempt: Attempt, serviceName: string): Pro
   const service = dockerServiceOf(attempt, serviceName)
   await prepareNetwork(attempt)
   const name = releaseName(attempt.settings, environmentId, serviceName, taskId)
+  const isAgain = isFormer(attempt, name)
   putRow(attempt, 'container', name, serviceName)
+  if (isAgain) await removeFormer(attempt, name)
   const facts = factsOf(attempt, service, name, '')
   const { id, isPlain } = await make(attempt, service, facts, releaseContainer)
   try {

@@ -95,17 +95,25 @@ async function awaitSteady(attempt: Attempt, name: string): Promise<void> {
   }
 }
 
+/** One that ended at once has no address, and nobody else may be asked in its place. */
+async function explainNowhere(attempt: Attempt, name: string): Promise<never> {
+  await requireRunning(attempt, name)
+  const message = `${name} runs and has no address in its network.`
+  throw new StepFailure(FailureCode.HEALTH_CHECK_FAILED, message)
+}
+
 export async function awaitContainer(attempt: Attempt, name: string): Promise<void> {
   const service = dockerServiceOf(attempt, name)
-  const { health } = service
-  const { isKept } = placedOf(attempt, name)
+  const { health, port } = service
+  const { isKept, address } = placedOf(attempt, name)
+  if (health.kind !== 'none' && health.kind !== 'stays-up' && port !== null) {
+    if (address === '') await explainNowhere(attempt, name)
+    await awaitAnswer(attempt, service, health)
+    return attempt.output.say(`${name} is healthy.`)
+  }
   await requireRunning(attempt, name)
   if (health.kind === 'none') return attempt.output.say(`${name} has no health check.`)
-  if (health.kind === 'stays-up' || service.port === null) {
-    if (isKept) return attempt.output.say(`${name} runs.`)
-    await awaitSteady(attempt, name)
-    return attempt.output.say(`${name} has stayed up for ${proofMs(attempt.settings) / 1_000} s.`)
-  }
-  await awaitAnswer(attempt, service, health)
-  attempt.output.say(`${name} is healthy.`)
+  if (isKept) return attempt.output.say(`${name} runs.`)
+  await awaitSteady(attempt, name)
+  attempt.output.say(`${name} has stayed up for ${proofMs(attempt.settings) / 1_000} s.`)
 }

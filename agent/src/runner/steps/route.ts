@@ -59,9 +59,11 @@ export async function switchTraffic(attempt: Attempt, wanted: EdgeRoute[]): Prom
   const routing = routingOf(attempt)
   const hadRoutes = routing.routesBefore.length > 0
   if (wanted.length === 0 && !hadRoutes) return attempt.output.say('Nothing is routed.')
-  const problem = await findProxyProblem(attempt, PROXY.waitForCaddyMs)
+  const [problem] = await Promise.all([
+    findProxyProblem(attempt, PROXY.waitForCaddyMs),
+    giveAuth(attempt),
+  ])
   if (problem !== undefined) throw new StepFailure(FailureCode.PROXY_UNAVAILABLE, problem)
-  await giveAuth(attempt)
   routing.hasSwitched = true
   await giveRoutes(attempt, wanted)
   await attempt.interruption.wait(routing.edge.refreshMs)
