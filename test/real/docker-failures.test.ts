@@ -163,7 +163,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a failed deploy
     expect(verdict.message).toMatch(/^`localhost:1\/no\/such:1`: /)
   })
 
-  it('without an engine is told in the first step', async () => {
+  it('without an engine is told in the first step, and the fetch that had begun tells nothing', async () => {
     const failed = await fails({}, { env: { DOCKER_HOST: 'unix:///nonexistent/docker.sock' } })
     const verdict = await failed.verdict()
     expect(verdict).toMatchObject({
@@ -173,6 +173,9 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a failed deploy
     })
     expect(verdict.message).toMatch(/has no working Docker engine: .*ENOENT/)
     expect(verdict.message).toContain('Install Docker 20.10 or newer, or use the manual recipe.')
+    expect(failed.bodies('commit')).toEqual([])
+    expect(failed.log()).not.toContain('Fetching')
+    expect(failed.steps().fetch?.state).toBe(StepState.SKIPPED)
   })
 
   it('for a host that another environment has is told before anything is built', async () => {

@@ -1,11 +1,20 @@
 // The platform's own checks, each provoked for real: the server, the service file, the repository.
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statfsSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { formatProblems, readServiceFile } from '@berth/shared/service-file'
 import { AttemptState, FailureCode, StepState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { environmentPlaces } from '../../agent/src/exec/files.ts'
 import { AgentHost, isRoot } from './agent-host.ts'
 import type { Repository } from './deployment.ts'
 
@@ -149,6 +158,15 @@ describe('the service file', () => {
   })
 })
 
+function emptyObjects(repository: string): void {
+  for (const name of readdirSync(join(repository, 'objects'), {
+    recursive: true,
+    encoding: 'utf8',
+  })) {
+    if (/^[0-9a-f]{2}\/[0-9a-f]{38}$/.test(name)) truncateSync(join(repository, 'objects', name))
+  }
+}
+
 describe('fetching', () => {
   it('takes an exact commit, also one that is not the newest', async () => {
     const wanted = repository.commit(
@@ -160,6 +178,26 @@ describe('fetching', () => {
     expect((await deployment.verdict()).state).toBe(AttemptState.SUCCEEDED)
     expect(deployment.bodies('commit')[0]).toMatchObject({ commitSha: wanted, subject: 'Old' })
     expect(deployment.log()).toMatch(/^old\r?$/m)
+  })
+
+  it.each([
+    ['without HEAD', (dir: string) => rmSync(join(dir, 'HEAD')), false],
+    ['without objects', (dir: string) => rmSync(join(dir, 'objects'), { recursive: true }), true],
+    [
+      'with a broken configuration',
+      (dir: string) => writeFileSync(join(dir, 'config'), '[x'),
+      true,
+    ],
+    ['with empty objects, as after a power cut', emptyObjects, true],
+  ] as const)('makes a local copy %s anew', async (_name, breakIt, isTold) => {
+    repository.commit({ '.service.yml': 'manual: { deploy: [echo x] }\n' }, 'One')
+    expect((await (await host.deploy(repository)).verdict()).state).toBe(AttemptState.SUCCEEDED)
+    breakIt(environmentPlaces(host.settings, 1).repository)
+    const wanted = repository.commit({ which: `${_name}\n` }, 'Two')
+    const deployment = await host.deploy(repository)
+    expect((await deployment.verdict()).state, deployment.log()).toBe(AttemptState.SUCCEEDED)
+    expect(deployment.bodies('commit')[0]).toMatchObject({ commitSha: wanted })
+    expect(deployment.log().includes('is damaged and is made anew')).toBe(isTold)
   })
 
   it('says which commit is not there', async () => {

@@ -142,8 +142,11 @@ async function fetchOnce(session: GitSession, source: string, target: string, de
     signal: session.signal,
     onStderr: session.onText,
   })
-  if (result.code === 0) return undefined
-  return explainFetch(session, result)
+  if (result.code !== 0) return explainFetch(session, result)
+  // git goes on without objects that it finds broken here, as long as it does not need them itself
+  const said = explainGit(result.stderr, session.address.host)
+  const isHere = said.trouble === 'damaged' && result.stderr.includes(session.repository)
+  return isHere ? said : undefined
 }
 
 function explainFetch(session: GitSession, result: ProgramResult): GitFailure {
@@ -183,7 +186,7 @@ export async function fetchCommit(
   }
   const byHash = await fetchOnce(session, commit, target, 1)
   if (!byHash) return true
-  if (byHash.trouble === 'other') throw new GitError(byHash)
+  if (byHash.trouble === 'other' || byHash.trouble === 'damaged') throw new GitError(byHash)
   for (const depth of REPOSITORY.depths) {
     const failure = await fetchOnce(session, ref, target, depth)
     if (failure?.trouble === 'missing_ref') return false

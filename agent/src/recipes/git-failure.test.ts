@@ -2,6 +2,9 @@ import { describe, expect, it } from 'vitest'
 import { explainGit, isDiskFull } from './git-failure.ts'
 
 const SAID: [string, string, RegExp][] = [
+  ["fatal: not a git repository: '/var/lib/berth/x'", 'damaged', /local copy .* is damaged/],
+  ['error: object file objects/ab/cd is empty\nfatal: loose object abcd', 'damaged', /local copy/],
+  ['remote: error: object file objects/ab/cd is empty', 'other', /could not be fetched/],
   [
     'git@github.com: Permission denied (publickey).\nfatal: Could not read from remote repository.',
     'other',
