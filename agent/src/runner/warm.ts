@@ -4,11 +4,11 @@
 // does this.
 import { existsSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { finished } from 'node:stream/promises'
 import { format } from 'node:util'
 import { readServiceFile } from '@berth/shared/service-file'
 import { loadPty } from '../exec/commands.ts'
-import { packContext } from '../exec/docker/context.ts'
+import { listContext } from '../exec/docker/context.ts'
+import { openTimes } from '../exec/docker/context-times.ts'
 import { openEngine } from '../exec/docker/engine.ts'
 import { attemptPaths } from '../journal/attempt-files.ts'
 import { readOrder } from '../journal/secrets-pipe.ts'
@@ -25,7 +25,12 @@ async function rehearseBuild(settings: AgentSettings): Promise<void> {
   try {
     writeFileSync(join(folder, 'Dockerfile'), 'FROM scratch\n')
     openEngine(settings).lease().close()
-    await finished(packContext(folder, { dockerfile: 'Dockerfile' }).resume())
+    for (const _ of listContext(
+      folder,
+      { excludes: [], includes: [], follow: [] },
+      openTimes(undefined),
+    )) {
+    }
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
