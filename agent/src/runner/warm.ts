@@ -7,9 +7,7 @@ import { join } from 'node:path'
 import { format } from 'node:util'
 import { readServiceFile } from '@berth/shared/service-file'
 import { loadPty } from '../exec/commands.ts'
-import { listContext } from '../exec/docker/context.ts'
-import { openTimes } from '../exec/docker/context-times.ts'
-import { openEngine } from '../exec/docker/engine.ts'
+import { rehearseSession } from '../exec/docker/build-rehearsal.ts'
 import { attemptPaths } from '../journal/attempt-files.ts'
 import { readOrder } from '../journal/secrets-pipe.ts'
 import type { AgentSettings } from '../settings.ts'
@@ -18,19 +16,12 @@ import { runAttempt } from './runner.ts'
 /** The first file that a process reads takes it ten times as long as the next one. */
 const FIRST_FILE = 'version: 1\ndocker:\n  services:\n    web: { build: ., port: 80 }\n'
 
-/** What the first build of a process loads and compiles takes it a quarter of a second. */
 async function rehearseBuild(settings: AgentSettings): Promise<void> {
   if (!existsSync(settings.dockerSocket)) return
   const folder = mkdtempSync(join(settings.runDir, 'rehearsal-'))
   try {
     writeFileSync(join(folder, 'Dockerfile'), 'FROM scratch\n')
-    openEngine(settings).lease().close()
-    for (const _ of listContext(
-      folder,
-      { excludes: [], includes: [], follow: [] },
-      openTimes(undefined),
-    )) {
-    }
+    await rehearseSession(folder)
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

@@ -19,7 +19,7 @@ const ANSWERS: Record<string, Buffer> = {
   '/grpc.health.v1.Health/Check': SERVING,
   '/moby.filesync.v1.Auth/Credentials': NO_FIELDS,
 }
-const FILES = '/moby.filesync.v1.FileSync/DiffCopy'
+export const FILES = '/moby.filesync.v1.FileSync/DiffCopy'
 
 /** Folders by the names under which BuildKit asks for them. */
 export type Folders = Record<string, (wanted: Wanted) => Iterable<ContextEntry | undefined>>
@@ -40,36 +40,33 @@ export interface SessionOptions {
 }
 
 /** It lasts as long as its connection, which whoever leased `line` cuts. */
-export async function openBuildSession(
-  line: Line,
-  { folders, key }: SessionOptions,
-): Promise<BuildSession> {
+export async function openBuildSession(line: Line, options: SessionOptions): Promise<BuildSession> {
   const id = randomUUID()
-  const state: { failure?: Error; isAsked: boolean } = { isAsked: false }
-  const socket = await dialSession(line, id, key)
-  const session = performServerHandshake(socket, {
+  return serveSession(await dialSession(line, id, options.key), id, options.folders)
+}
+
+/** Answers on a line that is open. */
+export function serveSession(socket: Duplex, id: string, folders: Folders): BuildSession {
+  const session: { -readonly [K in keyof BuildSession]: BuildSession[K] } = {
+    id,
+    failure: undefined,
+    isAsked: false,
+  }
+  const server = performServerHandshake(socket, {
     maxHeaderListPairs: BUILDS.questionHeaders,
     settings: { maxHeaderListSize: BUILDS.questionBytes },
   })
-  session.on('error', () => socket.destroy()) // the engine cuts it when the build is over
-  session.on('stream', (stream, headers, _flags, raw) => {
+  server.on('error', () => socket.destroy()) // the engine cuts it when the build is over
+  server.on('stream', (stream, headers, _flags, raw) => {
     stream.on('error', () => {}) // a question that was taken back
     const path = headers[':path'] ?? ''
     if (path !== FILES) return answer(stream, ANSWERS[path])
-    state.isAsked = true
+    session.isAsked = true
     giveFiles(stream, folders, readQuestion(raw as unknown as string[])).catch((error: Error) => {
-      state.failure ??= error
+      session.failure ??= error
     })
   })
-  return {
-    id,
-    get failure() {
-      return state.failure
-    },
-    get isAsked() {
-      return state.isAsked
-    },
-  }
+  return session
 }
 
 function answer(stream: ServerHttp2Stream, message: Buffer | undefined): void {
