@@ -82,14 +82,19 @@ const queryOf = (options: BuildOptions, session: string, mark: string) => ({
   nocache: options.noCache,
 })
 
+const SILENT = `it did not ask for the files of the build in ${BUILDS.questionMs / 1_000} s`
+
 async function run(engine: Engine, options: BuildOptions, mark: string): Promise<BuildOutcome> {
   const { line, open, close } = engine.lease()
   const { folder, dockerfile, signal, context } = options
   const times = openTimes(context?.times)
   signal?.addEventListener('abort', close)
   let session: BuildSession | undefined
+  let isSilent = false
   const timer = setTimeout(() => {
-    if (!session?.isAsked) close()
+    if (session?.isAsked) return
+    isSilent = true
+    close()
   }, BUILDS.questionMs)
   try {
     const folders: Folders = {
@@ -104,6 +109,7 @@ async function run(engine: Engine, options: BuildOptions, mark: string): Promise
     times.save(outcome.error === undefined)
     return outcome
   } catch (error) {
+    if (isSilent && !signal?.aborted) throw new EngineError('refused', SILENT)
     if (signal?.aborted || !session?.failure) throw error
     const reason = `the build context cannot be read: ${session.failure.message}`
     throw new EngineError('refused', reason)
