@@ -14,11 +14,11 @@ import { buildDashboardIfStale, dashboardDist } from './build-dashboard.ts'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const dist = process.env.BERTH_DIST ?? join(root, 'dist')
 /** Loaded at run time from beside the bundle: they carry machine code, or read files of their own. */
-const BESIDE = ['better-sqlite3', 'dockerode', 'node-pty']
+const BESIDE = ['better-sqlite3', 'node-pty']
 /** Asked for by features of gRPC that nobody here turns on (channelz, ORCA). */
 const NEVER_LOADED = ['@grpc/proto-loader']
-/** Named by those packages and not needed at run time: build tools, and ssh to a remote engine. */
-const UNUSED = new Set(['node-addon-api', 'cpu-features', 'nan', 'buildcheck'])
+/** Named by those packages and not needed at run time: build tools. */
+const UNUSED = new Set(['node-addon-api'])
 
 const bundle = (input: string, file: string, format: 'esm' | 'cjs') =>
   build({

@@ -48,6 +48,26 @@ export const BUILDS = {
   oomScore: 900,
   /** Of a step in a message; `RUN` may hold a whole script. */
   nameLength: 200,
+  /** A piece of a file on its way to the engine. */
+  chunkBytes: 64 * KiB,
+  /** Looking at the files of a context, before other work has its turn. */
+  breathMs: 20,
+  /** A piece of a file whose content is compared with that of the last build. */
+  digestBytes: 1 * MiB,
+  /** What is remembered of the last build's files; of more than these nothing is. */
+  timesFiles: 100_000,
+  timesBytes: 64 * MiB,
+  /** Files of a context: each is remembered until the build is over. */
+  contextEntries: 1_000_000,
+  /** One message of the engine about files: a number, or a sentence. */
+  packetBytes: 1 * MiB,
+  /** A question of the engine: it names each line of a .dockerignore in a header of its own. */
+  questionBytes: 4 * MiB,
+  questionHeaders: 50_000,
+  /** The first thing an engine does for a build is to ask for its Dockerfile. */
+  questionMs: 60 * SECOND,
+  /** A rehearsal that takes longer teaches nothing. */
+  rehearsalMs: 2 * SECOND,
 } as const
 
 /** Containers of environments. */

@@ -4,11 +4,10 @@
 // does this.
 import { existsSync, mkdtempSync, openSync, rmSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { finished } from 'node:stream/promises'
 import { format } from 'node:util'
 import { readServiceFile } from '@berth/shared/service-file'
 import { loadPty } from '../exec/commands.ts'
-import { packContext } from '../exec/docker/context.ts'
+import { rehearseSession } from '../exec/docker/build-rehearsal.ts'
 import { engineFacts, openEngine } from '../exec/docker/engine.ts'
 import { runProgram } from '../exec/programs.ts'
 import { openEdge } from '../exec/proxy/client.ts'
@@ -20,16 +19,13 @@ import { runAttempt } from './runner.ts'
 /** The first file that a process reads takes it ten times as long as the next one. */
 const FIRST_FILE = 'version: 1\ndocker:\n  services:\n    web: { build: ., port: 80 }\n'
 
-/** What the first build of a process loads and compiles takes it a quarter of a second. */
 async function rehearseBuild(settings: AgentSettings): Promise<void> {
   if (!existsSync(settings.dockerSocket)) return
   const folder = mkdtempSync(join(settings.runDir, 'rehearsal-'))
   try {
     writeFileSync(join(folder, 'Dockerfile'), 'FROM scratch\n')
-    const engine = openEngine(settings)
-    await engineFacts(engine)
-    engine.lease().close()
-    await finished(packContext(folder, { dockerfile: 'Dockerfile' }).resume())
+    await engineFacts(openEngine(settings))
+    await rehearseSession(folder)
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

@@ -75,6 +75,7 @@ export async function followBuild(
 function noteVertex(steps: Map<string, Followed>, vertex: Vertex, { onStep }: BuildObserver): void {
   const { startedMs, completedMs } = vertex
   if (startedMs === undefined && !vertex.cached && !vertex.error) return // not begun
+  if (vertex.cached && completedMs === undefined && !vertex.error) return // its end follows at once
   const known = steps.get(vertex.digest)
   if (!known && steps.size >= BUILDS.steps) throw new EngineError('refused', 'too many steps')
   const state = vertex.error ? 'failed' : completedMs === undefined ? 'running' : 'done'

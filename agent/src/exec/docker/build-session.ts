@@ -1,15 +1,17 @@
 // The line that a build keeps open beside its request, on which BuildKit asks back (gRPC over HTTP/2, the engine being the
-// client). dockerode's own session does not answer health checks, so the engine gives it up after 5 s and a slow build
-// fails as soon as it asks for anything. Ours answers three questions: alive, yes; credentials, none; all else, unknown.
+// client): alive, yes; credentials, none; files, those of the folders it was opened with; all else, unknown.
 import { randomUUID } from 'node:crypto'
-import { request as httpRequest } from 'node:http'
 import { performServerHandshake, type ServerHttp2Stream } from 'node:http2'
 import type { Duplex } from 'node:stream'
-import { ENGINE } from '@berth/shared'
-import { EngineError, type Line } from './engine.ts'
+import { BUILDS } from '@berth/shared'
+import type { ContextEntry, Wanted } from './context.ts'
+import type { Line } from './engine.ts'
+import { encodeError } from './file-packets.ts'
+import { sendFiles, TakenBack } from './file-sync.ts'
+import { hijack } from './hijack.ts'
 
-const OK = '0'
-const UNIMPLEMENTED = '12'
+const STATUS = { ok: '0', unknown: '2', notFound: '5', unimplemented: '12' } as const
+const HEAD = { ':status': 200, 'content-type': 'application/grpc' } as const
 const NO_FIELDS = Buffer.alloc(0)
 /** status: SERVING */
 const SERVING = Buffer.from([0x08, 0x01])
@@ -17,65 +19,130 @@ const ANSWERS: Record<string, Buffer> = {
   '/grpc.health.v1.Health/Check': SERVING,
   '/moby.filesync.v1.Auth/Credentials': NO_FIELDS,
 }
+export const FILES = '/moby.filesync.v1.FileSync/DiffCopy'
 
-/** Its id, for the build. It lasts as long as its connection, which whoever leased `line` cuts. */
-export async function openBuildSession(line: Line): Promise<string> {
-  const id = randomUUID()
-  const socket = await dialSession(line, id)
-  const session = performServerHandshake(socket)
-  session.on('error', () => socket.destroy()) // the engine cuts it when the build is over
-  session.on('stream', (stream, headers) => answer(stream, headers[':path'] ?? ''))
-  return id
+/** Folders by the names under which BuildKit asks for them. */
+export type Folders = Record<string, (wanted: Wanted) => Iterable<ContextEntry | undefined>>
+
+export interface BuildSession {
+  /** For the build. */
+  id: string
+  /** Why files could not be sent, once that happened. */
+  readonly failure: Error | undefined
+  /** Whether the engine asked for files at all. */
+  readonly isAsked: boolean
 }
 
-function answer(stream: ServerHttp2Stream, path: string): void {
-  stream.on('error', () => {}) // a question that was taken back
+export interface SessionOptions {
+  folders: Folders
+  /** The engine compares with the files of the last build with this key. */
+  key: string
+}
+
+/** It lasts as long as its connection, which whoever leased `line` cuts. */
+export async function openBuildSession(line: Line, options: SessionOptions): Promise<BuildSession> {
+  const id = randomUUID()
+  return serveSession(await dialSession(line, id, options.key), id, options.folders)
+}
+
+/** Answers on a line that is open. */
+export function serveSession(socket: Duplex, id: string, folders: Folders): BuildSession {
+  const session: { -readonly [K in keyof BuildSession]: BuildSession[K] } = {
+    id,
+    failure: undefined,
+    isAsked: false,
+  }
+  const server = performServerHandshake(socket, {
+    maxHeaderListPairs: BUILDS.questionHeaders,
+    settings: { maxHeaderListSize: BUILDS.questionBytes },
+  })
+  server.on('error', () => socket.destroy()) // the engine cuts it when the build is over
+  server.on('stream', (stream, headers, _flags, raw) => {
+    stream.on('error', () => {}) // a question that was taken back
+    const path = headers[':path'] ?? ''
+    if (path !== FILES) return answer(stream, ANSWERS[path])
+    session.isAsked = true
+    giveFiles(stream, folders, readQuestion(raw as unknown as string[])).catch((error: Error) => {
+      session.failure ??= error
+    })
+  })
+  return session
+}
+
+function answer(stream: ServerHttp2Stream, message: Buffer | undefined): void {
   stream.resume()
-  const message = ANSWERS[path]
-  const head = { ':status': 200, 'content-type': 'application/grpc' }
   if (!message) {
-    stream.respond({ ...head, 'grpc-status': UNIMPLEMENTED }, { endStream: true })
+    stream.respond({ ...HEAD, 'grpc-status': STATUS.unimplemented }, { endStream: true })
     return
   }
   const prefix = Buffer.alloc(5) // not compressed, length
   prefix.writeUInt32BE(message.length, 1)
-  stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': OK }))
-  stream.respond(head, { waitForTrailers: true })
+  stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': STATUS.ok }))
+  stream.respond(HEAD, { waitForTrailers: true })
   stream.end(Buffer.concat([prefix, message]))
 }
 
-function dialSession(line: Line, id: string): Promise<Duplex> {
-  return new Promise((resolve, reject) => {
-    const asked = httpRequest({
-      ...line,
-      method: 'POST',
-      path: '/session',
-      headers: {
-        host: 'docker',
-        connection: 'Upgrade',
-        upgrade: 'h2c',
-        'x-docker-expose-session-uuid': id,
-        'x-docker-expose-session-name': 'berth',
-      },
-    })
-    const timer = setTimeout(() => asked.destroy(new Error('no session in time')), ENGINE.callMs)
-    const settle = (act: () => void): void => {
-      clearTimeout(timer)
-      act()
-    }
-    asked.on('error', (error) => settle(() => reject(error)))
-    asked.on('upgrade', (_, socket, head) =>
-      settle(() => {
-        socket.on('error', () => {})
-        if (head.length > 0) socket.unshift(head)
-        resolve(socket)
-      }),
-    )
-    asked.on('response', (answered) => {
-      const error = new EngineError('refused', 'it gives builds no session', answered.statusCode)
-      settle(() => reject(error))
-      answered.on('error', () => {}).destroy()
-    })
-    asked.end()
-  })
+/** Throws when the files cannot be read; the engine has been told by then. */
+async function giveFiles(
+  stream: ServerHttp2Stream,
+  folders: Folders,
+  { name, wanted }: { name: string; wanted: Wanted },
+): Promise<void> {
+  const folder = Object.hasOwn(folders, name) ? folders[name] : undefined
+  if (!folder) {
+    stream.resume()
+    const message = encodeURIComponent(`no folder ${name} belongs to this build`)
+    const refusal = { ...HEAD, 'grpc-status': STATUS.notFound, 'grpc-message': message }
+    return stream.respond(refusal, { endStream: true })
+  }
+  let trailers: Record<string, string> = { 'grpc-status': STATUS.ok }
+  stream.on('wantTrailers', () => stream.sendTrailers(trailers))
+  stream.respond(HEAD, { waitForTrailers: true })
+  try {
+    await sendFiles(stream, folder(wanted))
+    stream.end()
+  } catch (error) {
+    const { message } = error as Error
+    trailers = { 'grpc-status': STATUS.unknown, 'grpc-message': encodeURIComponent(message) }
+    if (error instanceof TakenBack) return void stream.end()
+    if (!stream.destroyed) stream.end(encodeError(message))
+    throw error
+  }
 }
+
+/** Newer engines encode what is not ASCII, older ones send the bytes. */
+function readQuestion(raw: string[]): { name: string; wanted: Wanted } {
+  const values = new Map<string, string[]>()
+  for (let i = 0; i + 1 < raw.length; i += 2) {
+    const name = raw[i] ?? ''
+    values.set(name, [...(values.get(name) ?? []), raw[i + 1] ?? ''])
+  }
+  const read = (name: string): string[] => {
+    const isEncoded = /^(?:1|t|true)$/i.test(values.get(`${name}-encoded`)?.[0] ?? '')
+    return (values.get(name) ?? []).map((value) =>
+      isEncoded
+        ? decodeURIComponent(value.replaceAll('+', ' '))
+        : Buffer.from(value, 'latin1').toString('utf8'),
+    )
+  }
+  return {
+    name: read('dir-name')[0] ?? '',
+    wanted: {
+      excludes: read('exclude-patterns'),
+      includes: read('include-patterns'),
+      follow: read('followpaths'),
+    },
+  }
+}
+
+const dialSession = (line: Line, id: string, key: string): Promise<Duplex> =>
+  hijack(line, {
+    path: '/session',
+    protocol: 'h2c',
+    headers: {
+      'x-docker-expose-session-uuid': id,
+      'x-docker-expose-session-name': 'berth',
+      'x-docker-expose-session-sharedkey': key,
+      'x-docker-expose-session-grpc-method': [...Object.keys(ANSWERS), FILES],
+    },
+  })

@@ -1,6 +1,7 @@
 // Builds on a real engine: what people see of them, how they fail, that a canceled one leaves no process behind.
-import { randomUUID } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { createHash, randomUUID } from 'node:crypto'
+import { chmodSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { dockerEngine } from '../../../../test/components.ts'
 import { eventually } from '../../../../test/real/deployment.ts'
@@ -70,6 +71,80 @@ describe.skipIf(!dockerEngine())('a build', () => {
     const fresh: BuildStep[] = []
     await lab.build(files, { noCache: true, onStep: (step) => fresh.push(step) })
     expect(fresh.some(({ name, cached }) => name.includes('] RUN') && cached)).toBe(false)
+  })
+
+  test('has the files of its context, whatever their names, and none that is ignored', async () => {
+    const large = Buffer.alloc(50_000_000, randomUUID())
+    const folder = lab.write({
+      'docker/Production': `${from}COPY . /app\nRUN : ${randomUUID()}; cd /app && find . | sort && sha256sum large && ls -ln run.sh && readlink link && test ! -s none\n`,
+      'docker/Production.dockerignore': 'docker\nignored/*\n!ignored/kept\ngrüße.txt\n',
+      '.dockerignore': 'run.sh\n',
+      'run.sh': '#!/bin/sh\n',
+      none: '',
+      'grüße.txt': 'ignored',
+      'ignored/left': '',
+      'ignored/kept': '',
+      'a folder/mit Grüßen 🙂': '',
+      'a-b': '',
+      link: { link: 'a folder/mit Grüßen 🙂' },
+    })
+    writeFileSync(join(folder, 'large'), large)
+    chmodSync(join(folder, 'run.sh'), 0o754)
+    let text = ''
+    await lab.build(
+      {},
+      { folder, dockerfile: 'docker/Production', onText: (_step, chunk) => (text += chunk) },
+    )
+    const [digest] = text.match(/^[0-9a-f]{64}/m) ?? []
+    expect(digest).toBe(createHash('sha256').update(large).digest('hex'))
+    expect(text).toMatch(/^-rwxr-xr--\s+1 0\s+0\s/m)
+    const found = text.split('\n').filter((line) => line.startsWith('.'))
+    expect(found.toSorted()).toEqual(
+      [
+        ...['.', './.dockerignore', './a folder', './a folder/mit Grüßen 🙂', './a-b', './ignored'],
+        ...['./ignored/kept', './large', './link', './none', './run.sh'],
+      ].toSorted(),
+    )
+    expect(text.trimEnd().split('\n').at(-1)).toBe('a folder/mit Grüßen 🙂')
+  })
+
+  test('after another one of the same service sends what changed, be it of the same size and time', async () => {
+    const unique = randomUUID()
+    const context = { key: unique, times: join(lab.folder, 'times', unique) }
+    const files = Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`many/${i}`, `${i}`]))
+    const buildIt = async (changes: Files, second: number) => {
+      let text = ''
+      const all: Files = {
+        ...files,
+        '.dockerignore': 'Dockerfile\n',
+        Dockerfile: `${from}COPY . /app\nRUN : ${unique}; cd /app; cat changed; ls -d gone Dockerfile 2>&1; stat -c %Y many/7 changed\n`,
+        ...changes,
+      }
+      const folder = lab.write(all)
+      for (const path of Object.keys(files)) utimesSync(join(folder, path), second, second)
+      utimesSync(join(folder, 'changed'), 1_000, 1_000)
+      const { imageId } = await lab.build(
+        {},
+        { folder, context, onText: (_step, chunk) => (text += chunk) },
+      )
+      return { imageId, text }
+    }
+    const missing = (name: string) => `ls: ${name}: No such file or directory\n`
+    const first = await buildIt({ changed: 'one', gone: 'x' }, 5_000)
+    expect(first.text.replace('gone\n', '')).toBe(`one${missing('Dockerfile')}5000\n1000\n`)
+    const second = await buildIt({ changed: 'two' }, 6_000)
+    expect(second.text).toBe(`two${missing('gone')}${missing('Dockerfile')}5000\n1000\n`)
+    const third = await buildIt({ changed: 'one', gone: 'x' }, 7_000)
+    expect(third).toEqual({ imageId: first.imageId, text: '' }) // from the cache
+  })
+
+  test('whose files cannot be read says so', async () => {
+    const folder = lab.write({ Dockerfile: `${from}COPY . /\n` })
+    writeFileSync(Buffer.concat([Buffer.from(`${folder}/`), Buffer.from([0x61, 0xff])]), '')
+    const error = await failure({}, { folder })
+    expect(error.message).toMatch(
+      /^The engine refused the build: the build context cannot be read: ENOENT/,
+    )
   })
 
   test('stops at the target it was given', async () => {

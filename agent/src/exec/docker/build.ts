@@ -2,13 +2,14 @@
 // to look at. The signal ends the build for good: the engine ends its processes when the connection is cut.
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import type { Readable } from 'node:stream'
-import { PROCESSES } from '@berth/shared'
+import { basename } from 'node:path'
+import { BUILDS, PROCESSES } from '@berth/shared'
 import { fromEngineError, fromOutcome } from './build-failure.ts'
 import { fenceBuild, markArguments } from './build-fence.ts'
 import { type BuildObserver, type BuildOutcome, followBuild } from './build-follower.ts'
-import { openBuildSession } from './build-session.ts'
-import { packContext, resolveInside } from './context.ts'
+import { type BuildSession, type Folders, openBuildSession } from './build-session.ts'
+import { listContext, listRecipe, resolveInside } from './context.ts'
+import { openTimes } from './context-times.ts'
 import { type Engine, EngineError, toEngineError } from './engine.ts'
 
 export { BuildError, type BuildErrorKind } from './build-failure.ts'
@@ -25,6 +26,13 @@ export interface BuildOptions extends BuildObserver {
   tag: string
   labels: Record<string, string>
   noCache: boolean
+  /** For builds that follow one another. Without it everything is sent. */
+  context?: {
+    /** The same for all of them: the engine compares with what it kept under it. */
+    key: string
+    /** Where we remember the times that we told of its files. */
+    times: string
+  }
   /** Of each RUN command. */
   memoryBytes?: number
   /** Names the build's processes on this machine (`findBuildProcesses`): letters, digits, dashes. */
@@ -62,38 +70,52 @@ function readDockerfile({ folder, dockerfile }: BuildOptions): string {
   }
 }
 
-/** A number: for the text '2' dockerode would open a session of its own, which dies after 5 s. */
-const withBuildKit = (session: string) => ({ version: 2, session }) as unknown as { version: '2' }
+const queryOf = (options: BuildOptions, session: string, mark: string) => ({
+  version: 2,
+  remote: 'client-session',
+  session,
+  t: options.tag,
+  dockerfile: basename(options.dockerfile),
+  ...(options.target ? { target: options.target } : {}),
+  buildargs: JSON.stringify(markArguments(options.args, mark, readDockerfile(options))),
+  labels: JSON.stringify(options.labels),
+  nocache: options.noCache,
+})
+
+const SILENT = `it did not ask for the files of the build in ${BUILDS.questionMs / 1_000} s`
 
 async function run(engine: Engine, options: BuildOptions, mark: string): Promise<BuildOutcome> {
-  const { docker, line, close } = engine.lease()
-  const { dockerfile, signal } = options
-  const context = packContext(options.folder, { dockerfile, ...(signal ? { signal } : {}) })
-  let unreadable: Error | undefined
-  context.once('error', (error) => {
-    unreadable = error
-  })
+  const { line, open, close } = engine.lease()
+  const { folder, dockerfile, signal, context } = options
+  const times = openTimes(context?.times)
   signal?.addEventListener('abort', close)
+  let session: BuildSession | undefined
+  let isSilent = false
+  const timer = setTimeout(() => {
+    if (session?.isAsked) return
+    isSilent = true
+    close()
+  }, BUILDS.questionMs)
   try {
-    const stream = await docker.buildImage(context, {
-      ...withBuildKit(await openBuildSession(line)),
-      t: options.tag,
-      dockerfile,
-      ...(options.target ? { target: options.target } : {}),
-      buildargs: markArguments(options.args, mark, readDockerfile(options)),
-      labels: options.labels,
-      nocache: options.noCache,
-      rm: true,
-      forcerm: true,
-      ...(signal ? { abortSignal: signal } : {}),
-    })
-    return await followBuild(stream as Readable, options)
+    const folders: Folders = {
+      dockerfile: () => listRecipe(folder, dockerfile),
+      context: (wanted) => listContext(folder, wanted, times),
+    }
+    session = await openBuildSession(line, { folders, key: context?.key ?? randomUUID() })
+    const query = queryOf(options, session.id, mark)
+    const stream = await open({ method: 'POST', path: '/build', query, signal })
+    const outcome = await followBuild(stream, options)
+    if (outcome.error !== undefined && session.failure) throw session.failure
+    times.save(outcome.error === undefined)
+    return outcome
   } catch (error) {
-    if (!unreadable || signal?.aborted) throw error
-    throw new EngineError('refused', `the build context cannot be read: ${unreadable.message}`)
+    if (isSilent && !signal?.aborted) throw new EngineError('refused', SILENT)
+    if (signal?.aborted || !session?.failure) throw error
+    const reason = `the build context cannot be read: ${session.failure.message}`
+    throw new EngineError('refused', reason)
   } finally {
+    clearTimeout(timer)
     signal?.removeEventListener('abort', close)
-    context.on('error', () => {}).destroy()
     close()
   }
 }

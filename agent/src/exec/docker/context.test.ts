@@ -1,5 +1,5 @@
-// The build context: which files are sent for which .dockerignore (expectations recorded from the docker CLI), and what
-// their entries look like. Nothing outside the folder may get in.
+// The build context: which files are told for which .dockerignore (expectations recorded from the docker CLI) and for
+// which paths of COPY, in which order, and what their entries look like. Nothing outside the folder may get in.
 import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
@@ -14,10 +14,16 @@ import {
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import type { Readable } from 'node:stream'
-import { extract, type Header } from 'tar-stream'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { packContext, resolveInside } from './context.ts'
+import {
+  type ContextEntry,
+  listContext,
+  listRecipe,
+  resolveInside,
+  type Wanted,
+} from './context.ts'
+import { openTimes } from './context-times.ts'
+import { toGoMode } from './file-packets.ts'
 
 let root: string
 beforeEach(() => {
@@ -30,32 +36,26 @@ function write(path: string, text = 'x'): void {
   writeFileSync(join(root, path), text)
 }
 
-interface Entry {
-  header: Header
-  text: string
+function list(wanted: Partial<Wanted> = {}, times?: string): ContextEntry[] {
+  const all = { excludes: [], includes: [], follow: [], ...wanted }
+  const entries = [...listContext(root, all, openTimes(times))]
+  return entries.filter((entry) => entry !== undefined)
 }
 
-async function unpack(stream: Readable): Promise<Map<string, Entry>> {
-  const entries = new Map<string, Entry>()
-  const reader = extract()
-  stream.once('error', (error) => reader.destroy(error))
-  stream.pipe(reader)
-  for await (const entry of reader) {
-    const chunks: Buffer[] = []
-    for await (const chunk of entry) chunks.push(chunk as Buffer)
-    entries.set(entry.header.name, {
-      header: entry.header,
-      text: Buffer.concat(chunks).toString('utf8'),
-    })
-  }
-  return entries
-}
-
-const listFiles = async (dockerfile?: string): Promise<string[]> => {
-  const entries = await unpack(packContext(root, dockerfile ? { dockerfile } : {}))
-  const files = [...entries].filter(([, { header }]) => header.type !== 'directory')
-  return files.map(([name]) => name).toSorted()
-}
+const paths = (wanted: Partial<Wanted> = {}): string[] => list(wanted).map(({ stat }) => stat.path)
+const FOLDER = 2 ** 31
+const files = (wanted: Partial<Wanted>): string[] =>
+  list(wanted)
+    .filter(({ stat }) => stat.mode < FOLDER)
+    .map(({ stat }) => stat.path)
+    .toSorted()
+/** A .dockerignore as the engine reads it and asks with it. */
+const readLines = (text: string): string[] =>
+  text
+    .replace(/^\uFEFF/, '')
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '' && !line.startsWith('#'))
 
 describe('.dockerignore', () => {
   const cases = JSON.parse(
@@ -66,88 +66,191 @@ describe('.dockerignore', () => {
     for (const file of cases.files) write(file)
   })
 
-  test.each(cases.cases)('$rules', async ({ rules, sent }) => {
-    write('.dockerignore', rules)
-    const files = await listFiles()
-    // the CLI of the recording always sent these two; ours come without the list itself when it is ignored
-    expect(files.filter((f) => f !== 'Dockerfile' && f !== '.dockerignore')).toEqual(sent)
-    expect(files).toContain('Dockerfile')
+  test.each(cases.cases)('$rules', ({ rules, sent }) => {
+    // the CLI of the recording always sent these two
+    const told = files({ excludes: readLines(rules) }).filter((f) => f !== 'Dockerfile')
+    expect(told).toEqual(sent)
   })
 
-  test('a packer that does not know negations fails these cases', async () => {
+  test('a list that does not know negations fails these cases', () => {
     let wrong = 0
     for (const { rules, sent } of cases.cases.filter((c) => c.rules.includes('!'))) {
-      write('.dockerignore', rules.replaceAll(/^!.*$/gm, ''))
-      const files = (await listFiles()).filter((f) => f !== 'Dockerfile' && f !== '.dockerignore')
-      if (files.join() !== sent.join()) wrong += 1
+      const told = files({ excludes: readLines(rules.replaceAll(/^!.*$/gm, '')) })
+      if (told.filter((f) => f !== 'Dockerfile').join() !== sent.join()) wrong += 1
     }
     expect(wrong).toBeGreaterThan(10)
   })
+})
 
-  test('one beside the Dockerfile goes before the common one', async () => {
-    write('.dockerignore', 'a.js')
+describe('the recipe', () => {
+  const recipe = (dockerfile: string) =>
+    [...listRecipe(root, dockerfile)].flatMap((entry) => (entry ? [entry] : []))
+
+  test('is the Dockerfile, wherever it lies, and the list beside it', () => {
     write('docker/Production')
-    write('docker/Production.dockerignore', '*\n!b.md')
-    expect(await listFiles('docker/Production')).toEqual(['b.md', 'docker/Production'])
-    expect(await listFiles()).not.toContain('a.js')
+    write('docker/Production.dockerignore')
+    write('docker/other')
+    expect(recipe('docker/Production').map(({ stat }) => stat.path)).toEqual([
+      'Production',
+      'Production.dockerignore',
+    ])
+    symlinkSync('docker/Production', join(root, 'Dockerfile'))
+    const [linked] = recipe('Dockerfile')
+    expect(linked).toMatchObject({
+      isFile: true,
+      file: join(root, 'docker/Production'),
+      stat: { path: 'Dockerfile', link: '' },
+    })
   })
 
-  test('the Dockerfile comes also when it is ignored, the list itself does not', async () => {
-    write('.dockerignore', '*\n')
-    expect(await listFiles()).toEqual(['Dockerfile'])
+  test('is nothing when it is not there, is no file, or leads out', () => {
+    mkdirSync(join(root, 'Folder'))
+    symlinkSync('/etc/passwd', join(root, 'Out'))
+    for (const name of ['Dockerfile', 'Folder', 'Out']) expect(recipe(name)).toEqual([])
+  })
+})
+
+describe('order', () => {
+  test('is that of bytes, a folder before what is in it and before what comes after it', () => {
+    for (const name of ['a/b', 'a-b', 'a.b', 'a0', 'ab/c', 'z', '\u{ff5e}', '\u{1f600}', 'ä'])
+      write(name)
+    expect(paths()).toEqual([
+      ...['a', 'a/b', 'a-b', 'a.b', 'a0', 'ab', 'ab/c', 'z', 'ä', '\u{ff5e}', '\u{1f600}'],
+    ])
+  })
+
+  test('has the folders above what is taken although they are not, and no other', () => {
+    for (const name of ['a/b/kept', 'a/b/left', 'a/c/left', 'd/left', 'e']) write(name)
+    expect(paths({ excludes: ['*', '!a/b/kept'] })).toEqual(['a', 'a/b', 'a/b/kept'])
+    expect(paths({ includes: ['a/b/k*', 'e'] })).toEqual(['a', 'a/b', 'a/b/kept', 'e'])
+  })
+})
+
+describe('paths of COPY', () => {
+  beforeEach(() => {
+    for (const name of [
+      'package.json',
+      'package-lock.json',
+      'src/a.js',
+      'src/b/c.js',
+      'big',
+      'lib/d',
+    ])
+      write(name)
+  })
+
+  test('are all that is told', () => {
+    expect(paths({ follow: ['src/b', 'nowhere', 'big'] })).toEqual([
+      ...['big', 'src', 'src/b', 'src/b/c.js'],
+    ])
+    expect(paths({ follow: ['./src/../lib/'] })).toEqual(['lib', 'lib/d'])
+    expect(paths({ follow: ['src', 'big'], excludes: ['**/*.js'] })).toEqual([
+      'big',
+      'src',
+      'src/b',
+    ])
+  })
+
+  test('with wildcards bring what begins like them', () => {
+    expect(paths({ follow: ['package*.json'] })).toEqual(['package-lock.json', 'package.json'])
+    expect(paths({ follow: ['src/?.js'] })).toContain('src/a.js')
+    expect(paths({ follow: ['*'] })).toEqual(paths())
+    expect(paths({ follow: ['src', '/'] })).toEqual(paths())
+  })
+
+  test('bring what their links lead to, which is never outside', () => {
+    symlinkSync('src/b', join(root, 'link'))
+    symlinkSync('../../../lib', join(root, 'src', 'up'))
+    symlinkSync('round', join(root, 'round'))
+    expect(paths({ follow: ['link/c.js'] })).toEqual(['link', 'src', 'src/b', 'src/b/c.js'])
+    expect(paths({ follow: ['src/up'] })).toEqual(['lib', 'lib/d', 'src', 'src/up'])
+    expect(paths({ follow: ['round'] })).toEqual(paths())
+    expect(paths({ follow: ['lin*'] })).toEqual(paths())
   })
 })
 
 describe('entries', () => {
-  test('keep mode and time, belong to root, and links stay links', async () => {
+  const byPath = () => new Map(list().map((entry) => [entry.stat.path, entry]))
+
+  test('keep mode and second, and links stay links', () => {
     write('run.sh', '#!/bin/sh\n')
-    chmodSync(join(root, 'run.sh'), 0o755)
+    chmodSync(join(root, 'run.sh'), 0o4755)
     utimesSync(join(root, 'run.sh'), 1_000_000, 1_000_000)
     mkdirSync(join(root, 'empty'), { mode: 0o750 })
     write('none', '')
     symlinkSync('/etc/passwd', join(root, 'link'))
     symlinkSync('empty', join(root, 'folder-link'))
-    const entries = await unpack(packContext(root))
-    expect([...entries.keys()]).toEqual(['empty/', 'folder-link', 'link', 'none', 'run.sh'])
-    expect(entries.get('run.sh')).toMatchObject({
-      text: '#!/bin/sh\n',
-      header: { mode: 0o755, uid: 0, gid: 0, mtime: new Date(1_000_000_000) },
-    })
-    expect(entries.get('empty/')?.header).toMatchObject({ type: 'directory', mode: 0o750 })
-    expect(entries.get('link')).toMatchObject({
-      text: '',
-      header: { type: 'symlink', linkname: '/etc/passwd' },
-    })
-    expect(entries.get('none')).toMatchObject({ text: '', header: { type: 'file', size: 0 } })
+    const entries = byPath()
+    expect([...entries.keys()]).toEqual(['empty', 'folder-link', 'link', 'none', 'run.sh'])
+    const run = entries.get('run.sh')?.stat
+    expect(run).toMatchObject({ mode: 2 ** 23 + 0o755, size: 10, link: '' })
+    expect((run?.mtimeNs ?? 0n) / 1_000_000_000n).toBe(1_000_000n)
+    expect(entries.get('empty')?.stat).toMatchObject({ mode: FOLDER + 0o750, size: 0 })
+    expect(entries.get('link')?.stat).toMatchObject({ mode: 2 ** 27 + 0o777, link: '/etc/passwd' })
+    expect(entries.get('none')).toMatchObject({ isFile: true, stat: { size: 0 } })
+    expect(toGoMode(0o101666)).toBe(2 ** 20 + 0o666)
   })
 
-  test('of sockets and FIFOs are left out', async () => {
+  test('of sockets and FIFOs are left out', () => {
     write('a')
     execFileSync('mkfifo', [join(root, 'fifo')])
     const server = createServer().listen(join(root, 'socket'))
     try {
-      expect(await listFiles()).toEqual(['a'])
+      expect(paths()).toEqual(['a'])
     } finally {
       server.close()
     }
   })
 
-  test('with long names and large content arrive whole', async () => {
-    const name = `${'long-folder-name/'.repeat(12)}${'n'.repeat(120)}`
-    write(name, 'y'.repeat(3_000_000))
-    const entries = await unpack(packContext(root))
-    expect(entries.get(name)?.text.length).toBe(3_000_000)
+  test('of a folder that cannot be read fail the list', () => {
+    rmSync(root, { recursive: true })
+    expect(() => list()).toThrow('ENOENT')
   })
 })
 
-test('a folder that cannot be read fails the stream', async () => {
-  await expect(unpack(packContext(join(root, 'nowhere')))).rejects.toThrow('ENOENT')
-})
+describe('the time of a file', () => {
+  const timesFile = () => `${root}-times`
+  afterEach(() => rmSync(timesFile(), { force: true }))
+  const timeOf = (text: string, second: number): bigint => {
+    write('a', text)
+    utimesSync(join(root, 'a'), second, second)
+    const times = openTimes(timesFile())
+    const all = { excludes: [], includes: [], follow: [] }
+    const entry = [...listContext(root, all, times)].find((one) => one !== undefined)
+    times.save(true)
+    return entry?.stat.mtimeNs ?? 0n
+  }
 
-test('an aborted packing ends the stream', async () => {
-  write('a')
-  const stream = packContext(root, { signal: AbortSignal.abort() })
-  await expect(unpack(stream)).rejects.toThrow(/abort/)
+  test('stays while its content does, and is another with another content of the same size and second', () => {
+    const first = timeOf('one', 1_000)
+    expect(timeOf('one', 2_000)).toBe(first)
+    expect(timeOf('two', 1_000)).not.toBe(first)
+    expect(timeOf('two', 1_000) / 1_000_000_000n).toBe(1_000n)
+    expect(timeOf('one', 3_000) / 1_000_000_000n).toBe(3_000n)
+  })
+
+  test('does not need what is remembered', () => {
+    const first = timeOf('one', 1_000)
+    for (const broken of ['', '{"a":1}', '[["a"]]', '[null]', '[["a","x","y"]]']) {
+      writeFileSync(timesFile(), broken)
+      expect(timeOf('one', 1_000)).toBe(first)
+    }
+    writeFileSync(timesFile(), JSON.stringify([['a', 'other content', 7]]))
+    expect(timeOf('one', 1_000)).toBe(first)
+  })
+
+  test('of a large file comes from all of its bytes', () => {
+    const large = 'y'.repeat(3_000_000)
+    expect(timeOf(`${large}1`, 1_000)).not.toBe(timeOf(`${large}2`, 1_000))
+  })
+
+  test('of files that a failed build did not see is kept', () => {
+    const first = timeOf('one', 1_000)
+    openTimes(timesFile()).save(false)
+    expect(timeOf('one', 2_000)).toBe(first)
+    openTimes(timesFile()).save(true)
+    expect(timeOf('one', 2_000)).not.toBe(first)
+  })
 })
 
 describe('resolveInside', () => {
@@ -167,17 +270,5 @@ describe('resolveInside', () => {
     }
     expect(() => resolveInside(root, 'nope')).toThrow('nope is not in the checkout.')
     rmSync(`${root}-beside`, { recursive: true })
-  })
-
-  test('a .dockerignore that leads out of the checkout is not read', async () => {
-    write('a')
-    const outside = join(tmpdir(), `berth-rules-${process.pid}`)
-    writeFileSync(outside, 'a\n')
-    symlinkSync(outside, join(root, '.dockerignore'))
-    try {
-      expect(await listFiles()).toContain('a')
-    } finally {
-      rmSync(outside)
-    }
   })
 })

@@ -1,12 +1,23 @@
-// The build context as a tar stream, packed the way the docker CLI does it: `.dockerignore` with its negations, symlinks
-// as symlinks, owner root. Nothing outside the folder is read: links are never followed.
-import { createReadStream, readFileSync, realpathSync } from 'node:fs'
-import { lstat, readdir, readlink } from 'node:fs/promises'
-import { join, normalize, sep } from 'node:path'
-import type { Readable, Writable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
+// What a build is made from: the files of its folder, in the order and with the rules in which BuildKit asks for them.
+// Symlinks stay symlinks, everything else that is no file or folder is left out. Nothing outside the folder is read: links
+// are never followed.
+import {
+  type BigIntStats,
+  closeSync,
+  constants,
+  type Dirent,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  realpathSync,
+} from 'node:fs'
+import { basename, join, sep } from 'node:path'
 import dockerignore from '@balena/dockerignore'
-import { pack as openPack, type Pack } from 'tar-stream'
+import { followPaths } from './context-paths.ts'
+import { type ContextTimes, digestOf, openTimes } from './context-times.ts'
+import { type FileStat, toGoMode } from './file-packets.ts'
 
 /** The real path of something in a checkout. Throws when a link leads out of it. */
 export function resolveInside(checkout: string, path: string): string {
@@ -23,96 +34,159 @@ export function resolveInside(checkout: string, path: string): string {
   return real
 }
 
-export interface PackOptions {
-  /** Relative to the folder. */
-  dockerfile?: string
-  signal?: AbortSignal
+/** What BuildKit asks for. */
+export interface Wanted {
+  /** Lines of a .dockerignore, negations included. */
+  excludes: string[]
+  /** Patterns; none: all. */
+  includes: string[]
+  /** Paths, also with wildcards, and where their links lead; none: all. */
+  follow: string[]
 }
+
+export interface ContextEntry {
+  stat: FileStat
+  isFile: boolean
+  /** Where it lies. */
+  file: string
+  /** What lay there when it was listed. */
+  seen: Seen
+}
+
+type Seen = Pick<BigIntStats, 'dev' | 'ino' | 'size' | 'ctimeNs'>
 
 interface Rules {
-  isIgnored: (path: string) => boolean
-  /** A later rule may take back what an earlier one left out, so ignored folders are looked into. */
-  hasNegation: boolean
-}
-
-function readRules(folder: string, dockerfile: string): Rules {
-  const text = readFirst([`${dockerfile}.dockerignore`, '.dockerignore'], folder)
-  const lines = text
-    .replace(/^\uFEFF/, '')
-    .split('\n')
-    .map((line) => line.trim())
-    .filter((line) => line !== '' && !line.startsWith('#'))
-  const ignored = createIgnore().add(lines)
-  const recipe = normalize(dockerfile) // sent in any case: the engine builds by it
-  return {
-    isIgnored: (path) => path !== recipe && ignored.ignores(path),
-    hasNegation: lines.some((line) => line.startsWith('!')),
-  }
+  takes: (path: string) => boolean
+  /** Whether something in this folder, which itself is not taken, may be. */
+  looksInto: (path: string) => boolean
 }
 
 // its types promise a default export; what is imported from CommonJS is the function itself
-const createIgnore = () =>
-  (dockerignore as unknown as typeof dockerignore.default)({ ignorecase: false })
+const createMatcher = (patterns: string[]) =>
+  (dockerignore as unknown as typeof dockerignore.default)({ ignorecase: false }).add(patterns)
 
-function readFirst(names: string[], folder: string): string {
-  for (const name of names) {
+function readRules(root: string, { excludes, includes, follow }: Wanted): Rules {
+  const ignored = createMatcher(excludes)
+  const included = includes.length > 0 ? createMatcher(includes) : undefined
+  const followed = follow.length > 0 ? followPaths(root, follow) : undefined
+  // a later rule may take back what an earlier one left out
+  const hasNegation = excludes.some((line) => line.startsWith('!'))
+  return {
+    takes: (path) =>
+      !(followed && !followed.has(path)) &&
+      !(included && !included.ignores(path)) &&
+      !ignored.ignores(path),
+    looksInto: (path) =>
+      !(followed && !followed.has(path) && !followed.leadsThrough(path)) &&
+      (hasNegation || !ignored.ignores(path)),
+  }
+}
+
+/** Undefined: what is no file, folder or link. */
+function look(file: string, path: string): ContextEntry | undefined {
+  const seen = lstatSync(file, { bigint: true })
+  const isFile = seen.isFile()
+  const isLink = seen.isSymbolicLink()
+  if (!isFile && !isLink && !seen.isDirectory()) return undefined
+  const link = isLink ? readlinkSync(file) : ''
+  const size = isFile || isLink ? Number(seen.size) : 0
+  const mode = toGoMode(Number(seen.mode))
+  return { stat: { path, mode, size, mtimeNs: seen.mtimeNs, link }, isFile, file, seen }
+}
+
+/** Gives a file the time under which builds know its content. */
+function* settle(entry: ContextEntry, times: ContextTimes): Generator<undefined, ContextEntry> {
+  if (!entry.isFile) return entry
+  const { stat } = entry
+  const handle = openListed(entry)
+  try {
+    const digest = yield* digestOf(handle, stat.size)
+    return { ...entry, stat: { ...stat, mtimeNs: times.timeOf(stat.path, digest, stat.mtimeNs) } }
+  } finally {
+    closeSync(handle)
+  }
+}
+
+/** By the bytes of their names, as BuildKit compares. */
+function readFolder(folder: string): Dirent[] {
+  const entries = readdirSync(folder, { withFileTypes: true })
+  const keyed = entries.map((entry) => ({ entry, key: Buffer.from(entry.name) }))
+  return keyed.sort((a, b) => Buffer.compare(a.key, b.key)).map(({ entry }) => entry)
+}
+
+/**
+ * A folder comes before what is in it, and only if it is taken or something in it is. Undefined where nothing is taken: the
+ * moments at which whoever reads the list can do something else.
+ */
+function* walk(
+  root: string,
+  rules: Rules,
+  times: ContextTimes,
+  at: string,
+  /** Folders above that were not given yet. */
+  above: ContextEntry[],
+): Generator<ContextEntry | undefined> {
+  for (const found of readFolder(join(root, at))) {
+    const path = at ? `${at}/${found.name}` : found.name
+    const isFolder = found.isDirectory()
+    const isTaken = rules.takes(path)
+    const isOpened = isFolder && (isTaken || rules.looksInto(path))
+    const entry = isTaken || isOpened ? look(join(root, path), path) : undefined
+    if (isTaken && entry) {
+      yield* above.splice(0)
+      yield yield* settle(entry, times)
+    } else yield undefined
+    if (!entry || !isOpened) continue
+    if (!isTaken) above.push(entry)
+    yield* walk(root, rules, times, path, above)
+    if (above.at(-1) === entry) above.pop()
+  }
+}
+
+/** Throws when the folder, or something in it, cannot be read. */
+export function* listContext(
+  folder: string,
+  wanted: Wanted,
+  times: ContextTimes,
+): Generator<ContextEntry | undefined> {
+  const root = realpathSync(folder)
+  yield* walk(root, readRules(root, wanted), times, '', [])
+}
+
+/** The Dockerfile and the list that goes with it, in a folder of their own; without what is not there. */
+export function* listRecipe(
+  folder: string,
+  dockerfile: string,
+): Generator<ContextEntry | undefined> {
+  const times = openTimes(undefined)
+  for (const path of [dockerfile, `${dockerfile}.dockerignore`]) {
+    let entry: ContextEntry | undefined
     try {
-      return readFileSync(resolveInside(folder, name), 'utf8')
+      entry = look(resolveInside(folder, path), basename(path))
     } catch {
-      // not there, or no file of this folder: the next one counts
+      continue // the engine says what it misses
     }
-  }
-  return ''
-}
-
-async function* walk(root: string, rules: Rules, at = ''): AsyncGenerator<string> {
-  const entries = await readdir(join(root, at), { withFileTypes: true })
-  for (const entry of entries.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
-    const path = at ? `${at}/${entry.name}` : entry.name
-    const isIgnored = rules.isIgnored(path)
-    if (!isIgnored) yield path
-    if (entry.isDirectory() && (!isIgnored || rules.hasNegation)) yield* walk(root, rules, path)
+    if (entry?.isFile) yield yield* settle(entry, times)
   }
 }
 
-/** A tar stream; destroyed with the error when packing fails. */
-export function packContext(folder: string, options: PackOptions = {}): Readable {
-  const pack = openPack()
-  packInto(pack, folder, options).then(
-    () => pack.finalize(),
-    (error: unknown) => pack.destroy(error as Error),
-  )
-  return pack as unknown as Readable
-}
-
-async function packInto(pack: Pack, folder: string, options: PackOptions): Promise<void> {
-  const rules = readRules(folder, options.dockerfile ?? 'Dockerfile')
-  for await (const path of walk(folder, rules)) {
-    options.signal?.throwIfAborted()
-    if (pack.destroyed) return
-    await packEntry(pack, folder, path)
+/** Opens a file of the list. Throws when it is another one by now. */
+export function openListed(entry: ContextEntry): number {
+  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
+  const handle = openSync(entry.file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+  try {
+    checkListed(handle, entry)
+    return handle
+  } catch (error) {
+    closeSync(handle)
+    throw error
   }
 }
 
-// its types do not say that an entry is an ordinary writable stream
-const openEntry = (
-  pack: Pack,
-  header: Parameters<Pack['entry']>[0],
-  { size }: { size: number },
-): Writable => pack.entry({ ...header, size }) as unknown as Writable
-
-/** Sockets, FIFOs and devices are left out. */
-async function packEntry(pack: Pack, folder: string, path: string): Promise<void> {
-  const file = join(folder, path)
-  const stat = await lstat(file)
-  const header = { name: path, mode: stat.mode & 0o7777, mtime: stat.mtime, uid: 0, gid: 0 }
-  if (stat.isDirectory()) {
-    pack.entry({ ...header, name: `${path}/`, type: 'directory' })
-  } else if (stat.isSymbolicLink()) {
-    pack.entry({ ...header, type: 'symlink', linkname: await readlink(file) })
-  } else if (stat.isFile()) {
-    if (stat.size === 0) pack.entry(header, '')
-    else
-      await pipeline(createReadStream(file, { end: stat.size - 1 }), openEntry(pack, header, stat))
-  }
+/** Throws when the file is not what it was when it was listed. */
+export function checkListed(handle: number, { stat, seen }: ContextEntry): void {
+  const now = fstatSync(handle, { bigint: true })
+  const isSame = now.isFile() && now.dev === seen.dev && now.ino === seen.ino
+  if (isSame && now.size === seen.size && now.ctimeNs === seen.ctimeNs) return
+  throw new Error(`${stat.path} changed while it was sent`)
 }

@@ -4,7 +4,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { BUILDS } from '@berth/shared'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { dockerEngine } from '../../../../test/components.ts'
 import { buildImage } from './build.ts'
 import { type Engine, engineFacts, isEngineUp, openEngine, toEngineError } from './engine.ts'
@@ -150,21 +151,23 @@ describe('a build whose engine', () => {
     const options = { dockerfile: 'Dockerfile', target: null, args: {}, tag: 'x', labels: {} }
     return buildImage(engine, { ...options, folder, noCache: false })
   }
-  /** Upgrades the session of dockerode and answers the build. */
+  /** Upgrades the session, asks nothing and answers the build. */
   const answering = async (text: string, isWhole: boolean): Promise<Engine> => {
     const engine = await fake((request, response) => {
       const answer = () =>
         void response.write(text, () => (isWhole ? response.end() : response.destroy()))
       request.on('end', answer).resume()
     })
+    upgrade()
+    return engine
+  }
+  const upgrade = () =>
     server?.on('upgrade', (_request, socket) => {
       socket.write(
         'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n',
       )
       socket.on('error', () => {}).resume()
     })
-    return engine
-  }
 
   test('ends the stream without an image has failed', async () => {
     const engine = await answering('{"stream":"all is well"}\n', true)
@@ -184,6 +187,22 @@ describe('a build whose engine', () => {
       kind: 'build_failed',
       message: 'Tag refused.',
     })
+  })
+
+  test('never asks for its files has failed', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      const engine = await fake((_request, response) => {
+        response.write('{"stream":"working"}\n', () => vi.advanceTimersByTime(BUILDS.questionMs))
+      })
+      upgrade()
+      await expect(build(engine)).rejects.toMatchObject({
+        kind: 'build_failed',
+        message: 'The engine refused the build: it did not ask for the files of the build in 60 s.',
+      })
+    } finally {
+      vi.useRealTimers()
+    }
   })
 
   test('gives an image has not', async () => {

@@ -1,14 +1,9 @@
 // The way to the Docker engine: one object per socket, each call with a deadline, each failure an EngineError whose
 // message is the reason alone (who calls it makes the sentence). Answers are always read as streams: a connection that
 // breaks in the middle of an answer is an error, never silence.
-//
-// Plain HTTP on the socket: dockerode, with an ssh and a gRPC of its own, takes 26 MB of a process that only asks, so
-// it is loaded where something is built and nowhere else.
 import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
-import { createRequire } from 'node:module'
 import type { Duplex, Readable } from 'node:stream'
 import { ENGINE } from '@berth/shared'
-import type Docker from 'dockerode'
 import type { AgentSettings } from '../../settings.ts'
 
 /**
@@ -60,13 +55,13 @@ export interface Engine {
   askLong<T>(request: EngineRequest): Promise<T>
   /** An answer that goes on; the signal ends it. Its errors are not EngineErrors yet: see `toEngineError`. */
   open(request: EngineRequest): Promise<Readable>
-  /** For one build: dockerode with connections of its own, which `close` cuts whatever state they are in. */
+  /** For one build: connections of its own, which `close` cuts whatever state they are in. */
   lease(): Lease
 }
 
 export interface Lease {
-  docker: Docker
   line: Line
+  open: Engine['open']
   close: () => void
 }
 
@@ -86,24 +81,18 @@ const cut = (text: string): string => {
   return line.length > ENGINE.reasonLength ? `${line.slice(0, ENGINE.reasonLength)}…` : line
 }
 
-/** What dockerode, a stream of it or Node threw, as one of our kinds. `signal`: whoever wanted the call to end. */
+/** What Node or a stream of the engine threw, as one of our kinds. `signal`: whoever wanted the call to end. */
 export function toEngineError(error: unknown, signal?: AbortSignal): EngineError {
   if (error instanceof EngineError) return error
   const raw = error as RawError
   if (signal?.aborted) return new EngineError('canceled', 'the call was canceled')
   const status = raw.statusCode
-  const reason = cut(raw.message.replace(/^\(HTTP code \d+\) [^-]*- /, ''))
+  const reason = cut(raw.message)
   if (saysDiskFull(reason)) return new EngineError('disk_full', reason, status)
   if (status === undefined) return new EngineError('unavailable', reason)
   if (status === 404) return new EngineError('not_found', reason, status)
   if (status === 409) return new EngineError('conflict', reason, status)
   return new EngineError('refused', reason, status)
-}
-
-function openDocker(socketPath: string, agent: Agent): Docker {
-  const Dockerode = createRequire(import.meta.url)('dockerode') as typeof Docker
-  const options = { socketPath, agent } // its types do not know the agent
-  return new Dockerode(options)
 }
 
 const ACCEPTED = new Set([200, 201, 204, 304])
@@ -192,7 +181,7 @@ function ask(line: Line, { method, path, query, body }: EngineRequest): ClientRe
 }
 
 /** The engine's own words for what it did not do. */
-async function readRefusal(answer: IncomingMessage): Promise<RawError> {
+export async function readRefusal(answer: IncomingMessage): Promise<RawError> {
   const text = await readAll(answer)
   let message = text
   try {
@@ -247,7 +236,9 @@ function lease(socketPath: string): Lease {
   const close = () => {
     for (const socket of sockets) socket.on('error', () => {}).destroy()
   }
-  return { docker: openDocker(socketPath, agent), line: { socketPath, agent }, close }
+  const line = { socketPath, agent }
+  const open: Engine['open'] = (request) => dial(line, request, AbortSignal.any(signalsOf(request)))
+  return { line, open, close }
 }
 
 export interface EngineFacts {

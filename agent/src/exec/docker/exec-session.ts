@@ -2,6 +2,7 @@
 // cannot end one: whoever wants that takes its host pid and ends the process tree.
 import type { Duplex } from 'node:stream'
 import { type Engine, toEngineError } from './engine.ts'
+import { hijack } from './hijack.ts'
 import { readFrames } from './logs.ts'
 
 export interface TalkSpec {
@@ -33,26 +34,30 @@ export async function talkToExec(
   containerId: string,
   spec: TalkSpec,
 ): Promise<TalkingExec> {
-  const { docker, close } = engine.lease()
+  const { line, close } = engine.lease()
   const hasTerminal = spec.terminal !== null
   try {
-    const exec = await docker.getContainer(containerId).exec({
-      AttachStdin: true,
-      AttachStdout: true,
-      AttachStderr: true,
-      Tty: hasTerminal,
-      Cmd: spec.argv,
-      Env: spec.env,
+    const { Id } = await engine.ask<{ Id: string }>({
+      method: 'POST',
+      path: `/containers/${encodeURIComponent(containerId)}/exec`,
+      body: {
+        AttachStdin: true,
+        AttachStdout: true,
+        AttachStderr: true,
+        Tty: hasTerminal,
+        Cmd: spec.argv,
+        Env: spec.env,
+      },
     })
-    const path = `/exec/${exec.id}`
+    const path = `/exec/${Id}`
     const look = (): Promise<ExecState> =>
       engine.ask<ExecState>({ method: 'GET', path: `${path}/json` })
     const resize: TalkingExec['resize'] = ({ columns, rows }) => {
       const query = { w: columns, h: rows }
       engine.ask({ method: 'POST', path: `${path}/resize`, query }).catch(() => undefined)
     }
-    const stream = await exec.start({ hijack: true, stdin: true, Tty: hasTerminal })
-    stream.on('error', () => undefined)
+    const body = { Detach: false, Tty: hasTerminal }
+    const stream = await hijack(line, { path: `${path}/start`, protocol: 'tcp', body })
     if (spec.terminal) resize(spec.terminal)
     const exited = (async () => {
       try {

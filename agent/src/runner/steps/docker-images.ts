@@ -1,7 +1,7 @@
 // Phase build: every service gets an image. Built from the checkout, or pulled and pinned to what the registry named; an
 // image that was kept of the same commit and the same settings is used again, which is what a rollback is. Invariant:
 // the row of an image is committed before it can exist, and no value of a variable ever reaches a build.
-import { relative } from 'node:path'
+import { join, relative } from 'node:path'
 import { DOCKER_STEPS } from '@berth/shared'
 import type { DockerService } from '@berth/shared/service-file'
 import { FailureCode, LogSource } from '@berth/shared/wire'
@@ -150,6 +150,16 @@ function findContext(
   }
 }
 
+/** Builds of one folder for one service follow one another. */
+function shareContext(attempt: Attempt, service: string, folder: string) {
+  const { environmentId } = attempt.assignment
+  const key = fingerprint(
+    attempt.settings,
+    JSON.stringify(['context', environmentId, service, folder]),
+  )
+  return { key, times: join(attempt.places.dir, 'contexts', `${service}.json`) }
+}
+
 async function build(attempt: Attempt, service: DockerService, tag: string): Promise<string> {
   const { engine } = dockerOf(attempt)
   const { environmentId } = attempt.assignment
@@ -168,6 +178,7 @@ async function build(attempt: Attempt, service: DockerService, tag: string): Pro
         // nothing that differs from one deployment to the next: the same build must give the same image
         labels: labelsOf(attempt.settings, { environmentId, service: service.name }),
         noCache: kind.case === 'deploy' && kind.value.noCache,
+        context: shareContext(attempt, service.name, settings.context),
         signal,
         onStep: follow.onStep,
         onText: follow.onText,

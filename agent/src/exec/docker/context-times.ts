@@ -1,0 +1,83 @@
+// The times of files as builds tell them. The engine sends for a file again when its size or its time differs, and each
+// checkout gives every file a new time: so a file keeps the time it had when a build first saw it with this content.
+// Invariant: two contents never have one time. The part below a second is taken from the content itself, so that what is
+// remembered may be lost or wrong and no change is ever missed, whatever times a checkout has.
+import { createHash, hash } from 'node:crypto'
+import { mkdirSync, readFileSync, readSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { BUILDS } from '@berth/shared'
+
+const SECOND = 1_000_000_000n
+
+export interface ContextTimes {
+  /** In nanoseconds. */
+  timeOf: (path: string, digest: Buffer, mtimeNs: bigint) => bigint
+  /** For the next build. `isWhole`: every file that there is was seen. */
+  save: (isWhole: boolean) => void
+}
+
+/** Path, content, second. */
+type Row = [string, string, number]
+
+/** Throws what is no list of ours. */
+function parse(text: string): Map<string, Row> {
+  const rows = JSON.parse(text) as Row[]
+  return new Map(rows.map((row) => [String(row[0]), row]))
+}
+
+function readRows(file: string): Map<string, Row> {
+  try {
+    if (statSync(file).size > BUILDS.timesBytes) return new Map()
+    return parse(readFileSync(file, 'utf8'))
+  } catch {
+    return new Map() // the first build, or one that was cut off: every file is sent
+  }
+}
+
+function writeRows(file: string, rows: Row[]): void {
+  try {
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+    const own = `${file}.${process.pid}`
+    writeFileSync(own, JSON.stringify(rows), { mode: 0o600 })
+    renameSync(own, file)
+  } catch {
+    // a full disk: the next build sends more
+  }
+}
+
+/** `file`: where they are remembered; undefined: nowhere. */
+export function openTimes(file: string | undefined): ContextTimes {
+  const known = file === undefined ? new Map<string, Row>() : readRows(file)
+  const seen = new Map<string, Row>()
+  return {
+    timeOf(path, digest, mtimeNs) {
+      const content = digest.toString('base64url')
+      const row = known.get(path)
+      const isSame = row?.[1] === content && Number.isSafeInteger(row[2])
+      const second = isSame ? BigInt(row[2]) : mtimeNs / SECOND
+      seen.set(path, [path, content, Number(second)])
+      return second * SECOND + (BigInt(digest.readUInt32BE(0)) % SECOND)
+    },
+    save(isWhole) {
+      const rows = isWhole ? seen : new Map([...known, ...seen])
+      if (file !== undefined && rows.size <= BUILDS.timesFiles) writeRows(file, [...rows.values()])
+    },
+  }
+}
+
+/** Of an open file; gives way between pieces, as a large one takes seconds. */
+export function* digestOf(handle: number, size: number): Generator<undefined, Buffer> {
+  const piece = Buffer.allocUnsafe(Math.min(size, BUILDS.digestBytes))
+  if (size <= BUILDS.digestBytes) {
+    return hash('sha256', piece.subarray(0, readSync(handle, piece, 0, size, 0)), 'buffer')
+  }
+  const whole = createHash('sha256')
+  for (let at = 0; at < size; ) {
+    const length = readSync(handle, piece, 0, piece.length, at)
+    if (length === 0) break // whoever sends it notices that it became shorter
+    whole.update(piece.subarray(0, length))
+    at += length
+    yield undefined
+  }
+  return whole.digest()
+}

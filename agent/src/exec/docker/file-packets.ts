@@ -1,0 +1,124 @@
+// The messages in which BuildKit and whoever has the files speak of them (fsutil.types.Packet), each as one gRPC message:
+// a byte for «not compressed», its length, itself. Fields that we do not know are skipped.
+
+import { constants } from 'node:fs'
+import { BUILDS } from '@berth/shared'
+import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
+
+export const PACKET = { stat: 0, request: 1, data: 2, end: 3, error: 4 } as const
+
+export interface FileStat {
+  /** With slashes, relative to the root. */
+  path: string
+  /** As Go writes it (`toGoMode`). */
+  mode: number
+  size: number
+  mtimeNs: bigint
+  /** Where a symbolic link leads; else empty. */
+  link: string
+}
+
+export interface Packet {
+  type: number
+  id: number
+  text: string
+}
+
+const PREFIX = 5
+/** The prefix and the fields before the bytes of a file. */
+const DATA_HEAD = 24
+
+const GO_TYPES = new Map([
+  [constants.S_IFDIR, 2 ** 31],
+  [constants.S_IFLNK, 2 ** 27],
+])
+const GO_BITS: [number, number][] = [
+  [0o4000, 2 ** 23],
+  [0o2000, 2 ** 22],
+  [0o1000, 2 ** 20],
+]
+
+/** Of a file, a folder or a symbolic link. */
+export function toGoMode(mode: number): number {
+  let goMode = (mode & 0o777) + (GO_TYPES.get(mode & constants.S_IFMT) ?? 0)
+  for (const [bit, goBit] of GO_BITS) if (mode & bit) goMode += goBit
+  return goMode
+}
+
+function frame(writer: BinaryWriter): Buffer {
+  const message = writer.finish()
+  const framed = Buffer.allocUnsafe(PREFIX + message.length)
+  framed.writeUInt8(0, 0)
+  framed.writeUInt32BE(message.length, 1)
+  framed.set(message, PREFIX)
+  return framed
+}
+
+/** Everything belongs to root; undefined: there are no more. */
+export function encodeStat(stat: FileStat | undefined): Buffer {
+  const writer = new BinaryWriter()
+  if (!stat) return frame(writer) // type 0 is not written
+  writer.tag(2, WireType.LengthDelimited).fork()
+  writer.tag(1, WireType.LengthDelimited).string(stat.path)
+  writer.tag(2, WireType.Varint).uint32(stat.mode)
+  if (stat.size > 0) writer.tag(5, WireType.Varint).int64(stat.size)
+  writer.tag(6, WireType.Varint).int64(stat.mtimeNs)
+  if (stat.link) writer.tag(7, WireType.LengthDelimited).string(stat.link)
+  return frame(writer.join())
+}
+
+const open = (type: number): BinaryWriter => new BinaryWriter().tag(1, WireType.Varint).uint32(type)
+
+export const encodeEnd = (): Buffer => frame(open(PACKET.end))
+
+export const encodeError = (reason: string): Buffer =>
+  frame(open(PACKET.error).tag(4, WireType.LengthDelimited).string(reason))
+
+/** That the bytes of this file are complete. */
+export const encodeDataEnd = (id: number): Buffer =>
+  frame(open(PACKET.data).tag(3, WireType.Varint).uint32(id))
+
+/** Room for a piece of a file: bytes are read into `body`, `seal` makes a message of the first of them. */
+export function openData(id: number, size: number) {
+  const whole = Buffer.allocUnsafe(DATA_HEAD + size)
+  const seal = (length: number): Buffer => {
+    const writer = open(PACKET.data).tag(3, WireType.Varint).uint32(id)
+    const head = writer.tag(4, WireType.LengthDelimited).uint32(length).finish()
+    const start = DATA_HEAD - PREFIX - head.length
+    whole.writeUInt8(0, start)
+    whole.writeUInt32BE(head.length + length, start + 1)
+    whole.set(head, start + PREFIX)
+    return whole.subarray(start, DATA_HEAD + length)
+  }
+  return { body: whole.subarray(DATA_HEAD), seal }
+}
+
+function decodePacket(bytes: Uint8Array): Packet {
+  const reader = new BinaryReader(bytes)
+  const packet: Packet = { type: PACKET.stat, id: 0, text: '' }
+  while (reader.pos < reader.len) {
+    const [field, type] = reader.tag()
+    if (field === 1) packet.type = reader.int32()
+    else if (field === 3) packet.id = reader.uint32()
+    else if (field === 4) packet.text = Buffer.from(reader.bytes()).toString('utf8')
+    else reader.skip(type, field)
+  }
+  return packet
+}
+
+/** Cuts what comes in into packets. Throws when it is none. */
+export function packetReader(onPacket: (packet: Packet) => void): (chunk: Buffer) => void {
+  let rest: Buffer = Buffer.alloc(0)
+  return (chunk) => {
+    rest = rest.length > 0 ? Buffer.concat([rest, chunk]) : chunk
+    while (rest.length >= PREFIX) {
+      const length = rest.readUInt32BE(1)
+      if (rest.readUInt8(0) !== 0) throw new Error('it compresses its messages')
+      if (length > BUILDS.packetBytes) throw new Error('a message without end')
+      if (rest.length < PREFIX + length) return
+      const message = rest.subarray(PREFIX, PREFIX + length)
+      rest = rest.subarray(PREFIX + length)
+      onPacket(decodePacket(message))
+    }
+  }
+}
