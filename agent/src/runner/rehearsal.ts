@@ -1,0 +1,84 @@
+// What a runner does once while it waits for its attempt, with nobody watching and nothing left behind: the first time that
+// a process reads a service file, writes an event, asks the engine or starts a program takes it ten times as long as the
+// next one, and in a deployment somebody waits for each of them. Whatever fails here is first done by the attempt.
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { readServiceFile, routes } from '@berth/shared/service-file'
+import { AssignmentSchema, AttemptState, LogSource, StepState } from '@berth/shared/wire'
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { loadPty } from '../exec/commands.ts'
+import { rehearseSession } from '../exec/docker/build-rehearsal.ts'
+import { engineFacts, openEngine } from '../exec/docker/engine.ts'
+import { runProgram } from '../exec/programs.ts'
+import { openEdge } from '../exec/proxy/client.ts'
+import { EventFileWriter } from '../journal/event-file.ts'
+import { Ledger } from '../journal/ledger.ts'
+import { SpoolWriter } from '../journal/spool-writer.ts'
+import { planDocker, planDockerCheckout } from '../recipes/docker.ts'
+import type { AgentSettings } from '../settings.ts'
+import { Output } from './output.ts'
+import { Reporter } from './report.ts'
+
+const SERVICE_FILE = 'version: 1\ndocker:\n  services:\n    web: { build: ., port: 80 }\n'
+const FACTS = { domain: 'a.example', identifier: 'a', type: 'manual', branch: 'main' } as const
+
+function rehearseFile(report: Reporter): void {
+  const { file } = readServiceFile(Buffer.from(SERVICE_FILE))
+  if (!file?.docker) return
+  routes(file, 'docker', FACTS)
+  report.plan(planDocker(file.docker, undefined))
+}
+
+/** Events and output, as an attempt writes them. */
+function rehearseReport(folder: string): void {
+  const assignment = create(AssignmentSchema, { attemptId: 'rehearsal', spec: {} })
+  const events = EventFileWriter.create(join(folder, 'events'))
+  const spool = SpoolWriter.create(join(folder, 'log'))
+  const output = new Output({ spool, now: () => performance.now(), nowUs: () => 0 })
+  output.setValues([Buffer.from('a value of a variable')])
+  const read = fromBinary(AssignmentSchema, toBinary(AssignmentSchema, assignment))
+  const report = new Reporter(events, read, (text) => output.maskText(text))
+  output.setStep(0)
+  output.say('Rehearsal.')
+  output.write(LogSource.STDERR, Buffer.from('Rehearsal.\n'))
+  output.tick()
+  report.plan(planDockerCheckout())
+  report.attempt({ state: AttemptState.RUNNING })
+  report.step({ stepId: 'admit', state: StepState.SUCCEEDED, firstLogSeq: 1n })
+  rehearseFile(report)
+  output.finish()
+  events.close()
+}
+
+async function rehearseEngine(settings: AgentSettings, folder: string): Promise<void> {
+  if (!existsSync(settings.dockerSocket)) return
+  writeFileSync(join(folder, 'Dockerfile'), 'FROM scratch\n')
+  await engineFacts(openEngine(settings))
+  await rehearseSession(folder)
+}
+
+/** What could not be done, and why. */
+export async function rehearse(settings: AgentSettings): Promise<string[]> {
+  const problems: string[] = []
+  const folder = mkdtempSync(join(settings.runDir, 'rehearsal-'))
+  const parts = [
+    loadPty,
+    () => rehearseReport(folder),
+    () => new Ledger(settings).close(),
+    () => rehearseEngine(settings, folder),
+    () => runProgram(['true']),
+    () => openEdge(settings).describe(),
+  ]
+  try {
+    for (const part of parts) {
+      try {
+        await part()
+      } catch (error) {
+        problems.push((error as Error).message) // no engine or edge here, or a full disk
+      }
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+  return problems
+}
