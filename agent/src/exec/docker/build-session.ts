@@ -110,6 +110,14 @@ async function giveFiles(
   }
 }
 
+function decode(value: string): string {
+  try {
+    return decodeURIComponent(value)
+  } catch {
+    return value
+  }
+}
+
 /** Newer engines encode what is not ASCII, older ones send the bytes. */
 function readQuestion(raw: string[]): { name: string; wanted: Wanted } {
   const values = new Map<string, string[]>()
@@ -121,7 +129,7 @@ function readQuestion(raw: string[]): { name: string; wanted: Wanted } {
     const isEncoded = /^(?:1|t|true)$/i.test(values.get(`${name}-encoded`)?.[0] ?? '')
     return (values.get(name) ?? []).map((value) =>
       isEncoded
-        ? decodeURIComponent(value.replaceAll('+', ' '))
+        ? decode(value.replaceAll('+', ' '))
         : Buffer.from(value, 'latin1').toString('utf8'),
     )
   }

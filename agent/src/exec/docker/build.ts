@@ -109,8 +109,9 @@ async function run(engine: Engine, options: BuildOptions, mark: string): Promise
     times.save(outcome.error === undefined)
     return outcome
   } catch (error) {
-    if (isSilent && !signal?.aborted) throw new EngineError('refused', SILENT)
-    if (signal?.aborted || !session?.failure) throw error
+    if (signal?.aborted) throw toEngineError(new Error('aborted'), signal)
+    if (isSilent) throw new EngineError('refused', SILENT)
+    if (!session?.failure) throw error
     const reason = `the build context cannot be read: ${session.failure.message}`
     throw new EngineError('refused', reason)
   } finally {

@@ -2,7 +2,7 @@
 // checkout gives every file a new time: so a file keeps the time it had when a build first saw it with this content.
 // Invariant: two contents never have one time. The part below a second is taken from the content itself, so that what is
 // remembered may be lost or wrong and no change is ever missed, whatever times a checkout has.
-import { createHash, hash } from 'node:crypto'
+import { createHash, type Hash, hash } from 'node:crypto'
 import { mkdirSync, readFileSync, readSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { BUILDS } from '@berth/shared'
@@ -68,16 +68,15 @@ export function openTimes(file: string | undefined): ContextTimes {
 /** Of an open file; gives way between pieces, as a large one takes seconds. */
 export function* digestOf(handle: number, size: number): Generator<undefined, Buffer> {
   const piece = Buffer.allocUnsafe(Math.min(size, BUILDS.digestBytes))
-  if (size <= BUILDS.digestBytes) {
-    return hash('sha256', piece.subarray(0, readSync(handle, piece, 0, size, 0)), 'buffer')
-  }
-  const whole = createHash('sha256')
+  let whole: Hash | undefined
   for (let at = 0; at < size; ) {
     const length = readSync(handle, piece, 0, piece.length, at)
     if (length === 0) break // whoever sends it notices that it became shorter
-    whole.update(piece.subarray(0, length))
     at += length
+    if (length === size) return hash('sha256', piece, 'buffer')
+    whole ??= createHash('sha256')
+    whole.update(piece.subarray(0, length))
     yield undefined
   }
-  return whole.digest()
+  return (whole ?? createHash('sha256')).digest()
 }
