@@ -92,7 +92,7 @@ export async function findTask(db: Db, id: number): Promise<Task | undefined> {
   return row && readTask(row)
 }
 
-/** Actions and the removal of a left-behind copy lock nobody out. Not asked in SQL: a key by type would be taken then. */
+/** Actions and the removal of a left-behind copy lock nobody out. */
 const locks = (row: Pick<Selectable<TasksTable>, 'type' | 'formerCopy'>): boolean =>
   row.type !== 'action' && row.formerCopy === 0
 
