@@ -40,13 +40,17 @@ const open = db.prepare(
   `select id, status, trigger_by from tasks where environment_id in (${marks(3)})
    and status in ('queued', 'running') and type in ('deploy', 'destroy')`,
 )
-// what has ended has its keys and what is open has its own: merged in their order
-const page = [`= 'succeeded'`, `= 'failed'`, `= 'canceled'`, `in ('queued', 'running')`].map(
+// what is open has a key and what has ended has another, by outcome: merged in their order
+const ended = `t.status in ('succeeded', 'failed', 'canceled')`
+const parts = [
+  ...['succeeded', 'failed', 'canceled'].map((status) => `${ended} and t.status = '${status}'`),
+  `t.status in ('queued', 'running')`,
+].map(
   (status) => `select t.*, a.log_lines, a.log_complete_at, a.unreachable_since from tasks t
    left join attempts a on a.task_id = t.id and a.number = 1
-   where t.environment_id = ?1 and t.type = 'deploy' and t.status ${status}`,
+   where t.environment_id = ? and t.type = 'deploy' and ${status}`,
 )
-const tasks = db.prepare(`${page.join(' union all ')} order by id desc limit 31`)
+const tasks = db.prepare(`${parts.join(' union all ')} order by id desc limit 31`)
 const insertTask = db.prepare(
   `insert into tasks(organization_id, project_id, environment_id, server_id, type, status, trigger_by,
     user_id, triggered_by, branch, recipe, created_at)
@@ -89,7 +93,7 @@ function listEnvironments(id: number): unknown {
 
 function listTasks(id: number): unknown {
   environment.get(id)
-  return tasks.all(id)
+  return tasks.all(parts.map(() => id))
 }
 
 const queue = db.transaction((row: Row, userId: number) => {
