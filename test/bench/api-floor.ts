@@ -38,13 +38,19 @@ const environments = db.prepare(
 )
 const open = db.prepare(
   `select id, status, trigger_by from tasks where environment_id in (${marks(3)})
-   and status in ('queued', 'running') and +type in ('deploy', 'destroy')`, // by the key of open tasks
+   and status in ('queued', 'running') and type in ('deploy', 'destroy')`,
 )
-const tasks = db.prepare(
-  `select t.*, a.log_lines, a.log_complete_at, a.unreachable_since from tasks t
+// what is open has a key and what has ended has another, by outcome: merged in their order
+const ended = `t.status in ('succeeded', 'failed', 'canceled')`
+const parts = [
+  ...['succeeded', 'failed', 'canceled'].map((status) => `${ended} and t.status = '${status}'`),
+  `t.status in ('queued', 'running')`,
+].map(
+  (status) => `select t.*, a.log_lines, a.log_complete_at, a.unreachable_since from tasks t
    left join attempts a on a.task_id = t.id and a.number = 1
-   where t.environment_id = ? and t.type in ('deploy') order by t.id desc limit 31`,
+   where t.environment_id = ? and t.type = 'deploy' and ${status}`,
 )
+const tasks = db.prepare(`${parts.join(' union all ')} order by id desc limit 31`)
 const insertTask = db.prepare(
   `insert into tasks(organization_id, project_id, environment_id, server_id, type, status, trigger_by,
     user_id, triggered_by, branch, recipe, created_at)
@@ -87,7 +93,7 @@ function listEnvironments(id: number): unknown {
 
 function listTasks(id: number): unknown {
   environment.get(id)
-  return tasks.all(id)
+  return tasks.all(parts.map(() => id))
 }
 
 const queue = db.transaction((row: Row, userId: number) => {

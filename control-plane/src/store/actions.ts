@@ -34,7 +34,7 @@ export const saveActions = (
     actionsSyncedAt: now,
   })
 
-/** Open actions of environments. Type and status are looked at here: a key by them would be taken for the whole history. */
+/** Open actions of environments: found by the key of what is open, which is little; the type is looked at here. */
 async function listOpenActions(db: Db, environmentIds: number[]): Promise<Task[]> {
   if (environmentIds.length === 0) return []
   const rows = await runCompiled(

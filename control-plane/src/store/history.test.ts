@@ -70,8 +70,10 @@ async function plans(work: () => Promise<unknown>, says: RegExp): Promise<string
 /** A partial index holds only what is open, alive or failed; every other scan grows. */
 const PARTIAL =
   /USING INDEX (attempts_held|alerts_open|deliveries_open|deliveries_errors|projects_reconcile)/
+/** Of a page: no longer than the page is. */
+const LIMITED = /^SCAN part: /
 const scans = async (work: () => Promise<unknown>): Promise<string[]> =>
-  (await plans(work, /^SCAN /)).filter((found) => !PARTIAL.test(found))
+  (await plans(work, /^SCAN /)).filter((found) => !PARTIAL.test(found) && !LIMITED.test(found))
 
 test.each<[string, () => Promise<unknown>]>([
   ['open task of an environment', () => tasks.findOpenTask(opened.db, 1)],

@@ -19,6 +19,7 @@ import { actions } from './migrations/0014-actions.ts'
 import { artifacts } from './migrations/0016-artifacts.ts'
 import { usage } from './migrations/0017-usage.ts'
 import { trust } from './migrations/0018-trust.ts'
+import { history } from './migrations/0019-history.ts'
 import type { Schema } from './schema.ts'
 
 /** Words that differ between the engines; everything else in a migration is portable SQL. */
@@ -49,6 +50,7 @@ const MIGRATIONS: readonly Migration[] = [
   artifacts,
   usage,
   trust,
+  history,
 ]
 const TYPES: Record<Engine, Types> = {
   sqlite: { id: 'integer primary key autoincrement' },

@@ -1,4 +1,5 @@
 // The rules the database itself keeps, on both engines: they hold whatever the code above does.
+import { TASK_TYPES } from '@berth/shared'
 import { AttemptState, Desired } from '@berth/shared/wire'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -12,9 +13,10 @@ import { insertOrganization, insertUser } from './people.ts'
 import { insertProject } from './projects.ts'
 import { consumeJoinToken, insertJoinToken, insertServer } from './servers.ts'
 import { listTasks, type TaskFilter } from './task-history.ts'
-import { findOpenTask, findTask, insertTask, moveTask } from './tasks.ts'
+import { findOpenTask, findTask, insertTask, moveTask, type ShownTask } from './tasks.ts'
 
 const NOW = 1_800_000_000_000
+const OPEN = ['queued', 'running'] as const
 
 describe.each(ENGINES)('store on %s', (engine) => {
   let opened: OpenDatabase
@@ -237,6 +239,59 @@ describe.each(ENGINES)('store on %s', (engine) => {
       { limit: 9, beforeId: first[1]?.id },
     )
     expect([...first, ...rest].map((t) => t.id)).toEqual(made)
+  })
+
+  test('a page is what a look through everything would give', async () => {
+    const start = NOW + 30 * 86_400_000 // later than what the others here have made
+    const [mine, other] = [await makeEnvironment(), await makeEnvironment()]
+    const ended = ['succeeded', 'failed', 'canceled', 'failed', 'succeeded'] as const
+    const made: ShownTask[] = []
+    for (let i = 0; i < 36; i++) {
+      const type = TASK_TYPES[i % 3] ?? 'deploy'
+      const isLate = i > 30 // a deployment that runs, and an action that waits
+      const status = !isLate ? ended[i % 5] : type === 'destroy' ? 'canceled' : OPEN[i % 2]
+      const row = { ...ids, type, status: status ?? 'failed', createdAt: start + i * 60_000 }
+      const by = { triggerBy: i % 4 ? ('api' as const) : ('webhook' as const), triggeredBy: 'Ada' }
+      const environmentId = i % 7 === 0 ? other : mine
+      const more = { environmentId, branch: 'main', recipe: 'manual' as const }
+      const task = await findTask(
+        opened.db,
+        await insertTask(opened.db, { ...row, ...by, ...more }),
+      )
+      if (task?.environmentId === mine) made.unshift(task)
+    }
+    const filters: Omit<TaskFilter, 'limit'>[] = [
+      {},
+      { status: [] },
+      { types: [] },
+      { types: ['deploy'] },
+      { types: ['action', 'destroy'], beforeId: made[3]?.id },
+      { status: ['queued', 'failed'] },
+      { status: ['running'], types: ['action', 'deploy'] },
+      { status: ['failed', 'canceled'], since: start + 5 * 60_000, until: start + 33 * 60_000 },
+      { trigger: 'webhook', types: ['deploy', 'deploy'] },
+      { beforeId: made[0]?.id, until: start + 34 * 60_000, trigger: 'api', status: ['succeeded'] },
+    ]
+    for (const filter of filters) {
+      const { status, types, trigger, since = 0, until = Infinity, beforeId = Infinity } = filter
+      const fits = made.filter(
+        (t) =>
+          (!status?.length || status.includes(t.status)) &&
+          (types ?? TASK_TYPES).includes(t.type) &&
+          (trigger ?? t.triggerBy) === t.triggerBy &&
+          t.createdAt >= since &&
+          t.createdAt < until &&
+          t.id < beforeId,
+      )
+      for (const limit of [1, 4, 99]) {
+        const page = await listTasks(opened.db, { environmentId: mine }, { ...filter, limit })
+        const shown = fits.slice(0, limit).map(({ id, status }) => ({ id, status }))
+        expect(
+          page.map(({ id, status }) => ({ id, status })),
+          JSON.stringify(filter),
+        ).toEqual(shown)
+      }
+    }
   })
 
   test.runIf(engine === 'postgres')('idle connections may be cut', async () => {

@@ -57,10 +57,8 @@ async function firstFrom(db: Db, at: number): Promise<number | undefined> {
   return row?.id
 }
 
-/** What one walk looks for; undefined: anything. In the order in which the statement asks for it. */
-interface Walk {
-  type: TaskType
-  status: TaskStatus | undefined
+/** What a page is bounded by; undefined: nothing. In the order in which the statement asks for it. */
+interface Bounds {
   after: number | undefined
   end: number | undefined
   beforeId: number | undefined
@@ -69,70 +67,81 @@ interface Walk {
   trigger: Trigger | undefined
 }
 
-function walkQuery(db: Db, scope: TaskScope, walk: Walk, limit: number) {
-  let query = scoped(db, scope).select(SHOWN).orderBy('id', 'desc').limit(limit)
-  query = query.where('type', '=', walk.type)
-  if (walk.status) query = query.where(hasEnded).where('status', '=', walk.status)
-  if (walk.after !== undefined) query = query.where('id', '>', walk.after)
-  if (walk.end !== undefined) query = query.where('id', '<', walk.end)
-  if (walk.beforeId !== undefined) query = query.where('id', '<', walk.beforeId)
-  if (walk.since !== undefined) query = query.where('createdAt', '>=', walk.since)
-  if (walk.until !== undefined) query = query.where('createdAt', '<', walk.until)
-  if (walk.trigger) query = query.where('triggerBy', '=', walk.trigger)
+/** A part of a history that has an order of its own: what ended in one way by its key, all that is open by another. */
+interface Part {
+  types: readonly TaskType[]
+  statuses: readonly TaskStatus[]
+  is: typeof isOpen
+}
+
+const OPEN: readonly TaskStatus[] = ['queued', 'running']
+const ENDED: readonly TaskStatus[] = ['succeeded', 'failed', 'canceled']
+
+function partsOf({ status, types }: TaskFilter): Part[] {
+  const kinds = [...new Set(types ?? TASK_TYPES)]
+  const isAsked = (one: TaskStatus): boolean => !status?.length || status.includes(one)
+  const open = OPEN.filter(isAsked)
+  const ended = ENDED.filter(isAsked).flatMap((one) =>
+    kinds.map((type): Part => ({ types: [type], statuses: [one], is: hasEnded })),
+  )
+  const isOpenAsked = open.length > 0 && kinds.length > 0
+  return isOpenAsked ? [...ended, { types: kinds, statuses: open, is: isOpen }] : ended
+}
+
+function partQuery(db: Db, scope: TaskScope, part: Part, bounds: Bounds) {
+  let query = scoped(db, scope).select('id').where(part.is)
+  query = query.where('type', 'in', part.types).where('status', 'in', part.statuses)
+  if (bounds.after !== undefined) query = query.where('id', '>', bounds.after)
+  if (bounds.end !== undefined) query = query.where('id', '<', bounds.end)
+  if (bounds.beforeId !== undefined) query = query.where('id', '<', bounds.beforeId)
+  if (bounds.since !== undefined) query = query.where('createdAt', '>=', bounds.since)
+  if (bounds.until !== undefined) query = query.where('createdAt', '<', bounds.until)
+  if (bounds.trigger) query = query.where('triggerBy', '=', bounds.trigger)
   return query
 }
 
-/** One walk for each outcome that was asked for: a database cannot merge ordered ranges by itself. */
-function outcomes({ status, types }: TaskFilter): Pick<Walk, 'type' | 'status'>[] {
-  const asked = new Set(status)
-  const ended = [...asked].filter((one) => !OPEN.has(one))
-  const statuses = asked.size === 0 ? [undefined] : ended
-  return [...new Set(types ?? TASK_TYPES)].flatMap((type) =>
-    statuses.map((one) => ({ type, status: one })),
-  )
-}
+/** The newest of each part. Each has its own limit, because PostgreSQL would read a part whole before it merged it. */
+const newestOf = (db: Db, scope: TaskScope, parts: Part[], bounds: Bounds, limit: number) =>
+  parts
+    .map((part) => partQuery(db, scope, part, bounds).orderBy('id', 'desc').limit(limit))
+    .map((part) => db.selectFrom(part.as('part')).select('id'))
+    .reduce((all, part) => all.unionAll(part))
 
-const OPEN: ReadonlySet<TaskStatus> = new Set(['queued', 'running'])
-
-/** What has not ended is little and kept apart; here it is looked through whole. */
-async function listOpen(db: Db, scope: TaskScope, filter: TaskFilter): Promise<ShownTask[]> {
-  const { status, types, since = 0, until = Infinity, beforeId = Infinity, trigger } = filter
-  if (!status?.some((one) => OPEN.has(one))) return []
-  const [whose, id] = Object.entries(scope)[0] as [string, number]
-  const rows = await runCompiled(db, `open tasks by ${whose}`, [id], () =>
-    scoped(db, scope).select(SHOWN).where(isOpen).orderBy('id', 'desc'),
-  )
-  const isAsked = (row: (typeof rows)[number]): boolean =>
-    status.includes(row.status) &&
-    (types ?? TASK_TYPES).includes(row.type) &&
-    (trigger ?? row.triggerBy) === row.triggerBy &&
-    row.createdAt >= since &&
-    row.createdAt < until &&
-    row.id < beforeId
-  return rows.filter(isAsked).map(readShownTask)
-}
-
-/** Newest first. */
+/**
+ * Newest first. One statement that merges its parts, each walked in the order of its key: the databases read of each only
+ * as much as is shown, and a task that ends meanwhile is neither missed nor there twice.
+ */
 export async function listTasks(
   db: Db,
   scope: TaskScope,
   filter: TaskFilter,
 ): Promise<ShownTask[]> {
   const { since, until, beforeId, trigger, limit } = filter
+  const parts = partsOf(filter)
+  if (parts.length === 0) return []
   // times as ids, so that a walk along the ids ends where the time does
   const after = since === undefined ? undefined : await lastBefore(db, since - SPARE_MS)
   const end = until === undefined ? undefined : await firstFrom(db, until + SPARE_MS)
+  const bounds: Bounds = { after, end, beforeId, since, until, trigger }
   const [whose, id] = Object.entries(scope)[0] as [string, number]
-  const found = await listOpen(db, scope, filter)
-  for (const outcome of outcomes(filter)) {
-    const walk: Walk = { ...outcome, after, end, beforeId, since, until, trigger }
-    const asked = Object.values(walk)
-    const shape = `tasks by ${whose} ${asked.map((value) => value !== undefined).join()}`
-    const values = [id, ...asked.filter((value) => value !== undefined), limit]
-    const rows = await runCompiled(db, shape, values, () => walkQuery(db, scope, walk, limit))
-    for (const row of rows) found.push(readShownTask(row))
-  }
-  return found.toSorted((a, b) => b.id - a.id).slice(0, filter.limit)
+  const asked = Object.values(bounds)
+  const given = asked.filter((value) => value !== undefined)
+  const sizes = parts.map(({ is, types, statuses }) => [
+    is === isOpen,
+    types.length,
+    statuses.length,
+  ])
+  const shape = `tasks by ${whose} ${sizes.join(';')} ${asked.map((value) => value !== undefined).join()}`
+  const values = parts.flatMap((part) => [id, ...part.types, ...part.statuses, ...given, limit])
+  const rows = await runCompiled(db, shape, [...values, limit], () =>
+    db
+      .selectFrom('tasks')
+      .select(SHOWN)
+      .where('id', 'in', newestOf(db, scope, parts, bounds, limit))
+      .orderBy('id', 'desc')
+      .limit(limit),
+  )
+  return rows.map(readShownTask)
 }
 
 /** The newest deployment with this end, before or after another one. */

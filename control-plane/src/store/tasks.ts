@@ -92,7 +92,7 @@ export async function findTask(db: Db, id: number): Promise<Task | undefined> {
   return row && readTask(row)
 }
 
-/** Actions and the removal of a left-behind copy lock nobody out. Not asked in SQL: a key by type would be taken then. */
+/** Actions and the removal of a left-behind copy lock nobody out. */
 const locks = (row: Pick<Selectable<TasksTable>, 'type' | 'formerCopy'>): boolean =>
   row.type !== 'action' && row.formerCopy === 0
 
@@ -180,14 +180,17 @@ export async function updateTask(
 
 /** Says which one took the place of a task that was withdrawn in favour of a newer one; false when it was not. */
 export async function updateSuccessor(db: Db, id: number, successor: number): Promise<boolean> {
-  const result = await db
-    .updateTable('tasks')
-    .set({ supersededBy: successor })
-    .where('id', '=', id)
-    .where('cancelReason', '=', 'superseded')
-    .where('supersededBy', 'is', null)
-    .executeTakeFirst()
-  return result.numUpdatedRows > 0n
+  const values = [successor, id, 'superseded'] as const
+  const rows = await runCompiled(db, 'successor of a task', values, () =>
+    db
+      .updateTable('tasks')
+      .set({ supersededBy: successor })
+      .where('id', '=', id)
+      .where('cancelReason', '=', 'superseded')
+      .where('supersededBy', 'is', null)
+      .returning('id'),
+  )
+  return rows.length > 0
 }
 
 export async function listTasksById(db: Db, ids: number[]): Promise<Map<number, Task>> {

@@ -61,11 +61,13 @@ export interface Signer {
 const NONCE_BYTES = 32
 const SIGNATURE_BYTES = 64
 const SUFFIX = '-cert-v01@openssh.com'
+const TYPE_NAMES = Object.fromEntries(
+  KEY_TYPES.map((type) => [type, `${type.replace(/@openssh\.com$/, '')}${SUFFIX}`]),
+) as Record<KeyType, string>
 const CERTIFICATE_TYPES: ReadonlyMap<string, KeyType> = new Map(
-  KEY_TYPES.map((type) => [`${type.replace(/@openssh\.com$/, '')}${SUFFIX}`, type]),
+  KEY_TYPES.map((type) => [TYPE_NAMES[type], type]),
 )
-export const certificateTypeOf = (type: KeyType): string =>
-  `${type.replace(/@openssh\.com$/, '')}${SUFFIX}`
+export const certificateTypeOf = (type: KeyType): string => TYPE_NAMES[type]
 
 // ---- what may be signed
 
@@ -177,7 +179,9 @@ export async function signCertificate(
   if (signature.length !== SIGNATURE_BYTES) throw new Error('The SSH authority did not sign.')
   const blob = Buffer.concat([signed, encodeSignature(signature)])
   const at = { kind: content.kind, nowSeconds: content.validAfter }
-  const { certificate: read, ...sealed } = readTrusted(blob, [signer.publicKey], at)
+  // with the same fields it has the same, one form: it is not encoded a second time to see that
+  const read = readFields(blob)
+  const sealed = trust(blob, read, [signer.publicKey], at)
   if (!isSame(read, { ...unsigned, signature }))
     throw new Error('The signed SSH certificate is not the one asked for.')
   if (!proven.has(signer)) {
@@ -251,6 +255,7 @@ function readTime(reader: SshReader): number {
 }
 
 function readFields(blob: Uint8Array): SshCertificate {
+  if (blob.length > SSH.certificateBytes) throw new SshFormatError('it is too long')
   const reader = new SshReader(blob)
   const type = CERTIFICATE_TYPES.get(reader.text())
   if (!type) throw new SshFormatError('it is no certificate')
@@ -290,7 +295,6 @@ function readFields(blob: Uint8Array): SshCertificate {
 
 /** Reads without trusting: a certificate is worth something only to `verifyCertificate`. */
 export function readCertificate(blob: Uint8Array): SshCertificate {
-  if (blob.length > SSH.certificateBytes) throw new SshFormatError('it is too long')
   const certificate = readFields(blob)
   if (!encodeCertificate(certificate).equals(blob))
     throw new SshFormatError('it is not in its one form')
@@ -298,8 +302,12 @@ export function readCertificate(blob: Uint8Array): SshCertificate {
 }
 
 /** All of trust but the signature: who is said to have signed which bytes, of the wanted kind, inside its time. */
-function readTrusted(blob: Uint8Array, authorities: readonly SshPublicKey[], at: Moment) {
-  const certificate = readCertificate(blob)
+function trust(
+  blob: Uint8Array,
+  certificate: SshCertificate,
+  authorities: readonly SshPublicKey[],
+  at: Moment,
+) {
   const authority = authorities.find((one) => isSameKey(one, certificate.authority))
   if (!authority) throw new SshFormatError('it is of an unknown authority')
   if (certificate.kind !== at.kind) throw new SshFormatError(`it is not for a ${at.kind}`)
@@ -308,7 +316,7 @@ function readTrusted(blob: Uint8Array, authorities: readonly SshPublicKey[], at:
     throw new SshFormatError('it is outside its time')
   // the blob is in its one form: what was signed is all that stands before the signature
   const signed = blob.subarray(0, blob.length - encodeSignature(certificate.signature).length)
-  return { certificate, signed, authority: ed25519KeyObject(authority) }
+  return { signed, authority: ed25519KeyObject(authority) }
 }
 
 /** Trust: signed by one of ours, of the wanted kind, inside its time. Throws otherwise. */
@@ -317,7 +325,8 @@ export function verifyCertificate(
   authorities: readonly SshPublicKey[],
   at: Moment,
 ): SshCertificate {
-  const { certificate, signed, authority } = readTrusted(blob, authorities, at)
+  const certificate = readCertificate(blob)
+  const { signed, authority } = trust(blob, certificate, authorities, at)
   if (!verify(null, signed, authority, certificate.signature))
     throw new SshFormatError('its signature is wrong')
   return certificate

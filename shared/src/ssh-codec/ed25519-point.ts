@@ -20,25 +20,27 @@ function fold(value: bigint): bigint {
   return (once & MASK) + 19n * (once >> 255n)
 }
 
-/** A power of two from 0 to 31, the exponent of the lowest bit that is set; 32 when the low half word is empty. */
-function trailingZeros(value: bigint): number {
-  const low = Number(BigInt.asUintN(32, value))
-  return low === 0 ? 32 : 31 - Math.clz32(low & -low)
-}
+/** Shifts as the engine wants them, made once. */
+const SHIFTS = Array.from({ length: 30 }, (_, zeros) => BigInt(zeros))
 
-/** The Jacobi symbol by Euclid's way and quadratic reciprocity: 1 for squares modulo the prime. */
+/**
+ * The Jacobi symbol by Euclid's way and quadratic reciprocity: 1 for squares modulo the prime. What reciprocity asks of
+ * the two numbers is in their lowest bits, which are kept as plain numbers: each step has three operations on long ones.
+ */
 function isSquare(value: bigint): boolean {
   let [a, n] = [value % P, P]
+  let nLow = Number(n & 7n)
   let isNegative = false
   while (a !== 0n) {
-    for (let zeros = 32; zeros === 32; ) {
-      zeros = trailingZeros(a)
-      a >>= BigInt(zeros)
-      const rest = Number(n & 7n)
-      if (zeros % 2 === 1 && (rest === 3 || rest === 5)) isNegative = !isNegative
-    }
-    if (Number(a & 3n) === 3 && Number(n & 3n) === 3) isNegative = !isNegative
-    ;[a, n] = [n % a, a]
+    const low = Number(BigInt.asUintN(32, a)) | 0
+    // 29 at a time at most, so that three bits above them are left to look at
+    const zeros = low === 0 ? 29 : Math.min(29, 31 - Math.clz32(low & -low))
+    if (zeros % 2 === 1 && (nLow === 3 || nLow === 5)) isNegative = !isNegative
+    if (zeros > 0) a >>= SHIFTS[zeros] as bigint
+    const aLow = (low >>> zeros) & 7
+    if (aLow % 2 === 0) continue // an even number still
+    if (aLow % 4 === 3 && nLow % 4 === 3) isNegative = !isNegative
+    ;[a, n, nLow] = [n % a, a, aLow]
   }
   return n === 1n && !isNegative
 }

@@ -77,21 +77,29 @@ export function encodeU64(value: bigint): Buffer {
   return bytes
 }
 
-export const encodeString = (value: string | Uint8Array): Buffer => encodeStrings([value])
+const sizeOf = (value: string | Uint8Array): number =>
+  typeof value === 'string' ? Buffer.byteLength(value) : value.length
+
+function writeString(bytes: Buffer, at: number, value: string | Uint8Array): number {
+  const size = sizeOf(value)
+  bytes.writeUInt32BE(size, at)
+  if (typeof value === 'string') bytes.write(value, at + 4)
+  else bytes.set(value, at + 4)
+  return at + 4 + size
+}
+
+export function encodeString(value: string | Uint8Array): Buffer {
+  const bytes = Buffer.allocUnsafe(4 + sizeOf(value)) // every byte of it is written below
+  writeString(bytes, 0, value)
+  return bytes
+}
 
 /** Several strings, one after the other. */
 export function encodeStrings(values: readonly (string | Uint8Array)[]): Buffer {
-  const lengths = values.map((value) =>
-    typeof value === 'string' ? Buffer.byteLength(value) : value.length,
-  )
-  // every byte of it is written below
-  const bytes = Buffer.allocUnsafe(lengths.reduce((sum, length) => sum + 4 + length, 0))
+  let size = 0
+  for (const value of values) size += 4 + sizeOf(value)
+  const bytes = Buffer.allocUnsafe(size) // every byte of it is written below
   let at = 0
-  for (const [n, value] of values.entries()) {
-    at = bytes.writeUInt32BE(lengths[n] ?? 0, at)
-    if (typeof value === 'string') bytes.write(value, at)
-    else bytes.set(value, at)
-    at += lengths[n] ?? 0
-  }
+  for (const value of values) at = writeString(bytes, at, value)
   return bytes
 }
