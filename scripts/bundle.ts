@@ -29,10 +29,56 @@ const bundle = (input: string, file: string, format: 'esm' | 'cjs') =>
     output: { file, format, minify: true, codeSplitting: false },
   })
 
+/** Parts as texts: Node.js reads through all code of a file before it runs the first line of it. */
+const joinParts = (parts: Record<string, string>, first: string): string => `#!/usr/bin/env node
+const parts = ${JSON.stringify(parts, null, 1)}
+const { compileFunction } = require('node:vm')
+const loaded = {}
+function load(name) {
+  if (!loaded[name]) {
+    const module = (loaded[name] = { exports: {} })
+    const run = compileFunction(parts[name], ['exports', 'require', 'module'], {
+      filename: __filename + '/' + name,
+    })
+    run(module.exports, (other) => (other.startsWith('./') ? load(other.slice(2)) : require(other)), module)
+  }
+  return loaded[name].exports
+}
+load(${JSON.stringify(first)})
+`
+
+/** A text that is compiled has no `import()`: modules of Node.js are what is left for it here. */
+function withoutImports(code: string): string {
+  const required = code.replaceAll(/\bimport\((`node:[a-z_/]+`)\)/g, 'Promise.resolve(require($1))')
+  if (/\bimport\((?!\))/.test(required)) throw new Error('a part of the client imports something')
+  return required
+}
+
+/**
+ * One file, in which a part is compiled when its command needs it: most of the code is for few of the commands, and every
+ * call would wait for it. CommonJS: a module of Node.js that only some command needs is loaded by that command.
+ */
 async function bundleClient(): Promise<void> {
+  const { output } = await build({
+    cwd: root,
+    platform: 'node',
+    treeshake: true,
+    write: false,
+    input: { berth: 'cli/src/main.ts' },
+    output: {
+      format: 'cjs',
+      minify: true,
+      codeSplitting: true,
+      entryFileNames: '[name].cjs',
+      chunkFileNames: '[name]-[hash].cjs',
+    },
+  })
+  const parts = output.map((one): [string, string] => {
+    if (one.type !== 'chunk') throw new Error(`${one.fileName} is no code`)
+    return [one.fileName, withoutImports(one.code.replace(/^#!.*\n/, ''))]
+  })
   const file = join(dist, 'berth.cjs')
-  // CommonJS: a module of Node.js that only some command needs is loaded by that command
-  await bundle('cli/src/main.ts', file, 'cjs')
+  await writeFile(file, joinParts(Object.fromEntries(parts.toSorted()), 'berth.cjs'))
   await chmod(file, 0o755)
 }
 

@@ -3,7 +3,7 @@
 // ends early is an error of the file under way; once the place in the stream is lost, nothing more is read from it.
 import { CLIENT } from '@berth/shared/client-limits'
 import type { Artifact } from '@berth/shared/rest'
-import type { OpenedArtifact } from './artifact-source.ts'
+import type { OpenedArtifact, OpenTarget } from './artifact-source.ts'
 import { CliError, EXIT } from './exit.ts'
 
 export type Header = { size: number; sha256: string }
@@ -153,11 +153,11 @@ export const tooMuch = (): CliError =>
 
 /** One way to the bytes, with both forms of it. */
 export interface BatchedWay {
-  openOne(artifact: Artifact, offset: number): Promise<OpenedArtifact>
+  openOne(artifact: Artifact, offset: number, target?: OpenTarget): Promise<OpenedArtifact>
   openMany(files: readonly Artifact[]): Promise<Batch>
   /** One file, too, is fetched the second way: it is open already. */
   isPrepared?(): boolean
-  /** The first of these that one request has room for. */
+  /** The first of these that one request has room for; none: the first of them is to come by itself. */
   fitting(files: readonly Artifact[]): readonly Artifact[]
 }
 
@@ -170,14 +170,14 @@ export function openBatched(way: BatchedWay) {
       expected = artifacts
     },
     close: async (): Promise<void> => batch?.close(),
-    async open(artifact: Artifact, offset: number): Promise<OpenedArtifact> {
+    async open(artifact: Artifact, offset: number, target?: OpenTarget): Promise<OpenedArtifact> {
       if (offset === 0 && batch?.brings(artifact)) return batch.next(artifact)
       await batch?.close()
       batch = undefined
       const at = expected.indexOf(artifact)
       const files = at < 0 ? [] : way.fitting(expected.slice(at))
       const isOne = files.length < (way.isPrepared?.() ? 1 : 2)
-      if (offset > 0 || isOne) return way.openOne(artifact, offset)
+      if (offset > 0 || isOne) return way.openOne(artifact, offset, target)
       batch = await way.openMany(files)
       return batch.next(artifact)
     },

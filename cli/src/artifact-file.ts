@@ -1,6 +1,7 @@
 // One downloaded file on this machine. Its name comes from a server, so it is refused when it leads anywhere but below the
 // chosen folder; no link below that folder is followed. It is written beside its target and renamed when length and
-// SHA-256 agree: nobody ever sees an empty or a short file.
+// SHA-256 agree: nobody ever sees an empty or a short file. Somebody else may write into it (`follow`): what counts is
+// read back from it then.
 import { createHash, type Hash, randomBytes } from 'node:crypto'
 import {
   closeSync,
@@ -11,11 +12,13 @@ import {
   lstatSync,
   mkdirSync,
   openSync,
+  readSync,
   renameSync,
   rmSync,
   writeSync,
 } from 'node:fs'
 import { sep } from 'node:path'
+import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
 import { CLIENT } from '@berth/shared/client-limits'
 import type { Artifact } from '@berth/shared/rest'
 import { CliError, EXIT } from './exit.ts'
@@ -88,6 +91,7 @@ export class PartialFile {
   readonly #artifact: Artifact
   readonly #temporary: string
   readonly #fd: number
+  #isShared = false
   #hash: Hash = createHash('sha256')
   #isOpen = true
   #isVerified = false
@@ -101,18 +105,66 @@ export class PartialFile {
     this.#artifact = artifact
     made += 1
     this.#temporary = `${target.folder}${sep}.berth-${PROCESS}-${made}.part`
-    const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW = 0 } = constants
-    this.#fd = openSync(this.#temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o666)
+    const { O_RDWR, O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW = 0 } = constants
+    this.#fd = openSync(this.#temporary, O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW, 0o666)
+  }
+
+  /** For a process that writes to its end, from now until it is gone. */
+  share(): number {
+    this.#isShared = true
+    return this.#fd
+  }
+
+  /** Drops what another process wrote and nobody took in. */
+  trim(): void {
+    if (this.#isShared) ftruncateSync(this.#fd, this.bytes)
+    this.#isShared = false
   }
 
   write(chunk: Uint8Array): void {
-    if (this.bytes + chunk.length > this.#artifact.size_bytes) {
-      throw failed(`${this.#artifact.path}: more came than the file has`)
+    this.#requireRoom(chunk)
+    for (let at = 0; at < chunk.length; ) at += writeSync(this.#fd, chunk, at, chunk.length - at)
+    this.#take(chunk)
+  }
+
+  /** Takes in what another process writes to its end, until `written` says that it is done or why it is not. */
+  async follow(written: Promise<void>): Promise<void> {
+    let isOver = false
+    const over = written.then(
+      () => undefined,
+      (error: unknown) => ({ error }),
+    )
+    void over.then(() => {
+      isOver = true
+    })
+    const buffer = Buffer.allocUnsafeSlow(CLIENT.followBytes)
+    for (;;) {
+      const isLast = isOver
+      const chunk = buffer.subarray(0, readSync(this.#fd, buffer, 0, buffer.length, this.bytes))
+      this.#requireRoom(chunk)
+      this.#take(chunk)
+      if (chunk.length === buffer.length) await turn()
+      else if (!isLast) await Promise.race([over, delay(CLIENT.followMs)])
+      else if (chunk.length === 0) break
     }
+    if (this.bytes < this.#artifact.size_bytes) this.#tryDisk()
+    const failure = await over
+    if (failure) throw failure.error
+  }
+
+  /** Throws where the disk takes no more: whoever wrote here may not have said so. */
+  #tryDisk(): void {
+    writeSync(this.#fd, Buffer.alloc(CLIENT.followBytes))
+    ftruncateSync(this.#fd, this.bytes)
+  }
+
+  #requireRoom(chunk: Uint8Array): void {
+    if (this.bytes + chunk.length <= this.#artifact.size_bytes) return
+    throw failed(`${this.#artifact.path}: more came than the file has`)
+  }
+
+  #take(chunk: Uint8Array): void {
     this.#isVerified = false
-    for (let at = 0; at < chunk.length; ) {
-      at += writeSync(this.#fd, chunk, at, chunk.length - at, this.bytes + at)
-    }
     this.#hash.update(chunk)
     this.bytes += chunk.length
     if (this.bytes - this.#flushed >= CLIENT.flushBytes && !this.#flushing) this.#flush()

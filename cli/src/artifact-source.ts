@@ -7,12 +7,21 @@ import { chooseTarget, PartialFile, type TargetOptions } from './artifact-file.t
 import { CliError, EXIT } from './exit.ts'
 import { ApiFailure } from './problem.ts'
 
-export interface OpenedArtifact {
+export type OpenedArtifact = Arriving & {
   size: number
   sha256: string
   /** The first byte that comes: what was asked for, or 0. */
   from: number
-  bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array>
+}
+
+/** What is to be written, or the work of a process that writes it into the target by itself. */
+type Arriving =
+  | { bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array> }
+  | { written: Promise<void>; end(): Promise<void> }
+
+export interface OpenTarget {
+  /** A descriptor to whose end another process may write. */
+  share(): number
 }
 
 /** One way to the bytes: through the control plane, or straight from the server. */
@@ -22,8 +31,8 @@ export interface ArtifactSource {
   /** Files will be asked for in a moment: what takes time may begin. */
   prepare?(): void
   close?(): Promise<void>
-  /** From this byte on, where the way allows it. */
-  open(artifact: Artifact, offset: number): Promise<OpenedArtifact>
+  /** From this byte on, where the way allows it; with a target it may be written there right away. */
+  open(artifact: Artifact, offset: number, target?: OpenTarget): Promise<OpenedArtifact>
   /** Whether the same may work in a moment. */
   mayRepeat(error: unknown): boolean
 }
@@ -57,6 +66,7 @@ async function receiveArtifact(
         return file
       } catch (error) {
         if (attempt > CLIENT.retries || !source.mayRepeat(error)) throw error
+        file.trim()
         const asked = error instanceof ApiFailure ? (error.retryAfterMs ?? 0) : 0
         const delayMs = CLIENT.retryMs * 2 ** (attempt - 1)
         if (asked > CLIENT.retryAfterMs) throw error
@@ -107,7 +117,7 @@ async function receive(
   artifact: Artifact,
   file: PartialFile,
 ): Promise<void> {
-  const opened = await source.open(artifact, file.bytes)
+  const opened = await source.open(artifact, file.bytes, file)
   if (opened.size !== artifact.size_bytes || opened.sha256 !== artifact.sha256) {
     throw new CliError(
       EXIT.error,
@@ -116,7 +126,16 @@ async function receive(
     )
   }
   if (opened.from !== file.bytes) file.restart()
-  for await (const chunk of opened.bytes) file.write(chunk)
+  if ('bytes' in opened) {
+    file.trim()
+    for await (const chunk of opened.bytes) file.write(chunk)
+    return
+  }
+  try {
+    await file.follow(opened.written)
+  } finally {
+    await opened.end()
+  }
 }
 
 /** Whatever refused it: the file is not available, and nothing was written. */

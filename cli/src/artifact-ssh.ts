@@ -13,15 +13,16 @@ import {
   tooMuch,
 } from './artifact-batch.ts'
 import { openHttpSource } from './artifact-http.ts'
-import type { ArtifactSource, OpenedArtifact } from './artifact-source.ts'
+import type { ArtifactSource, OpenedArtifact, OpenTarget } from './artifact-source.ts'
 import { CliError, EXIT, interrupted } from './exit.ts'
 import type { Io } from './io.ts'
 import { ApiFailure } from './problem.ts'
-import { openDoor, type SshDoor, type SshPlace } from './ssh.ts'
+import { type OpenDoor, openDoor, type SshDoor, type SshPlace } from './ssh.ts'
 import {
   explainEnd,
   NO_CONNECTION,
   openSession,
+  type SessionOptions,
   SSH_NO_AGENT,
   type SshSession,
   whyLost,
@@ -73,15 +74,13 @@ interface Opened {
   end(): Promise<void>
 }
 
-async function openSshSession(
-  by: { api: Api; io: Io },
-  place: SshPlace,
+function openSshSession(
+  io: Io,
+  door: OpenDoor,
   words: readonly string[],
-  onError: (chunk: string) => void,
-): Promise<Opened> {
-  const { io } = by
-  const door = await openDoor(by, place, 'artifact')
-  const session = openSession(io, door.argv(words), onError)
+  options: SessionOptions = {},
+): Opened {
+  const session = openSession(io, door.argv(words), options)
   const stop = () => void session.close().catch(() => {})
   io.interrupted.addEventListener('abort', stop, { once: true })
   const end = async () => {
@@ -92,20 +91,26 @@ async function openSshSession(
   return { door, session, end }
 }
 
+/**
+ * One file, from a byte on. Into its target where there is one: each byte that this process reads from ssh to write it
+ * costs more than its digest does.
+ */
 async function openOverSsh(
-  by: { api: Api; io: Io },
-  place: SshPlace,
+  io: Io,
+  door: OpenDoor,
   artifact: Artifact,
   offset: number,
+  target: OpenTarget | undefined,
 ): Promise<OpenedArtifact> {
-  const { io } = by
   let said = ''
   let wake = () => {}
   const words = ['artifact', artifact.file_id, ...(offset > 0 ? [String(offset)] : [])]
-  const { door, session, end } = await openSshSession(by, place, words, (chunk) => {
+  const onError = (chunk: string): void => {
     if (said.length <= CLIENT.sshErrorBytes) said += chunk
     wake()
-  })
+  }
+  const into = io.platform === 'win32' ? undefined : target?.share()
+  const { session, end } = openSshSession(io, door, words, { onError, into })
   const changed = () =>
     new Promise<void>((resolve) => {
       wake = resolve
@@ -117,8 +122,10 @@ async function openOverSsh(
       const message = `${artifact.path}: the server offers another file than it listed`
       throw new CliError(EXIT.error, message, 'list the files again')
     }
-    if (header) return { ...header, from: offset, bytes: bytesOf(session, door, io, end) }
-    throw await explainNothing(session, door, io)
+    if (!header) throw await explainNothing(session, door, io)
+    const from = { ...header, from: offset }
+    if (into === undefined) return { ...from, bytes: bytesOf(session, door, io, end) }
+    return { ...from, written: endWell(session, door, io), end }
   } catch (error) {
     await end()
     throw error
@@ -126,8 +133,7 @@ async function openOverSsh(
 }
 
 /** For several files; which, is told when they are known. */
-const openForIds = (by: { api: Api; io: Io }, place: SshPlace): Promise<Opened> =>
-  openSshSession(by, place, ['artifacts', '-'], () => {})
+const openForIds = (io: Io, door: OpenDoor): Opened => openSshSession(io, door, ['artifacts', '-'])
 
 /** Several in one session: a certificate, a connection and a process of the server serve all of them. */
 function openBatch(by: { api: Api; io: Io }, opened: Opened, files: readonly Artifact[]): Batch {
@@ -184,17 +190,35 @@ async function explainBreak(
 async function* bytesOf(session: SshSession, door: SshDoor, io: Io, end: () => Promise<void>) {
   try {
     for await (const chunk of session.stdout) yield chunk as Uint8Array
-    const why = await explainBreak(session, door, io)
-    if (why) throw why
+    await endWell(session, door, io)
   } finally {
     await end()
   }
+}
+
+async function endWell(session: SshSession, door: SshDoor, io: Io): Promise<void> {
+  const why = await explainBreak(session, door, io)
+  if (why) throw why
 }
 
 /** Why there is no way by ssh; undefined: the failure is about something else. */
 function wayLost(error: unknown): string | undefined {
   const isMissing = error instanceof CliError && error.message.startsWith('ssh is not installed')
   return error instanceof NoWay || isMissing ? error.message : undefined
+}
+
+/** What was begun before the files were known: a certificate, and unless a large file comes first, a session. */
+interface Prepared {
+  door: OpenDoor
+  opened: Opened | undefined
+}
+
+const isLarge = ({ size_bytes: size }: Artifact): boolean => size >= CLIENT.ownSessionBytes
+
+/** Those before the first that gets a session of its own. */
+const untilLarge = (files: readonly Artifact[]): readonly Artifact[] => {
+  const at = files.findIndex(isLarge)
+  return at < 0 ? files : files.slice(0, at)
 }
 
 /** SSH first. Once it is known that it leads nowhere, the other files go the other way at once. */
@@ -205,45 +229,65 @@ export function openSshSource(
 ): ArtifactSource {
   const http = openHttpSource(by.api, by.io)
   const { name } = place.server
-  let prepared: Promise<Opened> | undefined
+  let expected: readonly Artifact[] = []
+  let prepared: Promise<Prepared> | undefined
+  const enter = () => openDoor(by, place, 'artifact')
+  const takePrepared = (): Promise<Prepared> | undefined => {
+    const taken = prepared
+    prepared = undefined
+    return taken
+  }
+  /** For a session of its own; one that was begun for several files is of no use for it. */
+  const doorForOne = async (): Promise<OpenDoor> => {
+    const ready = await takePrepared()
+    if (ready && !ready.opened) return ready.door
+    await ready?.opened?.end()
+    return enter()
+  }
   /** An agent of before refuses to read them from its input; it is asked for one file after the other. */
   let takesIds = true
   const direct = openBatched({
-    openOne: (artifact, offset) => openOverSsh(by, place, artifact, offset),
+    openOne: async (artifact, offset, target) =>
+      openOverSsh(by.io, await doorForOne(), artifact, offset, target),
     async openMany(files) {
-      const opened = prepared ?? openForIds(by, place)
-      prepared = undefined
-      return openBatch(by, await opened, files)
+      const ready = await takePrepared()
+      const opened = ready?.opened ?? openForIds(by.io, ready?.door ?? (await enter()))
+      return openBatch(by, opened, files)
     },
     isPrepared: () => prepared !== undefined,
     fitting: (files) =>
-      takesIds ? fittingIn(files, CLIENT.sshWordsBytes, ({ file_id: id }) => id) : [],
+      takesIds ? fittingIn(untilLarge(files), CLIENT.sshWordsBytes, ({ file_id: id }) => id) : [],
   })
   let lost: string | undefined
   let hasBroken = false
   return {
     expect(artifacts) {
+      expected = artifacts
       direct.expect(artifacts)
       http.expect?.(artifacts)
     },
     prepare() {
-      prepared = openForIds(by, place)
+      prepared = enter().then((door) => {
+        const isOwn = expected[0] !== undefined && isLarge(expected[0])
+        return { door, opened: isOwn ? undefined : openForIds(by.io, door) }
+      })
       prepared.catch(() => {}) // told to whoever wants it
     },
     async close() {
-      const unused = await prepared?.catch(() => undefined)
-      await unused?.end()
+      const unused = await takePrepared()?.catch(() => undefined)
+      await unused?.opened?.end()
+      unused?.door.close()
       await direct.close()
       await http.close?.()
     },
-    async open(artifact, offset) {
+    async open(artifact, offset, target) {
       if (lost === undefined) {
         try {
-          return await direct.open(artifact, offset).catch((error: unknown) => {
+          return await direct.open(artifact, offset, target).catch((error: unknown) => {
             const isRefused = error instanceof CliError && error.exitCode === EXIT.refused
             if (!isRefused || !takesIds) throw error
             takesIds = false
-            return direct.open(artifact, offset)
+            return direct.open(artifact, offset, target)
           })
         } catch (error) {
           lost = wayLost(error)

@@ -2,7 +2,7 @@
 // it refused in one sentence on stderr (`berth: …`) and by its exit code; ssh's own 255 means that there was no
 // connection, or that it broke.
 import { type ChildProcess, spawn } from 'node:child_process'
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import { CLIENT } from '@berth/shared/client-limits'
 import { CliError, EXIT } from './exit.ts'
 import type { Io } from './io.ts'
@@ -17,6 +17,7 @@ export interface SshEnd {
 }
 
 export interface SshSession {
+  /** Empty where ssh was given somewhere to write to. */
   stdout: Readable
   /** To the server's side; whether it was read, its answer shows. */
   send(text: string): void
@@ -47,37 +48,44 @@ function endOf(child: ChildProcess, stderr: () => string): Promise<SshEnd> {
   })
 }
 
-/**
- * Without a terminal. In a group of its own: Ctrl-C must reach the client, which ends the session in order. `onError`
- * sees stderr as it comes.
- */
+export interface SessionOptions {
+  /** Sees stderr as it comes. */
+  onError?: (chunk: string) => void
+  /** A descriptor to write the output to, instead of giving it to the client. */
+  into?: number | undefined
+}
+
+/** Without a terminal. In a group of its own: Ctrl-C must reach the client, which ends the session in order. */
 export function openSession(
   io: Io,
   argv: readonly string[],
-  onError: (chunk: string) => void = () => {},
+  { onError = () => {}, into }: SessionOptions = {},
 ): SshSession {
   const child = spawn('ssh', argv, {
-    stdio: ['pipe', 'pipe', 'pipe'],
+    stdio: ['pipe', into ?? 'pipe', 'pipe'],
     env: io.env,
     detached: io.platform !== 'win32',
   })
   const release = io.atExit(() => child.kill())
   let text = ''
-  child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
+  const { stdin, stderr } = child
+  const stdout = child.stdout ?? Readable.from([])
+  if (!stdin || !stderr) throw new CliError(EXIT.error, 'ssh cannot be started')
+  stderr.setEncoding('utf8').on('data', (chunk: string) => {
     text = (text + chunk).slice(-CLIENT.sshErrorBytes)
     onError(chunk)
   })
-  child.stdin.on('error', () => {}) // the session's end says why
+  stdin.on('error', () => {}) // the session's end says why
   const ended = endOf(child, () => text).finally(release)
   ended.catch(() => {}) // told to whoever waits for it
   return {
-    stdout: child.stdout,
-    send: (text) => void child.stdin.write(text),
+    stdout,
+    send: (text) => void stdin.write(text),
     ended,
     async close() {
-      child.stdin.end()
+      stdin.end()
       const timer = setTimeout(() => child.kill(), CLIENT.sshEndMs)
-      child.stdout.resume()
+      stdout.resume()
       try {
         return await ended
       } finally {

@@ -28,6 +28,11 @@ export interface SshDoor {
   argv(words: readonly string[], terminal?: boolean): string[]
 }
 
+/** Whoever has it closes it. */
+export interface OpenDoor extends SshDoor {
+  close(): void
+}
+
 const NAME = /^[A-Za-z0-9][A-Za-z0-9.-]*$/
 const KEY_LINE = /^[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,3}( [\x20-\x7e]*)?$/
 const FOLDER = /^berth-ssh-(\d+)-[A-Za-z0-9]{6}$/
@@ -168,7 +173,7 @@ export async function openDoor(
   { api, io }: { api: Api; io: Io },
   place: SshPlace,
   purpose: SshPurpose,
-): Promise<SshDoor & { close(): void }> {
+): Promise<OpenDoor> {
   const key = makeEphemeralKey()
   const asked = { publicKey: key.publicLine, purpose }
   const { value: reply } = await requestCertificate(api, io, place, asked)

@@ -56,6 +56,11 @@ export const CLIENT = {
   filesSettling: 64,
   /** A large file is written out in such parts while it comes. */
   flushBytes: 32 * MiB,
+  /** A file of so many bytes gets a session of its own, whose ssh writes into it: that outweighs the session's start. */
+  ownSessionBytes: 128 * MiB,
+  /** What another process writes into a file is read in such pieces, and after such a pause once it has caught up. */
+  followBytes: MiB,
+  followMs: 5,
   /** Between the end of its input and the end of ssh. */
   sshEndMs: SECOND,
   /** The forced command reads no longer request. */

@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { CLIENT } from '@berth/shared/client-limits'
 import type { Artifact } from '@berth/shared/rest'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createApi } from '../../cli/src/api.ts'
@@ -241,7 +242,13 @@ describe.skipIf(skipped)('over certificates', () => {
     expect(nothing()).toEqual([])
     await expect(fetch({ sha256: 'f'.repeat(64) })).rejects.toThrow('another file than it listed')
     await expect(fetch({ bytes: '' })).rejects.toThrow('0 of 19 bytes came')
+    const more = Buffer.concat([bytes, bytes]).toString('base64')
+    await expect(fetch({ bytes: more })).rejects.toThrow('more came than the file has')
+    await expect(fetch({ code: 44 }), 'what is there after an end that was none').rejects.toThrow()
     expect(nothing()).toEqual([])
+    const resumed = await fetch({ cutAfter: 8, cutWhen: lab.file('out/exports') })
+    expect(readFileSync(resumed).equals(bytes)).toBe(true)
+    expect(lab.asked()).toEqual([`artifact ${file_id}`, `artifact ${file_id} 8`])
     lab.behave({ refuse: [44, 'exports/orders.csv is gone'] })
     const gone = openSshSource({ api, io }, place, { direct: false, note })
     await expect(gone.open({ ...artifact, id: 1 } as Artifact, 0)).rejects.toMatchObject({
@@ -306,6 +313,13 @@ describe.skipIf(skipped)('over certificates', () => {
     expect(failed).toMatchObject({ told: ['a', 'b'], there: ['a', 'b'] })
     expect(await fetch({}, { ignorant: true }), 'an agent of before').toMatchObject({ there: all })
     expect(lab.asked()).toEqual(['artifacts -', ...all.map((name) => `artifact id-${name}`)])
+    const [, b, c] = files as [Artifact, Artifact, Artifact]
+    files.splice(1, 2, c, { ...b, size_bytes: CLIENT.ownSessionBytes })
+    expect(await fetch({}), 'a large one has a session of its own').toMatchObject({
+      told: ['a', 'c'],
+      end: expect.stringContaining('another file than it listed'),
+    })
+    expect(lab.asked()).toEqual(['artifacts id-a id-c', 'artifact id-b'])
     expect(left()).toEqual([])
   })
 

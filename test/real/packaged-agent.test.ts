@@ -1,7 +1,7 @@
 // What ships, as it ships: the agent is bundled and packaged, offered by a control plane, installed by its script as the
 // join command says, and then deploys. The machine's own folders stay as they are: the script runs in a mount
 // namespace of its own.
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -48,6 +48,18 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
     })
     return reply.port
   }
+
+  test('comes with a client in one file, which finds its parts and modules of Node.js', () => {
+    const berth = (...words: string[]) =>
+      spawnSync(process.execPath, [join(dist, 'berth.cjs'), ...words], {
+        env: { ...process.env, BERTH_URL: lab.url, BERTH_TOKEN: lab.token },
+        encoding: 'utf8',
+        timeout: 60_000,
+      })
+    expect(berth('servers')).toMatchObject({ status: 0, stderr: '' })
+    const noCertificate = { status: 2, stderr: expect.stringContaining('no certificate inside') }
+    expect(berth('servers', '--cacert', join(root, 'package.json'))).toMatchObject(noCertificate)
+  })
 
   test('is installed by the join command and deploys', async () => {
     const server = await lab.post<Server>('/api/servers', { name: 'two', hostname: '127.0.0.1' })

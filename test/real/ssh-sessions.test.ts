@@ -231,6 +231,25 @@ describe.skipIf(missing('sshd') || !isRoot)('a session', () => {
       expect(told().at(-1)).toMatchObject({ endReason: 'done', bytesSent: sent })
     })
 
+    test('gives one by itself, with its header beside it, from an offset too', async () => {
+      const get = async (...offset: string[]) => {
+        const certificate = await lab.honest({ can: ['artifact'] })
+        return lab.login({ certificate, words: ['artifact', find('p-large'), ...offset] })
+      }
+      const whole = LINE.repeat(3_000_000)
+      const first = await get()
+      expect([first.code, first.out === whole]).toEqual([0, true])
+      expect(first.err).toMatch(headed)
+      const rest = await get('23999988')
+      expect(rest).toEqual({ code: 0, out: whole.slice(-12), err: first.err })
+      expect(await get('24000000')).toEqual({ code: 0, out: '', err: first.err })
+      expect(await get('24000001')).toEqual({
+        code: 44,
+        out: '',
+        err: 'berth: out/p-large.csv has 24000000 bytes.\n',
+      })
+    })
+
     test('ends with its certificate in the middle of it, and puts nothing else among its bytes', async () => {
       const serial = lab.nextSerial()
       const certificate = await lab.honest({ can: ['artifact'] }, { serial })

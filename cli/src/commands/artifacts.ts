@@ -110,11 +110,13 @@ export function parseArtifactsDownload({ args, flags }: Invocation): DownloadOpt
   }
 }
 
-/** Where the files of a task lie. */
+/** Where the files of a task lie. The connection waits for this: no more of the answers is read than it needs. */
 async function findPlace(api: Api, taskId: number): Promise<SshPlace> {
-  const { value: task } = await api.get(`/api/tasks/${taskId}`, Task)
+  const OfTask = Task.pick({ environment_id: true })
+  const OfEnvironment = Environment.pick({ id: true, server: true })
+  const { value: task } = await api.get(`/api/tasks/${taskId}`, OfTask)
   const path = `/api/environments/${task.environment_id}`
-  const { value: environment } = await api.get(path, Environment)
+  const { value: environment } = await api.get(path, OfEnvironment)
   return { server: environment.server, environmentId: environment.id }
 }
 
