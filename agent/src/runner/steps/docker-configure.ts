@@ -1,6 +1,6 @@
 // Before anything is built: may this server do it (`admit`), and the variable files (`variables`). What attempts before
 // this one left behind when their runner died goes first.
-import { chmodSync, mkdirSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { PROCESSES } from '@berth/shared'
@@ -80,6 +80,7 @@ function ensureLauncher(attempt: Attempt): string {
   const folder = join(attempt.settings.stateDir, 'bin')
   mkdirSync(folder, { recursive: true, mode: 0o755 })
   const file = join(folder, 'launch.sh')
+  if (existsSync(file) && readFileSync(file, 'utf8') === LAUNCH_PROGRAM) return file
   replaceFile(file, LAUNCH_PROGRAM, 0o444)
   chmodSync(file, 0o444)
   return file
