@@ -51,6 +51,7 @@ export async function openArtifactBatch(
       $typeName: 'berth.agent.v1.OpenFiles' as const,
       transferId: transfer.transferId,
       artifactIds: files.map(({ fileId }) => fileId),
+      fileLine: files.reduce((sum, one) => sum + one.sizeBytes, 0) >= TRANSFERS.lineFromBytes,
     }
     const o = { deadlineMs: DAEMON.requestMs, signal }
     const answer = await askAgent(ctx, first.serverId, { case: 'openFiles', value }, o)
