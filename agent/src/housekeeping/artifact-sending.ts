@@ -8,16 +8,16 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import {
   ArtifactRefused,
-  type OpenedArtifact,
-  openArtifact,
-  readArtifacts,
+  type BorrowedArtifact,
+  borrowArtifact,
+  borrowArtifacts,
 } from '../exec/artifact-reading.ts'
 import type { Answerers, ResponseBody } from '../link/requests.ts'
 import { type Out, upload } from '../link/uploads.ts'
 import { describeError, type Log } from '../log.ts'
 import type { AgentSettings } from '../settings.ts'
 
-type Opened = Extract<OpenedArtifact, { kind: 'ok' }>
+type Opened = Extract<BorrowedArtifact, { kind: 'ok' }>
 
 const CODES = {
   gone: RequestErrorCode.NOT_FOUND,
@@ -79,7 +79,7 @@ export function createArtifactAnswerers(
         return failure(RequestErrorCode.REFUSED, 'The question names too many files.')
       }
       if (isBusy()) return BUSY
-      const pieces = readArtifacts(settings, { artifactIds })
+      const pieces = borrowArtifacts(settings, { artifactIds })
       try {
         const first = await pieces.next()
         const sent = upload(bulk, fileLine, (out) => writeMany(out, transferId, first, pieces))
@@ -98,11 +98,11 @@ export function createArtifactAnswerers(
 
 const BUSY = failure(RequestErrorCode.TOO_MANY, 'The agent is sending too many files.')
 
-function open(settings: AgentSettings, asked: OpenFile): OpenedArtifact {
+function open(settings: AgentSettings, asked: OpenFile): BorrowedArtifact {
   const { artifactId, statOnly } = asked
   const offset = statOnly ? 0 : Number(asked.offset)
   const length = Number(asked.length)
-  return openArtifact(settings, { artifactId, offset, ...(length > 0 ? { length } : {}) })
+  return borrowArtifact(settings, { artifactId, offset, ...(length > 0 ? { length } : {}) })
 }
 
 async function writeOne(out: Out, asked: OpenFile, opened: Opened): Promise<void> {
@@ -114,7 +114,7 @@ async function writeOne(out: Out, asked: OpenFile, opened: Opened): Promise<void
   // the whole has its digest already, and its reader finds out whether this is it
   const hash = length < opened.size ? createHash('sha256') : undefined
   let sent = 0
-  for await (const chunk of opened.stream as AsyncIterable<Buffer>) {
+  for await (const chunk of opened.stream) {
     hash?.update(chunk)
     sent += chunk.length
     await out.data(chunk)

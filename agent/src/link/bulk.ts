@@ -111,20 +111,33 @@ export function uploadEnd(call: { cancel(): void }): UploadEnd {
 }
 
 /** Until the stream takes more; a reader that takes nothing for too long is given up. */
-export function room(call: Pick<EventEmitter, 'on' | 'off'>, signal: AbortSignal): Promise<void> {
+export const room = (call: Pick<EventEmitter, 'on' | 'off'>, signal: AbortSignal): Promise<void> =>
+  whileTaken(signal, (taken) => {
+    const drained = (): void => taken()
+    call.on('drain', drained)
+    return () => call.off('drain', drained)
+  })
+
+/** Until these bytes have left, so that their memory may be used again; bounded likewise. */
+export const flushed = (socket: TLSSocket, bytes: Buffer, signal: AbortSignal): Promise<void> =>
+  whileTaken(signal, (taken) => void socket.write(bytes, taken))
+
+function whileTaken(
+  signal: AbortSignal,
+  begin: (taken: (error?: unknown) => void) => (() => void) | undefined,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     const settle = (error?: unknown): void => {
       clearTimeout(timer)
-      call.off('drain', drained)
       signal.removeEventListener('abort', left)
-      if (error === undefined) resolve()
-      else reject(error)
+      stop?.()
+      if (error) reject(error)
+      else resolve()
     }
-    const drained = (): void => settle()
     const left = (): void => settle(signal.reason)
     const timer = setTimeout(() => settle(new Error('nobody takes it')), TRANSFERS.idleMs)
-    call.on('drain', drained)
     signal.addEventListener('abort', left)
+    const stop = begin(settle)
     if (signal.aborted) left()
   })
 }

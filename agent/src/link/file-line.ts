@@ -46,6 +46,7 @@ export function dialFileLine(
     const late = (): void => settle(new Error('it was not opened in time'))
     const closed = (): void => settle(new Error('it was closed'))
     const left = (): void => settle(new Error('the session ended'))
+    socket.setNoDelay(true) // a small record does not wait for an answer to the large one before it
     const opened = (): void => {
       if (socket.alpnProtocol === FILE_LINE) settle()
       else settle(new Error('the other side does not know file lines'))

@@ -13,13 +13,14 @@ import {
 } from '@berth/shared/wire'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import type { ClientWritableStream } from '@grpc/grpc-js'
-import { type BulkLine, room, type UploadEnd, uploadEnd } from './bulk.ts'
+import { type BulkLine, flushed, room, type UploadEnd, uploadEnd } from './bulk.ts'
 
 export type Frame = NonNullable<MessageInitShape<typeof FileFrameSchema>['frame']>
 
 /** Each resolves, or is nothing, when there is room for more. */
 export interface Out {
   frame(frame: Frame): Promise<void> | undefined
+  /** Afterwards their memory may be used again. */
   data(bytes: Buffer): Promise<void>
 }
 
@@ -97,16 +98,16 @@ async function uploadOnLine(socket: TLSSocket, write: Write): Promise<void> {
 }
 
 function lineOut(socket: TLSSocket, signal: AbortSignal): Out {
-  const pass = (bytes: Buffer): Promise<void> | undefined =>
-    socket.write(bytes) ? undefined : room(socket, signal)
   return {
-    frame: (frame) => pass(encodeMessage(encode(frame))),
+    frame: (frame) => flushed(socket, encodeMessage(encode(frame)), signal),
     async data(bytes) {
-      for (let at = 0; at < bytes.length; at += TRANSFERS.lineRecordBytes) {
-        signal.throwIfAborted()
-        const piece = bytes.subarray(at, at + TRANSFERS.lineRecordBytes)
-        socket.write(dataHead(piece.length)) // by itself: together they would be copied
-        await pass(piece)
+      for (let at = 0; at < bytes.length; at += TRANSFERS.frameBytes) {
+        const piece = bytes.subarray(at, at + TRANSFERS.frameBytes)
+        if (at % TRANSFERS.lineRecordBytes === 0) {
+          // by itself: together they would be copied
+          socket.write(dataHead(Math.min(bytes.length - at, TRANSFERS.lineRecordBytes)))
+        }
+        await flushed(socket, piece, signal)
       }
     },
   }

@@ -29,7 +29,10 @@ async function loadFiles(
   })
 }
 
-/** The first bytes are there when this resolves: what is wrong with the first file is an error of its own. */
+/**
+ * The first bytes are there when this resolves: what is wrong with the first file is an error of its own. The reader has
+ * the only reference to each piece.
+ */
 export async function openArtifactBatch(
   ctx: Context,
   caller: Caller,

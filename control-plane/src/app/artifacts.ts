@@ -93,7 +93,7 @@ export interface ArtifactContent {
   etag: string
   /** Undefined: the whole file. */
   range: ByteRange | undefined
-  /** Exactly `range`, or it throws; for one reader, who must read it or abort. */
+  /** Exactly `range`, or it throws; for one reader, who must read it or abort, and has the only reference to each piece. */
   bytes: AsyncIterable<Buffer>
 }
 

@@ -11,6 +11,7 @@ import {
   SendFileResponseSchema,
 } from '@berth/shared/wire'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { freeBytes } from '../app/memory.ts'
 import type { Context } from '../context.ts'
 import { lineIdentity } from './listener.ts'
 import { receiveTransfer, type Upload } from './transfers.ts'
@@ -69,6 +70,7 @@ function uploadOn(socket: TLSSocket): Upload<FileFrame> {
         socket.on('data', (chunk: Buffer) => {
           try {
             parser.take(chunk)
+            freeBytes(chunk) // its contents were copied
           } catch {
             socket.destroy()
           }
