@@ -183,6 +183,13 @@ export const TRANSFERS = {
   frameBytes: 256 * KiB,
   /** The agent's second connection is closed after this long without a transfer. */
   connectionIdleMs: 60 * SECOND,
+  /** From this size on a transfer gets a connection of its own, without HTTP/2: the handshake costs less than it saves. */
+  lineFromBytes: 4 * MiB,
+  /** To open one; then HTTP/2 is used. Less than `firstFrameMs`, which goes on meanwhile. */
+  lineDialMs: 3 * SECOND,
+  /** Of one record with bytes, and with a message. */
+  lineRecordBytes: MiB,
+  lineMessageBytes: 16 * KiB,
 } as const
 
 /** Files that an action leaves for people to fetch. */

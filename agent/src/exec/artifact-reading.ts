@@ -9,10 +9,12 @@ import {
   existsSync,
   fstatSync,
   openSync,
+  read,
   readSync,
 } from 'node:fs'
 import { Readable } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { ARTIFACTS } from '@berth/shared'
 import type { ArtifactRow } from '../journal/artifact-table.ts'
 import { Ledger, ledgerFile } from '../journal/ledger.ts'
@@ -33,26 +35,40 @@ interface Refused {
   message: string
 }
 
-export type OpenedArtifact =
-  | {
-      kind: 'ok'
-      path: string
-      size: number
-      sha256: string
-      modifiedAt: Date
-      /** From `offset` on. Destroy it when it is not wanted. */
-      stream: Readable
-    }
-  | Refused
+interface Opened<T> {
+  kind: 'ok'
+  path: string
+  size: number
+  sha256: string
+  modifiedAt: Date
+  /** From `offset` on. Destroy it when it is not wanted. */
+  stream: T
+}
+
+export type OpenedArtifact = Opened<Readable> | Refused
+export type BorrowedArtifact = Opened<BorrowedPieces> | Refused
 
 const GONE: Refused = { kind: 'gone', message: 'The file is no longer on the server.' }
 
 /** Opens the copy of one artifact after comparing it with its record; never anything else. */
-export function openArtifact(
+export const openArtifact = (
+  settings: AgentSettings,
+  question: ArtifactQuestion,
+  now = Date.now(),
+): OpenedArtifact => openPart(settings, question, readPart, now)
+
+/** The same, read into memory that is used again. */
+export const borrowArtifact = (
+  settings: AgentSettings,
+  question: ArtifactQuestion,
+): BorrowedArtifact => openPart(settings, question, borrowPart, Date.now())
+
+function openPart<T>(
   settings: AgentSettings,
   { environmentId, artifactId, offset, length }: ArtifactQuestion,
-  now = Date.now(),
-): OpenedArtifact {
+  read: (fd: number, from: number, to: number) => T,
+  now: number,
+): Opened<T> | Refused {
   const [row] = findRows(settings, [artifactId], environmentId)
   const fd = openCopy(settings, row, now)
   if (!row || typeof fd !== 'number') return fd as Refused
@@ -61,7 +77,7 @@ export function openArtifact(
     return { kind: 'beyond', message: `${row.path} has ${row.size} bytes.` }
   }
   const end = length === undefined ? row.size : Math.min(row.size, offset + length)
-  const stream = readPart(fd, offset, end)
+  const stream = read(fd, offset, end)
   const { path, size, modifiedAt } = row
   const sha256 = row.sha256.toString('hex')
   return { kind: 'ok', path, size, sha256, modifiedAt: new Date(modifiedAt), stream }
@@ -119,6 +135,54 @@ function readPart(fd: number, from: number, to: number): Readable {
   if (to > from) return createReadStream('', { fd, start: from, end: to - 1, highWaterMark })
   closeSync(fd)
   return Readable.from([])
+}
+
+/** Each piece is there until the next one is asked for. Closes its file at the end, or when it is destroyed. */
+export interface BorrowedPieces extends AsyncIterable<Buffer> {
+  destroy(): void
+}
+
+const readFile = promisify(read)
+
+function borrowPart(fd: number, from: number, to: number): BorrowedPieces {
+  const pieces = readPieces(fd, from, to)
+  let isFresh = true
+  return {
+    [Symbol.asyncIterator]() {
+      isFresh = false
+      return pieces
+    },
+    destroy() {
+      if (isFresh) closeSync(fd) // a generator that never ran closes nothing
+      isFresh = false
+      void pieces.return(undefined)
+    },
+  }
+}
+
+/** Reads the next piece while one is used. New memory for each would cost more than the reading. */
+async function* readPieces(fd: number, from: number, to: number): AsyncGenerator<Buffer> {
+  const size = Math.min(ARTIFACTS.readBytes, to - from)
+  const buffers = [Buffer.allocUnsafeSlow(size), Buffer.allocUnsafeSlow(size)] as const
+  let at = from
+  const fill = async (buffer: Buffer): Promise<Buffer> => {
+    const { bytesRead } = await readFile(fd, buffer, 0, Math.min(size, to - at), at)
+    at += bytesRead
+    return buffer.subarray(0, bytesRead)
+  }
+  let next = fill(buffers[0])
+  try {
+    for (let turn = 1; ; turn += 1) {
+      const piece = await next
+      if (piece.length === 0) return
+      next = fill(buffers[turn % 2 === 0 ? 0 : 1])
+      next.catch(() => undefined) // told when its turn comes
+      yield piece
+    }
+  } finally {
+    await next.catch(() => undefined) // a descriptor that is being read stays open
+    closeSync(fd)
+  }
 }
 
 const changed = (row: ArtifactRow): Refused => ({
@@ -180,10 +244,16 @@ export interface OpenFile {
 export function readArtifacts(
   settings: AgentSettings,
   asked: ArtifactList,
-  announce: (row: ArtifactRow) => Buffer = () => NOTHING,
+  announce: (row: ArtifactRow) => Buffer,
 ): AsyncGenerator<Buffer> {
   return listPieces(settings, asked, announce, readLarge)
 }
+
+/** The same; each piece is there until the next one is asked for. */
+export const borrowArtifacts = (
+  settings: AgentSettings,
+  asked: ArtifactList,
+): AsyncGenerator<Buffer> => listPieces(settings, asked, () => NOTHING, borrowLarge)
 
 /** The same, large ones as open files. */
 export const openArtifacts = (
@@ -252,12 +322,18 @@ async function* openLarge(
   }
 }
 
-async function* readLarge(fd: number, row: ArtifactRow, waiting: Waiting): AsyncGenerator<Buffer> {
-  let left = row.size
-  for await (const chunk of readPart(fd, 0, row.size) as AsyncIterable<Buffer>) {
-    if (waiting.bytes > 0) yield waiting.take()
-    left -= chunk.length
-    yield chunk
+type Large = (fd: number, row: ArtifactRow, waiting: Waiting) => AsyncGenerator<Buffer>
+
+const largeBy = (readAll: (fd: number, from: number, to: number) => AsyncIterable<Buffer>): Large =>
+  async function* (fd, row, waiting) {
+    let left = row.size
+    for await (const chunk of readAll(fd, 0, row.size)) {
+      if (waiting.bytes > 0) yield waiting.take()
+      left -= chunk.length
+      yield chunk
+    }
+    if (left > 0) throw new ArtifactRefused(changed(row))
   }
-  if (left > 0) throw new ArtifactRefused(changed(row))
-}
+
+const readLarge = largeBy(readPart)
+const borrowLarge = largeBy(borrowPart)

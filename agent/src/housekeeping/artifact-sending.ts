@@ -1,32 +1,23 @@
 // Answers OpenFile and OpenFiles: artifacts of the agent's store, looked up by their ids alone, compared with their
-// records, then sent over the bulk connection, one with its length and digest, several one behind the other. Deliberately
+// records, then sent over a bulk connection, one with its length and digest, several one behind the other. Deliberately
 // absent: paths. What cannot be sent whole is answered or cut with a reason; nobody ever gets less and takes it for all.
 import { createHash } from 'node:crypto'
 import { ARTIFACTS, TRANSFERS } from '@berth/shared'
-import {
-  AgentService,
-  FileFrameSchema,
-  type FileStatSchema,
-  type OpenFile,
-  openRawUpload,
-  RequestErrorCode,
-} from '@berth/shared/wire'
-import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { type FileStatSchema, type OpenFile, RequestErrorCode } from '@berth/shared/wire'
+import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
-import type { ClientWritableStream } from '@grpc/grpc-js'
 import {
   ArtifactRefused,
-  type OpenedArtifact,
-  openArtifact,
-  readArtifacts,
+  type BorrowedArtifact,
+  borrowArtifact,
+  borrowArtifacts,
 } from '../exec/artifact-reading.ts'
-import { type BulkLine, room, type UploadEnd, uploadEnd } from '../link/bulk.ts'
 import type { Answerers, ResponseBody } from '../link/requests.ts'
+import { type Out, upload } from '../link/uploads.ts'
 import { describeError, type Log } from '../log.ts'
 import type { AgentSettings } from '../settings.ts'
 
-type Frame = NonNullable<MessageInitShape<typeof FileFrameSchema>['frame']>
-type Opened = Extract<OpenedArtifact, { kind: 'ok' }>
+type Opened = Extract<BorrowedArtifact, { kind: 'ok' }>
 
 const CODES = {
   gone: RequestErrorCode.NOT_FOUND,
@@ -73,7 +64,7 @@ export function createArtifactAnswerers(
       if (opened.kind !== 'ok') return failure(CODES[opened.kind], opened.message)
       if (asked.statOnly) opened.stream.destroy()
       else {
-        const sent = upload(bulk, (out) => writeOne(out, asked, opened))
+        const sent = upload(bulk, asked.fileLine, (out) => writeOne(out, asked, opened))
         start(
           asked.transferId,
           sent.finally(() => opened.stream.destroy()),
@@ -83,15 +74,15 @@ export function createArtifactAnswerers(
     },
     async openFiles({ body }, _signal, bulk) {
       if (body.case !== 'openFiles') throw new Error('not a question for files')
-      const { transferId, artifactIds } = body.value
+      const { transferId, artifactIds, fileLine } = body.value
       if (artifactIds.length > ARTIFACTS.files) {
         return failure(RequestErrorCode.REFUSED, 'The question names too many files.')
       }
       if (isBusy()) return BUSY
-      const pieces = readArtifacts(settings, { artifactIds })
+      const pieces = borrowArtifacts(settings, { artifactIds })
       try {
         const first = await pieces.next()
-        const sent = upload(bulk, (out) => writeMany(out, transferId, first, pieces))
+        const sent = upload(bulk, fileLine, (out) => writeMany(out, transferId, first, pieces))
         start(
           transferId,
           sent.finally(() => pieces.return(undefined)),
@@ -107,57 +98,11 @@ export function createArtifactAnswerers(
 
 const BUSY = failure(RequestErrorCode.TOO_MANY, 'The agent is sending too many files.')
 
-function open(settings: AgentSettings, asked: OpenFile): OpenedArtifact {
+function open(settings: AgentSettings, asked: OpenFile): BorrowedArtifact {
   const { artifactId, statOnly } = asked
   const offset = statOnly ? 0 : Number(asked.offset)
   const length = Number(asked.length)
-  return openArtifact(settings, { artifactId, offset, ...(length > 0 ? { length } : {}) })
-}
-
-/** Each resolves, or is nothing, when there is room for more. */
-interface Out {
-  frame(frame: Frame): Promise<void> | undefined
-  data(bytes: Buffer): Promise<void>
-}
-
-async function upload(bulk: BulkLine, write: (out: Out) => Promise<void>): Promise<void> {
-  let end: UploadEnd | undefined
-  const { client, done } = bulk.use(() => end?.cancel())
-  try {
-    const ended = Promise.withResolvers<void>()
-    ended.promise.catch(() => undefined)
-    const { sendFile } = AgentService.method
-    const call = openRawUpload(client, AgentService, sendFile, (error) =>
-      error ? ended.reject(error) : ended.resolve(),
-    )
-    end = uploadEnd(call)
-    call.on('error', () => undefined) // told by the callback
-    const stop = new AbortController()
-    ended.promise.catch((error: unknown) => stop.abort(error))
-    await write(outOf(call, end.opened, stop.signal))
-    call.end()
-    await ended.promise
-  } catch (error) {
-    end?.cancel()
-    throw error
-  } finally {
-    done()
-  }
-}
-
-function outOf(call: ClientWritableStream<Buffer>, left: () => void, signal: AbortSignal): Out {
-  const pass = (bytes: Buffer): Promise<void> | undefined =>
-    call.write(bytes, left) ? undefined : room(call, signal)
-  return {
-    frame: (frame) =>
-      pass(Buffer.from(toBinary(FileFrameSchema, create(FileFrameSchema, { frame })))),
-    async data(bytes) {
-      signal.throwIfAborted()
-      for (let at = 0; at < bytes.length; at += TRANSFERS.frameBytes) {
-        await pass(encodeData(bytes.subarray(at, at + TRANSFERS.frameBytes)))
-      }
-    },
-  }
+  return borrowArtifact(settings, { artifactId, offset, ...(length > 0 ? { length } : {}) })
 }
 
 async function writeOne(out: Out, asked: OpenFile, opened: Opened): Promise<void> {
@@ -169,7 +114,7 @@ async function writeOne(out: Out, asked: OpenFile, opened: Opened): Promise<void
   // the whole has its digest already, and its reader finds out whether this is it
   const hash = length < opened.size ? createHash('sha256') : undefined
   let sent = 0
-  for await (const chunk of opened.stream as AsyncIterable<Buffer>) {
+  for await (const chunk of opened.stream) {
     hash?.update(chunk)
     sent += chunk.length
     await out.data(chunk)
@@ -203,15 +148,4 @@ async function writeMany(
     return
   }
   await out.frame({ case: 'end', value: { bytesSent: BigInt(sent) } })
-}
-
-const DATA_TAG = (2 << 3) | 2
-
-/** FileFrame{data}, copied once: the general encoder copies several times, and files are large. */
-export function encodeData(bytes: Buffer): Buffer {
-  const head = [DATA_TAG]
-  let rest = bytes.length
-  for (; rest > 0x7f; rest >>>= 7) head.push((rest & 0x7f) | 0x80)
-  head.push(rest)
-  return Buffer.concat([Buffer.from(head), bytes])
 }

@@ -1,18 +1,35 @@
 // The second connection of a session, for byte streams: a full uplink queue of it never delays a heartbeat. Opened by the
-// first transfer, closed after a while without one, and with the session: whatever is under way then is cut.
+// first transfer, closed after a while without one. Beside it, for large files, connections of one transfer each; where
+// one cannot be opened, none is tried again in this session. All end with it: whatever is under way then is cut.
 import type { EventEmitter } from 'node:events'
+import type { TLSSocket } from 'node:tls'
 import { TRANSFERS } from '@berth/shared'
+import { openChannel } from './channel.ts'
+import { dialFileLine, mayDial } from './file-line.ts'
+import type { Identity } from './identity.ts'
 import type { AgentClient } from './renewal.ts'
+
+type DialFileLine = (signal: AbortSignal) => Promise<TLSSocket>
 
 export class BulkLine {
   readonly #dial: () => AgentClient
+  #dialFileLine: DialFileLine | undefined
   #client: AgentClient | undefined
   readonly #ends = new Set<() => void>()
+  readonly #fileLines = new Set<() => void>()
   #idle: NodeJS.Timeout | undefined
   #closed = false
 
-  constructor(dial: () => AgentClient) {
+  constructor(dial: () => AgentClient, dialFileLine?: DialFileLine) {
     this.#dial = dial
+    this.#dialFileLine = dialFileLine
+  }
+
+  static to(identity: Identity, endpoint: string): BulkLine {
+    return new BulkLine(
+      () => openChannel(identity, endpoint),
+      mayDial(endpoint) ? (signal) => dialFileLine(identity, endpoint, signal) : undefined,
+    )
   }
 
   /** The client for one transfer; `end` is called when the line is cut. Call the returned function when it is over. */
@@ -31,10 +48,32 @@ export class BulkLine {
     }
   }
 
+  /** A connection for one transfer, destroyed with the session; undefined: there is none, use the client. */
+  async openFileLine(): Promise<TLSSocket | undefined> {
+    if (this.#closed) throw new Error('there is no session')
+    const dial = this.#dialFileLine
+    if (!dial) return undefined
+    const stop = new AbortController()
+    let end = (): void => stop.abort()
+    const cut = (): void => end()
+    this.#fileLines.add(cut)
+    try {
+      const socket = await dial(stop.signal)
+      socket.once('close', () => this.#fileLines.delete(cut))
+      end = () => socket.destroy()
+      return socket
+    } catch (error) {
+      this.#fileLines.delete(cut)
+      if (this.#closed) throw error
+      this.#dialFileLine = undefined
+      return undefined
+    }
+  }
+
   close(): void {
     if (this.#closed) return
     this.#closed = true
-    for (const end of [...this.#ends]) end()
+    for (const end of [...this.#ends, ...this.#fileLines]) end()
     this.#ends.clear()
     this.#hangUp()
   }
@@ -72,20 +111,33 @@ export function uploadEnd(call: { cancel(): void }): UploadEnd {
 }
 
 /** Until the stream takes more; a reader that takes nothing for too long is given up. */
-export function room(call: Pick<EventEmitter, 'on' | 'off'>, signal: AbortSignal): Promise<void> {
+export const room = (call: Pick<EventEmitter, 'on' | 'off'>, signal: AbortSignal): Promise<void> =>
+  whileTaken(signal, (taken) => {
+    const drained = (): void => taken()
+    call.on('drain', drained)
+    return () => call.off('drain', drained)
+  })
+
+/** Until these bytes have left, so that their memory may be used again; bounded likewise. */
+export const flushed = (socket: TLSSocket, bytes: Buffer, signal: AbortSignal): Promise<void> =>
+  whileTaken(signal, (taken) => void socket.write(bytes, taken))
+
+function whileTaken(
+  signal: AbortSignal,
+  begin: (taken: (error?: unknown) => void) => (() => void) | undefined,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     const settle = (error?: unknown): void => {
       clearTimeout(timer)
-      call.off('drain', drained)
       signal.removeEventListener('abort', left)
-      if (error === undefined) resolve()
-      else reject(error)
+      stop?.()
+      if (error) reject(error)
+      else resolve()
     }
-    const drained = (): void => settle()
     const left = (): void => settle(signal.reason)
     const timer = setTimeout(() => settle(new Error('nobody takes it')), TRANSFERS.idleMs)
-    call.on('drain', drained)
     signal.addEventListener('abort', left)
+    const stop = begin(settle)
     if (signal.aborted) left()
   })
 }

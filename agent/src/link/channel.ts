@@ -29,7 +29,7 @@ const OPTIONS: ClientOptions = {
   'grpc.use_local_subchannel_pool': 1,
 }
 
-const isLoopback = (endpoint: string): boolean => /^(localhost|127\.|\[::1\])/.test(endpoint)
+export const isLoopback = (endpoint: string): boolean => /^(localhost|127\.|\[::1\])/.test(endpoint)
 
 export function openChannel(identity: Identity, endpoint: string): AgentClient {
   const context = createSecureContext({

@@ -103,7 +103,7 @@ export class Session {
     this.#client = openChannel(options.identity, options.endpoint)
     this.#connect = this.#client.connect()
     const { answerers, log } = options
-    this.#bulk = new BulkLine(() => openChannel(options.identity, options.endpoint))
+    this.#bulk = BulkLine.to(options.identity, options.endpoint)
     this.#desk = new RequestDesk(answerers, log, this.#bulk, (response) =>
       this.#send(message({ case: 'response', value: response })),
     )

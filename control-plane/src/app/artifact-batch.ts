@@ -29,7 +29,10 @@ async function loadFiles(
   })
 }
 
-/** The first bytes are there when this resolves: what is wrong with the first file is an error of its own. */
+/**
+ * The first bytes are there when this resolves: what is wrong with the first file is an error of its own. The reader has
+ * the only reference to each piece.
+ */
 export async function openArtifactBatch(
   ctx: Context,
   caller: Caller,
@@ -51,6 +54,7 @@ export async function openArtifactBatch(
       $typeName: 'berth.agent.v1.OpenFiles' as const,
       transferId: transfer.transferId,
       artifactIds: files.map(({ fileId }) => fileId),
+      fileLine: files.reduce((sum, one) => sum + one.sizeBytes, 0) >= TRANSFERS.lineFromBytes,
     }
     const o = { deadlineMs: DAEMON.requestMs, signal }
     const answer = await askAgent(ctx, first.serverId, { case: 'openFiles', value }, o)

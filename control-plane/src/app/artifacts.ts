@@ -93,7 +93,7 @@ export interface ArtifactContent {
   etag: string
   /** Undefined: the whole file. */
   range: ByteRange | undefined
-  /** Exactly `range`, or it throws; for one reader, who must read it or abort. */
+  /** Exactly `range`, or it throws; for one reader, who must read it or abort, and has the only reference to each piece. */
   bytes: AsyncIterable<Buffer>
 }
 
@@ -165,6 +165,7 @@ async function ask(
     transferId: '',
     offset: 0n,
     length: 0n,
+    fileLine: false,
     ...question,
   }
   const o = { deadlineMs: DAEMON.requestMs, signal }
@@ -204,6 +205,7 @@ async function fetch(
       transferId: transfer.transferId,
       offset: BigInt(from),
       length: BigInt(to - from),
+      fileLine: to - from >= TRANSFERS.lineFromBytes,
     }
     await ask(ctx, artifact, question, signal)
     const frames = transfer.frames[Symbol.asyncIterator]()

@@ -25,6 +25,7 @@ import { lockAsDuplicate, type Opened } from '../app/sessions.ts'
 import { signSshHostKey } from '../app/ssh-host-keys.ts'
 import { issueServerCertificate } from '../ca/authority.ts'
 import type { Context } from '../context.ts'
+import { openFileLines } from './file-lines.ts'
 import { type AgentHandlers, agentIdentity, openListener } from './listener.ts'
 import { LogIntake } from './log-intake.ts'
 import { openLogStream } from './log-stream.ts'
@@ -86,6 +87,7 @@ export async function openAgentDoor(ctx: Context): Promise<AgentDoor> {
     authority: ctx.authority,
     server,
     handlers,
+    fileLine: openFileLines(ctx),
     log: ctx.log,
   })
   const stopTicking = startTicking(

@@ -1,13 +1,16 @@
 // The agents' door: one gRPC listener, TLS 1.3, a client certificate of our authority required from
-// everybody who connects. `agentIdentity` is the only function that derives an agent from a
-// connection. It starts whole or not at all: after binding it dials itself and looks at its receive
+// everybody who connects. `certifiedAgent` is the only function that derives an agent from a
+// connection. Connections that name themselves file lines in the handshake are taken out before
+// HTTP/2. It starts whole or not at all: after binding it dials itself and looks at its receive
 // windows. Deliberately absent: what the calls do (the handlers) and whether an agent is known and
 // not revoked.
 import { constants, createHash } from 'node:crypto'
 import type { Http2SecureServer } from 'node:http2'
+import type { TLSSocket } from 'node:tls'
 import { SESSION } from '@berth/shared'
 import {
   AgentService,
+  FILE_LINE,
   type LogDown,
   type ServiceHandlers,
   serviceDefinition,
@@ -45,6 +48,8 @@ export interface ListenerSettings {
   /** Key and certificate of this listener, by `issueServerCertificate`. */
   server: KeyPair
   handlers: AgentHandlers
+  /** Takes the connections that are file lines; absent: there are none. */
+  fileLine?: (socket: TLSSocket) => void
   log: Log
 }
 
@@ -103,21 +108,35 @@ function bind(server: Server, settings: ListenerSettings): Promise<number> {
   })
 }
 
+const ALPNCallback = ({ protocols }: { protocols: string[] }): string | undefined =>
+  ['h2', FILE_LINE].find((name) => protocols.includes(name))
+
+/** Connections that are file lines never reach HTTP/2, which would take any name for its own. */
+function divert(server: Http2SecureServer, fileLine: (socket: TLSSocket) => void): void {
+  const others = server.listeners('secureConnection')
+  server.removeAllListeners('secureConnection')
+  server.on('secureConnection', (socket: TLSSocket) => {
+    if (socket.alpnProtocol === FILE_LINE) fileLine(socket)
+    else for (const listener of others) listener.call(server, socket)
+  })
+}
+
 /**
  * Binds, tests itself and returns; rejects, with nothing left open, when it would not be what it
  * must be.
  */
 export async function openListener(settings: ListenerSettings): Promise<Listener> {
-  const { authority, host } = settings
+  const { authority, host, fileLine } = settings
   const server = new Server(OPTIONS)
   const handlers = settings.handlers as unknown as UntypedServiceImplementation
   server.addService(serviceDefinition(AgentService, 'streamLogs'), handlers)
   const handshakes = new Handshakes(settings.log)
   const open: { server: Http2SecureServer; closed: Promise<void> }[] = []
   const hook = {
-    options: { ...TLS, handshakeTimeout: SESSION.dialMs },
+    options: { ...TLS, handshakeTimeout: SESSION.dialMs, ...(fileLine ? { ALPNCallback } : {}) },
     made: (http2Server: Http2SecureServer) => {
       http2Server.maxConnections = SESSION.connections
+      if (fileLine) divert(http2Server, fileLine)
       handshakes.watch(http2Server)
       const closed = new Promise<void>((resolve) => http2Server.once('close', resolve))
       http2Server.once('listening', () => open.push({ server: http2Server, closed }))
@@ -164,15 +183,25 @@ export async function openListener(settings: ListenerSettings): Promise<Listener
 /** Parsing costs 2 ms, and every call of every session asks. The same bytes are the same agent. */
 const identities = new Map<string, AgentIdentity | undefined>()
 
-/**
- * The calling agent, from its certificate alone; undefined when it is not one of this
- * installation's.
- */
-export function agentIdentity(
+/** The calling agent. */
+export const agentIdentity = (
   call: { getAuthContext(): { sslPeerCertificate?: { raw: Buffer } | undefined } | null },
   installationId: string,
+): AgentIdentity | undefined =>
+  certifiedAgent(call.getAuthContext()?.sslPeerCertificate?.raw, installationId)
+
+/** The agent on a file line. */
+export const lineIdentity = (
+  socket: TLSSocket,
+  installationId: string,
+): AgentIdentity | undefined =>
+  socket.authorized ? certifiedAgent(socket.getPeerCertificate().raw, installationId) : undefined
+
+/** From its certificate alone; undefined when it is not one of this installation's. */
+function certifiedAgent(
+  raw: Buffer | undefined,
+  installationId: string,
 ): AgentIdentity | undefined {
-  const raw = call.getAuthContext()?.sslPeerCertificate?.raw
   if (!raw) return undefined
   const key = `${installationId} ${createHash('sha256').update(raw).digest('hex')}`
   if (!identities.has(key)) {

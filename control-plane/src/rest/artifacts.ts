@@ -1,7 +1,6 @@
 // Files that an action left: which there are, and the bytes of one, streamed from its server as the reader takes them. The
 // status is decided before the first byte; whatever breaks later breaks the connection, never the file.
 import type { ServerResponse } from 'node:http'
-import { Readable } from 'node:stream'
 import { AppError } from '@berth/shared'
 import { Artifact, ArtifactBatchQuery, IdParams } from '@berth/shared/rest'
 import type { FastifyReply } from 'fastify'
@@ -10,6 +9,7 @@ import { openArtifactBatch } from '../app/artifact-batch.ts'
 import { type ArtifactContent, listTaskArtifacts, openArtifactContent } from '../app/artifacts.ts'
 import type { Context } from '../context.ts'
 import { contentDisposition } from '../domain/artifact.ts'
+import { ByteStream } from './byte-stream.ts'
 import { type Api, callerOf } from './http.ts'
 import { presentArtifact } from './present-artifact.ts'
 
@@ -112,7 +112,7 @@ export function sendContent(reply: FastifyReply, content: ArtifactContent): Fast
 
 function sendBytes(reply: FastifyReply, bytes: AsyncIterable<Buffer>): FastifyReply {
   reply.header('x-content-type-options', 'nosniff').type('application/octet-stream')
-  return reply.send(Readable.from(bytes, { objectMode: true, highWaterMark: 4 }))
+  return reply.send(new ByteStream(bytes))
 }
 
 /** Fires when the reader has gone, or has everything. */

@@ -2,7 +2,7 @@
 import { FileFrameSchema } from '@berth/shared/wire'
 import { fromBinary } from '@bufbuild/protobuf'
 import { expect, test } from 'vitest'
-import { encodeData } from './artifact-sending.ts'
+import { encodeData } from './uploads.ts'
 
 test.each([0, 1, 127, 128, 16_383, 16_384, 65_536])(
   '%i bytes are what the schema reads',
