@@ -5,9 +5,11 @@
 // from `POST …/tasks` to the first answer of the new version through its proxy, and to `live_at` (proven to run); the
 // script's from its first command to the container's first answer. A switch that loses nothing takes a proxy that looks
 // names up again; a second for it is added to the script, whose own way of switching loses requests. Beside that ratio
-// stands the one to the script as it is, its lossy switch included.
+// stands the one to the script as it is, its lossy switch included. Both proxies are idle until the switch; a host with
+// visitors shows the new version up to one look-up (PROXY.refreshMs) later.
 import { execFile, execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { watch } from 'node:fs/promises'
 import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -34,8 +36,6 @@ const CASES = {
 type Case = keyof typeof CASES
 const GOAL_LIVE_MS = 3_500
 const PAUSE_MS = 1_500
-/** Well below what an engine takes to start a container. */
-const SOONEST_MS = 200
 
 interface Measured {
   answered: number
@@ -131,11 +131,11 @@ class Bench {
     await new Promise((resolve) => setTimeout(resolve, PAUSE_MS)) // like a person
     const { lab } = this.#made
     const before = await this.#instance()
-    // the proxy looks names up again and again, counted from the first request: no round may profit from its phase
-    await new Promise((resolve) => setTimeout(resolve, Math.random() * SWITCH_MS))
+    const moved = this.#routesMoved()
     const began = Date.now()
     const body = what === 'cold' ? { no_cache: true } : undefined
     const { id } = await lab.deploy(this.#environmentId, body)
+    await moved
     const answered = await this.#changed(before, began)
     const task = await lab.finished(id, ROUND_MS)
     if (task.status !== 'succeeded') throw new Error(`task ${id}: ${task.failure?.message}`)
@@ -166,13 +166,28 @@ class Bench {
     })
   }
 
-  /** Milliseconds until another instance answers. Whoever watches takes part of the machine: not before one could. */
+  /**
+   * Until the edge has another table for the environment. Who asks a host again and again takes part of the machine, and
+   * nobody asks the script's: the first visitor comes when another version can answer.
+   */
+  async #routesMoved(): Promise<void> {
+    const folder = join(this.#made.lab.stateDir, 'edge')
+    const read = (): string => {
+      const table = JSON.parse(readFileSync(join(folder, 'table.json'), 'utf8'))
+      return JSON.stringify(table.environments[this.#environmentId]?.routes)
+    }
+    const before = read()
+    for await (const { filename } of watch(folder, { signal: AbortSignal.timeout(ROUND_MS) })) {
+      if (filename === 'table.json' && read() !== before) return
+    }
+  }
+
+  /** Milliseconds until another instance answers. */
   async #changed(before: string, began: number): Promise<number> {
-    await new Promise((resolve) => setTimeout(resolve, SOONEST_MS))
     for (const end = began + ROUND_MS; Date.now() < end; ) {
       const now = await this.#instance()
       if (now !== '' && now !== before) return Date.now() - began
-      await new Promise((resolve) => setTimeout(resolve, 10))
+      await new Promise((resolve) => setTimeout(resolve, 5))
     }
     throw new Error('the new version never answered')
   }

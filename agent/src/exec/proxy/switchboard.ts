@@ -119,6 +119,10 @@ export class Switchboard {
     try {
       const next = change.apply(this.#table)
       const { pushes, render } = this.#o
+      if (next === this.#table) {
+        change.resolve()
+        return true
+      }
       if (pushes && render(next) !== render(this.#table)) return false
       this.#settle(next)
       change.resolve()

@@ -1,8 +1,10 @@
 // The routing table: everything the edge knows, in one file that is replaced whole before anybody is answered. Functions
 // here are pure but for reading and writing that file. Invariants: a lower fence or revision never changes anything; no
 // two routes of the table have the same host and path.
+
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync } from 'node:fs'
+import { isDeepStrictEqual } from 'node:util'
 import { replaceFile } from '../../journal/attempt-files.ts'
 import type { AgentSettings } from '../../settings.ts'
 import { edgePlaces } from './places.ts'
@@ -137,6 +139,7 @@ export function withoutRoutes(table: Table, removal: RemoveRoutes): Table {
   return changed(table, removal.environmentId, next)
 }
 
+/** The same table where nothing changes: each deployment says it again. */
 export function withAuth(table: Table, set: SetAuth): Table {
   const entry = entryOf(table, set.environmentId)
   if (set.revision < BigInt(entry.revision)) {
@@ -144,7 +147,8 @@ export function withAuth(table: Table, set: SetAuth): Table {
     throw new EdgeError('stale', why)
   }
   const next = { ...entry, revision: String(set.revision), basicAuth: set.basicAuth }
-  return changed(table, set.environmentId, next)
+  const isKnown = table.environments[set.environmentId] && isDeepStrictEqual(next, entry)
+  return isKnown ? table : changed(table, set.environmentId, next)
 }
 
 /** Whether a path lies below a prefix, on segment borders. */
