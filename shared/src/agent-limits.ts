@@ -31,6 +31,9 @@ export const STEPS = {
   healthStartMs: 60 * SECOND,
   healthRetries: 3,
   healthFastMs: 25,
+  /** Small programs answer some milliseconds after their start: more often still at the very beginning. */
+  healthFirstMs: 10,
+  healthFirstForMs: 250,
   /** Of an answer that is not the expected one, for the message. */
   healthBodyBytes: 500,
   healthFastForMs: 2 * SECOND,

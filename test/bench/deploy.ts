@@ -34,6 +34,8 @@ const CASES = {
   same: { title: 'nothing changed', goal: 1.35 },
 } as const
 type Case = keyof typeof CASES
+/** Of the script as it is. */
+const GOAL = 1.25
 const GOAL_LIVE_MS = 3_500
 const PAUSE_MS = 1_500
 
@@ -236,12 +238,14 @@ function judge(what: Case, berth: Measured[], script: Floor[]): boolean {
   const answered = median(berth.map((one) => one.answered))
   const live = median(berth.map((one) => one.live))
   const ratio = answered / floor
+  const plain = answered / whole
   const parts = (['clone', 'build', 'run', 'wait', 'switch', 'remove'] as const)
     .map((part) => `${part} ${round(of(part), 0)}`)
     .join(', ')
   console.log(`${title}: script ${ms(bare)} (${parts}), with a second for the switch ${ms(floor)}`)
   console.log(
-    `  Berth: answers after ${ms(answered)}: ${round(ratio)} × (goal: at most ${goal}), ${round(answered / whole)} × the script as it is; proven to run after ` +
+    `  Berth: answers after ${ms(answered)}: ${round(plain)} × the script as it is (goal: at most ${GOAL}), ` +
+      `${round(ratio)} × with the second (goal: at most ${goal}); proven to run after ` +
       `${ms(live)}: ${ms(live - floor * goal)} beyond (goal: at most ${GOAL_LIVE_MS} ms); drain ${ms(median(berth.map((one) => one.drain)))}`,
   )
   const names = [...(berth[0]?.steps.keys() ?? [])]
@@ -249,7 +253,7 @@ function judge(what: Case, berth: Measured[], script: Floor[]): boolean {
     (name) => `${name} ${round(median(berth.map((one) => one.steps.get(name) ?? 0)), 0)}`,
   )
   console.log(`  steps, ms: ${steps.join(', ')}`)
-  return ratio <= goal && live - floor * goal <= GOAL_LIVE_MS
+  return plain <= GOAL && ratio <= goal && live - floor * goal <= GOAL_LIVE_MS
 }
 
 export async function benchDeploy(rounds: number): Promise<boolean> {

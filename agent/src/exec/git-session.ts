@@ -9,6 +9,8 @@ import {
   mkdirSync,
   openSync,
   readFileSync,
+  rmdirSync,
+  rmSync,
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -128,7 +130,19 @@ export async function withGitSession<T>(
     if (!isGiven && address.transport === 'ssh') remember(remembered, hosts, hostsFile)
     return result
   } finally {
-    await removeTree(folder)
+    if (!removeOwn(folder)) await removeTree(folder)
+  }
+}
+
+/** What was put there; false: git left something beside it. Nobody but root can put another folder in this one's place. */
+function removeOwn(folder: string): boolean {
+  try {
+    for (const name of ['key', 'known_hosts', 'config']) rmSync(join(folder, name), { force: true })
+    rmdirSync(join(folder, 'home'))
+    rmdirSync(folder)
+    return true
+  } catch {
+    return false
   }
 }
 

@@ -39,6 +39,8 @@ export function judgeHealth(
     return { kind: 'unhealthy', message: `${sample.said}${often}${detail}.` }
   }
   // a process that comes up quickly is noticed quickly
-  const waitMs = elapsedMs < STEPS.healthFastForMs ? STEPS.healthFastMs : check.intervalMs
+  const isFirst = elapsedMs < STEPS.healthFirstForMs
+  const fastMs = isFirst ? STEPS.healthFirstMs : STEPS.healthFastMs
+  const waitMs = elapsedMs < STEPS.healthFastForMs ? fastMs : check.intervalMs
   return { kind: 'again', waitMs, failures: counted }
 }
