@@ -3,14 +3,17 @@
 // next one, and in a deployment somebody waits for each of them. Whatever fails here is first done by the attempt.
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { checkRepositoryUrl } from '@berth/shared'
 import { readServiceFile, routes } from '@berth/shared/service-file'
 import { AssignmentSchema, AttemptState, LogSource, StepState } from '@berth/shared/wire'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { loadPty } from '../exec/commands.ts'
 import { rehearseSession } from '../exec/docker/build-rehearsal.ts'
-import { engineFacts, openEngine } from '../exec/docker/engine.ts'
+import { type EngineFacts, engineFacts, openEngine } from '../exec/docker/engine.ts'
+import { withGitSession } from '../exec/git-session.ts'
 import { runProgram } from '../exec/programs.ts'
 import { openEdge } from '../exec/proxy/client.ts'
+import { findAccount } from '../exec/users.ts'
 import { EventFileWriter } from '../journal/event-file.ts'
 import { Ledger } from '../journal/ledger.ts'
 import { SpoolWriter } from '../journal/spool-writer.ts'
@@ -52,11 +55,38 @@ function rehearseReport(folder: string): void {
   events.close()
 }
 
+/** What the engine said of itself a short while ago; it does not change while an engine runs. */
+export const remembered: { engine?: EngineFacts } = {}
+
 async function rehearseEngine(settings: AgentSettings, folder: string): Promise<void> {
   if (!existsSync(settings.dockerSocket)) return
   writeFileSync(join(folder, 'Dockerfile'), 'FROM scratch\n')
-  await engineFacts(openEngine(settings))
+  remembered.engine = await engineFacts(openEngine(settings))
   await rehearseSession(folder)
+}
+
+/** All of a fetch but git. */
+async function rehearseFetch(settings: AgentSettings, folder: string): Promise<void> {
+  const address = checkRepositoryUrl('https://git.example/a/b.git', {
+    allowFile: false,
+    allowLoopbackHttp: false,
+  })
+  if (!address.ok) throw new Error(address.problem)
+  const request = {
+    settings,
+    scratch: folder,
+    account: undefined,
+    repository: folder,
+    address: address.value,
+    projectId: 0,
+    deployKey: KEY,
+    knownHosts: [],
+    signal: new AbortController().signal,
+    onText: () => undefined,
+  }
+  await withGitSession(request, async () => undefined)
+  await findAccount('root')
+  await runProgram(['true'])
 }
 
 /** What could not be done, and why. */
@@ -68,7 +98,7 @@ export async function rehearse(settings: AgentSettings): Promise<string[]> {
     () => rehearseReport(folder),
     () => new Ledger(settings).close(),
     () => rehearseEngine(settings, folder),
-    () => runProgram(['true']),
+    () => rehearseFetch(settings, folder),
     () => openEdge(settings).describe(),
   ]
   try {

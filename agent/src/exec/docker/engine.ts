@@ -250,16 +250,26 @@ export interface EngineFacts {
   dataRoot: string
 }
 
+const askVersion = (engine: Engine, timeoutMs: number = ENGINE.callMs) =>
+  engine.ask<{ Version: string; ApiVersion: string }>({
+    method: 'GET',
+    path: '/version',
+    timeoutMs,
+  })
+
+/** `known` again when it is still that engine, which is a much cheaper question. */
+export async function engineFactsAgain(engine: Engine, known: EngineFacts): Promise<EngineFacts> {
+  const { Version, ApiVersion } = await askVersion(engine)
+  const isSame = Version === known.version && ApiVersion === known.api
+  return isSame ? known : engineFacts(engine)
+}
+
 export async function engineFacts(
   engine: Engine,
   timeoutMs: number = ENGINE.callMs,
 ): Promise<EngineFacts> {
   const [version, info] = await Promise.all([
-    engine.ask<{ Version: string; ApiVersion: string }>({
-      method: 'GET',
-      path: '/version',
-      timeoutMs,
-    }),
+    askVersion(engine, timeoutMs),
     engine.ask<{ CgroupVersion?: string; Driver?: string; DockerRootDir?: string }>({
       method: 'GET',
       path: '/info',

@@ -5,7 +5,12 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { PROCESSES } from '@berth/shared'
 import { FailureCode } from '@berth/shared/wire'
-import { EngineError, type EngineFacts, engineFacts } from '../../exec/docker/engine.ts'
+import {
+  EngineError,
+  type EngineFacts,
+  engineFacts,
+  engineFactsAgain,
+} from '../../exec/docker/engine.ts'
 import { writeSecretFile } from '../../exec/files.ts'
 import { locateProgram } from '../../exec/programs.ts'
 import { replaceFile } from '../../journal/attempt-files.ts'
@@ -16,6 +21,7 @@ import type { Attempt } from '../attempt.ts'
 import { dockerOf, dockerSectionOf, lastDocker } from '../docker-scene.ts'
 import { settleDocker } from '../docker-settle.ts'
 import { missing, StepFailure } from '../failure.ts'
+import { remembered } from '../rehearsal.ts'
 import { requireProxy } from '../routing.ts'
 import { readCustom } from './configure.ts'
 import { beginFetch } from './fetch.ts'
@@ -36,7 +42,9 @@ async function checkEngine(attempt: Attempt): Promise<EngineFacts> {
       `Server ${hostname()} has no working Docker engine: ${why}. ${advice}`,
     )
   try {
-    const facts = await engineFacts(dockerOf(attempt).engine)
+    const { engine } = dockerOf(attempt)
+    const known = remembered.engine
+    const facts = await (known ? engineFactsAgain(engine, known) : engineFacts(engine))
     if (isOldEngine(facts.version)) throw unusable(`its version is ${facts.version}`)
     return facts
   } catch (error) {
