@@ -3,6 +3,10 @@ import { DAY, HOUR, KiB, MINUTE, MiB, SECOND } from './units.ts'
 /** The client `berth`. */
 export const CLIENT = {
   requestMs: 30 * SECOND,
+  /** Until there is a connection, with its encryption. */
+  connectMs: 10 * SECOND,
+  /** An answer that pauses for longer is lost: a log that is followed says something in between. */
+  silenceMs: 5 * MINUTE,
   /** A poll that hangs must not eat the time in which others would answer. */
   pollRequestMs: 15 * SECOND,
   retries: 3,
