@@ -85,6 +85,26 @@ export function chooseTarget(dir: string, artifact: Artifact, o: TargetOptions):
 const PROCESS = randomBytes(8).toString('hex')
 let made = 0
 
+/** A new file beside its target, open. */
+export interface Part {
+  path: string
+  fd: number
+}
+
+const { O_RDWR, O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW = 0 } = constants
+export const PART_FLAGS = O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW
+export const PART_MODE = 0o666
+
+export function nameOfPart(folder: string): string {
+  made += 1
+  return `${folder}${sep}.berth-${PROCESS}-${made}.part`
+}
+
+function makePart(folder: string): Part {
+  const path = nameOfPart(folder)
+  return { path, fd: openSync(path, PART_FLAGS, PART_MODE) }
+}
+
 /** A file on its way in; ends with `finish` or `drop`. */
 export class PartialFile {
   readonly #target: Target
@@ -100,13 +120,11 @@ export class PartialFile {
   #flushing: Promise<void> | undefined
   bytes = 0
 
-  constructor(target: Target, artifact: Artifact) {
+  constructor(target: Target, artifact: Artifact, part = makePart(target.folder)) {
     this.#target = target
     this.#artifact = artifact
-    made += 1
-    this.#temporary = `${target.folder}${sep}.berth-${PROCESS}-${made}.part`
-    const { O_RDWR, O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW = 0 } = constants
-    this.#fd = openSync(this.#temporary, O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW, 0o666)
+    this.#temporary = part.path
+    this.#fd = part.fd
   }
 
   /** For a process that writes to its end, from now until it is gone. */
