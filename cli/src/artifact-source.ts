@@ -82,6 +82,12 @@ async function receiveArtifact(
   }
 }
 
+/** In its place, on disk. */
+export interface Fetched {
+  artifact: Artifact
+  path: string
+}
+
 /** For each, how many of those right behind it lie in the same folder. */
 function countFollowing(artifacts: readonly Artifact[]): number[] {
   const folders = artifacts.map(({ path }) => path.slice(0, path.lastIndexOf('/') + 1))
@@ -100,13 +106,18 @@ export async function fetchArtifacts(
   source: ArtifactSource,
   artifacts: readonly Artifact[],
   o: FetchOptions,
-  tell: (path: string, artifact: Artifact) => Promise<void>,
+  tell: (fetched: readonly Fetched[]) => Promise<void>,
 ): Promise<void> {
   const settling: { artifact: Artifact; path: Promise<string> }[] = []
   const settle = async (most: number): Promise<void> => {
-    while (settling.length > most) {
-      const next = settling.shift()
-      if (next) await tell(await next.path, next.artifact)
+    const settled: Fetched[] = []
+    try {
+      while (settling.length > most) {
+        const next = settling.shift()
+        if (next) settled.push({ artifact: next.artifact, path: await next.path })
+      }
+    } finally {
+      if (settled.length > 0) await tell(settled)
     }
   }
   source.expect?.(artifacts)
@@ -122,7 +133,7 @@ export async function fetchArtifacts(
       const path = turn().then(() => file.finish())
       path.catch(() => {}) // told when its turn comes
       settling.push({ artifact, path })
-      await settle(CLIENT.filesSettling)
+      if (settling.length > CLIENT.filesSettling) await settle(CLIENT.filesSettling / 2)
     }
   } finally {
     await ahead.close()
