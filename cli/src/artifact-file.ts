@@ -91,18 +91,12 @@ export interface Part {
   fd: number
 }
 
-const { O_RDWR, O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW = 0 } = constants
-export const PART_FLAGS = O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW
-export const PART_MODE = 0o666
-
-export function nameOfPart(folder: string): string {
+export function makePart(folder: string): Part {
   made += 1
-  return `${folder}${sep}.berth-${PROCESS}-${made}.part`
-}
-
-function makePart(folder: string): Part {
-  const path = nameOfPart(folder)
-  return { path, fd: openSync(path, PART_FLAGS, PART_MODE) }
+  const path = `${folder}${sep}.berth-${PROCESS}-${made}.part`
+  const { O_RDWR, O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW = 0 } = constants
+  const fd = openSync(path, O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW, 0o666)
+  return { path, fd }
 }
 
 /** A file on its way in; ends with `finish` or `drop`. */

@@ -136,7 +136,7 @@ export async function fetchArtifacts(
       if (settling.length > CLIENT.filesSettling) await settle(CLIENT.filesSettling / 2)
     }
   } finally {
-    await ahead.close()
+    ahead.close()
     await source.close?.()
     await Promise.allSettled(settling.map(({ path }) => path))
     await settle(0)

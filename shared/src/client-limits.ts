@@ -59,10 +59,9 @@ export const CLIENT = {
   /** Files that are whole and not yet on disk. */
   filesSettling: 64,
   /** Files that are made before their bytes come: each keeps a descriptor, of which a process may have only 1,024. */
-  filesAhead: 512,
-  /** Asked for at once, and more when only a few are left: a thread that waits for its next one must be woken. */
-  filesMaking: 64,
-  filesMakingLeast: 16,
+  filesAhead: 900,
+  /** For so long at a time. */
+  filesAheadMs: 1,
   /** A large file is written out in such parts while it comes. */
   flushBytes: 32 * MiB,
   /** A file of so many bytes gets a session of its own, whose ssh writes into it: that outweighs the session's start. */
