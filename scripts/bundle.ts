@@ -20,13 +20,13 @@ const NEVER_LOADED = ['@grpc/proto-loader']
 /** Named by those packages and not needed at run time: build tools. */
 const UNUSED = new Set(['node-addon-api'])
 
-const bundle = (input: string, file: string, format: 'esm' | 'cjs') =>
+const bundle = (input: string, file: string) =>
   build({
     cwd: root,
     platform: 'node',
     treeshake: true,
     input,
-    output: { file, format, minify: true, codeSplitting: false },
+    output: { file, format: 'cjs', minify: true, codeSplitting: false },
   })
 
 /** Parts as texts: Node.js reads through all code of a file before it runs the first line of it. */
@@ -187,8 +187,8 @@ async function packageAgent(): Promise<void> {
   await rm(folder, { recursive: true, force: true })
   await mkdir(join(folder, 'bin'), { recursive: true })
   await bundleAgent(join(folder, 'lib'))
-  // what sshd starts for people: a file of its own, because they wait for its start
-  await bundle('agent/src/ssh/session-main.ts', join(folder, 'lib/ssh-session.mjs'), 'esm')
+  // what sshd starts for people: a file of its own, and CommonJS, because they wait for its start
+  await bundle('agent/src/ssh/session-main.ts', join(folder, 'lib/ssh-session.cjs'))
   await writeFile(join(folder, 'lib/package.json'), '{"type":"module"}\n')
   for (const name of BESIDE) {
     await copyPackage(name, join(root, 'agent'), [join(folder, 'lib/node_modules')])

@@ -15,18 +15,19 @@ import {
   send,
 } from './http.ts'
 import { ApiFailure, refusal } from './problem.ts'
+import type { Reply, ReplyHeaders } from './transport.ts'
 
 export interface Read<T> {
   value: T
   /** As it came, with the fields this client does not know. */
   raw: unknown
-  headers: Headers
+  headers: ReplyHeaders
 }
 
 export interface Rows<T> {
   items: T[]
   raw: unknown[]
-  headers: Headers
+  headers: ReplyHeaders
 }
 
 export interface Api {
@@ -55,7 +56,7 @@ export interface Api {
   /** Follows `Link: rel="next"` until `limit` rows are there. */
   list<T>(path: string, schema: z.ZodType<T>, options?: ListOptions): Promise<Rows<T>>
   /** The body as it arrives; only the headers have a time limit. Repeating is the caller's. */
-  stream(path: string, options?: RequestOptions): Promise<Response>
+  stream(path: string, options?: RequestOptions): Promise<Reply>
   /** What an error status means. */
   explain(method: string, path: string, answer: Answer): ApiFailure
 }

@@ -2,7 +2,7 @@
 // chosen folder; no link below that folder is followed. It is written beside its target and renamed when length and
 // SHA-256 agree: nobody ever sees an empty or a short file. Somebody else may write into it (`follow`): what counts is
 // read back from it then.
-import { createHash, type Hash, randomBytes } from 'node:crypto'
+import { createHash, type Hash, hash, randomBytes } from 'node:crypto'
 import {
   closeSync,
   constants,
@@ -85,6 +85,20 @@ export function chooseTarget(dir: string, artifact: Artifact, o: TargetOptions):
 const PROCESS = randomBytes(8).toString('hex')
 let made = 0
 
+/** A new file beside its target, open. */
+export interface Part {
+  path: string
+  fd: number
+}
+
+export function makePart(folder: string): Part {
+  made += 1
+  const path = `${folder}${sep}.berth-${PROCESS}-${made}.part`
+  const { O_RDWR, O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW = 0 } = constants
+  const fd = openSync(path, O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW, 0o666)
+  return { path, fd }
+}
+
 /** A file on its way in; ends with `finish` or `drop`. */
 export class PartialFile {
   readonly #target: Target
@@ -92,7 +106,9 @@ export class PartialFile {
   readonly #temporary: string
   readonly #fd: number
   #isShared = false
-  #hash: Hash = createHash('sha256')
+  #hash: Hash | undefined
+  /** Of a file that came in one piece: quicker than a hash that is kept open. */
+  #digest: string | undefined
   #isOpen = true
   #isVerified = false
   /** Told to the disk already, or being told: large files are not written out only at their end. */
@@ -100,13 +116,11 @@ export class PartialFile {
   #flushing: Promise<void> | undefined
   bytes = 0
 
-  constructor(target: Target, artifact: Artifact) {
+  constructor(target: Target, artifact: Artifact, part = makePart(target.folder)) {
     this.#target = target
     this.#artifact = artifact
-    made += 1
-    this.#temporary = `${target.folder}${sep}.berth-${PROCESS}-${made}.part`
-    const { O_RDWR, O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW = 0 } = constants
-    this.#fd = openSync(this.#temporary, O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW, 0o666)
+    this.#temporary = part.path
+    this.#fd = part.fd
   }
 
   /** For a process that writes to its end, from now until it is gone. */
@@ -165,7 +179,9 @@ export class PartialFile {
 
   #take(chunk: Uint8Array): void {
     this.#isVerified = false
-    this.#hash.update(chunk)
+    const isWhole = this.bytes === 0 && chunk.length === this.#artifact.size_bytes
+    if (isWhole) this.#digest = hash('sha256', chunk)
+    else this.#hash = (this.#hash ?? createHash('sha256')).update(chunk)
     this.bytes += chunk.length
     if (this.bytes - this.#flushed >= CLIENT.flushBytes && !this.#flushing) this.#flush()
   }
@@ -184,7 +200,8 @@ export class PartialFile {
   /** The sender begins anew. */
   restart(): void {
     ftruncateSync(this.#fd, 0)
-    this.#hash = createHash('sha256')
+    this.#hash = undefined
+    this.#digest = undefined
     this.bytes = 0
     this.#flushed = 0
   }
@@ -193,7 +210,8 @@ export class PartialFile {
   verify(): void {
     const { path, size_bytes: size, sha256 } = this.#artifact
     if (this.bytes !== size) throw failed(`${path}: ${this.bytes} of ${size} bytes came`)
-    if (this.#hash.digest('hex') !== sha256) {
+    const digest = this.#digest ?? (this.#hash ?? createHash('sha256')).digest('hex')
+    if (digest !== sha256) {
       throw failed(`${path}: what came is not the file that was collected (its SHA-256 differs)`)
     }
     this.#isVerified = true

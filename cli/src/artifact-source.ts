@@ -1,8 +1,10 @@
 // Where the bytes of an artifact come from, and how one is fetched whole: from a source that says size and digest first,
 // resumed where it broke, a few times. A source that says something else than the record is not believed.
 
+import { setImmediate as turn } from 'node:timers/promises'
 import { CLIENT } from '@berth/shared/client-limits'
 import type { Artifact } from '@berth/shared/rest'
+import { PartsAhead } from './artifact-ahead.ts'
 import { chooseTarget, PartialFile, type TargetOptions } from './artifact-file.ts'
 import { CliError, EXIT } from './exit.ts'
 import { ApiFailure } from './problem.ts'
@@ -48,16 +50,17 @@ export async function fetchArtifact(
   artifact: Artifact,
   o: FetchOptions,
 ): Promise<string> {
-  return (await receiveArtifact(source, artifact, o)).finish()
+  const file = new PartialFile(chooseTarget(o.dir, artifact, o), artifact)
+  return (await receiveArtifact(source, artifact, file, o)).finish()
 }
 
 /** Whole and verified, not yet in its place; otherwise nothing of it is left. */
 async function receiveArtifact(
   source: ArtifactSource,
   artifact: Artifact,
+  file: PartialFile,
   o: FetchOptions,
 ): Promise<PartialFile> {
-  const file = new PartialFile(chooseTarget(o.dir, artifact, o), artifact)
   try {
     for (let attempt = 1; ; attempt++) {
       try {
@@ -79,6 +82,22 @@ async function receiveArtifact(
   }
 }
 
+/** In its place, on disk. */
+export interface Fetched {
+  artifact: Artifact
+  path: string
+}
+
+/** For each, how many of those right behind it lie in the same folder. */
+function countFollowing(artifacts: readonly Artifact[]): number[] {
+  const folders = artifacts.map(({ path }) => path.slice(0, path.lastIndexOf('/') + 1))
+  const counts: number[] = []
+  for (let at = folders.length - 1; at >= 0; at--) {
+    counts[at] = folders[at] === folders[at + 1] ? (counts[at + 1] ?? 0) + 1 : 0
+  }
+  return counts
+}
+
 /**
  * One after the other; the first that fails ends it, and what is there is whole. The disk is given time for some of them
  * while the next ones come.
@@ -87,25 +106,37 @@ export async function fetchArtifacts(
   source: ArtifactSource,
   artifacts: readonly Artifact[],
   o: FetchOptions,
-  tell: (path: string, artifact: Artifact) => Promise<void>,
+  tell: (fetched: readonly Fetched[]) => Promise<void>,
 ): Promise<void> {
   const settling: { artifact: Artifact; path: Promise<string> }[] = []
   const settle = async (most: number): Promise<void> => {
-    while (settling.length > most) {
-      const next = settling.shift()
-      if (next) await tell(await next.path, next.artifact)
+    const settled: Fetched[] = []
+    try {
+      while (settling.length > most) {
+        const next = settling.shift()
+        if (next) settled.push({ artifact: next.artifact, path: await next.path })
+      }
+    } finally {
+      if (settled.length > 0) await tell(settled)
     }
   }
   source.expect?.(artifacts)
   const options = { ...o, entered: new Set<string>() }
+  const ahead = new PartsAhead()
+  const following = countFollowing(artifacts)
   try {
-    for (const artifact of artifacts) {
-      const path = (await receiveArtifact(source, artifact, options)).finish()
+    for (const [at, artifact] of artifacts.entries()) {
+      const target = chooseTarget(o.dir, artifact, options)
+      const part = ahead.take(target.folder, following[at] ?? 0)
+      const file = new PartialFile(target, artifact, part)
+      await receiveArtifact(source, artifact, file, o)
+      const path = turn().then(() => file.finish())
       path.catch(() => {}) // told when its turn comes
       settling.push({ artifact, path })
-      await settle(CLIENT.filesSettling)
+      if (settling.length > CLIENT.filesSettling) await settle(CLIENT.filesSettling / 2)
     }
   } finally {
+    ahead.close()
     await source.close?.()
     await Promise.allSettled(settling.map(({ path }) => path))
     await settle(0)

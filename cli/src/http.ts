@@ -1,11 +1,13 @@
 // One request, and its repetitions. Invariants: the token leaves only for addresses below the base
 // URL, redirects included; a request is repeated only when it is a read or carries an idempotency
 // key; every wait has an end. What an answer means is api.ts's business.
+import { Readable } from 'node:stream'
 import { CLIENT } from '@berth/shared/client-limits'
 import { VERSION } from '@berth/shared/version'
 import { CliError, EXIT, interrupted } from './exit.ts'
 import type { Io } from './io.ts'
 import { ApiFailure, noAnswer, parseRetryAfter } from './problem.ts'
+import { exchange, type Reply, type ReplyHeaders } from './transport.ts'
 
 export type Query = Record<string, string | number | readonly string[] | undefined>
 
@@ -23,7 +25,7 @@ export interface RequestOptions {
 
 export interface Answer {
   status: number
-  headers: Headers
+  headers: ReplyHeaders
   text: string
 }
 
@@ -78,27 +80,26 @@ function headersFor(connection: Connection, options: RequestOptions): Record<str
   }
 }
 
+function bodyOf({ body, form }: RequestOptions): string | undefined {
+  if (form) return new URLSearchParams(form).toString()
+  return body === undefined ? undefined : JSON.stringify(body)
+}
+
 async function followRedirects(
   connection: Connection,
   method: string,
   address: URL,
   options: RequestOptions,
   signal: AbortSignal,
-): Promise<Response> {
+): Promise<Reply> {
   const { baseUrl } = connection
   let at = address
   for (let hop = 0; ; hop++) {
-    const response = await fetch(at, {
-      method,
-      headers: headersFor(connection, options),
-      redirect: 'manual',
-      signal,
-      ...(options.body === undefined ? {} : { body: JSON.stringify(options.body) }),
-      ...(options.form ? { body: new URLSearchParams(options.form).toString() } : {}),
-    })
+    const headers = headersFor(connection, options)
+    const response = await exchange(at, { method, headers, body: bodyOf(options), signal })
     const location = response.headers.get('location')
     if (!REDIRECTS.includes(response.status) || location === null) return response
-    await response.body?.cancel()
+    response.cancel()
     const target = new URL(location, at)
     if (method !== 'GET' || hop >= CLIENT.redirects || !isBelow(target, baseUrl)) {
       const where = `${target.origin}${target.pathname}`
@@ -126,17 +127,16 @@ export async function send<T>(
   method: string,
   path: string,
   options: RequestOptions,
-  use: (response: Response) => Promise<T>,
+  use: (response: Reply) => Promise<T>,
 ): Promise<T> {
   const { token, renew } = connection
   if (token === null || !renew) return sendOnce(connection, method, path, options, use)
   const expired = Symbol('expired')
   const first = await sendOnce(connection, method, path, options, async (response) => {
     if (response.status !== 401) return use(response)
-    const copy = response.clone()
-    if (!(await readText(response)).includes('"token_expired"')) return use(copy)
-    await copy.body?.cancel()
-    return expired
+    const text = await readText(response)
+    if (text.includes('"token_expired"')) return expired
+    return use({ ...response, body: Readable.from([Buffer.from(text)]) })
   })
   if (first !== expired) return first as T
   const fresh = await renew(token)
@@ -150,7 +150,7 @@ async function sendOnce<T>(
   method: string,
   path: string,
   options: RequestOptions,
-  use: (response: Response) => Promise<T>,
+  use: (response: Reply) => Promise<T>,
 ): Promise<T> {
   const { io, baseUrl } = connection
   const address = addressBelow(baseUrl, path, options.query)
@@ -182,10 +182,10 @@ async function sendOnce<T>(
   }
 }
 
-export async function readText(response: Response): Promise<string> {
+export async function readText(response: Reply): Promise<string> {
   const chunks: Uint8Array[] = []
   let bytes = 0
-  for await (const chunk of response.body ?? []) {
+  for await (const chunk of response.body) {
     bytes += chunk.length
     if (bytes > CLIENT.answerBytes) {
       throw new ApiFailure('nonsense', EXIT.error, 'the answer of the server is too large')
@@ -195,7 +195,7 @@ export async function readText(response: Response): Promise<string> {
   return Buffer.concat(chunks).toString('utf8')
 }
 
-const readAnswer = async (response: Response): Promise<Answer> => ({
+const readAnswer = async (response: Reply): Promise<Answer> => ({
   status: response.status,
   headers: response.headers,
   text: await readText(response),

@@ -10,6 +10,7 @@ import { EXIT, interrupted } from './exit.ts'
 import type { Query } from './http.ts'
 import type { Io } from './io.ts'
 import { ApiFailure, noAnswer } from './problem.ts'
+import type { Reply, ReplyHeaders } from './transport.ts'
 import { pauseMs, pollInterval } from './wait.ts'
 
 /** A piece of the log as it came. */
@@ -31,7 +32,7 @@ export interface LogRequest {
 export const LOG_ACCEPT = { accept: 'application/x-ndjson, text/plain;q=0.5' }
 export const logPath = (taskId: number): string => `/api/tasks/${taskId}/log`
 
-const isNumbered = (headers: Headers): boolean =>
+const isNumbered = (headers: ReplyHeaders): boolean =>
   (headers.get('content-type') ?? '').startsWith('application/x-ndjson')
 
 function parseNumbered(line: string): LogRecord {
@@ -44,19 +45,17 @@ function parseNumbered(line: string): LogRecord {
 }
 
 /** The body as it arrives; a body that is cut short throws. Ctrl-C ends it. */
-export async function* chunksOf(response: Response, api: Api, io: Io): AsyncGenerator<Uint8Array> {
-  if (!response.body) return
-  const reader = response.body.getReader()
-  const stop = () => void reader.cancel().catch(() => {})
+export async function* chunksOf(response: Reply, api: Api, io: Io): AsyncGenerator<Uint8Array> {
+  const chunks = response.body[Symbol.asyncIterator]()
+  const stop = () => response.cancel()
   io.interrupted.addEventListener('abort', stop, { once: true })
   try {
     for (;;) {
-      const { done, value } = await reader.read().catch((error: unknown) => {
-        throw noAnswer(error, api.baseUrl, false)
-      })
+      const next = await chunks.next().catch((error: unknown) => ({ error }))
       if (io.interrupted.aborted) throw interrupted()
-      if (done) return
-      yield value
+      if ('error' in next) throw noAnswer(next.error, api.baseUrl, false)
+      if (next.done) return
+      yield next.value
     }
   } finally {
     io.interrupted.removeEventListener('abort', stop)
@@ -65,7 +64,7 @@ export async function* chunksOf(response: Response, api: Api, io: Io): AsyncGene
 }
 
 /** Lines with their endings. The unfinished last line of a body that was cut is not given out. */
-async function* linesOf(response: Response, api: Api, io: Io): AsyncGenerator<string> {
+async function* linesOf(response: Reply, api: Api, io: Io): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let rest = ''
   for await (const chunk of chunksOf(response, api, io)) {
@@ -211,7 +210,7 @@ export async function* readLines(
 }
 
 /** The lines of an answer that is here already. */
-export function parseLines(text: string, headers: Headers): NumberedLine[] {
+export function parseLines(text: string, headers: ReplyHeaders): NumberedLine[] {
   const assembly = new LineAssembly()
   const isNdjson = isNumbered(headers)
   if (!isNdjson) return [...assembly.add({ n: null, text }), ...assembly.end()]

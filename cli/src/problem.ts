@@ -4,6 +4,7 @@
 import { Problem as Documented } from '@berth/shared/rest'
 import type { z } from 'zod'
 import { CliError, EXIT, type ExitCode } from './exit.ts'
+import type { ReplyHeaders } from './transport.ts'
 
 /** As documented, but a list of fields that is not does not make the refusal unreadable. */
 const Problem = Documented.omit({ errors: true })
@@ -117,7 +118,7 @@ export interface RefusedAnswer {
   method: string
   path: string
   status: number
-  headers: Headers
+  headers: ReplyHeaders
   text: string
   now: number
 }
@@ -167,14 +168,12 @@ const REASONS: Record<string, string> = {
   ETIMEDOUT: 'no answer in time',
   EHOSTUNREACH: 'the host cannot be reached',
   ENETUNREACH: 'the network cannot be reached',
-  UND_ERR_SOCKET: 'connection closed',
-  UND_ERR_CONNECT_TIMEOUT: 'no connection in time',
-  UND_ERR_HEADERS_TIMEOUT: 'no answer in time',
-  UND_ERR_BODY_TIMEOUT: 'no answer in time',
+  CLOSED: 'connection closed',
+  NOT_CONNECTED: 'no connection in time',
 }
 const CERTIFICATE = /CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS/
 
-/** What fetch puts below its "fetch failed". */
+/** What transport.ts puts below what it throws. */
 interface Cause {
   code?: string
   message?: string

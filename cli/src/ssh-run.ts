@@ -55,6 +55,15 @@ export interface SessionOptions {
   into?: number | undefined
 }
 
+/** To its end. Where somebody began to read and stopped, `resume` would do nothing. */
+function drain(stream: Readable): void {
+  const take = (): void => {
+    while (stream.read() !== null);
+  }
+  stream.on('readable', take)
+  take()
+}
+
 /** Without a terminal. In a group of its own: Ctrl-C must reach the client, which ends the session in order. */
 export function openSession(
   io: Io,
@@ -85,7 +94,7 @@ export function openSession(
     async close() {
       stdin.end()
       const timer = setTimeout(() => child.kill(), CLIENT.sshEndMs)
-      stdout.resume()
+      drain(stdout)
       try {
         return await ended
       } finally {

@@ -9,6 +9,7 @@ import { CliError, EXIT, interrupted } from './exit.ts'
 import { formatDuration } from './format.ts'
 import type { Io } from './io.ts'
 import { ApiFailure } from './problem.ts'
+import type { ReplyHeaders } from './transport.ts'
 
 export interface Finished {
   task: Task
@@ -41,7 +42,7 @@ export function pollInterval(io: Io): number {
   return wanted > 0 ? Math.min(wanted, CLIENT.pollMs) : CLIENT.pollMs
 }
 
-function serverClock(headers: Headers, now: number): number {
+function serverClock(headers: ReplyHeaders, now: number): number {
   const date = Date.parse(headers.get('date') ?? '')
   return Number.isNaN(date) ? now : date
 }

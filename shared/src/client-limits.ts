@@ -3,6 +3,10 @@ import { DAY, HOUR, KiB, MINUTE, MiB, SECOND } from './units.ts'
 /** The client `berth`. */
 export const CLIENT = {
   requestMs: 30 * SECOND,
+  /** Until there is a connection, with its encryption. */
+  connectMs: 10 * SECOND,
+  /** An answer that pauses for longer is lost: a log that is followed says something in between. */
+  silenceMs: 5 * MINUTE,
   /** A poll that hangs must not eat the time in which others would answer. */
   pollRequestMs: 15 * SECOND,
   retries: 3,
@@ -54,6 +58,10 @@ export const CLIENT = {
   sshErrorBytes: 8 * KiB,
   /** Files that are whole and not yet on disk. */
   filesSettling: 64,
+  /** Files that are made before their bytes come: each keeps a descriptor, of which a process may have only 1,024. */
+  filesAhead: 900,
+  /** For so long at a time. */
+  filesAheadMs: 1,
   /** A large file is written out in such parts while it comes. */
   flushBytes: 32 * MiB,
   /** A file of so many bytes gets a session of its own, whose ssh writes into it: that outweighs the session's start. */

@@ -287,8 +287,8 @@ describe.skipIf(skipped)('over certificates', () => {
       const source = openSshSource({ api, io }, place, { direct: true, note })
       const told: string[] = []
       const options = { dir: folder, force: false, sleep: io.sleep }
-      const end = await fetchArtifacts(source, files, options, async (_path, { name }) => {
-        told.push(name)
+      const end = await fetchArtifacts(source, files, options, async (fetched) => {
+        told.push(...fetched.map(({ artifact }) => artifact.name))
       }).then(
         () => 'done',
         (error: Error) => error.message,

@@ -57,12 +57,12 @@ export const freePort = (): Promise<number> =>
 
 /** The forced command as it is shipped: one file, in a folder that every account can enter. */
 export async function bundleForcedCommand(folder: string): Promise<string> {
-  const file = join(folder, 'ssh-session.mjs')
+  const file = join(folder, 'ssh-session.cjs')
   await build({
     cwd: root,
     platform: 'node',
     input: 'agent/src/ssh/session-main.ts',
-    output: { file, format: 'esm', codeSplitting: false },
+    output: { file, format: 'cjs', codeSplitting: false },
   })
   return file
 }

@@ -83,29 +83,35 @@ function openPart<T>(
   return { kind: 'ok', path, size, sha256, modifiedAt: new Date(modifiedAt), stream }
 }
 
+/** Undefined: nothing was ever collected here. */
+function inLedger<T>(settings: AgentSettings, use: (ledger: Ledger) => T): T | undefined {
+  if (!existsSync(ledgerFile(settings))) return undefined
+  const ledger = new Ledger(settings)
+  try {
+    return use(ledger)
+  } finally {
+    ledger.close()
+  }
+}
+
 /** In the order asked for; undefined: there is no such artifact, or not for this environment. */
 function findRows(
   settings: AgentSettings,
   ids: readonly string[],
   environmentId: number | undefined,
 ): (ArtifactRow | undefined)[] {
-  if (!existsSync(ledgerFile(settings))) return ids.map(() => undefined)
-  const ledger = new Ledger(settings)
-  try {
-    const isAsked = (row: ArtifactRow | undefined): boolean =>
-      environmentId === undefined || row?.environmentId === environmentId
-    return ledger.artifacts.findAll(ids).map((row) => (isAsked(row) ? row : undefined))
-  } finally {
-    ledger.close()
-  }
+  const isAsked = (row: ArtifactRow | undefined): boolean =>
+    environmentId === undefined || row?.environmentId === environmentId
+  const rows = inLedger(settings, ({ artifacts }) => artifacts.findAll(ids))
+  return rows?.map((row) => (isAsked(row) ? row : undefined)) ?? ids.map(() => undefined)
 }
 
-/** Of those there are. */
-export const listSizes = (
+/** Bytes of those there are. */
+export const sumSizes = (
   settings: AgentSettings,
   ids: readonly string[],
   environmentId: number,
-): number[] => findRows(settings, ids, environmentId).flatMap((row) => (row ? [row.size] : []))
+): number => inLedger(settings, ({ artifacts }) => artifacts.sumSizes(ids, environmentId)) ?? 0
 
 /** A descriptor of exactly the recorded file. */
 function openCopy(

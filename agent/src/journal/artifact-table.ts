@@ -93,6 +93,17 @@ export class ArtifactTable {
     return read().map((raw) => raw && toRow(raw))
   }
 
+  /** Bytes of those that are this environment's, each as often as it is named; not a row of them leaves SQLite. */
+  sumSizes(ids: readonly string[], environmentId: number): number {
+    const sql =
+      'SELECT total(a.size) AS bytes FROM json_each(?) AS asked JOIN artifacts AS a ON a.id = asked.value ' +
+      'WHERE a.environment_id = ?'
+    const { bytes } = this.#db.prepare(sql).get(JSON.stringify(ids), environmentId) as {
+      bytes: number
+    }
+    return bytes
+  }
+
   /** Those whose files still lie there. */
   listExpired(now: number): ArtifactRow[] {
     const sql =

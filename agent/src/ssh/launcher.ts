@@ -17,7 +17,7 @@ function forcedCommandFile(
 ): string {
   if (ssh.command) return ssh.command
   const main = program.at(-1) ?? ''
-  const packaged = join(dirname(main), 'ssh-session.mjs')
+  const packaged = join(dirname(main), 'ssh-session.cjs')
   return existsSync(packaged) ? packaged : join(import.meta.dirname, 'session-main.ts')
 }
 

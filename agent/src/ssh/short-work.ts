@@ -3,7 +3,7 @@
 // or its time, or when somebody says so; a restart of the daemon cuts it, and the client asks again for what it lacks.
 import type { Socket } from 'node:net'
 import { SSH_SESSIONS } from '@berth/shared'
-import { listSizes } from '../exec/artifact-reading.ts'
+import { sumSizes } from '../exec/artifact-reading.ts'
 import { describeError, type Log } from '../log.ts'
 import type { AgentSettings } from '../settings.ts'
 import type { SessionResult } from './book.ts'
@@ -29,8 +29,7 @@ export function isShort(
   if (environmentId === null || (verb.verb !== 'artifact' && verb.verb !== 'artifacts'))
     return false
   const ids = verb.verb === 'artifact' ? [verb.artifactId] : verb.artifactIds
-  const bytes = listSizes(settings, ids, environmentId).reduce((sum, size) => sum + size, 0)
-  return bytes <= SSH_SESSIONS.shortBytes
+  return sumSizes(settings, ids, environmentId) <= SSH_SESSIONS.shortBytes
 }
 
 export interface ShortOptions {

@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 import { Artifact, Environment, Task } from '@berth/shared/rest'
 import type { Api } from '../api.ts'
 import { splitName } from '../artifact-file.ts'
-import { type ArtifactSource, fetchArtifacts } from '../artifact-source.ts'
+import { type ArtifactSource, type Fetched, fetchArtifacts } from '../artifact-source.ts'
 import { openSshSource } from '../artifact-ssh.ts'
 import { type Context, compose, flagOn, flagText, type Invocation } from '../context.ts'
 import { CliError, EXIT, type ExitCode } from '../exit.ts'
@@ -157,7 +157,7 @@ export async function downloadAll(
   source: ArtifactSource,
   artifacts: readonly Artifact[],
   o: { dir: string; force: boolean },
-  tell: (path: string, artifact: Artifact) => Promise<void>,
+  tell: (fetched: readonly Fetched[]) => Promise<void>,
 ): Promise<void> {
   const { io } = context
   const dir = resolve(io.cwd, o.dir)
@@ -175,7 +175,7 @@ export async function performArtifactsDownload(
   const { taskId } = options
   const early = taskId === undefined ? undefined : prepareSource(context, api, taskId, options)
   early?.catch(() => {}) // what is wrong with the task is told by its files first
-  const written: { path: string; artifact: Artifact }[] = []
+  const written: Fetched[] = []
   try {
     const found = await findArtifacts(api, context, taskId)
     const chosen = pick(found, options.names)
@@ -183,9 +183,10 @@ export async function performArtifactsDownload(
       throw new CliError(EXIT.notFound, `task ${found.taskId} left no files`)
     }
     const source = await (early ?? prepareSource(context, api, found.taskId, options))
-    await downloadAll(context, source, chosen, options, async (path, artifact) => {
-      written.push({ path, artifact })
-      if (!screen.json) await screen.print(cleanText(path))
+    await downloadAll(context, source, chosen, options, async (fetched) => {
+      written.push(...fetched)
+      if (screen.json) return
+      await screen.print(fetched.map(({ path }) => cleanText(path)).join('\n'))
     })
   } finally {
     await early?.then((source) => source.close?.()).catch(() => {})
@@ -209,7 +210,9 @@ export async function downloadOf(
   const { screen } = context
   if (artifacts.length === 0) return screen.note('It left no files.')
   const source = openSource(context, api, await findPlace(api, taskId), false)
-  await downloadAll(context, source, artifacts, { dir, force: false }, (path, one) =>
-    screen.note(`  ${cleanText(path)}   ${formatBytes(one.size_bytes)}`),
-  )
+  await downloadAll(context, source, artifacts, { dir, force: false }, async (fetched) => {
+    for (const { path, artifact } of fetched) {
+      await screen.note(`  ${cleanText(path)}   ${formatBytes(artifact.size_bytes)}`)
+    }
+  })
 }

@@ -1,0 +1,97 @@
+// One exchange with node:http or node:https. Not by `fetch`: loading it takes longer than the first answer. Connections
+// are Node's own agent's: kept for what follows, never waited for at the end. Invariants: no redirect is followed here;
+// an answer that is cut short throws; whatever broke is the cause of what is thrown. An answer that came is read or cancelled.
+import type { IncomingMessage, RequestOptions } from 'node:http'
+import { CLIENT } from '@berth/shared/client-limits'
+
+/** `Headers` without what loading it costs. */
+export interface ReplyHeaders extends Iterable<[string, string]> {
+  get(name: string): string | null
+}
+
+export interface Reply {
+  status: number
+  headers: ReplyHeaders
+  /** Read once. */
+  body: AsyncIterable<Uint8Array>
+  cancel(): void
+}
+
+export interface Exchange {
+  method: string
+  headers: Record<string, string>
+  body?: string | undefined
+  /** Until the answer is read. */
+  signal: AbortSignal
+}
+
+function headersOf(message: IncomingMessage): ReplyHeaders {
+  const { headersDistinct } = message
+  const joined = Object.entries(headersDistinct).map(([name, values = []]): [string, string] => [
+    name,
+    values.join(', '),
+  ])
+  const found = new Map(joined.toSorted(([a], [b]) => (a < b ? -1 : 1)))
+  return {
+    get: (name) => found.get(name.toLowerCase()) ?? null,
+    [Symbol.iterator]: () => found[Symbol.iterator](),
+  }
+}
+
+const failed = (cause: unknown): Error => new Error('the request failed', { cause })
+
+/** As a code that says so: Node calls an end without an answer a reset, too. */
+function nameEnd(error: NodeJS.ErrnoException): NodeJS.ErrnoException {
+  if (error.code === 'ECONNRESET' && error.syscall === undefined) error.code = 'CLOSED'
+  return error
+}
+
+/** What a proxy in front packed is unpacked. */
+async function unpack(message: IncomingMessage): Promise<AsyncIterable<Uint8Array>> {
+  if (message.headers['content-encoding']?.toLowerCase() !== 'gzip') return message
+  const { createGunzip } = await import('node:zlib')
+  const { pipeline } = await import('node:stream')
+  return pipeline(message, createGunzip(), () => {})
+}
+
+async function* bodyOf(message: IncomingMessage): AsyncGenerator<Uint8Array> {
+  try {
+    for await (const chunk of await unpack(message)) yield chunk
+  } catch (error) {
+    throw failed(nameEnd(error as NodeJS.ErrnoException))
+  }
+}
+
+function replyOf(message: IncomingMessage): Reply {
+  message.on('error', () => {}) // told to whoever reads it
+  message.setTimeout(CLIENT.silenceMs, () => message.destroy(silence('ETIMEDOUT')))
+  return {
+    status: message.statusCode ?? 0,
+    headers: headersOf(message),
+    body: bodyOf(message),
+    cancel: () => void message.destroy(),
+  }
+}
+
+const silence = (code: string): Error => Object.assign(new Error('no answer in time'), { code })
+
+export async function exchange(at: URL, { body, headers, ...o }: Exchange): Promise<Reply> {
+  const isSecure = at.protocol === 'https:'
+  const { request } = isSecure ? await import('node:https') : await import('node:http')
+  const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }
+  const options: RequestOptions = {
+    ...o,
+    headers: { 'accept-encoding': 'gzip', 'user-agent': 'node', ...headers, ...length },
+  }
+  return new Promise((resolve, reject) => {
+    const asked = request(at, options, (message) => resolve(replyOf(message)))
+    asked.on('error', (error) => reject(failed(nameEnd(error))))
+    asked.on('socket', (socket) => {
+      if (!socket.connecting) return
+      const late = setTimeout(() => asked.destroy(silence('NOT_CONNECTED')), CLIENT.connectMs)
+      const done = (): void => clearTimeout(late)
+      socket.once(isSecure ? 'secureConnect' : 'connect', done).once('close', done)
+    })
+    asked.end(body)
+  })
+}
