@@ -450,8 +450,8 @@ describe('deploy_environment', () => {
 describe('what never leaves', () => {
   /** A library that prints whatever passes: every request, by several ways. */
   const NOISE =
-    'const f=fetch;globalThis.fetch=(...a)=>{console.log("noise");console.info("noise");console.table([1]);' +
-    'console.dir({noise:1});return f(...a)}'
+    'import {subscribe} from "node:diagnostics_channel";subscribe("http.client.request.start",()=>{' +
+    'console.log("noise");console.info("noise");console.table([1]);console.dir({noise:1})})'
 
   test('No client command ever returns the value of a custom variable, and stdout is the protocol even in debug mode', async () => {
     const environment = await p.environment('secrets')
