@@ -1,6 +1,7 @@
 // Artifacts through the control plane: one by its own address, from any byte on, or several in one answer. A control plane
 // or a server that does not know the second is asked for one after the other.
 import { ARTIFACT_BATCH } from '@berth/shared/client-limits'
+import { freeBytes } from '@berth/shared/memory'
 import type { Artifact } from '@berth/shared/rest'
 import { z } from 'zod'
 import type { Api } from './api.ts'
@@ -33,7 +34,15 @@ async function openOne(
     size: Number(total ?? Number.NaN),
     sha256: Buffer.from(digest?.[1] ?? '', 'base64').toString('hex'),
     from: isPart ? offset : 0,
-    bytes: chunksOf(response, api, io),
+    bytes: passing(chunksOf(response, api, io)),
+  }
+}
+
+/** Whoever asks for the next piece is done with the one before. */
+async function* passing(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  for await (const piece of pieces) {
+    yield piece
+    freeBytes(piece)
   }
 }
 

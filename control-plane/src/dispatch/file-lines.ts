@@ -3,6 +3,7 @@
 // read of a stranger; an agent holds no more lines than it may send files; a line ends with its transfer.
 import type { TLSSocket } from 'node:tls'
 import { TRANSFERS } from '@berth/shared'
+import { freeBytes } from '@berth/shared/memory'
 import {
   encodeMessage,
   type FileFrame,
@@ -11,7 +12,6 @@ import {
   SendFileResponseSchema,
 } from '@berth/shared/wire'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import { freeBytes } from '../app/memory.ts'
 import type { Context } from '../context.ts'
 import { lineIdentity } from './listener.ts'
 import { receiveTransfer, type Upload } from './transfers.ts'

@@ -2,7 +2,7 @@
 // piece has left, so that its memory can be given back at once. One piece is on its way at a time, the next is asked for
 // when it has left. Whatever breaks destroys the stream, and with it the answer.
 import { Readable } from 'node:stream'
-import { freeBytes } from '../app/memory.ts'
+import { freeBytes } from '@berth/shared/memory'
 
 export class ByteStream extends Readable {
   readonly #bytes: AsyncIterable<Buffer>

@@ -5,6 +5,6 @@
  * For whoever has the only reference and is done with it: the buffer is empty afterwards. One that shares its memory with
  * others, as small ones do, is left alone.
  */
-export function freeBytes({ buffer, byteLength }: Buffer): void {
-  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0)
+export function freeBytes({ buffer, byteLength }: Uint8Array): void {
+  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer?.(0)
 }
