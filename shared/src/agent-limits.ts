@@ -273,9 +273,9 @@ export const STATIC = {
 /** The edge and Caddy on one server. */
 export const PROXY = {
   /** How long Caddy believes an answer of the name server: every switch waits for it, every busy host asks this often. */
-  refreshMs: 100,
+  refreshMs: 200,
   /** After a switch: the refresh, and a bit for what was being asked just then. */
-  settleMs: 200,
+  settleMs: 300,
   /** A restart of an application, or of the edge, that is shorter is waited for and not seen. */
   tryMs: 5 * SECOND,
   dialMs: 2 * SECOND,
