@@ -27,7 +27,8 @@ export interface LoadKind {
 }
 
 export function startLoad(at: At, { connections, keepAlive, posts }: LoadKind): Load {
-  const agent = new Agent({ keepAlive, maxSockets: connections })
+  // an Agent with a bound keeps connections for whoever waits, whatever it is told
+  const agent = keepAlive && new Agent({ keepAlive, maxSockets: connections })
   let isOver = false
   const load: Load = {
     done: 0,
@@ -36,7 +37,7 @@ export function startLoad(at: At, { connections, keepAlive, posts }: LoadKind): 
     async stop() {
       isOver = true
       await Promise.all(clients)
-      agent.destroy()
+      if (agent) agent.destroy()
     },
   }
   const client = async (number: number): Promise<void> => {
@@ -55,7 +56,7 @@ export function startLoad(at: At, { connections, keepAlive, posts }: LoadKind): 
   return load
 }
 
-function once({ port, host }: At, agent: Agent, body: string | undefined): Promise<string> {
+function once({ port, host }: At, agent: Agent | false, body: string | undefined): Promise<string> {
   return new Promise((resolve, reject) => {
     const method = body === undefined ? 'GET' : 'POST'
     const headers = { host, ...(body ? { 'content-length': body.length } : {}) }

@@ -9,6 +9,10 @@ import { type Application, EdgeLab } from './edge-lab.ts'
 import { echo, openUpgraded, slowly, startLoad } from './edge-load.ts'
 
 const HOST = 'pr-1.shop.localhost'
+/** Of cost 4: nobody is asked for it. */
+const HASH = '$2b$04$T0YAzMArh0qeRZnslY9HlekJGy6gL/P39lcnpLH6deTHyIA69Kpdm'
+/** About one in two of them reset somebody before new connections were handed over. */
+const PUSHES = 12
 
 describe.skipIf(missing('caddy'))('a switch', () => {
   let lab: EdgeLab
@@ -90,6 +94,23 @@ describe.skipIf(missing('caddy'))('a switch', () => {
     held.get('one')?.end(', ended after the switch')
     expect(await slow).toBe('begun by one, ended after the switch')
     socket.destroy()
+  })
+
+  it('resets no new connection while another host gets a password', async () => {
+    await point(0)
+    const guarded = { host: 'guarded.localhost', target: (versions[1] as Application).target }
+    await lab.route(2, [guarded])
+    const load = startLoad(at(), { connections: 8, keepAlive: false, posts: false })
+    await seen(load, 'one')
+    for (let n = 0; n < PUSHES; n += 1) {
+      const before = lab.configuration()
+      const basicAuth = { username: `ada${n}`, passwordHash: HASH }
+      await lab.edge.setAuth({ environmentId: 2, revision: lab.fence, basicAuth })
+      expect(lab.configuration()).not.toBe(before)
+    }
+    await seen(load, 'one')
+    await load.stop()
+    expect(load.failures).toEqual([])
   })
 
   it('goes on while the edge is dead, and with the same table when it is back', async () => {

@@ -30,6 +30,7 @@ import {
   writeProxyProcess,
 } from './care-files.ts'
 import { edgePlaces } from './places.ts'
+import { handOverUnaccepted } from './unaccepted.ts'
 import { ensureWebGroup } from './web-group.ts'
 
 /** How long a dead one stays dead: doubled with each end, from the beginning after it was up for a while. */
@@ -181,6 +182,7 @@ export async function ensureProxy(
   settings: AgentSettings,
   program: readonly string[],
 ): Promise<void> {
+  handOverUnaccepted()
   await ensureEdge(settings, program)
   await ensureCaddy(settings)
 }
@@ -254,6 +256,8 @@ export interface ProxyParts {
 /** Begins at once; returns how to end the care. The processes themselves go on. */
 export function keepProxyUp({ settings, program, log, onStarted }: ProxyParts): () => void {
   const places = edgePlaces(settings)
+  const refusal = handOverUnaccepted()
+  if (refusal) log.warn({ why: refusal }, 'new connections may be reset when settings change')
   const edge = new Kept('edge', () => ensureEdge(settings, program), log)
   const caddy = new Kept('caddy', () => ensureCaddy(settings), log)
   const digest = settingsDigest(settings)

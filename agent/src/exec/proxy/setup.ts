@@ -8,6 +8,7 @@ import { locateProgram, runProgram } from '../programs.ts'
 import { ensureAccount, isRoot } from '../users.ts'
 import { caddyAccount, isAlive, readProxyProcess } from './care-files.ts'
 import { edgePlaces } from './places.ts'
+import { handOverUnaccepted } from './unaccepted.ts'
 import { ensureWebGroup } from './web-group.ts'
 
 type Say = (line: string) => void
@@ -25,6 +26,12 @@ export async function setUpProxy(settings: AgentSettings, say: Say): Promise<num
   say(`Account ${name}: ${isNew ? 'made' : 'is there'}.`)
   await ensureWebGroup(settings)
   await disableStockUnit(say)
+  const refusal = handOverUnaccepted()
+  say(
+    refusal
+      ? `New connections may be reset when a password or a path changes: ${refusal}.`
+      : 'New connections survive a change of settings (net.ipv4.tcp_migrate_req is 1).',
+  )
   return reportPorts(settings, say)
 }
 
