@@ -1,5 +1,6 @@
 // A Caddy of its own with one fixed upstream, the way many platforms route: a switch is a push of configuration. Berth does
-// not work like this; the cut-over's positive control and the shell script of the deploy bench do.
+// not work like this; the cut-over's positive control and the shell script of the deploy bench do, and it is the floor
+// of what a request through a proxy costs.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { request } from 'node:http'
@@ -41,6 +42,10 @@ export class FixedProxy {
   /** Unix socket of its administration. */
   get admin(): string {
     return join(this.#folder, 'admin.sock')
+  }
+
+  get pid(): number {
+    return this.#child?.pid ?? 0
   }
 
   #text(upstream: string): string {
