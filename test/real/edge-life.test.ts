@@ -1,6 +1,7 @@
 // Edge and Caddy as processes: they outlive the daemon, come back when killed, say why they cannot; and what only
 // other parts of the machine bring: certificates, containers, the control plane's settings.
 import { spawnSync } from 'node:child_process'
+import { createSocket } from 'node:dgram'
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -107,6 +108,24 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
     expect(held.up).toBe(false)
     expect(held.reason).toMatch(new RegExp(`^Port ${port} is held by .*\\(pid ${process.pid}\\)`))
     await new Promise((resolve) => holder.close(resolve))
+    await until('Caddy', async () => (await lab.edge.describe()).caddy.up || undefined)
+  })
+
+  it('says what the edge itself lacks, to whoever needs it', async () => {
+    const lab = await opened()
+    const port = Number(lab.settings.proxy.dnsPort)
+    const holder = createSocket('udp4')
+    await new Promise<void>((resolve) => holder.bind(port, '127.0.0.1', resolve))
+    await expect(lab.edge.describe()).rejects.toThrow('does not answer')
+    lab.keepUp()
+    await until('the reason', () =>
+      lab.edge.describe().then(
+        () => undefined,
+        ({ message }: Error) =>
+          message.includes(`UDP port ${port} is held by another`) || undefined,
+      ),
+    )
+    await new Promise<void>((resolve) => holder.close(resolve))
     await until('Caddy', async () => (await lab.edge.describe()).caddy.up || undefined)
   })
 

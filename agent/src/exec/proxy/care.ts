@@ -177,7 +177,7 @@ function dropToCaddy(account: string | undefined): string[] {
   ]
 }
 
-/** Once: what is not up is started. Throws when the edge cannot be; why Caddy cannot is written down for the edge. */
+/** Once: what is not up is started. Throws when it cannot be; why is written down for those who need it. */
 export async function ensureProxy(
   settings: AgentSettings,
   program: readonly string[],
@@ -188,9 +188,15 @@ export async function ensureProxy(
 }
 
 async function ensureEdge(settings: AgentSettings, program: readonly string[]): Promise<boolean> {
-  const found = readProxyProcess(edgePlaces(settings).edgeProcess)
+  const { edgeProcess } = edgePlaces(settings)
+  const found = readProxyProcess(edgeProcess)
   if (isAlive(found) && found.digest === settingsDigest(settings)) return false
-  await startEdgeProcess(settings, program)
+  try {
+    await startEdgeProcess(settings, program)
+  } catch (error) {
+    writeProxyProcess(edgeProcess, 0, '', (error as Error).message)
+    throw error
+  }
   return true
 }
 

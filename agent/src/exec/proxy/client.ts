@@ -6,7 +6,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { PROXY, ROUTE_STEPS } from '@berth/shared'
 import type { AgentSettings } from '../../settings.ts'
 import { openAdmin } from './admin.ts'
-import { edgePlaces, ensureKeys } from './places.ts'
+import { readProxyProcess } from './care-files.ts'
+import { type EdgePlaces, edgePlaces, ensureKeys } from './places.ts'
 import {
   decodeLine,
   type EdgeAnswer,
@@ -57,7 +58,7 @@ type ClientSettings = Pick<AgentSettings, 'stateDir' | 'runDir' | 'proxy'>
 
 export function openEdge(settings: ClientSettings): EdgeClient {
   const call = <T>(value: EdgeCall, ms: number = PROXY.callMs): Promise<T> =>
-    callEdge(edgePlaces(settings).socket, value, ms) as Promise<T>
+    callEdge(edgePlaces(settings), value, ms) as Promise<T>
   const isInPorts = (): boolean => readTable(settings).mode === 'ports'
   return {
     refreshMs: PROXY.settleMs,
@@ -97,11 +98,11 @@ export function openEdge(settings: ClientSettings): EdgeClient {
 }
 
 /** One line there, one line back. */
-function callEdge(path: string, value: EdgeCall, ms: number): Promise<unknown> {
+function callEdge(places: EdgePlaces, value: EdgeCall, ms: number): Promise<unknown> {
   const away = (why: string) =>
     new EdgeError('unavailable', `The edge of this server does not answer: ${why}.`)
   return new Promise((resolve, reject) => {
-    const socket = createConnection(path)
+    const socket = createConnection(places.socket)
     const timer = setTimeout(() => end(away(`nothing came in ${ms / 1_000} s`)), ms)
     let text = ''
     const end = (error?: Error, result?: unknown): void => {
@@ -112,7 +113,10 @@ function callEdge(path: string, value: EdgeCall, ms: number): Promise<unknown> {
     }
     socket.setEncoding('utf8')
     socket.on('connect', () => socket.write(encodeLine(value)))
-    socket.on('error', (error) => end(away(error.message)))
+    socket.on('error', ({ message }) => {
+      const reason = readProxyProcess(places.edgeProcess)?.reason // of who starts it
+      end(reason ? new EdgeError('unavailable', reason) : away(message))
+    })
     socket.on('close', () => end(away('it closed the connection')))
     socket.on('data', (chunk: string) => {
       text += chunk

@@ -30,6 +30,8 @@ export const edgePlaces = (s: Folders) => {
   }
 }
 
+export type EdgePlaces = ReturnType<typeof edgePlaces>
+
 export interface EdgeKeys {
   /** Who sends it in X-Berth-Probe is this server's agent. */
   probe: string
