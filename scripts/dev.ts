@@ -14,10 +14,10 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
-import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { buildDashboardIfStale } from './build-dashboard.ts'
+import { choosePorts, findTaken, type Ports, portsFile } from './dev-ports.ts'
 import { startGitServer } from './git-server.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -47,24 +47,11 @@ function chooseStateDir(data: string): string {
 const accountPrefix = (data: string): string =>
   `berth-${createHash('sha256').update(data).digest('hex').slice(0, 6)}-e`
 
-async function freePort(wanted: number): Promise<number> {
-  const probe = (port: number) =>
-    new Promise<number>((resolve, reject) => {
-      const server = createServer()
-      server.once('error', reject)
-      server.listen(port, '127.0.0.1', () => {
-        const { port: got } = server.address() as { port: number }
-        server.close(() => resolve(got))
-      })
-    })
-  return probe(wanted).catch(() => probe(0))
-}
-
 /**
  * An sshd of the local agent's own, on loopback: what it reads must lie where only root writes, and its accounts must be
  * able to read the forced command. Without root or sshd nobody connects, and the rest works.
  */
-async function sshEnvironment(data: string, port: number): Promise<Record<string, string>> {
+async function sshEnvironment(data: string, port: number): Promise<Environ> {
   const hasSshd = ['/usr/sbin/sshd', '/usr/local/sbin/sshd'].some((file) => existsSync(file))
   if (process.getuid?.() !== 0 || !hasSshd) return { BERTH_SSH: 'off' }
   const digest = createHash('sha256').update(data).digest('hex').slice(0, 12)
@@ -87,35 +74,37 @@ async function sshEnvironment(data: string, port: number): Promise<Record<string
   }
 }
 
-/** Chosen once and kept, so that addresses stay the same over restarts. */
-async function choosePorts(data: string) {
-  const file = join(data, 'ports.json')
-  const kept = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {}
-  const ports: Record<'http' | 'agent' | 'git' | 'proxy' | 'names' | 'ssh', number> = {
-    http: kept.http ?? (await freePort(7_080)),
-    agent: kept.agent ?? (await freePort(7_443)),
-    git: kept.git ?? (await freePort(0)),
-    proxy: kept.proxy ?? (await freePort(8_080)),
-    names: kept.names ?? (await freePort(15_353)),
-    ssh: kept.ssh ?? (await freePort(2_222)),
+/** Whoever was killed left the server's side behind: it is ended, unless the rest still runs in another terminal. */
+async function takePorts(ports: Ports, data: string, agentEnv: Environ): Promise<void> {
+  let taken = await findTaken(ports, ['http', 'agent', 'git'])
+  const servers = ['proxy', 'names', 'ssh'] as const
+  if (!taken && (await findTaken(ports, [...servers]))) {
+    await stopServer(agentEnv)
+    taken = await findTaken(ports, [...servers])
   }
-  for (const [what, port] of Object.entries(ports)) {
-    if ((await freePort(port)) === port) continue
-    throw new Error(
-      `port ${port} (${what}), which this checkout had before, is taken. If npm start still runs in another terminal, ` +
-        `end it with Ctrl-C; otherwise end what listens there, or remove ${file} to have other ports chosen.`,
-    )
-  }
-  writeFileSync(file, JSON.stringify(ports))
-  return ports
+  if (!taken) return
+  throw new Error(
+    `port ${ports[taken]} (${taken}), which this checkout had before, is taken. If npm start still runs in another terminal, ` +
+      `end it with Ctrl-C; otherwise end what listens there, or remove ${portsFile(data)} to have other ports chosen.`,
+  )
 }
 
-function start(
-  name: string,
-  argv: string[],
-  env: Record<string, string>,
-  data: string,
-): ChildProcess {
+type Environ = Record<string, string>
+
+/** Deployed services, edge, Caddy and sshd outlive an agent on purpose; here they end with everything else, after it. */
+async function stopServer(agentEnv: Environ): Promise<void> {
+  for (const what of ['services', 'proxy', 'ssh']) {
+    const env = { ...process.env, ...agentEnv }
+    // a group of its own: a second Ctrl-C must not end what ends the rest
+    const options = { cwd: root, env, stdio: 'ignore', detached: true } as const
+    const child = spawn(process.execPath, ['agent/src/main.ts', what, 'stop'], options)
+    const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
+    await new Promise((resolve) => child.once('exit', resolve).once('error', resolve))
+    clearTimeout(timer)
+  }
+}
+
+function start(name: string, argv: string[], env: Environ, data: string): ChildProcess {
   const log = openSync(join(data, `${name}.log`), 'a', 0o600)
   const child = spawn(process.execPath, argv, {
     cwd: root,
@@ -278,6 +267,19 @@ async function main(): Promise<void> {
   mkdirSync(data, { recursive: true })
   accessSync(data, constants.W_OK)
   const ports = await choosePorts(data)
+  const dev = { BERTH_DEV: '1' }
+  const stateDir = chooseStateDir(data)
+  mkdirSync(stateDir, { recursive: true })
+  chmodSync(stateDir, 0o711)
+  const agentEnv = {
+    ...dev,
+    BERTH_STATE_DIR: stateDir,
+    BERTH_ACCOUNT_PREFIX: accountPrefix(data),
+    BERTH_PROXY_HTTP: `127.0.0.1:${ports.proxy}`,
+    BERTH_EDGE_DNS_PORT: String(ports.names),
+    ...(await sshEnvironment(data, ports.ssh)),
+  }
+  await takePorts(ports, data, agentEnv)
   const url = `http://127.0.0.1:${ports.http}`
   const repositories = join(data, 'repositories')
   makeRepository(repositories)
@@ -287,7 +289,6 @@ async function main(): Promise<void> {
   console.log('Building the dashboard …')
   await buildDashboardIfStale()
   console.log('Starting the control plane …')
-  const dev = { BERTH_DEV: '1' }
   const controlPlane = start(
     'control-plane',
     ['control-plane/src/main.ts'],
@@ -308,17 +309,6 @@ async function main(): Promise<void> {
   const token = await administrator(url, data, () => printed)
   const api = connect(url, token)
 
-  const stateDir = chooseStateDir(data)
-  mkdirSync(stateDir, { recursive: true })
-  chmodSync(stateDir, 0o711)
-  const agentEnv = {
-    ...dev,
-    BERTH_STATE_DIR: stateDir,
-    BERTH_ACCOUNT_PREFIX: accountPrefix(data),
-    BERTH_PROXY_HTTP: `127.0.0.1:${ports.proxy}`,
-    BERTH_EDGE_DNS_PORT: String(ports.names),
-    ...(await sshEnvironment(data, ports.ssh)),
-  }
   const server = await findOrMake<Named & { status: string }>(api, '/api/servers', 'local', {
     hostname: '127.0.0.1',
   })
@@ -331,16 +321,7 @@ async function main(): Promise<void> {
       stdio: ['ignore', 'ignore', 'inherit'],
     })
   }
-  // deployed services, edge and Caddy outlive the agent on purpose; here they end with everything else, after it
-  ending.push(() => {
-    for (const what of ['services', 'proxy', 'ssh']) {
-      execFileSync(process.execPath, ['agent/src/main.ts', what, 'stop'], {
-        cwd: root,
-        env: { ...process.env, ...agentEnv },
-        stdio: 'ignore',
-      })
-    }
-  })
+  ending.push(() => stopServer(agentEnv))
   start('agent', ['agent/src/main.ts', 'run'], agentEnv, data)
   await until('the agent', async () => {
     const { status } = await api.get<{ status: string }>(`/api/servers/${server.id}`)
@@ -368,8 +349,9 @@ Try next, in another terminal:
 Ctrl-C ends everything that was started here; the data stays and is found again.`)
 }
 
-process.once('SIGINT', () => void stop(0))
-process.once('SIGTERM', () => void stop(0))
+// every time: npm passes a signal on that the terminal has sent already, and people press twice
+process.on('SIGINT', () => void stop(0))
+process.on('SIGTERM', () => void stop(0))
 main().catch((error: unknown) => {
   if (stopping) return
   console.error(`error: ${error instanceof Error ? error.message : String(error)}`)
