@@ -390,7 +390,18 @@ describe.each(ENGINES)('organizations, on %s', (engine) => {
     })
 
     test('not a positive integer: invalid_organization', async () => {
-      for (const bad of ['0', '-1', '1.5', 'acme', '1,2', '9'.repeat(20)]) {
+      for (const bad of [
+        '0',
+        '-1',
+        '1.5',
+        'acme',
+        '1,2',
+        '9'.repeat(20),
+        '0x1',
+        '1e0',
+        '+1',
+        '01',
+      ]) {
         expect(await codeOf('GET', '/api/me', undefined, asked(bad)), bad).toBe(
           'invalid_organization',
         )
