@@ -101,6 +101,15 @@ describe.each(ENGINES)('organizations, on %s', (engine) => {
       const made = await organization()
       expect(made.role).toBe('owner')
       expect(await codeOf('DELETE', `/api/organizations/${made.id}?confirm=${made.slug}`)).toBe(204)
+      const bound = { name: 't', scopes: ['admin'], expires_in_days: 1, organization_id: 1 }
+      const { token } = await cp.make<{ token: string }>('/api/tokens', bound)
+      const body = { name: 'Nowhere' }
+      expect(await as(cp, token, () => codeOf('POST', '/api/organizations', body))).toBe(
+        'organization_forbidden',
+      )
+      const { id, slug } = await organization('Nowhere')
+      expect(slug).toBe('nowhere')
+      expect(await codeOf('DELETE', `/api/organizations/${id}?confirm=${slug}`)).toBe(204)
     })
     cp.running.ctx.config.openOrganizations = false
   })
