@@ -3,7 +3,7 @@
 import { AppError, invalidFields } from '@berth/shared'
 import type { ProjectPatch } from '@berth/shared/rest'
 import type { Context } from '../context.ts'
-import { type Caller, SCOPE_OF } from '../domain/access.ts'
+import { type Caller, isWithin, SCOPE_OF } from '../domain/access.ts'
 import { defaultDomain } from '../domain/environment.ts'
 import { isUniqueViolation } from '../store/database.ts'
 import { listEnvironments, lockEnvironment, updateEnvironment } from '../store/environments.ts'
@@ -170,7 +170,9 @@ export async function setEnvironmentLimit(
     const message = `This token lacks the scope "${required_scope}". Make one that has it.`
     throw new AppError('insufficient_scope', message, { required_scope })
   }
-  if (!(await findProject(ctx.db, id))) throw missing()
+  const found = await findProject(ctx.db, id)
+  // a token bound to an organization, and the header, bind an administrator as everybody else
+  if (!found || !isWithin(caller, found.organizationId)) throw missing()
   return change(ctx, async (c) => {
     const project = await lockProject(c.db, id)
     if (!project) throw missing()
