@@ -25,6 +25,8 @@ import { queueTask } from './queue.ts'
 import { getTask, type TaskView } from './tasks.ts'
 import { type Change, change } from './transaction.ts'
 
+const inSeconds = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`
+
 export const inProgress = (ctx: Context, identifier: string, task: OpenTask): AppError =>
   new AppError(
     'deployment_in_progress',
@@ -35,7 +37,7 @@ export const inProgress = (ctx: Context, identifier: string, task: OpenTask): Ap
       task_status: task.status,
       task_url: `${ctx.baseUrl}/tasks/${task.id}`,
       trigger: task.trigger,
-      started_at: task.startedAt === null ? null : new Date(task.startedAt).toISOString(),
+      started_at: task.startedAt === null ? null : inSeconds(task.startedAt),
     },
   )
 
