@@ -281,11 +281,14 @@ describe.each(ENGINES)('pull requests on %s', (engine) => {
 
   test('a deleted branch is shown on a manual environment and ends nothing', async () => {
     await p.cp.environment(h.projectId, 'staging', { branch: 'develop' })
+    const { id } = await p.cp.environment(h.projectId, 'moved', { branch: 'develop' })
     await h.opened({ number: 4, head: sha(1), branch: 'develop' })
     const answer = await h.push('develop', sha(1), { deleted: true, before: sha(1) })
     expect(answer.body).toMatchObject({ outcome: 'applied', rule: 'branch_deleted' })
     expect(await h.environment('staging')).toMatchObject({ branch_missing: true })
     expect(await h.environment('pr-4')).toBeDefined()
+    const moved = await p.cp.call('PATCH', `/api/environments/${id}`, { branch: 'main' })
+    expect(moved.body).toMatchObject({ branch: 'main', branch_missing: false })
     await h.push('develop', sha(2))
     expect(await h.environment('staging')).toMatchObject({ branch_missing: false })
   })

@@ -111,6 +111,10 @@ async function toColumns(
     ...(asked.domain === undefined ? {} : { domain: asked.domain }),
     ...(asked.recipe === undefined ? {} : { recipe: asked.recipe }),
     ...(asked.branch === undefined ? {} : { branch: asked.branch }),
+    // that the former one is gone says nothing of this one; a look at the repository does
+    ...(asked.branch === undefined || asked.branch === environment.branch
+      ? {}
+      : { branchMissing: 0 }),
     ...(asked.protected === undefined ? {} : { protected: flag(asked.protected) }),
     ...(asked.sticky === undefined ? {} : { sticky: flag(asked.sticky) }),
     ...(asked.auto_deploy === undefined ? {} : { autoDeploy: flag(asked.auto_deploy) }),
