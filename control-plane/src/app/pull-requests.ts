@@ -272,11 +272,14 @@ export async function approvePullRequest(
   const pull = project && (await findPullRequest(ctx.db, projectId, number))
   const [one] = pull ? await view(ctx, projectId, [pull]) : []
   if (!one) throw new AppError('not_found', 'It was just removed.')
-  return { view: one, taskId }
+  return { view: one, task: taskId === null ? null : await getTask(ctx, asReader(caller), taskId) }
 }
 
 function refuseApproval(project: Project, pull: PullRequest, sha: string): void {
   const named = `Pull request ${pull.number}`
+  if (project.status === 'deleting') {
+    throw new AppError('project_deleting', `${project.name} is being deleted.`)
+  }
   if (pull.state === 'merged' || pull.state === 'closed') {
     throw new AppError('pull_request_closed', `${named} is ${pull.state}.`)
   }

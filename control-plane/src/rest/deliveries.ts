@@ -126,6 +126,7 @@ export function pullRequestRoutes(api: Api, ctx: Context): void {
           'approval_outdated',
           'approval_not_needed',
           'pull_request_closed',
+          'project_deleting',
           'validation_failed',
         ],
       },
