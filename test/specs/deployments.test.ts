@@ -54,6 +54,15 @@ describe.each(ENGINES)('deployments on %s', (engine) => {
     expect((await p.cp.call('GET', `/api/environments/${lonely.id}/tasks`)).text).toBe('[]')
   })
 
+  test('whoever may deploy and nothing else gets the task too: no refusal after the effect', async () => {
+    const robot = await addMember(p.cp, 'Robot', 'developer', { scopes: ['deploy'] })
+    const made = await robot.call<Task>('POST', `/api/environments/${environment.id}/tasks`)
+    expect([made.status, made.body.trigger]).toEqual([201, 'api'])
+    expect((await p.settled(made.body.id)).status).toBe('succeeded')
+    const read = await robot.call('GET', `/api/tasks/${made.body.id}`)
+    expect([read.status, read.body.required_scope]).toEqual([403, 'read'])
+  })
+
   test('a failed step and its message are in the task, its output in the log', async () => {
     p.executor.script = (a) => {
       a.say('one\n')

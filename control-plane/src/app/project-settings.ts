@@ -17,7 +17,7 @@ import {
   replaceProjectServers,
   updateProject,
 } from '../store/projects.ts'
-import { loadOwnedProject, loadProject, missing } from './access.ts'
+import { asReader, loadOwnedProject, loadProject, missing } from './access.ts'
 import { auditCaller } from './audit.ts'
 import { claimEnvironmentDomain, claimProjectDomain, keepFormerDomain } from './domains.ts'
 import { holdServers } from './holding.ts'
@@ -42,7 +42,7 @@ export async function changeProject(
     if (!isUniqueViolation(error)) throw error
     throw new AppError('domain_in_use', 'The name or the domain was just taken.')
   })
-  return getProject(ctx, caller, id)
+  return getProject(ctx, asReader(caller), id)
 }
 
 async function applySettings(
