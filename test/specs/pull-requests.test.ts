@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { join } from '../../agent/src/link/join.ts'
 import { readSettings } from '../../agent/src/settings.ts'
 import { ENGINES } from '../engines.ts'
-import { type Host, makeHost, sha } from '../host.ts'
+import { Host, makeHost, sha } from '../host.ts'
 import { until } from '../lab.ts'
 import { Platform } from '../platform.ts'
 
@@ -277,6 +277,18 @@ describe.each(ENGINES)('pull requests on %s', (engine) => {
     expect(await h.environment('pr-2')).toMatchObject({
       pull_request: { base_branch: 'elsewhere' },
     })
+  })
+
+  test('another repository counts its pull requests from 1 again', async () => {
+    await h.opened({ number: 1, head: sha(1) })
+    await h.merged({ number: 1, head: sha(1) })
+    await gone('pr-1')
+    const repo_url = 'https://git.example.com/acme/next.git'
+    await patch(`/api/projects/${h.projectId}`, { repo_url })
+    const project = { id: h.projectId, repo_url, webhook_secret: h.secret } as ProjectCreated
+    const next = new Host(p.cp, project)
+    const opened = await next.opened({ number: 1, head: sha(2), at: 1_794_800_000 })
+    expect(opened.body.rule).toBe('environment_created')
   })
 
   test('a deleted branch is shown on a manual environment and ends nothing', async () => {

@@ -17,6 +17,7 @@ import {
   replaceProjectServers,
   updateProject,
 } from '../store/projects.ts'
+import { deleteEndedPullRequests } from '../store/pull-requests.ts'
 import { asReader, loadOwnedProject, loadProject, missing } from './access.ts'
 import { auditCaller } from './audit.ts'
 import { claimEnvironmentDomain, claimProjectDomain, keepFormerDomain } from './domains.ts'
@@ -86,6 +87,8 @@ async function applySettings(
     defaultServerId: servers.defaultId,
     updatedAt: c.now,
   })
+  // another repository counts its pull requests from 1 again: what ended in the former one is not these
+  if (moved) await deleteEndedPullRequests(c.db, id)
   await follow(ctx, c, project, asked)
   await placeFreed(ctx, c, project) // what a pull request waited for may be another server's now
   const fields = Object.keys(asked)
