@@ -67,7 +67,7 @@ export async function createProject(
         domain,
         ownerId: caller.userId,
         defaultRecipe: 'docker',
-        defaultBranch: 'main',
+        defaultBranch: '', // the first look at the repository tells
         defaultServerId: asked.server_ids[0] ?? null,
         environmentLimit: REST.environmentsPerProject,
         lostAfterMs: TASKS.lostAfterMs,
