@@ -288,6 +288,24 @@ describe.each(ENGINES)('organizations, on %s', (engine) => {
       expect(after.body.find((i) => i.email === email)?.status).toBe('accepted')
     })
 
+    test('whoever is invited has a place: 500 members, and not one more', async () => {
+      const { id } = await organization()
+      const { db } = cp.running.ctx
+      const people = Array.from({ length: 498 }, (_, n) => ({
+        name: `Crowd ${n}`,
+        email: `crowd-${id}-${n}@example.com`,
+        createdAt: 1,
+      }))
+      const made = await db.insertInto('users').values(people).returning('id').execute()
+      const member = { organizationId: id, role: 'viewer', createdAt: 1 } as const
+      const members = made.map((user) => ({ ...member, userId: user.id }))
+      await db.insertInto('members').values(members).execute()
+      expect(await inviteAs(`last-${id}@example.com`, 'viewer', id)).toBe(201)
+      const over = { email: `over-${id}@example.com`, role: 'viewer' }
+      const { body } = await cp.call('POST', `/api/organizations/${id}/invitations`, over)
+      expect(body).toMatchObject({ errors: [{ code: 'too_many_members' }] })
+    })
+
     test('somebody with an account accepts as that account, and only as that one', async () => {
       const { id } = await organization()
       await cp.make(`/api/organizations/${id}/invitations`, {
