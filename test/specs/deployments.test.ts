@@ -1,9 +1,12 @@
 // What the specification promises of deployments, on the outside of the whole system; on both databases.
+import { randomUUID } from 'node:crypto'
 import type { Environment, Task } from '@berth/shared/rest'
 import { FailureCode } from '@berth/shared/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { sweep } from '../../control-plane/src/app/deadlines.ts'
 import { ENGINES } from '../engines.ts'
 import { until } from '../lab.ts'
+import { addMember } from '../members.ts'
 import { Platform } from '../platform.ts'
 
 describe.each(ENGINES)('deployments on %s', (engine) => {
@@ -49,6 +52,15 @@ describe.each(ENGINES)('deployments on %s', (engine) => {
       'server_not_ready',
     ])
     expect((await p.cp.call('GET', `/api/environments/${lonely.id}/tasks`)).text).toBe('[]')
+  })
+
+  test('whoever may deploy and nothing else gets the task too: no refusal after the effect', async () => {
+    const robot = await addMember(p.cp, 'Robot', 'developer', { scopes: ['deploy'] })
+    const made = await robot.call<Task>('POST', `/api/environments/${environment.id}/tasks`)
+    expect([made.status, made.body.trigger]).toEqual([201, 'api'])
+    expect((await p.settled(made.body.id)).status).toBe('succeeded')
+    const read = await robot.call('GET', `/api/tasks/${made.body.id}`)
+    expect([read.status, read.body.required_scope]).toEqual([403, 'read'])
   })
 
   test('a failed step and its message are in the task, its output in the log', async () => {
@@ -244,6 +256,27 @@ describe.each(ENGINES)('deployments on %s', (engine) => {
     await expireLogs(p.cp.running.ctx)
     const gone = await p.cp.call('GET', `/api/tasks/${body.id}/log`)
     expect([gone.status, gone.body.code]).toEqual([410, 'log_expired'])
+  })
+
+  test('however many logs are past their time, one sweep takes them all', async () => {
+    const { body } = await p.deploy(environment.id)
+    await p.settled(body.id)
+    const { ctx } = p.cp.running
+    const attempts = () => ctx.db.selectFrom('attempts').where('logExpiredAt', 'is', null)
+    const one = await attempts().selectAll().executeTakeFirstOrThrow()
+    const more = Array.from({ length: 600 }, (_, i) => {
+      const n = i + 2
+      return { ...one, id: randomUUID(), number: n, fence: one.fence + n }
+    })
+    for (let at = 0; at < more.length; at += 100) {
+      await ctx.db
+        .insertInto('attempts')
+        .values(more.slice(at, at + 100))
+        .execute()
+    }
+    p.cp.clock.offsetMs += 91 * 86_400_000
+    await sweep(ctx)
+    expect(await attempts().select('id').execute()).toEqual([])
   })
 
   test('history: newest first, filtered, in pages', async () => {

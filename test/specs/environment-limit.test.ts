@@ -70,6 +70,19 @@ describe.each(ENGINES)('the environment limit on %s', (engine) => {
       scopes: ['read'],
     })
     expect((await setLimit(22, reader)).body.code).toBe('insufficient_scope')
+    // a token bound to an organization, and the header, keep to it
+    const { db } = cp.running.ctx
+    await db
+      .updateTable('tokens')
+      .set({ organizationId })
+      .where('userId', '=', outside.id)
+      .execute()
+    expect((await setLimit(500, outside)).status).toBe(404)
+    const own = await addMember(cp, 'Wide', 'viewer', { organizationId, isPlatformAdmin: true })
+    const url = `/api/projects/${project.id}/environment_limit`
+    const header = { 'x-service-organization': String(organizationId) }
+    expect((await own.call('PUT', url, { limit: 500 }, header)).status).toBe(404)
+    expect(await usage()).toEqual(['21', '22'])
     const stranger = await addMember(cp, 'Eve', 'owner', { organizationId })
     expect((await setLimit(22, stranger)).status).toBe(404)
   })

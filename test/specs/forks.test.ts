@@ -134,6 +134,19 @@ describe.each(ENGINES)('forks on %s', (engine) => {
     expect(answer.body).toMatchObject({ waiting_for: 'environment_limit', position: 2, task: null })
   })
 
+  test('a project that is being deleted approves nothing, and gets no environment that way', async () => {
+    await h.opened(fork())
+    const staging = await p.cp.environment(h.projectId, 'staging')
+    await p.settled((await p.deploy(staging.id)).body.id)
+    await p.cp.call('PATCH', `/api/servers/${p.serverId}`, { paused: true })
+    const { body } = await p.cp.call('GET', `/api/projects/${h.projectId}`)
+    const url = `/api/projects/${h.projectId}?confirm=${body.name}`
+    expect((await p.cp.call('DELETE', url)).status).toBe(202)
+    const answer = await approve(sha(1))
+    expect([answer.status, answer.body.code]).toEqual([409, 'project_deleting'])
+    expect((await h.environments()).map((e) => e.identifier)).toEqual(['staging'])
+  })
+
   test('a deleted, renamed or unnamed head repository is a fork; an author’s name approves nothing', async () => {
     const deleted = await h.opened(fork({ number: 1, fork: null, author: 'ada' }))
     expect(deleted.body.rule).toBe('approval_required')

@@ -45,6 +45,9 @@ describe.each(ENGINES)('the lock on %s', (engine) => {
         'deployment_in_progress',
         taskId,
       ])
+      const { task_status: status, started_at: started } = refused.body
+      if (status === 'queued') expect(started).toBeNull()
+      else expect(started).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/)
     }
     // and at the dashboard's door
     for (const name of ['deploy', 'delete', 'reset']) {

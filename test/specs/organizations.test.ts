@@ -101,6 +101,15 @@ describe.each(ENGINES)('organizations, on %s', (engine) => {
       const made = await organization()
       expect(made.role).toBe('owner')
       expect(await codeOf('DELETE', `/api/organizations/${made.id}?confirm=${made.slug}`)).toBe(204)
+      const bound = { name: 't', scopes: ['admin'], expires_in_days: 1, organization_id: 1 }
+      const { token } = await cp.make<{ token: string }>('/api/tokens', bound)
+      const body = { name: 'Nowhere' }
+      expect(await as(cp, token, () => codeOf('POST', '/api/organizations', body))).toBe(
+        'organization_forbidden',
+      )
+      const { id, slug } = await organization('Nowhere')
+      expect(slug).toBe('nowhere')
+      expect(await codeOf('DELETE', `/api/organizations/${id}?confirm=${slug}`)).toBe(204)
     })
     cp.running.ctx.config.openOrganizations = false
   })
@@ -279,6 +288,24 @@ describe.each(ENGINES)('organizations, on %s', (engine) => {
       expect(after.body.find((i) => i.email === email)?.status).toBe('accepted')
     })
 
+    test('whoever is invited has a place: 500 members, and not one more', async () => {
+      const { id } = await organization()
+      const { db } = cp.running.ctx
+      const people = Array.from({ length: 498 }, (_, n) => ({
+        name: `Crowd ${n}`,
+        email: `crowd-${id}-${n}@example.com`,
+        createdAt: 1,
+      }))
+      const made = await db.insertInto('users').values(people).returning('id').execute()
+      const member = { organizationId: id, role: 'viewer', createdAt: 1 } as const
+      const members = made.map((user) => ({ ...member, userId: user.id }))
+      await db.insertInto('members').values(members).execute()
+      expect(await inviteAs(`last-${id}@example.com`, 'viewer', id)).toBe(201)
+      const over = { email: `over-${id}@example.com`, role: 'viewer' }
+      const { body } = await cp.call('POST', `/api/organizations/${id}/invitations`, over)
+      expect(body).toMatchObject({ errors: [{ code: 'too_many_members' }] })
+    })
+
     test('somebody with an account accepts as that account, and only as that one', async () => {
       const { id } = await organization()
       await cp.make(`/api/organizations/${id}/invitations`, {
@@ -390,7 +417,18 @@ describe.each(ENGINES)('organizations, on %s', (engine) => {
     })
 
     test('not a positive integer: invalid_organization', async () => {
-      for (const bad of ['0', '-1', '1.5', 'acme', '1,2', '9'.repeat(20)]) {
+      for (const bad of [
+        '0',
+        '-1',
+        '1.5',
+        'acme',
+        '1,2',
+        '9'.repeat(20),
+        '0x1',
+        '1e0',
+        '+1',
+        '01',
+      ]) {
         expect(await codeOf('GET', '/api/me', undefined, asked(bad)), bad).toBe(
           'invalid_organization',
         )

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { join } from '../../agent/src/link/join.ts'
 import { readSettings } from '../../agent/src/settings.ts'
 import { ENGINES } from '../engines.ts'
-import { type Host, makeHost, sha } from '../host.ts'
+import { Host, makeHost, sha } from '../host.ts'
 import { until } from '../lab.ts'
 import { Platform } from '../platform.ts'
 
@@ -279,13 +279,28 @@ describe.each(ENGINES)('pull requests on %s', (engine) => {
     })
   })
 
+  test('another repository counts its pull requests from 1 again', async () => {
+    await h.opened({ number: 1, head: sha(1) })
+    await h.merged({ number: 1, head: sha(1) })
+    await gone('pr-1')
+    const repo_url = 'https://git.example.com/acme/next.git'
+    await patch(`/api/projects/${h.projectId}`, { repo_url })
+    const project = { id: h.projectId, repo_url, webhook_secret: h.secret } as ProjectCreated
+    const next = new Host(p.cp, project)
+    const opened = await next.opened({ number: 1, head: sha(2), at: 1_794_800_000 })
+    expect(opened.body.rule).toBe('environment_created')
+  })
+
   test('a deleted branch is shown on a manual environment and ends nothing', async () => {
     await p.cp.environment(h.projectId, 'staging', { branch: 'develop' })
+    const { id } = await p.cp.environment(h.projectId, 'moved', { branch: 'develop' })
     await h.opened({ number: 4, head: sha(1), branch: 'develop' })
     const answer = await h.push('develop', sha(1), { deleted: true, before: sha(1) })
     expect(answer.body).toMatchObject({ outcome: 'applied', rule: 'branch_deleted' })
     expect(await h.environment('staging')).toMatchObject({ branch_missing: true })
     expect(await h.environment('pr-4')).toBeDefined()
+    const moved = await p.cp.call('PATCH', `/api/environments/${id}`, { branch: 'main' })
+    expect(moved.body).toMatchObject({ branch: 'main', branch_missing: false })
     await h.push('develop', sha(2))
     expect(await h.environment('staging')).toMatchObject({ branch_missing: false })
   })

@@ -35,6 +35,18 @@ describe.each(ENGINES)('the repository on %s', (engine) => {
       expect(repository.checked_at).not.toBeNull()
     })
 
+    test('learns the default branch where nobody named one, and keeps to one that was named', async () => {
+      expect((await lab.project()).default_branch).toBe('main')
+      lab.repository.git('branch', '-m', 'main', 'trunk')
+      const check = async () => (await lab.cp.call('POST', at('repository_check'))).body
+      const found = { default_branch: 'trunk', service_file: { found: true } }
+      expect(await check()).toMatchObject(found)
+      expect((await lab.project()).default_branch).toBe('trunk')
+      await lab.cp.call('PATCH', `/api/projects/${lab.projectId}`, { default_branch: 'gone' })
+      expect(await check()).toMatchObject({ ...found, service_file: { found: false } })
+      expect((await lab.project()).default_branch).toBe('gone')
+    })
+
     test('shows the mistakes of the service file', async () => {
       lab.repository.commit({ '.service.yml': 'manual: { deplyo: [ "true" ] }\n' })
       const { body } = await lab.cp.call('POST', at('repository_check'))

@@ -1,10 +1,12 @@
 // Tenants: every route of the router × three organizations × every role, a platform administrator, a machine and nobody
 // × own, foreign and mixed ids × a foreign organization header. What must come out follows from the route's `needs`;
 // what is foreign answers as what is missing, byte for byte but for the request's id.
-import { ROLES, type Role } from '@berth/shared/rest'
+import { type Permission, ROLES, type Role, type Scope } from '@berth/shared/rest'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { permissionsOf } from '../../control-plane/src/domain/access.ts'
+import { permissionsOf, SCOPE_OF } from '../../control-plane/src/domain/access.ts'
+import { hashToken, makeToken } from '../../control-plane/src/identity/tokens.ts'
 import { routesOf } from '../../control-plane/src/rest/openapi.ts'
+import { insertToken } from '../../control-plane/src/store/people.ts'
 import type { Answer } from '../control-plane.ts'
 import { differences, snapshot } from '../database-snapshot.ts'
 import { ENGINES } from '../engines.ts'
@@ -121,6 +123,35 @@ describe.each(ENGINES)('tenants on %s', (engine) => {
           if (route.row.isList && actor === 'platform administrator')
             expect(answer.body, what).toEqual([])
         }
+  })
+
+  test('a token with the scope a route needs, and no other, is enough', async () => {
+    const [o] = world.organizations as [Organization]
+    const narrow = new Map<Scope, string>()
+    for (const scope of SCOPES) {
+      const token = makeToken('berth_pat_')
+      narrow.set(scope, token)
+      await insertToken(world.cp.running.ctx.db, {
+        userId: o.users.owner,
+        kind: 'personal',
+        name: scope,
+        hash: hashToken(token),
+        hint: token.slice(-4),
+        scopes: [scope],
+        organizationId: null,
+        expiresAt: null,
+        createdAt: 1,
+      })
+    }
+    const refused: string[] = []
+    // `only`: a rule beyond `needs`, with a scope of its own; a reset is a deployment, too
+    const plain = routes.filter((r) => !r.row.only && !r.path.endsWith('/reset'))
+    for (const route of plain.filter((r) => Object.hasOwn(SCOPE_OF, r.needs))) {
+      const scope = SCOPE_OF[route.needs as Permission]
+      const answer = await send(route, narrow.get(scope) ?? '', await ask(route.row, o))
+      if (!route.row.accepts.includes(answer.status)) refused.push(say(route, 'owner', o, answer))
+    }
+    expect(refused).toEqual([])
   })
 
   test('foreign things are as missing ones, for every role, byte for byte', async () => {

@@ -2,7 +2,7 @@
 // values-nowhere.test.ts's.
 import type { Environment, Variable, VariablesPatched } from '@berth/shared/rest'
 import { Recipe } from '@berth/shared/wire'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type Answer, TestControlPlane } from '../control-plane.ts'
 import { ENGINES } from '../engines.ts'
 import { addMember, addOrganization } from '../members.ts'
@@ -181,6 +181,12 @@ describe.each(ENGINES)('requests for variables on %s', (engine) => {
     const refused = await cp.call('PATCH', full, { set: { MORE: 'x' } })
     expect(fieldCodes(refused)).toEqual([['set', 'too_many_variables']])
     expect((await cp.call('PATCH', full, { set: { MORE: 'x' }, unset: ['K0'] })).status).toBe(200)
+    // a body has room for many more: they are counted before the work of sealing them
+    const seal = vi.spyOn(cp.running.ctx.custody, 'seal')
+    const flood = await cp.call('PATCH', full, { set: many(0, 50_000, '') })
+    expect(fieldCodes(flood)).toEqual([['set', 'too_many_variables']])
+    expect(seal).not.toHaveBeenCalled()
+    seal.mockRestore()
     const large = await cp.environment(projectId, 'large', {
       variables: many(0, 8, 'x'.repeat(65_000)),
     })

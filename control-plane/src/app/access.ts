@@ -48,6 +48,10 @@ const scopeMissing = (scope: Scope): AppError =>
     { required_scope: scope },
   )
 
+/** Whoever did something is shown what became of it, also with a token that may read nothing else. */
+export const asReader = (caller: Caller): Caller =>
+  caller.scopes.includes('read') ? caller : { ...caller, scopes: [...caller.scopes, 'read'] }
+
 /** For what is the caller's own and no organization's. */
 export function requireScope(caller: Caller, scope: Scope): void {
   if (!caller.scopes.includes(scope)) throw scopeMissing(scope)

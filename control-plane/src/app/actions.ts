@@ -14,7 +14,7 @@ import { listUserNames } from '../store/people.ts'
 import { findProject } from '../store/projects.ts'
 import { findServer } from '../store/servers.ts'
 import { findOpenTask } from '../store/tasks.ts'
-import { loadEnvironment } from './access.ts'
+import { asReader, loadEnvironment } from './access.ts'
 import { byCaller } from './audit.ts'
 import { inProgress, notStanding, serverNotReady, toOpenTask } from './deployments.ts'
 import { queueTask } from './queue.ts'
@@ -54,7 +54,7 @@ export async function startAction(
   const id = await change(ctx, (c) =>
     queueAction(ctx, c, caller, environmentId, name, asked, trigger),
   )
-  return getTask(ctx, caller, id)
+  return getTask(ctx, asReader(caller), id)
 }
 
 async function queueAction(

@@ -19,11 +19,13 @@ import { findProject } from '../store/projects.ts'
 import { findPullRequest, isApproved, listApprovals } from '../store/pull-requests.ts'
 import { findServer, type Server } from '../store/servers.ts'
 import { findOpenTask, type Task } from '../store/tasks.ts'
-import { environmentProtected, loadEnvironment, requirePermission } from './access.ts'
+import { asReader, environmentProtected, loadEnvironment, requirePermission } from './access.ts'
 import { byCaller } from './audit.ts'
 import { queueTask } from './queue.ts'
 import { getTask, type TaskView } from './tasks.ts'
 import { type Change, change } from './transaction.ts'
+
+const inSeconds = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`
 
 export const inProgress = (ctx: Context, identifier: string, task: OpenTask): AppError =>
   new AppError(
@@ -35,7 +37,7 @@ export const inProgress = (ctx: Context, identifier: string, task: OpenTask): Ap
       task_status: task.status,
       task_url: `${ctx.baseUrl}/tasks/${task.id}`,
       trigger: task.trigger,
-      started_at: task.startedAt === null ? null : new Date(task.startedAt).toISOString(),
+      started_at: task.startedAt === null ? null : inSeconds(task.startedAt),
     },
   )
 
@@ -119,12 +121,12 @@ async function startDeployment(
   ).catch(async (error: unknown) => {
     if (!isUniqueViolation(error)) throw error
     // the index was quicker than our look: somebody else's deployment is there now
-    const environment = await loadEnvironment(ctx.db, caller, environmentId, 'read')
+    const environment = await loadEnvironment(ctx.db, caller, environmentId, 'deploy')
     const open = await findOpenTask(ctx.db, environmentId)
     if (open) throw inProgress(ctx, environment.identifier, toOpenTask(open))
     throw error
   })
-  return getTask(ctx, caller, id)
+  return getTask(ctx, asReader(caller), id)
 }
 
 export async function queueDeployment(

@@ -5,7 +5,7 @@ import type { Context } from '../context.ts'
 import type { Caller } from '../domain/access.ts'
 import { lockEnvironment } from '../store/environments.ts'
 import { findOpenTask, listUnfinishedTasks } from '../store/tasks.ts'
-import { loadEnvironment, requirePermission, requireUnprotected } from './access.ts'
+import { asReader, loadEnvironment, requirePermission, requireUnprotected } from './access.ts'
 import { auditCaller, byCaller } from './audit.ts'
 import { inProgress, toOpenTask } from './deployments.ts'
 import { beginRemoval, finishRemoval } from './removal.ts'
@@ -31,7 +31,7 @@ export async function deleteEnvironment(
   const { organizationId } = await loadEnvironment(ctx.db, caller, id, 'environment:write')
   if (asked.forget) requirePermission(caller, organizationId, 'server:write')
   const taskId = await change(ctx, (c) => remove(ctx, c, caller, id, asked))
-  return getTask(ctx, caller, taskId)
+  return getTask(ctx, asReader(caller), taskId)
 }
 
 async function remove(

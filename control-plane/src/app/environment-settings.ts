@@ -18,7 +18,7 @@ import { listUserNames } from '../store/people.ts'
 import { findProject, listProjectServers, type Project } from '../store/projects.ts'
 import type { EnvironmentsTable } from '../store/schema.ts'
 import { findOpenTask, wasSentTo } from '../store/tasks.ts'
-import { environmentProtected, loadEnvironment } from './access.ts'
+import { asReader, environmentProtected, loadEnvironment } from './access.ts'
 import { auditCaller, type Subject } from './audit.ts'
 import { inProgress, toOpenTask } from './deployments.ts'
 import { claimEnvironmentDomain, keepFormerDomain } from './domains.ts'
@@ -39,7 +39,7 @@ export async function changeEnvironment(
     if (!isUniqueViolation(error)) throw error
     throw new AppError('domain_in_use', `${asked.domain} belongs to another environment.`)
   })
-  return getEnvironment(ctx, caller, id)
+  return getEnvironment(ctx, asReader(caller), id)
 }
 
 async function applySettings(
@@ -111,6 +111,10 @@ async function toColumns(
     ...(asked.domain === undefined ? {} : { domain: asked.domain }),
     ...(asked.recipe === undefined ? {} : { recipe: asked.recipe }),
     ...(asked.branch === undefined ? {} : { branch: asked.branch }),
+    // that the former one is gone says nothing of this one; a look at the repository does
+    ...(asked.branch === undefined || asked.branch === environment.branch
+      ? {}
+      : { branchMissing: 0 }),
     ...(asked.protected === undefined ? {} : { protected: flag(asked.protected) }),
     ...(asked.sticky === undefined ? {} : { sticky: flag(asked.sticky) }),
     ...(asked.auto_deploy === undefined ? {} : { autoDeploy: flag(asked.auto_deploy) }),

@@ -17,20 +17,21 @@ import {
   touchProject,
 } from '../store/projects.ts'
 import { upsertVariables } from '../store/variables.ts'
-import { loadProject, requirePermission } from './access.ts'
+import { asReader, loadProject, requirePermission } from './access.ts'
 import { auditCaller, type Subject } from './audit.ts'
 import { authColumns, type HashedAuth, hashAuth } from './basic-auth.ts'
 import { queueDeployment } from './deployments.ts'
 import { claimEnvironmentDomain } from './domains.ts'
 import { type EnvironmentView, getEnvironment } from './environment-views.ts'
 import { holdServerOf } from './holding.ts'
+import { getTask, type TaskView } from './tasks.ts'
 import { type Change, change, emit } from './transaction.ts'
 import { sealVariables } from './variables.ts'
 
 export interface Created {
   view: EnvironmentView
   /** The first deployment, where it was asked for. */
-  taskId: number | null
+  task: TaskView | null
 }
 
 export async function createEnvironment(
@@ -66,7 +67,11 @@ export async function createEnvironment(
       ? new AppError('identifier_taken', `${project.name} has an environment ${asked.identifier}.`)
       : new AppError('domain_in_use', `The domain belongs to another environment.`)
   })
-  return { view: await getEnvironment(ctx, caller, made.id), taskId: made.taskId }
+  const reader = asReader(caller)
+  return {
+    view: await getEnvironment(ctx, reader, made.id),
+    task: made.taskId === null ? null : await getTask(ctx, reader, made.taskId),
+  }
 }
 
 interface Prepared {

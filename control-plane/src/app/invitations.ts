@@ -150,12 +150,13 @@ export async function invite(
 async function requireRoom(db: Db, organizationId: number): Promise<void> {
   const members = (await countMembers(db, [organizationId])).get(organizationId) ?? 0
   const open = await countOpenInvitations(db, organizationId)
-  if (members < PEOPLE.members && open < PEOPLE.openInvitations) return
+  // each may be accepted: nobody asks again then
+  if (members + open < PEOPLE.members && open < PEOPLE.openInvitations) return
   throw invalidFields([
     {
       field: 'email',
       code: 'too_many_members',
-      message: `An organization has at most ${PEOPLE.members} members and ${PEOPLE.openInvitations} open invitations.`,
+      message: `An organization has at most ${PEOPLE.members} members, those with an open invitation counted, and ${PEOPLE.openInvitations} open invitations.`,
     },
   ])
 }

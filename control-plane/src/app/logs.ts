@@ -147,11 +147,15 @@ export async function readStepLines(ctx: Context, view: TaskView): Promise<StepL
   return lines
 }
 
-/** Files past their retention go; the rows stay and say so. */
+/** Files past their retention go; the rows stay and say so. All of them: a busy day has more than one batch an hour. */
 export async function expireLogs(ctx: Context): Promise<void> {
   const now = ctx.clock.now()
-  for (const attempt of await listWithLogsBefore(ctx.db, now - LOGS.retentionMs)) {
-    await ctx.logs.remove(attempt.id)
-    await updateAttempt(ctx.db, attempt.id, { logExpiredAt: now })
+  for (;;) {
+    const batch = await listWithLogsBefore(ctx.db, now - LOGS.retentionMs)
+    if (batch.length === 0) return
+    for (const { id } of batch) {
+      await ctx.logs.remove(id)
+      await updateAttempt(ctx.db, id, { logExpiredAt: now }) // so that each batch is another one
+    }
   }
 }

@@ -87,6 +87,9 @@ export async function createOrganization(
 ): Promise<OrganizationView> {
   if (ctx.config.openOrganizations) requireScope(caller, 'admin')
   else requirePlatformAdmin(caller)
+  if (caller.tokenOrganizationId !== null) {
+    throw new AppError('organization_forbidden', 'This token acts in one organization alone.')
+  }
   const { name } = asked
   const slug = asked.slug ?? toSlug(name)
   const id = await change(ctx, async (c) => {

@@ -3,7 +3,7 @@
 import { AppError, invalidFields } from '@berth/shared'
 import type { ProjectPatch } from '@berth/shared/rest'
 import type { Context } from '../context.ts'
-import { type Caller, SCOPE_OF } from '../domain/access.ts'
+import { type Caller, isWithin, SCOPE_OF } from '../domain/access.ts'
 import { defaultDomain } from '../domain/environment.ts'
 import { isUniqueViolation } from '../store/database.ts'
 import { listEnvironments, lockEnvironment, updateEnvironment } from '../store/environments.ts'
@@ -17,7 +17,8 @@ import {
   replaceProjectServers,
   updateProject,
 } from '../store/projects.ts'
-import { loadOwnedProject, loadProject, missing } from './access.ts'
+import { deleteEndedPullRequests } from '../store/pull-requests.ts'
+import { asReader, loadOwnedProject, loadProject, missing } from './access.ts'
 import { auditCaller } from './audit.ts'
 import { claimEnvironmentDomain, claimProjectDomain, keepFormerDomain } from './domains.ts'
 import { holdServers } from './holding.ts'
@@ -42,7 +43,7 @@ export async function changeProject(
     if (!isUniqueViolation(error)) throw error
     throw new AppError('domain_in_use', 'The name or the domain was just taken.')
   })
-  return getProject(ctx, caller, id)
+  return getProject(ctx, asReader(caller), id)
 }
 
 async function applySettings(
@@ -86,6 +87,8 @@ async function applySettings(
     defaultServerId: servers.defaultId,
     updatedAt: c.now,
   })
+  // another repository counts its pull requests from 1 again: what ended in the former one is not these
+  if (moved) await deleteEndedPullRequests(c.db, id)
   await follow(ctx, c, project, asked)
   await placeFreed(ctx, c, project) // what a pull request waited for may be another server's now
   const fields = Object.keys(asked)
@@ -170,7 +173,9 @@ export async function setEnvironmentLimit(
     const message = `This token lacks the scope "${required_scope}". Make one that has it.`
     throw new AppError('insufficient_scope', message, { required_scope })
   }
-  if (!(await findProject(ctx.db, id))) throw missing()
+  const found = await findProject(ctx.db, id)
+  // a token bound to an organization, and the header, bind an administrator as everybody else
+  if (!found || !isWithin(caller, found.organizationId)) throw missing()
   return change(ctx, async (c) => {
     const project = await lockProject(c.db, id)
     if (!project) throw missing()

@@ -13,7 +13,7 @@ import {
   updateDeployKey,
   updateProject,
 } from '../store/projects.ts'
-import { organizationForCreation } from './access.ts'
+import { asReader, organizationForCreation } from './access.ts'
 import { auditCaller } from './audit.ts'
 import { ensureDataKey } from './data-keys.ts'
 import { claimProjectDomain } from './domains.ts'
@@ -67,7 +67,7 @@ export async function createProject(
         domain,
         ownerId: caller.userId,
         defaultRecipe: 'docker',
-        defaultBranch: 'main',
+        defaultBranch: '', // the first look at the repository tells
         defaultServerId: asked.server_ids[0] ?? null,
         environmentLimit: REST.environmentsPerProject,
         lostAfterMs: TASKS.lostAfterMs,
@@ -94,7 +94,7 @@ export async function createProject(
     if (!isUniqueViolation(error)) throw error
     throw new AppError('name_taken', `The name ${name} or the domain ${domain} was just taken.`)
   })
-  const view = await getProject(ctx, caller, made.id)
+  const view = await getProject(ctx, asReader(caller), made.id)
   return { view, webhookSecret: made.webhookSecret }
 }
 

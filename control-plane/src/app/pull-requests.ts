@@ -21,7 +21,7 @@ import {
   updatePullRequest,
 } from '../store/pull-requests.ts'
 import type { PullRequestEvent } from '../webhooks/event.ts'
-import { loadProject } from './access.ts'
+import { asReader, loadProject } from './access.ts'
 import {
   admit,
   emitPullRequest,
@@ -38,6 +38,7 @@ import {
   performFor,
 } from './redeployments.ts'
 import { beginRemoval } from './removal.ts'
+import { getTask, type TaskView } from './tasks.ts'
 import { type Change, change } from './transaction.ts'
 
 /** The host's time, as far as it can be believed: one from the future would make every later event stale. */
@@ -239,7 +240,8 @@ export async function listProjectPullRequests(
 
 export interface Approved {
   view: PullRequestView
-  taskId: number | null
+  /** Its deployment, when one was made. */
+  task: TaskView | null
 }
 
 /** A member looked at exactly this commit of a fork. A later one needs its own approval. */
@@ -272,11 +274,14 @@ export async function approvePullRequest(
   const pull = project && (await findPullRequest(ctx.db, projectId, number))
   const [one] = pull ? await view(ctx, projectId, [pull]) : []
   if (!one) throw new AppError('not_found', 'It was just removed.')
-  return { view: one, taskId }
+  return { view: one, task: taskId === null ? null : await getTask(ctx, asReader(caller), taskId) }
 }
 
 function refuseApproval(project: Project, pull: PullRequest, sha: string): void {
   const named = `Pull request ${pull.number}`
+  if (project.status === 'deleting') {
+    throw new AppError('project_deleting', `${project.name} is being deleted.`)
+  }
   if (pull.state === 'merged' || pull.state === 'closed') {
     throw new AppError('pull_request_closed', `${named} is ${pull.state}.`)
   }

@@ -7,7 +7,7 @@ import type { Caller } from '../domain/access.ts'
 import type { Look, LookRequest } from '../outbound/git.ts'
 import type { LookFailure } from '../outbound/git-words.ts'
 import type { Project } from '../store/projects.ts'
-import { updateRepositoryFacts } from '../store/repositories.ts'
+import { learnDefaultBranch, updateRepositoryFacts } from '../store/repositories.ts'
 import { loadProject } from './access.ts'
 import { auditCaller } from './audit.ts'
 import { deployKeyPlace } from './projects.ts'
@@ -36,6 +36,12 @@ export function decodeLookError(stored: string | null): { code: string; message:
   return JSON.parse(stored) as { code: string; message: string }
 }
 
+/** What nobody named is learned by the first look; until then it is what most call it. */
+export const defaultBranchOf = (
+  project: Pick<Project, 'defaultBranch'>,
+  look?: { defaultBranch: string | undefined },
+): string => project.defaultBranch || look?.defaultBranch || 'main'
+
 /** People see it live only when it changed. */
 export async function recordLook(c: Change, project: Project, look: Look): Promise<void> {
   const reachable = look.ok ? 1 : 0
@@ -44,7 +50,9 @@ export async function recordLook(c: Change, project: Project, look: Look): Promi
     checkedAt: c.now,
     repositoryError: encodeLookError(look),
   })
-  if (project.reachable === reachable) return
+  const branch = look.ok && project.defaultBranch === '' ? look.defaultBranch : undefined
+  const isLearned = branch !== undefined && (await learnDefaultBranch(c.db, project.id, branch))
+  if (project.reachable === reachable && !isLearned) return
   const about = { organizationId: project.organizationId, projectId: project.id }
   emit(c, about, 'project.updated', { reachable: look.ok })
 }
@@ -77,7 +85,7 @@ export async function checkRepository(
     return { reachable: false, defaultBranch: null, branchCount: null, serviceFile: null, error }
   }
   const branches = [...look.refs.keys()].filter((ref) => ref.startsWith('refs/heads/'))
-  const sha = look.refs.get(`refs/heads/${project.defaultBranch}`)
+  const sha = look.refs.get(`refs/heads/${defaultBranchOf(project, look)}`)
   const file = sha === undefined ? undefined : await readFileAt(ctx, project, sha)
   return {
     reachable: true,

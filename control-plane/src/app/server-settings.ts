@@ -15,7 +15,7 @@ import {
   updateServer,
 } from '../store/servers.ts'
 import { listServerTasks } from '../store/tasks.ts'
-import { loadServer, missing } from './access.ts'
+import { asReader, loadServer, missing } from './access.ts'
 import { auditCaller, type Subject } from './audit.ts'
 import { holdServer } from './holding.ts'
 import { getServer, requireHostname, type ServerView } from './servers.ts'
@@ -56,7 +56,7 @@ export async function changeServer(
     if (!isUniqueViolation(error)) throw error
     throw new AppError('name_taken', `There is a server named ${asked.name} already.`)
   })
-  const view = await getServer(ctx, caller, id)
+  const view = await getServer(ctx, asReader(caller), id)
   // one that takes tasks again looks at once
   if (view.agent) ctx.wakes.wake(agentTopic(view.agent.id))
   return view
@@ -114,7 +114,7 @@ export async function revokeAgent(ctx: Context, caller: Caller, id: number): Pro
     await auditCaller(c, caller, organizationId, 'server.revoke_agent', ['server', id], { agents })
     emit(c, { organizationId }, 'server.updated', { server_id: id, status: 'revoked' })
   })
-  return getServer(ctx, caller, id)
+  return getServer(ctx, asReader(caller), id)
 }
 
 async function revoke(c: Change, server: Server): Promise<string[]> {

@@ -22,6 +22,7 @@ import {
 } from '../store/servers.ts'
 import { listServerUsage, type ServerUsage } from '../store/usage.ts'
 import {
+  asReader,
   loadServer,
   organizationForCreation,
   readableOrganizations,
@@ -107,7 +108,7 @@ export async function createServer(
     if (!isUniqueViolation(error)) throw error
     throw new AppError('name_taken', `There is a server named ${asked.name} already.`)
   })
-  return getServer(ctx, caller, id)
+  return getServer(ctx, asReader(caller), id)
 }
 
 async function requireRoom(c: Change, organizationId: number): Promise<void> {

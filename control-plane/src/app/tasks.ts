@@ -17,7 +17,7 @@ import { lockEnvironment } from '../store/environments.ts'
 import { listServersById } from '../store/servers.ts'
 import { listTasks, type TaskFilter } from '../store/task-history.ts'
 import { listOpenTasks, type ShownTask, type Task } from '../store/tasks.ts'
-import { loadEnvironment, loadProject, loadTask, requireUnprotected } from './access.ts'
+import { asReader, loadEnvironment, loadProject, loadTask, requireUnprotected } from './access.ts'
 import { auditCaller } from './audit.ts'
 import { settleRemoval } from './removal.ts'
 import { hasSession, inStartGrace } from './servers.ts'
@@ -57,7 +57,7 @@ export async function cancelTask(ctx: Context, caller: Caller, id: number): Prom
     }
     await auditCaller(c, caller, task.organizationId, 'task.cancel', ['task', id])
   })
-  return getTask(ctx, caller, id)
+  return getTask(ctx, asReader(caller), id)
 }
 
 export async function getTask(ctx: Context, caller: Caller, id: number): Promise<TaskView> {

@@ -5,7 +5,13 @@ import { AppError, CUSTODY, invalidFields } from '@berth/shared'
 import { VARIABLES_HINT, type VariablesPatch, type VariablesPatched } from '@berth/shared/rest'
 import type { Context } from '../context.ts'
 import type { Caller } from '../domain/access.ts'
-import { checkChange, checkValues, limitProblems, type Values } from '../domain/variables.ts'
+import {
+  checkChange,
+  checkValues,
+  limitProblems,
+  sizesOf,
+  type Values,
+} from '../domain/variables.ts'
 import { lockEnvironment, updateEnvironment } from '../store/environments.ts'
 import { findOrganizationKey, insertOrganizationKey } from '../store/organization-keys.ts'
 import { listUserNames } from '../store/people.ts'
@@ -105,6 +111,8 @@ export async function changeVariables(
   await loadEnvironment(ctx.db, caller, environmentId, 'variables:write')
   const checked = checkValues(asked.set ?? {}, 'set')
   const problems = [...checked.problems, ...checkChange(asked)]
+  // what is too much by itself is not sealed first: a body has room for a hundred thousand keys
+  if (problems.length === 0) problems.push(...limitProblems(sizesOf(checked.values), 'set'))
   if (problems.length > 0) throw invalidFields(problems)
   return change(ctx, (c) => applyChange(ctx, c, caller, environmentId, checked.values, asked))
 }

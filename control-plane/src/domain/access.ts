@@ -67,7 +67,7 @@ export function permissionsOf(role: Role, scopes: readonly Scope[]): Permission[
 }
 
 /** A bound token and the organization header narrow what a request is about. */
-const isWithin = (caller: Caller, organizationId: number): boolean =>
+export const isWithin = (caller: Caller, organizationId: number): boolean =>
   (caller.tokenOrganizationId === null || organizationId === caller.tokenOrganizationId) &&
   (caller.askedOrganizationId === null || organizationId === caller.askedOrganizationId)
 

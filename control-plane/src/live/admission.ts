@@ -32,9 +32,10 @@ export async function identify(ctx: Context, given: Credentials, from: From): Pr
 }
 
 /** The organization header narrows what a request is about, as in REST. */
-export function askOrganization(who: Who, header: string | string[] | undefined): Who {
+export function askOrganization<W extends Who>(who: W, header: string | string[] | undefined): W {
   if (header === undefined) return who
-  const id = Number(header)
+  // digits alone: Number reads "0x1" and "1e3" as well
+  const id = /^[1-9][0-9]*$/.test(String(header)) ? Number(header) : 0
   if (!Number.isSafeInteger(id) || id <= 0) {
     throw new AppError('invalid_organization', 'X-Service-Organization must be a positive integer.')
   }

@@ -14,7 +14,6 @@ import { z } from 'zod'
 import { getDelivery, listProjectDeliveries, redeliver } from '../app/ledger.ts'
 import { approvePullRequest, listProjectPullRequests } from '../app/pull-requests.ts'
 import { listProjectRefusals } from '../app/refusals.ts'
-import { getTask } from '../app/tasks.ts'
 import type { Context } from '../context.ts'
 import { presentWholeTask } from './environment-tasks.ts'
 import { type Api, callerOf } from './http.ts'
@@ -126,6 +125,7 @@ export function pullRequestRoutes(api: Api, ctx: Context): void {
           'approval_outdated',
           'approval_not_needed',
           'pull_request_closed',
+          'project_deleting',
           'validation_failed',
         ],
       },
@@ -140,8 +140,7 @@ export function pullRequestRoutes(api: Api, ctx: Context): void {
       const caller = callerOf(request)
       const { id, number } = request.params
       const asked = { headSha: request.body.head_sha, trigger: triggerOf(request) }
-      const { view, taskId } = await approvePullRequest(ctx, caller, id, number, asked)
-      const task = taskId === null ? null : await getTask(ctx, caller, taskId)
+      const { view, task } = await approvePullRequest(ctx, caller, id, number, asked)
       return {
         ...presentPullRequest(view),
         task: task ? await presentWholeTask(ctx, task) : null,

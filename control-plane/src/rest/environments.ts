@@ -18,7 +18,6 @@ import { deleteEnvironment } from '../app/environment-removal.ts'
 import { changeEnvironment } from '../app/environment-settings.ts'
 import { getEnvironment, listProjectEnvironments } from '../app/environment-views.ts'
 import { createEnvironment } from '../app/environments.ts'
-import { getTask } from '../app/tasks.ts'
 import type { Context } from '../context.ts'
 import { presentWholeTask } from './environment-tasks.ts'
 import { type Api, callerOf } from './http.ts'
@@ -67,13 +66,12 @@ export function environmentRoutes(api: Api, ctx: Context): void {
       const caller = callerOf(request)
       const { body, params } = request
       const made = await createEnvironment(ctx, caller, params.id, body, triggerOf(request))
-      const task = made.taskId === null ? null : await getTask(ctx, caller, made.taskId)
       return reply
         .code(201)
         .header('location', `/api/environments/${made.view.environment.id}`)
         .send({
           ...presentEnvironment(made.view),
-          task: task && (await presentWholeTask(ctx, task)),
+          task: made.task && (await presentWholeTask(ctx, made.task)),
         })
     },
   )

@@ -14,9 +14,10 @@ import Fastify, {
 import { validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { Policy } from '../app/quotas.ts'
 import type { Context } from '../context.ts'
-import { type Caller, mayAskOrganization } from '../domain/access.ts'
+import type { Caller } from '../domain/access.ts'
 import { authenticate, type ByToken } from '../identity/callers.ts'
 import { trustProxies } from '../identity/client-address.ts'
+import { askOrganization } from '../live/admission.ts'
 import { answerBroken, pathOf, refuseUnfit } from './broken-requests.ts'
 import { acceptRepeats, mayRepeat } from './idempotency.ts'
 import { findNul } from './json-body.ts'
@@ -186,19 +187,6 @@ export function requireToken(api: Api, ctx: Context): void {
     }
     const { userId, origin } = request.who.caller
     countRequest(ctx, request, { userId, tokenId: origin.tokenId })
-    const asked = request.headers['x-service-organization']
-    if (asked === undefined) return
-    const id = Number(asked)
-    if (!Number.isSafeInteger(id) || id <= 0) {
-      throw new AppError(
-        'invalid_organization',
-        'X-Service-Organization must be a positive integer.',
-      )
-    }
-    const caller = { ...request.who.caller, askedOrganizationId: id }
-    if (!mayAskOrganization(caller)) {
-      throw new AppError('organization_forbidden', 'You cannot act in this organization.')
-    }
-    request.who = { ...request.who, caller }
+    request.who = askOrganization(request.who, request.headers['x-service-organization'])
   })
 }

@@ -4,6 +4,7 @@ import type { z } from 'zod'
 import { projectAuth } from '../app/basic-auth.ts'
 import type { DeployKeyView } from '../app/deploy-keys.ts'
 import type { ProjectView } from '../app/project-views.ts'
+import { defaultBranchOf } from '../app/repository.ts'
 import type { Context } from '../context.ts'
 import { presentProject, time, timeOrNull } from './present.ts'
 import { presentBasicAuth } from './present-environment.ts'
@@ -20,7 +21,7 @@ export function presentProjectDetail(ctx: Context, view: ProjectView): ProjectDe
     status: p.status,
     owner: { id: p.ownerId, name: ownerName },
     default_recipe: p.defaultRecipe,
-    default_branch: p.defaultBranch,
+    default_branch: defaultBranchOf(p),
     default_server_id: p.defaultServerId,
     environment_limit: p.environmentLimit,
     pull_request_environments: p.pullRequestEnvironments === 1,

@@ -55,6 +55,16 @@ export async function updatePullRequest(
   return toPullRequest(row)
 }
 
+/** Those that are over and left nothing behind. */
+export async function deleteEndedPullRequests(db: Db, projectId: number): Promise<void> {
+  await db
+    .deleteFrom('pullRequests')
+    .where('projectId', '=', projectId)
+    .where('state', 'in', ['merged', 'closed'])
+    .where('environmentId', 'is', null)
+    .execute()
+}
+
 /** Open ones, newest number first; bounded. */
 export async function listOpenPullRequests(
   db: Db,

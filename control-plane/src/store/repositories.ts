@@ -22,6 +22,17 @@ export async function updateRepositoryFacts(db: Db, id: number, facts: Facts): P
   await db.updateTable('projects').set(facts).where('id', '=', id).execute()
 }
 
+/** The repository's own, where nobody named one. False: somebody did. */
+export async function learnDefaultBranch(db: Db, id: number, branch: string): Promise<boolean> {
+  const result = await db
+    .updateTable('projects')
+    .set({ defaultBranch: branch })
+    .where('id', '=', id)
+    .where('defaultBranch', '=', '')
+    .executeTakeFirst()
+  return result.numUpdatedRows > 0n
+}
+
 /** Projects whose round is due, or that never had one. */
 export const listDueRounds = (db: Db, now: number, limit: number): Promise<Project[]> =>
   db

@@ -5,7 +5,6 @@ import { z } from 'zod'
 import { getDelivery, listProjectDeliveries, redeliver } from '../app/ledger.ts'
 import { approvePullRequest, listProjectPullRequests } from '../app/pull-requests.ts'
 import { listProjectRefusals } from '../app/refusals.ts'
-import { getTask } from '../app/tasks.ts'
 import {
   presentDelivery,
   presentDeliveryDetail,
@@ -78,8 +77,7 @@ export const pullRequestRouter = router({
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const asked = { headSha: input.head_sha, trigger: 'dashboard' as const }
       const { project_id: id, number } = input
-      const { view, taskId } = await approvePullRequest(ctx, caller, id, number, asked)
-      const task = taskId === null ? null : await getTask(ctx, caller, taskId)
+      const { view, task } = await approvePullRequest(ctx, caller, id, number, asked)
       return { ...presentPullRequest(view), task: task && (await presentWholeTask(ctx, task)) }
     }),
 })

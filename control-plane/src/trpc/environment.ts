@@ -18,7 +18,6 @@ import { deleteEnvironment } from '../app/environment-removal.ts'
 import { changeEnvironment } from '../app/environment-settings.ts'
 import { getEnvironment, listProjectEnvironments } from '../app/environment-views.ts'
 import { createEnvironment } from '../app/environments.ts'
-import { getTask } from '../app/tasks.ts'
 import { presentDiagnostics } from '../rest/present-diagnostics.ts'
 import { presentBasicAuth, presentEnvironment } from '../rest/present-environment.ts'
 import { call, router, watch } from './base.ts'
@@ -55,8 +54,7 @@ export const environmentRouter = router({
     .input(z.strictObject({ project_id: Id, ...EnvironmentCreate.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const { project_id: id, ...asked } = input
-      const { view, taskId } = await createEnvironment(ctx, caller, id, asked, BY)
-      const task = taskId === null ? null : await getTask(ctx, caller, taskId)
+      const { view, task } = await createEnvironment(ctx, caller, id, asked, BY)
       return { ...presentEnvironment(view), task: task && (await presentWholeTask(ctx, task)) }
     }),
   update: call

@@ -271,6 +271,23 @@ describe('what is not understood says where', () => {
     })
   })
 
+  test.each([
+    'refs/heads/main\u0000',
+    '\u2028refs/heads/main',
+    'refs/heads/main ',
+    'refs/heads/-x',
+    'refs/heads/',
+    '',
+    null,
+  ])('a pushed ref %j is not smoothed into the name of a branch', (ref) => {
+    for (const provider of ['github', 'gitlab', 'gitea'] as const) {
+      const f = fixture(provider, 'push')
+      const payload = { ...(f.payload as object), ref }
+      const where = 'ref is not the name of a ref'
+      expect(parseFixture({ ...f, body: encode(payload, false) })).toEqual({ ok: false, where })
+    }
+  })
+
   test('a hash that is none, a number that is none, a body that is no JSON', () => {
     expect(
       broken((p) => {
@@ -300,11 +317,13 @@ describe('what is not understood says where', () => {
 test('addresses that are no web addresses are not kept', () => {
   const f = fixture('github', 'opened')
   const payload = structuredClone(f.payload) as { pull_request: { html_url: string } }
-  payload.pull_request.html_url = 'javascript:alert(1)'
-  const result = parseFixture({ ...f, body: encode(payload, false) })
-  expect(result.ok && result.event.kind === 'pull_request' && result.event.pull_request.url).toBe(
-    '',
-  )
+  for (const address of ['javascript:alert(1)', 'https://git.example.com/\u0000']) {
+    payload.pull_request.html_url = address
+    const result = parseFixture({ ...f, body: encode(payload, false) })
+    expect(result.ok && result.event.kind === 'pull_request' && result.event.pull_request.url).toBe(
+      '',
+    )
+  }
 })
 
 test('without an id of the host, equal bytes are one delivery', () => {

@@ -62,7 +62,7 @@ export const title = (body: unknown, path: string, fallback: string): string =>
 /** Only addresses people can open; anything else is not even stored. */
 export function webUrl(body: unknown, path: string): string | null {
   const value = at(body, path)
-  const isWeb = typeof value === 'string' && /^https?:\/\/[^\s"'<>\\]+$/i.test(value)
+  const isWeb = typeof value === 'string' && /^https?:\/\/[^\s\p{Cc}"'<>\\]+$/iu.test(value)
   return isWeb && value.length <= WEBHOOKS.urlCharacters ? value : null
 }
 
@@ -100,11 +100,7 @@ export function list(body: unknown, path: string): unknown[] {
 export function branch(body: unknown, path: string): string {
   const value = at(body, path)
   if (typeof value !== 'string') throw new MalformedPayload(path, 'is missing or not a text')
-  return checkBranch(value, path)
-}
-
-export function checkBranch(name: string, path: string): string {
-  if (checkRef(`refs/heads/${name}`).ok) return name
+  if (checkRef(`refs/heads/${value}`).ok) return value
   throw new MalformedPayload(path, 'is not the name of a branch')
 }
 
@@ -122,10 +118,13 @@ export function commitOrNull(body: unknown, path: string): string | null {
   return commit(body, path)
 }
 
-/** `refs/heads/main` → main; undefined: a tag or something else. */
+/** `refs/heads/main` → main; undefined: a tag or something else. As it came: made fit to show it may be another's. */
 export function pushedBranch(body: unknown, path: string): string | undefined {
-  const ref = text(body, path, 2_000)
-  return ref.startsWith('refs/heads/') ? checkBranch(ref.slice(11), path) : undefined
+  const ref = at(body, path)
+  if (typeof ref !== 'string' || !checkRef(ref).ok) {
+    throw new MalformedPayload(path, 'is not the name of a ref')
+  }
+  return ref.startsWith('refs/heads/') ? ref.slice('refs/heads/'.length) : undefined
 }
 
 const TIME = /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d{1,9})?) ?(Z|UTC|[+-]\d\d:?\d\d)$/
