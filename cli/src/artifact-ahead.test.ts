@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { CLIENT } from '@berth/shared/client-limits'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { PartsAhead } from './artifact-ahead.ts'
-import type { Part } from './artifact-file.ts'
+import type { Part } from './artifact-parts.ts'
 
 describe('files made ahead', () => {
   let dir: string

@@ -2,9 +2,9 @@
 // than its bytes do. Only a help: what could not be made is made in its turn, and then says why not. Not by other threads:
 // they would wait for each other at the folder, on processors that the connection needs. Invariants: never more at once
 // than the bound; in one folder, that was entered before; what nobody took is removed.
-import { closeSync, rmSync } from 'node:fs'
+import { closeSync } from 'node:fs'
 import { CLIENT } from '@berth/shared/client-limits'
-import { makePart, type Part } from './artifact-file.ts'
+import { makePart, type Part, removePart } from './artifact-parts.ts'
 
 export class PartsAhead {
   #folder = ''
@@ -47,7 +47,7 @@ export class PartsAhead {
   #removeReady(): void {
     for (const { fd, path } of this.#ready.splice(0)) {
       closeSync(fd)
-      rmSync(path, { force: true })
+      removePart(path)
     }
   }
 

@@ -51,6 +51,15 @@ describe('a file that is followed', () => {
     expect(readFileSync(await file.finish()).equals(CONTENT)).toBe(true)
   })
 
+  test('is not waited for when everything came and the writer does not end', async () => {
+    append(CONTENT)
+    await file.follow(new Promise(() => {}))
+    append(Buffer.from('written until it was ended'))
+    file.trim()
+    file.verify()
+    expect(readFileSync(await file.finish()).equals(CONTENT)).toBe(true)
+  })
+
   test('is refused when it is short, longer or another', async () => {
     append(CONTENT.subarray(1))
     await file.follow(Promise.resolve())

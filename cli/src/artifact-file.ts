@@ -2,25 +2,23 @@
 // chosen folder; no link below that folder is followed. It is written beside its target and renamed when length and
 // SHA-256 agree: nobody ever sees an empty or a short file. Somebody else may write into it (`follow`): what counts is
 // read back from it then.
-import { createHash, type Hash, hash, randomBytes } from 'node:crypto'
+import { createHash, type Hash, hash } from 'node:crypto'
 import {
   closeSync,
-  constants,
   fdatasync,
   fsync,
   ftruncateSync,
   lstatSync,
   mkdirSync,
-  openSync,
   readSync,
   renameSync,
-  rmSync,
   writeSync,
 } from 'node:fs'
 import { sep } from 'node:path'
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
 import { CLIENT } from '@berth/shared/client-limits'
 import type { Artifact } from '@berth/shared/rest'
+import { forgetPart, makePart, removePart, sweepParts } from './artifact-parts.ts'
 import { CliError, EXIT } from './exit.ts'
 import { cleanText } from './text.ts'
 
@@ -62,6 +60,7 @@ function enter(dir: string, folders: readonly string[], entered: Set<string>): s
     else if (!found.isDirectory()) throw failed(`${at} is not a folder`)
   }
   entered.add(last)
+  sweepParts(last, Date.now())
   return last
 }
 
@@ -79,24 +78,6 @@ export function chooseTarget(dir: string, artifact: Artifact, o: TargetOptions):
   if (found?.isDirectory()) throw failed(`${path} is a folder`)
   if (found && !o.force) throw failed(`${path} exists already`, 'add --force to replace it')
   return { folder, path }
-}
-
-/** Names of files on their way in: nobody else's, and each once. */
-const PROCESS = randomBytes(8).toString('hex')
-let made = 0
-
-/** A new file beside its target, open. */
-export interface Part {
-  path: string
-  fd: number
-}
-
-export function makePart(folder: string): Part {
-  made += 1
-  const path = `${folder}${sep}.berth-${PROCESS}-${made}.part`
-  const { O_RDWR, O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW = 0 } = constants
-  const fd = openSync(path, O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW, 0o666)
-  return { path, fd }
 }
 
 /** A file on its way in; ends with `finish` or `drop`. */
@@ -141,7 +122,10 @@ export class PartialFile {
     this.#take(chunk)
   }
 
-  /** Takes in what another process writes to its end, until `written` says that it is done or why it is not. */
+  /**
+   * Takes in what another process writes to its end, until `written` says that it is done or why it is not. One that does
+   * not end although everything came is not waited for: it is to be ended, and what it wrote since is dropped by `trim`.
+   */
   async follow(written: Promise<void>): Promise<void> {
     let isOver = false
     const over = written.then(
@@ -157,8 +141,12 @@ export class PartialFile {
       const chunk = buffer.subarray(0, readSync(this.#fd, buffer, 0, buffer.length, this.bytes))
       this.#requireRoom(chunk)
       this.#take(chunk)
+      const isWhole = this.bytes === this.#artifact.size_bytes
       if (chunk.length === buffer.length) await turn()
-      else if (!isLast) await Promise.race([over, delay(CLIENT.followMs)])
+      else if (isWhole && !isLast) {
+        await Promise.race([over, delay(CLIENT.sshEndMs, undefined, { ref: false })])
+        if (!isOver) return
+      } else if (!isLast) await Promise.race([over, delay(CLIENT.followMs)])
       else if (chunk.length === 0) break
     }
     if (this.bytes < this.#artifact.size_bytes) this.#tryDisk()
@@ -227,6 +215,7 @@ export class PartialFile {
       })
       this.#close()
       renameSync(this.#temporary, this.#target.path)
+      forgetPart(this.#temporary)
       return this.#target.path
     } catch (error) {
       await this.drop()
@@ -238,7 +227,7 @@ export class PartialFile {
   async drop(): Promise<void> {
     await this.#flushing
     this.#close()
-    rmSync(this.#temporary, { force: true })
+    removePart(this.#temporary)
   }
 
   #close(): void {

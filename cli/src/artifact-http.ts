@@ -8,11 +8,13 @@ import type { Api } from './api.ts'
 import { Batch, fittingIn, openBatched, tooMuch } from './artifact-batch.ts'
 import type { ArtifactSource, OpenedArtifact } from './artifact-source.ts'
 import { CliError, EXIT } from './exit.ts'
+import { REPEATABLE_STATUS } from './http.ts'
 import type { Io } from './io.ts'
 import { chunksOf } from './log-stream.ts'
 import { ApiFailure, noAnswer } from './problem.ts'
 
-const ACCEPT = { accept: 'application/octet-stream' }
+/** Packed by a proxy, an answer would not say how long it is. */
+const ACCEPT = { accept: 'application/octet-stream', 'accept-encoding': 'identity' }
 const PASSING = ['transfers_busy', 'server_offline', 'server_timeout']
 
 async function openOne(
@@ -78,11 +80,18 @@ async function openMany(api: Api, io: Io, files: readonly Artifact[]): Promise<B
   })
 }
 
+/** The same may work in a moment. */
+const isPassing = (error: unknown): boolean =>
+  error instanceof ApiFailure &&
+  (error.kind === 'no_answer' ||
+    PASSING.includes(error.code ?? '') ||
+    REPEATABLE_STATUS.includes(error.status ?? 0))
+
 /** Nothing about these files: whoever was asked has no answer to such a question. */
 const isUnknown = (error: unknown): boolean =>
   error instanceof ApiFailure &&
   error.kind === 'refused' &&
-  !PASSING.includes(error.code ?? '') &&
+  !isPassing(error) &&
   !(error.code ?? '').startsWith('artifact_')
 
 /** Through the control plane. */
@@ -105,8 +114,6 @@ export function openHttpSource(api: Api, io: Io): ArtifactSource {
         return one(artifact, offset)
       })
     },
-    mayRepeat: (error) =>
-      error instanceof ApiFailure &&
-      (error.kind === 'no_answer' || PASSING.includes(error.code ?? '')),
+    mayRepeat: isPassing,
   }
 }

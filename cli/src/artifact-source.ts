@@ -167,6 +167,7 @@ async function receive(
   } finally {
     await opened.end()
   }
+  file.trim()
 }
 
 /** Whatever refused it: the file is not available, and nothing was written. */

@@ -20,6 +20,7 @@ import {
   NO_CONNECTION,
   openSession,
   SSH_NO_AGENT,
+  SSH_NOT_AVAILABLE,
   type SshEnd,
   whyLost,
 } from './ssh-run.ts'
@@ -91,9 +92,11 @@ function isPassing(error: unknown): boolean {
   )
 }
 
-const isBreak = ({ code, stderr }: SshEnd): boolean =>
+/** One that lasted was not refused: the server ended it at its time. */
+const isBreak = ({ code, stderr }: SshEnd, hasLasted: boolean): boolean =>
   code === null ||
   code === SSH_NO_AGENT ||
+  (code === SSH_NOT_AVAILABLE && hasLasted) ||
   (code === NO_CONNECTION && !['foreign', 'denied'].includes(whyLost(stderr).reason))
 
 /** The records of one service, or of all; with `follow` until somebody stops it. */
@@ -111,6 +114,7 @@ async function* readService(
     const { since } = resumption
     const asked = since === null ? request : { ...request, since, tail: null }
     resumption.begin()
+    const beganAt = io.now()
     let broken: CliError
     try {
       const session = readSession(source, logsWords(asked, service))
@@ -124,13 +128,15 @@ async function* readService(
       }
       const { end, door } = step.value
       if (end.code === 0 && !request.follow) return
-      if (end.code === 0) {
+      const hasLasted = request.follow && io.now() - beganAt >= CLIENT.noContactMs
+      if (end.code === 0 || hasLasted) {
         hadContact = true
         lastContactAt = io.now()
-        broken = new CliError(EXIT.error, 'the session ended')
-      } else {
+      }
+      if (end.code === 0) broken = new CliError(EXIT.error, 'the session ended')
+      else {
         broken = explainEnd(end, door)
-        if (!hadContact || !isBreak(end)) throw broken
+        if (!hadContact || !isBreak(end, hasLasted)) throw broken
       }
     } catch (error) {
       if (!hadContact || !isPassing(error)) throw error

@@ -44,7 +44,8 @@ export interface Connection {
   renew?: ((expired: string) => Promise<string | undefined>) | undefined
 }
 
-const REPEATABLE_STATUS = [429, 502, 503, 504]
+/** Of an answer that may be another in a moment. */
+export const REPEATABLE_STATUS: readonly number[] = [429, 502, 503, 504]
 const REDIRECTS = [301, 302, 303, 307, 308]
 
 const isBelow = (url: URL, baseUrl: string): boolean =>

@@ -68,7 +68,9 @@ function openSink(stream: NodeJS.WriteStream, name: string): Sink {
       return new Promise((resolve, reject) => {
         stream.write(data, (error) => {
           const code = (error as NodeJS.ErrnoException | null | undefined)?.code
-          if (!error || code === 'EPIPE' || code === 'EIO') return resolve()
+          if (!error) return resolve()
+          closed = true
+          if (code === 'EPIPE' || code === 'EIO') return resolve()
           reject(new CliError(EXIT.error, `cannot write to ${name} (${code})`, undefined, error))
         })
       })

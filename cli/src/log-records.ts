@@ -154,7 +154,8 @@ export async function* mergeByTime(
       if (head) yield head.item
     }
   } finally {
-    await Promise.allSettled(iterators.map((one) => one.return?.()))
+    // not waited for: one that waits for its next record would hear of it only then
+    for (const one of iterators) one.return?.().catch(() => {})
   }
 }
 

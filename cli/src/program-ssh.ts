@@ -17,6 +17,7 @@ export const SSH_COMMANDS: readonly CommandSpec[] = [
         flags: '-n, --lines <n>',
         summary: 'the last lines, of each service named (100; all with --since)',
       },
+      { flags: '--tail <n>', summary: 'the same as --lines' },
       { flags: '--since <time>', summary: '2h, 3d or 2026-11-14T07:31:00Z' },
       { flags: '--until <time>', summary: 'the same, for the end' },
       { flags: '--grep <pattern>', summary: 'only lines that match this regular expression' },

@@ -77,6 +77,8 @@ export function openSession(
   })
   const release = io.atExit(() => child.kill())
   let text = ''
+  const ended = endOf(child, () => text).finally(release)
+  ended.catch(() => {}) // told to whoever waits for it
   const { stdin, stderr } = child
   const stdout = child.stdout ?? Readable.from([])
   if (!stdin || !stderr) throw new CliError(EXIT.error, 'ssh cannot be started')
@@ -85,8 +87,6 @@ export function openSession(
     onError(chunk)
   })
   stdin.on('error', () => {}) // the session's end says why
-  const ended = endOf(child, () => text).finally(release)
-  ended.catch(() => {}) // told to whoever waits for it
   return {
     stdout,
     send: (text) => void stdin.write(text),

@@ -61,6 +61,14 @@ describe('an exchange', () => {
     expect(await textOf(await ask(at))).toBe('hello')
   })
 
+  it('finds nothing packed where there is nothing', async () => {
+    const at = await answering((req, res) => {
+      const isKnown = req.method === 'GET'
+      res.writeHead(isKnown ? 304 : 200, { 'content-encoding': 'gzip' }).end()
+    })
+    for (const method of ['HEAD', 'GET']) expect(await textOf(await ask(at, { method }))).toBe('')
+  })
+
   it('follows no redirect', async () => {
     const at = await answering((_, res) => void res.writeHead(302, { location: '/x' }).end())
     const reply = await ask(at)

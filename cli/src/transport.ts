@@ -46,29 +46,37 @@ function nameEnd(error: NodeJS.ErrnoException): NodeJS.ErrnoException {
   return error
 }
 
+/** These have headers only, also those of a body: nothing is not even packed. */
+const hasBody = ({ statusCode = 0 }: IncomingMessage, method: string): boolean =>
+  method !== 'HEAD' && statusCode !== 204 && statusCode !== 304
+
 /** What a proxy in front packed is unpacked. */
-async function unpack(message: IncomingMessage): Promise<AsyncIterable<Uint8Array>> {
-  if (message.headers['content-encoding']?.toLowerCase() !== 'gzip') return message
+async function unpack(
+  message: IncomingMessage,
+  method: string,
+): Promise<AsyncIterable<Uint8Array>> {
+  const isPacked = message.headers['content-encoding']?.toLowerCase() === 'gzip'
+  if (!isPacked || !hasBody(message, method)) return message
   const { createGunzip } = await import('node:zlib')
   const { pipeline } = await import('node:stream')
   return pipeline(message, createGunzip(), () => {})
 }
 
-async function* bodyOf(message: IncomingMessage): AsyncGenerator<Uint8Array> {
+async function* bodyOf(message: IncomingMessage, method: string): AsyncGenerator<Uint8Array> {
   try {
-    for await (const chunk of await unpack(message)) yield chunk
+    for await (const chunk of await unpack(message, method)) yield chunk
   } catch (error) {
     throw failed(nameEnd(error as NodeJS.ErrnoException))
   }
 }
 
-function replyOf(message: IncomingMessage): Reply {
+function replyOf(message: IncomingMessage, method: string): Reply {
   message.on('error', () => {}) // told to whoever reads it
   message.setTimeout(CLIENT.silenceMs, () => message.destroy(silence('ETIMEDOUT')))
   return {
     status: message.statusCode ?? 0,
     headers: headersOf(message),
-    body: bodyOf(message),
+    body: bodyOf(message, method),
     cancel: () => void message.destroy(),
   }
 }
@@ -84,7 +92,7 @@ export async function exchange(at: URL, { body, headers, ...o }: Exchange): Prom
     headers: { 'accept-encoding': 'gzip', 'user-agent': 'node', ...headers, ...length },
   }
   return new Promise((resolve, reject) => {
-    const asked = request(at, options, (message) => resolve(replyOf(message)))
+    const asked = request(at, options, (message) => resolve(replyOf(message, o.method)))
     asked.on('error', (error) => reject(failed(nameEnd(error))))
     asked.on('socket', (socket) => {
       if (!socket.connecting) return

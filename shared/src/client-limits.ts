@@ -54,6 +54,9 @@ export const CLIENT = {
   parentFolders: 64,
   /** Left behind by a client that was killed; younger ones may belong to one that starts just now. */
   sshFolderStaleMs: HOUR,
+  /** The same for files on their way in; of a folder no more entries are looked at for them. */
+  partStaleMs: HOUR,
+  sweptEntries: 10_000,
   /** What a connection that broke off may still say of itself. */
   sshErrorBytes: 8 * KiB,
   /** Files that are whole and not yet on disk. */

@@ -44,7 +44,8 @@ const isStreamed = (kind: number): boolean => kind === FRAME.data || kind === FR
 
 /**
  * Feeds chunks in, gives frames out: bytes of people and of the work piece by piece as they come, because files are
- * large and nothing is gained by putting them together; everything else whole. Throws on a frame over its bound.
+ * large and nothing is gained by putting them together; everything else whole. Nothing of a chunk is kept. Throws on a
+ * frame over its bound.
  */
 export function createFrameReader(onFrame: (frame: Frame) => void): (chunk: Buffer) => void {
   let rest: Buffer = Buffer.alloc(0)
@@ -73,7 +74,7 @@ export function createFrameReader(onFrame: (frame: Frame) => void): (chunk: Buff
       at += HEAD + length
       onFrame({ kind, payload: bytes.subarray(at - length, at) })
     }
-    rest = bytes.subarray(at)
+    rest = Buffer.from(bytes.subarray(at)) // the chunk's memory may be read into again
   }
 }
 

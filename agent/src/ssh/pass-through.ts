@@ -56,4 +56,4 @@ export const passOut = (
 
 /** From the connection, which nobody else reads meanwhile, to what sshd reads. */
 export const passIn = (from: Socket, length: number): Promise<boolean> =>
-  copy({ from, to: 'inherit' }, { offset: 0, length })
+  copy({ from, to: 'inherit' }, { offset: 0, length }).catch(() => false) // it was closed

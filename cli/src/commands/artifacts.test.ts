@@ -13,9 +13,11 @@ import {
 import type { ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { splitName } from '../artifact-file.ts'
 import { run as runProgram } from '../invoke.ts'
+import { startBerth } from '../testing/berth.ts'
 import { type Installation, startInstallation } from '../testing/installation.ts'
 import { testIo } from '../testing/io.ts'
 import { problem, type Scripted } from '../testing/peer.ts'
@@ -45,7 +47,8 @@ const headers = (bytes = CONTENT) => ({
   'content-length': String(bytes.length),
   'repr-digest': `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:`,
 })
-const whole: Scripted = (_req, res) => void res.writeHead(200, headers()).end(CONTENT)
+const whole = (_req: unknown, res: ServerResponse) =>
+  void res.writeHead(200, headers()).end(CONTENT)
 /** Half of it, then the connection breaks. */
 const half: Scripted = (_req, res: ServerResponse) => {
   res.writeHead(200, headers())
@@ -167,6 +170,23 @@ describe('berth artifacts', () => {
       expect(everything()).toEqual(['f1', 'f2', 'f3'])
     })
 
+    it('leave nothing on the way when the client is told to end', async () => {
+      const begun = Promise.withResolvers<void>()
+      it_.peer.script(SEVERAL, (_req, res) => {
+        res.writeHead(200, octets)
+        res.write(Buffer.concat([one, one.subarray(0, 90)]), () => begun.resolve())
+      })
+      const running = startBerth(['artifacts', 'download', '830'], { env: it_.env, cwd: dir })
+      await begun.promise
+      for (const endsAt = Date.now() + 20_000; everything().length < 3; ) {
+        if (Date.now() > endsAt) throw new Error('the second file did not begin')
+        await new Promise((resolve) => setTimeout(resolve, 5))
+      }
+      running.interrupt('SIGTERM')
+      expect((await running.ended).code).toBe(143)
+      expect(everything().filter((name) => /part/.test(name))).toEqual([])
+    })
+
     it.each<[string, Buffer[], RegExp, string[]]>([
       [
         'gone',
@@ -238,6 +258,38 @@ describe('berth artifacts', () => {
     expect(done.code).toBe(1)
     expect(done.stderr).toMatch(message)
     expect(everything().filter((name) => /csv|part/.test(name))).toEqual([])
+  })
+
+  it('asks again where a proxy has nobody to ask, or it asked too often', async () => {
+    const often = problem('rate_limited', 'Too many requests.')
+    script([
+      { status: 502, text: 'bad gateway' },
+      { ...often, headers: { ...often.headers, 'retry-after': '2' } },
+      whole,
+    ])
+    const done = await download()
+    expect(done, done.stderr).toMatchObject({ code: 0, sleeps: [300, 2_000] })
+  })
+
+  it('takes no packed answer: such a one does not say how long it is', async () => {
+    const packing: Scripted = (req, res) => {
+      if (!/gzip/.test(req.headers['accept-encoding'] ?? '')) return whole(req, res)
+      const { 'content-length': _, ...others } = headers()
+      res.writeHead(200, { ...others, 'content-encoding': 'gzip' }).end(gzipSync(CONTENT))
+    }
+    script([packing])
+    const done = await download()
+    expect(done, done.stderr).toMatchObject({ code: 0 })
+  })
+
+  it('says what this machine refused', async () => {
+    script([whole])
+    writeFileSync(join(dir, 'out'), '')
+    const done = await download('-d', 'out/below')
+    expect([done.code, done.stderr]).toEqual([
+      1,
+      `error: ${join(dir, 'out/below')} cannot be written to (ENOTDIR)\n`,
+    ])
   })
 
   it('writes nothing for names that lead elsewhere', async () => {

@@ -4,10 +4,11 @@ import { resolve } from 'node:path'
 import { Artifact, Environment, Task } from '@berth/shared/rest'
 import type { Api } from '../api.ts'
 import { splitName } from '../artifact-file.ts'
+import { removeParts } from '../artifact-parts.ts'
 import { type ArtifactSource, type Fetched, fetchArtifacts } from '../artifact-source.ts'
 import { openSshSource } from '../artifact-ssh.ts'
 import { type Context, compose, flagOn, flagText, type Invocation } from '../context.ts'
-import { CliError, EXIT, type ExitCode } from '../exit.ts'
+import { CliError, EXIT, type ExitCode, interrupted } from '../exit.ts'
 import { formatAgo, formatBytes, formatUntil } from '../format.ts'
 import { findTarget, targetName } from '../resolve.ts'
 import type { SshPlace } from '../ssh.ts'
@@ -163,7 +164,21 @@ export async function downloadAll(
   const dir = resolve(io.cwd, o.dir)
   for (const { path } of artifacts) splitName(path) // a hostile name: nothing is fetched at all
   const sleep = (ms: number) => io.sleep(ms)
-  await fetchArtifacts(source, artifacts, { dir, force: o.force, sleep }, tell)
+  const release = io.atExit(removeParts)
+  try {
+    await fetchArtifacts(source, artifacts, { dir, force: o.force, sleep }, tell)
+  } catch (error) {
+    throw io.interrupted.aborted ? interrupted() : namingFolder(error, dir)
+  } finally {
+    release()
+  }
+}
+
+/** What this machine's own disk refused. */
+function namingFolder(error: unknown, dir: string): unknown {
+  const { code, syscall } = error as NodeJS.ErrnoException
+  if (error instanceof CliError || !syscall) return error
+  return new CliError(EXIT.error, `${dir} cannot be written to (${code})`, undefined, error)
 }
 
 export async function performArtifactsDownload(

@@ -46,7 +46,8 @@ export function parseLogs({ flags }: Invocation): LogsOptions {
     throw usage(`-s at most ${CLIENT.logServices} times; without it all services are shown`)
   }
   const follow = flagOn(flags, 'follow')
-  const [since, until, lines] = ['since', 'until', 'lines'].map((name) => flagText(flags, name))
+  const [since, until] = ['since', 'until'].map((name) => flagText(flags, name))
+  const lines = flagText(flags, 'lines') ?? flagText(flags, 'tail')
   if (follow && until !== undefined) throw usage('--until goes without -f')
   // a beginning was named: all of it, unless somebody wants only the end of that
   const tail = lines ?? (since === undefined ? '100' : undefined)
@@ -131,7 +132,6 @@ export async function performLogs(options: LogsOptions, context: Context): Promi
   let count = 0
   try {
     for await (const item of readContainerLogs({ api, io, place, onLost }, request)) {
-      if (io.stdout.closed) return EXIT.done
       count++
       if (isGap(item)) {
         if (screen.json) await io.stdout.write(`${toJson(item)}\n`)
@@ -139,6 +139,7 @@ export async function performLogs(options: LogsOptions, context: Context): Promi
       } else if (!options.grep || options.grep.test(cleanLogLine(item.text, false))) {
         await io.stdout.write(screen.json ? `${toJson(item)}\n` : format(item))
       }
+      if (io.stdout.closed) return EXIT.done
     }
   } catch (error) {
     if (io.interrupted.aborted) throw interrupted('stopped reading', 'the containers go on')

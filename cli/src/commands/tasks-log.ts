@@ -2,6 +2,7 @@
 // every byte. A file is written beside its target and renamed when it is whole: never a short
 // file.
 import { randomBytes } from 'node:crypto'
+import { rmSync } from 'node:fs'
 import { open, realpath, rename, stat, unlink } from 'node:fs/promises'
 import { Task } from '@berth/shared/rest'
 import type { Api } from '../api.ts'
@@ -61,8 +62,8 @@ async function printText(api: Api, context: Context, request: LogRequest): Promi
   const { screen, io } = context
   const onLost = (reason: string) => screen.note(`${reason}; trying again`)
   for await (const line of readLines(api, io, request, onLost)) {
-    if (io.stdout.closed) return
     await io.stdout.write(`${cleanLogLine(line.text, screen.out.colour)}\n`)
+    if (io.stdout.closed) return
   }
 }
 
@@ -72,12 +73,12 @@ async function printJson(api: Api, context: Context, request: LogRequest): Promi
   const onLost = (reason: string) => screen.note(`${reason}; trying again`)
   let count = 0
   for await (const { line } of readRecords(api, io, request, onLost)) {
-    if (io.stdout.closed) return
     if (!line) {
       throw new ApiFailure('nonsense', EXIT.error, 'this server does not give the log as JSON')
     }
     const before = request.follow ? '' : count === 0 ? '[\n' : ',\n'
     await io.stdout.write(`${before}${toJson(line)}${request.follow ? '\n' : ''}`)
+    if (io.stdout.closed) return
     count++
   }
   if (!request.follow) await io.stdout.write(count === 0 ? '[]\n' : '\n]\n')
@@ -132,6 +133,7 @@ async function saveLog(
   const path = target.replace
     ? `${target.path}.${randomBytes(6).toString('hex')}.part`
     : target.path
+  const release = target.replace ? io.atExit(() => rmSync(path, { force: true })) : () => {}
   try {
     const file = await open(path, target.replace ? 'wx' : 'w')
     let saved: { lines: number; complete: boolean }
@@ -151,6 +153,8 @@ async function saveLog(
     if (error instanceof CliError) throw error
     const { code } = error as NodeJS.ErrnoException
     throw new CliError(EXIT.error, `${output} cannot be written (${code})`, undefined, error)
+  } finally {
+    release()
   }
 }
 

@@ -71,7 +71,7 @@ export interface Running {
   ended: Promise<Ended>
   /** Until what was printed (both streams) matches. */
   shows(pattern: RegExp): Promise<void>
-  interrupt(): void
+  interrupt(signal?: NodeJS.Signals): void
 }
 
 export interface InTerminal extends Running {
@@ -118,7 +118,7 @@ export function startBerth(args: string[], surroundings: Surroundings = {}): Run
       child.on('close', (code) => resolve({ code, stdout, stderr }))
     }),
     shows: (pattern) => both.shows(pattern),
-    interrupt: () => void child.kill('SIGINT'),
+    interrupt: (signal = 'SIGINT') => void child.kill(signal),
   }
 }
 

@@ -3,7 +3,8 @@ import { once } from 'node:events'
 import { createServer, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { pipeline, Writable } from 'node:stream'
-import { expect, test } from 'vitest'
+import { TRANSFERS } from '@berth/shared'
+import { expect, test, vi } from 'vitest'
 import { ByteStream } from './byte-stream.ts'
 
 const SIZE = 262_144
@@ -86,4 +87,20 @@ test('a piece keeps its memory until it has left, and a reader that leaves ends 
   target.destroy()
   await failed
   expect(returned).toBe(true)
+})
+
+test('a reader that stays and takes nothing is given up', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  try {
+    const began = Promise.withResolvers<void>()
+    const target = new Writable({ write: () => began.resolve() })
+    const body = new ByteStream(pieces(2))
+    const failed = once(body, 'error')
+    body.pipe(target)
+    await began.promise
+    vi.advanceTimersByTime(TRANSFERS.idleMs)
+    expect(String(await failed)).toContain('nobody takes it')
+  } finally {
+    vi.useRealTimers()
+  }
 })

@@ -1,7 +1,8 @@
 // A body of large pieces. It writes them itself in place of being read: only the callback of a writing says that the
 // piece has left, so that its memory can be given back at once. One piece is on its way at a time, the next is asked for
-// when it has left. Whatever breaks destroys the stream, and with it the answer.
+// when it has left. Whatever breaks destroys the stream, and with it the answer; so does a reader that takes nothing.
 import { Readable } from 'node:stream'
+import { TRANSFERS } from '@berth/shared'
 import { freeBytes } from '@berth/shared/memory'
 
 export class ByteStream extends Readable {
@@ -42,7 +43,13 @@ export class ByteStream extends Readable {
   }
 }
 
+/** In as much time as the transfer behind it gives its reader. */
 const written = (target: NodeJS.WritableStream, piece: Buffer): Promise<void> =>
   new Promise((resolve, reject) => {
-    target.write(piece, (error) => (error ? reject(error) : resolve()))
+    const late = setTimeout(() => reject(new Error('nobody takes it')), TRANSFERS.idleMs)
+    target.write(piece, (error) => {
+      clearTimeout(late)
+      if (error) reject(error)
+      else resolve()
+    })
   })
