@@ -72,6 +72,22 @@ describe('.dockerignore', () => {
     expect(told).toEqual(sent)
   })
 
+  test.each([
+    ['c++', 'c++/x', 'c/x'],
+    ['**/+page.ts', 'routes/+page.ts', 'routes/page.ts'],
+    ['app/(auth)', 'app/(auth)/x', 'app/auth/x'],
+    ['*.{log}', 'a.{log}', 'a.log'],
+    ['a|b', 'a|b', 'a'],
+    ['x^2', 'x^2', 'x2'],
+    ['[^a]b\\(', 'cb(', 'ab('],
+  ])('%s means these characters', (rule, ignored, sent) => {
+    write(ignored)
+    write(sent)
+    const told = files({ excludes: [rule] })
+    expect(told).not.toContain(ignored)
+    expect(told).toContain(sent)
+  })
+
   test('a list that does not know negations fails these cases', () => {
     let wrong = 0
     for (const { rules, sent } of cases.cases.filter((c) => c.rules.includes('!'))) {

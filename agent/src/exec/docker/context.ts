@@ -61,9 +61,15 @@ interface Rules {
   looksInto: (path: string) => boolean
 }
 
+/** It takes them for those of a regular expression: docker means the characters. */
+const asWritten = (pattern: string): string =>
+  pattern.replaceAll(/\\.|\[\^|[+()|{}^]/gs, (found) => (found.length > 1 ? found : `\\${found}`))
+
 // its types promise a default export; what is imported from CommonJS is the function itself
 const createMatcher = (patterns: string[]) =>
-  (dockerignore as unknown as typeof dockerignore.default)({ ignorecase: false }).add(patterns)
+  (dockerignore as unknown as typeof dockerignore.default)({ ignorecase: false }).add(
+    patterns.map(asWritten),
+  )
 
 function readRules(root: string, { excludes, includes, follow }: Wanted): Rules {
   const ignored = createMatcher(excludes)
