@@ -307,6 +307,8 @@ export const PROXY = {
   restartCapMs: 30 * SECOND,
   /** Up this long: the next end is a first one again. */
   steadyMs: 60 * SECOND,
+  /** A new edge waits this long for an engine that says nothing, well below `startMs`. */
+  firstLookMs: 3 * SECOND,
   /** An edge or a Caddy that does not answer by then did not start. */
   startMs: 10 * SECOND,
   stopMs: 15 * SECOND,
