@@ -65,6 +65,8 @@ export const REPOSITORY = {
   listBytes: 64 * MiB,
   /** Packs that may gather before the repository of an environment is packed anew. */
   packs: 20,
+  /** Objects outside of packs; each deployment may add a hundred. */
+  looseObjects: 5_000,
 } as const
 
 /** Processes of commands and services on a server. */
