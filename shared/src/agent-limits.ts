@@ -65,6 +65,8 @@ export const REPOSITORY = {
   listBytes: 64 * MiB,
   /** Packs that may gather before the repository of an environment is packed anew. */
   packs: 20,
+  /** Objects outside of packs; each deployment may add a hundred. */
+  looseObjects: 5_000,
 } as const
 
 /** Processes of commands and services on a server. */
@@ -307,6 +309,8 @@ export const PROXY = {
   restartCapMs: 30 * SECOND,
   /** Up this long: the next end is a first one again. */
   steadyMs: 60 * SECOND,
+  /** A new edge waits this long for an engine that says nothing, well below `startMs`. */
+  firstLookMs: 3 * SECOND,
   /** An edge or a Caddy that does not answer by then did not start. */
   startMs: 10 * SECOND,
   stopMs: 15 * SECOND,

@@ -1,5 +1,6 @@
 // The platform's own checks, each provoked for real: the server, the service file, the repository.
 import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import {
   chmodSync,
   mkdtempSync,
@@ -167,6 +168,21 @@ function emptyObjects(repository: string): void {
   }
 }
 
+/** The file of a kept object: of `.service.yml` as it is now. */
+function serviceFileObject(dir: string): string {
+  const object = repository.git('rev-parse', 'HEAD:.service.yml')
+  return join(dir, 'objects', object.slice(0, 2), object.slice(2))
+}
+
+/** What no compression makes small. */
+const big = (): string => randomBytes(40_000).toString('hex')
+
+function leaveLocks(dir: string): void {
+  for (const name of ['shallow', 'packed-refs', 'checkout-index']) {
+    writeFileSync(join(dir, `${name}.lock`), '')
+  }
+}
+
 describe('fetching', () => {
   it('takes an exact commit, also one that is not the newest', async () => {
     const wanted = repository.commit(
@@ -189,7 +205,9 @@ describe('fetching', () => {
       true,
     ],
     ['with empty objects, as after a power cut', emptyObjects, true],
-  ] as const)('makes a local copy %s anew', async (_name, breakIt, isTold) => {
+    ['with one empty file', (dir: string) => truncateSync(serviceFileObject(dir)), true],
+    ['with the locks of a git that was killed', leaveLocks, false],
+  ] as const)('uses a local copy %s, or makes it anew', async (_name, breakIt, isTold) => {
     repository.commit({ '.service.yml': 'manual: { deploy: [echo x] }\n' }, 'One')
     expect((await (await host.deploy(repository)).verdict()).state).toBe(AttemptState.SUCCEEDED)
     breakIt(environmentPlaces(host.settings, 1).repository)
@@ -198,6 +216,23 @@ describe('fetching', () => {
     expect((await deployment.verdict()).state, deployment.log()).toBe(AttemptState.SUCCEEDED)
     expect(deployment.bodies('commit')[0]).toMatchObject({ commitSha: wanted })
     expect(deployment.log().includes('is damaged and is made anew')).toBe(isTold)
+  })
+
+  it('drops a local copy that breaks only while the files are written', async () => {
+    repository.commit({ '.service.yml': 'manual: { deploy: [echo x] }\n', big: big() }, 'Big')
+    expect((await (await host.deploy(repository)).verdict()).state).toBe(AttemptState.SUCCEEDED)
+    const object = repository.git('rev-parse', 'HEAD:big')
+    const { repository: copy } = environmentPlaces(host.settings, 1)
+    truncateSync(join(copy, 'objects', object.slice(0, 2), object.slice(2)), 20_000)
+    repository.commit({ which: 'broken\n' }, 'Broken')
+    const broken = await host.deploy(repository)
+    expect(await broken.verdict()).toMatchObject({
+      code: FailureCode.CLONE_FAILED,
+      failedStepId: 'unpack',
+      message: 'The local copy of the repository was damaged and has been removed. Deploy again.',
+    })
+    expect((await (await host.deploy(repository)).verdict()).state).toBe(AttemptState.SUCCEEDED)
+    repository.commit({ big: null }, 'Small')
   })
 
   it('says which commit is not there', async () => {

@@ -5,10 +5,11 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { DAEMON } from '@berth/shared'
 import type { TaskSecrets } from '@berth/shared/wire'
+import { removeTree } from '../exec/files.ts'
 import { hasMarker, isSameProcess, listProcesses, readStartTicks } from '../exec/processes.ts'
 import { attemptPaths } from '../journal/attempt-files.ts'
 import { frameOrder, frameSecrets } from '../journal/secrets-pipe.ts'
-import { type AgentSettings, compiledDir, settingsEnvironment } from '../settings.ts'
+import { type AgentSettings, compiledDir, scratchDir, settingsEnvironment } from '../settings.ts'
 
 /** Pid and start ticks name one process of this boot. */
 export interface RunnerProcess {
@@ -30,7 +31,10 @@ export interface Executor {
   isAlive(runner: RunnerProcess): boolean
   /** "Look at the stop file"; sent only after the runner took its claim. */
   poke(runner: RunnerProcess): void
-  /** Ends what is left of an attempt that is over; `runner` too, should it live: one started ahead bears no mark. */
+  /**
+   * Ends what is left of an attempt that is over, `runner` too, should it live: one started ahead bears no mark. Its files
+   * go as well.
+   */
   killRest(attemptId: string, runner?: RunnerProcess): void
   /** Attempts may come: be ready for the next one. */
   prepare?(): void
@@ -56,6 +60,8 @@ export function createExecutor(settings: AgentSettings, program: readonly string
       for (const { pid } of listProcesses()) {
         if (pid !== process.pid && hasMarker(pid, marker)) signal(pid, 'SIGKILL')
       }
+      // the deploy key, should it have died while it fetched
+      removeTree(scratchDir(settings, attemptId)).catch(() => undefined)
     },
     close: () => warm.close(),
   }

@@ -29,7 +29,7 @@ import { readClaim } from '../journal/attempt-files.ts'
 import { Journal } from '../journal/journal.ts'
 import { decodeEvent } from '../journal/outbox.ts'
 import { silentLog } from '../log.ts'
-import { type AgentSettings, attemptDir, readSettings } from '../settings.ts'
+import { type AgentSettings, attemptDir, readSettings, scratchDir } from '../settings.ts'
 import { createExecutor, type Executor } from './executor.ts'
 import { Keeper } from './keeper.ts'
 import { Spools } from './spools.ts'
@@ -197,9 +197,13 @@ test('a runner that is killed: failed, runner_died, with the log it left', async
   const daemon = startDaemon()
   apply(daemon, [assign(1)])
   await untilState(daemon, 1, AttemptState.RUNNING)
+  const scratch = scratchDir(settings, id(1))
+  mkdirSync(join(scratch, 'git'), { recursive: true })
+  writeFileSync(join(scratch, 'git', 'key'), SECRET)
   process.kill(runnerOf(1), 'SIGKILL')
   await untilState(daemon, 1, AttemptState.FAILED)
   expect(heard(daemon).at(-1)).toBe('1 failed runner_died')
+  await until('its key is gone', () => !existsSync(scratch))
   const last = daemon.journal.outbox.read(0n, 99).map(decodeEvent).at(-1)
   expect(last?.body.value).toMatchObject({ finalLogSeq: 1n })
 })
@@ -427,7 +431,7 @@ test('a stop that could not be written down is tried again', async () => {
   const daemon = startDaemon()
   apply(daemon, [assign(1)])
   await untilState(daemon, 1, AttemptState.RUNNING)
-  const blocked = join(dirOf(1), 'stop.tmp') // where the file is written first
+  const blocked = join(dirOf(1), `stop.${process.pid}.tmp`) // where the file is written first
   mkdirSync(blocked)
   apply(daemon, [assign(1, { desired: Desired.STOPPED, described: false })])
   rmSync(blocked, { recursive: true })

@@ -298,7 +298,7 @@ export class Keeper {
   #fail(live: LiveAttempt, row: AttemptRow, verdict: 'runner_died' | 'host_rebooted'): void {
     const { executor, log, bootId } = this.#options
     const runner = row.receivedBootId === bootId ? row : undefined // pids of another boot say nothing
-    if (verdict === 'runner_died') executor.killRest(row.id, runner)
+    executor.killRest(row.id, runner)
     const { log: folder } = attemptPaths(live.dir)
     const tail = existsSync(folder) ? appendTailAfterDeath(folder) : NO_LOG
     log.warn({ attemptId: row.id, verdict }, 'attempt ended without a result')

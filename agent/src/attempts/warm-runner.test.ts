@@ -2,7 +2,16 @@
 // full, its attempt is given up while it lives. Real processes; the one under test is the real `runner`.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { AssignmentSchema, AttemptState, TaskSecretsSchema } from '@berth/shared/wire'
@@ -52,6 +61,32 @@ test('a runner.log that takes nothing does not cost the verdict', async () => {
 test('why it ended before its claim stands in runner.log', async () => {
   expect(await runOrder()).toBe(1)
   expect(readFileSync(attemptPaths(dir).runnerLog, 'utf8')).toContain('spec.bin')
+})
+
+test('one that ends while it rehearses leaves nothing', async () => {
+  // it says nothing: the rehearsal waits for it
+  const engine = createServer()
+  const socket = join(stateDir, 'engine')
+  const asked = once(engine, 'connection')
+  await new Promise<void>((resolve) => engine.listen(socket, resolve))
+  const settings = readSettings({ BERTH_STATE_DIR: stateDir, DOCKER_HOST: `unix://${socket}` })
+  mkdirSync(settings.runDir)
+  const child = spawn(process.execPath, [MAIN, 'runner'], {
+    env: { PATH: process.env.PATH, ...settingsEnvironment(settings) },
+    stdio: ['pipe', 'ignore', 'ignore'],
+  })
+  try {
+    const ended = once(child, 'exit')
+    const [connection] = await asked
+    expect(readdirSync(settings.runDir)).toEqual([expect.stringMatching(/^rehearsal-/)])
+    child.stdin?.end()
+    expect(await ended).toEqual([0, null])
+    expect(readdirSync(settings.runDir)).toEqual([])
+    connection.destroy()
+  } finally {
+    child.kill('SIGKILL')
+    engine.close()
+  }
 })
 
 test('a runner that cannot be started ahead harms nobody', () => {

@@ -58,6 +58,7 @@ export interface SessionRequest {
   settings: AgentSettings
   scratch: string
   account: Account | undefined
+  attemptId: string
   repository: string
   address: RepositoryAddress
   projectId: number
@@ -125,8 +126,8 @@ export async function withGitSession<T>(
     }
     give(home)
     give(folder)
-    const { repository, signal, onText } = request
-    const result = await use({ account, repository, address, env, signal, onText })
+    const { attemptId, repository, signal, onText } = request
+    const result = await use({ account, attemptId, repository, address, env, signal, onText })
     if (!isGiven && address.transport === 'ssh') remember(remembered, hosts, hostsFile)
     return result
   } finally {

@@ -1,7 +1,7 @@
 // git, the only way it is ever called: argv only, as the environment's user, without hooks, helpers, prompts,
 // filters, submodules or anybody's configuration, and with nothing of people's before `--end-of-options`. Addresses,
 // refs and commits were checked by shared/src/repository.ts before they come here.
-import { lstatSync, rmSync } from 'node:fs'
+import { lstatSync, rmSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { RepositoryAddress } from '@berth/shared'
 import { PROCESSES, REPOSITORY, STEPS } from '@berth/shared'
@@ -12,6 +12,8 @@ import { locateProgram, type ProgramResult, runProgram, SYSTEM_PATH } from './pr
 /** Everything one fetch needs; made by git-session.ts. */
 export interface GitSession {
   account: Account | undefined
+  /** Whose git it is: what outlives its runner is found by it. */
+  attemptId: string
   /** Bare repository of the environment. */
   repository: string
   address: RepositoryAddress
@@ -21,7 +23,7 @@ export interface GitSession {
   onText: (chunk: Buffer) => void
 }
 
-export type GitContext = Pick<GitSession, 'account' | 'repository' | 'signal'>
+export type GitContext = Pick<GitSession, 'account' | 'attemptId' | 'repository' | 'signal'>
 
 export class GitError extends Error {
   override readonly name = 'GitError'
@@ -76,6 +78,10 @@ function gitArgv(context: Pick<GitContext, 'account' | 'repository'>, args: stri
   ]
 }
 
+const markOf = ({ attemptId }: Pick<GitContext, 'attemptId'>): Record<string, string> => ({
+  BERTH_ATTEMPT_ID: attemptId,
+})
+
 export interface LocalOptions {
   env?: Record<string, string>
   timeoutMs?: number
@@ -89,7 +95,7 @@ export function callGit(
   options: LocalOptions = {},
 ): Promise<ProgramResult> {
   return runProgram(gitArgv(context, args), {
-    env: { ...gitEnvironment('/nonexistent'), ...options.env },
+    env: { ...gitEnvironment('/nonexistent'), ...markOf(context), ...options.env },
     timeoutMs: options.timeoutMs ?? PROCESSES.programMs,
     maxBytes: options.maxBytes ?? PROCESSES.programBytes,
     signal: context.signal,
@@ -103,10 +109,32 @@ async function mustCall(
 ): Promise<Buffer> {
   const result = await callGit(context, args, options)
   if (result.code === 0) return result.stdout
-  throw new GitError({
-    trouble: 'other',
-    message: `git ${args[0]} failed: ${result.stderr.trim().slice(0, 300) || result.signal || result.code}`,
-  })
+  throw localFailure(args, result)
+}
+
+function localFailure([name]: string[], { stderr, signal, code }: ProgramResult): GitError {
+  const trouble = isDamage(stderr) ? 'damaged' : 'other'
+  const said = stderr.trim().slice(0, 300) || signal || code
+  return new GitError({ trouble, message: `git ${name} failed: ${said}` })
+}
+
+const isDamage = (stderr: string): boolean => explainGit(stderr, '').trouble === 'damaged'
+
+/** What `checkOut` keeps of one folder only. */
+const CHECKOUT_INDEX = 'checkout-index'
+
+/**
+ * One attempt at a time uses the repository: a lock that it finds was left by a git that was killed, and would be there for
+ * ever. Only names in the folder itself, which root made; another lock makes the copy a damaged one.
+ */
+export function breakLocks({ repository }: Pick<GitContext, 'repository'>): void {
+  for (const name of ['shallow', 'packed-refs', 'config', 'HEAD', CHECKOUT_INDEX]) {
+    try {
+      unlinkSync(join(repository, `${name}.lock`))
+    } catch {
+      // not there; if it cannot be removed, git says so
+    }
+  }
 }
 
 /** Whether somebody made one here; whether git can use it the first call of git says. */
@@ -136,7 +164,7 @@ async function fetchOnce(session: GitSession, source: string, target: string, de
   }
   const result = await runProgram(argv, {
     // named: git would look for one that it cannot use in the folders above
-    env: { ...session.env, GIT_DIR: session.repository },
+    env: { ...session.env, ...markOf(session), GIT_DIR: session.repository },
     timeoutMs: STEPS.fetchMs,
     maxBytes: REPOSITORY.errorBytes,
     signal: session.signal,
@@ -238,9 +266,8 @@ export async function readTree(context: GitContext, name: string): Promise<TreeF
     timeoutMs: STEPS.fetchMs,
   })
   if (listed.overflow) return undefined
-  if (listed.code !== 0) {
-    throw new GitError({ trouble: 'other', message: `git ls-tree failed: ${listed.stderr.trim()}` })
-  }
+  // it calls the size of a broken object BAD, and succeeds
+  if (listed.code !== 0 || isDamage(listed.stderr)) throw localFailure(args, listed)
   const facts: TreeFacts = { files: 0, bytes: 0, submodules: [], root: [] }
   for (const line of listed.stdout.toString('utf8').split('\0')) {
     const tab = line.indexOf('\t')
@@ -263,14 +290,14 @@ export async function checkOut(context: GitContext, sha: string, folder: string)
   const env = {
     GIT_DIR: context.repository,
     GIT_WORK_TREE: folder,
-    GIT_INDEX_FILE: `${context.repository}/checkout-index`,
+    GIT_INDEX_FILE: join(context.repository, CHECKOUT_INDEX),
   }
   // that of an earlier checkout would call files present that this folder does not have
   rmSync(env.GIT_INDEX_FILE, { force: true })
   await mustCall(context, ['read-tree', '--reset', '-u', sha], { env, timeoutMs: STEPS.fetchMs })
 }
 
-/** Forgets the refs of deployments that are gone, and packs anew when many packs have gathered. */
+/** Forgets the refs of deployments that are gone, and packs anew when many packs or objects have gathered. */
 export async function tidyRepository(
   context: GitContext,
   keep: ReadonlySet<string>,
@@ -280,7 +307,10 @@ export async function tidyRepository(
     if (!keep.has(ref)) await mustCall(context, ['update-ref', '-d', ref])
   }
   const counted = (await mustCall(context, ['count-objects', '-v'])).toString()
-  if (Number(/^packs: ([0-9]+)$/m.exec(counted)?.[1] ?? 0) > REPOSITORY.packs) {
+  const count = (what: string): number =>
+    Number(new RegExp(`^${what}: ([0-9]+)$`, 'm').exec(counted)?.[1] ?? 0)
+  // small fetches come without a pack: their objects gather one by one
+  if (count('packs') > REPOSITORY.packs || count('count') > REPOSITORY.looseObjects) {
     await mustCall(context, ['gc', '--quiet', '--prune=now'], { timeoutMs: STEPS.fetchMs })
   }
 }

@@ -104,6 +104,10 @@ describe('probe', () => {
   it('dials', async () => {
     expect(await dial('127.0.0.1', await listen(createServer()), 1_000)).toBeUndefined()
     expect(await dial('127.0.0.1', await closedPort(), 1_000)).toBe('ECONNREFUSED')
+    const given = new AbortController()
+    const dialled = dial('127.0.0.1', await listen(createServer()), 1_000, given.signal)
+    given.abort()
+    expect(await dialled).toBe('ECANCELED')
   })
 })
 

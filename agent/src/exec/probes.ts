@@ -103,13 +103,22 @@ export function probe(
 }
 
 /** Undefined: somebody accepts connections there. Otherwise the error's code, ETIMEDOUT included. */
-export function dial(host: string, port: number, timeoutMs: number): Promise<string | undefined> {
+export function dial(
+  host: string,
+  port: number,
+  timeoutMs: number,
+  signal?: AbortSignal,
+): Promise<string | undefined> {
   return new Promise((resolve) => {
     const socket = connect({ host, port })
+    const onAbort = (): void => answer('ECANCELED')
     const answer = (code: string | undefined): void => {
+      signal?.removeEventListener('abort', onAbort)
       socket.destroy()
       resolve(code)
     }
+    signal?.addEventListener('abort', onAbort)
+    if (signal?.aborted) return onAbort()
     socket.setTimeout(timeoutMs, () => answer('ETIMEDOUT'))
     socket.once('connect', () => answer(undefined))
     socket.once('error', (error: NodeJS.ErrnoException) => answer(error.code ?? 'ECONNREFUSED'))

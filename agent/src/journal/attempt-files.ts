@@ -16,8 +16,9 @@ import {
   openSync,
   readFileSync,
   renameSync,
+  rmSync,
   unlinkSync,
-  writeSync,
+  writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { readStartTicks } from '../exec/processes.ts'
@@ -55,7 +56,7 @@ export function syncFolder(dir: string): void {
 function writeAndSync(file: string, flags: string, bytes: Uint8Array | string, mode: number): void {
   const fd = openSync(file, flags, mode)
   try {
-    writeSync(fd, typeof bytes === 'string' ? Buffer.from(bytes) : bytes)
+    writeFileSync(fd, bytes) // all of it: on a full disk one write may take a part and say nothing
     fsyncSync(fd)
   } finally {
     closeSync(fd)
@@ -63,11 +64,16 @@ function writeAndSync(file: string, flags: string, bytes: Uint8Array | string, m
   syncFolder(dirname(file))
 }
 
-/** Whole or not at all, also after a power loss. */
+/** Whole or not at all, also after a power loss, and when another process does the same at this moment. */
 export function replaceFile(file: string, bytes: Uint8Array | string, mode = 0o600): void {
-  const temporary = `${file}.tmp`
-  writeAndSync(temporary, 'w', bytes, mode)
-  renameSync(temporary, file)
+  const temporary = `${file}.${process.pid}.tmp`
+  try {
+    writeAndSync(temporary, 'w', bytes, mode)
+    renameSync(temporary, file)
+  } catch (error) {
+    rmSync(temporary, { force: true })
+    throw error
+  }
   syncFolder(dirname(file))
 }
 

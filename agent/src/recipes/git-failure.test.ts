@@ -6,6 +6,16 @@ const SAID: [string, string, RegExp][] = [
   ['error: object file objects/ab/cd is empty\nfatal: loose object abcd', 'damaged', /local copy/],
   ['remote: error: object file objects/ab/cd is empty', 'other', /could not be fetched/],
   [
+    "fatal: Unable to create '/var/lib/berth/x/shallow.lock': File exists.\n\nAnother git process",
+    'damaged',
+    /local copy/,
+  ],
+  [
+    "error: cannot lock ref 'refs/berth/7': Unable to create '/x/refs/berth/7.lock': File exists.",
+    'damaged',
+    /local copy/,
+  ],
+  [
     'git@github.com: Permission denied (publickey).\nfatal: Could not read from remote repository.',
     'other',
     /refused the project's key/,

@@ -16,9 +16,9 @@ interface Rule {
 
 const RULES: Rule[] = [
   {
-    // lines of the other side begin with `remote:`
+    // lines of the other side begin with `remote:`; a lock is what a killed git left behind
     pattern:
-      /^(?:fatal|error): (?:not a git repository: '|bad config |object file .* is empty|loose object .* is corrupt|inflate: data stream error)/m,
+      /^(?:fatal|error): (?:not a git repository: '|bad config |object file .* is empty|loose object .* is corrupt|inflate: data stream error|.*Unable to create '.*\.lock': File exists)/m,
     trouble: 'damaged',
     say: () => 'The local copy of the repository is damaged.',
   },

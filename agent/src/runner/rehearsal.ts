@@ -76,6 +76,7 @@ async function rehearseFetch(settings: AgentSettings, folder: string): Promise<v
     settings,
     scratch: folder,
     account: undefined,
+    attemptId: 'rehearsal',
     repository: folder,
     address: address.value,
     projectId: 0,
@@ -93,6 +94,8 @@ async function rehearseFetch(settings: AgentSettings, folder: string): Promise<v
 export async function rehearse(settings: AgentSettings): Promise<string[]> {
   const problems: string[] = []
   const folder = mkdtempSync(join(settings.runDir, 'rehearsal-'))
+  const clear = (): void => rmSync(folder, { recursive: true, force: true })
+  process.once('exit', clear) // no order came, or its attempt is over, before an engine that says nothing
   const parts = [
     loadPty,
     () => rehearseReport(folder),
@@ -110,7 +113,8 @@ export async function rehearse(settings: AgentSettings): Promise<string[]> {
       }
     }
   } finally {
-    rmSync(folder, { recursive: true, force: true })
+    process.off('exit', clear)
+    clear()
   }
   return problems
 }

@@ -4,11 +4,11 @@ import { Agent, createServer, type Server } from 'node:http'
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Duplex } from 'node:stream'
+import { type Duplex, duplexPair } from 'node:stream'
 import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { eventually } from '../../../../test/real/deployment.ts'
-import { type BuildSession, openBuildSession } from './build-session.ts'
+import { type BuildSession, openBuildSession, serveSession } from './build-session.ts'
 import { listContext, type Wanted } from './context.ts'
 import { openTimes } from './context-times.ts'
 
@@ -93,6 +93,55 @@ test('lives, has no credentials and knows nothing else', async () => {
   expect(await ask('/moby.filesync.v1.FileSync/DiffCopy')).toMatchObject({ status: '5' })
   expect(session.failure).toBeUndefined()
 })
+
+const frame = (type: number, flags: number, stream: number, body: Buffer): Buffer => {
+  const head = Buffer.alloc(9)
+  head.writeUIntBE(body.length, 0, 3)
+  head.set([type, flags], 3)
+  head.writeUInt32BE(stream, 5)
+  return Buffer.concat([head, body])
+}
+
+test.each(['/grpc.health.v1.Health/Check', '/moby.filesync.v1.FileSync/DiffCopy'])(
+  'a question %s that is taken back with the same breath is none',
+  async (path) => {
+    const [ours, theirs] = duplexPair()
+    const session = serveSession(ours, 'one', folders)
+    const fields = {
+      ':method': 'POST',
+      ':scheme': 'http',
+      ':authority': 'localhost',
+      ':path': path,
+      'dir-name': 'context',
+    }
+    // each as it is: no index, no compression
+    const block = Object.entries(fields).flatMap(([name, value]) => [
+      Buffer.from([0, name.length]),
+      Buffer.from(name),
+      Buffer.from([value.length]),
+      Buffer.from(value),
+    ])
+    const CANCEL = Buffer.from([0, 0, 0, 8])
+    const PING = 6
+    theirs.write(
+      Buffer.concat([
+        Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'),
+        frame(4, 0, 0, Buffer.alloc(0)),
+        frame(1, 4, 1, Buffer.concat(block)),
+        frame(3, 0, 1, CANCEL),
+        frame(PING, 0, 0, Buffer.alloc(8)),
+      ]),
+    )
+    let came = Buffer.alloc(0)
+    const answer = frame(PING, 1, 0, Buffer.alloc(8))
+    for await (const part of theirs) {
+      came = Buffer.concat([came, part])
+      if (came.includes(answer)) break
+    }
+    ours.destroy()
+    expect(session.failure).toBeUndefined()
+  },
+)
 
 test('an engine that gives none is named', async () => {
   const opened = openBuildSession(line, { folders, key: '' })

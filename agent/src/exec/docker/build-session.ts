@@ -59,6 +59,7 @@ export function serveSession(socket: Duplex, id: string, folders: Folders): Buil
   server.on('error', () => socket.destroy()) // the engine cuts it when the build is over
   server.on('stream', (stream, headers, _flags, raw) => {
     stream.on('error', () => {}) // a question that was taken back
+    if (stream.destroyed) return // before it could be heard
     const path = headers[':path'] ?? ''
     if (path !== FILES) return answer(stream, ANSWERS[path])
     session.isAsked = true

@@ -72,6 +72,22 @@ describe('.dockerignore', () => {
     expect(told).toEqual(sent)
   })
 
+  test.each([
+    ['c++', 'c++/x', 'c/x'],
+    ['**/+page.ts', 'routes/+page.ts', 'routes/page.ts'],
+    ['app/(auth)', 'app/(auth)/x', 'app/auth/x'],
+    ['*.{log}', 'a.{log}', 'a.log'],
+    ['a|b', 'a|b', 'a'],
+    ['x^2', 'x^2', 'x2'],
+    ['[^a]b\\(', 'cb(', 'ab('],
+  ])('%s means these characters', (rule, ignored, sent) => {
+    write(ignored)
+    write(sent)
+    const told = files({ excludes: [rule] })
+    expect(told).not.toContain(ignored)
+    expect(told).toContain(sent)
+  })
+
   test('a list that does not know negations fails these cases', () => {
     let wrong = 0
     for (const { rules, sent } of cases.cases.filter((c) => c.rules.includes('!'))) {
@@ -99,7 +115,7 @@ describe('the recipe', () => {
     expect(linked).toMatchObject({
       isFile: true,
       file: join(root, 'docker/Production'),
-      stat: { path: 'Dockerfile', link: '' },
+      stat: { path: 'Dockerfile', link: Buffer.alloc(0) },
     })
   })
 
@@ -183,12 +199,24 @@ describe('entries', () => {
     const entries = byPath()
     expect([...entries.keys()]).toEqual(['empty', 'folder-link', 'link', 'none', 'run.sh'])
     const run = entries.get('run.sh')?.stat
-    expect(run).toMatchObject({ mode: 2 ** 23 + 0o755, size: 10, link: '' })
+    expect(run).toMatchObject({ mode: 2 ** 23 + 0o755, size: 10, link: Buffer.alloc(0) })
     expect((run?.mtimeNs ?? 0n) / 1_000_000_000n).toBe(1_000_000n)
     expect(entries.get('empty')?.stat).toMatchObject({ mode: FOLDER + 0o750, size: 0 })
-    expect(entries.get('link')?.stat).toMatchObject({ mode: 2 ** 27 + 0o777, link: '/etc/passwd' })
+    const link = Buffer.from('/etc/passwd')
+    expect(entries.get('link')?.stat).toMatchObject({ mode: 2 ** 27 + 0o777, link })
     expect(entries.get('none')).toMatchObject({ isFile: true, stat: { size: 0 } })
     expect(toGoMode(0o101666)).toBe(2 ** 20 + 0o666)
+  })
+
+  test('have names and links as they are, be they UTF-8 or not', () => {
+    const folder = Buffer.from('caf\xe9', 'latin1')
+    const inside = Buffer.from('caf\xe9/na\xefve', 'latin1')
+    const at = (name: Buffer): Buffer => Buffer.concat([Buffer.from(`${root}/`), name])
+    mkdirSync(at(folder))
+    writeFileSync(at(inside), 'x')
+    symlinkSync(inside, join(root, 'link'))
+    expect(list().map(({ stat }) => stat.name)).toEqual([folder, inside, Buffer.from('link')])
+    expect(list().at(-1)?.stat.link).toEqual(inside)
   })
 
   test('of sockets and FIFOs are left out', () => {

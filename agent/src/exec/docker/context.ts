@@ -48,7 +48,7 @@ export interface ContextEntry {
   stat: FileStat
   isFile: boolean
   /** Where it lies. */
-  file: string
+  file: string | Buffer
   /** What lay there when it was listed. */
   seen: Seen
 }
@@ -61,9 +61,15 @@ interface Rules {
   looksInto: (path: string) => boolean
 }
 
+/** It takes them for those of a regular expression: docker means the characters. */
+const asWritten = (pattern: string): string =>
+  pattern.replaceAll(/\\.|\[\^|[+()|{}^]/gs, (found) => (found.length > 1 ? found : `\\${found}`))
+
 // its types promise a default export; what is imported from CommonJS is the function itself
 const createMatcher = (patterns: string[]) =>
-  (dockerignore as unknown as typeof dockerignore.default)({ ignorecase: false }).add(patterns)
+  (dockerignore as unknown as typeof dockerignore.default)({ ignorecase: false }).add(
+    patterns.map(asWritten),
+  )
 
 function readRules(root: string, { excludes, includes, follow }: Wanted): Rules {
   const ignored = createMatcher(excludes)
@@ -82,16 +88,19 @@ function readRules(root: string, { excludes, includes, follow }: Wanted): Rules 
   }
 }
 
+const NONE = Buffer.alloc(0)
+const SLASH = Buffer.from('/')
+
 /** Undefined: what is no file, folder or link. */
-function look(file: string, path: string): ContextEntry | undefined {
+function look(file: string | Buffer, path: string, name: Buffer): ContextEntry | undefined {
   const seen = lstatSync(file, { bigint: true })
   const isFile = seen.isFile()
   const isLink = seen.isSymbolicLink()
   if (!isFile && !isLink && !seen.isDirectory()) return undefined
-  const link = isLink ? readlinkSync(file) : ''
+  const link = isLink ? readlinkSync(file, 'buffer') : NONE
   const size = isFile || isLink ? Number(seen.size) : 0
   const mode = toGoMode(Number(seen.mode))
-  return { stat: { path, mode, size, mtimeNs: seen.mtimeNs, link }, isFile, file, seen }
+  return { stat: { path, name, mode, size, mtimeNs: seen.mtimeNs, link }, isFile, file, seen }
 }
 
 /** Gives a file the time under which builds know its content. */
@@ -108,37 +117,39 @@ function* settle(entry: ContextEntry, times: ContextTimes): Generator<undefined,
 }
 
 /** By the bytes of their names, as BuildKit compares. */
-function readFolder(folder: string): Dirent[] {
-  const entries = readdirSync(folder, { withFileTypes: true })
-  const keyed = entries.map((entry) => ({ entry, key: Buffer.from(entry.name) }))
-  return keyed.sort((a, b) => Buffer.compare(a.key, b.key)).map(({ entry }) => entry)
-}
+const readFolder = (folder: Buffer): Dirent<Buffer>[] =>
+  readdirSync(folder, { withFileTypes: true, encoding: 'buffer' }).sort((a, b) =>
+    Buffer.compare(a.name, b.name),
+  )
 
 /**
  * A folder comes before what is in it, and only if it is taken or something in it is. Undefined where nothing is taken: the
  * moments at which whoever reads the list can do something else.
  */
 function* walk(
-  root: string,
+  root: Buffer,
   rules: Rules,
   times: ContextTimes,
-  at: string,
+  /** Ends with a slash; empty: the root itself. */
+  at: Buffer,
   /** Folders above that were not given yet. */
   above: ContextEntry[],
 ): Generator<ContextEntry | undefined> {
-  for (const found of readFolder(join(root, at))) {
-    const path = at ? `${at}/${found.name}` : found.name
+  for (const found of readFolder(Buffer.concat([root, at]))) {
+    const name = Buffer.concat([at, found.name])
+    const path = name.toString('utf8')
     const isFolder = found.isDirectory()
     const isTaken = rules.takes(path)
     const isOpened = isFolder && (isTaken || rules.looksInto(path))
-    const entry = isTaken || isOpened ? look(join(root, path), path) : undefined
+    const file = Buffer.concat([root, name])
+    const entry = isTaken || isOpened ? look(file, path, name) : undefined
     if (isTaken && entry) {
       yield* above.splice(0)
       yield yield* settle(entry, times)
     } else yield undefined
     if (!entry || !isOpened) continue
     if (!isTaken) above.push(entry)
-    yield* walk(root, rules, times, path, above)
+    yield* walk(root, rules, times, Buffer.concat([name, SLASH]), above)
     if (above.at(-1) === entry) above.pop()
   }
 }
@@ -150,7 +161,7 @@ export function* listContext(
   times: ContextTimes,
 ): Generator<ContextEntry | undefined> {
   const root = realpathSync(folder)
-  yield* walk(root, readRules(root, wanted), times, '', [])
+  yield* walk(Buffer.from(`${root}/`), readRules(root, wanted), times, NONE, [])
 }
 
 /** The Dockerfile and the list that goes with it, in a folder of their own; without what is not there. */
@@ -162,7 +173,8 @@ export function* listRecipe(
   for (const path of [dockerfile, `${dockerfile}.dockerignore`]) {
     let entry: ContextEntry | undefined
     try {
-      entry = look(resolveInside(folder, path), basename(path))
+      const name = basename(path)
+      entry = look(resolveInside(folder, path), name, Buffer.from(name))
     } catch {
       continue // the engine says what it misses
     }

@@ -8,14 +8,16 @@ import { BinaryReader, BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 export const PACKET = { stat: 0, request: 1, data: 2, end: 3, error: 4 } as const
 
 export interface FileStat {
-  /** With slashes, relative to the root. */
+  /** With slashes, relative to the root; for rules and messages. */
   path: string
+  /** The same as it lies on the disk: a name need not be UTF-8. */
+  name: Uint8Array
   /** As Go writes it (`toGoMode`). */
   mode: number
   size: number
   mtimeNs: bigint
   /** Where a symbolic link leads; else empty. */
-  link: string
+  link: Uint8Array
 }
 
 export interface Packet {
@@ -59,11 +61,11 @@ export function encodeStat(stat: FileStat | undefined): Buffer {
   const writer = new BinaryWriter()
   if (!stat) return frame(writer) // type 0 is not written
   writer.tag(2, WireType.LengthDelimited).fork()
-  writer.tag(1, WireType.LengthDelimited).string(stat.path)
+  writer.tag(1, WireType.LengthDelimited).bytes(stat.name)
   writer.tag(2, WireType.Varint).uint32(stat.mode)
   if (stat.size > 0) writer.tag(5, WireType.Varint).int64(stat.size)
   writer.tag(6, WireType.Varint).int64(stat.mtimeNs)
-  if (stat.link) writer.tag(7, WireType.LengthDelimited).string(stat.link)
+  if (stat.link.length > 0) writer.tag(7, WireType.LengthDelimited).bytes(stat.link)
   return frame(writer.join())
 }
 

@@ -1,4 +1,5 @@
 // The process around the edge: what `berth-agent edge` does until somebody ends it.
+import { writeSync } from 'node:fs'
 import type { AgentSettings } from '../../settings.ts'
 import type { AddressBook } from './addresses.ts'
 import { startEdge } from './edge.ts'
@@ -37,7 +38,11 @@ export async function runEdge(settings: AgentSettings): Promise<number> {
   for (const signal of ['SIGHUP', 'SIGPIPE', 'SIGUSR2'] as const)
     process.on(signal, () => undefined)
   const log = (message: string): void => {
-    process.stderr.write(`${new Date().toISOString()} ${message}\n`)
+    try {
+      writeSync(2, `${new Date().toISOString()} ${message}\n`)
+    } catch {
+      // a full disk: requests do not need the log
+    }
   }
   const edge = await startEdge(settings, {
     addresses: openLater(settings),

@@ -3,6 +3,8 @@
 // table.json; killed and started again it serves the same table.
 import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { PROXY } from '@berth/shared'
 import type { AgentSettings } from '../../settings.ts'
 import { readBootId } from '../processes.ts'
 import { locateProgram, runProgram } from '../programs.ts'
@@ -73,6 +75,7 @@ class Edge {
   readonly #pushes: Pushes | undefined
   readonly #forwarder: Forwarder | undefined
   readonly #version: string
+  readonly #log: EdgeOptions['log']
   readonly #keys: EdgeKeys
   readonly #rendered = new WeakMap<Table, string>()
   #pagePort: number
@@ -98,6 +101,7 @@ class Edge {
     this.#settings = settings
     this.#places = edgePlaces(settings)
     this.#version = version
+    this.#log = log
     const found = readTable(settings)
     const mode = settings.development && version === '' ? 'ports' : 'caddy'
     const bootId = readBootId()
@@ -136,7 +140,11 @@ class Edge {
   async #open(): Promise<void> {
     // after a restart on the same boot what was known is answered at once: requests wait for this process
     const isKnown = (id: string): boolean => this.#addresses.find(id) !== undefined
-    if (!containersOf(this.#board.table).every(isKnown)) await this.#addresses.look()
+    if (!containersOf(this.#board.table).every(isKnown)) {
+      // an engine that is still starting may say nothing for minutes; others than its containers are served meanwhile
+      const enough = delay(PROXY.firstLookMs, undefined, { ref: false })
+      await Promise.race([this.#addresses.look(), enough])
+    }
     const names = await openNameServer(this.#settings.proxy.dnsPort, (n) => this.#board.find(n))
     this.#closers.push(() => names.close())
     const { server, port } = await openPageServer(this.#pagePort, {
@@ -148,7 +156,8 @@ class Edge {
     })
     this.#closers.push(() => server.close())
     this.#pagePort = port
-    this.#board.adopt({ ...(await this.#withPorts(this.#board.table)), pagePort: port })
+    const table = { ...(await this.#withPorts(this.#board.table)), pagePort: port }
+    this.#try('The table could not be written', () => this.#board.adopt(table))
     this.#addresses.open()
     void this.#addresses.look()
     this.#closers.push(() => this.#addresses.close())
@@ -190,7 +199,17 @@ class Edge {
   }
 
   #saveAddresses(): void {
-    writeTable(this.#settings, { ...this.#board.table, addresses: this.#addresses.all() })
+    const table = { ...this.#board.table, addresses: this.#addresses.all() }
+    this.#try('Addresses could not be written', () => writeTable(this.#settings, table))
+  }
+
+  /** For what nobody asked for: on a full disk the edge serves what it knows. */
+  #try(failure: string, act: () => void): void {
+    try {
+      act()
+    } catch (error) {
+      this.#log(`${failure}: ${(error as Error).message}`)
+    }
   }
 
   #serverOf(host: string, path: string): Place {

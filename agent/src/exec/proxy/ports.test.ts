@@ -1,15 +1,18 @@
 // Development without Caddy: the edge in this process, told that there is none.
 import { createSocket } from 'node:dgram'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmdirSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, afterEach, expect, it } from 'vitest'
+import { afterAll, afterEach, expect, it, vi } from 'vitest'
 import { readSettings } from '../../settings.ts'
+import type { AddressBook } from './addresses.ts'
 import { openEdge } from './client.ts'
 import { type RunningEdge, startEdge } from './edge.ts'
+import { edgePlaces } from './places.ts'
 import type { EdgeRoute, EdgeTarget } from './protocol.ts'
+import { readTable, writeTable } from './table.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'berth-ports-'))
 /** Given by the kernel and given back. */
@@ -28,12 +31,13 @@ const settings = readSettings({
 })
 const closers: (() => void)[] = []
 let edge: RunningEdge | undefined
-const start = async (): Promise<void> => {
-  edge = await startEdge(settings, {
-    addresses: { addressOf: () => Promise.resolve(null), onChange: () => () => undefined },
-    log: () => undefined,
-    findVersion: () => Promise.resolve(''),
-  })
+const nobody: AddressBook = {
+  addressOf: () => Promise.resolve(null),
+  onChange: () => () => undefined,
+}
+const start = async (addresses = nobody, log: (message: string) => void = () => undefined) => {
+  const findVersion = () => Promise.resolve('')
+  edge = await startEdge(settings, { addresses, log, findVersion })
 }
 afterEach(() => {
   edge?.close()
@@ -87,6 +91,68 @@ it('gives every route a port that stays over versions and restarts', async () =>
   await client.removeRoutes({ environmentId: 1, fence: 4n })
   expect(client.urlOf('pr-1.localhost', '/')).toBe('')
   await expect(get(url)).rejects.toThrow()
+})
+
+it('on a full disk it starts, serves and takes news, and refuses changes', async () => {
+  await start()
+  const client = openEdge(settings)
+  await client.setRoutes({ environmentId: 1, fence: 5n, routes: routes(await application('one')) })
+  const url = client.urlOf('pr-1.localhost', '/')
+  edge?.close()
+  // nothing can be written in the table's place
+  const blocked = `${edgePlaces(settings).table}.${process.pid}.tmp`
+  mkdirSync(blocked)
+  try {
+    const said: string[] = []
+    await start(nobody, (message) => said.push(message))
+    expect(said).toEqual([expect.stringContaining('The table could not be written')])
+    expect((await get(url)).text).toBe('one')
+    await expect(client.removeRoutes({ environmentId: 1, fence: 6n })).rejects.toThrow('EISDIR')
+    expect((await get(url)).text).toBe('one')
+  } finally {
+    rmdirSync(blocked)
+  }
+  await client.removeRoutes({ environmentId: 1, fence: 7n })
+})
+
+it('an address that cannot be written is known all the same', async () => {
+  let address = '127.0.0.1'
+  let tell: () => void = () => undefined
+  const book: AddressBook = {
+    addressOf: () => Promise.resolve(address),
+    onChange(listener) {
+      tell = listener
+      return () => undefined
+    },
+  }
+  const said: string[] = []
+  await start(book, (message) => said.push(message))
+  const client = openEdge(settings)
+  const target = { kind: 'container', id: 'c1', port: 80 } as const
+  await client.setRoutes({ environmentId: 1, fence: 8n, routes: routes(target) })
+  const blocked = `${edgePlaces(settings).table}.${process.pid}.tmp`
+  mkdirSync(blocked)
+  try {
+    address = '127.0.0.2'
+    tell()
+    await vi.waitFor(() => expect(said).toEqual([expect.stringContaining('EISDIR')]))
+  } finally {
+    rmdirSync(blocked)
+  }
+  await client.removeRoutes({ environmentId: 1, fence: 9n })
+})
+
+it('an engine that says nothing does not keep it from starting', async () => {
+  await start({ ...nobody, addressOf: () => Promise.resolve('127.0.0.1') })
+  const client = openEdge(settings)
+  const target = { kind: 'container', id: 'c1', port: 80 } as const
+  await client.setRoutes({ environmentId: 1, fence: 10n, routes: routes(target) })
+  edge?.close()
+  // as after a restart of the machine
+  writeTable(settings, { ...readTable(settings), addresses: {} })
+  await start({ ...nobody, addressOf: () => new Promise(() => undefined) })
+  expect((await get(client.urlOf('pr-1.localhost', '/'))).text).toContain('Nothing here')
+  await client.removeRoutes({ environmentId: 1, fence: 11n })
 })
 
 it('without an edge every call says so', async () => {

@@ -51,9 +51,10 @@ export class Switchboard {
     return this.#table
   }
 
-  /** At the start: the table as this process serves it. */
+  /** At the start: the table as this process serves it, also when it cannot be written. */
   adopt(table: Table): void {
-    this.#settle(table)
+    this.#take(table)
+    this.#o.commit(table)
   }
 
   /** For the name server. Undefined: not a name of ours. */
@@ -134,6 +135,10 @@ export class Switchboard {
 
   #settle(next: Table): void {
     this.#o.commit(next)
+    this.#take(next)
+  }
+
+  #take(next: Table): void {
     this.#table = next
     this.#names = listNames(next)
     this.#o.addresses.forgetOthers()

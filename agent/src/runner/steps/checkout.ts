@@ -12,7 +12,7 @@ import {
   ensureLogFolder,
   removeTree,
 } from '../../exec/files.ts'
-import { checkOut, readBlob, type TreeEntry } from '../../exec/git.ts'
+import { checkOut, GitError, readBlob, type TreeEntry } from '../../exec/git.ts'
 import { locateProgram } from '../../exec/programs.ts'
 import { findWebGroup } from '../../exec/proxy/web-group.ts'
 import { AccountError, ensureAccount, findClosedFolder, isRoot } from '../../exec/users.ts'
@@ -111,6 +111,17 @@ const sourceOf = async (attempt: Attempt, name: string): Promise<Buffer> => {
 const isReadable = ({ mode, size }: TreeEntry): boolean =>
   (mode === '100644' || mode === '100755') && size <= SERVICE_FILE.bytes
 
+/** A copy that turns out to be broken only now is dropped: nothing but a new one helps. */
+async function explainUnpack(attempt: Attempt, error: unknown): Promise<unknown> {
+  attempt.interruption.throwIfFired()
+  if (!(error instanceof GitError) || error.failure.trouble !== 'damaged') return error
+  await removeTree(attempt.places.repository)
+  return new StepFailure(
+    FailureCode.CLONE_FAILED,
+    'The local copy of the repository was damaged and has been removed. Deploy again.',
+  )
+}
+
 /** What steps after this one read is read meanwhile. */
 async function writeFiles(attempt: Attempt, sha: string): Promise<{ attributes: Buffer }> {
   await removeTree(attempt.releaseDir)
@@ -140,7 +151,9 @@ export async function unpack(attempt: Attempt): Promise<void> {
       `The files of the commit are larger than ${STEPS.repositoryBytes / 1_024 ** 3} GiB.`,
     )
   }
-  const { attributes } = await writeFiles(attempt, sha)
+  const { attributes } = await writeFiles(attempt, sha).catch(async (error) => {
+    throw await explainUnpack(attempt, error)
+  })
   if (tree.submodules.length > 0) {
     const names = tree.submodules.slice(0, 5).join(', ')
     warn(attempt, 'submodules_skipped', `submodules are not fetched: ${names}.`)

@@ -22,6 +22,7 @@ import {
   removeTree,
 } from '../../exec/files.ts'
 import {
+  breakLocks,
   type CommitFacts,
   fetchCommit,
   type GitContext,
@@ -41,6 +42,7 @@ import { missing, StepFailure } from '../failure.ts'
 
 export const gitContext = (attempt: Attempt): GitContext => ({
   account: accountOf(attempt),
+  attemptId: attempt.assignment.attemptId,
   repository: attempt.places.repository,
   signal: attempt.interruption.signal,
 })
@@ -77,11 +79,11 @@ function must<T>(checked: Checked<T>, code: FailureCode = FailureCode.CLONE_FAIL
 }
 
 /** git itself would wait minutes for a host that does not answer over https. */
-async function reachHost(address: RepositoryAddress): Promise<void> {
+async function reachHost(address: RepositoryAddress, signal: AbortSignal): Promise<void> {
   if (address.transport !== 'https' && address.transport !== 'http') return
   const { hostname: host, port } = new URL(address.url)
   const number = Number(port) || (address.transport === 'https' ? 443 : 80)
-  const trouble = await dial(host.replaceAll(/[[\]]/g, ''), number, STEPS.connectMs)
+  const trouble = await dial(host.replaceAll(/[[\]]/g, ''), number, STEPS.connectMs, signal)
   if (!trouble) return
   const sentence =
     trouble === 'ETIMEDOUT'
@@ -130,6 +132,7 @@ async function withRepository<T>(
   fetch: () => Promise<T>,
 ): Promise<T> {
   if (!hasRepository(context)) await newRepository(context)
+  breakLocks(context)
   try {
     return await fetch()
   } catch (error) {
@@ -180,8 +183,9 @@ async function fetchFrom(attempt: Attempt, voice: Voice, signal: AbortSignal): P
   const { address, ref, commit, knownHosts } = sourceOf(attempt)
   const from = address.host || address.url
   voice.say(`Fetching ${commit ? `${commit.slice(0, 12)} of ` : ''}${shortRef(ref)} from ${from}.`)
-  await reachHost(address)
-  const context: GitContext = { account, repository: places.repository, signal }
+  await reachHost(address, signal)
+  const { attemptId, taskId } = assignment
+  const context: GitContext = { account, attemptId, repository: places.repository, signal }
   mkdirSync(scratch, { recursive: true, mode: 0o711 })
   const request = {
     ...context,
@@ -193,13 +197,13 @@ async function fetchFrom(attempt: Attempt, voice: Voice, signal: AbortSignal): P
     deployKey: attempt.secrets.deployKey,
     onText: voice.write,
   }
-  const target = deploymentRef(assignment.taskId)
-  const isThere = await withRepository(context, voice, () =>
-    withGitSession(request, (session) => fetchCommit(session, ref, commit, target)),
-  )
-  const [found, tree] = isThere
-    ? await Promise.all([readCommit(context, target), readTree(context, target)])
-    : []
+  const target = deploymentRef(taskId)
+  const [found, tree] = await withRepository(context, voice, async () => {
+    const isThere = await withGitSession(request, (session) =>
+      fetchCommit(session, ref, commit, target),
+    )
+    return isThere ? Promise.all([readCommit(context, target), readTree(context, target)]) : []
+  })
   if (!found || (commit && found.sha !== commit)) {
     throw new StepFailure(
       FailureCode.COMMIT_NOT_FOUND,
