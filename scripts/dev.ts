@@ -24,6 +24,8 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const DEADLINE_MS = 120_000
 const POLL_MS = 150
 const STOP_MS = 15_000
+/** Above what the agent itself gives edge and Caddy. */
+const SERVER_STOP_MS = 60_000
 
 /** What to undo, in the order it was started; undone backwards. */
 const ending: (() => Promise<void> | void)[] = []
@@ -98,7 +100,7 @@ async function stopServer(agentEnv: Environ): Promise<void> {
     // a group of its own: a second Ctrl-C must not end what ends the rest
     const options = { cwd: root, env, stdio: 'ignore', detached: true } as const
     const child = spawn(process.execPath, ['agent/src/main.ts', what, 'stop'], options)
-    const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
+    const timer = setTimeout(() => child.kill('SIGKILL'), SERVER_STOP_MS)
     await new Promise((resolve) => child.once('exit', resolve).once('error', resolve))
     clearTimeout(timer)
   }
