@@ -283,7 +283,7 @@ describe('what is not understood says where', () => {
     for (const provider of ['github', 'gitlab', 'gitea'] as const) {
       const f = fixture(provider, 'push')
       const payload = { ...(f.payload as object), ref }
-      const where = 'ref is not the name of a ref'
+      const where = 'ref is not the name of a branch'
       expect(parseFixture({ ...f, body: encode(payload, false) })).toEqual({ ok: false, where })
     }
   })

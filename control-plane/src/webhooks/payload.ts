@@ -122,7 +122,7 @@ export function commitOrNull(body: unknown, path: string): string | null {
 export function pushedBranch(body: unknown, path: string): string | undefined {
   const ref = at(body, path)
   if (typeof ref !== 'string' || !checkRef(ref).ok) {
-    throw new MalformedPayload(path, 'is not the name of a ref')
+    throw new MalformedPayload(path, 'is not the name of a branch')
   }
   return ref.startsWith('refs/heads/') ? ref.slice('refs/heads/'.length) : undefined
 }
