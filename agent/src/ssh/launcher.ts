@@ -30,6 +30,8 @@ export function renderLauncher(
   const words = [
     node,
     '--disable-warning=ExperimentalWarning',
+    // Node.js waits at its end for the threads that compile; one that waits for the collector then never ends
+    '--no-concurrent-recompilation',
     forcedCommandFile(settings, program),
   ]
   return `#!/bin/sh

@@ -11,7 +11,7 @@ import { type Ending, encodeFrame, FRAME, type Frame } from './frames.ts'
 import { outputTo } from './output.ts'
 import { startArtifact, startArtifacts } from './verb-artifact.ts'
 import type { Work } from './verb-work.ts'
-import { NOT_AVAILABLE, type Verb } from './verbs.ts'
+import { inputEnded, NOT_AVAILABLE, type Verb } from './verbs.ts'
 
 type ShortVerb = Extract<Verb, { verb: 'artifact' | 'artifacts' }>
 
@@ -55,7 +55,7 @@ export function serveShort(
   const timer = setTimeout(() => end('until', over), Math.max(0, untilMs - Date.now()))
   connection.once('close', () => end('disconnected', { code: NOT_AVAILABLE }))
   listen(({ kind }) => {
-    if (kind === FRAME.end) end('input_ended', { code: 0 })
+    if (kind === FRAME.end) end('input_ended', inputEnded(verb))
   })
   const work: Work =
     verb.verb === 'artifact'

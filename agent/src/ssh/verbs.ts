@@ -220,6 +220,12 @@ export function requireGranted(grant: SshGrant, verb: Verb, here: Here): void {
     throw new Refusal('A shell needs a terminal.')
 }
 
+/** With the person's input every session ends; of files that were not sent to their end nobody may think they were. */
+export const inputEnded = ({ verb }: Verb): { code: number; message?: string } =>
+  verb === 'artifact' || verb === 'artifacts'
+    ? { code: NOT_AVAILABLE, message: 'Your input ended before everything was sent. Keep it open.' }
+    : { code: 0 }
+
 /** Seconds of the epoch at which a session of this verb ends at the latest. */
 export const sessionEnd = (grant: SshGrant, verb: Verb, nowSeconds: number): number =>
   verb.verb === 'exec' ? Math.min(grant.until, nowSeconds + SSH_SESSIONS.execSeconds) : grant.until

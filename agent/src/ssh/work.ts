@@ -12,7 +12,7 @@ import { createFrameReader, type Ending, encodeFrame, FRAME, type Frame } from '
 import { type Output, outputTo } from './output.ts'
 import { canPass, passOut } from './pass-through.ts'
 import { startVerb, type Work } from './verb-work.ts'
-import { NOT_AVAILABLE, Refusal } from './verbs.ts'
+import { inputEnded, NOT_AVAILABLE, Refusal } from './verbs.ts'
 import { type Job, READY } from './work-start.ts'
 
 /** Why a session ends; the first one counts. */
@@ -161,7 +161,8 @@ class Session {
       this.#socket.pause()
       work.whenReady(() => this.#socket.resume())
     } else if (kind === FRAME.end) {
-      if (!work.endInput()) this.end({ reason: 'input_ended', ending: { code: 0 } })
+      if (work.endInput()) return
+      this.end({ reason: 'input_ended', ending: inputEnded(this.#job.verb) })
     } else if (kind === FRAME.size) {
       const size = readSize(JSON.parse(payload.toString('utf8')))
       if (size) work.resize(size)
