@@ -285,6 +285,8 @@ export const PROXY = {
   idleMs: 4 * SECOND,
   /** Requests that run get this long when the configuration changes. */
   graceMs: 10 * SECOND,
+  /** WebSockets get this long, where Caddy lets them. */
+  streamsMs: 6 * HOUR,
   /** One call of Caddy's admin socket. */
   adminMs: 5 * SECOND,
   /** A push may wait for requests that run; so may whoever asked for it. */

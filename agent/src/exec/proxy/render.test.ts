@@ -95,6 +95,11 @@ describe('the configuration', () => {
     expect(render(empty, { proxy, version: '2.10.0' })).toContain('"permission":{"module":"http"')
   })
 
+  it('lets WebSockets outlive a push where Caddy can', () => {
+    const isKept = (version: string) => render(empty, { version }).includes('"stream_close_delay"')
+    expect(['2.6.2', '2.7.0', '2.10.0'].map(isKept)).toEqual([false, true, true])
+  })
+
   it('names nothing twice', () => {
     const twice = listRoutes(guarded(tableOf(route('a.localhost'))))
     expect(() => render(empty, { routes: [...twice, ...twice] })).toThrow('twice')

@@ -19,7 +19,7 @@ export interface RenderInput {
   links: string
   logs: string
   pagePort: number
-  /** Of Caddy: the question before a certificate has another name since 2.8. */
+  /** Of Caddy: later ones can do more, and call some of it otherwise. */
   version: string
 }
 
@@ -308,6 +308,8 @@ const reverseProxy = (input: RenderInput, to: Json, isGuarded: boolean): Json =>
   handler: 'reverse_proxy',
   ...to,
   load_balancing: WAITING,
+  // before 2.7 every push closes WebSockets
+  ...(isAtLeast(input.version, 2, 7) ? { stream_close_delay: ms(PROXY.streamsMs) } : {}),
   transport: {
     protocol: 'http',
     dial_timeout: ms(PROXY.dialMs),
