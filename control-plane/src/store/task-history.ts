@@ -1,6 +1,6 @@
 // Pages of finished and unfinished tasks, and the newest of one outcome. Every list is walked by a key that ends in
-// the id, newest first, and stops at its limit: what a page costs does not depend on how long the history is.
-// Deliberately absent: counts.
+// the id, newest first, and stops at its limit: what a page costs does not depend on how long the history is. Only a
+// trigger has no key: where few match, all are looked at. Deliberately absent: counts.
 import { TASK_TYPES, type TaskStatus, type TaskType, type Trigger } from '@berth/shared'
 import type { SelectQueryBuilder } from 'kysely'
 import { runCompiled } from './compiled.ts'
