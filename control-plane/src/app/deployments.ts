@@ -11,6 +11,7 @@ import {
   triggerWords,
 } from '../domain/deployment.ts'
 import { pinFor } from '../domain/pinning.ts'
+import { toUtc } from '../domain/utc.ts'
 import { findServerAgent } from '../store/agents.ts'
 import { isUniqueViolation } from '../store/database.ts'
 import { type Environment, lockEnvironment } from '../store/environments.ts'
@@ -25,8 +26,6 @@ import { queueTask } from './queue.ts'
 import { getTask, type TaskView } from './tasks.ts'
 import { type Change, change } from './transaction.ts'
 
-const inSeconds = (ms: number): string => `${new Date(ms).toISOString().slice(0, 19)}Z`
-
 export const inProgress = (ctx: Context, identifier: string, task: OpenTask): AppError =>
   new AppError(
     'deployment_in_progress',
@@ -37,7 +36,7 @@ export const inProgress = (ctx: Context, identifier: string, task: OpenTask): Ap
       task_status: task.status,
       task_url: `${ctx.baseUrl}/tasks/${task.id}`,
       trigger: task.trigger,
-      started_at: task.startedAt === null ? null : inSeconds(task.startedAt),
+      started_at: task.startedAt === null ? null : toUtc(task.startedAt),
     },
   )
 

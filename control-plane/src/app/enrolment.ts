@@ -13,6 +13,7 @@ import type { EnrollRequest, EnrollResponse } from '@berth/shared/rest'
 import { type IssuedCertificate, issueAgentCertificate } from '../ca/authority.ts'
 import { readRequestedKey } from '../ca/csr.ts'
 import type { Context } from '../context.ts'
+import { toUtc } from '../domain/utc.ts'
 import { parseJoinToken, sameHash } from '../identity/tokens.ts'
 import {
   findAgent,
@@ -43,7 +44,6 @@ const refuse = (): AppError =>
   )
 
 const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
-const rfc3339 = (at: Date): string => `${at.toISOString().slice(0, 19)}Z`
 
 export async function enrolAgent(ctx: Context, asked: EnrollRequest): Promise<EnrollResponse> {
   const parsed = parseJoinToken(asked.token)
@@ -122,7 +122,7 @@ function answer(
     ca: [ctx.authority.certificatePem],
     endpoints: ctx.agentEndpoints,
     generation,
-    renew_at: rfc3339(issued.renewAt),
+    renew_at: toUtc(issued.renewAt.getTime()),
     ssh_user_ca_keys: trusted.map((authority) => authority.publicKey),
   }
 }

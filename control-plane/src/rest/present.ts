@@ -19,6 +19,7 @@ import type { TaskView } from '../app/tasks.ts'
 import type { Context } from '../context.ts'
 import { type Caller, permissionsOf } from '../domain/access.ts'
 import { isOlder } from '../domain/server.ts'
+import { toUtc } from '../domain/utc.ts'
 import type { Token, User } from '../store/people.ts'
 import type { HostFacts } from '../store/servers.ts'
 import type { ServerUsage as StoredUsage } from '../store/usage.ts'
@@ -31,7 +32,7 @@ export function time(ms: number): string {
   const second = Math.floor(ms / 1_000)
   const known = times.get(second)
   if (known !== undefined) return known
-  const text = `${new Date(second * 1_000).toISOString().slice(0, 19)}Z`
+  const text = toUtc(second * 1_000)
   if (times.size >= MANY_TIMES) times.clear()
   times.set(second, text)
   return text
