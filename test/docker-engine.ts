@@ -27,6 +27,8 @@ export interface DockerEngine {
   socket: string
   /** Where networks of environments are taken from: a range that no other run on this machine uses. */
   pool: string
+  /** The machine's own address on the bridge that builds use. */
+  gateway: string
   pid: number
   /** Ends the process as it is asked to and starts it again on the same data. */
   restart(signal?: 'SIGTERM' | 'SIGKILL'): Promise<void>
@@ -187,6 +189,7 @@ export async function startDockerEngine(
     folder,
     socket,
     pool,
+    gateway: `10.${octet}.255.1`,
     get pid() {
       return pid
     },

@@ -127,6 +127,11 @@ export class Lab {
     return `http://127.0.0.1:${this.#ports.http}`
   }
 
+  /** Where the agents' gateway listens on 127.0.0.1. */
+  get agentPort(): number {
+    return this.#ports.agent
+  }
+
   /** Where the server's proxy listens on 127.0.0.1. */
   get proxyPort(): number {
     return this.#proxy.http

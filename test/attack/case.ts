@@ -1,0 +1,59 @@
+// One attack: what must not happen, the honest way that shows the attack would be seen, and the attack itself. A verdict
+// counts only beside its control: an attack that fails because nothing works proves nothing.
+import type { World } from './world.ts'
+
+export interface Case {
+  subject: string
+  /** What holds, as a sentence. */
+  title: string
+  /** The same way with honest intent; throws when it does not work. */
+  control: (world: World) => Promise<unknown>
+  /** What the attacker got; undefined: nothing. */
+  attack: (world: World) => Promise<string | undefined>
+  /** Also runs in `npm test`. */
+  isImportant?: boolean
+}
+
+export interface Verdict {
+  attack: Case
+  /** Undefined: it held. */
+  broken: string | undefined
+}
+
+const CASE_MS = 240_000
+
+const inTime = async <T>(what: string, work: Promise<T>): Promise<T> => {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${what} took longer than 4 min`)), CASE_MS)
+  })
+  return Promise.race([work, late]).finally(() => clearTimeout(timer))
+}
+
+const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message.split('\n').slice(0, 3).join(' ') : String(error)
+
+/** An attack that could not be made is no proof either. */
+export async function judge(world: World, attack: Case): Promise<Verdict> {
+  try {
+    await inTime('the control', attack.control(world))
+  } catch (error) {
+    return { attack, broken: `control failed: ${messageOf(error)}` }
+  }
+  try {
+    return { attack, broken: await inTime('the attack', attack.attack(world)) }
+  } catch (error) {
+    return { attack, broken: `the attack could not be made: ${messageOf(error)}` }
+  }
+}
+
+/** For controls. */
+export function must(condition: unknown, sentence: string): asserts condition {
+  if (!condition) throw new Error(sentence)
+}
+
+/** The first line of what was found that matches, for a verdict. */
+export const found = (text: string, pattern: RegExp | string): string | undefined => {
+  const isIn = typeof pattern === 'string' ? text.includes(pattern) : pattern.test(text)
+  return isIn ? `got ${JSON.stringify(text.slice(0, 200))}` : undefined
+}
