@@ -129,8 +129,8 @@ export class World {
     const other = await lab.post<{ id: number }>('/api/organizations', { name: 'Elsewhere' })
     this.strangerOrganization = other.id
     this.stranger = await this.#person('sven', 'owner', other.id)
-    const { user } = await lab.get<{ user: { id: number } }>('/api/me')
-    const left = await lab.call('DELETE', `/api/organizations/${other.id}/members/${user.id}`)
+    const { id } = await lab.get<{ id: number }>('/api/me')
+    const left = await lab.call('DELETE', `/api/organizations/${other.id}/members/${id}`)
     if (!left.ok) throw new Error(`the administrator cannot leave: ${await left.text()}`)
     await until('sshd in the server’s parts', async () => {
       const { parts } = await lab.get<Server>(`/api/servers/${lab.serverId}`)

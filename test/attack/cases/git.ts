@@ -158,7 +158,6 @@ export const GIT: Case[] = [
         'ext::sh -c id',
         'EXT::sh -c id',
         '--upload-pack=id',
-        'file:///etc',
         'https://git.example.com/a/b.git --upload-pack=id',
         'ssh://-oProxyCommand=id/x',
         'git@-oProxyCommand=id:x/y',
