@@ -11,6 +11,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { listProcesses } from '../../agent/src/exec/processes.ts'
 import { missing } from '../components.ts'
 import { removeAccounts, until } from '../lab.ts'
+import { removeProxyAccount } from '../proxy-account.ts'
 
 const root = join(import.meta.dirname, '../..')
 const data = mkdtempSync(join(tmpdir(), 'berth-dev-'))
@@ -70,6 +71,7 @@ describe.skipIf(missing('caddy') || missing('git'))('npm start', () => {
   afterAll(() => {
     for (const pid of ours()) process.kill(pid, 'SIGKILL')
     removeAccounts(`berth-${digest.slice(0, 6)}-`)
+    removeProxyAccount({ accountPrefix: `berth-${digest.slice(0, 6)}-e` })
     for (const folder of [data, folderOfSshd]) {
       rmSync(folder, { recursive: true, force: true })
     }

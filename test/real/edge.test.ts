@@ -1,6 +1,6 @@
 // Routing with a real Caddy and a real edge process: which request reaches whom, what everybody else sees, and what
 // nobody from outside may do.
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chownSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -202,15 +202,18 @@ describe.skipIf(missing('caddy'))('the edge', () => {
 
   it('a Unix socket, and the next one, without a push', async () => {
     const host = 'socket.localhost'
+    const uid = process.getuid?.() === 0 ? 54_321 : undefined
     const servers = await Promise.all(
       ['first', 'second'].map(async (name) => {
         const server = createServer((_incoming, answer) => answer.end(name))
         const path = join(lab.folder, `${name}.sock`)
         await new Promise<void>((resolve) => server.listen(path, resolve))
+        if (uid !== undefined) chownSync(path, uid, uid)
         return { server, path }
       }),
     )
-    const put = (path = '') => lab.route(8, [{ host, target: { kind: 'socket', path } }])
+    const target = (path: string) => ({ kind: 'socket' as const, path, ...(uid && { uid }) })
+    const put = (path = '') => lab.route(8, [{ host, target: target(path) }])
     await put(servers[0]?.path)
     expect((await lab.ask({ host })).text).toBe('first')
     const before = lab.configuration()
@@ -219,9 +222,9 @@ describe.skipIf(missing('caddy'))('the edge', () => {
     servers[0]?.server.closeAllConnections()
     await until('the second', async () => (await lab.ask({ host })).text === 'second' || undefined)
     expect(lab.configuration()).toBe(before)
-    expect(readdirSync(lab.places.links)).toHaveLength(2)
+    expect(readdirSync(lab.places.sockets)).toHaveLength(1)
     await lab.edge.removeRoutes({ environmentId: 8, fence: 1_000n })
-    expect(readdirSync(lab.places.links)).toHaveLength(1)
+    expect(readdirSync(lab.places.sockets)).toEqual([])
     for (const { server } of servers) server.close()
   })
 
