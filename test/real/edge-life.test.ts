@@ -249,6 +249,7 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
     await peer.listen()
     closers.push(() => peer.stop())
     const { key, csrPem } = await createKeyRequest()
+    mkdirSync(lab.settings.stateDir, { mode: 0o711 })
     writeIdentity(lab.settings, {
       agentId: 'agent-1',
       serverId: 1,

@@ -20,7 +20,7 @@ import type { Account } from '../confinement.ts'
 import { listFolder } from '../files.ts'
 import { locateProgram } from '../programs.ts'
 import { O_PATH } from '../sockets.ts'
-import { ensureAccount, findAccount, isRoot } from '../users.ts'
+import { ensureAccount, findAccount, findClosedFolder, isRoot } from '../users.ts'
 import { edgePlaces } from './places.ts'
 import { ensureWebGroup, findWebGroup } from './web-group.ts'
 
@@ -67,6 +67,8 @@ export async function becomeCaddy(settings: AgentSettings): Promise<string[]> {
   if (!setpriv) throw new Error(NO_SETPRIV)
   await ensureWebGroup(settings, account.name)
   await handOver(settings, account)
+  const closed = await findClosedFolder(account, edgePlaces(settings).caddy)
+  if (closed) throw new Error(`${account.name} cannot enter ${closed}. Run: chmod o+x ${closed}`)
   const bind = '-all,+net_bind_service'
   return [
     setpriv,
