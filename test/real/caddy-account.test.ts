@@ -53,7 +53,7 @@ describe.skipIf(missing('caddy') || !isRoot)('Caddy and root', () => {
     const verdict = await refused.verdict()
     expect(verdict).toMatchObject({
       code: FailureCode.PROXY_UNAVAILABLE,
-      failedStepId: 'admit',
+      failedStepId: 'claim-hosts', // before any command of the repository
       message: expect.stringContaining('Caddy never runs as root, and its account'),
     })
     expect(verdict.message).toContain('berth-agent setup proxy')
