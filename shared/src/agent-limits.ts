@@ -31,6 +31,8 @@ export const STEPS = {
   healthStartMs: 60 * SECOND,
   healthRetries: 3,
   healthFastMs: 25,
+  /** Looks for who holds a socket; one of them may miss it. */
+  heldLooks: 5,
   /** Small programs answer some milliseconds after their start: more often still at the very beginning. */
   healthFirstMs: 10,
   healthFirstForMs: 250,

@@ -47,7 +47,8 @@ export function renderInstallScript({ baseUrl, version, packages }: InstallFacts
 #   sh install.sh --no-start                      leaves the service as it is
 #   sh install.sh --allow-server-shell            people with the right may open a shell on the whole server
 # What it makes: /opt/berth, /usr/local/bin/berth-agent, /etc/systemd/system/berth-agent.service, /var/lib/berth,
-# /etc/berth, the account berth-caddy and the group berth-web. The agent then adds /etc/ssh/sshd_config.d/60-berth.conf and the accounts berth-ssh and berth-shell.
+# /etc/berth, the account berth-caddy and the group berth-web. The agent then adds /etc/ssh/sshd_config.d/60-berth.conf and
+# the accounts berth-ssh and berth-shell.
 set -eu
 url=${quote(baseUrl)}
 version=${quote(version)}
