@@ -106,6 +106,15 @@ async function stopServer(agentEnv: Environ): Promise<void> {
   }
 }
 
+/** One command of the agent, to its end; what it says is shown only when it fails. */
+function runAgent(words: string[], agentEnv: Environ): void {
+  execFileSync(process.execPath, ['agent/src/main.ts', ...words], {
+    cwd: root,
+    env: { ...process.env, ...agentEnv },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+}
+
 function start(name: string, argv: string[], env: Environ, data: string): ChildProcess {
   const log = openSync(join(data, `${name}.log`), 'a', 0o600)
   const child = spawn(process.execPath, argv, {
@@ -282,6 +291,8 @@ async function main(): Promise<void> {
     ...(await sshEnvironment(data, ports.ssh)),
   }
   await takePorts(ports, data, agentEnv)
+  // Caddy never runs as root; without root it runs as whoever starts this
+  if (process.getuid?.() === 0) runAgent(['setup', 'proxy-account'], agentEnv)
   const url = `http://127.0.0.1:${ports.http}`
   const repositories = join(data, 'repositories')
   makeRepository(repositories)
@@ -317,11 +328,7 @@ async function main(): Promise<void> {
   if (server.status === 'pending') {
     console.log('Joining the local agent …')
     const made = await api.post<{ token: string }>(`/api/servers/${server.id}/join_token`)
-    execFileSync(process.execPath, ['agent/src/main.ts', 'join', url, made.token], {
-      cwd: root,
-      env: { ...process.env, ...agentEnv },
-      stdio: ['ignore', 'ignore', 'inherit'],
-    })
+    runAgent(['join', url, made.token], agentEnv)
   }
   ending.push(() => stopServer(agentEnv))
   start('agent', ['agent/src/main.ts', 'run'], agentEnv, data)

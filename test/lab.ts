@@ -21,6 +21,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Environment, ProjectDetail, Server, Task } from '@berth/shared/rest'
+import { readSettings } from '../agent/src/settings.ts'
 import { type GitServer, startGitServer } from '../scripts/git-server.ts'
 import {
   dockerEnvironment,
@@ -32,6 +33,7 @@ import {
   type OwnedObjects,
   removeOwned,
 } from './lab-docker.ts'
+import { makeProxyAccount, removeProxyAccount } from './proxy-account.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const WAIT_MS = 60_000
@@ -117,6 +119,7 @@ export class Lab {
     chmodSync(join(lab.dir, 'agent'), 0o711)
     lab.#git = await startGitServer(join(lab.dir, 'repositories'))
     await lab.startControlPlane()
+    if (lab.#routes) await makeProxyAccount(readSettings(lab.agentEnvironment))
     await lab.#setUp()
     await lab.startAgent()
     await lab.online()
@@ -175,6 +178,10 @@ export class Lab {
     })
   }
 
+  get #routes(): boolean {
+    return this.#options.docker !== undefined || this.#options.proxy === true
+  }
+
   get agentEnvironment(): Record<string, string> {
     return {
       BERTH_DEV: '1',
@@ -183,7 +190,7 @@ export class Lab {
       // several labs and other tests' servers live at once: each takes ports of its own
       BERTH_PORT_RANGE: `${PORT}-${PORT + 9}`,
       // nothing is routed unless a test asks for it, with ports of its own
-      ...(this.#options.docker || this.#options.proxy ? {} : { BERTH_PROXY: 'off' }),
+      ...(this.#routes ? {} : { BERTH_PROXY: 'off' }),
       ...dockerEnvironment(this.#proxy, this.#options.docker),
       ...this.#options.agentEnv,
     }
@@ -374,6 +381,7 @@ export class Lab {
     if (engine) await removeOwned(engine, this.accountPrefix).catch(() => undefined) // it may be gone
     removeAccounts(this.accountPrefix)
     removeAccounts(this.accountPrefix.replace(/e$/, 'git'))
+    removeProxyAccount(this) // also one that an agent of the test made
     rmSync(this.dir, { recursive: true, force: true })
   }
 }

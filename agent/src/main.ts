@@ -12,6 +12,7 @@ const USAGE = `berth-agent ${VERSION}: runs deployments on this server.
   berth-agent status                         show whether the daemon runs and is connected
   berth-agent services stop                  end every service that is supervised here
   berth-agent setup proxy                    make this server ready to route: Caddy, its account, its ports
+  berth-agent setup proxy-account            only make Caddy's account (what install.sh and npm start do)
   berth-agent proxy stop                     end Caddy and the edge (the daemon starts them again)
   berth-agent ssh remove                     take Berth out of this server's sshd: files, daemon, accounts
   berth-agent ssh stop                       end the sshd of Berth's own, where there is one
@@ -81,9 +82,10 @@ async function main([command, ...rest]: string[]): Promise<number> {
       return runEdge(settings)
     }
     case 'setup': {
-      if (only !== 'proxy') return usage()
-      const { setUpProxy } = await import('./exec/proxy/setup.ts')
-      return setUpProxy(settings, (line) => process.stdout.write(`${line}\n`))
+      if (only !== 'proxy' && only !== 'proxy-account') return usage()
+      const { setUpAccount, setUpProxy } = await import('./exec/proxy/setup.ts')
+      const setUp = only === 'proxy' ? setUpProxy : setUpAccount
+      return setUp(settings, (line) => process.stdout.write(`${line}\n`))
     }
     case 'proxy': {
       if (only !== 'stop') return usage()

@@ -31,6 +31,8 @@ export const STEPS = {
   healthStartMs: 60 * SECOND,
   healthRetries: 3,
   healthFastMs: 25,
+  /** Looks for who holds a socket; one of them may miss it. */
+  heldLooks: 5,
   /** Small programs answer some milliseconds after their start: more often still at the very beginning. */
   healthFirstMs: 10,
   healthFirstForMs: 250,
@@ -322,6 +324,12 @@ export const PROXY = {
   probePollMs: 50,
   /** Addresses of containers are looked up this often when the engine's events are silent or away. */
   addressesMs: 30 * SECOND,
+  /** Looks at sockets that are routed: a program that starts again is dialled after this. */
+  socketsMs: 100,
+  /** A socket that keeps changing is linked this often. */
+  relinkMs: SECOND,
+  /** Of Caddy's own folders: certificates are four deep. */
+  homeDepth: 16,
   /** A package of 40 MB over a slow line. */
   installMs: 10 * MINUTE,
   accessLogMiB: 50,

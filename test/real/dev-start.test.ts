@@ -8,9 +8,11 @@ import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { listProcesses } from '../../agent/src/exec/processes.ts'
+import { listProcesses, readOwner } from '../../agent/src/exec/processes.ts'
+import { findAccount } from '../../agent/src/exec/users.ts'
 import { missing } from '../components.ts'
 import { removeAccounts, until } from '../lab.ts'
+import { removeProxyAccount } from '../proxy-account.ts'
 
 const root = join(import.meta.dirname, '../..')
 const data = mkdtempSync(join(tmpdir(), 'berth-dev-'))
@@ -70,6 +72,7 @@ describe.skipIf(missing('caddy') || missing('git'))('npm start', () => {
   afterAll(() => {
     for (const pid of ours()) process.kill(pid, 'SIGKILL')
     removeAccounts(`berth-${digest.slice(0, 6)}-`)
+    removeProxyAccount({ accountPrefix: `berth-${digest.slice(0, 6)}-e` })
     for (const folder of [data, folderOfSshd]) {
       rmSync(folder, { recursive: true, force: true })
     }
@@ -81,6 +84,13 @@ describe.skipIf(missing('caddy') || missing('git'))('npm start', () => {
       const first = await start()
       const ports = JSON.parse(readFileSync(join(data, 'ports.json'), 'utf8')) as { proxy: number }
       expect(await ask(ports.proxy, 'main.hello.localhost')).toBe(200)
+      const caddies = ours().filter(
+        (pid) => listProcesses().find((p) => p.pid === pid)?.name === 'caddy',
+      )
+      if (process.getuid?.() === 0) {
+        const { uid } = (await findAccount(`berth-${digest.slice(0, 6)}-caddy`)) ?? {}
+        expect([uid === 0, caddies.map(readOwner)]).toEqual([false, [uid]])
+      }
       // all that does not outlive an agent; Caddy, the edge and the example's process do
       const dying = ours().filter((pid) => isOfStart(pid, first.pid))
       for (const pid of dying) process.kill(pid, 'SIGKILL')

@@ -22,6 +22,7 @@ import type { EdgeRoute, EdgeTarget } from '../../agent/src/exec/proxy/protocol.
 import { silentLog } from '../../agent/src/log.ts'
 import { type AgentSettings, readSettings } from '../../agent/src/settings.ts'
 import { dockerEngine } from '../components.ts'
+import { makeProxyAccount, removeProxyAccount } from '../proxy-account.ts'
 
 export const AGENT_PROGRAM = [
   process.execPath,
@@ -83,8 +84,11 @@ export class EdgeLab {
     return lab
   }
 
-  /** Folders and settings; nothing runs. */
-  static async prepare(env: Record<string, string> = {}): Promise<EdgeLab> {
+  /** Folders, settings and, unless told otherwise, Caddy's account; nothing runs. */
+  static async prepare(
+    env: Record<string, string> = {},
+    { hasAccount = true } = {},
+  ): Promise<EdgeLab> {
     const folder = mkdtempSync(join(tmpdir(), 'berth-edge-'))
     chmodSync(folder, 0o711) // Caddy's account must reach its folders
     const settings = readSettings({
@@ -98,6 +102,7 @@ export class EdgeLab {
       DOCKER_HOST: `unix://${dockerEngine()?.socket ?? '/nonexistent/docker.sock'}`,
       ...env,
     })
+    if (hasAccount) await makeProxyAccount(settings)
     return new EdgeLab(folder, settings)
   }
 
@@ -194,6 +199,7 @@ export class EdgeLab {
       server.closeAllConnections()
       server.close()
     }
+    removeProxyAccount(this.settings)
     rmSync(this.folder, { recursive: true, force: true })
   }
 }

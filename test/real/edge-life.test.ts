@@ -18,7 +18,7 @@ import {
 } from '../../agent/src/exec/docker/containers.ts'
 import { openEngine } from '../../agent/src/exec/docker/engine.ts'
 import { readOwner } from '../../agent/src/exec/processes.ts'
-import { ensureProxy, stopProxy } from '../../agent/src/exec/proxy/care.ts'
+import { ensureProxy } from '../../agent/src/exec/proxy/care.ts'
 import { ensureKeys } from '../../agent/src/exec/proxy/places.ts'
 import { setUpProxy } from '../../agent/src/exec/proxy/setup.ts'
 import { readTable } from '../../agent/src/exec/proxy/table.ts'
@@ -37,8 +37,11 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
   afterEach(async () => {
     for (const close of closers.splice(0).reverse()) await close()
   })
-  const opened = async (env?: Record<string, string>): Promise<EdgeLab> => {
-    const lab = await EdgeLab.prepare(env)
+  const opened = async (
+    env?: Record<string, string>,
+    options?: { hasAccount: boolean },
+  ): Promise<EdgeLab> => {
+    const lab = await EdgeLab.prepare(env, options)
     closers.push(() => lab.close())
     return lab
   }
@@ -130,10 +133,8 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
   })
 
   it.skipIf(process.getuid?.() !== 0)('after set-up Caddy has an account of its own', async () => {
-    const lab = await opened()
+    const lab = await opened({}, { hasAccount: false })
     const name = lab.settings.accountPrefix.replace('-e', '-caddy')
-    closers.push(() => spawnSync('userdel', [name], { stdio: 'ignore' }))
-    closers.push(() => stopProxy(lab.settings))
     const said: string[] = []
     expect(await setUpProxy(lab.settings, (line) => said.push(line))).toBe(0)
     expect(said).toContain(`Account ${name}: made.`)
@@ -248,6 +249,7 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
     await peer.listen()
     closers.push(() => peer.stop())
     const { key, csrPem } = await createKeyRequest()
+    mkdirSync(lab.settings.stateDir, { mode: 0o711 })
     writeIdentity(lab.settings, {
       agentId: 'agent-1',
       serverId: 1,

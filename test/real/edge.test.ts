@@ -1,6 +1,15 @@
 // Routing with a real Caddy and a real edge process: which request reaches whom, what everybody else sees, and what
 // nobody from outside may do.
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -202,15 +211,18 @@ describe.skipIf(missing('caddy'))('the edge', () => {
 
   it('a Unix socket, and the next one, without a push', async () => {
     const host = 'socket.localhost'
+    const uid = process.getuid?.() === 0 ? 54_321 : undefined
     const servers = await Promise.all(
       ['first', 'second'].map(async (name) => {
         const server = createServer((_incoming, answer) => answer.end(name))
         const path = join(lab.folder, `${name}.sock`)
         await new Promise<void>((resolve) => server.listen(path, resolve))
+        if (uid !== undefined) chownSync(path, uid, uid)
         return { server, path }
       }),
     )
-    const put = (path = '') => lab.route(8, [{ host, target: { kind: 'socket', path } }])
+    const target = (path: string) => ({ kind: 'socket' as const, path, ...(uid && { uid }) })
+    const put = (path = '') => lab.route(8, [{ host, target: target(path) }])
     await put(servers[0]?.path)
     expect((await lab.ask({ host })).text).toBe('first')
     const before = lab.configuration()
@@ -219,10 +231,32 @@ describe.skipIf(missing('caddy'))('the edge', () => {
     servers[0]?.server.closeAllConnections()
     await until('the second', async () => (await lab.ask({ host })).text === 'second' || undefined)
     expect(lab.configuration()).toBe(before)
-    expect(readdirSync(lab.places.links)).toHaveLength(2)
+    expect(readdirSync(lab.places.sockets)).toHaveLength(1)
     await lab.edge.removeRoutes({ environmentId: 8, fence: 1_000n })
-    expect(readdirSync(lab.places.links)).toHaveLength(1)
+    expect(readdirSync(lab.places.sockets)).toEqual([])
     for (const { server } of servers) server.close()
+  })
+
+  it('a socket on another file system is refused with the reason', async (t) => {
+    const folder = mkdtempSync('/dev/shm/berth-edge-')
+    try {
+      if (statSync(folder).dev === statSync(lab.folder).dev) return t.skip('one file system')
+      const path = join(folder, 'x.sock')
+      const server = createServer()
+      await new Promise<void>((resolve) => server.listen(path, resolve))
+      if (process.getuid?.() === 0) chownSync(path, 54_321, 54_321)
+      const target = { kind: 'socket' as const, path, uid: 54_321 }
+      await expect(lab.route(13, [{ host: 'far.localhost', target }])).rejects.toMatchObject({
+        kind: 'refused',
+        message: expect.stringMatching(
+          /x\.sock \(service web\): it is on another file system than /,
+        ),
+      })
+      expect(readTable(lab.settings).environments[13]).toBeUndefined()
+      server.close()
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
   })
 
   it('the probe names who answered; from outside its header is nothing', async () => {

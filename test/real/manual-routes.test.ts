@@ -9,11 +9,9 @@ import { AttemptState, FailureCode } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { allPlaces, environmentPlaces, readLink } from '../../agent/src/exec/files.ts'
 import { hasMarker, listProcesses } from '../../agent/src/exec/processes.ts'
-import { caddyAccount } from '../../agent/src/exec/proxy/care-files.ts'
 import { edgePlaces } from '../../agent/src/exec/proxy/places.ts'
 import { readTable } from '../../agent/src/exec/proxy/table.ts'
 import { webGroup } from '../../agent/src/exec/proxy/web-group.ts'
-import { ensureAccount } from '../../agent/src/exec/users.ts'
 import { missing } from '../components.ts'
 import { type DeployRequest, isRoot } from './agent-host.ts'
 import { type Deployment, eventually, type Files, type Repository } from './deployment.ts'
@@ -103,17 +101,10 @@ const text = async (id: Id, path = '/'): Promise<string> => (await host.get(HOST
 describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
   beforeAll(async () => {
     host = new ProxyHost()
-    if (isRoot) {
-      const home = edgePlaces(host.settings).caddy
-      await ensureAccount(caddyAccount(host.settings), home, 'Berth proxy of a test')
-    }
     await host.startProxy()
     for (const id of ALL) repositories[id] = host.repository(`r${id}`)
   })
-  afterAll(async () => {
-    await host.close()
-    if (isRoot) spawnSync('groupdel', [webGroup(host.settings)])
-  })
+  afterAll(() => host.close())
 
   describe('three environments of one server', () => {
     const first = {} as Record<Id, Deployment>
@@ -356,6 +347,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
         expect(readTable(settings).environments[id]?.routes).toEqual([])
       }
       expect(readdirSync(edgePlaces(settings).links)).toEqual([])
+      expect(readdirSync(edgePlaces(settings).sockets)).toEqual([])
       const ledger = host.ledger()
       expect([ledger.listProcesses(), ledger.listPlans()]).toEqual([[], []])
       ledger.close()

@@ -8,6 +8,7 @@ import { type EdgeClient, openEdge } from '../../agent/src/exec/proxy/client.ts'
 import { type RunningEdge, startEdge } from '../../agent/src/exec/proxy/edge.ts'
 import type { AgentSettings } from '../../agent/src/settings.ts'
 import { freeDatagramPort, freePort } from '../lab-docker.ts'
+import { makeProxyAccount, removeProxyAccount } from '../proxy-account.ts'
 import { AgentHost } from './agent-host.ts'
 import { eventually } from './deployment.ts'
 
@@ -38,6 +39,7 @@ export class ProxyHost extends AgentHost {
       this.settings.proxy.http.port = await freePort()
       this.settings.proxy.dnsPort = await freeDatagramPort()
       this.#hasPorts = true
+      await makeProxyAccount(this.settings)
     }
     await ensureProxy(this.settings, PROGRAM)
     await eventually(async () => {
@@ -80,6 +82,7 @@ export class ProxyHost extends AgentHost {
   override async close(): Promise<void> {
     await stopProxy(this.settings)
     await super.close()
+    removeProxyAccount(this.settings)
   }
 }
 

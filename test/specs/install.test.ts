@@ -56,6 +56,10 @@ describe('with packaged agents', () => {
     expect(made.command).toContain(`--token ${made.token}`)
     expect(script.text).toContain(sha256(x64))
     expect(script.text).not.toContain(made.token)
+    // before the daemon starts: Caddy never runs as root
+    expect(script.text).toMatch(
+      /berth-agent setup proxy-account [\s\S]*systemctl restart berth-agent/,
+    )
     execFileSync('sh', ['-n'], { input: script.text })
     const file = await plane.call('GET', '/install/berth-agent-linux-x64.tar.gz')
     expect([file.status, file.text]).toEqual([200, x64.toString()])

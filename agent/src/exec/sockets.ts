@@ -1,16 +1,14 @@
 // A Unix socket in a folder that an environment can write, asked by root: a link there could lead to any socket of the
-// machine. So it is opened without following one, must be a socket of the environment's own user, and is connected to by
-// the descriptor, which nobody can swap.
+// machine. So it is opened without following one, must be a socket of the environment's own user, and is used by its
+// descriptor, which nobody can swap.
 import { closeSync, constants, fstatSync, openSync } from 'node:fs'
 
 /** Of Linux on every architecture Node runs on; Node does not name it. */
-const O_PATH = 0o10000000
+export const O_PATH = 0o10000000
 
 export interface OpenSocket {
-  /** Connect here, within this process and while it is open. */
+  /** While it is open: connect here, or let a program that this process starts work on the socket itself. */
   path: string
-  /** The group may connect: the proxy does. */
-  isShared: boolean
   close(): void
 }
 
@@ -27,9 +25,5 @@ export function openSocket(path: string, uid: number | undefined): OpenSocket | 
     closeSync(fd)
     return 'wrong'
   }
-  return {
-    path: `/proc/self/fd/${fd}`,
-    isShared: (facts.mode & 0o020) !== 0,
-    close: () => closeSync(fd),
-  }
+  return { path: `/proc/${process.pid}/fd/${fd}`, close: () => closeSync(fd) }
 }

@@ -176,13 +176,15 @@ export class DriftWatch {
   }
 }
 
-/** Something else lies where a service had its socket: the proxy would be led wherever that leads. */
+/** Something else has the name of a service's socket: the proxy does not dial it. */
 function socketProblem({ routes = [] }: ManualPlan, name: string): string {
   const target = routes.find(({ service }) => service === name)?.target
   if (target?.kind !== 'socket') return ''
-  const socket = openSocket(target.path, undefined)
+  const socket = openSocket(target.path, target.uid)
   if (typeof socket === 'object') socket.close()
-  return socket === 'wrong' ? `${target.path} (service ${name}) is not a socket any more.` : ''
+  return socket === 'wrong'
+    ? `${target.path} (service ${name}) is not a socket of this environment any more.`
+    : ''
 }
 
 const startOf = ({ startedAt }: Observed): number => (startedAt ? Date.parse(startedAt) : 0)

@@ -154,7 +154,8 @@ export interface ContainerRoute extends ServiceRoute {
 export interface ManualRoute extends ServiceRoute {
   target:
     | { kind: 'loopback'; port: number }
-    | { kind: 'socket'; path: string }
+    /** `uid`: of the account whose socket it must be; undefined without accounts. */
+    | { kind: 'socket'; path: string; uid?: number }
     /** A copy of the folder, which the environment cannot write. */
     | { kind: 'static'; root: string }
 }

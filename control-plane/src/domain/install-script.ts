@@ -47,7 +47,8 @@ export function renderInstallScript({ baseUrl, version, packages }: InstallFacts
 #   sh install.sh --no-start                      leaves the service as it is
 #   sh install.sh --allow-server-shell            people with the right may open a shell on the whole server
 # What it makes: /opt/berth, /usr/local/bin/berth-agent, /etc/systemd/system/berth-agent.service, /var/lib/berth,
-# /etc/berth. The agent then adds /etc/ssh/sshd_config.d/60-berth.conf and the accounts berth-ssh and berth-shell.
+# /etc/berth, the account berth-caddy and the group berth-web. The agent then adds /etc/ssh/sshd_config.d/60-berth.conf and
+# the accounts berth-ssh and berth-shell.
 set -eu
 url=${quote(baseUrl)}
 version=${quote(version)}
@@ -98,6 +99,9 @@ ln -sfn "$folder" /opt/berth/current.new && mv -T /opt/berth/current.new /opt/be
 rm -rf "$folder.old"
 mkdir -p /usr/local/bin
 ln -sfn /opt/berth/current/bin/berth-agent /usr/local/bin/berth-agent
+
+# Caddy never runs as root; where it did, this ends it and hands its files over
+/opt/berth/current/bin/berth-agent setup proxy-account >/dev/null || say "the proxy has no account; nothing is routed here until 'berth-agent setup proxy' has succeeded."
 
 if [ "$shell" = yes ]; then
   mkdir -p /etc/berth

@@ -7,10 +7,6 @@ import { replaceFile } from '../../journal/attempt-files.ts'
 import { type AgentSettings, settingsEnvironment } from '../../settings.ts'
 import { isSameProcess, readBootId, readStartTicks } from '../processes.ts'
 
-/** berth-caddy. Made by `berth-agent setup proxy`; without it Caddy runs as the agent does (development). */
-export const caddyAccount = ({ accountPrefix }: Pick<AgentSettings, 'accountPrefix'>): string =>
-  `${accountPrefix.replace(/-?e$/, '')}-caddy`
-
 export interface ProxyProcess {
   pid: number
   startTicks: string

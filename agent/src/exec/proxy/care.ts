@@ -1,16 +1,8 @@
 // The daemon's care for edge and Caddy: both run detached, are found again by a new daemon, and are started again when
 // they die, later each time it does not last. Invariant: a process that lives is never touched, except an edge of other
-// settings or of another build.
+// settings or of another build, and a Caddy that runs as root.
 import { spawn } from 'node:child_process'
-import {
-  chmodSync,
-  chownSync,
-  closeSync,
-  existsSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-} from 'node:fs'
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { setPriority } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -18,11 +10,11 @@ import { PROCESSES, PROXY } from '@berth/shared'
 import { describeError, type Log } from '../../log.ts'
 import { type AgentSettings, compiledDir, settingsEnvironment } from '../../settings.ts'
 import { findListeners, nameHolder } from '../ports.ts'
-import { readProcess } from '../processes.ts'
+import { readOwner, readProcess } from '../processes.ts'
 import { locateProgram, SYSTEM_PATH } from '../programs.ts'
-import { findAccount, isRoot } from '../users.ts'
+import { isRoot } from '../users.ts'
+import { becomeCaddy } from './caddy-account.ts'
 import {
-  caddyAccount,
   isAlive,
   type ProxyProcess,
   readProxyProcess,
@@ -31,7 +23,6 @@ import {
 } from './care-files.ts'
 import { edgePlaces } from './places.ts'
 import { handOverUnaccepted } from './unaccepted.ts'
-import { ensureWebGroup } from './web-group.ts'
 
 /** How long a dead one stays dead: doubled with each end, from the beginning after it was up for a while. */
 export function nextDelay(upMs: number, previousMs: number | undefined): number {
@@ -135,18 +126,15 @@ async function startCaddy(settings: AgentSettings): Promise<void> {
   if (!caddy) {
     throw new Error('Caddy is not installed. Run `berth-agent setup proxy` on this server.')
   }
+  const become = await becomeCaddy(settings)
   for (const endpoint of [settings.proxy.http, settings.proxy.https]) {
     const holders = endpoint ? findListeners(endpoint.port) : []
     if (holders.length > 0) {
       throw new Error(`Port ${endpoint?.port} is held by ${nameHolder(holders)}.`)
     }
   }
-  await ensureWebGroup(settings)
-  const account = isRoot() ? await findAccount(caddyAccount(settings)) : undefined
   for (const folder of [places.caddy, places.adminDir]) {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
-    if (account) chownSync(folder, account.uid, account.gid)
-    chmodSync(folder, 0o700)
   }
   const log = join(places.dir, 'caddy-start.log')
   const env = {
@@ -155,7 +143,7 @@ async function startCaddy(settings: AgentSettings): Promise<void> {
     XDG_DATA_HOME: join(places.caddy, 'data'),
     XDG_CONFIG_HOME: join(places.caddy, 'config'),
   }
-  const argv = [...dropToCaddy(account?.name), caddy, 'run', '--config', places.configuration]
+  const argv = [...become, caddy, 'run', '--config', places.configuration]
   const pid = launch({ argv, env, log })
   // at once: a daemon that dies now must not leave a Caddy that nobody knows
   if (pid !== undefined) writeProxyProcess(places.caddyProcess, pid, '')
@@ -165,16 +153,20 @@ async function startCaddy(settings: AgentSettings): Promise<void> {
   if (isOver()) throw new Error(`Caddy did not start. ${lastLine(log)}`)
 }
 
-/** Only the right to bind low ports is left. */
-function dropToCaddy(account: string | undefined): string[] {
-  const setpriv = account && locateProgram('setpriv')
-  if (!account || !setpriv) return []
-  const bind = '-all,+net_bind_service'
-  return [
-    setpriv,
-    ...['--reuid', account, '--regid', account, '--init-groups', '--no-new-privs'],
-    ...['--inh-caps', bind, '--ambient-caps', bind, '--bounding-set', bind, '--'],
-  ]
+/** Of a former version: it is ended, whether or not another one can be started. */
+const isRootCaddy = (found: ProxyProcess): boolean => isRoot() && readOwner(found.pid) === 0
+
+const isCaddyUp = (settings: AgentSettings): boolean => {
+  const found = readProxyProcess(edgePlaces(settings).caddyProcess)
+  return isAlive(found) && !isRootCaddy(found)
+}
+
+/** True: there was one. */
+export async function endRootCaddy(settings: AgentSettings): Promise<boolean> {
+  const found = readProxyProcess(edgePlaces(settings).caddyProcess)
+  if (!isAlive(found) || !isRootCaddy(found)) return false
+  await end(found)
+  return true
 }
 
 /** Once: what is not up is started. Throws when it cannot be; why is written down for those who need it. */
@@ -202,7 +194,8 @@ async function ensureEdge(settings: AgentSettings, program: readonly string[]): 
 
 async function ensureCaddy(settings: AgentSettings): Promise<boolean> {
   const places = edgePlaces(settings)
-  if (isAlive(readProxyProcess(places.caddyProcess))) return false
+  if (isCaddyUp(settings)) return false
+  await endRootCaddy(settings)
   if (settings.development && !locateProgram('caddy')) return false // the edge works without
   if (!existsSync(places.configuration)) return false // the edge has not written one yet
   try {
@@ -276,8 +269,7 @@ export function keepProxyUp({ settings, program, log, onStarted }: ProxyParts): 
       const found = readProxyProcess(places.edgeProcess)
       let isStarted = await edge.look(!isAlive(found) || found.digest !== digest)
       if (isClosed) return
-      const isDown = !isAlive(readProxyProcess(places.caddyProcess))
-      isStarted = (await caddy.look(isDown)) || isStarted
+      isStarted = (await caddy.look(!isCaddyUp(settings))) || isStarted
       if (isStarted && !isClosed) onStarted()
     } finally {
       isBusy = false

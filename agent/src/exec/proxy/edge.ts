@@ -8,10 +8,10 @@ import { PROXY } from '@berth/shared'
 import type { AgentSettings } from '../../settings.ts'
 import { readBootId } from '../processes.ts'
 import { locateProgram, runProgram } from '../programs.ts'
-import { findAccount, isRoot } from '../users.ts'
 import { type AddressBook, Addresses } from './addresses.ts'
 import { openAdmin } from './admin.ts'
-import { caddyAccount, readProxyProcess, settingsDigest, writeProxyProcess } from './care-files.ts'
+import { findCaddyAccount } from './caddy-account.ts'
+import { readProxyProcess, settingsDigest, writeProxyProcess } from './care-files.ts'
 import { openControlSocket } from './control-socket.ts'
 import { Forwarder } from './forwarder.ts'
 import { addLinks, syncLinks } from './links.ts'
@@ -28,6 +28,8 @@ import {
 import { Pushes } from './pushes.ts'
 import { renderConfiguration } from './render.ts'
 import { containersOf, type Place, pageFor, placeOf } from './resolution.ts'
+import { SocketLinks } from './socket-links.ts'
+import { SocketOwners } from './socket-owners.ts'
 import { Switchboard } from './switchboard.ts'
 import {
   findRoute,
@@ -73,6 +75,7 @@ class Edge {
   readonly #addresses: Addresses
   readonly #board: Switchboard
   readonly #pushes: Pushes | undefined
+  readonly #sockets: SocketLinks | undefined
   readonly #forwarder: Forwarder | undefined
   readonly #version: string
   readonly #log: EdgeOptions['log']
@@ -86,18 +89,12 @@ class Edge {
     mkdirSync(places.dir, { recursive: true, mode: 0o711 })
     mkdirSync(dirname(places.socket), { recursive: true, mode: 0o711 })
     const version = await (options.findVersion ?? findVersion)()
-    const account = isRoot() ? await findAccount(caddyAccount(settings)) : undefined
-    const edge = new Edge(settings, options, version, account?.gid)
+    const edge = new Edge(settings, options, version)
     await edge.#open()
     return edge
   }
 
-  private constructor(
-    settings: AgentSettings,
-    { addresses, log }: EdgeOptions,
-    version: string,
-    group: number | undefined,
-  ) {
+  private constructor(settings: AgentSettings, { addresses, log }: EdgeOptions, version: string) {
     this.#settings = settings
     this.#places = edgePlaces(settings)
     this.#version = version
@@ -113,17 +110,18 @@ class Edge {
     if (found.bootId === bootId) this.#addresses.remember(found.addresses)
     this.#keys = ensureKeys(settings)
     if (mode === 'caddy') {
+      this.#sockets = new SocketLinks({ settings, table: () => this.#board.table, log })
       this.#pushes = new Pushes({
         admin: openAdmin(this.#places.adminSocket, this.#keys.origin),
         file: this.#places.configuration,
-        group,
+        group: async () => (await findCaddyAccount(settings))?.gid,
         wanted: () => this.#render(this.#board.table),
         explain: () => this.#explain(),
         log,
       })
     } else {
       const find = (host: string, path: string): Place => this.#serverOf(host, path)
-      this.#forwarder = new Forwarder({ find })
+      this.#forwarder = new Forwarder({ find, owners: new SocketOwners(settings) })
     }
     this.#board = new Switchboard({
       table,
@@ -161,7 +159,9 @@ class Edge {
     this.#addresses.open()
     void this.#addresses.look()
     this.#closers.push(() => this.#addresses.close())
-    this.#pushes?.open()
+    this.#sockets?.open()
+    this.#closers.push(() => this.#sockets?.close())
+    await this.#pushes?.open()
     this.#closers.push(() => this.#pushes?.close())
     const control = await openControlSocket(this.#places.socket, (call) => this.#perform(call))
     this.#closers.push(() => control.close())
@@ -183,6 +183,7 @@ class Edge {
         keys: this.#keys,
         adminSocket: this.#places.adminSocket,
         links: this.#places.links,
+        sockets: this.#places.sockets,
         logs: this.#places.caddy,
         pagePort: this.#pagePort,
         version: this.#version,
@@ -216,7 +217,7 @@ class Edge {
     const route = findRoute(this.#board.table, host, path)
     const address = (id: string): string | undefined => this.#addresses.find(id)
     const page = { address: '127.0.0.1', port: this.#pagePort }
-    return (route && placeOf(route.target, address)) ?? page
+    return (route && placeOf(route, address)) ?? page
   }
 
   async #withPorts(table: Table): Promise<Table> {
@@ -232,8 +233,10 @@ class Edge {
         return entry && { fence: BigInt(entry.fence), routes: entry.routes }
       }
       case 'removeRoutes': {
+        const { environmentId } = call.params
         const apply = (table: Table): Table => withoutPorts(withoutRoutes(table, call.params))
-        return this.#board.change(call.params.environmentId, apply, false)
+        await this.#board.change(environmentId, apply, false)
+        return this.#sockets?.look(environmentId)
       }
       case 'setAuth': {
         const apply = (table: Table): Table => withAuth(table, call.params)
@@ -249,6 +252,7 @@ class Edge {
   }
 
   async #setRoutes(params: SetRoutes): Promise<{ generation: number }> {
+    await this.#sockets?.require(params)
     const ported = await this.#withPorts(withRoutes(this.#board.table, params))
     const apply = (table: Table): Table =>
       withoutPorts({
@@ -256,6 +260,7 @@ class Edge {
         ports: { ...table.ports, ...ported.ports },
       })
     await this.#board.change(params.environmentId, apply, true)
+    await this.#sockets?.look(params.environmentId)
     return { generation: this.#board.table.generation }
   }
 
@@ -271,7 +276,7 @@ class Edge {
     const port = route && this.#board.table.ports[routeKey(route.host, route.path)]
     if (!port) throw new EdgeError('refused', `${host} has no port here.`)
     const place = this.#serverOf(host, path)
-    const upstream = 'socket' in place ? place.socket : `${place.address}:${place.port}`
+    const upstream = 'socket' in place ? place.socket.path : `${place.address}:${place.port}`
     return { port, upstream }
   }
 

@@ -1,14 +1,23 @@
 // Development without Caddy: one loopback port per routed service, for as long as it is routed, and every connection
 // passed on to whoever serves it at that moment. No passwords, no paths, no waiting: the log of a deployment says so.
-import { createConnection, createServer, type Server, type Socket } from 'node:net'
+import {
+  createConnection,
+  createServer,
+  type NetConnectOpts,
+  type Server,
+  type Socket,
+} from 'node:net'
 import { PROXY } from '@berth/shared'
+import { openSocket } from '../sockets.ts'
 import { EdgeError } from './protocol.ts'
 import type { Place } from './resolution.ts'
+import type { SocketOwners } from './socket-owners.ts'
 import { listRoutes, routeKey, type Table } from './table.ts'
 
 export interface ForwarderOptions {
   /** Who serves it now; the page server when nobody does. */
   find: (host: string, path: string) => Place
+  owners: SocketOwners
 }
 
 export class Forwarder {
@@ -65,17 +74,40 @@ export class Forwarder {
   }
 
   #pass(socket: Socket, host: string, path: string): void {
-    const place = this.#o.find(host, path)
-    const upstream = createConnection(
-      'socket' in place ? { path: place.socket } : { host: place.address, port: place.port },
+    socket.on('error', () => socket.destroy())
+    this.#dial(this.#o.find(host, path)).then(
+      (upstream) => {
+        socket.on('close', () => upstream.destroy())
+        upstream.on('close', () => socket.destroy())
+        if (socket.destroyed) upstream.destroy()
+        else if (upstream.destroyed) socket.destroy()
+        else socket.pipe(upstream).pipe(socket)
+      },
+      () => socket.destroy(),
     )
-    upstream.setTimeout(PROXY.dialMs, () => upstream.connecting && upstream.destroy())
-    socket.on('error', () => upstream.destroy())
-    upstream.on('error', () => socket.destroy())
-    socket.on('close', () => upstream.destroy())
-    upstream.on('close', () => socket.destroy())
-    socket.pipe(upstream).pipe(socket)
   }
+
+  /** A socket by its descriptor: its name may lead elsewhere by the time it is dialled. */
+  async #dial(place: Place): Promise<Socket> {
+    if (!('socket' in place)) return connect({ host: place.address, port: place.port })
+    const { socket: target, environmentId } = place
+    const uid = await this.#o.owners.find(environmentId, target)
+    const found = uid === undefined ? 'wrong' : openSocket(target.path, uid)
+    if (typeof found === 'string') throw new Error(`${target.path} is ${found}`)
+    const upstream = connect({ path: found.path })
+    const close = (): void => {
+      upstream.off('connect', close).off('close', close)
+      found.close()
+    }
+    return upstream.once('connect', close).once('close', close)
+  }
+}
+
+function connect(to: NetConnectOpts): Socket {
+  const upstream = createConnection(to)
+  upstream.on('error', () => upstream.destroy())
+  upstream.setTimeout(PROXY.dialMs, () => upstream.connecting && upstream.destroy())
+  return upstream
 }
 
 function tryListen(port: number, serve: (socket: Socket) => void): Promise<Server | undefined> {

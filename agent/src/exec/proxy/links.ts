@@ -1,5 +1,5 @@
-// Stable names for what has none: sockets and folders of static files. Caddy's configuration knows only the name, so a
-// new version moves a link and pushes nothing.
+// Stable names for folders of static files, which only root writes. Caddy's configuration knows only the name, so a new
+// version moves a link and pushes nothing. Sockets have theirs in socket-links.ts.
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { listFolder, moveLink, readLink } from '../files.ts'
@@ -8,7 +8,6 @@ import { listRoutes, routeId, type Table } from './table.ts'
 function wantedLinks(table: Table): Map<string, string> {
   const wanted = new Map<string, string>()
   for (const { host, path, target } of listRoutes(table)) {
-    if (target.kind === 'socket') wanted.set(routeId(host, path), target.path)
     if (target.kind === 'static') wanted.set(routeId(host, path), target.root)
   }
   return wanted

@@ -16,8 +16,10 @@ export const edgePlaces = (s: Folders) => {
     keys: join(dir, 'keys.json'),
     /** The last configuration that Caddy took; it starts with it. */
     configuration: join(dir, 'caddy.json'),
-    /** Names that stay while what they lead to changes: sockets and static roots. */
+    /** Names that stay while what they lead to changes: static roots. */
     links: join(dir, 'links'),
+    /** The same for sockets, as hard links: beside the folders in which environments make theirs. */
+    sockets: join(s.runDir, 'sockets'),
     /** Caddy's own: certificates, its log, the access log. */
     caddy: join(dir, 'caddy'),
     /** Who runs: pid and start ticks. */

@@ -1,6 +1,14 @@
 // Development without Caddy: the edge in this process, told that there is none.
 import { createSocket } from 'node:dgram'
-import { mkdirSync, mkdtempSync, rmdirSync, rmSync } from 'node:fs'
+import {
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -91,6 +99,41 @@ it('gives every route a port that stays over versions and restarts', async () =>
   await client.removeRoutes({ environmentId: 1, fence: 4n })
   expect(client.urlOf('pr-1.localhost', '/')).toBe('')
   await expect(get(url)).rejects.toThrow()
+})
+
+it('dials the socket of the account, whatever its name leads to later', async () => {
+  await start()
+  const client = openEdge(settings)
+  const uid = process.getuid?.() === 0 ? 54_321 : process.getuid?.()
+  const listen = async (name: string): Promise<string> => {
+    const path = join(folder, name)
+    const server = createServer((_incoming, answer) => answer.end(name))
+    closers.push(() => server.close())
+    await new Promise<void>((resolve) => server.listen(path, resolve))
+    return path
+  }
+  const [own, foreign] = [await listen('own.sock'), await listen('foreign.sock')]
+  if (process.getuid?.() === 0) chownSync(own, 54_321, 54_321)
+  const target = { kind: 'socket' as const, path: own, ...(uid === undefined ? {} : { uid }) }
+  await client.setRoutes({ environmentId: 1, fence: 5n, routes: routes(target) })
+  const url = client.urlOf('pr-1.localhost', '/')
+  expect((await get(url)).text).toBe('own.sock')
+  renameSync(own, `${own}.kept`)
+  symlinkSync(foreign, own)
+  await expect(get(url)).rejects.toThrow()
+  if (process.getuid?.() === 0) {
+    renameSync(foreign, own)
+    await expect(get(url)).rejects.toThrow()
+  }
+  renameSync(`${own}.kept`, own)
+  expect((await get(url)).text).toBe('own.sock')
+  if (process.getuid?.() === 0) {
+    // nobody says whose it is, and the environment has no account
+    const unknown = { kind: 'socket' as const, path: own }
+    await client.setRoutes({ environmentId: 1, fence: 5n, routes: routes(unknown) })
+    await expect(get(url)).rejects.toThrow()
+  }
+  await client.removeRoutes({ environmentId: 1, fence: 5n })
 })
 
 it('on a full disk it starts, serves and takes news, and refuses changes', async () => {

@@ -7,9 +7,16 @@ export type PageName = 'deploying' | 'failed' | 'stopped'
 export type EdgeTarget =
   | { kind: 'container'; id: string; port: number }
   | { kind: 'loopback'; port: number }
-  | { kind: 'socket'; path: string }
+  | SocketTarget
   | { kind: 'static'; root: string }
   | { kind: 'page'; page: PageName }
+
+export interface SocketTarget {
+  kind: 'socket'
+  path: string
+  /** Of the account whose socket it must be. Undefined: without accounts, or written by a former version. */
+  uid?: number
+}
 
 export interface EdgeRoute {
   service: string
@@ -107,6 +114,8 @@ const BCRYPT = /^\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}$/
 const CONTAINER = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,254}$/
 
 const isPort = (n: unknown): boolean => Number.isInteger(n) && Number(n) >= 1 && Number(n) <= 65_535
+/** Root's sockets are nobody's service. */
+const isUser = (n: unknown): boolean => Number.isSafeInteger(n) && Number(n) >= 1
 const isPlace = (path: unknown): boolean =>
   typeof path === 'string' && /^\/[^\0{}]{1,4000}$/.test(path)
 
@@ -118,7 +127,8 @@ function findTargetProblem(target: EdgeTarget): string | undefined {
     case 'loopback':
       return isPort(target.port) ? undefined : 'has no port'
     case 'socket':
-      return isPlace(target.path) ? undefined : 'has no socket'
+      if (!isPlace(target.path)) return 'has no socket'
+      return target.uid === undefined || isUser(target.uid) ? undefined : 'has no account'
     case 'static':
       return isPlace(target.root) ? undefined : 'has no folder'
     case 'page':

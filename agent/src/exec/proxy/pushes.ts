@@ -1,7 +1,7 @@
 // Caddy's side of the edge: whether it is there, which configuration it has, and the only `POST /load` there is. A new
 // Caddy process gets the present configuration by itself. Invariant: what is on disk for Caddy's next start is the last
 // configuration that a Caddy accepted.
-import { chownSync, readFileSync } from 'node:fs'
+import { chownSync, existsSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROXY } from '@berth/shared'
 import { replaceFile } from '../../journal/attempt-files.ts'
@@ -12,8 +12,8 @@ export interface PushOptions {
   admin: CaddyAdmin
   /** Where the accepted configuration is kept. */
   file: string
-  /** Group of Caddy's account, which reads that file; undefined: root itself. */
-  group: number | undefined
+  /** Group of Caddy's account, which reads that file and may be younger than this process; undefined: no account. */
+  group: () => Promise<number | undefined>
   /** The configuration that should hold now. */
   wanted: () => string
   /** Why Caddy is not there, in the words of who starts it. */
@@ -36,8 +36,8 @@ export class Pushes {
     this.#o = options
   }
 
-  open(): void {
-    this.#prepare()
+  async open(): Promise<void> {
+    await this.#prepare()
     this.#timer = setInterval(() => void this.reconcile(), PROXY.careMs)
     void this.reconcile()
   }
@@ -47,17 +47,14 @@ export class Pushes {
   }
 
   /** Caddy's first start needs something to start with. */
-  #prepare(): void {
-    try {
-      readFileSync(this.#o.file)
-    } catch {
-      this.#keep(this.#o.wanted())
-    }
+  async #prepare(): Promise<void> {
+    if (!existsSync(this.#o.file)) await this.#keep(this.#o.wanted())
   }
 
-  #keep(configuration: string): void {
+  async #keep(configuration: string): Promise<void> {
+    const group = await this.#o.group()
     replaceFile(this.#o.file, configuration, 0o640)
-    if (this.#o.group !== undefined) chownSync(this.#o.file, 0, this.#o.group)
+    if (group !== undefined) chownSync(this.#o.file, 0, group)
   }
 
   /** The present Caddy has exactly this. */
@@ -100,7 +97,7 @@ export class Pushes {
       this.#instance = this.#o.admin.instance()
       this.#accepted = configuration
       this.#refusal = ''
-      this.#keep(configuration)
+      await this.#keep(configuration)
     } catch (error) {
       if (!(error instanceof CaddyRefused)) {
         const why = this.#o.explain() || (error as Error).message

@@ -32,6 +32,7 @@ const render = (table: Table, over: Partial<RenderInput> = {}): string =>
       keys: { probe: 'PROBE', origin: 'berth-x', ask: 'ASK' },
       adminSocket: '/run/berth/caddy/admin.sock',
       links: '/links',
+      sockets: '/sockets',
       logs: '/logs',
       pagePort: 4_000,
       version: '2.6.2',

@@ -15,8 +15,9 @@ export interface RenderInput {
   routes: PlacedRoute[]
   keys: EdgeKeys
   adminSocket: string
-  /** Folder of stable names (`links/<id>`). */
+  /** Folders of stable names (`<id>`): of static roots, of sockets. */
   links: string
+  sockets: string
   logs: string
   pagePort: number
   /** Of Caddy: later ones can do more, and call some of it otherwise. */
@@ -240,16 +241,18 @@ const passwordGate = ({ username, passwordHash }: NonNullable<PlacedRoute['basic
 })
 
 function handlersOf(input: RenderInput, route: PlacedRoute): Json[] {
-  const link = `${input.links}/${routeId(route.host, route.path)}`
+  const id = routeId(route.host, route.path)
   const isGuarded = route.basicAuth !== null
   switch (route.target.kind) {
     case 'static':
       return [
         { handler: 'vars', berth_upstream: 'static' },
-        { handler: 'file_server', root: link, hide: ['.*'] },
+        { handler: 'file_server', root: `${input.links}/${id}`, hide: ['.*'] },
       ]
     case 'socket':
-      return [reverseProxy(input, { upstreams: [{ dial: `unix/${link}` }] }, isGuarded)]
+      return [
+        reverseProxy(input, { upstreams: [{ dial: `unix/${input.sockets}/${id}` }] }, isGuarded),
+      ]
     default: {
       const name = `${ownName(route.host, route.path)}.`
       return [reverseProxy(input, fromNames(input, name), isGuarded)]

@@ -3,9 +3,9 @@
 // found under its own name alone.
 import type { Upstream } from './name-server.ts'
 import type { Page } from './pages.ts'
-import type { EdgeTarget } from './protocol.ts'
+import type { EdgeTarget, SocketTarget } from './protocol.ts'
 import { needsOwnRoute, OWN_ZONE, ownName, PLAIN_ZONE } from './render.ts'
-import { findRoute, listRoutes, type Table } from './table.ts'
+import { findRoute, listRoutes, type PlacedRoute, type Table } from './table.ts'
 
 export type FindAddress = (containerId: string) => string | undefined
 
@@ -24,10 +24,13 @@ export function upstreamOf(target: EdgeTarget, find: FindAddress): Upstream | un
 }
 
 /** Where a connection can be made without Caddy, which reaches a socket by its own means. */
-export type Place = Upstream | { socket: string }
+export type Place = Upstream | { socket: SocketTarget; environmentId: number }
 
-export const placeOf = (target: EdgeTarget, find: FindAddress): Place | undefined =>
-  target.kind === 'socket' ? { socket: target.path } : upstreamOf(target, find)
+export const placeOf = (
+  { target, environmentId }: PlacedRoute,
+  find: FindAddress,
+): Place | undefined =>
+  target.kind === 'socket' ? { socket: target, environmentId } : upstreamOf(target, find)
 
 /** Every name that is answered, with its target. */
 export function listNames(table: Table): Map<string, EdgeTarget> {

@@ -1,17 +1,32 @@
 // `berth-agent setup proxy`: makes a server ready to route and says what it did. Installs the distribution's package
-// where there is apt, makes Caddy's account, keeps the package's own unit from taking the ports. Starts nothing.
+// where there is apt, makes Caddy's account and hands it what a Caddy of root's left, keeps the package's own unit from
+// taking the ports. Starts nothing.
 import { existsSync } from 'node:fs'
 import { PROXY } from '@berth/shared'
 import type { AgentSettings } from '../../settings.ts'
 import { findListeners, nameHolder } from '../ports.ts'
 import { locateProgram, runProgram } from '../programs.ts'
-import { ensureAccount, isRoot } from '../users.ts'
-import { caddyAccount, isAlive, readProxyProcess } from './care-files.ts'
+import { isRoot } from '../users.ts'
+import { ensureCaddyAccount, handOver } from './caddy-account.ts'
+import { endRootCaddy } from './care.ts'
+import { isAlive, readProxyProcess } from './care-files.ts'
 import { edgePlaces } from './places.ts'
 import { handOverUnaccepted } from './unaccepted.ts'
-import { ensureWebGroup } from './web-group.ts'
 
 type Say = (line: string) => void
+
+/** `berth-agent setup proxy-account`: what every server needs, also before Caddy is installed. The exit code. */
+export async function setUpAccount(settings: AgentSettings, say: Say): Promise<number> {
+  if (!isRoot()) {
+    say('This needs root: it makes an account.')
+    return 1
+  }
+  const { account, isNew } = await ensureCaddyAccount(settings)
+  say(`Account ${account.name}: ${isNew ? 'made' : 'is there'}.`)
+  if (await endRootCaddy(settings)) say('Caddy ran as root: it was ended.')
+  await handOver(settings, account)
+  return 0
+}
 
 /** The exit code. */
 export async function setUpProxy(settings: AgentSettings, say: Say): Promise<number> {
@@ -20,11 +35,7 @@ export async function setUpProxy(settings: AgentSettings, say: Say): Promise<num
     return 1
   }
   if (!(await ensureCaddy(say))) return 1
-  const home = edgePlaces(settings).caddy
-  const name = caddyAccount(settings)
-  const { isNew } = await ensureAccount(name, home, 'Berth proxy')
-  say(`Account ${name}: ${isNew ? 'made' : 'is there'}.`)
-  await ensureWebGroup(settings)
+  await setUpAccount(settings, say)
   await disableStockUnit(say)
   const refusal = handOverUnaccepted()
   say(
@@ -96,7 +107,6 @@ function reportPorts(settings: AgentSettings, say: Say): number {
         : `Port ${endpoint.port} is held by ${nameHolder(holders)}. Stop it: Berth needs this port.`,
     )
   }
-  if (code === 0)
-    say('Ready. The daemon starts Caddy by itself; restart it to use the new account.')
+  if (code === 0) say('Ready. The daemon starts Caddy by itself.')
   return code
 }

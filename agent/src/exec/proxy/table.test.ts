@@ -126,6 +126,7 @@ describe('calls', () => {
     { target: { kind: 'container', id: '../x', port: 80 } },
     { target: { kind: 'loopback', port: 65_536 } },
     { target: { kind: 'socket', path: 'x.sock' } },
+    { target: { kind: 'socket', path: '/x.sock', uid: 0 } },
     { target: { kind: 'static', root: '/x/{env.HOME}' } },
     { target: { kind: 'page', page: 'other' } },
     { target: { kind: 'other' } },

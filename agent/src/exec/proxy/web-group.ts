@@ -1,8 +1,7 @@
 // The group through which Caddy reaches what environments offer it: sockets in their folders, copies of static roots. It is
 // a group of its own and owns nothing else, so whoever got into it would gain nothing of Caddy's.
 import type { AgentSettings } from '../../settings.ts'
-import { ensureMember, findAccount, findGroup, isRoot } from '../users.ts'
-import { caddyAccount } from './care-files.ts'
+import { ensureMember, findGroup, isRoot } from '../users.ts'
 
 type Names = Pick<AgentSettings, 'accountPrefix'>
 
@@ -10,12 +9,10 @@ type Names = Pick<AgentSettings, 'accountPrefix'>
 export const webGroup = ({ accountPrefix }: Names): string =>
   `${accountPrefix.replace(/-?e$/, '')}-web`
 
-/** Undefined: Caddy has no account of its own here (development) and needs no group. */
+/** Undefined: Caddy has no account of its own here (development without root) and needs no group. */
 export const findWebGroup = async (settings: Names): Promise<number | undefined> =>
   isRoot() ? findGroup(webGroup(settings)) : undefined
 
 /** Before Caddy starts: a process gets its groups when it begins. */
-export async function ensureWebGroup(settings: Names): Promise<void> {
-  if (!isRoot() || !(await findAccount(caddyAccount(settings)))) return
-  await ensureMember(webGroup(settings), caddyAccount(settings))
-}
+export const ensureWebGroup = (settings: Names, account: string): Promise<void> =>
+  ensureMember(webGroup(settings), account)

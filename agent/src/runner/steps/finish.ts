@@ -3,7 +3,7 @@
 // with the old version is a warning.
 import { existsSync, rmSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { STEPS } from '@berth/shared'
+import { PROCESSES, STEPS } from '@berth/shared'
 import type { Action, ManualService } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
 import { listFolder, readLink, removeTree } from '../../exec/files.ts'
@@ -31,15 +31,21 @@ export async function activate(attempt: Attempt): Promise<void> {
   moveCurrent(attempt)
 }
 
-/** The listening socket belongs to a process of this very deployment, not to one that happens to be there. */
-function requireHeld(attempt: Attempt, service: ManualService): void {
+/**
+ * The listening socket belongs to a process of this very deployment, not to one that happens to be there. The kernel's
+ * tables are read in parts while others change them, so that one look may miss what is there.
+ */
+async function requireHeld(attempt: Attempt, service: ManualService): Promise<void> {
   const target = targetOf(attempt, service)
   if (!target) return
   const row = ownRow(attempt, service.name)
-  const members = listServiceProcesses(attempt.settings, instructionsOf(row))
-  const listeners =
-    'port' in target ? findListeners(target.port) : findSocketListeners(target.socket)
-  if (holdsListener(members, listeners)) return
+  for (let look = 1; look <= STEPS.heldLooks; look += 1) {
+    const members = listServiceProcesses(attempt.settings, instructionsOf(row))
+    const listeners =
+      'port' in target ? findListeners(target.port) : findSocketListeners(target.socket)
+    if (holdsListener(members, listeners)) return
+    await attempt.interruption.wait(PROCESSES.endPollMs)
+  }
   const where = 'port' in target ? `port ${target.port}` : target.socket
   throw unproven(`${service.name} runs, but ${where} is not held by the version that was deployed.`)
 }
@@ -68,7 +74,7 @@ async function verifyProcess(attempt: Attempt, service: ManualService): Promise<
   if (after.pid !== before.pid || after.taskId !== attempt.assignment.taskId) {
     throw unproven(`${name} was started again while it was watched.`)
   }
-  requireHeld(attempt, service)
+  await requireHeld(attempt, service)
   const target = targetOf(attempt, service)
   if (target && (health.kind === 'http' || health.kind === 'connect')) {
     const once = { ...health, startPeriodMs: 0 }

@@ -5,6 +5,7 @@ import type { ManualService } from '@berth/shared/service-file'
 import type { ProbeAnswer } from '../../exec/proxy/client.ts'
 import { readRouteLink } from '../../exec/proxy/links.ts'
 import { edgePlaces } from '../../exec/proxy/places.ts'
+import { isLinked } from '../../exec/proxy/socket-links.ts'
 import { readTable, routeId } from '../../exec/proxy/table.ts'
 import { openSocket } from '../../exec/sockets.ts'
 import type { HealthCheck } from '../../recipes/health.ts'
@@ -21,8 +22,11 @@ function targetOf(attempt: Attempt, { name, target }: ManualService): ManualRout
   switch (target?.kind) {
     case 'root':
       return { kind: 'static', root: staticFolder(attempt, name) }
-    case 'socket':
-      return { kind: 'socket', path: socketPath(attempt, target.path) }
+    case 'socket': {
+      const uid = accountOf(attempt)?.uid
+      const path = socketPath(attempt, target.path)
+      return { kind: 'socket', path, ...(uid === undefined ? {} : { uid }) }
+    }
     default:
       return { kind: 'loopback', port: need(attempt, 'ports').get(name) ?? 0 }
   }
@@ -34,7 +38,7 @@ export const manualRoutes = (attempt: Attempt): ManualRoute[] =>
     return { service, host, path, auth, target: targetOf(attempt, serviceOf(attempt, service)) }
   })
 
-/** Also where no health check looked: a link there would lead the proxy to somebody else's socket. */
+/** Also where no health check looked: the proxy dials nothing else, and here there is somebody to tell. */
 function requireSockets(attempt: Attempt, routes: ManualRoute[]): void {
   for (const { service, target } of routes) {
     if (target.kind !== 'socket') continue
@@ -94,9 +98,17 @@ export async function verifyManualRoute(attempt: Attempt, service: ManualService
     }
     return verifyRoute(attempt, service, byLink(attempt, name, target.root, byFiles))
   }
-  const link = `${edgePlaces(attempt.settings).links}/${routeId(route.host, route.path)}`
-  const from = answeredFrom(name, isInPorts(attempt) ? target.path : link)
-  return verifyRoute(attempt, service, byLink(attempt, name, target.path, from))
+  if (isInPorts(attempt)) {
+    return verifyRoute(attempt, service, answeredFrom(name, target.path))
+  }
+  const { sockets } = edgePlaces(attempt.settings)
+  const id = routeId(route.host, route.path)
+  const from = answeredFrom(name, `${sockets}/${id}`)
+  return verifyRoute(attempt, service, (answer, host) =>
+    isLinked(sockets, id, target.path)
+      ? from(answer, host)
+      : `${host} does not lead to ${target.path} (service ${name}).`,
+  )
 }
 
 const CONNECT: HealthCheck = {

@@ -7,10 +7,9 @@ import { PROCESSES } from '@berth/shared'
 import type { ManualService } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
 import { Cgroup, detectCgroups, listCgroups } from '../../exec/cgroups.ts'
-import { baseEnvironment, dropRights } from '../../exec/confinement.ts'
+import { baseEnvironment } from '../../exec/confinement.ts'
 import { insideFolder } from '../../exec/files.ts'
 import { type ProbeTarget, probe } from '../../exec/probes.ts'
-import { runProgram } from '../../exec/programs.ts'
 import { openSocket } from '../../exec/sockets.ts'
 import type { ProcessRow } from '../../journal/ledger.ts'
 import { type HealthCheck, type HealthSample, judgeHealth } from '../../recipes/health.ts'
@@ -225,20 +224,10 @@ export async function ask(
   if (socket === 'absent') return { isHealthy: false, said: `${shown} is not there`, detail: '' }
   if (socket === 'wrong') throw noSocket(shown, name)
   try {
-    const sample = await probe({ socket: socket.path, shown }, check, host)
-    if (sample.isHealthy && !socket.isShared) await shareSocket(attempt, shown)
-    return sample
+    return await probe({ socket: socket.path, shown }, check, host)
   } finally {
     socket.close()
   }
-}
-
-/** A program with a umask of its own closed it to the group, through which the proxy connects. */
-async function shareSocket(attempt: Attempt, socket: string): Promise<void> {
-  if (!attempt.found.webGroup) return
-  await runProgram([...dropRights(accountOf(attempt)), '/bin/chmod', 'g+rw', '--', socket])
-  const note = 'opened to its group for the proxy; after a restart its program must do that itself'
-  attempt.output.say(`${socket} was ${note}.`)
 }
 
 /** `isAlive` throws when there is no use in asking further. */
