@@ -46,8 +46,8 @@ class FakeCloud {
     for (const device of ['lo', far]) inside('link', 'set', device, 'up')
     inside('addr', 'add', `${METADATA.v4}/32`, 'dev', far)
     inside('addr', 'add', `${METADATA.v6}/128`, 'dev', far, 'nodad')
-    inside('route', 'add', 'default', 'dev', far)
-    inside('-6', 'route', 'add', 'default', 'dev', far)
+    inside('route', 'add', 'default', 'via', '192.0.0.9', 'dev', far, 'onlink')
+    inside('-6', 'route', 'add', 'default', 'via', 'fd20:ce::9', 'dev', far, 'onlink')
     ip('route', 'add', `${METADATA.v4}/32`, 'dev', near)
     ip('-6', 'route', 'add', `${METADATA.v6}/128`, 'dev', near)
     const argv = [`--net=/run/netns/${this.#name}`, process.execPath, '-e', SERVER]
@@ -101,34 +101,30 @@ describe.skipIf(!isRoot || !dockerEngine() || missing('caddy'))('code of an envi
     await cloud.close()
   }, 60_000)
 
-  async function idOf(environmentId: number): Promise<string> {
-    const [found] = await host.containers(environmentId)
+  async function idOf(environmentId: number, service = 'web'): Promise<string> {
+    const found = (await host.containers(environmentId)).find(({ name }) =>
+      name.includes(`-${service}-`),
+    )
     if (!found) throw new Error('no container')
     return found.id
   }
 
-  async function networkOf(environmentId: number): Promise<{ address: string; gateway: string }> {
-    const path = `/containers/${await idOf(environmentId)}/json`
-    type Seen = {
-      NetworkSettings: { Networks: Record<string, { IPAddress: string; Gateway: string }> }
-    }
+  /** Where it is, and where its network finds this machine: at the first address of its /26. */
+  async function networkOf(environmentId: number, service = 'web') {
+    const path = `/containers/${await idOf(environmentId, service)}/json`
+    type Seen = { NetworkSettings: { Networks: Record<string, { IPAddress: string }> } }
     const { NetworkSettings } = await host.engine.ask<Seen>({ method: 'GET', path })
-    const [found] = Object.values(NetworkSettings.Networks)
-    const address = found?.IPAddress ?? ''
-    // a network without a way out tells no gateway; this machine has its first address all the same
-    return {
-      address,
-      gateway:
-        found?.Gateway ||
-        address.replace(/\d+$/, (n) => String(Math.floor(Number(n) / 64) * 64 + 1)),
-    }
+    const address = Object.values(NetworkSettings.Networks)[0]?.IPAddress ?? ''
+    const at = (offset: number): string =>
+      address.replace(/\d+$/, (n) => String(Math.floor(Number(n) / 64) * 64 + offset))
+    return { address, gateway: at(1), subnet: `${at(0)}/26` }
   }
 
   /** What a container reads there; empty: nothing. */
   async function fromContainer(environmentId: number, url: string): Promise<string> {
     let said = ''
     const exec = await startExec(host.engine, await idOf(environmentId), {
-      argv: ['/bin/wget', '-q', '-T', '3', '-O', '-', url],
+      argv: ['/bin/timeout', '3', '/bin/wget', '-q', '-O', '-', url],
       directory: null,
       env: [],
       onOutput: (stream, chunk) => {
@@ -160,7 +156,7 @@ describe.skipIf(!isRoot || !dockerEngine() || missing('caddy'))('code of an envi
     const lines: string[] = []
     writeFileSync(
       join(folder, 'Dockerfile'),
-      `FROM ${BUSYBOX_IMAGE}\nRUN wget -q -T 3 -O - ${url}\n`,
+      `FROM ${BUSYBOX_IMAGE}\nRUN timeout 3 wget -q -O - ${url}; true\n`,
     )
     try {
       await buildImage(host.engine, {
@@ -263,17 +259,17 @@ describe.skipIf(!isRoot || !dockerEngine() || missing('caddy'))('code of an envi
     repository.commit(httpd('of both', { '.service.yml': yaml }))
     const run = await host.run(repository, { environmentId: 5 })
     expect((await run.verdict()).message, run.log()).toBe('')
-    expect(await fromContainer(5, 'http://back:8080/')).toBe('version of both')
+    const back = await networkOf(5, 'back')
+    expect(await fromContainer(5, `http://${back.address}:8080/`)).toBe('version of both')
   })
 
   it('a network that goes takes its rule along', WAIT, async () => {
-    const { address } = await networkOf(5)
-    const subnet = address.replace(/\d+$/, (n) => String(Math.floor(Number(n) / 64) * 64))
+    const { subnet } = await networkOf(5)
     const saved = (): string =>
       execFileSync('iptables-save', ['-t', 'mangle'], { encoding: 'utf8' })
-    expect(saved()).toContain(`-d ${subnet}/26`)
+    expect(saved()).toContain(`-d ${subnet}`)
     const removal = await host.run(host.repository('r5'), { environmentId: 5, destroy: true })
     expect((await removal.verdict()).message, removal.log()).toBe('')
-    expect(saved()).not.toContain(`-d ${subnet}/26`)
+    expect(saved()).not.toContain(`-d ${subnet}`)
   })
 })
