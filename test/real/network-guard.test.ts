@@ -4,14 +4,17 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { METADATA_ADDRESSES } from '@berth/shared'
 import { AttemptState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { findCgroupMounts } from '../../agent/src/exec/cgroups.ts'
 import { BuildError, buildImage } from '../../agent/src/exec/docker/build.ts'
 import { startExec } from '../../agent/src/exec/docker/exec.ts'
+import { findSocketListeners } from '../../agent/src/exec/ports.ts'
+import { listProcesses, readSocketInodes } from '../../agent/src/exec/processes.ts'
 import { findAccount } from '../../agent/src/exec/users.ts'
 import { guardServer, unguardServer } from '../../agent/src/housekeeping/firewall.ts'
 import { dockerEngine, missing } from '../components.ts'
@@ -27,7 +30,8 @@ const MANUAL = 4
 /** Addresses of clouds that this machine is least likely to be in: the way there is ours for a moment. */
 const METADATA = { v4: METADATA_ADDRESSES.v4[3], v6: METADATA_ADDRESSES.v6[1] }
 
-const SERVER = `require('node:http').createServer((q, r) => r.end('credentials')).listen(80, '::', () => console.log('up'))`
+// no connection is kept: one that was made without the rules would go on
+const SERVER = `require('node:http').createServer((q, r) => r.setHeader('connection', 'close').end('credentials')).listen(80, '::', () => console.log('up'))`
 
 /** A namespace behind this machine in which the metadata service of a cloud answers. */
 class FakeCloud {
@@ -64,6 +68,23 @@ class FakeCloud {
     await gone
     spawnSync('ip', ['link', 'del', `${this.#name}n`])
     execFileSync('ip', ['netns', 'del', this.#name])
+  }
+}
+
+/** As the service manager gives it; returns how to put everything back. */
+function ownGroup(socket: string): () => void {
+  const [{ inode = '' } = {}] = findSocketListeners(socket)
+  const engine = listProcesses().find(({ pid }) => readSocketInodes(pid).has(inode))
+  const root = findCgroupMounts().get('unified') ?? ''
+  const folder = join(root, `berth-test-${randomBytes(4).toString('hex')}`)
+  mkdirSync(folder)
+  writeFileSync(join(folder, 'cgroup.procs'), String(engine?.pid))
+  return () => {
+    // what it started there goes along
+    for (const pid of readFileSync(join(folder, 'cgroup.procs'), 'utf8').split('\n')) {
+      if (pid !== '') writeFileSync(join(root, 'cgroup.procs'), pid)
+    }
+    rmdirSync(folder)
   }
 }
 
@@ -151,13 +172,17 @@ describe.skipIf(!isRoot || !dockerEngine() || missing('caddy'))('code of an envi
   }
 
   /** What a RUN of a build reads there. */
-  async function fromBuild(url: string): Promise<string> {
+  const fromBuild = (url: string): Promise<string> =>
+    build(`RUN timeout 3 wget -q -O - ${url}; true`)
+
+  /** What the engine fetches for a build. */
+  const fromEngine = (url: string): Promise<string> =>
+    build(`ADD ${url}?${randomBytes(4).toString('hex')} /fetched\nRUN cat /fetched`)
+
+  async function build(commands: string): Promise<string> {
     const folder = mkdtempSync(join(tmpdir(), 'berth-build-'))
     const lines: string[] = []
-    writeFileSync(
-      join(folder, 'Dockerfile'),
-      `FROM ${BUSYBOX_IMAGE}\nRUN timeout 3 wget -q -O - ${url}; true\n`,
-    )
+    writeFileSync(join(folder, 'Dockerfile'), `FROM ${BUSYBOX_IMAGE}\n${commands}\n`)
     try {
       await buildImage(host.engine, {
         folder,
@@ -247,6 +272,38 @@ describe.skipIf(!isRoot || !dockerEngine() || missing('caddy'))('code of an envi
     expect(await fromProcess(v4)).toBe('')
     expect(await fromProcess(v6)).toBe('')
     expect(await fromBuild(v4)).not.toContain('credentials')
+  })
+
+  it('the engine fetches nothing of it for a build', WAIT, async () => {
+    const ledger = host.ledger()
+    const port = ledger.listProcesses(MANUAL)[0]?.port
+    ledger.close()
+    const urls = {
+      'version of 2': `http://${(await networkOf(B)).address}:8080/`,
+      manual: `http://127.0.0.1:${port}/`,
+      credentials: `http://${METADATA.v4}/`,
+    }
+    const tryAll = async (): Promise<string[]> => {
+      const said: string[] = []
+      for (const url of Object.values(urls)) said.push((await fromEngine(url)).trim())
+      return said
+    }
+    // nobody may ask for the server's own network
+    const shared = `RUN --network=host timeout 3 wget -q -O - ${urls.manual}; true`
+    expect(await build(shared)).not.toContain('manual')
+    const found = Object.keys(urls).map((text) => expect.stringContaining(text))
+    expect(await withoutRules(tryAll)).toEqual(found)
+    const giveBack = ownGroup(host.settings.dockerSocket)
+    try {
+      const ledger = host.ledger()
+      const state = await guardServer(host.settings, ledger)
+      ledger.close()
+      expect(state).toMatchObject({ isInForce: true, isEngineBound: true })
+      const left = (await tryAll()).join()
+      for (const text of Object.keys(urls)) expect(left).not.toContain(text)
+    } finally {
+      giveBack()
+    }
   })
 
   it('containers of one environment reach each other', WAIT, async () => {

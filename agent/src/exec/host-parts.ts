@@ -145,7 +145,10 @@ function lookAtMounts(): HostPart {
 /** What the last try said (firewall/apply.ts). */
 function lookAtFirewall(settings: PartSettings, version: string): HostPart {
   const state = readFirewallState(settings)
-  if (state?.isInForce) return part('firewall', version || 'iptables')
+  if (state?.isInForce) {
+    const details = { engine: state.isEngineBound ? 'bound' : 'unbound' }
+    return { ...part('firewall', version || 'iptables'), details }
+  }
   const reason =
     process.getuid?.() === 0
       ? 'Packet rules were not set yet.'

@@ -5,11 +5,13 @@ import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { FIREWALL } from '@berth/shared'
+import { findEngineGroup } from '../exec/docker/engine-group.ts'
 import {
   applyRules,
   type FirewallState,
   forgetState,
-  noteState,
+  noteForce,
+  noteProblem,
   readFirewallState,
   removeRules,
 } from '../exec/firewall/apply.ts'
@@ -22,13 +24,13 @@ import { inTurn } from '../journal/turn.ts'
 import type { Log } from '../log.ts'
 import { type AgentSettings, environmentDir } from '../settings.ts'
 
-async function readFacts(
-  settings: AgentSettings,
-  ledger: Ledger | undefined,
-): Promise<FirewallFacts> {
+type Facts = FirewallFacts & { enginePid: number | undefined }
+
+async function readFacts(settings: AgentSettings, ledger: Ledger | undefined): Promise<Facts> {
   const accounts = listEnvironmentAccounts(settings.accountPrefix, (id) =>
     environmentDir(settings, id),
   )
+  const engine = findEngineGroup(settings)
   const held = ledger?.listHeldPorts() ?? []
   return {
     stateDir: settings.stateDir,
@@ -44,10 +46,13 @@ async function readFacts(
     accounts: [...accounts.values()].map(({ uid }) => uid).sort((a, b) => a - b),
     pool: settings.networkPool,
     networks: ledger?.objects.takenSubnets().sort() ?? [],
+    engineGroup: engine?.path,
+    // one that was started again has another group of the same name, of which the rules know nothing
+    enginePid: engine?.pid,
   }
 }
 
-const digestOf = (facts: FirewallFacts): string =>
+const digestOf = (facts: Facts): string =>
   createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 16)
 
 const turnFile = ({ runDir }: AgentSettings): string => join(runDir, 'firewall.lock')
@@ -63,7 +68,7 @@ export async function guardServer(
 ): Promise<FirewallState | undefined> {
   if (!isRoot()) return undefined
   if (settings.firewall === false) {
-    return noteState(settings, '', 'Packet rules are switched off here (BERTH_FIREWALL=off).')
+    return noteProblem(settings, 'Packet rules are switched off here (BERTH_FIREWALL=off).')
   }
   const known = readFirewallState(settings)
   try {
@@ -72,12 +77,12 @@ export async function guardServer(
     }
     return await inTurn(turnFile(settings), async () => {
       const facts = await readFacts(settings, ledger)
-      await applyRules(facts)
-      return noteState(settings, digestOf(facts))
+      const isEngineBound = await applyRules(facts)
+      return noteForce(settings, { digest: digestOf(facts), isEngineBound })
     })
   } catch (error) {
     const why = (error as Error).message.replace(/\.$/, '')
-    return noteState(settings, '', `Packet rules by account cannot be set: ${why}.`)
+    return noteProblem(settings, `Packet rules by account cannot be set: ${why}.`)
   }
 }
 

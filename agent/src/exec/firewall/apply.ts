@@ -16,6 +16,8 @@ export interface FirewallState {
   isInForce: boolean
   /** Of the facts that the rules were made from. */
   digest: string
+  /** Nor does the engine itself, on behalf of a build, reach what they keep apart. */
+  isEngineBound: boolean
   /** Why not: a sentence that a person can act on. */
   reason: string
   bootId: string
@@ -92,13 +94,22 @@ function restore(family: Family, rules: string): Promise<void> {
 /** A kernel without IPv6 has nothing to guard there. */
 const families = (): Family[] => (existsSync('/proc/net/if_inet6') ? [4, 6] : [4])
 
-/** Throws a FirewallError. */
-export async function applyRules(facts: FirewallFacts): Promise<void> {
-  await Promise.all(
-    families().map(async (family) => {
-      await restore(family, renderRules(facts, family, await save(family)))
-    }),
-  )
+async function applyTo(family: Family, facts: FirewallFacts): Promise<boolean> {
+  const saved = await save(family)
+  try {
+    await restore(family, renderRules(facts, family, saved))
+    return facts.engineGroup !== undefined
+  } catch (error) {
+    if (facts.engineGroup === undefined) throw error
+    // a kernel that does not know control groups here: the rest is worth having
+    return applyTo(family, { ...facts, engineGroup: undefined })
+  }
+}
+
+/** Whether the engine itself is bounded too. Throws a FirewallError. */
+export async function applyRules(facts: FirewallFacts): Promise<boolean> {
+  const done = await Promise.all(families().map((family) => applyTo(family, facts)))
+  return done.every((isEngineBound) => isEngineBound)
 }
 
 /** Nothing of this installation is left in the kernel. */
@@ -112,13 +123,26 @@ export async function removeRules(stateDir: string): Promise<void> {
 const CONSEQUENCE =
   'While a service of the manual recipe is down its route is taken away; other accounts of this server can reach its port, and environments the metadata addresses of a cloud.'
 
-/** Written only when it changes: the edge reads it often. `problem`: a sentence, when the rules are not in force. */
-export function noteState(settings: Folders, digest: string, problem = ''): FirewallState {
-  const reason = problem === '' ? '' : `${problem} ${CONSEQUENCE}`
-  const state = { isInForce: problem === '', digest, reason, bootId: readBootId() }
-  if (!isDeepStrictEqual(readFirewallState(settings), state)) {
+/** Written only when it changes: the edge reads it often. */
+function note(settings: Folders, state: Omit<FirewallState, 'bootId'>): FirewallState {
+  const noted = { ...state, bootId: readBootId() }
+  if (!isDeepStrictEqual(readFirewallState(settings), noted)) {
     mkdirSync(settings.runDir, { recursive: true, mode: 0o711 })
-    replaceFile(stateFile(settings), JSON.stringify(state))
+    replaceFile(stateFile(settings), JSON.stringify(noted))
   }
-  return state
+  return noted
 }
+
+export const noteForce = (
+  settings: Folders,
+  done: Pick<FirewallState, 'digest' | 'isEngineBound'>,
+): FirewallState => note(settings, { isInForce: true, reason: '', ...done })
+
+/** `problem`: a sentence. */
+export const noteProblem = (settings: Folders, problem: string): FirewallState =>
+  note(settings, {
+    isInForce: false,
+    digest: '',
+    isEngineBound: false,
+    reason: `${problem} ${CONSEQUENCE}`,
+  })

@@ -25,6 +25,7 @@ const FACTS: FirewallFacts = {
   accounts: [1_001, 1_002],
   pool: '10.214.0.0/16',
   networks: ['10.214.0.0/26', '10.214.0.64/26'],
+  engineGroup: undefined,
 }
 const NONE = { filter: '', mangle: '' }
 const linesOf = (text: string): string[] => text.split('\n').filter((line) => line !== '')
@@ -33,7 +34,7 @@ describe('rules', () => {
   it('fit the names that iptables takes, another set for each installation', () => {
     const all = [...chainsOf('/var/lib/berth', 'filter'), ...chainsOf('/var/lib/berth', 'mangle')]
     for (const name of all) expect(name).toMatch(CHAIN)
-    expect(new Set([...all, ...chainsOf('/other', 'filter')]).size).toBe(all.length + 6)
+    expect(new Set([...all, ...chainsOf('/other', 'filter')]).size).toBe(all.length + 7)
   })
 
   it('let one account answer on a port, whoever asks', () => {

@@ -4,6 +4,7 @@
 //               while its service is down; only that account, root and the proxy connect to it; nothing from outside does
 //   edge        the same for the page server and the name server, which are root's
 //   accounts    processes of manual environments reach neither metadata addresses nor container networks
+//   engine      the engine itself, which fetches what a Dockerfile ADDs, reaches none of these
 //   forwarding  nothing that passes through this server reaches a metadata address; nothing but this server itself opens
 //               a connection to a container of an environment, but containers of the same network
 // Names are resolved all the same: port 53 of a metadata address is the resolver of some clouds.
@@ -31,6 +32,8 @@ export interface FirewallFacts {
   pool: string
   /** Subnets of the networks that this installation made. */
   networks: readonly string[]
+  /** Of the engine's own process; undefined: it cannot be told from the rest of root. */
+  engineGroup: string | undefined
 }
 
 type Table = 'filter' | 'mangle'
@@ -52,7 +55,7 @@ const chainOf = (stateDir: string, letter: string): string =>
 
 export const CHAIN = /^BERTH-[0-9a-f]{8}-[A-Z]$/
 
-const LETTERS: Record<Table, string> = { filter: 'OARDMI', mangle: 'PF' }
+const LETTERS: Record<Table, string> = { filter: 'OARDMEI', mangle: 'PF' }
 
 export const chainsOf = (stateDir: string, table: Table): string[] =>
   [...LETTERS[table]].map((letter) => chainOf(stateDir, letter))
@@ -75,10 +78,11 @@ const SYN_ACK = '--tcp-flags SYN,ACK SYN,ACK'
 /** What leaves this machine. Of a connection that is made only its first two packets come further than the first rule. */
 function outputRules(facts: FirewallFacts, family: Family): string[] {
   const { stateDir, ports, caddyUid, edge, pool } = facts
-  const [out, answers, refuse, destinations, metadata] = chainsOf(stateDir, 'filter')
+  const [out, answers, refuse, destinations, metadata, engine] = chainsOf(stateDir, 'filter')
   const { dnsPort, pagePort } = edge
   const guarded = [...ports, ...(pagePort ? [{ port: pagePort, uid: 0 }] : [])]
   const others = (uid: number): string => `-m owner ! --uid-owner ${uid}`
+  const ofEngine = `-m cgroup --path ${facts.engineGroup}`
   const trusted = [0, ...(caddyUid === undefined ? [] : [caddyUid])]
   const addresses = METADATA_ADDRESSES[family === 4 ? 'v4' : 'v6']
   return [
@@ -90,6 +94,7 @@ function outputRules(facts: FirewallFacts, family: Family): string[] {
     `-A ${out} -p udp --sport ${dnsPort} ${others(0)} -j DROP`,
     `-A ${out} ! -p tcp -j RETURN`,
     `-A ${out} -p tcp ${SYN_ACK} -g ${answers}`,
+    ...(facts.engineGroup ? [`-A ${out} ${ofEngine} -j ${engine}`] : []),
     ...trusted.map((uid) => `-A ${out} -m owner --uid-owner ${uid} -j RETURN`),
     ...guarded.flatMap(({ port, uid }) => [
       `-A ${out} -p tcp --dport ${port} ${others(uid)} -j REJECT --reject-with tcp-reset`,
@@ -103,6 +108,8 @@ function outputRules(facts: FirewallFacts, family: Family): string[] {
     `-A ${metadata} -p udp --dport ${DNS} -j RETURN`,
     `-A ${metadata} -p tcp --dport ${DNS} -j RETURN`,
     `-A ${metadata} -j ${destinations}`,
+    ...guarded.map(({ port }) => `-A ${engine} -p tcp --dport ${port} -j ${refuse}`),
+    ...(facts.engineGroup ? [`-A ${destinations} ${ofEngine} -j ${refuse}`] : []),
     ...facts.accounts.map((uid) => `-A ${destinations} -m owner --uid-owner ${uid} -j ${refuse}`),
     `-A ${refuse} -p tcp -j REJECT --reject-with tcp-reset`,
     `-A ${refuse} -j REJECT`,
