@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { isSameProcess, listProcesses } from '../agent/src/exec/processes.ts'
 import { callEngine } from './docker-engine.ts'
+import { listGuardedPorts } from './packet-rules.ts'
 
 export interface LabEngine {
   socket: string
@@ -18,13 +19,15 @@ export interface ProxyPorts {
   dns: number
 }
 
-const PORTS = { from: 10_000, to: 29_999 } // below those the kernel gives to outgoing connections: what is free stays so
+// below those the kernel gives to outgoing connections and those that agents choose from: what is free stays so
+const PORTS = { from: 10_000, to: 19_999 }
 const TRIES = 1_000
 
 async function findPort(isFree: (port: number) => Promise<boolean>): Promise<number> {
+  const guarded = listGuardedPorts()
   for (let n = 0; n < TRIES; n += 1) {
     const port = randomInt(PORTS.from, PORTS.to + 1)
-    if (await isFree(port)) return port
+    if (!guarded.has(port) && (await isFree(port))) return port
   }
   throw new Error('no free port on loopback')
 }

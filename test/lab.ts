@@ -21,6 +21,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Environment, ProjectDetail, Server, Task } from '@berth/shared/rest'
+import { unguardServer } from '../agent/src/housekeeping/firewall.ts'
 import { readSettings } from '../agent/src/settings.ts'
 import { type GitServer, startGitServer } from '../scripts/git-server.ts'
 import {
@@ -33,14 +34,13 @@ import {
   type OwnedObjects,
   removeOwned,
 } from './lab-docker.ts'
+import { takePortRange } from './packet-rules.ts'
 import { makeProxyAccount, removeProxyAccount } from './proxy-account.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const WAIT_MS = 60_000
 const POLL_MS = 20
 const REMOVAL_TRIES = 50
-
-const PORT = 30_000 + (process.pid % 270) * 10
 
 export class ApiError extends Error {
   readonly status: number
@@ -95,6 +95,7 @@ export class Lab {
   readonly dir: string
   readonly accountPrefix = `b${randomBytes(2).toString('hex')}-e`
   readonly #options: LabOptions
+  readonly #range = takePortRange()
   #ports = { http: 0, agent: 0 }
   #proxy = { http: 0, dns: 0 }
   #git: GitServer | undefined
@@ -188,7 +189,7 @@ export class Lab {
       BERTH_STATE_DIR: this.stateDir,
       BERTH_ACCOUNT_PREFIX: this.accountPrefix,
       // several labs and other tests' servers live at once: each takes ports of its own
-      BERTH_PORT_RANGE: `${PORT}-${PORT + 9}`,
+      BERTH_PORT_RANGE: `${this.#range.from}-${this.#range.to}`,
       // nothing is routed unless a test asks for it, with ports of its own
       ...(this.#routes ? {} : { BERTH_PROXY: 'off' }),
       ...dockerEnvironment(this.#proxy, this.#options.docker),
@@ -379,6 +380,8 @@ export class Lab {
     await endProcessesOf(this.dir)
     const engine = this.#options.docker
     if (engine) await removeOwned(engine, this.accountPrefix).catch(() => undefined) // it may be gone
+    await unguardServer(readSettings(this.agentEnvironment))
+    this.#range.giveBack()
     removeAccounts(this.accountPrefix)
     removeAccounts(this.accountPrefix.replace(/e$/, 'git'))
     removeProxyAccount(this) // also one that an agent of the test made

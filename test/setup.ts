@@ -3,6 +3,7 @@ import { buildDashboardIfStale } from '../scripts/build-dashboard.ts'
 import { locate, missing } from './components.ts'
 import { type DockerEngine, startDockerEngine } from './docker-engine.ts'
 import { makeBusyboxImage } from './docker-images.ts'
+import { sweepRules } from './packet-rules.ts'
 import { startPostgres } from './postgres.ts'
 import { openScratch } from './scratch.ts'
 import { makeTemplates } from './templates.ts'
@@ -23,6 +24,7 @@ async function startDocker(): Promise<DockerEngine | undefined> {
 
 export default async function setUp(): Promise<() => Promise<void>> {
   await buildDashboardIfStale()
+  await sweepRules()
   const docker = await startDocker()
   if (docker) {
     process.env.BERTH_TEST_DOCKER = docker.socket

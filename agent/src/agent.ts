@@ -15,6 +15,7 @@ import { openEdge } from './exec/proxy/client.ts'
 import { createArtifactAnswerers } from './housekeeping/artifact-sending.ts'
 import { EdgeTelling } from './housekeeping/edge-telling.ts'
 import { collectFacts } from './housekeeping/facts.ts'
+import { keepFirewall } from './housekeeping/firewall.ts'
 import { Host, maxParallel } from './housekeeping/host.ts'
 import { keepHouse } from './housekeeping/house.ts'
 import { keepLogs } from './housekeeping/log-keeping.ts'
@@ -44,6 +45,8 @@ export interface AgentOptions {
   routes?: boolean
   /** Let people in by SSH, as the settings say; off where nobody connects. */
   ssh?: boolean
+  /** Set packet rules, as the settings say; off where several agents of a test share one process. */
+  firewall?: boolean
   /** The control plane locked this agent out, or the journal broke: the process must end with this code. */
   onFatal?: (exitCode: number, message: string) => void
 }
@@ -104,7 +107,7 @@ export async function startAgent(
       )
     },
   })
-  const release = await openUp(parts, showStatus)
+  const release = await openUp(parts, showStatus, options)
   const running = link.run()
   const stopAnswering = answerHostClaims({ ...parts, claim: link.claimHosts.bind(link) })
   return {
@@ -172,7 +175,11 @@ function openParts(
 }
 
 /** Takes in what ran while nobody looked, before anybody is told about it. Returns how to let everything go. */
-async function openUp(parts: Parts, showStatus: () => void): Promise<() => void> {
+async function openUp(
+  parts: Parts,
+  showStatus: () => void,
+  { firewall }: AgentOptions,
+): Promise<() => void> {
   const { journal, clock, executor, keeper, spools, host, log, edge, ssh } = parts
   const timers: NodeJS.Timeout[] = []
   let letGo: () => void = () => undefined
@@ -190,6 +197,9 @@ async function openUp(parts: Parts, showStatus: () => void): Promise<() => void>
   try {
     keeper.open()
     keeper.onChange(showStatus)
+    // before anything that ran is started again
+    const onChange = (): void => void host.look()
+    if (firewall) letGo = await keepFirewall({ ...parts, onChange })
     await host.open()
   } catch (error) {
     release()
@@ -215,7 +225,7 @@ async function openUp(parts: Parts, showStatus: () => void): Promise<() => void>
       await settleManual({ edge: openEdge(settings), ledger, settings }, { environmentId })
     },
   })
-  const closers = [services, ...proxy, keepHouse(parts), keepLogs(parts)]
+  const closers = [letGo, services, ...proxy, keepHouse(parts), keepLogs(parts)]
   letGo = () => {
     for (const close of closers) close()
   }

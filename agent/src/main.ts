@@ -16,6 +16,7 @@ const USAGE = `berth-agent ${VERSION}: runs deployments on this server.
   berth-agent proxy stop                     end Caddy and the edge (the daemon starts them again)
   berth-agent ssh remove                     take Berth out of this server's sshd: files, daemon, accounts
   berth-agent ssh stop                       end the sshd of Berth's own, where there is one
+  berth-agent firewall remove                take Berth's packet rules away (the daemon sets them again)
   berth-agent edge                           run the edge (what the daemon or a service manager starts)
   berth-agent --version | --help
 
@@ -94,6 +95,15 @@ async function main([command, ...rest]: string[]): Promise<number> {
       process.stdout.write('Edge and Caddy are stopped. A running daemon starts them again.\n')
       return 0
     }
+    case 'firewall': {
+      if (only !== 'remove') return usage()
+      const { unguardServer } = await import('./housekeeping/firewall.ts')
+      await unguardServer(settings)
+      process.stdout.write(
+        'Nothing of Berth is in the firewall. A running daemon sets its rules again, unless BERTH_FIREWALL=off.\n',
+      )
+      return 0
+    }
     case '--version':
       process.stdout.write(`${VERSION}\n`)
       return 0
@@ -163,6 +173,7 @@ async function run(settings: AgentSettings): Promise<number> {
     program: [process.execPath, import.meta.filename],
     routes: settings.proxy.managed !== false,
     ssh: true,
+    firewall: true,
     onFatal: (code, message) => {
       process.stderr.write(`berth-agent: ${message}\n`)
       process.exit(code)

@@ -24,6 +24,8 @@ export interface AgentSettings {
   owner: string
   /** Every environment's network is a /26 of this range. */
   networkPool: string
+  /** False: the server's owner keeps the firewall alone; the edge looks at listeners instead. */
+  firewall?: boolean
   proxy: ProxySettings
   ssh: SshSettings
 }
@@ -81,6 +83,7 @@ export function readSettings(env: NodeJS.ProcessEnv): AgentSettings {
     dockerSocket: /^unix:\/\/(.+)$/.exec(env.DOCKER_HOST ?? '')?.[1] ?? '/var/run/docker.sock',
     owner: env.BERTH_OWNER ?? accountPrefix,
     networkPool: env.BERTH_NETWORK_POOL ?? '10.214.0.0/16',
+    ...(env.BERTH_FIREWALL === 'off' ? { firewall: false } : {}),
     proxy: readProxy(env),
     ssh: readSsh(env, stateDir),
   }
@@ -155,6 +158,7 @@ export const settingsEnvironment = (s: AgentSettings): Record<string, string> =>
   DOCKER_HOST: `unix://${s.dockerSocket}`,
   BERTH_OWNER: s.owner,
   BERTH_NETWORK_POOL: s.networkPool,
+  ...(s.firewall === false ? { BERTH_FIREWALL: 'off' } : {}),
   BERTH_PROXY_HTTP: writeEndpoint(s.proxy.http),
   BERTH_PROXY_HTTPS: s.proxy.https ? writeEndpoint(s.proxy.https) : 'off',
   BERTH_EDGE_DNS_PORT: String(s.proxy.dnsPort),

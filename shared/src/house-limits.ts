@@ -26,6 +26,21 @@ export const ROOM = {
   developmentStopBytes: 64 * MiB,
 } as const
 
+/** Packet rules. */
+export const FIREWALL = {
+  /** Somebody emptied the firewall: our rules are back after at most this long. */
+  careMs: MINUTE,
+  /** Other programs hold iptables' own lock for moments. */
+  waitSeconds: 10,
+  programMs: 30 * SECOND,
+  /** Rules of others in the tables that we look at: some ten thousand. */
+  savedBytes: 16 * MiB,
+  reasonLength: 200,
+  /** Our own processes take turns; each takes milliseconds. */
+  turnMs: 60 * SECOND,
+  turnPollMs: 5,
+} as const
+
 export const HOUSE = {
   /** Running version and those before it that an earlier commit returns to without a build. */
   keptImages: 3,
@@ -38,6 +53,8 @@ export const HOUSE = {
   collectMs: HOUR,
   /** Comparison of what runs with what was deployed, beside the engine's events. */
   driftMs: MINUTE,
+  /** Who listens on the ports of services. */
+  listenersMs: 15 * SECOND,
   /** Events of one moment make one look. */
   eventsMs: 500,
   /** An engine that went away is asked again for its events. */

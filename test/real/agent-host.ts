@@ -29,6 +29,7 @@ import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { durationFromMs } from '@bufbuild/protobuf/wkt'
 import { Cgroup, detectCgroups, listCgroups } from '../../agent/src/exec/cgroups.ts'
 import { hasMarker, listProcesses } from '../../agent/src/exec/processes.ts'
+import { unguardServer } from '../../agent/src/housekeeping/firewall.ts'
 import { attemptPaths } from '../../agent/src/journal/attempt-files.ts'
 import { Ledger } from '../../agent/src/journal/ledger.ts'
 import {
@@ -40,6 +41,7 @@ import {
 } from '../../agent/src/settings.ts'
 import { instructionsOf, stopService } from '../../agent/src/supervise/control.ts'
 import { dockerEngine } from '../components.ts'
+import { takePortRange } from '../packet-rules.ts'
 import { Deployment, eventually, Repository } from './deployment.ts'
 
 export const isRoot = process.getuid?.() === 0
@@ -85,6 +87,7 @@ export class AgentHost {
   readonly settings: AgentSettings
   /** A Node that every account can execute. */
   readonly node: string
+  readonly #range = takePortRange()
   readonly #children: ChildProcess[] = []
   readonly #attempts: string[] = []
   #nextTask = 1
@@ -106,11 +109,8 @@ export class AgentHost {
         DOCKER_HOST: `unix://${engine?.socket ?? '/nonexistent/docker.sock'}`,
         ...(engine ? { BERTH_NETWORK_POOL: engine.pool } : {}),
       }),
-      // hosts of several test files live at once: each takes its ports from a hundred of its own
-      portRange: {
-        from: 20_000 + (process.pid % 100) * 100,
-        to: 20_099 + (process.pid % 100) * 100,
-      },
+      // hosts of several tests live at once: each takes its ports from a range of its own
+      portRange: this.#range,
     }
     mkdirSync(this.settings.stateDir, { mode: 0o711 })
     mkdirSync(this.settings.runDir, { mode: 0o711 })
@@ -255,6 +255,8 @@ export class AgentHost {
       await group?.kill()
       group?.remove()
     }
+    await unguardServer(this.settings)
+    this.#range.giveBack()
     rmSync(this.folder, { recursive: true, force: true })
   }
 }

@@ -5,6 +5,7 @@ import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { DAEMON } from '@berth/shared'
 import type { AgentSettings } from '../settings.ts'
 import { type EngineError, engineFacts, isEngineUp, openEngine } from './docker/engine.ts'
+import { readFirewallState } from './firewall/apply.ts'
 import { canUnshareMounts } from './namespaces.ts'
 import { locateProgram } from './programs.ts'
 
@@ -17,6 +18,7 @@ export interface HostPart {
 }
 
 type DockerSettings = Pick<AgentSettings, 'dockerSocket'>
+type PartSettings = Pick<AgentSettings, 'dockerSocket' | 'runDir'>
 
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 const part = (name: string, version: string, reason = ''): HostPart => ({
@@ -140,11 +142,26 @@ function lookAtMounts(): HostPart {
   return part('mounts', isAllowed ? 'private' : '', reason)
 }
 
-export async function lookAtParts(settings: DockerSettings): Promise<HostPart[]> {
-  const [git, caddy, sshd] = await Promise.all([
+/** What the last try said (firewall/apply.ts). */
+function lookAtFirewall(settings: PartSettings, version: string): HostPart {
+  const state = readFirewallState(settings)
+  if (state?.isInForce) {
+    const details = { engine: state.isEngineBound ? 'bound' : 'unbound' }
+    return { ...part('firewall', version || 'iptables'), details }
+  }
+  const reason =
+    process.getuid?.() === 0
+      ? 'Packet rules were not set yet.'
+      : 'The agent does not run as root: there are no accounts and no packet rules.'
+  return part('firewall', '', state?.reason || reason)
+}
+
+export async function lookAtParts(settings: PartSettings): Promise<HostPart[]> {
+  const [git, caddy, sshd, iptables] = await Promise.all([
     askVersion(['git', '--version'], /git version (\S+)/),
     askVersion(['caddy', 'version'], /v?(\d+\.\d+\.\d+\S*)/),
     askVersion(['sshd', '-V'], /OpenSSH_(\S+?),?(?:\s|$)/),
+    askVersion(['iptables', '--version'], /(iptables v\S+)/),
   ])
   return Promise.all([
     lookAtDocker(settings),
@@ -156,5 +173,6 @@ export async function lookAtParts(settings: DockerSettings): Promise<HostPart[]>
     lookAtSystemd(),
     lookAtUsers(),
     part('sshd', sshd, 'No OpenSSH server is installed: people cannot connect to environments.'),
+    lookAtFirewall(settings, iptables),
   ])
 }

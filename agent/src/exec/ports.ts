@@ -20,18 +20,21 @@ function readTable(file: string): string[][] {
   }
 }
 
-/** TCP sockets, of any address of this machine, that listen on the port. */
-export function findListeners(port: number): Listener[] {
-  const wanted = port.toString(16).toUpperCase().padStart(4, '0')
-  const found: Listener[] = []
+/** TCP sockets that listen on any address of this machine, by port. */
+export function listListeners(): Map<number, Listener[]> {
+  const found = new Map<number, Listener[]>()
   for (const file of ['/proc/net/tcp', '/proc/net/tcp6']) {
     for (const fields of readTable(file)) {
-      const isOurs = fields[3] === LISTEN && fields[1]?.endsWith(`:${wanted}`)
-      if (isOurs) found.push({ inode: fields[9] ?? '', uid: Number(fields[7]) })
+      if (fields[3] !== LISTEN) continue
+      const port = Number.parseInt(fields[1]?.split(':').at(-1) ?? '', 16)
+      const listener = { inode: fields[9] ?? '', uid: Number(fields[7]) }
+      found.set(port, [...(found.get(port) ?? []), listener])
     }
   }
   return found
 }
+
+export const findListeners = (port: number): Listener[] => listListeners().get(port) ?? []
 
 /** Unix sockets that listen under this path. */
 export function findSocketListeners(path: string): Listener[] {
@@ -47,6 +50,21 @@ export function findSocketListeners(path: string): Listener[] {
 export function holdsListener(members: Member[], listeners: Listener[]): boolean {
   const wanted = new Set(listeners.map(({ inode }) => inode))
   return members.some(({ pid }) => [...readSocketInodes(pid)].some((inode) => wanted.has(inode)))
+}
+
+/** Ends processes of these accounts that hold one of the sockets; their names. */
+export function endHolders(listeners: Listener[], accounts: ReadonlySet<number>): string[] {
+  const wanted = new Set(listeners.filter(({ uid }) => accounts.has(uid)).map(({ inode }) => inode))
+  if (wanted.size === 0) return []
+  return listProcesses().flatMap(({ pid, name }) => {
+    if (![...readSocketInodes(pid)].some((inode) => wanted.has(inode))) return []
+    try {
+      process.kill(pid, 'SIGKILL')
+    } catch {
+      // gone meanwhile
+    }
+    return [`${name} (pid ${pid})`]
+  })
 }
 
 /** For a message: the name and pid of a process that holds one of these sockets. */

@@ -28,6 +28,21 @@ const findLocal = (name: string): string | undefined =>
     .split('\n')
     .find((line) => line.startsWith(`${name}:`))
 
+/** Accounts of environments that were made here, by environment. `homeOf`: one with another home is not of Berth. */
+export function listEnvironmentAccounts(
+  prefix: string,
+  homeOf: (environmentId: number) => string,
+): Map<number, Account> {
+  const found = new Map<number, Account>()
+  for (const line of readFileSync('/etc/passwd', 'utf8').split('\n')) {
+    const [name = '', , uid, gid, , home] = line.split(':')
+    const id = name.startsWith(prefix) ? name.slice(prefix.length) : ''
+    if (!/^[1-9][0-9]*$/.test(id) || !(Number(uid) > 0) || home !== homeOf(Number(id))) continue
+    found.set(Number(id), { name, uid: Number(uid), gid: Number(gid) })
+  }
+  return found
+}
+
 /** Those of a directory service too. */
 async function askForAccount(name: string): Promise<string | undefined> {
   const found = await runProgram(['getent', 'passwd', name])

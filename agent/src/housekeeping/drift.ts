@@ -4,8 +4,9 @@
 import { HOUSE } from '@berth/shared'
 import { inspectContainer, type Observed } from '../exec/docker/containers.ts'
 import type { Engine } from '../exec/docker/engine.ts'
+import { type Listener, listListeners, nameHolder } from '../exec/ports.ts'
 import { openSocket } from '../exec/sockets.ts'
-import type { Ledger, StoredPlan } from '../journal/ledger.ts'
+import type { Ledger, ProcessRow, StoredPlan } from '../journal/ledger.ts'
 import {
   degradedReason,
   type End,
@@ -43,6 +44,7 @@ export class DriftWatch {
   readonly #told = new Map<string, End & { isOver: boolean }>()
   /** Services whose supervisor was away at the last look; the daemon brings it back before the next one. */
   readonly #away = new Set<string>()
+  #listeners: { at: number; byPort: Map<number, Listener[]> } | undefined
 
   constructor(options: DriftOptions) {
     this.#o = options
@@ -135,6 +137,16 @@ export class DriftWatch {
     return this.#o.now() - startedAt < RULE.windowMs / RULE.ends
   }
 
+  /** The kernel's tables are long on a busy server: one look does for all services of a while. */
+  #listenersOf(row: ProcessRow | undefined): Listener[] {
+    if (row?.port === undefined) return []
+    const now = performance.now()
+    if (!this.#listeners || now - this.#listeners.at > HOUSE.listenersMs) {
+      this.#listeners = { at: now, byPort: listListeners() }
+    }
+    return this.#listeners.byPort.get(row.port) ?? []
+  }
+
   /** Undefined: a supervisor is away for the moment; the next look knows more. */
   #lookAtProcesses(
     ledger: Ledger,
@@ -169,11 +181,21 @@ export class DriftWatch {
         this.#ends.set(key, noteEnds(this.#ends.get(key), seenEnds, at, RULE))
       }
       const view = viewProcess(name, seen, this.#ends.get(key), { now: at, rule: RULE })
-      views.push({ ...view, reason: view.reason || socketProblem(plan, name) })
+      const reason =
+        view.reason || socketProblem(plan, name) || portProblem(row, this.#listenersOf(row))
+      views.push({ ...view, reason })
     }
     this.#o.usage?.notePids(environmentId, pids)
     return isEarly ? undefined : views
   }
+}
+
+/** Another account listens where the service should: no request reaches it, and none reaches the service either. */
+function portProblem(row: ProcessRow | undefined, listeners: Listener[]): string {
+  const account = row && instructionsOf(row).account
+  const strangers = account ? listeners.filter(({ uid }) => uid !== account.uid) : []
+  if (!row || strangers.length === 0) return ''
+  return `Port ${row.port} (service ${row.service}) is held by ${nameHolder(strangers)}, which does not belong to this environment.`
 }
 
 /** Something else has the name of a service's socket: the proxy does not dial it. */

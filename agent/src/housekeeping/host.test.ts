@@ -23,7 +23,18 @@ afterEach(() => {
 
 test('every part is named, and a missing one says what to do', () => {
   const { parts } = host.info()
-  const names = ['docker', 'caddy', 'git', 'pty', 'cgroup', 'mounts', 'systemd', 'users', 'sshd']
+  const names = [
+    'docker',
+    'caddy',
+    'git',
+    'pty',
+    'cgroup',
+    'mounts',
+    'systemd',
+    'users',
+    'sshd',
+    'firewall',
+  ]
   expect(parts.map((p) => p.name)).toEqual(names)
   for (const { version, reason } of parts) expect(version === '').toBe(reason !== '')
   const git = parts.find((p) => p.name === 'git')

@@ -12,7 +12,6 @@ import { expireArtifacts } from '../exec/artifact-store.ts'
 import { listOwnedContainers } from '../exec/docker/containers.ts'
 import { isEngineUp, openEngine } from '../exec/docker/engine.ts'
 import { type EngineEvent, events } from '../exec/docker/events.ts'
-import { dropMetadata } from '../exec/docker/metadata.ts'
 import { LABELS } from '../exec/docker/names.ts'
 import { openEdge } from '../exec/proxy/client.ts'
 import { readTable } from '../exec/proxy/table.ts'
@@ -306,23 +305,12 @@ class House {
     this.#ledger ??= new Ledger(settings)
     const isExclusive = await isEngineExclusive(this.#engine, this.#ledger, settings)
     host.noteEngine({ isExclusive })
-    await this.#guardMetadata()
     await host.look()
     const ledger = this.#openLedger()
     if (!ledger) return
     const isBusy = (id: number): boolean => keeper.isBusy(id)
     const count = await endBuildOrphans(this.#engine, ledger, { isExclusive, isBusy })
     if (count > 0) log.info({ count }, 'commands of builds outlived their engine and were ended')
-  }
-
-  /** A developer's firewall is theirs. */
-  async #guardMetadata(): Promise<void> {
-    const { settings, log } = this.#p
-    if (settings.development || process.getuid?.() !== 0) return
-    const rule = await dropMetadata()
-    if (rule === 'made') log.info({}, 'containers cannot reach 169.254.169.254 any more')
-    if (rule !== 'no_chain') return
-    log.warn({}, 'no chain DOCKER-USER: drop 169.254.169.254 for containers in your own firewall')
   }
 
   async #tidy(ledger: Ledger): Promise<void> {

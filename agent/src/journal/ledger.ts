@@ -16,6 +16,9 @@ const SCHEMA = `
     environment_id INTEGER NOT NULL, service TEXT NOT NULL, slot INTEGER NOT NULL, port INTEGER NOT NULL UNIQUE,
     PRIMARY KEY (environment_id, service, slot)
   ) STRICT;
+  CREATE TABLE IF NOT EXISTS held_ports (
+    port INTEGER PRIMARY KEY, environment_id INTEGER NOT NULL
+  ) STRICT;
   CREATE TABLE IF NOT EXISTS processes (
     environment_id INTEGER NOT NULL, service TEXT NOT NULL, task_id INTEGER NOT NULL, attempt_id TEXT NOT NULL,
     state TEXT NOT NULL, port INTEGER, instructions TEXT NOT NULL,
@@ -30,7 +33,16 @@ const SCHEMA = `
   ${ARTIFACTS_SCHEMA}
 `
 
-const OF_ENVIRONMENTS = ['plans', 'processes', 'ports', 'objects', 'growths', 'usage', 'artifacts']
+const OF_ENVIRONMENTS = [
+  'plans',
+  'processes',
+  'ports',
+  'held_ports',
+  'objects',
+  'growths',
+  'usage',
+  'artifacts',
+]
 
 /**
  * starting: made by a deployment that has not succeeded. serving: of the running version. paused: of the running
@@ -48,6 +60,11 @@ export interface ProcessRow {
   port: number | undefined
   /** JSON of the supervisor's instructions: enough to start it again after a reboot. No values of variables. */
   instructions: string
+}
+
+export interface HeldPort {
+  port: number
+  environmentId: number
 }
 
 export interface StoredPlan {
@@ -152,12 +169,46 @@ export class Ledger {
   }
 
   #freePort(isFree: (port: number) => boolean): number {
-    const taken = new Set(this.#db.prepare('SELECT port FROM ports').pluck().all() as number[])
+    const taken = new Set(this.listHeldPorts().map(({ port }) => port))
     const { from, to } = this.#range
     for (let port = from; port <= to; port += 1) {
       if (!taken.has(port) && isFree(port)) return port
     }
     throw new PortsExhausted(`No port from ${from} to ${to} is free on this server.`)
+  }
+
+  /**
+   * The fixed ports that an attempt of the environment wants, beside those of its running version. Undefined: they are
+   * its own from here on, also while nothing listens there; otherwise one that another environment has, and nothing was
+   * changed.
+   */
+  holdPorts(environmentId: number, ports: readonly number[]): HeldPort | undefined {
+    return this.#db
+      .transaction(() => {
+        const wanted = new Set(ports)
+        const others = this.listHeldPorts().filter((held) => held.environmentId !== environmentId)
+        const taken = others.find(({ port }) => wanted.has(port))
+        if (taken) return taken
+        this.#db.prepare('DELETE FROM held_ports WHERE environment_id = ?').run(environmentId)
+        const put = this.#db.prepare('INSERT INTO held_ports (port, environment_id) VALUES (?, ?)')
+        for (const port of wanted) put.run(port, environmentId)
+        return undefined
+      })
+      .immediate()
+  }
+
+  /** Every port that belongs to an environment: wanted, chosen once, of the running version, of a process that is there. */
+  listHeldPorts(): HeldPort[] {
+    const rows = this.#db
+      .prepare(
+        `SELECT port, environment_id AS environmentId FROM held_ports
+         UNION SELECT port, environment_id FROM ports
+         UNION SELECT port, environment_id FROM processes WHERE port IS NOT NULL
+         UNION SELECT own.value, environment_id FROM plans, json_each(body, '$.ports') AS own
+         ORDER BY port`,
+      )
+      .all()
+    return rows as HeldPort[]
   }
 
   putProcess(row: ProcessRow): void {

@@ -45,7 +45,7 @@ const configure = (): Phase => ({
   steps: [
     step('read-config', 'Read .service.yml'),
     step('claim-hosts', 'Claim host names', [{ kind: 'pages' }]),
-    step('ports', 'Choose ports'),
+    step('ports', 'Choose ports', [{ kind: 'ports' }]),
     step('variables', 'Write variables', [{ kind: 'variables' }]),
   ],
 })

@@ -7,6 +7,8 @@ import type { Action, DockerSection, ManualSection, Step } from '@berth/shared/s
 export type Made =
   | { kind: 'release' }
   | { kind: 'variables' }
+  /** Fixed ports that the running version does not have. */
+  | { kind: 'ports' }
   | { kind: 'current' }
   | { kind: 'process'; service: string }
   /** Where the hosts of the environment lead; what they show while no version answers. */

@@ -13,6 +13,7 @@ import { restoreCurrent } from './activation.ts'
 import type { Attempt } from './attempt.ts'
 import { containerUpstreams, takeBackContainers, takeBackImages } from './docker-undo.ts'
 import { routeAgain, routeOf, routingOf, takeBackPages, takeBackRoutes } from './routing.ts'
+import { releasePorts } from './steps/configure.ts'
 import { processUpstreams } from './steps/manual-route.ts'
 import { staticFolder } from './steps/static.ts'
 
@@ -63,6 +64,8 @@ async function takeBack(attempt: Attempt, made: Made): Promise<void> {
       return restoreCurrent(attempt)
     case 'variables':
       return removeVariables(attempt)
+    case 'ports':
+      return releasePorts(attempt)
     case 'routes':
       return takeBackRoutes(
         attempt,

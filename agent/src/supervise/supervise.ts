@@ -9,13 +9,14 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES } from '@berth/shared'
 import { Cgroup, detectCgroups } from '../exec/cgroups.ts'
 import { confineCommand, dropRights } from '../exec/confinement.ts'
-import { findSocketListeners } from '../exec/ports.ts'
+import { endHolders, findListeners, findSocketListeners } from '../exec/ports.ts'
 import { endTree, killTree, type ProcessTree, signalGroup } from '../exec/process-tree.ts'
 import { readBootId, readStartTicks } from '../exec/processes.ts'
 import { runProgram } from '../exec/programs.ts'
+import { listEnvironmentAccounts } from '../exec/users.ts'
 import { parseShellFile } from '../recipes/variable-files.ts'
 import { Masker } from '../runner/mask.ts'
-import type { AgentSettings } from '../settings.ts'
+import { type AgentSettings, environmentDir } from '../settings.ts'
 import { restartDelay } from './backoff.ts'
 import {
   type Instructions,
@@ -29,12 +30,13 @@ import {
 import { ServiceLog } from './service-log.ts'
 
 /** Returns when the service has ended for good. */
-export async function superviseService(dir: string, _settings: AgentSettings): Promise<void> {
-  await new Supervisor(dir).run()
+export async function superviseService(dir: string, settings: AgentSettings): Promise<void> {
+  await new Supervisor(dir, settings).run()
 }
 
 class Supervisor {
   readonly #dir: string
+  readonly #settings: AgentSettings
   readonly #instructions: Instructions
   readonly #environment: Record<string, string>
   readonly #log: ServiceLog
@@ -45,8 +47,9 @@ class Supervisor {
   })
   #state: ServiceState
 
-  constructor(dir: string) {
+  constructor(dir: string, settings: AgentSettings) {
     this.#dir = dir
+    this.#settings = settings
     this.#instructions = readInstructions(dir)
     const { variablesFile, env, secretKeys, logDir, taskId } = this.#instructions
     const values = parseShellFile(readFileSync(variablesFile, 'utf8'))
@@ -103,6 +106,7 @@ class Supervisor {
     const startedAt = performance.now()
     const killsBefore = this.#cgroup?.memoryKills() ?? 0
     await this.#removeStaleSocket()
+    this.#freePort()
     const child = this.#start()
     const exited = once(child, 'exit').catch(() => [127, null])
     const closed = once(child, 'close').catch(() => undefined)
@@ -142,6 +146,24 @@ class Supervisor {
     if (socket === null || findSocketListeners(socket).length > 0) return
     const argv = [...dropRights(account ?? undefined), '/bin/rm', '-f', '--', socket]
     await runProgram(argv).catch((error: Error) => console.error(`${socket}: ${error.message}`))
+  }
+
+  /**
+   * The port is this environment's, also while its service was down. A process of another environment that took it gets
+   * no request (the packet rules), but the service could not listen there again.
+   */
+  #freePort(): void {
+    const { port, account } = this.#instructions
+    if (port === null || account === null) return
+    const strangers = findListeners(port).filter(({ uid }) => uid !== account.uid)
+    if (strangers.length === 0) return
+    const settings = this.#settings
+    const accounts = listEnvironmentAccounts(settings.accountPrefix, (id) =>
+      environmentDir(settings, id),
+    )
+    const ended = endHolders(strangers, new Set([...accounts.values()].map(({ uid }) => uid)))
+    const said = `berth: ${ended.join(', ')} of another environment held port ${port} and was ended.\n`
+    if (ended.length > 0) this.#keepLog((log) => log.write('err', Buffer.from(said)))
   }
 
   #start(): ChildProcess {

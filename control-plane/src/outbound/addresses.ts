@@ -4,7 +4,7 @@
 // credentials are refused always. Deliberately absent: a proxy, and any way around the list for a person.
 import { lookup } from 'node:dns/promises'
 import { BlockList, isIP, isIPv6 } from 'node:net'
-import { LOOKS } from '@berth/shared'
+import { LOOKS, METADATA_ADDRESSES } from '@berth/shared'
 
 export interface Address {
   address: string
@@ -29,10 +29,7 @@ export class OutboundRefusal extends Error {
 type Kind = 'public' | 'loopback' | 'private' | 'special' | 'metadata'
 
 const V4: [Kind, string, number][] = [
-  ['metadata', '169.254.169.254', 32],
-  ['metadata', '169.254.170.2', 32],
-  ['metadata', '100.100.100.200', 32],
-  ['metadata', '192.0.0.192', 32],
+  ...METADATA_ADDRESSES.v4.map((address): [Kind, string, number] => ['metadata', address, 32]),
   ['loopback', '127.0.0.0', 8],
   ['private', '10.0.0.0', 8],
   ['private', '172.16.0.0', 12],
@@ -50,8 +47,7 @@ const V4: [Kind, string, number][] = [
 ]
 
 const V6: [Kind, string, number][] = [
-  ['metadata', 'fd00:ec2::254', 128],
-  ['metadata', 'fd20:ce::254', 128],
+  ...METADATA_ADDRESSES.v6.map((address): [Kind, string, number] => ['metadata', address, 128]),
   ['loopback', '::1', 128],
   ['private', 'fc00::', 7],
   ['special', '100::', 64],

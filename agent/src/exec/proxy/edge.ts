@@ -15,7 +15,8 @@ import { readProxyProcess, settingsDigest, writeProxyProcess } from './care-file
 import { openControlSocket } from './control-socket.ts'
 import { Forwarder } from './forwarder.ts'
 import { addLinks, syncLinks } from './links.ts'
-import { openNameServer } from './name-server.ts'
+import { openNameServer, type Upstream } from './name-server.ts'
+import { isOwnPlace } from './owned-ports.ts'
 import { openPageServer } from './page-server.ts'
 import { type EdgeKeys, edgePlaces, ensureKeys } from './places.ts'
 import {
@@ -143,7 +144,9 @@ class Edge {
       const enough = delay(PROXY.firstLookMs, undefined, { ref: false })
       await Promise.race([this.#addresses.look(), enough])
     }
-    const names = await openNameServer(this.#settings.proxy.dnsPort, (n) => this.#board.find(n))
+    const names = await openNameServer(this.#settings.proxy.dnsPort, (n) =>
+      this.#own(this.#board.find(n)),
+    )
     this.#closers.push(() => names.close())
     const { server, port } = await openPageServer(this.#pagePort, {
       pageFor: (host, path) =>
@@ -217,7 +220,13 @@ class Edge {
     const route = findRoute(this.#board.table, host, path)
     const address = (id: string): string | undefined => this.#addresses.find(id)
     const page = { address: '127.0.0.1', port: this.#pagePort }
-    return (route && placeOf(route, address)) ?? page
+    const place = route && placeOf(route, address)
+    return (place && ('socket' in place ? place : this.#own(place))) ?? page
+  }
+
+  #own(place: Upstream | undefined): Upstream | undefined {
+    const isOwn = !place || isOwnPlace(this.#settings, this.#board.table, place)
+    return isOwn ? place : { address: '127.0.0.1', port: this.#pagePort }
   }
 
   async #withPorts(table: Table): Promise<Table> {

@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs'
 import { PROXY } from '@berth/shared'
 import type { AgentSettings } from '../../settings.ts'
 import { findListeners, nameHolder } from '../ports.ts'
-import { locateProgram, runProgram } from '../programs.ts'
+import { locateProgram, type ProgramResult, runProgram } from '../programs.ts'
 import { isRoot } from '../users.ts'
 import { ensureCaddyAccount, handOver } from './caddy-account.ts'
 import { endRootCaddy } from './care.ts'
@@ -35,6 +35,7 @@ export async function setUpProxy(settings: AgentSettings, say: Say): Promise<num
     return 1
   }
   if (!(await ensureCaddy(say))) return 1
+  await ensureIptables(say)
   await setUpAccount(settings, say)
   await disableStockUnit(say)
   const refusal = handOverUnaccepted()
@@ -66,13 +67,7 @@ async function ensureCaddy(say: Say): Promise<boolean> {
     return false
   }
   say('Caddy: installing the package of the distribution …')
-  const installed = await runProgram(
-    ['apt-get', 'install', '-y', '-qq', '--no-install-recommends', '--no-remove', 'caddy'],
-    {
-      timeoutMs: PROXY.installMs,
-      env: { PATH: process.env.PATH ?? '', DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C' },
-    },
-  )
+  const installed = await installPackage('caddy')
   if (installed.code === 0 && locateProgram('caddy')) {
     say('Caddy: installed.')
     return true
@@ -80,6 +75,24 @@ async function ensureCaddy(say: Say): Promise<boolean> {
   say(`Caddy could not be installed: ${installed.stderr.trim().split('\n').at(-1) ?? ''}`)
   say('Run `apt-get update` and try again, or install Caddy 2.6.2 or newer yourself.')
   return false
+}
+
+const installPackage = (name: string): Promise<ProgramResult> =>
+  runProgram(['apt-get', 'install', '-y', '-qq', '--no-install-recommends', '--no-remove', name], {
+    timeoutMs: PROXY.installMs,
+    env: { PATH: process.env.PATH ?? '', DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C' },
+  })
+
+/** Without it routes work, with less protection: the server's page says which. */
+async function ensureIptables(say: Say): Promise<void> {
+  const isThere = (): boolean => locateProgram('iptables-restore') !== undefined
+  if (isThere()) return say('iptables: is there.')
+  if (locateProgram('apt-get')) await installPackage('iptables')
+  say(
+    isThere()
+      ? 'iptables: installed.'
+      : 'iptables is missing: install it, so that no other account can take the port of a manual service.',
+  )
 }
 
 const isEnough = ([, a = '0', b = '0', c = '0']: RegExpExecArray): boolean =>

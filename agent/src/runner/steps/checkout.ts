@@ -16,6 +16,7 @@ import { checkOut, GitError, readBlob, type TreeEntry } from '../../exec/git.ts'
 import { locateProgram } from '../../exec/programs.ts'
 import { findWebGroup } from '../../exec/proxy/web-group.ts'
 import { AccountError, ensureAccount, findClosedFolder, isRoot } from '../../exec/users.ts'
+import { guardServer } from '../../housekeeping/firewall.ts'
 import { settleManual } from '../../housekeeping/settle-manual.ts'
 import { ensureActivateProgram } from '../activation.ts'
 import { type Attempt, accountOf, environmentName, need } from '../attempt.ts'
@@ -70,6 +71,8 @@ export async function prepareAccount(attempt: Attempt): Promise<void> {
       const purpose = `Berth environment ${attempt.assignment.environmentId}`
       const { account, isNew } = await ensureAccount(name, places.dir, purpose)
       attempt.found.account = account
+      // before its first command: metadata addresses and other environments' networks are out of its reach
+      await guardServer(attempt.settings, attempt.ledger)
       output.say(isNew ? `Account ${name} was made.` : `Account ${name}.`)
     } catch (error) {
       if (error instanceof AccountError) throw missing('manual', error.message)

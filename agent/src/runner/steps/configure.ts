@@ -22,6 +22,7 @@ import {
 import { EnvironmentType, FailureCode, Recipe } from '@berth/shared/wire'
 import { writeSecretFile } from '../../exec/files.ts'
 import { findListeners, nameHolder } from '../../exec/ports.ts'
+import { guardServer } from '../../housekeeping/firewall.ts'
 import { PortsExhausted } from '../../journal/ledger.ts'
 import { planDocker } from '../../recipes/docker.ts'
 import { planManual } from '../../recipes/manual.ts'
@@ -138,6 +139,7 @@ export async function choosePorts(attempt: Attempt): Promise<void> {
   const uid = accountOf(attempt)?.uid ?? process.getuid?.()
   const identifier = attempt.spec.environment?.identifier
   const ports = new Map<string, number>()
+  holdFixed(attempt)
   for (const { name, target, run } of sectionOf(attempt).services) {
     if (target?.kind === 'port') {
       const strangers = findListeners(target.port).filter((listener) => listener.uid !== uid)
@@ -163,6 +165,32 @@ export async function choosePorts(attempt: Attempt): Promise<void> {
   }
   attempt.found.ports = ports
   for (const [name, port] of ports) attempt.output.say(`${name} answers on port ${port}.`)
+  // from here on nobody else answers there
+  const guard = await guardServer(attempt.settings, attempt.ledger)
+  if (guard?.reason && ports.size > 0) attempt.output.say(`Warning: ${guard.reason}`)
+}
+
+/** A port in the file belongs to one environment, also while its service is down and nothing listens there. */
+function holdFixed(attempt: Attempt): void {
+  const { ledger, assignment, settings } = attempt
+  const fixed = sectionOf(attempt).services.flatMap(({ name, target }) =>
+    target?.kind === 'port' ? [{ name, port: target.port }] : [],
+  )
+  const ports = fixed.map(({ port }) => port)
+  const taken = ledger.holdPorts(assignment.environmentId, ports)
+  if (!taken) return
+  const { name } = fixed.find(({ port }) => port === taken.port) ?? {}
+  const holder = `${settings.accountPrefix}${taken.environmentId}`
+  throw new StepFailure(
+    FailureCode.PORT_IN_USE,
+    `Port ${taken.port} (service ${name}) is kept for environment ${taken.environmentId} of this server (${holder}). Choose another one, or port: auto.`,
+  )
+}
+
+/** Ports of the version that runs stay its own. */
+export async function releasePorts({ ledger, assignment, settings }: Attempt): Promise<void> {
+  ledger.holdPorts(assignment.environmentId, [])
+  await guardServer(settings, ledger)
 }
 
 function reservePorts(

@@ -22,6 +22,7 @@ import {
 import { type Belonging, endLeftovers, listGroups, listLeftovers } from '../../exec/leftovers.ts'
 import { runProgram } from '../../exec/programs.ts'
 import { AccountError, findAccount, isRoot, removeAccount } from '../../exec/users.ts'
+import { guardServer } from '../../housekeeping/firewall.ts'
 import { whySkipped } from '../../recipes/destroy.ts'
 import { isManualPlan, type LastPlan, type ManualPlan } from '../../recipes/plan.ts'
 import { parseShellFile } from '../../recipes/variable-files.ts'
@@ -227,6 +228,7 @@ export async function removeEverything(attempt: Attempt): Promise<void> {
   await clearTemporary(attempt)
   await dropAccount(attempt)
   attempt.ledger.forget(assignment.environmentId)
+  await guardServer(settings, attempt.ledger)
   const of = await belongingOf(attempt)
   const left = [
     ...places.filter((place) => existsSync(place)),

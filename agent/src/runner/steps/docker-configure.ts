@@ -13,6 +13,7 @@ import {
 } from '../../exec/docker/engine.ts'
 import { writeSecretFile } from '../../exec/files.ts'
 import { locateProgram } from '../../exec/programs.ts'
+import { guardServer } from '../../housekeeping/firewall.ts'
 import { replaceFile } from '../../journal/attempt-files.ts'
 import { LAUNCH_PROGRAM, limitsOf, type VariableFiles } from '../../recipes/docker-spec.ts'
 import { renderEnvFile, renderShellFile } from '../../recipes/variable-files.ts'
@@ -78,6 +79,7 @@ async function admitServer(attempt: Attempt): Promise<void> {
   proxy.catch(() => undefined) // told below, after what is wrong with the engine
   const { version, dataRoot } = await checkEngine(attempt)
   await proxy
+  await guardServer(attempt.settings, attempt.ledger) // what is built runs code too
   await settleDocker(attempt)
   await admitRoom(attempt, { dataRoot })
   attempt.output.say(`Server ${hostname()}: docker recipe, engine ${version}.`)

@@ -21,6 +21,7 @@ import { containerName, networkName, releaseName, volumeName } from '../../exec/
 import { ensureNetwork } from '../../exec/docker/networks.ts'
 import { ensureVolume } from '../../exec/docker/volumes.ts'
 import { fingerprint } from '../../exec/spec-key.ts'
+import { guardServer } from '../../housekeeping/firewall.ts'
 import type { ObjectKind, ObjectRow } from '../../journal/objects.ts'
 import {
   type ContainerFacts,
@@ -80,6 +81,7 @@ export async function prepareNetwork(attempt: Attempt): Promise<void> {
     onChosen: (chosen) => putRow(attempt, 'network', chosen.name, '', { subnet: chosen.subnet }),
   })
   if (!known.some((row) => row.kind === 'network')) putRow(attempt, 'network', name, '', { subnet })
+  await guardServer(settings, ledger) // before anything runs in it
   for (const volume of dockerSectionOf(attempt).volumes) {
     const full = volumeName(settings, environmentId, volume)
     if (!known.some((row) => row.kind === 'volume' && row.name === full)) {

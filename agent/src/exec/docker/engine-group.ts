@@ -1,0 +1,50 @@
+// Where the engine's own process is among the control groups. `ADD https://…` of a Dockerfile, and of a base image it names,
+// is fetched by the engine itself with root's rights, past every rule for containers: its group is how packet rules tell
+// it from the rest of root.
+import { readFileSync, realpathSync } from 'node:fs'
+import type { AgentSettings } from '../../settings.ts'
+import { findSocketListeners } from '../ports.ts'
+import { listProcesses, readSocketInodes } from '../processes.ts'
+
+export interface EngineGroup {
+  /** In version 2 of the control groups, without the slash in front. */
+  path: string
+  /** Another process has another group, of the same name or not. */
+  pid: number
+}
+
+const groupOf = (pid: number): string => {
+  try {
+    return /^0::(\/.*)$/m.exec(readFileSync(`/proc/${pid}/cgroup`, 'utf8'))?.[1] ?? '/'
+  } catch {
+    return '/'
+  }
+}
+
+const realPath = (file: string): string => {
+  try {
+    return realpathSync(file)
+  } catch {
+    return file
+  }
+}
+
+/** Undefined: there is no engine, or it shares its group with this agent. */
+export function findEngineGroup(
+  { dockerSocket }: Pick<AgentSettings, 'dockerSocket'>,
+  own = groupOf(process.pid),
+): EngineGroup | undefined {
+  const wanted = new Set(
+    [...new Set([dockerSocket, realPath(dockerSocket)])]
+      .flatMap(findSocketListeners)
+      .map(({ inode }) => inode),
+  )
+  if (wanted.size === 0) return undefined
+  const engine = listProcesses().find(
+    ({ pid, name }) =>
+      name === 'dockerd' && [...readSocketInodes(pid)].some((inode) => wanted.has(inode)),
+  )
+  const path = engine ? groupOf(engine.pid) : '/'
+  if (!engine || path === '/' || `${own}/`.startsWith(`${path}/`)) return undefined
+  return /^[\w./@:\\-]+$/.test(path) ? { path: path.slice(1), pid: engine.pid } : undefined
+}

@@ -1,0 +1,14 @@
+// Addresses at which clouds hand out the credentials of a machine: the control plane never connects to them, and no code of
+// an environment may. One list for both.
+export const METADATA_ADDRESSES = {
+  v4: [
+    '169.254.169.254', // AWS, Google, Azure, DigitalOcean, Hetzner, OpenStack
+    '169.254.170.2', // AWS, of tasks
+    '100.100.100.200', // Alibaba
+    '192.0.0.192', // Oracle
+  ],
+  v6: [
+    'fd00:ec2::254', // AWS
+    'fd20:ce::254', // Google
+  ],
+} as const
