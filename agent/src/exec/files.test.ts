@@ -109,7 +109,6 @@ it('gives the account only what is its own', async (t) => {
   expect(facts(places.releases)).toBe('710 0:65534')
   expect(facts(places.variables)).toBe('710 0:65534')
   expect(facts(places.bin)).toBe('755 0:0')
-  expect(facts(places.repository)).toBe('700 65534:65534')
   expect(facts(places.shared)).toBe('750 65534:65534')
   expect(facts(places.home)).toBe('700 65534:65534')
   expect(facts(places.sockets)).toBe('750 65534:65534')
