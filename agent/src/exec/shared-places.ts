@@ -4,7 +4,7 @@
 // Deliberately absent: /srv, /mnt, /media and disks of their own. A folder that is open to everybody there was opened on purpose.
 import { readFileSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { HOUSE } from '@berth/shared'
+import { HOUSE, PROCESSES } from '@berth/shared'
 import { replaceFile } from '../journal/attempt-files.ts'
 import type { AgentSettings } from '../settings.ts'
 import { locateProgram, type ProgramResult, runProgram } from './programs.ts'
@@ -51,21 +51,25 @@ function noted(settings: Places): string[] {
 
 const holds = (folder: string, path: string): boolean => `${path}/`.startsWith(`${folder}/`)
 
-/** As they are now, without links; never one that holds the agent's own folders. */
-export function sharedPlaces(settings: Places): string[] {
-  const own = [settings.stateDir, settings.runDir]
+/** As they are now, without links. */
+function openPlaces(settings: Places): string[] {
   const real = [...KNOWN, ...noted(settings)].flatMap((path) => {
     try {
       const found = realpathSync(path)
       const { mode } = statSync(found)
-      const isOpen = isFolder(found) && (mode & 0o002) !== 0
-      return isOpen && !own.some((folder) => holds(found, folder)) ? [found] : []
+      return isFolder(found) && (mode & 0o002) !== 0 ? [found] : []
     } catch {
       return [] // not on this machine
     }
   })
   return [...new Set(real)]
 }
+
+/** Those in whose place a command can see another folder; never one that holds the agent's own. */
+export const sharedPlaces = (settings: Places): string[] =>
+  openPlaces(settings).filter(
+    (place) => !holds(place, settings.stateDir) && !holds(place, settings.runDir),
+  )
 
 const KINDS = { shm: '-m', sem: '-s', msg: '-q' } as const
 
@@ -92,13 +96,14 @@ function ownedObjects(uid: number): string[] {
  */
 export async function clearShared(settings: Places, uid: number): Promise<string[]> {
   if (!(uid > 0)) return []
-  const folders = [...sharedPlaces(settings), ...SHARED_MEMORY.filter(isFolder)]
+  const folders = [...openPlaces(settings), ...SHARED_MEMORY.filter(isFolder)]
   const own = ['-uid', String(uid)]
   const first = ['-xdev', '-mindepth', '1', '-maxdepth', '1', ...own]
   const remove = ['-exec', '/bin/rm', '-rf', '--one-file-system', '--', '{}', '+']
+  const bound = { timeoutMs: PROCESSES.removeMs }
   const done: ProgramResult[] = [
-    await runProgram(['find', ...folders, ...first, ...remove]),
-    await runProgram(['find', ...folders, '-xdev', '-mindepth', '2', ...own, '-delete']),
+    await runProgram(['find', ...folders, ...first, ...remove], bound),
+    await runProgram(['find', ...folders, '-xdev', '-mindepth', '2', ...own, '-delete'], bound),
   ]
   const objects = ownedObjects(uid)
   if (objects.length > 0 && locateProgram('ipcrm')) {
