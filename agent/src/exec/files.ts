@@ -2,9 +2,9 @@
 // environment's user can write, everything is done as that user, so that a link planted there leads nowhere.
 import {
   chmodSync,
-  chownSync,
   closeSync,
   fchmodSync,
+  fchownSync,
   fsyncSync,
   lchownSync,
   lstatSync,
@@ -29,7 +29,13 @@ import { runProgram } from './programs.ts'
 export interface EnvironmentPlaces {
   /** 0710 root:<account>. Never writable by the environment. */
   dir: string
+  /** 0710 root:<account of git>: nothing below it ever belonged to an environment's account, nor can one enter it. */
+  git: string
   repository: string
+  /** Where git writes the files of a commit; they become a release when they are whole. */
+  checkout: string
+  /** Of earlier versions: it belonged to the environment's account, so nothing in it is used again. */
+  formerRepository: string
   shared: string
   home: string
   /** What its commands see as /tmp; theirs alone. */
@@ -48,9 +54,14 @@ export interface EnvironmentPlaces {
 
 export function environmentPlaces(s: AgentSettings, environmentId: number): EnvironmentPlaces {
   const dir = environmentDir(s, environmentId)
+  // beside the environments: a checkout becomes a release by its name alone
+  const git = join(dirname(dir), 'git', `e${environmentId}`)
   return {
     dir,
-    repository: join(dir, 'repo.git'),
+    git,
+    repository: join(git, 'repo.git'),
+    checkout: join(git, 'checkout'),
+    formerRepository: join(dir, 'repo.git'),
     shared: join(dir, 'shared'),
     home: join(dir, 'home'),
     temporary: join(dir, 'tmp'),
@@ -67,8 +78,28 @@ export function environmentPlaces(s: AgentSettings, environmentId: number): Envi
 
 /** Everything of an environment on this server's disks: when none of it exists, nothing is left. */
 export const allPlaces = (s: AgentSettings, environmentId: number): string[] => {
-  const { dir, sockets, logs, artifacts, statics } = environmentPlaces(s, environmentId)
-  return [dir, sockets, logs, artifacts, statics, join(s.runDir, 'services', `e${environmentId}`)]
+  const { dir, git, sockets, logs, artifacts, statics } = environmentPlaces(s, environmentId)
+  return [
+    dir,
+    git,
+    sockets,
+    logs,
+    artifacts,
+    statics,
+    join(s.runDir, 'services', `e${environmentId}`),
+  ]
+}
+
+/**
+ * The folders that accounts of environments pass through on the way to their own: entered by everybody, listed by root alone.
+ * Also where an earlier version, or a shell that closes what it makes, left them closed.
+ */
+export function ensureStateFolders({ stateDir, runDir }: AgentSettings): void {
+  for (const folder of [stateDir, runDir, join(stateDir, 'environments')]) {
+    mkdirSync(folder, { recursive: true, mode: 0o711 })
+    const mode = statSync(folder).mode & 0o7777
+    if ((mode & 0o111) !== 0o111) chmodSync(folder, mode | 0o111)
+  }
 }
 
 /** Makes or corrects one folder; `account` undefined means root (or the developer) keeps it. */
@@ -93,7 +124,6 @@ export function ensureEnvironmentFolders(
   const enterable = account && { uid: 0, gid: account.gid }
   mkdirSync(dirname(places.dir), { recursive: true, mode: 0o711 })
   ensureFolder(places.dir, 0o710, enterable)
-  ensureFolder(places.repository, 0o700, theirs)
   ensureFolder(places.shared, 0o750, theirs)
   ensureFolder(places.home, 0o700, theirs)
   ensureFolder(places.temporary, 0o700, theirs)
@@ -112,27 +142,44 @@ export function ensureStaticFolder(folder: string, webGroup: number | undefined)
   ensureFolder(folder, 0o750, webGroup === undefined ? undefined : { uid: 0, gid: webGroup })
 }
 
-/** docker: git works in two folders as an account of its own; nobody but root reads the variables. */
-export function ensureDockerFolders(places: EnvironmentPlaces, account: Account | undefined): void {
-  const theirs = account && { uid: account.uid, gid: account.gid }
-  const enterable = account && { uid: 0, gid: account.gid }
+/** docker: nobody but root reads the variables, nobody but the engine works here. */
+export function ensureDockerFolders(places: EnvironmentPlaces, isOwned: boolean): void {
   mkdirSync(dirname(places.dir), { recursive: true, mode: 0o711 })
-  ensureFolder(places.dir, 0o710, enterable)
-  ensureFolder(places.repository, 0o700, theirs)
-  ensureFolder(places.releases, 0o710, enterable)
-  ensureFolder(places.variables, 0o700, account && { uid: 0, gid: 0 })
+  ensureFolder(places.dir, 0o710)
+  ensureFolder(places.releases, 0o710)
+  ensureFolder(places.variables, 0o700, isOwned ? { uid: 0, gid: 0 } : undefined)
 }
 
-/**
- * The recipe of the environment changed, and with it the account of git: what the other one fetched is of no use to
- * this one, and can be fetched again.
- */
-export async function dropForeignRepository(
+/** Where git works, as an account of its own. A repository that another account made is thrown away. */
+export async function ensureGitFolders(
   places: EnvironmentPlaces,
   account: Account | undefined,
 ): Promise<void> {
+  mkdirSync(dirname(places.git), { recursive: true, mode: 0o711 })
+  ensureFolder(places.git, 0o710, account && { uid: 0, gid: account.gid })
+  await removeTree(places.formerRepository)
   const found = statSync(places.repository, { throwIfNoEntry: false })
   if (found && account && found.uid !== account.uid) await removeTree(places.repository)
+  ensureFolder(places.repository, 0o700, account)
+}
+
+/**
+ * The files of a checkout become a release of `account`. Until its new name is there only root can enter the folder, so
+ * nobody changes what is being given away; chown follows no link.
+ */
+export async function handOver(
+  checkout: string,
+  release: string,
+  account: Account | undefined,
+): Promise<void> {
+  if (account) {
+    lchownSync(checkout, 0, 0)
+    const argv = ['chown', '-R', '-h', `${account.uid}:${account.gid}`, '--', checkout]
+    const given = await runProgram(argv, { timeoutMs: PROCESSES.removeMs })
+    if (given.code !== 0) throw new Error(`${checkout} was not given away: ${given.stderr.trim()}`)
+  }
+  chmodSync(checkout, 0o750)
+  renameSync(checkout, release)
 }
 
 /** Inside `shared`, which is the environment's own: made as its user. */
@@ -153,20 +200,23 @@ export async function ensureLogFolder(
   if (made.code !== 0) throw new Error(`${log} could not be made: ${made.stderr.trim()}`)
 }
 
-/** Whole or not at all, readable by the account alone; with another mode whoever may enter the folder. */
+/**
+ * Whole or not at all. With a reader it is root's, and the account can read it and not change it; without one the mode says
+ * who can.
+ */
 export function writeSecretFile(
   file: string,
   text: string,
-  owner: Account | undefined,
-  mode = 0o400,
+  reader: Account | undefined,
+  mode = reader ? 0o440 : 0o400,
 ): void {
   const temporary = `${file}.tmp`
   rmSync(temporary, { force: true })
-  const fd = openSync(temporary, 'wx', mode)
+  const fd = openSync(temporary, 'wx', 0o600)
   try {
     writeFileSync(fd, text)
+    if (reader) fchownSync(fd, 0, reader.gid)
     fchmodSync(fd, mode)
-    if (owner) chownSync(temporary, owner.uid, owner.gid)
     fsyncSync(fd)
   } finally {
     closeSync(fd)

@@ -1,4 +1,4 @@
-// What lies on disk for the time of one fetch: the deploy key (readable by the account alone), the known hosts, an
+// What lies on disk for the time of one fetch: the deploy key (readable by git's account alone), the known hosts, an
 // empty home, and our ssh program. Invariant: closing the session removes all of it; the key outlives no fetch.
 import {
   chmodSync,

@@ -1,6 +1,6 @@
-// git, the only way it is ever called: argv only, as the environment's user, without hooks, helpers, prompts,
-// filters, submodules or anybody's configuration, and with nothing of people's before `--end-of-options`. Addresses,
-// refs and commits were checked by shared/src/repository.ts before they come here.
+// git, the only way it is ever called: argv only, as an account that runs nothing else, in folders that no environment can
+// enter, without hooks, helpers, prompts, filters, submodules or anybody's configuration, and with nothing of people's
+// before `--end-of-options`. Addresses, refs and commits were checked by shared/src/repository.ts before they come here.
 import { lstatSync, rmSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { RepositoryAddress } from '@berth/shared'
@@ -41,6 +41,9 @@ const SAFE_OPTIONS = [
   'credential.helper=',
   'core.fsmonitor=false',
   'fetch.recurseSubmodules=false',
+  'submodule.recurse=false',
+  'core.attributesFile=/dev/null',
+  'core.excludesFile=/dev/null',
   'gc.auto=0',
   'core.askPass=',
   'maintenance.auto=false',
@@ -56,6 +59,7 @@ export const gitEnvironment = (home: string): Record<string, string> => ({
   LC_ALL: 'C',
   GIT_TERMINAL_PROMPT: '0',
   GIT_CONFIG_NOSYSTEM: '1',
+  GIT_ATTR_NOSYSTEM: '1',
   GIT_CONFIG_GLOBAL: '/dev/null',
   GIT_LFS_SKIP_SMUDGE: '1',
   GIT_ALLOW_PROTOCOL: 'none',
@@ -94,8 +98,10 @@ export function callGit(
   args: string[],
   options: LocalOptions = {},
 ): Promise<ProgramResult> {
+  // named: git would look for one that it cannot use in the folders above
+  const where = { GIT_DIR: context.repository }
   return runProgram(gitArgv(context, args), {
-    env: { ...gitEnvironment('/nonexistent'), ...markOf(context), ...options.env },
+    env: { ...gitEnvironment('/nonexistent'), ...where, ...markOf(context), ...options.env },
     timeoutMs: options.timeoutMs ?? PROCESSES.programMs,
     maxBytes: options.maxBytes ?? PROCESSES.programBytes,
     signal: context.signal,
@@ -163,7 +169,6 @@ async function fetchOnce(session: GitSession, source: string, target: string, de
     )
   }
   const result = await runProgram(argv, {
-    // named: git would look for one that it cannot use in the folders above
     env: { ...session.env, ...markOf(session), GIT_DIR: session.repository },
     timeoutMs: STEPS.fetchMs,
     maxBytes: REPOSITORY.errorBytes,
@@ -288,7 +293,6 @@ export const readBlob = (context: GitContext, object: string, maxBytes: number):
 /** Puts the files of a commit into an empty folder; no `.git` comes with them. */
 export async function checkOut(context: GitContext, sha: string, folder: string): Promise<void> {
   const env = {
-    GIT_DIR: context.repository,
     GIT_WORK_TREE: folder,
     GIT_INDEX_FILE: join(context.repository, CHECKOUT_INDEX),
   }

@@ -16,7 +16,7 @@ import {
   removeRules,
 } from '../exec/firewall/apply.ts'
 import type { FirewallFacts } from '../exec/firewall/rules.ts'
-import { caddyAccount } from '../exec/proxy/care-files.ts'
+import { caddyAccount } from '../exec/proxy/caddy-account.ts'
 import { readTable } from '../exec/proxy/table.ts'
 import { findAccount, isRoot, listEnvironmentAccounts } from '../exec/users.ts'
 import { Ledger, ledgerFile } from '../journal/ledger.ts'

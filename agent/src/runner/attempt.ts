@@ -27,6 +27,8 @@ export interface AttemptLimits {
 export interface Found {
   /** Null: without root, as the developer's own user. */
   account?: Account | null
+  /** As whom git works, with both recipes; null: the same. */
+  gitAccount?: Account | null
   /** Through which the proxy reaches sockets and static files; null: it needs none. */
   webGroup?: number | null
   commit?: CommitFacts

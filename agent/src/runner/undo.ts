@@ -83,6 +83,7 @@ async function takeBack(attempt: Attempt, made: Made): Promise<void> {
       requireUnrouted(attempt, made.service)
       return removeTree(staticFolder(attempt, made.service))
     case 'release':
+      await removeTree(attempt.places.checkout) // where it was interrupted
       return removeTree(attempt.releaseDir)
     default:
       return never(made)

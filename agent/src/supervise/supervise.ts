@@ -13,6 +13,7 @@ import { endHolders, findListeners, findSocketListeners } from '../exec/ports.ts
 import { endTree, killTree, type ProcessTree, signalGroup } from '../exec/process-tree.ts'
 import { readBootId, readStartTicks } from '../exec/processes.ts'
 import { runProgram } from '../exec/programs.ts'
+import { sharedPlaces } from '../exec/shared-places.ts'
 import { listEnvironmentAccounts } from '../exec/users.ts'
 import { parseShellFile } from '../recipes/variable-files.ts'
 import { Masker } from '../runner/mask.ts'
@@ -173,7 +174,7 @@ class Supervisor {
       account: account ?? undefined,
       cgroupFiles: this.#cgroup?.joinFiles() ?? [],
       directory,
-      temporary,
+      places: temporary ? { temporary, instead: sharedPlaces(this.#settings) } : undefined,
       variablesFile,
       additions,
       hasTerminal: false,

@@ -6,10 +6,11 @@ import { SERVICE_FILE, STEPS } from '@berth/shared'
 import { FILE_NAME } from '@berth/shared/service-file'
 import { FailureCode, Recipe } from '@berth/shared/wire'
 import {
-  dropForeignRepository,
+  ensureDockerFolders,
   ensureEnvironmentFolders,
   ensureFolder,
   ensureLogFolder,
+  handOver,
   removeTree,
 } from '../../exec/files.ts'
 import { checkOut, GitError, readBlob, type TreeEntry } from '../../exec/git.ts'
@@ -84,7 +85,6 @@ export async function prepareAccount(attempt: Attempt): Promise<void> {
   }
   const account = accountOf(attempt)
   attempt.found.webGroup = (await findWebGroup(attempt.settings)) ?? null
-  await dropForeignRepository(places, account)
   ensureEnvironmentFolders(places, account, attempt.found.webGroup ?? undefined)
   ensureActivateProgram(attempt)
   for (const folder of [places.dir, places.sockets]) {
@@ -127,13 +127,19 @@ async function explainUnpack(attempt: Attempt, error: unknown): Promise<unknown>
 
 /** What steps after this one read is read meanwhile. */
 async function writeFiles(attempt: Attempt, sha: string): Promise<{ attributes: Buffer }> {
-  await removeTree(attempt.releaseDir)
-  ensureFolder(attempt.releaseDir, 0o750, accountOf(attempt))
+  const { places, releaseDir, spec } = attempt
+  const isDocker = spec.recipe === Recipe.DOCKER
+  if (isDocker) ensureDockerFolders(places, isRoot())
+  await Promise.all([removeTree(releaseDir), removeTree(places.checkout)])
+  const context = gitContext(attempt)
+  ensureFolder(places.checkout, 0o700, context.account)
   const [attributes, source] = await Promise.all([
     sourceOf(attempt, '.gitattributes'),
     sourceOf(attempt, FILE_NAME),
-    checkOut(gitContext(attempt), sha, attempt.releaseDir),
+    checkOut(context, sha, places.checkout),
   ])
+  // a build reads it as root
+  await handOver(places.checkout, releaseDir, isDocker ? undefined : accountOf(attempt))
   attempt.found.source = source
   return { attributes }
 }

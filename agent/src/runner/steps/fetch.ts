@@ -15,12 +15,7 @@ import {
 } from '@berth/shared'
 import { FailureCode, LogSource, Recipe } from '@berth/shared/wire'
 import type { Account } from '../../exec/confinement.ts'
-import {
-  dropForeignRepository,
-  ensureDockerFolders,
-  ensureFolder,
-  removeTree,
-} from '../../exec/files.ts'
+import { ensureFolder, ensureGitFolders, removeTree } from '../../exec/files.ts'
 import {
   breakLocks,
   type CommitFacts,
@@ -37,11 +32,11 @@ import { withGitSession } from '../../exec/git-session.ts'
 import { dial } from '../../exec/probes.ts'
 import { AccountError, ensureAccount, findClosedFolder, isRoot } from '../../exec/users.ts'
 import { isDiskFull } from '../../recipes/git-failure.ts'
-import { type Attempt, accountOf } from '../attempt.ts'
+import type { Attempt } from '../attempt.ts'
 import { missing, StepFailure } from '../failure.ts'
 
 export const gitContext = (attempt: Attempt): GitContext => ({
-  account: accountOf(attempt),
+  account: attempt.found.gitAccount ?? undefined,
   attemptId: attempt.assignment.attemptId,
   repository: attempt.places.repository,
   signal: attempt.interruption.signal,
@@ -50,25 +45,24 @@ export const gitContext = (attempt: Attempt): GitContext => ({
 /** Where git keeps this deployment's commit. */
 export const deploymentRef = (taskId: number): string => `refs/berth/${taskId}`
 
-/** docker: git is the only program of the repository's that runs on the server itself, as nobody in particular. */
-async function gitAccount(attempt: Attempt): Promise<Account | undefined> {
-  const { places, settings } = attempt
+/** Neither root nor the environment: what an environment can write git never reads, and its keys no environment reads. */
+async function gitAccount({ places, settings, spec }: Attempt): Promise<Account | undefined> {
+  const recipe = spec.recipe === Recipe.DOCKER ? 'docker' : 'manual'
   const name = `${settings.accountPrefix.replace(/e$/, '')}git`
   let account: Account | undefined
   if (isRoot()) {
     try {
       account = (await ensureAccount(name, settings.stateDir, 'Berth git')).account
     } catch (error) {
-      if (error instanceof AccountError) throw missing('docker', error.message)
+      if (error instanceof AccountError) throw missing(recipe, error.message)
       throw error
     }
   }
-  await dropForeignRepository(places, account)
-  ensureDockerFolders(places, account)
-  const closed = await findClosedFolder(account, places.dir)
+  await ensureGitFolders(places, account)
+  const closed = await findClosedFolder(account, places.repository)
   if (closed) {
     const why = `account ${account?.name} cannot enter ${closed}. Allow it: chmod o+x ${closed}`
-    throw missing('docker', why)
+    throw missing(recipe, why)
   }
   return account
 }
@@ -178,8 +172,7 @@ interface Fetched {
 
 async function fetchFrom(attempt: Attempt, voice: Voice, signal: AbortSignal): Promise<Fetched> {
   const { spec, settings, assignment, places, scratch } = attempt
-  const isDocker = spec.recipe === Recipe.DOCKER
-  const account = isDocker ? await gitAccount(attempt) : accountOf(attempt)
+  const account = await gitAccount(attempt)
   const { address, ref, commit, knownHosts } = sourceOf(attempt)
   const from = address.host || address.url
   voice.say(`Fetching ${commit ? `${commit.slice(0, 12)} of ` : ''}${shortRef(ref)} from ${from}.`)
@@ -252,7 +245,7 @@ export async function fetchRepository(attempt: Attempt): Promise<void> {
   const { account, ref, commit, tree } = await result.catch((error) => {
     throw explainFetch(attempt, error)
   })
-  attempt.found.account = account ?? null
+  attempt.found.gitAccount = account ?? null
   attempt.found.commit = commit
   attempt.found.tree = tree
   attempt.report.commit(commit, ref)
