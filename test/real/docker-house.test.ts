@@ -8,6 +8,7 @@ import { isEngineExclusive } from '../../agent/src/housekeeping/cache.ts'
 import { collectEnvironment } from '../../agent/src/housekeeping/collect.ts'
 import { DriftWatch } from '../../agent/src/housekeeping/drift.ts'
 import { Observations } from '../../agent/src/housekeeping/observations.ts'
+import { showImage } from '../../agent/src/exec/docker/names.ts'
 import { dockerEngine } from '../components.ts'
 import { BUSYBOX_IMAGE } from '../docker-images.ts'
 import { eventually } from './deployment.ts'
@@ -43,8 +44,8 @@ describe.skipIf(!dockerEngine())('collection', () => {
     expect(removed).toEqual([
       `container ${old.name}`,
       `container ${failed.name}`,
-      `image ${tags[0]}`,
-      `image ${tags[1]}`,
+      `image ${showImage(tags[0] ?? '')}`,
+      `image ${showImage(tags[1] ?? '')}`,
     ])
     for (const tag of tags.slice(2)) expect(await inspectImage(lab.engine, tag)).toBeDefined()
     for (const tag of tags.slice(0, 2)) expect(await inspectImage(lab.engine, tag)).toBeUndefined()

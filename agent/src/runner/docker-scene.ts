@@ -28,6 +28,8 @@ export interface Placed {
 
 export interface DockerScene {
   readonly engine: Engine
+  /** Where the engine keeps its data; undefined until it was asked. */
+  dataRoot: string | undefined
   /** Wall clock: compared with the engine's times. */
   readonly beganAt: number
   /** All variables of a service, by service. */
@@ -44,6 +46,7 @@ export interface DockerScene {
 export function dockerOf(attempt: Attempt): DockerScene {
   attempt.docker ??= {
     engine: openEngine(attempt.settings),
+    dataRoot: undefined,
     beganAt: Date.now(),
     values: new Map(),
     limits: new Map(),

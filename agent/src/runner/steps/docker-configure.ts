@@ -77,6 +77,7 @@ async function admitServer(attempt: Attempt): Promise<void> {
   const proxy = requireProxy(attempt, [...new Set(routed)])
   proxy.catch(() => undefined) // told below, after what is wrong with the engine
   const { version, dataRoot } = await checkEngine(attempt)
+  dockerOf(attempt).dataRoot = dataRoot
   await proxy
   await settleDocker(attempt)
   await admitRoom(attempt, { dataRoot })
