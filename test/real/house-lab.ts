@@ -14,10 +14,10 @@ import { type Engine, openEngine } from '../../agent/src/exec/docker/engine.ts'
 import { inspectImage, removeImage, tagImage } from '../../agent/src/exec/docker/images.ts'
 import {
   containerName,
+  hideImage,
   labelsOf,
   networkName,
   shownImage,
-  hideImage,
   volumeName,
 } from '../../agent/src/exec/docker/names.ts'
 import { ensureNetwork, removeNetwork } from '../../agent/src/exec/docker/networks.ts'

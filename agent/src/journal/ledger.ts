@@ -30,7 +30,16 @@ const SCHEMA = `
   ${ARTIFACTS_SCHEMA}
 `
 
-const OF_ENVIRONMENTS = ['plans', 'processes', 'ports', 'objects', 'growths', 'usage', 'artifacts']
+const OF_ENVIRONMENTS = [
+  'plans',
+  'processes',
+  'ports',
+  'objects',
+  'growths',
+  'usage',
+  'ceilings',
+  'artifacts',
+]
 
 /**
  * starting: made by a deployment that has not succeeded. serving: of the running version. paused: of the running

@@ -17,6 +17,7 @@ import type { ObjectRow } from '../../journal/objects.ts'
 import { buildText } from '../../recipes/docker-spec.ts'
 import { findDockerfileFault, isOwnImage, NOT_SHARED } from '../../recipes/image-references.ts'
 import { type Attempt, need } from '../attempt.ts'
+import { ceilingOf } from '../ceiling.ts'
 import { dockerOf, dockerServiceOf, isUntrusted, type ReadyImage } from '../docker-scene.ts'
 import { StepFailure } from '../failure.ts'
 import { guardRoom } from './room.ts'
@@ -164,13 +165,15 @@ function shareContext(attempt: Attempt, service: string, folder: string) {
 
 /** What a RUN command may use: no more than the environment, and of a fork's build less. */
 function boundsOf(attempt: Attempt): BuildBounds {
-  const memoryBytes = PROCESSES.stepMemoryBytes
-  if (!isUntrusted(attempt)) return { memoryBytes, pids: BUILDS.pids }
+  const most = ceilingOf(attempt)
+  const memoryBytes = Math.min(PROCESSES.stepMemoryBytes, most.memoryBytes)
+  const cpus = most.isCpuBound ? most.cpus : undefined
+  if (!isUntrusted(attempt)) return { memoryBytes, cpus, pids: Math.min(BUILDS.pids, most.pids) }
   const { untrustedMemoryBytes, untrustedPids, untrustedCpus } = BUILDS
   return {
     memoryBytes: Math.min(memoryBytes, untrustedMemoryBytes),
-    pids: untrustedPids,
-    cpus: untrustedCpus,
+    pids: Math.min(untrustedPids, most.pids),
+    cpus: Math.min(untrustedCpus, most.cpus),
   }
 }
 
