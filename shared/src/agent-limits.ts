@@ -223,6 +223,10 @@ export const ARTIFACTS = {
   smallBytes: 64 * KiB,
   /** Copies that are synced to disk at once. */
   syncs: 16,
+  /** A container's files come in one stream: what is not kept is read past, in all at most this much. */
+  passedBytes: 8 * GiB,
+  /** Of a file that matched and is beyond the bounds: what comes after it is mostly beyond them too. */
+  passedFileBytes: 64 * MiB,
   /** Left free on the disk of the store, so that the agent can go on. */
   spareBytes: 512 * MiB,
   /** A folder of the store without a record is a copy that was never finished: no task takes longer. */

@@ -1,6 +1,6 @@
 // Numbers that bound the agent's work with a Docker engine, under the rule of limits.ts: every number with its reason,
 // times in milliseconds, sizes in bytes.
-import { KiB, MINUTE, MiB, SECOND } from './units.ts'
+import { GiB, KiB, MINUTE, MiB, SECOND } from './units.ts'
 
 /** Calls of the engine. */
 export const ENGINE = {
@@ -44,6 +44,12 @@ export const BUILDS = {
   cpuWeight: 25,
   /** Compilers start many; a fork bomb ends here. */
   pids: 4_096,
+  /** RUN commands of an engine that are looked at. */
+  bundles: 1_000,
+  /** Each RUN command of a fork's build, whatever the environment may use. */
+  untrustedMemoryBytes: GiB,
+  untrustedCpus: 1,
+  untrustedPids: 1_024,
   /** When memory runs out the kernel takes builds before live services (500). */
   oomScore: 900,
   /** Of a step in a message; `RUN` may hold a whole script. */

@@ -1,6 +1,7 @@
 export * from './agent-limits.ts'
 export * from './braces.ts'
 export * from './browser-limits.ts'
+export * from './ceilings.ts'
 export * from './client-limits.ts'
 export * from './docker-limits.ts'
 export * from './errors.ts'

@@ -309,6 +309,8 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('artifacts in a 
     const written = httpd('one')['.service.yml'] as string
     const more = [
       file('root', 'printf x > top.csv', "['*.csv']"),
+      `  sparse: { run: 'mkdir -p g; echo a > g/a.csv; truncate -s 2G g/b.csv; truncate -s 900G g/c.csv; echo d > g/d.csv', dir: /tmp, artifacts: { paths: ['g/*.csv'] } }\n`,
+      `  beside: { run: 'mkdir -p n/m; echo a > n/a.csv; truncate -s 900G n/m/x.img; echo z > n/m-z.csv; echo b > n/b.csv', dir: /tmp, artifacts: { paths: ['n/**/*.csv'] } }\n`,
       `  far: { run: 'mkdir -p out && echo far > out/f', dir: /tmp, artifacts: { paths: ['out/f'] } }\n`,
     ]
     repository.commit({ ...httpd('one'), '.service.yml': `${written}${ACTIONS}${more.join('')}` })
@@ -328,5 +330,31 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('artifacts in a 
     const [found] = collected(far)
     expect(found?.relativePath).toBe('out/f')
     expect(await read(host, found?.artifactId ?? '')).toBe('far\n')
+  })
+
+  // last: files of theirs stay in the container, and whoever looks through all of it would read past them
+  it('counts a file with holes by its whole size, before a byte of it is copied', async () => {
+    const done = act('sparse', { artifacts: { files: 10, bytes: 1_024 ** 3 } })
+    expect(await done.verdict(), done.log()).toMatchObject({ state: AttemptState.SUCCEEDED })
+    expect(collected(done).map((f) => f.relativePath)).toEqual(['g/a.csv'])
+    expect(done.bodies('warning')).toMatchObject([
+      {
+        code: 'artifacts_truncated',
+        message: 'More files matched than a task may keep (1.0 GiB). Left out from g/b.csv on.',
+      },
+    ])
+  })
+
+  it('does not read past a giant that no pattern names, and says from where on', async () => {
+    const done = act('beside')
+    expect(await done.verdict(), done.log()).toMatchObject({ state: AttemptState.SUCCEEDED })
+    expect(collected(done).map((f) => f.relativePath)).toEqual(['n/a.csv', 'n/b.csv'])
+    expect(done.bodies('warning')).toMatchObject([
+      {
+        code: 'artifacts_truncated',
+        message:
+          'More files matched than a task may keep (8 GiB of files to read past). Left out from n/m on.',
+      },
+    ])
   })
 })

@@ -7,7 +7,7 @@ import { systemClock } from '../../agent/src/clock.ts'
 import { findBuildOrphans } from '../../agent/src/exec/build-orphans.ts'
 import { buildImage } from '../../agent/src/exec/docker/build.ts'
 import { engineFacts } from '../../agent/src/exec/docker/engine.ts'
-import { imageName, labelsOf } from '../../agent/src/exec/docker/names.ts'
+import { labelsOf, shownImage } from '../../agent/src/exec/docker/names.ts'
 import { measureEngine, pruneBuildCache } from '../../agent/src/exec/docker/whole.ts'
 import { hasMarker, listProcesses } from '../../agent/src/exec/processes.ts'
 import { collectCache, isEngineExclusive } from '../../agent/src/housekeeping/cache.ts'
@@ -66,7 +66,7 @@ describe.skipIf(!dockerEngine())('an engine that is killed', () => {
       const marker = `BERTH_TEST_RUN=${lab.settings.owner}`
       const text = `FROM ${BUSYBOX_IMAGE}\nENV ${marker}\nRUN sleep 3600\n`
       writeFileSync(join(folder, 'Dockerfile'), text)
-      const tag = imageName(lab.settings, 2, 'web', 1)
+      const tag = shownImage(lab.settings, 2, 'web', 1)
       lab.row('image', tag, 2, 1, { state: 'making' })
       const building = buildImage(lab.engine, {
         folder,
@@ -120,7 +120,7 @@ COPY --from=first /out /out
         dockerfile: 'Dockerfile',
         target,
         args: {},
-        tag: imageName(lab.settings, 3, target ?? 'web', 1),
+        tag: shownImage(lab.settings, 3, target ?? 'web', 1),
         labels: labelsOf(lab.settings, { environmentId: 3 }),
         noCache: false,
         signal: new AbortController().signal,

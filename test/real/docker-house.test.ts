@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inspectContainer, removeContainer } from '../../agent/src/exec/docker/containers.ts'
 import { inspectImage } from '../../agent/src/exec/docker/images.ts'
+import { showImage } from '../../agent/src/exec/docker/names.ts'
 import { listOwnedVolumes } from '../../agent/src/exec/docker/volumes.ts'
 import { holdsForeign, measureEngine } from '../../agent/src/exec/docker/whole.ts'
 import { isEngineExclusive } from '../../agent/src/housekeeping/cache.ts'
@@ -43,8 +44,8 @@ describe.skipIf(!dockerEngine())('collection', () => {
     expect(removed).toEqual([
       `container ${old.name}`,
       `container ${failed.name}`,
-      `image ${tags[0]}`,
-      `image ${tags[1]}`,
+      `image ${showImage(tags[0] ?? '')}`,
+      `image ${showImage(tags[1] ?? '')}`,
     ])
     for (const tag of tags.slice(2)) expect(await inspectImage(lab.engine, tag)).toBeDefined()
     for (const tag of tags.slice(0, 2)) expect(await inspectImage(lab.engine, tag)).toBeUndefined()

@@ -14,9 +14,10 @@ import { type Engine, openEngine } from '../../agent/src/exec/docker/engine.ts'
 import { inspectImage, removeImage, tagImage } from '../../agent/src/exec/docker/images.ts'
 import {
   containerName,
-  imageName,
+  hideImage,
   labelsOf,
   networkName,
+  shownImage,
   volumeName,
 } from '../../agent/src/exec/docker/names.ts'
 import { ensureNetwork, removeNetwork } from '../../agent/src/exec/docker/networks.ts'
@@ -89,7 +90,7 @@ export class HouseLab {
 
   /** An image of its own: a layer that no other one has. */
   async image(environmentId: number, taskId: number, more: Making = {}): Promise<string> {
-    const tag = imageName(this.settings, environmentId, 'web', taskId)
+    const tag = hideImage(shownImage(this.settings, environmentId, 'web', taskId))
     this.row('image', tag, environmentId, taskId, more)
     const folder = join(this.folder, `build-${environmentId}-${taskId}`)
     mkdirSync(folder)

@@ -128,6 +128,7 @@ const limitOf = (given: unknown): Bound => LIMITS.find((limit) => limit === give
 /** For people: which bound it was. */
 export const describeLimit = (limit: Bound, bounds: { files: number; bytes: number }): string => {
   if (limit === 'files') return `${bounds.files.toLocaleString('en-US')} files`
+  if (limit === 'passed') return `${ARTIFACTS.passedBytes / 1_024 ** 3} GiB of files to read past`
   if (limit === 'bytes') return `${(bounds.bytes / 1_024 ** 3).toFixed(1)} GiB`
   return `${ARTIFACTS.entries.toLocaleString('en-US')} entries of folders to look through`
 }

@@ -51,7 +51,8 @@ export interface Incoming {
 }
 
 /** entries: of folders, for a collection that looks through them. */
-export type Bound = 'files' | 'bytes' | 'entries'
+/** passed: bytes of files in a container that had to be read past. */
+export type Bound = 'files' | 'bytes' | 'entries' | 'passed'
 
 interface Copy {
   id: string
@@ -99,10 +100,7 @@ export class ArtifactIntake {
   begin(path: string, size: number, modifiedAt: number): Incoming | undefined {
     if (this.#copies.has(path)) return undefined
     if (this.#firstLeftOut && compareNames(path, this.#firstLeftOut.path) >= 0) return undefined
-    if (size > this.#limits.bytes) {
-      this.leaveOut(path, 'bytes')
-      return undefined
-    }
+    if (!this.#makeRoom(path, size)) return undefined
     this.#checkRoom(size)
     return this.#open(path, size, modifiedAt)
   }
@@ -161,7 +159,6 @@ export class ArtifactIntake {
         closeSync(fd)
         this.#copies.set(path, { id, path, size, sha256: hash.digest(), modifiedAt })
         this.#bytes += size
-        this.#keepBounds()
       },
     }
   }
@@ -177,12 +174,21 @@ export class ArtifactIntake {
     }
   }
 
-  #keepBounds(): void {
-    while (this.#copies.size > this.#limits.files || this.#bytes > this.#limits.bytes) {
-      const limit = this.#copies.size > this.#limits.files ? 'files' : 'bytes'
-      const last = [...this.#copies.keys()].reduce((a, b) => (compareNames(a, b) >= 0 ? a : b))
+  /** By the size that a file says it has, before a byte of it is copied. False: it is itself beyond a bound. */
+  #makeRoom(path: string, size: number): boolean {
+    const { files, bytes } = this.#limits
+    while (this.#copies.size + 1 > files || this.#bytes + size > bytes) {
+      const limit = this.#copies.size + 1 > files ? 'files' : 'bytes'
+      // of one that fits nowhere nothing else has to go
+      const last = size > bytes ? path : this.#lastName(path)
       this.leaveOut(last, limit)
+      if (last === path) return false
     }
+    return true
+  }
+
+  #lastName(path: string): string {
+    return [...this.#copies.keys()].reduce((a, b) => (compareNames(a, b) >= 0 ? a : b), path)
   }
 
   /** Nothing from this name on is offered. */

@@ -92,6 +92,10 @@ export function findShortage(demand: Demand): string | undefined {
   return undefined
 }
 
+/** What is said of an environment that takes more of the disk than it may. */
+export const describeExcess = (excess: { name: string; bytes: number; most: number }): string =>
+  `${excess.name} uses ${inGigabytes(excess.bytes)} of disk; an environment of this project may use ${inGigabytes(excess.most)} on ${hostname()}. Remove what it does not need any more, or let an administrator raise the limit.`
+
 /** Why a step must not go on; undefined: it may. */
 export function findDanger(
   demand: Pick<Demand, 'rooms' | 'development' | 'largest'>,

@@ -12,8 +12,9 @@ import {
   listOwnedImages,
   removeImage,
   removeNameless,
+  tagImage,
 } from '../exec/docker/images.ts'
-import { LABELS, volumeName } from '../exec/docker/names.ts'
+import { hideImage, isGuessable, LABELS, showImage, volumeName } from '../exec/docker/names.ts'
 import { listOwnedNetworks, removeNetwork } from '../exec/docker/networks.ts'
 import { listOwnedVolumes, removeVolume } from '../exec/docker/volumes.ts'
 import { environmentPlaces, listFolder } from '../exec/files.ts'
@@ -48,6 +49,8 @@ interface Found {
   madeAt: Date
 }
 
+const STILL = { isRunning: false, madeAt: new Date(0) }
+
 async function takeInventory(
   engine: Engine,
   settings: AgentSettings,
@@ -59,7 +62,6 @@ async function takeInventory(
     listOwnedNetworks(engine, settings, environmentId),
     listOwnedVolumes(engine, settings, environmentId),
   ])
-  const still = { isRunning: false, madeAt: new Date(0) }
   return [
     ...containers.map(({ id, name, labels, state, madeAt }) => {
       return {
@@ -74,14 +76,14 @@ async function takeInventory(
     ...images.flatMap(({ id, names, labels }) =>
       // one whose name went to a newer build is found by its id
       (names.length > 0 ? names : [id]).map((name) => {
-        return { kind: 'image' as const, id, name, labels, ...still }
+        return { kind: 'image' as const, id, name, labels, ...STILL }
       }),
     ),
     ...networks.map(({ id, name, labels }) => {
-      return { kind: 'network' as const, id, name, labels, ...still }
+      return { kind: 'network' as const, id, name, labels, ...STILL }
     }),
     ...volumes.map(({ name, labels }) => {
-      return { kind: 'volume' as const, id: name, name, labels, ...still }
+      return { kind: 'volume' as const, id: name, name, labels, ...STILL }
     }),
   ]
 }
@@ -240,6 +242,30 @@ export function collectVariables(
   }
 }
 
+/**
+ * Images of versions that gave them names which anybody could guess, and build upon, get others. The row of the new name
+ * is there before the name is; a second call finds what is left.
+ */
+async function hideNames(
+  engine: Engine,
+  ledger: Ledger,
+  settings: AgentSettings,
+  environmentId: number,
+): Promise<void> {
+  const rows = ledger.objects.list({ environmentId, kind: 'image' })
+  for (const { id, names, labels } of await listOwnedImages(engine, settings, environmentId)) {
+    for (const name of names.filter((one) => isGuessable(settings, one))) {
+      const hidden = hideImage(name)
+      const row = rows.find((one) => one.name === name)
+      if (row) ledger.objects.put({ ...row, name: hidden })
+      else adopt(ledger, environmentId, { kind: 'image', name: hidden, id, labels, ...STILL })
+      await tagImage(engine, id, hidden)
+      await removeImage(engine, name)
+      if (row) ledger.objects.remove(row)
+    }
+  }
+}
+
 export async function collectEnvironment(
   engine: Engine,
   ledger: Ledger,
@@ -247,6 +273,7 @@ export async function collectEnvironment(
   request: CollectRequest,
 ): Promise<Collected> {
   const { environmentId, now = Date.now() } = request
+  await hideNames(engine, ledger, settings, environmentId)
   const matched = await match(engine, ledger, settings, request)
   const plan = readPlan(ledger, environmentId)
   const decision = decideCollection(
@@ -269,7 +296,7 @@ export async function collectEnvironment(
   }
   const collected: Collected = { removed: [], problems: [] }
   for (const row of decision.remove) {
-    const what = `${row.kind} ${row.name}`
+    const what = `${row.kind} ${showImage(row.name)}`
     try {
       const result = await removeObject(engine, ledger, settings, row, matched.get(row))
       if (result === 'in_use') continue

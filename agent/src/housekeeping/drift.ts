@@ -5,6 +5,7 @@ import { HOUSE } from '@berth/shared'
 import { inspectContainer, type Observed } from '../exec/docker/containers.ts'
 import type { Engine } from '../exec/docker/engine.ts'
 import { type Listener, listListeners, nameHolder } from '../exec/ports.ts'
+import { describeExcess } from '../exec/room.ts'
 import { openSocket } from '../exec/sockets.ts'
 import type { Ledger, ProcessRow, StoredPlan } from '../journal/ledger.ts'
 import {
@@ -33,6 +34,9 @@ export interface DriftOptions {
   /** Wall clock: compared with the times of engine and supervisors. */
   now: () => number
 }
+
+const describe = (excess: Parameters<typeof describeExcess>[0] | undefined): string =>
+  excess ? describeExcess(excess) : ''
 
 const RULE = { ends: HOUSE.crashEnds, windowMs: HOUSE.crashWindowMs }
 
@@ -92,7 +96,7 @@ export class DriftWatch {
       services: views.map(({ name, state, restarts, outOfMemory }) => {
         return { name, state, health: 'none', restarts, outOfMemory }
       }),
-      degradedReason: degradedReason(views),
+      degradedReason: degradedReason(views) || describe(ledger.usage.findExcess(environmentId)),
     })
   }
 

@@ -12,6 +12,7 @@ import { expireArtifacts } from '../exec/artifact-store.ts'
 import { listOwnedContainers } from '../exec/docker/containers.ts'
 import { isEngineUp, openEngine } from '../exec/docker/engine.ts'
 import { type EngineEvent, events } from '../exec/docker/events.ts'
+import { listOwnedImages } from '../exec/docker/images.ts'
 import { LABELS } from '../exec/docker/names.ts'
 import { openEdge } from '../exec/proxy/client.ts'
 import { readTable } from '../exec/proxy/table.ts'
@@ -244,7 +245,11 @@ class House {
 
   /** By rows, by plans, and by labels alone (a lost ledger). */
   async #listDocker(ledger: Ledger): Promise<Set<number>> {
-    const labelled = await listOwnedContainers(this.#engine, this.#p.settings)
+    const { settings } = this.#p
+    const labelled = [
+      ...(await listOwnedContainers(this.#engine, settings)),
+      ...(await listOwnedImages(this.#engine, settings)),
+    ]
     const ids = [
       ...ledger.objects.list().map(({ environmentId }) => environmentId),
       ...ledger.listPlans().map(({ environmentId }) => environmentId),

@@ -41,6 +41,7 @@ const OF_ENVIRONMENTS = [
   'objects',
   'growths',
   'usage',
+  'ceilings',
   'artifacts',
 ]
 

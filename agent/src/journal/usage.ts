@@ -12,6 +12,9 @@ export const USAGE_SCHEMA = `
   CREATE TABLE IF NOT EXISTS usage (
     environment_id INTEGER PRIMARY KEY, name TEXT NOT NULL, bytes INTEGER NOT NULL
   ) STRICT;
+  CREATE TABLE IF NOT EXISTS ceilings (
+    environment_id INTEGER PRIMARY KEY, disk_bytes INTEGER NOT NULL
+  ) STRICT;
   CREATE TABLE IF NOT EXISTS engines (id TEXT PRIMARY KEY, exclusive INTEGER NOT NULL) STRICT;
 `
 
@@ -68,6 +71,22 @@ export class UsageTable {
     this.#db
       .prepare('UPDATE usage SET bytes = ? WHERE environment_id = ?')
       .run(Math.round(bytes), environmentId)
+  }
+
+  /** What the environment may take at most, as its last deployment was told. */
+  setCeiling(environmentId: number, diskBytes: number): void {
+    this.#db
+      .prepare('INSERT OR REPLACE INTO ceilings VALUES (?, ?)')
+      .run(environmentId, Math.round(diskBytes))
+  }
+
+  /** Undefined: it takes no more than it may, or nobody said how much that is. */
+  findExcess(environmentId: number): { name: string; bytes: number; most: number } | undefined {
+    const sql = `SELECT name, bytes, disk_bytes AS most FROM usage JOIN ceilings USING (environment_id)
+      WHERE environment_id = ? AND bytes > disk_bytes`
+    return this.#db.prepare(sql).get(environmentId) as
+      | { name: string; bytes: number; most: number }
+      | undefined
   }
 
   /** Largest first. */

@@ -2,7 +2,6 @@ import { type DockerService, readServiceFile } from '@berth/shared/service-file'
 import { describe, expect, it } from 'vitest'
 import {
   type ContainerFacts,
-  limitsOf,
   programOf,
   releaseContainer,
   serviceContainer,
@@ -86,16 +85,6 @@ describe('a container', () => {
     const spec = releaseContainer(service('port: 80, release: node migrate.js'), facts)
     expect(spec.aliases).toEqual([])
     expect(spec.command).toEqual(['/bin/sh', '-eu', '-c', 'node migrate.js'])
-  })
-
-  it('shares the memory of the environment', () => {
-    const services = [service('memory: 1g'), { ...service(''), name: 'b' }]
-    const defaults = { memoryBytes: 512 * 1024 ** 2, cpus: 1, pids: 512 }
-    const free = limitsOf(services, {}, defaults)
-    expect(free.get('web')?.memoryBytes).toBe(1024 ** 3)
-    const capped = limitsOf(services, { memoryBytes: 768 * 1024 ** 2, cpus: 0.5 }, defaults)
-    expect(capped.get('web')).toEqual({ memoryBytes: 512 * 1024 ** 2, cpus: 0.5, pids: 512 })
-    expect(capped.get('b')?.memoryBytes).toBe(256 * 1024 ** 2)
   })
 
   it('has another text for every change that needs another container', () => {

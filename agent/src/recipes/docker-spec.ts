@@ -2,6 +2,7 @@
 // service changed. PURE. Values of variables travel in files that the container mounts; in its configuration, which
 // everybody with access to the engine can read, stands PORT alone (and more only for an image without a shell).
 import type { DockerService } from '@berth/shared/service-file'
+import type { Limits } from './ceilings.ts'
 import type { Values } from './variable-files.ts'
 
 /** Where a container finds what is mounted for it. */
@@ -25,12 +26,6 @@ export interface ImageFacts {
   cmd: readonly string[]
   /** Who it runs as by itself; empty: root. */
   user: string
-}
-
-export interface Limits {
-  memoryBytes: number
-  cpus: number
-  pids: number
 }
 
 /** Files of this machine that are mounted. */
@@ -142,36 +137,6 @@ export const serviceContainer = (service: DockerService, facts: ContainerFacts):
 /** Beside the running version, never found by its name. */
 export const releaseContainer = (service: DockerService, facts: ContainerFacts): ContainerSpec =>
   specOf(service, facts, releaseProgram(service.release ?? ''), [])
-
-export interface Allowance {
-  memoryBytes: number
-  cpus: number
-  pids: number
-}
-
-/**
- * What each service may use. The environment's allowance caps the sum of the memory: when the services ask for more,
- * each gets its part of it. 0 means: no cap.
- */
-export function limitsOf(
-  services: readonly DockerService[],
-  allowed: Partial<Allowance>,
-  defaults: Allowance,
-): Map<string, Limits> {
-  const wanted = services.map(({ memoryBytes }) => memoryBytes ?? defaults.memoryBytes)
-  const sum = wanted.reduce((a, b) => a + b, 0)
-  const part = allowed.memoryBytes ? Math.min(1, allowed.memoryBytes / sum) : 1
-  return new Map(
-    services.map(({ name, cpus }, index) => [
-      name,
-      {
-        memoryBytes: Math.floor((wanted[index] as number) * part),
-        cpus: Math.min(cpus ?? defaults.cpus, allowed.cpus || Number.MAX_SAFE_INTEGER),
-        pids: Math.min(defaults.pids, allowed.pids || Number.MAX_SAFE_INTEGER),
-      },
-    ]),
-  )
-}
 
 /** Holds values: only its keyed fingerprint is ever kept. */
 export function specText(

@@ -9,6 +9,7 @@ import type { EnvironmentPlaces } from '../exec/files.ts'
 import type { CommitFacts, TreeFacts } from '../exec/git.ts'
 import type { RoomMeter } from '../exec/room.ts'
 import type { Ledger } from '../journal/ledger.ts'
+import type { Limits } from '../recipes/ceilings.ts'
 import type { LastPlan, Plan } from '../recipes/plan.ts'
 import type { ResolvedVariables } from '../recipes/variables.ts'
 import type { AgentSettings } from '../settings.ts'
@@ -37,6 +38,8 @@ export interface Found {
   /** The bytes of .service.yml; empty: it is not there, or not a file that is read. */
   source?: Buffer
   file?: ServiceFile
+  /** What each service may use. */
+  limits?: Map<string, Limits>
   last?: LastPlan | null
   /** The port of the version being deployed, by service. */
   ports?: Map<string, number>

@@ -3,7 +3,8 @@
 import type { DockerSection, DockerService } from '@berth/shared/service-file'
 import { type Engine, openEngine } from '../exec/docker/engine.ts'
 import { labelsOf } from '../exec/docker/names.ts'
-import type { ImageFacts, Limits } from '../recipes/docker-spec.ts'
+import type { Limits } from '../recipes/ceilings.ts'
+import type { ImageFacts } from '../recipes/docker-spec.ts'
 import { type DockerPlan, isDockerPlan } from '../recipes/plan.ts'
 import type { Values } from '../recipes/variable-files.ts'
 import { type Attempt, need } from './attempt.ts'
@@ -28,6 +29,8 @@ export interface Placed {
 
 export interface DockerScene {
   readonly engine: Engine
+  /** Where the engine keeps its data; undefined until it was asked. */
+  dataRoot: string | undefined
   /** Wall clock: compared with the engine's times. */
   readonly beganAt: number
   /** All variables of a service, by service. */
@@ -44,6 +47,7 @@ export interface DockerScene {
 export function dockerOf(attempt: Attempt): DockerScene {
   attempt.docker ??= {
     engine: openEngine(attempt.settings),
+    dataRoot: undefined,
     beganAt: Date.now(),
     values: new Map(),
     limits: new Map(),

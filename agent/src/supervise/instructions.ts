@@ -39,6 +39,8 @@ export interface Instructions {
   stopTimeoutMs: number
   memoryBytes: number
   cpus: number
+  /** Absent: written before processes had a ceiling. */
+  pids?: number
 }
 
 export type ServiceCondition = 'running' | 'waiting' | 'stopping' | 'ended'

@@ -101,8 +101,8 @@ class Supervisor {
 
   /** One life of the command; everything it started is gone when this returns. How long it was up. */
   async #runOnce(): Promise<number> {
-    const { memoryBytes, cpus } = this.#instructions
-    const bounds = { memoryBytes, cpus, pids: PROCESSES.pids }
+    const { memoryBytes, cpus, pids = PROCESSES.pids } = this.#instructions
+    const bounds = { memoryBytes, cpus, pids }
     this.#cgroup = Cgroup.create(detectCgroups(), processName(this.#instructions), bounds)
     const startedAt = performance.now()
     const killsBefore = this.#cgroup?.memoryKills() ?? 0

@@ -1,6 +1,6 @@
 // Settings of a project: who may change which of them, and what has to follow (servers still in use, addresses of
 // environments, the owner of pull requests' environments). The limit of environments is the platform's alone.
-import { AppError, invalidFields } from '@berth/shared'
+import { AppError, changeCeilings, invalidFields } from '@berth/shared'
 import type { ProjectPatch } from '@berth/shared/rest'
 import type { Context } from '../context.ts'
 import { type Caller, isWithin, SCOPE_OF } from '../domain/access.ts'
@@ -84,6 +84,7 @@ async function applySettings(
     ...columns,
     // which repository that is, the next delivery tells
     ...(moved ? { provider: null, externalId: null, renamedTo: null } : {}),
+    ...(asked.limits ? { ceilings: changeCeilings(project.ceilings, asked.limits) } : {}),
     defaultServerId: servers.defaultId,
     updatedAt: c.now,
   })

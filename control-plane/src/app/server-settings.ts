@@ -1,6 +1,6 @@
 // Changing and giving up a server. What still holds environments stays; an agent that is not trusted any more loses its
 // session and its certificate at once.
-import { AppError } from '@berth/shared'
+import { AppError, changeCeilings } from '@berth/shared'
 import type { ServerPatch } from '@berth/shared/rest'
 import type { Context } from '../context.ts'
 import type { Caller } from '../domain/access.ts'
@@ -45,6 +45,7 @@ export async function changeServer(
       ...(asked.hostname === undefined ? {} : { hostname: asked.hostname }),
       ...(asked.ssh_port === undefined ? {} : { sshPort: asked.ssh_port }),
       ...(asked.shell_enabled === undefined ? {} : { shellEnabled: asked.shell_enabled ? 1 : 0 }),
+      ...(asked.limits ? { ceilings: changeCeilings(server.ceilings, asked.limits) } : {}),
       ...(asked.paused === undefined ? {} : { paused: asked.paused ? 1 : 0 }),
     })
     await auditCaller(c, caller, organizationId, 'server.update', ['server', id], {

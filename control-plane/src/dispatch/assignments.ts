@@ -1,6 +1,14 @@
 // What one agent should do, as messages: desired state, sent completely at each session and in parts when it changes.
 // Spec and secrets travel only while the attempt has not started; the values are read here, at the last moment.
-import { ARTIFACTS, never, TASKS } from '@berth/shared'
+import {
+  ARTIFACTS,
+  effectiveCeilings,
+  knownSize,
+  NO_CEILINGS,
+  never,
+  readCeilings,
+  TASKS,
+} from '@berth/shared'
 import { systemVariables } from '@berth/shared/service-file'
 import {
   ActionTaskSchema,
@@ -26,6 +34,7 @@ import { type Environment, findEnvironment } from '../store/environments.ts'
 import { listHeldHosts } from '../store/hosts.ts'
 import { findProject, type Project } from '../store/projects.ts'
 import { findPullRequest } from '../store/pull-requests.ts'
+import { findServer, type Server } from '../store/servers.ts'
 import { findTask, type Task } from '../store/tasks.ts'
 
 export const needsSpec = (attempt: Attempt): boolean =>
@@ -53,6 +62,7 @@ export async function makeAssignment(ctx: Context, attempt: Attempt): Promise<As
   assignment.spec = makeSpec(attempt, task, environment, project, {
     headRef: pull?.headRef ?? null,
     grantedHosts: [environment.domain, ...(await listHeldHosts(ctx.db, environment.id))],
+    server: await findServer(ctx.db, task.serverId),
   })
   // removals and actions run with the values of the last deployment, which lie on the server
   assignment.secrets =
@@ -78,13 +88,26 @@ function kindOf(task: Task): TaskSpec['kind'] {
   }
 }
 
+/** 0 stands for what the server gives by its own size. */
+function limitsOf(project: Project, server: Server | undefined) {
+  const own = server ? readCeilings(server.ceilings) : NO_CEILINGS
+  const most = effectiveCeilings(knownSize(server?.host), own, readCeilings(project.ceilings))
+  return {
+    memoryBytes: BigInt(most.memory_bytes ?? 0),
+    cpuMillis: Math.round((most.cpus ?? 0) * 1_000),
+    pids: most.pids ?? 0,
+    diskBytes: BigInt(most.disk_bytes ?? 0),
+  }
+}
+
 function makeSpec(
   attempt: Attempt,
   task: Task,
   environment: Environment,
   project: Project,
-  { headRef, grantedHosts }: { headRef: string | null; grantedHosts: string[] },
+  facts: { headRef: string | null; grantedHosts: string[]; server: Server | undefined },
 ): TaskSpec {
+  const { headRef, grantedHosts } = facts
   const pullRequest = environment.type === 'pull_request'
   return create(TaskSpecSchema, {
     kind: kindOf(task),
@@ -105,6 +128,7 @@ function makeSpec(
       host: environment.domain,
       grantedHosts,
       untrusted: environment.fromFork,
+      limits: limitsOf(project, facts.server),
     },
     systemVariables: systemVariables(environment),
     variablesRevision: BigInt(attempt.variablesRevision),

@@ -1,4 +1,5 @@
 // A project as the documented fields. Secrets are named here only as "set" and "since when".
+import { readCeilings } from '@berth/shared'
 import type { DeployKey, ProjectDetail, WebhookSecret } from '@berth/shared/rest'
 import type { z } from 'zod'
 import { projectAuth } from '../app/basic-auth.ts'
@@ -24,6 +25,7 @@ export function presentProjectDetail(ctx: Context, view: ProjectView): ProjectDe
     default_branch: defaultBranchOf(p),
     default_server_id: p.defaultServerId,
     environment_limit: p.environmentLimit,
+    limits: readCeilings(p.ceilings),
     pull_request_environments: p.pullRequestEnvironments === 1,
     pull_request_bases: list(p.pullRequestBases),
     deploy_drafts: p.deployDrafts === 1,

@@ -1,6 +1,6 @@
 // Rows become the documented fields: snake_case, UTC without fractions, "no value" as null. The only place that names
 // response fields; routes call it and add nothing.
-import { type StepStatus, VERSION } from '@berth/shared'
+import { defaultCeilings, knownSize, readCeilings, type StepStatus, VERSION } from '@berth/shared'
 import type {
   Me,
   Phase,
@@ -142,6 +142,8 @@ export function presentServer(view: ServerView): Server {
       reason: p.reason || null,
     })),
     environment_count: environmentCount,
+    limits: readCeilings(server.ceilings),
+    default_limits: host && knownSize(host) ? defaultCeilings(host) : null,
     usage: usage ? presentUsage(usage) : null,
     trust: presentTrust(view),
     created_at: time(server.createdAt),

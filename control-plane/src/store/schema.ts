@@ -114,6 +114,8 @@ export interface ServersTable {
   createdAt: number
   sshPort: Generated<number>
   shellEnabled: Generated<Flag>
+  /** JSON of what an environment may use on it at most. */
+  ceilings: Generated<string>
   /** The row stays for its tasks; the name is free again. */
   removedAt: number | null
 }
@@ -230,6 +232,8 @@ export interface ProjectsTable {
   reconciledAt: number | null
   /** When a person last asked for a round. */
   reconcileAskedAt: number | null
+  /** JSON of what its environments may use at most. */
+  ceilings: Generated<string>
 }
 
 export interface EnvironmentsTable {

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { RECIPES } from '../task.ts'
 import { BasicAuth } from './basic-auth.ts'
+import { Limits, LimitsPatch } from './ceilings.ts'
 import { HostName, Id, Name, Person, Time } from './fields.ts'
 import { HostTokenFacts, RepositoryFacts } from './repository.ts'
 import { ServerRef } from './server.ts'
@@ -26,6 +27,8 @@ export const ProjectDetail = Project.extend({
   default_branch: z.string(),
   default_server_id: Id.nullable(),
   environment_limit: z.int(),
+  /** What one environment may use at most; the server's own limits hold as well. */
+  limits: Limits,
   pull_request_environments: z.boolean(),
   pull_request_bases: z.array(z.string()),
   deploy_drafts: z.boolean(),
@@ -98,6 +101,7 @@ export const ProjectPatch = z.strictObject({
   /** Replaces the list. */
   server_ids: z.array(Id).min(1).max(100).optional(),
   owner_id: Id.optional(),
+  limits: LimitsPatch.optional(),
   ...settings,
 })
 export type ProjectPatch = z.infer<typeof ProjectPatch>

@@ -1,5 +1,6 @@
 // Servers: machines that run an agent.
 import { z } from 'zod'
+import { Limits, LimitsPatch } from './ceilings.ts'
 import { Id, Name, Time } from './fields.ts'
 
 export const SERVER_STATUSES = [
@@ -98,6 +99,10 @@ export const Server = ServerRef.extend({
     z.object({ name: z.string(), version: z.string().nullable(), reason: z.string().nullable() }),
   ),
   environment_count: z.int(),
+  /** What one environment may use of it at most, as it was set. */
+  limits: Limits,
+  /** What holds where nothing was set; null: its size is not known yet. */
+  default_limits: Limits.nullable(),
   /** Null: it has not told yet. */
   usage: ServerUsage.nullish(),
   /** Whether the newest SSH keys and revocations are in force on it; null: it has no agent. */
@@ -130,6 +135,7 @@ export const ServerPatch = z.strictObject({
   shell_enabled: z.boolean().optional(),
   /** Takes no new tasks. */
   paused: z.boolean().optional(),
+  limits: LimitsPatch.optional(),
 })
 export type ServerPatch = z.infer<typeof ServerPatch>
 

@@ -39,6 +39,7 @@ export function checkMeaning(root: TreeNode, report: Report): void {
   }
   const docker = servicesOf(root, 'docker')
   checkVolumes(root, docker, report)
+  checkArguments(docker, report)
   checkDependencies(docker, report)
   for (const action of entriesIn(childOf(root, 'actions'))) {
     checkAction(action, root, docker, report)
@@ -167,11 +168,32 @@ function warnWithoutDefault(
   report.warn(span, path, 'no_default_service', message)
 }
 
+/** BuildKit takes these for itself: which program reads the Dockerfile, whose caches it may see. */
+const ENGINE_ARGUMENTS = ['BUILDKIT_SYNTAX', 'BUILDKIT_CACHE_MOUNT_NS']
+
+function checkArguments(services: Service[], report: Report): void {
+  for (const { node, path } of services) {
+    for (const { key, keySpan } of entriesIn(childOf(childOf(node, 'build'), 'args'))) {
+      if (!ENGINE_ARGUMENTS.includes(key)) continue
+      const where = [...path, 'build', 'args', key]
+      const message = `${join(where)} is set by Berth and cannot be given here; remove it`
+      report.error(keySpan, where, 'reserved_key', message)
+    }
+  }
+}
+
 function checkVolumes(root: TreeNode, services: Service[], report: Report): void {
   const declared = itemsIn(childOf(childOf(root, 'docker'), 'volumes')).map(textOf)
   for (const { node, path } of services) {
+    const places = new Set<string>()
     for (const [index, item] of itemsIn(childOf(node, 'volumes')).entries()) {
-      const name = textOf(item)?.split(':', 1)[0]
+      const [name, place = ''] = textOf(item)?.split(':') ?? []
+      const folder = place.replace(/\/$/, '')
+      if (folder !== '' && places.has(folder)) {
+        const message = `${join(path)} mounts two volumes at ${shown(folder)}; remove one`
+        report.error(item.span, [...path, 'volumes', index], 'invalid_value', message)
+      }
+      places.add(folder)
       if (name === undefined || !NAME.test(name) || declared.includes(name)) continue
       const known = declared.length > 0 ? `it has: ${listed(declared)}` : 'there is none'
       const uses = `${join(path)} uses volume '${name}'`

@@ -6,6 +6,7 @@ import { SERVICE_FILE } from '../limits.ts'
 import {
   actionTimeout,
   artifactPattern,
+  buildTarget,
   cpus,
   domain,
   env,
@@ -21,6 +22,7 @@ import {
   stopTimeout,
   unprintable,
   urlPath,
+  volume,
 } from './values.ts'
 import { about, also, flag, list, map, named, say, text } from './words.ts'
 
@@ -47,7 +49,7 @@ const routing = {
 const buildMap = map({
   context: about(relativePath, "Folder sent to the build. Default '.'.").optional(),
   dockerfile: about(relativePath, "Relative to the context. Default 'Dockerfile'.").optional(),
-  target: about(text(), 'Build stage to stop at.').optional(),
+  target: about(buildTarget, 'Build stage to stop at.').optional(),
   args: about(env, 'Build arguments. They stay in the image: never a secret.').optional(),
 })
 
@@ -89,14 +91,12 @@ const dockerService = map(
       },
     ).optional(),
     volumes: list(
-      say(z.string().regex(/^[a-z][a-z0-9-]{0,38}:\/[^:]+(:ro)?$/), {
-        expects: 'name:/path or name:/path:ro, with a name from docker.volumes',
-        fault: unprintable,
-      }),
+      volume,
       { noun: 'volume', max: SERVICE_FILE.volumes },
       {
         description:
-          'name:/path or name:/path:ro, the name from docker.volumes. Host paths are not possible.',
+          'name:/path or name:/path:ro, the name from docker.volumes. Host paths are not possible, ' +
+          'nor are /proc, /sys, /dev and /run/berth.',
       },
     ).optional(),
     memory: about(size, 'Memory limit.').optional(),

@@ -90,10 +90,19 @@ export const relativePath = say(
     .string()
     .min(1)
     .max(SERVICE_FILE.pathCharacters)
-    .regex(/^(?!\/)(?!.*(^|\/)\.\.(\/|$)).+$/),
-  { expects: RELATIVE, fault: unprintable },
+    .regex(/^(?![/-])(?!.*(^|\/)\.\.(\/|$))(?![A-Za-z][A-Za-z0-9+.-]*:\/\/)(?![^/]*@[^/]*:).+$/),
+  { expects: RELATIVE, fault: pathFault },
   { id: 'relativePath' },
 )
+
+/** An address is no path, though it reads like one; and no path may look like an option. */
+function pathFault(value: string): Fault | undefined {
+  if (/^[a-z][a-z0-9+.-]*:\/\/|^[^/]*@[^/]*:/i.test(value)) {
+    return { says: `must be a path inside the repository, not an address, got ${quoted(value)}` }
+  }
+  if (value.startsWith('-')) return { says: `must not begin with '-', got ${quoted(value)}` }
+  return unprintable(value)
+}
 
 export const domain = say(
   z.string().min(3).max(253).regex(DOMAIN),
@@ -150,15 +159,65 @@ export const stopTimeout = atMost(duration, SERVICE_FILE.stopTimeoutMaxMs, '10m'
 export const cpus = say(z.number().gt(0).max(SERVICE_FILE.cpus), {
   expects: `a number above 0, at most ${SERVICE_FILE.cpus}`,
 })
+const REPOSITORY_PART = '[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*'
+const REGISTRY = '(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\\[[0-9A-Fa-f:]+\\])(?::[0-9]{1,5})?'
+const TAG = '[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}'
+/** The engine's own grammar: what does not fit it never reaches a registry. */
+const IMAGE = new RegExp(
+  `^(?:${REGISTRY}/)?${REPOSITORY_PART}(?:/${REPOSITORY_PART})*(?::${TAG})?(?:@sha256:[0-9a-f]{64})?$`,
+)
+
+function imageFault(value: string): Fault | undefined {
+  if (/\s/.test(value)) return { says: `must not hold spaces, got ${quoted(value)}` }
+  if (/^(?:sha256:[0-9a-f]*|[0-9a-f]{64})$/i.test(value)) {
+    return { says: `must name an image of a registry, not an image's id, got ${quoted(value)}` }
+  }
+  if (!IMAGE.test(value) && IMAGE.test(value.toLowerCase())) {
+    return { says: `must be in lower case but for its tag, got ${quoted(value)}` }
+  }
+  return undefined
+}
+
 export const image = say(
-  z.string().min(1).max(SERVICE_FILE.imageCharacters),
+  z.string().min(1).max(SERVICE_FILE.imageCharacters).regex(IMAGE),
   {
     expects: `an image such as postgres:18, at most ${SERVICE_FILE.imageCharacters} characters`,
-    fault: (value) =>
-      /\s/.test(value) ? { says: `must not hold spaces, got ${quoted(value)}` } : undefined,
+    fault: imageFault,
   },
   { description: "Image reference to pull. Either 'build' or 'image'.", examples: ['postgres:18'] },
 )
+
+export const buildTarget = say(z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/), {
+  expects: 'the name of a build stage: letters, digits, dots, dashes and underscores',
+})
+
+/** Folders of the kernel, and what Berth mounts itself: nothing may be mounted at or below these. */
+const CLOSED = ['/proc', '/sys', '/dev', '/run/berth', '/var/run/berth']
+/** Folders that make an image work: something below them may be mounted, not the folder itself. */
+const NEEDED = '/ /bin /boot /etc /lib /lib32 /lib64 /libx32 /run /sbin /usr /var/run'.split(' ')
+
+function volumeFault(value: string): Fault | undefined {
+  const [from = '', path = ''] = value.split(':')
+  if (!NAME.test(from) || !path.startsWith('/')) return undefined
+  if (path.length > SERVICE_FILE.pathCharacters) {
+    return { says: `must have a path of at most ${SERVICE_FILE.pathCharacters} characters` }
+  }
+  if (/\/\.{0,2}\/|\/\.{1,2}$/.test(path)) {
+    return { says: `must have a path without '.', '..' and '//', got ${quoted(value)}` }
+  }
+  const place = path.replace(/(?<=.)\/$/, '')
+  const closed = CLOSED.find((folder) => place === folder || place.startsWith(`${folder}/`))
+  if (closed) return { says: `cannot be mounted in ${closed}, got ${quoted(value)}` }
+  if (NEEDED.includes(place)) {
+    return { says: `cannot replace ${place} of the image; mount a folder below it` }
+  }
+  return unprintable(value)
+}
+
+export const volume = say(z.string().regex(/^[a-z][a-z0-9-]{0,38}:\/[^:]+(:ro)?$/), {
+  expects: 'name:/path or name:/path:ro, with a name from docker.volumes',
+  fault: volumeFault,
+})
 
 /**
  * `*`, `**`, `?`, `[…]`, `{a,b}`; bounded, because each `**` and each brace multiplies the work.

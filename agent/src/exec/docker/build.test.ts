@@ -8,7 +8,7 @@ import { eventually } from '../../../../test/real/deployment.ts'
 import { listProcesses } from '../processes.ts'
 import { BuildError, type BuildStep, buildImage } from './build.ts'
 import { findBuildProcesses, markArguments } from './build-fence.ts'
-import { openEngine } from './engine.ts'
+import { engineFacts, openEngine } from './engine.ts'
 import { inspectImage } from './images.ts'
 import { BASE, DockerLab, type Files } from './lab.testing.ts'
 
@@ -257,7 +257,11 @@ describe.skipIf(!dockerEngine())('a build', () => {
     const texts: string[] = []
     const error = await failure(
       { Dockerfile: `${from}RUN ${command}\n` },
-      { mark, memoryBytes: 0.1 * 1_024 ** 3, onText: (_step, text) => texts.push(text) },
+      {
+        mark,
+        bounds: { memoryBytes: 0.1 * 1_024 ** 3, pids: 100 },
+        onText: (_step, text) => texts.push(text),
+      },
     )
     expect(error).toMatchObject({ kind: 'out_of_memory', exitCode: 137 })
     expect(error.message).toMatch(
@@ -280,11 +284,41 @@ describe.skipIf(!dockerEngine())('a build', () => {
     expect(JSON.stringify([image, history])).not.toContain('berth-build')
   })
 
-  test('whose Dockerfile declares NO_PROXY keeps its own', () => {
-    expect(markArguments({ A: '1' }, 'm', 'FROM x\nARG A NO_PROXY=y\n')).toEqual({ A: '1' })
-    expect(markArguments({}, 'm', 'FROM x\n')).toEqual({ NO_PROXY: 'berth-build-m.invalid' })
-    const args = markArguments({ NO_PROXY: 'corp' }, 'm', '')
-    expect(args.NO_PROXY).toBe('corp,berth-build-m.invalid')
+  test('whose Dockerfile declares NO_PROXY keeps its own and is marked all the same', () => {
+    const mark = 'berth-build-m.invalid'
+    const declared = markArguments({ A: '1' }, 'm', 'FROM x\nARG A NO_PROXY=y\n')
+    expect(declared).toEqual({ A: '1', FTP_PROXY: mark })
+    const both = markArguments({}, 'm', 'FROM x\nARG no_proxy\nARG ftp_proxy\n')
+    expect(both).toEqual({ NO_PROXY: mark })
+    expect(markArguments({}, 'm', 'FROM x\n')).toEqual({ NO_PROXY: mark })
+    expect(markArguments({ NO_PROXY: 'corp' }, 'm', '').NO_PROXY).toBe(`corp,${mark}`)
+  })
+
+  test('is bounded too when its command forgets its environment', async () => {
+    const { dataRoot } = await engineFacts(lab.engine)
+    const wait =
+      'n=0; until [ $(cat /proc/self/oom_score_adj) = 900 ] || [ $n = 100 ]; do sleep 0.1; n=$((n+1)); done'
+    const texts: string[] = []
+    const script = `: ${randomUUID()}; ${wait}; cat /proc/self/oom_score_adj`
+    const words = JSON.stringify(['/bin/busybox', 'env', '-i', '/bin/sh', '-c', script])
+    const onText = (_step: unknown, text: string): void => void texts.push(text)
+    await lab.build({ Dockerfile: `${from}RUN ${words}\n` }, { dataRoot, onText })
+    expect(texts.join('')).toBe('900\n')
+  })
+
+  test('keeps its caches to those of the same name', async () => {
+    const id = randomUUID()
+    const run = async (caches: string): Promise<string> => {
+      const texts: string[] = []
+      const command = `ls /cache; touch /cache/${caches}`
+      const line = `RUN --mount=type=cache,id=${id},target=/cache : ${randomUUID()}; ${command}\n`
+      const onText = (_step: unknown, text: string): void => void texts.push(text)
+      await lab.build({ Dockerfile: `${from}${line}` }, { caches, onText })
+      return texts.join('')
+    }
+    expect(await run('one')).toBe('')
+    expect(await run('two')).toBe('')
+    expect(await run('one')).toBe('one\n') // the positive control
   })
 
   test('really ends when it is canceled', async () => {

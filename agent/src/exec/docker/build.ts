@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { BUILDS, PROCESSES } from '@berth/shared'
 import { fromEngineError, fromOutcome } from './build-failure.ts'
-import { fenceBuild, markArguments } from './build-fence.ts'
+import { type BuildBounds, fenceBuild, markArguments } from './build-fence.ts'
 import { type BuildObserver, type BuildOutcome, followBuild } from './build-follower.ts'
 import { type BuildSession, type Folders, openBuildSession } from './build-session.ts'
 import { listContext, listRecipe, resolveInside } from './context.ts'
@@ -33,20 +33,25 @@ export interface BuildOptions extends BuildObserver {
     /** Where we remember the times that we told of its files. */
     times: string
   }
-  /** Of each RUN command. */
-  memoryBytes?: number
+  bounds?: BuildBounds
+  /** Where the engine keeps its data: RUN commands are found there as well. */
+  dataRoot?: string | undefined
+  /** Builds share the caches of `RUN --mount=type=cache` with those of the same name alone. */
+  caches?: string
   /** Names the build's processes on this machine (`findBuildProcesses`): letters, digits, dashes. */
   mark?: string
   signal?: AbortSignal | undefined
 }
+
+const BOUNDS: BuildBounds = { memoryBytes: PROCESSES.stepMemoryBytes, pids: BUILDS.pids }
 
 /** Throws a BuildError. */
 export async function buildImage(
   engine: Engine,
   options: BuildOptions,
 ): Promise<{ imageId: string }> {
-  const { signal, mark = randomUUID(), memoryBytes = PROCESSES.stepMemoryBytes } = options
-  const fence = fenceBuild(mark, memoryBytes)
+  const { signal, mark = randomUUID(), bounds = BOUNDS, dataRoot } = options
+  const fence = fenceBuild(mark, bounds, dataRoot)
   let outcome: BuildOutcome
   try {
     signal?.throwIfAborted()
@@ -58,16 +63,24 @@ export async function buildImage(
   }
   if (outcome.error === undefined && outcome.imageId) return { imageId: outcome.imageId }
   if (signal?.aborted) throw fromEngineError(toEngineError(new Error('aborted'), signal))
-  const limit = fence.isEffective ? memoryBytes : undefined
+  const limit = fence.isEffective ? bounds.memoryBytes : undefined
   throw fromOutcome(outcome, { dockerfile: options.dockerfile, memoryBytes: limit })
 }
 
-function readDockerfile({ folder, dockerfile }: BuildOptions): string {
+export function readDockerfile({
+  folder,
+  dockerfile,
+}: Pick<BuildOptions, 'folder' | 'dockerfile'>): string {
   try {
     return readFileSync(resolveInside(folder, dockerfile), 'utf8')
   } catch {
     return '' // the engine says what is wrong with it
   }
+}
+
+function argumentsOf(options: BuildOptions, mark: string): Record<string, string> {
+  const args = markArguments(options.args, mark, readDockerfile(options))
+  return options.caches ? { ...args, BUILDKIT_CACHE_MOUNT_NS: options.caches } : args
 }
 
 const queryOf = (options: BuildOptions, session: string, mark: string) => ({
@@ -77,7 +90,7 @@ const queryOf = (options: BuildOptions, session: string, mark: string) => ({
   t: options.tag,
   dockerfile: basename(options.dockerfile),
   ...(options.target ? { target: options.target } : {}),
-  buildargs: JSON.stringify(markArguments(options.args, mark, readDockerfile(options))),
+  buildargs: JSON.stringify(argumentsOf(options, mark)),
   labels: JSON.stringify(options.labels),
   nocache: options.noCache,
 })

@@ -9,7 +9,7 @@ import { dockerEngine } from '../../../../test/components.ts'
 import { removeContainer } from './containers.ts'
 import { inspectImage, listOwnedImages, pullImage, removeImage, tagImage } from './images.ts'
 import { BASE, DockerLab } from './lab.testing.ts'
-import { imageName } from './names.ts'
+import { shownImage } from './names.ts'
 
 let lab: DockerLab
 describe.skipIf(!dockerEngine())('an image', () => {
@@ -19,7 +19,7 @@ describe.skipIf(!dockerEngine())('an image', () => {
   afterAll(() => lab.close())
 
   test('is described by what a container of it would do', async () => {
-    const tag = imageName(lab.settings, 1, 'shown', 1)
+    const tag = shownImage(lab.settings, 1, 'shown', 1)
     const { imageId } = await lab.build(
       {
         Dockerfile: `FROM ${BASE}\nENV A=1\nWORKDIR /app\nUSER app\nENTRYPOINT ["/bin/sh","-c"]\nCMD ["true"]\n`,
@@ -40,7 +40,7 @@ describe.skipIf(!dockerEngine())('an image', () => {
   })
 
   test('in use is not removed, and stays whole', async () => {
-    const tag = imageName(lab.settings, 1, 'used', 2)
+    const tag = shownImage(lab.settings, 1, 'used', 2)
     const { imageId } = await lab.build(
       { Dockerfile: `FROM ${BASE}\nRUN echo used > /used\n` },
       { tag },
@@ -51,7 +51,7 @@ describe.skipIf(!dockerEngine())('an image', () => {
     expect(await removeImage(lab.engine, tag)).toBe('in_use')
     expect(await inspectImage(lab.engine, tag)).toMatchObject({ id: imageId })
     await removeContainer(lab.engine, id)
-    const other = imageName(lab.settings, 1, 'used', 3)
+    const other = shownImage(lab.settings, 1, 'used', 3)
     await tagImage(lab.engine, tag, other)
     expect(await removeImage(lab.engine, tag)).toBe('removed')
     expect(await inspectImage(lab.engine, other)).toMatchObject({ id: imageId })

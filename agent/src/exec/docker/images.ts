@@ -2,7 +2,13 @@
 import { ENGINE } from '@berth/shared'
 import { type Engine, EngineError, isNotFound, toEngineError } from './engine.ts'
 import { readMessages } from './messages.ts'
-import { isImageName, type NamingSettings, type OwnerSettings, ownedFilter } from './names.ts'
+import {
+  isImageName,
+  LABELS,
+  type NamingSettings,
+  type OwnerSettings,
+  ownedFilter,
+} from './names.ts'
 
 export interface Image {
   /** `sha256:…` of its configuration. */
@@ -26,6 +32,7 @@ interface RawImage {
     Env: string[] | null
     WorkingDir: string
     User: string
+    Labels?: Record<string, string> | null
   } | null
 }
 
@@ -44,7 +51,26 @@ async function readImage(engine: Engine, reference: string): Promise<RawImage | 
 /** By reference or id. Undefined: there is none. */
 export async function inspectImage(engine: Engine, reference: string): Promise<Image | undefined> {
   const raw = await readImage(engine, reference)
-  if (!raw) return undefined
+  return raw && toImage(raw)
+}
+
+/** As the engine shows it: `docker.io/library/postgres` is `postgres`. */
+const familiar = (reference: string): string =>
+  reference.replace(/^(?:index\.)?docker\.io\//, '').replace(/^library\//, '')
+
+/**
+ * By a name of a registry alone. The engine also takes ids, and beginnings of ids, for names; and what Berth built, for
+ * whomever, is not there to be pulled.
+ */
+export async function findPulled(engine: Engine, reference: string): Promise<Image | undefined> {
+  const raw = await readImage(engine, reference)
+  if (!raw || raw.Config?.Labels?.[LABELS.agent] !== undefined) return undefined
+  const wanted = familiar(withTag(reference).replace(/:[^/@]+@/, '@'))
+  const names = [...(raw.RepoTags ?? []), ...(raw.RepoDigests ?? [])]
+  return names.some((name) => familiar(name) === wanted) ? toImage(raw) : undefined
+}
+
+function toImage(raw: RawImage): Image {
   return {
     id: raw.Id,
     entrypoint: raw.Config?.Entrypoint ?? [],

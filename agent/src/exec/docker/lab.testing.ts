@@ -17,7 +17,7 @@ import {
 } from './containers.ts'
 import { openEngine } from './engine.ts'
 import { listOwnedImages, removeImage } from './images.ts'
-import { containerName, imageName, labelsOf, networkName } from './names.ts'
+import { containerName, labelsOf, networkName, shownImage } from './names.ts'
 import { ensureNetwork, listOwnedNetworks, removeNetwork } from './networks.ts'
 import { listOwnedVolumes, removeVolume } from './volumes.ts'
 
@@ -66,7 +66,7 @@ export class DockerLab {
       dockerfile: 'Dockerfile',
       target: null,
       args: {},
-      tag: imageName(this.settings, 1, 'built', this.#count),
+      tag: shownImage(this.settings, 1, 'built', this.#count),
       labels: this.labels(1),
       noCache: false,
       ...options,

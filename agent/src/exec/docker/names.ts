@@ -1,5 +1,6 @@
 // Names and labels of everything that is made in the engine. Only what carries our label is ever listed; the names let
 // a person see whose it is.
+import { randomBytes } from 'node:crypto'
 import type { AgentSettings } from '../../settings.ts'
 
 export const LABELS = {
@@ -34,15 +35,26 @@ const imagePrefix = (s: NamingSettings): string => `${s.accountPrefix.replace(/-
 
 /** Names that people gave to our images are theirs. */
 export const isImageName = (s: NamingSettings, name: string): boolean =>
-  name.startsWith(imagePrefix(s))
+  name.startsWith(imagePrefix(s)) && /^\d+-/.test(name.slice(imagePrefix(s).length))
 
-/** `berth/e101-web:812`. */
-export const imageName = (
+/** `berth/e101-web:812`: how people see an image in logs and answers. No image of the engine has this name. */
+export const shownImage = (
   s: NamingSettings,
   environmentId: number,
   service: string,
   taskId: number,
 ): string => `${imagePrefix(s)}${environmentId}-${service}:${taskId}`
+
+const SECRET_PART = /-[0-9a-f]{32}$/
+
+/** With a part that nobody can guess: whoever knows the name of an image can build upon it. Stays on the server. */
+export const hideImage = (shown: string): string => `${shown}-${randomBytes(16).toString('hex')}`
+
+export const showImage = (name: string): string => name.replace(SECRET_PART, '')
+
+/** As versions before this one named images. */
+export const isGuessable = (s: NamingSettings, name: string): boolean =>
+  isImageName(s, name) && !SECRET_PART.test(name)
 
 export const networkName = (s: NamingSettings, environmentId: number): string =>
   `${s.accountPrefix}${environmentId}`

@@ -130,13 +130,22 @@ async function copyFromContainer(
   const patterns = readPatterns(declared.paths)
   try {
     const folder = await containerFolder(engine, row.containerId, action.dir)
+    let passed = 0
     for (const root of patterns.roots) {
       for await (const file of readArchive(engine, row.containerId, folder, root, signal)) {
-        if (!patterns.matches(file.path)) continue
         const path = file.path.join('/')
+        const isWanted = patterns.matches(file.path)
         const unfit = file.kind === 'file' ? whyUnfit(path) : WHY[file.kind]
-        if (unfit) notes.skipped(path, unfit)
-        else await take(intake, path, file)
+        const isOver = isWanted && !unfit && !(await take(intake, path, file))
+        if (isWanted && unfit) notes.skipped(path, unfit)
+        if (isWanted && !unfit && !isOver) continue
+        // what is not kept has to be read past; a file with a hole of a terabyte would take hours
+        const isLarge = isOver && file.size > ARTIFACTS.passedFileBytes
+        if (!isLarge && passed + file.size <= ARTIFACTS.passedBytes) passed += file.size
+        else {
+          intake.leaveOut(firstUnseen(file.path, root), isOver ? 'bytes' : 'passed')
+          break
+        }
       }
     }
   } catch (error) {
@@ -156,18 +165,28 @@ const WHY = { link: 'a link', other: 'not a regular file' } as const
 const isThere = async (attempt: Attempt, id: string): Promise<boolean> =>
   (await inspectContainer(dockerOf(attempt).engine, id))?.state === 'running'
 
+/**
+ * When a stream is left at a file: the first name that may come after it. Folders come by the names in them, one whole
+ * folder after the other, so only beside a folder on the way can there be names that are less than those already seen.
+ */
+function firstUnseen(path: readonly string[], root: readonly string[]): string {
+  return path.slice(0, Math.min(path.length, root.length + 1)).join('/')
+}
+
+/** False: it is beyond the bounds, and not read. */
 async function take(
   intake: ArtifactIntake,
   path: string,
   file: { size: number; modifiedAt: number; bytes: AsyncIterable<Buffer> },
-): Promise<void> {
+): Promise<boolean> {
   const incoming = intake.begin(path, file.size, file.modifiedAt)
-  if (!incoming) return
+  if (!incoming) return false
   let isOpen = true
   try {
     for await (const chunk of file.bytes) incoming.write(chunk)
     isOpen = false
     incoming.finish()
+    return true
   } finally {
     if (isOpen) incoming.drop()
   }

@@ -26,18 +26,19 @@ import { sharedPlaces } from '../../exec/shared-places.ts'
 import { weakerAdditions } from '../../recipes/variables.ts'
 import { listenForActivation } from '../activation.ts'
 import { type Attempt, accountOf, environmentName, hasMarkerOf, need } from '../attempt.ts'
+import { ceilingOf } from '../ceiling.ts'
 import { Interrupted, StepFailure } from '../failure.ts'
 import { sectionOf } from './configure.ts'
 
 const MARKER_NAME = 'BERTH_ATTEMPT_ID'
 
-/** What the control plane allows this environment, else the defaults. */
+/** The usual, and no more than the environment may use. */
 export function stepBounds(attempt: Attempt): CgroupBounds {
-  const limits = attempt.spec.environment?.limits
+  const most = ceilingOf(attempt)
   return {
-    memoryBytes: Number(limits?.memoryBytes ?? 0) || PROCESSES.stepMemoryBytes,
-    cpus: (limits?.cpuMillis ?? 0) / 1_000 || PROCESSES.stepCpus,
-    pids: limits?.pids || PROCESSES.pids,
+    memoryBytes: Math.min(PROCESSES.stepMemoryBytes, most.memoryBytes),
+    cpus: Math.min(PROCESSES.stepCpus, most.cpus),
+    pids: Math.min(PROCESSES.pids, most.pids),
   }
 }
 

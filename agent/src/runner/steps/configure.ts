@@ -24,12 +24,14 @@ import { writeSecretFile } from '../../exec/files.ts'
 import { findListeners, nameHolder } from '../../exec/ports.ts'
 import { guardServer } from '../../housekeeping/firewall.ts'
 import { PortsExhausted } from '../../journal/ledger.ts'
+import type { Ask } from '../../recipes/ceilings.ts'
 import { planDocker } from '../../recipes/docker.ts'
 import { planManual } from '../../recipes/manual.ts'
 import type { Plan } from '../../recipes/plan.ts'
 import { renderEnvFile, renderShellFile } from '../../recipes/variable-files.ts'
 import { resolveVariables } from '../../recipes/variables.ts'
 import { type Attempt, accountOf, need } from '../attempt.ts'
+import { shareCeiling } from '../ceiling.ts'
 import { StepFailure } from '../failure.ts'
 
 const invalid = (message: string): StepFailure =>
@@ -118,9 +120,17 @@ function makePlan(attempt: Attempt, { docker, manual }: ServiceFile): Plan {
   throw new Error('the file has no section of this recipe')
 }
 
+/** Of containers, or of the processes that Berth itself keeps running. */
+function asksOf(attempt: Attempt, { docker, manual }: ServiceFile): Ask[] {
+  if (recipeOf(attempt) === 'docker') return docker?.services ?? []
+  const running = (manual?.services ?? []).flatMap(({ name, run }) => (run ? { ...run, name } : []))
+  return running.map(({ name, memoryBytes, cpus }) => ({ name, memoryBytes, cpus }))
+}
+
 export async function readConfig(attempt: Attempt): Promise<void> {
   const file = judge(attempt, sourceOf(attempt))
   attempt.found.file = file
+  attempt.found.limits = shareCeiling(attempt, asksOf(attempt, file))
   attempt.plan = makePlan(attempt, file)
   attempt.report.plan(attempt.plan)
 }

@@ -3,7 +3,6 @@
 import { chmodSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { PROCESSES } from '@berth/shared'
 import { FailureCode } from '@berth/shared/wire'
 import {
   EngineError,
@@ -15,10 +14,10 @@ import { writeSecretFile } from '../../exec/files.ts'
 import { locateProgram } from '../../exec/programs.ts'
 import { guardServer } from '../../housekeeping/firewall.ts'
 import { replaceFile } from '../../journal/attempt-files.ts'
-import { LAUNCH_PROGRAM, limitsOf, type VariableFiles } from '../../recipes/docker-spec.ts'
+import { LAUNCH_PROGRAM, type VariableFiles } from '../../recipes/docker-spec.ts'
 import { renderEnvFile, renderShellFile } from '../../recipes/variable-files.ts'
 import { resolveVariables, weakerAdditions } from '../../recipes/variables.ts'
-import type { Attempt } from '../attempt.ts'
+import { type Attempt, need } from '../attempt.ts'
 import { dockerOf, dockerSectionOf, lastDocker } from '../docker-scene.ts'
 import { settleDocker } from '../docker-settle.ts'
 import { missing, StepFailure } from '../failure.ts'
@@ -78,6 +77,7 @@ async function admitServer(attempt: Attempt): Promise<void> {
   const proxy = requireProxy(attempt, [...new Set(routed)])
   proxy.catch(() => undefined) // told below, after what is wrong with the engine
   const { version, dataRoot } = await checkEngine(attempt)
+  dockerOf(attempt).dataRoot = dataRoot
   await proxy
   await guardServer(attempt.settings, attempt.ledger) // what is built runs code too
   await settleDocker(attempt)
@@ -130,20 +130,7 @@ export async function writeDockerVariables(attempt: Attempt): Promise<void> {
     writeSecretFile(files.env, renderEnvFile(values), undefined, 0o444)
     scene.values.set(name, values)
   }
-  const allowed = attempt.spec.environment?.limits
-  scene.limits = limitsOf(
-    services,
-    {
-      memoryBytes: Number(allowed?.memoryBytes ?? 0),
-      cpus: (allowed?.cpuMillis ?? 0) / 1_000,
-      pids: allowed?.pids ?? 0,
-    },
-    {
-      memoryBytes: PROCESSES.serviceMemoryBytes,
-      cpus: PROCESSES.serviceCpus,
-      pids: PROCESSES.pids,
-    },
-  )
+  scene.limits = need(attempt, 'limits')
   const count = resolved.secretKeys.length
   attempt.output.say(
     `${resolved.values.size} variables (${count} custom) for ${services.length} services; in containers at /run/berth/variables.env.`,

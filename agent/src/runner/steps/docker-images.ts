@@ -2,20 +2,23 @@
 // image that was kept of the same commit and the same settings is used again, which is what a rollback is. Invariant:
 // the row of an image is committed before it can exist, and no value of a variable ever reaches a build.
 import { join, relative } from 'node:path'
-import { DOCKER_STEPS } from '@berth/shared'
+import { BUILDS, DOCKER_STEPS, PROCESSES } from '@berth/shared'
 import type { DockerService } from '@berth/shared/service-file'
 import { FailureCode, LogSource } from '@berth/shared/wire'
-import { BuildError, type BuildStep, buildImage } from '../../exec/docker/build.ts'
+import { BuildError, type BuildStep, buildImage, readDockerfile } from '../../exec/docker/build.ts'
+import type { BuildBounds } from '../../exec/docker/build-fence.ts'
 import { resolveInside } from '../../exec/docker/context.ts'
 import { EngineError } from '../../exec/docker/engine.ts'
-import { inspectImage, pullImage, tagImage } from '../../exec/docker/images.ts'
-import { imageName, labelsOf } from '../../exec/docker/names.ts'
+import { findPulled, inspectImage, pullImage, tagImage } from '../../exec/docker/images.ts'
+import { hideImage, isImageName, labelsOf, shownImage } from '../../exec/docker/names.ts'
 import { type SlotKind, takeSlot } from '../../exec/slots.ts'
 import { fingerprint } from '../../exec/spec-key.ts'
 import type { ObjectRow } from '../../journal/objects.ts'
 import { buildText } from '../../recipes/docker-spec.ts'
+import { findDockerfileFault, isOwnImage, NOT_SHARED } from '../../recipes/image-references.ts'
 import { type Attempt, need } from '../attempt.ts'
-import { dockerOf, dockerServiceOf, type ReadyImage } from '../docker-scene.ts'
+import { ceilingOf } from '../ceiling.ts'
+import { dockerOf, dockerServiceOf, isUntrusted, type ReadyImage } from '../docker-scene.ts'
 import { StepFailure } from '../failure.ts'
 import { guardRoom } from './room.ts'
 
@@ -160,12 +163,42 @@ function shareContext(attempt: Attempt, service: string, folder: string) {
   return { key, times: join(attempt.places.dir, 'contexts', `${service}.json`) }
 }
 
+/** What a RUN command may use: no more than the environment, and of a fork's build less. */
+function boundsOf(attempt: Attempt): BuildBounds {
+  const most = ceilingOf(attempt)
+  const memoryBytes = Math.min(PROCESSES.stepMemoryBytes, most.memoryBytes)
+  const cpus = most.isCpuBound ? most.cpus : undefined
+  if (!isUntrusted(attempt)) return { memoryBytes, cpus, pids: Math.min(BUILDS.pids, most.pids) }
+  const { untrustedMemoryBytes, untrustedPids, untrustedCpus } = BUILDS
+  return {
+    memoryBytes: Math.min(memoryBytes, untrustedMemoryBytes),
+    pids: Math.min(untrustedPids, most.pids),
+    cpus: Math.min(untrustedCpus, most.cpus),
+  }
+}
+
+/** Projects do not see each other's caches, and a fork leaves nothing in its project's. */
+function cachesOf(attempt: Attempt): string {
+  const { environmentId } = attempt.assignment
+  const projectId = attempt.spec.environment?.projectId ?? 0
+  const owner = isUntrusted(attempt) ? { environmentId } : { projectId }
+  return fingerprint(attempt.settings, JSON.stringify(['caches', owner]))
+}
+
+/** Whether a reference of a person is a name that Berth gives to the images it builds. */
+const isOurs =
+  (attempt: Attempt) =>
+  (reference: string): boolean =>
+    isOwnImage(reference, (name) => isImageName(attempt.settings, name))
+
 async function build(attempt: Attempt, service: DockerService, tag: string): Promise<string> {
-  const { engine } = dockerOf(attempt)
+  const { engine, dataRoot } = dockerOf(attempt)
   const { environmentId } = attempt.assignment
   const settings = service.build
   if (!settings) throw new Error(`service ${service.name} is not built`)
   const context = findContext(attempt, settings)
+  const fault = findDockerfileFault(readDockerfile(context), isOurs(attempt))
+  if (fault) throw new StepFailure(FailureCode.BUILD_FAILED, `${settings.dockerfile}: ${fault}`)
   const { kind } = attempt.spec
   const follow = follower(attempt)
   return withSlot(attempt, 'build', service.name, DOCKER_STEPS.buildMs, async (signal) => {
@@ -179,6 +212,9 @@ async function build(attempt: Attempt, service: DockerService, tag: string): Pro
         labels: labelsOf(attempt.settings, { environmentId, service: service.name }),
         noCache: kind.case === 'deploy' && kind.value.noCache,
         context: shareContext(attempt, service.name, settings.context),
+        bounds: boundsOf(attempt),
+        caches: cachesOf(attempt),
+        dataRoot,
         signal,
         onStep: follow.onStep,
         onText: follow.onText,
@@ -195,7 +231,8 @@ export async function buildService(attempt: Attempt, name: string): Promise<void
   const scene = dockerOf(attempt)
   const { environmentId, taskId } = attempt.assignment
   const service = dockerServiceOf(attempt, name)
-  const tag = imageName(attempt.settings, environmentId, name, taskId)
+  const shown = shownImage(attempt.settings, environmentId, name, taskId)
+  const tag = hideImage(shown)
   const facts = { commit: need(attempt, 'commit').sha, build: buildMark(attempt, service) }
   const kept = await findKept(attempt, service)
   attempt.ledger.objects.put(rowOf(attempt, 'image', tag, name, facts))
@@ -204,10 +241,10 @@ export async function buildService(attempt: Attempt, name: string): Promise<void
     attempt.output.say(`Image of deployment ${kept.taskId}: same commit, nothing to build.`)
   }
   const reference = kept ? tag : await build(attempt, service, tag)
-  const image = await ready(attempt, reference, { reference: tag, digest: '' })
+  const image = await ready(attempt, reference, { reference: shown, digest: '' })
   attempt.ledger.objects.put(rowOf(attempt, 'image', tag, name, { ...facts, imageId: image.id }))
   scene.images.set(name, { ...image, digest: image.id })
-  attempt.output.say(`Image ${tag} is ${image.id}.`)
+  attempt.output.say(`Image ${shown} is ${image.id}.`)
 }
 
 /** A registry that cannot be reached, as opposed to one that says no. */
@@ -231,7 +268,7 @@ async function pull(
     if (!(error instanceof EngineError)) throw error
     attempt.interruption.throwIfFired()
     if (error.kind === 'unavailable' || error.kind === 'disk_full') throw error
-    const here = isAway(error.message) ? await inspectImage(engine, reference) : undefined
+    const here = isAway(error.message) ? await findPulled(engine, reference) : undefined
     if (!here) {
       const message = `\`${reference}\`: ${error.message}.`.replace(/\.\.$/, '.')
       throw new StepFailure(FailureCode.IMAGE_PULL_FAILED, message)
@@ -247,13 +284,16 @@ export async function pullService(attempt: Attempt, name: string): Promise<void>
   const scene = dockerOf(attempt)
   const reference = dockerServiceOf(attempt, name).image
   if (!reference) throw new Error(`service ${name} is not pulled`)
+  if (isOurs(attempt)(reference)) {
+    throw new StepFailure(FailureCode.IMAGE_PULL_FAILED, `\`${reference}\` ${NOT_SHARED}`)
+  }
   const { environmentId } = attempt.assignment
   const brought = attempt.ledger.objects
     .list({ kind: 'pulled' })
     .filter((row) => row.name === reference)
   const isKnown = brought.some((row) => row.environmentId === environmentId)
   // an image that somebody else brought here is not the agent's to remove; one of another environment is, by the last
-  const isForeign = brought.length === 0 && (await inspectImage(scene.engine, reference))
+  const isForeign = brought.length === 0 && (await findPulled(scene.engine, reference))
   if (!isKnown && !isForeign)
     attempt.ledger.objects.put(rowOf(attempt, 'pulled', reference, name, {}))
   const pulled = await pull(attempt, name, reference)

@@ -4,6 +4,7 @@ import { hostname } from 'node:os'
 import { FailureCode } from '@berth/shared/wire'
 import { listOwnedContainers, removeContainer } from '../../exec/docker/containers.ts'
 import { listOwnedImages, removeImage } from '../../exec/docker/images.ts'
+import { showImage } from '../../exec/docker/names.ts'
 import { listOwnedNetworks, removeNetwork } from '../../exec/docker/networks.ts'
 import { listOwnedVolumes, removeVolume } from '../../exec/docker/volumes.ts'
 import { isShared, removeFormer } from '../../housekeeping/collect.ts'
@@ -88,7 +89,7 @@ async function listLeft(attempt: Attempt): Promise<Left[]> {
     ...named('container', await listOwnedContainers(engine, settings, environmentId)),
     ...named('network', await listOwnedNetworks(engine, settings, environmentId)),
     ...named('volume', await listOwnedVolumes(engine, settings, environmentId)),
-    ...images.map(({ id, names }) => ({ kind: 'image', name: names[0] ?? id })),
+    ...images.map(({ id, names }) => ({ kind: 'image', name: showImage(names[0] ?? id) })),
   ]
 }
 

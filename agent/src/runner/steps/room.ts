@@ -1,11 +1,13 @@
 // Room on the disks, for the steps of both recipes: asked before anything is made (`admitRoom`), watched while much is
 // written (`guardRoom`), remembered for the next deployment (`keepGrowth`).
 import { FailureCode } from '@berth/shared/wire'
-import { inGigabytes, watchRoom } from '../../exec/room.ts'
+import { describeExcess, inGigabytes, watchRoom } from '../../exec/room.ts'
 import { checkRoom, recordGrowth } from '../../housekeeping/admission.ts'
 import { collectCache } from '../../housekeeping/cache.ts'
 import { collectEnvironment } from '../../housekeeping/collect.ts'
+import { measureEnvironments } from '../../housekeeping/measure.ts'
 import { type Attempt, need } from '../attempt.ts'
+import { ceilingOf } from '../ceiling.ts'
 import { dockerOf } from '../docker-scene.ts'
 import { StepFailure } from '../failure.ts'
 
@@ -21,6 +23,23 @@ async function collect(attempt: Attempt): Promise<void> {
   if (bytes > 0) output.say(`Removed to make room: ${inGigabytes(bytes)} of build cache.`)
 }
 
+/** An environment that took more than it may the last time it was measured is measured again, and refused. */
+async function admitShare(
+  attempt: Attempt,
+  { usesEngine }: { usesEngine: boolean },
+): Promise<void> {
+  const { settings, ledger, assignment } = attempt
+  const { environmentId } = assignment
+  ledger.usage.setCeiling(environmentId, ceilingOf(attempt).diskBytes)
+  if (!ledger.usage.findExcess(environmentId)) return
+  if (usesEngine) await collect(attempt)
+  await measureEnvironments(dockerOf(attempt).engine, ledger, settings, environmentId)
+  const excess = ledger.usage.findExcess(environmentId)
+  if (!excess) return
+  const message = `${describeExcess(excess)} Nothing was changed.`
+  throw new StepFailure(FailureCode.DISK_FULL, message)
+}
+
 /** `dataRoot` is the engine's, when this deployment uses one. */
 export async function admitRoom(
   attempt: Attempt,
@@ -33,6 +52,7 @@ export async function admitRoom(
   const answer = await checkRoom(settings, ledger, { environmentId, name, ...engine })
   if (!answer.ok) throw new StepFailure(FailureCode.DISK_FULL, answer.message)
   attempt.found.room = answer.meter
+  await admitShare(attempt, { usesEngine: dataRoot !== undefined })
 }
 
 /** Builds, pulls, copies: they get a signal that also fires when the disk is nearly full, which is `disk_full`. */

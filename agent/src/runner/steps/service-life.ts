@@ -61,8 +61,8 @@ function makeInstructions(attempt: Attempt, service: ManualService): Instruction
     )
   }
   const variables = need(attempt, 'variables')
-  const allowed =
-    Number(attempt.spec.environment?.limits?.memoryBytes ?? 0) || Number.MAX_SAFE_INTEGER
+  const limits = need(attempt, 'limits').get(name)
+  if (!limits) throw new Error(`service ${name} has no limits`)
   const port = need(attempt, 'ports').get(name)
   return {
     format: 1,
@@ -83,8 +83,7 @@ function makeInstructions(attempt: Attempt, service: ManualService): Instruction
     socket: target?.kind === 'socket' ? socketPath(attempt, target.path) : null,
     logDir: join(attempt.places.logs, name),
     stopTimeoutMs: run.stopTimeoutMs,
-    memoryBytes: Math.min(run.memoryBytes ?? PROCESSES.serviceMemoryBytes, allowed),
-    cpus: run.cpus ?? PROCESSES.serviceCpus,
+    ...limits,
   }
 }
 

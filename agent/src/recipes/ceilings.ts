@@ -1,0 +1,104 @@
+// What each service of a deployment may use, below the ceiling of its environment. PURE. What the file asks for is given
+// or refused; services that ask for nothing share what is left, each at most the usual. Sums are held by construction:
+// the engine and the kernel bound each service alone.
+import { CEILINGS } from '@berth/shared'
+
+export interface Limits {
+  memoryBytes: number
+  cpus: number
+  pids: number
+}
+
+/** What an environment may use. */
+export interface Ceiling extends Limits {
+  diskBytes: number
+  /** False: as many as the server has, and services share them as the machine lets them. */
+  isCpuBound: boolean
+}
+
+export interface Ask {
+  name: string
+  memoryBytes: number | null
+  cpus: number | null
+}
+
+export type Shares = { ok: true; limits: Map<string, Limits> } | { ok: false; message: string }
+
+export function describeSize(bytes: number): string {
+  const gibibytes = bytes / 1_024 ** 3
+  if (gibibytes >= 1) return `${Number(gibibytes.toFixed(1))} GiB`
+  return `${Math.floor(bytes / 1_024 ** 2)} MiB`
+}
+
+const cores = (count: number): string =>
+  `${Number(count.toFixed(2))} ${count === 1 ? 'processor' : 'processors'}`
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0)
+
+function listNames(names: readonly string[]): string {
+  const last = names.at(-1) ?? ''
+  return names.length > 1 ? `${names.slice(0, -1).join(', ')} and ${last}` : last
+}
+
+const asks = (names: readonly string[]): string =>
+  names.length > 1 ? `${listNames(names)} together ask for` : `${names[0]} asks for`
+
+const TODO = 'Ask for less in .service.yml, or let an administrator raise the limit.'
+
+/** `server`: its name, for the message. */
+export function shareOut(
+  services: readonly Ask[],
+  most: Ceiling,
+  usual: Limits,
+  server: string,
+): Shares {
+  const may = (what: string): string =>
+    `an environment of this project may use ${what} on ${server}`
+  const no = (asked: string, limit: string): Shares => {
+    return { ok: false, message: `${asked}; ${may(limit)}. ${TODO}` }
+  }
+  const memory = services.filter(({ memoryBytes }) => memoryBytes !== null)
+  const asked = sum(memory.map(({ memoryBytes }) => memoryBytes ?? 0))
+  const names = memory.map(({ name }) => name)
+  const limit = describeSize(most.memoryBytes)
+  if (asked > most.memoryBytes) {
+    return no(`${asks(names)} ${describeSize(asked)} of memory`, limit)
+  }
+  const silent = services.length - memory.length
+  const left = Math.floor((most.memoryBytes - asked) / Math.max(1, silent))
+  if (silent > 0 && left < CEILINGS.serviceMemoryBytes) {
+    const others = services.filter(({ memoryBytes }) => memoryBytes === null)
+    const rest = `${describeSize(left)} of memory for ${others.length > 1 ? 'each of ' : ''}${listNames(others.map(({ name }) => name))}`
+    const why =
+      names.length > 0 ? `${asks(names)} ${describeSize(asked)}, which leaves` : 'There is'
+    return no(`${why} ${rest}`, limit)
+  }
+  const cpus = shareCpus(services, most, usual)
+  if (typeof cpus === 'string') return no(cpus, cores(most.cpus))
+  const pids = Math.max(
+    1,
+    Math.min(usual.pids, Math.floor(most.pids / Math.max(1, services.length))),
+  )
+  const limits = services.map(({ name, memoryBytes, cpus: own }): [string, Limits] => [
+    name,
+    { memoryBytes: memoryBytes ?? Math.min(usual.memoryBytes, left), cpus: own ?? cpus, pids },
+  ])
+  return { ok: true, limits: new Map(limits) }
+}
+
+/** What a service that asks for none gets; a text says why not. */
+function shareCpus(services: readonly Ask[], most: Ceiling, usual: Limits): number | string {
+  const asking = services.filter(({ cpus }) => cpus !== null)
+  const greedy = asking.filter(({ cpus }) => (cpus ?? 0) > most.cpus)
+  const asked = sum(asking.map(({ cpus }) => cpus ?? 0))
+  if (greedy[0]) return `${greedy[0].name} asks for ${cores(greedy[0].cpus ?? 0)}`
+  if (!most.isCpuBound) return Math.min(usual.cpus, most.cpus)
+  const names = asking.map(({ name }) => name)
+  if (asked > most.cpus) return `${asks(names)} ${cores(asked)}`
+  const silent = services.length - asking.length
+  const left = (most.cpus - asked) / Math.max(1, silent)
+  if (silent > 0 && left < CEILINGS.serviceCpus) {
+    return `${asks(names)} ${cores(asked)}, which leaves none for the other services`
+  }
+  return Math.min(usual.cpus, left)
+}
