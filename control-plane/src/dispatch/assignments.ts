@@ -18,7 +18,7 @@ import {
   TaskSpecSchema,
 } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
-import { durationFromMs } from '@bufbuild/protobuf/wkt'
+import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { readValuesForDispatch } from '../app/values.ts'
 import type { Context } from '../context.ts'
 import type { Attempt } from '../store/attempts.ts'
@@ -27,6 +27,7 @@ import { listHeldHosts } from '../store/hosts.ts'
 import { findProject, type Project } from '../store/projects.ts'
 import { findPullRequest } from '../store/pull-requests.ts'
 import { findTask, type Task } from '../store/tasks.ts'
+import { revisionOnWire } from './edge.ts'
 
 export const needsSpec = (attempt: Attempt): boolean =>
   attempt.desired === Desired.RUNNING && attempt.state < AttemptState.STARTING
@@ -105,6 +106,7 @@ function makeSpec(
       host: environment.domain,
       grantedHosts,
       untrusted: environment.fromFork,
+      createdAt: timestampFromMs(environment.createdAt),
     },
     systemVariables: systemVariables(environment),
     variablesRevision: BigInt(attempt.variablesRevision),
@@ -133,6 +135,6 @@ async function makeSecrets(
       value: v.value,
     })),
     ...(values.basicAuth ? { basicAuth: values.basicAuth } : {}),
-    edgeRevision: BigInt(environment.edgeRevision),
+    edgeRevision: revisionOnWire(ctx, environment.edgeRevision),
   })
 }
