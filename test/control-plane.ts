@@ -27,6 +27,8 @@ export interface Outside {
   config?: Partial<Config>
   logTo?: (line: string) => void
   log?: Logger
+  /** Another control plane took the database. */
+  onLost?: (message: string) => void
   /** Of the first administrator, who signs in with it. */
   password?: string
 }
@@ -205,7 +207,13 @@ function open(
     ...outside.config,
   }
   const log = outside.log ?? silentLog(outside)
-  return startControlPlane({ config, clock: { now: () => Date.now() + clock.offsetMs }, log })
+  const { onLost } = outside
+  return startControlPlane({
+    config,
+    clock: { now: () => Date.now() + clock.offsetMs },
+    log,
+    ...(onLost ? { onLost } : {}),
+  })
 }
 
 const silentLog = ({ logTo }: Outside): Logger =>
