@@ -9,6 +9,7 @@ import { passDeadlines } from '../control-plane/src/app/deadlines.ts'
 import { type Config, readConfig } from '../control-plane/src/config.ts'
 import { documentOf } from '../control-plane/src/rest/openapi.ts'
 import { type ControlPlane, startControlPlane } from '../control-plane/src/server.ts'
+import { type Backup, restoreBackup, takeBackup } from './backups.ts'
 import { Contract } from './contract/contract.ts'
 import type { EngineName } from './engines.ts'
 import { copyPostgres, copySqlite } from './templates.ts'
@@ -26,6 +27,8 @@ export interface Outside {
   config?: Partial<Config>
   logTo?: (line: string) => void
   log?: Logger
+  /** Another control plane took the database. */
+  onLost?: (message: string) => void
   /** Of the first administrator, who signs in with it. */
   password?: string
 }
@@ -33,8 +36,9 @@ export interface Outside {
 let contract: Contract | undefined
 
 export class TestControlPlane {
-  readonly dir: string
-  readonly #databaseUrl: string | undefined
+  dir: string
+  #databaseUrl: string | undefined
+  readonly #left: string[] = []
   running: ControlPlane
   token = ''
   #ports: { http: number; agent: number }
@@ -89,9 +93,25 @@ export class TestControlPlane {
     this.running = await open(this.dir, this.#databaseUrl, this.#ports, this.clock, this.outside)
   }
 
+  /** As an operator does, while it runs. */
+  async backup(): Promise<Backup> {
+    const backup = await takeBackup(this.dir, this.#databaseUrl)
+    this.#left.push(backup.folder)
+    return backup
+  }
+
+  /** The machine is lost; another one goes on from the backup, under the same addresses. */
+  async restore(backup: Backup): Promise<void> {
+    await this.running.close()
+    this.#left.push(this.dir)
+    this.dir = mkdtempSync(join(tmpdir(), 'berth-cp-'))
+    this.#databaseUrl = await restoreBackup(backup, this.dir)
+    await this.reopen()
+  }
+
   async close(): Promise<void> {
     await this.running.close()
-    rmSync(this.dir, { recursive: true, force: true })
+    for (const dir of [this.dir, ...this.#left]) rmSync(dir, { recursive: true, force: true })
   }
 
   async call<T = Record<string, unknown>>(
@@ -187,7 +207,13 @@ function open(
     ...outside.config,
   }
   const log = outside.log ?? silentLog(outside)
-  return startControlPlane({ config, clock: { now: () => Date.now() + clock.offsetMs }, log })
+  const { onLost } = outside
+  return startControlPlane({
+    config,
+    clock: { now: () => Date.now() + clock.offsetMs },
+    log,
+    ...(onLost ? { onLost } : {}),
+  })
 }
 
 const silentLog = ({ logTo }: Outside): Logger =>

@@ -89,6 +89,8 @@ export interface LabOptions {
   agentEnv?: Record<string, string>
   /** Where its folder is made; a small file system, say. */
   parent?: string
+  /** PostgreSQL instead of SQLite. */
+  databaseUrl?: string
 }
 
 export class Lab {
@@ -103,11 +105,14 @@ export class Lab {
   agent: ChildProcess | undefined
   token = ''
   serverId = 0
+  /** Where the control plane keeps its things, from its next start on. */
+  place: { dataDir: string; databaseUrl: string | undefined }
   #printed = ''
 
   private constructor(options: LabOptions) {
     this.#options = options
     this.dir = mkdtempSync(join(options.parent ?? tmpdir(), 'berth-lab-'))
+    this.place = { dataDir: join(this.dir, 'control-plane'), databaseUrl: options.databaseUrl }
     chmodSync(this.dir, 0o711) // accounts of environments must reach their folders
   }
 
@@ -145,7 +150,8 @@ export class Lab {
     return join(this.dir, 'agent')
   }
 
-  #spawn(name: string, argv: string[], env: Record<string, string>): ChildProcess {
+  /** A program of this checkout; what it logs is in `<name>.log` of the folder. */
+  spawn(name: string, argv: string[], env: Record<string, string>): ChildProcess {
     const log = openSync(join(this.dir, `${name}.log`), 'a')
     return spawn(process.execPath, argv, {
       cwd: root,
@@ -163,8 +169,10 @@ export class Lab {
 
   async startControlPlane(): Promise<void> {
     const program = this.#options.controlPlane ?? 'control-plane/src/main.ts'
-    const child = this.#spawn('control-plane', [program], {
-      BERTH_DATA_DIR: join(this.dir, 'control-plane'),
+    const { dataDir, databaseUrl } = this.place
+    const child = this.spawn('control-plane', [program], {
+      BERTH_DATA_DIR: dataDir,
+      ...(databaseUrl === undefined ? {} : { DATABASE_URL: databaseUrl }),
       BERTH_PORT: String(this.#ports.http),
       BERTH_AGENT_PORT: String(this.#ports.agent),
       BERTH_URL: this.url,
@@ -199,7 +207,7 @@ export class Lab {
 
   async startAgent(): Promise<void> {
     const { agent: program = 'agent/src/main.ts', agentFlags: flags = [] } = this.#options
-    this.agent = this.#spawn('agent', [...flags, program, 'run'], this.agentEnvironment)
+    this.agent = this.spawn('agent', [...flags, program, 'run'], this.agentEnvironment)
   }
 
   logOf(name: 'control-plane' | 'agent'): string {
@@ -214,19 +222,24 @@ export class Lab {
     })
   }
 
+  /** Makes a server of this name and lets an agent with these settings join for it. */
+  async join(name: string, agentEnvironment: Record<string, string>): Promise<number> {
+    const server = await this.post<Server>('/api/servers', { name, hostname: '127.0.0.1' })
+    const { token } = await this.post<{ token: string }>(`/api/servers/${server.id}/join_token`)
+    execFileSync(process.execPath, ['agent/src/main.ts', 'join', this.url, token], {
+      cwd: root,
+      env: { ...process.env, ...agentEnvironment },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    return server.id
+  }
+
   async #setUp(): Promise<void> {
     const token = await until('a set-up token', () => /berth_setup_\w+/.exec(this.#printed)?.[0])
     const person = { name: 'Ada', email: 'ada@example.com', organization: 'Acme' }
     const made = await this.post<{ token: string }>('/api/setup', { token, ...person })
     this.token = made.token
-    const server = await this.post<Server>('/api/servers', { name: 'one', hostname: '127.0.0.1' })
-    this.serverId = server.id
-    const join = await this.post<{ token: string }>(`/api/servers/${server.id}/join_token`)
-    execFileSync(process.execPath, ['agent/src/main.ts', 'join', this.url, join.token], {
-      cwd: root,
-      env: { ...process.env, ...this.agentEnvironment },
-      stdio: ['ignore', 'ignore', 'pipe'],
-    })
+    this.serverId = await this.join('one', this.agentEnvironment)
   }
 
   async call(method: string, path: string, body?: unknown): Promise<Response> {
@@ -368,15 +381,7 @@ export class Lab {
       clearTimeout(timer)
     }
     await this.#git?.close()
-    try {
-      execFileSync(process.execPath, ['agent/src/main.ts', 'services', 'stop'], {
-        cwd: root,
-        env: { ...process.env, ...this.agentEnvironment },
-        stdio: 'pipe',
-      })
-    } catch {
-      // what is left is killed with its account below
-    }
+    stopServices(this.agentEnvironment)
     await endProcessesOf(this.dir)
     const engine = this.#options.docker
     if (engine) await removeOwned(engine, this.accountPrefix).catch(() => undefined) // it may be gone
@@ -387,6 +392,15 @@ export class Lab {
     removeProxyAccount(this) // also one that an agent of the test made
     rmSync(this.dir, { recursive: true, force: true })
   }
+}
+
+/** What is left is killed with its account. */
+export function stopServices(agentEnvironment: Record<string, string>): void {
+  spawnSync(process.execPath, ['agent/src/main.ts', 'services', 'stop'], {
+    cwd: root,
+    env: { ...process.env, ...agentEnvironment },
+    stdio: 'pipe',
+  })
 }
 
 /** Ends what the accounts of a lab still run, then removes them. */

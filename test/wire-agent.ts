@@ -40,7 +40,7 @@ export class WireAgent {
   readonly identity: Identity
   readonly #dir: string
   readonly #client: ReturnType<typeof openChannel>
-  readonly journalId = randomUUID()
+  #journalId = randomUUID()
   instanceId = randomUUID()
   #seq = 0n
 
@@ -56,6 +56,13 @@ export class WireAgent {
     const token = await cp.joinToken(serverId, rejoin)
     await join(settings, { url: cp.url, token, force: false })
     return new WireAgent(dir, readIdentity(settings))
+  }
+
+  /** The same disk with another certificate. */
+  as(identity: Identity): WireAgent {
+    const other = new WireAgent(this.#dir, identity)
+    other.#journalId = this.#journalId
+    return other
   }
 
   close(): void {
@@ -88,6 +95,10 @@ export class WireAgent {
     const session = this.connect(over)
     await session.assignments()
     return session
+  }
+
+  get journalId(): string {
+    return this.#journalId
   }
 
   nextSeq(): bigint {

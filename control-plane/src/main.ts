@@ -14,6 +14,10 @@ try {
   const controlPlane = await startControlPlane({
     config: readConfig(process.env),
     print: console.log,
+    onLost: (message) => {
+      console.error(`error: ${message}`)
+      process.exit(1)
+    },
   })
   console.log(
     `Berth listens at ${controlPlane.baseUrl}, for agents at port ${controlPlane.door.port}`,

@@ -16,6 +16,7 @@ import { recoverLogs } from './app/logs.ts'
 import { startMailing } from './app/mailing.ts'
 import { Quotas } from './app/quotas.ts'
 import { startRounds } from './app/reconcile-rounds.ts'
+import { holdDatabase, nameHolder } from './app/replicas.ts'
 import { endFormerSessions } from './app/sessions.ts'
 import { isSetupDone, openCookieSecret, openInstallation, renewSetupToken } from './app/setup.ts'
 import { ensureSshAuthorities } from './app/ssh-authorities.ts'
@@ -69,6 +70,7 @@ import { webhookRoutes } from './rest/webhooks.ts'
 import { type OpenDatabase, openPostgres, openSqlite } from './store/database.ts'
 import { LogFiles } from './store/log-files.ts'
 import { migrate } from './store/migrations.ts'
+import type { Hold } from './store/replicas.ts'
 import { openBrowserDoor, type Sockets } from './trpc/door.ts'
 
 export interface ControlPlane {
@@ -90,6 +92,8 @@ export interface Options {
   print?: (text: string) => void
   /** How names of repository hosts become addresses; tests give their own. */
   resolve?: Resolve
+  /** Another control plane took the database while this one was cut off from it: this process must end. */
+  onLost?: (message: string) => void
 }
 
 const TICK_MS = 1_000
@@ -97,10 +101,32 @@ const NO_MAIL = 'BERTH_SMTP_URL is not set: password resets, invitations and ale
 const SWEEP_MS = 3_600_000
 
 export async function startControlPlane(options: Options): Promise<ControlPlane> {
-  const { config, clock, log, resolve } = options
+  const { config, log } = options
   const logger = log ?? pino({ level: process.env.BERTH_LOG ?? 'info' }, pino.destination(2))
   mkdirSync(config.dataDir, { recursive: true, mode: 0o700 })
-  const { db, engine } = openStore(config, logger)
+  const opened = openStore(config, logger)
+  const onLost = options.onLost ?? ((message) => logger.fatal(message))
+  const replicaId = randomUUID()
+  try {
+    const hold = await holdDatabase({ ...opened, config, log: logger, replicaId, onLost })
+    return await startWith(options, opened, hold, logger, replicaId).catch(async (error) => {
+      await hold.release()
+      throw error
+    })
+  } catch (error) {
+    await opened.db.destroy().catch(() => undefined)
+    throw error
+  }
+}
+
+async function startWith(
+  options: Options,
+  { db, engine }: OpenDatabase,
+  hold: Hold,
+  logger: Logger,
+  replicaId: string,
+): Promise<ControlPlane> {
+  const { config, clock, resolve } = options
   await migrate(db, engine)
   const time = clock ?? { now: () => Date.now() }
   const custody = new Custody(openKek(config), openPreviousKek(config))
@@ -133,11 +159,12 @@ export async function startControlPlane(options: Options): Promise<ControlPlane>
     quotas: new Quotas(config, time),
     tickets: new DownloadTickets(time),
     outbound: new Outbound(config, resolve),
-    replicaId: randomUUID(),
+    replicaId,
     startedAt: time.now(),
     baseUrl: config.baseUrl,
     agentEndpoints: config.agentEndpoints,
   }
+  await nameHolder(ctx)
   await openAuditChain(ctx)
   await ensureSshAuthorities(ctx)
   await endFormerSessions(ctx)
@@ -153,6 +180,7 @@ export async function startControlPlane(options: Options): Promise<ControlPlane>
   if (ctx.agentEndpoints.length === 0) {
     ctx.agentEndpoints = [`${new URL(ctx.baseUrl).hostname}:${door.port}`]
   }
+  await nameHolder(ctx)
   const stopTicking = startTicking(ctx)
   const mailer = openMailer(config.mail, join(config.dataDir, 'mail'), options.print ?? (() => {}))
   const stopMailing = startMailing(ctx, mailer)
@@ -177,6 +205,7 @@ export async function startControlPlane(options: Options): Promise<ControlPlane>
       await ctx.feed.stop()
       ctx.logs.close()
       await db.destroy()
+      await hold.release()
     },
   }
 }

@@ -30,6 +30,21 @@ export const ENROLMENT = {
   challengeMs: MINUTE,
 } as const
 
+/** One control plane a database. */
+export const REPLICAS = {
+  /** The former one may be stopping, or its connection may not be known to be dead. */
+  waitMs: 5 * SECOND,
+  againMs: 100,
+} as const
+
+/** After a database was restored from a backup. */
+export const RESTORE = {
+  /** A server that joined after the backup asks again this seldom: a person has to make it join. */
+  unknownAgentMs: 5 * MINUTE,
+  /** Rows that were lost; more than a day of a busy installation makes. */
+  numbers: 100_000,
+} as const
+
 /** Secrets at rest. */
 export const CUSTODY = {
   kekBytes: 32,

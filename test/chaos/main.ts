@@ -1,24 +1,29 @@
 // npm run chaos -- control-plane|agent [--kills 20] [--pauses 2] [--environments 4] [--seed N] [--break NAME]
 // npm run chaos -- docker [--kills 42] [--seed N] [--only runner@build,edge@route]
+// npm run chaos -- restore [--rounds 10] [--seed N] [--break forgets-strangers]
 // npm run chaos -- disk [--deployments 200] [--environments 10] [--gigabytes 4]
 //
 // Kills the control plane or the agent's daemon with SIGKILL at random moments of running deployments (the agent is also
 // paused until its session is given up), then compares with an oracle outside Berth. The last line has the counts; the
 // exit code is 1 on any violation. --break runs a build that is broken on purpose: the harness must catch it.
+// `restore` loses the control plane and goes on from a backup that was taken in the middle of deployments.
 // `docker` kills daemon, runner, engine, edge and Caddy in each phase of a deployment; `disk` deploys on a small disk.
 import { parseArgs } from 'node:util'
 import { chaosDisk, chaosDocker } from './docker-main.ts'
+import { chaosRestore } from './restore.ts'
 import { BREAKS, countViolations, runChaos } from './run.ts'
 
 const USAGE = `usage: npm run chaos -- control-plane|agent [--kills N] [--pauses N] [--environments N]
                         [--seed N] [--break ${Object.keys(BREAKS).join('|')}]
        npm run chaos -- docker [--kills N] [--seed N] [--only FAULT@MOMENT,…]
+       npm run chaos -- restore [--rounds N] [--seed N] [--break forgets-strangers]
        npm run chaos -- disk [--deployments N] [--environments N] [--gigabytes N]`
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
   options: {
     kills: { type: 'string' },
+    rounds: { type: 'string', default: '10' },
     pauses: { type: 'string', default: '2' },
     environments: { type: 'string' },
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
@@ -67,6 +72,12 @@ async function main(): Promise<number> {
         ...values,
         kills: Number(values.kills ?? 42),
         seed: Number(values.seed),
+      })
+    case 'restore':
+      return chaosRestore({
+        rounds: Number(values.rounds),
+        seed: Number(values.seed),
+        build: BREAKS[values.break ?? ''] ?? {},
       })
     case 'disk':
       return chaosDisk({

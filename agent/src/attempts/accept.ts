@@ -17,6 +17,8 @@ export interface AcceptFacts {
   buried: boolean
   /** Highest fence ever accepted for the environment. */
   maxFence: bigint
+  /** Another environment had this number on this server before: the control plane was restored from a backup. */
+  isAnother: boolean
   draining: boolean
   /** Of the agent's own disk. */
   freeBytes: number
@@ -57,6 +59,11 @@ const NEVER_SEEN = {
   code: FailureCode.UNSPECIFIED,
   message: 'Canceled before it reached the server.',
 }
+const ANOTHER = {
+  code: FailureCode.STALE_FENCE,
+  message:
+    'Another environment has this number on this server, from before the control plane was restored from a backup. Remove this one and create it again.',
+}
 const NO_RECORD = {
   state: AttemptState.FAILED,
   code: FailureCode.INTERNAL,
@@ -68,10 +75,12 @@ function decideKnown(f: AcceptFacts, known: NonNullable<AcceptFacts['known']>): 
   const terminal = known.state >= AttemptState.SUCCEEDED
   switch (f.desired) {
     case Desired.RUNNING:
+      // it is over: a control plane that was restored from a backup may not know how it ended
+      if (terminal) return { do: 'report' }
       // below STARTING both sides agree; above it our word was lost or has not arrived yet
-      return f.hasSpec && (terminal || isLive(known.state)) ? { do: 'report' } : { do: 'keep' }
+      return f.hasSpec && isLive(known.state) ? { do: 'report' } : { do: 'keep' }
     case Desired.STOPPED:
-      return { do: terminal ? 'nothing' : 'stop' }
+      return { do: terminal ? 'report' : 'stop' }
     case Desired.FORGOTTEN:
       return { do: terminal ? 'forget' : 'stop' }
     default:
@@ -80,6 +89,8 @@ function decideKnown(f: AcceptFacts, known: NonNullable<AcceptFacts['known']>): 
 }
 
 function decideNew(f: AcceptFacts): Verdict {
+  // what lies here under this number is not its own: nothing of it may be replaced, and nothing removed
+  if (f.isAnother) return { do: 'refuse', ...ANOTHER }
   if (f.fence <= f.maxFence) {
     return {
       do: 'refuse',

@@ -10,7 +10,7 @@ import {
   Recipe,
   type TaskSecrets,
 } from '@berth/shared/wire'
-import { durationMs } from '@bufbuild/protobuf/wkt'
+import { durationMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import { decideAccept } from './accept.ts'
 import {
   buryUnseen,
@@ -73,6 +73,7 @@ function applyOne(c: ApplyContext, a: Assignment, applied: Applied): void {
     known,
     buried: tombstone !== undefined,
     maxFence: attempts.maxFence(a.environmentId),
+    isAnother: isAnother(attempts.bornAt(a.environmentId), bornAt(a)),
     draining: c.draining,
     freeBytes: known || tombstone ? 0 : c.freeBytes(),
   })
@@ -83,6 +84,7 @@ function applyOne(c: ApplyContext, a: Assignment, applied: Applied): void {
     case 'accept':
       insertAttempt(c, newRow(c, a), { state: AttemptState.ACCEPTED })
       attempts.raiseFence(a.environmentId, a.fence, c.clock.now())
+      knowEnvironment(c, a)
       keepSecrets()
       return
     case 'refuse':
@@ -115,6 +117,20 @@ function applyOne(c: ApplyContext, a: Assignment, applied: Applied): void {
     case 'nothing':
       return
   }
+}
+
+/** 0: a control plane that does not tell. */
+const bornAt = ({ spec }: Assignment): number =>
+  spec?.environment?.createdAt ? timestampMs(spec.environment.createdAt) : 0
+
+const isAnother = (known: number, told: number): boolean => known > 0 && told > 0 && known !== told
+
+function knowEnvironment({ journal }: ApplyContext, a: Assignment): void {
+  const createdAt = bornAt(a)
+  if (createdAt === 0) return
+  const projectId = a.spec?.environment?.projectId ?? 0
+  const { environmentId, taskId } = a
+  journal.attempts.knowEnvironment({ environmentId, createdAt, projectId, taskId })
 }
 
 function newRow(c: ApplyContext, a: Assignment) {

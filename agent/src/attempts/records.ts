@@ -11,7 +11,7 @@ import {
   type Event,
 } from '@berth/shared/wire'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
-import { timestampMs } from '@bufbuild/protobuf/wkt'
+import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import type { Clock } from '../clock.ts'
 import type { AttemptRow, Tombstone } from '../journal/attempt-table.ts'
 import type { Journal } from '../journal/journal.ts'
@@ -38,6 +38,10 @@ const encodeChange = (change: AttemptChanged): Buffer =>
 export const readReport = (of: { report: Buffer }): AttemptChanged =>
   fromBinary(AttemptChangedSchema, of.report)
 
+/** The time goes with it: told again later, it is still when it happened. */
+const makeReport = (r: Records, change: Change): AttemptChanged =>
+  create(AttemptChangedSchema, { ...change, since: timestampFromMs(r.clock.now()) })
+
 function tell(r: Records, of: { id: string; fence: bigint }, value: AttemptChanged): void {
   const body = { case: 'attempt' as const, value }
   r.journal.outbox.append({ attemptId: of.id, fence: of.fence, atMs: r.clock.now(), body })
@@ -48,7 +52,7 @@ export function insertAttempt(
   row: Omit<AttemptRow, 'report' | 'state'>,
   change: Change,
 ): void {
-  const value = create(AttemptChangedSchema, change)
+  const value = makeReport(r, change)
   r.journal.attempts.insert({ ...row, state: change.state, report: encodeChange(value) })
   tell(r, row, value)
 }
@@ -60,7 +64,7 @@ export function changeAttempt(
   change: Change,
   over: Partial<AttemptRow> = {},
 ): AttemptRow {
-  const value = create(AttemptChangedSchema, change)
+  const value = makeReport(r, change)
   const next = { ...row, ...over, state: change.state, report: encodeChange(value) }
   r.journal.transact(() => {
     r.journal.attempts.update(next)
@@ -78,7 +82,7 @@ export function repeatReport(r: Records, of: AttemptRow | Tombstone): void {
 /** Never seen here: a tombstone keeps a late RUNNING from starting it. */
 export function buryUnseen(r: Records, assignment: Assignment, change: Change): void {
   const { attemptId, environmentId, fence } = assignment
-  const value = create(AttemptChangedSchema, change)
+  const value = makeReport(r, change)
   const report = encodeChange(value)
   const expiresAt = r.clock.now() + TASKS.tombstoneMs
   const { state } = change
@@ -143,5 +147,6 @@ function advanceRow(row: AttemptRow, event: Event): AttemptRow | undefined {
   if (event.body.case !== 'attempt') return row
   const { value } = event.body
   if (!OF_RUNNER.includes(value.state) || value.state <= row.state) return undefined
-  return { ...row, state: value.state, report: encodeChange(value) }
+  const since = event.at ? { since: event.at } : {}
+  return { ...row, state: value.state, report: encodeChange({ ...value, ...since }) }
 }

@@ -83,6 +83,7 @@ export class Host {
       ...(manual ? ['manual'] : []),
       ...(has('pty') ? ['pty'] : []),
       ...(has('cgroup') ? ['cgroup'] : []),
+      'retell',
     ]
   }
 

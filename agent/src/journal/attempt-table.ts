@@ -33,6 +33,21 @@ export interface Tombstone {
   expiresAt: number
 }
 
+/** Who an environment is; its number alone is given out twice by a control plane that was restored from a backup. */
+export interface KnownEnvironment {
+  environmentId: number
+  /** When it was made, by the control plane's clock. */
+  createdAt: number
+  projectId: number
+  /** Its newest task. */
+  taskId: number
+}
+
+/** What is known of an environment, for the first message of a session. */
+export interface FenceRow extends KnownEnvironment {
+  fence: bigint
+}
+
 type Row = Record<string, bigint | string | Buffer>
 
 const readAttempt = (r: Row): AttemptRow => ({
@@ -82,6 +97,8 @@ export class AttemptTable {
     | 'fence'
     | 'raise'
     | 'fences'
+    | 'born'
+    | 'know'
     | 'bury'
     | 'grave'
     | 'expire'
@@ -105,9 +122,16 @@ export class AttemptTable {
       raise: db.prepare(`insert into fences (environment_id, max_fence, seen_at) values (?, ?, ?)
         on conflict (environment_id) do update set max_fence = excluded.max_fence,
           seen_at = excluded.seen_at where excluded.max_fence > max_fence`),
-      fences: db.prepare(
-        'select environment_id, max_fence from fences order by seen_at desc, environment_id limit ?',
-      ),
+      fences: db.prepare(`select environment_id, max_fence, coalesce(created_at, 0) as created_at,
+          coalesce(project_id, 0) as project_id, coalesce(task_id, 0) as task_id
+        from fences left join known_environments using (environment_id)
+        order by seen_at desc, environment_id limit ?`),
+      born: db
+        .prepare('select created_at from known_environments where environment_id = ?')
+        .pluck(),
+      know: db.prepare(`insert into known_environments (environment_id, created_at, project_id, task_id)
+        values (?, ?, ?, ?)
+        on conflict (environment_id) do update set task_id = max(task_id, excluded.task_id)`),
       bury: db.prepare(`insert into tombstones
         (attempt_id, environment_id, fence, state, report, expires_at) values (?, ?, ?, ?, ?, ?)
         on conflict (attempt_id) do nothing`),
@@ -160,12 +184,25 @@ export class AttemptTable {
   }
 
   /** Newest first. */
-  listFences(count: number): { environmentId: number; fence: bigint }[] {
+  listFences(count: number): FenceRow[] {
     const rows = this.#statements.fences.all(count) as Row[]
     return rows.map((r) => ({
       environmentId: Number(r.environment_id),
       fence: r.max_fence as bigint,
+      createdAt: Number(r.created_at),
+      projectId: Number(r.project_id),
+      taskId: Number(r.task_id),
     }))
+  }
+
+  /** When the environment of this number was made; 0: nobody said. */
+  bornAt(environmentId: number): number {
+    return Number(this.#statements.born.get(environmentId) ?? 0)
+  }
+
+  knowEnvironment(known: KnownEnvironment): void {
+    const { environmentId, createdAt, projectId, taskId } = known
+    this.#statements.know.run(environmentId, createdAt, projectId, taskId)
   }
 
   bury(t: Tombstone): void {

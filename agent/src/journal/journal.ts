@@ -8,7 +8,7 @@ import Database from 'better-sqlite3'
 import { AttemptTable } from './attempt-table.ts'
 import { Outbox } from './outbox.ts'
 import { DiskReserve } from './reserve.ts'
-import { SCHEMA, SCHEMA_VERSION } from './schema.ts'
+import { KNOWN_ENVIRONMENTS_SCHEMA, SCHEMA, SCHEMA_VERSION } from './schema.ts'
 import { SSH_SESSIONS_SCHEMA, SshSessionTable } from './ssh-sessions.ts'
 
 /** Something a person has to look at; the message says what. */
@@ -149,6 +149,7 @@ function prepareTables(
         db.prepare('insert into meta values (1, ?, ?, 1, 0)').run(randomUUID(), bootId)
       }
       db.exec(SSH_SESSIONS_SCHEMA)
+      db.exec(KNOWN_ENVIRONMENTS_SCHEMA)
       const row = db.prepare('select journal_id, boot_id from meta').get() as {
         journal_id: string
         boot_id: string

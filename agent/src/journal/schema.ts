@@ -59,3 +59,13 @@ create table log_cursors (
   acked_seq integer not null
 ) strict;
 `
+
+/** Beside the version: an older agent leaves it alone. Who each environment is, as it was told first. */
+export const KNOWN_ENVIRONMENTS_SCHEMA = `
+create table if not exists known_environments (
+  environment_id integer primary key,
+  created_at integer not null,
+  project_id integer not null,
+  task_id integer not null
+) strict;
+`

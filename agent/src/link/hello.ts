@@ -53,7 +53,10 @@ export function createHello(f: HelloFacts): Hello {
     attempts: rows.map((row) => snapshot(row, f)),
     agentTime: timestampFromMs(f.clock.now()),
     trustGeneration: BigInt(f.identity.trustGeneration),
-    fences: f.journal.attempts.listFences(SESSION.helloFences),
+    fences: f.journal.attempts.listFences(SESSION.helloFences).map(({ createdAt, ...known }) => ({
+      ...known,
+      ...(createdAt > 0 ? { createdAt: timestampFromMs(createdAt) } : {}),
+    })),
   })
 }
 
@@ -64,5 +67,6 @@ function snapshot(row: AttemptRow, f: HelloFacts): AttemptSnapshot {
     state: row.state,
     lastLogSeq: BigInt(f.spools.find(row.id)?.lastSeq ?? 0),
     secretsHeld: f.keeper.holdsSecrets(row.id),
+    environmentId: row.environmentId,
   })
 }

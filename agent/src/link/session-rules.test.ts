@@ -71,6 +71,13 @@ test('dial, Hello, Welcome, complete set, ACTIVE: in this order', () => {
   expect(state).toMatchObject({ phase: 'active', version: 5n, epoch: EPOCH, activeSince: 6 })
 })
 
+test('to stop or forget an attempt its environment need not be known', () => {
+  const orders = [Desired.STOPPED, Desired.FORGOTTEN]
+  const assignments = orders.map((desired, n) => ({ ...item(n + 1), environmentId: 0, desired }))
+  const { words } = play([[4, set({ baseVersion: 5n, version: 6n, assignments })]], active())
+  expect(words).toBe('apply')
+})
+
 test('a complete set takes effect with its last message only, and whole', () => {
   const { effects } = play([
     [1, CONNECTED],
@@ -166,6 +173,12 @@ test.each<[string, SessionState, SessionEvent, RegExp]>([
     active(),
     set({ baseVersion: 5n, version: 6n, assignments: [{ ...item(1), attemptId: '../../etc' }] }),
     /not a UUID/,
+  ],
+  [
+    'work without an environment',
+    active(),
+    set({ baseVersion: 5n, version: 6n, assignments: [{ ...item(1), environmentId: 0 }] }),
+    /no environment/,
   ],
   [
     'no fence',

@@ -6,6 +6,7 @@ import {
   type Assignment,
   type Assignments,
   type CancelRequest,
+  Desired,
   type EdgeSettings,
   type Goodbye,
   GoodbyeReason,
@@ -268,7 +269,9 @@ const MAX_FENCE = 2n ** 63n - 1n
 
 function findProblem(a: Assignment): string | undefined {
   if (!UUID.test(a.attemptId)) return 'an attempt_id is not a UUID'
-  if (a.environmentId === 0) return `attempt ${a.attemptId} has no environment`
+  // to stop or forget one its id is enough: a control plane restored from a backup knows no more of it
+  const isWork = a.spec !== undefined || a.desired === Desired.RUNNING
+  if (isWork && a.environmentId === 0) return `attempt ${a.attemptId} has no environment`
   if (a.fence === 0n || a.fence > MAX_FENCE) return `attempt ${a.attemptId} has no valid fence`
   return undefined
 }

@@ -96,10 +96,19 @@ export async function releaseAttempts(
   })
 }
 
-/** On start: whatever the files hold beyond the rows was never acknowledged and comes again. */
+const NOTHING: LogPosition = { records: 0, bytes: 0, lines: 0 }
+
+/**
+ * On start: whatever the files hold beyond the rows was never acknowledged and comes again. Files that hold less (the
+ * database was restored, they were not) begin anew: the agent sends what it still has, and says what is missing.
+ */
 export async function recoverLogs(ctx: Context): Promise<void> {
   for (const attempt of await listUncertainLogs(ctx.db)) {
-    ctx.logs.truncate(attempt.id, positionOf(attempt))
+    const isWhole = ctx.logs.holds(attempt.id, positionOf(attempt))
+    if (!isWhole) {
+      await updateAttempt(ctx.db, attempt.id, { ackedLogSeq: 0, logBytes: 0, logLines: 0 })
+    }
+    ctx.logs.truncate(attempt.id, isWhole ? positionOf(attempt) : NOTHING)
     await completeLog(ctx, attempt.id)
   }
 }

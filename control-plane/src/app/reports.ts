@@ -4,6 +4,7 @@ import { failureWord, SERVICE_FILE, TASKS } from '@berth/shared'
 import {
   type AttemptChanged,
   AttemptState,
+  Desired,
   type Event,
   EventSchema,
   type PlanMade,
@@ -25,9 +26,10 @@ import {
 import { shownUrl } from '../domain/environment.ts'
 import { describeFailure } from '../domain/failure.ts'
 import { saveActions } from '../store/actions.ts'
-import { findAgent, updateUnderEpoch } from '../store/agents.ts'
+import { type Agent, findAgent, updateUnderEpoch } from '../store/agents.ts'
 import {
   type Attempt,
+  closeSteps,
   findAttempt,
   insertSteps,
   listSteps,
@@ -59,7 +61,8 @@ import { applySshSession } from './ssh-sessions.ts'
 import { agentTopic, type Change, change, emitTask } from './transaction.ts'
 
 export type Applied =
-  | { kind: 'applied'; ackedSeq: number; finished: string[] }
+  /** `unknown`: ended attempts that no row is about. */
+  | { kind: 'applied'; ackedSeq: number; finished: string[]; unknown: string[] }
   | { kind: 'superseded' }
   | { kind: 'hole'; expected: number; got: number }
   | { kind: 'foreign'; attemptId: string }
@@ -109,6 +112,7 @@ async function applyBatch(
   if (!agent || agent.journalId === null) return { kind: 'superseded' }
   let acked = agent.ackedEventSeq
   const finished: string[] = []
+  const unknown: string[] = []
   const history: Parameters<typeof insertAgentEvents>[1] = []
   for (const event of events) {
     const seq = Number(event.seq)
@@ -127,28 +131,43 @@ async function applyBatch(
     const ofNoAttempt = event.attemptId === ''
     if (ofNoAttempt && event.body.case === 'sshSession') {
       await applySshSession(c, agent, event.body.value)
-    } else if (await applyEvent(ctx, c, agent.id, event)) finished.push(event.attemptId)
+      continue
+    }
+    const end = await applyEvent(ctx, c, agent, event)
+    if (end === 'finished') finished.push(event.attemptId)
+    if (end === 'unknown') unknown.push(event.attemptId)
   }
   await insertAgentEvents(c.db, history)
   await updateUnderEpoch(c.db, agent.id, epoch, { ackedEventSeq: acked })
-  return { kind: 'applied', ackedSeq: acked, finished }
+  return { kind: 'applied', ackedSeq: acked, finished, unknown }
 }
 
 const DEPLOYED: ReadonlySet<string> = new Set(['commit', 'serviceFile', 'services', 'actions'])
 
-/** True when the attempt ended by this event. */
+/** How the attempt ended by this event; undefined: it did not. */
 async function applyEvent(
   ctx: Context,
   c: Change,
-  agentId: string,
+  agent: Agent,
   event: Event,
-): Promise<boolean> {
-  if (event.attemptId === '') return false
+): Promise<'finished' | 'unknown' | undefined> {
+  if (event.attemptId === '') return undefined
   const attempt = await findAttempt(c.db, event.attemptId)
-  if (!attempt) return false
-  if (attempt.agentId !== agentId) {
+  if (attempt?.agentId === agent.id) {
+    return (await applyOwn(ctx, c, attempt, event)) ? 'finished' : undefined
+  }
+  // what a former identity of the same server left in the journal is history, as what no row is about
+  const owner = attempt && (await findAgent(c.db, attempt.agentId))
+  if (owner && owner.serverId !== agent.serverId) {
     throw new Refused({ kind: 'foreign', attemptId: event.attemptId })
   }
+  const { body } = event
+  const isEnd = body.case === 'attempt' && body.value.state >= AttemptState.SUCCEEDED
+  return isEnd ? 'unknown' : undefined
+}
+
+/** True when the attempt ended by this event. */
+async function applyOwn(ctx: Context, c: Change, attempt: Attempt, event: Event): Promise<boolean> {
   if (attempt.fence !== Number(event.fence)) return false
   const task = await findTask(c.db, attempt.taskId)
   if (!task) return false
@@ -299,9 +318,24 @@ async function applyAttempt(
     ...(step.state === AttemptState.ACCEPTED ? { acceptedAt: c.now } : {}),
     ...(step.state === AttemptState.STARTING ? { startedAt: c.now } : {}),
     ...(ended ? { finishedAt: c.now, unreachableSince: null, ...log } : {}),
+    // the server had forgotten it before its end was told (again): of its log nothing more will come
+    ...(ended && attempt.logCompleteAt !== null
+      ? {
+          desired: Desired.FORGOTTEN,
+          logTruncated: log.finalLogSeq > attempt.ackedLogSeq ? 1 : 0,
+        }
+      : {}),
   })
+  if (ended) await closeOpenSteps(c, attempt.id, step.state)
   await moveTaskWith(ctx, c, attempt, task, step.state, changed)
   return ended
+}
+
+/** A runner that died tells no end of its step, and reports may be lost with a restored backup. */
+async function closeOpenSteps(c: Change, id: string, state: AttemptStateValue): Promise<void> {
+  const { PENDING, RUNNING, SUCCEEDED, FAILED, CANCELED } = StepState
+  if (state === AttemptState.SUCCEEDED) await closeSteps(c.db, id, [PENDING, RUNNING], SUCCEEDED)
+  else await closeSteps(c.db, id, [RUNNING], state === AttemptState.CANCELED ? CANCELED : FAILED)
 }
 
 /** It was given up, and it was destroyed after all: unless somebody began anything new, it is gone. */

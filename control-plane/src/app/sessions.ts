@@ -1,7 +1,7 @@
 // One agent, one session; the newest wins. What a hello means for the rows: who may come in, what was lost while
 // nobody looked, where the journal continues.
 import { randomUUID } from 'node:crypto'
-import { ENROLMENT, RECONCILE } from '@berth/shared'
+import { ENROLMENT, RECONCILE, RESTORE } from '@berth/shared'
 import { AttemptState, FailureCode, GoodbyeReason, type Hello } from '@berth/shared/wire'
 import type { Context } from '../context.ts'
 import { isAttemptState, moveAttempt } from '../domain/attempt.ts'
@@ -13,6 +13,7 @@ import {
   findAgent,
   findAgentCertificate,
   findGenerations,
+  insertAgentCertificate,
   lockAgent,
   markCertificateSeen,
   takeSession,
@@ -25,12 +26,12 @@ import {
   updateAttempt,
   updateReachability,
 } from '../store/attempts.ts'
-import { findEnvironment, listEnvironmentServers, raiseFence } from '../store/environments.ts'
 import { hastenRoundsOfServer } from '../store/repositories.ts'
 import { findServer, type HostFacts, updateServerHost } from '../store/servers.ts'
-import { listUnfinishedTasks, lockTask, moveTask } from '../store/tasks.ts'
+import { lockTask, moveTask, updateTask } from '../store/tasks.ts'
 import { auditAgent } from './audit.ts'
 import { settleRemoval } from './removal.ts'
+import { adoptFormerAttempts, type Stranger, settleFences, settleStrangers } from './restored.ts'
 import { type Change, change, emit, emitTask, logTopic } from './transaction.ts'
 
 export interface Opened {
@@ -41,27 +42,34 @@ export interface Opened {
   ackedEventSeq: number
   /** When the certificate it came with should be replaced. */
   renewAt: number
-  /** Attempts the agent holds that are not (or no longer) ours to hold: it is told what to do with each. */
-  strangers: { attemptId: string; live: boolean; fence: bigint }[]
+  strangers: Stranger[]
 }
 export interface TurnedAway {
   kind: 'turned_away'
   reason: GoodbyeReason
   message: string
+  /** When it may ask again; 0: as it likes. */
+  againAfterMs: number
 }
 
-const RESTORED =
-  'The control plane was restored from a backup and this task may have run. Deploy again.'
+/** What the certificate of a connection says; it was signed by our own authority. */
+export interface Certified {
+  agentId: string
+  fingerprint: string
+  issuedAt: number
+  notAfter: number
+}
 
-const turnAway = (reason: GoodbyeReason, message: string): TurnedAway => ({
+const turnAway = (reason: GoodbyeReason, message: string, againAfterMs = 0): TurnedAway => ({
   kind: 'turned_away',
   reason,
   message,
+  againAfterMs,
 })
 
 export async function openSession(
   ctx: Context,
-  identity: { agentId: string; fingerprint: string },
+  identity: Certified,
   hello: Hello,
 ): Promise<Opened | TurnedAway> {
   return change(ctx, async (c) => {
@@ -81,6 +89,11 @@ export async function openSession(
       return turnAway(GoodbyeReason.REVOKED, 'This agent was revoked.')
     }
     await markCertificateSeen(c.db, identity.fingerprint, c.now)
+    const { gone } = await adoptFormerAttempts(c, agent, hello)
+    for (const attempt of gone) {
+      await loseAttempt(ctx, c, attempt, FailureCode.AGENT_LOST, UNKNOWN_THERE)
+      await releaseAttempt(c, attempt)
+    }
     const ackedEventSeq = await settleJournal(ctx, c, agent, epoch, hello)
     const strangers = await settleAttempts(ctx, c, agent, hello)
     await settleFences(ctx, c, agent, hello)
@@ -104,19 +117,19 @@ function renewalPoint(certificate: AgentCertificate): number {
 
 async function judgeIdentity(
   c: Change,
-  identity: { agentId: string; fingerprint: string },
+  identity: Certified,
   hello: Hello,
 ): Promise<TurnedAway | undefined> {
   const agent = await findAgent(c.db, identity.agentId)
-  const certificate = await findAgentCertificate(c.db, identity.fingerprint)
-  if (!agent || !certificate || certificate.agentId !== agent.id || agent.revokedAt !== null) {
-    return turnAway(GoodbyeReason.REVOKED, 'This agent is unknown or was revoked.')
-  }
+  // revoked agents keep their row: one that is not there joined after the backup that was restored
+  if (!agent) return turnAway(GoodbyeReason.UNKNOWN_AGENT, UNKNOWN_AGENT, RESTORE.unknownAgentMs)
+  if (agent.revokedAt !== null) return turnAway(GoodbyeReason.REVOKED, 'This agent was revoked.')
   if (agent.lockedAt !== null) {
     return turnAway(GoodbyeReason.DUPLICATE_IDENTITY, agent.lockReason ?? 'This agent is locked.')
   }
   // a lower generation than one already seen means that two copies of the disk exist
   const { seen } = await findGenerations(c.db, agent.id)
+  const certificate = await findOwnCertificate(c, identity)
   const older = certificate.generation < seen
   const wentBack =
     agent.journalId === hello.journalId && Number(hello.lastEventSeq) < agent.ackedEventSeq
@@ -126,6 +139,32 @@ async function judgeIdentity(
     : 'The journal of this agent went back in time: its disk was restored. Make a new join token.'
   await lockDuplicate(c, agent, reason)
   return turnAway(GoodbyeReason.DUPLICATE_IDENTITY, reason)
+}
+
+/**
+ * Our own authority signed it for this agent. One that is not in the database was issued after the backup that was
+ * restored: newer than all we know it is the agent's newest, otherwise it comes from a copy of the disk.
+ */
+async function findOwnCertificate(
+  c: Change,
+  { agentId, fingerprint, issuedAt, notAfter }: Certified,
+): Promise<{ generation: number }> {
+  const known = await findAgentCertificate(c.db, fingerprint)
+  if (known) return known
+  const { issued, newestAt } = await findGenerations(c.db, agentId)
+  if (issuedAt < newestAt) return { generation: 0 }
+  const generation = issued + 1
+  await insertAgentCertificate(c.db, { fingerprint, agentId, generation, notAfter, issuedAt })
+  const details = { fingerprint, generation, reason: 'issued after the backup that was restored' }
+  await auditAgent(
+    c,
+    agentId,
+    'system',
+    'agent.certificate_known_again',
+    ['agent', agentId],
+    details,
+  )
+  return { generation }
 }
 
 async function lockDuplicate(c: Change, agent: Agent, reason: string): Promise<void> {
@@ -184,7 +223,23 @@ async function releaseAttempt(c: Change, attempt: Attempt): Promise<void> {
   c.wake(logTopic(attempt.id))
 }
 
+const UNKNOWN_AGENT =
+  'The database of this control plane does not know this agent: the server joined after the backup that was ' +
+  'restored. Make a join token on its page (berth server join-token NAME) and run on the server: ' +
+  'berth-agent join --force <url> <token>. What runs there goes on.'
+const UNKNOWN_THERE =
+  'The agent does not know this attempt any more; what became of it is not known.'
+
 const hasNothingToTell = (hello: Hello): boolean => hello.firstEventSeq > hello.lastEventSeq
+
+async function warnOfRestore(c: Change, { taskId }: Attempt): Promise<void> {
+  const task = await lockTask(c.db, taskId)
+  if (!task) return
+  const message =
+    'The control plane was restored from a backup while this ran: parts of its log and of its report are missing.'
+  const warnings = [...task.warnings, { code: 'restored', message, step: null }]
+  await updateTask(c.db, taskId, { warnings: JSON.stringify(warnings) })
+}
 
 /** Compares what the agent holds with what we think it holds. */
 async function settleAttempts(
@@ -194,55 +249,33 @@ async function settleAttempts(
   hello: Hello,
 ): Promise<Opened['strangers']> {
   const held = await listHeldAttempts(c.db, agent.id)
-  const known = new Set(held.map((a) => a.id))
+  const fences = new Map(hello.fences.map((f) => [f.environmentId, Number(f.fence)]))
+  const retells = hello.capabilities.includes('retell')
   const told = new Map(hello.attempts.map((a) => [a.attemptId, a]))
   for (const attempt of held) {
     const begun = attempt.state >= AttemptState.STARTING && attempt.state < AttemptState.SUCCEEDED
     const there = told.get(attempt.id)
     // over there, and nothing more will be told of it: we were restored from a backup
     const untold = (there?.state ?? 0) >= AttemptState.SUCCEEDED && hasNothingToTell(hello)
-    if (begun && (!there || untold)) {
+    if (begun && (!there || untold) && !retells) {
       const message = there
         ? 'The attempt is over on its server, but its end was lost with a restored backup.'
-        : 'The agent does not know this attempt any more; what became of it is not known.'
+        : UNKNOWN_THERE
       await loseAttempt(ctx, c, attempt, FailureCode.AGENT_LOST, message)
     }
     // forgotten there already: its acknowledgement was lost
-    if ((begun || attempt.state >= AttemptState.SUCCEEDED) && !there) {
+    if (((begun && !retells) || attempt.state >= AttemptState.SUCCEEDED) && !there) {
       await releaseAttempt(c, attempt)
+      continue
+    }
+    // it was there and is forgotten: its end is told again, its log is gone
+    const was = begun || attempt.fence <= (fences.get(attempt.environmentId) ?? 0)
+    if (was && !there && attempt.logCompleteAt === null) {
+      await updateAttempt(c.db, attempt.id, { logCompleteAt: c.now })
+      await warnOfRestore(c, attempt)
     }
   }
-  return hello.attempts
-    .filter((a) => !known.has(a.attemptId))
-    .map((a) => ({
-      attemptId: a.attemptId,
-      live: a.state < AttemptState.SUCCEEDED,
-      fence: a.fence,
-    }))
-}
-
-/** Fences ahead of ours: we were restored from a backup, and queued tasks may have run already. */
-async function settleFences(ctx: Context, c: Change, agent: Agent, hello: Hello): Promise<void> {
-  const servers = await listEnvironmentServers(
-    c.db,
-    hello.fences.map((f) => f.environmentId),
-  )
-  const own = new Set(servers.filter((e) => e.serverId === agent.serverId).map((e) => e.id))
-  for (const { environmentId, fence } of hello.fences) {
-    if (!own.has(environmentId)) continue
-    const environment = await findEnvironment(c.db, environmentId)
-    if (!environment || Number(fence) <= environment.fence) continue
-    await raiseFence(c.db, environmentId, Number(fence))
-    // one may have run and one may wait behind it: of neither is anything known
-    for (const task of await listUnfinishedTasks(c.db, environmentId)) {
-      if (task.serverId !== agent.serverId) continue // a copy elsewhere has nothing to do with it
-      const failure = describeFailure({ code: 'stale_fence', message: RESTORED })
-      const end = { finishedAt: c.now, failure: JSON.stringify(failure) }
-      if (!(await moveTask(c.db, task.id, 'failed', end))) continue
-      emitTask(c, task, 'task.failed', { code: 'stale_fence' })
-      await settleRemoval(ctx, c, task, { status: 'failed', message: RESTORED })
-    }
-  }
+  return settleStrangers(ctx, c, agent, hello, new Set(held.map((a) => a.id)))
 }
 
 /** The control plane gives up waiting: the lock is released, the real end may still arrive. */

@@ -18,10 +18,16 @@ export interface ServerTrust {
   revoked: bigint[]
 }
 
-/** As of now; a new generation when it differs from what was made last. */
+const CLOCKS_APART_S = 86_400 // a number beyond it was never given out by a control plane
+
+/**
+ * As of now; a new generation when it differs from what was made last, or when the server has seen a later one: the
+ * database was restored from a backup.
+ */
 export async function readServerTrust(
   ctx: Context,
   agentId: string,
+  seenGeneration = 0,
 ): Promise<ServerTrust | undefined> {
   const agent = await findAgent(ctx.db, agentId)
   if (!agent) return undefined
@@ -37,10 +43,13 @@ export async function readServerTrust(
   const keys = authorities.map(({ publicKey }) => publicKey)
   const told = [content.tlsCaPem, content.hostCaKey, keys, revoked.map(String)]
   const digest = createHash('sha256').update(JSON.stringify(told)).digest('hex')
-  if (digest === agent.trustDigest) return { generation: agent.trustGeneration, ...content }
+  const seen = Math.min(seenGeneration, Math.floor(ctx.clock.now() / 1_000) + CLOCKS_APART_S)
+  if (digest === agent.trustDigest && agent.trustGeneration >= seen) {
+    return { generation: agent.trustGeneration, ...content }
+  }
   const generation = await change(ctx, async (c) => {
     const held = await findAgent(c.db, agentId)
-    const next = Math.max((held?.trustGeneration ?? 0) + 1, Math.floor(c.now / 1_000))
+    const next = Math.max((held?.trustGeneration ?? 0) + 1, seen + 1, Math.floor(c.now / 1_000))
     await updateAgentTrust(c.db, agentId, { trustGeneration: next, trustDigest: digest })
     return next
   })

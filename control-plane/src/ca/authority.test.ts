@@ -182,7 +182,9 @@ describe('the identity in a certificate', () => {
   test('is the agent it was issued to', async () => {
     const issued = await issue()
     const raw = new X509Certificate(issued.certificatePem).raw
-    const expected = { agentId, fingerprint: issued.fingerprint, notAfter: issued.notAfter }
+    const { fingerprint, notAfter } = issued
+    const issuedAt = new Date(Math.floor(now.getTime() / 1_000) * 1_000) // certificates know seconds
+    const expected = { agentId, fingerprint, issuedAt, notAfter }
     expect(parseAgentIdentity(raw, installationId)).toEqual(expected)
     expect(parseAgentIdentity({ raw }, installationId)).toEqual(expected)
     expect(parseAgentIdentity(await forge([[own]]), installationId)?.agentId).toBe(agentId)

@@ -58,6 +58,8 @@ export interface IssuedCertificate {
 export interface AgentIdentity {
   agentId: string
   fingerprint: string
+  /** When it was signed: it is valid from a little before. */
+  issuedAt: Date
   notAfter: Date
 }
 
@@ -287,7 +289,8 @@ export function parseAgentIdentity(
     const agentId = readAgentId(certificate, installationId)
     if (!isClient || agentId === undefined) return undefined
     const fingerprint = sha256(certificate.rawData).toString('hex')
-    return { agentId, fingerprint, notAfter: certificate.notAfter }
+    const issuedAt = new Date(certificate.notBefore.getTime() + ENROLMENT.backdateMs)
+    return { agentId, fingerprint, issuedAt, notAfter: certificate.notAfter }
   } catch {
     return undefined // not a certificate at all
   }

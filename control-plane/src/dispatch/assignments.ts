@@ -26,7 +26,7 @@ import {
   TaskSpecSchema,
 } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
-import { durationFromMs } from '@bufbuild/protobuf/wkt'
+import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { readValuesForDispatch } from '../app/values.ts'
 import type { Context } from '../context.ts'
 import type { Attempt } from '../store/attempts.ts'
@@ -36,6 +36,7 @@ import { findProject, type Project } from '../store/projects.ts'
 import { findPullRequest } from '../store/pull-requests.ts'
 import { findServer, type Server } from '../store/servers.ts'
 import { findTask, type Task } from '../store/tasks.ts'
+import { revisionOnWire } from './edge.ts'
 
 export const needsSpec = (attempt: Attempt): boolean =>
   attempt.desired === Desired.RUNNING && attempt.state < AttemptState.STARTING
@@ -129,6 +130,7 @@ function makeSpec(
       grantedHosts,
       untrusted: environment.fromFork,
       limits: limitsOf(project, facts.server),
+      createdAt: timestampFromMs(environment.createdAt),
     },
     systemVariables: systemVariables(environment),
     variablesRevision: BigInt(attempt.variablesRevision),
@@ -157,6 +159,6 @@ async function makeSecrets(
       value: v.value,
     })),
     ...(values.basicAuth ? { basicAuth: values.basicAuth } : {}),
-    edgeRevision: BigInt(environment.edgeRevision),
+    edgeRevision: revisionOnWire(ctx, environment.edgeRevision),
   })
 }

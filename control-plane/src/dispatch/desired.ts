@@ -10,10 +10,15 @@ import {
 } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { releaseAttempts } from '../app/logs.ts'
-import type { Opened } from '../app/sessions.ts'
+import type { Stranger } from '../app/restored.ts'
 import type { Context } from '../context.ts'
 import { listHeldAttempts } from '../store/attempts.ts'
 import { makeAssignment } from './assignments.ts'
+
+function instruct({ attemptId, environmentId, fence, live }: Stranger): Assignment {
+  const desired = live ? Desired.STOPPED : Desired.FORGOTTEN
+  return create(AssignmentSchema, { attemptId, environmentId, fence, desired })
+}
 
 export class DesiredState {
   readonly #ctx: Context
@@ -23,6 +28,7 @@ export class DesiredState {
   #unconfirmed: { version: number; at: number; tries: number } | undefined
   readonly #sent = new Map<string, number>()
   #forgotten: { version: number; attemptId: string }[] = []
+  readonly #strangers = new Map<string, Stranger>()
 
   constructor(ctx: Context, agentId: string, send: (assignments: Assignments) => void) {
     this.#ctx = ctx
@@ -30,16 +36,18 @@ export class DesiredState {
     this.#send = send
   }
 
+  /** Attempts that the agent holds and we do not: stopped if live, then forgotten. */
+  meet(strangers: readonly Stranger[]): void {
+    for (const stranger of strangers) this.#strangers.set(stranger.attemptId, stranger)
+  }
+
   /** The whole set; nothing of it takes effect before the message marked last. */
-  async sendComplete(strangers: Opened['strangers']): Promise<void> {
+  async sendComplete(): Promise<void> {
     const assignments: Assignment[] = []
     for (const attempt of await listHeldAttempts(this.#ctx.db, this.#agentId)) {
       assignments.push(await makeAssignment(this.#ctx, attempt))
     }
-    for (const { attemptId, live, fence } of strangers) {
-      const desired = live ? Desired.STOPPED : Desired.FORGOTTEN
-      assignments.push(create(AssignmentSchema, { attemptId, fence, desired }))
-    }
+    for (const stranger of this.#strangers.values()) assignments.push(instruct(stranger))
     const baseVersion = this.#version
     this.#version += 1
     // one assignment a message: with a spec and secrets it may be large
@@ -54,13 +62,25 @@ export class DesiredState {
   async sendChanges(): Promise<void> {
     for (const attempt of await listHeldAttempts(this.#ctx.db, this.#agentId)) {
       if (this.#sent.get(attempt.id) === attempt.desired) continue
-      const assignment = await makeAssignment(this.#ctx, attempt)
-      const baseVersion = this.#version
-      this.#version += 1
-      this.#sendPart([assignment], { complete: false, last: true, baseVersion })
-      this.#unconfirmed ??= { version: this.#version, at: performance.now(), tries: 1 }
-      this.#unconfirmed.version = this.#version
+      this.#sendChange(await makeAssignment(this.#ctx, attempt))
     }
+  }
+
+  /** A stranger has ended, and what it had to tell is stored. */
+  forget(attemptId: string): void {
+    const stranger = this.#strangers.get(attemptId)
+    if (!stranger?.live) return
+    const ended = { ...stranger, live: false }
+    this.#strangers.set(attemptId, ended)
+    this.#sendChange(instruct(ended))
+  }
+
+  #sendChange(assignment: Assignment): void {
+    const baseVersion = this.#version
+    this.#version += 1
+    this.#sendPart([assignment], { complete: false, last: true, baseVersion })
+    this.#unconfirmed ??= { version: this.#version, at: performance.now(), tries: 1 }
+    this.#unconfirmed.version = this.#version
   }
 
   #sendPart(
@@ -88,7 +108,10 @@ export class DesiredState {
     if (gone.length === 0) return
     this.#forgotten = this.#forgotten.filter((f) => f.version > version)
     await releaseAttempts(this.#ctx, this.#agentId, gone)
-    for (const id of gone) this.#sent.delete(id)
+    for (const id of gone) {
+      this.#sent.delete(id)
+      this.#strangers.delete(id)
+    }
   }
 
   /** Late: send the complete set again. Given up: the session must end. */

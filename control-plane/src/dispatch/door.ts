@@ -184,7 +184,9 @@ function makeHandlers(
 ): AgentHandlers {
   const identify = (call: Parameters<typeof agentIdentity>[0]): SessionIdentity | undefined => {
     const identity = agentIdentity(call, ctx.installationId)
-    return identity && { ...identity, notAfter: identity.notAfter.getTime() }
+    if (!identity) return undefined
+    const { issuedAt, notAfter } = identity
+    return { ...identity, issuedAt: issuedAt.getTime(), notAfter: notAfter.getTime() }
   }
   return {
     connect(call) {

@@ -6,6 +6,15 @@ import { create } from '@bufbuild/protobuf'
 import { readEdgeForDispatch } from '../app/values.ts'
 import type { Context } from '../context.ts'
 
+const REVISION_BITS = 20n
+
+/**
+ * A later start of the control plane wins over every earlier one: after a restore the database's revisions are lower
+ * than what servers have seen, and they must follow it all the same.
+ */
+export const revisionOnWire = ({ startedAt }: Context, revision: number): bigint =>
+  (BigInt(startedAt) << REVISION_BITS) | BigInt.asUintN(Number(REVISION_BITS), BigInt(revision))
+
 export class EdgeState {
   readonly #ctx: Context
   readonly #send: (settings: EdgeSettings) => void
@@ -31,7 +40,7 @@ export class EdgeState {
       const part = values.slice(at, at + EDGE.environmentsPerMessage)
       const environments = part.map(({ environmentId, revision, basicAuth }) => ({
         environmentId,
-        revision: BigInt(revision),
+        revision: revisionOnWire(this.#ctx, revision),
         ...(basicAuth ? { basicAuth } : {}),
       }))
       this.#send(create(EdgeSettingsSchema, { environments }))

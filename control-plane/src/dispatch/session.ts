@@ -17,7 +17,13 @@ import { recordUsage } from '../app/facts.ts'
 import { completeLog } from '../app/logs.ts'
 import { applyObserved } from '../app/observations.ts'
 import { applyEvents } from '../app/reports.ts'
-import { closeSession, type Opened, openSession, touchSession } from '../app/sessions.ts'
+import {
+  type Certified,
+  closeSession,
+  type Opened,
+  openSession,
+  touchSession,
+} from '../app/sessions.ts'
 import { agentTopic, trustTopic } from '../app/transaction.ts'
 import type { Context } from '../context.ts'
 import { findAgent } from '../store/agents.ts'
@@ -37,11 +43,7 @@ export interface ControlStream {
   end(): void
 }
 
-export interface SessionIdentity {
-  agentId: string
-  fingerprint: string
-  notAfter: number
-}
+export type SessionIdentity = Certified
 
 /** What a session tells the rest of the door. */
 export interface Door {
@@ -196,6 +198,7 @@ export class AgentSession {
           value: { $typeName: 'berth.agent.v1.EventAck', ackedSeq: BigInt(applied.ackedSeq) },
         })
         for (const attemptId of applied.finished) await completeLog(this.#ctx, attemptId)
+        for (const attemptId of applied.unknown) this.#desired.forget(attemptId)
         return
       }
       case 'applied':
@@ -226,7 +229,7 @@ export class AgentSession {
     }
     const opened = await openSession(this.#ctx, this.identity, hello)
     if (opened.kind === 'turned_away') {
-      this.goodbye(opened.reason, opened.message)
+      this.goodbye(opened.reason, opened.message, opened.againAfterMs)
       return
     }
     this.epoch = opened.epoch
@@ -257,10 +260,11 @@ export class AgentSession {
         renewAt: timestampFromMs(opened.renewAt),
       }),
     })
-    await this.#trust.sendChanges()
+    await this.#trust.sendFirst(Number(hello.trustGeneration))
     await this.#edge.sendComplete(opened.agent.serverId)
     await dispatchTasks(this.#ctx, this.agentId, this.epoch)
-    await this.#desired.sendComplete(opened.strangers)
+    this.#desired.meet(opened.strangers)
+    await this.#desired.sendComplete()
     if (this.#isClosed()) return // nobody may ask a session that has ended
     this.#ctx.asking.open(this.agentId, this.#desk)
     const stop = this.#ctx.wakes.on(agentTopic(this.agentId), () => this.wake())
@@ -339,7 +343,7 @@ export class AgentSession {
     if (confirmation === 'given_up') {
       this.goodbye(GoodbyeReason.PROTOCOL_ERROR, 'assignments were not confirmed')
     } else if (confirmation === 'late') {
-      this.#desired.sendComplete([]).catch((error: unknown) => this.#fail(error))
+      this.#desired.sendComplete().catch((error: unknown) => this.#fail(error))
     }
   }
 

@@ -17,8 +17,17 @@ export class TrustState {
     this.#send = send
   }
 
+  /** A server that has seen a later number than ours would ignore what we send: ours is made to follow. */
+  async sendFirst(seenGeneration: number): Promise<void> {
+    await this.#sendAfter(seenGeneration)
+  }
+
   async sendChanges(): Promise<void> {
-    const trust = await readServerTrust(this.#ctx, this.#agentId)
+    await this.#sendAfter(0)
+  }
+
+  async #sendAfter(seenGeneration: number): Promise<void> {
+    const trust = await readServerTrust(this.#ctx, this.#agentId, seenGeneration)
     if (!trust || trust.generation === this.#told?.generation) return
     this.#told = trust
     this.#send(

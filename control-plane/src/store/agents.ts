@@ -50,6 +50,21 @@ export async function listServerAgents(db: Db, serverIds: number[]): Promise<Map
   return new Map(rows.map((row) => [row.serverId, toAgent(row)]))
 }
 
+/** Identities that the agent's server had before this one. */
+export async function listFormerAgents(
+  db: Db,
+  { id, serverId }: Pick<Agent, 'id' | 'serverId'>,
+): Promise<string[]> {
+  const rows = await db
+    .selectFrom('agents')
+    .select('id')
+    .where('serverId', '=', serverId)
+    .where('id', '!=', id)
+    .where('revokedAt', 'is not', null)
+    .execute()
+  return rows.map((row) => row.id)
+}
+
 export async function updateAgentTrust(
   db: Db,
   id: string,
@@ -162,18 +177,20 @@ export const findAgentCertificate = (
     .where('fingerprint', '=', fingerprint)
     .executeTakeFirst()
 
-/** Highest generation given out, and highest ever used on a connection. */
+/** Highest generation given out, highest ever used on a connection, and when the newest one was made. */
 export async function findGenerations(
   db: Db,
   agentId: string,
-): Promise<{ issued: number; seen: number }> {
+): Promise<{ issued: number; seen: number; newestAt: number }> {
   const rows = await db
     .selectFrom('agentCertificates')
-    .select(['generation', 'firstSeenAt'])
+    .select(['generation', 'firstSeenAt', 'issuedAt'])
     .where('agentId', '=', agentId)
     .execute()
   const highest = (list: typeof rows) => Math.max(0, ...list.map((r) => r.generation))
-  return { issued: highest(rows), seen: highest(rows.filter((r) => r.firstSeenAt !== null)) }
+  const newestAt = Math.max(0, ...rows.map((r) => r.issuedAt))
+  const seen = highest(rows.filter((r) => r.firstSeenAt !== null))
+  return { issued: highest(rows), seen, newestAt }
 }
 
 export async function markCertificateSeen(db: Db, fingerprint: string, now: number): Promise<void> {

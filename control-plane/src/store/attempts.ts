@@ -1,5 +1,5 @@
 // Attempts and their steps. One attempt per environment is live (index); its state only rises (conditional update).
-import { Desired } from '@berth/shared/wire'
+import { Desired, type StepState } from '@berth/shared/wire'
 import type { Insertable, Selectable, Updateable } from 'kysely'
 import { runCompiled } from './compiled.ts'
 import type { Db } from './database.ts'
@@ -16,6 +16,18 @@ export async function insertAttempt(db: Db, row: Insertable<AttemptsTable>): Pro
 
 export const findAttempt = (db: Db, id: string): Promise<Attempt | undefined> =>
   db.selectFrom('attempts').selectAll().where('id', '=', id).executeTakeFirst()
+
+export async function listAttemptsById(db: Db, ids: string[]): Promise<Map<string, Attempt>> {
+  if (ids.length === 0) return new Map()
+  const rows = await db.selectFrom('attempts').selectAll().where('id', 'in', ids).execute()
+  return new Map(rows.map((row) => [row.id, row]))
+}
+
+/** They are reported by another identity of the same server from now on. */
+export async function adoptAttempts(db: Db, ids: string[], agentId: string): Promise<void> {
+  if (ids.length === 0) return
+  await db.updateTable('attempts').set({ agentId }).where('id', 'in', ids).execute()
+}
 
 export const listTaskAttempts = (db: Db, taskId: number): Promise<Attempt[]> =>
   db.selectFrom('attempts').selectAll().where('taskId', '=', taskId).orderBy('number').execute()
@@ -233,6 +245,21 @@ export async function updateStep(
     .where('attemptId', '=', attemptId)
     .where('stepId', '=', stepId)
     .where('state', 'in', [1, 2])
+    .execute()
+}
+
+/** The attempt is over: steps whose own end was never told. */
+export async function closeSteps(
+  db: Db,
+  attemptId: string,
+  from: readonly StepState[],
+  to: StepState,
+): Promise<void> {
+  await db
+    .updateTable('attemptSteps')
+    .set({ state: to })
+    .where('attemptId', '=', attemptId)
+    .where('state', 'in', from)
     .execute()
 }
 

@@ -91,6 +91,24 @@ export interface AuditFilter {
 }
 
 /** Newest first. Without an organization: of the whole installation. */
+/** Of these subjects those about which this was written before. */
+export async function listAuditedSubjects(
+  db: Db,
+  verb: string,
+  subjectType: string,
+  ids: string[],
+): Promise<Set<string>> {
+  if (ids.length === 0) return new Set()
+  const rows = await db
+    .selectFrom('audit')
+    .select('subjectId')
+    .where('verb', '=', verb)
+    .where('subjectType', '=', subjectType)
+    .where('subjectId', 'in', ids)
+    .execute()
+  return new Set(rows.flatMap((row) => row.subjectId ?? []))
+}
+
 export async function listAudit(
   db: Db,
   organizationId: number | undefined,

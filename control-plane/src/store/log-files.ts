@@ -9,6 +9,7 @@ import {
   mkdirSync,
   openSync,
   readSync,
+  statSync,
   writeSync,
 } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
@@ -106,6 +107,13 @@ export class LogFiles {
     this.#writers.delete(attemptId)
     closeSync(writer.log)
     closeSync(writer.idx)
+  }
+
+  /** False: the files are missing or shorter than the database says; they belong to another backup, or to none. */
+  holds(attemptId: string, at: LogPosition): boolean {
+    const size = (ending: 'log' | 'idx'): number =>
+      statSync(this.#path(attemptId, ending), { throwIfNoEntry: false })?.size ?? 0
+    return size('log') >= at.bytes && size('idx') >= at.records * ENTRY_BYTES
   }
 
   /** Cuts both files to what the database says, and remembers how the last line ended. */

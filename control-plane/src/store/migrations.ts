@@ -21,6 +21,7 @@ import { usage } from './migrations/0017-usage.ts'
 import { trust } from './migrations/0018-trust.ts'
 import { history } from './migrations/0019-history.ts'
 import { ceilings } from './migrations/0020-ceilings.ts'
+import { replicas } from './migrations/0021-replicas.ts'
 import type { Schema } from './schema.ts'
 
 /** Words that differ between the engines; everything else in a migration is portable SQL. */
@@ -53,6 +54,7 @@ const MIGRATIONS: readonly Migration[] = [
   trust,
   history,
   ceilings,
+  replicas,
 ]
 const TYPES: Record<Engine, Types> = {
   sqlite: { id: 'integer primary key autoincrement' },

@@ -43,6 +43,7 @@ import type { ServerUsageTable, UsagePointsTable } from './schema-usage.ts'
 export type Flag = 0 | 1
 
 export interface Schema {
+  replicas: ReplicasTable
   installation: InstallationTable
   organizations: OrganizationsTable
   users: UsersTable
@@ -325,4 +326,13 @@ export interface EventsTable {
   kind: string
   body: string
   at: number
+}
+
+export interface ReplicasTable {
+  /** Random per start. */
+  id: string
+  host: string
+  pid: number
+  address: string
+  startedAt: number
 }

@@ -2,6 +2,7 @@
 
 import type { TaskStatus } from '@berth/shared'
 import type { Failure, Task as RestTask } from '@berth/shared/rest'
+import { AttemptState } from '@berth/shared/wire'
 import type { Insertable, Selectable, Updateable } from 'kysely'
 import { sourcesOf } from '../domain/task.ts'
 import { insertCompiled, runCompiled } from './compiled.ts'
@@ -126,7 +127,7 @@ export async function listUnfinishedTasks(db: Db, environmentId: number): Promis
 export const listServerTasks = (db: Db, serverId: number): Promise<{ id: number }[]> =>
   db.selectFrom('tasks').select('id').where(isOpen).where('serverId', '=', serverId).execute()
 
-/** Whether anything of an environment was ever sent to a server: "no attempt" proves "nothing is there". */
+/** Whether a server ever took anything of an environment: without an attempt that it did not refuse nothing is there. */
 export async function wasSentTo(db: Db, environmentId: number, serverId: number): Promise<boolean> {
   const row = await db
     .selectFrom('attempts')
@@ -134,6 +135,7 @@ export async function wasSentTo(db: Db, environmentId: number, serverId: number)
     .select('attempts.id')
     .where('attempts.environmentId', '=', environmentId)
     .where('tasks.serverId', '=', serverId)
+    .where('attempts.state', '!=', AttemptState.REFUSED)
     .limit(1)
     .executeTakeFirst()
   return row !== undefined
