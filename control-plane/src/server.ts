@@ -69,6 +69,7 @@ import { webhookRoutes } from './rest/webhooks.ts'
 import { type OpenDatabase, openPostgres, openSqlite } from './store/database.ts'
 import { LogFiles } from './store/log-files.ts'
 import { migrate } from './store/migrations.ts'
+import { Room } from './store/room.ts'
 import { openBrowserDoor, type Sockets } from './trpc/door.ts'
 
 export interface ControlPlane {
@@ -100,7 +101,8 @@ export async function startControlPlane(options: Options): Promise<ControlPlane>
   const { config, clock, log, resolve } = options
   const logger = log ?? pino({ level: process.env.BERTH_LOG ?? 'info' }, pino.destination(2))
   mkdirSync(config.dataDir, { recursive: true, mode: 0o700 })
-  const { db, engine } = openStore(config, logger)
+  const store = openStore(config, logger)
+  const { db, engine } = store
   await migrate(db, engine)
   const time = clock ?? { now: () => Date.now() }
   const custody = new Custody(openKek(config), openPreviousKek(config))
@@ -130,6 +132,7 @@ export async function startControlPlane(options: Options): Promise<ControlPlane>
     identity: createIdentity(() => ctx, await openCookieSecret(db, custody)),
     sshSigners: new SshSigners(custody),
     logs: new LogFiles(join(config.dataDir, 'logs')),
+    room: new Room(store, config.dataDir),
     quotas: new Quotas(config, time),
     tickets: new DownloadTickets(time),
     outbound: new Outbound(config, resolve),

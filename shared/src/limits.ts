@@ -248,6 +248,12 @@ export const REST = {
   serversPerOrganization: 100,
 } as const
 
+/** The control plane's database when it is another machine's. */
+export const DATABASE = {
+  /** A server that does not answer by now is away; requests are then told so. */
+  connectMs: 5 * SECOND,
+} as const
+
 /** Webhooks of repository hosts, and the pull requests they tell of. */
 export const WEBHOOKS = {
   /** GitHub's own bound. */

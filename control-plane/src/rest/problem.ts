@@ -3,9 +3,9 @@
 import { AppError, ERRORS, type ErrorCode, type FieldProblem } from '@berth/shared'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod'
+import { storeRefusal } from '../app/store-refusals.ts'
 import type { Context } from '../context.ts'
 import { shownName } from '../domain/shown-name.ts'
-import { isStorageFull } from '../store/database.ts'
 import { pathOf } from './broken-requests.ts'
 
 export const PROBLEM = 'application/problem+json'
@@ -58,12 +58,8 @@ export function toAppError(error: unknown): AppError | undefined {
   if (hasZodFastifySchemaValidationErrors(error)) {
     return fromValidation(error as unknown as Parameters<typeof fromValidation>[0])
   }
-  if (isStorageFull(error)) {
-    return new AppError(
-      'storage_full',
-      'The control plane has no room left to write. Nothing was changed.',
-    )
-  }
+  const ofStore = storeRefusal(error)
+  if (ofStore) return ofStore
   const known = FASTIFY_CODES[String((error as { code?: unknown })?.code ?? '')]
   return known && new AppError(known[0], known[1])
 }
