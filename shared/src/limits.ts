@@ -218,7 +218,14 @@ export const REST = {
   headerBytes: 16 * KiB,
   uriBytes: 8 * KiB,
   headersMs: 10 * SECOND,
-  requestMs: 30 * SECOND,
+  /** Head and body together; repository hosts themselves wait no longer for a delivery of 25 MiB. */
+  requestMs: 15 * SECOND,
+  /** How often the two above are looked at. */
+  timesMs: SECOND,
+  /** Requests of one address that are not whole yet; the oldest beyond are cut. */
+  halfOpen: 128,
+  /** The same at any moment: many connections of one client begin at once and are whole an instant later. */
+  halfOpenBurst: 1_024,
   idleMs: 60 * SECOND,
   perPage: 30,
   perPageMax: 100,

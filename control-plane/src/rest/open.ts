@@ -22,7 +22,7 @@ export function openRoutes(api: Api, ctx: Context): void {
   api.get(
     '/api/health',
     {
-      config: { needs: 'nothing' },
+      config: { needs: 'nothing', anyQuery: true }, // probes add what keeps caches away
       schema: {
         summary: 'Is it up, and is it set up',
         response: { 200: Health, 503: Health },
