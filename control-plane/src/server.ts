@@ -1,7 +1,7 @@
 // Composition root of the control plane: builds the context, mounts every door, returns close(). The only place that
 // constructs; everything else gets what it needs.
 import { randomUUID } from 'node:crypto'
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { ALERTS } from '@berth/shared'
 import { type Logger, pino } from 'pino'
@@ -69,6 +69,7 @@ import { webhookRoutes } from './rest/webhooks.ts'
 import { type OpenDatabase, openPostgres, openSqlite } from './store/database.ts'
 import { LogFiles } from './store/log-files.ts'
 import { migrate } from './store/migrations.ts'
+import { makePrivateFolder } from './store/private-files.ts'
 import { Room } from './store/room.ts'
 import { openBrowserDoor, type Sockets } from './trpc/door.ts'
 
@@ -100,7 +101,7 @@ const SWEEP_MS = 3_600_000
 export async function startControlPlane(options: Options): Promise<ControlPlane> {
   const { config, clock, log, resolve } = options
   const logger = log ?? pino({ level: process.env.BERTH_LOG ?? 'info' }, pino.destination(2))
-  mkdirSync(config.dataDir, { recursive: true, mode: 0o700 })
+  makePrivateFolder(config.dataDir)
   const store = openStore(config, logger)
   const { db, engine } = store
   await migrate(db, engine)

@@ -441,3 +441,26 @@ describe.each(ENGINES)('requests on %s', (engine) => {
     expect((await cp.call('GET', `/api/projects?per_page=1&cursor=${cursor}`)).status).toBe(200)
   })
 })
+
+test('HSTS is sent where the browser came over TLS, and nowhere else', async () => {
+  const secure = await TestControlPlane.start('sqlite', {
+    config: { baseUrl: 'https://deploy.example.com' },
+  })
+  const plain = await TestControlPlane.start('sqlite')
+  const hsts = async (cp: TestControlPlane, path: string, proto?: string) => {
+    const headers = proto ? { 'x-forwarded-proto': proto } : {}
+    const { port } = new URL(cp.running.http.listeningOrigin)
+    const answer = await cp.call('GET', path, undefined, headers, `http://127.0.0.1:${port}`)
+    return answer.headers.get('strict-transport-security')
+  }
+  try {
+    for (const path of ['/api/health', '/api/me', '/api/nothing'])
+      expect(await hsts(secure, path, 'https')).toBe('max-age=31536000')
+    expect(await hsts(secure, '/api/health', 'http')).toBe(null)
+    expect(await hsts(secure, '/api/health')).toBe(null)
+    expect(await hsts(plain, '/api/health', 'https')).toBe(null)
+  } finally {
+    await secure.close()
+    await plain.close()
+  }
+})

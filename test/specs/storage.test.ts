@@ -1,7 +1,7 @@
 // A storage that cannot do its part: a disk that is really full, a database that is really away. Whoever writes is told so
 // with a stable code, whoever reads goes on, nothing is half done, and it heals by itself.
 import { execFileSync } from 'node:child_process'
-import { mkdirSync } from 'node:fs'
+import { chmodSync, mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Environment, ProjectCreated } from '@berth/shared/rest'
 import { sql } from 'kysely'
@@ -150,6 +150,30 @@ describe.skipIf(process.getuid?.() !== 0)('a full disk', () => {
     expect(text.split('\n').length).toBe(202)
     expect(text.endsWith(`199 ${'x'.repeat(1_000)}\n`)).toBe(true)
   })
+})
+
+test("data is nobody else's, whatever the umask and whoever made it", async () => {
+  const umask = process.umask(0)
+  let cp: TestControlPlane | undefined
+  try {
+    cp = await TestControlPlane.start('sqlite')
+    await cp.setUp()
+    const data = cp.dir
+    const rightsOf = (name: string): number => statSync(join(data, name)).mode & 0o777
+    const files = ['berth.db', 'berth.db-wal', 'berth.db-shm']
+    expect(files.map(rightsOf)).toEqual([0o600, 0o600, 0o600])
+    expect(['.', 'logs'].map(rightsOf)).toEqual([0o700, 0o700])
+    // as a former release may have left them
+    for (const file of files) chmodSync(join(data, file), 0o644)
+    for (const folder of ['.', 'logs']) chmodSync(join(data, folder), 0o755)
+    await cp.restart()
+    await cp.server()
+    expect(files.map(rightsOf)).toEqual([0o600, 0o600, 0o600])
+    expect(['.', 'logs'].map(rightsOf)).toEqual([0o700, 0o700])
+  } finally {
+    process.umask(umask)
+    await cp?.close()
+  }
 })
 
 describe.skipIf(missing('postgres'))('a PostgreSQL of its own', () => {

@@ -8,6 +8,7 @@ import { ColumnNames } from './camel-case.ts'
 import { allowDirect } from './compiled.ts'
 import { codeOf, Refusals, StorageFull } from './faults.ts'
 import { openPool, SteadyPostgresDialect } from './postgres-dialect.ts'
+import { makePrivateDatabase } from './private-files.ts'
 import { hasRoom } from './room.ts'
 import type { Schema } from './schema.ts'
 import { SteadySqliteDialect } from './sqlite-dialect.ts'
@@ -28,6 +29,7 @@ const BUSY_MS = 5_000
 const CACHE_KIB = 65_536 // SQLite's own 2 MB is less than the busy indexes of a year's history
 
 export function openSqlite(file: string): OpenDatabase {
+  makePrivateDatabase(file)
   const raw = new Database(file)
   raw.pragma('journal_mode = WAL')
   raw.pragma('synchronous = FULL') // an acknowledged row survives a power loss

@@ -1,16 +1,7 @@
 // Bytes of logs, two files an attempt: `<id>.log` holds the data of all records in order, as it is served; `<id>.idx`
 // has 24 bytes a record, so that a line or a step is found without reading the log. The database says how much of both
 // is certain: what lies beyond is cut off and comes again. Appending makes no object a record.
-import {
-  close,
-  closeSync,
-  fdatasync,
-  ftruncateSync,
-  mkdirSync,
-  openSync,
-  readSync,
-  writeSync,
-} from 'node:fs'
+import { close, closeSync, fdatasync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs'
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -27,6 +18,7 @@ import {
   type StoredRecord,
   writeEntry,
 } from './log-reading.ts'
+import { makePrivateFolder } from './private-files.ts'
 
 export type { RecordQuery, StoredRecord } from './log-reading.ts'
 
@@ -61,7 +53,7 @@ export class LogFiles {
   #entries = Buffer.allocUnsafe(64 * 1_024)
 
   constructor(dir: string) {
-    mkdirSync(dir, { recursive: true, mode: 0o700 })
+    makePrivateFolder(dir)
     this.#dir = dir
   }
 
