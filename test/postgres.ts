@@ -1,6 +1,6 @@
 // A private PostgreSQL on a Unix socket in a temporary folder, one for the whole run (setup.ts); each test takes a
 // database of its own in it. As root the server runs as `postgres`, which refuses to be root.
-import { execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,6 +8,9 @@ import { dirname, join } from 'node:path'
 
 export interface Postgres {
   folder: string
+  /** Cuts every client off; the data stays. */
+  halt(): Promise<void>
+  resume(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -21,21 +24,32 @@ export async function startPostgres(postgres: string): Promise<Postgres> {
   run([...as, ...initdb, '-N', '-E', 'UTF8', '--locale=C'])
   const options = ['-c', 'listen_addresses=', '-c', 'fsync=off', '-c', 'max_connections=300']
   const [program, ...args] = [...as, postgres, '-D', data, '-k', folder, ...options]
-  const child = spawn(program as string, args, { stdio: ['ignore', 'ignore', 'pipe'], cwd: '/' })
-  await new Promise<void>((resolve, reject) => {
-    let log = ''
-    child.stderr?.on('data', (d) => {
-      log = (log + d).slice(-10_000)
-      if (log.includes('ready to accept connections')) resolve()
+  const launch = async (): Promise<ChildProcess> => {
+    const child = spawn(program as string, args, { stdio: ['ignore', 'ignore', 'pipe'], cwd: '/' })
+    await new Promise<void>((resolve, reject) => {
+      let log = ''
+      child.stderr?.on('data', (d) => {
+        log = (log + d).slice(-10_000)
+        if (log.includes('ready to accept connections')) resolve()
+      })
+      child.once('exit', () => reject(new Error(`postgres ended: ${log}`)))
     })
-    child.once('exit', () => reject(new Error(`postgres ended: ${log}`)))
-  })
+    return child
+  }
+  let child = await launch()
+  const end = async (signal: NodeJS.Signals): Promise<void> => {
+    const ended = new Promise((resolve) => child.once('exit', resolve))
+    child.kill(signal)
+    await ended
+  }
   return {
     folder,
+    halt: () => end('SIGINT'),
+    async resume() {
+      child = await launch()
+    },
     async stop() {
-      const ended = new Promise((resolve) => child.once('exit', resolve))
-      child.kill('SIGTERM') // waits for the clients to leave; SIGINT cuts them while pools are closing
-      await ended
+      await end('SIGTERM') // waits for the clients to leave; SIGINT cuts them while pools are closing
       rmSync(folder, { recursive: true, force: true })
     },
   }
@@ -45,7 +59,7 @@ function run(argv: string[]): void {
   execFileSync(argv[0] as string, argv.slice(1), { stdio: 'pipe', cwd: '/' })
 }
 
-const urlOf = (folder: string, name: string): string =>
+export const urlOf = (folder: string, name: string): string =>
   `postgres://berth@localhost/${name}?host=${encodeURIComponent(folder)}`
 
 /** A database of the run's server: empty, or a copy of another one that nobody is connected to. */

@@ -16,6 +16,7 @@ import type { Watchers } from './live/watchers.ts'
 import type { Outbound } from './outbound/outbound.ts'
 import type { Engine } from './store/database.ts'
 import type { LogFiles } from './store/log-files.ts'
+import type { Room } from './store/room.ts'
 import type { Schema } from './store/schema.ts'
 
 /** Wall-clock time, for what is stored and shown; tests move it. */
@@ -42,6 +43,8 @@ export interface Context {
   identity: Identity
   sshSigners: SshSigners
   logs: LogFiles
+  /** Whether there is room to write. */
+  room: Room
   /** How often each may ask, at every door. */
   quotas: Quotas
   /** What browsers may download in the next minute. */

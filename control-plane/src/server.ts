@@ -1,7 +1,7 @@
 // Composition root of the control plane: builds the context, mounts every door, returns close(). The only place that
 // constructs; everything else gets what it needs.
 import { randomUUID } from 'node:crypto'
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { ALERTS } from '@berth/shared'
 import { type Logger, pino } from 'pino'
@@ -70,7 +70,9 @@ import { webhookRoutes } from './rest/webhooks.ts'
 import { type OpenDatabase, openPostgres, openSqlite } from './store/database.ts'
 import { LogFiles } from './store/log-files.ts'
 import { migrate } from './store/migrations.ts'
+import { makePrivateFolder } from './store/private-files.ts'
 import type { Hold } from './store/replicas.ts'
+import { Room } from './store/room.ts'
 import { openBrowserDoor, type Sockets } from './trpc/door.ts'
 
 export interface ControlPlane {
@@ -103,7 +105,7 @@ const SWEEP_MS = 3_600_000
 export async function startControlPlane(options: Options): Promise<ControlPlane> {
   const { config, log } = options
   const logger = log ?? pino({ level: process.env.BERTH_LOG ?? 'info' }, pino.destination(2))
-  mkdirSync(config.dataDir, { recursive: true, mode: 0o700 })
+  makePrivateFolder(config.dataDir)
   const opened = openStore(config, logger)
   const onLost = options.onLost ?? ((message) => logger.fatal(message))
   const replicaId = randomUUID()
@@ -121,12 +123,13 @@ export async function startControlPlane(options: Options): Promise<ControlPlane>
 
 async function startWith(
   options: Options,
-  { db, engine }: OpenDatabase,
+  store: OpenDatabase,
   hold: Hold,
   logger: Logger,
   replicaId: string,
 ): Promise<ControlPlane> {
   const { config, clock, resolve } = options
+  const { db, engine } = store
   await migrate(db, engine)
   const time = clock ?? { now: () => Date.now() }
   const custody = new Custody(openKek(config), openPreviousKek(config))
@@ -156,6 +159,7 @@ async function startWith(
     identity: createIdentity(() => ctx, await openCookieSecret(db, custody)),
     sshSigners: new SshSigners(custody),
     logs: new LogFiles(join(config.dataDir, 'logs')),
+    room: new Room(store, config.dataDir),
     quotas: new Quotas(config, time),
     tickets: new DownloadTickets(time),
     outbound: new Outbound(config, resolve),

@@ -233,7 +233,14 @@ export const REST = {
   headerBytes: 16 * KiB,
   uriBytes: 8 * KiB,
   headersMs: 10 * SECOND,
-  requestMs: 30 * SECOND,
+  /** Head and body together; repository hosts themselves wait no longer for a delivery of 25 MiB. */
+  requestMs: 15 * SECOND,
+  /** How often the two above are looked at. */
+  timesMs: SECOND,
+  /** Requests of one address that are not whole yet; the oldest beyond are cut. */
+  halfOpen: 128,
+  /** The same at any moment: many connections of one client begin at once and are whole an instant later. */
+  halfOpenBurst: 1_024,
   idleMs: 60 * SECOND,
   perPage: 30,
   perPageMax: 100,
@@ -261,6 +268,12 @@ export const REST = {
   environmentsPerProject: 20,
   projectsPerOrganization: 200,
   serversPerOrganization: 100,
+} as const
+
+/** The control plane's database when it is another machine's. */
+export const DATABASE = {
+  /** A server that does not answer by now is away; requests are then told so. */
+  connectMs: 5 * SECOND,
 } as const
 
 /** Webhooks of repository hosts, and the pull requests they tell of. */

@@ -16,6 +16,7 @@ const WITHOUT_OPERATION: Record<number, string[]> = {
   400: ['invalid_header', 'invalid_parameter', 'malformed_json'],
   404: ['not_found'],
   405: ['method_not_allowed'],
+  408: ['request_timeout'],
   414: ['uri_too_long'],
   415: ['unsupported_media_type'],
   413: ['body_too_large'],

@@ -71,6 +71,28 @@ describe.each(ENGINES)('deletion on %s', (engine) => {
       expect((await p.environment('main')).identifier).toBe('main')
     })
 
+    test('a confirmation that is given must fit, needed or not, by REST and by the dashboard', async () => {
+      const environment = await deployed('main')
+      const path = `/api/environments/${environment.id}`
+      for (const query of ['?confirm=wrong-name', '?confirm=', '?force=true&confirm=Main']) {
+        const refused = await p.cp.call('DELETE', path + query)
+        const { code, confirm, detail } = refused.body
+        expect([query, refused.status, code, confirm]).toEqual([
+          query,
+          409,
+          'confirmation_required',
+          'main',
+        ])
+        expect(detail).toContain('identifier: main')
+      }
+      const input = { environment_id: environment.id, confirm: 'wrong-name' }
+      const told = await p.cp.call('POST', '/trpc/environment.delete', input, { origin: p.cp.url })
+      expect([told.status, told.text.includes('confirmation_required')]).toEqual([409, true])
+      expect((await get(environment)).body.status).toBe('running')
+      expect((await p.cp.call('DELETE', `${path}?confirm=main`)).status).toBe(202)
+      await gone(environment)
+    })
+
     test('while it is being removed nothing else is possible', async () => {
       const environment = await deployed('main')
       await pause(true)
@@ -252,6 +274,22 @@ describe.each(ENGINES)('deletion on %s', (engine) => {
       expect((await project()).body.status).toBe('active')
       const query = `?confirm=shop&confirm_protected=${guarded.id}`
       expect((await p.cp.call('DELETE', path + query)).status).toBe(202)
+      await gone(guarded)
+    })
+
+    test('protected environments are named as the refusal names them', async () => {
+      const guarded = await deployed('guarded', { protected: true })
+      const path = `/api/projects/${p.projectId}`
+      const refused = await p.cp.call('DELETE', path)
+      const [asked] = /confirm=\S+(?=, )/.exec(String(refused.body.detail)) ?? []
+      const [named] = /confirm_protected=[^.]+/.exec(String(refused.body.detail)) ?? []
+      expect([asked, named]).toEqual(['confirm=shop', 'confirm_protected=guarded'])
+      const wrong = await p.cp.call('DELETE', `${path}?${asked}&confirm_protected=other`)
+      expect([wrong.status, wrong.body.code]).toEqual([409, 'confirmation_required'])
+      const input = { project_id: p.projectId, confirm: 'shop', confirm_protected: ['other'] }
+      const told = await p.cp.call('POST', '/trpc/project.delete', input, { origin: p.cp.url })
+      expect(told.status).toBe(409)
+      expect((await p.cp.call('DELETE', `${path}?${asked}&${named}`)).status).toBe(202)
       await gone(guarded)
     })
 

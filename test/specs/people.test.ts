@@ -224,6 +224,42 @@ describe.each(ENGINES)('people, on %s', (engine) => {
     expect(tried).toEqual([...Array(10).fill(401), 429, 429])
   })
 
+  test('guessing the present password counts as guessing at sign-in does', async () => {
+    const { email } = await person(cp, 'Guess', 'viewer')
+    const browser = await signedIn(email)
+    const guess = () => {
+      const body = { currentPassword: 'wrong wrong', newPassword: 'another horse staple' }
+      return browser.send('POST', '/change-password', body)
+    }
+    for (let n = 0; n < 10; n++) {
+      if (n === 9) await cp.advance(2 * MINUTE) // the limit of the address is another test's
+      expect((await guess()).status).toBe(400)
+    }
+    const locked = await guess()
+    expect([locked.status, locked.body.code]).toEqual([429, 'rate_limited'])
+    expect((await new Browser(cp).signIn(email, PASSWORD)).status).toBe(429)
+    const nobody = await new Browser(cp).send('POST', '/change-password', {})
+    expect([nobody.status, nobody.body.code]).toEqual([401, 'token_missing'])
+    await cp.advance(16 * MINUTE)
+    await signedIn(email)
+  })
+
+  test('what else the library has behind a password, or at all, does not exist', async () => {
+    const browser = await signedIn()
+    const unused =
+      '/verify-password /delete-user /delete-user/callback /change-email /set-password /sign-up/email ' +
+      '/sign-in/social /update-user /update-session /list-sessions /list-accounts /revoke-session ' +
+      '/revoke-sessions /revoke-other-sessions /link-social /unlink-account /account-info /ok /error ' +
+      '/send-verification-email /verify-email /get-access-token /refresh-token /callback/x /reset-password/x'
+    for (const path of unused.split(' ')) {
+      for (const method of ['GET', 'POST']) {
+        const body = method === 'GET' ? undefined : { password: PASSWORD }
+        const answer = await browser.send(method, path, body)
+        expect([method, path, answer.status]).toEqual([method, path, 404])
+      }
+    }
+  })
+
   test('a password change ends other sessions and logins, and leaves personal tokens', async () => {
     const { email, token: login } = await person(cp, 'Carol', 'developer')
     const me = (token: string) =>

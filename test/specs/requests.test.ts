@@ -1,10 +1,13 @@
 // Requests of every shape: what holds for all routes whatever is sent. Nothing here may end in a fault, reach a log, or
 // come back as a header.
+import type { IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
+import { REST } from '@berth/shared'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { routesOf } from '../../control-plane/src/rest/openapi.ts'
 import { TestControlPlane } from '../control-plane.ts'
 import { ENGINES } from '../engines.ts'
+import { until } from '../lab.ts'
 
 /** Bytes as they are, to the end of the connection. */
 function sendRaw(url: string, bytes: string): Promise<string> {
@@ -18,6 +21,22 @@ function sendRaw(url: string, bytes: string): Promise<string> {
     socket.on('close', () => resolve(seen))
     socket.on('error', reject)
   })
+}
+
+const SHAPE = ['code', 'detail', 'instance', 'request_id', 'status', 'title', 'type']
+
+/** A whole answer with a JSON body, taken apart. */
+function readRaw(raw: string): { status: number; headers: Headers; body: Record<string, unknown> } {
+  const [head = '', body = ''] = raw.split('\r\n\r\n')
+  const [first = '', ...lines] = head.split('\r\n')
+  const headers = lines.map((line) => line.split(/: (.*)/, 2) as [string, string])
+  // chunked or not, the problem is one object
+  const json = body.slice(body.indexOf('{'), body.lastIndexOf('}') + 1)
+  return {
+    status: Number(first.split(' ')[1]),
+    headers: new Headers(headers),
+    body: JSON.parse(json) as Record<string, unknown>,
+  }
 }
 
 describe.each(ENGINES)('requests on %s', (engine) => {
@@ -76,6 +95,133 @@ describe.each(ENGINES)('requests on %s', (engine) => {
     expect((await cp.call('GET', '/api/openapiXjson')).status).toBe(404)
   })
 
+  test('QUERY, TRACE, CONNECT and methods that nobody knows are 405, or 404 where nothing is', async () => {
+    const rest = 'HTTP/1.1\r\nHost: x\r\nConnection: close\r\n'
+    for (const head of [
+      `QUERY /api/me ${rest}`,
+      `QUERY /api/me ${rest}Content-Type: application/json\r\nContent-Length: 5\r\n`,
+      `TRACE /api/me?a=b ${rest}`,
+      `CONNECT /api/me ${rest}`,
+      `FROBNICATE /api/me ${rest}`,
+      `get /api/me ${rest}`,
+    ]) {
+      const { status, body, headers } = readRaw(await sendRaw(cp.url, `${head}\r\n{"a"}`))
+      const seen = [status, body.code, headers.get('allow'), body.status, body.instance]
+      expect([head, ...seen]).toEqual([
+        head,
+        405,
+        'method_not_allowed',
+        'GET, HEAD',
+        405,
+        '/api/me',
+      ])
+    }
+    for (const method of ['QUERY', 'TRACE', 'CONNECT', 'PROPFIND', 'FROBNICATE']) {
+      const { status, body } = readRaw(await sendRaw(cp.url, `${method} /api/nothing ${rest}\r\n`))
+      expect([method, status, body.code]).toEqual([method, 404, 'not_found'])
+    }
+    const tunnel = readRaw(await sendRaw(cp.url, `CONNECT example.com:443 ${rest}\r\n`))
+    expect([tunnel.status, tunnel.body.code]).toEqual([405, 'method_not_allowed'])
+    expect(log.join('\n')).not.toContain('request failed')
+  })
+
+  test('a query parameter that nobody declared is refused by name, wherever REST is', async () => {
+    const routes = routesOf(cp.running.http).filter(({ path, route }) => {
+      const isPart = !route.schema?.hide && route.config?.anyQuery !== true
+      return isPart && path.startsWith('/api/')
+    })
+    expect(routes.length).toBeGreaterThan(80)
+    for (const { method, path } of routes) {
+      const body = method === 'GET' ? undefined : {}
+      const answer = await cp.call(method, `${withIds(path)}?nosuch=${cp.token}`, body)
+      expect([method, path, answer.status, answer.body.code]).toEqual([
+        method,
+        path,
+        400,
+        'invalid_parameter',
+      ])
+      expect(answer.body.errors).toMatchObject([{ field: 'nosuch', code: 'unknown_field' }])
+      expect(answer.text).not.toContain(cp.token)
+    }
+    const { body } = await cp.call('GET', '/api/projects?names=shop')
+    expect(body.detail).toBe('There is no parameter "names" here. Known: per_page, cursor, name.')
+    for (const open of ['/api/health?x=1', '/api/openapi.json?v=2', '/api/servers?per_page=100'])
+      expect([open, (await cp.call('GET', open)).status]).toEqual([open, 200])
+  })
+
+  test('a client that leaves in the middle of its body is no fault, and nothing is done', async () => {
+    const before = (await cp.call<object[]>('GET', '/api/servers')).body.length
+    const paths = ['/api/servers', '/api/auth/sign-in/email', '/api/oauth/token', '/webhooks/1']
+    for (const path of [...paths, '/trpc/session.signIn']) {
+      const type = path.includes('oauth') ? 'application/x-www-form-urlencoded' : 'application/json'
+      const from = log.length
+      const left = `POST ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${cp.token}\r\n`
+      const socket = connect(Number(new URL(cp.url).port), '127.0.0.1')
+      const { http } = cp.running
+      const arrived = new Promise<IncomingMessage>((resolve) =>
+        http.server.once('request', (request: IncomingMessage) => resolve(request)),
+      )
+      socket.write(`${left}Content-Type: ${type}\r\nContent-Length: 500\r\n\r\n{"name":`)
+      const request = await arrived
+      const closed = new Promise((resolve) => request.once('close', resolve))
+      socket.destroy()
+      await closed
+      await cp.call('GET', '/api/me') // whatever was said about it has been said
+      expect([path, log.slice(from).filter((line) => /"level":(50|60)/.test(line))]).toEqual([
+        path,
+        [],
+      ])
+    }
+    expect((await cp.call<object[]>('GET', '/api/servers')).body.length).toBe(before)
+  })
+
+  test.skipIf(engine !== 'sqlite')('a request that is not whole in time is 408', async () => {
+    const { server } = cp.running.http
+    expect([server.headersTimeout, server.requestTimeout]).toEqual([10_000, 15_000])
+    const port = Number(new URL(cp.url).port)
+    const trickle = (bytes: string): Promise<string> =>
+      new Promise((resolve, reject) => {
+        let seen = ''
+        const socket = connect(port, '127.0.0.1', () => socket.write(bytes))
+        const timer = setInterval(() => socket.write('x'), 1_000)
+        socket.on('data', (data) => {
+          seen += data
+        })
+        socket.on('error', (error) => (seen === '' ? reject(error) : undefined))
+        socket.on('close', () => {
+          clearInterval(timer)
+          resolve(seen)
+        })
+      })
+    const body = 'Content-Type: application/json\r\nContent-Length: 500\r\n\r\n{'
+    const ends = await Promise.all([
+      trickle('GET /api/me HTTP/1.1\r\nHost: x\r\nX-Slow: '),
+      trickle(`POST /api/setup HTTP/1.1\r\nHost: x\r\n${body}`),
+    ])
+    for (const end of ends) {
+      const { status, body: problem } = readRaw(end)
+      expect([status, problem.code]).toEqual([408, 'request_timeout'])
+    }
+  })
+
+  test('one address has a bounded number of requests that are not whole; others are served', async () => {
+    const port = Number(new URL(cp.url).port)
+    const many = Array.from({ length: REST.halfOpen + 100 }, () => connect(port, '127.0.0.1'))
+    let ended = 0
+    for (const socket of many) {
+      socket.on('error', () => {})
+      socket.on('close', () => {
+        ended += 1
+      })
+      socket.write('GET /api/me HTTP/1.1\r\nHost: x\r\n')
+    }
+    const kept = many.at(-1)
+    await until('the oldest to be cut', () => ended >= 100 || undefined)
+    expect(kept?.destroyed).toBe(false)
+    expect((await cp.call('GET', '/api/me')).status).toBe(200)
+    for (const socket of many) socket.destroy()
+  })
+
   test('what cannot be answered in an accepted form is 406, and */* is everything', async () => {
     const ask = async (path: string, accept: string) =>
       (await cp.call('GET', path, undefined, { accept })).status
@@ -122,6 +268,20 @@ describe.each(ENGINES)('requests on %s', (engine) => {
     expect(wide).toMatch(/^HTTP\/1\.1 431 .*headers_too_large/s)
     const three = 'a:b\r\n'.repeat(3_000)
     expect(await sendRaw(cp.url, `GET /api/me ${start}${three}\r\n`)).toMatch(/^HTTP\/1\.1 431 /)
+    for (const [raw, status] of [
+      [huge, 414],
+      [wide, 431],
+    ] as const) {
+      const { body, headers } = readRaw(raw)
+      expect(Object.keys(body).toSorted()).toEqual(SHAPE)
+      expect([body.status, headers.get('content-type')]).toEqual([
+        status,
+        'application/problem+json',
+      ])
+      expect(body.type).toBe(`${cp.url}/docs/errors/${body.code}`)
+      expect(headers.get('x-request-id')).toBe(body.request_id)
+    }
+    expect(Object.keys(long.body).toSorted()).toEqual(SHAPE)
     const some = Array.from({ length: 250 }, (_, n) => `x-${n}: y\r\n`).join('')
     expect(await sendRaw(cp.url, `GET /api/me ${start}${some}\r\n`)).toMatch(/^HTTP\/1\.1 431 /)
     expect((await cp.call('GET', '/api/health')).status).toBe(200)
@@ -221,15 +381,16 @@ describe.each(ENGINES)('requests on %s', (engine) => {
     expect(answer.text).not.toContain(cp.token)
     await cp.call('GET', `/api/nothing?token=${cp.token}`)
     await cp.call('GET', `/api/projects?token=${cp.token}`)
-    // and when something breaks, which is what is logged
+    // and when something breaks, which is what is logged; in the body this time, for the address is refused
     const { custody } = cp.running.ctx
     const seal = custody.seal.bind(custody)
     custody.seal = () => {
       throw new Error('planned')
     }
-    const project = { name: 'log', repo_url: 'https://x.org/a', domain: 'log.example.com' }
-    const path = `/api/projects?token=${cp.token}`
-    const fault = await cp.call('POST', path, { ...project, server_ids: [ids.server] })
+    const project = { name: cp.token, repo_url: 'https://x.org/a', domain: 'log.example.com' }
+    const headers = { referer: `https://x.org/?token=${cp.token}` }
+    const body = { ...project, server_ids: [ids.server] }
+    const fault = await cp.call('POST', '/api/projects', body, headers)
     custody.seal = seal
     expect([fault.status, fault.body.detail]).toEqual([500, 'Internal error'])
     expect(log.join('\n')).toContain(fault.body.request_id)
@@ -274,8 +435,32 @@ describe.each(ENGINES)('requests on %s', (engine) => {
     }
     const elsewhere = `/api/environments/${ids.environment}/tasks?cursor=${cursor}`
     expect((await cp.call('GET', elsewhere)).body.code).toBe('invalid_cursor')
-    expect((await cp.call('GET', `/api/servers?cursor=${cursor}x`)).status).toBe(200) // no pages there
+    const noPages = await cp.call('GET', `/api/servers?cursor=${cursor}x`)
+    expect([noPages.status, noPages.body.code]).toEqual([400, 'invalid_parameter'])
     await cp.restart()
     expect((await cp.call('GET', `/api/projects?per_page=1&cursor=${cursor}`)).status).toBe(200)
   })
+})
+
+test('HSTS is sent where the browser came over TLS, and nowhere else', async () => {
+  const secure = await TestControlPlane.start('sqlite', {
+    config: { baseUrl: 'https://deploy.example.com' },
+  })
+  const plain = await TestControlPlane.start('sqlite')
+  const hsts = async (cp: TestControlPlane, path: string, proto?: string) => {
+    const headers = proto ? { 'x-forwarded-proto': proto } : {}
+    const { port } = new URL(cp.running.http.listeningOrigin)
+    const answer = await cp.call('GET', path, undefined, headers, `http://127.0.0.1:${port}`)
+    return answer.headers.get('strict-transport-security')
+  }
+  try {
+    for (const path of ['/api/health', '/api/me', '/api/nothing'])
+      expect(await hsts(secure, path, 'https')).toBe('max-age=31536000')
+    expect(await hsts(secure, '/api/health', 'http')).toBe(null)
+    expect(await hsts(secure, '/api/health')).toBe(null)
+    expect(await hsts(plain, '/api/health', 'https')).toBe(null)
+  } finally {
+    await secure.close()
+    await plain.close()
+  }
 })

@@ -51,10 +51,12 @@ async function remove(
     throw new AppError('environment_removing', `${identifier} is being removed already.`)
   }
   if (open && !going) throw inProgress(ctx, identifier, toOpenTask(open))
-  if (environment.protected && asked.confirm !== identifier) {
+  const { confirm } = asked
+  if (confirm === undefined ? environment.protected : confirm !== identifier) {
+    const why = confirm === undefined ? `${identifier} is protected.` : 'Nothing was removed.'
     throw new AppError(
       'confirmation_required',
-      `${identifier} is protected. Confirm its removal with its identifier.`,
+      `${why} Confirm the removal with the environment's identifier: ${identifier}.`,
       { confirm: identifier },
     )
   }

@@ -13,8 +13,8 @@ import { type Change, change, emit } from './transaction.ts'
 
 export interface AskedDeletion {
   confirm?: string | undefined
-  /** Ids of the protected environments that go with it. */
-  confirmProtected: readonly number[]
+  /** The protected environments that go with it, each by its identifier or id. */
+  confirmProtected: readonly string[]
 }
 
 export async function deleteProject(
@@ -75,15 +75,16 @@ function requireConfirmation(
   asked: AskedDeletion,
 ): void {
   const guarded = environments.filter((e) => e.protected)
-  const unconfirmed = guarded.filter((e) => !asked.confirmProtected.includes(e.id))
-  if (asked.confirm === project.name && unconfirmed.length === 0) return
+  const isConfirmed = ({ id, identifier }: Environment): boolean =>
+    asked.confirmProtected.some((word) => word === identifier || word === String(id))
+  if (asked.confirm === project.name && guarded.every(isConfirmed)) return
+  const names = guarded.map((e) => e.identifier).join(',')
   const also =
-    guarded.length > 0
-      ? ` Its protected environments must be named too: ${guarded.map((e) => e.identifier).join(', ')}.`
-      : ''
+    names === '' ? '' : `, and name its protected environments: confirm_protected=${names}`
   throw new AppError(
     'confirmation_required',
-    `Deleting ${project.name} removes ${environments.length} environments from their servers. Confirm with its name.${also}`,
+    `Deleting ${project.name} removes ${environments.length} environments from their servers. ` +
+      `Confirm with the project's name: confirm=${project.name}${also}.`,
     {
       confirm: project.name,
       protected_environments: guarded.map(({ id, identifier }) => ({ id, identifier })),

@@ -3,8 +3,8 @@
 import { randomBytes } from 'node:crypto'
 import { AppError } from '@berth/shared'
 import type { Context } from '../context.ts'
-import { isStorageFull } from '../store/database.ts'
 import { type Delivery, findDelivery } from '../store/deliveries.ts'
+import { isStorageFull, isStoreUnavailable } from '../store/faults.ts'
 import { findProject } from '../store/projects.ts'
 import { detectProvider, type HookHeaders } from '../webhooks/detect.ts'
 import { type HookSecrets, verifySignature } from '../webhooks/signature.ts'
@@ -35,7 +35,7 @@ export async function receiveDelivery(ctx: Context, given: IncomingDelivery): Pr
   if (!verified || projectId === undefined || provider === undefined) throw refused()
   const delivery = { projectId, provider, headers, body, isForm, verified }
   const id = await recordDelivery(ctx, delivery).catch((error: unknown) => {
-    if (error instanceof AppError || isStorageFull(error)) throw error
+    if (error instanceof AppError || isStorageFull(error) || isStoreUnavailable(error)) throw error
     ctx.log.error({ err: error }, 'a delivery could not be written down')
     throw new AppError('unavailable', 'The delivery could not be stored. Send it again.')
   })

@@ -4,7 +4,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { AppError } from '@berth/shared'
 import { createAdapterFactory } from 'better-auth/adapters'
-import { APIError } from 'better-auth/api'
+import { APIError, isAPIError } from 'better-auth/api'
 import { beginBrowserSession, type From, replacePassword } from '../app/sign-in.ts'
 import type { Context } from '../context.ts'
 import { findAccountUser } from '../store/accounts.ts'
@@ -26,6 +26,8 @@ export interface Asked extends From {
   showsPassword: boolean
   /** Hashes by user, as they were first read in this request or written by it. */
   passwords: Map<number, string>
+  /** The storage failed below the library, which tells of it only that something did. */
+  fault?: unknown
 }
 export const requestOrigin = new AsyncLocalStorage<Asked>()
 export const from = (): From => {
@@ -179,6 +181,17 @@ async function deleteRows(
   return rows.map((row) => present(table, row, tokens))
 }
 
+/** What the library asks of us; a failure is kept, because it makes a nameless 500 of it. */
+async function keepFault<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    const asked = requestOrigin.getStore()
+    if (asked && !isAPIError(error)) asked.fault = error
+    throw error
+  }
+}
+
 /** The library's rows and ours are of one shape; its types only promise more than a table can. */
 const as = <T>(row: IdentityRow | undefined): T => (row ?? null) as T
 
@@ -197,27 +210,30 @@ export const ourTables = (ctx: Context) => {
           : data,
     },
     adapter: () => ({
-      create: async ({ model, data }) => as(await createRow(ctx, model, data as IdentityRow)),
+      create: async ({ model, data }) =>
+        as(await keepFault(createRow(ctx, model, data as IdentityRow))),
       findOne: async ({ model, where }) =>
-        as((await findRows(ctx, model, where as Where[], { limit: 1 }))[0]),
+        as((await keepFault(findRows(ctx, model, where as Where[], { limit: 1 })))[0]),
       findMany: async ({ model, where, limit, sortBy }) =>
-        (await findRows(ctx, model, where as Where[], {
-          limit,
-          newestFirst: sortBy?.direction === 'desc',
-        })) as never,
+        (await keepFault(
+          findRows(ctx, model, where as Where[], {
+            limit,
+            newestFirst: sortBy?.direction === 'desc',
+          }),
+        )) as never,
       update: async ({ model, where, update }) =>
-        as((await updateRows(ctx, model, where as Where[], update as IdentityRow))[0]),
+        as((await keepFault(updateRows(ctx, model, where as Where[], update as IdentityRow)))[0]),
       updateMany: async ({ model, where, update }) =>
-        (await updateRows(ctx, model, where as Where[], update)).length,
+        (await keepFault(updateRows(ctx, model, where as Where[], update))).length,
       delete: async ({ model, where }) => {
-        await deleteRows(ctx, model, where as Where[])
+        await keepFault(deleteRows(ctx, model, where as Where[]))
       },
       deleteMany: async ({ model, where }) =>
-        (await deleteRows(ctx, model, where as Where[])).length,
+        (await keepFault(deleteRows(ctx, model, where as Where[]))).length,
       consumeOne: async ({ model, where }) =>
-        as((await deleteRows(ctx, model, where as Where[]))[0]),
+        as((await keepFault(deleteRows(ctx, model, where as Where[])))[0]),
       count: async ({ model, where }) =>
-        (await findRows(ctx, model, where as Where[], { limit: 1_000 })).length,
+        (await keepFault(findRows(ctx, model, where as Where[], { limit: 1_000 }))).length,
     }),
   })
 }

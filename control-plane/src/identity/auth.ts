@@ -6,7 +6,8 @@ import { isAPIError } from 'better-auth/api'
 import { betterAuth } from 'better-auth/minimal'
 import { type From, mailReset } from '../app/sign-in.ts'
 import type { Context } from '../context.ts'
-import { from as askedFrom, ourTables, requestOrigin } from './adapter.ts'
+import { isStorageFull, isStoreUnavailable } from '../store/faults.ts'
+import { type Asked, from as askedFrom, ourTables, requestOrigin } from './adapter.ts'
 
 /** Paths below /api/auth that the library answers; every other one does not exist. */
 export const AUTH_PATHS: Readonly<Record<string, 'GET' | 'POST'>> = {
@@ -87,7 +88,8 @@ function build(ctx: Context, secret: string) {
     logger: { disabled: true },
     onAPIError: {
       onError: (error) => {
-        if (!isAPIError(error)) ctx.log.error({ err: error }, 'the sign-in library failed')
+        if (isAPIError(error) || isStorageFull(error) || isStoreUnavailable(error)) return
+        ctx.log.error({ err: error }, 'the sign-in library failed')
       },
     },
   })
@@ -100,14 +102,20 @@ export function createIdentity(context: () => Context, secret: string): Identity
     return built
   }
   return {
-    answer(request, from) {
+    async answer(request, from) {
       const showsPassword = BY_PASSWORD.some((path) => request.url.split('?')[0]?.endsWith(path))
-      const asked = { ...from, showsPassword, passwords: new Map() }
-      return requestOrigin.run(asked, () => auth().handler(request))
+      const asked: Asked = { ...from, showsPassword, passwords: new Map() }
+      const answer = await requestOrigin.run(asked, () => auth().handler(request))
+      if (answer.status >= 500 && asked.fault !== undefined) throw asked.fault
+      return answer
     },
     async findSession(cookie) {
       const headers = new Headers({ cookie })
-      const found = await auth().api.getSession({ headers, query: { disableRefresh: true } })
+      const asked: Asked = { ...askedFrom(), showsPassword: false, passwords: new Map() }
+      const look = () => auth().api.getSession({ headers, query: { disableRefresh: true } })
+      const found = await requestOrigin.run(asked, look).catch((error: unknown) => {
+        throw asked.fault ?? error
+      })
       if (!found) return undefined
       return { userId: Number(found.user.id), sessionId: Number(found.session.id) }
     },

@@ -3,6 +3,7 @@
 import { AppError } from '@berth/shared'
 import type { Context } from '../context.ts'
 import type { Caller } from '../domain/access.ts'
+import { isStorageFull } from '../store/faults.ts'
 import {
   findTokenByHash,
   listMemberships,
@@ -19,6 +20,15 @@ export interface Authenticated {
 
 export interface ByToken extends Authenticated {
   token: Token
+}
+
+/** Reading goes on without room to write. */
+async function noteUse(ctx: Context, token: Token, now: number, address: string): Promise<void> {
+  try {
+    await updateTokenUse(ctx.db, token, now, address)
+  } catch (error) {
+    if (!isStorageFull(error)) throw error
+  }
 }
 
 const USE_NOTED_MS = 60_000 // last use is shown to people; one write a minute is enough
@@ -46,7 +56,7 @@ export async function authenticate(
   }
   if (user.disabledAt !== null) throw new AppError('account_disabled', 'Your account is disabled.')
   if (now - (token.lastUsedAt ?? 0) > USE_NOTED_MS) {
-    await updateTokenUse(ctx.db, token, now, from.address)
+    await noteUse(ctx, token, now, from.address)
   }
   const caller: Caller = {
     userId: user.id,

@@ -10,6 +10,7 @@ import { approveDevice, denyDevice, describeDevice } from '../app/device-login.t
 import type { Context } from '../context.ts'
 import type { Caller } from '../domain/access.ts'
 import { AUTH_PATHS } from '../identity/auth.ts'
+import type { Authenticated } from '../identity/callers.ts'
 import { authenticateSession } from '../identity/sessions.ts'
 import type { Api } from './http.ts'
 import { presentDevice } from './present-people.ts'
@@ -30,10 +31,14 @@ export function requireOwnOrigin(ctx: Context, request: FastifyRequest): void {
 /** The signed-in person behind a browser's request. */
 export async function browserCaller(ctx: Context, request: FastifyRequest): Promise<Caller> {
   requireOwnOrigin(ctx, request)
+  return (await signedIn(ctx, request)).caller
+}
+
+async function signedIn(ctx: Context, request: FastifyRequest): Promise<Authenticated> {
   const { cookie } = request.headers
   const who = await authenticateSession(ctx, { cookie }, fromOf(request))
   if (!who) throw new AppError('token_missing', 'Sign in first.')
-  return who.caller
+  return who
 }
 
 /** As the library sees it: our own address, and of the headers only those it needs. */
@@ -101,10 +106,14 @@ export function authRoutes(api: Api, ctx: Context): void {
       } else if (path === '/request-password-reset') {
         const message = beginReset(ctx, emailOf(request.body), toRequest(ctx, request), from)
         reply.header('cache-control', 'no-store').send({ status: true, message })
+      } else if (path === '/change-password') {
+        // guessing here is guessing at sign-in: one account, one count
+        const { user } = await signedIn(ctx, request)
+        const asked = toRequest(ctx, endOtherSessions(request))
+        await tell(await answerSignIn(ctx, user.email, asked, from), reply)
       } else {
         if (path === '/reset-password') ctx.quotas.narrow.links.take(request.ip)
-        const asked = toRequest(ctx, endOtherSessions(path, request))
-        await tell(await askLibrary(ctx, asked, from), reply)
+        await tell(await askLibrary(ctx, toRequest(ctx, request), from), reply)
       }
       return reply
     },
@@ -112,8 +121,8 @@ export function authRoutes(api: Api, ctx: Context): void {
 }
 
 /** The password's change ends every session; the library then begins a new one for this browser. */
-function endOtherSessions(path: string, request: FastifyRequest): FastifyRequest {
-  if (path !== '/change-password' || typeof request.body !== 'string') return request
+function endOtherSessions(request: FastifyRequest): FastifyRequest {
+  if (typeof request.body !== 'string') return request
   try {
     const body = JSON.parse(request.body) as object
     request.body = JSON.stringify({ ...body, revokeOtherSessions: true })

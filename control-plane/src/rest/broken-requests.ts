@@ -1,10 +1,9 @@
 // What every request must be before a route looks at it: not too long, not too many headers, no NUL, an answer type we
-// have. And the answer to bytes so broken that no route ever sees them.
-import type { Socket } from 'node:net'
-import { AppError, REST, VERSION } from '@berth/shared'
+// have, no parameter that nobody declared. What never becomes a request is answered in raw-answers.ts.
+import { AppError, REST } from '@berth/shared'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { PROBLEM } from './problem.ts'
+import { shownName } from '../domain/shown-name.ts'
 
 /** The path alone, also of a request that named the whole address (RFC 9112, absolute form). */
 export function pathOf(request: FastifyRequest): string {
@@ -31,6 +30,29 @@ export function refuseUnfit(request: FastifyRequest): void {
   }
   refuseUnacceptable(request)
 }
+
+// ------------------------------------------------------------------------------------ parameters
+
+/** A mistyped filter would otherwise be no filter at all. Pages of people may be given more than they read. */
+export function refuseUnknownParameters(request: FastifyRequest): void {
+  const { schema, config } = request.routeOptions
+  if (schema === undefined || schema.hide === true || config.anyQuery === true) return
+  const given = Object.keys((request.query ?? {}) as object)
+  if (given.length === 0) return
+  const shape = schema.querystring instanceof z.ZodObject ? schema.querystring.shape : {}
+  const unknown = given.filter((name) => !Object.hasOwn(shape, name))
+  if (unknown.length === 0) return
+  const known = Object.keys(shape)
+  const hint = known.length === 0 ? 'This address takes none.' : `Known: ${known.join(', ')}.`
+  const errors = unknown.slice(0, MOST_NAMED).map((name) => ({
+    field: shownName(name),
+    code: 'unknown_field',
+    message: `There is no parameter "${shownName(name).slice(0, 60)}" here. ${hint}`,
+  }))
+  throw new AppError('invalid_parameter', errors[0]?.message ?? hint, { errors })
+}
+
+const MOST_NAMED = 20
 
 // ------------------------------------------------------------------------------------ Accept
 
@@ -76,53 +98,4 @@ function refuseUnacceptable(request: FastifyRequest): void {
   const types = producedBy(schema)
   if (types.length === 0 || types.some((type) => accepts(header, type))) return
   throw new AppError('not_acceptable', `This answers with ${types.join(' or ')}.`)
-}
-
-// ------------------------------------------------------------------------------------ no HTTP at all
-
-const BROKEN = {
-  headers: [
-    431,
-    'Request Header Fields Too Large',
-    'headers_too_large',
-    'The headers are too large',
-    'The headers are over 16 KiB together.',
-  ],
-  address: [
-    414,
-    'URI Too Long',
-    'uri_too_long',
-    'The address is too long',
-    'The address is over 8 KiB.',
-  ],
-  other: [
-    400,
-    'Bad Request',
-    'invalid_header',
-    'A header is not valid',
-    'The request could not be read.',
-  ],
-} as const
-
-type Broken = Error & { code?: string; rawPacket?: unknown }
-
-function kindOf(error: Broken): keyof typeof BROKEN {
-  if (error.code !== 'HPE_HEADER_OVERFLOW') return 'other'
-  const packet = Buffer.isBuffer(error.rawPacket) ? error.rawPacket : Buffer.alloc(0)
-  const start = packet.subarray(0, REST.uriBytes).toString('latin1')
-  return /^[A-Z]+ [^\r\n]*$/.test(start) && start.length >= REST.uriBytes ? 'address' : 'headers'
-}
-
-/** Requests so broken that no route sees them: too many headers, no HTTP at all. */
-export function answerBroken(error: Broken, socket: Socket): void {
-  if (!socket.writable || error.code === 'ECONNRESET') {
-    socket.destroy()
-    return
-  }
-  const [status, words, code, title, detail] = BROKEN[kindOf(error)]
-  const body = JSON.stringify({ type: 'about:blank', title, status, code, detail })
-  socket.end(
-    `HTTP/1.1 ${status} ${words}\r\nContent-Type: ${PROBLEM}\r\nBerth-Version: ${VERSION}\r\n` +
-      `Content-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
-  )
 }

@@ -4,6 +4,7 @@ import {
   DeliveryDetail,
   DeliveryQuery,
   IdParams,
+  OnePage,
   PullRequest,
   PullRequestApprove,
   PullRequestApproved,
@@ -63,6 +64,7 @@ export function deliveryRoutes(api: Api, ctx: Context): void {
       schema: {
         summary: 'The last deliveries that were refused at the door',
         params: IdParams,
+        querystring: OnePage,
         response: { 200: z.array(RefusedDelivery) },
       },
     },
@@ -107,6 +109,7 @@ export function pullRequestRoutes(api: Api, ctx: Context): void {
       schema: {
         summary: 'Open pull requests, also those without an environment',
         params: IdParams,
+        querystring: OnePage,
         response: { 200: z.array(PullRequest) },
       },
     },

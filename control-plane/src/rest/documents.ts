@@ -17,7 +17,7 @@ const PUBLIC = 'public, max-age=300'
 const CodeParams = z.object({ code: z.string().max(64) })
 
 export function documentRoutes(api: Api, ctx: Context): void {
-  const config = { needs: 'nothing' as const }
+  const config = { needs: 'nothing' as const, anyQuery: true }
   let document: string | undefined
   let reference: string | undefined
   const send = (reply: FastifyReply, text: string): FastifyReply =>

@@ -8,6 +8,7 @@ import {
   EnvironmentDeleteQuery,
   EnvironmentPatch,
   IdParams,
+  OnePage,
   ResetRequest,
   Task,
 } from '@berth/shared/rest'
@@ -24,7 +25,7 @@ import { type Api, callerOf } from './http.ts'
 import { presentBasicAuth, presentEnvironment } from './present-environment.ts'
 import { triggerOf } from './triggers.ts'
 
-const ListQuery = z.object({
+const ListQuery = OnePage.extend({
   type: z.enum(['pull_request', 'manual']).optional(),
   branch: z.string().max(255).optional(),
   identifier: z.string().max(64).optional(),

@@ -231,6 +231,10 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
     'Logs are kept for 90 days; this one is older.',
     'Deploy again if you need its output; the task itself stays readable.',
   ),
+  log_gone: say(
+    'The log was stored, but its file is no longer on the control plane, or only a part of it: it was deleted, or a backup without the logs was restored.',
+    'What the task did is still in its phases and its failure. Deploy again for a new log.',
+  ),
   artifact_expired: say(
     'The retention of the file is over.',
     'Run the action again and fetch the file within its retention.',
@@ -285,6 +289,10 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
   rate_limited: say(
     'More requests came than the limit allows; the `RateLimit` headers say which limit and how much is left.',
     'Wait the seconds of `Retry-After`. Poll with `If-None-Match`: unchanged answers cost nothing.',
+  ),
+  request_timeout: say(
+    'The head of a request must arrive within 10 seconds, the whole of it within 15.',
+    'Send it again, over a faster line or in smaller parts.',
   ),
   headers_too_large: say(
     'The headers are over 16 KiB together, or more than 200.',

@@ -2,6 +2,7 @@
 // thin and live in files of their own; what holds for all of them is here.
 import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import { AppError, type ErrorCode, REST, VERSION } from '@berth/shared'
 import type { Permission } from '@berth/shared/rest'
 import Fastify, {
@@ -10,6 +11,7 @@ import Fastify, {
   type FastifyReply,
   type FastifyRequest,
   type RawServerDefault,
+  type RouteOptions,
 } from 'fastify'
 import { validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod'
 import type { Policy } from '../app/quotas.ts'
@@ -18,13 +20,15 @@ import type { Caller } from '../domain/access.ts'
 import { authenticate, type ByToken } from '../identity/callers.ts'
 import { trustProxies } from '../identity/client-address.ts'
 import { askOrganization } from '../live/admission.ts'
-import { answerBroken, pathOf, refuseUnfit } from './broken-requests.ts'
+import { pathOf, refuseUnfit, refuseUnknownParameters } from './broken-requests.ts'
+import { boundHalfOpen } from './half-open.ts'
 import { acceptRepeats, mayRepeat } from './idempotency.ts'
 import { findNul } from './json-body.ts'
 import { registerOpenApi } from './openapi.ts'
 import { acceptSignedCursors } from './paging.ts'
 import { sendProblem } from './problem.ts'
 import { countBadToken, countRequest, presentQuotas } from './quotas.ts'
+import { type AllowedAt, answerBroken, refuseTunnel, wrongMethod } from './raw-answers.ts'
 import { requestId } from './request-ids.ts'
 
 export type Api = FastifyInstance<
@@ -50,6 +54,8 @@ declare module 'fastify' {
     policy?: Policy
     /** Response headers of this operation beyond those every answer has: name → what it says. */
     headers?: Readonly<Record<string, string>>
+    /** Query parameters that nobody declared are left alone. */
+    anyQuery?: boolean
   }
 }
 
@@ -60,6 +66,8 @@ export function callerOf(request: FastifyRequest): Caller {
 }
 
 export function buildHttp(ctx: Context): Api {
+  const routes = new Routes()
+  const allowedAt = (path: string): string[] => routes.allowedAt(path)
   const app = Fastify({
     bodyLimit: REST.bodyBytes,
     requestTimeout: REST.requestMs,
@@ -67,20 +75,29 @@ export function buildHttp(ctx: Context): Api {
     http: {
       maxHeaderSize: REST.headerBytes,
       headersTimeout: REST.headersMs,
+      connectionsCheckingInterval: REST.timesMs,
       // everybody else's Upgrade (h2c) is a wish that may be ignored
       shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
     },
     forceCloseConnections: true, // close() must not wait for idle keep-alive connections
     routerOptions: { maxParamLength: 5_000 },
     genReqId: requestId,
-    clientErrorHandler: answerBroken,
+    clientErrorHandler: (error, socket) => answerBroken(ctx, error, socket, allowedAt),
     // BERTH_TRUSTED_PROXY: only from there is X-Forwarded-For believed
     trustProxy: ctx.config.trustedProxies.length > 0 && trustProxies(ctx.config.trustedProxies),
     frameworkErrors: (error, request, reply) => {
-      nameAnswer(request, reply)
+      nameAnswer(ctx, request, reply)
       return void sendProblem(ctx, error, request, reply)
     },
   }).withTypeProvider<ZodTypeProvider>()
+  app.server.on('connect', (request, socket) =>
+    refuseTunnel(ctx, request, socket as Socket, allowedAt),
+  )
+  const stopBounding = boundHalfOpen(app.server, trustProxies(ctx.config.trustedProxies))
+  app.addHook('onClose', (_app, done) => {
+    stopBounding()
+    done()
+  })
   app.setValidatorCompiler(validatorCompiler)
   // presenters name every field, and tests hold every answer to the document made from the same schemas: checking it
   // once more here would cost as much as the rest of a request
@@ -92,19 +109,20 @@ export function buildHttp(ctx: Context): Api {
   app.decorateRequest('turn', null)
   app.decorateRequest('bodyDigest', '')
   app.setErrorHandler((error, request, reply) => sendProblem(ctx, error, request, reply))
-  const allowedAt = rememberRoutes(app)
+  app.addHook('onRoute', (route) => routes.add(route))
   registerOpenApi(app, ctx)
-  app.setNotFoundHandler((request, reply) => {
-    const allowed = allowedAt(pathOf(request))
-    if (allowed.length === 0) return sendProblem(ctx, missing(request), request, reply)
-    reply.header('allow', allowed.join(', '))
-    const message = `${request.method} is not possible here; ${allowed.join(', ')} is.`
-    return sendProblem(ctx, new AppError('method_not_allowed', message), request, reply)
+  app.setNotFoundHandler((request) => {
+    throw missing(request) // unreachable: refused below, before a body is looked at
   })
   // hooks that wait for nothing call back: a promise each is a tenth of a small answer
   app.addHook('onRequest', (request, reply, done) => {
-    nameAnswer(request, reply)
+    nameAnswer(ctx, request, reply)
     refuseUnfit(request)
+    if (request.is404) throw refuseUnrouted(request, reply, allowedAt)
+    done()
+  })
+  app.addHook('preValidation', (request, _reply, done) => {
+    refuseUnknownParameters(request)
     done()
   })
   app.addHook('onSend', (request, reply, payload, done) =>
@@ -113,10 +131,33 @@ export function buildHttp(ctx: Context): Api {
   return app
 }
 
+const A_YEAR = 'max-age=31536000'
+
 /** What every answer carries, whatever became of the request. */
-function nameAnswer(request: FastifyRequest, reply: FastifyReply): void {
+function nameAnswer(ctx: Context, request: FastifyRequest, reply: FastifyReply): void {
   reply.header('x-request-id', request.id)
   reply.header('berth-version', VERSION)
+  if (isEncrypted(ctx, request)) reply.header('strict-transport-security', A_YEAR)
+}
+
+/**
+ * Whether the browser came over TLS. The proxy in front says so; to claim it wrongly changes nothing but the claimant's own
+ * answer. Without subdomains: those may be environments, which have their own rules.
+ */
+const isEncrypted = (ctx: Context, request: FastifyRequest): boolean =>
+  ctx.baseUrl.startsWith('https:') &&
+  (request.protocol === 'https' || request.headers['x-forwarded-proto'] === 'https')
+
+/** A method that an address does not have is told from an address that does not exist. */
+function refuseUnrouted(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  allowedAt: AllowedAt,
+): AppError {
+  const allowed = allowedAt(pathOf(request))
+  if (allowed.length === 0) return missing(request)
+  reply.header('allow', allowed.join(', '))
+  return wrongMethod(request.method, allowed)
 }
 
 function missing(request: FastifyRequest): AppError {
@@ -143,15 +184,21 @@ function acceptEmptyBodies(app: Api): void {
   })
 }
 
-/** Which methods a path has, so that a wrong one is told from a wrong address. */
-function rememberRoutes(app: Api): (path: string) => string[] {
-  const routes: { pattern: RegExp; method: string }[] = []
-  app.addHook('onRoute', (route) => {
+/** Which methods a path has. */
+class Routes {
+  readonly #routes: { pattern: RegExp; method: string }[] = []
+
+  add(route: RouteOptions & { path: string }): void {
     const escaped = route.path.replaceAll(/[.+?^$()|[\]\\{}]/g, '\\$&')
     const pattern = new RegExp(`^${escaped.replaceAll(/:[^/]+/g, '[^/]+').replaceAll('*', '.*')}$`)
-    for (const method of [route.method].flat()) routes.push({ pattern, method })
-  })
-  return (path) => [...new Set(routes.filter((r) => r.pattern.test(path)).map((r) => r.method))]
+    for (const method of [route.method].flat()) this.#routes.push({ pattern, method })
+  }
+
+  allowedAt(path: string): string[] {
+    return [
+      ...new Set(this.#routes.filter((r) => r.pattern.test(path)).map(({ method }) => method)),
+    ]
+  }
 }
 
 /** Weak ETag from the presented body; an unchanged answer is 304. */

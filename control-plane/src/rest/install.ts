@@ -19,7 +19,7 @@ const notPackaged = (): AppError =>
 const NameParams = z.object({ name: z.string().max(64) })
 
 export function installRoutes(api: Api, ctx: Context): void {
-  const config = { needs: 'nothing' as const, errors: ['not_found' as const] }
+  const config = { needs: 'nothing' as const, errors: ['not_found' as const], anyQuery: true }
   const downloads = new RateLimit(ENROLMENT.downloadsPerMinute, () => ctx.clock.now())
   api.get(
     '/install.sh',

@@ -1,5 +1,5 @@
 // OAuth for clients: device login, refresh, revocation (RFC 8628, 6749, 7009) and their metadata (RFC 8414). Form bodies,
-// OAuth's own error bodies whatever goes wrong, nothing cached.
+// OAuth's own error bodies whatever goes wrong, nothing cached. Parameters it does not know are ignored, as RFC 6749 says.
 import { PEOPLE, REST } from '@berth/shared'
 import {
   AuthorizationServer,
@@ -79,7 +79,7 @@ function deviceRoute(api: Api, ctx: Context): void {
     '/api/oauth/device_authorization',
     {
       bodyLimit: PEOPLE.authBodyBytes,
-      config: { needs: 'nothing', showsSecret: true },
+      config: { needs: 'nothing', showsSecret: true, anyQuery: true },
       schema: {
         summary: 'Start a device login',
         consumes,
@@ -144,7 +144,7 @@ function tokenRoute(api: Api, ctx: Context): void {
     '/api/oauth/token',
     {
       bodyLimit: PEOPLE.authBodyBytes,
-      config: { needs: 'nothing', showsSecret: true },
+      config: { needs: 'nothing', showsSecret: true, anyQuery: true },
       schema: {
         summary: 'Fetch the tokens of an approved device, or refresh them',
         consumes,
@@ -169,7 +169,7 @@ function revokeRoute(api: Api, ctx: Context): void {
     '/api/oauth/revoke',
     {
       bodyLimit: PEOPLE.authBodyBytes,
-      config: { needs: 'nothing' },
+      config: { needs: 'nothing', anyQuery: true },
       schema: {
         summary: 'End a token, and the login it belongs to',
         consumes,
@@ -193,7 +193,7 @@ export function oauthMetadataRoute(api: Api, ctx: Context): void {
   api.get(
     '/.well-known/oauth-authorization-server',
     {
-      config: { needs: 'nothing' },
+      config: { needs: 'nothing', anyQuery: true },
       schema: {
         summary: 'Where clients log in (RFC 8414)',
         response: { 200: AuthorizationServer },

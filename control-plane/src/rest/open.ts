@@ -22,7 +22,7 @@ export function openRoutes(api: Api, ctx: Context): void {
   api.get(
     '/api/health',
     {
-      config: { needs: 'nothing' },
+      config: { needs: 'nothing', anyQuery: true }, // probes add what keeps caches away
       schema: {
         summary: 'Is it up, and is it set up',
         response: { 200: Health, 503: Health },
@@ -32,7 +32,12 @@ export function openRoutes(api: Api, ctx: Context): void {
       const common = { version: VERSION, time: time(ctx.clock.now()) }
       try {
         const setup_required = !(await isSetupDone(ctx.db))
-        return { status: 'ok' as const, setup_required, ...common }
+        const isFull = await ctx.room.isFull()
+        if (!isFull) return { status: 'ok' as const, setup_required, ...common }
+        return reply
+          .code(503)
+          .header('retry-after', '5')
+          .send({ status: 'storage_full' as const, setup_required, ...common })
       } catch (error) {
         ctx.log.error({ err: error }, 'the store does not answer')
         return reply

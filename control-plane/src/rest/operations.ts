@@ -36,6 +36,7 @@ const EVERYWHERE: readonly ErrorCode[] = [
   'invalid_parameter',
   'not_found',
   'not_acceptable',
+  'request_timeout',
   'uri_too_long',
   'headers_too_large',
   'rate_limited',

@@ -5,6 +5,7 @@ import {
   Member,
   MemberParams,
   MemberUpdate,
+  OnePage,
   OrganizationCreate,
   OrganizationDetail,
   OrganizationUpdate,
@@ -28,7 +29,11 @@ export function organizationRoutes(api: Api, ctx: Context): void {
     '/api/organizations',
     {
       config: { needs: 'token' },
-      schema: { summary: 'Your organizations', response: { 200: z.array(OrganizationDetail) } },
+      schema: {
+        summary: 'Your organizations',
+        querystring: OnePage,
+        response: { 200: z.array(OrganizationDetail) },
+      },
     },
     async (request) =>
       (await listOwnOrganizations(ctx, callerOf(request))).map(presentOrganization),

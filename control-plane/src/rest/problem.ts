@@ -3,9 +3,9 @@
 import { AppError, ERRORS, type ErrorCode, type FieldProblem } from '@berth/shared'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod'
+import { storeRefusal } from '../app/store-refusals.ts'
 import type { Context } from '../context.ts'
 import { shownName } from '../domain/shown-name.ts'
-import { isStorageFull } from '../store/database.ts'
 import { pathOf } from './broken-requests.ts'
 
 export const PROBLEM = 'application/problem+json'
@@ -16,6 +16,7 @@ const FASTIFY_CODES: Record<string, [ErrorCode, string]> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ['unsupported_media_type', 'Send application/json.'],
   FST_ERR_CTP_BODY_TOO_LARGE: ['body_too_large', 'The body is over 1 MiB.'],
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['malformed_json', 'The body does not match its length.'],
+  FST_ERR_ROUTE_MISSING_CONTENT_TYPE: ['unsupported_media_type', 'Send application/json.'],
   FST_ERR_BAD_URL: ['invalid_parameter', 'The address is not valid.'],
   FST_ERR_MAX_URL_LENGTH: ['uri_too_long', 'The address is too long.'],
 }
@@ -53,17 +54,22 @@ function fromValidation(error: { validation: Issue[]; validationContext?: string
   return new AppError('validation_failed', detail, { errors })
 }
 
+/** As Node reports a request whose connection closed before its body was whole. */
+const isCutShort = (error: unknown): boolean =>
+  error instanceof Error &&
+  error.message === 'aborted' &&
+  (error as NodeJS.ErrnoException).code === 'ECONNRESET'
+
 export function toAppError(error: unknown): AppError | undefined {
   if (error instanceof AppError) return error
   if (hasZodFastifySchemaValidationErrors(error)) {
     return fromValidation(error as unknown as Parameters<typeof fromValidation>[0])
   }
-  if (isStorageFull(error)) {
-    return new AppError(
-      'storage_full',
-      'The control plane has no room left to write. Nothing was changed.',
-    )
-  }
+  const ofStore = storeRefusal(error)
+  if (ofStore) return ofStore
+  // the client went away while it sent: nobody reads this, and it is no fault
+  if (isCutShort(error))
+    return new AppError('malformed_json', 'The body ended before it was whole.')
   const known = FASTIFY_CODES[String((error as { code?: unknown })?.code ?? '')]
   return known && new AppError(known[0], known[1])
 }

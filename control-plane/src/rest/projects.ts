@@ -107,7 +107,7 @@ export function projectRoutes(api: Api, ctx: Context): void {
       const { confirm, confirm_protected: guarded } = request.query
       const view = await deleteProject(ctx, callerOf(request), request.params.id, {
         confirm,
-        confirmProtected: (guarded ?? '').split(',').filter(Boolean).map(Number),
+        confirmProtected: (guarded ?? '').split(',').filter(Boolean),
       })
       return reply.code(202).send(presentProjectDetail(ctx, view))
     },

@@ -3,6 +3,7 @@ import {
   IdParams,
   JoinToken,
   JoinTokenRequest,
+  OnePage,
   Server,
   ServerCreate,
   ServerDeleteQuery,
@@ -22,7 +23,10 @@ import { presentFacts } from './present-usage.ts'
 export function serverRoutes(api: Api, ctx: Context): void {
   api.get(
     '/api/servers',
-    { config: { needs: 'read' }, schema: { response: { 200: z.array(Server) } } },
+    {
+      config: { needs: 'read' },
+      schema: { querystring: OnePage, response: { 200: z.array(Server) } },
+    },
     async (request) => (await listVisibleServers(ctx, callerOf(request))).map(presentServer),
   )
   api.get(

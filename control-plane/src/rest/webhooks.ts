@@ -60,7 +60,11 @@ export function webhookRoutes(api: Api, ctx: Context): void {
     '/webhooks/:project_id',
     {
       bodyLimit: WEBHOOKS.bodyBytes,
-      config: { needs: 'nothing', errors: ['invalid_signature', 'unavailable', 'storage_full'] },
+      config: {
+        needs: 'nothing',
+        errors: ['invalid_signature', 'unavailable', 'storage_full'],
+        anyQuery: true,
+      },
       schema: {
         summary: 'A delivery of a repository host',
         params: z.object({ project_id: z.string() }),

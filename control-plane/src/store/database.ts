@@ -1,10 +1,15 @@
 // Opens SQLite or PostgreSQL behind one Kysely. What differs between the two lives here and in the migrations'
 // few type words, and nowhere else. Columns are snake_case in SQL and camelCase in TypeScript.
+import { dirname } from 'node:path'
 import Database from 'better-sqlite3'
-import { Kysely, PostgresDialect, type Transaction } from 'kysely'
+import { Kysely, type Transaction } from 'kysely'
 import pg from 'pg'
 import { ColumnNames } from './camel-case.ts'
 import { allowDirect } from './compiled.ts'
+import { codeOf, Refusals, StorageFull } from './faults.ts'
+import { openPool, SteadyPostgresDialect } from './postgres-dialect.ts'
+import { makePrivateDatabase } from './private-files.ts'
+import { hasRoom } from './room.ts'
 import type { Schema } from './schema.ts'
 import { SteadySqliteDialect } from './sqlite-dialect.ts'
 import { withStatementCache } from './statement-cache.ts'
@@ -16,6 +21,7 @@ export type Engine = 'sqlite' | 'postgres'
 export interface OpenDatabase {
   db: Kysely<Schema>
   engine: Engine
+  refusals: Refusals
 }
 
 const POSTGRES_CONNECTIONS = 10
@@ -23,6 +29,7 @@ const BUSY_MS = 5_000
 const CACHE_KIB = 65_536 // SQLite's own 2 MB is less than the busy indexes of a year's history
 
 export function openSqlite(file: string): OpenDatabase {
+  makePrivateDatabase(file)
   const raw = new Database(file)
   raw.pragma('journal_mode = WAL')
   raw.pragma('synchronous = FULL') // an acknowledged row survives a power loss
@@ -30,8 +37,16 @@ export function openSqlite(file: string): OpenDatabase {
   raw.pragma(`busy_timeout = ${BUSY_MS}`)
   raw.pragma(`cache_size = -${CACHE_KIB}`)
   const names = new ColumnNames({ rowsAreNamed: true })
-  const database = withStatementCache(raw, (column) => names.rename(column))
-  const dialect = new SteadySqliteDialect({ database })
+  const refusals = new Refusals()
+  const database = withStatementCache(raw, {
+    rename: (column) => names.rename(column),
+    explain: (error) => {
+      const told = explainSqlite(error, file)
+      refusals.note(told)
+      return told
+    },
+  })
+  const dialect = new SteadySqliteDialect({ database }, () => raw.inTransaction)
   const db = new Kysely<Schema>({ dialect, plugins: [names] })
   allowDirect(db, (text, values, isInside) => {
     if (raw.inTransaction !== isInside) return undefined // what others write is not true before their commit
@@ -40,7 +55,13 @@ export function openSqlite(file: string): OpenDatabase {
     statement.run(values)
     return []
   })
-  return { db, engine: 'sqlite' }
+  return { db, engine: 'sqlite', refusals }
+}
+
+/** A disk without room shows as a failed file operation too: SQLite's files beside the database are made as it goes. */
+function explainSqlite(error: unknown, file: string): unknown {
+  if (!/^SQLITE_(IOERR|CANTOPEN)/.test(codeOf(error)) || hasRoom(dirname(file))) return error
+  return new StorageFull(error)
 }
 
 const INT8 = 20 // PostgreSQL sends count(*) and bigint as text
@@ -53,16 +74,16 @@ function toSafeInteger(text: string): number {
 export function openPostgres(url: string, onIdleError: (error: Error) => void): OpenDatabase {
   const types = new pg.TypeOverrides()
   types.setTypeParser(INT8, toSafeInteger)
-  const pool = new pg.Pool({ connectionString: url, max: POSTGRES_CONNECTIONS, types })
+  const refusals = new Refusals()
+  const pool = openPool({ connectionString: url, max: POSTGRES_CONNECTIONS, types }, refusals)
   pool.on('error', onIdleError) // without a listener a database restart ends the whole process
-  const dialect = new PostgresDialect({ pool })
+  const dialect = new SteadyPostgresDialect({ pool })
   return {
     db: new Kysely<Schema>({ dialect, plugins: [new ColumnNames({ rowsAreNamed: false })] }),
     engine: 'postgres',
+    refusals,
   }
 }
-
-const codeOf = (error: unknown): string => String((error as { code?: unknown })?.code ?? '')
 
 /** A unique index said no: somebody else was first. */
 export const isUniqueViolation = (error: unknown): boolean =>
@@ -70,7 +91,3 @@ export const isUniqueViolation = (error: unknown): boolean =>
 
 /** Two transactions waited for each other and this one was ended: it left nothing and may be tried again. */
 export const isDeadlock = (error: unknown): boolean => codeOf(error) === '40P01'
-
-/** No room to write; reads still work. */
-export const isStorageFull = (error: unknown): boolean =>
-  ['53100', 'SQLITE_FULL', 'ENOSPC', 'EDQUOT'].includes(codeOf(error))

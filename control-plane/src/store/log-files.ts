@@ -6,7 +6,6 @@ import {
   closeSync,
   fdatasync,
   ftruncateSync,
-  mkdirSync,
   openSync,
   readSync,
   statSync,
@@ -28,6 +27,7 @@ import {
   type StoredRecord,
   writeEntry,
 } from './log-reading.ts'
+import { makePrivateFolder } from './private-files.ts'
 
 export type { RecordQuery, StoredRecord } from './log-reading.ts'
 
@@ -62,7 +62,7 @@ export class LogFiles {
   #entries = Buffer.allocUnsafe(64 * 1_024)
 
   constructor(dir: string) {
-    mkdirSync(dir, { recursive: true, mode: 0o700 })
+    makePrivateFolder(dir)
     this.#dir = dir
   }
 

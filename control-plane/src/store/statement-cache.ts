@@ -10,7 +10,16 @@ const MAX_STATEMENTS = 500 // distinct SQL texts of the whole control plane, wit
 
 type Rename = (column: string) => string
 
-export function withStatementCache(raw: Database.Database, rename: Rename): SqliteDatabase {
+interface Manner {
+  rename: Rename
+  /** What an error of SQLite means; the result is thrown. */
+  explain(error: unknown): unknown
+}
+
+export function withStatementCache(
+  raw: Database.Database,
+  { rename, explain }: Manner,
+): SqliteDatabase {
   const statements = new Map<string, SqliteStatement>()
   return {
     close: () => void raw.close(),
@@ -21,13 +30,30 @@ export function withStatementCache(raw: Database.Database, rename: Rename): Sqli
           statements.size >= MAX_STATEMENTS ? statements.keys().next().value : undefined
         if (oldest !== undefined) statements.delete(oldest)
         const prepared = raw.prepare(sql)
-        statement = prepared.reader
+        const plain = prepared.reader
           ? reader(prepared, rename)
           : (prepared as unknown as SqliteStatement)
+        statement = explained(plain, explain)
         statements.set(sql, statement)
       }
       return statement
     },
+  }
+}
+
+function explained(statement: SqliteStatement, explain: Manner['explain']): SqliteStatement {
+  const attempt = <T>(work: () => T): T => {
+    try {
+      return work()
+    } catch (error) {
+      throw explain(error)
+    }
+  }
+  return {
+    reader: statement.reader,
+    all: (parameters) => attempt(() => statement.all(parameters)),
+    run: (parameters) => attempt(() => statement.run(parameters)),
+    iterate: (parameters) => statement.iterate(parameters),
   }
 }
 

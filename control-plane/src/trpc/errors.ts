@@ -3,18 +3,16 @@
 import { AppError, type FieldProblem, invalidFields } from '@berth/shared'
 import type { TRPCError } from '@trpc/server'
 import { ZodError } from 'zod'
+import { storeRefusal } from '../app/store-refusals.ts'
 import { shownName } from '../domain/shown-name.ts'
-import { isStorageFull } from '../store/database.ts'
 
 /** Undefined: a fault, to be logged. */
 export function refusalOf(error: TRPCError): AppError | undefined {
   const { cause, code } = error
   if (cause instanceof AppError) return cause
   if (cause instanceof ZodError) return invalidFields(cause.issues.flatMap(toProblems).slice(0, 20))
-  if (isStorageFull(cause)) {
-    const message = 'The control plane has no room left to write. Nothing was changed.'
-    return new AppError('storage_full', message)
-  }
+  const ofStore = storeRefusal(cause)
+  if (ofStore) return ofStore
   switch (code) {
     case 'NOT_FOUND':
       return new AppError('not_found', 'There is no such procedure.')

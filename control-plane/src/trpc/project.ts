@@ -24,7 +24,7 @@ const Deletion = z.strictObject({
   project_id: Id,
   /** The project's name. */
   confirm: z.string().max(64).optional(),
-  confirm_protected: z.array(Id).max(500).optional(),
+  confirm_protected: z.array(z.union([Id, z.string().max(64)])).max(500).optional(),
 })
 
 export const projectRouter = router({
@@ -56,7 +56,8 @@ export const projectRouter = router({
     }),
   delete: call.input(Deletion).mutation(async ({ ctx: { ctx, caller }, input }) => {
     const { project_id: id, confirm, confirm_protected: confirmProtected = [] } = input
-    const view = await deleteProject(ctx, caller, id, { confirm, confirmProtected })
+    const asked = { confirm, confirmProtected: confirmProtected.map(String) }
+    const view = await deleteProject(ctx, caller, id, asked)
     return presentProjectDetail(ctx, view)
   }),
   ...projectKeyProcedures,

@@ -38,6 +38,9 @@ export const Paging = z.object({
   cursor: z.string().max(500).optional(),
 })
 
+/** A list that is one page however long it is; clients may ask for pages all the same. */
+export const OnePage = Paging.pick({ per_page: true })
+
 /** RFC 9457. `code` is what programs switch on; further members depend on it. */
 export const Problem = z.looseObject({
   type: z.string(),

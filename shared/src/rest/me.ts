@@ -71,7 +71,8 @@ export const SetupResponse = z.object({
 export type SetupResponse = z.infer<typeof SetupResponse>
 
 export const Health = z.object({
-  status: z.enum(['ok', 'unavailable']),
+  /** `storage_full`: reads work, writes are refused. `unavailable`: the database does not answer. */
+  status: z.enum(['ok', 'storage_full', 'unavailable']),
   version: z.string(),
   setup_required: z.boolean(),
   time: Time,

@@ -109,11 +109,14 @@ export type ProjectPatch = z.infer<typeof ProjectPatch>
 export const ProjectDeleteQuery = z.object({
   /** The project's name. */
   confirm: z.string().max(64).optional(),
-  /** Every protected environment: 101,102. */
+  /** Every protected environment, by identifier or id: staging,102. */
   confirm_protected: z
     .string()
     .max(8_000)
-    .regex(/^([1-9][0-9]{0,9}(,[1-9][0-9]{0,9})*)?$/, 'must be ids, separated by commas')
+    .regex(
+      /^([a-z0-9-]{1,40}(,[a-z0-9-]{1,40})*)?$/,
+      'must be identifiers or ids, separated by commas',
+    )
     .optional(),
 })
 

@@ -1,0 +1,17 @@
+// What a caller is told when the storage below cannot do its part now, the same words by every gateway.
+import { AppError } from '@berth/shared'
+import { isStorageFull, isStoreUnavailable } from '../store/faults.ts'
+
+/** Undefined: the error has another cause. */
+export function storeRefusal(error: unknown): AppError | undefined {
+  if (isStorageFull(error)) {
+    return new AppError(
+      'storage_full',
+      'The control plane has no room left to write. Nothing was changed.',
+    )
+  }
+  if (isStoreUnavailable(error)) {
+    return new AppError('unavailable', 'The database does not answer now. Try again in a moment.')
+  }
+  return undefined
+}

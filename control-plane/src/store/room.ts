@@ -1,0 +1,59 @@
+// Is there room to write: where our own files are, by writing one, and in a database elsewhere by its last refusal, which
+// holds until a write succeeds. Asked by health checks, so it looks at most once a second.
+import { rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Db } from './database.ts'
+import { isStorageFull, type Refusals } from './faults.ts'
+
+/** More than one page of a database and one piece of a log. */
+const PROBE = Buffer.alloc(64 * 1_024)
+const LOOK_EACH_MS = 1_000
+
+/** By writing, because only that counts quotas and reserved blocks as the next write will. */
+export function hasRoom(folder: string): boolean {
+  const file = join(folder, '.room')
+  try {
+    writeFileSync(file, PROBE, { mode: 0o600 })
+    return true
+  } catch (error) {
+    return !isStorageFull(error)
+  } finally {
+    rmSync(file, { force: true })
+  }
+}
+
+export class Room {
+  readonly #folder: string
+  readonly #db: Db
+  readonly #refusals: Refusals
+  #looked: { at: number; isFull: boolean } | undefined
+
+  constructor({ db, refusals }: { db: Db; refusals: Refusals }, folder: string) {
+    this.#db = db
+    this.#refusals = refusals
+    this.#folder = folder
+  }
+
+  async isFull(): Promise<boolean> {
+    const now = performance.now()
+    if (this.#looked && now - this.#looked.at < LOOK_EACH_MS) return this.#looked.isFull
+    const isFull = !hasRoom(this.#folder) || (this.#refusals.isFull && !(await this.#canWrite()))
+    this.#looked = { at: now, isFull }
+    return isFull
+  }
+
+  /** A row written as it was, which PostgreSQL stores as a new one. SQLite stores nothing then, but its disk is ours. */
+  async #canWrite(): Promise<boolean> {
+    try {
+      await this.#db
+        .updateTable('installation')
+        .set((eb) => ({ installationId: eb.ref('installationId') }))
+        .execute()
+      this.#refusals.isFull = false
+      return true
+    } catch (error) {
+      if (!isStorageFull(error)) throw error
+      return false
+    }
+  }
+}
