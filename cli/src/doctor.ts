@@ -60,7 +60,10 @@ export function checkRepository(found: RepositoryCheck, project: ProjectDetail):
     return good(name, `${project.repo_url} can be read, default branch ${found.default_branch}`)
   }
   const said = found.error?.message ?? 'the host gave no reason'
-  const remedy = `add this deploy key (read-only) at the host: ${project.repo_public_key}`
+  const remedy =
+    found.error?.code === 'host_key_changed'
+      ? `berth project trust-host-key ${project.name}`
+      : `add this deploy key (read-only) at the host: ${project.repo_public_key}`
   return bad(name, said, remedy)
 }
 

@@ -19,6 +19,7 @@ import {
 } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { durationFromMs } from '@bufbuild/protobuf/wkt'
+import { trustedLines } from '../app/repository.ts'
 import { readValuesForDispatch } from '../app/values.ts'
 import type { Context } from '../context.ts'
 import type { Attempt } from '../store/attempts.ts'
@@ -52,6 +53,7 @@ export async function makeAssignment(ctx: Context, attempt: Attempt): Promise<As
   const pull = number === null ? undefined : await findPullRequest(ctx.db, project.id, number)
   assignment.spec = makeSpec(attempt, task, environment, project, {
     headRef: pull?.headRef ?? null,
+    knownHosts: trustedLines(ctx, project),
     grantedHosts: [environment.domain, ...(await listHeldHosts(ctx.db, environment.id))],
   })
   // removals and actions run with the values of the last deployment, which lie on the server
@@ -83,7 +85,11 @@ function makeSpec(
   task: Task,
   environment: Environment,
   project: Project,
-  { headRef, grantedHosts }: { headRef: string | null; grantedHosts: string[] },
+  {
+    headRef,
+    grantedHosts,
+    knownHosts,
+  }: { headRef: string | null; grantedHosts: string[]; knownHosts: string[] },
 ): TaskSpec {
   const pullRequest = environment.type === 'pull_request'
   return create(TaskSpecSchema, {
@@ -94,6 +100,7 @@ function makeSpec(
       // a fork's branch is in no repository of ours, and a branch may be gone: the host keeps the head apart
       ref: headRef ?? `refs/heads/${task.branch}`,
       commitSha: task.askedSha ?? '',
+      knownHosts,
     },
     environment: {
       projectId: project.id,

@@ -20,6 +20,7 @@ import { artifacts } from './migrations/0016-artifacts.ts'
 import { usage } from './migrations/0017-usage.ts'
 import { trust } from './migrations/0018-trust.ts'
 import { history } from './migrations/0019-history.ts'
+import { hostKeys } from './migrations/0022-host-keys.ts'
 import type { Schema } from './schema.ts'
 
 /** Words that differ between the engines; everything else in a migration is portable SQL. */
@@ -51,6 +52,7 @@ const MIGRATIONS: readonly Migration[] = [
   usage,
   trust,
   history,
+  hostKeys,
 ]
 const TYPES: Record<Engine, Types> = {
   sqlite: { id: 'integer primary key autoincrement' },
