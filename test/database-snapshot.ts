@@ -4,7 +4,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Engine } from '../control-plane/src/store/database.ts'
 import type { Schema } from '../control-plane/src/store/schema.ts'
 
-const MOVING = /^(last_?(used|seen|active)|reconcile|checked_|reachable|repository_error)/i
+const MOVING = /^(last_?(used|seen|active)|reconcile|checked_?|reachable|repository_?error)/i
 
 export async function snapshot(db: Kysely<Schema>, engine: Engine): Promise<Map<string, string>> {
   const tables =

@@ -166,7 +166,7 @@ export class FakeHost {
 }
 
 /** The list of refs as git's smart protocol (version 0) writes it; enough for a look, nothing can be fetched. */
-function advertise(refs: Map<string, string>, r: ServerResponse): void {
+export function advertise(refs: Map<string, string>, r: ServerResponse): void {
   const line = (text: string): string => (text.length + 4).toString(16).padStart(4, '0') + text
   const main = refs.get('refs/heads/main')
   const all = [...(main ? [['HEAD', main] as const] : []), ...refs]

@@ -1,6 +1,10 @@
 // A repository host for tests: it signs and sends deliveries for one project over real HTTP, in GitHub's shape unless a
-// stored delivery of another host is given. Every delivery has an id and a time of its own, as a host's do.
+// stored delivery of another host is given. Every delivery has an id and a time of its own, as a host's do, and what was
+// told is what a look at the repository finds, unless a test says otherwise.
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import type { Provider } from '@berth/shared'
 import type {
   Delivery,
@@ -10,8 +14,15 @@ import type {
   Task,
   WebhookAnswer,
 } from '@berth/shared/rest'
-import { encode, type Fixture, signAs } from '../control-plane/src/webhooks/fixtures.testing.ts'
+import type { NormalisedEvent } from '../control-plane/src/webhooks/event.ts'
+import {
+  encode,
+  type Fixture,
+  parseFixture,
+  signAs,
+} from '../control-plane/src/webhooks/fixtures.testing.ts'
 import type { Answer, TestControlPlane } from './control-plane.ts'
+import { advertise } from './fake-host.ts'
 import { until } from './lab.ts'
 
 /** A full hash that is easy to tell apart in a failed test. */
@@ -32,6 +43,10 @@ export interface PullRequestState {
   /** Another repository's id; null: it was deleted. Absent: this very repository. */
   fork?: number | null
   author?: string
+  /** The head before, where a push is told. */
+  before?: string
+  /** It says less than what the repository has by now. */
+  late?: boolean
   /** Seconds since the epoch; by itself each is later than the one before. */
   at?: number
 }
@@ -44,17 +59,31 @@ export interface Sent {
 
 const REPOSITORY_ID = 4711
 
+/** The repository as it is, apart from what deliveries tell of it. */
+export interface Forge {
+  refs: Map<string, string>
+  /** How often it was looked at. */
+  looks: number
+  isDown: boolean
+}
+
+const makeForge = (): Forge => ({ refs: new Map(), looks: 0, isDown: false })
+
 export class Host {
   readonly cp: TestControlPlane
   readonly projectId: number
   readonly fullName: string
+  readonly repoUrl: string
   secret: string
-  #seconds = 1_794_700_000
+  readonly forge: Forge
+  #seconds = Math.floor(Date.now() / 1_000) - 300
 
-  constructor(cp: TestControlPlane, project: ProjectCreated) {
+  constructor(cp: TestControlPlane, project: ProjectCreated, forge: Forge = makeForge()) {
     this.cp = cp
+    this.forge = forge
     this.projectId = project.id
     this.secret = project.webhook_secret
+    this.repoUrl = project.repo_url
     this.fullName = new URL(project.repo_url).pathname.replace(/^\/|\.git$/g, '')
   }
 
@@ -107,8 +136,16 @@ export class Host {
   push(
     branch: string,
     after: string,
-    o: { before?: string; message?: string; files?: string[]; id?: string; deleted?: boolean } = {},
+    o: {
+      before?: string
+      message?: string
+      files?: string[]
+      id?: string
+      deleted?: boolean
+      late?: boolean
+    } = {},
   ): Promise<Answer<WebhookAnswer>> {
+    if (!o.late) this.#show(`refs/heads/${branch}`, o.deleted ? null : after)
     const commit = {
       id: after,
       message: o.message ?? 'Fix totals',
@@ -134,7 +171,30 @@ export class Host {
     pr: PullRequestState,
     o: { id?: string } = {},
   ): Promise<Answer<WebhookAnswer>> {
+    const { number, head, fork, branch = `feature-${number}`, late } = pr
+    if (!late) {
+      this.#show(`refs/pull/${number}/head`, head)
+      if (fork === undefined) this.#show(`refs/heads/${branch}`, head)
+    }
     return this.#github('pull_request', this.pullRequestPayload(action, pr), o.id)
+  }
+
+  #show(ref: string, head: string | null): void {
+    // a repository with a branch is never without any
+    if (!this.refs.has('refs/heads/main')) this.refs.set('refs/heads/main', sha('first'))
+    if (head === null) this.refs.delete(ref)
+    else this.refs.set(ref, head)
+  }
+
+  #showEvent(event: NormalisedEvent): void {
+    if (event.kind === 'push') {
+      for (const { branch, sha: head } of event.changes) this.#show(`refs/heads/${branch}`, head)
+    }
+    if (event.kind !== 'pull_request') return
+    const { head_branch, head_ref, head_sha, from_fork, number } = event.pull_request
+    const head = head_sha ?? sha(number)
+    if (head_ref !== null) this.#show(head_ref, head)
+    if (!from_fork) this.#show(`refs/heads/${head_branch}`, head)
   }
 
   pullRequestPayload(action: string, pr: PullRequestState): object {
@@ -144,6 +204,7 @@ export class Host {
     return {
       action,
       number: pr.number,
+      ...(pr.before === undefined ? {} : { before: pr.before, after: pr.head }),
       pull_request: {
         title: pr.title ?? `Change ${pr.number}`,
         html_url: `https://git.example.com/${this.fullName}/pull/${pr.number}`,
@@ -166,8 +227,18 @@ export class Host {
   closed = (pr: PullRequestState) => this.pullRequest('closed', pr)
 
   /** A stored delivery of any host, signed for this project. */
-  replay(f: Fixture, o: { id?: string; secret?: string } = {}): Promise<Answer<WebhookAnswer>> {
+  replay(
+    f: Fixture,
+    o: { id?: string; secret?: string; late?: boolean } = {},
+  ): Promise<Answer<WebhookAnswer>> {
+    const parsed = parseFixture(f)
+    if (parsed.ok && !o.late) this.#showEvent(parsed.event)
     return this.send(this.sign(f.provider, f.headers, f.payload, { ...o, isForm: f.isForm }))
+  }
+
+  /** What a look at the repository finds. */
+  get refs(): Map<string, string> {
+    return this.forge.refs
   }
 
   async environments(): Promise<Environment[]> {
@@ -201,13 +272,22 @@ export async function makeHost(
   serverId: number,
   over: object = {},
 ): Promise<Host> {
+  const forge = makeForge()
+  const server = createServer((_, reply) => {
+    forge.looks += 1
+    if (forge.isDown) reply.writeHead(503).end()
+    else advertise(forge.refs, reply)
+  })
+  server.listen(0, '127.0.0.1').unref()
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
   const project = await cp.make<ProjectCreated>('/api/projects', {
     name: 'preview',
-    repo_url: 'https://git.example.com/acme/shop.git',
+    repo_url: `http://127.0.0.1:${port}/acme/shop.git`,
     domain: 'preview.example.com',
     server_ids: [serverId],
     default_recipe: 'manual',
     ...over,
   })
-  return new Host(cp, project)
+  return new Host(cp, project, forge)
 }

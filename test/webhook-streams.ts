@@ -121,6 +121,7 @@ class Model {
         draft: pr.draft,
         head_branch: pr.branch,
         head_sha: pr.head,
+        before: null,
         head_ref: `refs/pull/${pr.number}/head`,
         base_branch: pr.base,
         from_fork: pr.fromFork,

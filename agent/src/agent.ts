@@ -30,7 +30,7 @@ import { readIdentity } from './link/identity.ts'
 import { Link, type LinkPhase } from './link/link.ts'
 import { describeError, type Log, silentLog } from './log.ts'
 import type { AgentSettings } from './settings.ts'
-import { SshSide } from './ssh/side.ts'
+import { SSH_SWITCHED_OFF, SshSide } from './ssh/side.ts'
 import { keepServicesUp } from './supervise/revival.ts'
 
 export type { Executor, RunnerProcess, SpawnRequest } from './attempts/executor.ts'
@@ -172,6 +172,7 @@ function openParts(
   const onState = host.noteSsh.bind(host)
   const isOn = options.ssh && settings.ssh.mode !== 'off'
   const ssh = isOn ? new SshSide({ ...own, bootId, onState }) : undefined
+  if (options.ssh && !ssh) onState(SSH_SWITCHED_OFF)
   return { ...own, host, edge, observations, ssh }
 }
 

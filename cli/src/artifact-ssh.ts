@@ -204,8 +204,13 @@ async function endWell(session: SshSession, door: SshDoor, io: Io): Promise<void
 /** Why there is no way by ssh; undefined: the failure is about something else. */
 function wayLost(error: unknown): string | undefined {
   const isMissing = error instanceof CliError && error.message.startsWith('ssh is not installed')
+  if (isSshOff(error)) return (error as Error).message
   return error instanceof NoWay || isMissing ? error.message : undefined
 }
+
+/** Nothing listens on the server: the files come through the control plane. */
+const isSshOff = (error: unknown): boolean =>
+  error instanceof ApiFailure && error.code === 'ssh_unavailable'
 
 /** What was begun before the files were known: a certificate, and unless a large file comes first, a session. */
 interface Prepared {
@@ -285,7 +290,7 @@ export function openSshSource(
         try {
           return await direct.open(artifact, offset, target).catch((error: unknown) => {
             const isRefused = error instanceof CliError && error.exitCode === EXIT.refused
-            if (!isRefused || !takesIds) throw error
+            if (!isRefused || !takesIds || isSshOff(error)) throw error
             takesIds = false
             return direct.open(artifact, offset, target)
           })

@@ -60,7 +60,10 @@ export function checkRepository(found: RepositoryCheck, project: ProjectDetail):
     return good(name, `${project.repo_url} can be read, default branch ${found.default_branch}`)
   }
   const said = found.error?.message ?? 'the host gave no reason'
-  const remedy = `add this deploy key (read-only) at the host: ${project.repo_public_key}`
+  const remedy =
+    found.error?.code === 'host_key_changed'
+      ? `berth project trust-host-key ${project.name}`
+      : `add this deploy key (read-only) at the host: ${project.repo_public_key}`
   return bad(name, said, remedy)
 }
 
@@ -130,9 +133,17 @@ export function checkWebhook(
   return good(name, `verified ${formatAgo(at, now)}${rule}`)
 }
 
+/** Where its agent let people in. */
+export const sshPortOf = (server: Server): number => server.ssh?.port ?? server.ssh_port
+
 export function checkSshPort(server: Server, failure: string | null): Check {
   const name = `SSH to ${server.name}`
-  const where = `${server.hostname}:${server.ssh_port}`
+  const where = `${server.hostname}:${sshPortOf(server)}`
+  if (server.ssh?.state === 'off') {
+    const remedy =
+      'berth logs and berth ssh cannot work: set up SSH on the server, then restart its agent'
+    return bad(name, server.ssh.reason ?? 'SSH is off on this server', remedy)
+  }
   if (failure === null) return good(name, `${where} answers`)
   const text = `${where} is not reachable from here (${failure})`
   return bad(name, text, 'berth logs and berth ssh will not work from this machine: open the port')

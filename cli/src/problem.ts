@@ -79,6 +79,8 @@ function hintFor(
       return 'berth whoami lists your organizations'
     case 'server_not_ready':
       return 'berth server join-token NAME prints the command to run on the server'
+    case 'ssh_unavailable':
+      return 'deployment logs need no SSH: berth tasks log'
     case 'rate_limited':
       return retryAfterMs === null
         ? 'try again later'

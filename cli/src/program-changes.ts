@@ -133,6 +133,14 @@ export const CHANGE_COMMANDS: readonly CommandSpec[] = [
     load: async () => (await import('./commands/project-webhook.ts')).projectWebhook,
   },
   {
+    path: 'projects trust-host-key',
+    summary: 'trust the SSH host key that the forge shows now; owners only',
+    args: '[project]',
+    flags: [{ flags: '--fingerprint <fingerprint>', summary: 'exactly this one: SHA256:…' }],
+    examples: ['berth project trust-host-key shop'],
+    load: async () => (await import('./commands/project-host-key.ts')).projectHostKey,
+  },
+  {
     path: 'projects delete',
     summary: 'remove every environment from its server, then the project',
     args: '[project]',

@@ -300,6 +300,10 @@ export const WEBHOOKS = {
   duplicateMs: 7 * DAY,
   /** An event from the future would make every later one stale. */
   aheadMs: MINUTE,
+  /** A pull request that nobody knew, told of this late: it may be over by now, so its branch is looked at first. */
+  lateMs: 10 * MINUTE,
+  /** Looks of one try, when the branch's state changes while it is looked at. */
+  looks: 3,
   reconcileMs: 30 * SECOND,
   keptMs: 30 * DAY,
   keptPerProject: 5_000,

@@ -90,6 +90,7 @@ describe.skipIf(isMissing)('a look over ssh', () => {
     url: `ssh://${userInfo().username}@git.corp.example:${port}${repository.folder}`,
     publicKey: key.publicLine,
     deployKey: new Sensitive<Uint8Array>(Buffer.from(key.privateKey)),
+    trusted: null,
     ...over,
   })
 

@@ -81,7 +81,7 @@ describe.each(ENGINES)('forks on %s', (engine) => {
       {
         ref: 'refs/pull/51/head',
         sha: sha(1),
-        url: 'https://git.example.com/acme/shop.git',
+        url: h.repoUrl,
         untrusted: true,
         variables: [],
       },
@@ -297,7 +297,7 @@ describe.each(ENGINES)('forks on %s', (engine) => {
       }
       const answer = await h.send(h.sign('github', { 'x-github-event': 'pull_request' }, whole))
       await p.settled(answer.body.task_ids[0] ?? 0)
-      expect(url).toBe('https://git.example.com/acme/shop.git')
+      expect(url).toBe(h.repoUrl)
       expect(connections).toBe(0)
       const { db } = p.cp.running.ctx
       for (const rows of [

@@ -287,7 +287,7 @@ describe.each(ENGINES)('pull requests on %s', (engine) => {
     await patch(`/api/projects/${h.projectId}`, { repo_url })
     const project = { id: h.projectId, repo_url, webhook_secret: h.secret } as ProjectCreated
     const next = new Host(p.cp, project)
-    const opened = await next.opened({ number: 1, head: sha(2), at: 1_794_800_000 })
+    const opened = await next.opened({ number: 1, head: sha(2) })
     expect(opened.body.rule).toBe('environment_created')
   })
 

@@ -29,6 +29,12 @@ export const PROJECT_ROWS: Record<string, Row> = {
   },
   'GET /api/projects/{id}/deploy_key': { accepts: [200], ask: project },
   'POST /api/projects/{id}/deploy_key': { accepts: [201], ask: project },
+  'GET /api/projects/{id}/host_key': { accepts: [200, 429], ask: project },
+  'POST /api/projects/{id}/host_key': {
+    accepts: [409, 429], // its repository is not read over ssh
+    ask: (o) => ({ ...project(o), body: { fingerprint: `SHA256:${'A'.repeat(43)}` } }),
+    only: ['owner'],
+  },
   'PUT /api/projects/{id}/basic_auth': {
     accepts: [200],
     ask: (o) => ({ ...project(o), body: { mode: 'off' } }),

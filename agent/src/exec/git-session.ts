@@ -105,6 +105,8 @@ export async function withGitSession<T>(
   try {
     const isGiven = request.knownHosts.length > 0
     const remembered = projectHosts(settings, request.projectId)
+    // an owner named the key to trust: what this server saw first counts no more, also not later
+    if (isGiven) rmSync(remembered, { force: true })
     const hosts = isGiven ? `${request.knownHosts.join('\n')}\n` : readText(remembered)
     const hostsFile = put('known_hosts', hosts)
     const key = request.deployKey.length > 0 ? put('key', request.deployKey) : 'none'

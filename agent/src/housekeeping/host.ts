@@ -142,7 +142,7 @@ export class Host {
     const { mode, reason, port, accounts } = this.#ssh
     const details = {
       mode,
-      ...(port > 0 ? { port: String(port) } : {}),
+      ...(mode !== 'off' && port > 0 ? { port: String(port) } : {}),
       accounts: accounts.join(' '),
     }
     return { ...part, reason: part.reason || reason, details }

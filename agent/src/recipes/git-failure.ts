@@ -26,7 +26,7 @@ const RULES: Rule[] = [
     pattern: /REMOTE HOST IDENTIFICATION HAS CHANGED|Host key verification failed/,
     trouble: 'other',
     say: (host) =>
-      `The host key of ${host} is not the expected one. If it was changed on purpose, renew the known host keys of the project.`,
+      `The host key of ${host} is not the expected one. If the forge changed it on purpose, an owner of the project compares and trusts the new one: berth project trust-host-key.`,
   },
   {
     pattern: /Permission denied \(|Load key .*(?:invalid format|error in libcrypto)/,

@@ -40,6 +40,15 @@ export interface SshState {
   accounts: string[]
 }
 
+/** Said as well: nobody looks for a port where nothing listens. */
+export const SSH_SWITCHED_OFF: SshState = {
+  mode: 'off',
+  reason:
+    'SSH is switched off on this server (BERTH_SSH=off): berth logs, berth ssh and berth artifacts cannot connect to it.',
+  port: 0,
+  accounts: [],
+}
+
 export interface SideOptions {
   settings: AgentSettings
   program: readonly string[]

@@ -95,6 +95,17 @@ const ROWS: Record<string, Row> = {
     changes: 'POST /api/projects/12/webhook_secret',
     exits: [[0, ['shop', '--redeliver', '5521']]],
   },
+  'projects trust-host-key': {
+    args: ['shop', '--yes'],
+    pipe: /^\[git\.example\.com\]:2222\tSHA256:B{43}\n$/,
+    shown: /SHA256:A{43}[\s\S]*SHA256:B{43}[\s\S]*is trusted/,
+    changes: 'POST /api/projects/12/host_key',
+    exits: [
+      [2, ['shop']],
+      [2, ['shop', '--fingerprint', 'md5']],
+      [6, ['shop', '--yes', '--fingerprint', `SHA256:${'C'.repeat(43)}`]],
+    ],
+  },
   'projects delete': {
     args: ['shop', '--confirm', 'shop'],
     pipe: /^$/,

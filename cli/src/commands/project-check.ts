@@ -24,6 +24,7 @@ import {
   checkServiceFile,
   checkSshPort,
   checkWebhook,
+  sshPortOf,
   unlooked,
 } from '../doctor.ts'
 import { CliError, EXIT, type ExitCode } from '../exit.ts'
@@ -96,7 +97,8 @@ async function lookAtAddress(project: ProjectDetail): Promise<Check> {
 
 async function lookAtServer(api: Api, id: number, now: number): Promise<Check[]> {
   const { value: server } = await api.get(`/api/servers/${id}`, Server)
-  const port = await probePort(server.hostname, server.ssh_port)
+  const isOff = server.ssh?.state === 'off'
+  const port = isOff ? null : await probePort(server.hostname, sshPortOf(server))
   return [checkAgent(server, now), checkSshPort(server, port), checkRoom(server)]
 }
 

@@ -10,6 +10,7 @@ import {
   environment,
   environmentCreated,
   failedTask,
+  forgeHostKey,
   joinToken,
   logLine,
   projectDetail,
@@ -107,6 +108,8 @@ function scriptSetUp(peer: Peer): void {
   peer.script('GET /api/projects/12/refused_deliveries', { json: [] })
   peer.script('POST /api/projects/12/repository_check', { json: repositoryCheck() })
   const secret = { secret: 'whsec_NEW', previous_accepted_until: null }
+  peer.script('GET /api/projects/12/host_key', { json: forgeHostKey() })
+  peer.script('POST /api/projects/12/host_key', { json: forgeHostKey({ trust: 'trusted' }) })
   peer.script('POST /api/projects/12/webhook_secret', { status: 201, json: secret })
   peer.script('POST /api/deliveries/5521/redeliver', { status: 202, json: delivery({ id: 5522 }) })
   peer.script('POST /api/servers', { status: 201, json: server({ status: 'pending' }) })

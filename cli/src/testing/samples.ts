@@ -4,6 +4,7 @@ import {
   Action,
   Environment,
   EnvironmentCreated,
+  ForgeHostKey,
   JoinToken,
   LogLine,
   Me,
@@ -279,6 +280,18 @@ export const server = (more: object = {}): Server =>
     parts: [],
     environment_count: 3,
     created_at: AT,
+    ...more,
+  })
+
+export const forgeHostKey = (more: object = {}) =>
+  ForgeHostKey.parse({
+    host: '[git.example.com]:2222',
+    trust: 'first_use',
+    trusted_at: null,
+    known: [{ type: 'ssh-ed25519', fingerprint: `SHA256:${'A'.repeat(43)}` }],
+    offered: [{ type: 'ssh-ed25519', fingerprint: `SHA256:${'B'.repeat(43)}` }],
+    changed: true,
+    error: null,
     ...more,
   })
 

@@ -87,6 +87,7 @@ export async function admit(
   const environment = again?.environment
   const decision = decideAdmission({
     number: pull.number,
+    state: pull.state,
     identifier: identifierOf(pull.number),
     previewsOn: project.pullRequestEnvironments === 1,
     baseBranch: pull.baseBranch,

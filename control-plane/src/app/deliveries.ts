@@ -22,9 +22,21 @@ import {
 } from '../store/deliveries.ts'
 import { findProject, lockProject, type Project } from '../store/projects.ts'
 import { deliveryId, type HookHeaders, parseDelivery } from '../webhooks/detect.ts'
-import { eventName, type NormalisedEvent } from '../webhooks/event.ts'
+import {
+  eventName,
+  type NormalisedEvent,
+  type PullRequestEvent,
+  type PushEvent,
+} from '../webhooks/event.ts'
 import { audit } from './audit.ts'
-import { type AppliedEvent, applyUnderstood } from './host-events.ts'
+import { isWorthWaiting, lookForEvent, orderEvent, type Sight } from './branch-looks.ts'
+import {
+  type AppliedEvent,
+  alone,
+  applyAccepted,
+  judgeDelivery,
+  type Understood,
+} from './host-events.ts'
 import { type Change, change, emit } from './transaction.ts'
 import { noteDelivery, type Verified } from './webhook-secrets.ts'
 
@@ -116,50 +128,119 @@ export async function recordDelivery(ctx: Context, given: VerifiedDelivery): Pro
 
 const UNIQUE_TRIES = 3 // a person's deployment and an event meet at the unique index: look again
 
+/** Rows that somebody in this process decides now: a look may take longer than the tick waits. */
+const underWay = new WeakMap<Context, Set<number>>()
+
 /** Decides one row, once. Throws when it could not; the row stays in the queue. */
 export async function decideRow(ctx: Context, id: number): Promise<void> {
-  if ((await countTry(ctx.db, id)) === undefined) return
+  const busy = underWay.get(ctx) ?? new Set<number>()
+  underWay.set(ctx, busy)
+  if (busy.has(id)) return
+  busy.add(id)
+  try {
+    const tries = await countTry(ctx.db, id)
+    if (tries !== undefined) await decideWithLooks(ctx, id, tries)
+  } finally {
+    busy.delete(id)
+  }
+}
+
+/** What does not follow from what is known is decided after a look, on what is known then. */
+async function decideWithLooks(ctx: Context, id: number, tries: number): Promise<void> {
+  let sight: Sight | undefined
+  for (let looks = 0; looks <= WEBHOOKS.looks; looks++) {
+    const doubt = await decideUnlessTaken(ctx, id, sight)
+    if (!doubt) return
+    const { project, event, known } = doubt
+    const { seen, failure } = await lookForEvent(ctx, project, event)
+    if (failure && isWorthWaiting(failure, tries)) {
+      const reason = `The commit does not follow from what is known, so the branch is looked at first. ${failure.message} It is tried again soon.`
+      await updateDelivery(ctx.db, id, { reason })
+      return
+    }
+    sight = { known, seen }
+  }
+  throw new Error('what is known changed with every look')
+}
+
+async function decideUnlessTaken(
+  ctx: Context,
+  id: number,
+  sight: Sight | undefined,
+): Promise<Doubt | undefined> {
   for (let left = UNIQUE_TRIES; ; left--) {
     try {
-      return await change(ctx, (c) => decideOnce(ctx, c, id))
+      return await change(ctx, (c) => decideOnce(ctx, c, id, sight))
     } catch (error) {
       if (left <= 1 || !isUniqueViolation(error)) throw error
     }
   }
 }
 
-async function decideOnce(ctx: Context, c: Change, id: number): Promise<void> {
+interface Doubt {
+  project: Project
+  event: PushEvent | PullRequestEvent
+  known: string
+}
+
+/** Undefined: it is decided. Otherwise nothing was changed, and the branch has to be looked at. */
+async function decideOnce(
+  ctx: Context,
+  c: Change,
+  id: number,
+  sight: Sight | undefined,
+): Promise<Doubt | undefined> {
   const peek = await findDelivery(c.db, id)
-  if (!peek || peek.decidedAt !== null) return
+  if (!peek || peek.decidedAt !== null) return undefined
   // the project before the row: every decision of a project is made one after the other
   const project = await lockProject(c.db, peek.projectId)
   const row = await lockOpenDelivery(c.db, id)
-  if (!row) return
+  if (!row) return undefined
   if (!project) {
     await settle(c, row, undefined, GONE)
-    return
+    return undefined
   }
+  const judged = judgeDelivery(project, await understand(c, row), 'event')
+  if (!('match' in judged)) {
+    await settle(c, row, project, judged)
+    return undefined
+  }
+  const ordered = await orderEvent(c, project, judged.event, sight)
+  if (ordered.kind === 'look') return { project, event: judged.event, known: ordered.known }
+  if (ordered.kind === 'nothing') {
+    await settle(c, row, project, alone(ordered.decision))
+    return undefined
+  }
+  const by = { type: 'webhook', name: row.actor ?? row.provider, deliveryId: row.id } as const
+  const { event, looked } = ordered
+  const o = { by, trigger: 'webhook', origin: 'event', looked } as const
+  await settle(c, row, project, await applyAccepted(ctx, c, project, { ...judged, event }, o))
+  return undefined
+}
+
+async function understand(c: Change, row: Delivery): Promise<Understood> {
   const since = c.now - WEBHOOKS.duplicateMs
   const earlier = row.replayOf === null ? await findDecided(c.db, row, since) : undefined
-  const event = row.normalised === null ? null : (JSON.parse(row.normalised) as NormalisedEvent)
-  const by = { type: 'webhook', name: row.actor ?? row.provider, deliveryId: row.id } as const
-  const applied = await applyUnderstood(
-    ctx,
-    c,
-    project,
-    {
-      event,
-      where: row.reason ?? 'its shape is not known',
-      earlier: earlier && {
-        id: earlier.id,
-        outcome: earlier.outcome as DeliveryOutcome,
-        rule: earlier.rule as DeliveryRule | null,
-        reason: earlier.reason,
-      },
+  return {
+    event: row.normalised === null ? null : readEvent(row.normalised),
+    where: row.reason ?? 'its shape is not known',
+    earlier: earlier && {
+      id: earlier.id,
+      outcome: earlier.outcome as DeliveryOutcome,
+      rule: earlier.rule as DeliveryRule | null,
+      reason: earlier.reason,
     },
-    { by, trigger: 'webhook', origin: 'event' },
-  )
-  await settle(c, row, project, applied)
+  }
+}
+
+/** Stored by an earlier version, it may lack what that did not know. */
+function readEvent(stored: string): NormalisedEvent {
+  const event = JSON.parse(stored) as NormalisedEvent
+  if (event.kind !== 'pull_request') return event
+  return {
+    ...event,
+    pull_request: { ...event.pull_request, before: event.pull_request.before ?? null },
+  }
 }
 
 const GONE: AppliedEvent = {
@@ -198,14 +279,19 @@ async function settle(
 /** Once more for what nobody decided; given up visibly after its tries. */
 export async function decideOpenDeliveries(ctx: Context): Promise<void> {
   const now = ctx.clock.now()
-  for (const row of await listOpenDeliveries(ctx.db, WEBHOOKS.batch)) {
+  const due = (await listOpenDeliveries(ctx.db, WEBHOOKS.batch)).filter((row) => {
     const wait = WEBHOOKS.retryMs[Math.min(row.tries, WEBHOOKS.retryMs.length - 1)] ?? 0
-    if (now - row.receivedAt < wait) continue
-    const isLast = row.tries >= WEBHOOKS.tries
-    await (isLast ? giveUp(ctx, row.id) : decideRow(ctx, row.id)).catch((error: unknown) =>
-      ctx.log.error({ err: error, delivery: row.id }, 'a delivery could not be decided'),
-    )
-  }
+    return now - row.receivedAt >= wait && !underWay.get(ctx)?.has(row.id)
+  })
+  // together: each may wait for a look, and projects are held one after the other anyway
+  await Promise.all(
+    due.map((row) => {
+      const isLast = row.tries >= WEBHOOKS.tries
+      return (isLast ? giveUp(ctx, row.id) : decideRow(ctx, row.id)).catch((error: unknown) =>
+        ctx.log.error({ err: error, delivery: row.id }, 'a delivery could not be decided'),
+      )
+    }),
+  )
 }
 
 async function giveUp(ctx: Context, id: number): Promise<void> {

@@ -8,7 +8,12 @@ import { matchRepository, type RepositoryMatch } from '../domain/repository-matc
 import { type Environment, listEnvironments, updateEnvironment } from '../store/environments.ts'
 import { type Project, updateProject } from '../store/projects.ts'
 import { listOpenPullRequests, type PullRequest } from '../store/pull-requests.ts'
-import type { BranchChange, NormalisedEvent, PushEvent } from '../webhooks/event.ts'
+import type {
+  BranchChange,
+  NormalisedEvent,
+  PullRequestEvent,
+  PushEvent,
+} from '../webhooks/event.ts'
 import { performWaiting } from './admissions.ts'
 import { applyPullRequest, followPush } from './pull-requests.ts'
 import { decideFor, type EventOrigin, type EventResult, performFor } from './redeployments.ts'
@@ -65,25 +70,20 @@ export interface Understood {
   earlier: EarlierDelivery | undefined
 }
 
-/** An event that is understood and not a repetition: for reconcile. */
-export const applyEvent = (
-  ctx: Context,
-  c: Change,
-  project: Project,
-  event: NormalisedEvent,
-  o: EventOrigin,
-): Promise<AppliedEvent> =>
-  applyUnderstood(ctx, c, project, { event, where: '', earlier: undefined }, o)
+/** What is left when the event itself is fine: it is about the project's repository and about something used here. */
+export interface Accepted {
+  event: PushEvent | PullRequestEvent
+  match: RepositoryMatch | undefined
+}
 
-export async function applyUnderstood(
-  ctx: Context,
-  c: Change,
+/** Decides what needs no look at environments or pull requests. */
+export function judgeDelivery(
   project: Project,
   { event, where, earlier }: Understood,
-  o: EventOrigin,
-): Promise<AppliedEvent> {
+  origin: EventOrigin['origin'],
+): AppliedEvent | Accepted {
   // reconcile looked at the project's own address: whose repository it is was not in question
-  const match = event && o.origin === 'event' ? matchOf(project, event) : undefined
+  const match = event && origin === 'event' ? matchOf(project, event) : undefined
   const decision = decideDelivery({
     earlier,
     kind: event?.kind ?? 'malformed',
@@ -93,6 +93,28 @@ export async function applyUnderstood(
   })
   if (decision) return alone(decision)
   if (!event || event.kind === 'ping' || event.kind === 'other') return NOBODY
+  return { event, match }
+}
+
+/** An event that is understood and not a repetition: for reconcile. */
+export async function applyEvent(
+  ctx: Context,
+  c: Change,
+  project: Project,
+  event: NormalisedEvent,
+  o: EventOrigin,
+): Promise<AppliedEvent> {
+  const judged = judgeDelivery(project, { event, where: '', earlier: undefined }, o.origin)
+  return 'match' in judged ? applyAccepted(ctx, c, project, judged, o) : judged
+}
+
+export async function applyAccepted(
+  ctx: Context,
+  c: Change,
+  project: Project,
+  { event, match }: Accepted,
+  o: EventOrigin,
+): Promise<AppliedEvent> {
   const known = await learn(c, project, event, match)
   if (event.kind === 'push') return applyPush(ctx, c, known, event, o)
   return together([await applyPullRequest(ctx, c, known, event, o)])
@@ -146,7 +168,7 @@ async function applyPush(
   const results: EventResult[] = []
   for (const change of event.changes) {
     const own = pulls.filter((pull) => pull.headBranch === change.branch && !pull.fromFork)
-    for (const pull of own) await followPush(c, pull, change)
+    for (const pull of own) await followPush(c, pull, change, o.looked === true)
     for (const environment of environments.filter((e) => tracks(e, change.branch))) {
       const pull = own.find((p) => p.number === environment.pullRequestNumber)
       const result = await pushTo(ctx, c, project, environment, pull, change, o)
@@ -157,7 +179,8 @@ async function applyPush(
 }
 
 /** A fork's branch may have any name, also one of ours. */
-const tracks = (e: Environment, branch: string): boolean => e.branch === branch && !e.fromFork
+export const tracks = (e: Environment, branch: string): boolean =>
+  e.branch === branch && !e.fromFork
 
 async function pushTo(
   ctx: Context,

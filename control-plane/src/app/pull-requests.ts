@@ -42,7 +42,7 @@ import { getTask, type TaskView } from './tasks.ts'
 import { type Change, change } from './transaction.ts'
 
 /** The host's time, as far as it can be believed: one from the future would make every later event stale. */
-function happenedAt(event: PullRequestEvent, now: number): number | null {
+export function happenedAt(event: PullRequestEvent, now: number): number | null {
   if (event.happened_at === null) return null
   return Math.min(Date.parse(event.happened_at), now + WEBHOOKS.aheadMs)
 }
@@ -189,14 +189,18 @@ function stateAfter({ action }: PullRequestEvent): 'open' | 'merged' | 'closed' 
   }
 }
 
-/** A push told of a pull request's branch before the pull request's own event did: only straight on, never back. */
+/**
+ * A push told of a pull request's branch before the pull request's own event did: only straight on, never back, unless
+ * the branch itself was looked at.
+ */
 export async function followPush(
   c: Change,
   pull: PullRequest,
   change: { sha: string | null; before: string | null },
+  looked: boolean,
 ): Promise<void> {
   if (change.sha === null || pull.headSha === change.sha) return
-  if (pull.headSha !== '' && pull.headSha !== change.before) return
+  if (!looked && pull.headSha !== '' && pull.headSha !== change.before) return
   const changed = await updatePullRequest(c.db, pull.id, { headSha: change.sha, updatedAt: c.now })
   emitPullRequest(c, changed)
 }

@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { HOST_API, never, type Provider, WEBHOOKS } from '@berth/shared'
 import type { Context } from '../context.ts'
+import { isOver } from '../domain/pull-request.ts'
 import {
   type Finding,
   findMissed,
@@ -52,6 +53,8 @@ interface Known {
   environments: Environment[]
   tasks: Map<number, Task>
   pullRequests: PullRequest[]
+  /** Numbers of pull requests that are over and whose environment was kept. */
+  over: Set<number>
   online: Set<number>
 }
 
@@ -96,9 +99,12 @@ async function readKnown(ctx: Context, projectId: number): Promise<Known> {
   for (const serverId of new Set(environments.map((e) => e.serverId))) {
     if (hasSession(ctx, await findServerAgent(db, serverId))) online.add(serverId)
   }
+  const numbers = environments.map((e) => e.pullRequestNumber).filter((number) => number !== null)
+  const records = await listPullRequestsByNumber(db, projectId, numbers)
   return {
     lookedAt,
     environments,
+    over: new Set(records.filter(isOver).map((record) => record.number)),
     tasks: await listTasksById(db, newest),
     pullRequests: await listOpenPullRequests(db, projectId, WEBHOOKS.line),
     online,
@@ -250,7 +256,7 @@ const toKnownEnvironment = (e: Environment, known: Known): KnownEnvironment => (
   pinnedFrom: e.pinnedFrom,
   branchMissing: Boolean(e.branchMissing),
   fromFork: Boolean(e.fromFork),
-  removing: e.removingAt !== null,
+  ended: e.removingAt !== null || known.over.has(e.pullRequestNumber ?? 0),
   neverStarted: neverStarted(e, known),
 })
 
@@ -379,6 +385,7 @@ const fromRecord = (record: PullRequest): EventPullRequest => ({
   draft: record.draft,
   head_branch: record.headBranch,
   head_sha: record.headSha || null,
+  before: null,
   head_ref: record.headRef,
   base_branch: record.baseBranch,
   from_fork: record.fromFork,
@@ -393,6 +400,7 @@ const fromSeen = (seen: HostTruth['open'][number]): EventPullRequest => ({
   draft: seen.draft,
   head_branch: seen.headBranch,
   head_sha: seen.headSha,
+  before: null,
   head_ref: seen.headRef,
   base_branch: seen.baseBranch,
   from_fork: seen.fromFork,

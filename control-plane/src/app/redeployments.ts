@@ -10,7 +10,7 @@ import { decideRedeployment, type NewestDeployment } from '../domain/redeploymen
 import { findServerAgent } from '../store/agents.ts'
 import { type Environment, lockEnvironment, updateEnvironment } from '../store/environments.ts'
 import type { Project } from '../store/projects.ts'
-import { isApproved, type PullRequest } from '../store/pull-requests.ts'
+import { findPullRequest, isApproved, type PullRequest } from '../store/pull-requests.ts'
 import { findServer } from '../store/servers.ts'
 import { findTask, listUnfinishedTasks, type Task } from '../store/tasks.ts'
 import type { Actor } from './audit.ts'
@@ -25,6 +25,8 @@ export interface EventOrigin {
   trigger: Trigger
   /** Reconcile may repeat what never started. */
   origin: 'event' | 'reconcile'
+  /** The branch was looked at: what is told is what it has. */
+  looked?: boolean
 }
 
 /** What became of one environment or pull request. */
@@ -102,14 +104,17 @@ export async function decideFor(
   const running = tasks.find((t) => t !== queued)
   const newest = await findTask(c.db, environment.lastTaskId ?? 0)
   const number = environment.pullRequestNumber
+  const pull =
+    o.pullRequest ?? (number === null ? undefined : await findPullRequest(c.db, project.id, number))
   const patterns = JSON.parse(project.watchPaths) as string[]
   const decision = decideRedeployment({
     identifier: environment.identifier,
     sha: news.sha,
     removing: environment.removingAt !== null,
+    ended: pull?.state === 'merged' || pull?.state === 'closed' ? pull.state : null,
     protected: environment.protected,
     autoDeploy: environment.autoDeploy,
-    fromFork: environment.fromFork || o.pullRequest?.fromFork === true || o.fromFork === true,
+    fromFork: environment.fromFork || pull?.fromFork === true || o.fromFork === true,
     shaApproved: number !== null && (await isApproved(c.db, project.id, number, news.sha)),
     targetSha: environment.targetSha,
     commitSha: environment.commitSha,

@@ -13,6 +13,13 @@ import { auditCaller } from './audit.ts'
 import { deployKeyPlace } from './projects.ts'
 import { type Change, change, emit } from './transaction.ts'
 
+/** Lines of known_hosts that servers are held to; empty: the first key that each of them sees. */
+export function trustedLines(ctx: Context, project: Project): string[] {
+  if (project.trustedHostKey === null) return []
+  const host = ctx.outbound.git.knownHostsNameOf(project.repoUrl)
+  return project.trustedHostKey.startsWith(`${host} `) ? [project.trustedHostKey] : []
+}
+
 function lookRequest(ctx: Context, project: Project): LookRequest {
   const key = ctx.custody.open('deploy-key', deployKeyPlace(project), project.deployKeySealed)
   return {
@@ -20,6 +27,7 @@ function lookRequest(ctx: Context, project: Project): LookRequest {
     url: project.repoUrl,
     publicKey: project.deployKeyPublic,
     deployKey: new Sensitive(key),
+    trusted: trustedLines(ctx, project)[0] ?? null,
   }
 }
 

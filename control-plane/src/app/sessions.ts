@@ -359,10 +359,11 @@ const ACCOUNT = /^[a-z_][a-z0-9_-]{0,31}$/
 
 /** Only what can be the port and the names of two accounts. */
 function toSshFacts(details: { [key: string]: string }): HostFacts['ssh'] {
+  if (details.mode === 'off') return { isOff: true, port: 0, accounts: [] }
   const port = Number(details.port)
   const accounts = (details.accounts ?? '').split(' ')
   const isUsable = Number.isInteger(port) && port > 0 && port < 65_536
   if (!isUsable || accounts.length !== 2 || !accounts.every((name) => ACCOUNT.test(name)))
     return undefined
-  return { port, accounts }
+  return { isOff: false, port, accounts }
 }

@@ -20,6 +20,7 @@ import {
   decideGrant,
   needsEnvironment,
   planCertificate,
+  sshDoorOf,
   termsOf,
 } from '../domain/ssh-grant.ts'
 import { findServerAgent } from '../store/agents.ts'
@@ -186,7 +187,11 @@ async function requireAccess(
   requirePermission(now, organizationId, termsOf(grant).permission)
   const agent = await findServerAgent(c.db, serverId)
   const decision = decideGrant(now, grant, {
-    server: { joined: agent !== undefined, shellEnabled: Boolean(server.shellEnabled) },
+    server: {
+      joined: agent !== undefined,
+      shellEnabled: Boolean(server.shellEnabled),
+      sshOff: sshDoorOf(server).state === 'off',
+    },
     environment: environment && { ...environment, removing: environment.removingAt !== null },
   })
   const name = environment?.identifier ?? ''
@@ -205,6 +210,13 @@ async function requireAccess(
         'server_shell_disabled',
         `Shells on the whole of ${server.name} are switched off. Name an environment, or have an administrator set shell_enabled.`,
       )
+    case 'ssh_unavailable': {
+      const reason = sshDoorOf(server).reason ?? 'Its agent says that SSH is off.'
+      throw new AppError('ssh_unavailable', `Nobody can connect to ${server.name}: ${reason}`, {
+        server: { id: server.id, name: server.name },
+        reason,
+      })
+    }
     case 'server_not_ready':
       throw new AppError(
         'server_not_ready',

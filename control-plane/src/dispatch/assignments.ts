@@ -27,6 +27,7 @@ import {
 } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { trustedLines } from '../app/repository.ts'
 import { readValuesForDispatch } from '../app/values.ts'
 import type { Context } from '../context.ts'
 import type { Attempt } from '../store/attempts.ts'
@@ -62,6 +63,7 @@ export async function makeAssignment(ctx: Context, attempt: Attempt): Promise<As
   const pull = number === null ? undefined : await findPullRequest(ctx.db, project.id, number)
   assignment.spec = makeSpec(attempt, task, environment, project, {
     headRef: pull?.headRef ?? null,
+    knownHosts: trustedLines(ctx, project),
     grantedHosts: [environment.domain, ...(await listHeldHosts(ctx.db, environment.id))],
     server: await findServer(ctx.db, task.serverId),
   })
@@ -106,9 +108,14 @@ function makeSpec(
   task: Task,
   environment: Environment,
   project: Project,
-  facts: { headRef: string | null; grantedHosts: string[]; server: Server | undefined },
+  facts: {
+    headRef: string | null
+    grantedHosts: string[]
+    knownHosts: string[]
+    server: Server | undefined
+  },
 ): TaskSpec {
-  const { headRef, grantedHosts } = facts
+  const { headRef, grantedHosts, knownHosts } = facts
   const pullRequest = environment.type === 'pull_request'
   return create(TaskSpecSchema, {
     kind: kindOf(task),
@@ -118,6 +125,7 @@ function makeSpec(
       // a fork's branch is in no repository of ours, and a branch may be gone: the host keeps the head apart
       ref: headRef ?? `refs/heads/${task.branch}`,
       commitSha: task.askedSha ?? '',
+      knownHosts,
     },
     environment: {
       projectId: project.id,

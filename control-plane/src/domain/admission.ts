@@ -1,11 +1,12 @@
 // Does an open pull request get an environment now? One ordered list of conditions: the first that holds decides, and the
 // compiler demands one for every name. PURE. A fork's commit that nobody approved gets none and uses no place.
-import type { Provider, Recipe } from '@berth/shared'
+import type { Provider, PullRequestState, Recipe } from '@berth/shared'
 import { type Decision, decide, RECORD, shortSha } from './intent.ts'
-import type { PullRequestEnvironment } from './pull-request.ts'
+import { isOver, type PullRequestEnvironment } from './pull-request.ts'
 
 export interface AdmissionFacts {
   number: number
+  state: PullRequestState
   identifier: string
   previewsOn: boolean
   baseBranch: string
@@ -29,6 +30,7 @@ export interface AdmissionFacts {
 }
 
 export const ADMISSION_ROWS = [
+  'pull_request_closed',
   'previews_disabled',
   'base_filtered',
   'draft_skipped',
@@ -49,6 +51,15 @@ interface Row {
 }
 
 const ADMISSION: Record<AdmissionRow, Row> = {
+  pull_request_closed: {
+    when: isOver,
+    gives: (f) =>
+      decide(
+        'ignored',
+        'pull_request_closed',
+        `Pull request ${f.number} is ${f.state}; it gets no environment.`,
+      ),
+  },
   previews_disabled: {
     when: (f) => !f.previewsOn,
     gives: () =>

@@ -44,6 +44,7 @@ const STATES: Record<
 > = {
   unknown: {},
   finished: { record: { ...open, state: 'merged' } },
+  ending: { record: { ...open, state: 'closed' }, environment: { ...there, removing: true } },
   idle: { record: open },
   in_line: waiting('environment_limit'),
   awaiting_approval: waiting('approval'),
@@ -84,6 +85,7 @@ type Answers = Record<Situation, DeliveryRule>
 const admits = (finished: DeliveryRule): Answers => ({
   unknown: 'environment_created',
   finished,
+  ending: finished,
   idle: 'environment_created',
   in_line: 'environment_created',
   awaiting_approval: 'environment_created',
@@ -96,6 +98,7 @@ const admits = (finished: DeliveryRule): Answers => ({
 const ends = (rule: DeliveryRule): Answers => ({
   unknown: 'no_environment',
   finished: 'pull_request_closed',
+  ending: 'environment_removing',
   idle: 'no_environment',
   in_line: 'left_line',
   awaiting_approval: 'left_line',
@@ -118,6 +121,7 @@ const EXPECTED: Record<PullRequestAction, Answers> = {
   edited: {
     unknown: 'environment_created',
     finished: 'pull_request_closed',
+    ending: 'pull_request_closed',
     idle: 'recorded',
     in_line: 'recorded',
     awaiting_approval: 'recorded',
@@ -230,6 +234,7 @@ describe('rows of their own', () => {
 
 const admissible: AdmissionFacts = {
   number: 42,
+  state: 'open',
   identifier: 'pr-42',
   previewsOn: true,
   baseBranch: 'main',
@@ -255,6 +260,12 @@ const ADMISSIONS: Record<
   AdmissionRow,
   { facts: Partial<AdmissionFacts>; outcome: string; rule: string; intents: string[] }
 > = {
+  pull_request_closed: {
+    facts: { state: 'closed' },
+    outcome: 'ignored',
+    rule: 'pull_request_closed',
+    intents: [],
+  },
   previews_disabled: {
     facts: { previewsOn: false },
     outcome: 'ignored',

@@ -41,6 +41,7 @@ export interface PullRequestEnvironment {
 export const SITUATIONS = [
   'unknown',
   'finished',
+  'ending',
   'idle',
   'in_line',
   'awaiting_approval',
@@ -52,16 +53,14 @@ export const SITUATIONS = [
 ] as const
 export type Situation = (typeof SITUATIONS)[number]
 
-/** An environment says more than what the record waits for; what is over says more than both, but removal. */
+/** An environment says more than what the record waits for; what is over says more than both. */
 export function situationOf(
   record: PullRequestRecord | undefined,
   environment: PullRequestEnvironment | undefined,
 ): Situation {
+  if (isOver(record)) return environment?.removing ? 'ending' : 'finished'
   if (environment?.removing) return 'removing'
-  const over = record?.state === 'merged' || record?.state === 'closed'
-  if (environment?.protected) return over ? 'finished' : 'protected'
-  if (over) return 'finished'
-  if (environment) return 'deployed'
+  if (environment) return environment.protected ? 'protected' : 'deployed'
   if (!record) return 'unknown'
   switch (record.waitingFor) {
     case null:
@@ -78,6 +77,10 @@ export function situationOf(
       return never(record.waitingFor)
   }
 }
+
+/** Merged or closed: nothing of it is deployed again unless it is reopened. */
+export const isOver = (record: Pick<PullRequestRecord, 'state'> | undefined): boolean =>
+  record?.state === 'merged' || record?.state === 'closed'
 
 /** Hosts say "updated" for edited titles and "edited" for new commits: the head decides, once there is a record. */
 export function effectiveAction(
@@ -104,6 +107,7 @@ type Cell =
 const ADMIT: Record<Situation, Cell> = {
   unknown: 'admit',
   finished: 'stays_closed',
+  ending: 'stays_closed',
   idle: 'admit',
   in_line: 'admit',
   awaiting_approval: 'admit',
@@ -118,6 +122,7 @@ const END: Record<Situation, Cell> = {
   unknown: 'nothing_to_remove',
   // a kept environment is deleted by hand, also after its protection was lifted
   finished: 'stays_closed',
+  ending: 'removing_already',
   idle: 'nothing_to_remove',
   in_line: 'leave_line',
   awaiting_approval: 'leave_line',
@@ -130,7 +135,7 @@ const END: Record<Situation, Cell> = {
 
 export const PULL_REQUEST_MATRIX: Record<PullRequestAction, Record<Situation, Cell>> = {
   opened: ADMIT,
-  reopened: { ...ADMIT, finished: 'admit' },
+  reopened: { ...ADMIT, finished: 'admit', ending: 'admit' },
   updated: {
     ...ADMIT,
     in_line: 'keep_place',
@@ -141,6 +146,7 @@ export const PULL_REQUEST_MATRIX: Record<PullRequestAction, Record<Situation, Ce
   edited: {
     unknown: 'admit',
     finished: 'stays_closed',
+    ending: 'stays_closed',
     idle: 'edit_or_admit',
     in_line: 'edit',
     awaiting_approval: 'edit',

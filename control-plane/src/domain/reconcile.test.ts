@@ -21,7 +21,7 @@ const environment = (over: Partial<KnownEnvironment> = {}): KnownEnvironment => 
   pinnedFrom: null,
   branchMissing: false,
   fromFork: false,
-  removing: false,
+  ended: false,
   neverStarted: false,
   ...over,
 })
@@ -107,7 +107,7 @@ describe('branches of manual environments', () => {
   })
   test('one that is being removed and those of forks are left alone', () => {
     const environments = [
-      environment({ targetSha: B, removing: true }),
+      environment({ targetSha: B, ended: true }),
       environment({ type: 'pull_request', targetSha: B, fromFork: true }),
     ]
     expect(look({ environments })).toEqual([])

@@ -15,7 +15,8 @@ export interface KnownEnvironment {
   pinnedFrom: readonly string[] | null
   branchMissing: boolean
   fromFork: boolean
-  removing: boolean
+  /** It is being removed, or its pull request is over: what is pushed does not concern it. */
+  ended: boolean
   /** Its newest deployment never started because its server was away, which is back now. */
   neverStarted: boolean
 }
@@ -123,7 +124,7 @@ export function findMissed(sight: Sight): Finding[] {
 function findBranches({ refs, environments }: Sight): Finding[] {
   const findings = new Map<string, Finding>()
   for (const e of environments) {
-    if (e.removing || e.fromFork) continue
+    if (e.ended || e.fromFork) continue
     const { branch } = e
     const sha = refs.get(branchRef(branch))
     if (sha === undefined) {

@@ -14,6 +14,7 @@ const serving: RedeploymentFacts = {
   identifier: 'pr-42',
   sha: B,
   removing: false,
+  ended: null,
   protected: false,
   autoDeploy: true,
   fromFork: false,
@@ -50,6 +51,12 @@ const CASES: Record<RedeploymentRow, Case> = {
     outcome: 'ignored',
     rule: 'environment_removing',
     intents: ['record'],
+  },
+  pull_request_closed: {
+    facts: { ended: 'merged' },
+    outcome: 'ignored',
+    rule: 'pull_request_closed',
+    intents: [],
   },
   environment_protected: {
     facts: { protected: true },

@@ -16,6 +16,8 @@ export interface RedeploymentFacts {
   /** The commit the event asks for; null: the host did not tell it in full. */
   sha: string | null
   removing: boolean
+  /** Of its pull request, when that is over. */
+  ended: 'merged' | 'closed' | null
   protected: boolean
   autoDeploy: boolean
   fromFork: boolean
@@ -48,6 +50,7 @@ export const SKIP_MARKER = '[skip deploy]'
 
 export const REDEPLOYMENT_ROWS = [
   'environment_removing',
+  'pull_request_closed',
   'environment_protected',
   'auto_deploy_off',
   'approval_required',
@@ -82,6 +85,16 @@ const ROWS: Record<RedeploymentRow, Row> = {
     when: (f) => f.removing,
     gives: (f) =>
       decide('ignored', 'environment_removing', `${f.identifier} is being removed.`, RECORD),
+  },
+  // before protection: lifting that changes nothing about it
+  pull_request_closed: {
+    when: (f) => f.ended !== null,
+    gives: (f) =>
+      decide(
+        'ignored',
+        'pull_request_closed',
+        `The pull request of ${f.identifier} is ${f.ended}: nothing is deployed to it automatically.`,
+      ),
   },
   // before auto-deploy: protection takes priority
   environment_protected: {

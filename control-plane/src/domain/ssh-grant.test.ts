@@ -9,6 +9,7 @@ import {
   type GrantFacts,
   needsEnvironment,
   planCertificate,
+  sshDoorOf,
 } from './ssh-grant.ts'
 
 const caller = { userId: 17 } as Caller
@@ -18,7 +19,7 @@ const asked = (purpose: AskedGrant['purpose'], environmentId: number | null = 42
   ttlSeconds: 300,
 })
 const open = { protected: false, ownerId: 17, removing: false }
-const ready = { joined: true, shellEnabled: false }
+const ready = { joined: true, shellEnabled: false, sshOff: false }
 const decide = (grant: AskedGrant, over: Partial<GrantFacts> = {}): string => {
   const environment = grant.environmentId === null ? undefined : open
   return decideGrant(caller, grant, { server: ready, environment, ...over }).kind
@@ -51,15 +52,22 @@ describe('decideGrant', () => {
 
   test('the whole server: only where it is switched on', () => {
     expect(decide(asked('shell', null))).toBe('shell_disabled')
-    const server = { joined: true, shellEnabled: true }
+    const server = { joined: true, shellEnabled: true, sshOff: false }
     expect(decide(asked('shell', null), { server })).toBe('granted')
     expect(decide(asked('shell'), { server: ready })).toBe('granted') // an environment needs no switch
   })
 
   test('a server that never joined', () => {
-    const server = { joined: false, shellEnabled: true }
+    const server = { joined: false, shellEnabled: true, sshOff: true }
     for (const grant of [asked('logs'), asked('artifact'), asked('shell'), asked('shell', null)]) {
       expect(decide(grant, { server })).toBe('server_not_ready')
+    }
+  })
+
+  test('a server to which nobody can connect gets no certificate', () => {
+    const server = { joined: true, shellEnabled: true, sshOff: true }
+    for (const grant of [asked('logs'), asked('artifact'), asked('shell'), asked('shell', null)]) {
+      expect(decide(grant, { server })).toBe('ssh_unavailable')
     }
   })
 })
@@ -108,6 +116,22 @@ test('only a shell can do without an environment', () => {
     true,
     false,
   ])
+})
+
+test('where people connect: a port that was set, otherwise what the agent set up', () => {
+  const parts = [{ name: 'sshd', reason: 'Because.' }]
+  const at = (sshPort: number, ssh?: { isOff: boolean; port: number }) =>
+    sshDoorOf({ sshPort, host: { ...(ssh ? { ssh } : {}), parts } })
+  const reason = 'Because.'
+  expect(at(22, { isOff: false, port: 2222 })).toEqual({ state: 'ready', port: 2222, reason })
+  expect(at(2022, { isOff: false, port: 2222 })).toEqual({ state: 'ready', port: 2022, reason })
+  expect(at(22, { isOff: true, port: 0 })).toEqual({ state: 'off', port: 22, reason })
+  expect(at(22)).toEqual({ state: 'unknown', port: 22, reason })
+  expect(sshDoorOf({ sshPort: 22, host: null })).toEqual({
+    state: 'unknown',
+    port: 22,
+    reason: null,
+  })
 })
 
 test('the word for a certificate', () => {

@@ -58,7 +58,8 @@ export function termsOf(asked: Pick<AskedGrant, 'purpose' | 'environmentId'>): T
 export const needsEnvironment = (purpose: SshPurpose): boolean => purpose !== 'shell'
 
 export interface GrantFacts {
-  server: { joined: boolean; shellEnabled: boolean }
+  /** `sshOff`: the agent says that nobody can connect. */
+  server: { joined: boolean; shellEnabled: boolean; sshOff: boolean }
   environment: { protected: boolean; ownerId: number; removing: boolean } | undefined
 }
 
@@ -68,6 +69,7 @@ export type GrantDecision =
   | { kind: 'removing' }
   | { kind: 'shell_disabled' }
   | { kind: 'server_not_ready' }
+  | { kind: 'ssh_unavailable' }
 
 /** What stands in the way of somebody who has the permission. Protection first, as everywhere. */
 export function decideGrant(caller: Caller, asked: AskedGrant, facts: GrantFacts): GrantDecision {
@@ -76,7 +78,34 @@ export function decideGrant(caller: Caller, asked: AskedGrant, facts: GrantFacts
   if (shell && environment && !mayChangeProtected(caller, environment)) return { kind: 'protected' }
   if (environment?.removing) return { kind: 'removing' }
   if (shell && !environment && !server.shellEnabled) return { kind: 'shell_disabled' }
-  return server.joined ? { kind: 'granted' } : { kind: 'server_not_ready' }
+  if (!server.joined) return { kind: 'server_not_ready' }
+  return server.sshOff ? { kind: 'ssh_unavailable' } : { kind: 'granted' }
+}
+
+/** How people connect to a server. */
+export interface SshDoor {
+  /** `unknown`: its agent has not told yet. */
+  state: 'ready' | 'off' | 'unknown'
+  /** A port that somebody set wins; else what the agent set up. */
+  port: number
+  /** Why nobody can connect, or why not at the usual port. */
+  reason: string | null
+}
+
+export function sshDoorOf(server: {
+  sshPort: number
+  host: {
+    ssh?: { isOff?: boolean; port: number } | undefined
+    parts: { name: string; reason: string }[]
+  } | null
+}): SshDoor {
+  const told = server.host?.ssh
+  const own = told && !told.isOff ? told.port : SSH.port
+  return {
+    state: told ? (told.isOff ? 'off' : 'ready') : 'unknown',
+    port: server.sshPort === SSH.port ? own : server.sshPort,
+    reason: server.host?.parts.find((part) => part.name === 'sshd')?.reason || null,
+  }
 }
 
 export interface CertificatePlan extends Terms {

@@ -1,6 +1,7 @@
 // What lies on disk for the time of one call of git: the deploy key (0600), the known hosts, an empty home, in a private
 // folder of the data folder. Invariant: the folder is gone when the call ends, however it ends; folders of a process
-// that was killed are removed at the next start. The first host key that a project sees is kept; another one later fails.
+// that was killed are removed at the next start. The first host key that a project sees is kept and
+// another one later fails, unless an owner named the one to trust.
 import {
   closeSync,
   constants,
@@ -16,12 +17,13 @@ import {
 import { join } from 'node:path'
 import { LOOKS, type RepositoryAddress, type Sensitive } from '@berth/shared'
 import type { Address } from './addresses.ts'
+import { knownHostsName, sshHostOf } from './host-keys.ts'
 import { locateProgram, SYSTEM_PATH } from './programs.ts'
 
 /** A constant: git gives it to a shell, and what differs stands in variables of that one process. */
 const SSH_COMMAND = [
   'exec "$BERTH_SSH" -F none -o IdentityFile="\\"$BERTH_SSH_KEY\\"" -o IdentitiesOnly=yes -o IdentityAgent=none',
-  '-o BatchMode=yes -o StrictHostKeyChecking=accept-new -o UserKnownHostsFile="\\"$BERTH_SSH_KNOWN_HOSTS\\""',
+  '-o BatchMode=yes -o StrictHostKeyChecking="$BERTH_SSH_CHECKING" -o UserKnownHostsFile="\\"$BERTH_SSH_KNOWN_HOSTS\\""',
   '-o GlobalKnownHostsFile=/dev/null -o UpdateHostKeys=no -o HashKnownHosts=no -o CheckHostIP=no -o LogLevel=ERROR',
   '-o ForwardAgent=no -o ClearAllForwardings=yes -o PermitLocalCommand=no -o ProxyCommand=none -o ControlPath=none',
   '-o HostName="$BERTH_SSH_ADDRESS" -o HostKeyAlias="$BERTH_SSH_ALIAS" -o CanonicalizeHostname=no',
@@ -35,6 +37,8 @@ export interface FolderRequest {
   /** What the guard has checked; git connects to these. */
   pinned: Address[]
   deployKey: Sensitive<Uint8Array>
+  /** The one line of known_hosts that counts; null: the first key that is seen, which is kept. */
+  trusted: string | null
 }
 
 export interface GitFolder {
@@ -66,12 +70,9 @@ function readText(file: string): string {
   }
 }
 
-/** git.example.com → as it is; with a port, as ssh writes it into known_hosts. */
-function hostAlias({ url, host }: RepositoryAddress): { alias: string; port: string } {
-  const port = url.startsWith('ssh://') ? /^ssh:\/\/[^/]*:([0-9]+)\//.exec(url)?.[1] : undefined
-  const bare = host.replace(/^\[(.*)\]$/, '$1').toLowerCase()
-  return { alias: port ? `[${bare}]:${port}` : bare, port: port ?? '22' }
-}
+/** Lines of the host keys that were seen first. */
+export const readFirstSeen = (dataDir: string, projectId: number): string =>
+  readText(hostsFile(dataDir, projectId))
 
 function httpPort(url: string): string {
   const { port, protocol } = new URL(url)
@@ -122,7 +123,8 @@ export async function withGitFolder<T>(
       options.push(curlResolve(address, pinned))
     }
     if (address.transport !== 'ssh') return await use({ path, env, options })
-    const before = readText(hostsFile(dataDir, request.projectId))
+    const { trusted } = request
+    const before = trusted === null ? readFirstSeen(dataDir, request.projectId) : `${trusted}\n`
     const known = put('known_hosts', before)
     env.GIT_SSH_COMMAND = SSH_COMMAND
     env.GIT_SSH_VARIANT = 'ssh'
@@ -130,9 +132,11 @@ export async function withGitFolder<T>(
     env.BERTH_SSH_KEY = put('key', request.deployKey.reveal())
     env.BERTH_SSH_KNOWN_HOSTS = known
     env.BERTH_SSH_ADDRESS = pinned[0]?.address ?? ''
-    env.BERTH_SSH_ALIAS = hostAlias(address).alias
+    const host = sshHostOf(address)
+    env.BERTH_SSH_ALIAS = host ? knownHostsName(host) : ''
+    env.BERTH_SSH_CHECKING = trusted === null ? 'accept-new' : 'yes'
     const result = await use({ path, env, options })
-    remember(hostsFile(dataDir, request.projectId), before, readText(known))
+    if (trusted === null) remember(hostsFile(dataDir, request.projectId), before, readText(known))
     return result
   } finally {
     rmSync(path, { recursive: true, force: true })

@@ -71,8 +71,8 @@ const RULES: Rule[] = [
     pattern: /REMOTE HOST IDENTIFICATION HAS CHANGED|Host key verification failed/,
     code: 'host_key_changed',
     say: ({ host }) =>
-      `The host key of ${host} is not the one that was seen first. If it was changed on purpose, an operator removes the ` +
-      "project's file in known-hosts of the data folder.",
+      `The host key of ${host} is not the known one. If the forge changed it on purpose, an owner of the project compares ` +
+      "and trusts the new one: berth project trust-host-key, or the project's settings.",
   },
   {
     pattern: /Permission denied \(|Load key .*(?:invalid format|error in libcrypto)/,

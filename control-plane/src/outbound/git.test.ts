@@ -39,6 +39,7 @@ const request = (url: string) => ({
   url,
   publicKey: 'ssh-ed25519 AAAA shop@berth',
   deployKey: new Sensitive<Uint8Array>(Buffer.from('a key')),
+  trusted: null,
 })
 
 beforeAll(async () => {

@@ -11,9 +11,10 @@ import {
   type Sensitive,
 } from '@berth/shared'
 import { type Guard, OutboundRefusal } from './addresses.ts'
-import { clearGitFolders, type GitFolder, withGitFolder } from './git-folder.ts'
+import { clearGitFolders, type GitFolder, readFirstSeen, withGitFolder } from './git-folder.ts'
 import { explainLook, type LookFailure, parseRefs, type Refs } from './git-words.ts'
-import { locateProgram, type ProgramResult, runProgram } from './programs.ts'
+import { type HostKey, knownHostsName, parseHostKeys, sshHostOf } from './host-keys.ts'
+import { locateProgram, type ProgramResult, runProgram, SYSTEM_PATH } from './programs.ts'
 
 export interface LookRequest {
   projectId: number
@@ -21,6 +22,8 @@ export interface LookRequest {
   /** For the sentence that says which key to add. */
   publicKey: string
   deployKey: Sensitive<Uint8Array>
+  /** The line of known_hosts that an owner trusts; null: the first key that is seen. */
+  trusted: string | null
 }
 
 export type Look = ({ ok: true } & Refs) | ({ ok: false } & LookFailure)
@@ -28,6 +31,18 @@ export type Look = ({ ok: true } & Refs) | ({ ok: false } & LookFailure)
 export type ServiceFileLook =
   | { ok: true; content: Buffer | undefined }
   | ({ ok: false } & LookFailure)
+
+export interface HostKeyScan {
+  /** As known_hosts names it; null: the repository is not read over ssh. */
+  host: string | null
+  offered: HostKey[]
+  error: LookFailure | null
+}
+
+const BUSY: LookFailure = {
+  code: 'busy',
+  message: 'Too many repositories are being looked at. Try again in a minute.',
+}
 
 const SAFE_OPTIONS = [
   'core.hooksPath=/dev/null',
@@ -118,6 +133,59 @@ export class Git {
     })
   }
 
+  /** As known_hosts names the forge; undefined: the repository is not read over ssh. */
+  knownHostsNameOf(url: string): string | undefined {
+    const checked = checkRepositoryUrl(url, this.#settings.rules)
+    const host = checked.ok ? sshHostOf(checked.value) : undefined
+    return host && knownHostsName(host)
+  }
+
+  /** What a look kept when nobody had named a key. */
+  firstSeenHostKeys(projectId: number, url: string): HostKey[] {
+    const name = this.knownHostsNameOf(url)
+    if (name === undefined) return []
+    return parseHostKeys(readFirstSeen(this.#settings.dataDir, projectId), name)
+  }
+
+  /** The host keys that the forge shows to everybody, from an address that was checked. No key of ours is used. */
+  async scanHostKeys(url: string): Promise<HostKeyScan> {
+    const { guard, rules } = this.#settings
+    const checked = checkRepositoryUrl(url, rules)
+    const address = checked.ok ? sshHostOf(checked.value) : undefined
+    if (!address) return { host: null, offered: [], error: null }
+    const host = knownHostsName(address)
+    const failed = (error: LookFailure): HostKeyScan => ({ host, offered: [], error })
+    if (!(await this.#enter())) return failed(BUSY)
+    try {
+      const [pinned] = await guard.check(address.host)
+      const offered = pinned ? await this.#scan(pinned.address, address.port) : []
+      if (offered.length > 0) return { host, offered, error: null }
+      return failed({ code: 'unreachable', message: `${host} showed no host key.` })
+    } catch (error) {
+      if (!(error instanceof OutboundRefusal)) throw error
+      return failed({ code: error.code, message: error.message })
+    } finally {
+      this.#leave()
+    }
+  }
+
+  async #scan(address: string, port: number): Promise<HostKey[]> {
+    const program = locateProgram('ssh-keyscan')
+    if (!program) throw new Error('ssh-keyscan is not installed on the control plane')
+    const seconds = Math.floor(LOOKS.timeoutMs / 2_000)
+    const kinds = 'ed25519,ecdsa,rsa'
+    const argv = [program, '-T', `${seconds}`, '-t', kinds, '-p', `${port}`, '--', address]
+    const result = await runProgram(argv, {
+      cwd: '/',
+      env: { PATH: SYSTEM_PATH, LC_ALL: 'C' },
+      timeoutMs: LOOKS.timeoutMs,
+      maxBytes: LOOKS.knownHostsBytes,
+      maxErrorBytes: LOOKS.errorBytes,
+      signal: this.#stop.signal,
+    })
+    return parseHostKeys(result.stdout.toString('latin1'))
+  }
+
   close(): void {
     this.#stop.abort()
   }
@@ -131,13 +199,12 @@ export class Git {
     if (!checked.ok) return { ok: false, code: 'address_not_allowed', message: checked.problem }
     const address = checked.value
     if (!(await this.#enter())) {
-      const message = 'Too many repositories are being looked at. Try again in a minute.'
-      return { ok: false, code: 'busy', message }
+      return { ok: false, ...BUSY }
     }
     try {
       const pinned = address.transport === 'file' ? [] : await guard.check(address.host)
-      const { projectId, deployKey } = request
-      const folder = { dataDir, projectId, address, pinned, deployKey }
+      const { projectId, deployKey, trusted } = request
+      const folder = { dataDir, projectId, address, pinned, deployKey, trusted }
       return await withGitFolder(folder, (made) => use(made, address))
     } catch (error) {
       if (!(error instanceof OutboundRefusal)) throw error

@@ -186,6 +186,18 @@ export const ERROR_TEXTS: Record<ErrorCode, ErrorText> = {
     'The action is disabled; its `disabled_reason` says why, for example the former `result: file`.',
     'Correct `.service.yml` (declare `artifacts.paths`), and deploy.',
   ),
+  ssh_unavailable: say(
+    'The agent of the server says that SSH is off there: nothing listens, so no certificate is given out. `reason` says why.',
+    'Read `reason` and the part `sshd` of `GET /api/servers/{id}`. Install an OpenSSH server or set `BERTH_SSH` on that server, then restart its agent.',
+  ),
+  host_key_not_offered: say(
+    'The fingerprint is not of a host key that the forge shows now, or the repository is not read over ssh.',
+    'Read `offered` or `GET /api/projects/{id}/host_key`, compare the fingerprint with the one the forge publishes, and send exactly that one.',
+  ),
+  forge_unreachable: say(
+    'The control plane could not ask the forge for its host key; the detail says why.',
+    'Try again when the forge answers. An address inside a private network is listed by an operator in `BERTH_PRIVATE_GIT_HOSTS`.',
+  ),
   confirmation_required: say(
     'The operation destroys something and must be confirmed by name; the answer says what to confirm.',
     'Repeat the request with the confirmation the detail names.',

@@ -1,9 +1,10 @@
 // A project as the documented fields. Secrets are named here only as "set" and "since when".
 import { readCeilings } from '@berth/shared'
-import type { DeployKey, ProjectDetail, WebhookSecret } from '@berth/shared/rest'
+import type { DeployKey, ForgeHostKey, ProjectDetail, WebhookSecret } from '@berth/shared/rest'
 import type { z } from 'zod'
 import { projectAuth } from '../app/basic-auth.ts'
 import type { DeployKeyView } from '../app/deploy-keys.ts'
+import type { ForgeHostKeyView } from '../app/forge-host-keys.ts'
 import type { ProjectView } from '../app/project-views.ts'
 import { defaultBranchOf } from '../app/repository.ts'
 import type { Context } from '../context.ts'
@@ -53,6 +54,24 @@ export function presentProjectDetail(ctx: Context, view: ProjectView): ProjectDe
     host_token: presentHostTokenFacts(p),
     created_at: time(p.createdAt),
     updated_at: time(p.updatedAt),
+  }
+}
+
+export const presentForgeHostKey = (view: ForgeHostKeyView): ForgeHostKey => {
+  const shown = (keys: ForgeHostKeyView['known']) =>
+    keys.map(({ type, fingerprint }) => ({ type, fingerprint }))
+  const known = new Set(view.known.map((key) => key.fingerprint))
+  return {
+    host: view.host,
+    trust: view.trust,
+    trusted_at: view.trustedAt === null ? null : time(view.trustedAt),
+    known: shown(view.known),
+    offered: shown(view.offered),
+    changed:
+      known.size > 0 &&
+      view.offered.length > 0 &&
+      !view.offered.some((key) => known.has(key.fingerprint)),
+    error: view.error && { code: view.error.code, message: view.error.message },
   }
 }
 

@@ -1,5 +1,5 @@
 // SSH certificates and host authorities as the documented fields.
-import { SSH, SSH_ACCOUNTS, type SshAccount, sshHostAlias } from '@berth/shared'
+import { SSH_ACCOUNTS, type SshAccount, sshHostAlias } from '@berth/shared'
 import type {
   IssuedSshCertificate as IssuedBody,
   SshAuthority as SshAuthorityBody,
@@ -8,7 +8,7 @@ import type {
 } from '@berth/shared/rest'
 import type { IssuedCertificate } from '../app/ssh-certificates.ts'
 import type { SshAuthorityView } from '../app/ssh-rotation.ts'
-import { certificateStatus } from '../domain/ssh-grant.ts'
+import { certificateStatus, sshDoorOf } from '../domain/ssh-grant.ts'
 import type { SshAuthority } from '../store/ssh-authorities.ts'
 import type { ListedSshCertificate } from '../store/ssh-certificates.ts'
 import { time, timeOrNull } from './present.ts'
@@ -32,12 +32,10 @@ export function presentCertificate(issued: IssuedCertificate): SshCertificate {
   }
 }
 
-/** A port that somebody set wins; else what the agent set up. */
 function presentDoor(server: IssuedCertificate['server'], account: SshAccount) {
-  const told = server.host?.ssh
   return {
-    port: server.sshPort === SSH.port ? (told?.port ?? SSH.port) : server.sshPort,
-    user: told?.accounts[SSH_ACCOUNTS.indexOf(account)] ?? account,
+    port: sshDoorOf(server).port,
+    user: server.host?.ssh?.accounts[SSH_ACCOUNTS.indexOf(account)] ?? account,
   }
 }
 

@@ -19,6 +19,7 @@ import type { TaskView } from '../app/tasks.ts'
 import type { Context } from '../context.ts'
 import { type Caller, permissionsOf } from '../domain/access.ts'
 import { isOlder } from '../domain/server.ts'
+import { sshDoorOf } from '../domain/ssh-grant.ts'
 import { toUtc } from '../domain/utc.ts'
 import type { Token, User } from '../store/people.ts'
 import type { HostFacts } from '../store/servers.ts'
@@ -126,6 +127,7 @@ export function presentServer(view: ServerView): Server {
     last_seen_at: timeOrNull(agent?.lastSeenAt ?? null),
     joined_at: timeOrNull(agent?.joinedAt ?? null),
     ssh_port: server.sshPort,
+    ssh: sshDoorOf(server),
     shell_enabled: server.shellEnabled,
     recipes: (['docker', 'manual'] as const).filter((r) => offered.has(r)),
     facts: host && {

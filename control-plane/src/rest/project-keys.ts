@@ -4,6 +4,8 @@ import {
   DeployKey,
   EnvironmentLimit,
   EnvironmentLimitPut,
+  ForgeHostKey,
+  ForgeHostKeyPost,
   IdParams,
   ProjectBasicAuth,
   WebhookSecret,
@@ -11,12 +13,13 @@ import {
 import { z } from 'zod'
 import { setProjectAuth } from '../app/basic-auth.ts'
 import { getDeployKey, replaceDeployKey } from '../app/deploy-keys.ts'
+import { getForgeHostKey, trustForgeHostKey } from '../app/forge-host-keys.ts'
 import { setEnvironmentLimit } from '../app/project-settings.ts'
 import { endPreviousSecret, regenerateWebhookSecret } from '../app/webhook-secrets.ts'
 import type { Context } from '../context.ts'
 import { type Api, callerOf } from './http.ts'
 import { presentBasicAuth } from './present-environment.ts'
-import { presentDeployKey, presentWebhookSecret } from './present-project.ts'
+import { presentDeployKey, presentForgeHostKey, presentWebhookSecret } from './present-project.ts'
 
 export function projectKeyRoutes(api: Api, ctx: Context): void {
   api.post(
@@ -56,6 +59,33 @@ export function projectKeyRoutes(api: Api, ctx: Context): void {
     async (request, reply) => {
       const key = await replaceDeployKey(ctx, callerOf(request), request.params.id)
       return reply.code(201).send(presentDeployKey(key))
+    },
+  )
+  api.get(
+    '/api/projects/:id/host_key',
+    {
+      config: { needs: 'read', errors: ['rate_limited'] },
+      schema: { params: IdParams, response: { 200: ForgeHostKey } },
+    },
+    async (request) => {
+      ctx.quotas.narrow.repositoryChecks.take(`user ${callerOf(request).userId}`)
+      return presentForgeHostKey(await getForgeHostKey(ctx, callerOf(request), request.params.id))
+    },
+  )
+  api.post(
+    '/api/projects/:id/host_key',
+    {
+      config: {
+        needs: 'read',
+        errors: ['validation_failed', 'rate_limited', 'host_key_not_offered', 'forge_unreachable'],
+      },
+      schema: { params: IdParams, body: ForgeHostKeyPost, response: { 200: ForgeHostKey } },
+    },
+    async (request) => {
+      const caller = callerOf(request)
+      ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
+      const { params, body } = request
+      return presentForgeHostKey(await trustForgeHostKey(ctx, caller, params.id, body.fingerprint))
     },
   )
   api.put(

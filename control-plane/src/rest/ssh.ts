@@ -38,6 +38,7 @@ export function sshRoutes(api: Api, ctx: Context): void {
           'environment_removing',
           'validation_failed',
           'server_not_ready',
+          'ssh_unavailable',
         ],
       },
       schema: {

@@ -22,6 +22,7 @@ import { trust } from './migrations/0018-trust.ts'
 import { history } from './migrations/0019-history.ts'
 import { ceilings } from './migrations/0020-ceilings.ts'
 import { replicas } from './migrations/0021-replicas.ts'
+import { hostKeys } from './migrations/0022-host-keys.ts'
 import type { Schema } from './schema.ts'
 
 /** Words that differ between the engines; everything else in a migration is portable SQL. */
@@ -55,6 +56,7 @@ const MIGRATIONS: readonly Migration[] = [
   history,
   ceilings,
   replicas,
+  hostKeys,
 ]
 const TYPES: Record<Engine, Types> = {
   sqlite: { id: 'integer primary key autoincrement' },

@@ -228,6 +228,9 @@ export interface ProjectsTable {
   hostTokenError: string | null
   deployKeyCreatedAt: number | null
   previousDeployKeyPublic: string | null
+  /** A line of known_hosts; null: the first key that is seen. */
+  trustedHostKey: string | null
+  trustedHostKeyAt: number | null
   /** When the repository is looked at next. */
   reconcileAt: number | null
   reconciledAt: number | null

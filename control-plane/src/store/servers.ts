@@ -17,7 +17,7 @@ export interface HostFacts {
   diskFreeBytes: number
   parts: { name: string; version: string; reason: string }[]
   /** How people connect by SSH, as the agent set it up; absent: not told. */
-  ssh?: { port: number; accounts: string[] } | undefined
+  ssh?: { isOff?: boolean; port: number; accounts: string[] } | undefined
 }
 export interface Server extends Omit<Selectable<ServersTable>, 'host' | 'paused' | 'shellEnabled'> {
   host: HostFacts | null

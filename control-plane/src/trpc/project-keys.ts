@@ -1,9 +1,16 @@
 // What belongs to a project beside its settings: webhook secret, deploy key, Basic Auth, the limit of environments, its
 // repository and the token of its host. Secrets go out once, in the answer that made them.
-import { EnvironmentLimitPut, HostTokenPut, Id, ProjectBasicAuth } from '@berth/shared/rest'
+import {
+  EnvironmentLimitPut,
+  ForgeHostKeyPost,
+  HostTokenPut,
+  Id,
+  ProjectBasicAuth,
+} from '@berth/shared/rest'
 import { z } from 'zod'
 import { setProjectAuth } from '../app/basic-auth.ts'
 import { getDeployKey, replaceDeployKey } from '../app/deploy-keys.ts'
+import { getForgeHostKey, trustForgeHostKey } from '../app/forge-host-keys.ts'
 import { removeHostToken, setHostToken } from '../app/host-tokens.ts'
 import { setEnvironmentLimit } from '../app/project-settings.ts'
 import { askForReconcile } from '../app/reconcile-rounds.ts'
@@ -11,7 +18,11 @@ import { checkRepository } from '../app/repository.ts'
 import { endPreviousSecret, regenerateWebhookSecret } from '../app/webhook-secrets.ts'
 import { time } from '../rest/present.ts'
 import { presentBasicAuth } from '../rest/present-environment.ts'
-import { presentDeployKey, presentWebhookSecret } from '../rest/present-project.ts'
+import {
+  presentDeployKey,
+  presentForgeHostKey,
+  presentWebhookSecret,
+} from '../rest/present-project.ts'
 import { presentHostToken, presentRepositoryCheck } from '../rest/present-repository.ts'
 import { call } from './base.ts'
 
@@ -37,6 +48,18 @@ export const projectKeyProcedures = {
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
       presentDeployKey(await replaceDeployKey(ctx, caller, input.project_id)),
     ),
+  hostKey: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
+    ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
+    return presentForgeHostKey(await getForgeHostKey(ctx, caller, input.project_id))
+  }),
+  trustHostKey: call
+    .input(z.strictObject({ project_id: Id, ...ForgeHostKeyPost.shape }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
+      return presentForgeHostKey(
+        await trustForgeHostKey(ctx, caller, input.project_id, input.fingerprint),
+      )
+    }),
   setBasicAuth: call
     .input(z.strictObject({ project_id: Id, basic_auth: ProjectBasicAuth }))
     .mutation(async ({ ctx: { ctx, caller }, input }) =>

@@ -29,15 +29,23 @@ const ACTIONS: Record<string, PullRequestAction> = {
   'pullrequest:rejected': 'closed',
 }
 
+const ENDED: Record<string, PullRequestAction> = {
+  MERGED: 'merged',
+  DECLINED: 'closed',
+  SUPERSEDED: 'closed',
+}
+
 export function parseBitbucketCloud(delivery: Delivery): NormalisedEvent {
   const key = delivery.headers['x-event-key'] ?? ''
   if (key === 'repo:push') return readPush(delivery)
   const action = Object.hasOwn(ACTIONS, key) ? ACTIONS[key] : undefined
   if (action === undefined) return otherEvent(delivery, key)
   const { body, provider, deliveryId } = delivery
+  const ended = ENDED[String(at(body, 'pullrequest.state'))]
   return {
     kind: 'pull_request',
-    action,
+    // what is over can be edited all the same; it stays over
+    action: ended ?? action,
     provider,
     delivery_id: deliveryId,
     happened_at: time(body, 'pullrequest.updated_on'),
@@ -108,6 +116,7 @@ function readHead(body: unknown): EventPullRequest {
     draft: flag(body, 'pullrequest.draft'),
     head_branch: branch(body, 'pullrequest.source.branch.name'),
     head_sha: hash !== null && /^[0-9a-f]{40}$/.test(hash) ? hash : null,
+    before: null,
     head_ref: null,
     base_branch: branch(body, 'pullrequest.destination.branch.name'),
     from_fork: source === null || target === null || source !== target,

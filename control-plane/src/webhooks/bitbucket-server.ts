@@ -13,6 +13,7 @@ import {
   list,
   message,
   number,
+  optionalCommit,
   optionalIdentity,
   optionalText,
   otherEvent,
@@ -40,9 +41,12 @@ export function parseBitbucketServer(delivery: Delivery): NormalisedEvent {
   const action = Object.hasOwn(ACTIONS, key) ? ACTIONS[key] : undefined
   if (action === undefined) return otherEvent(delivery, key)
   const { body, provider, deliveryId } = delivery
+  const state = at(body, 'pullRequest.state')
+  const ended = state === 'MERGED' ? 'merged' : state === 'DECLINED' ? 'closed' : undefined
   return {
     kind: 'pull_request',
-    action,
+    // what is over can be edited all the same; it stays over
+    action: ended ?? action,
     provider,
     delivery_id: deliveryId,
     happened_at: time(body, 'pullRequest.updatedDate'),
@@ -106,6 +110,7 @@ function readHead(body: unknown): EventPullRequest {
     draft: flag(body, 'pullRequest.draft'),
     head_branch: branch(body, 'pullRequest.fromRef.displayId'),
     head_sha: commit(body, 'pullRequest.fromRef.latestCommit'),
+    before: optionalCommit(body, 'previousFromHash'),
     head_ref: `refs/pull-requests/${n}/from`,
     base_branch: branch(body, 'pullRequest.toRef.displayId'),
     from_fork: source === null || target === null || source !== target,

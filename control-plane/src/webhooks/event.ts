@@ -36,6 +36,8 @@ export interface EventPullRequest {
   head_branch: string
   /** Always a full hash; null: the host tells only a short one, which is never compared or deployed. */
   head_sha: string | null
+  /** The head before this event; null: nothing was pushed, or the host does not say. */
+  before: string | null
   /** Where the head stands in the base repository; null: only as its branch. */
   head_ref: string | null
   base_branch: string

@@ -20,6 +20,7 @@ import {
   identity,
   message,
   number,
+  optionalCommit,
   optionalIdentity,
   optionalText,
   otherEvent,
@@ -122,10 +123,12 @@ export function readPullRequest(
   const word = optionalText(body, 'action') ?? ''
   const known = Object.hasOwn(actions, word) ? actions[word] : undefined
   if (known === undefined) return otherEvent(delivery, `pull_request.${word || 'unknown'}`)
-  const merged = flag(body, 'pull_request.merged')
+  const isClosed = known === 'closed' || at(body, 'pull_request.state') === 'closed'
+  const ended = flag(body, 'pull_request.merged') ? 'merged' : 'closed'
   return {
     kind: 'pull_request',
-    action: known === 'closed' && merged ? 'merged' : known,
+    // what is over can be edited and pushed to all the same; it stays over
+    action: isClosed ? ended : known,
     provider,
     delivery_id: deliveryId,
     happened_at: time(body, 'pull_request.updated_at'),
@@ -145,6 +148,7 @@ function readHead(body: unknown, fromFork: boolean): EventPullRequest {
     draft: flag(body, 'pull_request.draft'),
     head_branch: branch(body, 'pull_request.head.ref'),
     head_sha: commit(body, 'pull_request.head.sha'),
+    before: optionalCommit(body, 'before'),
     head_ref: `refs/pull/${n}/head`,
     base_branch: branch(body, 'pull_request.base.ref'),
     from_fork: fromFork,

@@ -13,6 +13,7 @@ import {
   identity,
   message,
   number,
+  optionalCommit,
   optionalIdentity,
   optionalText,
   otherEvent,
@@ -82,9 +83,12 @@ function readMergeRequest(delivery: Delivery): NormalisedEvent {
   const known = Object.hasOwn(ACTIONS, word) ? ACTIONS[word] : undefined
   if (known === undefined) return otherEvent(delivery, `merge_request.${word || 'unknown'}`)
   const pushed = optionalText(body, 'object_attributes.oldrev') !== null
+  const state = at(body, 'object_attributes.state')
+  const now = known === 'edited' && pushed ? 'updated' : known
   return {
     kind: 'pull_request',
-    action: known === 'edited' && pushed ? 'updated' : known,
+    // what is over can be edited and pushed to all the same; it stays over
+    action: state === 'merged' || state === 'closed' ? state : now,
     provider,
     delivery_id: deliveryId,
     happened_at: time(body, 'object_attributes.updated_at'),
@@ -112,6 +116,7 @@ function readHead(body: unknown): EventPullRequest {
       flag(body, 'object_attributes.draft') || flag(body, 'object_attributes.work_in_progress'),
     head_branch: branch(body, 'object_attributes.source_branch'),
     head_sha: commit(body, 'object_attributes.last_commit.id'),
+    before: optionalCommit(body, 'object_attributes.oldrev'),
     head_ref: `refs/merge-requests/${n}/head`,
     base_branch: branch(body, 'object_attributes.target_branch'),
     from_fork: gone || source === null || target === null || source !== target,

@@ -124,6 +124,33 @@ test.each(FIXTURES.map((f) => [`${f.provider} ${f.name}`, f] as const))('%s', (_
   expect(result.event.delivery_id).toMatch(/^[0-9a-f-]{36}$/)
 })
 
+test.each([
+  ['github', 'retargeted', 'pull_request', { state: 'closed', merged: true }, 'merged'],
+  ['github', 'synchronize', 'pull_request', { state: 'closed' }, 'closed'],
+  ['gitea', 'edited', 'pull_request', { state: 'closed', merged: true }, 'merged'],
+  ['forgejo', 'synchronized', 'pull_request', { state: 'closed' }, 'closed'],
+  ['gitlab', 'updated', 'object_attributes', { state: 'merged' }, 'merged'],
+  ['gitlab', 'edited', 'object_attributes', { state: 'closed' }, 'closed'],
+  ['bitbucket_cloud', 'updated', 'pullrequest', { state: 'MERGED' }, 'merged'],
+  ['bitbucket_cloud', 'updated', 'pullrequest', { state: 'DECLINED' }, 'closed'],
+  ['bitbucket_server', 'retargeted', 'pullRequest', { state: 'MERGED' }, 'merged'],
+  ['bitbucket_server', 'updated', 'pullRequest', { state: 'DECLINED' }, 'closed'],
+] as const)('%s: %s of one that is over stays over', (provider, name, key, over, action) => {
+  const f = fixture(provider, name)
+  const whole = f.payload as Record<string, object>
+  const payload = { ...whole, [key]: { ...whole[key], ...over } }
+  const result = parseFixture({ ...f, payload, body: encode(payload, f.isForm) })
+  expect(result.ok && result.event.kind === 'pull_request' && result.event.action).toBe(action)
+})
+
+test.each([
+  ['github', 'synchronize'],
+  ['gitlab', 'updated'],
+  ['bitbucket_server', 'updated'],
+] as const)('%s: a new head names the one before it', (provider, name) => {
+  expect(pull(provider, name).pull_request).toMatchObject({ before: B, head_sha: C })
+})
+
 test('a merge request in the shape of the design', () => {
   const { delivery_id, ...event } = pull('gitlab', 'updated')
   expect(delivery_id).toMatch(/^3f7c9d52-/)
@@ -145,6 +172,7 @@ test('a merge request in the shape of the design', () => {
       draft: false,
       head_branch: 'checkout-v2',
       head_sha: C,
+      before: 'b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2b2',
       head_ref: 'refs/merge-requests/42/head',
       base_branch: 'main',
       from_fork: false,

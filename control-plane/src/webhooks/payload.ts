@@ -118,6 +118,13 @@ export function commitOrNull(body: unknown, path: string): string | null {
   return commit(body, path)
 }
 
+/** Only a full hash says something; whatever else stands there does not spoil the rest. */
+export function optionalCommit(body: unknown, path: string): string | null {
+  const value = at(body, path)
+  const isCommit = typeof value === 'string' && checkCommit(value).ok
+  return isCommit && !/^0+$/.test(value) ? value : null
+}
+
 /** `refs/heads/main` → main; undefined: a tag or something else. As it came: made fit to show it may be another's. */
 export function pushedBranch(body: unknown, path: string): string | undefined {
   const ref = at(body, path)

@@ -8,6 +8,7 @@ import { Button } from './button.tsx'
 import { CopyField } from './copy.tsx'
 import { Secret } from './field.tsx'
 import { Form, text } from './form.tsx'
+import { HostKey } from './host-key.tsx'
 import { Facts, Section } from './page.tsx'
 import { Loaded, Note } from './states.tsx'
 import { Time } from './time.tsx'
@@ -81,6 +82,7 @@ export function Repository({
           <p>Deployments cannot read a private repository until the new key is in at the host.</p>
         </Ask>
       )}
+      <HostKey project={p} />
       <h3>Token for the host</h3>
       <p className="muted">
         {p.host_token.set ? 'A token is set.' : 'No token is set.'} It is used to report statuses,

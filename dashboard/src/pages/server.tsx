@@ -143,7 +143,7 @@ function Parts({ server: s }: { server: Server }) {
               <div className="stack-small">
                 <Status
                   of={part.reason ? 'missing' : 'active'}
-                  word={part.reason ? 'Missing' : 'There'}
+                  word={part.reason ? (part.version ? 'Look' : 'Not found') : 'Installed'}
                   {...(part.reason ? { tone: 'warn' as const } : {})}
                 />
                 {part.reason && <span className="muted small">{part.reason}</span>}

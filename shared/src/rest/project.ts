@@ -134,5 +134,33 @@ export const DeployKey = z.object({
   previous: z.string().nullable(),
 })
 
+const HostKey = z.object({
+  /** ssh-ed25519, ecdsa-sha2-nistp256, ssh-rsa, … */
+  type: z.string(),
+  /** `SHA256:…`, as ssh-keygen and forges show it. */
+  fingerprint: z.string(),
+})
+
+/** The SSH host key of the project's forge: what is accepted, and what the forge shows now. */
+export const ForgeHostKey = z.object({
+  /** As known_hosts names it; null: the repository is not read over ssh. */
+  host: z.string().nullable(),
+  /** `trusted`: an owner named it. `first_use`: the control plane saw it first. `none`: none was seen yet. */
+  trust: z.enum(['trusted', 'first_use', 'none']),
+  trusted_at: Time.nullable(),
+  known: z.array(HostKey),
+  offered: z.array(HostKey),
+  /** The forge shows none of the known keys. */
+  changed: z.boolean(),
+  /** Why the forge could not be asked. */
+  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+})
+export type ForgeHostKey = z.infer<typeof ForgeHostKey>
+
+export const ForgeHostKeyPost = z.strictObject({
+  /** Of a key that the forge shows now. */
+  fingerprint: z.string().regex(/^SHA256:[A-Za-z0-9+/]{43}$/, 'must be a fingerprint: SHA256:…'),
+})
+
 export const EnvironmentLimitPut = z.strictObject({ limit: z.int().min(1).max(500) })
 export const EnvironmentLimit = z.object({ limit: z.int(), used: z.int() })

@@ -81,6 +81,17 @@ export const Server = ServerRef.extend({
   last_seen_at: Time.nullable(),
   joined_at: Time.nullable(),
   ssh_port: z.int(),
+  /** How people connect, as the agent set it up. */
+  ssh: z
+    .object({
+      /** unknown: its agent has not told yet. */
+      state: z.enum(['ready', 'off', 'unknown']),
+      /** Where to connect: the port that was set, otherwise the agent's. */
+      port: z.int(),
+      /** Why nobody can connect, or why not at the usual port. */
+      reason: z.string().nullable(),
+    })
+    .nullish(),
   /** Whether certificates for the whole server are given out. */
   shell_enabled: z.boolean(),
   recipes: z.array(z.enum(['docker', 'manual'])),
