@@ -8,7 +8,5 @@ export default defineConfig({
     maxWorkers: 4, // most of the time they wait for processes, proofs and databases
     testTimeout: 180_000, // a bound, not a measure: real processes on shared machines; above every wait inside
     hookTimeout: 240_000,
-    // real processes on a shared machine: what fails in CI is tried once more, and named as such by the reporter
-    retry: process.env.CI === 'true' ? 1 : 0,
   },
 })

@@ -29,8 +29,15 @@ const bundle = (input: string, file: string) =>
     output: { file, format: 'cjs', minify: true, codeSplitting: false },
   })
 
+/** What `engines` of the client says; what it lacks of newer ones is in cli/src/older-node.ts. */
+const OLDEST_NODE = 18
+
 /** Parts as texts: Node.js reads through all code of a file before it runs the first line of it. */
 const joinParts = (parts: Record<string, string>, first: string): string => `#!/usr/bin/env node
+if (parseInt(process.versions.node, 10) < ${OLDEST_NODE}) {
+  console.error('berth: Node.js ${OLDEST_NODE} or newer is needed; this is ' + process.versions.node + '.')
+  process.exit(1)
+}
 const parts = ${JSON.stringify(parts, null, 1)}
 const { compileFunction } = require('node:vm')
 const loaded = {}
@@ -64,6 +71,7 @@ async function bundleClient(): Promise<void> {
     platform: 'node',
     treeshake: true,
     write: false,
+    transform: { target: `node${OLDEST_NODE}` },
     input: { berth: 'cli/src/main.ts' },
     output: {
       format: 'cjs',

@@ -187,6 +187,23 @@ describe('size and speech', () => {
   })
 })
 
+describe('scripts and tests', () => {
+  test('every command of package.json runs under the pinned Node', () => {
+    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+    for (const [name, line] of Object.entries(scripts)) {
+      expect(line, name).toMatch(/sh scripts\/bootstrap\.sh exec /)
+    }
+  })
+
+  test('no test is tried again', () => {
+    const again = /\bretry:|--retry\b/
+    const files = ['vitest.config.ts', 'scripts/check.sh', '.ci/run', 'package.json']
+    const settings = files.filter((file) => again.test(readFileSync(join(root, file), 'utf8')))
+    const tests = all.filter((s) => /\b(?:describe|it|test)[.\w]*\([^\n]*\{\s*retry:/.test(s.text))
+    expect([...settings, ...tests.map((s) => s.path)]).toEqual([])
+  })
+})
+
 describe('what is made from something else is fresh', () => {
   test('lock files hold no addresses', () => {
     for (const file of ['pnpm-lock.yaml', 'scripts/toolchain/package-lock.json']) {

@@ -2,7 +2,7 @@
 // chosen folder; no link below that folder is followed. It is written beside its target and renamed when length and
 // SHA-256 agree: nobody ever sees an empty or a short file. Somebody else may write into it (`follow`): what counts is
 // read back from it then.
-import { createHash, type Hash, hash } from 'node:crypto'
+import { createHash, type Hash } from 'node:crypto'
 import {
   closeSync,
   fdatasync,
@@ -168,7 +168,7 @@ export class PartialFile {
   #take(chunk: Uint8Array): void {
     this.#isVerified = false
     const isWhole = this.bytes === 0 && chunk.length === this.#artifact.size_bytes
-    if (isWhole) this.#digest = hash('sha256', chunk)
+    if (isWhole) this.#digest = createHash('sha256').update(chunk).digest('hex')
     else this.#hash = (this.#hash ?? createHash('sha256')).update(chunk)
     this.bytes += chunk.length
     if (this.bytes - this.#flushed >= CLIENT.flushBytes && !this.#flushing) this.#flush()

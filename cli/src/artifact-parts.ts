@@ -1,14 +1,14 @@
 // Files on their way in, beside their targets. Their names say of which process on which machine they are: what one that was
 // killed left behind is removed by the next that comes to the same folder. Invariants: nobody else's file is opened or
 // removed; when the client ends in a way that it can notice, none of them stays.
-import { hash, randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { constants, lstatSync, opendirSync, openSync, rmSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { sep } from 'node:path'
 import { CLIENT } from '@berth/shared/client-limits'
 import { isAlive } from './ssh.ts'
 
-const MACHINE = hash('sha256', hostname()).slice(0, 8)
+const MACHINE = createHash('sha256').update(hostname()).digest('hex').slice(0, 8)
 const PROCESS = `${MACHINE}-${process.pid}-${randomBytes(8).toString('hex')}`
 const NAME = /^\.berth-([0-9a-f]{8})-(\d{1,10})-[0-9a-f]{16}-\d+\.part$/
 

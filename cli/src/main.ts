@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 // The client `berth`.
+import './older-node.ts'
 import { processIo } from './io.ts'
 import { start } from './start.ts'
 

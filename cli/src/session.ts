@@ -119,13 +119,23 @@ export async function trustAuthority(flags: SessionFlags, env: Io['env']): Promi
   const path = flags.cacert || env.BERTH_CACERT
   if (!path) return
   try {
-    const tls = await import('node:tls')
     const pem = await readFile(path, 'utf8')
     if (!pem.includes('-----BEGIN CERTIFICATE-----')) throw new Error('no certificate inside')
-    tls.setDefaultCACertificates([...tls.getCACertificates('default'), pem])
+    await addAuthority(pem, env)
   } catch (error) {
     throw usage(`--cacert ${path} is not a readable PEM file (${(error as Error).message})`)
   }
+}
+
+async function addAuthority(pem: string, env: Io['env']): Promise<void> {
+  const tls = await import('node:tls')
+  if (typeof tls.setDefaultCACertificates === 'function') {
+    return tls.setDefaultCACertificates([...tls.getCACertificates('default'), pem])
+  }
+  // before Node 22.19: a list of our own replaces Node's, so what Node would add to it is added here
+  const https = await import('node:https')
+  const more = env.NODE_EXTRA_CA_CERTS ? [await readFile(env.NODE_EXTRA_CA_CERTS, 'utf8')] : []
+  https.globalAgent.options.ca = [...tls.rootCertificates, ...more, pem]
 }
 
 export async function connect(flags: SessionFlags, io: Io): Promise<Api> {

@@ -72,6 +72,9 @@ export const SSHD = {
   programMs: 20 * SECOND,
   /** Until it greets again after a reload or a start. */
   greetMs: 5 * SECOND,
+  /** A restarted sshd listens again long before. */
+  reloadMs: 30 * SECOND,
+  reloadPollMs: 20,
   /** One look at its greeting. */
   probeMs: 2 * SECOND,
   loginMs: 20 * SECOND,

@@ -18,7 +18,7 @@ import { runProgram } from '../../agent/src/exec/programs.ts'
 import { relayAccount, sshPlaces } from '../../agent/src/ssh/places.ts'
 import { removeFromServer } from '../../agent/src/ssh/side.ts'
 import { expectedEffect, renderDropIn } from '../../agent/src/ssh/sshd-config.ts'
-import { awaitGreeting } from '../../agent/src/ssh/sshd-control.ts'
+import { awaitGreeting, reload } from '../../agent/src/ssh/sshd-control.ts'
 import { includesDropIns, installDropIn, listOthers } from '../../agent/src/ssh/sshd-install.ts'
 import { locate, missing } from '../components.ts'
 import { isRoot } from './agent-host.ts'
@@ -108,6 +108,16 @@ Subsystem sftp internal-sftp
     expect(readFileSync(own(), 'utf8')).toBe(renderDropIn(lab.settings))
   })
 
+  test('a reload is over when the port is open again, not before', async () => {
+    for (let round = 0; round < 5; round++) {
+      const before = listeningSocket(port)
+      expect(await reload({ pidFile: f('sshd.pid') })).toBe(true)
+      const after = listeningSocket(port)
+      expect([before, after].every(Number)).toBe(true)
+      expect(after).not.toBe(before)
+    }
+  })
+
   test('a broken revocation list locks out ours alone', async () => {
     writeFileSync(sshPlaces(lab.settings).revoked, 'garbage\n')
     expect(await login()).toBe(255)
@@ -180,3 +190,12 @@ Subsystem sftp internal-sftp
     await removeFromServer(lab.settings) // twice is once
   })
 })
+
+/** The inode of the socket that listens on loopback: another one after sshd opened its port again. */
+function listeningSocket(port: number): string | undefined {
+  const local = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`
+  const rows = readFileSync('/proc/net/tcp', 'utf8')
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+  return rows.find(([, at, , state]) => at === local && state === '0A')?.[9]
+}

@@ -261,10 +261,10 @@ export class SshSide {
     this.#retryAt = 0
     if (this.#state.mode === 'dedicated') {
       await keepOwnSshd(settings) // the configuration names it from now on
-      reload(ownSshd(settings))
+      await reload(ownSshd(settings))
     } else {
       await this.#setUpSshd()
-      reload({ pidFile: settings.ssh.pidFile })
+      await reload({ pidFile: settings.ssh.pidFile })
     }
   }
 }

@@ -1,5 +1,5 @@
 // Asking sshd: its version of a configuration, the effective settings of a person, its greeting, a reload. Bounded.
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { SSHD } from '@berth/shared'
@@ -78,10 +78,24 @@ export function findDaemon({ pidFile }: Pick<Sshd, 'pidFile'>): number | undefin
   }
 }
 
-/** Keeps the process and every session. False: there is nobody to tell. */
-export function reload(sshd: Pick<Sshd, 'pidFile'>): boolean {
+/** What changes when sshd has written it again: it removes the file before a restart and makes a new one. */
+function pidFileState({ pidFile }: Pick<Sshd, 'pidFile'>): string | undefined {
+  const found = statSync(pidFile, { bigint: true, throwIfNoEntry: false })
+  return found && `${found.ino} ${found.mtimeNs}`
+}
+
+/**
+ * Keeps the process and every session, and returns when the new configuration is in force. A restarted sshd writes its pid
+ * file after it listens again: a greeting alone may come from the one that is about to close its port. False: nobody is
+ * there to tell, or it did not come back.
+ */
+export async function reload(sshd: Pick<Sshd, 'pidFile'>): Promise<boolean> {
   const pid = findDaemon(sshd)
   if (pid === undefined) return false
+  const before = pidFileState(sshd)
   process.kill(pid, 'SIGHUP')
-  return true
+  const deadline = performance.now() + SSHD.reloadMs
+  const isDone = (): boolean => pidFileState(sshd) !== before && findDaemon(sshd) === pid
+  while (!isDone() && performance.now() < deadline) await delay(SSHD.reloadPollMs)
+  return findDaemon(sshd) !== undefined
 }

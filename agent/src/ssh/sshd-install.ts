@@ -102,11 +102,11 @@ export async function installDropIn(
     return fallback(problem)
   }
   if (before === text) return { kind: 'unchanged' }
-  const isUp = reload(sshd) && (await awaitGreeting(listener))
+  const isUp = (await reload(sshd)) && (await awaitGreeting(listener))
   const refused = isUp ? await target.login() : 'sshd did not answer after the reload.'
   if (refused === undefined) return { kind: 'installed' }
   goBack()
-  reload(sshd)
+  await reload(sshd)
   await awaitGreeting(listener)
   return fallback(`A login with a certificate failed: ${refused}`)
 }
@@ -134,5 +134,5 @@ export async function removeDropIns(
   const present = names.filter((name) => existsSync(join(dropIns, name)))
   if (present.length === 0) return
   for (const name of present) put(join(dropIns, name), dropIns, null)
-  if ((await findFault(sshd)) === undefined) reload(sshd)
+  if ((await findFault(sshd)) === undefined) await reload(sshd)
 }

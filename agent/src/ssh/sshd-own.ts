@@ -46,7 +46,7 @@ export async function keepOwnSshd(settings: AgentSettings): Promise<void> {
   const isNew = !existsSync(sshd.config) || readFileSync(sshd.config, 'utf8') !== text
   if (isNew) replaceFile(sshd.config, text, 0o644)
   if (findDaemon(sshd) !== undefined) {
-    if (isNew) reload(sshd)
+    if (isNew) await reload(sshd)
     return
   }
   const fault = await findFault(sshd)
