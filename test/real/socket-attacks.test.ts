@@ -6,6 +6,7 @@ import { createServer, type Server } from 'node:http'
 import { join } from 'node:path'
 import { AttemptState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { openEngine } from '../../agent/src/exec/docker/engine.ts'
 import { environmentPlaces } from '../../agent/src/exec/files.ts'
 import { runProgram } from '../../agent/src/exec/programs.ts'
 import { caddyAccount } from '../../agent/src/exec/proxy/caddy-account.ts'
@@ -13,6 +14,8 @@ import { readProxyProcess } from '../../agent/src/exec/proxy/care-files.ts'
 import { edgePlaces } from '../../agent/src/exec/proxy/places.ts'
 import type { SocketTarget } from '../../agent/src/exec/proxy/protocol.ts'
 import { readTable, routeId, writeTable } from '../../agent/src/exec/proxy/table.ts'
+import { DriftWatch } from '../../agent/src/housekeeping/drift.ts'
+import { Observations } from '../../agent/src/housekeeping/observations.ts'
 import { missing } from '../components.ts'
 import { isRoot } from './agent-host.ts'
 import { eventually } from './deployment.ts'
@@ -129,6 +132,17 @@ ${more}`
     return foreign(await visitor.stop())
   }
   const foreign = (seen: string[]): string[] => seen.filter((said) => !HELD.includes(said))
+  /** As the control plane is told. */
+  const degraded = async (): Promise<string | undefined> => {
+    const { settings } = host
+    const observations = new Observations()
+    const engine = openEngine(settings)
+    const ledger = host.ledger()
+    const watch = new DriftWatch({ settings, engine, observations, now: () => Date.now() })
+    await watch.look(ledger, HOSTILE)
+    ledger.close()
+    return observations.find(HOSTILE)?.degradedReason
+  }
   const HELD = ['own', 'status 502']
 
   it('positive control: it answers, and Caddy may connect to what it is to be led to', async () => {
@@ -151,7 +165,9 @@ ${more}`
     ['a neighbour’s socket', () => neighbourSocket],
   ])('a link to %s is not followed', async (_what, to) => {
     expect(await seenDuring(() => hand('link', to()))).toEqual([])
+    expect(await degraded()).toContain('app.sock (service web) is not a socket of this environment')
     await hand('restore')
+    expect(await degraded()).toBe('')
     await answers('own')
     const visitor = new Visitor(host, HOST)
     await hand('flip', to())
@@ -170,6 +186,7 @@ ${more}`
     await hand('link', '/nonexistent') // what it had is kept
     expect(await seenDuring(() => renameSync(other, mine))).toEqual([])
     expect(await asCaddy(mine)).toBe('ENGINE')
+    expect(await degraded()).toContain('app.sock (service web) is not a socket of this environment')
     await hand('restore')
     await answers('own')
     server.close()
