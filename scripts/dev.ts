@@ -93,9 +93,9 @@ async function takePorts(ports: Ports, data: string, agentEnv: Environ): Promise
 
 type Environ = Record<string, string>
 
-/** Deployed services, edge, Caddy and sshd outlive an agent on purpose; here they end with everything else, after it. */
+/** Deployed services, edge, Caddy, sshd and packet rules outlive an agent on purpose; here they end with everything else, after it. */
 async function stopServer(agentEnv: Environ): Promise<void> {
-  for (const what of ['services', 'proxy', 'ssh']) {
+  for (const what of ['services', 'proxy', 'ssh', 'firewall']) {
     const env = { ...process.env, ...agentEnv }
     // a group of its own: a second Ctrl-C must not end what ends the rest
     const options = { cwd: root, env, stdio: 'ignore', detached: true } as const

@@ -41,5 +41,6 @@ export default async function setUp(): Promise<() => Promise<void>> {
     await docker?.stop()
     await postgres?.stop()
     scratch.remove()
+    await sweepRules()
   }
 }

@@ -32,6 +32,7 @@ function start(...args: string[]) {
       BERTH_STATE_DIR: dir,
       BERTH_LOG_LEVEL: 'info',
       BERTH_PROXY: 'off',
+      BERTH_FIREWALL: 'off',
     },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

@@ -17,7 +17,7 @@ const USAGE = `berth-agent ${VERSION}: runs deployments on this server.
   berth-agent proxy stop                     end Caddy and the edge (the daemon starts them again)
   berth-agent ssh remove                     take Berth out of this server's sshd: files, daemon, accounts
   berth-agent ssh stop                       end the sshd of Berth's own, where there is one
-  berth-agent firewall remove                take Berth's packet rules away (the daemon sets them again)
+  berth-agent firewall stop                  take Berth's packet rules away (the daemon sets them again)
   berth-agent edge                           run the edge (what the daemon or a service manager starts)
   berth-agent --version | --help
 
@@ -97,7 +97,7 @@ async function main([command, ...rest]: string[]): Promise<number> {
       return 0
     }
     case 'firewall': {
-      if (only !== 'remove') return usage()
+      if (only !== 'stop') return usage()
       const { unguardServer } = await import('./housekeeping/firewall.ts')
       await unguardServer(settings)
       process.stdout.write(

@@ -90,8 +90,11 @@ export async function guardServer(
 export async function unguardServer(settings: AgentSettings): Promise<void> {
   if (!isRoot() || settings.firewall === false) return
   await inTurn(turnFile(settings), async () => {
+    const wasInForce = readFirewallState(settings)?.isInForce
     forgetState(settings)
-    await removeRules(settings.stateDir)
+    await removeRules(settings.stateDir).catch((error: unknown) => {
+      if (wasInForce) throw error // where rules cannot be set there are none
+    })
   })
 }
 

@@ -40,6 +40,26 @@ describe('ports', () => {
     expect(again[1]).toBe(STEPS.portFrom + 2)
   })
 
+  it('in the file belong to one environment, and are chosen for no other', () => {
+    const taken = STEPS.portFrom
+    expect(ledger.holdPorts(1, [3_000, taken])).toBeUndefined()
+    expect(ledger.holdPorts(1, [taken, 3_000])).toBeUndefined()
+    expect(ledger.holdPorts(2, [8_080, 3_000])).toEqual({ port: 3_000, environmentId: 1 })
+    expect(ledger.reservePorts(2, 'web', 1, free, undefined)).toEqual([taken + 1])
+    expect(ledger.holdPorts(1, [taken + 1])).toEqual({ port: taken + 1, environmentId: 2 })
+    ledger.holdPorts(1, [])
+    expect(ledger.listHeldPorts()).toEqual([{ port: taken + 1, environmentId: 2 }])
+  })
+
+  it('of the version that runs stay its own, whatever an attempt wanted', () => {
+    const body = JSON.stringify({ format: 1, ports: { web: 3_000 } })
+    ledger.saveSuccess({ environmentId: 1, taskId: 1, fence: 1n, commit: 'c', body })
+    ledger.holdPorts(1, [])
+    expect(ledger.holdPorts(2, [3_000])).toEqual({ port: 3_000, environmentId: 1 })
+    ledger.forget(1)
+    expect(ledger.holdPorts(2, [3_000])).toBeUndefined()
+  })
+
   it('say when there is none', () => {
     expect(() => ledger.reservePorts(1, 'web', 1, () => false, undefined)).toThrow(/No port/)
   })
@@ -87,7 +107,7 @@ describe('processes', () => {
     const plan = { environmentId: 1, taskId: 1, fence: 1n, commit: 'c', body: '{}' }
     const ports = ledger.reservePorts(1, 'web', 1, free, undefined)
     ledger.putProcess(row({}))
-    ledger.putProcess(row({ environmentId: 2 }))
+    ledger.putProcess(row({ environmentId: 2, port: undefined }))
     ledger.saveSuccess(plan)
     ledger.saveSuccess({ ...plan, environmentId: 2 })
     ledger.endVersion(1)

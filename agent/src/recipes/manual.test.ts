@@ -83,6 +83,7 @@ describe('the manual plan', () => {
     expect(made.map(({ id, undo }) => [id, undo.map(({ kind }) => kind).join()])).toEqual([
       ['unpack', 'release'],
       ['claim-hosts', 'pages'],
+      ['ports', 'ports'],
       ['variables', 'variables'],
       ['1', 'current'],
       ['2', 'current'],
