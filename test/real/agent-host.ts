@@ -74,7 +74,7 @@ export interface DeployRequest {
   host?: string
   grantedHosts?: string[]
   basicAuth?: { username: string; bcryptHash: string }
-  limits?: { memoryBytes?: bigint }
+  limits?: { memoryBytes?: bigint; cpuMillis?: number; pids?: number; diskBytes?: bigint }
   artifacts?: { files: number; bytes: number }
   /** Flags of the runner's Node. */
   nodeArguments?: string[]

@@ -15,7 +15,7 @@ const most: Ceiling = {
 const ask = (name: string, memoryBytes: number | null = null, cpus: number | null = null): Ask => {
   return { name, memoryBytes, cpus }
 }
-const TODO = 'Ask for less in .service.yml, or let an administrator raise the limit.'
+const ADVICE = 'Ask for less in .service.yml, or let an administrator raise the limit.'
 const message = (services: Ask[], ceiling: Ceiling = most): string => {
   const shares = shareOut(services, ceiling, usual, 'fra-1')
   return shares.ok ? '' : shares.message
@@ -58,7 +58,7 @@ describe('a service', () => {
     expect(Object.values(limits(services, free)).map(({ cpus }) => cpus)).toEqual([1, 1, 1, 1])
     expect(limits([ask('a', null, 2), ask('b', null, 2)], free).b?.cpus).toBe(2)
     expect(message([ask('a', null, 2.5)], free)).toBe(
-      `a asks for 2.5 processors; an environment of this project may use 2 processors on fra-1. ${TODO}`,
+      `a asks for 2.5 processors; an environment of this project may use 2 processors on fra-1. ${ADVICE}`,
     )
   })
 })
@@ -101,13 +101,13 @@ describe('a file that asks for more', () => {
       'web asks for 2 processors, which leaves none for the other services; an environment of this project may use 2 processors on fra-1.',
     ],
   ])('of %s is refused', (_what, services, text) => {
-    expect(message(services)).toBe(`${text} ${TODO}`)
+    expect(message(services)).toBe(`${text} ${ADVICE}`)
   })
 
   it('is told when there are simply too many services', () => {
     const services = Array.from({ length: 3 }, (_, index) => ask(`s${index}`))
     expect(message(services, { ...most, memoryBytes: 64 * MiB })).toBe(
-      `There is 21 MiB of memory for each of s0, s1 and s2; an environment of this project may use 64 MiB on fra-1. ${TODO}`,
+      `There is 21 MiB of memory for each of s0, s1 and s2; an environment of this project may use 64 MiB on fra-1. ${ADVICE}`,
     )
   })
 })

@@ -43,7 +43,7 @@ function listNames(names: readonly string[]): string {
 const asks = (names: readonly string[]): string =>
   names.length > 1 ? `${listNames(names)} together ask for` : `${names[0]} asks for`
 
-const TODO = 'Ask for less in .service.yml, or let an administrator raise the limit.'
+const ADVICE = 'Ask for less in .service.yml, or let an administrator raise the limit.'
 
 /** `server`: its name, for the message. */
 export function shareOut(
@@ -55,7 +55,7 @@ export function shareOut(
   const may = (what: string): string =>
     `an environment of this project may use ${what} on ${server}`
   const no = (asked: string, limit: string): Shares => {
-    return { ok: false, message: `${asked}; ${may(limit)}. ${TODO}` }
+    return { ok: false, message: `${asked}; ${may(limit)}. ${ADVICE}` }
   }
   const memory = services.filter(({ memoryBytes }) => memoryBytes !== null)
   const asked = sum(memory.map(({ memoryBytes }) => memoryBytes ?? 0))

@@ -7,6 +7,7 @@ import { BasicAuthForm } from '../components/basic-auth.tsx'
 import { Button } from '../components/button.tsx'
 import { Area, Check, Select, Text } from '../components/field.tsx'
 import { Form, isChecked, lines, text } from '../components/form.tsx'
+import { LimitsForm } from '../components/limits-form.tsx'
 import { Section } from '../components/page.tsx'
 import { ProjectFrame } from '../components/project-frame.tsx'
 import { Repository } from '../components/project-repository.tsx'
@@ -52,6 +53,7 @@ export function ProjectSettings() {
           </Section>
           <RepositoryOf project={p} />
           <Limit project={p} />
+          <Limits key={keyOf(p, ['limits'])} project={p} />
           <Deletion project={p} />
         </>
       )}
@@ -302,6 +304,18 @@ function Limit({ project: p }: { project: Project }) {
         />
       </Form>
     </Section>
+  )
+}
+
+function Limits({ project: p }: { project: Project }) {
+  return (
+    <LimitsForm
+      now={p.limits}
+      usual={null}
+      hint="Memory, processors, processes and disk of each environment. Empty: the limits of its server."
+      reason={useReason()}
+      send={(limits) => change(api.project.update.mutate({ project_id: p.id, limits }))}
+    />
   )
 }
 

@@ -8,6 +8,7 @@ import { Button } from '../components/button.tsx'
 import { Check, Text } from '../components/field.tsx'
 import { Form, isChecked, text } from '../components/form.tsx'
 import { JoinCommand } from '../components/join-command.tsx'
+import { LimitsForm } from '../components/limits-form.tsx'
 import { Meter } from '../components/meter.tsx'
 import { Facts, Page, Section } from '../components/page.tsx'
 import { Loaded, Note } from '../components/states.tsx'
@@ -49,6 +50,7 @@ export function ServerPage() {
             key={`${s.name} ${s.hostname} ${s.ssh_port} ${s.shell_enabled} ${s.paused}`}
             server={s}
           />
+          <Limits key={JSON.stringify(s.limits)} server={s} />
           <Certificates id={s.id} />
           <Danger server={s} />
         </Page>
@@ -204,6 +206,21 @@ function Settings({ server: s }: { server: Server }) {
         />
       </Form>
     </Section>
+  )
+}
+
+function Limits({ server: s }: { server: Server }) {
+  const reason = usePermission('server:write')
+    ? undefined
+    : 'Your role does not let you change servers.'
+  return (
+    <LimitsForm
+      now={s.limits}
+      usual={s.default_limits}
+      hint="What one environment may use of this server. A project may have lower limits."
+      reason={reason}
+      send={(limits) => change(api.server.update.mutate({ server_id: s.id, limits }))}
+    />
   )
 }
 
