@@ -24,7 +24,10 @@ const Deletion = z.strictObject({
   project_id: Id,
   /** The project's name. */
   confirm: z.string().max(64).optional(),
-  confirm_protected: z.array(z.union([Id, z.string().max(64)])).max(500).optional(),
+  confirm_protected: z
+    .array(z.union([Id, z.string().max(64)]))
+    .max(500)
+    .optional(),
 })
 
 export const projectRouter = router({
