@@ -108,6 +108,8 @@ export const MCP = {
   waitMaxSeconds: 900,
   /** Calls at once; a host has a handful. */
   calls: 16,
+  /** Calls that wait for one of these to end. */
+  callsWaiting: 64,
   /** All variables of an environment, every byte of them escaped, fit. */
   messageBytes: 4 * MiB,
   /** Looking up what the server is fixed to, before it answers the first message. */

@@ -1,5 +1,7 @@
 // What the specification promises of deployments, on the outside of the whole system; on both databases.
 import { randomUUID } from 'node:crypto'
+import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import type { Environment, Task } from '@berth/shared/rest'
 import { FailureCode } from '@berth/shared/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -293,6 +295,103 @@ describe.each(ENGINES)('deployments on %s', (engine) => {
     expect(list.body[0]?.phases).toBeUndefined()
     const failed = await p.cp.call<Task[]>('GET', `${path}?status=failed&include=phases`)
     expect(failed.body.map((t) => [t.id, t.phases?.length])).toEqual([[ids[1], 1]])
+  })
+
+  test('what was deployed is the last success, in the list and by itself; so is the line of a failure', async () => {
+    const path = `/api/environments/${environment.id}`
+    const list = `/api/projects/${p.projectId}/environments`
+    expect((await p.cp.call<Environment>('GET', path)).body.deployed).toBe(null)
+    p.executor.script = (a) => a.succeed(20_000)
+    const good = await p.settled((await p.deploy(environment.id)).body.id)
+    p.executor.script = (a) => {
+      a.checkedOut('d'.repeat(40))
+      for (const line of ['one', 'two', 'three']) a.say(`${line}\n`)
+      a.fail('no')
+    }
+    const bad = await p.settled((await p.deploy(environment.id)).body.id)
+    const deployed = { task_id: good.id, commit_sha: 'c'.repeat(40), at: good.finished_at }
+    const one = await p.cp.call<Environment>('GET', path)
+    const [listed] = (await p.cp.call<Environment[]>('GET', list)).body
+    for (const shown of [one.body, listed]) {
+      expect(shown).toMatchObject({ deployed, last_task: { id: bad.id, status: 'failed' } })
+    }
+    expect(bad.failure?.line).toBe(3)
+    for (const query of ['', '?include=phases', '?status=failed']) {
+      const { body } = await p.cp.call<Task[]>('GET', `${path}/tasks${query}`)
+      expect([query, body.find(({ id }) => id === bad.id)?.failure]).toEqual([query, bad.failure])
+    }
+    const input = encodeURIComponent(JSON.stringify({ environment_id: environment.id }))
+    const { body } = await p.cp.call<{ result: { data: { tasks: Task[] } } }>(
+      'GET',
+      `/trpc/task.list?input=${input}`,
+    )
+    expect(body.result.data.tasks[0]?.failure).toEqual(bad.failure)
+  })
+
+  test('a log whose file is gone is 410, and what failed is still known', async () => {
+    p.executor.script = (a) => {
+      a.say('one\ntwo\n')
+      a.fail('`make` exited with 2.', 2)
+    }
+    const task = await p.settled((await p.deploy(environment.id)).body.id)
+    const { db } = p.cp.running.ctx
+    const attempt = await db.selectFrom('attempts').select('id').executeTakeFirstOrThrow()
+    const asks: [string, Record<string, string>][] = [
+      ['', {}],
+      ['', { range: 'bytes=0-3' }],
+      ['', { accept: 'application/x-ndjson' }],
+      ['?from_line=2', {}],
+      ['?ansi=strip', {}],
+      ['?follow=true', {}],
+    ]
+    const whole = async (ending: string) => {
+      const file = join(p.cp.dir, 'logs', `${attempt.id}.${ending}`)
+      const bytes = readFileSync(file)
+      return { file, bytes }
+    }
+    const files = [await whole('log'), await whole('idx')]
+    await p.cp.restart() // no file is open any more
+    for (const damage of ['gone', 'cut'] as const) {
+      for (const { file, bytes } of files) {
+        if (damage === 'gone') rmSync(file)
+        else truncateSync(file, 1)
+        for (const [query, headers] of asks) {
+          const path = `/api/tasks/${task.id}/log${query}`
+          const answer = await p.cp.call('GET', path, undefined, headers)
+          expect([query, answer.status, answer.body.code]).toEqual([query, 410, 'log_gone'])
+        }
+        for (const call of ['task.log', 'task.search']) {
+          const input = call === 'task.log' ? { from: 1, to: 9 } : { query: 'one' }
+          const given = encodeURIComponent(JSON.stringify({ task_id: task.id, ...input }))
+          const answer = await p.cp.call('GET', `/trpc/${call}?input=${given}`)
+          expect([call, answer.status, answer.text.includes('log_gone')]).toEqual([call, 410, true])
+        }
+        const still = await p.task(task.id)
+        expect(still).toMatchObject({ status: 'failed', failure: { step: '1', line: null } })
+        expect(still.phases?.[0]?.steps[0]).toMatchObject({ status: 'failed', exit_code: 2 })
+        const path = `/api/environments/${environment.id}`
+        const listed = await p.cp.call<Task[]>('GET', `${path}/tasks`)
+        expect(listed.body[0]?.failure).toEqual(still.failure)
+        const { status, body } = await p.cp.call('GET', `${path}/diagnostics`)
+        expect(status).toBe(200)
+        expect(body).toMatchObject({
+          failure: { step: '1', exit_code: 2, message: '`make` exited with 2.' },
+        })
+        writeFileSync(file, bytes)
+      }
+    }
+    expect(await p.log(task.id)).toBe('one\ntwo\n')
+  })
+
+  test('the keys of a record are those that the documentation names', async () => {
+    const { body } = await p.deploy(environment.id)
+    await p.settled(body.id)
+    const accept = { accept: 'application/x-ndjson' }
+    const { text } = await p.cp.call('GET', `/api/tasks/${body.id}/log`, undefined, accept)
+    const page = readFileSync(join(import.meta.dirname, '../../docs/api.md'), 'utf8')
+    const [, keys = ''] = /Keys of a record: ([^.]+)\./.exec(page) ?? []
+    const named = keys.replaceAll(/\([^)]*\)/g, '').match(/(?<=`)\w+(?=`)/g)
+    expect(named).toEqual(Object.keys(JSON.parse(text.split('\n')[0] ?? '') as object))
   })
 
   test('environments of one server deploy side by side', async () => {

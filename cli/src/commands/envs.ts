@@ -41,11 +41,9 @@ export const typeText = (environment: Environment): string =>
   environment.type === 'manual' ? 'manual' : `PR #${environment.identifier.replace(/^pr-/, '')}`
 
 export function deployedText(environment: Environment, now: number): string {
-  const last = environment.last_task
-  if (!last) return 'never'
-  if (last.finished_at === null) return last.status
-  const ago = formatAgo(last.finished_at, now)
-  return last.status === 'succeeded' ? ago : `${last.status} ${ago}`
+  const { deployed, locked_by: lock } = environment
+  if (deployed) return formatAgo(deployed.at, now)
+  return lock ? lock.status : 'never'
 }
 
 const remarks = (environment: Environment): string =>
@@ -84,7 +82,7 @@ export async function performEnvsList(_: unknown, context: Context): Promise<Exi
       environment.status,
       environment.branch,
       environment.commit_sha ?? '',
-      environment.last_task?.finished_at ?? '',
+      environment.deployed?.at ?? '',
       environment.url ?? '',
     ],
     empty: `No environments in ${project.name} yet: berth env create NAME --branch BRANCH`,
@@ -137,9 +135,7 @@ export async function performEnvsShow(_: unknown, context: Context): Promise<Exi
     ['commit', environment.commit_sha ?? ''],
     [
       'deployed',
-      screen.human
-        ? deployedText(environment, io.now())
-        : (environment.last_task?.finished_at ?? ''),
+      screen.human ? deployedText(environment, io.now()) : (environment.deployed?.at ?? ''),
     ],
     ['services', services],
     ['server', `${environment.server.name} (${environment.server.hostname})`],

@@ -11,6 +11,7 @@ import {
   jsonSize,
   oneLine,
   toResult,
+  UNTRUSTED,
   withOutput,
 } from './answer.ts'
 import { planDeployment, presentTask, progressOf } from './deploy.ts'
@@ -125,7 +126,8 @@ describe('tools', () => {
   test('instructions name the server and what is fixed', () => {
     expect(instructionsOf('https://deploy.example.com', 'project shop (id 12)')).toBe(
       'Deployments of the projects on https://deploy.example.com. Start with get_deploy_diagnostics when a ' +
-        'deployment failed. Variable values can never be read. Every call is about project shop (id 12).',
+        'deployment failed. Variable values can never be read. Every call is about project shop (id 12). ' +
+        UNTRUSTED,
     )
     expect(instructionsOf(undefined, '')).toContain('nobody is logged in yet')
   })
@@ -159,7 +161,9 @@ describe('tools', () => {
       message: 'P1',
     })
     expect(progressOf(task('queued', { phases: [] })).message).toBe('queued')
-    expect(presentTask(task('running', { commit_message: 'One\nTwo' })).commit_message).toBe('One')
+    expect(presentTask(task('running', { commit_message: 'One\nTwo' })).commit_message).toBe(
+      '<untrusted>One</untrusted>',
+    )
   })
 })
 

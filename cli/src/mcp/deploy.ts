@@ -10,9 +10,17 @@ import { ApiFailure } from '../problem.ts'
 import { type Target, targetName } from '../resolve.ts'
 import { cancelReason } from '../verdict.ts'
 import { pollInterval, type WaitWatcher, waitForTask } from '../wait.ts'
-import { type Answer, cut, oneLine } from './answer.ts'
+import { type Answer, cut, oneLine, untrusted, untrustedOrNull } from './answer.ts'
 import type { Call, Tool } from './call.ts'
-import { boundDiagnostics, diagnosticsText, phaseOf, readDiagnostics } from './diagnostics.ts'
+import {
+  boundDiagnostics,
+  cleanFailure,
+  diagnosticsText,
+  markDiagnostics,
+  markFailure,
+  phaseOf,
+  readDiagnostics,
+} from './diagnostics.ts'
 import { hashPlan, type Planned, refuseOutdated } from './plan.ts'
 import { explain } from './refusal.ts'
 import {
@@ -40,17 +48,17 @@ export const presentTask = (task: Task): TaskOut => ({
   id: task.id,
   status: task.status,
   trigger: task.trigger,
-  branch: oneLine(task.branch),
+  branch: untrusted(oneLine(task.branch)),
   commit_sha: task.commit_sha,
-  commit_message: subjectOf(task.commit_message),
+  commit_message: untrustedOrNull(subjectOf(task.commit_message)),
   started_at: task.started_at,
   finished_at: task.finished_at,
   duration_ms: task.duration_ms,
   waiting_for: task.waiting_for === null ? null : clean(task.waiting_for.message),
   cancel_reason: task.cancel_reason,
   superseded_by: task.superseded_by,
-  failure: task.failure && { ...task.failure, message: clean(task.failure.message) },
-  warnings: task.warnings.slice(0, MCP.hints).map(({ message }) => clean(message)),
+  failure: task.failure && markFailure(cleanFailure(task.failure)),
+  warnings: task.warnings.slice(0, MCP.hints).map(({ message }) => untrusted(clean(message))),
   phases: (task.phases ?? []).map(({ title, status, duration_ms }) => ({
     name: oneLine(title),
     status,
@@ -71,7 +79,7 @@ export function planDeployment(
     action: 'deploy_environment',
     target: oneLine(targetName(target)),
     environment_id: environment.id,
-    branch: oneLine(environment.branch),
+    branch: untrusted(oneLine(environment.branch)),
     commit_sha: commit ?? request?.head_sha ?? null,
     previous_commit_sha: environment.commit_sha,
     variable_keys_changed: changed.map(({ key }) => key),
@@ -186,12 +194,14 @@ async function succeeded(call: Call, task: Task, target: Target): Promise<Answer
     .filter(({ url }) => url !== null)
     .map(({ name, url }) => `- ${oneLine(name)}: ${url}`)
   const subject = subjectOf(task.commit_message)
-  const commit = `${shortCommit(task.commit_sha)}${subject === null ? '' : ` "${subject}"`}`
+  const commit = `${shortCommit(task.commit_sha)}${subject === null ? '' : ` ${untrusted(subject)}`}`
   const took = task.duration_ms === null ? '' : ` in ${formatDuration(task.duration_ms)}`
   const text = [
     `Deployed ${commit} to ${oneLine(targetName(target))}${took} (task ${task.id}).`,
     ...(addresses.length > 0 ? addresses : environment?.url ? [`- ${environment.url}`] : []),
-    ...task.warnings.slice(0, MCP.hints).map(({ message }) => `Warning: ${clean(message)}`),
+    ...task.warnings
+      .slice(0, MCP.hints)
+      .map(({ message }) => `Warning: ${untrusted(clean(message))}`),
   ].join('\n')
   return { text, structured: { outcome: 'succeeded', task: presentTask(task) } }
 }
@@ -226,13 +236,13 @@ async function failed(call: Call, task: Task, target: Target): Promise<Answer> {
   const text = diagnostics
     ? diagnosticsText(diagnostics, target, task.commit_message, '')
     : `# Deployment ${task.id} of ${oneLine(targetName(target))} failed${where}\n` +
-      `${clean(task.failure?.message ?? 'It failed.')}\nFull log: ${task.url}`
+      `${task.failure ? untrusted(clean(task.failure.message)) : 'It failed.'}\nFull log: ${task.url}`
   return {
     text,
     structured: {
       outcome: 'failed',
       task: presentTask(task),
-      ...(diagnostics ? { diagnostics } : {}),
+      ...(diagnostics ? { diagnostics: markDiagnostics(diagnostics) } : {}),
     },
     isError: true,
   }

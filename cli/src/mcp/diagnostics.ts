@@ -13,6 +13,8 @@ import {
   jsonSize,
   lastThatFit,
   oneLine,
+  untrusted,
+  untrustedOrNull,
   withOutput,
 } from './answer.ts'
 import type { Call, Tool } from './call.ts'
@@ -23,6 +25,8 @@ import {
   type LatestTask,
 } from './schemas.ts'
 
+type Failure = NonNullable<DiagnosticsOut['failure']>
+
 const clean = (text: string): string => oneLine(text, MCP.sentenceChars)
 
 /** The phase that a task is in, or failed in. */
@@ -32,8 +36,31 @@ export function phaseOf(task: Task): string | null {
   return name == null ? null : oneLine(name)
 }
 
+export const cleanFailure = (failure: Failure): Failure => ({
+  ...failure,
+  step: failure.step === null ? null : oneLine(failure.step),
+  step_title: failure.step_title === null ? null : oneLine(failure.step_title),
+  message: clean(failure.message),
+})
+
+/** A step's title comes from the repository's own file, and a message may quote its commands; `step` is an identifier. */
+export const markFailure = (failure: Failure): Failure => ({
+  ...failure,
+  step_title: untrustedOrNull(failure.step_title),
+  message: untrusted(failure.message),
+})
+
+/** As a model gets them: what the repository and its programs wrote is marked, field by field. */
+export const markDiagnostics = (found: DiagnosticsOut): DiagnosticsOut => ({
+  ...found,
+  task: found.task && { ...found.task, branch: untrusted(found.task.branch) },
+  failure: found.failure && markFailure(found.failure),
+  output: untrustedOrNull(found.output),
+  hints: found.hints.map(({ code, message }) => ({ code, message: untrusted(message) })),
+})
+
 /** What stands beside the output, measured before the output gets the rest of the room. */
-const OUTPUT_ROOM = MCP.structuredBytes - 2_048
+const OUTPUT_ROOM = MCP.structuredBytes - 3_072
 
 /** The contract's object, cleaned and small enough. */
 export function boundDiagnostics(found: Diagnostics, maxLines: number): DiagnosticsOut {
@@ -42,12 +69,7 @@ export function boundDiagnostics(found: Diagnostics, maxLines: number): Diagnost
   const rest: DiagnosticsOut = {
     ...found,
     task: task && { ...task, branch: oneLine(task.branch) },
-    failure: failure && {
-      ...failure,
-      step: failure.step === null ? null : oneLine(failure.step),
-      step_title: failure.step_title === null ? null : oneLine(failure.step_title),
-      message: clean(failure.message),
-    },
+    failure: failure && cleanFailure(failure),
     hints: found.hints
       .slice(0, MCP.hints)
       .map(({ code, message }) => ({ code, message: clean(message) })),
@@ -96,21 +118,21 @@ export function diagnosticsText(
   latest: string,
 ): string {
   const { task, failure } = found
-  const title = subject === null ? '' : ` "${cut(oneLine(subject), 100)}"`
+  const title = subject === null ? '' : ` ${untrusted(cut(oneLine(subject), 100))}`
   const place = [
     failure?.phase ? `**Phase**: ${oneLine(failure.phase)}` : '',
-    failure?.step ? `**Step**: ${failure.step_title ?? failure.step}` : '',
+    failure?.step ? `**Step**: ${untrusted(failure.step_title ?? failure.step)}` : '',
     failure?.is_platform_check ? '**Platform check**' : '',
     failure?.exit_code == null ? '' : `**Exit code**: ${failure.exit_code}`,
     `**Commit**: ${shortCommit(task?.commit_sha ?? null)}${title}`,
   ].filter(Boolean)
   const hints = found.hints
     .filter(({ code }) => !CHANGES.includes(code))
-    .map(({ message }) => `Hint: ${message}`)
+    .map(({ message }) => `Hint: ${untrusted(message)}`)
   const head = [
     `# Deployment ${task?.id} of ${oneLine(targetName(target))} failed`,
     place.join(' · '),
-    ...(failure ? [failure.message] : []),
+    ...(failure ? [untrusted(failure.message)] : []),
     changedLine(found),
     ...hints,
   ].join('\n')
@@ -172,7 +194,7 @@ async function diagnose(input: { max_lines: number }, call: Call): Promise<Answe
   const found = await readDiagnostics(api, environment.id, input.max_lines)
   const bounded = boundDiagnostics(found, input.max_lines)
   const latestTask = summary(latest)
-  const structured = { ...bounded, latest_task: latestTask }
+  const structured = { ...markDiagnostics(bounded), latest_task: latestTask }
   if (!found.task) {
     const text = `No deployment of ${environment.identifier} has failed.`
     return { text: `${text}${latestText(latestTask, undefined)}`, structured }

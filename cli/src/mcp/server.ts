@@ -1,13 +1,11 @@
 // The MCP server: five tools at most, in the specification's order; those that change something are registered only when
 // that was allowed, so that without it they can be neither seen nor called. One factory serves both protocol eras.
-import { MCP } from '@berth/shared/client-limits'
 import { VERSION } from '@berth/shared/version'
 import { McpServer, type ServerContext } from '@modelcontextprotocol/server'
 import { z } from 'zod'
-import { CliError, EXIT } from '../exit.ts'
 import type { Io } from '../io.ts'
 import type { Target } from '../resolve.ts'
-import { toResult } from './answer.ts'
+import { toResult, UNTRUSTED } from './answer.ts'
 import type { Progress, Tool } from './call.ts'
 import { deployEnvironment } from './deploy.ts'
 import { getDeployDiagnostics } from './diagnostics.ts'
@@ -15,6 +13,7 @@ import type { Door } from './door.ts'
 import { explain } from './refusal.ts'
 import { ENVIRONMENT, PROJECT, type Where } from './schemas.ts'
 import type { Targets } from './targets.ts'
+import { Turns } from './turns.ts'
 import { listVariables, setVariables, unsetVariables } from './variables.ts'
 
 const READ = [getDeployDiagnostics, listVariables] as const
@@ -47,7 +46,7 @@ export function instructionsOf(baseUrl: string | undefined, fixedTo: string): st
   const fixed = fixedTo === '' ? '' : ` Every call is about ${fixedTo}.`
   return (
     `Deployments of the projects on ${where}. Start with get_deploy_diagnostics when a deployment failed. ` +
-    `Variable values can never be read.${fixed}`
+    `Variable values can never be read.${fixed} ${UNTRUSTED}`
   )
 }
 
@@ -107,7 +106,7 @@ export function createServer(surroundings: Surroundings): McpServer {
       capabilities: { tools: { listChanged: false } },
     },
   )
-  let calls = 0
+  const turns = new Turns()
   for (const tool of toolsFor(allowWrite)) {
     const { name, title, description, output, hints } = tool
     server.registerTool(
@@ -120,15 +119,16 @@ export function createServer(surroundings: Surroundings): McpServer {
         annotations: { title, ...hints },
       },
       async (input, context) => {
-        if (calls >= MCP.calls) {
-          const busy = new CliError(EXIT.refused, `${calls} calls are running already`)
-          return toResult(explain(busy, { undertaking: 'read' }))
+        let end: () => void
+        try {
+          end = await turns.take(context.mcpReq.signal)
+        } catch (error) {
+          return toResult(explain(error, { undertaking: 'read' })) // it never began
         }
-        calls++
         try {
           return await perform(tool, input as Where, context, surroundings)
         } finally {
-          calls--
+          end()
         }
       },
     )

@@ -136,6 +136,11 @@ export const environment = (more: object = {}): Environment =>
     variables_changed: false,
     services: [{ name: 'web', url: 'https://pr-42.shop.example.com', status: 'running' }],
     last_task: { id: 812, status: 'succeeded', finished_at: '2026-11-15T09:14:06Z' },
+    deployed: {
+      task_id: 812,
+      commit_sha: 'c136499ec574e1034b24c5d306de9acda3005367',
+      at: '2026-11-15T09:14:06Z',
+    },
     may: ['deploy'],
     created_at: AT,
     updated_at: AT,

@@ -19,6 +19,7 @@ import {
   listSteps,
   type ShownAttempt,
 } from '../store/attempts.ts'
+import { LogGone } from '../store/log-files.ts'
 import { findNewestDeployment } from '../store/task-history.ts'
 import type { Task } from '../store/tasks.ts'
 import { listChangedKeys } from '../store/variables.ts'
@@ -61,7 +62,12 @@ export async function diagnoseEnvironment(
   const step = steps.find(({ stepId }) => stepId === failure.step)
   const lines = asked.lines ?? DIAGNOSTICS.lines
   // causes are looked for in as much as usual, also when somebody wants to see less
-  const read = await readEnd(ctx, attempt, step, Math.max(lines, DIAGNOSTICS.lines))
+  const read = await readEnd(ctx, attempt, step, Math.max(lines, DIAGNOSTICS.lines)).catch(
+    (error: unknown) => {
+      if (error instanceof LogGone) return NOTHING // which step failed is known without its log
+      throw error
+    },
+  )
   const shown = lastLines(read, lines)
   const since = await compareWithSuccess(ctx, task, attempt)
   return {

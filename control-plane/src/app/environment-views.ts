@@ -46,7 +46,7 @@ async function view(
   return environments.map((environment) => {
     const surroundings = around.get(environment.id)
     if (!surroundings) throw new Error(`environment ${environment.id} has no server`)
-    const { server, ownerName, lastTask } = surroundings
+    const { server, ownerName, lastTask, lastSuccess } = surroundings
     const openTask = open.get(environment.id)
     return {
       environment,
@@ -64,6 +64,7 @@ async function view(
       pullRequest: pullRequests.get(environment.id),
       openTask,
       lastTask,
+      lastSuccess,
       variablesChanged: variablesChanged(environment),
       may: mayNow(caller, project, environment, openTask !== undefined),
     }

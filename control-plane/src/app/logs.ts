@@ -19,6 +19,7 @@ import {
 import type { LogPosition } from '../store/log-files.ts'
 import { findTask, type Task } from '../store/tasks.ts'
 import { loadTask } from './access.ts'
+import { logGone } from './store-refusals.ts'
 import type { TaskView } from './tasks.ts'
 import { agentTopic, change, logTopic, taskTopic } from './transaction.ts'
 
@@ -120,6 +121,9 @@ export interface LogView {
   steps: AttemptStep[]
 }
 
+const isLogWhole = (ctx: Context, { id, ackedLogSeq, logBytes }: ShownAttempt): Promise<boolean> =>
+  ctx.logs.isWhole(id, { records: ackedLogSeq, bytes: logBytes })
+
 export async function openTaskLog(ctx: Context, caller: Caller, taskId: number): Promise<LogView> {
   const task = await loadTask(ctx.db, caller, taskId, 'read')
   const attempt = (await listNewestAttempts(ctx.db, [taskId])).get(taskId)
@@ -127,6 +131,7 @@ export async function openTaskLog(ctx: Context, caller: Caller, taskId: number):
     const days = Math.round(LOGS.retentionMs / 86_400_000)
     throw new AppError('log_expired', `Logs are kept ${days} days; this one is gone.`)
   }
+  if (attempt && !(await isLogWhole(ctx, attempt))) throw logGone()
   return { task, attempt, steps: attempt ? await listSteps(ctx.db, [attempt.id]) : [] }
 }
 
@@ -144,6 +149,7 @@ export async function readStepLines(ctx: Context, view: TaskView): Promise<StepL
   const lines: StepLines = new Map()
   const { attempt } = view
   if (!attempt || attempt.logExpiredAt !== null) return lines
+  if (!(await isLogWhole(ctx, attempt))) return lines // what the steps did is known all the same
   for (const step of view.steps) {
     const { firstLogSeq, lastLogSeq } = step
     if (firstLogSeq === null || firstLogSeq > attempt.ackedLogSeq) continue
@@ -154,6 +160,26 @@ export async function readStepLines(ctx: Context, view: TaskView): Promise<StepL
     lines.set(step.stepIndex, { first, last })
   }
   return lines
+}
+
+/** The line of each failure in a list, as the task by itself has it. */
+export async function readFailureLines(
+  ctx: Context,
+  views: readonly TaskView[],
+): Promise<Map<number, number>> {
+  const failed = views.filter(({ task, attempt }) => task.failure?.step && attempt)
+  const steps = await listSteps(
+    ctx.db,
+    failed.flatMap(({ attempt }) => attempt?.id ?? []),
+  )
+  const found = new Map<number, number>()
+  for (const view of failed) {
+    const { task, attempt } = view
+    const own = steps.filter((s) => s.attemptId === attempt?.id && s.stepId === task.failure?.step)
+    const [lines] = (await readStepLines(ctx, { ...view, steps: own.slice(0, 1) })).values()
+    if (lines?.last) found.set(task.id, lines.last)
+  }
+  return found
 }
 
 /** Files past their retention go; the rows stay and say so. All of them: a busy day has more than one batch an hour. */

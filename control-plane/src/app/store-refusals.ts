@@ -1,6 +1,7 @@
 // What a caller is told when the storage below cannot do its part now, the same words by every gateway.
 import { AppError } from '@berth/shared'
 import { isStorageFull, isStoreUnavailable } from '../store/faults.ts'
+import { LogGone } from '../store/log-files.ts'
 
 /** Undefined: the error has another cause. */
 export function storeRefusal(error: unknown): AppError | undefined {
@@ -13,5 +14,8 @@ export function storeRefusal(error: unknown): AppError | undefined {
   if (isStoreUnavailable(error)) {
     return new AppError('unavailable', 'The database does not answer now. Try again in a moment.')
   }
-  return undefined
+  return error instanceof LogGone ? logGone() : undefined
 }
+
+export const logGone = (): AppError =>
+  new AppError('log_gone', 'The log of this task is no longer stored on the control plane.')

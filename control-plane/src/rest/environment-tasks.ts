@@ -4,7 +4,7 @@ import { IdParams, Task, TaskCreate, TaskQuery } from '@berth/shared/rest'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { requestDeployment } from '../app/deployments.ts'
-import { readStepLines } from '../app/logs.ts'
+import { readFailureLines, readStepLines } from '../app/logs.ts'
 import { listEnvironmentTasks, listProjectTasks, type TaskView } from '../app/tasks.ts'
 import type { Context } from '../context.ts'
 import type { TaskFilter } from '../store/task-history.ts'
@@ -12,6 +12,12 @@ import { type Api, callerOf } from './http.ts'
 import { ById, linkPages, makeCursor, pageSize, readCursor } from './paging.ts'
 import { presentTask } from './present.ts'
 import { triggerOf } from './triggers.ts'
+
+/** Without phases. */
+export async function presentTasks(ctx: Context, views: readonly TaskView[]): Promise<Task[]> {
+  const lines = await readFailureLines(ctx, views)
+  return views.map((view) => presentTask(ctx, view, undefined, lines.get(view.task.id)))
+}
 
 export const presentWholeTask = async (ctx: Context, view: TaskView) =>
   presentTask(ctx, view, { lines: await readStepLines(ctx, view) })
@@ -67,7 +73,7 @@ function sendPage(
   request: FastifyRequest<{ Querystring: TaskQuery }>,
   reply: FastifyReply,
   views: TaskView[],
-): Task[] | Promise<Task[]> {
+): Promise<Task[]> {
   const limit = pageSize(request.query)
   const page = views.slice(0, limit)
   const last = page.at(-1)?.task
@@ -76,7 +82,7 @@ function sendPage(
   const withSteps = request.query.include === 'phases'
   return withSteps
     ? Promise.all(page.map((view) => presentWholeTask(ctx, view)))
-    : page.map((view) => presentTask(ctx, view))
+    : presentTasks(ctx, page)
 }
 
 function taskHistory(api: Api, ctx: Context): void {

@@ -29,7 +29,7 @@ export function logRoutes(api: Api, ctx: Context): void {
     {
       config: {
         needs: 'read',
-        errors: ['log_expired', 'range_not_satisfiable'],
+        errors: ['log_expired', 'log_gone', 'range_not_satisfiable'],
         headers: {
           'Berth-Log-Lines': 'Lines stored so far.',
           'Berth-Log-Complete': '"true" when nothing will be added.',

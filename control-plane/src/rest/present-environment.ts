@@ -32,7 +32,7 @@ function presentPullRequest({ pullRequest }: EnvironmentView): Environment['pull
 }
 
 export function presentEnvironment(view: EnvironmentView): Environment {
-  const { environment: e, server, openTask, lastTask } = view
+  const { environment: e, server, openTask, lastTask, lastSuccess } = view
   const services = e.deployedFence > 0 ? e.services : []
   return {
     id: e.id,
@@ -73,6 +73,13 @@ export function presentEnvironment(view: EnvironmentView): Environment {
           id: lastTask.id,
           status: lastTask.status,
           finished_at: timeOrNull(lastTask.finishedAt),
+        }
+      : null,
+    deployed: lastSuccess
+      ? {
+          task_id: lastSuccess.id,
+          commit_sha: lastSuccess.commitSha,
+          at: time(lastSuccess.finishedAt),
         }
       : null,
     may: view.may,

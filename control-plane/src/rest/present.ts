@@ -213,10 +213,16 @@ function presentPhases(view: TaskView, lines: StepLines): Phase[] {
   return phases
 }
 
-export function presentTask(ctx: Context, view: TaskView, phases?: { lines: StepLines }): Task {
+/** Without phases the line of a failure is looked for by `readFailureLines`. */
+export function presentTask(
+  ctx: Context,
+  view: TaskView,
+  phases?: { lines: StepLines },
+  failureLine?: number,
+): Task {
   const { task, attempt, waiting } = view
   const failedAt = view.steps.find((s) => s.stepId === task.failure?.step)
-  const line = failedAt && phases?.lines.get(failedAt.stepIndex)?.last
+  const line = phases ? failedAt && phases.lines.get(failedAt.stepIndex)?.last : failureLine
   return {
     id: task.id,
     environment_id: task.environmentId,

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { encodeRecord, LogSource, recordSize } from '@berth/shared/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { LogFiles, type LogPosition, type RecordQuery } from './log-files.ts'
+import { LogFiles, LogGone, type LogPosition, type RecordQuery } from './log-files.ts'
 
 const START: LogPosition = { records: 0, bytes: 0, lines: 0 }
 
@@ -117,7 +117,7 @@ describe('log files', () => {
   test('a log that is gone is gone', async () => {
     const at = files.append(id, START, region([{ text: 'x\n' }]))
     await files.remove(id)
-    await expect(collect(files.read(id, 0, at.bytes))).rejects.toThrow(/ENOENT/)
+    await expect(collect(files.read(id, 0, at.bytes))).rejects.toThrow(LogGone)
   })
 
   test('an unfinished line goes on after its files were closed for others, and is made durable', async () => {

@@ -18,6 +18,7 @@ import { forEachRecord, NO_STEP } from '@berth/shared/wire'
 import {
   ENTRY_BYTES,
   findLine,
+  hasBytes,
   hashBytes,
   type RecordQuery,
   readBytes,
@@ -29,7 +30,7 @@ import {
 } from './log-reading.ts'
 import { makePrivateFolder } from './private-files.ts'
 
-export type { RecordQuery, StoredRecord } from './log-reading.ts'
+export { LogGone, type RecordQuery, type StoredRecord } from './log-reading.ts'
 
 /** How much of a log there is. `lines` counts line ends, and one more when the last line has none. */
 export interface LogPosition {
@@ -216,6 +217,18 @@ export class LogFiles {
   /** The line in which a record (seq from 1) begins. */
   lineOf(attemptId: string, seq: number): Promise<number> {
     return readLine(this.#path(attemptId, 'idx'), seq)
+  }
+
+  /** False: the files are gone, or a part of them. */
+  async isWhole(
+    attemptId: string,
+    { records, bytes }: Omit<LogPosition, 'lines'>,
+  ): Promise<boolean> {
+    const [log, idx] = await Promise.all([
+      hasBytes(this.#path(attemptId, 'log'), bytes),
+      hasBytes(this.#path(attemptId, 'idx'), records * ENTRY_BYTES),
+    ])
+    return log && idx
   }
 
   hash(attemptId: string, bytes: number): Promise<string> {

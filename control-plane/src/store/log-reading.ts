@@ -1,7 +1,11 @@
 // Reading the two files of a log: byte ranges, records, lines. Each stream opens its own handle and holds one buffer, so
 // a slow reader costs 64 KiB and never gets in the way of a writer.
 import { createHash } from 'node:crypto'
-import { type FileHandle, open } from 'node:fs/promises'
+import { type FileHandle, open, stat } from 'node:fs/promises'
+import { codeOf } from './faults.ts'
+
+/** The files do not hold what the rows say they do: somebody deleted them, or restored the database without them. */
+export class LogGone extends Error {}
 
 export const ENTRY_BYTES = 24
 const BUFFER = 64 * 1_024
@@ -52,17 +56,32 @@ const offsetAt = (entries: Buffer, n: number): number => entries.readDoubleLE(n 
 const lineAt = (entries: Buffer, n: number): number => entries.readUInt32LE(n * ENTRY_BYTES + 16)
 const stepAt = (entries: Buffer, n: number): number => entries.readUInt16LE(n * ENTRY_BYTES + 20)
 
+const openLog = (path: string): Promise<FileHandle> =>
+  open(path, 'r').catch((error: unknown) => {
+    if (codeOf(error) !== 'ENOENT') throw error
+    throw new LogGone('a log file is not there')
+  })
+
+/** As many bytes as the rows say, or more: what lies beyond is not certain yet. */
+export async function hasBytes(path: string, bytes: number): Promise<boolean> {
+  if (bytes === 0) return true
+  const found = await stat(path).catch((error: unknown) => {
+    if (codeOf(error) !== 'ENOENT') throw error
+  })
+  return found !== undefined && found.size >= bytes
+}
+
 async function fill(file: FileHandle, target: Buffer, at: number): Promise<void> {
   for (let done = 0; done < target.length; ) {
     const { bytesRead } = await file.read(target, done, target.length - done, at + done)
-    if (bytesRead === 0) throw new Error('a log file is shorter than its rows say')
+    if (bytesRead === 0) throw new LogGone('a log file is shorter than its rows say')
     done += bytesRead
   }
 }
 
 export async function* readBytes(path: string, from: number, to: number): AsyncGenerator<Buffer> {
   if (to <= from) return
-  const file = await open(path, 'r')
+  const file = await openLog(path)
   try {
     yield* slices(file, from, to)
   } finally {
@@ -110,8 +129,8 @@ export async function* readRecords(
   query: RecordQuery,
 ): AsyncGenerator<StoredRecord> {
   if (query.to <= query.from) return
-  const idx = await open(idxPath, 'r')
-  const log = await open(logPath, 'r')
+  const idx = await openLog(idxPath)
+  const log = await openLog(logPath)
   let part = { from: 0, bytes: Buffer.alloc(0) }
   try {
     for await (const { entries, count, end } of entryBatches(idx, query)) {
@@ -150,8 +169,8 @@ export async function* readRuns(
   query: RecordQuery,
 ): AsyncGenerator<Buffer> {
   if (query.to <= query.from) return
-  const idx = await open(idxPath, 'r')
-  const log = await open(logPath, 'r')
+  const idx = await openLog(idxPath)
+  const log = await openLog(logPath)
   let run: { from: number; to: number } | undefined
   try {
     for await (const { entries, count, end } of entryBatches(idx, query)) {
@@ -184,7 +203,7 @@ async function readEntry(idx: FileHandle, n: number): Promise<Buffer> {
 /** Lines never decrease from record to record, so halves are enough. */
 export async function findLine(idxPath: string, line: number, records: number): Promise<number> {
   if (records === 0) return 0
-  const idx = await open(idxPath, 'r')
+  const idx = await openLog(idxPath)
   try {
     let low = 0
     let high = records
@@ -200,7 +219,7 @@ export async function findLine(idxPath: string, line: number, records: number): 
 }
 
 export async function readLine(idxPath: string, seq: number): Promise<number> {
-  const idx = await open(idxPath, 'r')
+  const idx = await openLog(idxPath)
   try {
     return lineAt(await readEntry(idx, seq - 1), 0)
   } finally {

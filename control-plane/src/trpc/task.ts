@@ -19,7 +19,7 @@ import {
   type TaskMessage,
   writePosition,
 } from '../live/task-stream.ts'
-import { presentTask } from '../rest/present.ts'
+import { presentTasks } from '../rest/environment-tasks.ts'
 import { presentSince } from '../rest/present-diagnostics.ts'
 import { browserCall, call, router, watch } from './base.ts'
 import { counted, type EventMessage, presentEvent, watcherOf } from './messages.ts'
@@ -88,7 +88,7 @@ export const taskRouter = router({
       : listEnvironmentTasks(ctx, caller, input.environment_id, filter, false))
     const page = views.slice(0, limit)
     return {
-      tasks: page.map((view) => presentTask(ctx, view)),
+      tasks: await presentTasks(ctx, page),
       next: views.length > limit ? (page.at(-1)?.task.id ?? null) : null,
     }
   }),

@@ -87,7 +87,7 @@ function FactLine({ environment: e }: { environment: Environment }) {
       <span>
         {e.branch} <code>{short(e.commit_sha ?? e.target_sha)}</code>
       </span>
-      {e.last_task?.finished_at && <Time at={e.last_task.finished_at} />}
+      {e.deployed && <Time at={e.deployed.at} />}
       <Link to="/servers/$id" params={{ id: String(e.server.id) }}>
         {e.server.name}
       </Link>

@@ -89,7 +89,8 @@ export function openLog(taskId: number, line: number): LogSession {
         onData: (message) => hear(message.data as LogMessage),
         onError: (error) => {
           const problem = problemOf(error)
-          if (problem.code === 'log_expired') gone.set(problem.message)
+          if (problem.code === 'log_expired' || problem.code === 'log_gone')
+            gone.set(problem.message)
           else timer = setTimeout(() => follow(store.total), AGAIN_MS)
         },
       },

@@ -160,7 +160,7 @@ function Progress({ environment: e }: { environment: Environment }) {
       </Link>
     )
   }
-  return e.last_task?.finished_at ? <Time at={e.last_task.finished_at} /> : <>never</>
+  return e.deployed ? <Time at={e.deployed.at} /> : <>never</>
 }
 
 function RowMenu({ environment: e }: { environment: Environment }) {

@@ -110,13 +110,7 @@ function ProjectRow({ project, servers }: { project: Listed; servers: Server[] }
               >
                 <Status of={e.status} word={e.identifier} />
                 <span className={css.when}>
-                  {e.locked ? (
-                    'deploying'
-                  ) : e.last_task?.finished_at ? (
-                    <Time at={e.last_task.finished_at} />
-                  ) : (
-                    e.status
-                  )}
+                  {e.locked ? 'deploying' : e.deployed ? <Time at={e.deployed.at} /> : e.status}
                 </span>
               </Link>
             </li>

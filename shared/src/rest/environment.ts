@@ -71,6 +71,8 @@ export const Environment = z.object({
   last_task: z
     .object({ id: Id, status: z.enum(TASK_STATUSES), finished_at: Time.nullable() })
     .nullable(),
+  /** The newest deployment that succeeded; `last_task` may be a later one that did not, or something else. */
+  deployed: z.object({ task_id: Id, commit_sha: z.string().nullable(), at: Time }).nullable(),
   may: z.array(z.string()),
   created_at: Time,
   updated_at: Time,
