@@ -127,6 +127,15 @@ export const HOST_CLAIMS = {
   messageLength: 500,
 } as const
 
+/** What is kept of a process that could not begin an attempt. */
+export const NOT_STARTED = {
+  outputBytes: 32 * KiB,
+  lines: 200,
+  lineCharacters: 2_000,
+  /** The line of it that stands in the failure's sentence. */
+  saidCharacters: 300,
+} as const
+
 /** The agent's daemon on one server. */
 export const DAEMON = {
   /**

@@ -10,6 +10,7 @@ import { hasMarker, isSameProcess, listProcesses, readStartTicks } from '../exec
 import { attemptPaths } from '../journal/attempt-files.ts'
 import { frameOrder, frameSecrets } from '../journal/secrets-pipe.ts'
 import { type AgentSettings, compiledDir, scratchDir, settingsEnvironment } from '../settings.ts'
+import { describeExit, describeSpawn } from './not-started.ts'
 
 /** Pid and start ticks name one process of this boot. */
 export interface RunnerProcess {
@@ -24,6 +25,8 @@ export interface SpawnRequest {
   secrets: TaskSecrets
   /** A hint: the daemon looks by itself as well. */
   onExit: () => void
+  /** Why it is not there, or how it ended. */
+  onTrouble?: (reason: string) => void
 }
 
 export interface Executor {
@@ -143,8 +146,22 @@ function startRunner(
   return child
 }
 
-function order(child: ChildProcess, { dir, secrets, onExit }: SpawnRequest): RunnerProcess {
-  child.on('exit', onExit)
+/** Before the hint: who looks then knows why. */
+function listen(child: ChildProcess, program: string, request: SpawnRequest): void {
+  const { onExit, onTrouble } = request
+  child.on('error', (error) => {
+    onTrouble?.(describeSpawn(program, error))
+    onExit()
+  })
+  child.on('exit', (code, signal) => {
+    onTrouble?.(describeExit(code, signal))
+    onExit()
+  })
+}
+
+function order(child: ChildProcess, request: SpawnRequest): RunnerProcess {
+  const { dir, secrets } = request
+  listen(child, 'the runner', request)
   child.stdin?.end(frameOrder(dir, secrets))
   const pid = child.pid ?? 0
   return { pid, startTicks: readStartTicks(pid) ?? '' }
@@ -153,14 +170,14 @@ function order(child: ChildProcess, { dir, secrets, onExit }: SpawnRequest): Run
 function spawnFor(
   settings: AgentSettings,
   program: readonly string[],
-  { dir, attemptId, secrets, onExit }: SpawnRequest,
+  request: SpawnRequest,
 ): RunnerProcess {
+  const { dir, attemptId, secrets } = request
   const output = openSync(attemptPaths(dir).runnerLog, 'a', 0o600)
   try {
     const marker = { BERTH_ATTEMPT_ID: attemptId }
     const child = startRunner(settings, program, [dir], output, marker)
-    child.on('error', onExit)
-    child.on('exit', onExit)
+    listen(child, program[0] ?? '', request)
     if (child.pid === undefined) throw new Error(`${program[0]} could not be started`)
     child.stdin?.end(frameSecrets(secrets))
     return { pid: child.pid, startTicks: readStartTicks(child.pid) ?? '' }

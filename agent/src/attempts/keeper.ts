@@ -13,6 +13,7 @@ import { describeError } from '../log.ts'
 import { type AgentSettings, attemptDir } from '../settings.ts'
 import { type Applied, type AssignmentSet, applyAssignments } from './assignments.ts'
 import { LiveAttempt, type LiveContext } from './live-attempt.ts'
+import { endNotStarted } from './not-started.ts'
 import { changeAttempt } from './records.ts'
 import type { Spools } from './spools.ts'
 import { decideStarts } from './starts.ts'
@@ -197,18 +198,23 @@ export class Keeper {
     this.#secrets.delete(row.id)
     const dir = attemptDir(settings, row.id)
     const live = this.#watch(row.id)
+    live.secrets = secrets
     try {
       mkdirSync(dir, { recursive: true, mode: 0o700 })
       replaceFile(attemptPaths(dir).spec, row.assignment)
       syncFolder(join(settings.stateDir, 'attempts'))
       const onExit = (): void => this.#hint(row.id)
-      live.spawned = executor.spawnRunner({ dir, attemptId: row.id, secrets, onExit })
+      const onTrouble = (reason: string): void => {
+        live.trouble = reason
+      }
+      live.spawned = executor.spawnRunner({ dir, attemptId: row.id, secrets, onExit, onTrouble })
       live.spawnedAt = clock.mono()
       log.info({ attemptId: row.id, pid: live.spawned.pid }, 'runner spawned')
       const { pid, startTicks } = live.spawned
       journal.transact(() => journal.attempts.update({ ...started, pid, startTicks }))
     } catch (error) {
       // without a claim the next look proves that nothing happened
+      live.trouble ??= (error as Error).message
       log.error({ attemptId: row.id, ...describeError(error) }, 'the runner could not be spawned')
     }
     this.#hint(row.id)
@@ -281,11 +287,12 @@ export class Keeper {
           this.#hint(id)
           return
         }
+        if (live.spawned && this.#options.executor.isAlive(live.spawned)) live.trouble = TOO_SLOW
         this.#options.executor.killRest(id, live.spawned)
-        this.#finish(row, NOT_STARTED)
+        this.#finish(row, endNotStarted(live.dir, this.#options.clock.now(), live))
         break
       case 'not_started':
-        this.#finish(row, NOT_STARTED)
+        this.#finish(row, endNotStarted(live.dir, this.#options.clock.now(), live))
         break
       case 'runner_died':
       case 'host_rebooted':
@@ -375,12 +382,7 @@ const STOP_WORDS = {
   superseded: 'A newer deployment of this environment took its place.',
 }
 const NO_LOG = { finalSeq: 0, bytesTotal: 0, bytesDropped: 0 }
-const NOT_STARTED = {
-  state: AttemptState.REFUSED,
-  code: FailureCode.NOT_STARTED,
-  message: 'The server could not start it; nothing was changed.',
-  platformCheck: true,
-}
+const TOO_SLOW = `its process did not begin within ${DAEMON.claimMs / 1_000} s`
 const DEATHS = {
   runner_died: {
     code: FailureCode.RUNNER_DIED,

@@ -3,7 +3,7 @@
 // judged before the file is read, so what a runner wrote before it died is always seen.
 import { existsSync, type FSWatcher, watch } from 'node:fs'
 import { DAEMON } from '@berth/shared'
-import { AttemptState } from '@berth/shared/wire'
+import { AttemptState, type TaskSecrets } from '@berth/shared/wire'
 import { attemptPaths, readClaim } from '../journal/attempt-files.ts'
 import type { AttemptRow } from '../journal/attempt-table.ts'
 import { EventFileError, EventFileReader } from '../journal/event-file.ts'
@@ -25,6 +25,10 @@ export class LiveAttempt {
   spawnedAt: number | undefined
   spawned: RunnerProcess | undefined
   stopAsked = false
+  /** Why it could not be started, or how its process ended. */
+  trouble: string | undefined
+  /** To mask what its process said, until it took its claim. */
+  secrets: TaskSecrets | undefined
   readonly #context: LiveContext
   readonly #hint: () => void
   #events: EventFileReader | undefined
@@ -44,6 +48,7 @@ export class LiveAttempt {
     const { executor, bootId, clock } = this.#context
     const claim = readClaim(this.dir)
     const runner = claim?.by === 'runner' ? claim : undefined
+    if (runner) this.secrets = undefined
     const alive = runner !== undefined && executor.isAlive(runner)
     const starting =
       this.spawned !== undefined &&
@@ -70,6 +75,7 @@ export class LiveAttempt {
   }
 
   close(): void {
+    this.secrets = undefined
     this.#watcher?.close()
     this.#watcher = undefined
     this.#events?.close()

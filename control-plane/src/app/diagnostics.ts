@@ -25,6 +25,8 @@ import type { Task } from '../store/tasks.ts'
 import { listChangedKeys } from '../store/variables.ts'
 import { loadEnvironment, loadTask } from './access.ts'
 
+type LoggedStep = Pick<AttemptStep, 'stepIndex' | 'firstLogSeq' | 'lastLogSeq'>
+
 export interface DiagnosticsView {
   environmentId: number
   status: DiagnosticsStatus
@@ -44,6 +46,9 @@ export interface FailedDeployment {
   supersededBy: Task | undefined
 }
 
+/** What was said before the first step is all there is. */
+const BEFORE_STEPS: LoggedStep = { stepIndex: 0, firstLogSeq: 1, lastLogSeq: null }
+
 const NOTHING: Excerpt = { lines: [], firstLine: null, lastLine: null, isTruncated: false }
 
 export async function diagnoseEnvironment(
@@ -59,7 +64,8 @@ export async function diagnoseEnvironment(
   const attempt = (await listNewestAttempts(ctx.db, [task.id])).get(task.id)
   const failure = task.failure ?? describeFailure({ code: 'internal', message: 'It failed.' })
   const steps = attempt ? await listSteps(ctx.db, [attempt.id]) : []
-  const step = steps.find(({ stepId }) => stepId === failure.step)
+  const own = steps.find(({ stepId }) => stepId === failure.step)
+  const step = own ?? (failure.code === 'not_started' ? BEFORE_STEPS : undefined)
   const lines = asked.lines ?? DIAGNOSTICS.lines
   // causes are looked for in as much as usual, also when somebody wants to see less
   const read = await readEnd(ctx, attempt, step, Math.max(lines, DIAGNOSTICS.lines)).catch(
@@ -100,7 +106,7 @@ function lastLines(excerpt: Excerpt, lines: number): Excerpt {
 async function readEnd(
   ctx: Context,
   attempt: ShownAttempt | undefined,
-  step: AttemptStep | undefined,
+  step: LoggedStep | undefined,
   lines: number,
 ): Promise<Excerpt> {
   if (!attempt || attempt.logExpiredAt !== null || !step?.firstLogSeq) return NOTHING

@@ -217,8 +217,14 @@ const noConnection: Rule = ({ lines }) => {
   return hint('name_not_resolved', `The server cannot resolve the name ${quote(unknown[1] ?? '')}.`)
 }
 
+const notStarted: Rule = ({ failure }) =>
+  failure.code === 'not_started'
+    ? hint('deploy_again', 'Nothing was changed on the server. Deploy again: berth deploy')
+    : undefined
+
 /** In the order in which they explain: what ended the process, then what it missed, then what it said. */
 const RULES: readonly Rule[] = [
+  notStarted,
   outOfMemory,
   diskFull,
   missingVariable,

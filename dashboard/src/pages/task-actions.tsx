@@ -75,16 +75,20 @@ function Cancel({ task: t }: { task: Task }) {
 }
 
 /** The same version once more, or an earlier one instead of what runs now. */
-function Again({ task: t, environment: e }: { task: Task; environment: Environment }) {
+export function Again({ task: t, environment: e }: { task: Task; environment: Environment }) {
   const [isAsking, ask] = useState(false)
   const navigate = useNavigate()
   const sha = t.commit_sha
-  if (t.type !== 'deploy' || sha === null || isReadOnly(e)) return null
+  if (t.type !== 'deploy' || isReadOnly(e)) return null
+  if (sha === null && t.status !== 'failed') return null
   const isBack = t.status === 'succeeded' && e.commit_sha !== sha
-  const label = isBack ? `Roll back to ${short(sha)}` : 'Redeploy'
+  const label = isBack ? `Roll back to ${short(sha)}` : sha ? 'Redeploy' : 'Deploy again'
   const deploy = async () => {
     const made = await change(
-      api.environment.deploy.mutate({ environment_id: e.id, commit_sha: sha }),
+      api.environment.deploy.mutate({
+        environment_id: e.id,
+        ...(sha ? { commit_sha: sha } : {}),
+      }),
     )
     await navigate({ to: '/tasks/$id', params: { id: String(made.id) } })
   }
@@ -96,15 +100,15 @@ function Again({ task: t, environment: e }: { task: Task; environment: Environme
       {isAsking && (
         <Ask
           title={`${label}?`}
-          submit={isBack ? 'Roll back' : 'Redeploy'}
+          submit={isBack ? 'Roll back' : label}
           kind="main"
           send={deploy}
           done="Deployment started."
           onClose={() => ask(false)}
         >
           <p>
-            <code>{short(sha)}</code> {t.commit_message} is deployed to {e.identifier} on{' '}
-            {e.server.name}, with the variables as they are now.
+            {sha ? <code>{short(sha)}</code> : `What ${t.branch} has now`} {t.commit_message} is
+            deployed to {e.identifier} on {e.server.name}, with the variables as they are now.
           </p>
         </Ask>
       )}

@@ -15,7 +15,7 @@ import { plainText } from '../log/ansi.ts'
 import type { LogSession } from '../log/session.ts'
 import { bytes, capital, duration, short } from '../words.ts'
 import css from './task.module.css'
-import { openTicket } from './task-actions.tsx'
+import { Again, openTicket } from './task-actions.tsx'
 
 const failedStep = (t: Task) =>
   t.phases?.flatMap((p) => p.steps).find((s) => s.name === t.failure?.step)
@@ -127,6 +127,7 @@ function Failed({ task: t, environment: e, errorLine, session, jump }: OutcomePr
               Jump to error
             </Button>
           )}
+          {f?.code === 'not_started' && e && <Again task={t} environment={e} />}
           {t.type === 'deploy' && !t.live_at && !t.reset && e?.commit_sha && (
             <span>The version deployed before keeps running.</span>
           )}
