@@ -41,7 +41,7 @@ export async function choosePorts(data: string): Promise<Ports> {
     git: kept.git ?? (await freePort(0)),
     proxy: kept.proxy ?? (await freePort(8_080)),
     names: kept.names ?? (await freePort(15_353, probeUdp)),
-    ssh: kept.ssh ?? (await freePort(2_222)),
+    ssh: kept.ssh ?? (await freePort(0)), // 2222 is where agents of servers listen
   }
   writeFileSync(file, JSON.stringify(ports))
   return ports

@@ -5,8 +5,8 @@ import { createHash, randomBytes } from 'node:crypto'
 import {
   accessSync,
   chmodSync,
+  closeSync,
   constants,
-  cpSync,
   existsSync,
   mkdirSync,
   openSync,
@@ -17,12 +17,19 @@ import {
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { buildDashboardIfStale } from './build-dashboard.ts'
+import {
+  awaitSsh,
+  connect,
+  deployExample,
+  findOrMake,
+  makeRepository,
+  type Named,
+  until,
+} from './dev-example.ts'
 import { choosePorts, findTaken, type Ports, portsFile } from './dev-ports.ts'
 import { startGitServer } from './git-server.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const DEADLINE_MS = 120_000
-const POLL_MS = 150
 const STOP_MS = 15_000
 /** Above what the agent itself gives edge and Caddy. */
 const SERVER_STOP_MS = 60_000
@@ -49,13 +56,19 @@ function chooseStateDir(data: string): string {
 const accountPrefix = (data: string): string =>
   `berth-${createHash('sha256').update(data).digest('hex').slice(0, 6)}-e`
 
+/** Undefined: people can connect to environments. */
+function whyNoSsh(): string | undefined {
+  if (process.getuid?.() !== 0) return 'the agent must run as root to let people in'
+  const hasSshd = ['/usr/sbin/sshd', '/usr/local/sbin/sshd'].some((file) => existsSync(file))
+  return hasSshd ? undefined : 'openssh-server is not installed'
+}
+
 /**
  * An sshd of the local agent's own, on loopback: what it reads must lie where only root writes, and its accounts must be
  * able to read the forced command. Without root or sshd nobody connects, and the rest works.
  */
 async function sshEnvironment(data: string, port: number): Promise<Environ> {
-  const hasSshd = ['/usr/sbin/sshd', '/usr/local/sbin/sshd'].some((file) => existsSync(file))
-  if (process.getuid?.() !== 0 || !hasSshd) return { BERTH_SSH: 'off' }
+  if (whyNoSsh()) return { BERTH_SSH: 'off' }
   const digest = createHash('sha256').update(data).digest('hex').slice(0, 12)
   const folder = join('/var/lib/berth-dev', digest, 'sshd')
   mkdirSync(folder, { recursive: true, mode: 0o755 })
@@ -131,6 +144,26 @@ function start(name: string, argv: string[], env: Environ, data: string): ChildP
   return child
 }
 
+/** Other ports may have been chosen since the agent joined. */
+function knowsAddress(stateDir: string, url: string, port: number): boolean {
+  const file = join(stateDir, 'identity/current/identity.json')
+  if (!existsSync(file)) return true // joins again, or says why it cannot
+  const { baseUrl, endpoints } = JSON.parse(readFileSync(file, 'utf8'))
+  return new URL(baseUrl).origin === url && endpoints.includes(`127.0.0.1:${port}`)
+}
+
+/** For servers that are added; made again only when its sources changed. Undefined: it is there. */
+async function packageAgent(data: string): Promise<string | undefined> {
+  const file = join(data, 'package.log')
+  const log = openSync(file, 'w', 0o600)
+  const argv = ['scripts/package-agent.ts']
+  const child = spawn(process.execPath, argv, { cwd: root, stdio: ['ignore', log, log] })
+  closeSync(log)
+  ending.push(() => end(child))
+  const code = await new Promise((resolve) => child.once('exit', resolve).once('error', resolve))
+  return code === 0 ? undefined : `no agent could be packaged for other servers; see ${file}`
+}
+
 async function end(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
   const gone = new Promise((resolve) => child.once('exit', resolve))
@@ -147,15 +180,8 @@ async function stop(code: number): Promise<void> {
   process.exit(code)
 }
 
-async function until<T>(what: string, look: () => Promise<T | undefined>): Promise<T> {
-  const deadline = Date.now() + DEADLINE_MS
-  while (Date.now() < deadline) {
-    const found = await look().catch(() => undefined)
-    if (found !== undefined) return found
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
-  }
-  throw new Error(`gave up waiting for ${what}`)
-}
+const SSH_COMMANDS = `  npm run --silent berth -- logs -p hello -e main -f
+  npm run --silent berth -- ssh -p hello -e main`
 
 const ADMINISTRATOR = 'administrator@localhost.localdomain'
 const passwordFile = (data: string): string => join(data, 'administrator-password')
@@ -184,95 +210,6 @@ async function administrator(url: string, data: string, printed: () => string): 
   return token
 }
 
-interface Api {
-  get<T>(path: string): Promise<T>
-  post<T>(path: string, body?: unknown): Promise<T>
-}
-
-function connect(url: string, token: string): Api {
-  const call = async (method: string, path: string, body?: unknown) => {
-    const answer = await fetch(url + path, {
-      method,
-      headers: {
-        authorization: `Bearer ${token}`,
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    })
-    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`)
-    return answer.json()
-  }
-  return {
-    get: <T>(path: string) => call('GET', path) as Promise<T>,
-    post: <T>(path: string, body?: unknown) => call('POST', path, body) as Promise<T>,
-  }
-}
-
-/** The example as a repository of its own, made on the spot. */
-function makeRepository(repositories: string): void {
-  const target = join(repositories, 'hello')
-  if (existsSync(join(target, '.git'))) return
-  mkdirSync(target, { recursive: true })
-  cpSync(join(root, 'examples/hello'), target, { recursive: true })
-  const git = (...args: string[]) =>
-    execFileSync('git', ['-c', 'user.name=Berth', '-c', 'user.email=berth@localhost', ...args], {
-      cwd: target,
-      stdio: 'pipe',
-    })
-  git('init', '--quiet', '--initial-branch=main')
-  git('add', '--all')
-  git('commit', '--quiet', '--message=Hello')
-}
-
-interface Named {
-  id: number
-  name: string
-}
-interface Environment {
-  id: number
-  identifier: string
-  url: string | null
-}
-interface Task {
-  id: number
-  status: string
-  failure: { message: string; step: string | null } | null
-}
-
-async function findOrMake<T extends Named>(
-  api: Api,
-  path: string,
-  name: string,
-  body: object,
-): Promise<T> {
-  const list = await api.get<T[]>(path)
-  return list.find((one) => one.name === name) ?? api.post<T>(path, { name, ...body })
-}
-
-async function deployExample(api: Api, serverId: number, gitUrl: string): Promise<Environment> {
-  const project = await findOrMake<Named>(api, '/api/projects', 'hello', {
-    repo_url: `${gitUrl}/hello/.git`,
-    domain: 'hello.localhost',
-    server_ids: [serverId],
-    default_recipe: 'manual',
-  })
-  const path = `/api/projects/${project.id}/environments`
-  const known = (await api.get<Environment[]>(path)).find((e) => e.identifier === 'main')
-  const environment =
-    known ?? (await api.post<Environment>(path, { identifier: 'main', branch: 'main' }))
-  const started = await api.post<Task>(`/api/environments/${environment.id}/tasks`)
-  const task = await until('the deployment', async () => {
-    const now = await api.get<Task>(`/api/tasks/${started.id}`)
-    return ['succeeded', 'failed', 'canceled'].includes(now.status) ? now : undefined
-  })
-  if (task.status !== 'succeeded') {
-    throw new Error(
-      `task ${task.id} ${task.status}: ${task.failure?.step} ${task.failure?.message}`,
-    )
-  }
-  return api.get<Environment>(`/api/environments/${environment.id}`)
-}
-
 async function main(): Promise<void> {
   const data = process.env.BERTH_DATA ?? join(root, '.data')
   mkdirSync(data, { recursive: true })
@@ -299,6 +236,10 @@ async function main(): Promise<void> {
   const git = await startGitServer(repositories, ports.git)
   ending.push(() => git.close())
 
+  let isPackaging = true
+  const packaged = packageAgent(data).finally(() => {
+    isPackaging = false
+  })
   console.log('Building the dashboard …')
   await buildDashboardIfStale()
   console.log('Starting the control plane …')
@@ -329,6 +270,9 @@ async function main(): Promise<void> {
     console.log('Joining the local agent …')
     const made = await api.post<{ token: string }>(`/api/servers/${server.id}/join_token`)
     runAgent(['join', url, made.token], agentEnv)
+  } else if (!knowsAddress(stateDir, url, ports.agent)) {
+    await stopServer(agentEnv) // what was left behind listens on the former ports
+    runAgent(['move', url], agentEnv)
   }
   ending.push(() => stopServer(agentEnv))
   start('agent', ['agent/src/main.ts', 'run'], agentEnv, data)
@@ -339,6 +283,15 @@ async function main(): Promise<void> {
 
   console.log('Deploying the example project …')
   const environment = await deployExample(api, server.id, git.url)
+  const noSsh =
+    whyNoSsh() ??
+    (await awaitSsh(api, server.id, environment.id, ports.ssh).then(
+      () => undefined,
+      () => `it did not start; see ${data}/agent.log`,
+    ))
+  if (isPackaging) console.log('Packaging the agent for other servers …')
+  const noPackage = await packaged
+  if (noPackage) console.error(`warning: ${noPackage}`)
   console.log(`
 Berth is running.
   Dashboard            ${url}/   (sign in as ${ADMINISTRATOR}, password in ${passwordFile(data)})
@@ -352,8 +305,7 @@ Try next, in another terminal:
   npm run --silent berth -- login --url ${url} --with-token < ${join(data, 'administrator-token')}
   npm run --silent berth -- deploy -p hello -e main --wait
   npm run --silent berth -- tasks -p hello -e main
-  npm run --silent berth -- logs -p hello -e main -f
-  npm run --silent berth -- ssh -p hello -e main
+${noSsh ? `  (logs and ssh need SSH, which is off here: ${noSsh})` : SSH_COMMANDS}
 
 Ctrl-C ends everything that was started here; the data stays and is found again.`)
 }

@@ -9,6 +9,7 @@ import { type AgentSettings, readSettings } from './settings.ts'
 const USAGE = `berth-agent ${VERSION}: runs deployments on this server.
 
   berth-agent join [--force] <url> <token>   join the control plane at <url> with a token of its server page
+  berth-agent move <url>                     the control plane's address is now <url>: learn where to connect
   berth-agent run                            run the daemon (what the service manager starts)
   berth-agent status                         show whether the daemon runs and is connected
   berth-agent services stop                  end every service that is supervised here
@@ -30,6 +31,13 @@ async function main([command, ...rest]: string[]): Promise<number> {
   switch (command) {
     case 'join':
       return join(settings, rest)
+    case 'move': {
+      if (!only) return usage()
+      const { move } = await import('./link/renewal.ts')
+      const { endpoints } = await move(settings, only)
+      process.stdout.write(`Connecting to ${endpoints.join(', ')} from now on.\n`)
+      return 0
+    }
     case 'run':
       return rest.length === 0 ? run(settings) : usage()
     case 'status':

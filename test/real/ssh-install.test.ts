@@ -20,6 +20,7 @@ import { removeFromServer } from '../../agent/src/ssh/side.ts'
 import { expectedEffect, renderDropIn } from '../../agent/src/ssh/sshd-config.ts'
 import { awaitGreeting, reload } from '../../agent/src/ssh/sshd-control.ts'
 import { includesDropIns, installDropIn, listOthers } from '../../agent/src/ssh/sshd-install.ts'
+import { keepOwnSshd } from '../../agent/src/ssh/sshd-own.ts'
 import { locate, missing } from '../components.ts'
 import { isRoot } from './agent-host.ts'
 import { freePort, SshLab } from './ssh-lab.ts'
@@ -116,6 +117,12 @@ Subsystem sftp internal-sftp
       expect([before, after].every(Number)).toBe(true)
       expect(after).not.toBe(before)
     }
+  })
+
+  test('a daemon of our own does not take another one for itself', async () => {
+    const ssh = { ...lab.settings.ssh, dir: f('own'), own: { address: '127.0.0.1', port } }
+    const starting = keepOwnSshd({ ...lab.settings, ssh })
+    await expect(starting).rejects.toThrow(/does not answer on port \d+: .*(bind|listen)/i)
   })
 
   test('a broken revocation list locks out ours alone', async () => {

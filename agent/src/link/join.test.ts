@@ -22,7 +22,7 @@ import {
   readInstallId,
 } from './identity.ts'
 import { join, parseJoinToken } from './join.ts'
-import { renewExpired } from './renewal.ts'
+import { move, renewExpired } from './renewal.ts'
 
 type Reply = { status?: number; body: unknown }
 let authority: Authority
@@ -275,6 +275,32 @@ test('an expired certificate is renewed by a signature of its own key', async ()
   expect(isExpired(after, Date.now())).toBe(false)
   expect([after.generation, currentGeneration(settings())]).toEqual([2, 'gen-2'])
   expect(after.key).not.toBe(before.key)
+})
+
+test('a control plane with another address is found by its address, and proves itself', async () => {
+  const moved = (ca: typeof authority) =>
+    http.createServer(
+      serve(async (path, body) => {
+        if (path.endsWith('/challenge')) {
+          return { body: { nonce: 'n', expires_at: '2026-11-01T00:00:00Z' } }
+        }
+        const { csr } = RenewRequest.parse(body)
+        const first = EnrollRequest.parse(requests[0]?.body)
+        const certificate = await ca.issueAgent(csr)
+        const endpoints = ['127.0.0.1:4711']
+        return enrolment({ ...first, csr }, { certificate, endpoints, generation: 2 })
+      }),
+    )
+  await startJoin(await listen(http.createServer(serve((_path, body) => enrolment(body)))))
+  const before = readIdentity(settings())
+  await expect(move(settings(), await listen(moved(stranger)))).rejects.toThrow(/not ours/)
+  expect(readIdentity(settings())).toEqual(before)
+  const url = await listen(moved(authority))
+  await move(settings(), url)
+  const after = readIdentity(settings())
+  expect([after.endpoints, after.generation]).toEqual([['127.0.0.1:4711'], 2])
+  expect(new URL(after.baseUrl).origin).toBe(new URL(url).origin)
+  expect(after.agentId).toBe(before.agentId)
 })
 
 test('a renewed certificate of a foreign CA leaves the old identity in place', async () => {

@@ -13,7 +13,13 @@ import {
   createKeyRequest,
   parseCertificate,
 } from './certificate.ts'
-import { type Identity, IdentityError, type NewIdentity, writeIdentity } from './identity.ts'
+import {
+  type Identity,
+  IdentityError,
+  type NewIdentity,
+  readIdentity,
+  writeIdentity,
+} from './identity.ts'
 import { type Answer, parseBaseUrl, postJson } from './verified-post.ts'
 
 export type AgentClient = ServiceClient<(typeof AgentService)['method']>
@@ -48,6 +54,13 @@ export async function renewByCall(
     renewAt: answer.renewAt ? timestampDate(answer.renewAt).toISOString() : identity.renewAt,
   })
 }
+
+/**
+ * The control plane has another address: asked there, it proves itself as ever, gives a certificate and names where agents
+ * dial now. The token of a join is not needed, because the key that the agent has proves who it is.
+ */
+export const move = (settings: AgentSettings, url: string): Promise<NewIdentity> =>
+  renewExpired(settings, { ...readIdentity(settings), baseUrl: parseBaseUrl(url).href })
 
 /** Through the REST side, with the expired certificate and its key. */
 export async function renewExpired(
@@ -86,7 +99,7 @@ function accepted(answer: Answer): unknown {
   if (answer.status === 200) return answer.body
   const { code, detail } = (answer.body ?? {}) as { code?: unknown; detail?: unknown }
   throw new IdentityError(
-    `The certificate has expired and was not renewed (${answer.status} ${String(code ?? '')}). ${
+    `The control plane did not renew the certificate (${answer.status} ${String(code ?? '')}). ${
       typeof detail === 'string' ? detail.slice(0, 500) : ''
     } If it stays so, join again with a new token: berth-agent join --force <url> <token>`,
   )

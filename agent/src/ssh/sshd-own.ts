@@ -1,6 +1,6 @@
 // A daemon of our own, where the server's sshd cannot be used: its own port, host key and configuration. Detached, found
 // again by its pid file, started again when it died. Nothing of the owner's sshd is read or changed.
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { SSHD } from '@berth/shared'
@@ -51,14 +51,25 @@ export async function keepOwnSshd(settings: AgentSettings): Promise<void> {
   }
   const fault = await findFault(sshd)
   if (fault) throw new Error(`The configuration of Berth's own sshd is refused: ${fault}`)
-  start(sshd, places.ownLog)
-  if (!(await awaitGreeting(listener(settings)))) {
+  const isUp = await awaitDaemon(start(sshd, places.ownLog), sshd)
+  if (!isUp || !(await awaitGreeting(listener(settings)))) {
     const said = readFileSync(places.ownLog, 'utf8').trim().split('\n').at(-1)
     throw new Error(`Berth's own sshd does not answer on port ${settings.ssh.own.port}: ${said}`)
   }
 }
 
-function start(sshd: Sshd, logFile: string): void {
+/** It listens: it wrote its pid file. A greeting alone may come from somebody else who has the port. */
+async function awaitDaemon(child: ChildProcess, sshd: Sshd): Promise<boolean> {
+  const deadline = performance.now() + SSHD.reloadMs
+  const isOver = (): boolean => child.pid === undefined || child.exitCode !== null
+  while (findDaemon(sshd) === undefined) {
+    if (isOver() || performance.now() > deadline) return false
+    await delay(SSHD.reloadPollMs)
+  }
+  return true
+}
+
+function start(sshd: Sshd, logFile: string): ChildProcess {
   const log = openSync(logFile, 'a', 0o600)
   try {
     const [file = '', ...args] = sshd.argv
@@ -70,6 +81,7 @@ function start(sshd: Sshd, logFile: string): void {
     })
     child.on('error', () => undefined)
     child.unref()
+    return child
   } finally {
     closeSync(log)
   }
