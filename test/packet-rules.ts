@@ -12,7 +12,7 @@ import type { PortRange } from '../agent/src/settings.ts'
 const CLAIMS = '/tmp/berth-test-ports' // the same for every run on this machine
 const FROM = 20_000
 const SIZE = 50
-const RANGES = 250
+const RANGES = 200
 
 const isRoot = process.getuid?.() === 0
 

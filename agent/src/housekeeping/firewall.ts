@@ -21,7 +21,7 @@ import { readTable } from '../exec/proxy/table.ts'
 import { findAccount, isRoot, listEnvironmentAccounts } from '../exec/users.ts'
 import { Ledger, ledgerFile } from '../journal/ledger.ts'
 import { inTurn } from '../journal/turn.ts'
-import type { Log } from '../log.ts'
+import { describeError, type Log } from '../log.ts'
 import { type AgentSettings, environmentDir } from '../settings.ts'
 
 type Facts = FirewallFacts & { enginePid: number | undefined }
@@ -112,7 +112,9 @@ export async function keepFirewall({
   onChange,
 }: FirewallParts): Promise<() => void> {
   let told: string | undefined
-  const look = async (): Promise<void> => {
+  const look = (): Promise<void> =>
+    apply().catch((error: unknown) => log.warn(describeError(error), 'no packet rules'))
+  const apply = async (): Promise<void> => {
     const ledger = existsSync(ledgerFile(settings)) ? new Ledger(settings) : undefined
     try {
       const state = await guardServer(settings, ledger, { isFresh: true })
@@ -126,9 +128,7 @@ export async function keepFirewall({
     }
   }
   await look()
-  const timer = setInterval(() => {
-    look().catch((error: Error) => log.warn({ reason: error.message }, 'no packet rules'))
-  }, FIREWALL.careMs)
+  const timer = setInterval(() => void look(), FIREWALL.careMs)
   timer.unref()
   return () => clearInterval(timer)
 }
