@@ -9,6 +9,7 @@ import { Keeper } from './attempts/keeper.ts'
 import { keepSpoolBounds } from './attempts/spool-bounds.ts'
 import { Spools } from './attempts/spools.ts'
 import { type Clock, systemClock } from './clock.ts'
+import { ensureStateFolders } from './exec/files.ts'
 import { readBootId } from './exec/processes.ts'
 import { keepProxyUp } from './exec/proxy/care.ts'
 import { openEdge } from './exec/proxy/client.ts'
@@ -146,7 +147,7 @@ function openParts(
 ) {
   const log = options.log ?? silentLog
   const clock = options.clock ?? systemClock
-  mkdirSync(settings.runDir, { recursive: true, mode: 0o711 })
+  ensureStateFolders(settings)
   mkdirSync(join(settings.runDir, 'compiled'), { recursive: true, mode: 0o700 })
   const bootId = readBootId()
   const journal = Journal.open(settings.stateDir, {

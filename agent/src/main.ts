@@ -3,6 +3,7 @@
 // are started by it or by each other and load nothing of it. Exit codes: 0 done, 1 refused or broken (the sentence is on stderr), 2 wrong usage, 78 locked
 // out by the control plane (the service manager must not restart it).
 import { VERSION } from '@berth/shared'
+import { closeInherited } from './exec/descriptors.ts'
 import { type AgentSettings, readSettings } from './settings.ts'
 
 const USAGE = `berth-agent ${VERSION}: runs deployments on this server.
@@ -128,6 +129,8 @@ async function join(settings: AgentSettings, args: string[]): Promise<number> {
   const [url, token, ...more] = args.filter((arg) => arg !== '--force')
   if (!url || !token || more.length > 0) return usage()
   const { join: joinControlPlane } = await import('./link/join.ts')
+  const { ensureStateFolders } = await import('./exec/files.ts')
+  ensureStateFolders(settings)
   const identity = await joinControlPlane(settings, { url, token, force })
   process.stdout.write(
     `Joined ${url} as server ${identity.serverId}. Start the daemon: berth-agent run (or restart its service).\n`,
@@ -166,8 +169,11 @@ async function run(settings: AgentSettings): Promise<number> {
       process.exit(code)
     },
   })
+  const { keepSearching } = await import('./housekeeping/shared-search.ts')
+  const stopSearching = process.getuid?.() === 0 ? keepSearching(settings, log) : () => undefined
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.once(signal, () => {
+      stopSearching()
       log.info({ signal }, 'stopping; runners go on')
       agent.close().then(
         () => ended.resolve(0),
@@ -178,6 +184,9 @@ async function run(settings: AgentSettings): Promise<number> {
   return ended.promise
 }
 
+closeInherited()
+// every folder and file gets the mode that its maker names, whatever the shell of the one who started this had
+process.umask(0o022)
 main(process.argv.slice(2)).then(
   (code) => process.exit(code),
   (error: Error) => {

@@ -27,10 +27,12 @@ export const ROOM = {
 } as const
 
 export const HOUSE = {
+  /** Folders that everybody may write to are searched for so often, so deep and for so long. */
+  searchEveryMs: DAY,
+  searchDepth: 6,
+  searchMs: 2 * MINUTE,
   /** Running version and those before it that an earlier commit returns to without a build. */
   keptImages: 3,
-  /** Variable files: of the running version and one before. */
-  keptVariables: 2,
   /** A volume that the service file does not name any more may be missed. */
   unnamedVolumeMs: 7 * DAY,
   cacheBytes: 10 * GiB,

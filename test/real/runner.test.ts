@@ -128,7 +128,7 @@ describe('variables', () => {
     const places = environmentPlaces(host.settings, 2)
     const file = join(places.variables, `${without.taskId}.sh`)
     expect(readFileSync(file, 'utf8')).toContain("SERVICE_ENV_IDENTIFIER='pr-42'\n")
-    expect(statSync(file).mode & 0o777).toBe(0o400)
+    expect(statSync(file).mode & 0o777).toBe(isRoot ? 0o440 : 0o400)
     const custom = { FROM_FILE: 'custom', SERVICE_DOMAIN: 'evil', MULTI: "it's\ntwo lines" }
     const second = await host.deploy(repository, { environmentId: 2, variables: custom })
     expect((await second.verdict()).state).toBe(AttemptState.SUCCEEDED)

@@ -117,8 +117,8 @@ export class SshLab {
     this.person = this.makePerson('ada')
   }
 
-  static async open(over: Partial<AgentSettings['ssh']> = {}): Promise<SshLab> {
-    const host = new AgentHost()
+  static async open(over: Partial<AgentSettings['ssh']> = {}, folder?: string): Promise<SshLab> {
+    const host = new AgentHost(folder)
     const command = await bundleForcedCommand(host.folder)
     const own = { address: '127.0.0.1', port: await freePort() }
     // every folder above must be root's alone, or sshd does not believe what lies there: not /tmp

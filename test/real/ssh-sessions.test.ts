@@ -2,12 +2,20 @@
 // revocation, by the death of the client, also across a restart of the agent.
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
+import { PROCESSES } from '@berth/shared'
 import { AttemptState, Recipe } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { hasMarker, isSameProcess, listProcesses } from '../../agent/src/exec/processes.ts'
+import { Cgroup, detectCgroups, listCgroups } from '../../agent/src/exec/cgroups.ts'
+import { environmentPlaces } from '../../agent/src/exec/files.ts'
+import {
+  hasMarker,
+  isSameProcess,
+  listProcesses,
+  readProcess,
+} from '../../agent/src/exec/processes.ts'
 import { dockerEngine, missing } from '../components.ts'
 import { isRoot } from './agent-host.ts'
 import { type Deployment, eventually, type Repository } from './deployment.ts'
@@ -15,6 +23,8 @@ import { type Attempt, SshLab } from './ssh-lab.ts'
 
 const SECRET = 'tr0ub4dor-and-3'
 const ENDS_WITHIN_MS = 10_000
+/** What the control plane allows its commands. */
+const MEMORY = 768n * 1_024n ** 2n
 const MANUAL = `
 manual:
   deploy: [{ run: 'true' }]
@@ -75,7 +85,8 @@ describe.skipIf(missing('sshd') || !isRoot)('a session', () => {
     lab = await SshLab.open()
     repository = lab.host.repository()
     repository.commit({ '.service.yml': PREPARED, 'hello.txt': 'hello\n' })
-    await succeeded(lab.host.deploy(repository, { variables: { TOKEN: SECRET } }))
+    const limits = { memoryBytes: MEMORY }
+    await succeeded(lab.host.deploy(repository, { variables: { TOKEN: SECRET }, limits }))
     export1 = await succeeded(lab.host.deploy(repository, { action: 'export' }))
   })
   afterAll(() => lab.close())
@@ -85,6 +96,47 @@ describe.skipIf(missing('sshd') || !isRoot)('a session', () => {
     const { code, out, err } = await lab.login(await exec(['sh', '-c', script]))
     const account = `${lab.settings.accountPrefix}1`
     expect({ code, out, err }).toEqual({ code: 7, out: `${account}\nhello\n***\n`, err: 'oops\n' })
+  })
+
+  test('has nothing but its three descriptors, in a command and in a shell', async () => {
+    const list = 'ls -m /proc/$$/fd; echo listed'
+    const command = await lab.login(await exec(['sh', '-c', list]))
+    expect(command).toMatchObject({ code: 0, out: '0, 1, 2\nlisted\n' })
+    const typed = `sh -c '${list}'; exit\n`
+    const { out } = await lab.login(await shell({ words: ['shell'], flags: ['-tt'], typed }))
+    expect(out).toMatch(/^0, 1, 2\r\nlisted\r$/m)
+  })
+
+  test('is bound like a step of its environment, and everything in it ends with it', async () => {
+    const { accountPrefix } = lab.settings
+    const groups = (): string[] => listCgroups(detectCgroups(), `${accountPrefix}1-ssh-`)
+    expect(groups()).toEqual([])
+    // out of the session, out of the group of processes, without the mark
+    const leaving =
+      'setsid env -i sh -c "echo \\$$ >$BERTH_SHARED_DIR/escaped; sleep 300" >/dev/null 2>&1 &'
+    const script = `${leaving} cat /proc/self/cgroup; echo ready; read -r word`
+    const { child, ended, shows } = follow(await exec(['sh', '-c', script]))
+    await shows(/ready/)
+    const [group = ''] = await eventually(() => groups().length > 0 && groups(), 'its group')
+    const { shared } = environmentPlaces(lab.settings, 1)
+    const escaped = await eventually(() => {
+      const file = join(shared, 'escaped')
+      return existsSync(file) && Number(readFileSync(file, 'utf8'))
+    }, 'the process that escapes')
+    expect(Cgroup.create(detectCgroups(), group)?.members()).toContain(escaped)
+    const { pids, unified, memory } = detectCgroups()
+    const bound = (folder: string | undefined, file: string): number | undefined => {
+      const path = join(folder ?? '', group, file)
+      return folder && existsSync(path) ? Number(readFileSync(path, 'utf8')) : undefined
+    }
+    const most = bound(pids, 'pids.max') ?? bound(unified, 'pids.max')
+    expect([PROCESSES.pids, undefined]).toContain(most)
+    const bytes = bound(memory, 'memory.limit_in_bytes') ?? bound(unified, 'memory.max')
+    expect([Number(MEMORY), undefined]).toContain(bytes)
+    child.stdin?.end('go\n')
+    expect(await ended).toMatchObject({ code: 0 })
+    await eventually(() => groups().length === 0, 'the end of its group')
+    expect(readProcess(escaped)).toBeUndefined()
   })
 
   test('hands input to a command, and its end too', async () => {

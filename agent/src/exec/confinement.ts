@@ -2,7 +2,7 @@
 // as the environment's user. Builds argv, starts nothing. The small scripts are constants; what varies travels as
 // their arguments, so no value is ever read as shell text. The one exception by design is the user's own command, one
 // argument of `/bin/sh -eu -c`.
-import { canUnshareMounts } from './namespaces.ts'
+import { ownNamespaces } from './namespaces.ts'
 import { locateProgram, SYSTEM_PATH } from './programs.ts'
 
 export interface Account {
@@ -26,23 +26,45 @@ const ENTER =
   'umask "$1"; shift; set -a; . "$1" || exit 126; set +a; cd -- "$2" || exit 126; unset OLDPWD; shift 2; exec "$@" </dev/null'
 
 /**
- * Still as root, in a mount namespace of its own: the temporary folders of the machine are the environment's own one, and
- * there is nothing in the homes of people.
+ * Still as root, in namespaces of its own: the folders of the machine that everybody may write to are the environment's own
+ * temporary one, shared memory is new and empty, and there is nothing in the homes of people.
  */
-const HIDE =
-  'for at in /tmp /var/tmp; do mount --bind "$1" "$at" || exit 125; done; [ ! -d /home ] || mount -t tmpfs -o ro,size=4k,mode=0755 berth-hidden /home || exit 125; shift; exec "$@"'
+const HIDE = [
+  'own=$1; queues=$2; shift 2',
+  'while [ "$1" != -- ]; do mount --bind "$own" "$1" || exit 125; shift; done; shift',
+  '[ ! -d /home ] || mount -t tmpfs -o ro,size=4k,mode=0755 berth-hidden /home || exit 125',
+  '[ ! -d /dev/shm ] || mount -t tmpfs -o nosuid,nodev,mode=1777 berth-memory /dev/shm || exit 125',
+  // queues of the machine's own would still be seen there, whatever else is of this command alone
+  '[ ! -d /dev/mqueue ] || { [ "$queues" = new ] && mount -t mqueue berth-queues /dev/mqueue 2>/dev/null; } || mount -t tmpfs -o ro,size=4k berth-hidden /dev/mqueue || exit 125',
+  'unset own queues; exec "$@"',
+].join('; ')
 
 /** Where a folder below would vanish from the view of its own command. */
-const HIDDEN = ['/tmp/', '/var/tmp/', '/home/']
+const HIDDEN = ['/tmp/', '/var/tmp/', '/home/', '/dev/']
+
+/** What a command gets in the place of folders that everybody may write to. */
+export interface OwnPlaces {
+  /** Of the environment; shown to the command as /tmp. */
+  temporary: string
+  /** Of the machine (shared-places.ts). */
+  instead: readonly string[]
+}
 
 /** Empty where the machine does not allow it, or where the folder itself would be hidden (development). */
-export function ownTemporary(folder: string | undefined): string[] {
-  if (folder === undefined || HIDDEN.some((hidden) => folder.startsWith(hidden))) return []
+export function ownPlaces(places: OwnPlaces | undefined): string[] {
+  const { temporary, instead } = places ?? { temporary: '/tmp/', instead: [] }
+  if (HIDDEN.some((hidden) => temporary.startsWith(hidden))) return []
   const unshare = locateProgram('unshare')
-  if (!unshare || !canUnshareMounts(unshare)) return []
-  const namespace = [unshare, '--mount', '--propagation', 'private', '--']
-  return [...namespace, '/bin/sh', '-c', HIDE, 'berth-hide', folder]
+  const kinds = unshare ? ownNamespaces(unshare) : []
+  if (!unshare || kinds.length === 0) return []
+  const queues = kinds.includes('--ipc') ? 'new' : 'none'
+  const hide = ['/bin/sh', '-c', HIDE, 'berth-hide', temporary, queues, ...instead, '--']
+  return [unshare, ...kinds, '--', ...hide]
 }
+
+/** Empty where this machine has no groups. */
+export const joinGroups = (files: readonly string[]): string[] =>
+  files.length > 0 ? ['/bin/sh', '-c', JOIN, 'berth-join', ...files, '--'] : []
 
 /** Removes every right but those of the account. Without an account (development) only the way back up is closed. */
 export function dropRights(account: Account | undefined): string[] {
@@ -74,8 +96,7 @@ export interface Confinement {
   account: Account | undefined
   cgroupFiles: string[]
   directory: string
-  /** Of the environment; shown to the command as /tmp. */
-  temporary?: string | undefined
+  places?: OwnPlaces | undefined
   /** Shell form; readable by the account. */
   variablesFile: string
   /** Stronger than the file; from the repository, so it may be seen in a list of processes. */
@@ -87,15 +108,11 @@ export interface Confinement {
 
 /** The user's own command, exactly one argv element, in its folder and with its rights. */
 export function confineCommand(command: string, inside: Confinement): string[] {
-  const join =
-    inside.cgroupFiles.length > 0
-      ? ['/bin/sh', '-c', JOIN, 'berth-join', ...inside.cgroupFiles, '--']
-      : []
   const additions = Object.entries(inside.additions).map(([key, value]) => `${key}=${value}`)
   const env = locateProgram('env') ?? '/usr/bin/env'
   return [
-    ...join,
-    ...(inside.account ? ownTemporary(inside.temporary) : []),
+    ...joinGroups(inside.cgroupFiles),
+    ...(inside.account ? ownPlaces(inside.places) : []),
     ...dropRights(inside.account),
     ...['/bin/sh', '-c', inside.hasTerminal ? ENTER_TERMINAL : ENTER, 'berth-enter'],
     ...[inside.offersSocket ? '0007' : '0027', inside.variablesFile, inside.directory],

@@ -2,9 +2,9 @@
 // environment's user can write, everything is done as that user, so that a link planted there leads nowhere.
 import {
   chmodSync,
-  chownSync,
   closeSync,
   fchmodSync,
+  fchownSync,
   fsyncSync,
   lchownSync,
   lstatSync,
@@ -88,6 +88,18 @@ export const allPlaces = (s: AgentSettings, environmentId: number): string[] => 
     statics,
     join(s.runDir, 'services', `e${environmentId}`),
   ]
+}
+
+/**
+ * The folders that accounts of environments pass through on the way to their own: entered by everybody, listed by root alone.
+ * Also where an earlier version, or a shell that closes what it makes, left them closed.
+ */
+export function ensureStateFolders({ stateDir, runDir }: AgentSettings): void {
+  for (const folder of [stateDir, runDir, join(stateDir, 'environments')]) {
+    mkdirSync(folder, { recursive: true, mode: 0o711 })
+    const mode = statSync(folder).mode & 0o7777
+    if ((mode & 0o111) !== 0o111) chmodSync(folder, mode | 0o111)
+  }
 }
 
 /** Makes or corrects one folder; `account` undefined means root (or the developer) keeps it. */
@@ -188,20 +200,23 @@ export async function ensureLogFolder(
   if (made.code !== 0) throw new Error(`${log} could not be made: ${made.stderr.trim()}`)
 }
 
-/** Whole or not at all, readable by the account alone; with another mode whoever may enter the folder. */
+/**
+ * Whole or not at all. With a reader it is root's, and the account can read it and not change it; without one the mode says
+ * who can.
+ */
 export function writeSecretFile(
   file: string,
   text: string,
-  owner: Account | undefined,
-  mode = 0o400,
+  reader: Account | undefined,
+  mode = reader ? 0o440 : 0o400,
 ): void {
   const temporary = `${file}.tmp`
   rmSync(temporary, { force: true })
-  const fd = openSync(temporary, 'wx', mode)
+  const fd = openSync(temporary, 'wx', 0o600)
   try {
     writeFileSync(fd, text)
+    if (reader) fchownSync(fd, 0, reader.gid)
     fchmodSync(fd, mode)
-    if (owner) chownSync(temporary, owner.uid, owner.gid)
     fsyncSync(fd)
   } finally {
     closeSync(fd)

@@ -131,12 +131,12 @@ async function lookAtUsers(): Promise<HostPart> {
   return part('users', isRoot && found ? 'useradd' : '', reason)
 }
 
-/** Without them the commands of all environments share the machine's temporary folders. */
+/** Without them the commands of all environments share the machine's temporary folders and its shared memory. */
 function lookAtMounts(): HostPart {
   const unshare = locateProgram('unshare')
   const isAllowed = unshare !== undefined && canUnshareMounts(unshare)
   const reason =
-    'Mount namespaces are not allowed here: commands of the manual recipe see the /tmp of the machine.'
+    'Mount namespaces are not allowed here: commands of the manual recipe share /tmp, /dev/shm and /run/lock with each other. What an environment leaves there is removed with it.'
   return part('mounts', isAllowed ? 'private' : '', reason)
 }
 

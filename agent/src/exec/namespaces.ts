@@ -2,18 +2,28 @@
 import { execFileSync } from 'node:child_process'
 import { DAEMON } from '@berth/shared'
 
-let answer: boolean | undefined
+const MOUNTS = ['--mount', '--propagation', 'private']
 
-/** Asked once a process: it does not change while a machine is up. */
-export function canUnshareMounts(unshare: string): boolean {
-  if (answer !== undefined) return answer
+let answer: string[] | undefined
+
+function isAllowed(unshare: string, kinds: string[]): boolean {
   const script = 'mount -t tmpfs -o size=4k berth-probe /mnt'
-  const argv = ['--mount', '--propagation', 'private', '--', '/bin/sh', '-c', script]
   try {
+    const argv = [...kinds, '--', '/bin/sh', '-c', script]
     execFileSync(unshare, argv, { stdio: 'ignore', timeout: DAEMON.probeMs })
-    answer = true
+    return true
   } catch {
-    answer = false
+    return false
   }
+}
+
+/**
+ * What a command gets of its own, as options of unshare: mounts, and the memory that processes share by name. Empty: nothing.
+ * Asked once a process: it does not change while a machine is up.
+ */
+export function ownNamespaces(unshare: string): string[] {
+  answer ??= [[...MOUNTS, '--ipc'], MOUNTS].find((kinds) => isAllowed(unshare, kinds)) ?? []
   return answer
 }
+
+export const canUnshareMounts = (unshare: string): boolean => ownNamespaces(unshare).length > 0

@@ -212,20 +212,32 @@ function namedVolumes(settings: AgentSettings, environmentId: number, plan: Last
   return new Set(names.map((name) => volumeName(settings, environmentId, name)))
 }
 
-/** Variable files of the running version and one before; of everything that still runs in any case. */
-function collectVariables(settings: AgentSettings, ledger: Ledger, environmentId: number): void {
+/** `812.sh`, `812-web.env`, and what a writer that died left beside them. */
+const VARIABLES = /^([0-9]+(?:-.+)?)\.(?:sh|env)(?:\.tmp)?$/
+
+/**
+ * Variable files that nothing of the environment uses any more, of either recipe: a value that was replaced is not kept on
+ * the disk. Those of the running version stay, and of every container and process that is still there.
+ */
+export function collectVariables(
+  settings: AgentSettings,
+  ledger: Ledger,
+  environmentId: number,
+): void {
   const plan = readPlan(ledger, environmentId)
-  if (!isDockerPlan(plan)) return
-  const folder = environmentPlaces(settings, environmentId).variables
-  const taskOf = (name: string): number =>
-    Number(/^([0-9]+)(?:-[^/]+)?\.(?:sh|env)$/.exec(name)?.[1] ?? 'none')
-  const files = listFolder(folder).filter((name) => !Number.isNaN(taskOf(name)))
-  const before = [...new Set(files.map(taskOf))].filter((id) => id <= plan.taskId)
-  const newest = before.toSorted((a, b) => b - a).slice(0, HOUSE.keptVariables)
+  if (!plan) return
   const rows = ledger.objects.list({ environmentId, kind: 'container' })
-  const kept = new Set([...newest, ...rows.map(({ taskId }) => taskId)])
-  for (const { taskId } of plan.services) kept.add(taskId)
-  for (const name of files) if (!kept.has(taskOf(name))) rmSync(join(folder, name), { force: true })
+  const used = [...rows, ...(isDockerPlan(plan) ? plan.services : [])]
+  const kept = new Set([
+    ...used.map(({ taskId, service }) => `${taskId}-${service}`),
+    ...ledger.listProcesses(environmentId).map(({ taskId }) => String(taskId)),
+    ...(isDockerPlan(plan) ? [] : [String(plan.taskId)]),
+  ])
+  const folder = environmentPlaces(settings, environmentId).variables
+  for (const name of listFolder(folder)) {
+    const of = VARIABLES.exec(name)?.[1]
+    if (of !== undefined && !kept.has(of)) rmSync(join(folder, name), { force: true })
+  }
 }
 
 export async function collectEnvironment(

@@ -15,7 +15,7 @@ import {
 } from '../exec/files.ts'
 import { letRequestsEnd } from '../exec/proxy/client.ts'
 import { isDockerPlan, type ManualPlan } from '../recipes/plan.ts'
-import { readPlan } from './collect.ts'
+import { collectVariables, readPlan } from './collect.ts'
 import { type RouteHouse, type RouteRequest, restoreRoutes } from './settle-routes.ts'
 
 export interface ManualRequest extends RouteRequest {
@@ -32,6 +32,7 @@ export async function settleManual(house: RouteHouse, request: ManualRequest): P
   await awaitRequests(house, request)
   notes.push(...restoreCurrent(house, request, plan))
   await collectCopies(house, request, plan)
+  collectVariables(house.settings, house.ledger, request.environmentId)
   return notes
 }
 

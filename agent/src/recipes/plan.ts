@@ -114,6 +114,8 @@ export interface ManualPlan extends CommonPlan {
   secretKeys?: string[]
   /** Names that the `env` of a step may not replace. */
   strongKeys?: string[]
+  /** Of each of its commands, of people who connect too; absent: written before they were kept. */
+  bounds?: { memoryBytes: number; cpus: number; pids: number }
 }
 
 export interface DockerPlan extends CommonPlan {

@@ -1,14 +1,22 @@
 // `shell` and `exec` of an environment of the manual recipe: as its own account, in the release that serves, with the
-// values of the running version. And the shell of the whole server. What varies travels as arguments of a fixed script.
+// values of the running version and the bounds and folders of a step. And the shell of the whole server. What varies travels as arguments of a fixed script.
 import { spawn } from 'node:child_process'
 import { closeSync, constants, existsSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { ReadStream } from 'node:tty'
-import { SSH_SESSIONS } from '@berth/shared'
+import { PROCESSES, SSH_SESSIONS } from '@berth/shared'
+import { Cgroup, detectCgroups } from '../exec/cgroups.ts'
 import { loadPty } from '../exec/commands.ts'
-import { type Account, baseEnvironment, dropRights, ownTemporary } from '../exec/confinement.ts'
+import {
+  type Account,
+  baseEnvironment,
+  dropRights,
+  joinGroups,
+  ownPlaces,
+} from '../exec/confinement.ts'
 import { endTree, listTree, type ProcessTree, signalMembers } from '../exec/process-tree.ts'
 import { locateProgram, SYSTEM_PATH } from '../exec/programs.ts'
+import { sharedPlaces } from '../exec/shared-places.ts'
 import { findAccount, isRoot } from '../exec/users.ts'
 import type { ManualPlan } from '../recipes/plan.ts'
 import { Masker } from '../runner/mask.ts'
@@ -42,19 +50,30 @@ async function accountOf(settings: AgentSettings, scene: Scene): Promise<Account
   throw new Refusal(`Account ${name} is gone. Deploy the environment again.`, NOT_AVAILABLE)
 }
 
+/** One a session, so that its end is the end of everything in it. Undefined where this machine has no groups. */
+function groupOf(settings: AgentSettings, { job, scene, plan }: ManualAsk): Cgroup | undefined {
+  const name = `${settings.accountPrefix}${scene.environmentId}-ssh-${job.id}`
+  const { stepMemoryBytes: memoryBytes, stepCpus: cpus, pids } = PROCESSES
+  return Cgroup.create(detectCgroups(), name, plan.bounds ?? { memoryBytes, cpus, pids })
+}
+
 export async function startManual(
   settings: AgentSettings,
-  { job, verb, scene, plan }: ManualAsk,
+  ask: ManualAsk,
   output: Output,
 ): Promise<Work> {
+  const { job, verb, scene, plan } = ask
   const { places, masker } = scene
   const releaseDir = join(places.releases, String(plan.taskId))
   const variablesFile = join(places.variables, `${plan.taskId}.sh`)
   const account = await accountOf(settings, scene)
   // environments of earlier versions get the folder with their next deployment
-  const temporary = account && existsSync(places.temporary) ? places.temporary : undefined
+  const isOwn = account && existsSync(places.temporary)
+  const own = { temporary: places.temporary, instead: sharedPlaces(settings) }
+  const group = groupOf(settings, ask)
   const argv = [
-    ...ownTemporary(temporary),
+    ...joinGroups(group?.joinFiles() ?? []),
+    ...ownPlaces(isOwn ? own : undefined),
     ...dropRights(account),
     ...['/bin/sh', '-c', ENTER, 'berth-enter', variablesFile, releaseDir],
     ...(verb.verb === 'shell' ? SHELL : verb.argv),
@@ -66,11 +85,22 @@ export async function startManual(
     variablesFile,
     commit: plan.commit,
   })
-  const marked = { ...env, [SESSION_MARKER]: job.id }
-  const masked = maskedOutput(masker, output)
-  return verb.verb === 'shell'
-    ? startOnTerminal(argv, marked, job, masked)
-    : startOnPipes(argv, marked, job, masked)
+  const start: Start = {
+    argv,
+    env: { ...env, [SESSION_MARKER]: job.id },
+    job,
+    group,
+    output: maskedOutput(masker, output),
+  }
+  return verb.verb === 'shell' ? startOnTerminal(start) : startOnPipes(start)
+}
+
+interface Start {
+  argv: string[]
+  env: Record<string, string>
+  job: Job
+  group: Cgroup | undefined
+  output: MaskedOutput
 }
 
 /** An ordinary account; never root, never a relay. */
@@ -84,31 +114,29 @@ export async function startServerShell(
   const runuser = locateProgram('runuser')
   if (!runuser) throw new Refusal('runuser is not installed.', NOT_AVAILABLE)
   const env = { PATH: SYSTEM_PATH, LANG: 'C.UTF-8', [SESSION_MARKER]: job.id }
-  return startOnTerminal([runuser, '-l', name], env, job, maskedOutput(new Masker([]), output))
+  const masked = maskedOutput(new Masker([]), output)
+  return startOnTerminal({
+    argv: [runuser, '-l', name],
+    env,
+    job,
+    group: undefined,
+    output: masked,
+  })
 }
 
-const treeOf = (root: number, job: Job): ProcessTree => ({
-  root,
-  marker: `${SESSION_MARKER}=${job.id}`,
-  cgroup: undefined,
-  spared: new Set([]),
-})
-
-async function endWork(root: number, job: Job): Promise<void> {
-  const tree = treeOf(root, job)
+async function endWork(root: number, { job, group }: Start): Promise<void> {
+  const marker = `${SESSION_MARKER}=${job.id}`
+  const tree: ProcessTree = { root, marker, cgroup: group, spared: new Set() }
   await endTree(tree, SSH_SESSIONS.killMs / 2, () => signalMembers(listTree(tree), 'SIGHUP'))
+  group?.remove()
 }
 
 const toEnding = (code: number | null, signal: number): Ending => ({
   code: code ?? 128 + signal,
 })
 
-async function startOnTerminal(
-  argv: string[],
-  env: Record<string, string>,
-  job: Job,
-  output: MaskedOutput,
-): Promise<Work> {
+async function startOnTerminal(start: Start): Promise<Work> {
+  const { argv, env, job, output } = start
   const pty = await loadPty()
   if (!pty) throw new Refusal('This agent has no terminal (node-pty is missing).', NOT_AVAILABLE)
   const [file = '', ...args] = argv
@@ -134,6 +162,7 @@ async function startOnTerminal(
       setTimeout(over, SSH_SESSIONS.pollMs).unref()
     })
     await writing
+    if (start.group) await endWork(terminal.pid, start)
     await output.end()
     stream.destroy()
     return ending
@@ -147,7 +176,7 @@ async function startOnTerminal(
     endInput: () => false,
     resize: (size) => pty.resize(terminal.fd, size.columns, size.rows),
     done,
-    end: () => endWork(terminal.pid, job),
+    end: () => endWork(terminal.pid, start),
   }
 }
 
@@ -162,12 +191,8 @@ function writeAll(fd: number, chunk: Buffer): void {
   }
 }
 
-async function startOnPipes(
-  argv: string[],
-  env: Record<string, string>,
-  job: Job,
-  output: MaskedOutput,
-): Promise<Work> {
+async function startOnPipes(start: Start): Promise<Work> {
+  const { argv, env, output } = start
   const [file = '', ...args] = argv
   const child = spawn(file, args, {
     cwd: '/',
@@ -188,7 +213,7 @@ async function startOnPipes(
     // a process left in the background may hold the pipes; what was written before the end is there
     const late = new Promise((resolve) => setTimeout(resolve, SSH_SESSIONS.pollMs).unref())
     await Promise.race([passed.catch(() => undefined), late])
-    await endWork(child.pid ?? 0, job)
+    await endWork(child.pid ?? 0, start)
     await output.end()
     return ending
   })
@@ -201,6 +226,6 @@ async function startOnPipes(
     },
     resize: () => undefined,
     done,
-    end: () => endWork(child.pid ?? 0, job),
+    end: () => endWork(child.pid ?? 0, start),
   }
 }

@@ -13,6 +13,7 @@ import { findSocketListeners } from '../exec/ports.ts'
 import { endTree, killTree, type ProcessTree, signalGroup } from '../exec/process-tree.ts'
 import { readBootId, readStartTicks } from '../exec/processes.ts'
 import { runProgram } from '../exec/programs.ts'
+import { sharedPlaces } from '../exec/shared-places.ts'
 import { parseShellFile } from '../recipes/variable-files.ts'
 import { Masker } from '../runner/mask.ts'
 import type { AgentSettings } from '../settings.ts'
@@ -29,12 +30,13 @@ import {
 import { ServiceLog } from './service-log.ts'
 
 /** Returns when the service has ended for good. */
-export async function superviseService(dir: string, _settings: AgentSettings): Promise<void> {
-  await new Supervisor(dir).run()
+export async function superviseService(dir: string, settings: AgentSettings): Promise<void> {
+  await new Supervisor(dir, settings).run()
 }
 
 class Supervisor {
   readonly #dir: string
+  readonly #settings: AgentSettings
   readonly #instructions: Instructions
   readonly #environment: Record<string, string>
   readonly #log: ServiceLog
@@ -45,8 +47,9 @@ class Supervisor {
   })
   #state: ServiceState
 
-  constructor(dir: string) {
+  constructor(dir: string, settings: AgentSettings) {
     this.#dir = dir
+    this.#settings = settings
     this.#instructions = readInstructions(dir)
     const { variablesFile, env, secretKeys, logDir, taskId } = this.#instructions
     const values = parseShellFile(readFileSync(variablesFile, 'utf8'))
@@ -151,7 +154,7 @@ class Supervisor {
       account: account ?? undefined,
       cgroupFiles: this.#cgroup?.joinFiles() ?? [],
       directory,
-      temporary,
+      places: temporary ? { temporary, instead: sharedPlaces(this.#settings) } : undefined,
       variablesFile,
       additions,
       hasTerminal: false,

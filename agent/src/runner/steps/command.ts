@@ -22,6 +22,7 @@ import {
   signalMembers,
 } from '../../exec/process-tree.ts'
 import { measureRoom } from '../../exec/room.ts'
+import { sharedPlaces } from '../../exec/shared-places.ts'
 import { weakerAdditions } from '../../recipes/variables.ts'
 import { listenForActivation } from '../activation.ts'
 import { type Attempt, accountOf, environmentName, hasMarkerOf, need } from '../attempt.ts'
@@ -103,7 +104,10 @@ function startCommand(
       account: accountOf(attempt),
       cgroupFiles: cgroup?.joinFiles() ?? [],
       directory,
-      temporary: attempt.places.temporary,
+      places: {
+        temporary: attempt.places.temporary,
+        instead: sharedPlaces(attempt.settings),
+      },
       variablesFile: scene.variablesFile,
       hasTerminal: attempt.pty !== undefined,
       offersSocket: scene.offersSocket,

@@ -20,7 +20,7 @@ import {
   removeTree,
 } from '../../exec/files.ts'
 import { type Belonging, endLeftovers, listGroups, listLeftovers } from '../../exec/leftovers.ts'
-import { runProgram } from '../../exec/programs.ts'
+import { clearShared } from '../../exec/shared-places.ts'
 import { AccountError, findAccount, isRoot, removeAccount } from '../../exec/users.ts'
 import { whySkipped } from '../../recipes/destroy.ts'
 import { isManualPlan, type LastPlan, type ManualPlan } from '../../recipes/plan.ts'
@@ -32,9 +32,6 @@ import { StepFailure } from '../failure.ts'
 import { forgetPassword, resetRoutes } from '../routing.ts'
 import { type CommandResult, hasSocket, runListedStep, type Scene } from './command.ts'
 import { endContainers, hasObjects, removeObjects, removeVolumes } from './docker-remove.ts'
-
-/** Folders that everybody may write to: what an account leaves there would belong to the next one of its number. */
-const TEMPORARY = ['/tmp', '/var/tmp', '/dev/shm']
 
 const releaseOf = (places: EnvironmentPlaces, last: ManualPlan): string =>
   join(places.releases, String(last.taskId))
@@ -186,17 +183,14 @@ export async function stopEverything(attempt: Attempt): Promise<void> {
 }
 
 /** What the account left in folders that everybody shares. It matters less than the rest: a warning is enough. */
-async function clearTemporary(attempt: Attempt): Promise<void> {
+async function clearTemporary(attempt: Attempt, step: 'remove' | 'reset'): Promise<void> {
   const uid = accountOf(attempt)?.uid
   if (!uid) return
-  const folders = TEMPORARY.filter((folder) => existsSync(folder))
-  const own = ['-xdev', '-mindepth', '1', '-maxdepth', '1', '-uid', String(uid)]
-  const remove = ['-exec', '/bin/rm', '-rf', '--one-file-system', '--', '{}', '+']
-  const cleared = await runProgram(['find', ...folders, ...own, ...remove])
-  if (cleared.code === 0) return
-  const message = `Not all temporary files of the account could be removed: ${cleared.stderr.trim().slice(0, 500)}`
+  const problems = await clearShared(attempt.settings, uid)
+  if (problems.length === 0) return
+  const message = `Not all temporary files of the account could be removed: ${problems.join('; ')}`
   attempt.output.say(`Warning: ${message}`)
-  attempt.report.warning('cleanup_failed', message, 'remove')
+  attempt.report.warning('cleanup_failed', message, step)
 }
 
 async function dropAccount(attempt: Attempt): Promise<void> {
@@ -224,7 +218,7 @@ export async function removeEverything(attempt: Attempt): Promise<void> {
   const places = allPlaces(settings, assignment.environmentId)
   const present = places.filter((place) => existsSync(place))
   for (const place of present) await removeTree(place)
-  await clearTemporary(attempt)
+  await clearTemporary(attempt, 'remove')
   await dropAccount(attempt)
   attempt.ledger.forget(assignment.environmentId)
   const of = await belongingOf(attempt)
@@ -286,6 +280,7 @@ export async function reset(attempt: Attempt): Promise<void> {
     await removeVolumes(attempt)
   }
   await emptyFolders(attempt)
+  await clearTemporary(attempt, 'reset')
   await renewFolders(attempt)
   found.last = null
   output.say('The environment is empty.')

@@ -1,7 +1,6 @@
 // From `activate` to the end: `current` moves, each service proves that it is the new version which answers, the
 // deployment becomes the running version, and what it replaced goes. After the proof nothing fails any more: trouble
 // with the old version is a warning.
-import { existsSync, rmSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { STEPS } from '@berth/shared'
 import type { Action, ManualService } from '@berth/shared/service-file'
@@ -9,6 +8,7 @@ import { FailureCode } from '@berth/shared/wire'
 import { listFolder, readLink, removeTree } from '../../exec/files.ts'
 import { tidyRepository } from '../../exec/git.ts'
 import { findListeners, findSocketListeners, holdsListener } from '../../exec/ports.ts'
+import { collectVariables } from '../../housekeeping/collect.ts'
 import type { ManualPlan } from '../../recipes/plan.ts'
 import { proofMs } from '../../settings.ts'
 import { instructionsOf, listServiceProcesses, stopService } from '../../supervise/control.ts'
@@ -19,7 +19,8 @@ import { need } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
 import { toDuration } from '../report.ts'
 import { routeOf, routingOf } from '../routing.ts'
-import { envFile, sectionOf } from './configure.ts'
+import { stepBounds } from './command.ts'
+import { sectionOf } from './configure.ts'
 import { deploymentRef, gitContext } from './fetch.ts'
 import { manualRoutes, verifyManualRoute } from './manual-route.ts'
 import { keepGrowth } from './room.ts'
@@ -133,6 +134,7 @@ export function completeDeployment(attempt: Attempt): void {
     routes: manualRoutes(attempt),
     secretKeys,
     strongKeys: [...strong],
+    bounds: stepBounds(attempt),
   }
   attempt.ledger.saveSuccess({ environmentId, taskId, fence, commit, body: JSON.stringify(plan) })
 }
@@ -178,15 +180,6 @@ export async function stopOld(attempt: Attempt): Promise<void> {
   }
 }
 
-/** Variable files of the docker recipe, once no container of it is left to mount them. */
-function collectForeign({ places, ledger, assignment }: Attempt): void {
-  const { environmentId } = assignment
-  if (ledger.objects.list({ environmentId, kind: 'container' }).length > 0) return
-  for (const name of listFolder(places.variables)) {
-    if (/^[0-9]+-/.test(name)) rmSync(join(places.variables, name), { force: true })
-  }
-}
-
 /** Old releases and variable files go; those of anything that runs stay. */
 export async function collect(attempt: Attempt): Promise<void> {
   const { places, ledger, assignment } = attempt
@@ -199,14 +192,7 @@ export async function collect(attempt: Attempt): Promise<void> {
     await removeTree(join(places.releases, String(taskId)))
     attempt.output.say(`Release ${taskId} was removed.`)
   }
-  const keptVariables = new Set([...newest.slice(0, 2), ...inUse, current])
-  for (const name of listFolder(places.variables)) {
-    const taskId = Number(/^([0-9]+)\.sh$/.exec(name)?.[1] ?? Number.NaN)
-    if (Number.isNaN(taskId) || keptVariables.has(taskId)) continue
-    const file = join(places.variables, name)
-    for (const path of [file, envFile(file)]) if (existsSync(path)) rmSync(path, { force: true })
-  }
-  collectForeign(attempt)
+  collectVariables(attempt.settings, ledger, assignment.environmentId)
   await collectStatics(attempt)
   await tidyRepository(gitContext(attempt), new Set([...kept].map(deploymentRef)))
 }
