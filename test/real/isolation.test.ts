@@ -154,6 +154,7 @@ describe.skipIf(!isRoot)('a task of one environment', () => {
       'list of attempts': `ls ${join(settings.stateDir, 'attempts')}`,
       'its own scratch': `ls ${scratchDir(settings, '')}`,
       'its own variables, changed': 'echo x >>"$BERTH_VARIABLES_FILE"',
+      'its own variables, opened': 'chmod u+w "$BERTH_VARIABLES_FILE"',
       'its own link': 'ln -sfn /etc "$BERTH_RELEASE_DIR/../../current"',
       'a program of Berth': 'echo x >"$BERTH_RELEASE_DIR/../../bin/berth-activate"',
       edge: `${lab.host.node} -e "require('net').connect('${edge.socket}').on('connect', () => process.exit(0)).on('error', () => process.exit(1))"`,
