@@ -3,11 +3,19 @@
 // namespace of its own.
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { Environment, Server, SshCertificate } from '@berth/shared/rest'
+import type { Environment, Server, SshCertificate, Task } from '@berth/shared/rest'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { missing } from '../components.ts'
 import { Lab, until } from '../lab.ts'
@@ -15,12 +23,26 @@ import { freePort } from '../lab-docker.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const isRoot = process.getuid?.() === 0
+/** A descriptor of whoever starts the agent, beyond those that Node.js marks by itself. */
+const STRANGE = 200
+const strange = [
+  ...Array.from({ length: STRANGE - 3 }, () => 'ignore' as const),
+  openSync('/etc/hostname', 'r'),
+]
+/** For setpriv: `-sys_time,-syslog`. */
+const withoutRights = (script: string): string =>
+  (/^CapabilityBoundingSet=~(.+)$/m.exec(script)?.[1] ?? '')
+    .split(' ')
+    .map((name) => name.replace(/^CAP_/, '-').toLowerCase())
+    .join(',')
 const PRIVATE = ['/opt', '/usr/local/bin', '/etc/systemd']
 
 describe.skipIf(!isRoot)('the packaged agent', () => {
   const dist = mkdtempSync(join(tmpdir(), 'berth-dist-'))
   let lab: Lab
   let agent: ChildProcess | undefined
+  let server: Server
+  let stateDir = ''
   let ssh = ''
   let removeSsh = () => {}
   beforeAll(async () => {
@@ -62,21 +84,24 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
   })
 
   test('is installed by the join command and deploys', async () => {
-    const server = await lab.post<Server>('/api/servers', { name: 'two', hostname: '127.0.0.1' })
+    stateDir = join(lab.dir, 'packaged')
+    server = await lab.post<Server>('/api/servers', { name: 'two', hostname: '127.0.0.1' })
     const { command, token } = await lab.post<{ command: string; token: string }>(
       `/api/servers/${server.id}/join_token`,
     )
     const script = await (await fetch(`${lab.url}/install.sh`)).text()
     const digest = createHash('sha256').update(script).digest('hex')
     expect(command).toContain(digest)
+    expect(withoutRights(script)).toMatch(/^-sys_module,-\S+$/)
     const file = join(lab.dir, 'install.sh')
     writeFileSync(file, script)
-    const stateDir = join(lab.dir, 'packaged')
-    mkdirSync(stateDir, { mode: 0o711 })
+    // a fresh server: nothing of ours is there, and its root closes what it makes
     const steps = [
+      'umask 077',
       ...PRIVATE.map((folder) => `mkdir -p ${folder} && mount -t tmpfs none ${folder}`),
       'sh "$1" --token "$2" --no-start >&2',
-      'exec /usr/local/bin/berth-agent run',
+      // with the rights that its unit leaves it
+      `exec setpriv --bounding-set=${withoutRights(script)} /usr/local/bin/berth-agent run`,
     ]
     // every folder above must be root's alone, or sshd does not believe what lies there: not /tmp
     ssh = mkdtempSync('/var/lib/berth-ssh-test-')
@@ -101,7 +126,7 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
         BERTH_PROXY: 'on', // the lab's own agent leaves the ports to this one
         BERTH_LOG_LEVEL: 'warn',
       },
-      stdio: ['ignore', 'ignore', 'inherit'],
+      stdio: ['ignore', 'ignore', 'inherit', ...strange],
     })
     await until('the packaged agent to be online', async () => {
       if (agent?.exitCode !== null) throw new Error('it ended')
@@ -118,6 +143,9 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
     const { id } = await lab.environment(project.id, 'main')
     const task = await lab.finished((await lab.deploy(id)).id)
     expect([task.status, task.failure]).toEqual(['succeeded', null])
+    for (const folder of [stateDir, join(stateDir, 'environments'), join(stateDir, 'run')]) {
+      expect((statSync(folder).mode & 0o777).toString(8), folder).toBe('711')
+    }
     // it logged in by itself before it said so: forced command, accounts and files of the package fit together
     if (!missing('sshd'))
       await until('its sshd', async () => (await door(id)) === port || undefined)
@@ -125,4 +153,39 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
     const ended = await lab.finished(((await removal.json()) as { id: number }).id)
     expect([ended.status, ended.failure]).toEqual(['succeeded', null])
   }, 180_000)
+
+  test('hands none of the descriptors that it was started with to a command', async () => {
+    const list = 'ls -m /proc/$$/fd; true'
+    const control = spawnSync('sh', ['-c', list], {
+      stdio: ['ignore', 'pipe', 'inherit', ...strange],
+      encoding: 'utf8',
+    })
+    expect(control.stdout).toContain(`, ${STRANGE}`)
+    const repo_url = lab.repository('descriptors', {
+      '.service.yml': `manual:
+  deploy: ['${list}']
+  services:
+    web: { run: 'ls -m /proc/$$/fd >"$BERTH_SHARED_DIR/service"; exec sleep 1000' }
+actions:
+  look: { run: '${list}' }
+`,
+    })
+    const project = await lab.post<{ id: number }>('/api/projects', {
+      name: 'descriptors',
+      repo_url,
+      domain: 'descriptors.example.com',
+      server_ids: [server.id],
+      default_recipe: 'manual',
+    })
+    const { id } = await lab.environment(project.id, 'main')
+    const task = await lab.finished((await lab.deploy(id)).id)
+    expect([task.status, task.failure]).toEqual(['succeeded', null])
+    expect((await lab.log(task.id)).toString()).toMatch(/^0, 1, 2\r?$/m)
+    const file = join(stateDir, 'environments', `e${id}`, 'shared', 'service')
+    // the shell has one more while it writes there
+    expect(readFileSync(file, 'utf8')).toMatch(/^0, 1, (10, )?2\n$/)
+    const asked = await lab.post<Task>(`/api/environments/${id}/actions/look/tasks`)
+    const action = await lab.finished(asked.id)
+    expect((await lab.log(action.id)).toString()).toMatch(/^0, 1, 2\r?$/m)
+  }, 120_000)
 })

@@ -62,6 +62,25 @@ describe('with packaged agents', () => {
     expect(file.headers.get('content-length')).toBe(String(x64.length))
   })
 
+  test('the unit takes from the agent what its work never needs, and gives it no mounts of its own', async () => {
+    const { text } = await plane.call('GET', '/install.sh')
+    const unit = /<<'UNIT'\n([\s\S]*?)\nUNIT\n/.exec(text)?.[1] ?? ''
+    const lines = unit.split('\n').filter((line) => !line.startsWith('#'))
+    const found = (name: string): string | undefined =>
+      lines.find((line) => line.startsWith(`${name}=`))?.slice(name.length + 1)
+    for (const right of ['CAP_SYS_MODULE', 'CAP_SYS_RAWIO', 'CAP_SYS_TIME', 'CAP_SYSLOG']) {
+      expect(found('CapabilityBoundingSet')).toMatch(new RegExp(`^~(.* )?${right}\\b`))
+    }
+    expect(found('SystemCallFilter')).toMatch(/^~@clock .*@module .*@reboot/)
+    expect(found('RestrictAddressFamilies')).toBe('AF_UNIX AF_INET AF_INET6 AF_NETLINK')
+    for (const name of ['LockPersonality', 'RestrictRealtime']) expect(found(name)).toBe('yes')
+    expect(found('UMask')).toBe('0022')
+    // deployments outlive the daemon: a new one must see the same mounts
+    const own = /^(Protect|Private|ReadWritePaths|TemporaryFileSystem|BindPaths|RootDirectory)/
+    expect(lines.filter((line) => own.test(line))).toEqual([])
+    expect(text).toMatch(/^umask 022$/m)
+  })
+
   test('a package that was replaced has its new digest at once', async () => {
     const path = join(folder, 'berth-agent-linux-arm64.tar.gz')
     writeFileSync(path, 'another agent for arm64')

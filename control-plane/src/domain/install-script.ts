@@ -36,6 +36,30 @@ KillMode=process
 Delegate=yes
 OOMScoreAdjust=-500
 LimitNOFILE=65536
+UMask=0022
+
+# What the agent's work never needs is taken from it, and so from everything that it starts.
+CapabilityBoundingSet=~CAP_SYS_MODULE CAP_SYS_RAWIO CAP_SYS_TIME CAP_SYS_BOOT CAP_SYS_PACCT CAP_SYSLOG CAP_WAKE_ALARM CAP_BLOCK_SUSPEND CAP_LINUX_IMMUTABLE CAP_LEASE CAP_MAC_ADMIN CAP_MAC_OVERRIDE
+SystemCallFilter=~@clock @cpu-emulation @module @obsolete @raw-io @reboot @swap sethostname setdomainname
+SystemCallErrorNumber=EPERM
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+LockPersonality=yes
+RestrictRealtime=yes
+KeyringMode=private
+# Not set, and why:
+# NoNewPrivileges: people whom you give a shell on the whole server may use sudo there. Commands of environments have it.
+# ProtectSystem, ProtectHome, PrivateTmp, PrivateDevices, ProtectKernelTunables, ProtectKernelLogs, ProtectProc,
+#   ReadWritePaths: each gives the daemon a view of mounts of its own. Deployments and services outlive the daemon; after a
+#   restart they and the new daemon would see two different servers. The agent also makes accounts (/etc/passwd), files of
+#   sshd and programs of its own, and reads what every process is. Commands of environments have namespaces of their own.
+# ProtectControlGroups, Delegate=no: every step and service has a control group.
+# RestrictNamespaces: commands get namespaces; browsers in deployments make their own.
+# RestrictSUIDSGID: the folder of an environment's sockets passes its group on.
+# MemoryDenyWriteExecute: Node.js compiles while it runs, and so do many applications.
+# ProtectClock, DevicePolicy: a list of devices would hold for applications too; the calls and rights are gone already.
+# ProtectHostname: the server would keep its old name until the next restart; the calls are gone already.
+# SystemCallArchitectures: applications may be 32-bit programs.
+# PrivateNetwork, PrivateUsers, DynamicUser, User: the agent routes, makes accounts and acts for them.
 
 [Install]
 WantedBy=multi-user.target`
@@ -49,6 +73,8 @@ export function renderInstallScript({ baseUrl, version, packages }: InstallFacts
 # What it makes: /opt/berth, /usr/local/bin/berth-agent, /etc/systemd/system/berth-agent.service, /var/lib/berth,
 # /etc/berth. The agent then adds /etc/ssh/sshd_config.d/60-berth.conf and the accounts berth-ssh and berth-shell.
 set -eu
+# other accounts enter what is made here, whatever root's shell says
+umask 022
 url=${quote(baseUrl)}
 version=${quote(version)}
 say() { printf '%s\\n' "berth: $*" >&2; }
