@@ -51,7 +51,7 @@ KeyringMode=private
 # ProtectSystem, ProtectHome, PrivateTmp, PrivateDevices, ProtectKernelTunables, ProtectKernelLogs, ProtectProc,
 #   ReadWritePaths: each gives the daemon a view of mounts of its own. Deployments and services outlive the daemon; after a
 #   restart they and the new daemon would see two different servers. The agent also makes accounts (/etc/passwd), files of
-#   sshd and programs of its own, and reads what every process is. Commands of environments have namespaces of their own.
+#   sshd and programs of its own, sets net.ipv4.tcp_migrate_req, and reads what every process is. Commands of environments have namespaces of their own.
 # ProtectControlGroups, Delegate=no: every step and service has a control group.
 # RestrictNamespaces: commands get namespaces; browsers in deployments make their own.
 # RestrictSUIDSGID: the folder of an environment's sockets passes its group on.
@@ -71,7 +71,7 @@ export function renderInstallScript({ baseUrl, version, packages }: InstallFacts
 #   sh install.sh --no-start                      leaves the service as it is
 #   sh install.sh --allow-server-shell            people with the right may open a shell on the whole server
 # What it makes: /opt/berth, /usr/local/bin/berth-agent, /etc/systemd/system/berth-agent.service, /var/lib/berth,
-# /etc/berth. The agent then adds /etc/ssh/sshd_config.d/60-berth.conf and the accounts berth-ssh and berth-shell.
+# /etc/berth. The agent then adds /etc/ssh/sshd_config.d/60-berth.conf and the accounts berth-ssh, berth-shell and berth-git.
 set -eu
 # other accounts enter what is made here, whatever root's shell says
 umask 022
