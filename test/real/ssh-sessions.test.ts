@@ -9,6 +9,8 @@ import { PROCESSES } from '@berth/shared'
 import { AttemptState, Recipe } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Cgroup, detectCgroups, listCgroups } from '../../agent/src/exec/cgroups.ts'
+import { inspectContainer, listOwnedContainers } from '../../agent/src/exec/docker/containers.ts'
+import { openEngine } from '../../agent/src/exec/docker/engine.ts'
 import { environmentPlaces } from '../../agent/src/exec/files.ts'
 import {
   hasMarker,
@@ -394,6 +396,25 @@ describe.skipIf(missing('sshd') || !isRoot)('a session', () => {
       const done = await lab.login(attempt)
       expect(done, done.err).toMatchObject({ code: 5 })
       expect(done.out).toMatch(/^given\n[\w-]+\n\*\*\*\n$/)
+    })
+
+    test('is in the container’s own group, whose bounds hold for it', async () => {
+      const script = 'echo ready; read -r word'
+      const attempt = await exec(['sh', '-c', script], {}, { environment: 3 })
+      const { child, ended, shows } = follow(attempt)
+      await shows(/ready/)
+      const groupOf = (pid: number): string => readFileSync(`/proc/${pid}/cgroup`, 'utf8')
+      const commandOf = (pid: number): string => readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+      const marked = withMarker(lab.sessions[0]?.id ?? '').map(({ pid }) => pid)
+      const inside = marked.find((pid) => commandOf(pid).endsWith(`${script}\0`)) ?? 0
+      expect(inside).toBeGreaterThan(0)
+      expect(groupOf(inside)).not.toBe(groupOf(process.pid))
+      const engine = openEngine(lab.settings)
+      const [container] = await listOwnedContainers(engine, lab.settings, 3)
+      const first = (await inspectContainer(engine, container?.id ?? ''))?.pid ?? 0
+      expect(groupOf(inside)).toBe(groupOf(first))
+      child.stdin?.end('go\n')
+      expect(await ended).toMatchObject({ code: 0 })
     })
 
     test('gives a shell with a terminal, which ends when it must', async () => {
