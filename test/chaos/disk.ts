@@ -200,8 +200,11 @@ class DiskRun {
     const ids = new Set(this.#targets.map(({ environment }) => String(environment.id)))
     const { text } = await callEngine(engine.socket, 'GET', '/images/json')
     const images = JSON.parse(text) as { Id: string; Labels: Record<string, string> | null }[]
+    // of each environment its own folder, and one in which git worked
     const prefix = join(lab.stateDir, 'environments')
-    const folders = existsSync(prefix) ? readdirSync(prefix) : []
+    const folders = [prefix, join(prefix, 'git')].flatMap((folder) =>
+      existsSync(folder) ? readdirSync(folder).filter((name) => name !== 'git') : [],
+    )
     const untagged = images
       .filter(({ Labels }) => ids.has(Labels?.['dev.berth.environment'] ?? ''))
       .filter(({ Labels }) => Labels?.['dev.berth.agent'] === this.#owner)
