@@ -1,4 +1,4 @@
-// A task is told as failed a moment before the last of its output has arrived: whoever asks then gets all of it, or is told
+// A task is told as failed a moment before the last of its output has arrived: who asks then gets all of it, or is told
 // that something is missing. The agent is one of messages, so that the moment lasts as long as the test wants.
 import type { Diagnostics, Task } from '@berth/shared/rest'
 import { AttemptState, FailureCode, StepState } from '@berth/shared/wire'

@@ -100,7 +100,7 @@ const NOTHING: LogPosition = { records: 0, bytes: 0, lines: 0 }
 
 /**
  * On start: whatever the files hold beyond the rows was never acknowledged and comes again. Files that hold less (the
- * database was restored, they were not) begin anew: the agent sends what it still has, and says what is missing.
+ * database was restored, they were not) start again from nothing: the agent sends what it still has, and says what is missing.
  */
 export async function recoverLogs(ctx: Context): Promise<void> {
   for (const attempt of await listUncertainLogs(ctx.db)) {
