@@ -1,5 +1,5 @@
 // Backups as an operator makes them, while the control plane runs, and what they become elsewhere: SQLite's online backup,
-// pg_dump and pg_restore. The key file lies beside the database, as docs/operating.md says.
+// pg_dump and pg_restore. The key file is beside the database, as docs/operating.md says.
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -167,7 +167,7 @@ export class Lab {
     })
   }
 
-  async startControlPlane(): Promise<void> {
+  async startControlPlane(ms = WAIT_MS): Promise<void> {
     const program = this.#options.controlPlane ?? 'control-plane/src/main.ts'
     const { dataDir, databaseUrl } = this.place
     const child = this.spawn('control-plane', [program], {
@@ -181,10 +181,11 @@ export class Lab {
     child.stdout?.on('data', (d) => {
       this.#printed = (this.#printed + d).slice(-10_000)
     })
-    await until('the control plane', async () => {
+    const answers = async (): Promise<true | undefined> => {
       if (child.exitCode !== null) throw new Error(this.logOf('control-plane'))
       return (await fetch(`${this.url}/api/health`)).ok || undefined
-    })
+    }
+    await until('the control plane', answers, ms)
   }
 
   get #routes(): boolean {

@@ -337,6 +337,8 @@ export const GLOBS = {
 
 /** Why a deployment failed: the end of the failed step's output. */
 export const DIAGNOSTICS = {
+  /** Somebody asks right after the end of a task: the last of its output is on its way. */
+  settleMs: 2 * SECOND,
   lines: 200,
   linesMax: 2_000,
   /** For so many lines; more lines may have as much room each. */

@@ -3,6 +3,7 @@ import { randomUUID, sign } from 'node:crypto'
 import { renewalText } from '@berth/shared'
 import type { Task } from '@berth/shared/rest'
 import { AttemptState, FailureCode, GoodbyeReason, StepState } from '@berth/shared/wire'
+import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createKeyRequest } from '../../agent/src/link/certificate.ts'
@@ -382,6 +383,52 @@ describe.each(ENGINES)('agents on %s', (engine) => {
     back.event({ ...at, body: { case: 'attempt', value: { state: AttemptState.SUCCEEDED } } })
     await until('the late end', async () => ((await task(id)).late_outcome ? true : undefined))
     expect(await task(id)).toMatchObject({ status: 'failed', late_outcome: 'succeeded' })
+  })
+
+  test('what happened during an outage is shown when it happened, by a clock that is an hour wrong', async () => {
+    const wrong = 3_600_000
+    const began = Date.now()
+    // the server's time, so many milliseconds after the beginning
+    const at = (ms: number) => timestampFromMs(began - wrong + ms)
+    const session = await agent.active({ agentTime: timestampFromMs(Date.now() - wrong) })
+    const { id } = await deploy()
+    const [a] = await session.assignments()
+    const of = { attemptId: a?.attemptId ?? '', fence: a?.fence ?? 0n }
+    const value = { state: AttemptState.STARTING }
+    const start = timestampFromMs(Date.now() - wrong)
+    session.event({ ...of, at: start, body: { case: 'attempt', value } })
+    const { started_at } = await reached(id, 'running')
+    session.cut()
+    const outage = 300_000
+    await cp.advance(outage)
+    const attempts = [{ ...of, state: AttemptState.RUNNING }]
+    const back = await agent.active({
+      attempts,
+      firstEventSeq: 1n,
+      agentTime: timestampFromMs(Date.now() - wrong + outage),
+    })
+    const phases = [{ name: 'run', title: 'Run', steps: [{ stepId: 'run:1', title: 'Build' }] }]
+    back.event({ ...of, at: at(1_000), body: { case: 'plan', value: { phases } } })
+    const step = (state: StepState, ms: number, took: number) =>
+      back.event({
+        ...of,
+        at: at(ms),
+        body: { case: 'step', value: { stepId: 'run:1', state, duration: durationFromMs(took) } },
+      })
+    step(StepState.RUNNING, 60_000, 0)
+    step(StepState.SUCCEEDED, 90_000, 30_000)
+    const end = { state: AttemptState.SUCCEEDED }
+    back.event({ ...of, at: at(90_000), body: { case: 'attempt', value: end } })
+    const done = await reached(id, 'succeeded')
+    const after = (time: string | null | undefined) => Date.parse(time ?? '') - began
+    expect(done.started_at).toBe(started_at)
+    // a minute of tolerance for a busy machine; the reports arrived five minutes later
+    expect(after(done.finished_at)).toBeGreaterThan(80_000)
+    expect(after(done.finished_at)).toBeLessThan(150_000)
+    const [shown] = done.phases?.[0]?.steps ?? []
+    expect(shown?.duration_ms).toBe(30_000)
+    expect(after(shown?.started_at)).toBeLessThan(120_000)
+    expect(Date.parse(done.started_at ?? '')).toBeGreaterThanOrEqual(Date.parse(done.created_at))
   })
 
   test('a restored control plane never sends again what may have run', async () => {

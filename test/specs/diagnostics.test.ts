@@ -54,6 +54,7 @@ describe.each(ENGINES)('diagnostics on %s', (engine) => {
       output_first_line: null,
       output_last_line: null,
       output_truncated: false,
+      output_complete: true,
       hints: [],
       since_last_success: null,
       log_url: null,
@@ -100,6 +101,7 @@ describe.each(ENGINES)('diagnostics on %s', (engine) => {
       output_first_line: 3,
       output_last_line: 3,
       output_truncated: false,
+      output_complete: true,
       hints: [
         {
           code: 'compile_error',

@@ -50,7 +50,7 @@ describe.each(ENGINES)('one control plane on %s', (engine) => {
   })
 
   test.runIf(engine === 'postgres')(
-    'a connection that breaks is made again; whoever was replaced meanwhile ends',
+    'a connection that breaks is made again; one that was replaced meanwhile ends',
     async () => {
       const holders = async () => {
         const { rows } = await sql<{ pid: number }>`select pid from pg_locks

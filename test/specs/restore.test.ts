@@ -146,7 +146,7 @@ describe.each(ENGINES)('a restored database on %s: the daemon', (engine) => {
     expect((await p.settled(waits.id)).status).toBe('succeeded')
   })
 
-  test('logs that were not restored with the database begin anew and do not hold zeros', async () => {
+  test('logs that were not restored with the database start again and do not hold zeros', async () => {
     const { id } = await p.environment('main')
     const goOn = Promise.withResolvers<void>()
     p.executor.script = async (attempt) => {
@@ -297,7 +297,7 @@ describe.each(ENGINES)('a restored database on %s: messages', (engine) => {
     const failed = await p.task(task.id)
     expect(failed).toMatchObject({ status: 'failed', failure: { code: 'stale_fence' } })
     expect(failed.failure?.message).toContain('create it again')
-    // nothing of it is on the server: its removal asks nobody
+    // nothing of it is on the server: its removal does not need it
     const removed = await p.cp.call('DELETE', `/api/environments/${environment.id}`)
     expect(removed.status).toBe(202)
     expect((await p.environment('main')).id).toBeGreaterThan(environment.id)

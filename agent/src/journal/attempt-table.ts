@@ -195,7 +195,7 @@ export class AttemptTable {
     }))
   }
 
-  /** When the environment of this number was made; 0: nobody said. */
+  /** When the environment of this number was made; 0: it was not told. */
   bornAt(environmentId: number): number {
     return Number(this.#statements.born.get(environmentId) ?? 0)
   }

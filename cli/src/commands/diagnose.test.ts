@@ -26,6 +26,7 @@ const diagnostics = (more: object = {}): Diagnostics =>
     output_first_line: 380,
     output_last_line: 412,
     output_truncated: false,
+    output_complete: true,
     hints: [
       { code: 'compile_error', message: 'The TypeScript build failed in src/cart.ts:14: no' },
       { code: 'commit_changed', message: 'The commit is another.' },
@@ -117,6 +118,11 @@ describe('berth diagnose', () => {
   ])('tells what changed: %o', async (more, line) => {
     const since = { ...diagnostics().since_last_success, ...more }
     expect((await ask(diagnostics({ since_last_success: since }))).stdout).toContain(`${line}\n`)
+  })
+
+  it('says that some of the output has not arrived yet', async () => {
+    const { stdout } = await ask(diagnostics({ output_complete: false }))
+    expect(stdout).toContain('has not arrived yet; ask again')
   })
 
   it('nothing failed: says so, exit 0', async () => {

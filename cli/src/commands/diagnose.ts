@@ -100,6 +100,8 @@ export async function performDiagnose(
   if (found.output_truncated)
     await say(paint('dim', `… berth tasks log ${found.task.id} has the rest`))
   for (const line of (found.output ?? '').split('\n')) await screen.print(`  ${cleanText(line)}`)
+  if (!found.output_complete)
+    await say(paint('dim', '… the rest of the output has not arrived yet; ask again'))
   for (const { code, message } of found.hints) {
     if (!CHANGES.has(code)) await say(`${paint('yellow', '→')} ${cleanText(message)}`)
   }

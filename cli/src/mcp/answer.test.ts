@@ -76,6 +76,7 @@ describe('answers', () => {
         output_first_line: 1,
         output_last_line: 500,
         output_truncated: false,
+        output_complete: true,
         hints: [],
         since_last_success: null,
         log_url: null,

@@ -104,6 +104,7 @@ export const DiagnosticsOut = z.object({
   output_first_line: Whole.nullable(),
   output_last_line: Whole.nullable(),
   output_truncated: z.boolean(),
+  output_complete: z.boolean(),
   hints: z.array(z.object({ code: Text, message: Text })),
   since_last_success: z
     .object({

@@ -71,6 +71,7 @@ function scriptEnvironment(peer: Peer): void {
     output_first_line: null,
     output_last_line: null,
     output_truncated: false,
+    output_complete: true,
     hints: [],
     since_last_success: null,
     log_url: null,

@@ -24,6 +24,7 @@ import { findNewestDeployment } from '../store/task-history.ts'
 import type { Task } from '../store/tasks.ts'
 import { listChangedKeys } from '../store/variables.ts'
 import { loadEnvironment, loadTask } from './access.ts'
+import { awaitLog } from './logs.ts'
 
 type LoggedStep = Pick<AttemptStep, 'stepIndex' | 'firstLogSeq' | 'lastLogSeq'>
 
@@ -41,6 +42,8 @@ export interface FailedDeployment {
   firstLine: number | null
   lastLine: number | null
   isTruncated: boolean
+  /** False: the server has not sent all of it yet. */
+  isComplete: boolean
   hints: Hint[]
   since: SinceLastSuccess | null
   supersededBy: Task | undefined
@@ -61,11 +64,10 @@ export async function diagnoseEnvironment(
   const task = await findNewestDeployment(ctx.db, environmentId, 'failed')
   if (!task) return { environmentId, status: diagnosticsStatus(undefined, undefined), failed: task }
   const later = await findNewestDeployment(ctx.db, environmentId, 'succeeded', { afterId: task.id })
-  const attempt = (await listNewestAttempts(ctx.db, [task.id])).get(task.id)
   const failure = task.failure ?? describeFailure({ code: 'internal', message: 'It failed.' })
-  const steps = attempt ? await listSteps(ctx.db, [attempt.id]) : []
-  const own = steps.find(({ stepId }) => stepId === failure.step)
-  const step = own ?? (failure.code === 'not_started' ? BEFORE_STEPS : undefined)
+  const found = await awaitOutput(ctx, task, failure)
+  const { attempt, isComplete } = found
+  const step = found.step ?? (failure.code === 'not_started' ? BEFORE_STEPS : undefined)
   const lines = asked.lines ?? DIAGNOSTICS.lines
   // causes are looked for in as much as usual, also when somebody wants to see less
   const read = await readEnd(ctx, attempt, step, Math.max(lines, DIAGNOSTICS.lines)).catch(
@@ -86,11 +88,24 @@ export async function diagnoseEnvironment(
       firstLine: shown.firstLine,
       lastLine: shown.lastLine,
       isTruncated: shown.isTruncated,
+      isComplete,
       hints: findHints(failure, read.lines, task.commitSha, since),
       since,
       supersededBy: later,
     },
   }
+}
+
+/** The failed step and its attempt, once its output is there; after a bounded time as far as it is. */
+async function awaitOutput(ctx: Context, task: Task, failure: Failure) {
+  const found = (await listNewestAttempts(ctx.db, [task.id])).get(task.id)
+  const steps = found ? await listSteps(ctx.db, [found.id]) : []
+  const step = steps.find(({ stepId }) => stepId === failure.step)
+  if (!found || !step) return { attempt: found, step, isComplete: true }
+  const isThere = (a: ShownAttempt): boolean =>
+    a.logCompleteAt !== null || (step.lastLogSeq !== null && step.lastLogSeq <= a.ackedLogSeq)
+  const attempt = await awaitLog(ctx, found, isThere)
+  return { attempt, step, isComplete: attempt.logExpiredAt !== null || isThere(attempt) }
 }
 
 function lastLines(excerpt: Excerpt, lines: number): Excerpt {

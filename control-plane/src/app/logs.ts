@@ -1,6 +1,6 @@
 // Logs of attempts: where one stands, when it is whole, who may read it. Bytes lie in files (store/log-files.ts); the
 // attempt's row says how much of them is certain, and nothing beyond that is ever shown.
-import { AppError, isTerminal, LOGS } from '@berth/shared'
+import { AppError, DIAGNOSTICS, isTerminal, LOGS } from '@berth/shared'
 import { Desired } from '@berth/shared/wire'
 import type { Context } from '../context.ts'
 import type { Caller } from '../domain/access.ts'
@@ -101,7 +101,7 @@ const NOTHING: LogPosition = { records: 0, bytes: 0, lines: 0 }
 
 /**
  * On start: whatever the files hold beyond the rows was never acknowledged and comes again. Files that hold less (the
- * database was restored, they were not) begin anew: the agent sends what it still has, and says what is missing.
+ * database was restored, they were not) start again from nothing: the agent sends what it still has, and says what is missing.
  */
 export async function recoverLogs(ctx: Context): Promise<void> {
   for (const attempt of await listUncertainLogs(ctx.db)) {
@@ -140,6 +140,38 @@ export async function refreshLog(ctx: Context, view: LogView): Promise<LogView> 
   const task = (await findTask(ctx.db, view.task.id)) ?? view.task
   const attempt = (await listNewestAttempts(ctx.db, [task.id])).get(task.id)
   return { task, attempt, steps: attempt ? await listSteps(ctx.db, [attempt.id]) : [] }
+}
+
+const LOOK_MS = 250 // a lost wake-up costs this much
+
+/**
+ * The end of a task is told before the last of its output has arrived: waits for it, not long. Not for a server that is
+ * away. Gives the attempt as it is then.
+ */
+export async function awaitLog(
+  ctx: Context,
+  attempt: ShownAttempt,
+  isEnough: (attempt: ShownAttempt) => boolean,
+): Promise<ShownAttempt> {
+  const isOver = (a: ShownAttempt): boolean =>
+    a.id !== attempt.id || a.logCompleteAt !== null || a.logExpiredAt !== null || isEnough(a)
+  if (attempt.unreachableSince !== null || isOver(attempt)) return attempt
+  const deadline = performance.now() + DIAGNOSTICS.settleMs
+  const done = new AbortController()
+  const unwatch = ctx.watchers.watch(attempt.id) // so that the server hurries
+  try {
+    for (let now = attempt; ; ) {
+      const left = deadline - performance.now()
+      if (left <= 0) return now
+      const woken = ctx.wakes.wait(logTopic(attempt.id), done.signal, Math.min(left, LOOK_MS))
+      now = (await listNewestAttempts(ctx.db, [attempt.taskId])).get(attempt.taskId) ?? now
+      if (isOver(now)) return now
+      await woken
+    }
+  } finally {
+    done.abort()
+    unwatch()
+  }
 }
 
 /** First and last line of each step, by its index in the plan. */

@@ -13,8 +13,9 @@ import {
   StepState,
 } from '@berth/shared/wire'
 import { toBinary } from '@bufbuild/protobuf'
-import { durationMs } from '@bufbuild/protobuf/wkt'
+import { durationMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import type { Context } from '../context.ts'
+import { whenHappened } from '../domain/agent-clock.ts'
 import {
   type AttemptStateValue,
   attemptEvent,
@@ -79,6 +80,8 @@ class Refused extends Error {
 export interface SessionRef {
   agentId: string
   epoch: number
+  /** How far the server's clock is behind ours; undefined: not known. */
+  clockOffsetMs?: number | undefined
 }
 
 export async function applyEvents(
@@ -133,7 +136,7 @@ async function applyBatch(
       await applySshSession(c, agent, event.body.value)
       continue
     }
-    const end = await applyEvent(ctx, c, agent, event)
+    const end = await applyEvent(ctx, c, agent, event, session.clockOffsetMs)
     if (end === 'finished') finished.push(event.attemptId)
     if (end === 'unknown') unknown.push(event.attemptId)
   }
@@ -150,11 +153,12 @@ async function applyEvent(
   c: Change,
   agent: Agent,
   event: Event,
+  offsetMs: number | undefined,
 ): Promise<'finished' | 'unknown' | undefined> {
   if (event.attemptId === '') return undefined
   const attempt = await findAttempt(c.db, event.attemptId)
   if (attempt?.agentId === agent.id) {
-    return (await applyOwn(ctx, c, attempt, event)) ? 'finished' : undefined
+    return (await applyOwn(ctx, c, attempt, event, offsetMs)) ? 'finished' : undefined
   }
   // what a former identity of the same server left in the journal is history, as what no row is about
   const owner = attempt && (await findAgent(c.db, attempt.agentId))
@@ -167,11 +171,25 @@ async function applyEvent(
 }
 
 /** True when the attempt ended by this event. */
-async function applyOwn(ctx: Context, c: Change, attempt: Attempt, event: Event): Promise<boolean> {
+async function applyOwn(
+  ctx: Context,
+  c: Change,
+  attempt: Attempt,
+  event: Event,
+  offsetMs: number | undefined,
+): Promise<boolean> {
   if (attempt.fence !== Number(event.fence)) return false
   const task = await findTask(c.db, attempt.taskId)
   if (!task) return false
   const { body } = event
+  const notBefore = task.startedAt ?? task.createdAt
+  const told = (body.case === 'attempt' && body.value.since) || event.at
+  const at = whenHappened({
+    at: told && timestampMs(told),
+    offsetMs,
+    notBefore,
+    heardAt: c.now,
+  })
   // what is deployed is said by deployments alone
   if (DEPLOYED.has(body.case ?? '') && task.type !== 'deploy') return false
   switch (body.case) {
@@ -179,14 +197,14 @@ async function applyOwn(ctx: Context, c: Change, attempt: Attempt, event: Event)
       await lockEnvironment(c.db, task.environmentId) // before its task, as everybody who holds both
       const held = await lockTask(c.db, task.id)
       const current = await findAttempt(c.db, attempt.id)
-      return held && current ? applyAttempt(ctx, c, current, held, body.value) : false
+      return held && current ? applyAttempt(ctx, c, current, held, body.value, at) : false
     }
     case 'plan':
       await applyPlan(c, attempt, body.value)
       emitTask(c, task, 'task.planned', { steps: body.value.phases.length })
       return false
     case 'step':
-      await applyStep(c, attempt, body.value)
+      await applyStep(c, attempt, body.value, at)
       emitTask(c, task, 'task.step', {
         step: body.value.stepId,
         state: body.value.state,
@@ -209,7 +227,7 @@ async function applyOwn(ctx: Context, c: Change, attempt: Attempt, event: Event)
       return false
     }
     case 'services':
-      await applyServices(c, attempt, task, body.value)
+      await applyServices(c, attempt, task, body.value, at)
       return false
     case 'actions': {
       const actions = body.value.actions.slice(0, SERVICE_FILE.actions).map(toSyncedAction)
@@ -235,6 +253,7 @@ async function applyServices(
   attempt: Attempt,
   task: Task,
   deployed: ServicesDeployed,
+  at: number,
 ): Promise<void> {
   const services = deployed.services.map(({ name, hosts, port, url }) => {
     return { name, hosts, port, url: shownUrl(url) }
@@ -245,7 +264,7 @@ async function applyServices(
     const served = services.flatMap(({ hosts }) => hosts)
     await releaseHosts(c, attempt.agentId, environment, served)
   }
-  await updateTask(c.db, task.id, { liveAt: task.liveAt ?? c.now })
+  await updateTask(c.db, task.id, { liveAt: task.liveAt ?? at })
   emitTask(c, task, 'task.live', {})
 }
 
@@ -266,7 +285,12 @@ async function applyPlan(c: Change, attempt: Attempt, plan: PlanMade): Promise<v
   await insertSteps(c.db, rows)
 }
 
-async function applyStep(c: Change, attempt: Attempt, step: StepChanged): Promise<void> {
+async function applyStep(
+  c: Change,
+  attempt: Attempt,
+  step: StepChanged,
+  at: number,
+): Promise<void> {
   const begins = step.state === StepState.RUNNING
   const took = step.duration ? Math.round(durationMs(step.duration)) : null
   await updateStep(c.db, attempt.id, step.stepId, {
@@ -275,7 +299,7 @@ async function applyStep(c: Change, attempt: Attempt, step: StepChanged): Promis
     message: step.message,
     firstLogSeq: numberOrNull(step.firstLogSeq),
     lastLogSeq: numberOrNull(step.lastLogSeq),
-    ...(begins ? { startedAt: c.now } : { durationMs: took }),
+    ...(begins ? { startedAt: at } : { durationMs: took }),
   })
 }
 
@@ -285,6 +309,7 @@ async function applyAttempt(
   attempt: Attempt,
   task: Task,
   changed: AttemptChanged,
+  at: number,
 ): Promise<boolean> {
   const event = attemptEvent(changed.state)
   if (!event || !isAttemptState(attempt.state)) return false
@@ -327,7 +352,7 @@ async function applyAttempt(
       : {}),
   })
   if (ended) await closeOpenSteps(c, attempt.id, step.state)
-  await moveTaskWith(ctx, c, attempt, task, step.state, changed)
+  await moveTaskWith(ctx, c, attempt, task, step.state, changed, at)
   return ended
 }
 
@@ -353,6 +378,7 @@ async function moveTaskWith(
   task: Task,
   state: AttemptStateValue,
   changed: AttemptChanged,
+  at: number,
 ): Promise<void> {
   const refused = state === AttemptState.REFUSED
   const repeats = refused && mayRepeat(changed.code, attempt.number, TASKS.attempts)
@@ -362,14 +388,16 @@ async function moveTaskWith(
   if (repeats && !canceled) c.wake(agentTopic(attempt.agentId)) // the next attempt follows by itself
   if (!status || status === 'queued') return
   if (status === 'running') {
-    if (await moveTask(c.db, task.id, 'running', { startedAt: c.now })) {
+    if (await moveTask(c.db, task.id, 'running', { startedAt: at })) {
       emitTask(c, task, 'task.running', {})
     }
     return
   }
   const failure = status === 'failed' ? JSON.stringify(await failureOf(c, attempt, changed)) : null
-  const startedAt = task.startedAt ?? attempt.startedAt
-  const moved = await moveTask(c.db, task.id, status, { finishedAt: c.now, failure, startedAt })
+  // of the attempt the arrival of its reports is kept, which deadlines run from
+  const begun = attempt.startedAt === null ? null : Math.min(attempt.startedAt, at)
+  const startedAt = task.startedAt ?? begun
+  const moved = await moveTask(c.db, task.id, status, { finishedAt: at, failure, startedAt })
   if (!moved) return
   if (status === 'succeeded') await recordSuccess(c, attempt, task)
   const { message } = changed

@@ -11,7 +11,12 @@ import {
   WelcomeSchema,
 } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
-import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
+import {
+  durationFromMs,
+  type Timestamp,
+  timestampFromMs,
+  timestampMs,
+} from '@bufbuild/protobuf/wkt'
 import { dispatchTasks } from '../app/dispatching.ts'
 import { recordUsage } from '../app/facts.ts'
 import { completeLog } from '../app/logs.ts'
@@ -26,6 +31,7 @@ import {
 } from '../app/sessions.ts'
 import { agentTopic, trustTopic } from '../app/transaction.ts'
 import type { Context } from '../context.ts'
+import { ClockOffset } from '../domain/agent-clock.ts'
 import { findAgent } from '../store/agents.ts'
 import { Desk } from './asking.ts'
 import { DesiredState } from './desired.ts'
@@ -79,6 +85,7 @@ export class AgentSession {
   readonly #edge: EdgeState
   readonly #trust: TrustState
   #isTrustDue = false
+  readonly #clock = new ClockOffset()
   readonly #desk = new Desk((message) => this.send(message))
   #refresh: 'idle' | 'busy' | 'again' = 'idle'
   #unsubscribe: () => void = () => {}
@@ -100,6 +107,15 @@ export class AgentSession {
 
   get agentId(): string {
     return this.identity.agentId
+  }
+
+  /** How far the server's clock is behind ours; undefined: it has not told its time. */
+  get clockOffsetMs(): number | undefined {
+    return this.#clock.ms
+  }
+
+  #noteTime(told: Timestamp | undefined): void {
+    if (told) this.#clock.note(timestampMs(told), this.#ctx.clock.now())
   }
 
   /** The log stream dies with its session. */
@@ -165,6 +181,7 @@ export class AgentSession {
       case 'hello':
         throw new ProtocolError('a second Hello')
       case 'heartbeat': {
+        this.#noteTime(msg.value.agentTime)
         const diskFreeBytes = Number(msg.value.diskFreeBytes)
         const told = { diskFreeBytes }
         if (!(await touchSession(this.#ctx, this.agentId, this.epoch, told)))
@@ -227,6 +244,7 @@ export class AgentSession {
       this.goodbye(GoodbyeReason.VERSION_UNSUPPORTED, message)
       return
     }
+    this.#noteTime(hello.agentTime)
     const opened = await openSession(this.#ctx, this.identity, hello)
     if (opened.kind === 'turned_away') {
       this.goodbye(opened.reason, opened.message, opened.againAfterMs)

@@ -6,7 +6,7 @@ import { AppError, isFinished, REST } from '@berth/shared'
 import { IdParams, LogLine, LogQuery } from '@berth/shared/rest'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { type LogView, openTaskLog, refreshLog } from '../app/logs.ts'
+import { awaitLog, type LogView, openTaskLog, refreshLog } from '../app/logs.ts'
 import { logTopic, taskTopic } from '../app/transaction.ts'
 import type { Context } from '../context.ts'
 import { parseRange } from '../domain/byte-range.ts'
@@ -46,7 +46,8 @@ export function logRoutes(api: Api, ctx: Context): void {
     },
     async (request, reply) => {
       const caller = callerOf(request)
-      const view = await openTaskLog(ctx, caller, request.params.id)
+      const opened = await openTaskLog(ctx, caller, request.params.id)
+      const view = request.query.follow === 'true' ? opened : await settled(ctx, opened)
       const selection = select(ctx, view, request.query)
       const ndjson = String(request.headers.accept ?? '').includes('application/x-ndjson')
       reply.header('berth-log-lines', view.attempt?.logLines ?? 0)
@@ -68,6 +69,13 @@ export function logRoutes(api: Api, ctx: Context): void {
       return sendStream(reply, read(ctx, view, await selection.start(), selection, ndjson))
     },
   )
+}
+
+/** Of a task that just ended the last lines are on their way: whoever reads it as finished reads them, too. */
+async function settled(ctx: Context, view: LogView): Promise<LogView> {
+  if (!view.attempt || !isFinished(view.task.status)) return view
+  const attempt = await awaitLog(ctx, view.attempt, () => false)
+  return attempt === view.attempt ? view : refreshLog(ctx, view)
 }
 
 /** The declared types are those of the text; a stream of it goes out unserialised. */

@@ -1,5 +1,5 @@
 // One control plane a database. Who has it holds a lock that its system or its database server takes away when it dies,
-// however it dies, so that a start after a crash waits for nobody: on SQLite a lock of the kernel on a file beside the
+// however it dies, so that a start after a crash need not wait: on SQLite a lock of the kernel on a file beside the
 // database, on PostgreSQL an advisory lock of a connection of its own. A row says who it is, for the one that is refused.
 import { closeSync, openSync } from 'node:fs'
 import Database from 'better-sqlite3'
@@ -67,7 +67,7 @@ export interface PostgresHoldOptions {
   onBroken: (error: Error) => void
 }
 
-/** Undefined: another process has it. A connection that breaks is made again, as long as nobody else took the lock. */
+/** Undefined: another process has it. A connection that breaks is made again, as long as no other process took the lock. */
 export async function holdPostgres(options: PostgresHoldOptions): Promise<Hold | undefined> {
   const hold = new PostgresHold(options)
   return (await hold.take()) ? hold : undefined

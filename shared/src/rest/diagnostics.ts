@@ -28,6 +28,8 @@ export const Diagnostics = z.object({
   output_first_line: z.int().nullable(),
   output_last_line: z.int().nullable(),
   output_truncated: z.boolean(),
+  /** False: the server has not sent all of it yet; ask again. */
+  output_complete: z.boolean(),
   hints: z.array(Hint),
   since_last_success: z
     .object({
