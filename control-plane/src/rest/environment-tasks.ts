@@ -10,14 +10,8 @@ import type { Context } from '../context.ts'
 import type { TaskFilter } from '../store/task-history.ts'
 import { type Api, callerOf } from './http.ts'
 import { ById, linkPages, makeCursor, pageSize, readCursor } from './paging.ts'
-import { presentTask } from './present.ts'
+import { presentTask, presentTasks } from './present.ts'
 import { triggerOf } from './triggers.ts'
-
-/** Without phases. */
-export async function presentTasks(ctx: Context, views: readonly TaskView[]): Promise<Task[]> {
-  const lines = await readFailureLines(ctx, views)
-  return views.map((view) => presentTask(ctx, view, undefined, lines.get(view.task.id)))
-}
 
 export const presentWholeTask = async (ctx: Context, view: TaskView) =>
   presentTask(ctx, view, { lines: await readStepLines(ctx, view) })
@@ -68,7 +62,7 @@ function filterOf(query: TaskQuery): TaskFilter {
   }
 }
 
-function sendPage(
+async function sendPage(
   ctx: Context,
   request: FastifyRequest<{ Querystring: TaskQuery }>,
   reply: FastifyReply,
@@ -82,7 +76,7 @@ function sendPage(
   const withSteps = request.query.include === 'phases'
   return withSteps
     ? Promise.all(page.map((view) => presentWholeTask(ctx, view)))
-    : presentTasks(ctx, page)
+    : presentTasks(ctx, page, await readFailureLines(ctx, page))
 }
 
 function taskHistory(api: Api, ctx: Context): void {

@@ -213,7 +213,13 @@ function presentPhases(view: TaskView, lines: StepLines): Phase[] {
   return phases
 }
 
-/** Without phases the line of a failure is looked for by `readFailureLines`. */
+/** A list, without phases; `lines` are those of `readFailureLines`. */
+export const presentTasks = (
+  ctx: Context,
+  views: readonly TaskView[],
+  lines: ReadonlyMap<number, number>,
+): Task[] => views.map((view) => presentTask(ctx, view, undefined, lines.get(view.task.id)))
+
 export function presentTask(
   ctx: Context,
   view: TaskView,

@@ -62,6 +62,19 @@ const openLog = (path: string): Promise<FileHandle> =>
     throw new LogGone('a log file is not there')
   })
 
+async function openBoth(
+  idxPath: string,
+  logPath: string,
+): Promise<{ idx: FileHandle; log: FileHandle }> {
+  const idx = await openLog(idxPath)
+  try {
+    return { idx, log: await openLog(logPath) }
+  } catch (error) {
+    await idx.close()
+    throw error
+  }
+}
+
 /** As many bytes as the rows say, or more: what lies beyond is not certain yet. */
 export async function hasBytes(path: string, bytes: number): Promise<boolean> {
   if (bytes === 0) return true
@@ -129,8 +142,7 @@ export async function* readRecords(
   query: RecordQuery,
 ): AsyncGenerator<StoredRecord> {
   if (query.to <= query.from) return
-  const idx = await openLog(idxPath)
-  const log = await openLog(logPath)
+  const { idx, log } = await openBoth(idxPath, logPath)
   let part = { from: 0, bytes: Buffer.alloc(0) }
   try {
     for await (const { entries, count, end } of entryBatches(idx, query)) {
@@ -169,8 +181,7 @@ export async function* readRuns(
   query: RecordQuery,
 ): AsyncGenerator<Buffer> {
   if (query.to <= query.from) return
-  const idx = await openLog(idxPath)
-  const log = await openLog(logPath)
+  const { idx, log } = await openBoth(idxPath, logPath)
   let run: { from: number; to: number } | undefined
   try {
     for await (const { entries, count, end } of entryBatches(idx, query)) {

@@ -7,7 +7,7 @@ import { loadTask } from '../app/access.ts'
 import { compareTask } from '../app/diagnostics.ts'
 import { giveLogTicket } from '../app/downloads.ts'
 import { type LogSearch, readLogLines, searchLog } from '../app/log-pages.ts'
-import type { LogView } from '../app/logs.ts'
+import { type LogView, readFailureLines } from '../app/logs.ts'
 import { cancelTask, getTask, listEnvironmentTasks, listProjectTasks } from '../app/tasks.ts'
 import type { Begun, Reset } from '../live/stream.ts'
 import {
@@ -19,7 +19,7 @@ import {
   type TaskMessage,
   writePosition,
 } from '../live/task-stream.ts'
-import { presentTasks } from '../rest/environment-tasks.ts'
+import { presentTasks } from '../rest/present.ts'
 import { presentSince } from '../rest/present-diagnostics.ts'
 import { browserCall, call, router, watch } from './base.ts'
 import { counted, type EventMessage, presentEvent, watcherOf } from './messages.ts'
@@ -88,7 +88,7 @@ export const taskRouter = router({
       : listEnvironmentTasks(ctx, caller, input.environment_id, filter, false))
     const page = views.slice(0, limit)
     return {
-      tasks: await presentTasks(ctx, page),
+      tasks: presentTasks(ctx, page, await readFailureLines(ctx, page)),
       next: views.length > limit ? (page.at(-1)?.task.id ?? null) : null,
     }
   }),
