@@ -1,7 +1,7 @@
 // A manual service whose account does what it likes with its socket's name, against a real Caddy under its own account. The
 // names are swapped for links to sockets that Caddy may well connect to: root's, and a neighbour's behind its password.
 // Whatever happens, Caddy dials the environment's own socket or none.
-import { chmodSync, lstatSync, renameSync, rmSync } from 'node:fs'
+import { chmodSync, lstatSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import { join } from 'node:path'
 import { AttemptState } from '@berth/shared/wire'
@@ -112,6 +112,7 @@ ${more}`
     return stdout.toString()
   }
   const link = (): string => join(edgePlaces(host.settings).sockets, routeId(HOST, '/'))
+  const target = (path: string): SocketTarget => ({ kind: 'socket', path, uid: 54_321 })
   const isDialled = (): boolean => lstatSync(link(), { throwIfNoEntry: false }) !== undefined
   const hand = async (act: string, to = ''): Promise<string> => {
     const { status, text } = await host.get(HOST, `/hand/${act}?to=${encodeURIComponent(to)}`)
@@ -205,6 +206,22 @@ ${more}`
     await eventually(() => isDialled() && lstatSync(link()).ino !== before, 'another socket')
     await answers('own')
     expect(lstatSync(link()).mode & 0o777).toBe(0o760)
+  })
+
+  it('a way that leads in a circle does not keep others from being dialled', async () => {
+    const { settings, edge } = host
+    const { sockets } = environmentPlaces(settings, HOSTILE)
+    symlinkSync('circle', join(sockets, 'circle'))
+    const path = join(sockets, 'circle', 'app.sock')
+    const routes = [
+      { service: 'x', host: 'a.circle.example.com', path: '/', auth: true, target: target(path) },
+    ]
+    await edge.setRoutes({ environmentId: 3, fence: 1_000n, routes })
+    const before = lstatSync(link()).ino
+    await host.get(HOST, '/exit')
+    await eventually(() => isDialled() && lstatSync(link()).ino !== before, 'another socket')
+    await answers('own')
+    await edge.removeRoutes({ environmentId: 3, fence: 1_000n })
   })
 
   it('a table of a former version says nothing of accounts, and leads nowhere else', async () => {

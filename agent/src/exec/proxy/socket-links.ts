@@ -41,8 +41,14 @@ const wantedLinks = (table: Table): Wanted[] =>
 const ADDRESS_BYTES = 107
 const SHARED = 0o060
 
-const look = (path: string): BigIntStats | undefined =>
-  lstatSync(path, { bigint: true, throwIfNoEntry: false })
+/** Undefined also where the account has made a way there that leads nowhere. */
+function look(path: string): BigIntStats | undefined {
+  try {
+    return lstatSync(path, { bigint: true, throwIfNoEntry: false })
+  } catch {
+    return undefined
+  }
+}
 
 const isSameInode = (a: BigIntStats | undefined, b: BigIntStats | undefined): boolean =>
   a !== undefined && b !== undefined && a.ino === b.ino && a.dev === b.dev
@@ -65,8 +71,8 @@ export class SocketLinks {
   #groupAskedAt = Number.NEGATIVE_INFINITY
   /** When each route's link was made last: an account that swaps its socket all the time gets one a second. */
   readonly #madeAt = new Map<string, number>()
-  /** What was said last about each route. */
-  readonly #trouble = new Map<string, string>()
+  /** What was said last about each route; at most once a minute, or an account could fill the log. */
+  readonly #said = new Map<string, { trouble: string; at: number }>()
   #listed: { table: Table; wanted: Wanted[] } | undefined
   #turn: Promise<void> = Promise.resolve()
   #isBusy = false
@@ -96,13 +102,13 @@ export class SocketLinks {
     for (const { service, host, path, target } of routes) {
       if (target.kind !== 'socket') continue
       const id = routeId(host, path)
-      const socket = await this.#open({ id, environmentId, service, target })
+      const socket = this.#open(target, await this.#owners.find(environmentId, target))
       if (typeof socket === 'string') continue
       try {
         if (isLinked(this.#folder, id, target.path)) continue
         rmSync(await this.#link(socket, id), { force: true })
       } catch (error) {
-        const why = `The proxy cannot reach ${target.path} (service ${service}): ${(error as Error).message}`
+        const why = `The proxy cannot reach ${target.path} (service ${service}): ${(error as Error).message}.`
         throw new EdgeError('refused', why)
       } finally {
         socket.close()
@@ -122,7 +128,7 @@ export class SocketLinks {
   }
 
   #isIdle(): boolean {
-    return this.#wanted().length === 0 && this.#trouble.size === 0 && this.#madeAt.size === 0
+    return this.#wanted().length === 0 && this.#said.size === 0 && this.#madeAt.size === 0
   }
 
   #wanted(): Wanted[] {
@@ -149,7 +155,7 @@ export class SocketLinks {
     for (const id of listFolder(this.#folder)) {
       if (!ids.has(id)) rmSync(join(this.#folder, id), { force: true })
     }
-    for (const known of [this.#madeAt, this.#trouble]) {
+    for (const known of [this.#madeAt, this.#said]) {
       for (const id of known.keys()) if (!ids.has(id)) known.delete(id)
     }
   }
@@ -167,10 +173,12 @@ export class SocketLinks {
     const { id, target } = wanted
     const link = join(this.#folder, id)
     const linked = look(link)
-    if (isSameInode(linked, look(target.path)) && this.#isShared(linked)) {
+    const uid = await this.#owners.find(wanted.environmentId, target)
+    const isChecked = linked?.isSocket() === true && Number(linked.uid) === uid
+    if (isChecked && isSameInode(linked, look(target.path)) && this.#isShared(linked)) {
       return this.#say(wanted, '')
     }
-    const socket = await this.#open(wanted)
+    const socket = this.#open(target, uid)
     if (typeof socket === 'string') {
       rmSync(link, { force: true })
       if (socket !== '') this.#say(wanted, socket)
@@ -198,8 +206,7 @@ export class SocketLinks {
   }
 
   /** Otherwise why not; empty: its program is just not there. */
-  async #open({ environmentId, target }: Wanted): Promise<OpenSocket | string> {
-    const uid = await this.#owners.find(environmentId, target)
+  #open(target: SocketTarget, uid: number | undefined): OpenSocket | string {
     if (uid === undefined) return 'the account of its environment is not known'
     const socket = openSocket(target.path, uid)
     if (socket === 'wrong') return 'it is not a socket of its environment'
@@ -226,9 +233,7 @@ export class SocketLinks {
     this.#count += 1
     const temporary = join(this.#folder, `${id}.${this.#count}`)
     if (Buffer.byteLength(join(this.#folder, id)) > ADDRESS_BYTES) {
-      throw new Error(
-        `${this.#folder} is too long a name for sockets. Choose a shorter run folder.`,
-      )
+      throw new Error(`${this.#folder} is too long a name for sockets; choose a shorter run folder`)
     }
     rmSync(temporary, { force: true })
     // follows the descriptor's link, and no name of the environment; Node's own call does not
@@ -237,20 +242,17 @@ export class SocketLinks {
     const isElsewhere = /cross-device/i.test(made.stderr)
     throw new Error(
       isElsewhere
-        ? `it is on another file system than ${this.#folder}. Make both one file system.`
+        ? `it is on another file system than ${this.#folder}; both must be on one`
         : `it could not be linked: ${made.stderr.trim()}`,
     )
   }
 
-  /** Once a reason. */
+  /** Called with each look, so that what lasts is said. */
   #say({ id, target, service, environmentId }: Wanted, trouble: string): void {
-    if ((this.#trouble.get(id) ?? '') === trouble) return
-    if (trouble === '') this.#trouble.delete(id)
-    else this.#trouble.set(id, trouble)
-    this.#o.log(
-      trouble === ''
-        ? `${target.path} (service ${service} of environment ${environmentId}) is dialled again.`
-        : `${target.path} (service ${service} of environment ${environmentId}) is not dialled: ${trouble}.`,
-    )
+    const said = this.#said.get(id) ?? { trouble: '', at: Number.NEGATIVE_INFINITY }
+    if (said.trouble === trouble || performance.now() - said.at < PROXY.steadyMs) return
+    this.#said.set(id, { trouble, at: performance.now() })
+    const which = `${target.path} (service ${service} of environment ${environmentId})`
+    this.#o.log(`${which} is ${trouble === '' ? 'dialled again' : `not dialled: ${trouble}`}.`)
   }
 }
