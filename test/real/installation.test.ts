@@ -60,6 +60,9 @@ describe('an installation', () => {
     const server = await lab.get<Server>(`/api/servers/${lab.serverId}`)
     expect(server).toMatchObject({ status: 'online', recipes: ['manual'] })
     expect(server.parts.find((p) => p.name === 'git')?.version).toMatch(/^\d/)
+    const firewall = server.parts.find((p) => p.name === 'firewall')
+    if (process.getuid?.() === 0)
+      expect(firewall?.version, `${firewall?.reason}`).toMatch(/^iptables/)
     expect(server.facts?.cpus).toBeGreaterThan(0)
   })
 

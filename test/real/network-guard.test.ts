@@ -298,7 +298,7 @@ describe.skipIf(!isRoot || !dockerEngine() || missing('caddy'))('code of an envi
       const ledger = host.ledger()
       const state = await guardServer(host.settings, ledger)
       ledger.close()
-      expect(state).toMatchObject({ isInForce: true, isEngineBound: true })
+      expect(state).toMatchObject({ isInForce: true, engine: 'bound' })
       const left = (await tryAll()).join()
       for (const text of Object.keys(urls)) expect(left).not.toContain(text)
     } finally {

@@ -142,12 +142,15 @@ function lookAtMounts(): HostPart {
   return part('mounts', isAllowed ? 'private' : '', reason)
 }
 
+const UNBOUND =
+  'The Docker engine has no control group of its own: ADD of a Dockerfile is fetched with the rights of this server. Run it as a service of systemd.'
+
 /** What the last try said (firewall/apply.ts). */
 function lookAtFirewall(settings: PartSettings, version: string): HostPart {
   const state = readFirewallState(settings)
   if (state?.isInForce) {
-    const details = { engine: state.isEngineBound ? 'bound' : 'unbound' }
-    return { ...part('firewall', version || 'iptables'), details }
+    const reason = state.engine === 'unbound' ? UNBOUND : ''
+    return { ...part('firewall', version || 'iptables'), reason }
   }
   const reason =
     process.getuid?.() === 0

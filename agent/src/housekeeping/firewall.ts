@@ -77,8 +77,9 @@ export async function guardServer(
     }
     return await inTurn(turnFile(settings), async () => {
       const facts = await readFacts(settings, ledger)
-      const isEngineBound = await applyRules(facts)
-      return noteForce(settings, { digest: digestOf(facts), isEngineBound })
+      const isBound = await applyRules(facts)
+      const engine = facts.enginePid === undefined ? 'none' : isBound ? 'bound' : 'unbound'
+      return noteForce(settings, { digest: digestOf(facts), engine })
     })
   } catch (error) {
     const why = (error as Error).message.replace(/\.$/, '')

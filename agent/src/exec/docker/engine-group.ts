@@ -7,8 +7,8 @@ import { findSocketListeners } from '../ports.ts'
 import { listProcesses, readSocketInodes } from '../processes.ts'
 
 export interface EngineGroup {
-  /** In version 2 of the control groups, without the slash in front. */
-  path: string
+  /** In version 2 of the control groups, without the slash in front; undefined: others, this agent too, are in it. */
+  path: string | undefined
   /** Another process has another group, of the same name or not. */
   pid: number
 }
@@ -29,7 +29,7 @@ const realPath = (file: string): string => {
   }
 }
 
-/** Undefined: there is no engine, or it shares its group with this agent. */
+/** Undefined: there is no engine. */
 export function findEngineGroup(
   { dockerSocket }: Pick<AgentSettings, 'dockerSocket'>,
   own = groupOf(process.pid),
@@ -44,7 +44,8 @@ export function findEngineGroup(
     ({ pid, name }) =>
       name === 'dockerd' && [...readSocketInodes(pid)].some((inode) => wanted.has(inode)),
   )
-  const path = engine ? groupOf(engine.pid) : '/'
-  if (!engine || path === '/' || `${own}/`.startsWith(`${path}/`)) return undefined
-  return /^[\w./@:\\-]+$/.test(path) ? { path: path.slice(1), pid: engine.pid } : undefined
+  if (!engine) return undefined
+  const path = groupOf(engine.pid)
+  const isApart = path !== '/' && !`${own}/`.startsWith(`${path}/`) && /^[\w./@:\\-]+$/.test(path)
+  return { path: isApart ? path.slice(1) : undefined, pid: engine.pid }
 }

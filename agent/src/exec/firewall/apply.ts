@@ -16,8 +16,8 @@ export interface FirewallState {
   isInForce: boolean
   /** Of the facts that the rules were made from. */
   digest: string
-  /** Nor does the engine itself, on behalf of a build, reach what they keep apart. */
-  isEngineBound: boolean
+  /** Whether the engine itself, on behalf of a build, can reach what they keep apart. */
+  engine: 'none' | 'bound' | 'unbound'
   /** Why not: a sentence that a person can act on. */
   reason: string
   bootId: string
@@ -135,7 +135,7 @@ function note(settings: Folders, state: Omit<FirewallState, 'bootId'>): Firewall
 
 export const noteForce = (
   settings: Folders,
-  done: Pick<FirewallState, 'digest' | 'isEngineBound'>,
+  done: Pick<FirewallState, 'digest' | 'engine'>,
 ): FirewallState => note(settings, { isInForce: true, reason: '', ...done })
 
 /** `problem`: a sentence. */
@@ -143,6 +143,6 @@ export const noteProblem = (settings: Folders, problem: string): FirewallState =
   note(settings, {
     isInForce: false,
     digest: '',
-    isEngineBound: false,
+    engine: 'none',
     reason: `${problem} ${CONSEQUENCE}`,
   })
