@@ -159,6 +159,19 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('an image', () =
     expect(verdict.message).toMatch(message)
   })
 
+  it.each([
+    [true, '1 GB'],
+    [false, '2 GB'],
+  ])('is built within bounds; of a fork %s: %s', async (untrusted, bound) => {
+    // waits for the bounds, not for a time; then ends as one that the kernel took
+    const wait = 'until [ $(cat /proc/self/oom_score_adj) = 900 ]; do sleep 0.1; done'
+    neighbour.commit(httpd('two', { Dockerfile: `${busybox}RUN ${wait}; exit 137\n` }))
+    const failed = await host.run(neighbour, { environmentId: 3, noCache: true, untrusted })
+    const verdict = await failed.verdict()
+    expect(verdict.code, failed.log()).toBe(FailureCode.OUT_OF_MEMORY)
+    expect(verdict.message).toContain(`needed more than ${bound} of memory`)
+  })
+
   it('is used again for its own environment', async () => {
     repository.commit(httpd('two'))
     expect((await (await host.run(repository)).verdict()).state).toBe(AttemptState.SUCCEEDED)
