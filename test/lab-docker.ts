@@ -18,7 +18,7 @@ export interface ProxyPorts {
   dns: number
 }
 
-const PORTS = { from: 10_000, to: 29_999 } // below those the kernel gives to outgoing connections: what is free stays so
+const PORTS = { from: 10_000, to: 19_999 } // not those of services (port-slots.ts), and below those the kernel gives to outgoing connections: what is free stays so
 const TRIES = 1_000
 
 async function findPort(isFree: (port: number) => Promise<boolean>): Promise<number> {

@@ -32,13 +32,14 @@ import {
   type OwnedObjects,
   removeOwned,
 } from './lab-docker.ts'
+import { portSlot } from './port-slots.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const WAIT_MS = 60_000
+const WAIT_MS = 120_000 // a bound, not a measure
 const POLL_MS = 20
 const REMOVAL_TRIES = 50
 
-const PORT = 30_000 + (process.pid % 270) * 10
+const PORT = 30_000 + portSlot() * 10
 
 export class ApiError extends Error {
   readonly status: number

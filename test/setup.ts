@@ -3,6 +3,7 @@ import { buildDashboardIfStale } from '../scripts/build-dashboard.ts'
 import { locate, missing } from './components.ts'
 import { type DockerEngine, startDockerEngine } from './docker-engine.ts'
 import { makeBusyboxImage } from './docker-images.ts'
+import { claimRun } from './port-slots.ts'
 import { startPostgres } from './postgres.ts'
 import { openScratch } from './scratch.ts'
 import { makeTemplates } from './templates.ts'
@@ -22,6 +23,7 @@ async function startDocker(): Promise<DockerEngine | undefined> {
 }
 
 export default async function setUp(): Promise<() => Promise<void>> {
+  const run = await claimRun()
   await buildDashboardIfStale()
   const docker = await startDocker()
   if (docker) {
@@ -39,5 +41,6 @@ export default async function setUp(): Promise<() => Promise<void>> {
     await docker?.stop()
     await postgres?.stop()
     scratch.remove()
+    run?.close()
   }
 }

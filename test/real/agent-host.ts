@@ -40,6 +40,7 @@ import {
 } from '../../agent/src/settings.ts'
 import { instructionsOf, stopService } from '../../agent/src/supervise/control.ts'
 import { dockerEngine } from '../components.ts'
+import { portSlot } from '../port-slots.ts'
 import { Deployment, eventually, Repository } from './deployment.ts'
 
 export const isRoot = process.getuid?.() === 0
@@ -107,10 +108,7 @@ export class AgentHost {
         ...(engine ? { BERTH_NETWORK_POOL: engine.pool } : {}),
       }),
       // hosts of several test files live at once: each takes its ports from a hundred of its own
-      portRange: {
-        from: 20_000 + (process.pid % 100) * 100,
-        to: 20_099 + (process.pid % 100) * 100,
-      },
+      portRange: { from: 20_000 + portSlot() * 100, to: 20_099 + portSlot() * 100 },
     }
     mkdirSync(this.settings.stateDir, { mode: 0o711 })
     mkdirSync(this.settings.runDir, { mode: 0o711 })
