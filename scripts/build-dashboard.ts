@@ -69,4 +69,6 @@ export async function buildDashboardIfStale(): Promise<void> {
   }
 }
 
-if (import.meta.main) await buildDashboard()
+if (import.meta.main) {
+  await (process.argv[2] === '--if-stale' ? buildDashboardIfStale() : buildDashboard())
+}

@@ -4,7 +4,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -15,6 +14,7 @@ import { signSshHostKey } from '../control-plane/src/app/ssh-host-keys.ts'
 import { locate } from './components.ts'
 import { TestControlPlane } from './control-plane.ts'
 import { until } from './lab.ts'
+import { freePort } from './lab-docker.ts'
 import { WireAgent } from './wire-agent.ts'
 
 const VERBS = fileURLToPath(new URL('./fixtures/ssh-verbs.mjs', import.meta.url))
@@ -30,14 +30,6 @@ while [ $n -gt 0 ]; do
 done
 exec ${ssh} "$@"
 `
-
-async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1')
-  await once(probe, 'listening')
-  const { port } = probe.address() as { port: number }
-  probe.close()
-  return port
-}
 
 export class ClientSshd {
   readonly dir = mkdtempSync(join(tmpdir(), 'berth-client-sshd-'))

@@ -38,7 +38,7 @@ import { takePortRange } from './packet-rules.ts'
 import { makeProxyAccount, removeProxyAccount } from './proxy-account.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const WAIT_MS = 60_000
+const WAIT_MS = 120_000 // a bound, not a measure
 const POLL_MS = 20
 const REMOVAL_TRIES = 50
 

@@ -25,7 +25,7 @@ export async function eventually<T>(
   look: () => Seen<T> | Promise<Seen<T>>,
   what: string,
 ): Promise<T> {
-  const end = performance.now() + 30_000
+  const end = performance.now() + 120_000 // a bound, not a measure
   for (;;) {
     const seen = await look()
     if (seen !== undefined && seen !== false) return seen

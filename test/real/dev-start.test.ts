@@ -185,6 +185,31 @@ describe.skipIf(missing('caddy') || missing('git'))('npm start', () => {
   )
 })
 
+describe('npm run control-plane', () => {
+  it('offers the dashboard and the agent to new servers from its first start', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'berth-serve-'))
+    const own = { BERTH_DATA_DIR: folder, BERTH_PORT: '0', BERTH_AGENT_PORT: '0' }
+    const env = { ...process.env, ...own }
+    const child = spawn(process.execPath, ['scripts/serve.ts'], { cwd: root, env })
+    let said = ''
+    child.stdout.on('data', (chunk: Buffer) => {
+      said += chunk.toString('utf8')
+    })
+    try {
+      const find = () => /listens at (http\S+),/.exec(said)?.[1]
+      const url = await until('the control plane', find, START_MS)
+      expect((await fetch(`${url}/install.sh`)).status).toBe(200)
+      expect(await (await fetch(url)).text()).toContain('<script')
+      const ended = once(child, 'exit')
+      child.kill('SIGTERM')
+      expect(await ended).toEqual([0, null])
+    } finally {
+      child.kill('SIGKILL')
+      rmSync(folder, { recursive: true, force: true })
+    }
+  })
+})
+
 /** What it prints for people to try. */
 async function tryCommands(): Promise<void> {
   expect(await berth('deploy', '--wait')).toMatchObject({ code: 0 })

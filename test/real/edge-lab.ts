@@ -1,7 +1,6 @@
 // A server's edge of its own for one test file: real edge process, real Caddy, free ports, folders that vanish. With
 // small applications that say who they are, and clients that tell every kind of failure apart.
 import { randomBytes } from 'node:crypto'
-import { createSocket } from 'node:dgram'
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import {
   type Agent,
@@ -11,7 +10,6 @@ import {
   request,
   type Server,
 } from 'node:http'
-import { createServer as createTcp } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ensureProxy, keepProxyUp, stopProxy } from '../../agent/src/exec/proxy/care.ts'
@@ -22,31 +20,15 @@ import type { EdgeRoute, EdgeTarget } from '../../agent/src/exec/proxy/protocol.
 import { silentLog } from '../../agent/src/log.ts'
 import { type AgentSettings, readSettings } from '../../agent/src/settings.ts'
 import { dockerEngine } from '../components.ts'
+import { freeDatagramPort, freePort } from '../lab-docker.ts'
 import { makeProxyAccount, removeProxyAccount } from '../proxy-account.ts'
+
+export { freePort }
 
 export const AGENT_PROGRAM = [
   process.execPath,
   join(import.meta.dirname, '../../agent/src/main.ts'),
 ] as const
-
-/** Free at this moment, of the part that nobody is given by the kernel. */
-let nextPort = 10_000 + (process.pid % 400) * 20
-export async function freePort(): Promise<number> {
-  for (;;) {
-    const port = nextPort++
-    const isFree = await new Promise<boolean>((resolve) => {
-      const server = createTcp()
-      server.once('error', () => resolve(false))
-      server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
-    })
-    const isFreeForNames = await new Promise<boolean>((resolve) => {
-      const socket = createSocket('udp4')
-      socket.once('error', () => resolve(false))
-      socket.bind(port, '127.0.0.1', () => socket.close(() => resolve(true)))
-    })
-    if (isFree && isFreeForNames) return port
-  }
-}
 
 export interface Answer {
   status: number
@@ -97,7 +79,7 @@ export class EdgeLab {
       BERTH_STATE_DIR: join(folder, 'state'),
       BERTH_RUN_DIR: join(folder, 'run'),
       BERTH_PROXY_HTTP: `127.0.0.1:${await freePort()}`,
-      BERTH_EDGE_DNS_PORT: String(await freePort()),
+      BERTH_EDGE_DNS_PORT: String(await freeDatagramPort()),
       // the engine of this run, never the machine's
       DOCKER_HOST: `unix://${dockerEngine()?.socket ?? '/nonexistent/docker.sock'}`,
       ...env,

@@ -1,7 +1,15 @@
 // A whole installation of real processes: control plane, daemon, runner, git over http, the client. What a new user does,
 // and the mistakes people make.
 import { spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -27,6 +35,7 @@ describe('an installation', () => {
   async function berth(
     args: string[],
     input = '',
+    onError: (err: string) => void = () => {},
   ): Promise<{ code: number; out: string; err: string }> {
     const child = spawn(process.execPath, ['cli/src/main.ts', ...args], {
       cwd: root,
@@ -40,6 +49,7 @@ describe('an installation', () => {
     })
     child.stderr.on('data', (d) => {
       err += d
+      onError(err)
     })
     child.stdin.end(input)
     const code = await new Promise<number>((resolve) =>
@@ -152,13 +162,18 @@ describe('an installation', () => {
   })
 
   test('an unknown commit and a second deployment are refused with what to do', async () => {
-    const environment = await make('busy', steps('sleep 5'))
+    const wait = 'until [ -e "$BERTH_SHARED_DIR/go" ]; do sleep 0.1; done'
+    const environment = await make('busy', steps(wait))
+    const go = join(lab.stateDir, `environments/e${environment.id}/shared/go`)
     const gone = await lab.deploy(environment.id, { commit_sha: 'a'.repeat(40) })
     expect((await lab.finished(gone.id)).failure?.code).toBe('commit_not_found')
     const { id } = await lab.deploy(environment.id)
     const refused = await berth(['deploy', '-p', 'busy', '-e', 'main'])
     expect([refused.code, refused.err]).toEqual([6, expect.stringContaining(`task ${id}`)])
-    const attached = await berth(['deploy', '-p', 'busy', '-e', 'main', '--attach'])
+    // it ends when somebody waits for it, however long this client takes to start
+    const attached = await berth(['deploy', '-p', 'busy', '-e', 'main', '--attach'], '', (err) => {
+      if (err.includes(`Task ${id}`)) writeFileSync(go, '')
+    })
     expect(attached.code).toBe(0)
     expect((await lab.get<Task>(`/api/tasks/${id}`)).status).toBe('succeeded')
   })

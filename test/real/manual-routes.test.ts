@@ -13,10 +13,10 @@ import { edgePlaces } from '../../agent/src/exec/proxy/places.ts'
 import { readTable } from '../../agent/src/exec/proxy/table.ts'
 import { webGroup } from '../../agent/src/exec/proxy/web-group.ts'
 import { missing } from '../components.ts'
+import { freePort } from '../lab-docker.ts'
 import { type DeployRequest, isRoot } from './agent-host.ts'
 import { type Deployment, eventually, type Files, type Repository } from './deployment.ts'
 import { ProxyHost, Visitor } from './proxy-host.ts'
-import { freePort } from './service-lab.ts'
 
 const NODE = 1 as const
 const SITE = 2 as const
@@ -211,7 +211,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
         readLink(environmentPlaces(host.settings, NODE).current),
       ]
       const visitor = new Visitor(host, HOSTS[NODE])
-      const health = '{ path: /proxied, status: 200, start_period: 20s }'
+      const health = '{ path: /proxied, status: 200, start_period: 120s }'
       const yaml = run('late', `port: auto\nhealth: ${health}`).replace(
         'VERSION: late',
         'VERSION: late, MODE: late',
@@ -251,7 +251,9 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
     it('between switch and proof: the next deployment begins with the version that was proven', async () => {
       const before = readTable(host.settings).environments[NODE]?.routes
       repositories[NODE].commit(FILES[NODE]('killed'))
-      const dead = host.start(repositories[NODE], { environmentId: NODE, host: HOSTS[NODE] })
+      // a proof that it does not survive, however late this process looks
+      const env = { BERTH_TEST_PROOF_MS: '600000' }
+      const dead = host.start(repositories[NODE], { environmentId: NODE, host: HOSTS[NODE], env })
       await eventually(() => dead.steps()['verify:web'], 'the proof')
       dead.child.kill('SIGKILL')
       await dead.ended
@@ -273,7 +275,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
   deploy: [${JSON.stringify(step)}]
   services:
     web: { root: public, auth: false }
-    api: { port: ${port}, path: /api, health: { path: /up, start_period: 20s, retries: 1 } }
+    api: { port: ${port}, path: /api, health: { path: /up, start_period: 120s, retries: 1 } }
 `
 
     it('is asked, routed below its path behind the password, and told about when a deployment fails', async () => {

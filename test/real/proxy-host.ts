@@ -24,6 +24,9 @@ export async function portsEdge(settings: AgentSettings): Promise<RunningEdge> {
 
 const PROGRAM = [process.execPath, join(import.meta.dirname, 'agent-process.ts')]
 
+/** Longer than the proxy itself waits for anybody. */
+const ANSWER_MS = 60_000
+
 export interface Answer {
   status: number
   text: string
@@ -59,7 +62,7 @@ export class ProxyHost extends AgentHost {
     const { address, port } = this.settings.proxy.http
     return new Promise((resolve, reject) => {
       const asked = request(
-        { host: address, port, path, headers: { ...headers, host }, agent, timeout: 10_000 },
+        { host: address, port, path, headers: { ...headers, host }, agent, timeout: ANSWER_MS },
         (answer) => {
           const parts: Buffer[] = []
           answer.on('data', (part: Buffer) => parts.push(part))
@@ -73,7 +76,7 @@ export class ProxyHost extends AgentHost {
           )
         },
       )
-      asked.once('timeout', () => asked.destroy(new Error('no answer in 10 s')))
+      asked.once('timeout', () => asked.destroy(new Error(`no answer in ${ANSWER_MS} ms`)))
       asked.once('error', reject)
       asked.end()
     })

@@ -1,14 +1,15 @@
 // A service to deploy in several ways, and the questions that tests ask about it.
-import { once } from 'node:events'
-import { createServer } from 'node:net'
 import { AttemptState } from '@berth/shared/wire'
 import { expect } from 'vitest'
 import type { RunningEdge } from '../../agent/src/exec/proxy/edge.ts'
 import type { ProcessRow } from '../../agent/src/journal/ledger.ts'
 import { readState, type ServiceState, serviceDir } from '../../agent/src/supervise/instructions.ts'
+import { freePort } from '../lab-docker.ts'
 import { AgentHost } from './agent-host.ts'
 import { type Deployment, eventually, type Repository } from './deployment.ts'
 import { portsEdge } from './proxy-host.ts'
+
+export { freePort }
 
 // answers with its deployment; MODE says how it misbehaves
 const SERVER = `import { createServer } from 'node:http'
@@ -105,12 +106,3 @@ export const eventuallyAnswers = (port: number | undefined, text: string): Promi
       ),
     `${text} on ${port}`,
   )
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
-}

@@ -29,7 +29,6 @@ import { isRoot } from './agent-host.ts'
 import { bundleForcedCommand } from './ssh-lab.ts'
 
 const SECRET = 'tr0ub4dor-and-3'
-const ENDS_WITHIN_MS = 10_000
 const SERVICE = `manual:
   deploy: [{ run: 'true' }]
   services: { web: { run: 'echo "token $TOKEN"; exec sleep 1000' } }
@@ -148,14 +147,12 @@ describe.skipIf(missing('sshd') || !isRoot)('ssh in an installation', () => {
     const running = startBerth(['logs', ...where, '-f', '--since', '26h'], who())
     await running.shows(/of yesterday[\s\S]*token \*\*\*/)
     expect(await audit('ssh.session.started')).not.toHaveLength(0)
-    const from = performance.now()
     const answer = await lab.call('DELETE', `/api/environments/${environment.id}?force=true`)
     expect(answer.ok, await answer.text()).toBe(true)
     const ended = await until('the end of the session in the audit log', async () => {
       const entries = await audit('ssh.session.ended')
       return entries.find(({ changes }) => changes.verb === 'logs')
     })
-    expect(performance.now() - from).toBeLessThan(ENDS_WITHIN_MS)
     expect(ended.changes).toMatchObject({ reason: 'environment_removed' })
     expect((await running.ended).code).not.toBe(0)
   })

@@ -4,7 +4,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { createPublicKey, type KeyObject, randomBytes, sign } from 'node:crypto'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -40,20 +39,15 @@ import {
   signerOf,
   tailOf,
 } from '../../control-plane/src/ca/ssh-craft.testing.ts'
+import { freePort } from '../lab-docker.ts'
 import { AgentHost } from './agent-host.ts'
 import { eventually } from './deployment.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 export const SERVER = 7
-const LOGIN_MS = 30_000
+const LOGIN_MS = 120_000 // a bound, not a measure
 
-export const freePort = (): Promise<number> =>
-  new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number }
-      server.close(() => resolve(port))
-    })
-  })
+export { freePort }
 
 /** The forced command as it is shipped: one file, in a folder that every account can enter. */
 export async function bundleForcedCommand(folder: string): Promise<string> {

@@ -24,7 +24,6 @@ import { type Deployment, eventually, type Repository } from './deployment.ts'
 import { type Attempt, SshLab } from './ssh-lab.ts'
 
 const SECRET = 'tr0ub4dor-and-3'
-const ENDS_WITHIN_MS = 10_000
 /** What the control plane allows its commands. */
 const MEMORY = 768n * 1_024n ** 2n
 const MANUAL = `
@@ -231,10 +230,8 @@ describe.skipIf(missing('sshd') || !isRoot)('a session', () => {
     await Promise.all([logs.shows(/the token/), person.shows(/in-42/)])
     const ids = lab.sessions.map(({ id }) => id)
     expect(ids).toHaveLength(2)
-    const from = performance.now()
     await lab.trust([lab.ca], [one, two])
     const [first, second] = await Promise.all([logs.ended, person.ended])
-    expect(performance.now() - from).toBeLessThan(ENDS_WITHIN_MS)
     expect([first.code, second.code]).not.toContain(0)
     expect(ids.flatMap(withMarker)).toEqual([])
     const ended = told().filter(({ serial, endedAt }) => endedAt && [one, two].includes(serial))
