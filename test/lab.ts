@@ -89,6 +89,8 @@ export interface LabOptions {
   agentEnv?: Record<string, string>
   /** Where its folder is made; a small file system, say. */
   parent?: string
+  /** How long the control plane may take to start. */
+  startMs?: number
   /** PostgreSQL instead of SQLite. */
   databaseUrl?: string
 }
@@ -167,7 +169,7 @@ export class Lab {
     })
   }
 
-  async startControlPlane(ms = WAIT_MS): Promise<void> {
+  async startControlPlane(): Promise<void> {
     const program = this.#options.controlPlane ?? 'control-plane/src/main.ts'
     const { dataDir, databaseUrl } = this.place
     const child = this.spawn('control-plane', [program], {
@@ -185,7 +187,7 @@ export class Lab {
       if (child.exitCode !== null) throw new Error(this.logOf('control-plane'))
       return (await fetch(`${this.url}/api/health`)).ok || undefined
     }
-    await until('the control plane', answers, ms)
+    await until('the control plane', answers, this.#options.startMs)
   }
 
   get #routes(): boolean {

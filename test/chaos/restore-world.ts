@@ -104,7 +104,7 @@ export class RestoreWorld {
   }
 
   static async open(options: LabOptions, servers: number): Promise<RestoreWorld> {
-    const lab = await Lab.open({ ...options, proxy: true })
+    const lab = await Lab.open({ ...options, proxy: true, startMs: START_MS })
     const members: Member[] = [
       {
         id: lab.serverId,
@@ -257,7 +257,7 @@ export class RestoreWorld {
     await gone
     this.#isBusy = false
     this.lab.place = { dataDir, databaseUrl }
-    await this.lab.startControlPlane(START_MS)
+    await this.lab.startControlPlane()
     await Promise.allSettled(this.#loops)
   }
 

@@ -62,7 +62,9 @@ export class Link {
         return
       }
       const waitMs = Math.round(next.waitMs)
-      this.#o.log.info({ reason: end.message, waitMs, window: next.n }, 'session ended')
+      const isUnknown = end.goodbye?.reason === GoodbyeReason.UNKNOWN_AGENT // a person has to act
+      const ended = { reason: end.message, waitMs, window: next.n }
+      this.#o.log[isUnknown ? 'error' : 'info'](ended, 'session ended')
       this.#setPhase('backoff')
       await this.#sleep(next.waitMs)
       n = next.n

@@ -7,13 +7,10 @@ import {
   Desired,
   type Event,
   EventSchema,
-  type PlanMade,
   type ServicesDeployed,
-  type StepChanged,
-  StepState,
 } from '@berth/shared/wire'
 import { toBinary } from '@bufbuild/protobuf'
-import { durationMs, timestampMs } from '@bufbuild/protobuf/wkt'
+import { timestampMs } from '@bufbuild/protobuf/wkt'
 import type { Context } from '../context.ts'
 import { whenHappened } from '../domain/agent-clock.ts'
 import {
@@ -30,13 +27,10 @@ import { saveActions } from '../store/actions.ts'
 import { type Agent, findAgent, updateUnderEpoch } from '../store/agents.ts'
 import {
   type Attempt,
-  closeSteps,
   findAttempt,
-  insertSteps,
   listSteps,
   raiseAttempt,
   updateAttempt,
-  updateStep,
 } from '../store/attempts.ts'
 import {
   findEnvironment,
@@ -58,6 +52,7 @@ import { recordArtifacts } from './artifacts.ts'
 import { auditAgent, type Subject } from './audit.ts'
 import { releaseHosts } from './hosts.ts'
 import { destroyFormerCopy, settleRemoval } from './removal.ts'
+import { applyPlan, applyStep, closeOpenSteps } from './report-steps.ts'
 import { applySshSession } from './ssh-sessions.ts'
 import { agentTopic, type Change, change, emitTask } from './transaction.ts'
 
@@ -268,41 +263,6 @@ async function applyServices(
   emitTask(c, task, 'task.live', {})
 }
 
-const numberOrNull = (n: bigint): number | null => (n > 0n ? Number(n) : null)
-
-async function applyPlan(c: Change, attempt: Attempt, plan: PlanMade): Promise<void> {
-  let stepIndex = 0
-  const rows = plan.phases.flatMap((phase) =>
-    phase.steps.map((step) => ({
-      attemptId: attempt.id,
-      stepIndex: stepIndex++,
-      phase: phase.name,
-      phaseTitle: phase.title,
-      stepId: step.stepId,
-      title: step.title,
-    })),
-  )
-  await insertSteps(c.db, rows)
-}
-
-async function applyStep(
-  c: Change,
-  attempt: Attempt,
-  step: StepChanged,
-  at: number,
-): Promise<void> {
-  const begins = step.state === StepState.RUNNING
-  const took = step.duration ? Math.round(durationMs(step.duration)) : null
-  await updateStep(c.db, attempt.id, step.stepId, {
-    state: step.state,
-    exitCode: step.exitCode ?? null,
-    message: step.message,
-    firstLogSeq: numberOrNull(step.firstLogSeq),
-    lastLogSeq: numberOrNull(step.lastLogSeq),
-    ...(begins ? { startedAt: at } : { durationMs: took }),
-  })
-}
-
 async function applyAttempt(
   ctx: Context,
   c: Change,
@@ -354,13 +314,6 @@ async function applyAttempt(
   if (ended) await closeOpenSteps(c, attempt.id, step.state)
   await moveTaskWith(ctx, c, attempt, task, step.state, changed, at)
   return ended
-}
-
-/** A runner that died tells no end of its step, and reports may be lost with a restored backup. */
-async function closeOpenSteps(c: Change, id: string, state: AttemptStateValue): Promise<void> {
-  const { PENDING, RUNNING, SUCCEEDED, FAILED, CANCELED } = StepState
-  if (state === AttemptState.SUCCEEDED) await closeSteps(c.db, id, [PENDING, RUNNING], SUCCEEDED)
-  else await closeSteps(c.db, id, [RUNNING], state === AttemptState.CANCELED ? CANCELED : FAILED)
 }
 
 /** It was given up, and it was destroyed after all: unless somebody began anything new, it is gone. */

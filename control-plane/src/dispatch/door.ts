@@ -29,7 +29,8 @@ import { openFileLines } from './file-lines.ts'
 import { type AgentHandlers, agentIdentity, openListener } from './listener.ts'
 import { LogIntake } from './log-intake.ts'
 import { openLogStream } from './log-stream.ts'
-import { AgentSession, type Door, type SessionIdentity } from './session.ts'
+import { AgentSession } from './session.ts'
+import type { Door, SessionIdentity } from './session-parts.ts'
 import { receiveTransfer } from './transfers.ts'
 
 const TICK_MS = 1_000

@@ -22,13 +22,7 @@ import { recordUsage } from '../app/facts.ts'
 import { completeLog } from '../app/logs.ts'
 import { applyObserved } from '../app/observations.ts'
 import { applyEvents } from '../app/reports.ts'
-import {
-  type Certified,
-  closeSession,
-  type Opened,
-  openSession,
-  touchSession,
-} from '../app/sessions.ts'
+import { closeSession, openSession, touchSession } from '../app/sessions.ts'
 import { agentTopic, trustTopic } from '../app/transaction.ts'
 import type { Context } from '../context.ts'
 import { ClockOffset } from '../domain/agent-clock.ts'
@@ -37,28 +31,8 @@ import { Desk } from './asking.ts'
 import { DesiredState } from './desired.ts'
 import { EdgeState } from './edge.ts'
 import { heartbeatMs, logPolicy } from './policy.ts'
+import type { ControlStream, Door, SessionIdentity } from './session-parts.ts'
 import { TrustState } from './trust.ts'
-
-/** The stream, as far as a session needs it. */
-export interface ControlStream {
-  write(message: ServerMessage): boolean
-  /** Messages waiting to be sent. */
-  backlog(): number
-  pause(): void
-  resume(): void
-  end(): void
-}
-
-export type SessionIdentity = Certified
-
-/** What a session tells the rest of the door. */
-export interface Door {
-  agentCount(): number
-  opened(session: AgentSession, opened: Opened, hello: Hello): Promise<boolean>
-  closed(session: AgentSession): void
-  /** Its rows could not be written; endRows is to be called again. */
-  unclosed(session: AgentSession): void
-}
 
 const INBOX = 64 // messages read ahead; the stream is paused beyond
 const BACKLOG = 1_024 // messages an agent does not take; then it is cut
