@@ -72,7 +72,7 @@ const PROJECT_ROWS: Record<string, LiveRow> = {
   'project.endPreviousSecret': { needs: 'read', input: project, only: ['owner'] },
   'project.deployKey': { needs: 'read', input: project },
   'project.replaceDeployKey': { needs: 'project:write', input: project },
-  // a query that reaches outside: nothing is asked again by itself; the repository of the matrix is not read over ssh
+  // the repository of the matrix is not read over ssh
   'project.hostKey': { needs: 'read', accepts: [200, 429], input: project },
   'project.trustHostKey': {
     needs: 'read',

@@ -39,7 +39,8 @@ function readKnown(ctx: Context, project: Project, host: string) {
 }
 
 /** Asks the forge which keys it has now. Network. */
-async function look(ctx: Context, project: Project): Promise<ForgeHostKeyView> {
+async function look(ctx: Context, caller: Caller, project: Project): Promise<ForgeHostKeyView> {
+  ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
   const scan = await ctx.outbound.git.scanHostKeys(project.repoUrl)
   const known = readKnown(ctx, project, scan.host ?? '')
   return { host: scan.host, ...known, offered: scan.offered, error: scan.error }
@@ -50,7 +51,7 @@ export async function getForgeHostKey(
   caller: Caller,
   projectId: number,
 ): Promise<ForgeHostKeyView> {
-  return look(ctx, await loadProject(ctx.db, caller, projectId, 'read'))
+  return look(ctx, caller, await loadProject(ctx.db, caller, projectId, 'read'))
 }
 
 /** Trusts the key with this fingerprint, if the forge has it now: what a person compared is what is accepted. */
@@ -61,7 +62,7 @@ export async function trustForgeHostKey(
   fingerprint: string,
 ): Promise<ForgeHostKeyView> {
   const asked = await loadOwnedProject(ctx.db, caller, projectId)
-  const seen = await look(ctx, asked)
+  const seen = await look(ctx, caller, asked)
   const chosen = requireOffered(asked, seen, fingerprint)
   const { host } = seen
   await change(ctx, async (c) => {

@@ -3,7 +3,7 @@
 // what changed since the look is left to the next round: the look is older than it. One row in the ledger when something
 // changed, none otherwise. A host that cannot be reached is shown at the project, and deliveries go on without it.
 import { randomUUID } from 'node:crypto'
-import { HOST_API, never, type Provider, WEBHOOKS } from '@berth/shared'
+import { HOST_API, never, WEBHOOKS } from '@berth/shared'
 import type { Context } from '../context.ts'
 import { isOver } from '../domain/pull-request.ts'
 import {
@@ -30,12 +30,13 @@ import {
 } from '../store/pull-requests.ts'
 import { updateRepositoryFacts } from '../store/repositories.ts'
 import { listTasksById, type Task } from '../store/tasks.ts'
-import type { EventPullRequest, NormalisedEvent } from '../webhooks/event.ts'
+import type { NormalisedEvent } from '../webhooks/event.ts'
 import { emitPullRequest } from './admissions.ts'
 import { audit } from './audit.ts'
 import { applyEvent } from './host-events.ts'
 import { openProjectHost } from './host-tokens.ts'
 import { fillPlaces } from './line.ts'
+import { fromRecord, fromSeen, pullRequestEvent, pushEvent } from './reconcile-events.ts'
 import type { EventOrigin, EventResult } from './redeployments.ts'
 import { lookAtRepository, recordLook } from './repository.ts'
 import { hasSession } from './servers.ts'
@@ -347,62 +348,4 @@ const about = (record: PullRequest) => ({
   environmentId: record.environmentId,
   identifier: `pr-${record.number}`,
   taskId: null,
-})
-
-const common = (project: Project, happenedAt: number | null) => ({
-  provider: (project.provider ?? 'github') as Provider,
-  delivery_id: '',
-  happened_at: happenedAt === null ? null : new Date(happenedAt).toISOString(),
-  actor: null,
-  // the look was at the project's own address: whose repository it is was not in question
-  repository: { external_id: project.externalId ?? '', full_name: '', web_url: null },
-})
-
-const pushEvent = (project: Project, branch: string, sha: string | null): NormalisedEvent => ({
-  ...common(project, null),
-  kind: 'push',
-  changes: [{ branch, sha, before: null, deleted: sha === null, message: null, paths: null }],
-  truncated: false,
-})
-
-const pullRequestEvent = (
-  project: Project,
-  action: Extract<NormalisedEvent, { kind: 'pull_request' }>['action'],
-  pullRequest: EventPullRequest,
-  happenedAt: number | null,
-): NormalisedEvent => ({
-  ...common(project, happenedAt),
-  kind: 'pull_request',
-  action,
-  pull_request: pullRequest,
-})
-
-const fromRecord = (record: PullRequest): EventPullRequest => ({
-  number: record.number,
-  title: record.title,
-  url: record.url,
-  author: record.author,
-  draft: record.draft,
-  head_branch: record.headBranch,
-  head_sha: record.headSha || null,
-  before: null,
-  head_ref: record.headRef,
-  base_branch: record.baseBranch,
-  from_fork: record.fromFork,
-  message: null,
-})
-
-const fromSeen = (seen: HostTruth['open'][number]): EventPullRequest => ({
-  number: seen.number,
-  title: seen.title,
-  url: seen.url,
-  author: seen.author || null,
-  draft: seen.draft,
-  head_branch: seen.headBranch,
-  head_sha: seen.headSha,
-  before: null,
-  head_ref: seen.headRef,
-  base_branch: seen.baseBranch,
-  from_fork: seen.fromFork,
-  message: null,
 })

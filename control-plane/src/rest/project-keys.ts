@@ -67,10 +67,8 @@ export function projectKeyRoutes(api: Api, ctx: Context): void {
       config: { needs: 'read', errors: ['rate_limited'] },
       schema: { params: IdParams, response: { 200: ForgeHostKey } },
     },
-    async (request) => {
-      ctx.quotas.narrow.repositoryChecks.take(`user ${callerOf(request).userId}`)
-      return presentForgeHostKey(await getForgeHostKey(ctx, callerOf(request), request.params.id))
-    },
+    async (request) =>
+      presentForgeHostKey(await getForgeHostKey(ctx, callerOf(request), request.params.id)),
   )
   api.post(
     '/api/projects/:id/host_key',
@@ -83,7 +81,6 @@ export function projectKeyRoutes(api: Api, ctx: Context): void {
     },
     async (request) => {
       const caller = callerOf(request)
-      ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
       const { params, body } = request
       return presentForgeHostKey(await trustForgeHostKey(ctx, caller, params.id, body.fingerprint))
     },

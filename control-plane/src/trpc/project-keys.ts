@@ -48,18 +48,19 @@ export const projectKeyProcedures = {
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
       presentDeployKey(await replaceDeployKey(ctx, caller, input.project_id)),
     ),
-  hostKey: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
-    ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
-    return presentForgeHostKey(await getForgeHostKey(ctx, caller, input.project_id))
-  }),
+  /** It reaches outside, so nothing asks again by itself: no query. */
+  hostKey: call
+    .input(One)
+    .mutation(async ({ ctx: { ctx, caller }, input }) =>
+      presentForgeHostKey(await getForgeHostKey(ctx, caller, input.project_id)),
+    ),
   trustHostKey: call
     .input(z.strictObject({ project_id: Id, ...ForgeHostKeyPost.shape }))
-    .mutation(async ({ ctx: { ctx, caller }, input }) => {
-      ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
-      return presentForgeHostKey(
+    .mutation(async ({ ctx: { ctx, caller }, input }) =>
+      presentForgeHostKey(
         await trustForgeHostKey(ctx, caller, input.project_id, input.fingerprint),
-      )
-    }),
+      ),
+    ),
   setBasicAuth: call
     .input(z.strictObject({ project_id: Id, basic_auth: ProjectBasicAuth }))
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
