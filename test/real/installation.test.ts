@@ -172,7 +172,7 @@ describe('an installation', () => {
     expect([refused.code, refused.err]).toEqual([6, expect.stringContaining(`task ${id}`)])
     // it ends when somebody waits for it, however long this client takes to start
     const attached = await berth(['deploy', '-p', 'busy', '-e', 'main', '--attach'], '', (err) => {
-      if (err.includes(`Task ${id}`)) writeFileSync(go, '')
+      if (err.includes(`task ${id}`)) writeFileSync(go, '')
     })
     expect(attached.code).toBe(0)
     expect((await lab.get<Task>(`/api/tasks/${id}`)).status).toBe('succeeded')
