@@ -62,6 +62,8 @@ export const project = (more: object = {}): Project =>
     ...more,
   })
 
+const NO_LIMITS = { memory_bytes: null, cpus: null, pids: null, disk_bytes: null }
+
 export const projectDetail = (more: object = {}): ProjectDetail =>
   ProjectDetail.parse({
     ...project(),
@@ -82,6 +84,7 @@ export const projectDetail = (more: object = {}): ProjectDetail =>
     comment_on_pull_requests: false,
     custom_domains: [],
     lost_after_seconds: 600,
+    limits: NO_LIMITS,
     basic_auth: { mode: 'off', enabled: false, username: null },
     webhook: {
       url: 'https://deploy.example.com/webhooks/12',
@@ -283,6 +286,8 @@ export const server = (more: object = {}): Server =>
       docker_version: '28.2',
     },
     parts: [],
+    limits: NO_LIMITS,
+    default_limits: null,
     environment_count: 3,
     created_at: AT,
     ...more,
