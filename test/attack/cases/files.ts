@@ -155,8 +155,8 @@ const collected = (title: string, prepare: (w: World) => string, sign: RegExp): 
   subject: 'files',
   title,
   async control(w) {
-    const { bytes } = await collect(w, 'echo honest >file')
-    must(bytes.includes('honest'), 'an honest file is not offered')
+    const { names, bytes } = await collect(w, 'echo honest >file')
+    must(bytes.includes('honest'), `an honest file is not offered: ${names} ${bytes.slice(0, 200)}`)
   },
   async attack(w) {
     return found((await collect(w, prepare(w))).bytes, sign)
