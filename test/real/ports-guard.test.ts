@@ -11,10 +11,7 @@ import { environmentPlaces } from '../../agent/src/exec/files.ts'
 import { readFirewallState } from '../../agent/src/exec/firewall/apply.ts'
 import { lookAtParts } from '../../agent/src/exec/host-parts.ts'
 import { findListeners } from '../../agent/src/exec/ports.ts'
-import { caddyAccount } from '../../agent/src/exec/proxy/caddy-account.ts'
-import { edgePlaces } from '../../agent/src/exec/proxy/places.ts'
-import { webGroup } from '../../agent/src/exec/proxy/web-group.ts'
-import { ensureAccount, findAccount } from '../../agent/src/exec/users.ts'
+import { findAccount } from '../../agent/src/exec/users.ts'
 import { DriftWatch } from '../../agent/src/housekeeping/drift.ts'
 import { guardServer, unguardServer } from '../../agent/src/housekeeping/firewall.ts'
 import { Observations } from '../../agent/src/housekeeping/observations.ts'
@@ -67,8 +64,6 @@ class Scene {
   static async open({ rules = true } = {}): Promise<Scene> {
     const host = new ProxyHost()
     if (!rules) host.settings.firewall = false
-    const home = edgePlaces(host.settings).caddy
-    await ensureAccount(caddyAccount(host.settings), home, 'Berth proxy of a test')
     await host.startProxy()
     const scene = new Scene(host)
     await scene.deploy(VICTIM, HOST)
@@ -155,9 +150,7 @@ class Scene {
 
   async close(): Promise<void> {
     for (const child of this.#others) child.kill('SIGKILL')
-    const { settings } = this.host
     await this.host.close()
-    execFileSync('groupdel', [webGroup(settings)])
   }
 }
 

@@ -145,7 +145,7 @@ describe('who may connect', () => {
     expect(identity).toEqual({
       agentId: 'agent-7',
       fingerprint: read.fingerprint256.replaceAll(':', '').toLowerCase(),
-      issuedAt: read.validFromDate.toISOString(),
+      issuedAt: new Date(read.validFromDate.getTime() + ENROLMENT.backdateMs).toISOString(),
       notAfter: read.validToDate.toISOString(),
     })
     expect(JSON.parse(await callAs(agent))).toEqual(identity) // and again, when it is remembered
