@@ -8,12 +8,12 @@ import { BREAKS } from './run.ts'
 const once = { rounds: 1, servers: 3, seed: 11, say: () => {} }
 const bound = 600_000
 
-test.skipIf(missing('caddy'))(
-  'restored on each database: every server is back, no task is stuck, everybody was served',
-  async () => {
-    const rounds = await runRestore({ ...once, engines: ENGINES })
+test.skipIf(missing('caddy')).each(ENGINES)(
+  'restored on %s: every server is back, no task is stuck, everybody was served',
+  async (engine) => {
+    const rounds = await runRestore({ ...once, engines: [engine] })
     expect(rounds.flatMap((r) => r.details)).toEqual([])
-    expect([rounds.length, countBad(rounds)]).toEqual([ENGINES.length, 0])
+    expect([rounds.length, countBad(rounds)]).toEqual([1, 0])
     expect(rounds.every((r) => r.asked > 0)).toBe(true)
   },
   bound,
