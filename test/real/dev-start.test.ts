@@ -14,11 +14,14 @@ import { findAccount } from '../../agent/src/exec/users.ts'
 import { missing } from '../components.ts'
 import { removeAccounts, until } from '../lab.ts'
 import { freeDatagramPort, freePort } from '../lab-docker.ts'
+import { takePortRange } from '../packet-rules.ts'
 import { removeProxyAccount } from '../proxy-account.ts'
 
 const root = join(import.meta.dirname, '../..')
 const data = mkdtempSync(join(tmpdir(), 'berth-dev-'))
 chmodSync(data, 0o755) // the example's account must reach its folder
+/** Other tests guard ports of theirs: what they hold must not be given to the example. */
+const range = takePortRange()
 const START_MS = 240_000 // a bound: four programs start, and a package is made
 const digest = createHash('sha256').update(data).digest('hex')
 const folderOfSshd = join('/var/lib/berth-dev', digest.slice(0, 12))
@@ -41,7 +44,8 @@ function names(pid: number): boolean {
 }
 
 async function start(): Promise<ChildProcess> {
-  const env = { ...process.env, BERTH_DATA: data }
+  const ports = { BERTH_PORT_RANGE: `${range.from}-${range.to}` }
+  const env = { ...process.env, ...ports, BERTH_DATA: data }
   const child = spawn(process.execPath, ['scripts/dev.ts'], { cwd: root, env })
   let said = ''
   for (const stream of [child.stdout, child.stderr]) {
@@ -116,6 +120,7 @@ async function take(port: number): Promise<Server> {
 describe.skipIf(missing('caddy') || missing('git'))('npm start', () => {
   afterAll(() => {
     for (const pid of ours()) process.kill(pid, 'SIGKILL')
+    range.giveBack()
     removeAccounts(`berth-${digest.slice(0, 6)}-`)
     removeProxyAccount({ accountPrefix: `berth-${digest.slice(0, 6)}-e` })
     for (const folder of [data, folderOfSshd]) {
