@@ -1,5 +1,5 @@
 // One at a time across the processes of this agent: a write lock of SQLite on a file of its own, which the kernel takes back
-// from a process that dies. Whoever waits looks again and again and never blocks its process.
+// from a process that dies. A waiting process polls the lock and never blocks.
 import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'

@@ -41,7 +41,7 @@ describe('image', () => {
     ['a//b', `image ${general}, got "a//b"`],
     ['a:', `image ${general}, got "a:"`],
     ['a@sha256:12', `image ${general}, got "a@sha256:12"`],
-    ['https://registry.example.com/a', `image ${general}, got "https://registry.example.com/a"`],
+    ['https://images.example.com/a', `image ${general}, got "https://images.example.com/a"`],
     ['a?b', `image ${general}, got "a?b"`],
     ['a;b', `image ${general}, got "a;b"`],
     ['ä', `image ${general}, got "ä"`],

@@ -47,7 +47,7 @@ export const shownImage = (
 
 const SECRET_PART = /-[0-9a-f]{32}$/
 
-/** With a part that nobody can guess: whoever knows the name of an image can build upon it. Stays on the server. */
+/** Ends in a random part, because a build can use every image whose name it knows. The name never leaves the server. */
 export const hideImage = (shown: string): string => `${shown}-${randomBytes(16).toString('hex')}`
 
 export const showImage = (name: string): string => name.replace(SECRET_PART, '')

@@ -37,7 +37,7 @@ describe('rules', () => {
     expect(new Set([...all, ...chainsOf('/other', 'filter')]).size).toBe(all.length + 7)
   })
 
-  it('let one account answer on a port, whoever asks', () => {
+  it('let one account answer on a port', () => {
     const text = renderRules(FACTS, 4, NONE)
     const [, answers] = chainsOf(FACTS.stateDir, 'filter')
     for (const { port, uid } of [...FACTS.ports, { port: 41_000, uid: 0 }]) {

@@ -1,7 +1,7 @@
 // The packet rules of this installation, as the text that iptables-restore reads. PURE: facts in, text out, and the whole of
 // our chains each time, so that applying them is one atomic step. What they promise:
-//   ports       only the environment's own account answers on a port that the ledger keeps for it, whoever holds the port
-//               while its service is down; only that account, root and the proxy connect to it; nothing from outside does
+//   ports       only the environment's own account answers on a port that the ledger keeps for it, also when another
+//               process takes the port while the service is down; only that account, root and the proxy connect to it; nothing from outside does
 //   edge        the same for the page server and the name server, which are root's
 //   accounts    processes of manual environments reach neither metadata addresses nor container networks
 //   engine      the engine itself, which fetches what a Dockerfile ADDs, reaches none of these
@@ -20,7 +20,7 @@ export interface GuardedPort {
 }
 
 export interface FirewallFacts {
-  /** Its hash names the chains; it stands in the rules that lead into them. */
+  /** Its hash names the chains; the rules that lead into them name the folder in a comment. */
   stateDir: string
   ports: readonly GuardedPort[]
   /** Undefined: Caddy has no account of its own. */
