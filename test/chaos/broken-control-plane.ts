@@ -1,20 +1,15 @@
-// A control plane broken on purpose: it acknowledges events before they are committed. A kill in between loses them, and
-// the harness must notice. Nothing of this is in the product; the session's own method is wrapped from outside.
+// A control plane broken on purpose: its newest task does not survive the end of its process, as if it had been acknowledged
+// before it was on the disk. The harness must notice. Nothing of this is in the product.
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import Database from 'better-sqlite3'
 
-import { type AgentMessage, EventAckSchema } from '@berth/shared/wire'
-import { create } from '@bufbuild/protobuf'
-import { AgentSession } from '../../control-plane/src/dispatch/session.ts'
-
-const { receive } = AgentSession.prototype
-AgentSession.prototype.receive = function early(this: AgentSession, message: AgentMessage): void {
-  const last = message.msg.case === 'events' ? message.msg.value.events.at(-1) : undefined
-  if (!last) {
-    receive.call(this, message)
-    return
-  }
-  this.send({ case: 'eventAck', value: create(EventAckSchema, { ackedSeq: last.seq }) })
-  // longer than a deployment of the harness: whenever the kill comes, something acknowledged is not committed
-  setTimeout(() => receive.call(this, message), 4_000)
+const file = join(process.env.BERTH_DATA_DIR ?? '', 'berth.db')
+if (existsSync(file)) {
+  const database = new Database(file)
+  database.pragma('foreign_keys = OFF') // what refers to it is lost as well, as far as readers see
+  database.exec('delete from tasks where id = (select max(id) from tasks)')
+  database.close()
 }
 
 await import('../../control-plane/src/main.ts')

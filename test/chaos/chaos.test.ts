@@ -26,9 +26,9 @@ test(
 )
 
 test(
-  'a build that acknowledges before it commits is caught',
+  'a build that acknowledges a deployment before it is on the disk is caught',
   async () => {
-    const build = BREAKS['ack-before-commit'] ?? {}
+    const build = BREAKS['loses-the-newest'] ?? {}
     const verdict = await runChaos({ ...few, what: 'control-plane', build })
     expect(countViolations(verdict)).toBeGreaterThan(0)
   },

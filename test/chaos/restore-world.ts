@@ -7,9 +7,13 @@ import { request } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Environment, Server, Task } from '@berth/shared/rest'
+import { unguardServer } from '../../agent/src/housekeeping/firewall.ts'
+import { readSettings } from '../../agent/src/settings.ts'
 import { type Backup, restoreBackup, takeBackup } from '../backups.ts'
 import { ApiError, Lab, type LabOptions, removeAccounts, stopServices, until } from '../lab.ts'
 import { dockerEnvironment, freeProxyPorts } from '../lab-docker.ts'
+import { takePortRange } from '../packet-rules.ts'
+import { makeProxyAccount, removeProxyAccount } from '../proxy-account.ts'
 
 const SERVER = `import { createServer } from 'node:http'
 const server = createServer((request, response) => response.end('ok'))
@@ -34,7 +38,6 @@ const JOB = `manual:
   deploy:
 ${count}`
 
-const PORTS = 10 // a server's services take two each
 const ASK_EVERY_MS = 50
 const ASK_MS = 30_000
 const START_MS = 300_000 // however busy the machine: what counts begins when it listens
@@ -45,11 +48,12 @@ interface Member {
   proxyPort: number
   agent: ChildProcess | undefined
   environment: Record<string, string>
+  giveBackPorts: () => void
 }
 
 async function addServer(lab: Lab, index: number, program: string): Promise<Member> {
   const ports = await freeProxyPorts()
-  const from = 24_000 + ((process.pid * 7 + index * 131) % 580) * PORTS
+  const range = takePortRange()
   const stateDir = join(lab.dir, `agent-${index}`)
   mkdirSync(stateDir, { mode: 0o711 })
   chmodSync(stateDir, 0o711)
@@ -57,12 +61,13 @@ async function addServer(lab: Lab, index: number, program: string): Promise<Memb
     BERTH_DEV: '1',
     BERTH_STATE_DIR: stateDir,
     BERTH_ACCOUNT_PREFIX: `b${randomBytes(2).toString('hex')}-e`,
-    BERTH_PORT_RANGE: `${from}-${from + PORTS - 1}`,
+    BERTH_PORT_RANGE: `${range.from}-${range.to}`,
     ...dockerEnvironment(ports, undefined),
   }
+  await makeProxyAccount(readSettings(environment))
   const id = await lab.join(`server-${index}`, environment)
   const agent = lab.spawn(`agent-${index}`, [program, 'run'], environment)
-  return { id, proxyPort: ports.http, agent, environment }
+  return { id, proxyPort: ports.http, agent, environment, giveBackPorts: range.giveBack }
 }
 
 /** One environment, where it is served, and what was asked for it. */
@@ -111,6 +116,7 @@ export class RestoreWorld {
         proxyPort: lab.proxyPort,
         agent: undefined, // the lab ends it
         environment: lab.agentEnvironment,
+        giveBackPorts: () => {},
       },
     ]
     const world = new RestoreWorld(lab, members)
@@ -326,10 +332,14 @@ export class RestoreWorld {
     }
     for (const { environment } of others) stopServices(environment)
     await this.lab.close()
-    for (const { environment } of others) {
-      const prefix = environment.BERTH_ACCOUNT_PREFIX ?? ''
+    for (const { environment, giveBackPorts } of others) {
+      const settings = readSettings(environment)
+      const prefix = settings.accountPrefix
+      await unguardServer(settings)
+      giveBackPorts()
       removeAccounts(prefix)
       removeAccounts(prefix.replace(/e$/, 'git'))
+      removeProxyAccount(settings)
     }
     for (const folder of this.#folders) rmSync(folder, { recursive: true, force: true })
   }

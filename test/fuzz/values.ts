@@ -126,10 +126,20 @@ export function fitting(schema: Schema, resolve: Resolve): Any {
       return fc.constant(null)
     case 'boolean':
       return fc.boolean()
-    case 'integer':
-    case 'number': {
+    case 'number':
+      return fc.oneof(
+        fitting({ ...schema, type: 'integer' }, resolve),
+        fc.double({
+          min: Number(schema.minimum ?? schema.exclusiveMinimum ?? 0),
+          max: Number(schema.maximum ?? 1_000_000),
+          minExcluded: schema.exclusiveMinimum !== undefined,
+          noNaN: true,
+        }),
+      )
+    case 'integer': {
       const { minimum, exclusiveMinimum, maximum } = schema as Record<string, number | undefined>
-      const min = minimum ?? (exclusiveMinimum === undefined ? -1_000 : exclusiveMinimum + 1)
+      const least = exclusiveMinimum === undefined ? -1_000 : exclusiveMinimum + 1
+      const min = Math.ceil(minimum ?? least)
       const max = Math.max(min, Math.min(maximum ?? 1_000_000, 2 ** 31 - 1))
       return fc.oneof(
         { arbitrary: fc.integer({ min, max: Math.max(min, Math.min(max, min + 4)) }), weight: 4 },

@@ -40,7 +40,8 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a failed deploy
     visitor = new Visitor(host, HOST)
   })
   afterEach(async () => {
-    expect(await visitor.stop()).toEqual(['version one'])
+    const seen = await visitor.stop()
+    expect(seen, [...visitor.refusals, newest?.log()].join('\n')).toEqual(['version one'])
     expect(await host.objects(1), newest?.log()).toEqual(before)
   })
 

@@ -95,6 +95,8 @@ const PAUSE_MS = 50
 /** Asks at a host again and again until it is told to stop: what people see meanwhile. */
 export class Visitor {
   readonly seen = new Map<string, number>()
+  /** When something else than 200 was answered first, and with which page. */
+  readonly refusals: string[] = []
   #isOver = false
   readonly #running: Promise<void>
 
@@ -106,7 +108,12 @@ export class Visitor {
   async #ask(host: ProxyHost, name: string, path: string, agent: Agent): Promise<void> {
     while (!this.#isOver) {
       const said = await host.get(name, path, {}, agent).then(
-        ({ status, text }) => (status === 200 ? text.trim() : `status ${status}`),
+        ({ status, text }) => {
+          if (status === 200) return text.trim()
+          const at = new Date().toISOString()
+          if (!this.seen.has(`status ${status}`)) this.refusals.push(`${at} ${status} ${text}`)
+          return `status ${status}`
+        },
         (error: Error) => error.message,
       )
       this.seen.set(said, (this.seen.get(said) ?? 0) + 1)

@@ -91,10 +91,10 @@ describe('a deployment that succeeds', () => {
     const second = await host.deploy(repository, {
       variables: { API_TOKEN: 'hunter2-very-secret' },
     })
-    expect((await second.verdict()).state).toBe(AttemptState.SUCCEEDED)
+    expect(await second.verdict(), second.log()).toMatchObject({ state: AttemptState.SUCCEEDED })
     const after = ledger.listProcesses(1)
     const third = await host.deploy(repository)
-    expect((await third.verdict()).state).toBe(AttemptState.SUCCEEDED)
+    expect(await third.verdict(), third.log()).toMatchObject({ state: AttemptState.SUCCEEDED })
     const last = ledger.listProcesses(1)
     ledger.close()
     expect(before).toHaveLength(1)
@@ -131,7 +131,7 @@ describe('variables', () => {
     expect(statSync(file).mode & 0o777).toBe(isRoot ? 0o440 : 0o400)
     const custom = { FROM_FILE: 'custom', SERVICE_DOMAIN: 'evil', MULTI: "it's\ntwo lines" }
     const second = await host.deploy(repository, { environmentId: 2, variables: custom })
-    expect((await second.verdict()).state).toBe(AttemptState.SUCCEEDED)
+    expect(await second.verdict(), second.log()).toMatchObject({ state: AttemptState.SUCCEEDED })
     expect(second.log()).not.toContain('evil')
     expect(second.bodies('warning').map(({ code }) => code)).toEqual(['reserved_key'])
     const dotenv = readFileSync(join(places.variables, `${second.taskId}.env`), 'utf8')
@@ -231,7 +231,7 @@ describe('a deployment that fails', () => {
     expect(existsSync(places.current)).toBe(false)
     repository.commit({ '.service.yml': yaml('echo fine') })
     const second = await host.deploy(repository, { environmentId: 8 })
-    expect((await second.verdict()).state).toBe(AttemptState.SUCCEEDED)
+    expect(await second.verdict(), second.log()).toMatchObject({ state: AttemptState.SUCCEEDED })
     repository.commit({ '.service.yml': yaml('exit 1') })
     const third = await host.deploy(repository, { environmentId: 8 })
     expect((await third.verdict()).state).toBe(AttemptState.FAILED)

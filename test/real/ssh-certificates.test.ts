@@ -25,7 +25,7 @@ import { WireAgent } from '../wire-agent.ts'
 
 const skipped = missing('sshd')
 const BY: Actor = { type: 'system', name: 'test' }
-const LOGIN_MS = 20_000
+const LOGIN_MS = 90_000 // a bound: a busy machine lets one login wait
 const dir = mkdtempSync(join(tmpdir(), 'berth-sshd-'))
 const f = (name: string): string => join(dir, name)
 const read = (name: string): string => readFileSync(f(name), 'utf8')
@@ -123,7 +123,7 @@ async function login(
     HostKeyAlgorithms: 'ssh-ed25519-cert-v01@openssh.com',
     PreferredAuthentications: 'publickey',
     BatchMode: 'yes',
-    ConnectTimeout: '10',
+    ConnectTimeout: '60',
   }
   const flags = Object.entries(options).flatMap(([key, value]) => ['-o', `${key}=${value}`])
   const to = `${userInfo().username}@127.0.0.1`
@@ -132,7 +132,7 @@ async function login(
   const log = (): string => read('sshd.log').slice(seen)
   const done = await new Promise<Omit<Login, 'log'>>((resolve) => {
     execFile('ssh', argv, { timeout: LOGIN_MS }, (error, stdout, stderr) =>
-      resolve({ ok: error === null, stdout, stderr }),
+      resolve({ ok: error === null, stdout, stderr: stderr || (error?.signal ?? '') }),
     )
   })
   await until('sshd to log the end', async () =>

@@ -334,7 +334,9 @@ describe.skipIf(missing('sshd') || !isRoot)('a session', () => {
     expect(told().at(-1)).toMatchObject({ verb: 'artifacts', endReason: 'input_ended' })
     child.stdout?.resume()
     const { code, out } = await ended
-    expect([code, out.length < 12_000_000]).toEqual([44, true])
+    // in the middle of a file's bytes nothing more can be said than that the connection is gone
+    expect([44, 69]).toContain(code)
+    expect(out.length).toBeLessThan(12_000_000)
   })
 
   test('outlives the agent, is found again, and can still be ended', async () => {

@@ -4,6 +4,7 @@ import { createRequire } from 'node:module'
 import type { BasicAuth, Environment } from '@berth/shared/rest'
 import type { EnvironmentEdge, TaskSecrets } from '@berth/shared/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { revisionOnWire } from '../../control-plane/src/dispatch/edge.ts'
 import { TestControlPlane } from '../control-plane.ts'
 import { ENGINES } from '../engines.ts'
 import { until } from '../lab.ts'
@@ -51,7 +52,9 @@ describe.each(ENGINES)('Basic Auth on %s', (engine) => {
     until('the edge to be told', async () => {
       const { environments } = await session.next('edge')
       return environments.find(
-        (e) => e.environmentId === environment.id && e.revision === BigInt(revision),
+        (e) =>
+          e.environmentId === environment.id &&
+          e.revision === revisionOnWire(cp.running.ctx, revision),
       )
     })
 

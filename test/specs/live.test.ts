@@ -274,7 +274,7 @@ describe.each(ENGINES)('live updates on %s', (engine) => {
       })
       await happen(2) // without a step of the clock
       expect(await heard.refused()).toMatchObject({ code: 'not_found' })
-      expect(heard.kinds).toEqual(['begun', 'project.updated'])
+      expect(numbers(heard)).toEqual([1]) // a task of an earlier test may tell of its end meanwhile
     })
 
     test('the token: the socket is closed, and does not open again', async () => {

@@ -235,6 +235,23 @@ describe.skipIf(missing('postgres'))('a PostgreSQL of its own', () => {
     expect(made.status).toBe(201)
   })
 
+  test('a connection that is lost in the middle of a transaction ends that transaction alone', async () => {
+    const { db } = cp.running.ctx
+    const lost = db.transaction().execute(async (t) => {
+      const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(t)
+      await sql`select pg_terminate_backend(${rows[0]?.pid})`.execute(db)
+      await until('the connection to end', () =>
+        sql`select 1`.execute(t).then(
+          () => undefined,
+          () => true,
+        ),
+      )
+      throw new Error('the transaction ended with its connection')
+    })
+    await expect(lost).rejects.toThrow('the transaction ended with its connection')
+    expect((await cp.call('GET', '/api/me')).status).toBe(200)
+  })
+
   test.skipIf(process.getuid?.() !== 0)('without room on its disk it is storage_full', async () => {
     disk = makeFullFolder(64 * MiB)
     const folder = join(disk.folder, 'space')

@@ -12,7 +12,7 @@ export interface RunnerFacts {
   sameBoot: boolean
   /** A process with the claimed pid and start ticks exists. */
   alive: boolean
-  /** This daemon spawned it moments ago, its process lives and may still take the claim. */
+  /** This daemon spawned it moments ago, and its process may still take the claim, or tell how it ended. */
   starting: boolean
   /** It was spawned, and then its folder vanished with whatever it said. */
   folderLost: boolean

@@ -203,7 +203,10 @@ export class Keeper {
       mkdirSync(dir, { recursive: true, mode: 0o700 })
       replaceFile(attemptPaths(dir).spec, row.assignment)
       syncFolder(join(settings.stateDir, 'attempts'))
-      const onExit = (): void => this.#hint(row.id)
+      const onExit = (): void => {
+        live.isEnded = true
+        this.#hint(row.id)
+      }
       const onTrouble = (reason: string): void => {
         live.trouble = reason
       }

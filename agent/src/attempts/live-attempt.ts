@@ -24,6 +24,8 @@ export class LiveAttempt {
   /** When this daemon spawned it; undefined for an adopted one. */
   spawnedAt: number | undefined
   spawned: RunnerProcess | undefined
+  /** Its end was told here, after why. The kernel knows of it sooner. */
+  isEnded = false
   stopAsked = false
   /** Why it could not be started, or how its process ended. */
   trouble: string | undefined
@@ -54,7 +56,7 @@ export class LiveAttempt {
       this.spawned !== undefined &&
       this.spawnedAt !== undefined &&
       clock.mono() - this.spawnedAt < DAEMON.claimMs &&
-      executor.isAlive(this.spawned)
+      (!this.isEnded || executor.isAlive(this.spawned))
     const folderLost = row.pid > 0 && !existsSync(attemptPaths(this.dir).spec)
     const now = folderLost ? row : this.#import(row)
     const verdict = decideAdoption({

@@ -35,6 +35,9 @@ function clientFor(refusals: Refusals): typeof pg.Client {
       const given = typeof config === 'string' ? { connectionString: config } : config
       // a pool's own limit would also count the wait for a free connection, which ends when others are done
       super({ ...given, connectionTimeoutMillis: DATABASE.connectMs, keepAlive: true })
+      // the pool listens only while a client is idle; a query in use fails by itself, and without a listener the loss of
+      // its connection would end the whole process
+      this.on('error', () => {})
       const query = this.query.bind(this) as unknown as Anything
       this.query = ((...all: unknown[]) => explained(query, all, refusals)) as typeof this.query
     }
