@@ -213,7 +213,7 @@ export class Lab {
     this.agent = this.spawn('agent', [...flags, program, 'run'], this.agentEnvironment)
   }
 
-  logOf(name: 'control-plane' | 'agent'): string {
+  logOf(name: string): string {
     const file = join(this.dir, `${name}.log`)
     return existsSync(file) ? readFileSync(file, 'utf8').slice(-4_000) : ''
   }

@@ -77,7 +77,8 @@ export const SESSION = {
   /** After a start nobody is called offline for this many session timeouts. */
   graceTimeouts: 2,
   backoffMs: SECOND,
-  backoffCapMs: 64 * SECOND,
+  /** Two windows and a handshake fit into a minute: however long it was away, a control plane has every server back by then. */
+  backoffCapMs: 24 * SECOND,
   /** The back-off starts anew after this long without trouble. */
   backoffResetMs: 60 * SECOND,
   supersededBackoffMs: 60 * SECOND,

@@ -39,6 +39,7 @@ const JOB = `manual:
 ${count}`
 
 const ASK_EVERY_MS = 50
+const DEPLOYED_MS = 120_000
 const ASK_MS = 30_000
 const START_MS = 300_000 // however busy the machine: what counts begins when it listens
 
@@ -177,9 +178,23 @@ export class RestoreWorld {
     return environment
   }
 
+  /** Throws at once when the control plane forgot the task. */
   async #deployed(environmentId: number): Promise<Task> {
     const { id } = await this.lab.deploy(environmentId)
-    return this.lab.finished(id, 120_000)
+    const end = await until(
+      `task ${id} to finish`,
+      async () => {
+        const task = await this.lab.get<Task>(`/api/tasks/${id}`).catch((error: Error) => {
+          if (error instanceof ApiError && error.status === 404) return error
+          throw error
+        })
+        if (task instanceof Error) return task
+        return task.finished_at !== null && task.log_complete ? task : undefined
+      },
+      DEPLOYED_MS,
+    )
+    if (end instanceof Error) throw end
+    return end
   }
 
   /** Asks for one page again and again, each time by a new connection; what fails is remembered. */
@@ -195,7 +210,7 @@ export class RestoreWorld {
     }
   }
 
-  /** Every environment is deployed again and again until `calm`. */
+  /** Every environment is deployed again and again until the control plane is lost. */
   busy(): void {
     this.#isBusy = true
     this.#loops = this.#places.map(({ environment }) => this.#keepBusy(environment.id))
@@ -264,6 +279,10 @@ export class RestoreWorld {
     this.#isBusy = false
     this.lab.place = { dataDir, databaseUrl }
     await this.lab.startControlPlane()
+  }
+
+  /** What was begun before the loss has come to its end, or is known to be forgotten. */
+  async calm(): Promise<void> {
     await Promise.allSettled(this.#loops)
   }
 
@@ -282,6 +301,17 @@ export class RestoreWorld {
       ms + 2_000,
     )
     return since - began
+  }
+
+  /** Which servers are not back, with the last lines of their agents. */
+  async missing(): Promise<string[]> {
+    const servers = await this.lab.get<Server[]>('/api/servers')
+    return servers
+      .filter(({ status }) => status !== 'online')
+      .map(({ id, name, status }) => {
+        const index = this.#members.findIndex((member) => member.id === id)
+        return `${name} is ${status}:\n${this.lab.logOf(index === 0 ? 'agent' : `agent-${index + 1}`)}`
+      })
   }
 
   /** Tasks of which nothing becomes in time. */
@@ -330,12 +360,14 @@ export class RestoreWorld {
       await gone
       clearTimeout(late)
     }
-    for (const { environment } of others) stopServices(environment)
+    for (const { environment } of others) {
+      stopServices(environment)
+      await unguardServer(readSettings(environment))
+    }
     await this.lab.close()
     for (const { environment, giveBackPorts } of others) {
       const settings = readSettings(environment)
       const prefix = settings.accountPrefix
-      await unguardServer(settings)
       giveBackPorts()
       removeAccounts(prefix)
       removeAccounts(prefix.replace(/e$/, 'git'))

@@ -52,7 +52,7 @@ export async function runRestore(plan: RestorePlan): Promise<RestoreRound[]> {
         plan.say(describeRound(rounds.length, round))
         for (const line of round.details.slice(0, 10)) plan.say(`       ${line}`)
         if (round.backMs === undefined) {
-          plan.say(`${world.lab.logOf('control-plane')}\n${world.lab.logOf('agent')}`)
+          plan.say([world.lab.logOf('control-plane'), ...(await world.missing())].join('\n'))
           return
         }
       }
@@ -115,6 +115,7 @@ async function restoreOnce(
     failed: 0,
     details: [] as string[],
   }
+  await world.calm()
   if (round.backMs !== undefined) {
     round.stuck = await world.stuck(SETTLE_MS)
     round.details = await world.deployAll()

@@ -7,9 +7,9 @@ const end = (over: Partial<SessionEnd> = {}): SessionEnd => ({ message: '', acti
 const goodbye = (reason: GoodbyeReason, reconnectAfterMs = 0, activeMs = 0): SessionEnd =>
   end({ goodbye: { reason, reconnectAfterMs }, activeMs })
 
-test('windows double from 1 s to 64 s', () => {
+test('windows double from 1 s to 24 s', () => {
   expect([0, 1, 2, 3, 4, 5, 6, 7, 100].map(windowMs)).toEqual([
-    1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 64_000, 64_000,
+    1_000, 2_000, 4_000, 8_000, 16_000, 24_000, 24_000, 24_000, 24_000,
   ])
   expect([0, 0.25, 0.999].map((r) => waitBeforeTry(2, r))).toEqual([0, 1_000, 3_996])
 })
