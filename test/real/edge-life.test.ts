@@ -198,7 +198,9 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
       status: 200,
       upstream: `127.0.0.1:${port}`,
     })
-    expect(await askTls(https, host)).toContain('web /')
+    const answer = await askTls(https, host)
+    expect(answer).toContain('web /')
+    expect(answer).toMatch(/^strict-transport-security: max-age=31536000\r$/im)
     await expect(askTls(https, 'other.example.test')).rejects.toThrow()
   })
 

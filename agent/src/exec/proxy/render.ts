@@ -142,6 +142,7 @@ function renderServer(input: RenderInput, scheme: 'http' | 'https', listen: stri
     routes: [
       probeRoute(input, scheme),
       stripRoute(scheme),
+      ...(scheme === 'https' ? [STAY_ENCRYPTED] : []),
       ...(redirects ? [redirectRoute(input)] : []),
       ...own.map((route) => ownRoute(input, route, scheme)),
       catchAll(input, scheme),
@@ -183,6 +184,20 @@ const stripRoute = (scheme: string): Json => ({
     },
   ],
 })
+
+/** With https, http is for nothing but the redirect. What an application says of this itself stays. */
+const STAY_ENCRYPTED: Json = {
+  '@id': 'https.stay',
+  handle: [
+    {
+      handler: 'headers',
+      response: {
+        require: { headers: { 'Strict-Transport-Security': null } },
+        set: { 'Strict-Transport-Security': ['max-age=31536000'] },
+      },
+    },
+  ],
+}
 
 /** The page server sends known hosts to https and tells the others that they are unknown. */
 const redirectRoute = (input: RenderInput): Json => ({
