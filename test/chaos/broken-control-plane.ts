@@ -1,16 +1,20 @@
-// A control plane broken on purpose: one task does not survive the end of its process, the newest that was finished, as if it
-// had been acknowledged before it was on the disk. The harness must notice. Nothing of this is in the product.
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
-import Database from 'better-sqlite3'
+// A control plane broken on purpose: it acknowledges the first deployment that is asked of each of its processes and does not
+// write it down. The harness must notice. Nothing of this is in the product; the requests are taken from outside.
+import { type IncomingMessage, Server, type ServerResponse } from 'node:http'
 
-const file = join(process.env.BERTH_DATA_DIR ?? '', 'berth.db')
-if (existsSync(file)) {
-  const database = new Database(file)
-  database.pragma('foreign_keys = OFF') // what refers to it is lost as well, as far as readers see
-  const lost = 'select id from tasks order by finished_at is null, id desc limit 1'
-  database.exec(`delete from tasks where id = (${lost})`)
-  database.close()
-}
+const { emit } = Server.prototype
+let isFirst = true
+Server.prototype.emit = function early(this: Server, name: string, ...rest: unknown[]): boolean {
+  const [request, response] = rest as [IncomingMessage, ServerResponse]
+  const isDeployment =
+    name === 'request' && /^\/api\/environments\/\d+\/tasks$/.test(request.url ?? '')
+  if (!isFirst || !isDeployment || request.method !== 'POST') {
+    return emit.call(this, name, ...rest)
+  }
+  isFirst = false
+  response.writeHead(201, { 'content-type': 'application/json' })
+  response.end(JSON.stringify({ id: 1_000_000 + process.pid }))
+  return true
+} as typeof emit
 
 await import('../../control-plane/src/main.ts')

@@ -26,10 +26,10 @@ test(
 )
 
 test(
-  'a build that acknowledges a deployment before it is on the disk is caught',
+  'a build that acknowledges a deployment and forgets it is caught',
   async () => {
-    const build = BREAKS['loses-the-newest'] ?? {}
-    const verdict = await runChaos({ ...few, what: 'control-plane', build })
+    const build = BREAKS['forgets-deployments'] ?? {}
+    const verdict = await runChaos({ ...few, kills: 1, what: 'control-plane', build })
     expect(countViolations(verdict)).toBeGreaterThan(0)
   },
   bound,

@@ -17,10 +17,11 @@ const PROGRAM = join(import.meta.dirname, 'agent-process.ts')
 /** Counts, on both streams, and says when it is told to stop. */
 const counter = (version: string): Files => ({
   'count.sh': [
-    `trap 'echo "${version} bye"; exit 0' TERM`,
+    "trap 'over=1' TERM", // never between the two lines of one number
     'i=0',
     'while :; do',
     `  echo "${version} $i $CANARY"; echo "${version} $i problem" >&2`,
+    `  if [ "$over" ]; then echo "${version} bye"; exit 0; fi`,
     '  i=$((i + 1)); usleep 2000',
     'done',
     '',

@@ -205,8 +205,9 @@ describe.each(ENGINES)('live updates on %s', (engine) => {
     const ahead = asked(String(head + 1_000))
     await ahead.hear('reset')
     await happen(1)
-    await ahead.hear('project.updated')
-    expect(ahead.kinds).toEqual(['reset', 'project.updated'])
+    await allHeard(ahead, 1)
+    expect(ahead.kinds[0]).toBe('reset') // a task of an earlier test may tell of itself afterwards
+    expect(numbers(ahead)).toEqual([1])
     const old = asked('0')
     await ctx().db.deleteFrom('events').where('seq', '<', 10).execute()
     const gone = asked('3')
