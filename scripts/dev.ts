@@ -7,10 +7,13 @@ import {
   chmodSync,
   closeSync,
   constants,
+  copyFileSync,
   existsSync,
+  linkSync,
   mkdirSync,
   openSync,
   readFileSync,
+  rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs'
@@ -63,9 +66,19 @@ function whyNoSsh(): string | undefined {
   return hasSshd ? undefined : 'openssh-server is not installed'
 }
 
+/** The checkout, and with it this Node.js, may lie where other accounts do not enter: /root is closed on most machines. */
+function placeNode(file: string): void {
+  rmSync(file, { force: true })
+  try {
+    linkSync(process.execPath, file)
+  } catch {
+    copyFileSync(process.execPath, file) // on another file system
+  }
+}
+
 /**
  * An sshd of the local agent's own, on loopback: what it reads must lie where only root writes, and its accounts must be
- * able to read the forced command. Without root or sshd nobody connects, and the rest works.
+ * able to read the forced command and its Node.js. Without root or sshd nobody connects, and the rest works.
  */
 async function sshEnvironment(data: string, port: number): Promise<Environ> {
   if (whyNoSsh()) return { BERTH_SSH: 'off' }
@@ -81,6 +94,7 @@ async function sshEnvironment(data: string, port: number): Promise<Environ> {
     input: 'agent/src/ssh/session-main.ts',
     output: { file, format: 'esm', codeSplitting: false },
   })
+  placeNode(join(folder, 'node'))
   return {
     BERTH_SSH: 'dedicated',
     BERTH_SSH_DIR: join(folder, 'ssh'),

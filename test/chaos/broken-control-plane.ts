@@ -9,7 +9,7 @@ Server.prototype.emit = function early(this: Server, name: string, ...rest: unkn
   const isDeployment =
     name === 'request' && /^\/api\/environments\/\d+\/tasks$/.test(request.url ?? '')
   if (!isFirst || !isDeployment || request.method !== 'POST') {
-    return emit.call(this, name, ...rest)
+    return Reflect.apply(emit, this, [name, ...rest])
   }
   isFirst = false
   response.writeHead(201, { 'content-type': 'application/json' })

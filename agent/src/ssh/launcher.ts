@@ -21,14 +21,19 @@ function forcedCommandFile(
   return existsSync(packaged) ? packaged : join(import.meta.dirname, 'session-main.ts')
 }
 
+/** Beside a forced command of its own there may be a Node.js: the agent's may lie where no other account enters. */
+function nodeFile({ ssh }: Pick<AgentSettings, 'ssh'>, program: readonly string[]): string {
+  const beside = ssh.command ? join(dirname(ssh.command), 'node') : ''
+  return existsSync(beside) ? beside : (program[0] ?? process.execPath)
+}
+
 export function renderLauncher(
   settings: Pick<AgentSettings, 'accountPrefix' | 'runDir' | 'stateDir' | 'ssh'>,
   program: readonly string[],
 ): string {
   const { socket, authorities } = sshPlaces(settings)
-  const node = program[0] ?? process.execPath
   const words = [
-    node,
+    nodeFile(settings, program),
     '--disable-warning=ExperimentalWarning',
     // Node.js waits at its end for the threads that compile; one that waits for the collector then never ends
     '--no-concurrent-recompilation',
@@ -50,10 +55,9 @@ export async function writeLauncher(
   replaceFile(launcher, renderLauncher(settings, program), 0o755)
   chmodSync(launcher, 0o755)
   const account = await findAccount(relayAccount(settings, 'berth-ssh'))
-  const node = program[0] ?? process.execPath
   for (const folder of [
     dirname(launcher),
-    dirname(node),
+    dirname(nodeFile(settings, program)),
     dirname(forcedCommandFile(settings, program)),
   ]) {
     const closed = locateProgram('setpriv') && (await findClosedFolder(account, folder))
