@@ -1,7 +1,8 @@
 // The packet rules of this installation, as the text that iptables-restore reads. PURE: facts in, text out, and the whole of
 // our chains each time, so that applying them is one atomic step. What they promise:
 //   ports       only the environment's own account answers on a port that the ledger keeps for it, also when another
-//               process takes the port while the service is down; only that account, root and the proxy connect to it; nothing from outside does
+//               process takes the port while the service is down; only that account, root and the proxy connect to it;
+//               nothing from outside does
 //   edge        the same for the page server and the name server, which are root's
 //   accounts    processes of manual environments reach neither metadata addresses nor container networks
 //   engine      the engine itself, which fetches what a Dockerfile ADDs, reaches none of these
