@@ -310,7 +310,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       })
       const deadly = await host.deploy(repository, request)
       expect((await deadly.verdict()).message).toContain(
-        `Nothing answers on port ${port} (service api) any more`,
+        `api is not healthy any more (GET /up got no answer on port ${port})`,
       )
       expect((await host.get(name)).text).toBe('files')
       const removed = await host.deploy(repository, { ...request, destroy: true })

@@ -121,24 +121,27 @@ const CONNECT: HealthCheck = {
 
 /**
  * After a failure: services without `run` are started and stopped by the repository's commands, so whether the version
- * before still runs is found out by asking. Empty: there is nothing to tell.
+ * before still runs is found out by asking, with the service's own check where it has one: the kernel accepts connections
+ * for a process that is being killed. Empty: there is nothing to tell.
  */
 export async function tellUnkept(attempt: Attempt, begun: PlacedStep[]): Promise<string> {
   const { last } = attempt.found
   const isTouched = begun.some(({ work }) => work.kind === 'command')
   if (!isManualPlan(last) || !isTouched) return ''
   const sentences: string[] = []
-  for (const { name, run, target } of last.section.services) {
+  for (const { name, run, target, health } of last.section.services) {
     const port = last.ports[name]
     if (run || (port === undefined && target?.kind !== 'socket')) continue
     const place =
       target?.kind === 'socket' ? { socket: socketPath(attempt, target.path) } : { port: port ?? 0 }
     const shown = 'port' in place ? `port ${place.port}` : place.socket
-    const sample = await ask(attempt, name, place, CONNECT).catch(() => undefined)
+    const check = health.kind === 'http' ? health : CONNECT
+    const sample = await ask(attempt, name, place, check).catch(() => undefined)
+    const said = sample?.said ?? `${shown} is not a socket of this environment`
     sentences.push(
       sample?.isHealthy
         ? `${name} still answers on ${shown}.`
-        : `Nothing answers on ${shown} (service ${name}) any more: it was stopped by commands of this deployment, which are not undone.`,
+        : `${name} is not healthy any more (${said}): commands of this deployment stopped or changed it, and they are not undone.`,
     )
   }
   for (const sentence of sentences) attempt.output.say(sentence)
