@@ -91,7 +91,7 @@ async function sshEnvironment(data: string, port: number): Promise<Environ> {
     cwd: root,
     platform: 'node',
     logLevel: 'silent',
-    input: 'agent/src/ssh/session-main.ts',
+    input: 'agent/src/ssh/sessions/session-main.ts',
     output: { file, format: 'esm', codeSplitting: false },
   })
   placeNode(join(folder, 'node'))

@@ -178,7 +178,7 @@ async function fillPackage(folder: string): Promise<void> {
   await mkdir(join(folder, 'bin'), { recursive: true })
   await bundleAgent(join(folder, 'lib'))
   // what sshd starts for people: a file of its own, and CommonJS, because they wait for its start
-  await bundle('agent/src/ssh/session-main.ts', join(folder, 'lib/ssh-session.cjs'))
+  await bundle('agent/src/ssh/sessions/session-main.ts', join(folder, 'lib/ssh-session.cjs'))
   await writeFile(join(folder, 'lib/package.json'), '{"type":"module"}\n')
   for (const name of BESIDE) {
     await copyPackage(name, join(root, 'agent'), [join(folder, 'lib/node_modules')])

@@ -1,7 +1,7 @@
 // Framing under random output, cuts and pauses. A failing run prints its seed.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Framer } from '../agent/src/runner/frame.ts'
+import { Framer } from '../agent/src/runner/line-splitter.ts'
 
 const RUNS = Number(process.env.BERTH_PROPERTY_RUNS ?? 2_000)
 

@@ -1,9 +1,9 @@
 // The masker under random values, random texts and random cuts. A failing run prints its seed; hard
-// cases that were found stay in agent/src/runner/mask.test.ts.
+// cases that were found stay in agent/src/machine/masking/mask.test.ts.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Masker } from '../agent/src/runner/mask.ts'
-import { makeNeedles } from '../agent/src/runner/needles.ts'
+import { Masker } from '../agent/src/machine/masking/mask.ts'
+import { makeNeedles } from '../agent/src/machine/masking/secret-patterns.ts'
 
 const RUNS = Number(process.env.BERTH_PROPERTY_RUNS ?? 2_000)
 

@@ -3,9 +3,9 @@
 import { copyFileSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { Chromium, type Look } from './chromium.ts'
-import { TestControlPlane } from './control-plane.ts'
-import { ADA, makeWorld, type World } from './dashboard-world.ts'
+import { Chromium, type Look } from './fixtures/people/chromium.ts'
+import { ADA, makeWorld, type World } from './fixtures/people/dashboard-content.ts'
+import { TestControlPlane } from './fixtures/platform/control-plane.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const out = join(root, '.data', 'screenshots')

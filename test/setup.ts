@@ -1,12 +1,12 @@
 // Once per run: the real components that tests share. Private instances; nothing of the host is touched.
 import { buildDashboardIfStale } from '../scripts/build-dashboard.ts'
-import { locate, missing } from './components.ts'
-import { type DockerEngine, startDockerEngine } from './docker-engine.ts'
-import { makeBusyboxImage } from './docker-images.ts'
-import { sweepRules } from './packet-rules.ts'
-import { startPostgres } from './postgres.ts'
-import { openScratch } from './scratch.ts'
-import { makeTemplates } from './templates.ts'
+import { type DockerEngine, startDockerEngine } from './fixtures/docker/engine.ts'
+import { makeBusyboxImage } from './fixtures/docker/images.ts'
+import { locate, missing } from './fixtures/platform/components.ts'
+import { startPostgres } from './fixtures/platform/postgres.ts'
+import { openScratch } from './fixtures/platform/scratch.ts'
+import { makeTemplates } from './fixtures/platform/templates.ts'
+import { sweepRules } from './fixtures/server/packet-rules.ts'
 
 /** Not every machine lets an engine start (namespaces, overlay mounts): its tests are named as skipped then. */
 async function startDocker(): Promise<DockerEngine | undefined> {

@@ -14,7 +14,7 @@ import {
   SshKeyError,
   signCertificate,
   verifyCertificate,
-} from '@berth/shared/ssh-codec'
+} from '@berth/shared/ssh'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
@@ -27,7 +27,7 @@ import {
   signerOf,
   skEcdsa,
   skEd25519,
-} from '../control-plane/src/ca/ssh-craft.testing.ts'
+} from '../control-plane/src/keys/ssh-craft.testing.ts'
 
 const ca = makeEd25519()
 const signer = signerOf(ca)

@@ -3,7 +3,7 @@
 // are started by it or by each other and load nothing of it. Exit codes: 0 done, 1 refused or broken (the sentence is on stderr), 2 wrong usage, 78 locked
 // out by the control plane (the service manager must not restart it).
 import { VERSION } from '@berth/shared'
-import { closeInherited } from './exec/descriptors.ts'
+import { closeInherited } from './machine/process/descriptors.ts'
 import { type AgentSettings, readSettings } from './settings.ts'
 
 const USAGE = `berth-agent ${VERSION}: runs deployments on this server.
@@ -33,7 +33,7 @@ async function main([command, ...rest]: string[]): Promise<number> {
       return join(settings, rest)
     case 'move': {
       if (!only) return usage()
-      const { move } = await import('./link/renewal.ts')
+      const { move } = await import('./link/identity/renewal.ts')
       const { endpoints } = await move(settings, only)
       process.stdout.write(`Connecting to ${endpoints.join(', ')} from now on.\n`)
       return 0
@@ -70,43 +70,43 @@ async function main([command, ...rest]: string[]): Promise<number> {
     }
     case 'ssh-work': {
       if (rest.length > 0) return usage()
-      const { runSshWork } = await import('./ssh/work.ts')
+      const { runSshWork } = await import('./ssh/sessions/session-process.ts')
       return runSshWork(settings)
     }
     case 'ssh':
       return only === 'remove' || only === 'stop' ? ssh(settings, only) : usage()
     case 'gather': {
       if (rest.length > 0) return usage()
-      const { runGather } = await import('./runner/gather.ts')
+      const { runGather } = await import('./files/collect-main.ts')
       runGather()
       return 0
     }
     case 'read-static': {
       if (!only) return usage()
-      const { readStatic } = await import('./exec/static-reading.ts')
+      const { readStatic } = await import('./files/static-reading.ts')
       return readStatic(JSON.parse(only))
     }
     case 'edge': {
       if (rest.length > 0) return usage()
-      const { runEdge } = await import('./exec/proxy/edge-process.ts')
+      const { runEdge } = await import('./proxy/edge/edge-process.ts')
       return runEdge(settings)
     }
     case 'setup': {
       if (only !== 'proxy' && only !== 'proxy-account') return usage()
-      const { setUpAccount, setUpProxy } = await import('./exec/proxy/setup.ts')
+      const { setUpAccount, setUpProxy } = await import('./proxy/caddy/setup.ts')
       const setUp = only === 'proxy' ? setUpProxy : setUpAccount
       return setUp(settings, (line) => process.stdout.write(`${line}\n`))
     }
     case 'proxy': {
       if (only !== 'stop') return usage()
-      const { stopProxy } = await import('./exec/proxy/care.ts')
+      const { stopProxy } = await import('./proxy/supervision.ts')
       await stopProxy(settings)
       process.stdout.write('Edge and Caddy are stopped. A running daemon starts them again.\n')
       return 0
     }
     case 'firewall': {
       if (only !== 'stop') return usage()
-      const { unguardServer } = await import('./housekeeping/firewall.ts')
+      const { unguardServer } = await import('./maintenance/firewall.ts')
       await unguardServer(settings)
       process.stdout.write(
         'Nothing of Berth is in the firewall. A running daemon sets its rules again, unless BERTH_FIREWALL=off.\n',
@@ -127,11 +127,11 @@ async function main([command, ...rest]: string[]): Promise<number> {
 
 async function ssh(settings: AgentSettings, what: 'remove' | 'stop'): Promise<number> {
   if (what === 'stop') {
-    const { stopOwnSshd } = await import('./ssh/sshd-own.ts')
+    const { stopOwnSshd } = await import('./ssh/sshd/own-daemon.ts')
     await stopOwnSshd(settings)
     return 0
   }
-  const { removeFromServer } = await import('./ssh/side.ts')
+  const { removeFromServer } = await import('./ssh/ssh-service.ts')
   await removeFromServer(settings)
   process.stdout.write(
     'Nobody connects through Berth any more. A start of the daemon sets it up again, unless BERTH_SSH=off.\n',
@@ -148,8 +148,8 @@ async function join(settings: AgentSettings, args: string[]): Promise<number> {
   const force = args.includes('--force')
   const [url, token, ...more] = args.filter((arg) => arg !== '--force')
   if (!url || !token || more.length > 0) return usage()
-  const { join: joinControlPlane } = await import('./link/join.ts')
-  const { ensureStateFolders } = await import('./exec/files.ts')
+  const { join: joinControlPlane } = await import('./link/identity/join.ts')
+  const { ensureStateFolders } = await import('./machine/files.ts')
   ensureStateFolders(settings)
   const identity = await joinControlPlane(settings, { url, token, force })
   process.stdout.write(
@@ -159,8 +159,8 @@ async function join(settings: AgentSettings, args: string[]): Promise<number> {
 }
 
 async function status(settings: AgentSettings): Promise<number> {
-  const { isJoined } = await import('./link/identity.ts')
-  const { readStatus } = await import('./housekeeping/status.ts')
+  const { isJoined } = await import('./link/identity/identity.ts')
+  const { readStatus } = await import('./maintenance/status.ts')
   const found = readStatus(settings)
   if (!found) {
     process.stdout.write(isJoined(settings) ? 'Joined, not running.\n' : 'Not joined.\n')
@@ -190,7 +190,7 @@ async function run(settings: AgentSettings): Promise<number> {
       process.exit(code)
     },
   })
-  const { keepSearching } = await import('./housekeeping/shared-search.ts')
+  const { keepSearching } = await import('./maintenance/shared-search.ts')
   const stopSearching = process.getuid?.() === 0 ? keepSearching(settings, log) : () => undefined
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.once(signal, () => {

@@ -1,8 +1,8 @@
 // What a command is given: its words, the outside world, and a connection when it asks for one.
-import type { Api } from './api.ts'
-import type { Io } from './io.ts'
-import type { SessionFlags } from './session.ts'
-import type { OutputFlags, Screen } from './terminal.ts'
+import type { Api } from './client/api.ts'
+import type { SessionFlags } from './client/login.ts'
+import type { Io } from './terminal/io.ts'
+import type { OutputFlags, Screen } from './terminal/terminal.ts'
 
 export interface Globals extends SessionFlags, OutputFlags {
   project: string | undefined

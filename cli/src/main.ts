@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 // The client `berth`.
 import './older-node.ts'
-import { processIo } from './io.ts'
 import { start } from './start.ts'
+import { processIo } from './terminal/io.ts'
 
 async function main(): Promise<void> {
   const io = processIo()

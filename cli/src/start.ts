@@ -1,7 +1,7 @@
 // The shortest way to what was asked for: a version needs neither the command table nor the reader of words, and every
 // script that looks for the client asks for it first.
 import type { Globals } from './context.ts'
-import type { Io } from './io.ts'
+import type { Io } from './terminal/io.ts'
 
 const USUAL: Globals = {
   project: undefined,
@@ -19,11 +19,11 @@ const USUAL: Globals = {
 
 export async function start(argv: readonly string[], io: Io): Promise<number> {
   if (argv.length === 1 && argv[0] === '--version') {
-    const { openScreen } = await import('./terminal.ts')
+    const { openScreen } = await import('./terminal/terminal.ts')
     const { showVersion } = await import('./commands/version.ts')
     const connect = () => Promise.reject(new Error('a version needs no connection'))
     return showVersion({ io, globals: USUAL, screen: openScreen(io, USUAL), connect })
   }
-  const { run } = await import('./invoke.ts')
+  const { run } = await import('./program/invoke.ts')
   return run(argv, io)
 }

@@ -50,7 +50,7 @@ const open = (path: string, load: Load, name: string) =>
 const page = (path: string, load: Load, name: string) =>
   createRoute({ getParentRoute: () => inside, ...options(path, load, name) })
 
-const people = () => import('./pages/people.tsx')
+const people = () => import('./pages/people/people.tsx')
 const environment = (tab: string, load: Load, name: string) =>
   page(`/environments/$id${tab}`, load, name)
 
@@ -62,44 +62,52 @@ const tree = root.addChildren([
   open('/invite/$token', people, 'Invite'),
   open('/docs/service-file', () => import('./pages/service-file.tsx'), 'ServiceFile'),
   inside.addChildren([
-    page('/', () => import('./pages/projects.tsx'), 'Projects'),
-    page('/device', () => import('./pages/device.tsx'), 'DevicePage'),
-    page('/projects/new', () => import('./pages/new-project.tsx'), 'NewProject'),
-    page('/projects/$id', () => import('./pages/project.tsx'), 'ProjectEnvironments'),
+    page('/', () => import('./pages/projects/projects.tsx'), 'Projects'),
+    page('/device', () => import('./pages/people/device.tsx'), 'DevicePage'),
+    page('/projects/new', () => import('./pages/projects/new-project.tsx'), 'NewProject'),
+    page('/projects/$id', () => import('./pages/projects/project.tsx'), 'ProjectEnvironments'),
     page(
       '/projects/$id/deployments',
-      () => import('./pages/project-deployments.tsx'),
+      () => import('./pages/projects/deployments.tsx'),
       'ProjectDeployments',
     ),
-    page('/projects/$id/webhooks', () => import('./pages/project-webhooks.tsx'), 'ProjectWebhooks'),
-    page('/projects/$id/settings', () => import('./pages/project-settings.tsx'), 'ProjectSettings'),
-    environment('', () => import('./pages/environment.tsx'), 'EnvironmentOverview'),
+    page(
+      '/projects/$id/webhooks',
+      () => import('./pages/projects/webhooks.tsx'),
+      'ProjectWebhooks',
+    ),
+    page(
+      '/projects/$id/settings',
+      () => import('./pages/projects/settings.tsx'),
+      'ProjectSettings',
+    ),
+    environment('', () => import('./pages/environments/environment.tsx'), 'EnvironmentOverview'),
     environment(
       '/deployments',
-      () => import('./pages/environment-deployments.tsx'),
+      () => import('./pages/environments/deployments.tsx'),
       'EnvironmentDeployments',
     ),
-    environment('/logs', () => import('./pages/environment-logs.tsx'), 'EnvironmentLogs'),
+    environment('/logs', () => import('./pages/environments/logs.tsx'), 'EnvironmentLogs'),
     environment(
       '/variables',
-      () => import('./pages/environment-variables.tsx'),
+      () => import('./pages/environments/variables.tsx'),
       'EnvironmentVariables',
     ),
-    environment('/actions', () => import('./pages/environment-actions.tsx'), 'EnvironmentActions'),
+    environment('/actions', () => import('./pages/environments/actions.tsx'), 'EnvironmentActions'),
     environment(
       '/settings',
-      () => import('./pages/environment-settings.tsx'),
+      () => import('./pages/environments/settings.tsx'),
       'EnvironmentSettings',
     ),
-    page('/tasks/$id', () => import('./pages/task.tsx'), 'TaskPage'),
-    page('/servers', () => import('./pages/servers.tsx'), 'Servers'),
-    page('/servers/$id', () => import('./pages/server.tsx'), 'ServerPage'),
-    page('/org/members', () => import('./pages/members.tsx'), 'Members'),
-    page('/org/settings', () => import('./pages/organization.tsx'), 'OrganizationSettings'),
-    page('/org/audit', () => import('./pages/audit.tsx'), 'Audit'),
-    page('/account', () => import('./pages/account.tsx'), 'Account'),
-    page('/account/tokens', () => import('./pages/tokens.tsx'), 'Tokens'),
-    page('/admin', () => import('./pages/admin.tsx'), 'Admin'),
+    page('/tasks/$id', () => import('./pages/deployments/task.tsx'), 'TaskPage'),
+    page('/servers', () => import('./pages/servers/servers.tsx'), 'Servers'),
+    page('/servers/$id', () => import('./pages/servers/server.tsx'), 'ServerPage'),
+    page('/org/members', () => import('./pages/people/members.tsx'), 'Members'),
+    page('/org/settings', () => import('./pages/people/organization.tsx'), 'OrganizationSettings'),
+    page('/org/audit', () => import('./pages/installation/audit.tsx'), 'Audit'),
+    page('/account', () => import('./pages/people/account.tsx'), 'Account'),
+    page('/account/tokens', () => import('./pages/people/tokens.tsx'), 'Tokens'),
+    page('/admin', () => import('./pages/installation/admin.tsx'), 'Admin'),
   ]),
 ])
 

@@ -1,6 +1,6 @@
 // What one environment may use of a server: ceilings that administrators set for a server and for a project, and what
 // holds where they set none, by the size of the server. PURE. The lower of the two ceilings counts.
-import { GiB, MiB } from './units.ts'
+import { GiB, MiB } from './limits/units.ts'
 
 /** Of one environment. Null: as the server's size gives it. */
 export interface Ceilings {

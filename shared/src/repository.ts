@@ -2,7 +2,7 @@
 // a project is made and by the agent before a process starts: what is not spelled like an address of a repository host is
 // refused, so no value can become an option, a transport helper (`ext::…`) or a second line. Deliberately absent:
 // repair. A wrong address is told, not guessed.
-import { REPOSITORY } from './agent-limits.ts'
+import { REPOSITORY } from './limits/agent.ts'
 
 export type Transport = 'https' | 'ssh' | 'http' | 'file'
 

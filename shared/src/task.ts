@@ -1,5 +1,5 @@
 // The words of tasks, attempts, phases and steps that the control plane, the agent and the client share.
-// The state machines live in control-plane/src/domain/task.ts and attempt.ts; nothing here decides.
+// The state machines live in control-plane/src/domain/deployments/task.ts and attempt.ts; nothing here decides.
 import { AttemptState, FailureCode } from './wire/gen/berth/agent/v1/agent_pb.ts'
 
 export const TASK_TYPES = ['deploy', 'destroy', 'action'] as const

@@ -1,5 +1,5 @@
 // The words of deliveries and pull requests that the control plane, the client and the dashboard share. What they mean
-// is decided in control-plane/src/domain/pull-request.ts and redeployment.ts; nothing here decides.
+// is decided in control-plane/src/domain/forges/pull-request.ts and redeployment.ts; nothing here decides.
 
 /** Repository hosts. Forgejo speaks Gitea's language but signs under its own name. */
 export const PROVIDERS = [

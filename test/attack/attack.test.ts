@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { missing } from '../components.ts'
+import { missing } from '../fixtures/platform/components.ts'
 
 const isRoot = process.getuid?.() === 0
 const needed = ['docker', 'caddy', 'sshd'] as const

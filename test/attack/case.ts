@@ -1,6 +1,6 @@
 // One attack: what must not happen, the honest way that shows the attack would be seen, and the attack itself. A verdict
 // counts only beside its control: an attack that fails because nothing works proves nothing.
-import type { World } from './world.ts'
+import type { World } from './target.ts'
 
 export interface Case {
   subject: string

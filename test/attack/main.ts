@@ -7,7 +7,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { parseArgs } from 'node:util'
 import { judge } from './case.ts'
 import { CASES } from './cases/all.ts'
-import { World } from './world.ts'
+import { World } from './target.ts'
 
 const INSIDE = 'BERTH_ATTACK_INSIDE'
 

@@ -4,8 +4,8 @@ import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { until } from '../lab.ts'
-import { freePort } from '../lab-docker.ts'
+import { until } from '../fixtures/server/installation.ts'
+import { freePort } from '../fixtures/server/installation-docker.ts'
 
 export interface Plain {
   url: string

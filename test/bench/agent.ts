@@ -9,10 +9,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { listProcesses } from '../../agent/src/exec/processes.ts'
+import { listProcesses } from '../../agent/src/machine/process/processes.ts'
 import { AGENT_ENV, AGENT_FLAGS } from '../../scripts/agent-flags.ts'
-import { deployed, dockerEnvironment, openDockerLab } from '../engine-lab.ts'
-import type { Lab } from '../lab.ts'
+import { deployed, dockerEnvironment, openDockerLab } from '../fixtures/docker/engine-lab.ts'
+import type { Lab } from '../fixtures/server/installation.ts'
 import { residentMiB, round } from './figures.ts'
 
 const root = join(import.meta.dirname, '../..')

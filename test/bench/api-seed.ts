@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { hashToken, makeToken } from '../../control-plane/src/identity/tokens.ts'
-import { TestControlPlane } from '../control-plane.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 
 export interface Installation {
   dir: string

@@ -15,10 +15,10 @@ import {
 } from 'node:fs'
 import { cpus, loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Artifact, SshCertificate, Task } from '@berth/shared/rest'
+import type { Artifact, SshCertificate, Task } from '@berth/shared/api'
 import { AGENT_ENV, AGENT_FLAGS } from '../../scripts/agent-flags.ts'
-import { Lab, until } from '../lab.ts'
-import { freePort } from '../lab-docker.ts'
+import { Lab, until } from '../fixtures/server/installation.ts'
+import { freePort } from '../fixtures/server/installation-docker.ts'
 import { packaged } from './agent.ts'
 import { percentile, round } from './figures.ts'
 

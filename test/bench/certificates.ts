@@ -11,10 +11,10 @@ import {
   ed25519PublicKey,
   formatPublicKey,
   signCertificate,
-} from '@berth/shared/ssh-codec'
-import { makeEd25519, signerOf } from '../../control-plane/src/ca/ssh-craft.testing.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import { WireAgent } from '../wire-agent.ts'
+} from '@berth/shared/ssh'
+import { makeEd25519, signerOf } from '../../control-plane/src/keys/ssh-craft.testing.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { WireAgent } from '../fixtures/platform/wire-agent.ts'
 import { percentile, round, thousands } from './figures.ts'
 
 const ROUNDS = 5

@@ -6,14 +6,19 @@
 // other platforms do (cutover-control.ts); the same client must notice, or its zero means nothing.
 import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Environment } from '@berth/shared/rest'
-import { listProcesses } from '../../agent/src/exec/processes.ts'
+import type { Environment } from '@berth/shared/api'
+import { listProcesses } from '../../agent/src/machine/process/processes.ts'
 import { proxyPid } from '../chaos/docker-faults.ts'
-import { APP_PORT, manualApp, nodeApp } from '../docker-app.ts'
-import { callEngine } from '../docker-engine.ts'
-import { type DockerLab, deployed, dockerEnvironment, openDockerLab } from '../engine-lab.ts'
-import { Lab } from '../lab.ts'
-import { freePort } from '../lab-docker.ts'
+import { APP_PORT, manualApp, nodeApp } from '../fixtures/docker/app.ts'
+import { callEngine } from '../fixtures/docker/engine.ts'
+import {
+  type DockerLab,
+  deployed,
+  dockerEnvironment,
+  openDockerLab,
+} from '../fixtures/docker/engine-lab.ts'
+import { Lab } from '../fixtures/server/installation.ts'
+import { freePort } from '../fixtures/server/installation-docker.ts'
 import { controlCutover } from './cutover-control.ts'
 import { percentile, round, thousands } from './figures.ts'
 import { FixedProxy } from './fixed-proxy.ts'

@@ -6,8 +6,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { locate } from '../components.ts'
-import { until } from '../lab.ts'
+import { locate } from '../fixtures/platform/components.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 const configuration = (port: number, admin: string, upstream: string) => ({
   admin: { listen: `unix/${admin}`, origins: ['control'] },

@@ -2,8 +2,8 @@
 // commit and an fsync are what nobody can do without, and the way holds several of them.
 import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import type { LogLine, Task } from '@berth/shared/rest'
-import { Lab } from '../lab.ts'
+import type { LogLine, Task } from '@berth/shared/api'
+import { Lab } from '../fixtures/server/installation.ts'
 import { percentile, round } from './figures.ts'
 
 const SERVICE_FILE = `manual:

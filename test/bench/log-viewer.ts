@@ -3,11 +3,11 @@
 // are compared with a plain page of the same dashboard in the same browser.
 import { loadavg } from 'node:os'
 import { setTimeout as pause } from 'node:timers/promises'
-import { Chromium, type Visitor } from '../chromium.ts'
-import { until } from '../lab.ts'
-import { PASSWORD } from '../people.ts'
-import { Platform } from '../platform.ts'
-import type { ScriptedAttempt } from '../scripted-executor.ts'
+import { Chromium, type Visitor } from '../fixtures/people/chromium.ts'
+import { PASSWORD } from '../fixtures/people/people.ts'
+import { Platform } from '../fixtures/platform/platform.ts'
+import type { ScriptedAttempt } from '../fixtures/platform/scripted-executor.ts'
+import { until } from '../fixtures/server/installation.ts'
 import { percentile, round, thousands } from './figures.ts'
 import {
   bothFloors,

@@ -1,8 +1,8 @@
 // Lines from a program on the server to the control plane's disk, and from a write to a live reader. The floor is the
 // same program read through a plain pipe by the same Node, in the same run.
 import { spawn } from 'node:child_process'
-import type { LogLine, Task } from '@berth/shared/rest'
-import { Lab, until } from '../lab.ts'
+import type { LogLine, Task } from '@berth/shared/api'
+import { Lab, until } from '../fixtures/server/installation.ts'
 import { findProcesses, percentile, residentMiB, round, thousands } from './figures.ts'
 
 const program = (lines: number): string =>

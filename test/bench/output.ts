@@ -5,9 +5,9 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { encodeChunk, forEachRecord, LogSource, parseLogUp, sumData } from '@berth/shared/wire'
-import { SpoolReader } from '../../agent/src/journal/spool-reader.ts'
-import { SpoolWriter } from '../../agent/src/journal/spool-writer.ts'
 import { Output } from '../../agent/src/runner/output.ts'
+import { SpoolReader } from '../../agent/src/spool/reader.ts'
+import { SpoolWriter } from '../../agent/src/spool/writer.ts'
 
 const LINES = 1_000_000
 const WORDS =

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { StepState } from '@berth/shared/wire'
 import { attemptPaths, readClaim } from '../../agent/src/journal/attempt-files.ts'
 import { EventFileReader } from '../../agent/src/journal/event-file.ts'
-import { type Lab, until } from '../lab.ts'
+import { type Lab, until } from '../fixtures/server/installation.ts'
 
 export interface WatchedAttempt {
   dir: string

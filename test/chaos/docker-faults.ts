@@ -2,8 +2,8 @@
 // edge and Caddy, which the daemon has to start again itself.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { DockerLab } from '../engine-lab.ts'
-import { until } from '../lab.ts'
+import type { DockerLab } from '../fixtures/docker/engine-lab.ts'
+import { until } from '../fixtures/server/installation.ts'
 import type { WatchedAttempt } from './attempt-watch.ts'
 
 export const FAULTS = {

@@ -1,8 +1,8 @@
 // A little of `npm run chaos -- docker` and `disk` at every commit: one fault of each kind that once broke something, and
 // a few deployments beside other people's things.
 import { describe, expect, test } from 'vitest'
-import { dockerEngine, missing } from '../components.ts'
-import { Lab } from '../lab.ts'
+import { dockerEngine, missing } from '../fixtures/platform/components.ts'
+import { Lab } from '../fixtures/server/installation.ts'
 import { runDisk } from './disk.ts'
 import { runDockerChaos } from './docker.ts'
 import { readStrikes } from './docker-faults.ts'

@@ -7,14 +7,19 @@
 // only that it is back; the harness counts what was lost. Requests wait five seconds for an edge: one that a starved
 // machine starts later than that is told apart as well, and so is a POST that waited: Caddy may answer it with 502
 // instead of sending it a second time.
-import type { Task } from '@berth/shared/rest'
+import type { Task } from '@berth/shared/api'
 import { type ClientReport, countOf, LoadClient } from '../bench/load-client.ts'
-import { nodeApp } from '../docker-app.ts'
-import { type DockerLab, deployed, dockerEnvironment, openDockerLab } from '../engine-lab.ts'
-import { until } from '../lab.ts'
+import { nodeApp } from '../fixtures/docker/app.ts'
+import {
+  type DockerLab,
+  deployed,
+  dockerEnvironment,
+  openDockerLab,
+} from '../fixtures/docker/engine-lab.ts'
+import { until } from '../fixtures/server/installation.ts'
 import { knownAttempts, nextAttempt, reached } from './attempt-watch.ts'
 import { FAULTS, type Fault, MOMENTS, type Strike, strike } from './docker-faults.ts'
-import { settled } from './docker-world.ts'
+import { settled } from './docker-state.ts'
 
 const STEP_MS = 60_000
 const TASK_MS = 180_000

@@ -2,8 +2,8 @@
 // host-wide prune would take), a volume with data, a network, and those of another agent. A snapshot says whether any of
 // them changed.
 import { randomBytes } from 'node:crypto'
-import { callEngine } from '../docker-engine.ts'
-import { BUSYBOX_IMAGE } from '../docker-images.ts'
+import { callEngine } from '../fixtures/docker/engine.ts'
+import { BUSYBOX_IMAGE } from '../fixtures/docker/images.ts'
 
 const OTHER_AGENT = { 'dev.berth.agent': 'another-agent', 'dev.berth.environment': '1' }
 

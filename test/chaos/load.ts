@@ -2,8 +2,8 @@
 // outside Berth: each deployment appends a line to a file when it starts, and writes its output there as well.
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Environment, Task } from '@berth/shared/rest'
-import { ApiError, type Lab, until } from '../lab.ts'
+import type { Environment, Task } from '@berth/shared/api'
+import { ApiError, type Lab, until } from '../fixtures/server/installation.ts'
 
 const SERVICE_FILE = `manual:
   deploy:

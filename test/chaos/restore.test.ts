@@ -1,7 +1,7 @@
 // One round of `npm run chaos -- restore` on each database, and the proof that it would notice.
 import { expect, test } from 'vitest'
-import { missing } from '../components.ts'
-import { ENGINES } from '../engines.ts'
+import { missing } from '../fixtures/platform/components.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
 import { countBad, runRestore } from './restore.ts'
 import { BREAKS } from './run.ts'
 

@@ -1,10 +1,10 @@
 // npm run chaos -- restore: each round takes a backup in the middle of deployments, deploys more, kills the control plane,
 // restores the backup elsewhere and looks what became of everybody. Half of the rounds on SQLite, half on PostgreSQL.
 import { setTimeout as delay } from 'node:timers/promises'
-import { locate } from '../components.ts'
-import type { LabOptions } from '../lab.ts'
-import { createDatabase, startPostgres } from '../postgres.ts'
-import { RestoreWorld } from './restore-world.ts'
+import { locate } from '../fixtures/platform/components.ts'
+import { createDatabase, startPostgres } from '../fixtures/platform/postgres.ts'
+import type { LabOptions } from '../fixtures/server/installation.ts'
+import { RestoreWorld } from './restore-installation.ts'
 import { seeded } from './run.ts'
 
 export interface RestorePlan {

@@ -1,6 +1,6 @@
 // One run of harm: kills (and pauses) while deployments run, then the verdict of the oracle outside Berth.
 import type { ChildProcess } from 'node:child_process'
-import { Lab, type LabOptions } from '../lab.ts'
+import { Lab, type LabOptions } from '../fixtures/server/installation.ts'
 import { Load, type Verdict } from './load.ts'
 
 /** Builds that are broken on purpose: the harness must catch each. */

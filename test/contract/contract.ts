@@ -1,7 +1,7 @@
 // Holds every answer a test sees to the OpenAPI document: status, media type, fields (closed), error code, and the
 // headers all answers carry. What no operation declares is allowed only as the common refusals of an address.
-import type { Document } from '../../control-plane/src/rest/openapi.ts'
-import type { Operation } from '../../control-plane/src/rest/operations.ts'
+import type { Document } from '../../control-plane/src/gateways/rest/reference/openapi.ts'
+import type { Operation } from '../../control-plane/src/gateways/rest/reference/operations.ts'
 import { JsonSchemas, type Schema } from './json-schema.ts'
 
 export interface SeenAnswer {

@@ -4,12 +4,12 @@
 import { Agent, request as httpRequest } from 'node:http'
 import fc from 'fast-check'
 import { sql } from 'kysely'
-import { continueKeyRotations } from '../../control-plane/src/app/data-key-rotation.ts'
-import type { Document } from '../../control-plane/src/rest/openapi.ts'
+import { continueKeyRotations } from '../../control-plane/src/app/installation/data-key-rotation.ts'
+import type { Document } from '../../control-plane/src/gateways/rest/reference/openapi.ts'
 import { Contract, type SeenAnswer } from '../contract/contract.ts'
-import { differences, snapshot } from '../database-snapshot.ts'
-import type { EngineName } from '../engines.ts'
-import { World } from '../tenants/world.ts'
+import { differences, snapshot } from '../fixtures/platform/database-snapshot.ts'
+import type { EngineName } from '../fixtures/platform/engines.ts'
+import { World } from '../fixtures/tenants/organizations.ts'
 import { type FuzzRequest, requestsOf } from './requests.ts'
 
 export interface ApiFuzz {

@@ -4,9 +4,9 @@
 // be zero is not. --break planted runs a build that is broken on purpose: the harness must catch it.
 // A further target is a line in TARGETS and a file beside this one.
 import { parseArgs } from 'node:util'
-import { locate } from '../components.ts'
-import type { EngineName } from '../engines.ts'
-import { startPostgres } from '../postgres.ts'
+import { locate } from '../fixtures/platform/components.ts'
+import type { EngineName } from '../fixtures/platform/engines.ts'
+import { startPostgres } from '../fixtures/platform/postgres.ts'
 import { fuzzApi } from './api.ts'
 import { fuzzServiceFile } from './service-file.ts'
 import { fuzzWebhooks } from './webhooks.ts'

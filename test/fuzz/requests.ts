@@ -1,7 +1,7 @@
 // Requests drawn from the operations of the OpenAPI document: mostly as documented, often with one thing wrong.
 import fc from 'fast-check'
-import type { Document } from '../../control-plane/src/rest/openapi.ts'
-import type { Operation } from '../../control-plane/src/rest/operations.ts'
+import type { Document } from '../../control-plane/src/gateways/rest/reference/openapi.ts'
+import type { Operation } from '../../control-plane/src/gateways/rest/reference/operations.ts'
 import { JsonSchemas, type Schema } from '../contract/json-schema.ts'
 import { damaged, fitting, hostileText } from './values.ts'
 

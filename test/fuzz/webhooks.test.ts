@@ -1,6 +1,6 @@
 // A small version of the fuzzer of webhooks, with fixed seeds; `npm run fuzz -- webhooks` has the long one.
 import { expect, test } from 'vitest'
-import { ENGINES } from '../engines.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
 import { fuzzWebhooks } from './webhooks.ts'
 
 const lines: string[] = []

@@ -3,13 +3,19 @@
 // 202 and decided, and no parser throws. A target of `npm run fuzz`.
 import { randomUUID } from 'node:crypto'
 import { PROVIDERS, type Provider } from '@berth/shared'
-import type { WebhookAnswer } from '@berth/shared/rest'
+import type { WebhookAnswer } from '@berth/shared/api'
 import fc from 'fast-check'
-import { detectProvider, parseDelivery } from '../../control-plane/src/webhooks/detect.ts'
-import { FIXTURES, type Fixture } from '../../control-plane/src/webhooks/fixtures.testing.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import type { EngineName } from '../engines.ts'
-import { type Host, makeHost } from '../host.ts'
+import {
+  detectProvider,
+  parseDelivery,
+} from '../../control-plane/src/domain/forges/payloads/detect.ts'
+import {
+  FIXTURES,
+  type Fixture,
+} from '../../control-plane/src/domain/forges/payloads/fixtures.testing.ts'
+import { type Host, makeHost } from '../fixtures/forge/webhook-sender.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import type { EngineName } from '../fixtures/platform/engines.ts'
 
 export interface WebhookFuzz {
   requests: number

@@ -1,13 +1,13 @@
 // Actions: those of the deployed commit, started as tasks, taking turns with deployments; on both databases.
-import type { Action, Environment, Task } from '@berth/shared/rest'
+import type { Action, Environment, Task } from '@berth/shared/api'
 import { ActionSchema, FailureCode } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { durationFromMs } from '@bufbuild/protobuf/wkt'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { ENGINES } from '../engines.ts'
-import { until } from '../lab.ts'
-import { Platform } from '../platform.ts'
-import type { ScriptedAttempt } from '../scripted-executor.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { Platform } from '../fixtures/platform/platform.ts'
+import type { ScriptedAttempt } from '../fixtures/platform/scripted-executor.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 const ACTIONS = [
   { name: 'seed', title: 'Load demo data' },

@@ -12,11 +12,11 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import { type ServiceError, status } from '@grpc/grpc-js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { uploadEnd } from '../../agent/src/link/bulk.ts'
-import { askAgent, findLiveAgent } from '../../control-plane/src/dispatch/asking.ts'
-import { expectTransfer } from '../../control-plane/src/dispatch/transfers.ts'
-import { until } from '../lab.ts'
-import { Platform } from '../platform.ts'
-import { WireAgent, type WireSession } from '../wire-agent.ts'
+import { askAgent, findLiveAgent } from '../../control-plane/src/gateways/agents/agent-rpc.ts'
+import { expectTransfer } from '../../control-plane/src/gateways/agents/transfers.ts'
+import { Platform } from '../fixtures/platform/platform.ts'
+import { WireAgent, type WireSession } from '../fixtures/platform/wire-agent.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 const FACTS: Request['body'] = {
   case: 'collectFacts',

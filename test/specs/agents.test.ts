@@ -1,16 +1,16 @@
 // The agents' door: what a session may do, and what old, broken and hostile agents cannot. On both databases.
 import { randomUUID, sign } from 'node:crypto'
 import { renewalText } from '@berth/shared'
-import type { Task } from '@berth/shared/rest'
+import type { Task } from '@berth/shared/api'
 import { AttemptState, FailureCode, GoodbyeReason, StepState } from '@berth/shared/wire'
 import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { createKeyRequest } from '../../agent/src/link/certificate.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { until } from '../lab.ts'
-import { WireAgent } from '../wire-agent.ts'
+import { createKeyRequest } from '../../agent/src/link/identity/certificate.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { WireAgent } from '../fixtures/platform/wire-agent.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 describe.each(ENGINES)('agents on %s', (engine) => {
   let cp: TestControlPlane

@@ -2,13 +2,13 @@
 // whatever restarts in between. An agent that says what the test wants stands for the servers.
 import { ALERTS, ENROLMENT, SESSION } from '@berth/shared'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { checkAlerts } from '../../control-plane/src/app/alerts.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { until } from '../lab.ts'
-import { listMails } from '../people.ts'
-import { makePerson } from '../viewer.ts'
-import { WireAgent, type WireSession } from '../wire-agent.ts'
+import { checkAlerts } from '../../control-plane/src/app/installation/alerts.ts'
+import { listMails } from '../fixtures/people/people.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { makePerson } from '../fixtures/platform/dashboard-client.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { WireAgent, type WireSession } from '../fixtures/platform/wire-agent.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 const GiB = 1_024 ** 3
 const GRACE = SESSION.graceTimeouts * SESSION.timeoutIntervals * SESSION.heartbeatMinMs + 1_000

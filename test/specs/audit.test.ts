@@ -2,13 +2,17 @@
 // read it; the command that checks it.
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import type { AuditEntry } from '@berth/shared/rest'
+import type { AuditEntry } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { verifyAudit } from '../../control-plane/src/app/audit-check.ts'
+import { verifyAudit } from '../../control-plane/src/app/core/audit-check.ts'
 import { hashToken, makeToken } from '../../control-plane/src/identity/tokens.ts'
-import { insertMember, insertToken, insertUser } from '../../control-plane/src/store/people.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
+import {
+  insertMember,
+  insertToken,
+  insertUser,
+} from '../../control-plane/src/store/people/people.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 

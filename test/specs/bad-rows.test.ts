@@ -1,11 +1,11 @@
 // One row that cannot be dealt with keeps nothing else from its turn: the tick goes on with the next.
 import { TASKS } from '@berth/shared'
-import type { Task } from '@berth/shared/rest'
+import type { Task } from '@berth/shared/api'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { TestControlPlane } from '../control-plane.ts'
-import { makeHost, sha } from '../host.ts'
-import { WireAgent } from '../wire-agent.ts'
+import { makeHost, sha } from '../fixtures/forge/webhook-sender.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { WireAgent } from '../fixtures/platform/wire-agent.ts'
 
 let cp: TestControlPlane
 beforeAll(async () => {

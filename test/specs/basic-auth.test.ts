@@ -1,15 +1,15 @@
 // HTTP Basic Auth credentials, set on creation, on the settings tab, or inherited from the project; in force from the very
 // first deployment, and without one when they change; on both databases.
 import { createRequire } from 'node:module'
-import type { BasicAuth, Environment } from '@berth/shared/rest'
+import type { BasicAuth, Environment } from '@berth/shared/api'
 import type { EnvironmentEdge, TaskSecrets } from '@berth/shared/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { revisionOnWire } from '../../control-plane/src/dispatch/edge.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { until } from '../lab.ts'
-import { addMember } from '../members.ts'
-import { WireAgent, type WireSession } from '../wire-agent.ts'
+import { revisionOnWire } from '../../control-plane/src/gateways/agents/edge.ts'
+import { addMember } from '../fixtures/people/members.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { WireAgent, type WireSession } from '../fixtures/platform/wire-agent.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 /** The control plane's own; the edge verifies with another implementation of the same. */
 const bcrypt = createRequire(new URL('../../control-plane/package.json', import.meta.url))(

@@ -1,7 +1,6 @@
 // People at the dashboard's door: the first set-up, signing in and out, passwords, other browsers, devices and
 // invitations over tRPC; and that no page of somebody else can do any of it.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { TestControlPlane } from '../control-plane.ts'
 import {
   Browser,
   listMails,
@@ -11,7 +10,8 @@ import {
   type Said,
   startDevice,
   tokenIn,
-} from '../people.ts'
+} from '../fixtures/people/people.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 
 const ADA = 'ada@example.com'
 const NEW = 'another horse staple'

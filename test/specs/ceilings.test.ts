@@ -1,11 +1,11 @@
 // Ceilings: administrators set what an environment may use, for a server and for a project; the lower one reaches the
 // agent with the task. On both databases.
 import { defaultCeilings } from '@berth/shared'
-import type { AuditEntry, ProjectDetail, Server } from '@berth/shared/rest'
+import type { AuditEntry, ProjectDetail, Server } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ENGINES } from '../engines.ts'
-import { addMember, type Person } from '../members.ts'
-import { Platform } from '../platform.ts'
+import { addMember, type Person } from '../fixtures/people/members.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { Platform } from '../fixtures/platform/platform.ts'
 
 const GiB = 1_024 ** 3
 const NONE = { memory_bytes: null, cpus: null, pids: null, disk_bytes: null }

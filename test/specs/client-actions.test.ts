@@ -4,7 +4,7 @@ import { create } from '@bufbuild/protobuf'
 import { durationFromMs } from '@bufbuild/protobuf/wkt'
 import { expect, test } from 'vitest'
 import { berth, nowhere } from '../../cli/src/testing/berth.ts'
-import { Platform } from '../platform.ts'
+import { Platform } from '../fixtures/platform/platform.ts'
 
 const ACTIONS = [
   { name: 'seed', title: 'Load demo data' },

@@ -3,8 +3,8 @@ import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { berth, startBerth, temporaryFolder } from '../../cli/src/testing/berth.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import { Browser, PASSWORD, setUpWithPassword } from '../people.ts'
+import { Browser, PASSWORD, setUpWithPassword } from '../fixtures/people/people.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 
 const DAY = 86_400_000
 

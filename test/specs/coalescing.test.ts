@@ -1,15 +1,15 @@
 // Many events, few deployments: repeated deliveries, pushes faster than servers, a control plane that dies in between.
 // The full counts run with BERTH_FULL=1; the rules are the same. On both databases.
-import type { Environment, Task } from '@berth/shared/rest'
+import type { Environment, Task } from '@berth/shared/api'
 import { AttemptState, Desired, FailureCode } from '@berth/shared/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { recordDelivery } from '../../control-plane/src/app/deliveries.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { type Host, makeHost, sha } from '../host.ts'
-import { until } from '../lab.ts'
-import { Platform } from '../platform.ts'
-import { WireAgent } from '../wire-agent.ts'
+import { recordDelivery } from '../../control-plane/src/app/forges/delivery-queue.ts'
+import { type Host, makeHost, sha } from '../fixtures/forge/webhook-sender.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { Platform } from '../fixtures/platform/platform.ts'
+import { WireAgent } from '../fixtures/platform/wire-agent.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 const FULL = process.env.BERTH_FULL === '1'
 const COPIES = FULL ? 10_000 : 200

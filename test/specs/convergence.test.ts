@@ -1,16 +1,16 @@
 // A stream of events that is shuffled, doubled and partly lost: with a host token one round brings the state to what the
 // host says, whatever arrived before, and no environment is left over. Seeded; a failure prints its seed.
-import type { Environment, PullRequest } from '@berth/shared/rest'
+import type { Environment, PullRequest } from '@berth/shared/api'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { applyEvent } from '../../control-plane/src/app/host-events.ts'
-import { change } from '../../control-plane/src/app/transaction.ts'
-import { lockProject, updateProject } from '../../control-plane/src/store/projects.ts'
-import type { NormalisedEvent } from '../../control-plane/src/webhooks/event.ts'
-import { ENGINES } from '../engines.ts'
-import { until } from '../lab.ts'
-import { RepositoryLab } from '../repository-lab.ts'
-import { disturbed, eventStreams, type HostTruth } from '../webhook-streams.ts'
+import { change } from '../../control-plane/src/app/core/transaction.ts'
+import { applyEvent } from '../../control-plane/src/app/forges/forge-events.ts'
+import type { NormalisedEvent } from '../../control-plane/src/domain/forges/payloads/event.ts'
+import { lockProject, updateProject } from '../../control-plane/src/store/projects/projects.ts'
+import { RepositoryLab } from '../fixtures/forge/repository.ts'
+import { disturbed, eventStreams, type HostTruth } from '../fixtures/forge/webhook-streams.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 const RUNS = 20
 const LIMIT = 3

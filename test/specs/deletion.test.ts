@@ -1,13 +1,13 @@
 // Environments and projects go: first from their servers, then from the lists; on both databases.
-import type { Environment, ProjectDetail, Task } from '@berth/shared/rest'
+import type { Environment, ProjectDetail, Task } from '@berth/shared/api'
 import { AttemptState, type FailureCode } from '@berth/shared/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { ENGINES } from '../engines.ts'
-import { until } from '../lab.ts'
-import { addMember } from '../members.ts'
-import { Platform } from '../platform.ts'
-import type { ScriptedAttempt } from '../scripted-executor.ts'
-import { WireAgent } from '../wire-agent.ts'
+import { addMember } from '../fixtures/people/members.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { Platform } from '../fixtures/platform/platform.ts'
+import type { ScriptedAttempt } from '../fixtures/platform/scripted-executor.ts'
+import { WireAgent } from '../fixtures/platform/wire-agent.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 const kindOf = (a: ScriptedAttempt) => a.assignment.spec?.kind.case
 

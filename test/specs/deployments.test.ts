@@ -2,14 +2,14 @@
 import { randomUUID } from 'node:crypto'
 import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Environment, Task } from '@berth/shared/rest'
+import type { Environment, Task } from '@berth/shared/api'
 import { FailureCode } from '@berth/shared/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { sweep } from '../../control-plane/src/app/deadlines.ts'
-import { ENGINES } from '../engines.ts'
-import { until } from '../lab.ts'
-import { addMember } from '../members.ts'
-import { Platform } from '../platform.ts'
+import { sweep } from '../../control-plane/src/app/deployments/deadlines.ts'
+import { addMember } from '../fixtures/people/members.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { Platform } from '../fixtures/platform/platform.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 describe.each(ENGINES)('deployments on %s', (engine) => {
   let p: Platform
@@ -253,7 +253,7 @@ describe.each(ENGINES)('deployments on %s', (engine) => {
     await p.settled(body.id)
     await p.cp.advance(26 * 3_600_000)
     expect(await p.log(body.id)).toBe('hello\n')
-    const { expireLogs } = await import('../../control-plane/src/app/logs.ts')
+    const { expireLogs } = await import('../../control-plane/src/app/deployments/logs.ts')
     await p.cp.advance(90 * 86_400_000)
     await expireLogs(p.cp.running.ctx)
     const gone = await p.cp.call('GET', `/api/tasks/${body.id}/log`)

@@ -1,7 +1,5 @@
 // Device login (RFC 8628), refresh, revocation and personal tokens, from outside.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
 import {
   approve,
   as,
@@ -13,7 +11,9 @@ import {
   refresh,
   setUpWithPassword,
   startDevice,
-} from '../people.ts'
+} from '../fixtures/people/people.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
 
 const MINUTE = 60_000
 const DAY = 86_400_000

@@ -1,12 +1,12 @@
 // What the specification promises of failed deployments: diagnostics, their output, and logs of any age; on both
 // databases. Titles are its sentences where there is one.
-import type { Diagnostics, Environment } from '@berth/shared/rest'
+import type { Diagnostics, Environment } from '@berth/shared/api'
 import { FailureCode } from '@berth/shared/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { expireLogs } from '../../control-plane/src/app/logs.ts'
-import { ENGINES } from '../engines.ts'
-import { Platform } from '../platform.ts'
-import type { Script } from '../scripted-executor.ts'
+import { expireLogs } from '../../control-plane/src/app/deployments/logs.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { Platform } from '../fixtures/platform/platform.ts'
+import type { Script } from '../fixtures/platform/scripted-executor.ts'
 
 const A = 'a'.repeat(40)
 const B = 'b'.repeat(40)

@@ -1,9 +1,9 @@
 // The limit of environments: 20 by default, changed by a platform administrator, used/limit shown; on both databases.
-import type { Environment, ProjectDetail } from '@berth/shared/rest'
+import type { Environment, ProjectDetail } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { addMember, addOrganization, type Person } from '../members.ts'
+import { addMember, addOrganization, type Person } from '../fixtures/people/members.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
 
 describe.each(ENGINES)('the environment limit on %s', (engine) => {
   let cp: TestControlPlane

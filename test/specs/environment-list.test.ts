@@ -1,11 +1,11 @@
 // The list of environments: its order, its fields, what is inherited; on both databases.
 import type { AddressInfo } from 'node:net'
-import type { Environment, ProjectDetail } from '@berth/shared/rest'
+import type { Environment, ProjectDetail } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { insertEnvironment } from '../../control-plane/src/store/environments.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { addMember, addOrganization } from '../members.ts'
+import { insertEnvironment } from '../../control-plane/src/store/environments/environments.ts'
+import { addMember, addOrganization } from '../fixtures/people/members.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
 
 const SHA = 'c'.repeat(40)
 

@@ -2,15 +2,22 @@
 // true until the commit. (SQLite has one writer: there they come one after the other.)
 import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { refreshTokens } from '../../control-plane/src/app/login-tokens.ts'
-import { finishRemoval } from '../../control-plane/src/app/removal.ts'
-import { replacePassword } from '../../control-plane/src/app/sign-in.ts'
-import { change } from '../../control-plane/src/app/transaction.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import { type Host, makeHost, sha } from '../host.ts'
-import { until } from '../lab.ts'
-import { approve, Browser, PASSWORD, poll, setUpWithPassword, startDevice } from '../people.ts'
-import { WireAgent } from '../wire-agent.ts'
+import { change } from '../../control-plane/src/app/core/transaction.ts'
+import { finishRemoval } from '../../control-plane/src/app/environments/removal.ts'
+import { refreshTokens } from '../../control-plane/src/app/people/login-tokens.ts'
+import { replacePassword } from '../../control-plane/src/app/people/sign-in.ts'
+import { type Host, makeHost, sha } from '../fixtures/forge/webhook-sender.ts'
+import {
+  approve,
+  Browser,
+  PASSWORD,
+  poll,
+  setUpWithPassword,
+  startDevice,
+} from '../fixtures/people/people.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { WireAgent } from '../fixtures/platform/wire-agent.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 describe('at the same moment', () => {
   let cp: TestControlPlane

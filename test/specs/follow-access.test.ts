@@ -1,12 +1,12 @@
 // A followed log ends with the access of whoever follows it: the token, the account, the membership. On both databases.
-import type { Task } from '@berth/shared/rest'
+import type { Task } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { change } from '../../control-plane/src/app/transaction.ts'
-import { deleteUserTokens } from '../../control-plane/src/store/tokens.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { type Member, makeMember } from '../ssh-people.ts'
-import { WireAgent } from '../wire-agent.ts'
+import { change } from '../../control-plane/src/app/core/transaction.ts'
+import { deleteUserTokens } from '../../control-plane/src/store/people/tokens.ts'
+import { type Member, makeMember } from '../fixtures/people/ssh-people.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { WireAgent } from '../fixtures/platform/wire-agent.ts'
 
 describe.each(ENGINES)('following a log on %s', (engine) => {
   let cp: TestControlPlane

@@ -3,12 +3,17 @@
 
 import type { AddressInfo } from 'node:net'
 import { createServer, type Server as TcpServer } from 'node:net'
-import type { Environment, PullRequest, Task } from '@berth/shared/rest'
+import type { Environment, PullRequest, Task } from '@berth/shared/api'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { FIXTURES } from '../../control-plane/src/webhooks/fixtures.testing.ts'
-import { ENGINES } from '../engines.ts'
-import { type Host, makeHost, type PullRequestState, sha } from '../host.ts'
-import { Platform } from '../platform.ts'
+import { FIXTURES } from '../../control-plane/src/domain/forges/payloads/fixtures.testing.ts'
+import {
+  type Host,
+  makeHost,
+  type PullRequestState,
+  sha,
+} from '../fixtures/forge/webhook-sender.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { Platform } from '../fixtures/platform/platform.ts'
 
 type Approved = PullRequest & { task: Task | null; code?: string; head_sha: string }
 

@@ -1,14 +1,17 @@
 // Late, doubled, lost and shuffled deliveries: what is over is never deployed again, and no event deploys a commit that
 // is older than the one the branch has. What does not follow from what is known is decided by a look at the repository.
 import { PROVIDERS, WEBHOOKS } from '@berth/shared'
-import type { Delivery } from '@berth/shared/rest'
+import type { Delivery } from '@berth/shared/api'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { reconcileProject } from '../../control-plane/src/app/reconcile.ts'
-import { fixture, parseFixture } from '../../control-plane/src/webhooks/fixtures.testing.ts'
-import { ENGINES } from '../engines.ts'
-import { type Host, makeHost, sha } from '../host.ts'
-import { until } from '../lab.ts'
-import { Platform } from '../platform.ts'
+import { reconcileProject } from '../../control-plane/src/app/forges/reconcile.ts'
+import {
+  fixture,
+  parseFixture,
+} from '../../control-plane/src/domain/forges/payloads/fixtures.testing.ts'
+import { type Host, makeHost, sha } from '../fixtures/forge/webhook-sender.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { Platform } from '../fixtures/platform/platform.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 describe.each(ENGINES)('late events on %s', (engine) => {
   let p: Platform

@@ -3,12 +3,12 @@
 import { LIVE } from '@berth/shared'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { change, emit } from '../../control-plane/src/app/transaction.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { until } from '../lab.ts'
-import { Browser, PASSWORD, setUpWithPassword } from '../people.ts'
-import { openViewer } from '../viewer.ts'
+import { change, emit } from '../../control-plane/src/app/core/transaction.ts'
+import { Browser, PASSWORD, setUpWithPassword } from '../fixtures/people/people.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { openViewer } from '../fixtures/platform/dashboard-client.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 const upTo = (count: number) => Array.from({ length: count }, (_, n) => n)
 

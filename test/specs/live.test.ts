@@ -2,12 +2,12 @@
 // real socket, both databases.
 import { LIVE } from '@berth/shared'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { change, emit } from '../../control-plane/src/app/transaction.ts'
-import { insertEvents } from '../../control-plane/src/store/events.ts'
-import { ENGINES } from '../engines.ts'
-import { until } from '../lab.ts'
-import { Platform } from '../platform.ts'
-import { type Heardings, makePerson, openViewer } from '../viewer.ts'
+import { change, emit } from '../../control-plane/src/app/core/transaction.ts'
+import { insertEvents } from '../../control-plane/src/store/core/events.ts'
+import { type Heardings, makePerson, openViewer } from '../fixtures/platform/dashboard-client.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { Platform } from '../fixtures/platform/platform.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 describe.each(ENGINES)('live updates on %s', (engine) => {
   let p: Platform

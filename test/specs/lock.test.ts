@@ -1,17 +1,17 @@
 // "While a deployment of an environment is queued or running": the lock at every door, whoever asked, also when two ask
 // at once; on both databases.
-import type { Environment, Task } from '@berth/shared/rest'
+import type { Environment, Task } from '@berth/shared/api'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { queueTask } from '../../control-plane/src/app/queue.ts'
-import { change } from '../../control-plane/src/app/transaction.ts'
-import { findEnvironment } from '../../control-plane/src/store/environments.ts'
-import { findProject } from '../../control-plane/src/store/projects.ts'
-import type { Answer } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { until } from '../lab.ts'
-import type { Said } from '../people.ts'
-import { Platform } from '../platform.ts'
-import { openViewer } from '../viewer.ts'
+import { change } from '../../control-plane/src/app/core/transaction.ts'
+import { queueTask } from '../../control-plane/src/app/deployments/queue.ts'
+import { findEnvironment } from '../../control-plane/src/store/environments/environments.ts'
+import { findProject } from '../../control-plane/src/store/projects/projects.ts'
+import type { Said } from '../fixtures/people/people.ts'
+import type { Answer } from '../fixtures/platform/control-plane.ts'
+import { openViewer } from '../fixtures/platform/dashboard-client.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { Platform } from '../fixtures/platform/platform.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 describe.each(ENGINES)('the lock on %s', (engine) => {
   let p: Platform

@@ -1,12 +1,11 @@
 // The specification's sentences on MCP: `berth mcp` as a process, driven by the official client over stdio in both
 // protocol eras, against a real control plane over HTTP.
 import { randomBytes } from 'node:crypto'
-import type { Environment } from '@berth/shared/rest'
+import type { Environment } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startInstallation } from '../../cli/src/testing/installation.ts'
 import { problem } from '../../cli/src/testing/peer.ts'
 import { task } from '../../cli/src/testing/samples.ts'
-import { until } from '../lab.ts'
 import {
   closeSessions,
   ERAS,
@@ -17,10 +16,11 @@ import {
   type Session,
   startMcp,
   type Told,
-} from '../mcp.ts'
-import { addMember, addOrganization } from '../members.ts'
-import { Platform } from '../platform.ts'
-import type { ScriptedAttempt } from '../scripted-executor.ts'
+} from '../fixtures/people/mcp.ts'
+import { addMember, addOrganization } from '../fixtures/people/members.ts'
+import { Platform } from '../fixtures/platform/platform.ts'
+import type { ScriptedAttempt } from '../fixtures/platform/scripted-executor.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 const READ = ['get_deploy_diagnostics', 'list_variables']
 const ALL = [...READ, 'deploy_environment', 'set_variables', 'unset_variables']

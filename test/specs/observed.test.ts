@@ -1,15 +1,15 @@
 // What a server sees of what it serves becomes what people see: degraded with its reason, each service's state, live, and
 // nothing is written when nothing changed. And which attempts may claim host names. An agent that is only its messages,
 // on both databases.
-import type { Environment, Task } from '@berth/shared/rest'
+import type { Environment, Task } from '@berth/shared/api'
 import { AttemptState, type ObservedEnvironmentSchema } from '@berth/shared/wire'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { until } from '../lab.ts'
-import { settle } from '../tenants/rows-agents.ts'
-import { WireAgent, type WireSession } from '../wire-agent.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { WireAgent, type WireSession } from '../fixtures/platform/wire-agent.ts'
+import { until } from '../fixtures/server/installation.ts'
+import { settle } from '../fixtures/tenants/agents.ts'
 
 const A = 'a'.repeat(40)
 const B = 'b'.repeat(40)

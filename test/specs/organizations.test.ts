@@ -1,9 +1,7 @@
 // "Organizations group projects and members with role-based access": members, invitations, leaving, platform
 // administrators, and the organization header, from outside.
-import type { Member, OrganizationDetail, Role } from '@berth/shared/rest'
+import type { Member, OrganizationDetail, Role } from '@berth/shared/api'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
 import {
   as,
   Browser,
@@ -14,7 +12,9 @@ import {
   person,
   setUpWithPassword,
   tokenIn,
-} from '../people.ts'
+} from '../fixtures/people/people.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
 
 const MINUTE = 60_000
 const DAY = 86_400_000

@@ -1,12 +1,12 @@
 // A task is told as failed a moment before the last of its output has arrived: who asks then gets all of it, or is told
 // that something is missing. The agent is one of messages, so that the moment lasts as long as the test wants.
-import type { Diagnostics, Task } from '@berth/shared/rest'
+import type { Diagnostics, Task } from '@berth/shared/api'
 import { AttemptState, FailureCode, StepState } from '@berth/shared/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { until } from '../lab.ts'
-import { WireAgent, type WireLogs } from '../wire-agent.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { WireAgent, type WireLogs } from '../fixtures/platform/wire-agent.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 describe.each(ENGINES)('output of a task that just failed, on %s', (engine) => {
   let cp: TestControlPlane

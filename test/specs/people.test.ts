@@ -1,14 +1,11 @@
 // Accounts, passwords and browser sessions, from outside: over HTTP, as browsers and as strangers do.
 import { request } from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { admitSignIn, replacePassword } from '../../control-plane/src/app/sign-in.ts'
+import { admitSignIn, replacePassword } from '../../control-plane/src/app/people/sign-in.ts'
 import type { Context } from '../../control-plane/src/context.ts'
 import { requestOrigin } from '../../control-plane/src/identity/adapter.ts'
 import { createIdentity } from '../../control-plane/src/identity/auth.ts'
 import { hashPassword } from '../../control-plane/src/identity/passwords.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { type Held, holdChanges } from '../hold-changes.ts'
 import {
   Browser,
   linkIn,
@@ -18,7 +15,10 @@ import {
   person,
   setUpWithPassword,
   tokenIn,
-} from '../people.ts'
+} from '../fixtures/people/people.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { type Held, holdChanges } from '../fixtures/platform/hold-changes.ts'
 
 /** Stops the next request of the sign-in library where it would write. */
 function holdSignIn(ctx: Context): Held {

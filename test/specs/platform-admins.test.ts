@@ -1,7 +1,5 @@
 // "Platform administrators": accounts and the names, counts and limits of everything, and nothing inside.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
 import {
   as,
   Browser,
@@ -10,7 +8,9 @@ import {
   person,
   refresh,
   setUpWithPassword,
-} from '../people.ts'
+} from '../fixtures/people/people.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
 
 describe.each(ENGINES)('platform administrators, on %s', (engine) => {
   let cp: TestControlPlane

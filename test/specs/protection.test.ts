@@ -1,9 +1,9 @@
 // "While an environment is protected": the specification's sentences, at every door of REST; on both databases.
-import type { Environment } from '@berth/shared/rest'
+import type { Environment } from '@berth/shared/api'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { addMember, type Person } from '../members.ts'
+import { addMember, type Person } from '../fixtures/people/members.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
 
 describe.each(ENGINES)('protection on %s', (engine) => {
   let cp: TestControlPlane

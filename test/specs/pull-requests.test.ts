@@ -1,13 +1,13 @@
 // The specification's table "Behaviours that are shown", its rows as titles, on the outside of the whole system; and the
 // life of pull requests around it. On both databases.
-import type { Environment, ProjectCreated, Task } from '@berth/shared/rest'
+import type { Environment, ProjectCreated, Task } from '@berth/shared/api'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { join } from '../../agent/src/link/join.ts'
+import { join } from '../../agent/src/link/identity/join.ts'
 import { readSettings } from '../../agent/src/settings.ts'
-import { ENGINES } from '../engines.ts'
-import { Host, makeHost, sha } from '../host.ts'
-import { until } from '../lab.ts'
-import { Platform } from '../platform.ts'
+import { Host, makeHost, sha } from '../fixtures/forge/webhook-sender.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { Platform } from '../fixtures/platform/platform.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 describe.each(ENGINES)('pull requests on %s', (engine) => {
   let p: Platform

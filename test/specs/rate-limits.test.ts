@@ -1,10 +1,10 @@
 // Rate limits and their headers; who counts as which address; what a flood may cost.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { RateLimit } from '../../control-plane/src/app/rate-limit.ts'
+import { RateLimit } from '../../control-plane/src/app/core/rate-limit.ts'
 import { readConfig } from '../../control-plane/src/config.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import { LiveSocket } from '../live-socket.ts'
-import { makePerson } from '../viewer.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { makePerson } from '../fixtures/platform/dashboard-client.ts'
+import { LiveSocket } from '../fixtures/platform/live-socket.ts'
 
 const ORGANIZATION = { organization_id: 1 }
 

@@ -1,13 +1,13 @@
 // Lost, late and shuffled deliveries converge: what git and the host say is reached without any delivery. Real git
 // repositories over http, on both databases.
 import { RECONCILE, TASKS } from '@berth/shared'
-import type { Delivery, Environment, PullRequest, Task } from '@berth/shared/rest'
+import type { Delivery, Environment, PullRequest, Task } from '@berth/shared/api'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { findServerAgent } from '../../control-plane/src/store/agents.ts'
-import { updateRepositoryFacts } from '../../control-plane/src/store/repositories.ts'
-import { ENGINES } from '../engines.ts'
-import { until } from '../lab.ts'
-import { RepositoryLab } from '../repository-lab.ts'
+import { updateRepositoryFacts } from '../../control-plane/src/store/forges/repositories.ts'
+import { findServerAgent } from '../../control-plane/src/store/servers/agents.ts'
+import { RepositoryLab } from '../fixtures/forge/repository.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 describe.each(ENGINES)('reconcile on %s', (engine) => {
   let lab: RepositoryLab

@@ -2,11 +2,11 @@
 // or the control plane was killed in the middle.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { sweep } from '../../control-plane/src/app/deadlines.ts'
-import { insertMember } from '../../control-plane/src/store/people.ts'
-import { type Answer, TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { addMember, addOrganization } from '../members.ts'
+import { sweep } from '../../control-plane/src/app/deployments/deadlines.ts'
+import { insertMember } from '../../control-plane/src/store/people/people.ts'
+import { addMember, addOrganization } from '../fixtures/people/members.ts'
+import { type Answer, TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
 
 const HOUR = 3_600_000
 

@@ -8,10 +8,10 @@ import { pino } from 'pino'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { readConfig } from '../../control-plane/src/config.ts'
 import { startControlPlane } from '../../control-plane/src/server.ts'
-import { holdFile } from '../../control-plane/src/store/replicas.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { until } from '../lab.ts'
+import { holdFile } from '../../control-plane/src/store/installation/replicas.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 const log = pino({ level: 'silent' })
 
@@ -95,7 +95,8 @@ describe.each(ENGINES)('one control plane on %s', (engine) => {
 
 test('a killed process leaves no lock: the next one has it at once', async () => {
   const file = join(mkdtempSync(join(tmpdir(), 'berth-hold-')), 'berth.lock')
-  const program = new URL('../../control-plane/src/store/replicas.ts', import.meta.url).href
+  const program = new URL('../../control-plane/src/store/installation/replicas.ts', import.meta.url)
+    .href
   const hold = `const { holdFile } = await import(${JSON.stringify(program)})
     holdFile(${JSON.stringify(file)}); process.stdout.write('held'); setInterval(() => {}, 1000)`
   const child = spawn(process.execPath, ['--input-type=module', '--eval', hold], {

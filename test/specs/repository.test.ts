@@ -1,12 +1,12 @@
 // The repository of a project and the token of its host, on the outside of the API; on both databases.
 import { RECONCILE, REPOSITORY_CHECKS } from '@berth/shared'
-import type { Problem } from '@berth/shared/rest'
+import type { Problem } from '@berth/shared/api'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { updateRepositoryFacts } from '../../control-plane/src/store/repositories.ts'
-import { ENGINES } from '../engines.ts'
-import { FakeHost } from '../fake-host.ts'
-import { until } from '../lab.ts'
-import { RepositoryLab } from '../repository-lab.ts'
+import { updateRepositoryFacts } from '../../control-plane/src/store/forges/repositories.ts'
+import { FakeHost } from '../fixtures/forge/fake-forge.ts'
+import { RepositoryLab } from '../fixtures/forge/repository.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 describe.each(ENGINES)('the repository on %s', (engine) => {
   let lab: RepositoryLab

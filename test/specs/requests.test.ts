@@ -4,10 +4,10 @@ import type { IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import { REST } from '@berth/shared'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { routesOf } from '../../control-plane/src/rest/openapi.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { until } from '../lab.ts'
+import { routesOf } from '../../control-plane/src/gateways/rest/reference/openapi.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 /** Bytes as they are, to the end of the connection. */
 function sendRaw(url: string, bytes: string): Promise<string> {

@@ -3,10 +3,10 @@ import { randomUUID } from 'node:crypto'
 import { connect } from 'node:net'
 import { ERRORS } from '@berth/shared'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { createKeyRequest } from '../../agent/src/link/certificate.ts'
+import { createKeyRequest } from '../../agent/src/link/identity/certificate.ts'
 import { makeToken } from '../../control-plane/src/identity/tokens.ts'
-import { type Answer, TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
+import { type Answer, TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
 
 const HOST = { hostname: 'h', os: 'linux', arch: 'x64', agent_version: '1.15.0' }
 

@@ -2,15 +2,15 @@
 // nothing runs twice, nothing is mixed up. Real backups of both databases, the real daemon, and agents of messages.
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Environment, Task } from '@berth/shared/rest'
+import type { Environment, Task } from '@berth/shared/api'
 import { AttemptState, Desired, GoodbyeReason } from '@berth/shared/wire'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { createKeyRequest } from '../../agent/src/link/certificate.ts'
-import { ENGINES } from '../engines.ts'
-import { until } from '../lab.ts'
-import { Platform } from '../platform.ts'
-import { WireAgent } from '../wire-agent.ts'
+import { createKeyRequest } from '../../agent/src/link/identity/certificate.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { Platform } from '../fixtures/platform/platform.ts'
+import { WireAgent } from '../fixtures/platform/wire-agent.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 interface AuditRow {
   verb: string

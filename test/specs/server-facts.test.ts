@@ -3,22 +3,22 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { AppError } from '@berth/shared'
-import type { Server, ServerUsageHistory } from '@berth/shared/rest'
+import type { Server, ServerUsageHistory } from '@berth/shared/api'
 import { HostUsageSchema } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Masker } from '../../agent/src/runner/mask.ts'
-import { ServiceLog } from '../../agent/src/supervise/service-log.ts'
-import { recordUsage } from '../../control-plane/src/app/facts.ts'
+import { Masker } from '../../agent/src/machine/masking/mask.ts'
+import { ServiceLog } from '../../agent/src/service-logs/writer.ts'
 import {
   type ServiceLogRecord,
   watchServiceLogs,
-} from '../../control-plane/src/app/service-logs.ts'
+} from '../../control-plane/src/app/deployments/service-logs.ts'
+import { recordUsage } from '../../control-plane/src/app/servers/facts.ts'
 import { authenticate } from '../../control-plane/src/identity/callers.ts'
-import { ENGINES } from '../engines.ts'
-import { until } from '../lab.ts'
-import { Platform } from '../platform.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { Platform } from '../fixtures/platform/platform.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 const MINUTE = 60_000
 

@@ -1,12 +1,12 @@
 // Servers: their settings, giving one up, taking an agent's trust away; on both databases.
-import type { Server } from '@berth/shared/rest'
+import type { Server } from '@berth/shared/api'
 import { GoodbyeReason } from '@berth/shared/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { until } from '../lab.ts'
-import { addMember } from '../members.ts'
-import { WireAgent } from '../wire-agent.ts'
+import { addMember } from '../fixtures/people/members.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { WireAgent } from '../fixtures/platform/wire-agent.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 describe.each(ENGINES)('servers on %s', (engine) => {
   let cp: TestControlPlane

@@ -1,17 +1,17 @@
 // Access by SSH ends in the transaction that takes the right away, whichever right it was. On both databases.
 import { generateKeyPairSync } from 'node:crypto'
-import type { Environment, IssuedSshCertificate, SshCertificate } from '@berth/shared/rest'
-import { ed25519PublicKey, formatPublicKey } from '@berth/shared/ssh-codec'
+import type { Environment, IssuedSshCertificate, SshCertificate } from '@berth/shared/api'
+import { ed25519PublicKey, formatPublicKey } from '@berth/shared/ssh'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { replacePassword } from '../../control-plane/src/app/sign-in.ts'
-import { issueSshCertificate } from '../../control-plane/src/app/ssh-certificates.ts'
-import { change } from '../../control-plane/src/app/transaction.ts'
-import { deleteUserTokens } from '../../control-plane/src/store/tokens.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { makeHost, sha } from '../host.ts'
-import { type Member, makeMember } from '../ssh-people.ts'
-import { WireAgent } from '../wire-agent.ts'
+import { change } from '../../control-plane/src/app/core/transaction.ts'
+import { replacePassword } from '../../control-plane/src/app/people/sign-in.ts'
+import { issueSshCertificate } from '../../control-plane/src/app/ssh/certificates.ts'
+import { deleteUserTokens } from '../../control-plane/src/store/people/tokens.ts'
+import { makeHost, sha } from '../fixtures/forge/webhook-sender.ts'
+import { type Member, makeMember } from '../fixtures/people/ssh-people.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { WireAgent } from '../fixtures/platform/wire-agent.ts'
 
 describe.each(ENGINES)('the end of access by SSH on %s', (engine) => {
   let cp: TestControlPlane

@@ -1,17 +1,18 @@
 // The SSH authorities: made when first needed, told to agents and clients, replaced while everybody keeps working; and
 // the host keys they sign. On both databases.
 import { generateKeyPairSync } from 'node:crypto'
-import type { SshCertificate } from '@berth/shared/rest'
+import type { SshCertificate } from '@berth/shared/api'
 import {
   ed25519PublicKey,
   formatPublicKey,
   parsePublicKey,
   readCertificate,
   verifyCertificate,
-} from '@berth/shared/ssh-codec'
+} from '@berth/shared/ssh'
 import { status } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { Actor } from '../../control-plane/src/app/audit.ts'
+import type { Actor } from '../../control-plane/src/app/core/audit.ts'
+import { change } from '../../control-plane/src/app/core/transaction.ts'
 import {
   adoptSshAuthority,
   announceSshAuthority,
@@ -19,13 +20,12 @@ import {
   ensureSshAuthorities,
   publishSshAuthorities,
   retireSshAuthority,
-} from '../../control-plane/src/app/ssh-authorities.ts'
-import { change } from '../../control-plane/src/app/transaction.ts'
-import { lineOf, makeEd25519, skEd25519 } from '../../control-plane/src/ca/ssh-craft.testing.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { addMember } from '../members.ts'
-import { WireAgent } from '../wire-agent.ts'
+} from '../../control-plane/src/app/ssh/authorities.ts'
+import { lineOf, makeEd25519, skEd25519 } from '../../control-plane/src/keys/ssh-craft.testing.ts'
+import { addMember } from '../fixtures/people/members.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { WireAgent } from '../fixtures/platform/wire-agent.ts'
 
 const BY: Actor = { type: 'system', name: 'test' }
 const HOUR_MS = 3_600_000

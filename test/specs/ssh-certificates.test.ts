@@ -1,31 +1,31 @@
 // Requesting an SSH certificate for a server: who gets which, what it says, and how it ends. On both databases.
 import { generateKeyPairSync } from 'node:crypto'
-import type { IssuedSshCertificate, SshCertificate } from '@berth/shared/rest'
+import type { IssuedSshCertificate, SshCertificate } from '@berth/shared/api'
 import {
   ed25519PublicKey,
   fingerprintOf,
   formatPublicKey,
   parsePublicKey,
   verifyCertificate,
-} from '@berth/shared/ssh-codec'
+} from '@berth/shared/ssh'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { beginRemoval } from '../../control-plane/src/app/removal.ts'
-import { issueSshCertificate } from '../../control-plane/src/app/ssh-certificates.ts'
+import { change } from '../../control-plane/src/app/core/transaction.ts'
+import { beginRemoval } from '../../control-plane/src/app/environments/removal.ts'
+import { issueSshCertificate } from '../../control-plane/src/app/ssh/certificates.ts'
 import {
   endShellsOfOthers,
   endSshAccess,
   endSshAccessBeyondRole,
-} from '../../control-plane/src/app/ssh-revocation.ts'
-import { change } from '../../control-plane/src/app/transaction.ts'
-import { lineOf, oddNumber, rsa } from '../../control-plane/src/ca/ssh-craft.testing.ts'
-import { listPublishedAuthorities } from '../../control-plane/src/store/ssh-authorities.ts'
-import { listRevokedSerials } from '../../control-plane/src/store/ssh-certificates.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { until } from '../lab.ts'
-import { type Member, makeMember, makeOrganization } from '../ssh-people.ts'
-import { WireAgent } from '../wire-agent.ts'
+} from '../../control-plane/src/app/ssh/revocation.ts'
+import { lineOf, oddNumber, rsa } from '../../control-plane/src/keys/ssh-craft.testing.ts'
+import { listPublishedAuthorities } from '../../control-plane/src/store/ssh/authorities.ts'
+import { listRevokedSerials } from '../../control-plane/src/store/ssh/certificates.ts'
+import { type Member, makeMember, makeOrganization } from '../fixtures/people/ssh-people.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { WireAgent } from '../fixtures/platform/wire-agent.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 const makeLine = (): string =>
   formatPublicKey(ed25519PublicKey(generateKeyPairSync('ed25519').publicKey))

@@ -1,18 +1,18 @@
 // What something new stands on is taken away in the same moment: an organization that ends, a server that is removed. One
 // of the two wins, the other is refused, on both databases; nothing is left that belongs nowhere.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { changeEnvironment } from '../../control-plane/src/app/environment-settings.ts'
-import { createEnvironment } from '../../control-plane/src/app/environments.ts'
-import { changeProject } from '../../control-plane/src/app/project-settings.ts'
-import { createProject } from '../../control-plane/src/app/projects.ts'
-import { createServer } from '../../control-plane/src/app/servers.ts'
+import { createEnvironment } from '../../control-plane/src/app/environments/environments.ts'
+import { changeEnvironment } from '../../control-plane/src/app/environments/settings.ts'
+import { createProject } from '../../control-plane/src/app/projects/projects.ts'
+import { changeProject } from '../../control-plane/src/app/projects/settings.ts'
+import { createServer } from '../../control-plane/src/app/servers/servers.ts'
 import type { Context } from '../../control-plane/src/context.ts'
-import type { Caller } from '../../control-plane/src/domain/access.ts'
+import type { Caller } from '../../control-plane/src/domain/core/access.ts'
 import { authenticate } from '../../control-plane/src/identity/callers.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { holdChanges } from '../hold-changes.ts'
-import { addMember, addOrganization, type Person } from '../members.ts'
+import { addMember, addOrganization, type Person } from '../fixtures/people/members.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { holdChanges } from '../fixtures/platform/hold-changes.ts'
 
 const ROUNDS = 12
 

@@ -7,21 +7,21 @@ import { credentials, Metadata, status } from '@grpc/grpc-js'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { CONTROL_PLANE_NAME } from '../../agent/src/link/channel.ts'
+import { routesOf } from '../../control-plane/src/gateways/rest/reference/openapi.ts'
+import { appRouter } from '../../control-plane/src/gateways/trpc/router.ts'
 import {
   createAuthority,
   issueProbeCertificate,
   loadAuthority,
-} from '../../control-plane/src/ca/authority.ts'
-import { newAgent } from '../../control-plane/src/ca/requests.testing.ts'
-import { routesOf } from '../../control-plane/src/rest/openapi.ts'
-import { appRouter } from '../../control-plane/src/trpc/router.ts'
-import { ENGINES } from '../engines.ts'
-import { until } from '../lab.ts'
-import { LiveSocket } from '../live-socket.ts'
-import { ROWS } from '../tenants/rows.ts'
-import { AGENT_ROWS, knock, MESSAGE_ROWS, settle, type Victim } from '../tenants/rows-agents.ts'
-import { type Organization, World } from '../tenants/world.ts'
-import { WireAgent } from '../wire-agent.ts'
+} from '../../control-plane/src/keys/authority.ts'
+import { newAgent } from '../../control-plane/src/keys/requests.testing.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { LiveSocket } from '../fixtures/platform/live-socket.ts'
+import { WireAgent } from '../fixtures/platform/wire-agent.ts'
+import { until } from '../fixtures/server/installation.ts'
+import { AGENT_ROWS, knock, MESSAGE_ROWS, settle, type Victim } from '../fixtures/tenants/agents.ts'
+import { type Organization, World } from '../fixtures/tenants/organizations.ts'
+import { ROWS } from '../fixtures/tenants/rows.ts'
 
 const METHODS = AgentService.methods.map((m) => m.localName as keyof typeof AgentService.method)
 const PROCEDURES = appRouter._def.procedures as object as Record<

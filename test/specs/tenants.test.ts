@@ -1,17 +1,17 @@
 // Tenants: every route of the router × three organizations × every role, a platform administrator, a machine and nobody
 // × own, foreign and mixed ids × a foreign organization header. What must come out follows from the route's `needs`;
 // what is foreign answers as what is missing, byte for byte but for the request's id.
-import { type Permission, ROLES, type Role, type Scope } from '@berth/shared/rest'
+import { type Permission, ROLES, type Role, type Scope } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { permissionsOf, SCOPE_OF } from '../../control-plane/src/domain/access.ts'
+import { permissionsOf, SCOPE_OF } from '../../control-plane/src/domain/core/access.ts'
+import { routesOf } from '../../control-plane/src/gateways/rest/reference/openapi.ts'
 import { hashToken, makeToken } from '../../control-plane/src/identity/tokens.ts'
-import { routesOf } from '../../control-plane/src/rest/openapi.ts'
-import { insertToken } from '../../control-plane/src/store/people.ts'
-import type { Answer } from '../control-plane.ts'
-import { differences, snapshot } from '../database-snapshot.ts'
-import { ENGINES } from '../engines.ts'
-import { type Asked, ROWS, type Row } from '../tenants/rows.ts'
-import { type Ids, MISSING, type Organization, World } from '../tenants/world.ts'
+import { insertToken } from '../../control-plane/src/store/people/people.ts'
+import type { Answer } from '../fixtures/platform/control-plane.ts'
+import { differences, snapshot } from '../fixtures/platform/database-snapshot.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { type Ids, MISSING, type Organization, World } from '../fixtures/tenants/organizations.ts'
+import { type Asked, ROWS, type Row } from '../fixtures/tenants/rows.ts'
 
 const SCOPES = ['read', 'deploy', 'write', 'ssh', 'admin'] as const
 type Actor = Role | 'platform administrator' | 'machine' | 'nobody'

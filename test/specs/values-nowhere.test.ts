@@ -3,19 +3,25 @@
 // then all of it is searched. The same search finds what was put there on purpose.
 import { randomUUID } from 'node:crypto'
 import { ENROLMENT, SESSION } from '@berth/shared'
-import type { Environment, VariablesPatched } from '@berth/shared/rest'
+import type { Environment, VariablesPatched } from '@berth/shared/api'
 import fc from 'fast-check'
 import { afterEach, describe, expect, test } from 'vitest'
-import { checkAlerts } from '../../control-plane/src/app/alerts.ts'
-import { change, emit } from '../../control-plane/src/app/transaction.ts'
-import type { Answer } from '../control-plane.ts'
-import { ENGINES, type EngineName } from '../engines.ts'
-import { type Host, makeHost, sha } from '../host.ts'
-import { until } from '../lab.ts'
-import { LiveSocket } from '../live-socket.ts'
-import { listMails, mailTo } from '../people.ts'
-import { Platform } from '../platform.ts'
-import { formsOf, type Places, readFolder, readTables, tracesOf } from '../traces.ts'
+import { change, emit } from '../../control-plane/src/app/core/transaction.ts'
+import { checkAlerts } from '../../control-plane/src/app/installation/alerts.ts'
+import { type Host, makeHost, sha } from '../fixtures/forge/webhook-sender.ts'
+import { listMails, mailTo } from '../fixtures/people/people.ts'
+import type { Answer } from '../fixtures/platform/control-plane.ts'
+import { ENGINES, type EngineName } from '../fixtures/platform/engines.ts'
+import { LiveSocket } from '../fixtures/platform/live-socket.ts'
+import { Platform } from '../fixtures/platform/platform.ts'
+import {
+  formsOf,
+  type Places,
+  readFolder,
+  readTables,
+  tracesOf,
+} from '../fixtures/platform/traces.ts'
+import { until } from '../fixtures/server/installation.ts'
 
 const GRACE = SESSION.graceTimeouts * SESSION.timeoutIntervals * SESSION.heartbeatMinMs + 1_000
 const LARGE = 1_100_000

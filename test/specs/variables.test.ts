@@ -1,13 +1,13 @@
 // Custom variables: what the specification says of them, on both databases. That no value ever comes out anywhere is
 // values-nowhere.test.ts's.
-import type { Environment, Variable, VariablesPatched } from '@berth/shared/rest'
+import type { Environment, Variable, VariablesPatched } from '@berth/shared/api'
 import { Recipe } from '@berth/shared/wire'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import { type Answer, TestControlPlane } from '../control-plane.ts'
-import { ENGINES } from '../engines.ts'
-import { addMember, addOrganization } from '../members.ts'
-import { Platform } from '../platform.ts'
-import { WireAgent } from '../wire-agent.ts'
+import { addMember, addOrganization } from '../fixtures/people/members.ts'
+import { type Answer, TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
+import { Platform } from '../fixtures/platform/platform.ts'
+import { WireAgent } from '../fixtures/platform/wire-agent.ts'
 
 const HINT = 'Variables changed since the last deployment'
 

@@ -2,16 +2,19 @@
 // HTTP, on both databases; whatever is not signed changes nothing and learns nothing.
 import { createHmac } from 'node:crypto'
 import { PROVIDERS } from '@berth/shared'
-import type { Delivery, DeliveryDetail, ProjectCreated } from '@berth/shared/rest'
+import type { Delivery, DeliveryDetail, ProjectCreated } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { decideOpenDeliveries } from '../../control-plane/src/app/deliveries.ts'
-import { forgetDeliveries } from '../../control-plane/src/app/ledger.ts'
-import { flushRefused } from '../../control-plane/src/app/refusals.ts'
-import { FIXTURES, fixture } from '../../control-plane/src/webhooks/fixtures.testing.ts'
-import { TestControlPlane } from '../control-plane.ts'
-import { snapshot } from '../database-snapshot.ts'
-import { ENGINES } from '../engines.ts'
-import { type Host, makeHost, sha } from '../host.ts'
+import { decideOpenDeliveries } from '../../control-plane/src/app/forges/delivery-queue.ts'
+import { flushRefused } from '../../control-plane/src/app/forges/rejected-deliveries.ts'
+import { forgetDeliveries } from '../../control-plane/src/app/forges/webhook-deliveries.ts'
+import {
+  FIXTURES,
+  fixture,
+} from '../../control-plane/src/domain/forges/payloads/fixtures.testing.ts'
+import { type Host, makeHost, sha } from '../fixtures/forge/webhook-sender.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { snapshot } from '../fixtures/platform/database-snapshot.ts'
+import { ENGINES } from '../fixtures/platform/engines.ts'
 
 const WHOLE_BODY = 25 * 1_024 * 1_024
 

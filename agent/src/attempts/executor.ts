@@ -5,10 +5,15 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { DAEMON } from '@berth/shared'
 import type { TaskSecrets } from '@berth/shared/wire'
-import { removeTree } from '../exec/files.ts'
-import { hasMarker, isSameProcess, listProcesses, readStartTicks } from '../exec/processes.ts'
 import { attemptPaths } from '../journal/attempt-files.ts'
 import { frameOrder, frameSecrets } from '../journal/secrets-pipe.ts'
+import { removeTree } from '../machine/files.ts'
+import {
+  hasMarker,
+  isSameProcess,
+  listProcesses,
+  readStartTicks,
+} from '../machine/process/processes.ts'
 import { type AgentSettings, compiledDir, scratchDir, settingsEnvironment } from '../settings.ts'
 import { describeExit, describeSpawn } from './not-started.ts'
 

@@ -5,8 +5,8 @@ import { availableParallelism, freemem, loadavg, totalmem } from 'node:os'
 import { NOT_STARTED } from '@berth/shared'
 import { AttemptState, FailureCode, LogSource, type TaskSecrets } from '@berth/shared/wire'
 import { attemptPaths } from '../journal/attempt-files.ts'
-import { SpoolWriter } from '../journal/spool-writer.ts'
-import { Masker } from '../runner/mask.ts'
+import { Masker } from '../machine/masking/mask.ts'
+import { SpoolWriter } from '../spool/writer.ts'
 
 export interface StartFacts {
   /** What failed; undefined: nobody saw it. */

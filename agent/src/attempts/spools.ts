@@ -3,8 +3,8 @@
 import { existsSync } from 'node:fs'
 import { attemptPaths } from '../journal/attempt-files.ts'
 import type { Journal } from '../journal/journal.ts'
-import { SpoolReader } from '../journal/spool-reader.ts'
 import { type AgentSettings, attemptDir } from '../settings.ts'
+import { SpoolReader } from '../spool/reader.ts'
 
 export class Spools {
   readonly #settings: AgentSettings

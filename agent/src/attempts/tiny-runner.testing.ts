@@ -10,11 +10,11 @@ import {
   LogSource,
 } from '@berth/shared/wire'
 import { create, fromBinary, type MessageInitShape } from '@bufbuild/protobuf'
-import { readBootId } from '../exec/processes.ts'
 import { attemptPaths, takeClaim } from '../journal/attempt-files.ts'
 import { EventFileWriter } from '../journal/event-file.ts'
 import { readOrder, readSecretsFrame } from '../journal/secrets-pipe.ts'
-import { SpoolWriter } from '../journal/spool-writer.ts'
+import { readBootId } from '../machine/process/processes.ts'
+import { SpoolWriter } from '../spool/writer.ts'
 
 const given = process.argv[3]
 process.on('SIGUSR2', () => {})

@@ -21,7 +21,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { readStartTicks } from '../exec/processes.ts'
+import { readStartTicks } from '../machine/process/processes.ts'
 
 export interface Claim {
   by: 'runner' | 'daemon'

@@ -73,7 +73,7 @@ export interface StoredPlan {
   taskId: number
   fence: bigint
   commit: string
-  /** JSON (recipes/plan.ts, LastPlan). */
+  /** JSON (runner/plan/plan.ts, LastPlan). */
   body: string
 }
 

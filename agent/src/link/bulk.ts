@@ -4,10 +4,10 @@
 import type { EventEmitter } from 'node:events'
 import type { TLSSocket } from 'node:tls'
 import { TRANSFERS } from '@berth/shared'
+import { dialFileLine, mayDial } from './bulk-transfer.ts'
 import { openChannel } from './channel.ts'
-import { dialFileLine, mayDial } from './file-line.ts'
-import type { Identity } from './identity.ts'
-import type { AgentClient } from './renewal.ts'
+import type { Identity } from './identity/identity.ts'
+import type { AgentClient } from './identity/renewal.ts'
 
 type DialFileLine = (signal: AbortSignal) => Promise<TLSSocket>
 

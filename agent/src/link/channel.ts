@@ -5,8 +5,8 @@ import { createSecureContext } from 'node:tls'
 import { SESSION } from '@berth/shared'
 import { AgentService, createClient } from '@berth/shared/wire'
 import { type ClientOptions, connectivityState, credentials } from '@grpc/grpc-js'
-import type { Identity } from './identity.ts'
-import type { AgentClient } from './renewal.ts'
+import type { Identity } from './identity/identity.ts'
+import type { AgentClient } from './identity/renewal.ts'
 
 /** Every certificate of the agents' listener carries this name beside its addresses. */
 export const CONTROL_PLANE_NAME = 'berth-control-plane'

@@ -10,13 +10,13 @@ import {
 } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
-import type { Keeper } from '../attempts/keeper.ts'
+import type { Keeper } from '../attempts/attempt-manager.ts'
 import type { Spools } from '../attempts/spools.ts'
 import type { Clock } from '../clock.ts'
-import type { Host } from '../housekeeping/host.ts'
 import type { AttemptRow } from '../journal/attempt-table.ts'
 import type { Journal } from '../journal/journal.ts'
-import type { Identity } from './identity.ts'
+import type { Host } from '../maintenance/host.ts'
+import type { Identity } from './identity/identity.ts'
 import { PROTOCOL } from './session-rules.ts'
 
 export interface HelloFacts {

@@ -5,7 +5,7 @@ import { type ClaimHostsResponse, GoodbyeReason } from '@berth/shared/wire'
 import { describeError } from '../log.ts'
 import { decideNext, type SessionEnd, waitBeforeTry } from './backoff.ts'
 import { newInstanceId } from './hello.ts'
-import { isExpired, readIdentity } from './identity.ts'
+import { isExpired, readIdentity } from './identity/identity.ts'
 import { Session, type SessionOptions } from './session.ts'
 import type { Phase } from './session-rules.ts'
 
@@ -97,7 +97,7 @@ export class Link {
     try {
       let identity = readIdentity(this.#o.settings)
       if (isExpired(identity, this.#o.clock.now())) {
-        const { renewExpired } = await import('./renewal.ts')
+        const { renewExpired } = await import('./identity/renewal.ts')
         await renewExpired(this.#o.settings, identity)
         identity = readIdentity(this.#o.settings)
         this.#o.log.info({ generation: identity.generation }, 'expired certificate renewed')

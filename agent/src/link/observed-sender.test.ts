@@ -1,7 +1,7 @@
 // What a session hears of what runs here: everything once, then changes, together and not too often.
 import { HOUSE } from '@berth/shared'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { Observations, type ObservedEnvironment } from '../housekeeping/observations.ts'
+import { Observations, type ObservedEnvironment } from '../maintenance/observations.ts'
 import { ObservedSender } from './observed-sender.ts'
 
 const view = (environmentId: number, degradedReason = ''): ObservedEnvironment => ({

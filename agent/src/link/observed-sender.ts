@@ -3,8 +3,8 @@
 import { HOUSE } from '@berth/shared'
 import type { ObservedSchema } from '@berth/shared/wire'
 import type { MessageInitShape } from '@bufbuild/protobuf'
-import type { Host } from '../housekeeping/host.ts'
-import type { Observations, ObservedEnvironment } from '../housekeeping/observations.ts'
+import type { Host } from '../maintenance/host.ts'
+import type { Observations, ObservedEnvironment } from '../maintenance/observations.ts'
 
 type Observed = MessageInitShape<typeof ObservedSchema>
 

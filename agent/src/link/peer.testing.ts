@@ -24,8 +24,8 @@ import {
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import { durationFromMs } from '@bufbuild/protobuf/wkt'
 import { Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-js'
-import type { Authority } from './authority.testing.ts'
 import { CONTROL_PLANE_NAME } from './channel.ts'
+import type { Authority } from './identity/authority.testing.ts'
 
 type Down = NonNullable<MessageInitShape<typeof ServerMessageSchema>['msg']>
 type ConnectCall = ServerDuplexStream<AgentMessage, ServerMessage>

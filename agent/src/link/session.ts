@@ -22,24 +22,24 @@ import {
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import { durationFromMs, timestampDate, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { ClientDuplexStream } from '@grpc/grpc-js'
-import type { Keeper } from '../attempts/keeper.ts'
+import type { Keeper } from '../attempts/attempt-manager.ts'
 import type { Spools } from '../attempts/spools.ts'
 import type { Clock } from '../clock.ts'
-import type { Host } from '../housekeeping/host.ts'
-import type { Observations } from '../housekeeping/observations.ts'
 import type { Journal } from '../journal/journal.ts'
 import { describeError, type Log } from '../log.ts'
+import type { Host } from '../maintenance/host.ts'
+import type { Observations } from '../maintenance/observations.ts'
 import type { AgentSettings } from '../settings.ts'
 import type { SessionEnd } from './backoff.ts'
 import { BulkLine } from './bulk.ts'
 import { explainFailure, onReady, openChannel } from './channel.ts'
 import { createHello } from './hello.ts'
-import { type Identity, installTrust } from './identity.ts'
-import { readPolicy } from './log-policy.ts'
-import { LogSender } from './log-sender.ts'
+import { type Identity, installTrust } from './identity/identity.ts'
+import type { AgentClient } from './identity/renewal.ts'
+import { readPolicy } from './logs/policy.ts'
+import { LogSender } from './logs/sender.ts'
 import { ObservedSender } from './observed-sender.ts'
 import { OutboxSender } from './outbox-sender.ts'
-import type { AgentClient } from './renewal.ts'
 import { type Answerers, RequestDesk } from './requests.ts'
 import {
   type Effect,
@@ -318,7 +318,7 @@ export class Session {
     this.#renewing = true
     this.#o.renewal.notBefore = clock.mono() + DAEMON.renewRetryMs
     // once in weeks: what it needs is not held in memory meanwhile
-    import('./renewal.ts')
+    import('./identity/renewal.ts')
       .then(({ renewByCall }) => renewByCall(settings, identity, this.#client))
       .then(({ generation }) => {
         log.info({ generation }, 'certificate renewed')

@@ -4,10 +4,10 @@
 import { lstatSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PROCESSES } from '@berth/shared'
-import { dropRights } from '../exec/confinement.ts'
-import { moveLink, readLink, removeLink } from '../exec/files.ts'
-import { runProgram } from '../exec/programs.ts'
 import { replaceFile } from '../journal/attempt-files.ts'
+import { moveLink, readLink, removeLink } from '../machine/files.ts'
+import { dropRights } from '../machine/process/confinement.ts'
+import { runProgram } from '../machine/process/programs.ts'
 import { type Attempt, accountOf } from './attempt.ts'
 
 /** In the PATH of every command. It can only ask: the link lies in a folder that the environment cannot write. */

@@ -4,9 +4,9 @@ import { statfsSync } from 'node:fs'
 import { availableParallelism, hostname, totalmem } from 'node:os'
 import { defaultCeilings, PROCESSES } from '@berth/shared'
 import { FailureCode } from '@berth/shared/wire'
-import { type Ask, type Ceiling, type Limits, shareOut } from '../recipes/ceilings.ts'
 import type { Attempt } from './attempt.ts'
 import { StepFailure } from './failure.ts'
+import { type Ask, type Ceiling, type Limits, shareOut } from './plan/ceilings.ts'
 
 export function ceilingOf({ spec, settings }: Pick<Attempt, 'spec' | 'settings'>): Ceiling {
   const { blocks, bsize } = statfsSync(settings.stateDir)

@@ -3,9 +3,23 @@
 // running version, success stands.
 import { never } from '@berth/shared'
 import { AttemptState, FailureCode, NO_STEP, Recipe, StepState } from '@berth/shared/wire'
-import { flattenPlan, isAfterSuccess, isShielded, type PlacedStep } from '../recipes/plan.ts'
 import type { Attempt } from './attempt.ts'
+import { completeDocker, tellDocker } from './docker/finish.ts'
+import { retireDocker } from './docker/remove.ts'
+import { performDocker } from './docker/steps.ts'
 import { asFailure, Interrupted, StepFailure } from './failure.ts'
+import {
+  activate,
+  collect,
+  completeDeployment,
+  stopOld,
+  tellDeployment,
+  verify,
+} from './manual/finish.ts'
+import { switchManual, tellUnkept } from './manual/routes.ts'
+import { awaitHealth, startProcess } from './manual/service-processes.ts'
+import { copyStatic } from './manual/static.ts'
+import { flattenPlan, isAfterSuccess, isShielded, type PlacedStep } from './plan/plan.ts'
 import { toDuration } from './report.ts'
 import { unroute } from './routing.ts'
 import { runAction } from './steps/action.ts'
@@ -14,23 +28,9 @@ import { admit, prepareAccount, unpack } from './steps/checkout.ts'
 import { newScene, runListedStep } from './steps/command.ts'
 import { choosePorts, readConfig, writeVariables } from './steps/configure.ts'
 import { removeEverything, reset, runDestroyStep, stopEverything } from './steps/destroy.ts'
-import { performDocker } from './steps/docker.ts'
-import { completeDocker, tellDocker } from './steps/docker-finish.ts'
-import { retireDocker } from './steps/docker-remove.ts'
 import { drainOld } from './steps/drain.ts'
 import { fetchRepository } from './steps/fetch.ts'
-import {
-  activate,
-  collect,
-  completeDeployment,
-  stopOld,
-  tellDeployment,
-  verify,
-} from './steps/finish.ts'
-import { switchManual, tellUnkept } from './steps/manual-route.ts'
 import { claimRoutes } from './steps/route.ts'
-import { awaitHealth, startProcess } from './steps/service-life.ts'
-import { copyStatic } from './steps/static.ts'
 import { undo } from './undo.ts'
 
 export interface Verdict {

@@ -2,9 +2,9 @@
 // else that is thrown is a defect of ours and is reported as `internal`.
 import { hostname } from 'node:os'
 import { FailureCode } from '@berth/shared/wire'
-import { EngineError } from '../exec/docker/engine.ts'
-import { EdgeError } from '../exec/proxy/protocol.ts'
-import { isDiskFull } from '../recipes/git-failure.ts'
+import { EngineError } from '../machine/docker/engine.ts'
+import { isDiskFull } from '../machine/git/failure.ts'
+import { EdgeError } from '../proxy/protocol.ts'
 
 export interface FailureFacts {
   exitCode?: number | undefined

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { LOGS } from '@berth/shared'
 import { forEachRecord, LogSource, NO_STEP } from '@berth/shared/wire'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { SpoolReader } from '../journal/spool-reader.ts'
-import { SpoolWriter } from '../journal/spool-writer.ts'
+import { SpoolReader } from '../spool/reader.ts'
+import { SpoolWriter } from '../spool/writer.ts'
 import { Output } from './output.ts'
 
 const { STDOUT, STDERR, PTY, SYSTEM } = LogSource

@@ -5,11 +5,11 @@
 // Deliberately absent: timers (the runner calls `tick` every LOGS.tickMs) and processes.
 import { LOGS } from '@berth/shared'
 import { LogSource, NO_STEP } from '@berth/shared/wire'
-import type { SpoolEnd } from '../journal/spool-tail.ts'
-import type { SpoolWriter } from '../journal/spool-writer.ts'
-import { Framer } from './frame.ts'
-import { Masker, type MaskStream } from './mask.ts'
-import type { MaskedValue } from './needles.ts'
+import { Masker, type MaskStream } from '../machine/masking/mask.ts'
+import type { MaskedValue } from '../machine/masking/secret-patterns.ts'
+import type { SpoolEnd } from '../spool/tail.ts'
+import type { SpoolWriter } from '../spool/writer.ts'
+import { Framer } from './line-splitter.ts'
 
 interface Channel {
   mask: MaskStream

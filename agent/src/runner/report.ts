@@ -18,9 +18,9 @@ import {
 } from '@berth/shared/wire'
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import { durationFromMs, timestampFromDate } from '@bufbuild/protobuf/wkt'
-import type { CommitFacts } from '../exec/git.ts'
 import type { EventFileWriter } from '../journal/event-file.ts'
-import type { Plan } from '../recipes/plan.ts'
+import type { CommitFacts } from '../machine/git/git.ts'
+import type { Plan } from './plan/plan.ts'
 
 type Body = NonNullable<MessageInitShape<typeof EventSchema>['body']>
 

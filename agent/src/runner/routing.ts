@@ -6,13 +6,13 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { PROXY, ROUTE_STEPS } from '@berth/shared'
 import type { Route } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
-import { type EdgeClient, letRequestsEnd, openEdge } from '../exec/proxy/client.ts'
-import { EdgeError, type EdgeRoute, type PageName } from '../exec/proxy/protocol.ts'
-import { readTable } from '../exec/proxy/table.ts'
-import { restoreRoutes } from '../housekeeping/settle-routes.ts'
+import { type EdgeClient, letRequestsEnd, openEdge } from '../proxy/client.ts'
+import { EdgeError, type EdgeRoute, type PageName } from '../proxy/protocol.ts'
+import { readTable } from '../proxy/table.ts'
 import type { AgentSettings } from '../settings.ts'
 import type { Attempt } from './attempt.ts'
 import { StepFailure } from './failure.ts'
+import { restoreRoutes } from './restore-routes.ts'
 
 export interface Routing {
   readonly edge: EdgeClient

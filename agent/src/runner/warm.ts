@@ -7,8 +7,8 @@ import { format } from 'node:util'
 import { attemptPaths } from '../journal/attempt-files.ts'
 import { readOrder } from '../journal/secrets-pipe.ts'
 import type { AgentSettings } from '../settings.ts'
-import { rehearse } from './rehearsal.ts'
 import { runAttempt } from './runner.ts'
+import { rehearse } from './warm-up.ts'
 
 export async function runWarm(settings: AgentSettings): Promise<void> {
   const coming = readOrder(process.stdin)

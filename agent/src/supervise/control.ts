@@ -5,11 +5,16 @@ import { closeSync, mkdirSync, openSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES } from '@berth/shared'
-import { Cgroup, detectCgroups } from '../exec/cgroups.ts'
-import { killTree, listTree, type Member, type ProcessTree } from '../exec/process-tree.ts'
-import { isSameProcess } from '../exec/processes.ts'
-import { SYSTEM_PATH } from '../exec/programs.ts'
 import { Ledger, type ProcessRow } from '../journal/ledger.ts'
+import { Cgroup, detectCgroups } from '../machine/process/cgroups.ts'
+import {
+  killTree,
+  listTree,
+  type Member,
+  type ProcessTree,
+} from '../machine/process/process-tree.ts'
+import { isSameProcess } from '../machine/process/processes.ts'
+import { SYSTEM_PATH } from '../machine/process/programs.ts'
 import { type AgentSettings, compiledDir, settingsEnvironment } from '../settings.ts'
 import {
   type Instructions,

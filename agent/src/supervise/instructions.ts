@@ -7,9 +7,9 @@
 //   supervisor.log      supervisor         its own stderr
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Account } from '../exec/confinement.ts'
-import { isSameProcess, readBootId } from '../exec/processes.ts'
 import { replaceFile } from '../journal/attempt-files.ts'
+import type { Account } from '../machine/process/confinement.ts'
+import { isSameProcess, readBootId } from '../machine/process/processes.ts'
 import type { AgentSettings } from '../settings.ts'
 
 export interface Instructions {

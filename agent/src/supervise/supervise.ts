@@ -7,16 +7,22 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES } from '@berth/shared'
-import { Cgroup, detectCgroups } from '../exec/cgroups.ts'
-import { confineCommand, dropRights } from '../exec/confinement.ts'
-import { endHolders, findListeners, findSocketListeners } from '../exec/ports.ts'
-import { endTree, killTree, type ProcessTree, signalGroup } from '../exec/process-tree.ts'
-import { readBootId, readStartTicks } from '../exec/processes.ts'
-import { runProgram } from '../exec/programs.ts'
-import { sharedPlaces } from '../exec/shared-places.ts'
-import { listEnvironmentAccounts } from '../exec/users.ts'
-import { parseShellFile } from '../recipes/variable-files.ts'
-import { Masker } from '../runner/mask.ts'
+import { Masker } from '../machine/masking/mask.ts'
+import { Cgroup, detectCgroups } from '../machine/process/cgroups.ts'
+import { confineCommand, dropRights } from '../machine/process/confinement.ts'
+import { endHolders, findListeners, findSocketListeners } from '../machine/process/ports.ts'
+import {
+  endTree,
+  killTree,
+  type ProcessTree,
+  signalGroup,
+} from '../machine/process/process-tree.ts'
+import { readBootId, readStartTicks } from '../machine/process/processes.ts'
+import { runProgram } from '../machine/process/programs.ts'
+import { sharedPlaces } from '../machine/users/shared-paths.ts'
+import { listEnvironmentAccounts } from '../machine/users/users.ts'
+import { parseShellFile } from '../runner/plan/variable-files.ts'
+import { ServiceLog } from '../service-logs/writer.ts'
 import { type AgentSettings, environmentDir } from '../settings.ts'
 import { restartDelay } from './backoff.ts'
 import {
@@ -28,7 +34,6 @@ import {
   type ServiceState,
   writeState,
 } from './instructions.ts'
-import { ServiceLog } from './service-log.ts'
 
 /** Returns when the service has ended for good. */
 export async function superviseService(dir: string, settings: AgentSettings): Promise<void> {

@@ -5,7 +5,6 @@ import { createHash, randomBytes } from 'node:crypto'
 import { mkdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { CLIENT } from '@berth/shared/client-limits'
 import {
   Action,
   Environment,
@@ -15,15 +14,16 @@ import {
   Server,
   Task,
   Variable,
-} from '@berth/shared/rest'
-import type { Api } from '../api.ts'
+} from '@berth/shared/api'
+import { CLIENT } from '@berth/shared/client-limits'
+import type { Api } from '../client/api.ts'
+import { connectAs, findIdentity, type Identity, trustAuthority } from '../client/login.ts'
+import { findProject, findTarget } from '../client/resolve.ts'
 import type { Context } from '../context.ts'
-import { EXIT, type ExitCode } from '../exit.ts'
-import type { Io } from '../io.ts'
-import { COMMANDS, GLOBAL_FLAGS, GROUPS } from '../program.ts'
-import { findProject, findTarget } from '../resolve.ts'
-import { connectAs, findIdentity, type Identity, trustAuthority } from '../session.ts'
-import { openScreen } from '../terminal.ts'
+import { COMMANDS, GLOBAL_FLAGS, GROUPS } from '../program/program.ts'
+import { EXIT, type ExitCode } from '../terminal/exit.ts'
+import type { Io } from '../terminal/io.ts'
+import { openScreen } from '../terminal/terminal.ts'
 import { completionLevels, flagNames, takesValue } from './completion.ts'
 
 type Kind =

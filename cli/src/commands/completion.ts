@@ -1,8 +1,14 @@
 // berth completion: scripts made from the command table, so that they never know less than the program. Values that live
 // on the server are asked for through the hidden `berth __complete`, which is quick or silent.
 import { type Context, compose, type Invocation } from '../context.ts'
-import { EXIT, type ExitCode, usage } from '../exit.ts'
-import { COMMANDS, type CommandSpec, type FlagSpec, GLOBAL_FLAGS, GROUPS } from '../program.ts'
+import {
+  COMMANDS,
+  type CommandSpec,
+  type FlagSpec,
+  GLOBAL_FLAGS,
+  GROUPS,
+} from '../program/program.ts'
+import { EXIT, type ExitCode, usage } from '../terminal/exit.ts'
 
 const SHELLS = ['bash', 'zsh', 'fish', 'powershell'] as const
 type Shell = (typeof SHELLS)[number]

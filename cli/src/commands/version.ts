@@ -3,22 +3,22 @@
 import { existsSync } from 'node:fs'
 import { CLIENT } from '@berth/shared/client-limits'
 import { VERSION } from '@berth/shared/version'
-import { credentialsPath } from '../config-folder.ts'
+import { credentialsPath } from '../client/config-folder.ts'
 import type { Context } from '../context.ts'
-import { EXIT, type ExitCode } from '../exit.ts'
-import { cleanText } from '../text.ts'
+import { EXIT, type ExitCode } from '../terminal/exit.ts'
+import { cleanText } from '../terminal/text.ts'
 
 async function serverVersion(context: Context): Promise<string> {
   const { io, globals } = context
   const isNamed = Boolean(globals.url || io.env.BERTH_URL)
   if (!isNamed && !existsSync(credentialsPath(io.env))) return '' // the usual case must be quick
-  const { readCredentials } = await import('../credentials.ts')
-  const { chooseBaseUrl, trustAuthority } = await import('../session.ts')
+  const { readCredentials } = await import('../client/credentials.ts')
+  const { chooseBaseUrl, trustAuthority } = await import('../client/login.ts')
   const baseUrl = chooseBaseUrl(globals, io.env, await readCredentials(credentialsPath(io.env)))
   if (baseUrl === undefined) return ''
   try {
-    const { createApi } = await import('../api.ts')
-    const { Health } = await import('@berth/shared/rest')
+    const { createApi } = await import('../client/api.ts')
+    const { Health } = await import('@berth/shared/api')
     await trustAuthority(globals, io.env)
     const api = createApi({ baseUrl, token: null, organizationId: null, io, debug: false })
     const options = { retries: 0, timeoutMs: CLIENT.versionMs }

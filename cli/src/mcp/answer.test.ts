@@ -1,8 +1,8 @@
 // Bounds and cleanliness of what a model is given, and plans: pure, so as tables.
 import { MCP } from '@berth/shared/client-limits'
 import { describe, expect, test } from 'vitest'
-import { CliError, EXIT } from '../exit.ts'
-import { ApiFailure } from '../problem.ts'
+import { ApiFailure } from '../client/problem.ts'
+import { CliError, EXIT } from '../terminal/exit.ts'
 import { environment, project, task } from '../testing/samples.ts'
 import {
   boundStructured,

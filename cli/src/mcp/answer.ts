@@ -1,7 +1,7 @@
 // What a tool answers: short markdown and the same facts as data, both bounded. Text from servers, repositories and
 // logs is data for a model too: it is cleaned, cut and marked; program output stands in a fence that it cannot close.
 import { MCP } from '@berth/shared/client-limits'
-import { cleanLogLine, cleanText } from '../text.ts'
+import { cleanLogLine, cleanText } from '../terminal/text.ts'
 
 export interface Answer {
   text: string

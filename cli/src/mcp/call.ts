@@ -1,8 +1,8 @@
 // What a tool's body is given, and how a tool is described. The bodies know nothing of the protocol.
 import type { z } from 'zod'
-import type { Api } from '../api.ts'
-import type { Io } from '../io.ts'
-import type { Purpose, Target } from '../resolve.ts'
+import type { Api } from '../client/api.ts'
+import type { Purpose, Target } from '../client/resolve.ts'
+import type { Io } from '../terminal/io.ts'
 import type { Answer } from './answer.ts'
 import type { Undertaking } from './refusal.ts'
 

@@ -1,15 +1,15 @@
 // deploy_environment. Success is the task's final status and nothing else: started, queued, running, timed out and lost
 // are said to be that. A failed deployment brings its diagnostics along. Whatever ends the call, the deployment goes on.
 import { randomUUID } from 'node:crypto'
+import { Environment, Task, Variable } from '@berth/shared/api'
 import { MCP } from '@berth/shared/client-limits'
-import { Environment, Task, Variable } from '@berth/shared/rest'
-import type { Api } from '../api.ts'
-import { CliError, EXIT } from '../exit.ts'
-import { formatDuration, shortCommit } from '../format.ts'
-import { ApiFailure } from '../problem.ts'
-import { type Target, targetName } from '../resolve.ts'
-import { cancelReason } from '../verdict.ts'
-import { pollInterval, type WaitWatcher, waitForTask } from '../wait.ts'
+import type { Api } from '../client/api.ts'
+import { ApiFailure } from '../client/problem.ts'
+import { type Target, targetName } from '../client/resolve.ts'
+import { pollInterval, type WaitWatcher, waitForTask } from '../client/wait.ts'
+import { cancelReason } from '../progress/verdict.ts'
+import { CliError, EXIT } from '../terminal/exit.ts'
+import { formatDuration, shortCommit } from '../terminal/format.ts'
 import { type Answer, cut, oneLine, untrusted, untrustedOrNull } from './answer.ts'
 import type { Call, Tool } from './call.ts'
 import {

@@ -1,11 +1,12 @@
 // get_deploy_diagnostics: why the most recent failed deployment failed, and how the latest one stands. What changed since
 // the last success comes before the output: the difference is more often the cause than the last line is.
+
+import { Diagnostics, Task } from '@berth/shared/api'
 import { CLIENT, MCP } from '@berth/shared/client-limits'
-import { Diagnostics, Task } from '@berth/shared/rest'
-import type { Api } from '../api.ts'
-import { CliError, EXIT } from '../exit.ts'
-import { shortCommit } from '../format.ts'
-import { type Target, targetName } from '../resolve.ts'
+import type { Api } from '../client/api.ts'
+import { type Target, targetName } from '../client/resolve.ts'
+import { CliError, EXIT } from '../terminal/exit.ts'
+import { shortCommit } from '../terminal/format.ts'
 import {
   type Answer,
   cleanOutput,

@@ -5,6 +5,7 @@ import { randomUUID } from 'node:crypto'
 import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { CLIENT } from '@berth/shared/client-limits'
+import { findRoot } from '../client/repository.ts'
 import {
   type Context,
   compose,
@@ -13,9 +14,8 @@ import {
   type Globals,
   type Invocation,
 } from '../context.ts'
-import { CliError, EXIT, type ExitCode, usage } from '../exit.ts'
-import { findRoot } from '../repository.ts'
-import { cleanText, toJson } from '../text.ts'
+import { CliError, EXIT, type ExitCode, usage } from '../terminal/exit.ts'
+import { cleanText, toJson } from '../terminal/text.ts'
 
 /** Where each program looks in a repository, and under which key. */
 const CLIENTS = {

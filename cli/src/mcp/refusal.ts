@@ -1,9 +1,9 @@
 // What went wrong, as an answer: a sentence that says what and what to do, with a code to switch on. Refusals keep their
 // words, faults show none of theirs, and no value of a variable is in any of them.
 import { MCP } from '@berth/shared/client-limits'
-import { CliError, EXIT } from '../exit.ts'
-import { ApiFailure, isOutcomeUnknown } from '../problem.ts'
-import type { Target } from '../resolve.ts'
+import { ApiFailure, isOutcomeUnknown } from '../client/problem.ts'
+import type { Target } from '../client/resolve.ts'
+import { CliError, EXIT } from '../terminal/exit.ts'
 import { type Answer, oneLine } from './answer.ts'
 import type { Refused } from './schemas.ts'
 

@@ -1,11 +1,11 @@
 // Which project and environment a call means. What the server was fixed to at its start is an id from then on: no input
 // and no later name leads elsewhere. The working directory (link file, git remotes) decides nothing here: a host starts
 // the server wherever it likes.
-import { Environment, Project, ProjectDetail } from '@berth/shared/rest'
-import type { Api } from '../api.ts'
-import { CliError, EXIT, usage } from '../exit.ts'
-import type { RequestOptions } from '../http.ts'
-import { matchEnvironment, matchNamed, type Purpose, type Target } from '../resolve.ts'
+import { Environment, Project, ProjectDetail } from '@berth/shared/api'
+import type { Api } from '../client/api.ts'
+import type { RequestOptions } from '../client/http.ts'
+import { matchEnvironment, matchNamed, type Purpose, type Target } from '../client/resolve.ts'
+import { CliError, EXIT, usage } from '../terminal/exit.ts'
 import { oneLine } from './answer.ts'
 import type { Where } from './schemas.ts'
 

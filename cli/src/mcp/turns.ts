@@ -1,7 +1,7 @@
 // How many calls run at once: the next ones wait for their turn, in the order they came, and so many of them at most.
 // A host that gives a call up takes it out of the line.
 import { MCP } from '@berth/shared/client-limits'
-import { CliError, EXIT } from '../exit.ts'
+import { CliError, EXIT } from '../terminal/exit.ts'
 
 export class Turns {
   #running = 0

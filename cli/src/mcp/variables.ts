@@ -1,10 +1,10 @@
 // list_variables, set_variables, unset_variables. Keys come out, values never do: they go into one request and are in no
 // answer, plan, hash or error. A key that is none is not repeated either, because it may be a "KEY=value".
 import { randomUUID } from 'node:crypto'
-import { VARIABLES_HINT, Variable, VariablesPatched } from '@berth/shared/rest'
+import { VARIABLES_HINT, Variable, VariablesPatched } from '@berth/shared/api'
 import { isReservedVariable, SYSTEM_VARIABLES, VARIABLE_KEY } from '@berth/shared/service-file'
-import type { Api } from '../api.ts'
-import { type Target, targetName } from '../resolve.ts'
+import type { Api } from '../client/api.ts'
+import { type Target, targetName } from '../client/resolve.ts'
 import { type Answer, oneLine } from './answer.ts'
 import type { Call, Hints, Tool } from './call.ts'
 import { hashPlan, type Planned, refuseOutdated } from './plan.ts'

@@ -1,7 +1,7 @@
 // A peer that answers every question the client can ask, for tests that go through all commands.
 import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Artifact, Diagnostics } from '@berth/shared/rest'
+import { Artifact, Diagnostics } from '@berth/shared/api'
 import { temporaryFolder } from './berth.ts'
 import { startInstallation } from './installation.ts'
 import type { Peer } from './peer.ts'

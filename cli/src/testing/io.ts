@@ -1,5 +1,5 @@
 // An outside world made of memory: a clock that moves only by sleeping, streams that collect.
-import type { Io, Sink } from '../io.ts'
+import type { Io, Sink } from '../terminal/io.ts'
 
 export interface TestSink extends Sink {
   text: string

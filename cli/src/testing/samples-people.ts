@@ -11,7 +11,7 @@ import {
   TokenCreated,
   Variable,
   VariablesPatched,
-} from '@berth/shared/rest'
+} from '@berth/shared/api'
 import { SHA } from './samples.ts'
 
 const AT = '2026-11-15T09:12:30Z'

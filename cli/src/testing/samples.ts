@@ -14,7 +14,7 @@ import {
   Server,
   Step,
   Task,
-} from '@berth/shared/rest'
+} from '@berth/shared/api'
 
 export const SHA = 'c136499ec574e1034b24c5d306de9acda3005367'
 const AT = '2026-11-15T09:12:30Z'

@@ -5,9 +5,9 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { AppError } from '@berth/shared'
 import { createAdapterFactory } from 'better-auth/adapters'
 import { APIError, isAPIError } from 'better-auth/api'
-import { beginBrowserSession, type From, replacePassword } from '../app/sign-in.ts'
+import { beginBrowserSession, type From, replacePassword } from '../app/people/sign-in.ts'
 import type { Context } from '../context.ts'
-import { findAccountUser } from '../store/accounts.ts'
+import { findAccountUser } from '../store/people/accounts.ts'
 import {
   type Condition,
   deleteIdentityRows,
@@ -17,7 +17,7 @@ import {
   type IdentityTable,
   insertIdentityRow,
   updateIdentityRows,
-} from '../store/identity-rows.ts'
+} from '../store/people/identity-rows.ts'
 import { hashToken } from './tokens.ts'
 
 /** One request to the library: who asks, for the audit rows, and what the library took for the person's password. */

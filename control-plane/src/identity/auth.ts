@@ -4,9 +4,9 @@
 import { PEOPLE } from '@berth/shared'
 import { isAPIError } from 'better-auth/api'
 import { betterAuth } from 'better-auth/minimal'
-import { type From, mailReset } from '../app/sign-in.ts'
+import { type From, mailReset } from '../app/people/sign-in.ts'
 import type { Context } from '../context.ts'
-import { isStorageFull, isStoreUnavailable } from '../store/faults.ts'
+import { isStorageFull, isStoreUnavailable } from '../store/engine/faults.ts'
 import { type Asked, from as askedFrom, ourTables, requestOrigin } from './adapter.ts'
 
 /** Paths below /api/auth that the library answers; every other one does not exist. */

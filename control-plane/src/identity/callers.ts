@@ -2,15 +2,15 @@
 // holder and to nobody else. Cookies and tokens in addresses mean nothing here.
 import { AppError } from '@berth/shared'
 import type { Context } from '../context.ts'
-import type { Caller } from '../domain/access.ts'
-import { isStorageFull } from '../store/faults.ts'
+import type { Caller } from '../domain/core/access.ts'
+import { isStorageFull } from '../store/engine/faults.ts'
 import {
   findTokenByHash,
   listMemberships,
   type Token,
   type User,
   updateTokenUse,
-} from '../store/people.ts'
+} from '../store/people/people.ts'
 import { hashToken, parseToken } from './tokens.ts'
 
 export interface Authenticated {

@@ -1,5 +1,5 @@
 // What one environment may use at most, for a project or a server. Empty means: as the server's size gives it.
-import type { Limits } from '@berth/shared/rest'
+import type { Limits } from '@berth/shared/api'
 import { bytes } from '../words.ts'
 import { Text } from './field.tsx'
 import { Form, text } from './form.tsx'

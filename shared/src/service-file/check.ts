@@ -8,7 +8,7 @@ import { isIgnoredKey } from './schema.ts'
 import { suggest } from './suggestion.ts'
 import type { Entry, ListNode, MapNode, ScalarNode, TreeNode } from './tree.ts'
 import { looksLikeSecret } from './variables.ts'
-import { type Fault, schemaWords, type Words, wordsOf } from './words.ts'
+import { type Fault, schemaWords, type Words, wordsOf } from './vocabulary.ts'
 
 /** Where a value stands; the key is pointed at when the value is not written. */
 interface Place {

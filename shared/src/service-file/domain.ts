@@ -1,7 +1,7 @@
 // Host names: what may stand in `domain`, how the four variables are put in, and how two names are
 // compared. A host leaves this file in one form only: lower case, without a trailing dot, as
 // punycode.
-import { SERVICE_FILE } from '../limits.ts'
+import { SERVICE_FILE } from '../limits/limits.ts'
 import { shown } from './problem.ts'
 import {
   type EnvironmentFacts,
@@ -10,7 +10,7 @@ import {
   type SystemVariable,
   systemVariables,
 } from './variables.ts'
-import type { Fault } from './words.ts'
+import type { Fault } from './vocabulary.ts'
 
 const VARIABLE = `\\$\\{(?:${SYSTEM_VARIABLES.join('|')})\\}`
 const PART = `(?:[A-Za-z0-9-]|${VARIABLE})+`

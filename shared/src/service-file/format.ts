@@ -1,7 +1,7 @@
 // The text that people read: in the output of a deployment, in diagnostics, in the terminal. At
 // most 20 problems, errors first; a piece of the source for the first one or for all. Values of
 // what looks like a secret are not shown, also not in a line that only stands beside the mistake.
-import { SERVICE_FILE } from '../limits.ts'
+import { SERVICE_FILE } from '../limits/limits.ts'
 import type { Recipe } from '../task.ts'
 import { blankControls, FILE_NAME, type Problem, withoutControls } from './problem.ts'
 import type { ServiceFile } from './service-file.ts'

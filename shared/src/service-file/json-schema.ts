@@ -3,7 +3,7 @@
 // validate` has them.
 import { z } from 'zod'
 import { serviceFileSchema } from './schema.ts'
-import { schemaNotes } from './words.ts'
+import { schemaNotes } from './vocabulary.ts'
 
 export const SCHEMA_ID = 'urn:berth:schema:service-file:v1'
 

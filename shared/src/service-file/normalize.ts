@@ -1,7 +1,7 @@
 // The written file → the file as it is worked with: defaults filled in, units resolved, short forms
 // made long. Total on every value that passed the checks; decides nothing and refuses nothing.
-import { STEPS } from '../agent-limits.ts'
-import { SERVICE_FILE } from '../limits.ts'
+import { STEPS } from '../limits/agent.ts'
+import { SERVICE_FILE } from '../limits/limits.ts'
 import { type Range, withoutControls } from './problem.ts'
 import { defaultService } from './routes.ts'
 import type { WrittenFile } from './schema.ts'
@@ -16,7 +16,7 @@ import type {
   Step,
   Variables,
 } from './service-file.ts'
-import { durationMs, sizeBytes } from './words.ts'
+import { durationMs, sizeBytes } from './vocabulary.ts'
 
 type WrittenDocker = NonNullable<WrittenFile['docker']>['services'][string]
 type WrittenManualFile = NonNullable<WrittenFile['manual']>

@@ -1,7 +1,7 @@
 // What is wrong with a file, where, and what to do about it. Every message that a person reads
 // about a .service.yml is a Problem; positions count from 1, the end is exclusive. Text that comes
 // from the file is quoted here and nowhere else: cut to 40 characters, control characters escaped.
-import { SERVICE_FILE } from '../limits.ts'
+import { SERVICE_FILE } from '../limits/limits.ts'
 
 export const FILE_NAME = '.service.yml'
 

@@ -1,6 +1,6 @@
 // Source → file or problems, in one call that never throws. Order: size and encoding, YAML, shape,
 // meaning; a file that is no YAML is not looked at further, everything else is reported at once.
-import { SERVICE_FILE } from '../limits.ts'
+import { SERVICE_FILE } from '../limits/limits.ts'
 import { check } from './check.ts'
 import { checkMeaning } from './meaning.ts'
 import { normalize } from './normalize.ts'

@@ -6,7 +6,7 @@ import { parse, stringify } from 'yaml'
 import { z } from 'zod'
 import { readServiceFile } from './index.ts'
 import { serviceFileSchema } from './schema.ts'
-import { schemaNotes, schemaWords } from './words.ts'
+import { schemaNotes, schemaWords } from './vocabulary.ts'
 
 interface Key {
   /** `*` for a name that people choose or a place in a list. */

@@ -2,7 +2,7 @@
 // checks, the suggestions, the exported JSON Schema and the types of `normalize.ts` are made from
 // it. What holds between services (a volume that exists, a domain given twice) is in `meaning.ts`.
 import { z } from 'zod'
-import { SERVICE_FILE } from '../limits.ts'
+import { SERVICE_FILE } from '../limits/limits.ts'
 import {
   actionTimeout,
   artifactPattern,
@@ -24,7 +24,7 @@ import {
   urlPath,
   volume,
 } from './values.ts'
-import { about, also, flag, list, map, named, say, text } from './words.ts'
+import { about, also, flag, list, map, named, say, text } from './vocabulary.ts'
 
 /** Keys that every service with an address has, whatever the recipe. */
 const routing = {

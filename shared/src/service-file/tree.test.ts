@@ -1,7 +1,7 @@
 // The bounds at the limit and one above, bombs, and the expansion against the YAML library's own.
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
-import { SERVICE_FILE } from '../limits.ts'
+import { SERVICE_FILE } from '../limits/limits.ts'
 import { readServiceFile } from './index.ts'
 import { startReport } from './problem.ts'
 import { readTree, type TreeNode } from './tree.ts'

@@ -16,9 +16,9 @@ import {
   Parser,
   type YAMLMap,
 } from 'yaml'
-import { SERVICE_FILE } from '../limits.ts'
+import { SERVICE_FILE } from '../limits/limits.ts'
 import { join, type Path, type Report, type Span, shown } from './problem.ts'
-import { SECOND_DOCUMENT, unknownAlias, yamlSentence } from './yaml-words.ts'
+import { SECOND_DOCUMENT, unknownAlias, yamlSentence } from './yaml-messages.ts'
 
 export interface ScalarNode {
   kind: 'scalar'

@@ -1,7 +1,7 @@
 // The single values of .service.yml: patterns, bounds and the sentence for each way to get one
 // wrong. A `fault` may be stricter than the pattern, never laxer: editors see the pattern only.
 import { z } from 'zod'
-import { SERVICE_FILE, TASKS } from '../limits.ts'
+import { SERVICE_FILE, TASKS } from '../limits/limits.ts'
 import { DOMAIN, domainFault } from './domain.ts'
 import { quoted, shown } from './problem.ts'
 import {
@@ -11,7 +11,7 @@ import {
   SYSTEM_VARIABLES,
   VARIABLE_KEY,
 } from './variables.ts'
-import { about, also, atMost, type Fault, map, named, say, sizeBytes } from './words.ts'
+import { about, also, atMost, type Fault, map, named, say, sizeBytes } from './vocabulary.ts'
 
 export const NAME = /^[a-z][a-z0-9-]{0,38}$/
 

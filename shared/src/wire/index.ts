@@ -1,5 +1,5 @@
+export * from './bulk-transfer.ts'
 export * from './crc32c.ts'
-export * from './file-line.ts'
 export * from './gen/berth/agent/v1/agent_pb.ts'
 export * from './grpc.ts'
 export * from './log-codec.ts'

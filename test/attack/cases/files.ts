@@ -1,10 +1,10 @@
 // The repository's own file, output that holds secrets, files of actions, static files and images.
 import { execFileSync } from 'node:child_process'
-import type { Artifact, Task } from '@berth/shared/rest'
-import { callEngine } from '../../docker-engine.ts'
-import { NODE_IMAGE } from '../../docker-images.ts'
+import type { Artifact, Task } from '@berth/shared/api'
+import { callEngine } from '../../fixtures/docker/engine.ts'
+import { NODE_IMAGE } from '../../fixtures/docker/images.ts'
 import { type Case, found, must } from '../case.ts'
-import { CANARY, dockerFiles, type Target, type World } from '../world.ts'
+import { CANARY, dockerFiles, type Target, type World } from '../target.ts'
 import { containerAddress } from './ports.ts'
 
 const targets = new WeakMap<World, Map<string, Promise<Target>>>()

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Case, found, must } from '../case.ts'
-import type { World } from '../world.ts'
+import type { World } from '../target.ts'
 
 /** A folder that every account can write: what escapes leaves a file here. */
 const LOOT = '/var/tmp/berth-attack-loot'

@@ -1,6 +1,6 @@
 // An environment that takes all it can get: the others go on.
 import { type Case, must } from '../case.ts'
-import type { World } from '../world.ts'
+import type { World } from '../target.ts'
 
 const victimAnswers = async (w: World): Promise<void> => {
   const { status } = await w.visit(w.victim.host(), '/', w.friend())

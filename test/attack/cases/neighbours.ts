@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Case, found, must } from '../case.ts'
-import { CANARY, type World } from '../world.ts'
+import { CANARY, type World } from '../target.ts'
 
 const environmentDir = (w: World, who: 'victim' | 'mallory'): string =>
   join(w.lab.stateDir, 'environments', `e${w[who].environment.id}`)

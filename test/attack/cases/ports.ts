@@ -1,7 +1,7 @@
 // The loopback port of a manual service, networks of containers, and addresses that hand out a machine's credentials.
 import { execFileSync, spawn } from 'node:child_process'
 import { type Case, found, must } from '../case.ts'
-import type { World } from '../world.ts'
+import type { World } from '../target.ts'
 
 const METADATA = ['169.254.169.254', '169.254.170.2', 'fd00:ec2::254'] as const
 

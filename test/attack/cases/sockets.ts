@@ -3,7 +3,7 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Case, found, must } from '../case.ts'
-import type { World } from '../world.ts'
+import type { World } from '../target.ts'
 
 const SWAPPED_MS = 10_000
 const OWN = 'socket of mallory'

@@ -3,9 +3,9 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { SshCertificate } from '@berth/shared/rest'
+import type { SshCertificate } from '@berth/shared/api'
 import { type Case, found, must } from '../case.ts'
-import { CANARY, type Target, type World } from '../world.ts'
+import { CANARY, type Target, type World } from '../target.ts'
 
 interface Login {
   purpose?: 'logs' | 'shell'

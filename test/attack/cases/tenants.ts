@@ -1,7 +1,7 @@
 // Organizations, roles and machines: foreign things answer as missing ones, lesser rights do less.
-import type { Environment } from '@berth/shared/rest'
+import type { Environment } from '@berth/shared/api'
 import { type Case, found, must } from '../case.ts'
-import { CANARY, type World } from '../world.ts'
+import { CANARY, type World } from '../target.ts'
 
 const MISSING = 2_000_000_001
 

@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { type Case, found, must } from '../case.ts'
 import { withOrdinaryLimits } from '../plain.ts'
 import { isWhole, sendRaw, statusOf } from '../raw.ts'
-import { PASSWORD, type World } from '../world.ts'
+import { PASSWORD, type World } from '../target.ts'
 
 const openAnswers = async (w: World): Promise<void> =>
   must((await w.visit(w.mallory.host())).text.includes('implant mallory'), 'the open host is away')

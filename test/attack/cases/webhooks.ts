@@ -1,9 +1,12 @@
 // Deliveries that nobody at the repository host signed, or that were sent before.
 import { createHmac, randomUUID } from 'node:crypto'
-import type { ProjectCreated, WebhookAnswer } from '@berth/shared/rest'
-import { fixture, signAs } from '../../../control-plane/src/webhooks/fixtures.testing.ts'
+import type { ProjectCreated, WebhookAnswer } from '@berth/shared/api'
+import {
+  fixture,
+  signAs,
+} from '../../../control-plane/src/domain/forges/payloads/fixtures.testing.ts'
 import { type Case, must } from '../case.ts'
-import type { World } from '../world.ts'
+import type { World } from '../target.ts'
 
 const made = new WeakMap<World, Promise<[ProjectCreated, ProjectCreated]>>()
 

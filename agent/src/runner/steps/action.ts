@@ -5,14 +5,19 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES } from '@berth/shared'
 import type { Action } from '@berth/shared/service-file'
 import { FailureCode, LogSource } from '@berth/shared/wire'
-import { inspectContainer } from '../../exec/docker/containers.ts'
-import { type RunningExec, startExec } from '../../exec/docker/exec.ts'
-import { endTree, listTree, type ProcessTree, signalMembers } from '../../exec/process-tree.ts'
-import { findAction, toStep } from '../../recipes/action.ts'
-import { type DockerPlan, isDockerPlan, isManualPlan } from '../../recipes/plan.ts'
+import { inspectContainer } from '../../machine/docker/containers.ts'
+import { type RunningExec, startExec } from '../../machine/docker/exec.ts'
+import {
+  endTree,
+  listTree,
+  type ProcessTree,
+  signalMembers,
+} from '../../machine/process/process-tree.ts'
 import { type Attempt, hasMarkerOf } from '../attempt.ts'
-import { dockerOf } from '../docker-scene.ts'
+import { dockerOf } from '../docker/docker-context.ts'
 import { Interrupted, StepFailure } from '../failure.ts'
+import { findAction, toStep } from '../plan/action.ts'
+import { type DockerPlan, isDockerPlan, isManualPlan } from '../plan/plan.ts'
 import { awaitEnding, type CommandResult, runListedStep, shown } from './command.ts'
 import { runInLast } from './destroy.ts'
 

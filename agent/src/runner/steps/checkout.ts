@@ -12,20 +12,20 @@ import {
   ensureLogFolder,
   handOver,
   removeTree,
-} from '../../exec/files.ts'
-import { checkOut, GitError, readBlob, type TreeEntry } from '../../exec/git.ts'
-import { locateProgram } from '../../exec/programs.ts'
-import { findWebGroup } from '../../exec/proxy/web-group.ts'
-import { AccountError, ensureAccount, findClosedFolder, isRoot } from '../../exec/users.ts'
-import { guardServer } from '../../housekeeping/firewall.ts'
-import { settleManual } from '../../housekeeping/settle-manual.ts'
+} from '../../machine/files.ts'
+import { checkOut, GitError, readBlob, type TreeEntry } from '../../machine/git/git.ts'
+import { locateProgram } from '../../machine/process/programs.ts'
+import { AccountError, ensureAccount, findClosedFolder, isRoot } from '../../machine/users/users.ts'
+import { guardServer } from '../../maintenance/firewall.ts'
+import { findWebGroup } from '../../proxy/caddy/web-group.ts'
 import { ensureActivateProgram } from '../activation.ts'
 import { type Attempt, accountOf, environmentName, need } from '../attempt.ts'
 import { missing, StepFailure } from '../failure.ts'
+import { settleManual } from '../manual/recover.ts'
+import { settleLeftovers } from '../manual/service-processes.ts'
 import { requireProxy, routingOf } from '../routing.ts'
+import { admitRoom } from './disk-space.ts'
 import { gitContext } from './fetch.ts'
-import { admitRoom } from './room.ts'
-import { settleLeftovers } from './service-life.ts'
 
 /** What attempts that are over left behind goes before this one makes anything of its own. */
 async function settleBefore(attempt: Attempt): Promise<void> {

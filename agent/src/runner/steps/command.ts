@@ -4,30 +4,34 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES } from '@berth/shared'
 import type { ManualSection, Step } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
-import { Cgroup, type CgroupBounds, detectCgroups } from '../../exec/cgroups.ts'
+import { measureRoom } from '../../machine/disk-space.ts'
+import { insideFolder } from '../../machine/files.ts'
+import { Cgroup, type CgroupBounds, detectCgroups } from '../../machine/process/cgroups.ts'
 import {
   type CommandStart,
   type Exit,
   type RunningCommand,
   startUnderTerminal,
   startWithPipes,
-} from '../../exec/commands.ts'
-import { baseEnvironment, type CommandPlaces, confineCommand } from '../../exec/confinement.ts'
-import { insideFolder } from '../../exec/files.ts'
+} from '../../machine/process/commands.ts'
+import {
+  baseEnvironment,
+  type CommandPlaces,
+  confineCommand,
+} from '../../machine/process/confinement.ts'
 import {
   endTree,
   listTree,
   memberKey,
   type ProcessTree,
   signalMembers,
-} from '../../exec/process-tree.ts'
-import { measureRoom } from '../../exec/room.ts'
-import { sharedPlaces } from '../../exec/shared-places.ts'
-import { weakerAdditions } from '../../recipes/variables.ts'
+} from '../../machine/process/process-tree.ts'
+import { sharedPlaces } from '../../machine/users/shared-paths.ts'
 import { listenForActivation } from '../activation.ts'
 import { type Attempt, accountOf, environmentName, hasMarkerOf, need } from '../attempt.ts'
 import { ceilingOf } from '../ceiling.ts'
 import { Interrupted, StepFailure } from '../failure.ts'
+import { weakerAdditions } from '../plan/variables.ts'
 import { sectionOf } from './configure.ts'
 
 const MARKER_NAME = 'BERTH_ATTEMPT_ID'

@@ -20,19 +20,19 @@ import {
   VARIABLE_KEY,
 } from '@berth/shared/service-file'
 import { EnvironmentType, FailureCode, Recipe } from '@berth/shared/wire'
-import { writeSecretFile } from '../../exec/files.ts'
-import { findListeners, nameHolder } from '../../exec/ports.ts'
-import { guardServer } from '../../housekeeping/firewall.ts'
 import { PortsExhausted } from '../../journal/ledger.ts'
-import type { Ask } from '../../recipes/ceilings.ts'
-import { planDocker } from '../../recipes/docker.ts'
-import { planManual } from '../../recipes/manual.ts'
-import type { Plan } from '../../recipes/plan.ts'
-import { renderEnvFile, renderShellFile } from '../../recipes/variable-files.ts'
-import { resolveVariables } from '../../recipes/variables.ts'
+import { writeSecretFile } from '../../machine/files.ts'
+import { findListeners, nameHolder } from '../../machine/process/ports.ts'
+import { guardServer } from '../../maintenance/firewall.ts'
 import { type Attempt, accountOf, need } from '../attempt.ts'
 import { shareCeiling } from '../ceiling.ts'
+import { planDocker } from '../docker/plan.ts'
 import { StepFailure } from '../failure.ts'
+import { planManual } from '../manual/plan.ts'
+import type { Ask } from '../plan/ceilings.ts'
+import type { Plan } from '../plan/plan.ts'
+import { renderEnvFile, renderShellFile } from '../plan/variable-files.ts'
+import { resolveVariables } from '../plan/variables.ts'
 
 const invalid = (message: string): StepFailure =>
   new StepFailure(FailureCode.CONFIG_INVALID, message)

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { DAEMON } from '@berth/shared'
 import type { Step } from '@berth/shared/service-file'
 import { FailureCode, Recipe } from '@berth/shared/wire'
-import { isEngineUp, openEngine } from '../../exec/docker/engine.ts'
+import { isEngineUp, openEngine } from '../../machine/docker/engine.ts'
 import {
   allPlaces,
   type EnvironmentPlaces,
@@ -18,21 +18,26 @@ import {
   listFolder,
   removeLink,
   removeTree,
-} from '../../exec/files.ts'
-import { type Belonging, endLeftovers, listGroups, listLeftovers } from '../../exec/leftovers.ts'
-import { clearShared } from '../../exec/shared-places.ts'
-import { AccountError, findAccount, isRoot, removeAccount } from '../../exec/users.ts'
-import { guardServer } from '../../housekeeping/firewall.ts'
-import { whySkipped } from '../../recipes/destroy.ts'
-import { isManualPlan, type LastPlan, type ManualPlan } from '../../recipes/plan.ts'
-import { parseShellFile } from '../../recipes/variable-files.ts'
+} from '../../machine/files.ts'
+import {
+  type Belonging,
+  endLeftovers,
+  listGroups,
+  listLeftovers,
+} from '../../machine/process/leftovers.ts'
+import { clearShared } from '../../machine/users/shared-paths.ts'
+import { AccountError, findAccount, isRoot, removeAccount } from '../../machine/users/users.ts'
+import { guardServer } from '../../maintenance/firewall.ts'
 import { instructionsOf, stopService } from '../../supervise/control.ts'
 import { ensureActivateProgram } from '../activation.ts'
 import { type Attempt, accountOf, environmentName } from '../attempt.ts'
+import { endContainers, hasObjects, removeObjects, removeVolumes } from '../docker/remove.ts'
 import { StepFailure } from '../failure.ts'
+import { whySkipped } from '../plan/destroy.ts'
+import { isManualPlan, type LastPlan, type ManualPlan } from '../plan/plan.ts'
+import { parseShellFile } from '../plan/variable-files.ts'
 import { forgetPassword, resetRoutes } from '../routing.ts'
 import { type CommandResult, hasSocket, runListedStep, type Scene } from './command.ts'
-import { endContainers, hasObjects, removeObjects, removeVolumes } from './docker-remove.ts'
 
 const releaseOf = (places: EnvironmentPlaces, last: ManualPlan): string =>
   join(places.releases, String(last.taskId))

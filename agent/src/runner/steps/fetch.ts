@@ -14,8 +14,8 @@ import {
   shortRef,
 } from '@berth/shared'
 import { FailureCode, LogSource, Recipe } from '@berth/shared/wire'
-import type { Account } from '../../exec/confinement.ts'
-import { ensureFolder, ensureGitFolders, removeTree } from '../../exec/files.ts'
+import { ensureFolder, ensureGitFolders, removeTree } from '../../machine/files.ts'
+import { isDiskFull } from '../../machine/git/failure.ts'
 import {
   breakLocks,
   type CommitFacts,
@@ -27,11 +27,11 @@ import {
   readCommit,
   readTree,
   type TreeFacts,
-} from '../../exec/git.ts'
-import { withGitSession } from '../../exec/git-session.ts'
-import { dial } from '../../exec/probes.ts'
-import { AccountError, ensureAccount, findClosedFolder, isRoot } from '../../exec/users.ts'
-import { isDiskFull } from '../../recipes/git-failure.ts'
+} from '../../machine/git/git.ts'
+import { withGitSession } from '../../machine/git/session.ts'
+import type { Account } from '../../machine/process/confinement.ts'
+import { dial } from '../../machine/process/probes.ts'
+import { AccountError, ensureAccount, findClosedFolder, isRoot } from '../../machine/users/users.ts'
 import type { Attempt } from '../attempt.ts'
 import { missing, StepFailure } from '../failure.ts'
 

@@ -1,7 +1,7 @@
 // People, servers with their agents, projects, environments, tasks with attempts, logs, events.
 // The partial unique indexes are the rules that must hold whatever the code does: one live agent per server, one
 // queued and one running deployment per environment, one live attempt per environment.
-import type { Migration } from '../migrations.ts'
+import type { Migration } from '../engine/migrations.ts'
 
 export const foundation: Migration = {
   name: '0001-foundation',

@@ -1,6 +1,6 @@
 // What the rules of projects, environments, pull requests, webhooks and mail need. Environments and projects that were
 // removed keep their row (tasks and audit point at it, task rows are kept for ever) and give their names free.
-import type { Migration } from '../migrations.ts'
+import type { Migration } from '../engine/migrations.ts'
 
 const project = (column: string): string => `alter table projects add column ${column}`
 const environment = (column: string): string => `alter table environments add column ${column}`

@@ -1,7 +1,7 @@
 // What people need: passwords, browser sessions, invitations, logins of clients with their rotating refresh tokens.
 // Everything that opens a door is here as a hash alone. An organization that was deleted keeps its row, because tasks
 // and audit point at it, and gives its short name free.
-import type { Migration } from '../migrations.ts'
+import type { Migration } from '../engine/migrations.ts'
 
 export const people: Migration = {
   name: '0003-people',

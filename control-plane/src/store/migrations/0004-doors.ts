@@ -1,5 +1,5 @@
 // The audit log becomes a chain (rows written before stay outside of it), and requests can be repeated by key.
-import type { Migration } from '../migrations.ts'
+import type { Migration } from '../engine/migrations.ts'
 
 const audit = (column: string): string => `alter table audit add column ${column}`
 

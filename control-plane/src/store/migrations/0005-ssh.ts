@@ -1,7 +1,7 @@
 // SSH authorities (keys sealed), issued certificates (no key material), the host certificate of each server. The
 // partial unique indexes are the rules of rotation: one key of a kind signs, at most one is on its way in, one on its
 // way out. A serial is text: 63 bits do not fit a JavaScript number.
-import type { Migration } from '../migrations.ts'
+import type { Migration } from '../engine/migrations.ts'
 
 export const ssh: Migration = {
   name: '0005-ssh',

@@ -1,5 +1,5 @@
 // What subscribers read by, who is sending a mail, and which alerts were raised.
-import type { Migration } from '../migrations.ts'
+import type { Migration } from '../engine/migrations.ts'
 
 export const live: Migration = {
   name: '0006-live',

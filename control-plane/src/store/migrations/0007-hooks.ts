@@ -1,6 +1,6 @@
 // What decisions about events must remember of an environment: the newest commit anybody told of it, what a push
 // skipped, and that it waits for a server which never joined.
-import type { Migration } from '../migrations.ts'
+import type { Migration } from '../engine/migrations.ts'
 
 export const hooks: Migration = {
   name: '0007-hooks',

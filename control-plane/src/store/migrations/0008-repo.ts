@@ -1,5 +1,5 @@
 // What looking at repositories and reporting to their hosts remembers beyond the columns of 0002.
-import type { Migration } from '../migrations.ts'
+import type { Migration } from '../engine/migrations.ts'
 
 export const repo: Migration = {
   name: '0008-repo',

@@ -1,6 +1,6 @@
 // What moving, removing and securing environments needs: which task destroys a left-behind copy, when the edge of an
 // environment changed, keys of an organization, servers that were removed.
-import type { Migration } from '../migrations.ts'
+import type { Migration } from '../engine/migrations.ts'
 
 export const environments: Migration = {
   name: '0009-environments',

@@ -1,6 +1,6 @@
 // What diagnostics and task history need: outcomes found by key however long the history is, which .service.yml a
 // deployment read, and which variables changed between two of them. Names only, never a value.
-import type { Migration } from '../migrations.ts'
+import type { Migration } from '../engine/migrations.ts'
 
 export const diagnostics: Migration = {
   name: '0010-diagnostics',

@@ -1,6 +1,6 @@
 // Keys for what every push, every round and every returning server asks: without them the cost grows with the pull
 // requests a project ever had.
-import type { Migration } from '../migrations.ts'
+import type { Migration } from '../engine/migrations.ts'
 
 export const lookups: Migration = {
   name: '0011-lookups',

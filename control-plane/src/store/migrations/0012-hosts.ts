@@ -1,5 +1,5 @@
 // Who serves which host name, what agents see of what they serve, and which environments stay at a commit somebody chose.
-import type { Migration } from '../migrations.ts'
+import type { Migration } from '../engine/migrations.ts'
 
 export const hosts: Migration = {
   name: '0012-hosts',

@@ -1,8 +1,8 @@
 // Fewer keys to keep for each task, and none of them grows a hot path with the history. Every key of a table is a page
 // more that each insert reads, writes and logs; in a long history each of them is another cold page. What is open is
 // kept apart from what has ended: partial indexes that stay as small as the present, used only by statements that say
-// the same words (store/task-words.ts).
-import type { Migration } from '../migrations.ts'
+// the same words (store/deployments/task-conditions.ts).
+import type { Migration } from '../engine/migrations.ts'
 
 const OPEN = `status in ('queued', 'running')`
 const ENDED = `status in ('succeeded', 'failed', 'canceled')`

@@ -1,5 +1,5 @@
 // Which action a task runs, and when an environment's actions were last brought by a deployment.
-import type { Migration } from '../migrations.ts'
+import type { Migration } from '../engine/migrations.ts'
 
 export const actions: Migration = {
   name: '0014-actions',

@@ -1,5 +1,5 @@
 // Files that actions left on their servers: what there is and until when. The bytes stay there.
-import type { Migration } from '../migrations.ts'
+import type { Migration } from '../engine/migrations.ts'
 
 export const artifacts: Migration = {
   name: '0016-artifacts',

@@ -1,6 +1,6 @@
 // What servers take of their machines. The newest word of each server is one row; its past is a ring of slots that are
 // written over: one a minute for a day, one an hour for 30 days. Neither grows with time.
-import type { Migration } from '../migrations.ts'
+import type { Migration } from '../engine/migrations.ts'
 
 export const usage: Migration = {
   name: '0017-usage',

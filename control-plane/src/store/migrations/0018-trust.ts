@@ -1,5 +1,5 @@
 // What each server was told to trust and refuse, and how far it confirmed that.
-import type { Migration } from '../migrations.ts'
+import type { Migration } from '../engine/migrations.ts'
 
 export const trust: Migration = {
   name: '0018-trust',

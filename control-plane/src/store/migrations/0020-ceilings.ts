@@ -1,5 +1,5 @@
 // What an environment may use at most, by project and by server: JSON of shared/src/ceilings.ts.
-import type { Migration } from '../migrations.ts'
+import type { Migration } from '../engine/migrations.ts'
 
 export const ceilings: Migration = {
   name: '0020-ceilings',

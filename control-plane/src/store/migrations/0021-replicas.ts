@@ -1,5 +1,5 @@
 // The control plane that has the database: another one reads here whom it would disturb.
-import type { Migration } from '../migrations.ts'
+import type { Migration } from '../engine/migrations.ts'
 
 export const replicas: Migration = {
   name: '0021-replicas',

@@ -1,5 +1,5 @@
 // The SSH host key of a forge that an owner trusts, as one line of known_hosts. Null: the first key that is seen counts.
-import type { Migration } from '../migrations.ts'
+import type { Migration } from '../engine/migrations.ts'
 
 export const hostKeys: Migration = {
   name: '0022-host-keys',

@@ -1,0 +1,59 @@
+// Opens file lines: one TLS connection for one transfer of files, to the address of the session, with the same
+// certificate and the same demands on the other side. Invariant: what is returned speaks the protocol of file lines, and
+// was opened in time; otherwise nothing is left open.
+import { connect, type TLSSocket } from 'node:tls'
+import { TRANSFERS } from '@berth/shared'
+import { FILE_LINE } from '@berth/shared/wire'
+import { CONTROL_PLANE_NAME, isLoopback } from './channel.ts'
+import type { Identity } from './identity/identity.ts'
+
+const PROXIES = ['grpc_proxy', 'https_proxy', 'http_proxy']
+
+/** The session may go through a proxy, which grpc-js speaks to and this does not. */
+export const mayDial = (endpoint: string, env: NodeJS.ProcessEnv = process.env): boolean =>
+  isLoopback(endpoint) || !PROXIES.some((name) => env[name] || env[name.toUpperCase()])
+
+function splitEndpoint(endpoint: string): { host: string; port: number } {
+  const [, bracketed, plain, port] = /^(?:\[(.+)\]|(.+)):(\d+)$/.exec(endpoint) ?? []
+  return { host: bracketed ?? plain ?? '', port: Number(port) }
+}
+
+export function dialFileLine(
+  identity: Identity,
+  endpoint: string,
+  signal: AbortSignal,
+): Promise<TLSSocket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({
+      ...splitEndpoint(endpoint),
+      servername: CONTROL_PLANE_NAME,
+      ca: identity.ca,
+      key: identity.key,
+      cert: identity.certificate,
+      minVersion: 'TLSv1.3',
+      ALPNProtocols: [FILE_LINE],
+    })
+    const settle = (error?: Error): void => {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', left)
+      socket.off('error', settle).off('close', closed).off('secureConnect', opened)
+      socket.on('error', () => undefined) // its close is what counts
+      if (error) {
+        socket.destroy()
+        reject(error)
+      } else resolve(socket)
+    }
+    const late = (): void => settle(new Error('it was not opened in time'))
+    const closed = (): void => settle(new Error('it was closed'))
+    const left = (): void => settle(new Error('the session ended'))
+    socket.setNoDelay(true) // a small record does not wait for an answer to the large one before it
+    const opened = (): void => {
+      if (socket.alpnProtocol === FILE_LINE) settle()
+      else settle(new Error('the other side does not know file lines'))
+    }
+    const timer = setTimeout(late, TRANSFERS.lineDialMs)
+    socket.on('error', settle).on('close', closed).on('secureConnect', opened)
+    signal.addEventListener('abort', left)
+    if (signal.aborted) left()
+  })
+}

@@ -1,0 +1,82 @@
+// Need, reserve and the sentences, from numbers; the watch and the meter on the disk of this machine.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { hostname, tmpdir } from 'node:os'
+import { expect, test } from 'vitest'
+import {
+  findDanger,
+  findShortage,
+  measureRoom,
+  needOf,
+  openMeter,
+  type Room,
+  reserveOf,
+  watchRoom,
+} from './disk-space.ts'
+
+const MB = 1_024 ** 2
+const GB = 1_024 ** 3
+const room = (freeBytes: number, more: Partial<Room> = {}): Room => ({
+  folder: '/data',
+  freeBytes,
+  sizeBytes: 40 * GB,
+  freeInodes: 1_000_000,
+  ...more,
+})
+const demand = { needOn: () => 2 * GB, development: false, largest: [] }
+
+test('the reserve is a twentieth between 2 and 10 GiB; a developer keeps none', () => {
+  const sizes = [10 * GB, 100 * GB, 1_000 * GB]
+  expect(sizes.map((size) => reserveOf(size, false))).toEqual([2 * GB, 5 * GB, 10 * GB])
+  expect(reserveOf(1_000 * GB, true)).toBe(0)
+})
+
+test('the need follows the largest of the last five', () => {
+  expect(needOf([], false)).toBe(2 * GB)
+  expect(needOf([10 * MB], false)).toBe(512 * MB)
+  expect(needOf([10 * MB, 4 * GB, GB], false)).toBe(6 * GB)
+  expect(needOf([MB, MB, MB, MB, MB, 9 * GB], false)).toBe(512 * MB)
+  expect(needOf([], true)).toBe(512 * MB)
+})
+
+test('a shortage is a sentence with its figures and the largest environments', () => {
+  expect(findShortage({ ...demand, rooms: [room(4 * GB)] })).toBeUndefined()
+  const largest = [
+    { name: 'pr-12', bytes: 2.7 * GB },
+    { name: 'pr-31', bytes: 4.1 * GB },
+    { name: 'tiny', bytes: MB },
+  ]
+  expect(findShortage({ ...demand, largest, rooms: [room(1.2 * GB)] })).toBe(
+    `Server ${hostname()} has 1.2 GB free; this deployment needs about 2.0 GB and 2.0 GB stay reserved. Largest: pr-31 4.1 GB, pr-12 2.7 GB. Nothing was changed.`,
+  )
+  const two = [room(9 * GB), room(GB, { folder: '/engine' })]
+  expect(findShortage({ ...demand, rooms: two })).toContain('1.0 GB free below /engine;')
+  expect(findShortage({ ...demand, rooms: [room(9 * GB, { freeInodes: 1_234 })] })).toContain(
+    'room for only 1,234 more files; 50,000 stay reserved.',
+  )
+})
+
+test('a step goes on until half the reserve is left', () => {
+  expect(findDanger({ ...demand, rooms: [room(1.1 * GB)] })).toBeUndefined()
+  expect(findDanger({ ...demand, rooms: [room(0.9 * GB)] })).toContain('had only 0.9 GB left')
+  expect(findDanger({ ...demand, development: true, rooms: [room(0.9 * GB)] })).toBeUndefined()
+  expect(findDanger({ ...demand, rooms: [room(9 * GB, { freeInodes: 9 })] })).toContain('9 more')
+})
+
+test('one file system is measured once, and the watch follows the signal of its caller', () => {
+  const dir = mkdtempSync(`${tmpdir()}/berth-room-`)
+  try {
+    const rooms = measureRoom([dir, tmpdir(), `${dir}/missing`])
+    expect(rooms.map(({ folder }) => folder)).toEqual([dir])
+    const meter = openMeter([dir])
+    expect(meter.grown()[0]?.bytes).toBeGreaterThanOrEqual(0)
+    const caller = new AbortController()
+    const watch = watchRoom({ meter, development: true, largest: [], signal: caller.signal })
+    expect(watch.problem).toBeUndefined()
+    caller.abort()
+    expect(watch.signal.aborted).toBe(true)
+    expect(watch.problem).toBeUndefined()
+    watch.close()
+  } finally {
+    rmSync(dir, { recursive: true })
+  }
+})

@@ -1,0 +1,135 @@
+// Builds an image with BuildKit. A build succeeds only with an image id; everything else is a BuildError that says what
+// to look at. The signal ends the build for good: the engine ends its processes when the connection is cut.
+import { randomUUID } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import { BUILDS, PROCESSES } from '@berth/shared'
+import { type Engine, EngineError, toEngineError } from '../engine.ts'
+import { listContext, listRecipe, resolveInside } from './context.ts'
+import { openTimes } from './context-times.ts'
+import { fromEngineError, fromOutcome } from './failure.ts'
+import { type BuildBounds, fenceBuild, markArguments } from './fence.ts'
+import { type BuildObserver, type BuildOutcome, followBuild } from './follower.ts'
+import { type BuildSession, type Folders, openBuildSession } from './session.ts'
+
+export { BuildError, type BuildErrorKind } from './failure.ts'
+export type { BuildStep } from './follower.ts'
+
+export interface BuildOptions extends BuildObserver {
+  /** Absolute; its caller has checked that it lies in the checkout (`resolveInside`). */
+  folder: string
+  /** Relative to the folder. */
+  dockerfile: string
+  target: string | null
+  args: Record<string, string>
+  /** Name of the image. */
+  tag: string
+  labels: Record<string, string>
+  noCache: boolean
+  /** For builds that follow one another. Without it everything is sent. */
+  context?: {
+    /** The same for all of them: the engine compares with what it kept under it. */
+    key: string
+    /** Where we remember the times that we told of its files. */
+    times: string
+  }
+  bounds?: BuildBounds
+  /** Where the engine keeps its data: RUN commands are found there as well. */
+  dataRoot?: string | undefined
+  /** Builds share the caches of `RUN --mount=type=cache` with those of the same name alone. */
+  caches?: string
+  /** Names the build's processes on this machine (`findBuildProcesses`): letters, digits, dashes. */
+  mark?: string
+  signal?: AbortSignal | undefined
+}
+
+const BOUNDS: BuildBounds = { memoryBytes: PROCESSES.stepMemoryBytes, pids: BUILDS.pids }
+
+/** Throws a BuildError. */
+export async function buildImage(
+  engine: Engine,
+  options: BuildOptions,
+): Promise<{ imageId: string }> {
+  const { signal, mark = randomUUID(), bounds = BOUNDS, dataRoot } = options
+  const fence = fenceBuild(mark, bounds, dataRoot)
+  let outcome: BuildOutcome
+  try {
+    signal?.throwIfAborted()
+    outcome = await run(engine, options, mark)
+  } catch (error) {
+    throw fromEngineError(toEngineError(error, signal))
+  } finally {
+    fence.stop()
+  }
+  if (outcome.error === undefined && outcome.imageId) return { imageId: outcome.imageId }
+  if (signal?.aborted) throw fromEngineError(toEngineError(new Error('aborted'), signal))
+  const limit = fence.isEffective ? bounds.memoryBytes : undefined
+  throw fromOutcome(outcome, { dockerfile: options.dockerfile, memoryBytes: limit })
+}
+
+export function readDockerfile({
+  folder,
+  dockerfile,
+}: Pick<BuildOptions, 'folder' | 'dockerfile'>): string {
+  try {
+    return readFileSync(resolveInside(folder, dockerfile), 'utf8')
+  } catch {
+    return '' // the engine says what is wrong with it
+  }
+}
+
+function argumentsOf(options: BuildOptions, mark: string): Record<string, string> {
+  const args = markArguments(options.args, mark, readDockerfile(options))
+  return options.caches ? { ...args, BUILDKIT_CACHE_MOUNT_NS: options.caches } : args
+}
+
+const queryOf = (options: BuildOptions, session: string, mark: string) => ({
+  version: 2,
+  remote: 'client-session',
+  session,
+  t: options.tag,
+  dockerfile: basename(options.dockerfile),
+  ...(options.target ? { target: options.target } : {}),
+  buildargs: JSON.stringify(argumentsOf(options, mark)),
+  labels: JSON.stringify(options.labels),
+  nocache: options.noCache,
+})
+
+const SILENT = `it did not ask for the files of the build in ${BUILDS.questionMs / 1_000} s`
+
+async function run(engine: Engine, options: BuildOptions, mark: string): Promise<BuildOutcome> {
+  const { line, open, close } = engine.lease()
+  const { folder, dockerfile, signal, context } = options
+  const times = openTimes(context?.times)
+  signal?.addEventListener('abort', close)
+  let session: BuildSession | undefined
+  let isSilent = false
+  const timer = setTimeout(() => {
+    if (session?.isAsked) return
+    isSilent = true
+    close()
+  }, BUILDS.questionMs)
+  try {
+    const folders: Folders = {
+      dockerfile: () => listRecipe(folder, dockerfile),
+      context: (wanted) => listContext(folder, wanted, times),
+    }
+    session = await openBuildSession(line, { folders, key: context?.key ?? randomUUID() })
+    const query = queryOf(options, session.id, mark)
+    const stream = await open({ method: 'POST', path: '/build', query, signal })
+    const outcome = await followBuild(stream, options)
+    if (outcome.error !== undefined && session.failure) throw session.failure
+    times.save(outcome.error === undefined)
+    return outcome
+  } catch (error) {
+    if (signal?.aborted) throw toEngineError(new Error('aborted'), signal)
+    if (isSilent) throw new EngineError('refused', SILENT)
+    if (!session?.failure) throw error
+    const reason = `the build context cannot be read: ${session.failure.message}`
+    throw new EngineError('refused', reason)
+  } finally {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', close)
+    close()
+  }
+}

@@ -1,0 +1,129 @@
+// What a failed build means, as a sentence for a person. Pure.
+import { BUILDS } from '@berth/shared'
+import { type EngineError, saysDiskFull } from '../engine.ts'
+import type { BuildOutcome } from './follower.ts'
+
+export type BuildErrorKind =
+  | 'build_failed'
+  | 'out_of_memory'
+  | 'disk_full'
+  | 'canceled'
+  | 'unavailable'
+
+export class BuildError extends Error {
+  override readonly name = 'BuildError'
+  readonly kind: BuildErrorKind
+  /** `[2/4] RUN npm ci`. */
+  readonly step: string | undefined
+  readonly exitCode: number | undefined
+  /** Last lines of that step's output; they were given to `onText` before. */
+  readonly lastLines: string
+
+  constructor(kind: BuildErrorKind, message: string, facts: BuildFacts = {}) {
+    super(message)
+    this.kind = kind
+    this.step = facts.step
+    this.exitCode = facts.exitCode
+    this.lastLines = facts.lastLines ?? ''
+  }
+}
+
+interface BuildFacts {
+  step?: string | undefined
+  exitCode?: number | undefined
+  lastLines?: string
+}
+
+/** The build did not come to an end of its own. */
+export function fromEngineError({ kind, message }: EngineError): BuildError {
+  if (kind === 'canceled') return new BuildError('canceled', 'The build was canceled.')
+  if (kind === 'unavailable') return new BuildError('unavailable', message)
+  if (kind === 'disk_full') return new BuildError('disk_full', `The disk is full: ${message}.`)
+  return new BuildError('build_failed', `The engine refused the build: ${message}.`)
+}
+
+interface BuildContext {
+  dockerfile: string
+  /** Undefined: no command of it was bounded. */
+  memoryBytes: number | undefined
+}
+
+const gigabytes = (bytes: number): string =>
+  `than ${Math.round((bytes / GiB) * 10) / 10} GB of memory`
+
+/** The build ended, and not with an image. */
+export function fromOutcome(outcome: BuildOutcome, context: BuildContext): BuildError {
+  const { error, step, lastLines } = outcome
+  if (error === undefined) {
+    return new BuildError('unavailable', 'the connection was lost before the build had an image')
+  }
+  const exitCode = readExitCode(error)
+  const facts: BuildFacts = { step: step?.name, exitCode, lastLines }
+  const subject = nameOf(step?.name)
+  if (saysDiskFull(error) || saysDiskFull(lastLines)) {
+    return new BuildError('disk_full', `The disk is full: ${subject} found no room.`, facts)
+  }
+  if (exitCode === KILLED || saysKilled(lastLines)) {
+    const limit = context.memoryBytes ? gigabytes(context.memoryBytes) : 'memory than there is'
+    const message = `The build was stopped by the kernel: ${subject} needed more ${limit}.`
+    return new BuildError('out_of_memory', message, facts)
+  }
+  return new BuildError('build_failed', explain(clean(error), facts, context.dockerfile), facts)
+}
+
+const GiB = 1_024 ** 3
+
+/** 128 and SIGKILL. */
+const KILLED = 137
+
+const readExitCode = (error: string): number | undefined => {
+  const code = /exit code: (\d+)/.exec(error)?.[1]
+  return code === undefined ? undefined : Number(code)
+}
+
+/** What shells and compilers write about a child that the kernel ended; they themselves exit with 1 or 2. */
+const saysKilled = (lines: string): boolean =>
+  /(?:^|\s)Killed$|Killed signal terminated program|signal: killed|SIGKILL/m.test(
+    lines.split('\n').slice(-5).join('\n'),
+  )
+
+/** `[2/4] RUN npm ci` → `RUN npm ci`, in backticks. */
+function nameOf(step: string | undefined): string {
+  if (!step) return 'the build'
+  const name = step.replace(/^\[[^\]]*\] /, '').replace(/\s+/g, ' ')
+  return `\`${name.length > BUILDS.nameLength ? `${name.slice(0, BUILDS.nameLength)}…` : name}\``
+}
+
+/** Without the engine's own way to the error. */
+const clean = (error: string): string =>
+  error
+    .replace(
+      /^(?:failed to (?:solve|create|process)[\w. -]*: |rpc error: code = \w+ desc = )+/i,
+      '',
+    )
+    .replace(/(?:: not found)+$/, '')
+    .replace(/\s+/g, ' ')
+    .trim()
+    .replace(/\.$/, '')
+
+const NO_SECRETS =
+  'Secret and ssh mounts of a build are not supported: nothing is mounted. Use build.args for what is no secret.'
+
+function explain(error: string, { step = '', exitCode }: BuildFacts, dockerfile: string): string {
+  const hasSecrets = /--mount=\S*type=(?:secret|ssh)\b/.test(step)
+  const hint = hasSecrets ? ` ${NO_SECRETS}` : ''
+  if (exitCode !== undefined) return `${nameOf(step)} exited with ${exitCode}.${hint}`
+  if (hasSecrets) return `${nameOf(step)} failed: ${error}.${hint}`
+  if (/failed to read dockerfile: .*no such file/.test(error)) {
+    return `There is no file ${dockerfile} in the build context.`
+  }
+  const frontend = /^resolve image config for (\S+)/.exec(step)?.[1]
+  if (frontend) {
+    return `The line '# syntax=' makes the engine fetch ${frontend} from its registry, and that failed: ${error}. Remove the line: the engine's own Dockerfile format is used then.`
+  }
+  const image = /^\[internal\] load metadata for (\S+)/.exec(step)?.[1]
+  if (image) return `Image ${image} could not be fetched: ${error}.`
+  return step ? `${nameOf(step)} failed: ${error}.` : `${upper(error)}.`
+}
+
+const upper = (text: string): string => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`

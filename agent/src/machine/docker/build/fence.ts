@@ -1,0 +1,159 @@
+// Bounds for the commands of a build. BuildKit knows no limits (engine 20.10 reads neither `memory` nor `cgroupparent` for
+// it), so that one RUN could starve every live container, which by their OOM score would go first. Each RUN has a cgroup
+// of its own; we find ours by a mark in the environment of its processes and set the bounds there. What is not marked is
+// not touched. The mark travels as NO_PROXY: of the variables BuildKit hands to a RUN, the proxy ones alone are part of
+// neither the cache's key nor the image.
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { BUILDS } from '@berth/shared'
+import { findCgroupMounts } from '../../process/cgroups.ts'
+
+const markOf = (mark: string): string => `berth-build-${mark}.invalid`
+
+/**
+ * The arguments with the mark. A Dockerfile that declares NO_PROXY itself would lose its cache by it: FTP_PROXY then. One
+ * that declares both loses its cache; no build is without a mark.
+ */
+export function markArguments(
+  args: Record<string, string>,
+  mark: string,
+  dockerfile: string,
+): Record<string, string> {
+  const declares = (name: string): boolean =>
+    new RegExp(`^\\s*ARG\\s.*\\b${name}\\b`, 'im').test(dockerfile)
+  if (declares('no_proxy') && !declares('ftp_proxy')) return { ...args, FTP_PROXY: markOf(mark) }
+  const own = args.NO_PROXY ?? args.no_proxy
+  return { ...args, NO_PROXY: own ? `${own},${markOf(mark)}` : markOf(mark) }
+}
+
+const read = (file: string): string => {
+  try {
+    return readFileSync(file, 'latin1')
+  } catch {
+    return '' // ended meanwhile
+  }
+}
+
+interface BuildProcess {
+  pid: number
+  /** Lines of /proc/<pid>/cgroup. */
+  cgroups: string
+}
+
+/**
+ * Names of the cgroups of the build's RUN commands, by what the engine wrote down before it started them: a command can
+ * empty its environment, not this.
+ */
+function findMarkedGroups(mark: string, dataRoot: string | undefined): string[] {
+  if (dataRoot === undefined) return []
+  const folder = join(dataRoot, 'buildkit', 'executor')
+  let names: string[] = []
+  try {
+    names = readdirSync(folder)
+  } catch {
+    return [] // an engine that keeps them elsewhere
+  }
+  return names
+    .filter((name) => /^[0-9a-z]{10,}$/.test(name))
+    .slice(0, BUILDS.bundles)
+    .filter((name) => read(join(folder, name, 'config.json')).includes(markOf(mark)))
+}
+
+/** Processes of RUN commands of the build with this mark, also when its engine is gone. */
+export function findBuildProcesses(mark: string, dataRoot?: string): BuildProcess[] {
+  const found: BuildProcess[] = []
+  const groups = findMarkedGroups(mark, dataRoot)
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    const cgroups = read(`/proc/${name}/cgroup`)
+    if (!cgroups.includes('buildkit')) continue
+    const isOurs = groups.some((group) => cgroups.includes(group))
+    if (isOurs || read(`/proc/${name}/environ`).includes(markOf(mark))) {
+      found.push({ pid: Number(name), cgroups })
+    }
+  }
+  return found
+}
+
+/** False: it could not be written, now or ever. */
+function write(file: string, value: string | number): boolean {
+  try {
+    writeFileSync(file, String(value))
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Folders of a process' cgroups: controller of version 1, or `unified`. */
+function* foldersOf({ cgroups }: BuildProcess): Generator<[string, string]> {
+  const mounts = findCgroupMounts()
+  for (const line of cgroups.split('\n')) {
+    const [, controllers, path] = /^\d+:([^:]*):(\/.*buildkit.*)$/.exec(line) ?? []
+    if (path === undefined) continue
+    for (const controller of controllers ? controllers.split(',') : ['unified']) {
+      const mount = mounts.get(controller)
+      if (mount) yield [controller, join(mount, path)]
+    }
+  }
+}
+
+/** Of each RUN command. */
+export interface BuildBounds {
+  memoryBytes: number
+  pids: number
+  /** Undefined: as many as are idle. */
+  cpus?: number | undefined
+}
+
+/** In microseconds; the kernel's own default. */
+const CPU_PERIOD = 100_000
+
+/** True: memory is bounded. */
+function bound(member: BuildProcess, { memoryBytes, pids, cpus }: BuildBounds): boolean {
+  const quota = cpus === undefined ? undefined : Math.ceil(cpus * CPU_PERIOD)
+  let isBounded = false
+  for (const [controller, folder] of foldersOf(member)) {
+    if (controller === 'memory') {
+      isBounded = write(join(folder, 'memory.limit_in_bytes'), memoryBytes)
+      write(join(folder, 'memory.memsw.limit_in_bytes'), memoryBytes)
+    } else if (controller === 'cpu') {
+      write(join(folder, 'cpu.shares'), BUILDS.cpuShares)
+      if (quota) write(join(folder, 'cpu.cfs_quota_us'), quota)
+    } else if (controller === 'pids') write(join(folder, 'pids.max'), pids)
+    else if (controller === 'unified' && write(join(folder, 'memory.max'), memoryBytes)) {
+      isBounded = true
+      write(join(folder, 'memory.swap.max'), 0)
+      write(join(folder, 'cpu.weight'), BUILDS.cpuWeight)
+      if (quota) write(join(folder, 'cpu.max'), `${quota} ${CPU_PERIOD}`)
+      write(join(folder, 'pids.max'), pids)
+    }
+  }
+  return isBounded
+}
+
+export interface BuildFence {
+  /** Whether the memory of some RUN was bounded. */
+  readonly isEffective: boolean
+  stop(): void
+}
+
+/** Looks for new RUN commands of the build until it is stopped. */
+export function fenceBuild(mark: string, bounds: BuildBounds, dataRoot?: string): BuildFence {
+  const whole = { ...bounds, memoryBytes: Math.floor(bounds.memoryBytes) } // the kernel takes no parts
+  const bounded = new Set<string>()
+  const look = () => {
+    for (const member of findBuildProcesses(mark, dataRoot)) {
+      if (!bounded.has(member.cgroups) && bound(member, whole)) bounded.add(member.cgroups)
+      write(`/proc/${member.pid}/oom_score_adj`, BUILDS.oomScore)
+    }
+  }
+  const timer = setInterval(look, BUILDS.fenceMs)
+  timer.unref()
+  return {
+    get isEffective() {
+      return bounded.size > 0
+    },
+    stop: () => clearInterval(timer),
+  }
+}

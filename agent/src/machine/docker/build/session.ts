@@ -1,0 +1,157 @@
+// The line that a build keeps open beside its request, on which BuildKit asks back (gRPC over HTTP/2, the engine being the
+// client): alive, yes; credentials, none; files, those of the folders it was opened with; all else, unknown.
+import { randomUUID } from 'node:crypto'
+import { performServerHandshake, type ServerHttp2Stream } from 'node:http2'
+import type { Duplex } from 'node:stream'
+import { BUILDS } from '@berth/shared'
+import type { Line } from '../engine.ts'
+import { hijack } from '../hijack.ts'
+import type { ContextEntry, Wanted } from './context.ts'
+import { encodeError } from './file-packets.ts'
+import { sendFiles, TakenBack } from './file-sync.ts'
+
+const STATUS = { ok: '0', unknown: '2', notFound: '5', unimplemented: '12' } as const
+const HEAD = { ':status': 200, 'content-type': 'application/grpc' } as const
+const NO_FIELDS = Buffer.alloc(0)
+/** status: SERVING */
+const SERVING = Buffer.from([0x08, 0x01])
+const ANSWERS: Record<string, Buffer> = {
+  '/grpc.health.v1.Health/Check': SERVING,
+  '/moby.filesync.v1.Auth/Credentials': NO_FIELDS,
+}
+export const FILES = '/moby.filesync.v1.FileSync/DiffCopy'
+
+/** Folders by the names under which BuildKit asks for them. */
+export type Folders = Record<string, (wanted: Wanted) => Iterable<ContextEntry | undefined>>
+
+export interface BuildSession {
+  /** For the build. */
+  id: string
+  /** Why files could not be sent, once that happened. */
+  readonly failure: Error | undefined
+  /** Whether the engine asked for files at all. */
+  readonly isAsked: boolean
+}
+
+export interface SessionOptions {
+  folders: Folders
+  /** The engine compares with the files of the last build with this key. */
+  key: string
+}
+
+/** It lasts as long as its connection, which whoever leased `line` cuts. */
+export async function openBuildSession(line: Line, options: SessionOptions): Promise<BuildSession> {
+  const id = randomUUID()
+  return serveSession(await dialSession(line, id, options.key), id, options.folders)
+}
+
+/** Answers on a line that is open. */
+export function serveSession(socket: Duplex, id: string, folders: Folders): BuildSession {
+  const session: { -readonly [K in keyof BuildSession]: BuildSession[K] } = {
+    id,
+    failure: undefined,
+    isAsked: false,
+  }
+  const server = performServerHandshake(socket, {
+    maxHeaderListPairs: BUILDS.questionHeaders,
+    settings: { maxHeaderListSize: BUILDS.questionBytes },
+  })
+  server.on('error', () => socket.destroy()) // the engine cuts it when the build is over
+  server.on('stream', (stream, headers, _flags, raw) => {
+    stream.on('error', () => {}) // a question that was taken back
+    if (stream.destroyed) return // before it could be heard
+    const path = headers[':path'] ?? ''
+    if (path !== FILES) return answer(stream, ANSWERS[path])
+    session.isAsked = true
+    giveFiles(stream, folders, readQuestion(raw as unknown as string[])).catch((error: Error) => {
+      session.failure ??= error
+    })
+  })
+  return session
+}
+
+function answer(stream: ServerHttp2Stream, message: Buffer | undefined): void {
+  stream.resume()
+  if (!message) {
+    stream.respond({ ...HEAD, 'grpc-status': STATUS.unimplemented }, { endStream: true })
+    return
+  }
+  const prefix = Buffer.alloc(5) // not compressed, length
+  prefix.writeUInt32BE(message.length, 1)
+  stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': STATUS.ok }))
+  stream.respond(HEAD, { waitForTrailers: true })
+  stream.end(Buffer.concat([prefix, message]))
+}
+
+/** Throws when the files cannot be read; the engine has been told by then. */
+async function giveFiles(
+  stream: ServerHttp2Stream,
+  folders: Folders,
+  { name, wanted }: { name: string; wanted: Wanted },
+): Promise<void> {
+  const folder = Object.hasOwn(folders, name) ? folders[name] : undefined
+  if (!folder) {
+    stream.resume()
+    const message = encodeURIComponent(`no folder ${name} belongs to this build`)
+    const refusal = { ...HEAD, 'grpc-status': STATUS.notFound, 'grpc-message': message }
+    return stream.respond(refusal, { endStream: true })
+  }
+  let trailers: Record<string, string> = { 'grpc-status': STATUS.ok }
+  stream.on('wantTrailers', () => stream.sendTrailers(trailers))
+  stream.respond(HEAD, { waitForTrailers: true })
+  try {
+    await sendFiles(stream, folder(wanted))
+    stream.end()
+  } catch (error) {
+    const { message } = error as Error
+    trailers = { 'grpc-status': STATUS.unknown, 'grpc-message': encodeURIComponent(message) }
+    if (error instanceof TakenBack) return void stream.end()
+    if (!stream.destroyed) stream.end(encodeError(message))
+    throw error
+  }
+}
+
+function decode(value: string): string {
+  try {
+    return decodeURIComponent(value)
+  } catch {
+    return value
+  }
+}
+
+/** Newer engines encode what is not ASCII, older ones send the bytes. */
+function readQuestion(raw: string[]): { name: string; wanted: Wanted } {
+  const values = new Map<string, string[]>()
+  for (let i = 0; i + 1 < raw.length; i += 2) {
+    const name = raw[i] ?? ''
+    values.set(name, [...(values.get(name) ?? []), raw[i + 1] ?? ''])
+  }
+  const read = (name: string): string[] => {
+    const isEncoded = /^(?:1|t|true)$/i.test(values.get(`${name}-encoded`)?.[0] ?? '')
+    return (values.get(name) ?? []).map((value) =>
+      isEncoded
+        ? decode(value.replaceAll('+', ' '))
+        : Buffer.from(value, 'latin1').toString('utf8'),
+    )
+  }
+  return {
+    name: read('dir-name')[0] ?? '',
+    wanted: {
+      excludes: read('exclude-patterns'),
+      includes: read('include-patterns'),
+      follow: read('followpaths'),
+    },
+  }
+}
+
+const dialSession = (line: Line, id: string, key: string): Promise<Duplex> =>
+  hijack(line, {
+    path: '/session',
+    protocol: 'h2c',
+    headers: {
+      'x-docker-expose-session-uuid': id,
+      'x-docker-expose-session-name': 'berth',
+      'x-docker-expose-session-sharedkey': key,
+      'x-docker-expose-session-grpc-method': [...Object.keys(ANSWERS), FILES],
+    },
+  })

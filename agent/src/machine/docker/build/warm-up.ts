@@ -1,0 +1,32 @@
+// A build's conversation about files with nobody but itself: what the first one of a process compiles takes it some ten
+// milliseconds, and a runner has them before its order comes.
+import { once } from 'node:events'
+import { connect } from 'node:http2'
+import { duplexPair } from 'node:stream'
+import { BUILDS } from '@berth/shared'
+import { listContext } from './context.ts'
+import { openTimes } from './context-times.ts'
+import { FILES, serveSession } from './session.ts'
+
+/** Lists the files of a folder over a session. */
+export async function rehearseSession(folder: string): Promise<void> {
+  const [ours, theirs] = duplexPair()
+  const engine = connect('http://localhost', { createConnection: () => theirs })
+  engine.on('error', () => {})
+  try {
+    serveSession(ours, 'rehearsal', {
+      context: (wanted) => listContext(folder, wanted, openTimes(undefined)),
+    })
+    const asked = engine.request({
+      ':method': 'POST',
+      ':path': FILES,
+      'dir-name': 'context',
+      'exclude-patterns': 'none',
+      followpaths: 'Dockerfile',
+    })
+    await once(asked, 'data', { signal: AbortSignal.timeout(BUILDS.rehearsalMs) })
+  } finally {
+    engine.destroy()
+    ours.destroy()
+  }
+}

@@ -1,0 +1,164 @@
+// Images: looked at, tagged, removed without force; a pull that fails says why, soon.
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { gzipSync } from 'node:zlib'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { dockerEngine } from '../../../../test/fixtures/platform/components.ts'
+import { removeContainer } from './containers.ts'
+import { inspectImage, listOwnedImages, pullImage, removeImage, tagImage } from './images.ts'
+import { BASE, DockerLab } from './lab.testing.ts'
+import { shownImage } from './names.ts'
+
+let lab: DockerLab
+describe.skipIf(!dockerEngine())('an image', () => {
+  beforeAll(() => {
+    lab = new DockerLab()
+  })
+  afterAll(() => lab.close())
+
+  test('is described by what a container of it would do', async () => {
+    const tag = shownImage(lab.settings, 1, 'shown', 1)
+    const { imageId } = await lab.build(
+      {
+        Dockerfile: `FROM ${BASE}\nENV A=1\nWORKDIR /app\nUSER app\nENTRYPOINT ["/bin/sh","-c"]\nCMD ["true"]\n`,
+      },
+      { tag },
+    )
+    const seen = await inspectImage(lab.engine, tag)
+    expect(seen).toMatchObject({
+      id: imageId,
+      entrypoint: ['/bin/sh', '-c'],
+      cmd: ['true'],
+      workingDir: '/app',
+      user: 'app',
+    })
+    expect(seen?.env).toContain('A=1')
+    expect(seen?.size).toBeGreaterThan(1_000_000)
+    expect(await inspectImage(lab.engine, 'not/there:1')).toBeUndefined()
+  })
+
+  test('in use is not removed, and stays whole', async () => {
+    const tag = shownImage(lab.settings, 1, 'used', 2)
+    const { imageId } = await lab.build(
+      { Dockerfile: `FROM ${BASE}\nRUN echo used > /used\n` },
+      { tag },
+    )
+    const listed = await listOwnedImages(lab.engine, lab.settings, 1)
+    expect(listed.find(({ id }) => id === imageId)).toMatchObject({ names: [tag] })
+    const { id } = await lab.run('true', { image: tag })
+    expect(await removeImage(lab.engine, tag)).toBe('in_use')
+    expect(await inspectImage(lab.engine, tag)).toMatchObject({ id: imageId })
+    await removeContainer(lab.engine, id)
+    const other = shownImage(lab.settings, 1, 'used', 3)
+    await tagImage(lab.engine, tag, other)
+    expect(await removeImage(lab.engine, tag)).toBe('removed')
+    expect(await inspectImage(lab.engine, other)).toMatchObject({ id: imageId })
+    expect(await removeImage(lab.engine, other)).toBe('removed')
+    expect(await removeImage(lab.engine, other)).toBe('removed')
+    expect(await inspectImage(lab.engine, imageId)).toBeUndefined()
+  })
+
+  describe('that is pulled', () => {
+    let registry: Server | undefined
+    afterEach(() => registry?.close())
+    /** On loopback the engine speaks plain HTTP. Paths without an answer are 404. */
+    const listen = (answers: Record<string, { type: string; body: Buffer }>): Promise<string> => {
+      const server = createServer((request, response) => {
+        const found = answers[request.url ?? '']
+        const unknown = { errors: [{ code: 'MANIFEST_UNKNOWN', message: 'manifest unknown' }] }
+        const body = found?.body ?? Buffer.from(JSON.stringify(unknown))
+        response.writeHead(found ? 200 : 404, {
+          'content-type': found?.type ?? 'application/json',
+          'content-length': body.length,
+          ...(found ? { 'docker-content-digest': sha256(found.body) } : {}),
+        })
+        response.end(request.method === 'HEAD' ? undefined : body)
+      })
+      registry = server
+      return new Promise((resolve) => {
+        server.listen(0, '127.0.0.1', () => {
+          resolve(`127.0.0.1:${(server.address() as AddressInfo).port}`)
+        })
+      })
+    }
+    const ping = { '/v2/': { type: 'application/json', body: Buffer.from('{}') } }
+
+    test('comes with its id and the digest to pin it to', async () => {
+      const { answers, digest, configDigest } = makeRegistryImage()
+      const host = await listen({ ...ping, ...answers })
+      const lines: string[] = []
+      const reference = `${host}/team/app:1`
+      const pulled = await pullImage(lab.engine, reference, { onText: (text) => lines.push(text) })
+      expect(pulled).toEqual({ imageId: configDigest, digest: `${host}/team/app@${digest}` })
+      expect(lines.join('')).toContain(`Digest: ${digest}\n`)
+      expect(await inspectImage(lab.engine, pulled.digest)).toMatchObject({
+        id: configDigest,
+        cmd: ['/hello'],
+      })
+      expect(await removeImage(lab.engine, reference)).toBe('removed')
+      expect(await removeImage(lab.engine, pulled.digest)).toBe('removed')
+    })
+
+    test('from a registry that is not there fails with the reason', async () => {
+      await expect(pullImage(lab.engine, '127.0.0.1:1/team/app:1')).rejects.toMatchObject({
+        name: 'EngineError',
+        message: expect.stringMatching(/connection refused/),
+      })
+    })
+
+    test('and is not in the registry fails with what that said', async () => {
+      const host = await listen(ping)
+      await expect(pullImage(lab.engine, `${host}/team/app:1`)).rejects.toMatchObject({
+        message: expect.stringMatching(/manifest unknown|not found/i),
+      })
+    })
+
+    test('ends at once when it is canceled', async () => {
+      const signal = AbortSignal.abort()
+      await expect(pullImage(lab.engine, 'x/y:1', { signal })).rejects.toMatchObject({
+        kind: 'canceled',
+      })
+    })
+  })
+})
+
+const sha256 = (bytes: Buffer): string =>
+  `sha256:${createHash('sha256').update(bytes).digest('hex')}`
+
+/** An image of one file, as a registry answers for it. */
+function makeRegistryImage() {
+  const folder = lab.write({ hello: 'hello\n' })
+  const layer = execFileSync('tar', ['-C', folder, '--numeric-owner', '-c', 'hello'])
+  const zipped = gzipSync(layer)
+  const platform = { os: 'linux', architecture: process.arch === 'x64' ? 'amd64' : process.arch }
+  const rootfs = { type: 'layers', diff_ids: [sha256(layer)] }
+  const config = Buffer.from(JSON.stringify({ ...platform, config: { Cmd: ['/hello'] }, rootfs }))
+  const vendor = 'application/vnd.docker'
+  const part = (type: string, body: Buffer) => ({
+    mediaType: `${vendor}.${type}`,
+    size: body.length,
+    digest: sha256(body),
+  })
+  const mediaType = `${vendor}.distribution.manifest.v2+json`
+  const manifest = Buffer.from(
+    JSON.stringify({
+      schemaVersion: 2,
+      mediaType,
+      config: part('container.image.v1+json', config),
+      layers: [part('image.rootfs.diff.tar.gzip', zipped)],
+    }),
+  )
+  const blob = (body: Buffer) => ({ type: 'application/octet-stream', body })
+  return {
+    digest: sha256(manifest),
+    configDigest: sha256(config),
+    answers: {
+      '/v2/team/app/manifests/1': { type: mediaType, body: manifest },
+      [`/v2/team/app/manifests/${sha256(manifest)}`]: { type: mediaType, body: manifest },
+      [`/v2/team/app/blobs/${sha256(config)}`]: blob(config),
+      [`/v2/team/app/blobs/${sha256(zipped)}`]: blob(zipped),
+    },
+  }
+}

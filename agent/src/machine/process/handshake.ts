@@ -1,0 +1,24 @@
+// One TLS handshake with this server's proxy for a name: what a browser would meet. Never throws: what went wrong is the
+// answer.
+import { connect } from 'node:tls'
+import type { Endpoint } from '../../settings.ts'
+
+/** Undefined: it has a certificate for the name. Who issued it is not judged: installations may use their own. */
+export function tryHandshake(
+  { address, port }: Endpoint,
+  servername: string,
+  timeoutMs: number,
+): Promise<string | undefined> {
+  const host = address === '0.0.0.0' ? '127.0.0.1' : address
+  return new Promise((resolve) => {
+    const socket = connect({ host, port, servername, rejectUnauthorized: false })
+    const answer = (problem: string | undefined): void => {
+      clearTimeout(timer)
+      socket.destroy()
+      resolve(problem)
+    }
+    const timer = setTimeout(() => answer(`no handshake in ${timeoutMs / 1_000} s`), timeoutMs)
+    socket.once('secureConnect', () => answer(undefined))
+    socket.once('error', (error: NodeJS.ErrnoException) => answer(error.code ?? error.message))
+  })
+}

@@ -1,0 +1,126 @@
+// One look at a service: a connection or a GET, straight to its port or socket, bounded in time and
+// in what is read of the answer. Never throws: what went wrong is the answer.
+import { request } from 'node:http'
+import { connect, type NetConnectOpts } from 'node:net'
+import { STEPS } from '@berth/shared'
+import { type HealthCheck, type HealthSample, isExpectedStatus } from '../../runner/plan/health.ts'
+
+/** Without an address: on this machine's loopback. */
+export type ProbeTarget =
+  | { port: number; address?: string }
+  /** `shown`: what a message calls it. */
+  | { socket: string; shown?: string }
+
+const nameTarget = (target: ProbeTarget): string =>
+  'port' in target ? `port ${target.port}` : (target.shown ?? target.socket)
+
+const where = (target: ProbeTarget): NetConnectOpts =>
+  'port' in target
+    ? { host: target.address ?? '127.0.0.1', port: target.port }
+    : { path: target.socket }
+
+function probeConnection(target: ProbeTarget, timeoutMs: number): Promise<HealthSample> {
+  return new Promise((resolve) => {
+    const socket = connect(where(target))
+    const answer = (isHealthy: boolean, said: string, detail = ''): void => {
+      socket.destroy()
+      resolve({ isHealthy, said, detail })
+    }
+    socket.setTimeout(timeoutMs, () =>
+      answer(false, `${nameTarget(target)} did not answer in ${timeoutMs} ms`),
+    )
+    socket.once('connect', () => answer(true, 'connected'))
+    socket.once('error', (error: NodeJS.ErrnoException) =>
+      answer(
+        false,
+        `${nameTarget(target)} did not accept a connection`,
+        error.code ?? error.message,
+      ),
+    )
+  })
+}
+
+const printable = (bytes: Buffer): string =>
+  bytes
+    .toString('utf8')
+    .replaceAll(/[\p{Cc}\s]+/gu, ' ')
+    .trim()
+
+function probeHttp(
+  target: ProbeTarget,
+  check: Extract<HealthCheck, { kind: 'http' }>,
+  host: string,
+): Promise<HealthSample> {
+  const { path } = check
+  return new Promise((resolve) => {
+    const place =
+      'port' in target
+        ? { host: target.address ?? '127.0.0.1', port: target.port }
+        : { socketPath: target.socket }
+    const asked = request({ ...place, path, headers: { host, connection: 'close' }, agent: false })
+    const answer = (isHealthy: boolean, said: string, detail = ''): void => {
+      clearTimeout(timer)
+      asked.destroy()
+      resolve({ isHealthy, said: `GET ${path} ${said}`, detail })
+    }
+    const timer = setTimeout(
+      () => answer(false, `did not answer in ${check.timeoutMs} ms`),
+      check.timeoutMs,
+    )
+    asked.once('error', (error: NodeJS.ErrnoException) =>
+      answer(false, `got no answer on ${nameTarget(target)}`, error.code ?? error.message),
+    )
+    asked.once('response', (response) => {
+      const status = response.statusCode ?? 0
+      if (isExpectedStatus(check.status, status)) return answer(true, `answered ${status}`)
+      const parts: Buffer[] = []
+      let kept = 0
+      const finish = (): void => {
+        const text = printable(Buffer.concat(parts).subarray(0, STEPS.healthBodyBytes))
+        answer(false, `answered ${status}`, text && `first bytes: ${text}`)
+      }
+      response.on('data', (chunk: Buffer) => {
+        parts.push(chunk)
+        kept += chunk.length
+        if (kept >= STEPS.healthBodyBytes) finish()
+      })
+      response.once('end', finish)
+      response.once('error', finish)
+    })
+    asked.end()
+  })
+}
+
+/** `host` is what the service would see from outside. */
+export function probe(
+  target: ProbeTarget,
+  check: HealthCheck,
+  host: string,
+): Promise<HealthSample> {
+  return check.kind === 'connect'
+    ? probeConnection(target, check.timeoutMs)
+    : probeHttp(target, check, host)
+}
+
+/** Undefined: somebody accepts connections there. Otherwise the error's code, ETIMEDOUT included. */
+export function dial(
+  host: string,
+  port: number,
+  timeoutMs: number,
+  signal?: AbortSignal,
+): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const socket = connect({ host, port })
+    const onAbort = (): void => answer('ECANCELED')
+    const answer = (code: string | undefined): void => {
+      signal?.removeEventListener('abort', onAbort)
+      socket.destroy()
+      resolve(code)
+    }
+    signal?.addEventListener('abort', onAbort)
+    if (signal?.aborted) return onAbort()
+    socket.setTimeout(timeoutMs, () => answer('ETIMEDOUT'))
+    socket.once('connect', () => answer(undefined))
+    socket.once('error', (error: NodeJS.ErrnoException) => answer(error.code ?? 'ECONNREFUSED'))
+  })
+}

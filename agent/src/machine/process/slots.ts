@@ -1,0 +1,109 @@
+// Work that a server does a few at a time: builds and pulls, whichever process asks. Two kinds of small files in
+// runDir/slots, each named after the process that made it: `wait` is a place in line, `hold` a slot. Invariants: who
+// enters has made its `hold` first and then seen no more of them than there are slots, so the last one of too many
+// always steps back; a file of a dead process counts for nothing and is removed by whoever sees it.
+import { randomBytes } from 'node:crypto'
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { SLOTS } from '@berth/shared'
+import type { AgentSettings } from '../../settings.ts'
+import { isSameProcess, readBootId, readStartTicks } from './processes.ts'
+
+export type SlotKind = 'build' | 'pull'
+
+export interface SlotOptions {
+  signal: AbortSignal
+  /** Told when it has to wait, and at each change: 1 is next. */
+  onPlace: (place: number) => void
+  /** How many there are; otherwise what this server's cores give. */
+  slots?: number
+}
+
+export const countSlots = (kind: SlotKind, cores = availableParallelism()): number =>
+  kind === 'pull' ? SLOTS.pulls : Math.max(1, Math.floor(cores / SLOTS.coresPerBuild))
+
+type Stage = 'wait' | 'hold'
+
+interface Entry {
+  file: string
+  stage: Stage
+  /** Monotonic, the same for all processes of one boot. */
+  since: string
+  id: string
+}
+
+const NAME = /^(build|pull)-(wait|hold)-([0-9]{20})-([0-9]+)-([0-9]+)-([0-9a-f]+)-([0-9a-f]+)$/
+
+const bootMark = (): string => readBootId().replaceAll('-', '').slice(0, 12)
+
+/** Entries of living processes, oldest first. */
+function readLine(folder: string, kind: SlotKind): Entry[] {
+  const boot = bootMark()
+  const entries: Entry[] = []
+  for (const file of readdirSync(folder)) {
+    const [, of, stage, since = '', pid, ticks = '', madeIn, id = ''] = NAME.exec(file) ?? []
+    if (of !== kind) continue
+    if (madeIn === boot && isSameProcess(Number(pid), ticks)) {
+      entries.push({ file, stage: stage as Stage, since, id })
+    } else {
+      rmSync(join(folder, file), { force: true })
+    }
+  }
+  return entries.sort((a, b) => (a.since + a.id < b.since + b.id ? -1 : 1))
+}
+
+/**
+ * Resolves when a slot is free and this caller is the next in line, with the function that gives it back (calling it
+ * again does nothing). Rejects with the signal's reason. The end of the process gives it back too.
+ */
+export async function takeSlot(
+  settings: Pick<AgentSettings, 'runDir'>,
+  kind: SlotKind,
+  options: SlotOptions,
+): Promise<() => void> {
+  const { signal, onPlace, slots = countSlots(kind) } = options
+  signal.throwIfAborted()
+  const folder = join(settings.runDir, 'slots')
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  const since = String(process.hrtime.bigint()).padStart(20, '0')
+  const ticks = readStartTicks(process.pid) ?? ''
+  const id = randomBytes(6).toString('hex')
+  const fileOf = (stage: Stage): string =>
+    join(folder, `${kind}-${stage}-${since}-${process.pid}-${ticks}-${bootMark()}-${id}`)
+  const [waiting, holding] = [fileOf('wait'), fileOf('hold')]
+  const release = (): void => rmSync(holding, { force: true })
+  writeFileSync(waiting, '', { mode: 0o600 })
+  try {
+    for (let told = 0; ; ) {
+      const place = findPlace(readLine(folder, kind), id, slots)
+      if (place <= 0) {
+        writeFileSync(holding, '', { mode: 0o600 })
+        const holders = readLine(folder, kind).filter(({ stage }) => stage === 'hold')
+        if (holders.length <= slots) return release
+        release()
+      } else if (place !== told) {
+        told = place
+        onPlace(place)
+      }
+      // of several that stepped back one is earlier than the others
+      await delay(SLOTS.pollMs * (0.75 + Math.random() / 2), undefined, { signal }).catch(() =>
+        signal.throwIfAborted(),
+      )
+    }
+  } catch (error) {
+    release()
+    throw error
+  } finally {
+    rmSync(waiting, { force: true })
+  }
+}
+
+/** 0 or less: a slot is free for it. */
+function findPlace(line: Entry[], id: string, slots: number): number {
+  const held = line.filter(({ stage }) => stage === 'hold').length
+  const waiting = line.filter(({ stage }) => stage === 'wait')
+  const free = Math.max(0, slots - held)
+  return waiting.findIndex((entry) => entry.id === id) + 1 - free
+}

@@ -1,0 +1,63 @@
+// May a deployment begin: is there room for it on the disks it grows? Asks the ledger what this environment's last
+// deployments took; collects what nobody needs before it refuses.
+
+import type { Ledger } from '../journal/ledger.ts'
+import {
+  findShortage,
+  measureRoom,
+  needOf,
+  openMeter,
+  type RoomMeter,
+} from '../machine/disk-space.ts'
+import type { AgentSettings } from '../settings.ts'
+
+export interface RoomRequest {
+  environmentId: number
+  /** As people know it: pr-42. */
+  name: string
+  /** The engine's data root, when the deployment uses it. */
+  dataRoot?: string | undefined
+  /** Removes what nobody needs; tried once before the answer is no. */
+  collect?: (() => Promise<unknown>) | undefined
+}
+
+export type RoomAnswer = { ok: true; meter: RoomMeter } | { ok: false; message: string }
+
+export const roomFolders = (settings: AgentSettings, dataRoot?: string): string[] =>
+  dataRoot ? [settings.stateDir, dataRoot] : [settings.stateDir]
+
+/** The meter counts what the deployment takes from here on; `recordGrowth` keeps it for the next one. */
+export async function checkRoom(
+  settings: AgentSettings,
+  ledger: Ledger,
+  request: RoomRequest,
+): Promise<RoomAnswer> {
+  const { environmentId, name, dataRoot, collect } = request
+  const { development } = settings
+  const folders = roomFolders(settings, dataRoot)
+  ledger.usage.setName(environmentId, name)
+  const look = (): string | undefined =>
+    findShortage({
+      rooms: measureRoom(folders),
+      needOn: ({ folder }) => needOf(ledger.usage.growths(environmentId, folder), development),
+      development,
+      largest: ledger.usage.list(),
+    })
+  let message = look()
+  if (message !== undefined && collect) {
+    await collect()
+    message = look()
+  }
+  return message === undefined ? { ok: true, meter: openMeter(folders) } : { ok: false, message }
+}
+
+/** Once the deployment succeeded. */
+export function recordGrowth(
+  ledger: Ledger,
+  deployment: { environmentId: number; taskId: number },
+  meter: RoomMeter,
+): void {
+  for (const { folder, bytes } of meter.grown()) {
+    ledger.usage.addGrowth(deployment.environmentId, deployment.taskId, folder, bytes)
+  }
+}

@@ -1,0 +1,231 @@
+// Looks at what runs and keeps the newest view of each environment: containers by the engine, processes by their
+// supervisors. Only looks; maintenance/drift-rules.ts judges. Ends are remembered from look to look, and from the engine's
+// events, because a container that was restarted does not tell how it ended.
+import { HOUSE } from '@berth/shared'
+import type { Ledger, ProcessRow, StoredPlan } from '../journal/ledger.ts'
+import { describeExcess } from '../machine/disk-space.ts'
+import { inspectContainer, type Observed } from '../machine/docker/containers.ts'
+import type { Engine } from '../machine/docker/engine.ts'
+import { type Listener, listListeners, nameHolder } from '../machine/process/ports.ts'
+import { openSocket } from '../machine/process/sockets.ts'
+import {
+  type DockerPlan,
+  isDockerPlan,
+  type LastPlan,
+  type ManualPlan,
+} from '../runner/plan/plan.ts'
+import type { AgentSettings } from '../settings.ts'
+import { instructionsOf } from '../supervise/control.ts'
+import { isSupervised, readState, serviceDir } from '../supervise/instructions.ts'
+import {
+  degradedReason,
+  type End,
+  type Ends,
+  noteEnds,
+  type SeenProcess,
+  type ServiceView,
+  viewContainer,
+  viewProcess,
+} from './drift-rules.ts'
+import type { Observations } from './observations.ts'
+import type { UsageMeter } from './usage-meter.ts'
+
+export interface DriftOptions {
+  settings: AgentSettings
+  engine: Engine
+  observations: Observations
+  /** Told who runs, to measure what they take. */
+  usage?: Pick<UsageMeter, 'notePids'> | undefined
+  /** Wall clock: compared with the times of engine and supervisors. */
+  now: () => number
+}
+
+const describe = (excess: Parameters<typeof describeExcess>[0] | undefined): string =>
+  excess ? describeExcess(excess) : ''
+
+const RULE = { ends: HOUSE.crashEnds, windowMs: HOUSE.crashWindowMs }
+
+export class DriftWatch {
+  readonly #o: DriftOptions
+  /** By environment and service. */
+  readonly #ends = new Map<string, Ends>()
+  /** By container: how it ended the last time, as the engine told it. */
+  readonly #told = new Map<string, End & { isOver: boolean }>()
+  /** Services whose supervisor was away at the last look; the daemon brings it back before the next one. */
+  readonly #away = new Set<string>()
+  #listeners: { at: number; byPort: Map<number, Listener[]> } | undefined
+
+  constructor(options: DriftOptions) {
+    this.#o = options
+  }
+
+  /** Of one end the engine tells in parts: that memory ran out, then the exit code. */
+  noteEnd(containerId: string, end: Partial<End>): void {
+    const told = this.#told.get(containerId)
+    const before = told?.isOver ? undefined : told
+    this.#told.delete(containerId) // the newest last: of too many the oldest is forgotten
+    this.#told.set(containerId, {
+      exitCode: end.exitCode ?? before?.exitCode ?? null,
+      signal: null,
+      outOfMemory: end.outOfMemory ?? before?.outOfMemory ?? false,
+      isOver: false,
+    })
+    const [oldest] = this.#told.keys()
+    if (this.#told.size > HOUSE.rememberedEnds && oldest) this.#told.delete(oldest)
+  }
+
+  /** It runs again: what is told from now on is about another end. */
+  noteStart(containerId: string): void {
+    const told = this.#told.get(containerId)
+    if (told) told.isOver = true
+  }
+
+  /** Throws when the engine does not answer: the view before stays. */
+  async look(ledger: Ledger, environmentId: number): Promise<void> {
+    const { observations } = this.#o
+    const stored = ledger.findPlan(environmentId)
+    if (!stored) {
+      observations.clear(environmentId)
+      this.#forget(environmentId)
+      return
+    }
+    const plan = JSON.parse(stored.body) as LastPlan
+    const views = isDockerPlan(plan)
+      ? await this.#lookAtContainers(stored, plan)
+      : this.#lookAtProcesses(ledger, stored, plan)
+    if (!views) return
+    observations.set({
+      environmentId,
+      commitSha: stored.commit,
+      fence: stored.fence,
+      services: views.map(({ name, state, restarts, outOfMemory }) => {
+        return { name, state, health: 'none', restarts, outOfMemory }
+      }),
+      degradedReason: degradedReason(views) || describe(ledger.usage.findExcess(environmentId)),
+    })
+  }
+
+  /** Nothing of it runs any more. */
+  #forget(environmentId: number): void {
+    this.#o.usage?.notePids(environmentId, [])
+    const isOf = (key: string): boolean => key.startsWith(`${environmentId}/`)
+    for (const key of this.#ends.keys()) if (isOf(key)) this.#ends.delete(key)
+    for (const key of this.#away) if (isOf(key)) this.#away.delete(key)
+  }
+
+  async #lookAtContainers(stored: StoredPlan, plan: DockerPlan): Promise<ServiceView[]> {
+    const { engine, now } = this.#o
+    const views: ServiceView[] = []
+    const pids: number[] = []
+    for (const expected of plan.services) {
+      const seen = await inspectContainer(engine, expected.container)
+      if (seen?.pid !== undefined) pids.push(seen.pid)
+      const key = `${stored.environmentId}/${expected.service}`
+      const at = now()
+      if (seen) this.#ends.set(key, noteEnds(this.#ends.get(key), this.#endsOf(seen), at, RULE))
+      const shown = seen && { ...seen, startedAt: startOf(seen) }
+      const look = { now: at, rule: RULE }
+      views.push(viewContainer(expected, stored, shown, this.#ends.get(key), look))
+    }
+    this.#o.usage?.notePids(stored.environmentId, pids)
+    return views
+  }
+
+  #endsOf(seen: Observed) {
+    const isUp = seen.state === 'running'
+    const shown = { exitCode: seen.exitCode, signal: null, outOfMemory: seen.outOfMemory }
+    return {
+      of: seen.id,
+      restarts: seen.restarts,
+      last: this.#told.get(seen.id) ?? (isUp ? undefined : shown),
+      isUnsteady: seen.state === 'restarting' || this.#isYoung(startOf(seen)),
+    }
+  }
+
+  #isYoung(startedAt: number): boolean {
+    return this.#o.now() - startedAt < RULE.windowMs / RULE.ends
+  }
+
+  /** The kernel's tables are long on a busy server: one look does for all services of a while. */
+  #listenersOf(row: ProcessRow | undefined): Listener[] {
+    if (row?.port === undefined) return []
+    const now = performance.now()
+    if (!this.#listeners || now - this.#listeners.at > HOUSE.listenersMs) {
+      this.#listeners = { at: now, byPort: listListeners() }
+    }
+    return this.#listeners.byPort.get(row.port) ?? []
+  }
+
+  /** Undefined: a supervisor is away for the moment; the next look knows more. */
+  #lookAtProcesses(
+    ledger: Ledger,
+    { environmentId }: StoredPlan,
+    plan: ManualPlan,
+  ): ServiceView[] | undefined {
+    const rows = ledger.listProcesses(environmentId).filter(({ state }) => state === 'serving')
+    const views: ServiceView[] = []
+    const pids: number[] = []
+    let isEarly = false
+    for (const { name, run } of plan.section.services) {
+      const key = `${environmentId}/${name}`
+      if (!run) {
+        const reason = socketProblem(plan, name)
+        views.push({ name, state: 'unmanaged', restarts: 0, outOfMemory: false, reason })
+        continue
+      }
+      const row = rows.find(({ service }) => service === name)
+      const state = row && readState(serviceDir(this.#o.settings, instructionsOf(row)))
+      const seen = isSupervised(state) ? toSeenProcess(state) : undefined
+      if (seen) this.#away.delete(key)
+      else if (!this.#away.has(key)) {
+        this.#away.add(key)
+        isEarly = true
+      }
+      const at = this.#o.now()
+      if (state && state.pid > 0) pids.push(state.pid)
+      if (seen && state) {
+        const isUnsteady =
+          seen.condition === 'waiting' || this.#isYoung(Date.parse(state.startedAt))
+        const seenEnds = { of: `${state.taskId}`, isUnsteady, ...seen }
+        this.#ends.set(key, noteEnds(this.#ends.get(key), seenEnds, at, RULE))
+      }
+      const view = viewProcess(name, seen, this.#ends.get(key), { now: at, rule: RULE })
+      const reason =
+        view.reason || socketProblem(plan, name) || portProblem(row, this.#listenersOf(row))
+      views.push({ ...view, reason })
+    }
+    this.#o.usage?.notePids(environmentId, pids)
+    return isEarly ? undefined : views
+  }
+}
+
+/** Another account listens where the service should: no request reaches it, and none reaches the service either. */
+function portProblem(row: ProcessRow | undefined, listeners: Listener[]): string {
+  const account = row && instructionsOf(row).account
+  const strangers = account ? listeners.filter(({ uid }) => uid !== account.uid) : []
+  if (!row || strangers.length === 0) return ''
+  return `Port ${row.port} (service ${row.service}) is held by ${nameHolder(strangers)}, which does not belong to this environment.`
+}
+
+/** Something else has the name of a service's socket: the proxy does not dial it. */
+function socketProblem({ routes = [] }: ManualPlan, name: string): string {
+  const target = routes.find(({ service }) => service === name)?.target
+  if (target?.kind !== 'socket') return ''
+  const socket = openSocket(target.path, target.uid)
+  if (typeof socket === 'object') socket.close()
+  return socket === 'wrong'
+    ? `${target.path} (service ${name}) is not a socket of this environment any more.`
+    : ''
+}
+
+const startOf = ({ startedAt }: Observed): number => (startedAt ? Date.parse(startedAt) : 0)
+
+function toSeenProcess(state: NonNullable<ReturnType<typeof readState>>): SeenProcess {
+  const { condition, restarts, lastEnd } = state
+  const last = lastEnd && {
+    exitCode: lastEnd.code,
+    signal: lastEnd.signal,
+    outOfMemory: lastEnd.isOutOfMemory,
+  }
+  return { condition, restarts, last: last ?? undefined }
+}

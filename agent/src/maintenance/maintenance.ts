@@ -1,0 +1,350 @@
+// The daemon's care for what runs on this server: settles environments after a dead runner or a restart of the machine
+// or the engine, collects hourly, compares what runs with what was deployed. One worker, so that nothing is looked at
+// twice at once; triggers only say what is due. Invariants: never in an environment where a runner works, and no runner
+// starts where this is at work; trouble with one environment stops nobody else and is tried again.
+import { existsSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import { DAEMON, HOUSE } from '@berth/shared'
+import { AttemptState } from '@berth/shared/wire'
+import type { Keeper } from '../attempts/attempt-manager.ts'
+import type { Clock } from '../clock.ts'
+import { expireArtifacts } from '../files/store.ts'
+import type { Journal } from '../journal/journal.ts'
+import { Ledger, ledgerFile } from '../journal/ledger.ts'
+import { describeError, type Log } from '../log.ts'
+import { listOwnedContainers } from '../machine/docker/containers.ts'
+import { isEngineUp, openEngine } from '../machine/docker/engine.ts'
+import { type EngineEvent, events } from '../machine/docker/events.ts'
+import { listOwnedImages } from '../machine/docker/images.ts'
+import { LABELS } from '../machine/docker/names.ts'
+import { openEdge } from '../proxy/client.ts'
+import { readTable } from '../proxy/table.ts'
+import { settleEnvironment } from '../runner/docker/recover.ts'
+import { settleManual } from '../runner/manual/recover.ts'
+import { isDockerPlan } from '../runner/plan/plan.ts'
+import { LogFollowers } from '../service-logs/followers.ts'
+import type { AgentSettings } from '../settings.ts'
+import { collectCache, isEngineExclusive } from './cache.ts'
+import { DriftWatch } from './drift.ts'
+import { readPlan } from './garbage.ts'
+import type { Host } from './host.ts'
+import { measureEnvironments } from './measure.ts'
+import type { Observations } from './observations.ts'
+import { endBuildOrphans } from './orphans.ts'
+
+export interface HouseParts {
+  settings: AgentSettings
+  keeper: Pick<Keeper, 'occupy' | 'vacate' | 'isBusy' | 'onChange'>
+  journal: Pick<Journal, 'attempts'>
+  host: Pick<Host, 'noteEngine' | 'look'> & Partial<Pick<Host, 'usage'>>
+  observations: Observations
+  clock: Clock
+  log: Log
+}
+
+/** Events after which a container is looked at; executions and health checks come by the thousand. */
+const TELLING = new Set(['start', 'die', 'oom', 'stop', 'destroy', 'rename', 'update'])
+
+class House {
+  readonly #p: HouseParts
+  readonly #engine
+  readonly #edge
+  readonly #drift: DriftWatch
+  readonly #logs: LogFollowers
+  readonly #ending = new AbortController()
+  readonly #timers: NodeJS.Timeout[] = []
+  readonly #unlisten: () => void
+  /** What is due. */
+  readonly #toSettle = new Set<number>()
+  readonly #toLook = new Set<number>()
+  #allToSettle = false
+  /** After a restart of the machine or the daemon: also where there is no engine. */
+  #routedToSettle = true
+  #allToLook = false
+  #tidiedAt: number | undefined
+  #isEngineUp = false
+  /** By environment: services that ran when the engine went away, until their environment is settled. */
+  #ran = new Map<number, string[]>()
+  #soon: NodeJS.Timeout | undefined
+  #again: NodeJS.Timeout | undefined
+  #working: Promise<void> | undefined
+  #ledger: Ledger | undefined
+
+  constructor(parts: HouseParts) {
+    this.#p = parts
+    this.#engine = openEngine(parts.settings)
+    this.#edge = openEdge(parts.settings)
+    const { settings, observations, clock, host } = parts
+    const now = (): number => clock.now()
+    const { usage } = host
+    this.#drift = new DriftWatch({ settings, engine: this.#engine, observations, usage, now })
+    const ledger = (): Ledger | undefined => this.#openLedger()
+    this.#logs = new LogFollowers({ engine: this.#engine, settings, log: parts.log, ledger })
+    this.#unlisten = parts.keeper.onChange((id) => this.#attemptChanged(id))
+    this.#every(DAEMON.servicesMs, () => this.#lookAtProcesses())
+    this.#every(HOUSE.driftMs, () => this.#everyMinute())
+    void this.#followEngine()
+  }
+
+  close(): void {
+    this.#ending.abort()
+    this.#logs.close()
+    this.#unlisten()
+    clearTimeout(this.#soon)
+    clearTimeout(this.#again)
+    for (const timer of this.#timers) clearInterval(timer)
+    this.#ledger?.close()
+    this.#ledger = undefined
+  }
+
+  #every(ms: number, act: () => void): void {
+    const timer = setInterval(act, ms)
+    timer.unref()
+    this.#timers.push(timer)
+  }
+
+  get #isClosed(): boolean {
+    return this.#ending.signal.aborted
+  }
+
+  /** Undefined: nothing was ever deployed here. */
+  #openLedger(): Ledger | undefined {
+    if (this.#isClosed || (!this.#ledger && !existsSync(ledgerFile(this.#p.settings)))) {
+      return undefined
+    }
+    this.#ledger ??= new Ledger(this.#p.settings)
+    return this.#ledger
+  }
+
+  #due(mark: () => void): void {
+    mark()
+    if (this.#isClosed) return
+    this.#soon ??= setTimeout(() => {
+      this.#soon = undefined
+      this.#working ??= this.#work().finally(() => {
+        this.#working = undefined
+      })
+    }, HOUSE.eventsMs)
+  }
+
+  #everyMinute(): void {
+    const now = this.#p.clock.mono()
+    if (this.#isEngineUp) this.#logs.noteStart() // an event may have been missed
+    const isHourOver = this.#tidiedAt === undefined || now - this.#tidiedAt >= HOUSE.collectMs
+    this.#due(() => {
+      this.#allToLook = true
+      if (isHourOver) this.#allToSettle = this.#isEngineUp
+    })
+    const ledger = isHourOver ? this.#openLedger() : undefined
+    if (!ledger) return
+    this.#tidiedAt = now
+    // it walks whole disks: beside the worker, for whom people wait
+    this.#tidy(ledger).catch((error: unknown) => {
+      if (!this.#isClosed) this.#p.log.warn(describeError(error), 'sizes are not known')
+    })
+  }
+
+  #attemptChanged(attemptId: string): void {
+    const row = this.#p.journal.attempts.find(attemptId)
+    if (!row || row.state < AttemptState.SUCCEEDED) return
+    this.#due(() => this.#toSettle.add(row.environmentId))
+  }
+
+  #noteEvent({ kind, action, id, labels, exitCode }: EngineEvent): void {
+    if (kind !== 'container' || labels[LABELS.agent] !== this.#p.settings.owner) return
+    const environmentId = Number(labels[LABELS.environment])
+    if (!TELLING.has(action) || !Number.isSafeInteger(environmentId)) return
+    if (action === 'start') {
+      this.#drift.noteStart(id)
+      this.#logs.noteStart(id)
+    }
+    if (action === 'oom') this.#drift.noteEnd(id, { outOfMemory: true })
+    if (action === 'die') this.#drift.noteEnd(id, { exitCode: exitCode ?? null })
+    this.#due(() => this.#toLook.add(environmentId))
+  }
+
+  /** The engine comes and goes; whenever it has come, everything is looked at anew. */
+  async #followEngine(): Promise<void> {
+    const { signal } = this.#ending
+    while (!signal.aborted) {
+      try {
+        this.#isEngineUp = await isEngineUp(this.#engine, DAEMON.probeMs)
+        if (this.#isEngineUp && !signal.aborted) await this.#noteEngine()
+        this.#due(() => {
+          this.#allToLook = true
+          this.#allToSettle = this.#isEngineUp
+        })
+        if (this.#isEngineUp) {
+          const onOpen = (): void => this.#logs.noteStart()
+          for await (const event of events(this.#engine, signal, onOpen)) this.#noteEvent(event)
+        }
+      } catch (error) {
+        this.#p.log.debug(describeError(error), 'the engine went away')
+      }
+      const wasUp = this.#isEngineUp
+      this.#isEngineUp = false
+      if (wasUp) this.#ran = this.#p.observations.listRunning()
+      if (wasUp && !signal.aborted) await this.#p.host.look()
+      await delay(HOUSE.eventsAgainMs, undefined, { signal }).catch(() => undefined)
+    }
+  }
+
+  async #work(): Promise<void> {
+    const { log, observations } = this.#p
+    try {
+      const ledger = this.#openLedger()
+      if (ledger) await this.#workThrough(ledger)
+    } catch (error) {
+      if (!this.#isClosed) log.error(describeError(error), 'housekeeping')
+    }
+    observations.setReady()
+    const isMore = this.#toSettle.size + this.#toLook.size > 0
+    if (isMore || this.#allToLook || this.#allToSettle) this.#due(() => undefined)
+  }
+
+  async #workThrough(ledger: Ledger): Promise<void> {
+    if (this.#allToSettle) {
+      this.#allToSettle = false
+      for (const id of await this.#listDocker(ledger)) this.#toSettle.add(id)
+    }
+    if (this.#routedToSettle) {
+      this.#routedToSettle = false
+      for (const id of listRouted(this.#p.settings)) this.#toSettle.add(id)
+    }
+    if (this.#allToLook) {
+      this.#allToLook = false
+      for (const { environmentId } of ledger.listPlans()) this.#toLook.add(environmentId)
+    }
+    const unsettled: number[] = []
+    for (const id of take(this.#toSettle)) {
+      this.#toLook.add(id)
+      if (!(await this.#settle(ledger, id))) unsettled.push(id)
+    }
+    for (const id of take(this.#toLook)) await this.#look(ledger, id)
+    // an edge that is being restarted, an engine under load: the next minute may do better
+    if (unsettled.length > 0 && !this.#isClosed) this.#later(unsettled)
+  }
+
+  #later(ids: number[]): void {
+    clearTimeout(this.#again)
+    this.#again = setTimeout(
+      () =>
+        this.#due(() => {
+          for (const id of ids) this.#toSettle.add(id)
+        }),
+      HOUSE.againMs,
+    )
+    this.#again.unref()
+  }
+
+  #isDocker(ledger: Ledger, environmentId: number): boolean {
+    if (!this.#isEngineUp) return false
+    const hasRows = ledger.objects.list({ environmentId }).length > 0
+    return hasRows || isDockerPlan(readPlan(ledger, environmentId))
+  }
+
+  /** By rows, by plans, and by labels alone (a lost ledger). */
+  async #listDocker(ledger: Ledger): Promise<Set<number>> {
+    const { settings } = this.#p
+    const labelled = [
+      ...(await listOwnedContainers(this.#engine, settings)),
+      ...(await listOwnedImages(this.#engine, settings)),
+    ]
+    const ids = [
+      ...ledger.objects.list().map(({ environmentId }) => environmentId),
+      ...ledger.listPlans().map(({ environmentId }) => environmentId),
+      ...labelled.map(({ labels }) => Number(labels[LABELS.environment])),
+    ]
+    return new Set(ids.filter((id) => Number.isSafeInteger(id) && id > 0))
+  }
+
+  /** False: to be tried again. */
+  async #settle(ledger: Ledger, environmentId: number): Promise<boolean> {
+    const { keeper, settings, log } = this.#p
+    const isDocker = this.#isDocker(ledger, environmentId)
+    if (!isDocker && isDockerPlan(readPlan(ledger, environmentId))) return true // the engine is away
+    if (this.#isClosed || !keeper.occupy(environmentId)) return true // its end comes back here
+    try {
+      const house = { engine: this.#engine, edge: this.#edge, ledger, settings }
+      const request = { environmentId, ran: this.#ran.get(environmentId) ?? [] }
+      const notes = isDocker ? await settleEnvironment(house, request) : []
+      if (isDocker) this.#ran.delete(environmentId)
+      notes.push(...(await settleManual(house, { environmentId })))
+      if (notes.length > 0) log.info({ environmentId, notes }, 'environment was settled')
+      return true
+    } catch (error) {
+      if (!this.#isClosed) {
+        log.warn({ environmentId, ...describeError(error) }, 'environment could not be settled')
+      }
+      return false
+    } finally {
+      if (!this.#isClosed) keeper.vacate(environmentId)
+    }
+  }
+
+  async #look(ledger: Ledger, environmentId: number): Promise<void> {
+    if (this.#isClosed || this.#p.keeper.isBusy(environmentId)) return // its end comes back here
+    try {
+      const isDocker = isDockerPlan(readPlan(ledger, environmentId))
+      if (!isDocker || this.#isEngineUp) await this.#drift.look(ledger, environmentId)
+    } catch (error) {
+      if (!this.#isClosed) {
+        this.#p.log.warn({ environmentId, ...describeError(error) }, 'what runs is not known')
+      }
+    }
+  }
+
+  /** Files of supervisors, read often because nobody tells when they change. */
+  #lookAtProcesses(): void {
+    const ledger = this.#openLedger()
+    const rows = ledger?.listProcesses() ?? []
+    if (rows.length === 0) return
+    this.#due(() => {
+      for (const { environmentId } of rows) this.#toLook.add(environmentId)
+    })
+  }
+
+  /** An engine that has just come may have been killed: what it left goes before anything else is judged. */
+  async #noteEngine(): Promise<void> {
+    const { settings, host, keeper, log } = this.#p
+    this.#ledger ??= new Ledger(settings)
+    const isExclusive = await isEngineExclusive(this.#engine, this.#ledger, settings)
+    host.noteEngine({ isExclusive })
+    await host.look()
+    const ledger = this.#openLedger()
+    if (!ledger) return
+    const isBusy = (id: number): boolean => keeper.isBusy(id)
+    const count = await endBuildOrphans(this.#engine, ledger, { isExclusive, isBusy })
+    if (count > 0) log.info({ count }, 'commands of builds outlived their engine and were ended')
+  }
+
+  async #tidy(ledger: Ledger): Promise<void> {
+    const { settings, log, clock } = this.#p
+    if (this.#isEngineUp) {
+      const bytes = await collectCache(this.#engine, ledger, settings)
+      if (bytes > 0) log.info({ bytes }, 'the build cache was pruned')
+    }
+    const expired = await expireArtifacts(settings, ledger, clock.now())
+    if (expired > 0) log.info({ expired }, 'artifacts were over their retention')
+    await measureEnvironments(this.#engine, ledger, settings)
+  }
+}
+
+/** Environments that the edge knows; needs no edge that runs. */
+const listRouted = (settings: AgentSettings): number[] =>
+  Object.entries(readTable(settings).environments)
+    .filter(([, { routes }]) => routes.length > 0)
+    .map(([id]) => Number(id))
+
+function* take(due: Set<number>): Generator<number> {
+  for (const id of [...due]) {
+    due.delete(id)
+    yield id
+  }
+}
+
+/** Begins at once; returns how to end it. */
+export function keepHouse(parts: HouseParts): () => void {
+  const house = new House(parts)
+  return () => house.close()
+}

@@ -1,0 +1,48 @@
+// What `berth-agent status` shows. The journal is the daemon's alone, so the daemon leaves a small file in the run
+// directory at each change; a reader believes it only while that very process lives.
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { VERSION } from '@berth/shared'
+import { isSameProcess, readStartTicks } from '../machine/process/processes.ts'
+import type { AgentSettings } from '../settings.ts'
+
+export interface Status {
+  phase: string
+  endpoint: string
+  /** When this phase began. */
+  since: string
+  attempts: string[]
+}
+export interface WrittenStatus extends Status {
+  pid: number
+  startTicks: string
+  version: string
+}
+
+const statusFile = (s: AgentSettings): string => join(s.runDir, 'agent.json')
+
+export function writeStatus(settings: AgentSettings, status: Status): void {
+  const { pid } = process
+  const startTicks = readStartTicks(pid) ?? ''
+  const written: WrittenStatus = { ...status, pid, startTicks, version: VERSION }
+  const file = statusFile(settings)
+  try {
+    writeFileSync(`${file}.tmp`, `${JSON.stringify(written, null, 2)}\n`, { mode: 0o644 })
+    renameSync(`${file}.tmp`, file)
+  } catch {
+    // a full or read-only run directory costs the status, not the session
+  }
+}
+
+export const removeStatus = (settings: AgentSettings): void =>
+  rmSync(statusFile(settings), { force: true })
+
+/** Undefined: no daemon of this state directory runs. */
+export function readStatus(settings: AgentSettings): WrittenStatus | undefined {
+  try {
+    const status = JSON.parse(readFileSync(statusFile(settings), 'utf8')) as WrittenStatus
+    return isSameProcess(status.pid, status.startTicks) ? status : undefined
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,113 @@
+// Once a minute: how busy this server is and what each environment takes, for the heartbeat. Cheap by construction: a
+// handful of small files a running service, read when a heartbeat leaves anyway; no process, no call of the engine.
+import { statfsSync } from 'node:fs'
+import { USAGE } from '@berth/shared'
+import {
+  busyPermille,
+  findGroup,
+  type GroupFolders,
+  readCpuTicks,
+  readGroupCpu,
+  readGroupMemory,
+  readLoad,
+  readMemory,
+} from '../machine/usage.ts'
+
+export interface EnvironmentUse {
+  environmentId: number
+  diskBytes: number
+  memoryBytes: number
+  cpuPermille: number
+}
+
+export interface HostUse {
+  at: Date
+  cpuPermille: number
+  memoryUsedBytes: number
+  memoryBytes: number
+  diskUsedBytes: number
+  diskBytes: number
+  load: number
+  environments: EnvironmentUse[]
+}
+
+interface Watched {
+  group: GroupFolders
+  cpuMs: number
+  at: number
+}
+
+export class UsageMeter {
+  readonly #folder: string
+  /** Bytes on disk by environment, as of the last measurement. */
+  readonly #disk: () => Map<number, number>
+  readonly #pids = new Map<number, number[]>()
+  readonly #watched = new Map<number, Watched>()
+  #ticks = readCpuTicks()
+  #takenAt = performance.now() - USAGE.everyMs
+
+  constructor(folder: string, disk: () => Map<number, number>) {
+    this.#folder = folder
+    this.#disk = disk
+  }
+
+  /** Who runs of an environment, as of the last look at it; none: nothing. */
+  notePids(environmentId: number, pids: number[]): void {
+    if (pids.length > 0) this.#pids.set(environmentId, pids)
+    else this.#pids.delete(environmentId)
+  }
+
+  /** Something changed that should not wait for the minute. */
+  hasten(): void {
+    this.#takenAt -= USAGE.everyMs
+  }
+
+  /** Undefined: not due yet. */
+  take(): HostUse | undefined {
+    const now = performance.now()
+    if (now - this.#takenAt < USAGE.everyMs) return undefined
+    this.#takenAt = now
+    const ticks = readCpuTicks()
+    const cpuPermille = busyPermille(this.#ticks, ticks)
+    this.#ticks = ticks
+    const memory = readMemory()
+    // what is kept for root alone counts as used: nothing of ours can be written there
+    const { blocks, bavail, bsize } = statfsSync(this.#folder)
+    return {
+      at: new Date(),
+      cpuPermille,
+      memoryUsedBytes: memory.used,
+      memoryBytes: memory.all,
+      diskUsedBytes: (blocks - bavail) * bsize,
+      diskBytes: blocks * bsize,
+      load: readLoad(),
+      environments: this.#environments(now),
+    }
+  }
+
+  #environments(now: number): EnvironmentUse[] {
+    const disk = this.#disk()
+    const live = new Set([...this.#pids.values()].flat())
+    for (const pid of this.#watched.keys()) if (!live.has(pid)) this.#watched.delete(pid)
+    const found = [...new Set([...this.#pids.keys(), ...disk.keys()])].map((environmentId) => {
+      const uses = (this.#pids.get(environmentId) ?? []).map((pid) => this.#look(pid, now))
+      return {
+        environmentId,
+        diskBytes: disk.get(environmentId) ?? 0,
+        memoryBytes: uses.reduce((sum, { memoryBytes }) => sum + memoryBytes, 0),
+        cpuPermille: uses.reduce((sum, use) => sum + use.cpuPermille, 0),
+      }
+    })
+    return found.sort((a, b) => b.memoryBytes - a.memoryBytes).slice(0, USAGE.environments)
+  }
+
+  #look(pid: number, now: number): Pick<EnvironmentUse, 'memoryBytes' | 'cpuPermille'> {
+    const before = this.#watched.get(pid)
+    const group = before?.group ?? findGroup(pid)
+    const cpuMs = readGroupCpu(group)
+    this.#watched.set(pid, { group, cpuMs, at: now })
+    const share = before ? (1_000 * (cpuMs - before.cpuMs)) / (now - before.at) : 0
+    const memoryBytes = readGroupMemory(group)
+    return { memoryBytes, cpuPermille: Math.max(0, Math.round(share)) }
+  }
+}

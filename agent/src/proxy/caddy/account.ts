@@ -1,0 +1,118 @@
+// Caddy's account. Caddy never runs as root: what it dials and reads is named by people's repositories. Where the agent
+// runs as root, Caddy needs an account of its own, in development too; where it does not, Caddy runs as the developer.
+// Invariant: no file that an environment or Caddy itself could have put there changes its owner.
+import {
+  chmodSync,
+  chownSync,
+  closeSync,
+  constants,
+  fstatSync,
+  lchownSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  statSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { PROXY } from '@berth/shared'
+import { listFolder } from '../../machine/files.ts'
+import type { Account } from '../../machine/process/confinement.ts'
+import { locateProgram } from '../../machine/process/programs.ts'
+import { O_PATH } from '../../machine/process/sockets.ts'
+import { ensureAccount, findAccount, findClosedFolder, isRoot } from '../../machine/users/users.ts'
+import type { AgentSettings } from '../../settings.ts'
+import { edgePlaces } from '../paths.ts'
+import { ensureWebGroup, findWebGroup } from './web-group.ts'
+
+type Names = Pick<AgentSettings, 'accountPrefix'>
+
+/** berth-caddy. */
+export const caddyAccount = ({ accountPrefix }: Names): string =>
+  `${accountPrefix.replace(/-?e$/, '')}-caddy`
+
+/** Undefined: it is not there, or without root it is not needed. */
+export async function findCaddyAccount(settings: Names): Promise<Account | undefined> {
+  if (!isRoot()) return undefined
+  const { name, uid, gid } = (await findAccount(caddyAccount(settings))) ?? {}
+  return name !== undefined && uid && gid ? { name, uid, gid } : undefined
+}
+
+/** Finds or makes it, with the group through which it reaches what environments offer. */
+export async function ensureCaddyAccount(
+  settings: AgentSettings,
+): Promise<{ account: Account; isNew: boolean }> {
+  const home = edgePlaces(settings).caddy
+  const made = await ensureAccount(caddyAccount(settings), home, 'Berth proxy')
+  await ensureWebGroup(settings, made.account.name)
+  return made
+}
+
+function noAccount(settings: AgentSettings): Error {
+  const name = caddyAccount(settings)
+  const how = settings.development
+    ? `Start with \`npm start\`, which makes it, or run \`berth-agent setup proxy-account\` with BERTH_ACCOUNT_PREFIX=${settings.accountPrefix} and the same folders.`
+    : 'Run `berth-agent setup proxy` on this server.'
+  return new Error(`Caddy never runs as root, and its account ${name} is missing. ${how}`)
+}
+
+const NO_SETPRIV =
+  'Caddy never runs as root, and setpriv, which takes the rights of root away, is not installed. Install the package util-linux.'
+
+/** The words before Caddy's own: only the right to bind low ports is left. Throws where Caddy would run as root. */
+export async function becomeCaddy(settings: AgentSettings): Promise<string[]> {
+  if (!isRoot()) return []
+  const account = await findCaddyAccount(settings)
+  if (!account) throw noAccount(settings)
+  const setpriv = locateProgram('setpriv')
+  if (!setpriv) throw new Error(NO_SETPRIV)
+  await ensureWebGroup(settings, account.name)
+  await handOver(settings, account)
+  const closed = await findClosedFolder(account, edgePlaces(settings).caddy)
+  if (closed) throw new Error(`${account.name} cannot enter ${closed}. Run: chmod o+x ${closed}`)
+  const bind = '-all,+net_bind_service'
+  return [
+    setpriv,
+    ...['--reuid', account.name, '--regid', account.name, '--init-groups', '--no-new-privs'],
+    ...['--inh-caps', bind, '--ambient-caps', bind, '--bounding-set', bind, '--'],
+  ]
+}
+
+/** What a Caddy that ran as root left behind: its account can read and write all that it needs. May be repeated. */
+export async function handOver(settings: AgentSettings, account: Account): Promise<void> {
+  const places = edgePlaces(settings)
+  // others must pass through those above
+  for (const above of [places.dir, settings.runDir]) {
+    mkdirSync(above, { recursive: true, mode: 0o711 })
+  }
+  for (const folder of [places.caddy, places.adminDir]) {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    giveTree(folder, account)
+    chmodSync(folder, 0o700)
+  }
+  if (statSync(places.configuration, { throwIfNoEntry: false })) {
+    lchownSync(places.configuration, 0, account.gid)
+    chmodSync(places.configuration, 0o640)
+  }
+  const group = await findWebGroup(settings)
+  if (group === undefined) return
+  const statics = join(settings.stateDir, 'static')
+  for (const name of listFolder(statics)) lchownSync(join(statics, name), 0, group)
+}
+
+/** Through descriptors, links unfollowed. A file with a second name is left: the other one may be anywhere. */
+function giveTree(path: string, account: Account, depth = 0): void {
+  const fd = openSync(path, O_PATH | constants.O_NOFOLLOW)
+  try {
+    const facts = fstatSync(fd)
+    const at = `/proc/self/fd/${fd}`
+    const isOurs = facts.isDirectory() || (facts.isFile() && facts.nlink === 1)
+    if (!isOurs || (facts.uid !== 0 && facts.uid !== account.uid)) return
+    if (facts.isDirectory() && depth < PROXY.homeDepth) {
+      for (const name of readdirSync(at)) giveTree(join(at, name), account, depth + 1)
+    }
+    // a folder last: what is in it is reached by nobody else before
+    if (facts.uid !== account.uid) chownSync(at, account.uid, account.gid)
+  } finally {
+    closeSync(fd)
+  }
+}

@@ -1,0 +1,125 @@
+// `berth-agent setup proxy`: makes a server ready to route and says what it did. Installs the distribution's package
+// where there is apt, makes Caddy's account and hands it what a Caddy of root's left, keeps the package's own unit from
+// taking the ports. Starts nothing.
+import { existsSync } from 'node:fs'
+import { PROXY } from '@berth/shared'
+import { findListeners, nameHolder } from '../../machine/process/ports.ts'
+import { locateProgram, type ProgramResult, runProgram } from '../../machine/process/programs.ts'
+import { isRoot } from '../../machine/users/users.ts'
+import type { AgentSettings } from '../../settings.ts'
+import { edgePlaces } from '../paths.ts'
+import { isAlive, readProxyProcess } from '../process-files.ts'
+import { endRootCaddy } from '../supervision.ts'
+import { ensureCaddyAccount, handOver } from './account.ts'
+import { handOverUnaccepted } from './unaccepted.ts'
+
+type Say = (line: string) => void
+
+/** `berth-agent setup proxy-account`: what every server needs, also before Caddy is installed. The exit code. */
+export async function setUpAccount(settings: AgentSettings, say: Say): Promise<number> {
+  if (!isRoot()) {
+    say('This needs root: it makes an account.')
+    return 1
+  }
+  const { account, isNew } = await ensureCaddyAccount(settings)
+  say(`Account ${account.name}: ${isNew ? 'made' : 'is there'}.`)
+  if (await endRootCaddy(settings)) say('Caddy ran as root: it was ended.')
+  await handOver(settings, account)
+  return 0
+}
+
+/** The exit code. */
+export async function setUpProxy(settings: AgentSettings, say: Say): Promise<number> {
+  if (!isRoot()) {
+    say('This needs root: it installs a package and makes an account.')
+    return 1
+  }
+  if (!(await ensureCaddy(say))) return 1
+  await ensureIptables(say)
+  await setUpAccount(settings, say)
+  await disableStockUnit(say)
+  const refusal = handOverUnaccepted()
+  say(
+    refusal
+      ? `New connections may be reset when a password or a path changes: ${refusal}.`
+      : 'New connections survive a change of settings (net.ipv4.tcp_migrate_req is 1).',
+  )
+  return reportPorts(settings, say)
+}
+
+async function ensureCaddy(say: Say): Promise<boolean> {
+  if (locateProgram('caddy')) {
+    const { stdout } = await runProgram(['caddy', 'version'])
+    const version = /(\d+)\.(\d+)\.(\d+)/.exec(stdout.toString('utf8'))
+    if (!version || !isEnough(version)) {
+      say(
+        `Caddy ${version?.[0] ?? ''} is too old: 2.6.2 or newer is needed. Replace it, then run this again.`,
+      )
+      return false
+    }
+    say(`Caddy ${version[0]}: is there.`)
+    return true
+  }
+  if (!locateProgram('apt-get')) {
+    say(
+      'Caddy is not installed, and there is no apt here. Install Caddy 2.6.2 or newer, then run this again.',
+    )
+    return false
+  }
+  say('Caddy: installing the package of the distribution …')
+  const installed = await installPackage('caddy')
+  if (installed.code === 0 && locateProgram('caddy')) {
+    say('Caddy: installed.')
+    return true
+  }
+  say(`Caddy could not be installed: ${installed.stderr.trim().split('\n').at(-1) ?? ''}`)
+  say('Run `apt-get update` and try again, or install Caddy 2.6.2 or newer yourself.')
+  return false
+}
+
+const installPackage = (name: string): Promise<ProgramResult> =>
+  runProgram(['apt-get', 'install', '-y', '-qq', '--no-install-recommends', '--no-remove', name], {
+    timeoutMs: PROXY.installMs,
+    env: { PATH: process.env.PATH ?? '', DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C' },
+  })
+
+/** Without it routes work, with less protection: the server's page says which. */
+async function ensureIptables(say: Say): Promise<void> {
+  const isThere = (): boolean => locateProgram('iptables-restore') !== undefined
+  if (isThere()) return say('iptables: is there.')
+  if (locateProgram('apt-get')) await installPackage('iptables')
+  say(
+    isThere()
+      ? 'iptables: installed.'
+      : 'iptables is missing: install it, so that no other account can take the port of a manual service.',
+  )
+}
+
+const isEnough = ([, a = '0', b = '0', c = '0']: RegExpExecArray): boolean =>
+  Number(a) * 1_000_000 + Number(b) * 1_000 + Number(c) >= 2_006_002
+
+/** The package starts a Caddy of its own on port 80; Berth's has another configuration. */
+async function disableStockUnit(say: Say): Promise<void> {
+  if (!existsSync('/run/systemd/system') || !locateProgram('systemctl')) return
+  const { code, stderr } = await runProgram(['systemctl', 'disable', '--now', 'caddy.service'])
+  if (code === 0) say('caddy.service of the package: stopped and disabled.')
+  else if (!/does not exist|not loaded/i.test(stderr)) say(`caddy.service: ${stderr.trim()}`)
+}
+
+function reportPorts(settings: AgentSettings, say: Say): number {
+  const isOurs = isAlive(readProxyProcess(edgePlaces(settings).caddyProcess))
+  let code = 0
+  for (const endpoint of [settings.proxy.http, settings.proxy.https]) {
+    if (!endpoint) continue
+    const holders = findListeners(endpoint.port)
+    const isFree = holders.length === 0 || isOurs
+    if (!isFree) code = 1
+    say(
+      isFree
+        ? `Port ${endpoint.port}: ${isOurs ? 'served by Berth' : 'free'}.`
+        : `Port ${endpoint.port} is held by ${nameHolder(holders)}. Stop it: Berth needs this port.`,
+    )
+  }
+  if (code === 0) say('Ready. The daemon starts Caddy by itself.')
+  return code
+}

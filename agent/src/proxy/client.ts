@@ -1,0 +1,222 @@
+// How runner and daemon speak to the edge: one call a connection, every one with a deadline, every failure an EdgeError
+// with a sentence. Reading an address for people (`urlOf`) needs no edge, only its table.
+import { request } from 'node:http'
+import { createConnection } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
+import { PROXY, ROUTE_STEPS } from '@berth/shared'
+import type { AgentSettings } from '../settings.ts'
+import { openAdmin } from './caddy/admin.ts'
+import { type EdgePlaces, edgePlaces, ensureKeys } from './paths.ts'
+import { readProxyProcess } from './process-files.ts'
+import {
+  decodeLine,
+  type EdgeAnswer,
+  type EdgeCall,
+  type EdgeDescription,
+  EdgeError,
+  type EdgeRoute,
+  encodeLine,
+  type PortRoute,
+  type RemoveRoutes,
+  type SetAuth,
+  type SetRoutes,
+} from './protocol.ts'
+import { readTable, routeKey } from './table.ts'
+
+export interface ProbeRequest {
+  host: string
+  path: string
+  /** Asked again until this status comes; null: any answer of the application. */
+  status: number | null
+  timeoutMs: number
+}
+
+export interface ProbeAnswer {
+  status: number
+  /** ip:port that answered; the socket's or folder's name for those. */
+  upstream: string
+}
+
+export interface EdgeClient {
+  /** All routes of the environment at once; durable, served and resolvable when it returns. */
+  setRoutes(routes: SetRoutes): Promise<{ generation: number }>
+  getRoutes(environmentId: number): Promise<{ fence: bigint; routes: EdgeRoute[] } | undefined>
+  removeRoutes(removal: RemoveRoutes): Promise<void>
+  setAuth(auth: SetAuth): Promise<void>
+  describe(): Promise<EdgeDescription>
+  /** As people type it. */
+  urlOf(host: string, path: string): string
+  /** How long until a switch is seen everywhere. */
+  refreshMs: number
+  /** Requests that run at this moment to these upstreams (ip:port); undefined where nobody counts them. */
+  countRequests(upstreams: readonly string[]): Promise<number | undefined>
+  /** Through the proxy, at the real name, past Basic Auth: who answers there now. */
+  probe(probe: ProbeRequest): Promise<ProbeAnswer>
+}
+
+type ClientSettings = Pick<AgentSettings, 'stateDir' | 'runDir' | 'proxy'>
+
+export function openEdge(settings: ClientSettings): EdgeClient {
+  const call = <T>(value: EdgeCall, ms: number = PROXY.callMs): Promise<T> =>
+    callEdge(edgePlaces(settings), value, ms) as Promise<T>
+  const isInPorts = (): boolean => readTable(settings).mode === 'ports'
+  return {
+    refreshMs: PROXY.settleMs,
+    setRoutes: (params) => call({ method: 'setRoutes', params }),
+    async getRoutes(environmentId) {
+      const found = await call({ method: 'getRoutes', params: { environmentId } })
+      return (found ?? undefined) as { fence: bigint; routes: EdgeRoute[] } | undefined
+    },
+    async removeRoutes(params) {
+      await call({ method: 'removeRoutes', params })
+    },
+    async setAuth(params) {
+      await call({ method: 'setAuth', params })
+    },
+    describe: () => call({ method: 'describe', params: {} }, PROXY.adminMs),
+    urlOf: (host, path) => addressOf(settings, host, path),
+    async countRequests(upstreams) {
+      if (isInPorts()) return undefined
+      const { adminSocket } = edgePlaces(settings)
+      const admin = openAdmin(adminSocket, ensureKeys(settings).origin)
+      const running = await admin.requests().catch(() => undefined)
+      if (!running) return undefined
+      return [...running]
+        .filter(([address]) => upstreams.includes(readUpstream(address)))
+        .reduce((sum, [, count]) => sum + count, 0)
+    },
+    async probe(probe) {
+      if (!isInPorts()) return probeUntil(probe, () => probeCaddy(settings, probe))
+      const { host, path } = probe
+      const found = await call<PortRoute>({ method: 'findPort', params: { host, path } })
+      return probeUntil(probe, async () => {
+        const answer = await ask({ host: '127.0.0.1', port: found.port }, probe, {})
+        return { status: answer.status, upstream: found.upstream }
+      })
+    },
+  }
+}
+
+/** One line there, one line back. */
+function callEdge(places: EdgePlaces, value: EdgeCall, ms: number): Promise<unknown> {
+  const away = (why: string) =>
+    new EdgeError('unavailable', `The edge of this server does not answer: ${why}.`)
+  return new Promise((resolve, reject) => {
+    const socket = createConnection(places.socket)
+    const timer = setTimeout(() => end(away(`nothing came in ${ms / 1_000} s`)), ms)
+    let text = ''
+    const end = (error?: Error, result?: unknown): void => {
+      clearTimeout(timer)
+      socket.destroy()
+      if (error) reject(error)
+      else resolve(result)
+    }
+    socket.setEncoding('utf8')
+    socket.on('connect', () => socket.write(encodeLine(value)))
+    socket.on('error', ({ message }) => {
+      const reason = readProxyProcess(places.edgeProcess)?.reason // of who starts it
+      end(reason ? new EdgeError('unavailable', reason) : away(message))
+    })
+    socket.on('close', () => end(away('it closed the connection')))
+    socket.on('data', (chunk: string) => {
+      text += chunk
+      if (text.length > PROXY.lineBytes) return end(away('its answer is too long'))
+      const line = text.indexOf('\n')
+      if (line < 0) return
+      try {
+        const answer = decodeLine(text.slice(0, line)) as EdgeAnswer
+        if (answer.ok) end(undefined, answer.result)
+        else end(new EdgeError(answer.kind, answer.message))
+      } catch {
+        end(away('its answer cannot be read'))
+      }
+    })
+  })
+}
+
+export const isLocalHost = (host: string): boolean =>
+  host === 'localhost' || host.endsWith('.localhost')
+
+function addressOf(settings: ClientSettings, host: string, path: string): string {
+  const { http, https } = settings.proxy
+  const table = readTable(settings)
+  if (table.mode === 'ports') {
+    const port = table.ports[routeKey(host, path)]
+    return port ? `http://127.0.0.1:${port}/` : ''
+  }
+  const isSecure = https !== null && !isLocalHost(host)
+  const { port } = isSecure ? https : http
+  const isUsual = port === (isSecure ? 443 : 80)
+  return `${isSecure ? 'https' : 'http'}://${host}${isUsual ? '' : `:${port}`}${path}`
+}
+
+type Endpoint = { host: string; port: number }
+
+function probeCaddy(settings: ClientSettings, probe: ProbeRequest): Promise<ProbeAnswer> {
+  const { address, port } = settings.proxy.http
+  const host = address === '0.0.0.0' ? '127.0.0.1' : address
+  const secret = ensureKeys(settings).probe
+  return ask({ host, port }, probe, { host: probe.host, 'x-berth-probe': secret })
+}
+
+/** The last answer when the wanted status never came; an error when nobody ever answered. */
+async function probeUntil(
+  probe: ProbeRequest,
+  look: () => Promise<ProbeAnswer>,
+): Promise<ProbeAnswer> {
+  const end = performance.now() + probe.timeoutMs
+  for (;;) {
+    let seen: ProbeAnswer | undefined
+    let problem = ''
+    try {
+      seen = await look()
+      if (probe.status === null || seen.status === probe.status) return seen
+    } catch (error) {
+      problem = (error as Error).message
+    }
+    if (performance.now() >= end) {
+      if (seen) return seen
+      const why = `The proxy does not answer for ${probe.host}: ${problem}.`
+      throw new EdgeError('unavailable', why)
+    }
+    await delay(PROXY.probePollMs)
+  }
+}
+
+/** Caddy knows the name that the name server gave it: ip-10-214-0-5.berth.internal.:8080. */
+const readUpstream = (text: string): string =>
+  text
+    .replace('{http.reverse_proxy.upstream.hostport}', '') // a file was served, nobody was asked
+    .replace(/^ip-(\d+)-(\d+)-(\d+)-(\d+)\.[a-z.]+:(\d+)$/, '$1.$2.$3.$4:$5')
+
+function ask(
+  at: Endpoint,
+  probe: ProbeRequest,
+  headers: Record<string, string>,
+): Promise<ProbeAnswer> {
+  return new Promise((resolve, reject) => {
+    const timeout = Math.max(1, Math.min(PROXY.probeMs + PROXY.tryMs, probe.timeoutMs))
+    const sent = request({ ...at, path: probe.path, headers, agent: false }, (answer) => {
+      const upstream = readUpstream(String(answer.headers['x-berth-upstream'] ?? ''))
+      resolve({ status: answer.statusCode ?? 0, upstream })
+      answer.destroy()
+    })
+    const late = setTimeout(() => sent.destroy(new Error('no answer in time')), timeout)
+    sent.on('close', () => clearTimeout(late))
+    sent.on('error', reject)
+    sent.end()
+  })
+}
+
+/** Before something ends to which requests may be on their way: they arrive and get their answer, up to a bound. */
+export async function letRequestsEnd(
+  edge: EdgeClient,
+  upstreams: readonly string[],
+  boundMs: number,
+): Promise<void> {
+  if (upstreams.length === 0) return
+  const until = performance.now() + boundMs
+  while ((await edge.countRequests(upstreams)) && performance.now() < until) {
+    await delay(ROUTE_STEPS.drainPollMs)
+  }
+}

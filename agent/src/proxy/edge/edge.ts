@@ -1,0 +1,304 @@
+// `berth-agent edge`: the process that routes. Table, name server, page server, the only writer of Caddy's
+// configuration. It is nobody's child and knows no control plane: daemon and runners come and go. All its state is
+// table.json; killed and started again it serves the same table.
+import { mkdirSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { PROXY } from '@berth/shared'
+import { readBootId } from '../../machine/process/processes.ts'
+import { locateProgram, runProgram } from '../../machine/process/programs.ts'
+import type { AgentSettings } from '../../settings.ts'
+import { findCaddyAccount } from '../caddy/account.ts'
+import { openAdmin } from '../caddy/admin.ts'
+import { Pushes } from '../caddy/pushes.ts'
+import { renderConfiguration } from '../caddy/render.ts'
+import { addLinks, syncLinks } from '../links.ts'
+import { type EdgeKeys, edgePlaces, ensureKeys } from '../paths.ts'
+import { readProxyProcess, settingsDigest, writeProxyProcess } from '../process-files.ts'
+import {
+  type EdgeCall,
+  type EdgeDescription,
+  EdgeError,
+  type PortRoute,
+  type SetRoutes,
+} from '../protocol.ts'
+import { SocketLinks } from '../socket-links.ts'
+import { SocketOwners } from '../socket-owners.ts'
+import {
+  findRoute,
+  listRoutes,
+  readTable,
+  routeKey,
+  type Table,
+  withAuth,
+  withoutRoutes,
+  withRoutes,
+  writeTable,
+} from '../table.ts'
+import { type AddressBook, Addresses } from './addresses.ts'
+import { openControlSocket } from './control-socket.ts'
+import { Forwarder } from './forwarder.ts'
+import { openNameServer, type Upstream } from './name-server.ts'
+import { isOwnPlace } from './owned-ports.ts'
+import { openPageServer } from './page-server.ts'
+import { containersOf, type Place, pageFor, placeOf } from './resolution.ts'
+import { Switchboard } from './route-switcher.ts'
+
+export interface EdgeOptions {
+  addresses: AddressBook
+  log: (message: string) => void
+  /** Of Caddy; empty: it is not installed. */
+  findVersion?: () => Promise<string>
+}
+
+export interface RunningEdge {
+  close(): void
+}
+
+export async function startEdge(
+  settings: AgentSettings,
+  options: EdgeOptions,
+): Promise<RunningEdge> {
+  const edge = await Edge.open(settings, options)
+  return { close: () => edge.close() }
+}
+
+/** Empty: it is not installed. */
+async function findVersion(): Promise<string> {
+  if (!locateProgram('caddy')) return ''
+  const asked = await runProgram(['caddy', 'version']).catch(() => undefined)
+  return /v?(\d+\.\d+\.\d+)/.exec(asked?.stdout.toString('utf8') ?? '')?.[1] ?? ''
+}
+
+class Edge {
+  readonly #settings: AgentSettings
+  readonly #places: ReturnType<typeof edgePlaces>
+  readonly #addresses: Addresses
+  readonly #board: Switchboard
+  readonly #pushes: Pushes | undefined
+  readonly #sockets: SocketLinks | undefined
+  readonly #forwarder: Forwarder | undefined
+  readonly #version: string
+  readonly #log: EdgeOptions['log']
+  readonly #keys: EdgeKeys
+  readonly #rendered = new WeakMap<Table, string>()
+  #pagePort: number
+  readonly #closers: (() => void)[] = []
+
+  static async open(settings: AgentSettings, options: EdgeOptions): Promise<Edge> {
+    const places = edgePlaces(settings)
+    mkdirSync(places.dir, { recursive: true, mode: 0o711 })
+    mkdirSync(dirname(places.socket), { recursive: true, mode: 0o711 })
+    const version = await (options.findVersion ?? findVersion)()
+    const edge = new Edge(settings, options, version)
+    await edge.#open()
+    return edge
+  }
+
+  private constructor(settings: AgentSettings, { addresses, log }: EdgeOptions, version: string) {
+    this.#settings = settings
+    this.#places = edgePlaces(settings)
+    this.#version = version
+    this.#log = log
+    const found = readTable(settings)
+    const mode = settings.development && version === '' ? 'ports' : 'caddy'
+    const bootId = readBootId()
+    const table: Table = { ...found, mode, bootId }
+    this.#pagePort = table.pagePort
+    const wanted = (): string[] => containersOf(this.#board.table)
+    this.#addresses = new Addresses(addresses, wanted, () => this.#saveAddresses())
+    // addresses of another boot may belong to somebody else by now
+    if (found.bootId === bootId) this.#addresses.remember(found.addresses)
+    this.#keys = ensureKeys(settings)
+    if (mode === 'caddy') {
+      this.#sockets = new SocketLinks({ settings, table: () => this.#board.table, log })
+      this.#pushes = new Pushes({
+        admin: openAdmin(this.#places.adminSocket, this.#keys.origin),
+        file: this.#places.configuration,
+        group: async () => (await findCaddyAccount(settings))?.gid,
+        wanted: () => this.#render(this.#board.table),
+        explain: () => this.#explain(),
+        log,
+      })
+    } else {
+      const find = (host: string, path: string): Place => this.#serverOf(host, path)
+      this.#forwarder = new Forwarder({ find, owners: new SocketOwners(settings) })
+    }
+    this.#board = new Switchboard({
+      table,
+      addresses: this.#addresses,
+      pushes: this.#pushes,
+      render: (of) => this.#render(of),
+      prepare: (of) => addLinks(this.#places.links, of),
+      commit: (of) => this.#commit(of),
+      pageAt: () => ({ address: '127.0.0.1', port: this.#pagePort }),
+    })
+  }
+
+  /** The name server comes first of all that others can see: its port is what makes this the only edge. */
+  async #open(): Promise<void> {
+    // after a restart on the same boot what was known is answered at once: requests wait for this process
+    const isKnown = (id: string): boolean => this.#addresses.find(id) !== undefined
+    if (!containersOf(this.#board.table).every(isKnown)) {
+      // an engine that is still starting may say nothing for minutes; others than its containers are served meanwhile
+      const enough = delay(PROXY.firstLookMs, undefined, { ref: false })
+      await Promise.race([this.#addresses.look(), enough])
+    }
+    const names = await openNameServer(this.#settings.proxy.dnsPort, (n) =>
+      this.#own(this.#board.find(n)),
+    )
+    this.#closers.push(() => names.close())
+    const { server, port } = await openPageServer(this.#pagePort, {
+      pageFor: (host, path) =>
+        pageFor(this.#board.table, host, path, (id) => this.#addresses.find(id)),
+      isKnownHost: (host) => listRoutes(this.#board.table).some((r) => r.host === host),
+      httpsPort: this.#settings.proxy.https?.port ?? null,
+      askKey: this.#keys.ask,
+    })
+    this.#closers.push(() => server.close())
+    this.#pagePort = port
+    const table = { ...(await this.#withPorts(this.#board.table)), pagePort: port }
+    this.#try('The table could not be written', () => this.#board.adopt(table))
+    this.#addresses.open()
+    void this.#addresses.look()
+    this.#closers.push(() => this.#addresses.close())
+    this.#sockets?.open()
+    this.#closers.push(() => this.#sockets?.close())
+    await this.#pushes?.open()
+    this.#closers.push(() => this.#pushes?.close())
+    const control = await openControlSocket(this.#places.socket, (call) => this.#perform(call))
+    this.#closers.push(() => control.close())
+    writeProxyProcess(this.#places.edgeProcess, process.pid, settingsDigest(this.#settings))
+  }
+
+  close(): void {
+    for (const close of this.#closers.reverse()) close()
+    this.#forwarder?.close()
+  }
+
+  #render(table: Table): string {
+    const known = this.#rendered.get(table)
+    if (known !== undefined) return known
+    const rendered = JSON.stringify(
+      renderConfiguration({
+        proxy: this.#settings.proxy,
+        routes: listRoutes(table),
+        keys: this.#keys,
+        adminSocket: this.#places.adminSocket,
+        links: this.#places.links,
+        sockets: this.#places.sockets,
+        logs: this.#places.caddy,
+        pagePort: this.#pagePort,
+        version: this.#version,
+      }),
+    )
+    this.#rendered.set(table, rendered)
+    return rendered
+  }
+
+  #commit(table: Table): void {
+    writeTable(this.#settings, { ...table, addresses: this.#addresses.all() })
+    syncLinks(this.#places.links, table)
+    this.#forwarder?.prune(table)
+  }
+
+  #saveAddresses(): void {
+    const table = { ...this.#board.table, addresses: this.#addresses.all() }
+    this.#try('Addresses could not be written', () => writeTable(this.#settings, table))
+  }
+
+  /** For what nobody asked for: on a full disk the edge serves what it knows. */
+  #try(failure: string, act: () => void): void {
+    try {
+      act()
+    } catch (error) {
+      this.#log(`${failure}: ${(error as Error).message}`)
+    }
+  }
+
+  #serverOf(host: string, path: string): Place {
+    const route = findRoute(this.#board.table, host, path)
+    const address = (id: string): string | undefined => this.#addresses.find(id)
+    const page = { address: '127.0.0.1', port: this.#pagePort }
+    const place = route && placeOf(route, address)
+    return (place && ('socket' in place ? place : this.#own(place))) ?? page
+  }
+
+  #own(place: Upstream | undefined): Upstream | undefined {
+    const isOwn = !place || isOwnPlace(this.#settings, this.#board.table, place)
+    return isOwn ? place : { address: '127.0.0.1', port: this.#pagePort }
+  }
+
+  async #withPorts(table: Table): Promise<Table> {
+    return this.#forwarder ? this.#forwarder.open(table) : table
+  }
+
+  async #perform(call: EdgeCall): Promise<unknown> {
+    switch (call.method) {
+      case 'setRoutes':
+        return this.#board.withContainers(call.params, () => this.#setRoutes(call.params))
+      case 'getRoutes': {
+        const entry = this.#board.table.environments[call.params.environmentId]
+        return entry && { fence: BigInt(entry.fence), routes: entry.routes }
+      }
+      case 'removeRoutes': {
+        const { environmentId } = call.params
+        const apply = (table: Table): Table => withoutPorts(withoutRoutes(table, call.params))
+        await this.#board.change(environmentId, apply, false)
+        return this.#sockets?.look(environmentId)
+      }
+      case 'setAuth': {
+        const apply = (table: Table): Table => withAuth(table, call.params)
+        return this.#board.change(call.params.environmentId, apply, false)
+      }
+      case 'describe':
+        return this.#describe()
+      case 'findPort':
+        return this.#findPort(call.params)
+      default:
+        throw new EdgeError('refused', 'The edge does not know this call.')
+    }
+  }
+
+  async #setRoutes(params: SetRoutes): Promise<{ generation: number }> {
+    await this.#sockets?.require(params)
+    const ported = await this.#withPorts(withRoutes(this.#board.table, params))
+    const apply = (table: Table): Table =>
+      withoutPorts({
+        ...withRoutes(table, params),
+        ports: { ...table.ports, ...ported.ports },
+      })
+    await this.#board.change(params.environmentId, apply, true)
+    await this.#sockets?.look(params.environmentId)
+    return { generation: this.#board.table.generation }
+  }
+
+  async #describe(): Promise<EdgeDescription> {
+    const { generation, mode } = this.#board.table
+    const trouble = this.#pushes ? await this.#pushes.findTrouble() : NO_CADDY
+    const up = trouble === undefined
+    return { generation, mode, caddy: { up, version: this.#version, reason: trouble ?? '' } }
+  }
+
+  #findPort({ host, path }: { host: string; path: string }): PortRoute {
+    const route = findRoute(this.#board.table, host, path)
+    const port = route && this.#board.table.ports[routeKey(route.host, route.path)]
+    if (!port) throw new EdgeError('refused', `${host} has no port here.`)
+    const place = this.#serverOf(host, path)
+    const upstream = 'socket' in place ? place.socket.path : `${place.address}:${place.port}`
+    return { port, upstream }
+  }
+
+  #explain(): string {
+    if (this.#version === '') return NO_CADDY
+    return readProxyProcess(this.#places.caddyProcess)?.reason ?? ''
+  }
+}
+
+const NO_CADDY = 'Caddy is not installed. Run `berth-agent setup proxy` on this server.'
+
+const withoutPorts = (table: Table): Table => {
+  const routed = new Set(listRoutes(table).map((r) => routeKey(r.host, r.path)))
+  const ports = Object.entries(table.ports).filter(([key]) => routed.has(key))
+  return { ...table, ports: Object.fromEntries(ports) }
+}

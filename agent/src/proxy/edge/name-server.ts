@@ -1,0 +1,79 @@
+// The switch of every cut-over: a UDP name server on loopback that tells Caddy where a host is served. SRV carries
+// address and port; the target's name spells the address. Answers may be used once (TTL 0). Invariant: whatever host is
+// asked for, there is an answer; an unknown one leads to the page server, because Caddy would keep a client waiting for
+// a name that does not exist.
+import { createSocket, type Socket } from 'node:dgram'
+import { type Answer, type DecodedPacket, decode, encode } from 'dns-packet'
+import { PLAIN_ZONE } from '../caddy/render.ts'
+
+export interface Upstream {
+  address: string
+  port: number
+}
+
+/** By the name that was asked, in lower case and without a trailing dot; undefined: not a name of ours. */
+export type FindUpstream = (name: string) => Upstream | undefined
+
+const SPELLED = new RegExp(
+  `^ip-(\\d{1,3})-(\\d{1,3})-(\\d{1,3})-(\\d{1,3})\\.${PLAIN_ZONE.replace('.', '\\.')}$`,
+)
+
+export const spellAddress = (address: string): string =>
+  `ip-${address.replaceAll('.', '-')}.${PLAIN_ZONE}`
+
+const AUTHORITATIVE = 1 << 10
+const REFUSED = 5
+
+/** PURE. Undefined: not a question that anybody should answer. */
+export function answerQuery(packet: Buffer, find: FindUpstream): Buffer | undefined {
+  let query: DecodedPacket
+  try {
+    query = decode(packet)
+  } catch {
+    return undefined
+  }
+  const question = query.questions?.[0]
+  if (query.type !== 'query' || !question || query.questions?.length !== 1) return undefined
+  const reply = (answers: object[], flags = AUTHORITATIVE): Buffer =>
+    encode({
+      type: 'response',
+      id: query.id ?? 0,
+      flags,
+      questions: [question],
+      answers: answers as Answer[],
+    })
+  const name = question.name.toLowerCase().replace(/\.$/, '')
+  const spelled = SPELLED.exec(name)
+  if (question.type === 'A' && spelled) {
+    const data = spelled.slice(1).join('.')
+    return reply([{ type: 'A', name: question.name, ttl: 0, data }])
+  }
+  const upstream = find(name)
+  if (!upstream) return reply([], AUTHORITATIVE | REFUSED)
+  if (question.type !== 'SRV') return reply([])
+  const { address, port } = upstream
+  const data = { priority: 0, weight: 0, port, target: spellAddress(address) }
+  return reply([{ type: 'SRV', name: question.name, ttl: 0, data }])
+}
+
+export function openNameServer(port: number, find: FindUpstream): Promise<Socket> {
+  const socket = createSocket('udp4')
+  socket.on('message', (packet, peer) => {
+    const answer = answerQuery(packet, find)
+    if (answer) socket.send(answer, peer.port, peer.address, () => undefined)
+  })
+  return new Promise((resolve, reject) => {
+    socket.once('error', (error: NodeJS.ErrnoException) =>
+      reject(
+        error.code === 'EADDRINUSE'
+          ? new Error(`UDP port ${port} is held by another process; set BERTH_EDGE_DNS_PORT.`)
+          : error,
+      ),
+    )
+    socket.bind(port, '127.0.0.1', () => {
+      socket.removeAllListeners('error')
+      socket.on('error', () => undefined) // of one answer: the asker asks again
+      resolve(socket)
+    })
+  })
+}

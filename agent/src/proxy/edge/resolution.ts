@@ -1,0 +1,68 @@
+// From a name of Caddy's question, or a request's host and path, to who serves it now. PURE: table and addresses in,
+// upstream out. Invariant: a plain name answers only for hosts that the catch-all may serve; whatever has a password is
+// found under its own name alone.
+
+import { needsOwnRoute, OWN_ZONE, ownName, PLAIN_ZONE } from '../caddy/render.ts'
+import type { EdgeTarget, SocketTarget } from '../protocol.ts'
+import { findRoute, listRoutes, type PlacedRoute, type Table } from '../table.ts'
+import type { Upstream } from './name-server.ts'
+import type { Page } from './pages.ts'
+
+export type FindAddress = (containerId: string) => string | undefined
+
+/** Undefined: nobody there; a page is shown. */
+export function upstreamOf(target: EdgeTarget, find: FindAddress): Upstream | undefined {
+  switch (target.kind) {
+    case 'loopback':
+      return { address: '127.0.0.1', port: target.port }
+    case 'container': {
+      const address = find(target.id)
+      return address === undefined ? undefined : { address, port: target.port }
+    }
+    default:
+      return undefined
+  }
+}
+
+/** Where a connection can be made without Caddy, which reaches a socket by its own means. */
+export type Place = Upstream | { socket: SocketTarget; environmentId: number }
+
+export const placeOf = (
+  { target, environmentId }: PlacedRoute,
+  find: FindAddress,
+): Place | undefined =>
+  target.kind === 'socket' ? { socket: target, environmentId } : upstreamOf(target, find)
+
+/** Every name that is answered, with its target. */
+export function listNames(table: Table): Map<string, EdgeTarget> {
+  const names = new Map<string, EdgeTarget>()
+  for (const route of listRoutes(table)) {
+    const isOwn = needsOwnRoute(route)
+    const name = isOwn ? ownName(route.host, route.path) : `${route.host}.${PLAIN_ZONE}`
+    names.set(name, route.target)
+  }
+  return names
+}
+
+export const isOurName = (name: string): boolean =>
+  name.endsWith(`.${PLAIN_ZONE}`) || name.endsWith(`.${OWN_ZONE}`)
+
+/** What the page server shows; undefined: an application should have answered. */
+export function pageFor(
+  table: Table,
+  host: string,
+  path: string,
+  find: FindAddress,
+): Page | undefined {
+  const route = findRoute(table, host, path)
+  if (!route) return 'unknown'
+  if (route.target.kind === 'page') return route.target.page
+  if (route.target.kind === 'static' && table.mode === 'ports') return 'files'
+  return upstreamOf(route.target, find) ? undefined : 'stopped'
+}
+
+export const containersOf = (table: Table): string[] => [
+  ...new Set(
+    listRoutes(table).flatMap(({ target }) => (target.kind === 'container' ? [target.id] : [])),
+  ),
+]

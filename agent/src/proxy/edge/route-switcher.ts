@@ -1,0 +1,219 @@
+// The edge's mind: the table, who waits for a change of it, and the order in which changes happen. A change that leaves
+// Caddy's configuration as it is takes effect at once; the others of one moment travel in one push. Invariants: the
+// table is on disk before anybody is answered; a refused configuration changes nothing; changes of one environment
+// happen in the order in which they came.
+import { PROXY } from '@berth/shared'
+import type { Pushes } from '../caddy/pushes.ts'
+import { EdgeError, type SetRoutes } from '../protocol.ts'
+import type { Table } from '../table.ts'
+import type { Addresses } from './addresses.ts'
+import type { Upstream } from './name-server.ts'
+import { isOurName, listNames, upstreamOf } from './resolution.ts'
+
+export interface SwitchboardOptions {
+  table: Table
+  addresses: Addresses
+  /** Undefined: mode 'ports', without Caddy. */
+  pushes: Pushes | undefined
+  render: (table: Table) => string
+  /** Makes names ready that only the new configuration uses. */
+  prepare: (table: Table) => void
+  /** Writes the table, then whatever follows from it. */
+  commit: (table: Table) => void
+  pageAt: () => Upstream
+}
+
+interface Change {
+  environmentId: number
+  apply: (table: Table) => Table
+  /** Without Caddy it does not happen; a removal does. */
+  needsCaddy: boolean
+  resolve: () => void
+  reject: (error: Error) => void
+}
+
+export class Switchboard {
+  readonly #o: SwitchboardOptions
+  #table: Table
+  #names: ReturnType<typeof listNames>
+  /** Of a table that is being pushed: its names are answered already. */
+  #coming: ReturnType<typeof listNames> | undefined
+  #waiting: Change[] = []
+  #isPushing = false
+
+  constructor(options: SwitchboardOptions) {
+    this.#o = options
+    this.#table = options.table
+    this.#names = listNames(options.table)
+  }
+
+  get table(): Table {
+    return this.#table
+  }
+
+  /** At the start: the table as this process serves it, also when it cannot be written. */
+  adopt(table: Table): void {
+    this.#take(table)
+    this.#o.commit(table)
+  }
+
+  /** For the name server. Undefined: not a name of ours. */
+  find(name: string): Upstream | undefined {
+    if (!isOurName(name)) return undefined
+    const target = this.#names.get(name) ?? this.#coming?.get(name)
+    const address = (id: string): string | undefined => this.#o.addresses.find(id)
+    return (target && upstreamOf(target, address)) ?? this.#o.pageAt()
+  }
+
+  /** Runs `act` when every container is known to run: a route never leads to one that does not. */
+  async withContainers<T>({ routes }: SetRoutes, act: () => Promise<T>): Promise<T> {
+    const ids = routes.flatMap(({ target }) => (target.kind === 'container' ? [target.id] : []))
+    const release = this.#o.addresses.hold(ids)
+    try {
+      await this.#learn(routes)
+      return await act()
+    } finally {
+      release()
+    }
+  }
+
+  async #learn(routes: SetRoutes['routes']): Promise<void> {
+    for (const { service, target } of routes) {
+      if (target.kind !== 'container') continue
+      const found = await this.#o.addresses.learn(target.id).catch((error: Error) => {
+        throw new EdgeError('unavailable', `The engine cannot be asked: ${error.message}`)
+      })
+      if (!found)
+        throw new EdgeError('refused', `The container of service ${service} is not running.`)
+    }
+  }
+
+  async change(
+    environmentId: number,
+    apply: (table: Table) => Table,
+    needsCaddy: boolean,
+  ): Promise<void> {
+    apply(this.#table) // a stale one is refused without waiting for anything
+    if (needsCaddy) await this.#o.pushes?.ready()
+    await new Promise<void>((resolve, reject) => {
+      this.#waiting.push({ environmentId, apply, needsCaddy, resolve, reject })
+      this.#pump()
+    })
+  }
+
+  /** What needs no push happens now; the rest waits for its turn. */
+  #pump(): void {
+    const held = new Set<number>()
+    const rest: Change[] = []
+    for (const change of this.#waiting) {
+      if (held.has(change.environmentId) || !this.#tryNow(change)) {
+        held.add(change.environmentId)
+        rest.push(change)
+      }
+    }
+    this.#waiting = rest
+    if (rest.length > 0 && !this.#isPushing) void this.#pushAll()
+  }
+
+  /** False: it needs a push. */
+  #tryNow(change: Change): boolean {
+    try {
+      const next = change.apply(this.#table)
+      const { pushes, render } = this.#o
+      if (next === this.#table) {
+        change.resolve()
+        return true
+      }
+      if (pushes && render(next) !== render(this.#table)) return false
+      this.#settle(next)
+      change.resolve()
+    } catch (error) {
+      change.reject(error as Error)
+    }
+    return true
+  }
+
+  #settle(next: Table): void {
+    this.#o.commit(next)
+    this.#take(next)
+  }
+
+  #take(next: Table): void {
+    this.#table = next
+    this.#names = listNames(next)
+    this.#o.addresses.forgetOthers()
+  }
+
+  async #pushAll(): Promise<void> {
+    this.#isPushing = true
+    try {
+      await this.#o.pushes?.turn()
+      const batch = this.#takeBatch()
+      // one bad change must not take the others with it
+      const isDone = await this.#pushBatch(batch, batch.length > 1)
+      if (!isDone) for (const change of batch) await this.#pushBatch([change], false)
+    } finally {
+      this.#isPushing = false
+      this.#coming = undefined
+    }
+    this.#pump()
+  }
+
+  /** At most one change an environment: the next one builds on its outcome. */
+  #takeBatch(): Change[] {
+    const seen = new Set<number>()
+    const batch = this.#waiting.filter(({ environmentId }) => {
+      if (seen.has(environmentId) || seen.size >= PROXY.pushBatch) return false
+      seen.add(environmentId)
+      return true
+    })
+    this.#waiting = this.#waiting.filter((change) => !batch.includes(change))
+    return batch
+  }
+
+  /** False: refused, and `isShared` says that each is to be tried alone. */
+  async #pushBatch(batch: Change[], isShared: boolean): Promise<boolean> {
+    const { draft, live } = this.#draft(batch)
+    this.#coming = listNames(draft)
+    try {
+      this.#o.prepare(draft)
+      await this.#o.pushes?.push(this.#o.render(draft))
+    } catch (error) {
+      const { kind } = error as EdgeError
+      if (isShared && kind === 'refused') return false
+      const lost = kind === 'unavailable' ? live.filter(({ needsCaddy }) => needsCaddy) : live
+      for (const change of lost) change.reject(error as Error)
+      this.#finish(live.filter((change) => !lost.includes(change)))
+      return true
+    }
+    this.#finish(live)
+    return true
+  }
+
+  /** What is not possible (any more) is refused here. */
+  #draft(batch: Change[]): { draft: Table; live: Change[] } {
+    let draft = this.#table
+    const live: Change[] = []
+    for (const change of batch) {
+      try {
+        draft = change.apply(draft)
+        live.push(change)
+      } catch (error) {
+        change.reject(error as Error)
+      }
+    }
+    return { draft, live }
+  }
+
+  /** The table may have moved on during the push: each change is applied to what it is now. */
+  #finish(changes: Change[]): void {
+    for (const change of changes) {
+      try {
+        this.#settle(change.apply(this.#table))
+        change.resolve()
+      } catch (error) {
+        change.reject(error as Error)
+      }
+    }
+  }
+}

@@ -1,0 +1,258 @@
+// The names under which Caddy dials sockets of manual services: hard links of the sockets themselves, in a folder that
+// only root can write. A socket is checked and linked through one descriptor, so whatever an environment's account does
+// to the name in its own folder, before or afterwards, Caddy dials the socket that was checked. A program that starts
+// again binds another one, which is noticed by looking: a look is two calls a route, and an account cannot make it cost
+// more, as it could with watches. Invariant: a name that leads to nothing of the environment's own is dialled by nobody.
+import {
+  type BigIntStats,
+  chmodSync,
+  chownSync,
+  lstatSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { PROXY } from '@berth/shared'
+import { ensureFolder, listFolder } from '../machine/files.ts'
+import { runProgram } from '../machine/process/programs.ts'
+import { type OpenSocket, openSocket } from '../machine/process/sockets.ts'
+import { isRoot } from '../machine/users/users.ts'
+import type { AgentSettings } from '../settings.ts'
+import { findWebGroup } from './caddy/web-group.ts'
+import { edgePlaces } from './paths.ts'
+import { EdgeError, type SetRoutes, type SocketTarget } from './protocol.ts'
+import { SocketOwners } from './socket-owners.ts'
+import { listRoutes, routeId, type Table } from './table.ts'
+
+interface Wanted {
+  id: string
+  environmentId: number
+  service: string
+  target: SocketTarget
+}
+
+const wantedLinks = (table: Table): Wanted[] =>
+  listRoutes(table).flatMap(({ host, path, environmentId, service, target }) =>
+    target.kind === 'socket' ? [{ id: routeId(host, path), environmentId, service, target }] : [],
+  )
+
+/** What the kernel takes as the address of a socket. */
+const ADDRESS_BYTES = 107
+const SHARED = 0o060
+
+/** Undefined also where the account has made a way there that leads nowhere. */
+function look(path: string): BigIntStats | undefined {
+  try {
+    return lstatSync(path, { bigint: true, throwIfNoEntry: false })
+  } catch {
+    return undefined
+  }
+}
+
+const isSameInode = (a: BigIntStats | undefined, b: BigIntStats | undefined): boolean =>
+  a !== undefined && b !== undefined && a.ino === b.ino && a.dev === b.dev
+
+/** Whether Caddy dials the very socket that has this name now. */
+export const isLinked = (folder: string, id: string, path: string): boolean =>
+  isSameInode(look(join(folder, id)), look(path))
+
+export interface SocketLinksOptions {
+  settings: AgentSettings
+  table: () => Table
+  log: (message: string) => void
+}
+
+export class SocketLinks {
+  readonly #o: SocketLinksOptions
+  readonly #folder: string
+  readonly #owners: SocketOwners
+  #group: number | undefined
+  #groupAskedAt = Number.NEGATIVE_INFINITY
+  /** When each route's link was made last: an account that swaps its socket all the time gets one a second. */
+  readonly #madeAt = new Map<string, number>()
+  /** What was said last about each route; at most once a minute, or an account could fill the log. */
+  readonly #said = new Map<string, { trouble: string; at: number }>()
+  #listed: { table: Table; wanted: Wanted[] } | undefined
+  #turn: Promise<void> = Promise.resolve()
+  #isBusy = false
+  #count = 0
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(options: SocketLinksOptions) {
+    this.#o = options
+    this.#folder = edgePlaces(options.settings).sockets
+    this.#owners = new SocketOwners(options.settings)
+  }
+
+  open(): void {
+    this.#timer = setInterval(() => {
+      if (!this.#isBusy && !this.#isIdle()) void this.#queue(undefined)
+    }, PROXY.socketsMs)
+    void this.#queue(undefined)
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+  }
+
+  /** Before routes are taken over: sockets that could never be linked. Absent and wrong ones are only not dialled. */
+  async require({ environmentId, routes }: SetRoutes): Promise<void> {
+    if (!(await this.#hasGroup())) return
+    for (const { service, host, path, target } of routes) {
+      if (target.kind !== 'socket') continue
+      const id = routeId(host, path)
+      const socket = this.#open(target, await this.#owners.find(environmentId, target))
+      if (typeof socket === 'string') continue
+      try {
+        if (isLinked(this.#folder, id, target.path)) continue
+        rmSync(await this.#link(socket, id), { force: true })
+      } catch (error) {
+        const why = `The proxy cannot reach ${target.path} (service ${service}): ${(error as Error).message}.`
+        throw new EdgeError('refused', why)
+      } finally {
+        socket.close()
+      }
+    }
+  }
+
+  /** After a change of routes: their links are made when it returns. */
+  look(environmentId: number): Promise<void> {
+    return this.#queue(environmentId)
+  }
+
+  /** One look at a time. `asked`: the environment whose links are made at once. */
+  #queue(asked: number | undefined): Promise<void> {
+    this.#turn = this.#turn.then(() => this.#lookOnce(asked))
+    return this.#turn
+  }
+
+  #isIdle(): boolean {
+    return this.#wanted().length === 0 && this.#said.size === 0 && this.#madeAt.size === 0
+  }
+
+  #wanted(): Wanted[] {
+    const table = this.#o.table()
+    if (this.#listed?.table !== table) this.#listed = { table, wanted: wantedLinks(table) }
+    return this.#listed.wanted
+  }
+
+  async #lookOnce(asked: number | undefined): Promise<void> {
+    this.#isBusy = true
+    try {
+      const wanted = this.#wanted()
+      this.#prune(new Set(wanted.map(({ id }) => id)))
+      if (wanted.length === 0 || !(await this.#hasGroup())) return
+      for (const one of wanted) await this.#lookAt(one, one.environmentId === asked)
+    } catch (error) {
+      this.#o.log(`Sockets could not be looked at: ${(error as Error).message}`)
+    } finally {
+      this.#isBusy = false
+    }
+  }
+
+  #prune(ids: ReadonlySet<string>): void {
+    for (const id of listFolder(this.#folder)) {
+      if (!ids.has(id)) rmSync(join(this.#folder, id), { force: true })
+    }
+    for (const known of [this.#madeAt, this.#said]) {
+      for (const id of known.keys()) if (!ids.has(id)) known.delete(id)
+    }
+  }
+
+  /** As root Caddy connects through its group; before there is one, there is no Caddy. */
+  async #hasGroup(): Promise<boolean> {
+    if (!isRoot() || this.#group !== undefined) return true
+    if (performance.now() - this.#groupAskedAt < PROXY.relinkMs) return false
+    this.#groupAskedAt = performance.now()
+    this.#group = await findWebGroup(this.#o.settings)
+    return this.#group !== undefined
+  }
+
+  async #lookAt(wanted: Wanted, isAsked: boolean): Promise<void> {
+    const { id, target } = wanted
+    const link = join(this.#folder, id)
+    const linked = look(link)
+    const uid = await this.#owners.find(wanted.environmentId, target)
+    const isChecked = linked?.isSocket() === true && Number(linked.uid) === uid
+    if (isChecked && isSameInode(linked, look(target.path)) && this.#isShared(linked)) {
+      return this.#say(wanted, '')
+    }
+    const socket = this.#open(target, uid)
+    if (typeof socket === 'string') {
+      rmSync(link, { force: true })
+      if (socket !== '') this.#say(wanted, socket)
+      return
+    }
+    try {
+      const isPresent = isSameInode(look(link), statSync(socket.path, { bigint: true }))
+      if (!isPresent) rmSync(link, { force: true })
+      if (!isAsked && this.#isEarly(id)) return
+      this.#madeAt.set(id, performance.now())
+      this.#share(socket)
+      if (!isPresent) renameSync(await this.#link(socket, id), link)
+      this.#say(wanted, '')
+    } catch (error) {
+      rmSync(link, { force: true })
+      this.#say(wanted, (error as Error).message)
+    } finally {
+      socket.close()
+    }
+  }
+
+  #isEarly(id: string): boolean {
+    const madeAt = this.#madeAt.get(id)
+    return madeAt !== undefined && performance.now() - madeAt < PROXY.relinkMs
+  }
+
+  /** Otherwise why not; empty: its program is just not there. */
+  #open(target: SocketTarget, uid: number | undefined): OpenSocket | string {
+    if (uid === undefined) return 'the account of its environment is not known'
+    const socket = openSocket(target.path, uid)
+    if (socket === 'wrong') return 'it is not a socket of its environment'
+    return socket === 'absent' ? '' : socket
+  }
+
+  #isShared(socket: BigIntStats | undefined): boolean {
+    if (this.#group === undefined) return true
+    return (Number(socket?.mode ?? 0) & SHARED) === SHARED && Number(socket?.gid) === this.#group
+  }
+
+  /** Whatever its program's umask and group are: Caddy may connect, and nobody else more than before. */
+  #share({ path }: OpenSocket): void {
+    if (this.#group === undefined) return
+    const { uid, mode } = statSync(path)
+    chownSync(path, uid, this.#group)
+    chmodSync(path, (mode & 0o777) | SHARED)
+  }
+
+  /** A new link of the socket itself, under a name that nobody dials. */
+  async #link({ path }: OpenSocket, id: string): Promise<string> {
+    if (this.#group === undefined) ensureFolder(this.#folder, 0o700)
+    else ensureFolder(this.#folder, 0o710, { uid: 0, gid: this.#group })
+    this.#count += 1
+    const temporary = join(this.#folder, `${id}.${this.#count}`)
+    if (Buffer.byteLength(join(this.#folder, id)) > ADDRESS_BYTES) {
+      throw new Error(`${this.#folder} is too long a name for sockets; choose a shorter run folder`)
+    }
+    rmSync(temporary, { force: true })
+    // follows the descriptor's link, and no name of the environment; Node's own call does not
+    const made = await runProgram(['ln', '-L', '-T', '--', path, temporary])
+    if (made.code === 0) return temporary
+    const isElsewhere = /cross-device/i.test(made.stderr)
+    throw new Error(
+      isElsewhere
+        ? `it is on another file system than ${this.#folder}; both must be on one`
+        : `it could not be linked: ${made.stderr.trim()}`,
+    )
+  }
+
+  /** Called with each look, so that what lasts is said. */
+  #say({ id, target, service, environmentId }: Wanted, trouble: string): void {
+    const said = this.#said.get(id) ?? { trouble: '', at: Number.NEGATIVE_INFINITY }
+    if (said.trouble === trouble || performance.now() - said.at < PROXY.steadyMs) return
+    this.#said.set(id, { trouble, at: performance.now() })
+    const which = `${target.path} (service ${service} of environment ${environmentId})`
+    this.#o.log(`${which} is ${trouble === '' ? 'dialled again' : `not dialled: ${trouble}`}.`)
+  }
+}

@@ -1,0 +1,291 @@
+// The daemon's care for edge and Caddy: both run detached, are found again by a new daemon, and are started again when
+// they die, later each time it does not last. Invariant: a process that lives is never touched, except an edge of other
+// settings or of another build, and a Caddy that runs as root.
+import { spawn } from 'node:child_process'
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync } from 'node:fs'
+import { setPriority } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { PROCESSES, PROXY } from '@berth/shared'
+import { describeError, type Log } from '../log.ts'
+import { findListeners, nameHolder } from '../machine/process/ports.ts'
+import { readOwner, readProcess } from '../machine/process/processes.ts'
+import { locateProgram, SYSTEM_PATH } from '../machine/process/programs.ts'
+import { isRoot } from '../machine/users/users.ts'
+import { type AgentSettings, compiledDir, settingsEnvironment } from '../settings.ts'
+import { becomeCaddy } from './caddy/account.ts'
+import { handOverUnaccepted } from './caddy/unaccepted.ts'
+import { edgePlaces } from './paths.ts'
+import {
+  isAlive,
+  type ProxyProcess,
+  readProxyProcess,
+  settingsDigest,
+  writeProxyProcess,
+} from './process-files.ts'
+
+/** How long a dead one stays dead: doubled with each end, from the beginning after it was up for a while. */
+export function nextDelay(upMs: number, previousMs: number | undefined): number {
+  if (previousMs === undefined || upMs >= PROXY.steadyMs) return PROXY.restartMs
+  return Math.min(previousMs * 2, PROXY.restartCapMs)
+}
+
+async function until(holds: () => boolean, ms: number): Promise<boolean> {
+  const end = performance.now() + ms
+  while (!holds()) {
+    if (performance.now() >= end) return holds()
+    await delay(PROCESSES.endPollMs)
+  }
+  return true
+}
+
+/** SIGTERM, and SIGKILL to whoever does not listen. */
+async function end(found: ProxyProcess | undefined): Promise<void> {
+  if (!isAlive(found)) return
+  process.kill(found.pid, 'SIGTERM')
+  if (await until(() => !isAlive(found), PROXY.stopMs)) return
+  process.kill(found.pid, 'SIGKILL')
+  await until(() => !isAlive(found), PROXY.stopMs)
+}
+
+const lastLine = (file: string): string => {
+  try {
+    const lines = readFileSync(file, 'utf8').trim().split('\n')
+    return (lines.at(-1) ?? '').slice(0, 300)
+  } catch {
+    return ''
+  }
+}
+
+interface Start {
+  argv: string[]
+  env: Record<string, string>
+  log: string
+}
+
+/** Requests go before builds: on a busy server a new edge must be there before those who wait give up. */
+function preferTo(pid: number): void {
+  try {
+    setPriority(pid, PROXY.priority)
+  } catch {
+    // gone already, or not ours to decide (no root)
+  }
+}
+
+/** Detached, nobody's child; undefined when it could not even be started. */
+function launch({ argv, env, log }: Start): number | undefined {
+  const [file = '', ...args] = argv
+  const output = openSync(log, 'w', 0o600)
+  try {
+    const child = spawn(file, args, {
+      cwd: '/',
+      env,
+      stdio: ['ignore', output, output],
+      detached: true,
+    })
+    child.on('error', () => undefined)
+    child.unref()
+    if (child.pid !== undefined) preferTo(child.pid)
+    return child.pid
+  } finally {
+    closeSync(output)
+  }
+}
+
+async function startEdgeProcess(
+  settings: AgentSettings,
+  program: readonly string[],
+): Promise<void> {
+  const places = edgePlaces(settings)
+  const before = readProxyProcess(places.edgeProcess)
+  await end(before)
+  mkdirSync(places.dir, { recursive: true, mode: 0o711 })
+  mkdirSync(settings.runDir, { recursive: true, mode: 0o711 })
+  const log = join(places.dir, 'edge.log')
+  const env = {
+    PATH: SYSTEM_PATH,
+    LANG: 'C.UTF-8',
+    ...settingsEnvironment(settings),
+    // requests wait for a new edge
+    NODE_COMPILE_CACHE: compiledDir(settings),
+  }
+  const pid = launch({ argv: [...program, 'edge'], env, log })
+  const isUp = (): boolean => {
+    const found = readProxyProcess(places.edgeProcess)
+    return found?.pid === pid && isAlive(found)
+  }
+  const isOver = (): boolean => pid === undefined || readProcess(pid) === undefined
+  await until(() => isUp() || isOver(), PROXY.startMs)
+  if (!isUp()) throw new Error(`The edge did not start. ${lastLine(log)}`)
+}
+
+/** Throws with the sentence that a person can act on. */
+async function startCaddy(settings: AgentSettings): Promise<void> {
+  const places = edgePlaces(settings)
+  const caddy = locateProgram('caddy')
+  if (!caddy) {
+    throw new Error('Caddy is not installed. Run `berth-agent setup proxy` on this server.')
+  }
+  const become = await becomeCaddy(settings)
+  for (const endpoint of [settings.proxy.http, settings.proxy.https]) {
+    const holders = endpoint ? findListeners(endpoint.port) : []
+    if (holders.length > 0) {
+      throw new Error(`Port ${endpoint?.port} is held by ${nameHolder(holders)}.`)
+    }
+  }
+  for (const folder of [places.caddy, places.adminDir]) {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+  }
+  const log = join(places.dir, 'caddy-start.log')
+  const env = {
+    PATH: SYSTEM_PATH,
+    HOME: places.caddy,
+    XDG_DATA_HOME: join(places.caddy, 'data'),
+    XDG_CONFIG_HOME: join(places.caddy, 'config'),
+  }
+  const argv = [...become, caddy, 'run', '--config', places.configuration]
+  const pid = launch({ argv, env, log })
+  // at once: a daemon that dies now must not leave a Caddy that nobody knows
+  if (pid !== undefined) writeProxyProcess(places.caddyProcess, pid, '')
+  const isListening = (): boolean => findListeners(settings.proxy.http.port).length > 0
+  const isOver = (): boolean => pid === undefined || readProcess(pid) === undefined
+  await until(() => isListening() || isOver(), PROXY.startMs)
+  if (isOver()) throw new Error(`Caddy did not start. ${lastLine(log)}`)
+}
+
+/** Of a former version: it is ended, whether or not another one can be started. */
+const isRootCaddy = (found: ProxyProcess): boolean => isRoot() && readOwner(found.pid) === 0
+
+const isCaddyUp = (settings: AgentSettings): boolean => {
+  const found = readProxyProcess(edgePlaces(settings).caddyProcess)
+  return isAlive(found) && !isRootCaddy(found)
+}
+
+/** True: there was one. */
+export async function endRootCaddy(settings: AgentSettings): Promise<boolean> {
+  const found = readProxyProcess(edgePlaces(settings).caddyProcess)
+  if (!isAlive(found) || !isRootCaddy(found)) return false
+  await end(found)
+  return true
+}
+
+/** Once: what is not up is started. Throws when it cannot be; why is written down for those who need it. */
+export async function ensureProxy(
+  settings: AgentSettings,
+  program: readonly string[],
+): Promise<void> {
+  handOverUnaccepted()
+  await ensureEdge(settings, program)
+  await ensureCaddy(settings)
+}
+
+async function ensureEdge(settings: AgentSettings, program: readonly string[]): Promise<boolean> {
+  const { edgeProcess } = edgePlaces(settings)
+  const found = readProxyProcess(edgeProcess)
+  if (isAlive(found) && found.digest === settingsDigest(settings)) return false
+  try {
+    await startEdgeProcess(settings, program)
+  } catch (error) {
+    writeProxyProcess(edgeProcess, 0, '', (error as Error).message)
+    throw error
+  }
+  return true
+}
+
+async function ensureCaddy(settings: AgentSettings): Promise<boolean> {
+  const places = edgePlaces(settings)
+  if (isCaddyUp(settings)) return false
+  await endRootCaddy(settings)
+  if (settings.development && !locateProgram('caddy')) return false // the edge works without
+  if (!existsSync(places.configuration)) return false // the edge has not written one yet
+  try {
+    await startCaddy(settings)
+  } catch (error) {
+    writeProxyProcess(places.caddyProcess, 0, '', (error as Error).message)
+    throw error
+  }
+  return true
+}
+
+/** One process that is to be kept up: looked at often, started again with a growing pause. */
+class Kept {
+  readonly #name: string
+  readonly #ensure: () => Promise<boolean>
+  readonly #log: Log
+  #waitMs: number | undefined
+  #startedAt = 0
+  #notBefore = 0
+  #lastTrouble = ''
+
+  constructor(name: string, ensure: () => Promise<boolean>, log: Log) {
+    this.#name = name
+    this.#ensure = ensure
+    this.#log = log
+  }
+
+  /** True: it was started. */
+  async look(isDown: boolean): Promise<boolean> {
+    const now = performance.now()
+    if (!isDown || now < this.#notBefore) return false
+    if (this.#startedAt > 0) this.#waitMs = nextDelay(now - this.#startedAt, this.#waitMs)
+    this.#startedAt = performance.now()
+    this.#notBefore = this.#startedAt + (this.#waitMs ?? 0)
+    try {
+      const isStarted = await this.#ensure()
+      if (isStarted) this.#log.info({ process: this.#name }, 'started')
+      this.#lastTrouble = ''
+      return isStarted
+    } catch (error) {
+      const { message } = error as Error
+      if (message !== this.#lastTrouble) this.#log.warn(describeError(error), `no ${this.#name}`)
+      this.#lastTrouble = message
+      return false
+    }
+  }
+}
+
+export interface ProxyParts {
+  settings: AgentSettings
+  program: readonly string[]
+  log: Log
+  /** Something of it is up again. */
+  onStarted: () => void
+}
+
+/** Begins at once; returns how to end the care. The processes themselves go on. */
+export function keepProxyUp({ settings, program, log, onStarted }: ProxyParts): () => void {
+  const places = edgePlaces(settings)
+  const refusal = handOverUnaccepted()
+  if (refusal) log.warn({ why: refusal }, 'new connections may be reset when settings change')
+  const edge = new Kept('edge', () => ensureEdge(settings, program), log)
+  const caddy = new Kept('caddy', () => ensureCaddy(settings), log)
+  const digest = settingsDigest(settings)
+  let isBusy = false
+  let isClosed = false
+  const look = async (): Promise<void> => {
+    if (isBusy) return
+    isBusy = true
+    try {
+      const found = readProxyProcess(places.edgeProcess)
+      let isStarted = await edge.look(!isAlive(found) || found.digest !== digest)
+      if (isClosed) return
+      isStarted = (await caddy.look(!isCaddyUp(settings))) || isStarted
+      if (isStarted && !isClosed) onStarted()
+    } finally {
+      isBusy = false
+    }
+  }
+  const timer = setInterval(() => void look(), PROXY.careMs)
+  void look()
+  return () => {
+    isClosed = true
+    clearInterval(timer)
+  }
+}
+
+/** Caddy first: nobody waits in vain for the edge. */
+export async function stopProxy(settings: AgentSettings): Promise<void> {
+  const places = edgePlaces(settings)
+  await end(readProxyProcess(places.caddyProcess))
+  await end(readProxyProcess(places.edgeProcess))
+}

@@ -1,0 +1,163 @@
+// The routing table: everything the edge knows, in one file that is replaced whole before anybody is answered. Functions
+// here are pure but for reading and writing that file. Invariants: a lower fence or revision never changes anything; no
+// two routes of the table have the same host and path.
+
+import { createHash } from 'node:crypto'
+import { mkdirSync, readFileSync } from 'node:fs'
+import { isDeepStrictEqual } from 'node:util'
+import { replaceFile } from '../journal/attempt-files.ts'
+import type { AgentSettings } from '../settings.ts'
+import { edgePlaces } from './paths.ts'
+import {
+  type BasicAuth,
+  EdgeError,
+  type EdgeRoute,
+  type RemoveRoutes,
+  type SetAuth,
+  type SetRoutes,
+} from './protocol.ts'
+
+export interface TableEntry {
+  /** Of the attempt that set the routes, decimal. */
+  fence: string
+  routes: EdgeRoute[]
+  revision: string
+  basicAuth: BasicAuth | null
+}
+
+export interface Table {
+  format: 1
+  generation: number
+  mode: 'caddy' | 'ports'
+  /** Of the page server; kept, because Caddy's configuration names it. 0: not chosen yet. */
+  pagePort: number
+  /** By environment. */
+  environments: Record<string, TableEntry>
+  /** Mode 'ports': by host and path. */
+  ports: Record<string, number>
+  /** Last known address of each routed container, believed after a restart of the edge on the same boot. */
+  addresses: Record<string, string>
+  bootId: string
+}
+
+const EMPTY: Table = {
+  format: 1,
+  generation: 0,
+  mode: 'caddy',
+  pagePort: 0,
+  environments: {},
+  ports: {},
+  addresses: {},
+  bootId: '',
+}
+
+type Folders = Pick<AgentSettings, 'stateDir' | 'runDir'>
+
+/** Empty when there is none yet; a table that cannot be read is an error, never an empty one. */
+export function readTable(settings: Folders): Table {
+  let text: string
+  try {
+    text = readFileSync(edgePlaces(settings).table, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return structuredClone(EMPTY)
+    throw error
+  }
+  return { ...structuredClone(EMPTY), ...(JSON.parse(text) as Table) }
+}
+
+export function writeTable(settings: Folders, table: Table): void {
+  const places = edgePlaces(settings)
+  mkdirSync(places.dir, { recursive: true, mode: 0o711 })
+  replaceFile(places.table, JSON.stringify(table))
+}
+
+export const routeKey = (host: string, path: string): string => `${host} ${path}`
+
+/** Short, safe in names of files and of the name server; the same for one host and path for ever. */
+export const routeId = (host: string, path: string): string =>
+  createHash('sha256').update(routeKey(host, path)).digest('hex').slice(0, 20)
+
+export interface PlacedRoute extends EdgeRoute {
+  environmentId: number
+  basicAuth: BasicAuth | null
+}
+
+/** Every route with what its environment adds, in one order. */
+export const listRoutes = (table: Table): PlacedRoute[] =>
+  Object.entries(table.environments)
+    .flatMap(([id, entry]) =>
+      entry.routes.map((route) => ({
+        ...route,
+        environmentId: Number(id),
+        basicAuth: route.auth ? entry.basicAuth : null,
+      })),
+    )
+    .sort((a, b) => (routeKey(a.host, a.path) < routeKey(b.host, b.path) ? -1 : 1))
+
+const entryOf = (table: Table, environmentId: number): TableEntry =>
+  table.environments[environmentId] ?? { fence: '0', routes: [], revision: '0', basicAuth: null }
+
+const changed = (table: Table, environmentId: number, entry: TableEntry): Table => ({
+  ...table,
+  generation: table.generation + 1,
+  environments: { ...table.environments, [environmentId]: entry },
+})
+
+function refuseOldFence(entry: TableEntry, fence: bigint): void {
+  if (fence >= BigInt(entry.fence)) return
+  const why = `A newer deployment (fence ${entry.fence}) has set the routes; ${fence} comes too late.`
+  throw new EdgeError('stale', why)
+}
+
+function refuseTwice(table: Table, { environmentId, routes }: SetRoutes): void {
+  const others = listRoutes(table).filter((route) => route.environmentId !== environmentId)
+  const taken = new Map(others.map((r) => [routeKey(r.host, r.path), r.environmentId]))
+  for (const { host, path } of routes) {
+    const holder = taken.get(routeKey(host, path))
+    if (holder !== undefined) {
+      const whose = holder === environmentId ? 'twice' : `for environment ${holder}`
+      throw new EdgeError('refused', `${host}${path} is routed ${whose} on this server already.`)
+    }
+    taken.set(routeKey(host, path), environmentId)
+  }
+}
+
+export function withRoutes(table: Table, set: SetRoutes): Table {
+  const entry = entryOf(table, set.environmentId)
+  refuseOldFence(entry, set.fence)
+  refuseTwice(table, set)
+  const next = { ...entry, fence: String(set.fence), routes: set.routes }
+  return changed(table, set.environmentId, next)
+}
+
+/** The fence stays: an attempt that is later than the removal in time, and older in number, must not come back. */
+export function withoutRoutes(table: Table, removal: RemoveRoutes): Table {
+  const entry = entryOf(table, removal.environmentId)
+  refuseOldFence(entry, removal.fence)
+  const kept = removal.forget ? { ...entry, basicAuth: null } : entry
+  const next = { ...kept, fence: String(removal.fence), routes: [] }
+  return changed(table, removal.environmentId, next)
+}
+
+/** The same table where nothing changes: each deployment says it again. */
+export function withAuth(table: Table, set: SetAuth): Table {
+  const entry = entryOf(table, set.environmentId)
+  if (set.revision < BigInt(entry.revision)) {
+    const why = `Newer settings (revision ${entry.revision}) are here; ${set.revision} comes too late.`
+    throw new EdgeError('stale', why)
+  }
+  const next = { ...entry, revision: String(set.revision), basicAuth: set.basicAuth }
+  const isKnown = table.environments[set.environmentId] && isDeepStrictEqual(next, entry)
+  return isKnown ? table : changed(table, set.environmentId, next)
+}
+
+/** Whether a path lies below a prefix, on segment borders. */
+export const isBelow = (path: string, prefix: string): boolean =>
+  prefix === '/' || path === prefix || path.startsWith(`${prefix}/`)
+
+/** The route that a request belongs to: the longest prefix of its host. */
+export function findRoute(table: Table, host: string, path: string): PlacedRoute | undefined {
+  return listRoutes(table)
+    .filter((route) => route.host === host && isBelow(path, route.path))
+    .sort((a, b) => b.path.length - a.path.length)[0]
+}

@@ -1,0 +1,138 @@
+// Before anything is built: may this server do it (`admit`), and the variable files (`variables`). What attempts before
+// this one left behind when their runner died goes first.
+import { chmodSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { FailureCode } from '@berth/shared/wire'
+import { replaceFile } from '../../journal/attempt-files.ts'
+import {
+  EngineError,
+  type EngineFacts,
+  engineFacts,
+  engineFactsAgain,
+} from '../../machine/docker/engine.ts'
+import { writeSecretFile } from '../../machine/files.ts'
+import { locateProgram } from '../../machine/process/programs.ts'
+import { guardServer } from '../../maintenance/firewall.ts'
+import { type Attempt, need } from '../attempt.ts'
+import { missing, StepFailure } from '../failure.ts'
+import { renderEnvFile, renderShellFile } from '../plan/variable-files.ts'
+import { resolveVariables, weakerAdditions } from '../plan/variables.ts'
+import { requireProxy } from '../routing.ts'
+import { readCustom } from '../steps/configure.ts'
+import { admitRoom } from '../steps/disk-space.ts'
+import { beginFetch } from '../steps/fetch.ts'
+import { remembered } from '../warm-up.ts'
+import { LAUNCH_PROGRAM, type VariableFiles } from './container-spec.ts'
+import { dockerOf, dockerSectionOf, lastDocker } from './docker-context.ts'
+import { settleDocker } from './leftovers.ts'
+
+const OLDEST = [20, 10] as const
+
+function isOldEngine(version: string): boolean {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  return major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1])
+}
+
+async function checkEngine(attempt: Attempt): Promise<EngineFacts> {
+  const advice = 'Install Docker 20.10 or newer, or use the manual recipe.'
+  const unusable = (why: string): StepFailure =>
+    new StepFailure(
+      FailureCode.DOCKER_UNAVAILABLE,
+      `Server ${hostname()} has no working Docker engine: ${why}. ${advice}`,
+    )
+  try {
+    const { engine } = dockerOf(attempt)
+    const known = remembered.engine
+    const facts = await (known ? engineFactsAgain(engine, known) : engineFacts(engine))
+    if (isOldEngine(facts.version)) throw unusable(`its version is ${facts.version}`)
+    return facts
+  } catch (error) {
+    throw error instanceof EngineError ? unusable(error.message) : error
+  }
+}
+
+export async function admitDocker(attempt: Attempt): Promise<void> {
+  if (attempt.spec.kind.case !== 'deploy') {
+    throw new StepFailure(
+      FailureCode.AGENT_OUTDATED,
+      `The agent of server ${hostname()} does not know this kind of task. Update the agent.`,
+    )
+  }
+  for (const name of ['git']) {
+    if (!locateProgram(name)) throw missing('docker', `${name} is not installed.`)
+  }
+  const fetching = beginFetch(attempt)
+  try {
+    await admitServer(attempt)
+  } catch (error) {
+    await fetching.stop()
+    throw error
+  }
+}
+
+async function admitServer(attempt: Attempt): Promise<void> {
+  // what the version before routed, this one will most likely route too; the rest is asked when the file was read
+  const routed = lastDocker(attempt)?.routes.map(({ service }) => service) ?? []
+  const proxy = requireProxy(attempt, [...new Set(routed)])
+  proxy.catch(() => undefined) // told below, after what is wrong with the engine
+  const { version, dataRoot } = await checkEngine(attempt)
+  dockerOf(attempt).dataRoot = dataRoot
+  await proxy
+  await guardServer(attempt.settings, attempt.ledger) // what is built runs code too
+  await settleDocker(attempt)
+  await admitRoom(attempt, { dataRoot })
+  attempt.output.say(`Server ${hostname()}: docker recipe, engine ${version}.`)
+}
+
+/** Mounted into every container of this server; never changes while its text stays the same. */
+function ensureLauncher(attempt: Attempt): string {
+  const folder = join(attempt.settings.stateDir, 'bin')
+  mkdirSync(folder, { recursive: true, mode: 0o755 })
+  const file = join(folder, 'launch.sh')
+  if (existsSync(file) && readFileSync(file, 'utf8') === LAUNCH_PROGRAM) return file
+  replaceFile(file, LAUNCH_PROGRAM, 0o444)
+  chmodSync(file, 0o444)
+  return file
+}
+
+/** By service, since each has its own `env`. */
+export function variableFiles(attempt: Attempt, service: string): VariableFiles {
+  const { places, settings, assignment } = attempt
+  const stem = join(places.variables, `${assignment.taskId}-${service}`)
+  return {
+    launch: join(settings.stateDir, 'bin', 'launch.sh'),
+    shell: `${stem}.sh`,
+    env: `${stem}.env`,
+  }
+}
+
+export async function writeDockerVariables(attempt: Attempt): Promise<void> {
+  const scene = dockerOf(attempt)
+  const { services } = dockerSectionOf(attempt)
+  const resolved = resolveVariables({
+    section: {},
+    // an environment of a fork starts with none: what is here a member set for this very code
+    custom: readCustom(attempt),
+    autoPorts: new Map(),
+    defaultService: undefined,
+    system: attempt.spec.systemVariables,
+  })
+  attempt.found.variables = resolved
+  ensureLauncher(attempt)
+  for (const { name, env } of services) {
+    const own = Object.entries(weakerAdditions(env, resolved.strong))
+    const all = [...new Map([...own, ...resolved.values])]
+    const values = new Map(all.sort(([a], [b]) => (a < b ? -1 : 1)))
+    const files = variableFiles(attempt, name)
+    // 0444 in a folder that only root enters: the engine mounts the files, and the image's user can read them
+    writeSecretFile(files.shell, renderShellFile(values), undefined, 0o444)
+    writeSecretFile(files.env, renderEnvFile(values), undefined, 0o444)
+    scene.values.set(name, values)
+  }
+  scene.limits = need(attempt, 'limits')
+  const count = resolved.secretKeys.length
+  attempt.output.say(
+    `${resolved.values.size} variables (${count} custom) for ${services.length} services; in containers at /run/berth/variables.env.`,
+  )
+}

@@ -1,0 +1,163 @@
+// What a container of a deployment is made of, as data for the engine, and the text whose fingerprint tells whether a
+// service changed. PURE. Values of variables travel in files that the container mounts; in its configuration, which
+// everybody with access to the engine can read, stands PORT alone (and more only for an image without a shell).
+import type { DockerService } from '@berth/shared/service-file'
+import type { Limits } from '../plan/ceilings.ts'
+import type { Values } from '../plan/variable-files.ts'
+
+/** Where a container finds what is mounted for it. */
+export const INSIDE = {
+  launch: '/run/berth/launch.sh',
+  shell: '/run/berth/variables.sh',
+  env: '/run/berth/variables.env',
+} as const
+
+/** Mounted into every container: gives a process its variables without putting one into the configuration. */
+export const LAUNCH_PROGRAM = `# Written by Berth, do not edit. Becomes the program that follows, with the variables of the environment.
+set -a
+. ${INSIDE.shell}
+set +a
+exec "$@"
+`
+
+export interface ImageFacts {
+  id: string
+  entrypoint: readonly string[]
+  cmd: readonly string[]
+  /** Who it runs as by itself; empty: root. */
+  user: string
+}
+
+/** Files of this machine that are mounted. */
+export interface VariableFiles {
+  launch: string
+  shell: string
+  env: string
+}
+
+export interface ContainerFacts {
+  name: string
+  image: ImageFacts
+  labels: Record<string, string>
+  network: string
+  /** Names of the engine's volumes, by their name in the file. */
+  volumeNames: ReadonlyMap<string, string>
+  files: VariableFiles
+  limits: Limits
+  isUntrusted: boolean
+  /** Undefined: the image has a shell. Otherwise what has to stand in the configuration. */
+  plainValues?: Values
+}
+
+export interface ContainerSpec {
+  name: string
+  image: string
+  entrypoint: string[] | null
+  command: string[] | null
+  env: string[]
+  labels: Record<string, string>
+  network: string
+  aliases: string[]
+  mounts: {
+    file: { source: string; target: string }[]
+    volumes: { name: string; path: string; readOnly: boolean }[]
+  }
+  memoryBytes: number
+  cpus: number
+  pids: number
+  init: true
+  stopTimeoutMs: number
+  restart: 'no' | 'unless-stopped'
+  untrusted: boolean
+  /** Absent: the image's own. */
+  user?: string
+}
+
+/** Of a fork's image only a number says for certain that it is not root. */
+const untrustedUser = (user: string): string =>
+  /^[1-9][0-9]*(?::[0-9]+)?$/.test(user) ? user : '65534:65534'
+
+/** A text goes through a shell, a list is executed as it is; the entrypoint of the image stays in front of both. */
+export function programOf(service: DockerService, image: ImageFacts): string[] {
+  const { command } = service
+  const own = typeof command === 'string' ? ['/bin/sh', '-c', command] : command
+  return [...image.entrypoint, ...(own ?? image.cmd)]
+}
+
+/** Like an action: the command alone, without the image's entrypoint. */
+export const releaseProgram = (command: string): string[] => ['/bin/sh', '-eu', '-c', command]
+
+const plainEnv = (service: DockerService, values: Values | undefined): string[] => {
+  const port: [string, string][] = service.port === null ? [] : [['PORT', String(service.port)]]
+  return [...new Map([...port, ...(values ?? [])])].map(([key, value]) => `${key}=${value}`)
+}
+
+function specOf(
+  service: DockerService,
+  facts: ContainerFacts,
+  program: string[],
+  aliases: string[],
+): ContainerSpec {
+  const isPlain = facts.plainValues !== undefined
+  const { files } = facts
+  return {
+    name: facts.name,
+    image: facts.image.id,
+    entrypoint: isPlain ? program : ['/bin/sh', INSIDE.launch],
+    command: isPlain ? [] : program,
+    env: plainEnv(service, facts.plainValues),
+    labels: facts.labels,
+    network: facts.network,
+    aliases,
+    mounts: {
+      file: [
+        { source: files.launch, target: INSIDE.launch },
+        { source: files.shell, target: INSIDE.shell },
+        { source: files.env, target: INSIDE.env },
+      ],
+      volumes: service.volumes.map(({ name, path, readOnly }) => ({
+        name: facts.volumeNames.get(name) ?? name,
+        path,
+        readOnly,
+      })),
+    },
+    ...facts.limits,
+    init: true,
+    stopTimeoutMs: service.stopTimeoutMs,
+    // a broken version never crash-loops: restarts begin when it was verified
+    restart: 'no',
+    untrusted: facts.isUntrusted,
+    ...(facts.isUntrusted ? { user: untrustedUser(facts.image.user) } : {}),
+  }
+}
+
+export const serviceContainer = (service: DockerService, facts: ContainerFacts): ContainerSpec =>
+  specOf(service, facts, programOf(service, facts.image), [service.name])
+
+/** Beside the running version, never found by its name. */
+export const releaseContainer = (service: DockerService, facts: ContainerFacts): ContainerSpec =>
+  specOf(service, facts, releaseProgram(service.release ?? ''), [])
+
+/** Holds values: only its keyed fingerprint is ever kept. */
+export function specText(
+  service: DockerService,
+  facts: { imageId: string; values: Values; limits: Limits; isUntrusted: boolean },
+): string {
+  const { command, port, volumes, stopTimeoutMs } = service
+  return JSON.stringify({
+    image: facts.imageId,
+    command,
+    port,
+    volumes,
+    stopTimeoutMs,
+    limits: facts.limits,
+    untrusted: facts.isUntrusted,
+    values: [...facts.values],
+  })
+}
+
+/** What an image is built from; with the commit it says whether a kept image can be used again. */
+export const buildText = (service: DockerService): string =>
+  JSON.stringify({ name: service.name, ...service.build })
+
+export const shortId = (imageId: string): string => imageId.replace(/^sha256:/, '').slice(0, 7)

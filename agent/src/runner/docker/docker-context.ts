@@ -1,0 +1,88 @@
+// What the steps of a docker deployment share beyond the attempt and its routes: the engine, and what the steps before
+// have made. Opened by the first step that needs it; nothing here has an effect.
+import type { DockerSection, DockerService } from '@berth/shared/service-file'
+import { type Engine, openEngine } from '../../machine/docker/engine.ts'
+import { labelsOf } from '../../machine/docker/names.ts'
+import { type Attempt, need } from '../attempt.ts'
+import type { Limits } from '../plan/ceilings.ts'
+import { type DockerPlan, isDockerPlan } from '../plan/plan.ts'
+import type { Values } from '../plan/variable-files.ts'
+import type { ImageFacts } from './container-spec.ts'
+
+export interface ReadyImage extends ImageFacts {
+  /** As the file names it; of a build its tag. */
+  reference: string
+  /** `postgres@sha256:…`; of a build the image's own id. */
+  digest: string
+}
+
+export interface Placed {
+  id: string
+  name: string
+  /** Of the deployment that made it: an unchanged service keeps its container. */
+  taskId: number
+  imageId: string
+  spec: string
+  isKept: boolean
+  address: string
+}
+
+export interface DockerScene {
+  readonly engine: Engine
+  /** Where the engine keeps its data; undefined until it was asked. */
+  dataRoot: string | undefined
+  /** Wall clock: compared with the engine's times. */
+  readonly beganAt: number
+  /** All variables of a service, by service. */
+  readonly values: Map<string, Values>
+  limits: Map<string, Limits>
+  readonly images: Map<string, ReadyImage>
+  readonly containers: Map<string, Placed>
+  /** Starts that were begun before their step; each step waits for its own. */
+  readonly ahead: Map<string, Promise<Placed>>
+  /** It failed or was stopped: nothing more is started. */
+  isOver: boolean
+}
+
+export function dockerOf(attempt: Attempt): DockerScene {
+  attempt.docker ??= {
+    engine: openEngine(attempt.settings),
+    dataRoot: undefined,
+    beganAt: Date.now(),
+    values: new Map(),
+    limits: new Map(),
+    images: new Map(),
+    containers: new Map(),
+    ahead: new Map(),
+    isOver: false,
+  }
+  return attempt.docker
+}
+
+export function dockerSectionOf(attempt: Attempt): DockerSection {
+  const { docker } = need(attempt, 'file')
+  if (!docker) throw new Error('the file has no docker section')
+  return docker
+}
+
+export function dockerServiceOf(attempt: Attempt, name: string): DockerService {
+  const found = dockerSectionOf(attempt).services.find((service) => service.name === name)
+  if (!found) throw new Error(`no service ${name} in the file`)
+  return found
+}
+
+export const lastDocker = (attempt: Attempt): DockerPlan | undefined =>
+  isDockerPlan(attempt.found.last) ? attempt.found.last : undefined
+
+export const isUntrusted = (attempt: Attempt): boolean =>
+  attempt.spec.environment?.untrusted ?? false
+
+/** Of everything that this attempt makes in the engine. */
+export function labels(
+  attempt: Attempt,
+  facts: { service?: string; spec?: string } = {},
+): Record<string, string> {
+  const { environmentId, taskId, fence, attemptId } = attempt.assignment
+  const commit = attempt.found.commit?.sha
+  return labelsOf(attempt.settings, { environmentId, taskId, fence, attemptId, commit, ...facts })
+}

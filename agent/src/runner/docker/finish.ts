@@ -1,0 +1,131 @@
+// After the proof: the deployment becomes the running version, and what it replaced goes, once nobody talks to it any
+// more. Trouble from here on is a warning; the new version serves.
+import { join } from 'node:path'
+import type { ObjectRow } from '../../journal/objects.ts'
+import { inspectContainer } from '../../machine/docker/containers.ts'
+import { listFolder, removeLink, removeTree } from '../../machine/files.ts'
+import { tidyRepository } from '../../machine/git/git.ts'
+import { endLeftovers } from '../../machine/process/leftovers.ts'
+import { collectEnvironment } from '../../maintenance/garbage.ts'
+import { type Attempt, need } from '../attempt.ts'
+import { stopOld, tell, toWireAction } from '../manual/finish.ts'
+import type { DockerPlan, RunningContainer } from '../plan/plan.ts'
+import { isManualPlan } from '../plan/plan.ts'
+import { routeOf, routingOf } from '../routing.ts'
+import { belongingOf } from '../steps/destroy.ts'
+import { keepGrowth } from '../steps/disk-space.ts'
+import { deploymentRef, gitContext } from '../steps/fetch.ts'
+import type { Upstream } from '../steps/route.ts'
+import { endContainer } from './container-end.ts'
+import { dockerOf, dockerSectionOf, isUntrusted } from './docker-context.ts'
+import { placedOf } from './health.ts'
+import { newRoutes } from './routes.ts'
+
+function runningContainer(attempt: Attempt, service: string): RunningContainer {
+  const placed = placedOf(attempt, service)
+  const image = dockerOf(attempt).images.get(service)
+  return {
+    service,
+    taskId: placed.taskId,
+    containerId: placed.id,
+    container: placed.name,
+    imageId: placed.imageId,
+    image: image?.reference ?? '',
+    digest: image?.digest ?? '',
+    spec: placed.spec,
+  }
+}
+
+/** The point of no return: this version is the running one, every other container of the environment is to go. */
+export function completeDocker(attempt: Attempt): void {
+  const { environmentId, taskId, fence, attemptId } = attempt.assignment
+  const section = dockerSectionOf(attempt)
+  const commit = need(attempt, 'commit').sha
+  const services = section.services.map(({ name }) => runningContainer(attempt, name))
+  const plan: DockerPlan = {
+    format: 2,
+    taskId,
+    commit,
+    section,
+    actions: isUntrusted(attempt) ? [] : need(attempt, 'file').actions,
+    services,
+    routes: newRoutes(attempt),
+    secretKeys: need(attempt, 'variables').secretKeys,
+  }
+  attempt.ledger.saveSuccess(
+    { environmentId, taskId, fence, commit, body: JSON.stringify(plan) },
+    services.map(({ container }) => container),
+    attemptId,
+  )
+}
+
+export function tellDocker(attempt: Attempt): void {
+  const { images } = dockerOf(attempt)
+  const { edge } = routingOf(attempt)
+  const hasAuth = attempt.secrets.basicAuth !== undefined
+  tell(attempt, 'the services', () =>
+    attempt.report.services(
+      dockerSectionOf(attempt).services.map(({ name, port }) => {
+        const route = routeOf(attempt, name)
+        return {
+          name,
+          hosts: route ? [route.host] : [],
+          port: port ?? 0,
+          image: images.get(name)?.reference ?? '',
+          imageDigest: images.get(name)?.digest ?? '',
+          basicAuth: hasAuth && (route?.auth ?? false),
+          url: route ? edge.urlOf(route.host, route.path) : '',
+        }
+      }),
+    ),
+  )
+  tell(attempt, 'its size on the disk', () => keepGrowth(attempt))
+  const actions = isUntrusted(attempt) ? [] : need(attempt, 'file').actions
+  tell(attempt, 'the actions', () => attempt.report.actions(actions.map(toWireAction)))
+}
+
+const retiredRows = (attempt: Attempt): ObjectRow[] =>
+  attempt.ledger.objects
+    .list({ environmentId: attempt.assignment.environmentId, kind: 'container' })
+    .filter(({ state }) => state === 'retired')
+
+/** Where containers that are about to go answer. */
+export async function retiredContainers(attempt: Attempt): Promise<Upstream[]> {
+  const found: Upstream[] = []
+  for (const { name, facts } of retiredRows(attempt)) {
+    const address = (await inspectContainer(dockerOf(attempt).engine, name))?.address
+    if (address && typeof facts.port === 'number') found.push({ address, port: facts.port })
+  }
+  return found
+}
+
+/** Containers that were replaced; of an environment that was manual until now, its processes. */
+export async function stopOldContainers(attempt: Attempt): Promise<void> {
+  for (const row of retiredRows(attempt)) {
+    const tookMs = await endContainer(attempt, row)
+    attempt.output.say(
+      `${row.service} of deployment ${row.taskId} stopped in ${Math.round(tookMs)} ms.`,
+    )
+  }
+  await stopOld(attempt)
+  if (!isManualPlan(attempt.found.last)) return
+  const left = await endLeftovers(await belongingOf(attempt), attempt.limits.killGraceMs)
+  if (left.length > 0) throw new Error(`${left.length} processes could not be ended`)
+}
+
+/** Checkouts are needed for a build only. */
+export async function collectDocker(attempt: Attempt): Promise<void> {
+  const { places, ledger, settings, assignment, output } = attempt
+  const { environmentId, taskId, attemptId } = assignment
+  removeLink(places.current)
+  for (const name of listFolder(places.releases)) await removeTree(join(places.releases, name))
+  await removeTree(places.statics)
+  const request = { environmentId, attemptId }
+  const { engine } = dockerOf(attempt)
+  const { removed, problems } = await collectEnvironment(engine, ledger, settings, request)
+  for (const what of removed) output.say(`Removed: ${what}.`)
+  for (const problem of problems) output.say(`Warning: ${problem}`)
+  const images = ledger.objects.list({ environmentId, kind: 'image' })
+  const refs = new Set([...images.map((row) => row.taskId), taskId].map(deploymentRef))
+  await tidyRepository(gitContext(attempt), refs)
+}

@@ -1,0 +1,308 @@
+// Phase build: every service gets an image. Built from the checkout, or pulled and pinned to what the registry named; an
+// image that was kept of the same commit and the same settings is used again, which is what a rollback is. Invariant:
+// the row of an image is committed before it can exist, and no value of a variable ever reaches a build.
+import { join, relative } from 'node:path'
+import { BUILDS, DOCKER_STEPS, PROCESSES } from '@berth/shared'
+import type { DockerService } from '@berth/shared/service-file'
+import { FailureCode, LogSource } from '@berth/shared/wire'
+import type { ObjectRow } from '../../journal/objects.ts'
+import {
+  BuildError,
+  type BuildStep,
+  buildImage,
+  readDockerfile,
+} from '../../machine/docker/build/build.ts'
+import { resolveInside } from '../../machine/docker/build/context.ts'
+import type { BuildBounds } from '../../machine/docker/build/fence.ts'
+import { EngineError } from '../../machine/docker/engine.ts'
+import { findPulled, inspectImage, pullImage, tagImage } from '../../machine/docker/images.ts'
+import { hideImage, isImageName, labelsOf, shownImage } from '../../machine/docker/names.ts'
+import { type SlotKind, takeSlot } from '../../machine/process/slots.ts'
+import { fingerprint } from '../../machine/spec-key.ts'
+import { type Attempt, need } from '../attempt.ts'
+import { ceilingOf } from '../ceiling.ts'
+import { StepFailure } from '../failure.ts'
+import { guardRoom } from '../steps/disk-space.ts'
+import { buildText } from './container-spec.ts'
+import { dockerOf, dockerServiceOf, isUntrusted, type ReadyImage } from './docker-context.ts'
+import { findDockerfileFault, isOwnImage, NOT_SHARED } from './image-references.ts'
+
+/** Runs `act` with one of the server's slots and within the time of the step. */
+async function withSlot<T>(
+  attempt: Attempt,
+  kind: SlotKind,
+  service: string,
+  timeoutMs: number,
+  act: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const { signal } = attempt.interruption
+  const release = await takeSlot(attempt.settings, kind, {
+    signal,
+    onPlace: (place) => attempt.output.say(`Waiting for a ${kind} slot, place ${place}.`),
+  })
+  const clock = AbortSignal.timeout(timeoutMs)
+  try {
+    return await guardRoom(attempt, (watched) => act(AbortSignal.any([watched, clock])))
+  } catch (error) {
+    if (!clock.aborted || signal.aborted) throw error
+    const minutes = timeoutMs / 60_000
+    const message = `Step ${kind}:${service} took longer than ${minutes} min.`
+    throw new StepFailure(FailureCode.TIMEOUT, message)
+  } finally {
+    release()
+  }
+}
+
+async function ready(
+  attempt: Attempt,
+  imageId: string,
+  facts: { reference: string; digest: string },
+): Promise<ReadyImage> {
+  const image = await inspectImage(dockerOf(attempt).engine, imageId)
+  if (!image) throw new EngineError('not_found', `image ${imageId} is gone`)
+  const { id, entrypoint, cmd, user } = image
+  return { id, entrypoint, cmd, user, ...facts }
+}
+
+const rowOf = (
+  attempt: Attempt,
+  kind: 'image' | 'pulled',
+  name: string,
+  service: string,
+  facts: Record<string, unknown>,
+): Omit<ObjectRow, 'at'> => {
+  const { environmentId, taskId, attemptId } = attempt.assignment
+  return { kind, name, environmentId, taskId, attemptId, service, state: 'making', facts }
+}
+
+/** What the image of a service is built from, without its commit. */
+const buildMark = (attempt: Attempt, service: DockerService): string =>
+  fingerprint(attempt.settings, buildText(service))
+
+async function findKept(attempt: Attempt, service: DockerService): Promise<ObjectRow | undefined> {
+  const { kind } = attempt.spec
+  if (kind.case === 'deploy' && kind.value.noCache) return undefined
+  const { environmentId, taskId } = attempt.assignment
+  const commit = need(attempt, 'commit').sha
+  const build = buildMark(attempt, service)
+  const rows = attempt.ledger.objects.list({ environmentId, kind: 'image' }).toReversed()
+  for (const row of rows) {
+    const isSame = row.service === service.name && row.facts.commit === commit
+    if (!isSame || row.facts.build !== build || row.taskId === taskId) continue
+    if (await inspectImage(dockerOf(attempt).engine, row.name)) return row
+  }
+  return undefined
+}
+
+const CODES: Record<BuildError['kind'], FailureCode> = {
+  build_failed: FailureCode.BUILD_FAILED,
+  out_of_memory: FailureCode.OUT_OF_MEMORY,
+  disk_full: FailureCode.DISK_FULL,
+  canceled: FailureCode.BUILD_FAILED,
+  unavailable: FailureCode.DOCKER_UNAVAILABLE,
+}
+
+export function lastOf(text: string): string {
+  const lines = text
+    .split('\n')
+    .map((line) => line.trimEnd())
+    .filter((line) => line !== '')
+  return lines
+    .slice(-DOCKER_STEPS.messageLines)
+    .map((line) => line.slice(0, DOCKER_STEPS.messageLineLength))
+    .join('\n')
+}
+
+function explainBuild(error: unknown): unknown {
+  if (!(error instanceof BuildError)) return error
+  if (error.kind === 'unavailable') return new EngineError('unavailable', error.message)
+  const facts = { exitCode: error.exitCode, isCheck: false }
+  if (error.kind !== 'build_failed') {
+    return new StepFailure(CODES[error.kind], error.message, facts)
+  }
+  const lines = lastOf(error.lastLines)
+  const shown = lines ? ` Its last lines:\n${lines}` : ''
+  return new StepFailure(FailureCode.BUILD_FAILED, `${error.message}${shown}`, facts)
+}
+
+/** Lines of the output. */
+function follower(attempt: Attempt) {
+  const numbers = new Map<string, number>()
+  return {
+    onStep: ({ id, name, state, ms, cached }: BuildStep): void => {
+      const took = `${((ms ?? 0) / 1_000).toFixed(1)}s`
+      const end = state === 'failed' ? 'FAILED' : cached ? 'CACHED' : `DONE ${took}`
+      const number = numbers.get(id) ?? numbers.size + 1
+      if (!numbers.has(id)) attempt.output.say(`#${number} ${name}`)
+      numbers.set(id, number)
+      if (state !== 'running') attempt.output.say(`#${number} ${end}`)
+    },
+    onText: (_step: unknown, text: string): void => {
+      attempt.output.write(LogSource.STDOUT, Buffer.from(text))
+    },
+  }
+}
+
+/** Context and Dockerfile stay in the checkout, wherever their links lead. */
+function findContext(
+  attempt: Attempt,
+  build: NonNullable<DockerService['build']>,
+): { folder: string; dockerfile: string } {
+  try {
+    const folder = resolveInside(attempt.releaseDir, build.context)
+    const real = resolveInside(folder, build.dockerfile)
+    return { folder, dockerfile: relative(folder, real) }
+  } catch (error) {
+    const message = (error as Error).message
+    throw new StepFailure(FailureCode.BUILD_FAILED, message, { isCheck: false })
+  }
+}
+
+/** Builds of one folder for one service follow one another. */
+function shareContext(attempt: Attempt, service: string, folder: string) {
+  const { environmentId } = attempt.assignment
+  const key = fingerprint(
+    attempt.settings,
+    JSON.stringify(['context', environmentId, service, folder]),
+  )
+  return { key, times: join(attempt.places.dir, 'contexts', `${service}.json`) }
+}
+
+/** What a RUN command may use: no more than the environment, and of a fork's build less. */
+function boundsOf(attempt: Attempt): BuildBounds {
+  const most = ceilingOf(attempt)
+  const memoryBytes = Math.min(PROCESSES.stepMemoryBytes, most.memoryBytes)
+  const cpus = most.isCpuBound ? most.cpus : undefined
+  if (!isUntrusted(attempt)) return { memoryBytes, cpus, pids: Math.min(BUILDS.pids, most.pids) }
+  const { untrustedMemoryBytes, untrustedPids, untrustedCpus } = BUILDS
+  return {
+    memoryBytes: Math.min(memoryBytes, untrustedMemoryBytes),
+    pids: Math.min(untrustedPids, most.pids),
+    cpus: Math.min(untrustedCpus, most.cpus),
+  }
+}
+
+/** Projects do not see each other's caches, and a fork leaves nothing in its project's. */
+function cachesOf(attempt: Attempt): string {
+  const { environmentId } = attempt.assignment
+  const projectId = attempt.spec.environment?.projectId ?? 0
+  const owner = isUntrusted(attempt) ? { environmentId } : { projectId }
+  return fingerprint(attempt.settings, JSON.stringify(['caches', owner]))
+}
+
+/** Whether a reference of a person is a name that Berth gives to the images it builds. */
+const isOurs =
+  (attempt: Attempt) =>
+  (reference: string): boolean =>
+    isOwnImage(reference, (name) => isImageName(attempt.settings, name))
+
+async function build(attempt: Attempt, service: DockerService, tag: string): Promise<string> {
+  const { engine, dataRoot } = dockerOf(attempt)
+  const { environmentId } = attempt.assignment
+  const settings = service.build
+  if (!settings) throw new Error(`service ${service.name} is not built`)
+  const context = findContext(attempt, settings)
+  const fault = findDockerfileFault(readDockerfile(context), isOurs(attempt))
+  if (fault) throw new StepFailure(FailureCode.BUILD_FAILED, `${settings.dockerfile}: ${fault}`)
+  const { kind } = attempt.spec
+  const follow = follower(attempt)
+  return withSlot(attempt, 'build', service.name, DOCKER_STEPS.buildMs, async (signal) => {
+    try {
+      const { imageId } = await buildImage(engine, {
+        ...context,
+        target: settings.target,
+        args: settings.args,
+        tag,
+        // nothing that differs from one deployment to the next: the same build must give the same image
+        labels: labelsOf(attempt.settings, { environmentId, service: service.name }),
+        noCache: kind.case === 'deploy' && kind.value.noCache,
+        context: shareContext(attempt, service.name, settings.context),
+        bounds: boundsOf(attempt),
+        caches: cachesOf(attempt),
+        dataRoot,
+        signal,
+        onStep: follow.onStep,
+        onText: follow.onText,
+      })
+      return imageId
+    } catch (error) {
+      if (signal.aborted) throw error
+      throw explainBuild(error)
+    }
+  })
+}
+
+export async function buildService(attempt: Attempt, name: string): Promise<void> {
+  const scene = dockerOf(attempt)
+  const { environmentId, taskId } = attempt.assignment
+  const service = dockerServiceOf(attempt, name)
+  const shown = shownImage(attempt.settings, environmentId, name, taskId)
+  const tag = hideImage(shown)
+  const facts = { commit: need(attempt, 'commit').sha, build: buildMark(attempt, service) }
+  const kept = await findKept(attempt, service)
+  attempt.ledger.objects.put(rowOf(attempt, 'image', tag, name, facts))
+  if (kept) {
+    await tagImage(scene.engine, kept.name, tag)
+    attempt.output.say(`Image of deployment ${kept.taskId}: same commit, nothing to build.`)
+  }
+  const reference = kept ? tag : await build(attempt, service, tag)
+  const image = await ready(attempt, reference, { reference: shown, digest: '' })
+  attempt.ledger.objects.put(rowOf(attempt, 'image', tag, name, { ...facts, imageId: image.id }))
+  scene.images.set(name, { ...image, digest: image.id })
+  attempt.output.say(`Image ${shown} is ${image.id}.`)
+}
+
+/** A registry that cannot be reached, as opposed to one that says no. */
+const isAway = (message: string): boolean =>
+  /dial tcp|lookup |i\/o timeout|connection refused|no route to host|network is unreachable|TLS handshake timeout|Client\.Timeout|no such host|EOF/i.test(
+    message,
+  )
+
+async function pull(
+  attempt: Attempt,
+  name: string,
+  reference: string,
+): Promise<{ id: string; digest: string }> {
+  const { engine } = dockerOf(attempt)
+  try {
+    const found = await withSlot(attempt, 'pull', name, DOCKER_STEPS.pullMs, (signal) =>
+      pullImage(engine, reference, { signal, onText: (text) => attempt.output.say(text) }),
+    )
+    return { id: found.imageId, digest: found.digest }
+  } catch (error) {
+    if (!(error instanceof EngineError)) throw error
+    attempt.interruption.throwIfFired()
+    if (error.kind === 'unavailable' || error.kind === 'disk_full') throw error
+    const here = isAway(error.message) ? await findPulled(engine, reference) : undefined
+    if (!here) {
+      const message = `\`${reference}\`: ${error.message}.`.replace(/\.\.$/, '.')
+      throw new StepFailure(FailureCode.IMAGE_PULL_FAILED, message)
+    }
+    const message = `${reference} could not be pulled (${error.message}); the image that is on this server is used.`
+    attempt.output.say(`Warning: ${message}`)
+    attempt.report.warning('pull_skipped', message, `pull:${name}`)
+    return { id: here.id, digest: '' }
+  }
+}
+
+export async function pullService(attempt: Attempt, name: string): Promise<void> {
+  const scene = dockerOf(attempt)
+  const reference = dockerServiceOf(attempt, name).image
+  if (!reference) throw new Error(`service ${name} is not pulled`)
+  if (isOurs(attempt)(reference)) {
+    throw new StepFailure(FailureCode.IMAGE_PULL_FAILED, `\`${reference}\` ${NOT_SHARED}`)
+  }
+  const { environmentId } = attempt.assignment
+  const brought = attempt.ledger.objects
+    .list({ kind: 'pulled' })
+    .filter((row) => row.name === reference)
+  const isKnown = brought.some((row) => row.environmentId === environmentId)
+  // an image that somebody else brought here is not the agent's to remove; one of another environment is, by the last
+  const isForeign = brought.length === 0 && (await findPulled(scene.engine, reference))
+  if (!isKnown && !isForeign)
+    attempt.ledger.objects.put(rowOf(attempt, 'pulled', reference, name, {}))
+  const pulled = await pull(attempt, name, reference)
+  const image = await ready(attempt, pulled.id, { reference, digest: pulled.digest || pulled.id })
+  scene.images.set(name, image)
+  attempt.output.say(`${reference} is ${image.digest}.`)
+}

@@ -1,0 +1,129 @@
+// What goes from the engine when an environment is removed, or reset, or leaves the docker recipe. Each
+// part may be repeated: what is gone already is no failure. Nothing without our label is ever touched.
+import { hostname } from 'node:os'
+import { FailureCode } from '@berth/shared/wire'
+import type { Ledger } from '../../journal/ledger.ts'
+import { listOwnedContainers, removeContainer } from '../../machine/docker/containers.ts'
+import { listOwnedImages, removeImage } from '../../machine/docker/images.ts'
+import { showImage } from '../../machine/docker/names.ts'
+import { listOwnedNetworks, removeNetwork } from '../../machine/docker/networks.ts'
+import { listOwnedVolumes, removeVolume } from '../../machine/docker/volumes.ts'
+import { isShared, removeFormer } from '../../maintenance/garbage.ts'
+import type { Attempt } from '../attempt.ts'
+import { StepFailure } from '../failure.ts'
+import { isDockerPlan, type LastPlan } from '../plan/plan.ts'
+import { resetRoutes } from '../routing.ts'
+import { emptyFolders, endVersion } from '../steps/destroy.ts'
+import { endContainer } from './container-end.ts'
+import { dockerOf } from './docker-context.ts'
+
+/** Whether the engine may hold anything of it. */
+export const hasObjects = (ledger: Ledger, environmentId: number, last: LastPlan | null): boolean =>
+  isDockerPlan(last) || ledger.objects.list({ environmentId }).length > 0
+
+/** Every container of the environment, known to the ledger or not. */
+export async function endContainers(attempt: Attempt): Promise<void> {
+  const { settings, ledger, assignment, output } = attempt
+  const { engine } = dockerOf(attempt)
+  const { environmentId } = assignment
+  for (const row of ledger.objects.list({ environmentId, kind: 'container' })) {
+    const tookMs = await endContainer(attempt, row)
+    output.say(`${row.service} of deployment ${row.taskId} stopped in ${Math.round(tookMs)} ms.`)
+  }
+  for (const { id } of await listOwnedContainers(engine, settings, environmentId)) {
+    await removeContainer(engine, id)
+  }
+}
+
+/** The environment left the docker recipe: what it had there ends. Its data stays until it is removed or reset. */
+export async function retireDocker(attempt: Attempt): Promise<void> {
+  const { ledger, assignment, found } = attempt
+  if (!hasObjects(ledger, assignment.environmentId, found.last ?? null)) return
+  await endContainers(attempt)
+}
+
+export async function removeVolumes(attempt: Attempt): Promise<void> {
+  const { settings, ledger, assignment } = attempt
+  const { engine } = dockerOf(attempt)
+  const { environmentId } = assignment
+  for (const { name } of await listOwnedVolumes(engine, settings, environmentId)) {
+    if ((await removeVolume(engine, name)) === 'in_use') {
+      throw new StepFailure(FailureCode.STEP_FAILED, `Volume ${name} is still in use.`)
+    }
+  }
+  for (const row of ledger.objects.list({ environmentId, kind: 'volume' }))
+    ledger.objects.remove(row)
+}
+
+async function removeImages(attempt: Attempt): Promise<void> {
+  const { settings, ledger, assignment } = attempt
+  const { engine } = dockerOf(attempt)
+  const { environmentId } = assignment
+  const rows = ledger.objects.list({ environmentId })
+  const names = rows.filter(({ kind }) => kind === 'image').map(({ name }) => name)
+  for (const name of names) await removeImage(engine, name)
+  for (const { id, names: more } of await listOwnedImages(engine, settings, environmentId)) {
+    for (const name of more.length > 0 ? more : [id]) await removeImage(engine, name)
+  }
+  for (const row of rows.filter(({ kind }) => kind === 'pulled')) {
+    // in use: it is somebody else's as well, and stays
+    if (!isShared(ledger, row)) await removeImage(engine, row.name)
+    await removeFormer(engine, ledger, row, undefined)
+  }
+}
+
+interface Left {
+  kind: string
+  name: string
+}
+
+/** Everything of the environment that is still in the engine. */
+async function listLeft(attempt: Attempt): Promise<Left[]> {
+  const { settings, assignment } = attempt
+  const { engine } = dockerOf(attempt)
+  const { environmentId } = assignment
+  const named = (kind: string, found: { name: string }[]): Left[] =>
+    found.map(({ name }) => ({ kind, name }))
+  const images = await listOwnedImages(engine, settings, environmentId)
+  return [
+    ...named('container', await listOwnedContainers(engine, settings, environmentId)),
+    ...named('network', await listOwnedNetworks(engine, settings, environmentId)),
+    ...named('volume', await listOwnedVolumes(engine, settings, environmentId)),
+    ...images.map(({ id, names }) => ({ kind: 'image', name: showImage(names[0] ?? id) })),
+  ]
+}
+
+/** Ends with a count of what is ours, which must be 0. */
+export async function removeObjects(attempt: Attempt): Promise<void> {
+  const { settings, assignment, output } = attempt
+  const { engine } = dockerOf(attempt)
+  const { environmentId } = assignment
+  await endContainers(attempt)
+  for (const { name } of await listOwnedNetworks(engine, settings, environmentId)) {
+    await removeNetwork(engine, settings, name)
+  }
+  await removeVolumes(attempt)
+  await removeImages(attempt)
+  const left = await listLeft(attempt)
+  if (left.length > 0) {
+    const names = left.slice(0, 5).map(({ kind, name }) => `${kind} ${name}`)
+    throw new StepFailure(
+      FailureCode.STEP_FAILED,
+      `${left.length} objects could not be removed from the engine of server ${hostname()}: ${names.join(', ')}.`,
+    )
+  }
+  output.say('Objects of it in the engine: 0.')
+}
+
+/** Routes, containers and volumes go; images, variables and settings stay. No version is left to return to. */
+export async function resetDocker(attempt: Attempt): Promise<void> {
+  const { output, found } = attempt
+  output.say('Removing the running version and its data: from here on there is none to return to.')
+  await resetRoutes(attempt)
+  await endVersion(attempt)
+  await endContainers(attempt)
+  await removeVolumes(attempt)
+  await emptyFolders(attempt)
+  found.last = null
+  output.say('The environment is empty.')
+}

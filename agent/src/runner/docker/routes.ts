@@ -1,0 +1,75 @@
+// Phases route and verify with containers: where they answer, and the proof that they, and not what was there before,
+// run and answer. Until the proof is complete the old containers run on, so going back is the switch with the old table.
+import { FailureCode } from '@berth/shared/wire'
+import { setRestartPolicy } from '../../machine/docker/containers.ts'
+import { proofMs } from '../../settings.ts'
+import type { Attempt } from '../attempt.ts'
+import { StepFailure } from '../failure.ts'
+import type { ContainerRoute } from '../plan/plan.ts'
+import { routingOf } from '../routing.ts'
+import { answeredFrom, unproven, verifyRoute } from '../steps/route.ts'
+import { dockerOf, dockerServiceOf } from './docker-context.ts'
+import { awaitAnswer, look, placedOf, requireRunning, toSeen } from './health.ts'
+import { contradiction, type ExpectedContainer, restartProblem } from './verify.ts'
+
+/** Where every routed service of this deployment answers. */
+export const newRoutes = (attempt: Attempt): ContainerRoute[] =>
+  routingOf(attempt).routes.map(({ service, host, path, auth }) => {
+    const { port } = dockerServiceOf(attempt, service)
+    const { id } = placedOf(attempt, service)
+    return { service, host, path, auth, target: { kind: 'container', id, port: port ?? 0 } }
+  })
+
+function expected(attempt: Attempt, service: string): ExpectedContainer {
+  const { spec, isKept } = placedOf(attempt, service)
+  const { taskId, fence } = attempt.assignment
+  const scene = dockerOf(attempt)
+  const imageId = scene.images.get(service)?.id ?? ''
+  return { service, imageId, taskId, fence, spec, isKept, notBefore: scene.beganAt }
+}
+
+/** The time in which nothing may restart is the same for all services. */
+async function watchAwhile(attempt: Attempt): Promise<void> {
+  attempt.verifySince ??= performance.now()
+  const left = attempt.verifySince + proofMs(attempt.settings) - performance.now()
+  if (left > 0) await attempt.interruption.wait(left)
+}
+
+async function verifyContainer(attempt: Attempt, name: string): Promise<void> {
+  const service = dockerServiceOf(attempt, name)
+  const { health } = service
+  const check = async () => {
+    const seen = await look(attempt, name)
+    const problem = contradiction(expected(attempt, name), seen && toSeen(seen))
+    if (problem !== undefined || !seen) throw unproven(problem ?? '')
+    return toSeen(seen)
+  }
+  const before = await check()
+  const since = performance.now()
+  await watchAwhile(attempt)
+  const after = await check()
+  const problem = restartProblem(name, before, after, performance.now() - since)
+  if (problem !== undefined) throw unproven(problem)
+  if (service.port !== null && (health.kind === 'http' || health.kind === 'connect')) {
+    await awaitAnswer(attempt, service, { ...health, startPeriodMs: 0 })
+  }
+}
+
+export async function verifyDocker(attempt: Attempt, name: string): Promise<void> {
+  try {
+    await verifyContainer(attempt, name)
+    const service = dockerServiceOf(attempt, name)
+    const upstream = `${placedOf(attempt, name).address}:${service.port}`
+    await verifyRoute(attempt, service, answeredFrom(name, upstream))
+  } catch (error) {
+    if (error instanceof StepFailure && error.code === FailureCode.HEALTH_CHECK_FAILED) {
+      throw unproven(error.message)
+    }
+    throw error
+  }
+  // from here on the engine starts it again when it ends
+  const { id } = placedOf(attempt, name)
+  await requireRunning(attempt, name)
+  await setRestartPolicy(dockerOf(attempt).engine, id, 'unless-stopped')
+  attempt.output.say(`${name} is verified.`)
+}

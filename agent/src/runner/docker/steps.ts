@@ -1,0 +1,55 @@
+// Which step of the docker recipe is which function.
+import { never } from '@berth/shared'
+import type { Attempt } from '../attempt.ts'
+import type { Work } from '../plan/plan.ts'
+import { drainOld } from '../steps/drain.ts'
+import { claimRoutes, switchTraffic } from '../steps/route.ts'
+import { admitDocker, writeDockerVariables } from './configure.ts'
+import { bringUpDependency, networkStep, releaseService, startService } from './containers.ts'
+import { collectDocker, stopOldContainers } from './finish.ts'
+import { awaitContainer } from './health.ts'
+import { buildService, pullService } from './images.ts'
+import { resetDocker } from './remove.ts'
+import { newRoutes, verifyDocker } from './routes.ts'
+
+export function performDocker(
+  attempt: Attempt,
+  { does, service }: Extract<Work, { kind: 'docker' }>,
+): Promise<void> {
+  switch (does) {
+    case 'admit':
+      return admitDocker(attempt)
+    case 'claim-hosts':
+      return claimRoutes(attempt, 'docker')
+    case 'variables':
+      return writeDockerVariables(attempt)
+    case 'build':
+      return buildService(attempt, service)
+    case 'pull':
+      return pullService(attempt, service)
+    case 'reset':
+      return resetDocker(attempt)
+    case 'dependency':
+      return bringUpDependency(attempt, service)
+    case 'release':
+      return releaseService(attempt, service)
+    case 'network':
+      return networkStep(attempt)
+    case 'start':
+      return startService(attempt, service)
+    case 'health':
+      return awaitContainer(attempt, service)
+    case 'switch':
+      return switchTraffic(attempt, newRoutes(attempt))
+    case 'verify':
+      return verifyDocker(attempt, service)
+    case 'drain':
+      return drainOld(attempt)
+    case 'stop-old':
+      return stopOldContainers(attempt)
+    case 'collect':
+      return collectDocker(attempt)
+    default:
+      return never(does)
+  }
+}

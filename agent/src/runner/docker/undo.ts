@@ -1,0 +1,73 @@
+// Takes back what a docker deployment made, after its routes: containers (those it had stopped come back), then images.
+// Everything is found by its row in the ledger, so a second call, or another attempt, finds what is left.
+import { STEPS } from '@berth/shared'
+import type { ObjectRow } from '../../journal/objects.ts'
+import { inspectOwned, startContainer } from '../../machine/docker/containers.ts'
+import { removeImage } from '../../machine/docker/images.ts'
+import { isShared } from '../../maintenance/garbage.ts'
+import type { Attempt } from '../attempt.ts'
+import { routeOf, routingOf } from '../routing.ts'
+import { endContainer } from './container-end.ts'
+import { dockerOf, dockerServiceOf } from './docker-context.ts'
+
+const ownRows = (attempt: Attempt, kind: ObjectRow['kind']): ObjectRow[] =>
+  attempt.ledger.objects
+    .list({ environmentId: attempt.assignment.environmentId, kind })
+    .filter(({ attemptId }) => attemptId === attempt.assignment.attemptId)
+
+/** Where the routed services of this deployment answer. */
+export const containerUpstreams = (attempt: Attempt): string[] =>
+  routingOf(attempt).routes.map(({ service }) => {
+    const { port } = dockerServiceOf(attempt, service)
+    return `${dockerOf(attempt).containers.get(service)?.address}:${port}`
+  })
+
+async function startOld(attempt: Attempt, row: ObjectRow): Promise<void> {
+  const { engine } = dockerOf(attempt)
+  const seen = await inspectOwned(engine, attempt.settings, row.name)
+  if (!seen) throw new Error(`${row.name} is gone`)
+  await startContainer(engine, seen.id)
+  attempt.ledger.objects.setState(row, 'serving', attempt.assignment.attemptId)
+  attempt.output.say(`${row.service} of deployment ${row.taskId} was started again.`)
+}
+
+/** The old one of a service returns when the new one is gone: the two may share a volume. One that fails stops no other. */
+export async function takeBackContainers(attempt: Attempt): Promise<void> {
+  const scene = dockerOf(attempt)
+  scene.isOver = true
+  await Promise.allSettled(scene.ahead.values()) // whatever is still being started has its row and its container by then
+  const problems: string[] = []
+  const note = (error: Error): void => void problems.push(error.message)
+  const inState = (state: ObjectRow['state']): ObjectRow[] =>
+    ownRows(attempt, 'container').filter((row) => row.state === state)
+  const isLedTo = ({ service }: ObjectRow): boolean =>
+    routingOf(attempt).hasSwitched && routeOf(attempt, service) !== undefined
+  const end = async (row: ObjectRow): Promise<void> => {
+    // a long time to stop is for a version that serves; this one holds up the old one
+    const ownMs = Number(row.facts.stopTimeoutMs ?? STEPS.stopTimeoutMs)
+    const stopTimeoutMs = Math.min(ownMs, STEPS.stopTimeoutMs)
+    await endContainer(attempt, { ...row, facts: { ...row.facts, stopTimeoutMs } })
+    attempt.output.say(`${row.name} was removed.`)
+  }
+  const going = inState('making').filter((row) => !isLedTo(row))
+  await Promise.all(going.map((row) => end(row).catch(note)))
+  const stuck = new Set(inState('making').map(({ service }) => service))
+  for (const row of inState('paused')) {
+    if (!stuck.has(row.service)) await startOld(attempt, row).catch(note)
+  }
+  // whoever finds their rows later takes them back, after the routes
+  if (inState('making').some(isLedTo)) problems.push('the routes still lead to them')
+  if (problems.length > 0) throw new Error(problems.join('; '))
+}
+
+export async function takeBackImages(attempt: Attempt): Promise<void> {
+  const { engine } = dockerOf(attempt)
+  for (const kind of ['image', 'pulled'] as const) {
+    for (const row of ownRows(attempt, kind).filter(({ state }) => state === 'making')) {
+      const isTheirs = kind === 'pulled' && isShared(attempt.ledger, row)
+      const result = isTheirs ? 'in_use' : await removeImage(engine, row.name)
+      // in use by somebody else, so it is theirs
+      if (result === 'removed' || kind === 'pulled') attempt.ledger.objects.remove(row)
+    }
+  }
+}

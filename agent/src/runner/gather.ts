@@ -1,7 +1,0 @@
-// What `berth-agent gather` does: the child of a runner that reads files as the environment's user. Its order comes on
-// standard input, files go to standard output; patterns are read while it still has the rights of the agent, files after.
-import { gather } from '../exec/artifact-walk.ts'
-import { readPatterns, whyUnfit } from '../recipes/artifact-patterns.ts'
-
-export const runGather = (): void =>
-  gather(({ patterns }) => ({ ...readPatterns(patterns), whyUnfit }))

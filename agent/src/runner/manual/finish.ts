@@ -1,0 +1,204 @@
+// From `activate` to the end: `current` moves, each service proves that it is the new version which answers, the
+// deployment becomes the running version, and what it replaced goes. After the proof nothing fails any more: trouble
+// with the old version is a warning.
+import { basename, join } from 'node:path'
+import { PROCESSES, STEPS } from '@berth/shared'
+import type { Action, ManualService } from '@berth/shared/service-file'
+import { FailureCode } from '@berth/shared/wire'
+import { listFolder, readLink, removeTree } from '../../machine/files.ts'
+import { tidyRepository } from '../../machine/git/git.ts'
+import { findListeners, findSocketListeners, holdsListener } from '../../machine/process/ports.ts'
+import { collectVariables } from '../../maintenance/garbage.ts'
+import { proofMs } from '../../settings.ts'
+import { instructionsOf, listServiceProcesses, stopService } from '../../supervise/control.ts'
+import { markVerified, serviceDir } from '../../supervise/instructions.ts'
+import { moveCurrent } from '../activation.ts'
+import type { Attempt } from '../attempt.ts'
+import { need } from '../attempt.ts'
+import { StepFailure } from '../failure.ts'
+import type { ManualPlan } from '../plan/plan.ts'
+import { toDuration } from '../report.ts'
+import { routeOf, routingOf } from '../routing.ts'
+import { stepBounds } from '../steps/command.ts'
+import { sectionOf } from '../steps/configure.ts'
+import { keepGrowth } from '../steps/disk-space.ts'
+import { deploymentRef, gitContext } from '../steps/fetch.ts'
+import { unproven } from '../steps/route.ts'
+import { manualRoutes, verifyManualRoute } from './routes.ts'
+import { awaitHealthy, requireAlive, serviceOf, targetOf } from './service-processes.ts'
+import { collectStatics } from './static.ts'
+
+export async function activate(attempt: Attempt): Promise<void> {
+  moveCurrent(attempt)
+}
+
+/**
+ * The listening socket belongs to a process of this very deployment, not to one that happens to be there. The kernel's
+ * tables are read in parts while others change them, so that one look may miss what is there.
+ */
+async function requireHeld(attempt: Attempt, service: ManualService): Promise<void> {
+  const target = targetOf(attempt, service)
+  if (!target) return
+  const row = ownRow(attempt, service.name)
+  for (let look = 1; look <= STEPS.heldLooks; look += 1) {
+    const members = listServiceProcesses(attempt.settings, instructionsOf(row))
+    const listeners =
+      'port' in target ? findListeners(target.port) : findSocketListeners(target.socket)
+    if (holdsListener(members, listeners)) return
+    await attempt.interruption.wait(PROCESSES.endPollMs)
+  }
+  const where = 'port' in target ? `port ${target.port}` : target.socket
+  throw unproven(`${service.name} runs, but ${where} is not held by the version that was deployed.`)
+}
+
+function ownRow(attempt: Attempt, service: string) {
+  const { environmentId, taskId } = attempt.assignment
+  const rows = attempt.ledger.listProcesses(environmentId)
+  const row = rows.find((found) => found.service === service && found.taskId === taskId)
+  if (!row) throw new Error(`no process of ${service} in the ledger`)
+  return row
+}
+
+/** One after the other, but the time in which nothing may restart is the same for all of them. */
+async function watchAwhile(attempt: Attempt, name: string): Promise<void> {
+  attempt.verifySince ??= performance.now()
+  const left = attempt.verifySince + proofMs(attempt.settings) - performance.now()
+  requireAlive(attempt, name)
+  if (left > 0) await attempt.interruption.wait(left)
+}
+
+async function verifyProcess(attempt: Attempt, service: ManualService): Promise<void> {
+  const { name, health } = service
+  const before = requireAlive(attempt, name)
+  await watchAwhile(attempt, name)
+  const after = requireAlive(attempt, name)
+  if (after.pid !== before.pid || after.taskId !== attempt.assignment.taskId) {
+    throw unproven(`${name} was started again while it was watched.`)
+  }
+  await requireHeld(attempt, service)
+  const target = targetOf(attempt, service)
+  if (target && (health.kind === 'http' || health.kind === 'connect')) {
+    const once = { ...health, startPeriodMs: 0 }
+    const isAlive = (): void => void requireAlive(attempt, name)
+    await awaitHealthy(attempt, name, target, once, isAlive)
+  }
+}
+
+/** Kept up by its owner: Berth can only ask. */
+async function verifyOther(attempt: Attempt, service: ManualService): Promise<void> {
+  const { name, health } = service
+  const place = targetOf(attempt, service)
+  if (!place || (health.kind !== 'http' && health.kind !== 'connect')) return
+  const once = { ...health, startPeriodMs: 0 }
+  await awaitHealthy(attempt, name, place, once, () => undefined)
+}
+
+export async function verify(attempt: Attempt, name: string): Promise<void> {
+  const service = serviceOf(attempt, name)
+  try {
+    await (service.run ? verifyProcess(attempt, service) : verifyOther(attempt, service))
+    await verifyManualRoute(attempt, service)
+  } catch (error) {
+    if (error instanceof StepFailure && error.code === FailureCode.HEALTH_CHECK_FAILED) {
+      throw unproven(error.message)
+    }
+    throw error
+  }
+  attempt.output.say(`${name} is verified.`)
+}
+
+export const toWireAction = (action: Action) => ({
+  name: action.name,
+  title: action.title,
+  description: action.description,
+  confirm: action.confirm ?? '',
+  service: action.service ?? '',
+  timeout: toDuration(action.timeoutMs),
+  artifactPaths: action.artifacts?.paths ?? [],
+  artifactRetention: toDuration(action.artifacts?.retentionMs ?? 0),
+  disabledReason: action.disabledReason ?? '',
+})
+
+/** The point of no return: this version is the running one, and its processes are restarted when they end. */
+export function completeDeployment(attempt: Attempt): void {
+  const { environmentId, taskId, fence } = attempt.assignment
+  const section = sectionOf(attempt)
+  const file = need(attempt, 'file')
+  const commit = need(attempt, 'commit').sha
+  const ports = need(attempt, 'ports')
+  const { secretKeys, strong } = need(attempt, 'variables')
+  for (const { name, run } of section.services) {
+    if (run) markVerified(serviceDir(attempt.settings, { environmentId, service: name, taskId }))
+  }
+  const plan: ManualPlan = {
+    format: 1,
+    taskId,
+    commit,
+    section,
+    actions: file.actions,
+    ports: Object.fromEntries(ports),
+    routes: manualRoutes(attempt),
+    secretKeys,
+    strongKeys: [...strong],
+    bounds: stepBounds(attempt),
+  }
+  attempt.ledger.saveSuccess({ environmentId, taskId, fence, commit, body: JSON.stringify(plan) })
+}
+
+/** After the point of no return: what cannot be told (more than an event holds) is a warning. */
+export function tell(attempt: Attempt, what: string, act: () => void): void {
+  try {
+    act()
+  } catch (error) {
+    attempt.output.say(`Warning: ${what} could not be told: ${(error as Error).message}`)
+  }
+}
+
+export function tellDeployment(attempt: Attempt): void {
+  const ports = need(attempt, 'ports')
+  tell(attempt, 'the services', () =>
+    attempt.report.services(
+      sectionOf(attempt).services.map(({ name }) => {
+        const route = routeOf(attempt, name)
+        return {
+          name,
+          hosts: route ? [route.host] : [],
+          port: ports.get(name) ?? 0,
+          basicAuth: attempt.secrets.basicAuth !== undefined && (route?.auth ?? false),
+          url: route ? routingOf(attempt).edge.urlOf(route.host, route.path) : '',
+        }
+      }),
+    ),
+  )
+  tell(attempt, 'its size on the disk', () => keepGrowth(attempt))
+  const { actions } = need(attempt, 'file')
+  tell(attempt, 'the actions', () => attempt.report.actions(actions.map(toWireAction)))
+}
+
+export async function stopOld(attempt: Attempt): Promise<void> {
+  const rows = attempt.ledger.listProcesses(attempt.assignment.environmentId)
+  for (const row of rows.filter(({ state }) => state === 'retired')) {
+    const tookMs = await stopService(attempt.settings, instructionsOf(row))
+    attempt.ledger.removeProcess(row)
+    attempt.output.say(
+      `${row.service} of deployment ${row.taskId} stopped in ${Math.round(tookMs)} ms.`,
+    )
+  }
+}
+
+/** Old releases and variable files go; those of anything that runs stay. */
+export async function collect(attempt: Attempt): Promise<void> {
+  const { places, ledger, assignment } = attempt
+  const inUse = ledger.listProcesses(assignment.environmentId).map(({ taskId }) => taskId)
+  const current = Number(basename(readLink(places.current) ?? ''))
+  const releases = listFolder(places.releases).filter((name) => /^[0-9]+$/.test(name))
+  const newest = releases.map(Number).sort((a, b) => b - a)
+  const kept = new Set([...newest.slice(0, STEPS.keptReleases), ...inUse, current])
+  for (const taskId of newest.filter((id) => !kept.has(id))) {
+    await removeTree(join(places.releases, String(taskId)))
+    attempt.output.say(`Release ${taskId} was removed.`)
+  }
+  collectVariables(attempt.settings, ledger, assignment.environmentId)
+  await collectStatics(attempt)
+  await tidyRepository(gitContext(attempt), new Set([...kept].map(deploymentRef)))
+}

@@ -1,0 +1,149 @@
+// The manual recipe: the repository's own commands on the server, and processes that Berth keeps running. PURE: from
+// facts, the service file and the last successful plan to phases of steps. Every check of the platform is an ordinary
+// step, so a failed one needs no special case anywhere.
+import type { ManualSection, ManualService } from '@berth/shared/service-file'
+import {
+  isManualPlan,
+  type LastPlan,
+  type Made,
+  type Phase,
+  type Plan,
+  type PlannedStep,
+  type PlatformWork,
+} from '../plan/plan.ts'
+
+export type Replacement = 'beside' | 'after'
+
+/**
+ * With `port: auto` two versions run side by side until the new one is healthy; a fixed port, a socket or a process
+ * without an address exists once, so the old one ends before the new one starts.
+ */
+export const replacementOf = (service: ManualService): Replacement =>
+  service.target?.kind === 'auto' ? 'beside' : 'after'
+
+const step = (id: PlatformWork, title: string, undo: Made[] = []): PlannedStep => ({
+  id,
+  title,
+  work: { kind: id },
+  undo,
+})
+
+const checkout = (): Phase => ({
+  name: 'checkout',
+  title: 'Check out',
+  steps: [
+    step('admit', 'Check the server'),
+    step('account', 'Prepare the account and folders'),
+    step('fetch', 'Fetch the commit'),
+    step('unpack', 'Unpack the files', [{ kind: 'release' }]),
+  ],
+})
+
+const configure = (): Phase => ({
+  name: 'configure',
+  title: 'Configure',
+  steps: [
+    step('read-config', 'Read .service.yml'),
+    step('claim-hosts', 'Claim host names', [{ kind: 'pages' }]),
+    step('ports', 'Choose ports', [{ kind: 'ports' }]),
+    step('variables', 'Write variables', [{ kind: 'variables' }]),
+  ],
+})
+
+/** All that is known before the file was read; the whole plan begins with exactly these steps. */
+export const planCheckout = (): Plan => ({ kind: 'deploy', phases: [checkout(), configure()] })
+
+const commandStep = (command: ManualSection['deploy'][number], index: number): PlannedStep => ({
+  id: String(index + 1),
+  title: command.title,
+  work: { kind: 'command', step: command },
+  undo: [{ kind: 'current' }], // a command may ask for it early (berth-activate)
+})
+
+const startStep = ({ name }: ManualService): PlannedStep => ({
+  id: `start:${name}`,
+  title: `Start ${name}`,
+  work: { kind: 'start', service: name },
+  undo: [{ kind: 'process', service: name }],
+})
+
+const healthStep = ({ name }: ManualService): PlannedStep => ({
+  id: `health:${name}`,
+  title: `Wait for ${name}`,
+  work: { kind: 'health', service: name },
+  undo: [],
+})
+
+const staticStep = ({ name }: ManualService): PlannedStep => ({
+  id: `static:${name}`,
+  title: `Copy the files of ${name}`,
+  work: { kind: 'static', service: name },
+  undo: [{ kind: 'static', service: name }],
+})
+
+const verifyStep = ({ name }: ManualService): PlannedStep => ({
+  id: `verify:${name}`,
+  title: `Verify ${name}`,
+  work: { kind: 'verify', service: name },
+  undo: [],
+})
+
+/** Services that cost no gap first: when one of them fails, nothing that serves was touched. */
+function startSteps(services: ManualService[]): PlannedStep[] {
+  const kept = services.filter(({ run }) => run !== null)
+  const beside = kept.filter((service) => replacementOf(service) === 'beside')
+  const after = kept.filter((service) => replacementOf(service) === 'after')
+  return [
+    ...beside.map(startStep),
+    ...beside.map(healthStep),
+    ...after.flatMap((service) => [startStep(service), healthStep(service)]),
+  ]
+}
+
+/** Whoever restarts an application by itself does it in its commands, in what `current` leads to by then. */
+function routeSteps(services: ManualService[]): PlannedStep[] {
+  const isStatic = ({ target }: ManualService): boolean => target?.kind === 'root'
+  const others = services.filter((service) => service.run === null && !isStatic(service))
+  return [
+    step('activate', 'Make it the current version', [{ kind: 'current' }]),
+    ...others.map(healthStep),
+    ...services.filter(isStatic).map(staticStep),
+    step('switch', 'Switch the traffic', [{ kind: 'routes' }]),
+  ]
+}
+
+function stopTitle(last: LastPlan | undefined): string {
+  if (!isManualPlan(last)) return 'Stop the version before'
+  const names = last.section.services.filter(({ run }) => run !== null).map(({ name }) => name)
+  if (names.length === 0) return 'Stop the version before'
+  return `Stop ${names.join(', ')} of deployment ${last.taskId}`
+}
+
+/** `fresh`: what was there before goes first, when everything that can fail cheaply has passed. */
+export function planManual(
+  section: ManualSection,
+  last: LastPlan | undefined,
+  asked: { fresh: boolean } = { fresh: false },
+): Plan {
+  const reset = asked.fresh ? [step('reset', 'Remove what was there')] : []
+  const starts = startSteps(section.services)
+  const verifies = section.services.map(verifyStep)
+  const phases: Phase[] = [
+    checkout(),
+    configure(),
+    { name: 'run', title: 'Run', steps: [...reset, ...section.deploy.map(commandStep)] },
+    { name: 'start', title: 'Start', steps: starts },
+    { name: 'route', title: 'Route', steps: routeSteps(section.services) },
+    { name: 'verify', title: 'Verify', steps: verifies },
+    {
+      name: 'cleanup',
+      title: 'Clean up',
+      steps: [
+        step('drain', 'Let running requests end'),
+        step('stop-old', stopTitle(asked.fresh ? undefined : last)),
+        step('collect', 'Remove old releases'),
+      ],
+    },
+  ]
+  return { kind: 'deploy', phases: phases.filter(({ steps }) => steps.length > 0) }
+}

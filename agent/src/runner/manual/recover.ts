@@ -1,0 +1,84 @@
+// Brings one environment of the manual recipe back to its last successful version after a runner died: its routes first,
+// then `current`, then copies of files that nothing leads to go. Its processes come after that (supervise/revival.ts, or
+// the next deployment), so that nothing ends while requests still go there. Every step may be repeated.
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { ROUTE_STEPS } from '@berth/shared'
+import {
+  environmentPlaces,
+  listFolder,
+  moveLink,
+  readLink,
+  removeLink,
+  removeTree,
+} from '../../machine/files.ts'
+import { collectVariables, readPlan } from '../../maintenance/garbage.ts'
+import { letRequestsEnd } from '../../proxy/client.ts'
+import { isDockerPlan, type ManualPlan } from '../plan/plan.ts'
+import { type RouteHouse, type RouteRequest, restoreRoutes } from '../restore-routes.ts'
+
+export interface ManualRequest extends RouteRequest {
+  /** Of the deployment that asks: what it makes is nobody's left-over. */
+  attemptId?: string
+}
+
+/** What was done, as sentences; empty: everything was as it should be, or the environment is not a manual one. */
+export async function settleManual(house: RouteHouse, request: ManualRequest): Promise<string[]> {
+  const plan = readPlan(house.ledger, request.environmentId)
+  if (isDockerPlan(plan)) return []
+  const notes = await restoreRoutes(house, request)
+  if (notes.length > 0) await delay(house.edge.refreshMs)
+  await awaitRequests(house, request)
+  notes.push(...restoreCurrent(house, request, plan))
+  await collectCopies(house, request, plan)
+  collectVariables(house.settings, house.ledger, request.environmentId)
+  return notes
+}
+
+/** Those on their way to processes that end next arrive, and get their answer, up to a bound. */
+async function awaitRequests(
+  { edge, ledger }: RouteHouse,
+  { environmentId, attemptId }: ManualRequest,
+): Promise<void> {
+  const rows = ledger.listProcesses(environmentId)
+  const isLeaving = (state: string): boolean => state === 'starting' || state === 'retired'
+  const staying = new Set(rows.filter(({ state }) => !isLeaving(state)).map(({ port }) => port))
+  const leaving = rows.flatMap((row) => {
+    const goes = isLeaving(row.state) && row.attemptId !== attemptId && !staying.has(row.port)
+    return goes && row.port !== undefined ? [`127.0.0.1:${row.port}`] : []
+  })
+  await letRequestsEnd(edge, leaving, ROUTE_STEPS.drainMaxMs)
+}
+
+function restoreCurrent(
+  { settings }: RouteHouse,
+  { environmentId }: ManualRequest,
+  plan: ManualPlan | null,
+): string[] {
+  const { current } = environmentPlaces(settings, environmentId)
+  const found = readLink(current)
+  const wanted = plan ? join('releases', String(plan.taskId)) : undefined
+  if (found === wanted || (!found && !existsSync(dirname(current)))) return []
+  if (wanted) moveLink(current, wanted)
+  else removeLink(current)
+  return [wanted ? `current is ${wanted} again.` : 'current was removed again.']
+}
+
+async function collectCopies(
+  { settings }: RouteHouse,
+  { environmentId }: ManualRequest,
+  plan: ManualPlan | null,
+): Promise<void> {
+  const { statics } = environmentPlaces(settings, environmentId)
+  const routes = plan?.routes ?? []
+  const kept = new Set(
+    routes.flatMap(({ target }) => (target.kind === 'static' ? [target.root] : [])),
+  )
+  for (const service of listFolder(statics)) {
+    for (const task of listFolder(join(statics, service))) {
+      const copy = join(statics, service, task)
+      if (!kept.has(copy)) await removeTree(copy)
+    }
+  }
+}

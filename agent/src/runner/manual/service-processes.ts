@@ -1,0 +1,284 @@
+// Phase start: processes that Berth keeps running. `start` hands a process to its supervisor, `health` waits until it
+// answers. With `port: auto` the old version goes on serving beside it; otherwise the old one is paused, and comes
+// back (undo.ts) when anything fails afterwards.
+
+import { join } from 'node:path'
+import { PROCESSES } from '@berth/shared'
+import type { ManualService } from '@berth/shared/service-file'
+import { FailureCode } from '@berth/shared/wire'
+import type { ProcessRow } from '../../journal/ledger.ts'
+import { insideFolder } from '../../machine/files.ts'
+import { Cgroup, detectCgroups, listCgroups } from '../../machine/process/cgroups.ts'
+import { baseEnvironment } from '../../machine/process/confinement.ts'
+import { type ProbeTarget, probe } from '../../machine/process/probes.ts'
+import { openSocket } from '../../machine/process/sockets.ts'
+import { readLastLines } from '../../service-logs/writer.ts'
+import { proofMs } from '../../settings.ts'
+import { instructionsOf, startService, stopService } from '../../supervise/control.ts'
+import {
+  type Instructions,
+  isSupervised,
+  readState,
+  type ServiceEnd,
+  type ServiceState,
+  serviceDir,
+} from '../../supervise/instructions.ts'
+import { type Attempt, accountOf, environmentName, need } from '../attempt.ts'
+import { StepFailure } from '../failure.ts'
+import { type HealthCheck, type HealthSample, judgeHealth } from '../plan/health.ts'
+import { serviceAdditions } from '../plan/variables.ts'
+import { routeOf } from '../routing.ts'
+import { newScene, placesOf } from '../steps/command.ts'
+import { environmentFacts, sectionOf } from '../steps/configure.ts'
+import type { Upstream } from '../steps/route.ts'
+import { replacementOf } from './plan.ts'
+
+export function serviceOf(attempt: Attempt, name: string): ManualService {
+  const found = sectionOf(attempt).services.find((service) => service.name === name)
+  if (!found) throw new Error(`no service ${name} in the file`)
+  return found
+}
+
+export const socketPath = (attempt: Attempt, path: string): string =>
+  join(attempt.places.sockets, path)
+
+/** Where the service can be asked; undefined for one without an address. */
+export function targetOf(attempt: Attempt, service: ManualService): ProbeTarget | undefined {
+  const port = need(attempt, 'ports').get(service.name)
+  if (port !== undefined) return { port }
+  const { target } = service
+  return target?.kind === 'socket' ? { socket: socketPath(attempt, target.path) } : undefined
+}
+
+function makeInstructions(attempt: Attempt, service: ManualService): Instructions {
+  const { run, name, target } = service
+  if (!run) throw new Error(`service ${name} has no command`)
+  const directory = insideFolder(attempt.releaseDir, run.dir ?? '.')
+  if (!directory) {
+    throw new StepFailure(
+      FailureCode.HEALTH_CHECK_FAILED,
+      `The folder ${run.dir} of service ${name} is not in the checkout.`,
+    )
+  }
+  const variables = need(attempt, 'variables')
+  const limits = need(attempt, 'limits').get(name)
+  if (!limits) throw new Error(`service ${name} has no limits`)
+  const port = need(attempt, 'ports').get(name)
+  return {
+    format: 1,
+    environmentId: attempt.assignment.environmentId,
+    environmentName: environmentName(attempt),
+    service: name,
+    taskId: attempt.assignment.taskId,
+    commit: need(attempt, 'commit').sha,
+    command: run.command,
+    directory,
+    temporary: attempt.places.temporary,
+    account: accountOf(attempt) ?? null,
+    variablesFile: attempt.variablesFile,
+    env: baseEnvironment(placesOf(attempt, newScene(attempt))),
+    additions: serviceAdditions(variables, run.env, { port, isAuto: target?.kind === 'auto' }),
+    secretKeys: variables.secretKeys,
+    port: port ?? null,
+    socket: target?.kind === 'socket' ? socketPath(attempt, target.path) : null,
+    logDir: join(attempt.places.logs, name),
+    stopTimeoutMs: run.stopTimeoutMs,
+    ...limits,
+  }
+}
+
+/** Where processes that are about to go answer; a port that the new version took over is not theirs any more. */
+export function retiredProcesses(attempt: Attempt): Upstream[] {
+  const taken = new Set(attempt.found.ports?.values())
+  return rowsOf(attempt).flatMap(({ state, port }) =>
+    state === 'retired' && port !== undefined && !taken.has(port)
+      ? [{ address: '127.0.0.1', port }]
+      : [],
+  )
+}
+
+const rowsOf = (attempt: Attempt): ProcessRow[] =>
+  attempt.ledger.listProcesses(attempt.assignment.environmentId)
+
+/** Commands of attempts whose runner was killed: nobody else runs in this environment now. */
+async function endForgottenCommands(attempt: Attempt): Promise<void> {
+  const host = detectCgroups()
+  const prefix = `${environmentName(attempt)}-`
+  for (const name of listCgroups(host, prefix)) {
+    if (!/^[0-9]+$/.test(name.slice(prefix.length))) continue
+    const group = Cgroup.create(host, name)
+    await group?.kill()
+    group?.remove()
+  }
+}
+
+/**
+ * What attempts that are over left behind: their commands and half-started processes end, then those that they
+ * had paused serve again.
+ */
+export async function settleLeftovers(attempt: Attempt): Promise<void> {
+  const { attemptId } = attempt.assignment
+  await endForgottenCommands(attempt)
+  const rows = rowsOf(attempt).filter((found) => found.attemptId !== attemptId)
+  for (const row of rows.filter(({ state }) => state === 'starting' || state === 'retired')) {
+    attempt.output.say(`Ending ${row.service} of deployment ${row.taskId}, which was left over.`)
+    await stopService(attempt.settings, instructionsOf(row))
+    attempt.ledger.removeProcess(row)
+  }
+  for (const row of rows.filter(({ state }) => state === 'paused')) {
+    const instructions = instructionsOf(row)
+    if (!isSupervised(readState(serviceDir(attempt.settings, instructions)))) {
+      await startService(attempt.settings, instructions, { isVerified: true })
+      attempt.output.say(`${row.service} of deployment ${row.taskId} was started again.`)
+    }
+    attempt.ledger.setProcessState(row, 'serving', row.attemptId)
+  }
+}
+
+export async function startProcess(attempt: Attempt, name: string): Promise<void> {
+  const { ledger, settings, output, assignment } = attempt
+  const service = serviceOf(attempt, name)
+  const instructions = makeInstructions(attempt, service)
+  const old = rowsOf(attempt).find((row) => row.service === name && row.state === 'serving')
+  if (old && replacementOf(service) === 'after') {
+    output.say(`Stopping ${name} of deployment ${old.taskId}: from here to its start it is away.`)
+    ledger.setProcessState(old, 'paused', assignment.attemptId)
+    attempt.awaySince.set(name, performance.now())
+    const tookMs = await stopService(settings, instructionsOf(old))
+    output.say(`${name} of deployment ${old.taskId} stopped after ${Math.round(tookMs)} ms.`)
+  }
+  ledger.putProcess({
+    environmentId: assignment.environmentId,
+    service: name,
+    taskId: assignment.taskId,
+    attemptId: assignment.attemptId,
+    state: 'starting',
+    port: instructions.port ?? undefined,
+    instructions: JSON.stringify(instructions),
+  })
+  await startService(settings, instructions, { isVerified: false })
+  const where = instructions.port === null ? '' : ` on port ${instructions.port}`
+  output.say(`${name} was started${where}.`)
+}
+
+export function stateOf(attempt: Attempt, service: string): ServiceState | undefined {
+  const { environmentId, taskId } = attempt.assignment
+  return readState(serviceDir(attempt.settings, { environmentId, service, taskId }))
+}
+
+const describeEnd = (end: ServiceEnd): string =>
+  end.signal ? `was ended by ${end.signal}` : `stopped with exit code ${end.code}`
+
+/** The last lines of the service go to the output; the last one also into the message. */
+function withLastLines(
+  attempt: Attempt,
+  name: string,
+  code: FailureCode,
+  text: string,
+): StepFailure {
+  const lines = readLastLines(join(attempt.places.logs, name), attempt.assignment.taskId)
+  if (lines.length > 0) {
+    attempt.output.say(`Last ${lines.length} lines of ${name}:\n${lines.join('\n')}`)
+  }
+  const last = lines.filter((line) => line.trim() !== '').at(-1)
+  const quoted = last ? ` Its last line: ${last.slice(0, 300)}` : ` ${name} wrote nothing.`
+  return new StepFailure(code, `${text}${quoted}`)
+}
+
+/** A process that ended fails the deployment at once: nothing is restarted before it was verified. */
+export function requireAlive(attempt: Attempt, name: string): ServiceState {
+  const state = stateOf(attempt, name)
+  if (state && isSupervised(state) && !state.lastEnd) return state
+  if (state?.lastEnd) {
+    const { lastEnd } = state
+    const after = `${(lastEnd.upMs / 1_000).toFixed(1)} s`
+    if (lastEnd.isOutOfMemory) {
+      const text = `${name} was stopped by the kernel after ${after}: it needed more memory than it may have.`
+      throw withLastLines(attempt, name, FailureCode.OUT_OF_MEMORY, text)
+    }
+    const text = `${name} ${describeEnd(lastEnd)} after ${after}.`
+    throw withLastLines(attempt, name, FailureCode.HEALTH_CHECK_FAILED, text)
+  }
+  const text = `The supervisor of ${name} is gone.`
+  throw withLastLines(attempt, name, FailureCode.HEALTH_CHECK_FAILED, text)
+}
+
+export const noSocket = (path: string, service: string): StepFailure =>
+  new StepFailure(
+    FailureCode.HEALTH_CHECK_FAILED,
+    `${path} (service ${service}) is not a socket of this environment.`,
+  )
+
+/** One look. A socket is asked as root, so it must be one of the environment's own, and no link to another. */
+export async function ask(
+  attempt: Attempt,
+  name: string,
+  target: ProbeTarget,
+  check: HealthCheck,
+): Promise<HealthSample> {
+  const host = routeOf(attempt, name)?.host ?? environmentFacts(attempt).domain
+  if ('port' in target) return probe(target, check, host)
+  const { socket: shown } = target
+  const socket = openSocket(shown, accountOf(attempt)?.uid)
+  if (socket === 'absent') return { isHealthy: false, said: `${shown} is not there`, detail: '' }
+  if (socket === 'wrong') throw noSocket(shown, name)
+  try {
+    return await probe({ socket: socket.path, shown }, check, host)
+  } finally {
+    socket.close()
+  }
+}
+
+/** `isAlive` throws when there is no use in asking further. */
+export async function awaitHealthy(
+  attempt: Attempt,
+  name: string,
+  target: ProbeTarget,
+  check: HealthCheck,
+  isAlive: () => void,
+): Promise<void> {
+  const since = performance.now()
+  let failures = 0
+  for (;;) {
+    isAlive()
+    const sample = await ask(attempt, name, target, check)
+    isAlive()
+    attempt.interruption.throwIfFired()
+    const verdict = judgeHealth(check, sample, performance.now() - since, failures)
+    if (verdict.kind === 'healthy') return
+    if (verdict.kind === 'unhealthy') {
+      throw withLastLines(attempt, name, FailureCode.HEALTH_CHECK_FAILED, verdict.message)
+    }
+    failures = verdict.failures
+    await attempt.interruption.wait(verdict.waitMs)
+  }
+}
+
+/** Of a service that cannot run twice: from the stop of the old process to the first answer of the new one. */
+function tellGap(attempt: Attempt, name: string): void {
+  const since = attempt.awaySince.get(name)
+  if (since === undefined) return
+  const ms = Math.round(performance.now() - since)
+  attempt.output.say(`${name} was away for ${ms} ms.`)
+}
+
+export async function awaitHealth(attempt: Attempt, name: string): Promise<void> {
+  const service = serviceOf(attempt, name)
+  const { health, run } = service
+  // one that its owner keeps up can only be asked
+  const isAlive = (): void => void (run && requireAlive(attempt, name))
+  isAlive()
+  if (health.kind === 'none') return attempt.output.say(`${name} has no health check.`)
+  const target = targetOf(attempt, service)
+  if (health.kind === 'stays-up' || !target) {
+    const until = performance.now() + proofMs(attempt.settings)
+    while (performance.now() < until) {
+      await attempt.interruption.wait(PROCESSES.endPollMs)
+      isAlive()
+    }
+    return attempt.output.say(`${name} has stayed up for ${proofMs(attempt.settings) / 1_000} s.`)
+  }
+  await awaitHealthy(attempt, name, target, health, isAlive)
+  attempt.output.say(`${name} is healthy.`)
+  tellGap(attempt, name)
+}

@@ -1,0 +1,65 @@
+// Step `static:<service>`: the folder of the checkout becomes a copy that only root writes and the proxy serves. Each
+// deployment has a copy of its own, so the version before is served until the switch, and again after it fails.
+import { join } from 'node:path'
+import { FailureCode } from '@berth/shared/wire'
+import { copyStaticRoot, StaticRefused } from '../../files/static-copy.ts'
+import { ensureStaticFolder, listFolder, removeTree } from '../../machine/files.ts'
+import { isDiskFull } from '../../machine/git/failure.ts'
+import { type Attempt, accountOf } from '../attempt.ts'
+import { StepFailure } from '../failure.ts'
+import { sectionOf } from '../steps/configure.ts'
+import { guardRoom } from '../steps/disk-space.ts'
+import { serviceOf } from './service-processes.ts'
+
+export const staticFolder = ({ places, assignment }: Attempt, service: string): string =>
+  join(places.statics, service, String(assignment.taskId))
+
+export async function copyStatic(attempt: Attempt, name: string): Promise<void> {
+  const { places, found, output, releaseDir } = attempt
+  const { target } = serviceOf(attempt, name)
+  if (target?.kind !== 'root') throw new Error(`service ${name} has no folder`)
+  const failed = (what: string): StepFailure =>
+    new StepFailure(FailureCode.STATIC_FAILED, `${target.path} (service ${name}) ${what}`)
+  const folder = staticFolder(attempt, name)
+  await removeTree(folder)
+  ensureStaticFolder(places.statics, found.webGroup ?? undefined)
+  const account = accountOf(attempt) ?? null
+  const started = performance.now()
+  try {
+    const { files, bytes, skipped } = await guardRoom(attempt, (signal) =>
+      copyStaticRoot({ account, base: releaseDir, root: target.path, target: folder, signal }),
+    )
+    if (files === 0) throw new StaticRefused('holds no file that could be served.')
+    const ms = Math.round(performance.now() - started)
+    output.say(`${files} files (${bytes} bytes) of ${target.path} were copied in ${ms} ms.`)
+    if (skipped > 0) {
+      output.say(`${skipped} hidden files, links and others that are no regular files were not.`)
+    }
+  } catch (error) {
+    attempt.interruption.throwIfFired()
+    if (error instanceof StepFailure) throw error
+    if (error instanceof StaticRefused) throw failed(error.message)
+    const { message } = error as Error
+    if (isDiskFull(message)) throw new StepFailure(FailureCode.DISK_FULL, message)
+    throw failed(`could not be copied: ${message}.`)
+  }
+}
+
+/** Copies that are not of this deployment: nothing leads to them any more. */
+export async function collectStatics(attempt: Attempt): Promise<void> {
+  const { places, assignment } = attempt
+  const isStatic = new Set(
+    sectionOf(attempt)
+      .services.filter(({ target }) => target?.kind === 'root')
+      .map(({ name }) => name),
+  )
+  if (isStatic.size === 0) return removeTree(places.statics)
+  for (const service of listFolder(places.statics)) {
+    const folder = join(places.statics, service)
+    if (!isStatic.has(service)) await removeTree(folder)
+    else {
+      const old = listFolder(folder).filter((task) => task !== String(assignment.taskId))
+      for (const task of old) await removeTree(join(folder, task))
+    }
+  }
+}

@@ -1,0 +1,83 @@
+// The routes of an environment after a runner died: the edge gets those of the last successful version again, whatever its
+// recipe. May be repeated. The caller makes sure that no other deployment works in the environment.
+
+import type { Ledger } from '../journal/ledger.ts'
+import { readPlan } from '../maintenance/garbage.ts'
+import type { EdgeClient } from '../proxy/client.ts'
+import type { EdgeRoute } from '../proxy/protocol.ts'
+import { readTable } from '../proxy/table.ts'
+import type { AgentSettings } from '../settings.ts'
+import { isDockerPlan } from './plan/plan.ts'
+
+export interface RouteHouse {
+  edge: EdgeClient
+  ledger: Ledger
+  settings: AgentSettings
+}
+
+export interface RouteRequest {
+  environmentId: number
+  /** Of the deployment that asks; routes are given with the highest fence there is. */
+  fence?: bigint
+}
+
+const textOf = (routes: readonly EdgeRoute[]): string =>
+  JSON.stringify(
+    routes
+      .map(({ service, host, path, auth, target }) => {
+        const place = Object.entries(target).toSorted(([a], [b]) => (a < b ? -1 : 1))
+        return [host, path, service, auth, place]
+      })
+      .toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)),
+  )
+
+/** What the edge should have; undefined: what it has is nobody's left-over. */
+function wantedRoutes(
+  { ledger }: RouteHouse,
+  environmentId: number,
+  present: readonly EdgeRoute[],
+): EdgeRoute[] | undefined {
+  const plan = readPlan(ledger, environmentId)
+  if (plan) return plan.routes // undefined: of a time when manual services had none
+  const rows = ledger.objects.list({ environmentId, kind: 'container' })
+  // a lost ledger: what serves goes on
+  if (rows.some(({ state }) => state === 'serving')) return undefined
+  const isWaiting = ({ target }: EdgeRoute): boolean =>
+    target.kind !== 'page' || target.page === 'deploying'
+  if (!present.some(isWaiting)) return undefined
+  // its first deployment died: whoever waits for it is told
+  return present.map((route) => ({ ...route, target: { kind: 'page', page: 'failed' } }))
+}
+
+/** Requests may go to what is about to be removed: without an answer of the edge nothing is. */
+function mayBeRouted({ ledger, settings }: RouteHouse, environmentId: number): boolean {
+  const plan = readPlan(ledger, environmentId)
+  if ((plan?.routes?.length ?? 0) > 0) return true
+  const rows = ledger.objects.list({ environmentId, kind: 'container' })
+  if (rows.some(({ state }) => state === 'making' || state === 'retired')) return true
+  const isDocker = isDockerPlan(plan) || rows.length > 0
+  // no container of anybody: the edge's own table says whether it leads anywhere
+  return !isDocker && (readTable(settings).environments[environmentId]?.routes.length ?? 0) > 0
+}
+
+/** What was done, as sentences: when there is one, requests go somewhere else from now on. */
+export async function restoreRoutes(
+  house: RouteHouse,
+  { environmentId, fence = 0n }: RouteRequest,
+): Promise<string[]> {
+  const { edge, ledger } = house
+  const plan = ledger.findPlan(environmentId)
+  const present = await edge.getRoutes(environmentId).catch((error: unknown) => {
+    if (mayBeRouted(house, environmentId)) throw error
+    return undefined
+  })
+  const wanted = wantedRoutes(house, environmentId, present?.routes ?? [])
+  if (!wanted || textOf(wanted) === textOf(present?.routes ?? [])) return []
+  const highest = [fence, plan?.fence ?? 0n, present?.fence ?? 0n].reduce((a, b) => (a > b ? a : b))
+  await edge.setRoutes({ environmentId, fence: highest, routes: wanted })
+  return [
+    plan
+      ? `The routes of deployment ${plan.taskId} were put back.`
+      : 'Nothing answers: the pages say that the deployment failed.',
+  ]
+}

@@ -1,0 +1,83 @@
+// Room on the disks, for the steps of both recipes: asked before anything is made (`admitRoom`), watched while much is
+// written (`guardRoom`), remembered for the next deployment (`keepGrowth`).
+import { FailureCode } from '@berth/shared/wire'
+import { describeExcess, inGigabytes, watchRoom } from '../../machine/disk-space.ts'
+import { checkRoom, recordGrowth } from '../../maintenance/admission.ts'
+import { collectCache } from '../../maintenance/cache.ts'
+import { collectEnvironment } from '../../maintenance/garbage.ts'
+import { measureEnvironments } from '../../maintenance/measure.ts'
+import { type Attempt, need } from '../attempt.ts'
+import { ceilingOf } from '../ceiling.ts'
+import { dockerOf } from '../docker/docker-context.ts'
+import { StepFailure } from '../failure.ts'
+
+/** Of this environment, which is the deployment's own; the daemon looks after the others. */
+async function collect(attempt: Attempt): Promise<void> {
+  const { settings, ledger, assignment, output } = attempt
+  const { environmentId, attemptId } = assignment
+  const { engine } = dockerOf(attempt)
+  const request = { environmentId, attemptId }
+  const { removed } = await collectEnvironment(engine, ledger, settings, request)
+  const bytes = await collectCache(engine, ledger, settings)
+  for (const what of removed) output.say(`Removed to make room: ${what}.`)
+  if (bytes > 0) output.say(`Removed to make room: ${inGigabytes(bytes)} of build cache.`)
+}
+
+/** An environment that took more than it may the last time it was measured is measured again, and refused. */
+async function admitShare(
+  attempt: Attempt,
+  { usesEngine }: { usesEngine: boolean },
+): Promise<void> {
+  const { settings, ledger, assignment } = attempt
+  const { environmentId } = assignment
+  ledger.usage.setCeiling(environmentId, ceilingOf(attempt).diskBytes)
+  if (!ledger.usage.findExcess(environmentId)) return
+  if (usesEngine) await collect(attempt)
+  await measureEnvironments(dockerOf(attempt).engine, ledger, settings, environmentId)
+  const excess = ledger.usage.findExcess(environmentId)
+  if (!excess) return
+  const message = `${describeExcess(excess)} Nothing was changed.`
+  throw new StepFailure(FailureCode.DISK_FULL, message)
+}
+
+/** `dataRoot` is the engine's, when this deployment uses one. */
+export async function admitRoom(
+  attempt: Attempt,
+  { dataRoot }: { dataRoot?: string } = {},
+): Promise<void> {
+  const { settings, ledger, spec, assignment } = attempt
+  const { environmentId } = assignment
+  const name = spec.environment?.identifier || `e${environmentId}`
+  const engine = dataRoot ? { dataRoot, collect: () => collect(attempt) } : {}
+  const answer = await checkRoom(settings, ledger, { environmentId, name, ...engine })
+  if (!answer.ok) throw new StepFailure(FailureCode.DISK_FULL, answer.message)
+  attempt.found.room = answer.meter
+  await admitShare(attempt, { usesEngine: dataRoot !== undefined })
+}
+
+/** Builds, pulls, copies: they get a signal that also fires when the disk is nearly full, which is `disk_full`. */
+export async function guardRoom<T>(
+  attempt: Attempt,
+  work: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const watch = watchRoom({
+    meter: need(attempt, 'room'),
+    development: attempt.settings.development,
+    largest: attempt.ledger.usage.list(),
+    signal: attempt.interruption.signal,
+  })
+  try {
+    return await work(watch.signal)
+  } catch (error) {
+    if (watch.problem === undefined) throw error
+    throw new StepFailure(FailureCode.DISK_FULL, watch.problem)
+  } finally {
+    watch.close()
+  }
+}
+
+/** Once the deployment succeeded. */
+export function keepGrowth(attempt: Attempt): void {
+  const { room } = attempt.found
+  if (room) recordGrowth(attempt.ledger, attempt.assignment, room)
+}

@@ -1,0 +1,130 @@
+// Copies what applications of the manual recipe write to `shared/log/*.log` into the logs of their environment: masked,
+// by the time it was read, each file as a service of its name. A large file is emptied once all of it is copied. The
+// place in each file lies beside the logs and counts whole lines only.
+import { mkdirSync, read as readFd, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { SERVICE_LOGS } from '@berth/shared'
+import { environmentPlaces } from '../machine/files.ts'
+import { Masker } from '../machine/masking/mask.ts'
+import { parseShellFile } from '../runner/plan/variable-files.ts'
+import type { AgentSettings } from '../settings.ts'
+import { emptyOwnLog, type OwnLog, withOwnLogs } from './own-logs.ts'
+import { ServiceLog } from './writer.ts'
+
+const readBytes = promisify(readFd)
+
+interface Place {
+  inode: number
+  /** Behind the last whole line that was copied. */
+  at: number
+}
+
+interface Copy {
+  taskId: number
+  log: ServiceLog
+  /** Behind what was read, also of a line that has not ended. */
+  at: number
+  inode: number
+}
+
+export interface ManualVersion {
+  environmentId: number
+  taskId: number
+  /** Undefined: all values are secret. */
+  secretKeys: string[] | undefined
+}
+
+export class OwnLogs {
+  readonly #settings: AgentSettings
+  /** By environment and file. */
+  readonly #copies = new Map<string, Copy>()
+
+  constructor(settings: AgentSettings) {
+    this.#settings = settings
+  }
+
+  close(): void {
+    for (const { log } of this.#copies.values()) log.abandon()
+    this.#copies.clear()
+  }
+
+  /** One look at the files of an environment. Throws when they cannot be read or its values are not known. */
+  async copy(version: ManualVersion): Promise<void> {
+    const places = environmentPlaces(this.#settings, version.environmentId)
+    const note = join(places.logs, '.own.json')
+    const known = readPlaces(note)
+    const before = JSON.stringify(known)
+    await withOwnLogs(places, async (own) => {
+      known[own.name] = await this.#copyOne(version, own, known[own.name])
+    })
+    if (JSON.stringify(known) === before) return
+    mkdirSync(places.logs, { recursive: true, mode: 0o711 })
+    writeFileSync(`${note}.tmp`, JSON.stringify(known), { mode: 0o600 })
+    renameSync(`${note}.tmp`, note)
+  }
+
+  /** No version of it runs: what is open of it is let go. */
+  forget(environmentId: number): void {
+    for (const [key, { log }] of this.#copies) {
+      if (!key.startsWith(`${environmentId}/`)) continue
+      log.abandon()
+      this.#copies.delete(key)
+    }
+  }
+
+  async #copyOne(version: ManualVersion, own: OwnLog, known: Place | undefined): Promise<Place> {
+    const { size, ino } = own.stats
+    const isSame = known?.inode === ino && size >= known.at
+    if (isSame && size === known.at) return this.#emptyIfLarge(version, own, known)
+    const start = isSame ? known.at : Math.max(0, size - SERVICE_LOGS.ownFileBytes)
+    const copy = this.#open(version, own, start, ino)
+    const place: Place = { inode: ino, at: start }
+    const chunk = Buffer.allocUnsafe(SERVICE_LOGS.chunkBytes)
+    // one look is bounded: a program that writes without end is read again at the next one
+    for (let read = 0; read < SERVICE_LOGS.ownFileBytes; ) {
+      const { bytesRead } = await readBytes(own.fd, chunk, 0, chunk.length, copy.at)
+      if (bytesRead === 0) break
+      const bytes = chunk.subarray(0, bytesRead)
+      copy.log.write('out', Buffer.from(bytes))
+      const end = bytes.lastIndexOf(0x0a)
+      if (end >= 0) place.at = copy.at + end + 1
+      copy.at += bytesRead
+      read += bytesRead
+    }
+    return this.#emptyIfLarge(version, own, place)
+  }
+
+  #emptyIfLarge({ environmentId }: ManualVersion, own: OwnLog, place: Place): Place {
+    if (place.at < SERVICE_LOGS.ownFileBytes) return place
+    emptyOwnLog(own)
+    const copy = this.#copies.get(`${environmentId}/${own.name}`)
+    if (copy) copy.at = 0
+    return { ...place, at: 0 }
+  }
+
+  #open(version: ManualVersion, own: OwnLog, start: number, inode: number): Copy {
+    const key = `${version.environmentId}/${own.name}`
+    const open = this.#copies.get(key)
+    const isSame = open?.taskId === version.taskId && open.inode === inode && open.at >= start
+    if (open && isSame && open.at <= own.stats.size) return open
+    open?.log.abandon()
+    const { logs, variables } = environmentPlaces(this.#settings, version.environmentId)
+    const values = parseShellFile(readFileSync(join(variables, `${version.taskId}.sh`), 'utf8'))
+    const keys = version.secretKeys ?? [...values.keys()]
+    const secrets = keys.map((name) => Buffer.from(values.get(name) ?? ''))
+    const masker = new Masker(secrets.filter((value) => value.length > 0))
+    const log = new ServiceLog(join(logs, own.name), version.taskId, masker)
+    const copy: Copy = { taskId: version.taskId, log, at: start, inode }
+    this.#copies.set(key, copy)
+    return copy
+  }
+}
+
+function readPlaces(file: string): Record<string, Place> {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as Record<string, Place>
+  } catch {
+    return {}
+  }
+}

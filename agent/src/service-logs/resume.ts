@@ -1,0 +1,119 @@
+// Where the writers of a container's log stopped, found in the log itself: a line that is in the file was written, and
+// nothing else counts. So no crash between a line and a note about it can lose or repeat one.
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
+import { join } from 'node:path'
+import { SERVICE_LOGS } from '@berth/shared'
+import { listParts } from './days.ts'
+import { readPart } from './lines.ts'
+
+export interface LastLines {
+  /** The newest moment, and how many lines of it are there. */
+  at: string
+  count: number
+}
+
+export interface Resume {
+  out?: LastLines | undefined
+  err?: LastLines | undefined
+  /** Of a source without last lines: everything before this moment was written. */
+  complete: string
+  /** The engine is asked for lines from here on. */
+  since: string
+}
+
+interface Line {
+  t: string
+  s: 'out' | 'err'
+  task: number
+}
+
+/** Gathers what the lines of one deployment say, in the order of the file. */
+class Gathering {
+  readonly #mark: Buffer
+  readonly #taskId: number
+  readonly #last: { out?: LastLines; err?: LastLines } = {}
+  #first = ''
+
+  constructor(taskId: number) {
+    this.#taskId = taskId
+    this.#mark = Buffer.from(`"task":${taskId},`)
+  }
+
+  add(line: Buffer): void {
+    if (!line.includes(this.#mark)) return
+    let entry: Line
+    try {
+      entry = JSON.parse(line.toString('utf8')) as Line
+    } catch {
+      return
+    }
+    if (entry.task !== this.#taskId) return
+    if (this.#first === '' || entry.t < this.#first) this.#first = entry.t
+    const last = this.#last[entry.s]
+    if (last && entry.t < last.at) return
+    const count = last?.at === entry.t ? last.count + 1 : 1
+    this.#last[entry.s] = { at: entry.t, count }
+  }
+
+  /** `isAll`: nothing of the deployment lies before what was read. */
+  result(isAll: boolean): Resume | undefined {
+    const { out, err } = this.#last
+    if (!out && !err) return undefined
+    const newest = [out?.at ?? '', err?.at ?? ''].sort().at(-1) ?? ''
+    const since = new Date(Date.parse(newest) - SERVICE_LOGS.skewMs).toISOString()
+    return { out, err, complete: isAll ? '' : this.#first, since }
+  }
+}
+
+/** The end of a plain part: enough, unless somebody else wrote much since. */
+function gatherEnd(file: string, gathering: Gathering): { isWhole: boolean } {
+  const fd = openSync(file, 'r')
+  try {
+    const { size } = fstatSync(fd)
+    const from = Math.max(0, size - SERVICE_LOGS.resumeBytes)
+    const bytes = Buffer.alloc(size - from)
+    const read = readSync(fd, bytes, 0, bytes.length, from)
+    let at = from > 0 ? bytes.indexOf(0x0a) + 1 : 0
+    for (let end = bytes.indexOf(0x0a, at); end >= 0 && end < read; ) {
+      gathering.add(bytes.subarray(at, end))
+      at = end + 1
+      end = bytes.indexOf(0x0a, at)
+    }
+    return { isWhole: from === 0 }
+  } finally {
+    closeSync(fd)
+  }
+}
+
+/** Undefined: no line of this deployment is there. `notBefore`: when its container was made. */
+export async function findResume(
+  dir: string,
+  taskId: number,
+  notBefore: Date,
+): Promise<Resume | undefined> {
+  const firstDay = notBefore.toISOString().slice(0, 10)
+  const parts = listParts(dir).filter(({ day }) => day >= firstDay)
+  for (const part of parts.toReversed()) {
+    const { name, isCompressed } = part
+    const file = join(dir, name)
+    const isOldest = part === parts[0]
+    if (!isCompressed) {
+      const end = new Gathering(taskId)
+      const { isWhole } = gatherEnd(file, end)
+      const found = end.result(isWhole && isOldest)
+      if (found) return found
+    }
+    const whole = new Gathering(taskId)
+    const reader = readPart(file, isCompressed)
+    try {
+      for (let lines = await reader.next(); lines; lines = await reader.next()) {
+        for (const line of lines) whole.add(line)
+      }
+    } finally {
+      reader.close()
+    }
+    const found = whole.result(isOldest)
+    if (found) return found
+  }
+  return undefined
+}

@@ -1,0 +1,92 @@
+// `shell` and `exec` in the running container of a service. The variables come from the mounted file, as for the
+// service itself; the container's limits and isolation hold for what is run.
+import { SSH_SESSIONS } from '@berth/shared'
+import { hasShell, inspectContainer } from '../../machine/docker/containers.ts'
+import { openEngine } from '../../machine/docker/engine.ts'
+import { talkToExec } from '../../machine/docker/exec-session.ts'
+import type { Masker } from '../../machine/masking/mask.ts'
+import {
+  endTree,
+  listTree,
+  type ProcessTree,
+  signalMembers,
+} from '../../machine/process/process-tree.ts'
+import type { DockerPlan, RunningContainer } from '../../runner/plan/plan.ts'
+import type { AgentSettings } from '../../settings.ts'
+import { maskedOutput } from '../sessions/masked-output.ts'
+import type { Output } from '../sessions/output.ts'
+import { type Job, SESSION_MARKER } from '../sessions/session-start.ts'
+import { NOT_AVAILABLE, Refusal, type Verb } from './commands.ts'
+import type { Work } from './perform.ts'
+
+const LAUNCH = '/run/berth/launch.sh'
+/** The better shell where the image has it. */
+const SHELL = ['/bin/sh', '-c', 'command -v bash >/dev/null 2>&1 && exec bash -i; exec sh -i']
+
+export interface DockerAsk {
+  job: Job
+  verb: Extract<Verb, { verb: 'shell' | 'exec' }>
+  plan: DockerPlan
+  masker: Masker
+}
+
+function chooseContainer({ verb, plan }: DockerAsk): RunningContainer {
+  const names = plan.services.map(({ service }) => service)
+  if (verb.service === null) {
+    const [only, ...more] = plan.services
+    if (only && more.length === 0) return only
+    throw new Refusal(`Name one of its services: ${names.join(', ')}.`, NOT_AVAILABLE)
+  }
+  const found = plan.services.find(({ service }) => service === verb.service)
+  if (found) return found
+  const message = `It has no service ${verb.service}. Its services: ${names.join(', ')}.`
+  throw new Refusal(message, NOT_AVAILABLE)
+}
+
+export async function startDocker(
+  settings: AgentSettings,
+  ask: DockerAsk,
+  output: Output,
+): Promise<Work> {
+  const { job, verb, masker } = ask
+  const engine = openEngine(settings)
+  const { containerId, service } = chooseContainer(ask)
+  if ((await inspectContainer(engine, containerId))?.state !== 'running')
+    throw new Refusal(`${service} does not run. Deploy the environment again.`, NOT_AVAILABLE)
+  const canLaunch = await hasShell(engine, containerId)
+  if (verb.verb === 'shell' && !canLaunch)
+    throw new Refusal(`The image of ${service} has no shell.`, NOT_AVAILABLE)
+  const argv = verb.verb === 'shell' ? SHELL : verb.argv
+  const marker = `${SESSION_MARKER}=${job.id}`
+  const terminal = verb.verb === 'shell' ? job.terminal : null
+  const masked = maskedOutput(masker, output)
+  const running = await talkToExec(engine, containerId, {
+    argv: canLaunch ? ['/bin/sh', LAUNCH, ...argv] : argv,
+    env: [marker, ...(terminal ? ['TERM=xterm-256color'] : [])],
+    terminal,
+    onOutput: (stream, chunk) => masked.write(stream === 'err' ? 'errors' : 'data', chunk),
+  })
+  const done = running.exited.then(async (code) => {
+    await masked.end()
+    if (code !== undefined) return { code }
+    return { code: NOT_AVAILABLE, message: `${service} was stopped.` }
+  })
+  const { input } = running
+  return {
+    input: (chunk) => input.write(chunk),
+    whenReady: (go) => input.once('drain', go),
+    endInput() {
+      if (verb.verb !== 'exec') return false
+      input.end() // the command sees it; it ends when it wants to, or with the connection
+      return true
+    },
+    resize: running.resize,
+    done,
+    async end() {
+      const root = await running.pid().catch(() => undefined)
+      if (root === undefined) return
+      const tree: ProcessTree = { root, marker, cgroup: undefined, spared: new Set() }
+      await endTree(tree, SSH_SESSIONS.killMs / 2, () => signalMembers(listTree(tree), 'SIGHUP'))
+    },
+  }
+}

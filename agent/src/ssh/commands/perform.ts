@@ -1,0 +1,80 @@
+// What each verb does, as one shape: input goes in, output comes out masked, it ends by itself or is ended.
+
+import { isDockerPlan, isManualPlan } from '../../runner/plan/plan.ts'
+import type { AgentSettings } from '../../settings.ts'
+import { openScene, type Scene } from '../sessions/context.ts'
+import type { Ending, TerminalSize } from '../sessions/frames.ts'
+import type { Output } from '../sessions/output.ts'
+import type { Job } from '../sessions/session-start.ts'
+import { NOT_AVAILABLE, Refusal, type Verb } from './commands.ts'
+
+export interface Work {
+  /** False: wait until `whenReady` before more. */
+  input(chunk: Buffer): boolean
+  whenReady(go: () => void): void
+  /** False: a session of this verb ends with its input. */
+  endInput(): boolean
+  resize(size: TerminalSize): void
+  done: Promise<Ending>
+  /** Resolves when nothing of it is left. */
+  end(): Promise<void>
+}
+
+/** For verbs that take nothing. */
+export const withoutInput = (done: Promise<Ending>, stop: AbortController): Work => ({
+  input: () => true,
+  whenReady: (go) => go(),
+  endInput: () => false,
+  resize: () => undefined,
+  done,
+  async end() {
+    stop.abort()
+    await done.catch(() => undefined)
+  },
+})
+
+export async function startVerb(settings: AgentSettings, job: Job, output: Output): Promise<Work> {
+  const { verb } = job
+  // each loads only its own part: a person waits for it
+  if (verb.verb === 'server') {
+    const { startServerShell } = await import('./manual.ts')
+    return startServerShell(settings, job, output)
+  }
+  const scene = openScene(settings, job.environmentId ?? 0)
+  switch (verb.verb) {
+    case 'logs': {
+      const { startLogs } = await import('./logs.ts')
+      return startLogs(settings, scene, verb, output)
+    }
+    case 'artifact': {
+      const { startArtifact } = await import('./artifact.ts')
+      return startArtifact(settings, scene, verb, output)
+    }
+    case 'artifacts': {
+      const { startArtifacts } = await import('./artifact.ts')
+      return startArtifacts(settings, scene, verb, output)
+    }
+    case 'shell':
+    case 'exec':
+      return startCommand(settings, { job, verb, scene }, output)
+    default:
+      throw new Refusal('There is nothing to do.')
+  }
+}
+
+async function startCommand(
+  settings: AgentSettings,
+  ask: { job: Job; verb: Extract<Verb, { verb: 'shell' | 'exec' }>; scene: Scene },
+  output: Output,
+): Promise<Work> {
+  const { plan, masker } = ask.scene
+  if (isDockerPlan(plan)) {
+    const { startDocker } = await import('./docker.ts')
+    return startDocker(settings, { ...ask, plan, masker }, output)
+  }
+  if (isManualPlan(plan)) {
+    const { startManual } = await import('./manual.ts')
+    return startManual(settings, { ...ask, plan }, output)
+  }
+  throw new Refusal('Nothing of this environment runs here. Deploy it first.', NOT_AVAILABLE)
+}

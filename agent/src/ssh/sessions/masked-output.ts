@@ -1,0 +1,18 @@
+// Output of a session with the environment's values replaced, stream by stream.
+import type { Masker } from '../../machine/masking/mask.ts'
+import type { Output } from './output.ts'
+
+export interface MaskedOutput extends Output {
+  /** What was held back. */
+  end(): Promise<void>
+}
+
+export function maskedOutput(masker: Masker, output: Output): MaskedOutput {
+  const streams = { data: masker.source(), errors: masker.source() }
+  return {
+    write: (kind, bytes) => output.write(kind, streams[kind].push(bytes)),
+    async end() {
+      for (const kind of ['data', 'errors'] as const) await output.write(kind, streams[kind].end())
+    },
+  }
+}

@@ -1,0 +1,87 @@
+// The configuration that Berth adds to sshd, as text. The authority of people is trusted inside two Match blocks only, so
+// that a stolen key of it opens neither root nor anybody's own account; what runs is pinned by ForceCommand. PURE.
+import { SSH_ACCOUNTS, type SshAccount } from '@berth/shared'
+import type { AgentSettings } from '../../settings.ts'
+import { relayAccount, sshPlaces } from '../paths.ts'
+
+type Settings = Pick<AgentSettings, 'accountPrefix' | 'runDir' | 'stateDir' | 'ssh'>
+
+/** `exec`: sshd's process of the connection is then the parent, and its end is seen. */
+const forcedCommand = ({ ssh }: Settings, role: SshAccount): string =>
+  `exec ${ssh.launcher} ${role}`
+
+function block(settings: Settings, role: SshAccount): string {
+  const account = relayAccount(settings, role)
+  const places = sshPlaces(settings)
+  return `Match User ${account}
+    AllowUsers ${account}
+    TrustedUserCAKeys ${places.authorities}
+    AuthorizedPrincipalsFile ${places.principals}/%u
+    AuthorizedKeysFile none
+    RevokedKeys ${places.revoked}
+    AuthenticationMethods publickey
+    PubkeyAcceptedAlgorithms *-cert-v01@openssh.com
+    ExposeAuthInfo yes
+    ForceCommand ${forcedCommand(settings, role)}
+    DisableForwarding yes
+    PermitTTY ${role === 'berth-shell' ? 'yes' : 'no'}
+    PermitUserRC no
+`
+}
+
+const blocks = (settings: Settings): string =>
+  SSH_ACCOUNTS.map((role) => block(settings, role)).join('')
+
+const HEAD =
+  '# Written by berth-agent. Changes here are replaced; `berth-agent ssh remove` takes it away.\n'
+
+export const renderDropIn = (settings: Settings): string => `${HEAD}${blocks(settings)}Match all\n`
+
+/** Alone in its file: nothing of the blocks depends on it. */
+export const renderHostDropIn = (settings: Settings): string =>
+  `${HEAD}HostCertificate ${sshPlaces(settings).hostCertificate}\n`
+
+/** A daemon of our own on its own port; nothing of the owner's sshd is read. */
+export function renderOwnConfig(settings: Settings, hasCertificate: boolean): string {
+  const places = sshPlaces(settings)
+  const { address, port } = settings.ssh.own
+  const accounts = SSH_ACCOUNTS.map((role) => relayAccount(settings, role)).join(' ')
+  return `${HEAD}Port ${port}
+ListenAddress ${address}
+PidFile ${places.ownPidFile}
+HostKey ${places.ownHostKey}
+${hasCertificate ? `HostCertificate ${places.hostCertificate}\n` : ''}AllowUsers ${accounts}
+AuthenticationMethods publickey
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin no
+UsePAM no
+PermitUserEnvironment no
+PrintMotd no
+PrintLastLog no
+LoginGraceTime 20
+MaxAuthTries 3
+MaxStartups 20:50:60
+ClientAliveInterval 15
+ClientAliveCountMax 3
+LogLevel VERBOSE
+Subsystem sftp internal-sftp
+${blocks(settings)}`
+}
+
+/** What must be in force for our accounts, as `sshd -T` prints it. */
+export function expectedEffect(settings: Settings, role: SshAccount): string[] {
+  const places = sshPlaces(settings)
+  return [
+    `trustedusercakeys ${places.authorities}`,
+    `authorizedprincipalsfile ${places.principals}/%u`,
+    `revokedkeys ${places.revoked}`,
+    `forcecommand ${forcedCommand(settings, role)}`,
+    'authorizedkeysfile none',
+    'authenticationmethods publickey',
+    'exposeauthinfo yes',
+    'disableforwarding yes',
+    `permittty ${role === 'berth-shell' ? 'yes' : 'no'}`,
+    'permituserrc no',
+  ]
+}

@@ -1,0 +1,94 @@
+// The agent logs in for real after it set sshd up: with a key and a throw-away authority that live in memory for seconds,
+// are trusted for as long, and can do nothing but say `probe`. Only a login proves that accounts, files and forced
+// command fit together.
+import { generateKeyPairSync, randomBytes, sign } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { SSH, SSHD, sshPrincipal } from '@berth/shared'
+import { ed25519PublicKey, parsePublicKey, signCertificate } from '@berth/shared/ssh'
+import { locateProgram, runProgram } from '../../machine/process/programs.ts'
+import type { AgentSettings } from '../../settings.ts'
+import { relayAccount } from '../paths.ts'
+import type { SshDesk } from '../sessions/session-server.ts'
+import { withProbeAuthority } from './trust-files.ts'
+
+export interface LoginPlace {
+  address: string
+  port: number
+  /** `ssh-ed25519 AAAA…` */
+  hostKey: string
+}
+
+async function makeKey(folder: string): Promise<string> {
+  const file = join(folder, 'id')
+  const argv = ['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-C', 'probe', '-f', file]
+  const made = await runProgram(argv, { timeoutMs: SSHD.programMs })
+  if (made.code !== 0) throw new Error(`ssh-keygen: ${made.stderr.trim()}`)
+  return file
+}
+
+/** Why it did not work; undefined: it did. */
+export async function logIn(
+  settings: AgentSettings,
+  desk: SshDesk,
+  serverId: number,
+  at: LoginPlace,
+): Promise<string | undefined> {
+  if (!locateProgram('ssh')) return undefined // nothing to try with; sshd -T was asked
+  const folder = mkdtempSync(join(tmpdir(), 'berth-probe-'))
+  try {
+    const { privateKey } = generateKeyPairSync('ed25519')
+    const authority = ed25519PublicKey(privateKey)
+    const id = await makeKey(folder)
+    const now = Math.floor(Date.now() / 1_000)
+    const serial = randomBytes(8).readBigUInt64BE() >> 1n
+    const certificate = await signCertificate(
+      parsePublicKey(readFileSync(`${id}.pub`, 'utf8')),
+      {
+        kind: 'user',
+        serial,
+        keyId: `probe;server=${serverId}`,
+        principals: [sshPrincipal(serverId, 'berth-ssh')],
+        validAfter: now - SSH.backdateSeconds,
+        validBefore: now + SSHD.probeCertificateSeconds,
+        criticalOptions: new Map(),
+        extensions: new Map(),
+      },
+      { publicKey: authority, sign: (bytes) => sign(null, bytes, privateKey) },
+    )
+    writeFileSync(`${id}-cert.pub`, `${certificate}\n`)
+    writeFileSync(join(folder, 'known_hosts'), `berth-probe ${at.hostKey}\n`)
+    const argv = sshArguments(folder, relayAccount(settings, 'berth-ssh'), at)
+    const done = await desk.probing(authority, () =>
+      withProbeAuthority(settings, authority, () =>
+        runProgram(argv, { timeoutMs: SSHD.loginMs, env: { PATH: '/usr/bin:/bin', HOME: folder } }),
+      ),
+    )
+    if (done.code === 0) return undefined
+    return done.stderr.trim().slice(0, 300) || `ssh ended with ${done.code}`
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+function sshArguments(folder: string, account: string, at: LoginPlace): string[] {
+  const options = {
+    IdentityFile: join(folder, 'id'),
+    CertificateFile: join(folder, 'id-cert.pub'),
+    IdentitiesOnly: 'yes',
+    IdentityAgent: 'none',
+    UserKnownHostsFile: join(folder, 'known_hosts'),
+    GlobalKnownHostsFile: '/dev/null',
+    StrictHostKeyChecking: 'yes',
+    HostKeyAlias: 'berth-probe',
+    HostKeyAlgorithms: 'ssh-ed25519',
+    PreferredAuthentications: 'publickey',
+    BatchMode: 'yes',
+    ConnectTimeout: '10',
+    LogLevel: 'ERROR',
+  }
+  const flags = Object.entries(options).flatMap(([name, value]) => ['-o', `${name}=${value}`])
+  const to = ['--', `${account}@${at.address}`, 'probe']
+  return ['ssh', '-F', 'none', '-T', '-p', String(at.port), ...flags, ...to]
+}

@@ -1,0 +1,91 @@
+// What sshd reads to decide who comes in: authorities, principals, revoked serials. Each file is replaced whole (written
+// beside, synced, renamed) and read by sshd at every login: no reload. Invariant: a revocation list that ssh-keygen does
+// not read is never put in place, because sshd refuses everybody with a broken one.
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { SSH_ACCOUNTS, SSHD, sshPrincipal } from '@berth/shared'
+import { formatPublicKey, parsePublicKey, type SshPublicKey } from '@berth/shared/ssh'
+import { replaceFile } from '../../journal/attempt-files.ts'
+import { runProgram } from '../../machine/process/programs.ts'
+import type { AgentSettings } from '../../settings.ts'
+import { relayAccount, sshPlaces } from '../paths.ts'
+
+export interface SshTrust {
+  generation: number
+  /** OpenSSH lines. */
+  authorities: readonly string[]
+  /** Decimal. */
+  revoked: readonly string[]
+}
+
+const PUBLIC = 0o644
+
+async function keygen(argv: string[]): Promise<void> {
+  const done = await runProgram(['ssh-keygen', ...argv], { timeoutMs: SSHD.programMs })
+  if (done.code !== 0) throw new Error(`ssh-keygen failed: ${done.stderr.trim().slice(0, 300)}`)
+}
+
+/** The list as OpenSSH's own program writes it: one section an authority. Empty is valid. */
+async function makeRevocationList(trust: SshTrust): Promise<Buffer> {
+  const serials = trust.revoked.filter((serial) => /^[1-9]\d{0,19}$/.test(serial))
+  if (serials.length === 0 || trust.authorities.length === 0) return Buffer.alloc(0)
+  const folder = mkdtempSync(join(tmpdir(), 'berth-krl-'))
+  try {
+    const spec = join(folder, 'spec')
+    const list = join(folder, 'krl')
+    replaceFile(spec, serials.map((serial) => `serial: ${serial}\n`).join(''))
+    for (const [n, line] of trust.authorities.entries()) {
+      const authority = join(folder, `ca-${n}.pub`)
+      replaceFile(authority, `${line}\n`)
+      const update = n === 0 ? [] : ['-u']
+      const version = ['-z', String(trust.generation)]
+      await keygen(['-k', '-q', ...update, '-f', list, ...version, '-s', authority, spec])
+    }
+    await keygen(['-Q', '-l', '-f', list])
+    return readFileSync(list)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/** Strictly read and written anew: no line of a message reaches sshd as it came. */
+export const readAuthorities = (lines: readonly string[]): SshPublicKey[] =>
+  lines.map(parsePublicKey).filter((key) => key.type === 'ssh-ed25519')
+
+export async function writeTrustFiles(
+  settings: AgentSettings,
+  serverId: number,
+  trust: SshTrust,
+): Promise<void> {
+  const places = sshPlaces(settings)
+  const authorities = readAuthorities(trust.authorities).map(formatPublicKey)
+  const revoked = await makeRevocationList({ ...trust, authorities })
+  for (const folder of [settings.ssh.dir, places.principals]) {
+    mkdirSync(folder, { recursive: true, mode: 0o755 })
+    chmodSync(folder, 0o755)
+  }
+  // who must be refused is known before anybody new is trusted
+  replaceFile(places.revoked, revoked, PUBLIC)
+  for (const role of SSH_ACCOUNTS) {
+    const file = join(places.principals, relayAccount(settings, role))
+    replaceFile(file, `${sshPrincipal(serverId, role)}\n`, PUBLIC)
+  }
+  replaceFile(places.authorities, authorities.map((line) => `${line}\n`).join(''), PUBLIC)
+}
+
+/** Adds one authority of the agent's own for as long as `use` takes: its login after a set-up. */
+export async function withProbeAuthority<T>(
+  settings: AgentSettings,
+  key: SshPublicKey,
+  use: () => Promise<T>,
+): Promise<T> {
+  const file = sshPlaces(settings).authorities
+  const before = readFileSync(file, 'utf8')
+  replaceFile(file, `${before}${formatPublicKey(key)}\n`, PUBLIC)
+  try {
+    return await use()
+  } finally {
+    replaceFile(file, before, PUBLIC)
+  }
+}

@@ -1,0 +1,237 @@
+// One downloaded file on this machine. Its name comes from a server, so it is refused when it leads anywhere but below the
+// chosen folder; no link below that folder is followed. It is written beside its target and renamed when length and
+// SHA-256 agree: nobody ever sees an empty or a short file. Somebody else may write into it (`follow`): what counts is
+// read back from it then.
+import { createHash, type Hash } from 'node:crypto'
+import {
+  closeSync,
+  fdatasync,
+  fsync,
+  ftruncateSync,
+  lstatSync,
+  mkdirSync,
+  readSync,
+  renameSync,
+  writeSync,
+} from 'node:fs'
+import { sep } from 'node:path'
+import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
+import type { Artifact } from '@berth/shared/api'
+import { CLIENT } from '@berth/shared/client-limits'
+import { CliError, EXIT } from '../../terminal/exit.ts'
+import { cleanText } from '../../terminal/text.ts'
+import { forgetPart, makePart, removePart, sweepParts } from './parts.ts'
+
+const failed = (message: string, hint?: string): CliError => new CliError(EXIT.error, message, hint)
+
+/** Names that some system takes for a device, or reads as something else. */
+const DEVICE = /^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?$/i
+
+function isFit(name: string): boolean {
+  if (name === '' || name === '.' || name === '..') return false
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  if (/[\u0000-\u001f\u007f-\u009f\\:]|[. ]$/.test(name)) return false
+  return !DEVICE.test(name)
+}
+
+/** The elements of a name below the folder; refused when it is no such name. */
+export function splitName(path: string): string[] {
+  const names = path.split('/')
+  if (path !== '' && path.length <= 4_096 && names.every(isFit)) return names
+  throw failed(`the name ${JSON.stringify(cleanText(path))} is not one for a file here`)
+}
+
+export interface TargetOptions {
+  force: boolean
+  /** Folders that were looked at for files before this one. */
+  entered?: Set<string>
+}
+
+/** Each folder on the way exists, or is made, and is a folder itself: no link is followed. */
+function enter(dir: string, folders: readonly string[], entered: Set<string>): string {
+  const last = [dir, ...folders].join(sep)
+  if (entered.has(last)) return last
+  mkdirSync(dir, { recursive: true })
+  let at = dir
+  for (const name of folders) {
+    at += sep + name
+    const found = lstatSync(at, { throwIfNoEntry: false })
+    if (!found) mkdirSync(at)
+    else if (!found.isDirectory()) throw failed(`${at} is not a folder`)
+  }
+  entered.add(last)
+  sweepParts(last, Date.now())
+  return last
+}
+
+export interface Target {
+  folder: string
+  path: string
+}
+
+/** `dir` is absolute. */
+export function chooseTarget(dir: string, artifact: Artifact, o: TargetOptions): Target {
+  const names = splitName(artifact.path)
+  const folder = enter(dir, names.slice(0, -1), o.entered ?? new Set())
+  const path = folder + sep + names.at(-1)
+  const found = lstatSync(path, { throwIfNoEntry: false })
+  if (found?.isDirectory()) throw failed(`${path} is a folder`)
+  if (found && !o.force) throw failed(`${path} exists already`, 'add --force to replace it')
+  return { folder, path }
+}
+
+/** A file on its way in; ends with `finish` or `drop`. */
+export class PartialFile {
+  readonly #target: Target
+  readonly #artifact: Artifact
+  readonly #temporary: string
+  readonly #fd: number
+  #isShared = false
+  #hash: Hash | undefined
+  /** Of a file that came in one piece: quicker than a hash that is kept open. */
+  #digest: string | undefined
+  #isOpen = true
+  #isVerified = false
+  /** Told to the disk already, or being told: large files are not written out only at their end. */
+  #flushed = 0
+  #flushing: Promise<void> | undefined
+  bytes = 0
+
+  constructor(target: Target, artifact: Artifact, part = makePart(target.folder)) {
+    this.#target = target
+    this.#artifact = artifact
+    this.#temporary = part.path
+    this.#fd = part.fd
+  }
+
+  /** For a process that writes to its end, from now until it is gone. */
+  share(): number {
+    this.#isShared = true
+    return this.#fd
+  }
+
+  /** Drops what another process wrote and nobody took in. */
+  trim(): void {
+    if (this.#isShared) ftruncateSync(this.#fd, this.bytes)
+    this.#isShared = false
+  }
+
+  write(chunk: Uint8Array): void {
+    this.#requireRoom(chunk)
+    for (let at = 0; at < chunk.length; ) at += writeSync(this.#fd, chunk, at, chunk.length - at)
+    this.#take(chunk)
+  }
+
+  /**
+   * Takes in what another process writes to its end, until `written` says that it is done or why it is not. One that does
+   * not end although everything came is not waited for: it is to be ended, and what it wrote since is dropped by `trim`.
+   */
+  async follow(written: Promise<void>): Promise<void> {
+    let isOver = false
+    const over = written.then(
+      () => undefined,
+      (error: unknown) => ({ error }),
+    )
+    void over.then(() => {
+      isOver = true
+    })
+    const buffer = Buffer.allocUnsafeSlow(CLIENT.followBytes)
+    for (;;) {
+      const isLast = isOver
+      const chunk = buffer.subarray(0, readSync(this.#fd, buffer, 0, buffer.length, this.bytes))
+      this.#requireRoom(chunk)
+      this.#take(chunk)
+      const isWhole = this.bytes === this.#artifact.size_bytes
+      if (chunk.length === buffer.length) await turn()
+      else if (isWhole && !isLast) {
+        await Promise.race([over, delay(CLIENT.sshEndMs, undefined, { ref: false })])
+        if (!isOver) return
+      } else if (!isLast) await Promise.race([over, delay(CLIENT.followMs)])
+      else if (chunk.length === 0) break
+    }
+    if (this.bytes < this.#artifact.size_bytes) this.#tryDisk()
+    const failure = await over
+    if (failure) throw failure.error
+  }
+
+  /** Throws where the disk takes no more: whoever wrote here may not have said so. */
+  #tryDisk(): void {
+    writeSync(this.#fd, Buffer.alloc(CLIENT.followBytes))
+    ftruncateSync(this.#fd, this.bytes)
+  }
+
+  #requireRoom(chunk: Uint8Array): void {
+    if (this.bytes + chunk.length <= this.#artifact.size_bytes) return
+    throw failed(`${this.#artifact.path}: more came than the file has`)
+  }
+
+  #take(chunk: Uint8Array): void {
+    this.#isVerified = false
+    const isWhole = this.bytes === 0 && chunk.length === this.#artifact.size_bytes
+    if (isWhole) this.#digest = createHash('sha256').update(chunk).digest('hex')
+    else this.#hash = (this.#hash ?? createHash('sha256')).update(chunk)
+    this.bytes += chunk.length
+    if (this.bytes - this.#flushed >= CLIENT.flushBytes && !this.#flushing) this.#flush()
+  }
+
+  #flush(): void {
+    this.#flushed = this.bytes
+    this.#flushing = new Promise((resolve) => {
+      // what fails here fails again, and is told, at the end
+      fdatasync(this.#fd, () => {
+        this.#flushing = undefined
+        resolve()
+      })
+    })
+  }
+
+  /** The sender begins anew. */
+  restart(): void {
+    ftruncateSync(this.#fd, 0)
+    this.#hash = undefined
+    this.#digest = undefined
+    this.bytes = 0
+    this.#flushed = 0
+  }
+
+  /** Throws unless everything came, and is what was collected. Nothing more may be written. */
+  verify(): void {
+    const { path, size_bytes: size, sha256 } = this.#artifact
+    if (this.bytes !== size) throw failed(`${path}: ${this.bytes} of ${size} bytes came`)
+    const digest = this.#digest ?? (this.#hash ?? createHash('sha256')).digest('hex')
+    if (digest !== sha256) {
+      throw failed(`${path}: what came is not the file that was collected (its SHA-256 differs)`)
+    }
+    this.#isVerified = true
+  }
+
+  /** Puts a verified file in its place, on disk. */
+  async finish(): Promise<string> {
+    try {
+      if (!this.#isVerified) throw new Error('it was not verified')
+      await this.#flushing
+      await new Promise<void>((resolve, reject) => {
+        fsync(this.#fd, (error) => (error ? reject(error) : resolve()))
+      })
+      this.#close()
+      renameSync(this.#temporary, this.#target.path)
+      forgetPart(this.#temporary)
+      return this.#target.path
+    } catch (error) {
+      await this.drop()
+      throw error
+    }
+  }
+
+  /** Nothing of it stays. */
+  async drop(): Promise<void> {
+    await this.#flushing
+    this.#close()
+    removePart(this.#temporary)
+  }
+
+  #close(): void {
+    if (this.#isOpen) closeSync(this.#fd)
+    this.#isOpen = false
+  }
+}

@@ -1,0 +1,164 @@
+// Container logs of one environment over certificate SSH, through connections that may break: a new one brings a new
+// certificate, begins where the last one was, and what it repeats is dropped. The server sets its own deadline for a
+// session; following goes on past it.
+import { CLIENT } from '@berth/shared/client-limits'
+import { CliError, EXIT, interrupted } from '../terminal/exit.ts'
+import type { Io } from '../terminal/io.ts'
+import type { Api } from './api.ts'
+import {
+  isGap,
+  type LogItem,
+  mergeByTime,
+  parseItem,
+  Resumption,
+  recordLines,
+} from './log-records.ts'
+import { ApiFailure } from './problem.ts'
+import {
+  explainEnd,
+  NO_CONNECTION,
+  openSession,
+  SSH_NO_AGENT,
+  SSH_NOT_AVAILABLE,
+  type SshEnd,
+  whyLost,
+} from './ssh/run.ts'
+import { openDoor, type SshDoor, type SshPlace } from './ssh/ssh.ts'
+import { pauseMs, pollInterval } from './wait.ts'
+
+export interface LogsRequest {
+  /** Empty: all of them. */
+  services: readonly string[]
+  tail: number | null
+  since: string | null
+  until: string | null
+  follow: boolean
+}
+
+/** Words of the forced command; all of them are of `[A-Za-z0-9_.:=-]`. */
+export function logsWords(
+  request: Omit<LogsRequest, 'services'>,
+  service: string | null,
+): string[] {
+  return [
+    'logs',
+    service ?? '-',
+    ...(request.tail === null ? [] : [`--tail=${request.tail}`]),
+    ...(request.since === null ? [] : [`--since=${request.since}`]),
+    ...(request.until === null ? [] : [`--until=${request.until}`]),
+    ...(request.follow ? ['--follow'] : []),
+    '--timestamps',
+  ]
+}
+
+export interface LogsSource {
+  api: Api
+  io: Io
+  place: SshPlace
+  /** Said once for each time the connection is lost. */
+  onLost(reason: string): Promise<void>
+}
+
+/** One connection: its records, then how it ended. */
+async function* readSession(
+  source: LogsSource,
+  words: readonly string[],
+): AsyncGenerator<LogItem, { end: SshEnd; door: SshDoor }> {
+  const { io } = source
+  const door = await openDoor(source, source.place, 'logs')
+  const session = openSession(io, door.argv(words))
+  const stop = () => void session.close().catch(() => {})
+  io.interrupted.addEventListener('abort', stop, { once: true })
+  try {
+    session.stdout.setEncoding('utf8')
+    for await (const line of recordLines(session.stdout)) {
+      if (io.interrupted.aborted) break
+      yield parseItem(line)
+    }
+    if (io.interrupted.aborted) throw interrupted()
+    return { end: await session.ended, door }
+  } finally {
+    io.interrupted.removeEventListener('abort', stop)
+    await session.close().catch(() => {})
+    door.close()
+  }
+}
+
+/** Nothing about the logs is known from such an end: try again. */
+function isPassing(error: unknown): boolean {
+  return (
+    error instanceof ApiFailure &&
+    (error.kind === 'no_answer' || error.status === 429 || (error.status ?? 0) >= 500)
+  )
+}
+
+/** One that lasted was not refused: the server ended it at its time. */
+const isBreak = ({ code, stderr }: SshEnd, hasLasted: boolean): boolean =>
+  code === null ||
+  code === SSH_NO_AGENT ||
+  (code === SSH_NOT_AVAILABLE && hasLasted) ||
+  (code === NO_CONNECTION && !['foreign', 'denied'].includes(whyLost(stderr).reason))
+
+/** The records of one service, or of all; with `follow` until somebody stops it. */
+async function* readService(
+  source: LogsSource,
+  request: LogsRequest,
+  service: string | null,
+): AsyncGenerator<LogItem> {
+  const { io } = source
+  const resumption = new Resumption()
+  let hadContact = false
+  let failures = 0
+  let lastContactAt = io.now()
+  for (;;) {
+    const { since } = resumption
+    const asked = since === null ? request : { ...request, since, tail: null }
+    resumption.begin()
+    const beganAt = io.now()
+    let broken: CliError
+    try {
+      const session = readSession(source, logsWords(asked, service))
+      let step = await session.next()
+      for (; !step.done; step = await session.next()) {
+        hadContact = true
+        failures = 0
+        lastContactAt = io.now()
+        const item = step.value
+        if (isGap(item) ? since === null : resumption.take(item)) yield item
+      }
+      const { end, door } = step.value
+      if (end.code === 0 && !request.follow) return
+      const hasLasted = request.follow && io.now() - beganAt >= CLIENT.noContactMs
+      if (end.code === 0 || hasLasted) {
+        hadContact = true
+        lastContactAt = io.now()
+      }
+      if (end.code === 0) broken = new CliError(EXIT.error, 'the session ended')
+      else {
+        broken = explainEnd(end, door)
+        if (!hadContact || !isBreak(end, hasLasted)) throw broken
+      }
+    } catch (error) {
+      if (!hadContact || !isPassing(error)) throw error
+      broken = error as CliError
+    }
+    failures++
+    const tired = request.follow
+      ? failures > CLIENT.retries && io.now() - lastContactAt >= CLIENT.noContactMs
+      : failures > CLIENT.retries
+    if (tired) throw broken
+    if (failures === 2) await source.onLost(broken.message) // the first is mended before anybody minds
+    await io.sleep(pauseMs(pollInterval(io), 0, failures - 1))
+  }
+}
+
+/** Every record that was asked for, those of several services in the order of time. */
+export async function* readContainerLogs(
+  source: LogsSource,
+  request: LogsRequest,
+): AsyncGenerator<LogItem> {
+  const { services } = request
+  if (services.length < 2) return yield* readService(source, request, services[0] ?? null)
+  const streams = services.map((service) => readService(source, request, service))
+  yield* mergeByTime(streams, request.follow ? CLIENT.logMergeMs : null)
+}

@@ -1,0 +1,191 @@
+// Which installation a command talks to, and as whom. A token goes to the base URL it was given
+// for and nowhere else: BERTH_TOKEN needs BERTH_URL, a stored token belongs to its entry.
+import { readFile, stat } from 'node:fs/promises'
+import { CLIENT } from '@berth/shared/client-limits'
+import { CliError, EXIT, usage } from '../terminal/exit.ts'
+import type { Io } from '../terminal/io.ts'
+import type { Api } from './api.ts'
+import {
+  type Credentials,
+  credentialsPath,
+  normalizeBaseUrl,
+  readCredentials,
+  updateCredentials,
+} from './credentials.ts'
+import type { ClientName, Connection } from './http.ts'
+
+export interface SessionFlags {
+  url: string | undefined
+  org: string | undefined
+  cacert: string | undefined
+  verbose: boolean
+}
+
+const LOGIN_HINT = 'berth login --url https://deploy.example.com'
+
+/** The address that was named, else the entry used last. */
+export function chooseBaseUrl(
+  flags: Pick<SessionFlags, 'url'>,
+  env: Io['env'],
+  stored: Credentials,
+): string | undefined {
+  const named = flags.url || env.BERTH_URL
+  if (named) return normalizeBaseUrl(named)
+  const [latest] = Object.entries(stored).sort(([, a], [, b]) => (a.used_at < b.used_at ? 1 : -1))
+  return latest?.[0]
+}
+
+/** Tokens travel in a header: anything else in them is a mistake, and is not quoted. */
+export function checkToken(text: string, source: string): string {
+  const token = text.trim()
+  if (!/^[\x21-\x7e]+$/.test(token) || token.length > CLIENT.tokenBytes) {
+    throw usage(`${source} does not hold a token`)
+  }
+  return token
+}
+
+async function readTokenFile(path: string): Promise<string> {
+  try {
+    const { size } = await stat(path)
+    if (size > CLIENT.tokenBytes * 2) throw usage(`BERTH_TOKEN_FILE (${path}) is no token file`)
+    return checkToken(await readFile(path, 'utf8'), `BERTH_TOKEN_FILE (${path})`)
+  } catch (error) {
+    if (error instanceof CliError) throw error
+    const { code } = error as NodeJS.ErrnoException
+    throw new CliError(EXIT.notLoggedIn, `BERTH_TOKEN_FILE (${path}) cannot be read (${code})`)
+  }
+}
+
+export interface Identity {
+  baseUrl: string
+  token: string
+  /** Where it is stored, so that a new one can take its place; null: it was given. */
+  stored: string | null
+  /** Chosen by `berth orgs use`. */
+  organizationId?: number
+}
+
+export async function findIdentity(flags: SessionFlags, io: Io): Promise<Identity> {
+  const given = await givenToken(io)
+  if (given !== undefined) {
+    const named = flags.url || io.env.BERTH_URL
+    if (!named) {
+      throw usage(
+        'BERTH_TOKEN is set, but not the server it is for',
+        'set BERTH_URL, or give --url',
+      )
+    }
+    return { baseUrl: normalizeBaseUrl(named), token: given, stored: null }
+  }
+  const path = credentialsPath(io.env)
+  const stored = await readCredentials(path)
+  const baseUrl = chooseBaseUrl(flags, io.env, stored)
+  if (baseUrl === undefined) throw new CliError(EXIT.notLoggedIn, 'not logged in', LOGIN_HINT)
+  const entry = stored[baseUrl]
+  if (!entry) {
+    const known = Object.keys(stored)
+    const others = known.length > 0 ? ` (logged in to: ${known.join(', ')})` : ''
+    const hint = `berth login --url ${baseUrl}`
+    throw new CliError(EXIT.notLoggedIn, `not logged in to ${baseUrl}${others}`, hint)
+  }
+  if (flags.url !== undefined) await rememberUse(path, baseUrl, stored, io)
+  const refreshable = entry.refresh_token !== null
+  return {
+    baseUrl,
+    token: entry.access_token,
+    stored: refreshable ? path : null,
+    ...(entry.organization_id ? { organizationId: entry.organization_id } : {}),
+  }
+}
+
+async function givenToken(io: Io): Promise<string | undefined> {
+  if (io.env.BERTH_TOKEN) return checkToken(io.env.BERTH_TOKEN, 'BERTH_TOKEN')
+  if (io.env.BERTH_TOKEN_FILE) return readTokenFile(io.env.BERTH_TOKEN_FILE)
+  return undefined
+}
+
+/** --url makes that installation the last used one. */
+async function rememberUse(path: string, url: string, stored: Credentials, io: Io): Promise<void> {
+  if (chooseBaseUrl({ url: undefined }, {}, stored) === url) return
+  await updateCredentials(path, io, (before) => {
+    const entry = before[url]
+    if (!entry) return undefined
+    return { ...before, [url]: { ...entry, used_at: new Date(io.now()).toISOString() } }
+  })
+}
+
+/** Adds a private authority to those Node trusts. There is no way to trust nothing. */
+export async function trustAuthority(flags: SessionFlags, env: Io['env']): Promise<void> {
+  const path = flags.cacert || env.BERTH_CACERT
+  if (!path) return
+  try {
+    const pem = await readFile(path, 'utf8')
+    if (!pem.includes('-----BEGIN CERTIFICATE-----')) throw new Error('no certificate inside')
+    await addAuthority(pem, env)
+  } catch (error) {
+    throw usage(`--cacert ${path} is not a readable PEM file (${(error as Error).message})`)
+  }
+}
+
+async function addAuthority(pem: string, env: Io['env']): Promise<void> {
+  const tls = await import('node:tls')
+  if (typeof tls.setDefaultCACertificates === 'function') {
+    return tls.setDefaultCACertificates([...tls.getCACertificates('default'), pem])
+  }
+  // before Node 22.19: a list of our own replaces Node's, so what Node would add to it is added here
+  const https = await import('node:https')
+  const more = env.NODE_EXTRA_CA_CERTS ? [await readFile(env.NODE_EXTRA_CA_CERTS, 'utf8')] : []
+  https.globalAgent.options.ca = [...tls.rootCertificates, ...more, pem]
+}
+
+export async function connect(flags: SessionFlags, io: Io): Promise<Api> {
+  await trustAuthority(flags, io.env)
+  const identity = await findIdentity(flags, io)
+  return connectAs(identity, flags, io)
+}
+
+/** For who connects often: the authority is added once, by trustAuthority. */
+export async function connectAs(
+  identity: Identity,
+  flags: SessionFlags,
+  io: Io,
+  client: ClientName = 'cli',
+): Promise<Api> {
+  // with every schema: not for commands that need none
+  const { createApi } = await import('./api.ts')
+  const debug = flags.verbose || io.env.BERTH_DEBUG === 'api'
+  const organization = flags.org || io.env.BERTH_ORG
+  const { baseUrl, token, stored, organizationId: chosen = null } = identity
+  const connection: Connection = {
+    baseUrl,
+    token,
+    io,
+    debug,
+    client,
+    organizationId: organization ? null : chosen,
+  }
+  if (stored !== null) {
+    connection.renew = async (expired) => {
+      const { renewToken } = await import('./oauth.ts')
+      return renewToken(connection, stored, expired)
+    }
+  }
+  if (!organization) return createApi(connection)
+  const organizationId = /^[1-9]\d{0,9}$/.test(organization)
+    ? Number(organization)
+    : await findOrganization(createApi(connection), organization)
+  return createApi({ ...connection, organizationId })
+}
+
+async function findOrganization(api: Api, word: string): Promise<number> {
+  const { Me } = await import('@berth/shared/api')
+  const { value: me } = await api.get('/api/me', Me)
+  const found = me.organizations.find((o) => o.slug === word || o.name === word)
+  if (found) return found.id
+  const known = me.organizations.slice(0, CLIENT.candidates).map((o) => o.slug)
+  throw new CliError(
+    EXIT.notFound,
+    `no organization '${word}'`,
+    known.length > 0 ? `yours: ${known.join(', ')}` : undefined,
+  )
+}

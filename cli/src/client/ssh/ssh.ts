@@ -1,0 +1,220 @@
+// One connection to a server with a certificate made for it: a new key in memory, a folder of its own that goes with the
+// connection, and the system's ssh with nothing of the person's configuration, agent or known hosts. Invariants: what
+// the server's answer names is checked before it becomes an argument; no shell stands in between; first contact asks no
+// question, because the host authority came with the certificate.
+import { randomUUID } from 'node:crypto'
+import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { isHostOrAddress, SshCertificate, type SshPurpose } from '@berth/shared/api'
+import { CLIENT } from '@berth/shared/client-limits'
+import { CliError, EXIT } from '../../terminal/exit.ts'
+import type { Io } from '../../terminal/io.ts'
+import type { Api, Read } from '../api.ts'
+import { ApiFailure } from '../problem.ts'
+import { makeEphemeralKey } from './key.ts'
+
+export interface SshPlace {
+  server: { id: number; name: string }
+  /** null: the whole server. */
+  environmentId: number | null
+}
+
+/** A certificate, and the way in that it opens. */
+export interface SshDoor {
+  reply: SshCertificate
+  place: SshPlace
+  /** Arguments of ssh for these words of the forced command. */
+  argv(words: readonly string[], terminal?: boolean): string[]
+}
+
+/** Whoever has it closes it. */
+export interface OpenDoor extends SshDoor {
+  close(): void
+}
+
+const NAME = /^[A-Za-z0-9][A-Za-z0-9.-]*$/
+const KEY_LINE = /^[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,3}( [\x20-\x7e]*)?$/
+const FOLDER = /^berth-ssh-(\d+)-[A-Za-z0-9]{6}$/
+
+/** What becomes an argument or a line of a file must be what it says it is. */
+export function checkReply(reply: SshCertificate): SshCertificate {
+  const names: [string, boolean][] = [
+    ['host', NAME.test(reply.host) || isHostOrAddress(reply.host)],
+    ['user', NAME.test(reply.user)],
+    ['host_alias', NAME.test(reply.host_alias)],
+    ['port', reply.port >= 1 && reply.port <= 65_535],
+    ['certificate', KEY_LINE.test(reply.certificate)],
+    ['host_ca', reply.host_ca.length > 0 && reply.host_ca.every((key) => KEY_LINE.test(key))],
+  ]
+  const wrong = names.find(([, ok]) => !ok)
+  if (!wrong) return reply
+  const message = `the server's answer has an unusable ${wrong[0]}; no connection was made`
+  throw new ApiFailure('nonsense', EXIT.error, message)
+}
+
+/** Asked anew after a lost answer: a certificate more does no harm, and its answer is never repeated. */
+export async function requestCertificate(
+  api: Api,
+  io: Io,
+  place: SshPlace,
+  asked: { publicKey: string; purpose: SshPurpose; ttlSeconds?: number },
+): Promise<Read<SshCertificate>> {
+  const path = `/api/servers/${place.server.id}/ssh`
+  const body = {
+    public_key: asked.publicKey,
+    purpose: asked.purpose,
+    environment_id: place.environmentId,
+    ...(asked.ttlSeconds === undefined ? {} : { ttl_seconds: asked.ttlSeconds }),
+  }
+  for (let attempt = 0; ; attempt++) {
+    try {
+      const idempotencyKey = randomUUID()
+      const options = { body, idempotencyKey, retries: 0, expect: 201 }
+      const read = await api.post(path, SshCertificate, options)
+      checkReply(read.value)
+      return read
+    } catch (error) {
+      const isPassing =
+        error instanceof ApiFailure &&
+        (error.kind === 'no_answer' || [502, 503, 504].includes(error.status ?? 0))
+      if (!isPassing || attempt >= CLIENT.retries) throw error
+      await io.sleep(CLIENT.retryMs * 2 ** attempt)
+    }
+  }
+}
+
+export const isAlive = (pid: number): boolean => {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
+/** Folders of clients that were killed and could not clean up. */
+function sweep(parent: string, now: number): void {
+  for (const name of readdirSync(parent)) {
+    const pid = Number(FOLDER.exec(name)?.[1] ?? 0)
+    if (pid === 0 || isAlive(pid)) continue
+    try {
+      const path = join(parent, name)
+      const { uid, mtimeMs } = statSync(path)
+      const isMine = process.getuid === undefined || uid === process.getuid()
+      if (isMine && now - mtimeMs > CLIENT.sshFolderStaleMs) rmSync(path, { recursive: true })
+    } catch {
+      // another client was quicker, or it is not ours to remove
+    }
+  }
+}
+
+/** Mode 0700, for this person and this connection alone. */
+function makeFolder(io: Io): string {
+  const parents = [io.env.XDG_RUNTIME_DIR, io.env.TMPDIR, tmpdir()]
+  for (const parent of parents) {
+    if (!parent) continue
+    try {
+      const made = mkdtempSync(join(parent, `berth-ssh-${process.pid}-`))
+      sweep(parent, Date.now())
+      return made
+    } catch {
+      // not a folder one may write to: the next
+    }
+  }
+  throw new CliError(EXIT.error, 'there is no folder for temporary files', 'set TMPDIR to one')
+}
+
+/** ssh splits such values at blanks and replaces % in them. */
+function optionPath(path: string): string {
+  if (/^[\w./:\\-]+$/.test(path)) return path
+  if (/["$\p{Cc}]/u.test(path)) {
+    throw new CliError(EXIT.error, 'the temporary folder has a name that ssh cannot read')
+  }
+  return `"${path.replaceAll('%', '%%')}"`
+}
+
+export function sshArguments(
+  reply: SshCertificate,
+  files: { key: string; certificate: string; knownHosts: string },
+  platform: NodeJS.Platform,
+  words: readonly string[],
+  terminal: boolean,
+): string[] {
+  const options = {
+    IdentityFile: optionPath(files.key),
+    CertificateFile: optionPath(files.certificate),
+    IdentitiesOnly: 'yes', // or keys of the person's agent use up the server's tries
+    IdentityAgent: 'none',
+    UserKnownHostsFile: optionPath(files.knownHosts),
+    GlobalKnownHostsFile: platform === 'win32' ? 'NUL' : '/dev/null',
+    StrictHostKeyChecking: 'yes',
+    UpdateHostKeys: 'no',
+    HostKeyAlias: reply.host_alias,
+    HostKeyAlgorithms: 'ssh-ed25519-cert-v01@openssh.com',
+    PreferredAuthentications: 'publickey',
+    BatchMode: 'yes',
+    // those that processors help with come first: files are large; nothing here that ssh would not take by itself
+    Ciphers:
+      'aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,aes256-ctr',
+    ConnectTimeout: '10',
+    ServerAliveInterval: '15',
+    ForwardAgent: 'no',
+    LogLevel: 'ERROR',
+  }
+  const flags = Object.entries(options).flatMap(([name, value]) => ['-o', `${name}=${value}`])
+  const to = `${reply.user}@${reply.host}`
+  const mode = terminal ? '-t' : '-T'
+  return ['-F', 'none', mode, '-p', String(reply.port), ...flags, '--', to, ...words]
+}
+
+/** The caller closes it, whatever happens; `withCertificate` does so by itself. */
+export async function openDoor(
+  { api, io }: { api: Api; io: Io },
+  place: SshPlace,
+  purpose: SshPurpose,
+): Promise<OpenDoor> {
+  const key = makeEphemeralKey()
+  const asked = { publicKey: key.publicLine, purpose }
+  const { value: reply } = await requestCertificate(api, io, place, asked)
+  const folder = makeFolder(io)
+  const remove = () => rmSync(folder, { recursive: true, force: true })
+  const release = io.atExit(remove)
+  const close = () => {
+    remove()
+    release()
+  }
+  try {
+    const write = (name: string, text: string): string => {
+      const path = join(folder, name)
+      writeFileSync(path, text, { mode: 0o600, flag: 'wx' })
+      return path
+    }
+    const known = reply.host_ca.map((ca) => `@cert-authority ${reply.host_alias} ${ca}\n`)
+    const files = {
+      key: write('id', key.privateFile),
+      certificate: write('id-cert.pub', `${reply.certificate}\n`),
+      knownHosts: write('known_hosts', known.join('')),
+    }
+    const argv: SshDoor['argv'] = (words, terminal = false) =>
+      sshArguments(reply, files, io.platform, words, terminal)
+    return { reply, place, argv, close }
+  } catch (error) {
+    close()
+    throw error
+  }
+}
+
+export async function withCertificate<T>(
+  by: { api: Api; io: Io },
+  place: SshPlace,
+  purpose: SshPurpose,
+  use: (door: SshDoor) => Promise<T>,
+): Promise<T> {
+  const door = await openDoor(by, place, purpose)
+  try {
+    return await use(door)
+  } finally {
+    door.close()
+  }
+}

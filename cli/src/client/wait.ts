@@ -1,0 +1,117 @@
+// Waits for a task's end. The verdict is the final status read over plain HTTP and nothing else;
+// lost connections, restarts and proxies' error pages only cost time. The task is never canceled
+// from here: whatever ends the wait, the task goes on.
+import { isFinished } from '@berth/shared'
+import { Task } from '@berth/shared/api'
+import { CLIENT } from '@berth/shared/client-limits'
+import { CliError, EXIT, interrupted } from '../terminal/exit.ts'
+import { formatDuration } from '../terminal/format.ts'
+import type { Io } from '../terminal/io.ts'
+import type { Api, Read } from './api.ts'
+import { ApiFailure } from './problem.ts'
+import type { ReplyHeaders } from './transport.ts'
+
+export interface Finished {
+  task: Task
+  raw: unknown
+}
+
+export interface WaitWatcher {
+  /** Every state that was read; `serverNow` is the server's clock. */
+  update(task: Task, serverNow: number): void | Promise<void>
+  lost(reason: string): void | Promise<void>
+  found(): void | Promise<void>
+}
+
+export interface WaitOptions {
+  /** What goes on when the wait has ended. */
+  what: 'deployment' | 'action'
+  timeoutMs: number
+  /** The command that takes the wait up again. */
+  resume: string
+}
+
+/** Nothing about the task is known from such an answer: ask again. */
+const isPassing = (error: unknown): error is ApiFailure =>
+  error instanceof ApiFailure &&
+  (error.kind !== 'refused' || error.status === 429 || (error.status ?? 0) >= 500)
+
+/** Tests cannot wait whole seconds per poll; not documented, only ever makes it quicker. */
+export function pollInterval(io: Io): number {
+  const wanted = Number(io.env.BERTH_POLL_MS)
+  return wanted > 0 ? Math.min(wanted, CLIENT.pollMs) : CLIENT.pollMs
+}
+
+function serverClock(headers: ReplyHeaders, now: number): number {
+  const date = Date.parse(headers.get('date') ?? '')
+  return Number.isNaN(date) ? now : date
+}
+
+/** How long to pause: quick at first, slower later, growing while nobody answers. */
+export function pauseMs(pollMs: number, waitedMs: number, failures: number): number {
+  const usual = waitedMs < CLIENT.pollSlowAfterMs ? pollMs : pollMs * 3
+  return Math.min(usual * 2 ** Math.min(failures, 10), CLIENT.backoffCapMs)
+}
+
+export async function waitForTask(
+  api: Api,
+  taskId: number,
+  io: Io,
+  options: WaitOptions,
+  watcher: WaitWatcher,
+): Promise<Finished> {
+  const pollMs = pollInterval(io)
+  const startedAt = io.now()
+  const deadline = startedAt + options.timeoutMs
+  let lastContactAt = startedAt
+  let failures = 0
+  let etag: string | null = null
+  const goesOn = `the ${options.what} goes on; resume: ${options.resume}`
+  try {
+    for (;;) {
+      const left = deadline - io.now()
+      if (left <= 0) {
+        const waited = formatDuration(options.timeoutMs)
+        throw new CliError(EXIT.timeout, `task ${taskId} has not ended within ${waited}`, goesOn)
+      }
+      try {
+        const read: Read<Task> | null = await api.getIfChanged(`/api/tasks/${taskId}`, Task, etag, {
+          retries: 0,
+          timeoutMs: Math.min(CLIENT.pollRequestMs, left),
+        })
+        if (failures > 0) await watcher.found()
+        failures = 0
+        lastContactAt = io.now()
+        if (read) {
+          etag = read.headers.get('etag')
+          await watcher.update(read.value, serverClock(read.headers, io.now()))
+          if (isFinished(read.value.status)) return { task: read.value, raw: read.raw }
+        }
+      } catch (error) {
+        if (!isPassing(error)) throw error
+        if (failures++ === 0) await watcher.lost(error.message)
+        // several tries: a laptop that slept has been without contact for an hour at its first one
+        if (failures > CLIENT.retries && io.now() - lastContactAt >= CLIENT.noContactMs) {
+          const waited = formatDuration(CLIENT.noContactMs)
+          const message = `no contact for ${waited}; the ${options.what} may go on (${error.message})`
+          throw new CliError(EXIT.error, message, `resume: ${options.resume}`)
+        }
+      }
+      const pause = pauseMs(pollMs, io.now() - startedAt, failures)
+      await io.sleep(Math.max(0, Math.min(pause, deadline - io.now())))
+    }
+  } catch (error) {
+    throw endOfWait(error, options.what, goesOn)
+  }
+}
+
+/** Ctrl-C and refused tokens end the wait, not the task: said in the same sentence. */
+function endOfWait(error: unknown, what: string, goesOn: string): unknown {
+  if (!(error instanceof CliError)) return error
+  if (error.exitCode === EXIT.interrupted) return interrupted('stopped waiting', goesOn)
+  if (error instanceof ApiFailure && error.kind === 'refused') {
+    const message = `${error.message}; the ${what} may go on`
+    return new CliError(error.exitCode, message, error.hint)
+  }
+  return error
+}

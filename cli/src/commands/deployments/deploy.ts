@@ -1,0 +1,210 @@
+// berth deploy: starts a deployment and, when asked, waits for its end. "Started" is said only
+// after 201 with a task; the exit code of a wait comes from the task's final status. Starting
+// twice by a repeated request is impossible: every try of one invocation carries the same key.
+import { randomUUID } from 'node:crypto'
+import { Commit, Task } from '@berth/shared/api'
+import { CLIENT } from '@berth/shared/client-limits'
+import type { Api } from '../../client/api.ts'
+import { ApiFailure, isOutcomeUnknown } from '../../client/problem.ts'
+import { findTarget, type Target } from '../../client/resolve.ts'
+import { type Finished, type WaitOptions, waitForTask } from '../../client/wait.ts'
+import { type Context, compose, flagOn, flagText, type Invocation } from '../../context.ts'
+import { printOutput } from '../../progress/output.ts'
+import { createReporter, taskHeader } from '../../progress/reporter.ts'
+import { printTask, reportVerdict } from '../../progress/verdict.ts'
+import { CliError, EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
+import { formatAgo, parseDuration } from '../../terminal/format.ts'
+import { cleanText } from '../../terminal/text.ts'
+
+export interface WaitChoice {
+  timeoutMs: number
+  showLog: boolean
+}
+
+export interface DeployOptions {
+  /** Start nothing; wait for what is there. */
+  attach: boolean
+  wait: WaitChoice | null
+  body: { commit_sha?: string; no_cache?: true; message?: string }
+}
+
+/** --wait, --timeout and --log, for every command that can wait for a task. */
+export function parseWait({ flags }: Invocation, waits: boolean): WaitChoice | null {
+  const timeout = flagText(flags, 'timeout')
+  if (!waits && timeout !== undefined) throw usage('--timeout needs --wait')
+  if (!waits && flagOn(flags, 'log')) throw usage('--log needs --wait')
+  if (!waits) return null
+  return {
+    timeoutMs:
+      timeout === undefined ? CLIENT.waitMs : parseDuration('--timeout', timeout, CLIENT.waitMaxMs),
+    showLog: flagOn(flags, 'log'),
+  }
+}
+
+export function parseDeploy(invocation: Invocation): DeployOptions {
+  const { flags } = invocation
+  const attach = flagOn(flags, 'attach')
+  const commit = flagText(flags, 'commit')
+  const message = flagText(flags, 'message')
+  const noCache = flags.cache === false
+  if (attach && (commit !== undefined || message !== undefined || noCache)) {
+    throw usage('--attach starts nothing; it goes without --commit, --no-cache and -m')
+  }
+  if (commit !== undefined && !Commit.safeParse(commit).success) {
+    throw usage('--commit takes a full SHA of 40 or 64 hex digits', 'git rev-parse HEAD prints one')
+  }
+  return {
+    attach,
+    wait: parseWait(invocation, attach || flagOn(flags, 'wait')),
+    body: {
+      ...(commit === undefined ? {} : { commit_sha: commit }),
+      ...(noCache ? { no_cache: true as const } : {}),
+      ...(message === undefined ? {} : { message }),
+    },
+  }
+}
+
+export const flagsOf = ({ project, environment }: Target): string =>
+  `-p ${project.name} -e ${environment.identifier}`
+
+const TRIGGER_WORDS: Record<string, string> = {
+  webhook: 'by a push',
+  cli: 'with berth',
+  api: 'over the API',
+  mcp: 'over MCP',
+  dashboard: 'in the dashboard',
+}
+
+/** What was to be started, in the two places of the sentences where it matters. */
+export interface Undertaking {
+  noun: string
+  verb: string
+  /** Lists it when nobody knows whether it was started. */
+  list: string
+}
+
+/** 409 and 403 with what is known about the other deployment or the owner. */
+export function explainRefusal(
+  failure: ApiFailure,
+  target: Target,
+  now: number,
+  { noun, verb, list }: Undertaking,
+): CliError {
+  const { details } = failure
+  const name = target.environment.identifier
+  if (failure.code === 'deployment_in_progress' && typeof details.task_id === 'number') {
+    const state = details.task_status === 'queued' ? 'queued' : 'running'
+    const by = TRIGGER_WORDS[String(details.trigger)]
+    const when =
+      typeof details.started_at === 'string' ? ` ${formatAgo(details.started_at, now)}` : ''
+    const who = by ? `, started ${by}${when}` : ''
+    return new CliError(
+      EXIT.refused,
+      `a deployment is already ${state} (task ${details.task_id}${who})`,
+      `wait for it with  berth deploy ${flagsOf(target)} --attach` +
+        `     or stop it with  berth tasks cancel ${details.task_id}`,
+    )
+  }
+  if (failure.code === 'environment_protected') {
+    const owner = (details.owner as { name?: unknown } | undefined)?.name
+    const named = typeof owner === 'string' ? ` (${owner})` : ''
+    return new CliError(
+      EXIT.refused,
+      `${name} is protected; only its owner${named} can ${verb}`,
+      failure.hint,
+    )
+  }
+  if (isOutcomeUnknown(failure)) {
+    return new CliError(
+      failure.exitCode,
+      `${failure.message}; it is not known whether ${noun} was started`,
+      `${list} shows it`,
+    )
+  }
+  return failure
+}
+
+async function startTask(
+  api: Api,
+  target: Target,
+  body: DeployOptions['body'],
+  now: number,
+): Promise<Finished> {
+  const path = `/api/environments/${target.environment.id}/tasks`
+  try {
+    const { value: task, raw } = await api.post(path, Task, {
+      body,
+      idempotencyKey: randomUUID(),
+      expect: 201,
+    })
+    if (task.environment_id === target.environment.id) return { task, raw }
+    throw new ApiFailure('nonsense', EXIT.error, `task ${task.id} is one of another environment`)
+  } catch (error) {
+    if (!(error instanceof ApiFailure)) throw error
+    const list = `berth tasks ${flagsOf(target)}`
+    throw explainRefusal(error, target, now, { noun: 'a deployment', verb: 'deploy it', list })
+  }
+}
+
+/** The newest deployment that is queued or running, else the last one that ended. */
+async function findTask(api: Api, target: Target): Promise<Finished> {
+  const path = `/api/environments/${target.environment.id}/tasks`
+  const active = { status: ['queued', 'running'], per_page: 1 }
+  for (const query of [active, { per_page: 1 }]) {
+    const { items, raw } = await api.list(path, Task, { query, limit: 1 })
+    if (items[0]) return { task: items[0], raw: raw[0] }
+  }
+  throw new CliError(
+    EXIT.notFound,
+    `${target.environment.identifier} was never deployed`,
+    `berth deploy ${flagsOf(target)} --wait`,
+  )
+}
+
+/** Waits and tells the end; shared by every command that starts a task. */
+export async function waitAndReport(
+  context: Context,
+  api: Api,
+  target: Target,
+  task: Task,
+  choice: WaitChoice,
+): Promise<ExitCode> {
+  const reporter = createReporter(context, target, api, choice.showLog)
+  const isAction = task.type === 'action'
+  const options: WaitOptions = {
+    timeoutMs: choice.timeoutMs,
+    what: isAction ? 'action' : 'deployment',
+    resume: isAction ? `berth tasks log ${task.id} -f` : `berth deploy ${flagsOf(target)} --attach`,
+  }
+  let finished: Finished
+  try {
+    await reporter.begin(task)
+    finished = await waitForTask(api, task.id, context.io, options, reporter)
+  } finally {
+    await reporter.end()
+  }
+  const hasLog = choice.showLog
+  if (isAction && !hasLog && finished.task.status === 'succeeded') {
+    await printOutput(context, api, task.id)
+  }
+  return reportVerdict(context, api, target, finished, { hasLog, hasData: hasLog || isAction })
+}
+
+export async function performDeploy(options: DeployOptions, context: Context): Promise<ExitCode> {
+  const { screen, io } = context
+  const api = await context.connect()
+  const target = await findTarget(api, context, options.attach ? 'read' : 'change')
+  const { task, raw } = options.attach
+    ? await findTask(api, target)
+    : await startTask(api, target, options.body, io.now())
+  if (options.wait) return waitAndReport(context, api, target, task, options.wait)
+  await screen.note(taskHeader(task, target))
+  const waiting = task.waiting_for ? cleanText(`: ${task.waiting_for.message}`) : ''
+  await screen.note(
+    `Started, ${task.status}${waiting}. Watch it with: berth deploy ${flagsOf(target)} --attach`,
+  )
+  await printTask(context, target, task, raw, null, false)
+  return EXIT.done
+}
+
+export const deploy = compose(parseDeploy, performDeploy)

@@ -1,0 +1,162 @@
+// berth project check: the doctor. Looks at everything a project needs, from here and through the server, and says what
+// to do about each thing that does not hold. Exit 0 when all hold, 6 otherwise.
+import { randomUUID } from 'node:crypto'
+import { lookup } from 'node:dns/promises'
+import { connect, isIP } from 'node:net'
+import {
+  Delivery,
+  ProjectDetail,
+  PullRequest,
+  RefusedDelivery,
+  RepositoryCheck,
+  Server,
+} from '@berth/shared/api'
+import { CLIENT } from '@berth/shared/client-limits'
+import type { Api } from '../../client/api.ts'
+import { findProject } from '../../client/resolve.ts'
+import { type Context, compose, type Invocation } from '../../context.ts'
+import { CliError, EXIT, type ExitCode } from '../../terminal/exit.ts'
+import { cleanText } from '../../terminal/text.ts'
+import {
+  type Check,
+  checkAddress,
+  checkAgent,
+  checkLimit,
+  checkRepository,
+  checkRoom,
+  checkServiceFile,
+  checkSshPort,
+  checkWebhook,
+  sshPortOf,
+  unlooked,
+} from './doctor.ts'
+
+/** Addresses of a name, as this machine sees them. */
+async function addressesOf(host: string): Promise<string[]> {
+  if (isIP(host)) return [host]
+  const limit = new Promise<never>((_, reject) => {
+    setTimeout(() => reject(new Error('no answer in time')), CLIENT.portProbeMs).unref()
+  })
+  const found = await Promise.race([lookup(host, { all: true }), limit]).catch(() => [])
+  return found.map(({ address }) => address)
+}
+
+/** null: something answers there. */
+function probePort(host: string, port: number): Promise<string | null> {
+  return new Promise((resolve) => {
+    const socket = connect({ host, port, timeout: CLIENT.portProbeMs })
+    const end = (result: string | null) => {
+      socket.destroy()
+      resolve(result)
+    }
+    socket.once('connect', () => end(null))
+    socket.once('timeout', () => end('timeout'))
+    socket.once('error', (error: NodeJS.ErrnoException) => end(error.code ?? error.message))
+  })
+}
+
+/** One look; that it failed is a result as well, unless the person stopped it. */
+async function look(name: string, work: () => Promise<Check | Check[]>): Promise<Check[]> {
+  try {
+    return [await work()].flat()
+  } catch (error) {
+    if (!(error instanceof CliError) || error.exitCode === EXIT.interrupted) throw error
+    return [unlooked(name, error.message)]
+  }
+}
+
+async function lookAtRepository(api: Api, project: ProjectDetail): Promise<Check[]> {
+  const path = `/api/projects/${project.id}/repository_check`
+  const { value } = await api.post(path, RepositoryCheck, {
+    idempotencyKey: randomUUID(),
+    expect: 200,
+  })
+  return [checkRepository(value, project), checkServiceFile(value)]
+}
+
+async function lookAtWebhook(api: Api, project: ProjectDetail, now: number): Promise<Check> {
+  const one = { query: { per_page: 1 }, limit: 1 }
+  const path = `/api/projects/${project.id}`
+  const [deliveries, refused] = await Promise.all([
+    api.list(`${path}/deliveries`, Delivery, one),
+    api.list(`${path}/refused_deliveries`, RefusedDelivery, one),
+  ])
+  return checkWebhook(project, deliveries.items[0], refused.items[0], now)
+}
+
+async function lookAtAddress(project: ProjectDetail): Promise<Check> {
+  const servers = await Promise.all(
+    project.servers.map(async ({ name, hostname }) => ({
+      name,
+      addresses: await addressesOf(hostname),
+    })),
+  )
+  const found = await addressesOf(`berth-check.${project.domain}`)
+  return checkAddress(project.domain, servers, found)
+}
+
+async function lookAtServer(api: Api, id: number, now: number): Promise<Check[]> {
+  const { value: server } = await api.get(`/api/servers/${id}`, Server)
+  const isOff = server.ssh?.state === 'off'
+  const port = isOff ? null : await probePort(server.hostname, sshPortOf(server))
+  return [checkAgent(server, now), checkSshPort(server, port), checkRoom(server)]
+}
+
+async function lookAtLimit(api: Api, project: ProjectDetail): Promise<Check> {
+  const path = `/api/projects/${project.id}/pull_requests`
+  const { items } = await api.list(path, PullRequest, { query: { per_page: 100 } })
+  return checkLimit(project, items)
+}
+
+export async function performProjectCheck(
+  options: { project: string | undefined },
+  context: Context,
+): Promise<ExitCode> {
+  const { io } = context
+  const api = await context.connect()
+  const globals = { ...context.globals, project: options.project }
+  const { id } = await findProject(api, { ...context, globals }, 'read')
+  const { value: project } = await api.get(`/api/projects/${id}`, ProjectDetail)
+  const now = io.now()
+  const looks = await Promise.all([
+    ...project.servers.map((server) =>
+      look(`server ${server.name}`, () => lookAtServer(api, server.id, now)),
+    ),
+    look('repository', () => lookAtRepository(api, project)),
+    look('DNS', () => lookAtAddress(project)),
+    look('webhook', () => lookAtWebhook(api, project, now)),
+    look('environments', () => lookAtLimit(api, project)),
+  ])
+  const checks = looks.flat()
+  const ok = checks.every((check) => check.ok)
+  await printChecks(context, project, checks, ok)
+  return ok ? EXIT.done : EXIT.refused
+}
+
+async function printChecks(
+  { screen }: Context,
+  project: ProjectDetail,
+  checks: readonly Check[],
+  ok: boolean,
+): Promise<void> {
+  if (screen.json) return screen.printJson({ project: project.name, ok, checks })
+  for (const check of checks) {
+    const { name, text, remedy } = check
+    if (!screen.human) {
+      const cells = [check.ok ? 'ok' : 'failed', name, text, remedy ?? '-']
+      await screen.print(cells.map(cleanText).join('\t'))
+      continue
+    }
+    const mark = check.ok ? screen.out.paint('green', '✓') : screen.out.paint('red', '✗')
+    await screen.print(`${mark} ${cleanText(`${name}: ${text}`)}`)
+    if (remedy !== null) await screen.print(`    ${cleanText(remedy)}`)
+  }
+  const wrong = checks.filter((check) => !check.ok).length
+  const summary = ok ? 'Everything is in place.' : `${wrong} of ${checks.length} do not hold.`
+  await screen.note(cleanText(`${project.name}: ${summary}`))
+}
+
+export const projectCheck = compose(
+  ({ args, globals }: Invocation) => ({ project: args[0] ?? globals.project }),
+  performProjectCheck,
+)

@@ -1,0 +1,142 @@
+// berth prs: list, approve. What is approved is one exact commit: a push in between is refused by the server.
+import { randomUUID } from 'node:crypto'
+import { Commit, PullRequest, PullRequestApproved } from '@berth/shared/api'
+import type { Api } from '../../client/api.ts'
+import { findProject } from '../../client/resolve.ts'
+import { type Context, compose, flagText, type Invocation } from '../../context.ts'
+import { CliError, EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
+import { formatAgo, parseCount, shortCommit } from '../../terminal/format.ts'
+import { askYes, mayAsk } from '../../terminal/prompt.ts'
+import type { Cell } from '../../terminal/terminal.ts'
+import { cleanText } from '../../terminal/text.ts'
+
+export async function listPullRequests(api: Api, projectId: number) {
+  const path = `/api/projects/${projectId}/pull_requests`
+  return api.list(path, PullRequest, { query: { per_page: 100 } })
+}
+
+/** Why a pull request has no environment yet, and what helps. */
+export function waitingText(one: PullRequest): string {
+  const fork = one.from_fork ? 'from a fork, ' : ''
+  switch (one.waiting_for) {
+    case 'approval':
+      return `${fork}needs approval of ${shortCommit(one.head_sha)}: berth prs approve ${one.number}`
+    case 'environment_limit':
+      return `${fork}waits for a free environment, number ${one.position ?? '?'} in line`
+    case 'server_not_ready':
+      return `${fork}waits for a server that is ready: berth server list`
+    case 'environment_removing':
+      return `${fork}waits until the environment before it is removed`
+    default:
+      return ''
+  }
+}
+
+function statusCell(one: PullRequest): Cell {
+  const waiting = waitingText(one)
+  if (waiting !== '') return { text: `! ${waiting}`, style: 'yellow' }
+  if (one.environment_id !== null) return { text: '● has an environment', style: 'green' }
+  return { text: `– ${one.state.replace('_', ' ')}${one.draft ? ', draft' : ''}`, style: 'dim' }
+}
+
+export async function performPrsList(_: unknown, context: Context): Promise<ExitCode> {
+  const { screen, io } = context
+  const api = await context.connect()
+  const project = await findProject(api, context, 'read')
+  const { items, raw } = await listPullRequests(api, project.id)
+  await screen.printList({
+    rows: items,
+    raw,
+    header: ['PR', 'TITLE', 'BRANCH', 'AUTHOR', 'UPDATED', 'STATUS'],
+    human: (one) => [
+      { text: `#${one.number}`, style: 'bold' },
+      one.title,
+      one.head_branch,
+      one.author,
+      formatAgo(one.updated_at, io.now()),
+      statusCell(one),
+    ],
+    plain: (one) => [
+      String(one.number),
+      one.state,
+      one.head_branch,
+      one.head_sha ?? '',
+      one.author,
+      one.environment_id === null ? '' : String(one.environment_id),
+      one.waiting_for ?? '',
+      one.updated_at,
+      one.title,
+    ],
+    empty: `${project.name} has no open pull requests.`,
+  })
+  return EXIT.done
+}
+
+export const prsList = compose(() => undefined, performPrsList)
+
+export interface PrsApproveOptions {
+  number: number
+  commit: string | undefined
+}
+
+export function parsePrsApprove({ args, flags }: Invocation): PrsApproveOptions {
+  const commit = flagText(flags, 'commit')
+  if (commit !== undefined && !Commit.safeParse(commit).success) {
+    throw usage('--commit takes a full SHA of 40 or 64 hex digits', 'git rev-parse HEAD prints one')
+  }
+  return { number: parseCount('NUMBER', (args[0] ?? '').replace(/^#/, ''), 2_147_483_647), commit }
+}
+
+/** The commit somebody vouches for: named, or the head that was shown. */
+async function chooseCommit(
+  { number, commit }: PrsApproveOptions,
+  found: PullRequest,
+  context: Context,
+): Promise<string> {
+  if (commit !== undefined) return commit
+  const { head_sha: head } = found
+  if (head === null) throw usage(`the head of #${number} is not known yet`, 'add --commit SHA')
+  if (context.globals.yes) return head
+  const what = `#${number} "${found.title}" by ${found.author} at ${head}`
+  if (!mayAsk(context)) {
+    throw usage(`${what} is not approved; nothing was done`, `add --commit ${head}`)
+  }
+  await context.screen.tell(cleanText(`${found.url}`))
+  if (await askYes(context, `Deploy ${what}? Its code runs on your server.`)) return head
+  throw new CliError(EXIT.refused, 'not approved; nothing was done')
+}
+
+export async function performPrsApprove(
+  options: PrsApproveOptions,
+  context: Context,
+): Promise<ExitCode> {
+  const { screen } = context
+  const api = await context.connect()
+  const project = await findProject(api, context, 'change')
+  const { items } = await listPullRequests(api, project.id)
+  const found = items.find((one) => one.number === options.number)
+  if (!found) {
+    const known = items.slice(0, 5).map((one) => `#${one.number}`)
+    const hint = known.length > 0 ? `pull requests: ${known.join(', ')}` : undefined
+    const message = `no open pull request #${options.number} in ${project.name}`
+    throw new CliError(EXIT.notFound, message, hint)
+  }
+  const sha = await chooseCommit(options, found, context)
+  const path = `/api/projects/${project.id}/pull_requests/${found.number}/approve`
+  const { value, raw } = await api.post(path, PullRequestApproved, {
+    body: { head_sha: sha },
+    idempotencyKey: randomUUID(),
+    expect: 200,
+  })
+  const mark = screen.err.paint('green', '✓')
+  await screen.note(`${mark} Approved #${found.number} at ${shortCommit(sha)}`)
+  if (value.task) await screen.note(`  Deployment: task ${value.task.id}, ${value.task.status}`)
+  else if (value.waiting_for) await screen.note(cleanText(`  It ${waitingText(value)}`))
+  if (screen.json) await screen.printJson(raw)
+  else if (!screen.human) {
+    await screen.print([found.number, sha, value.task?.id ?? '-'].map(String).join('\t'))
+  }
+  return EXIT.done
+}
+
+export const prsApprove = compose(parsePrsApprove, performPrsApprove)

@@ -1,0 +1,40 @@
+// The way to the control plane, opened for each call: as whoever is logged in at that moment, at the installation the
+// first call found. A login elsewhere in between must not send a call, or what the server is fixed to, to another one.
+import type { Api } from '../client/api.ts'
+import { connectAs, findIdentity, type SessionFlags } from '../client/login.ts'
+import { type Io, sleepUnlessInterrupted } from '../terminal/io.ts'
+
+export interface Opened {
+  api: Api
+  /** Ends with the call. */
+  io: Io
+}
+
+export interface Door {
+  /** Undefined: nobody was logged in yet. */
+  readonly baseUrl: string | undefined
+  open(signal: AbortSignal): Promise<Opened>
+}
+
+export function createDoor(flags: SessionFlags, io: Io): Door {
+  let baseUrl: string | undefined
+  return {
+    get baseUrl() {
+      return baseUrl
+    },
+    async open(signal) {
+      const interrupted = AbortSignal.any([io.interrupted, signal])
+      const callIo: Io = {
+        ...io,
+        stdout: io.stderr, // stdout is the protocol's
+        env: baseUrl === undefined ? io.env : { ...io.env, BERTH_URL: baseUrl },
+        interrupted,
+        sleep: (ms) => sleepUnlessInterrupted(ms, interrupted),
+      }
+      const given = baseUrl === undefined ? flags : { ...flags, url: undefined }
+      const identity = await findIdentity(given, callIo)
+      baseUrl ??= identity.baseUrl
+      return { api: await connectAs(identity, given, callIo, 'mcp'), io: callIo }
+    },
+  }
+}

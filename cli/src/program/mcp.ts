@@ -1,0 +1,37 @@
+// The part of the command table that serves programs which speak MCP.
+import type { CommandSpec, FlagSpec } from './program.ts'
+
+const ALLOW_WRITE: FlagSpec = {
+  flags: '--allow-write',
+  summary: 'also offer deploy_environment, set_variables and unset_variables',
+}
+
+export const MCP_COMMANDS: readonly CommandSpec[] = [
+  {
+    path: 'mcp serve',
+    summary:
+      'what berth mcp does: an MCP server on stdin and stdout; -p and -e fix what it is about',
+    flags: [ALLOW_WRITE],
+    examples: ['berth mcp', 'berth mcp --allow-write -p shop -e pr-42'],
+    load: async () => (await import('../mcp/serve.ts')).serve,
+  },
+  {
+    path: 'mcp install',
+    summary: 'print the entry for the configuration of a program; --write puts it there',
+    flags: [
+      {
+        flags: '--client <client>',
+        summary: 'claude-code, cursor or vscode',
+        choices: ['claude-code', 'cursor', 'vscode'],
+        required: true,
+      },
+      ALLOW_WRITE,
+      { flags: '--write', summary: "merge it into the program's file in this repository" },
+    ],
+    examples: [
+      'berth mcp install --client claude-code',
+      'berth mcp install --client cursor -p shop --allow-write --write',
+    ],
+    load: async () => (await import('../mcp/install.ts')).install,
+  },
+]

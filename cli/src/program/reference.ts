@@ -1,0 +1,78 @@
+// The reference page of the client, docs/client.md, made from the command table: it cannot know less than the program.
+import { EXIT_MEANINGS } from '../terminal/exit.ts'
+import { COMMANDS, type CommandSpec, type FlagSpec, GLOBAL_FLAGS, GROUPS } from './program.ts'
+
+const INTRODUCTION = `# The client \`berth\`
+
+<!-- Made from cli/src/program/program.ts by cli/src/program/reference.ts; cli/src/program/reference.test.ts keeps it fresh (vitest --update writes it). -->
+
+Data goes to stdout, everything else to stderr. On a terminal lists are tables with relative times; in a pipe, or with
+\`CI=true\`, they are tab-separated without a header, ids first, with ISO times and full hashes; \`--json\` prints the API's JSON
+as one document, and one document a line for streams (\`logs\`, \`tasks log -f\`). \`NO_COLOR\`, \`CLICOLOR=0\`, \`--no-color\` and
+\`TERM=dumb\` leave no escape byte in either stream. What cannot be undone asks for the name of the thing (\`--confirm NAME\`),
+other questions take \`--yes\`; without a terminal nothing is ever asked.
+
+**Which project, which environment**: the flag, then \`BERTH_PROJECT\` and \`BERTH_ENV\`, then \`.berth/project.json\` (\`berth link\`),
+then the git remotes of the folder. \`-e\` takes an identifier, a pull request (\`42\`, \`#42\`), \`id:42\` or a branch. Commands that
+change something take no prefix.
+
+**Waiting**: the exit code of \`--wait\` is the task's final status, read over plain HTTP. A lost connection or a control plane that
+restarts only costs time; Ctrl-C and \`--timeout\` end the wait, never the task.
+
+**Over SSH** (\`logs\`, \`ssh\`, \`artifacts download\`): each connection has a key and a certificate of its own, valid five minutes, in a
+folder that goes with it. The system's \`ssh\` runs with nothing of your configuration, agent or known hosts; the host
+authority comes with the certificate, so nothing is ever asked. Container logs reach back as far as they are kept.
+
+**Variables**: \`BERTH_TOKEN\`, \`BERTH_TOKEN_FILE\`, \`BERTH_URL\`, \`BERTH_ORG\`, \`BERTH_PROJECT\`, \`BERTH_ENV\`, \`BERTH_CONFIG_DIR\`,
+\`BERTH_CACERT\`, \`BERTH_DEBUG\` (\`1\`: stack traces, \`api\`: requests), \`NO_COLOR\`, \`CLICOLOR\`, \`CLICOLOR_FORCE\`, \`FORCE_COLOR\`, \`CI\`.
+`
+
+const escaped = (text: string): string => text.replaceAll('|', '\\|')
+
+function flagRows(flags: readonly FlagSpec[]): string[] {
+  const rows = flags.map((flag) => {
+    const more = [flag.required ? 'needed' : '', flag.repeat ? 'several times' : '']
+    const note = more.filter(Boolean).join(', ')
+    return `| \`${flag.flags}\` | ${escaped(flag.summary)}${note ? ` (${note})` : ''} |`
+  })
+  return rows.length === 0 ? [] : ['', '| Flag | |', '|---|---|', ...rows]
+}
+
+/** `berth ssh`, not the word that stands for it in the table. */
+function titleOf({ path, args }: CommandSpec): string {
+  const [group = '', verb = ''] = path.split(' ')
+  const isBare = verb !== '' && GROUPS[group]?.fallback === verb
+  const name = isBare ? (verb === 'list' ? `${group} [list]` : group) : path
+  return `berth ${name}${args ? ` ${args}` : ''}`
+}
+
+function section(spec: CommandSpec): string[] {
+  const examples = ['', '```sh', ...spec.examples, '```']
+  const head = [`### \`${titleOf(spec)}\``, '', `${spec.summary}.`]
+  return ['', ...head, ...flagRows(spec.flags ?? []), ...examples]
+}
+
+export function referencePage(): string {
+  const aliases = Object.entries(GROUPS)
+    .filter(([, group]) => group.aliases.length > 0)
+    .map(([name, group]) => `\`${name}\` = \`${group.aliases.join('`, `')}\``)
+  const lines = [
+    INTRODUCTION,
+    '## Exit codes',
+    '',
+    '| Code | |',
+    '|---|---|',
+    ...EXIT_MEANINGS.map(([code, meaning]) => `| ${code} | ${escaped(meaning)} |`),
+    '',
+    '`berth ssh -- COMMAND` passes the exit code of the command through; a connection that failed is 1.',
+    '',
+    '## Everywhere',
+    ...flagRows(GLOBAL_FLAGS),
+    '',
+    `The same command under two names: ${aliases.join(', ')}.`,
+    '',
+    '## Commands',
+    ...COMMANDS.flatMap(section),
+  ]
+  return `${lines.join('\n')}\n`
+}

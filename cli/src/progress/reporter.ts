@@ -1,0 +1,176 @@
+// Shows a wait as it goes: a live block on a terminal, a line per event elsewhere, folded groups
+// where a CI system understands them, the raw log on request. Says nothing about the outcome;
+// verdict.ts does.
+
+import type { Task } from '@berth/shared/api'
+import { CLIENT } from '@berth/shared/client-limits'
+import type { Api } from '../client/api.ts'
+import { readLines } from '../client/log-stream.ts'
+import { type Target, targetName } from '../client/resolve.ts'
+import type { WaitWatcher } from '../client/wait.ts'
+import type { Context } from '../context.ts'
+import { formatClock, shortCommit } from '../terminal/format.ts'
+import { LiveBlock } from '../terminal/live.ts'
+import { cleanLogLine, cleanText, cutText } from '../terminal/text.ts'
+import { blockLines, describeChanges, type TaskEvent } from './progress.ts'
+
+export interface Reporter extends WaitWatcher {
+  /** The task is known; `task` as the server gave it. */
+  begin(task: Task): Promise<void>
+  /** The wait is over, however it ended. */
+  end(): Promise<void>
+}
+
+/** 'Task 813  shop / pr-42  checkout-v2 @ c136499 "Fix totals"     https://…/tasks/813' */
+export function taskHeader(task: Task, target: Target): string {
+  const commit = task.commit_sha === null ? '' : ` @ ${shortCommit(task.commit_sha)}`
+  const title = task.commit_message === null ? '' : ` "${task.commit_message.split('\n')[0]}"`
+  const action = task.action === null ? '' : `${task.action} on `
+  const subject = cutText(cleanText(`${action}${task.branch}${commit}${title}`), 70)
+  return `Task ${task.id}  ${cleanText(targetName(target))}  ${subject}     ${cleanText(task.url)}`
+}
+
+function liveReporter(context: Context, target: Target): Reporter {
+  const { io, screen } = context
+  const block = new LiveBlock(io.stderr)
+  let seen: { task: Task; serverNow: number; at: number } | undefined
+  let lostReason: string | undefined
+  const show = () =>
+    block.start((frame, width) => {
+      if (!seen) return []
+      const serverNow = seen.serverNow + (io.now() - seen.at)
+      const lines = blockLines(seen.task, { serverNow, frame, width, paint: screen.err.paint })
+      if (lostReason) {
+        const text = cutText(`! ${cleanText(lostReason)}; trying again`, width)
+        lines.push(screen.err.paint('yellow', text))
+      }
+      return lines
+    })
+  return {
+    async begin(task) {
+      await screen.note(taskHeader(task, target))
+      seen = { task, serverNow: io.now(), at: io.now() }
+      show()
+    },
+    update(task, serverNow) {
+      seen = { task, serverNow, at: io.now() }
+    },
+    lost(reason) {
+      lostReason = reason
+    },
+    found() {
+      lostReason = undefined
+    },
+    end: () => block.stop(),
+  }
+}
+
+interface Folding {
+  open(event: TaskEvent, now: number): string[]
+  close(name: string, now: number): string[]
+}
+
+/** How GitHub Actions and GitLab CI fold their logs; others get plain lines. */
+export function chooseFolding(env: Context['io']['env'], colour: boolean): Folding | undefined {
+  if (env.GITHUB_ACTIONS === 'true') {
+    return {
+      open: (event) => [`::group::${cleanText(event.opens?.title ?? '').replaceAll('%', '%25')}`],
+      close: () => ['::endgroup::'],
+    }
+  }
+  // GitLab's markers are escape sequences: only where those are allowed
+  if (env.GITLAB_CI !== 'true' || !colour) return undefined
+  const section = (word: string, name: string, now: number, title: string) => {
+    const id = `${Math.floor(now / 1_000)}:berth_${name.replace(/\W/g, '_')}`
+    return `\u001b[0Ksection_${word}:${id}\r\u001b[0K${title}`
+  }
+  return {
+    open: (event, now) =>
+      event.opens ? [section('start', event.opens.name, now, cleanText(event.opens.title))] : [],
+    close: (name, now) => [section('end', name, now, '')],
+  }
+}
+
+function lineReporter(context: Context, target: Target): Reporter {
+  const { io, screen } = context
+  const name = `${target.project.name}/${target.environment.identifier}`
+  const folding = chooseFolding(io.env, screen.err.colour)
+  let before: Task | null = null
+  let openPhase: string | undefined
+  const say = (text: string) => screen.note(`${formatClock(io.now())} ${text}`)
+  const closeGroup = async () => {
+    if (openPhase === undefined) return
+    for (const line of folding?.close(openPhase, io.now()) ?? []) await screen.note(line)
+    openPhase = undefined
+  }
+  async function update(task: Task): Promise<void> {
+    for (const event of describeChanges(before, task, name)) {
+      if (event.opens) {
+        await closeGroup()
+        for (const line of folding?.open(event, io.now()) ?? []) await screen.note(line)
+        openPhase = event.opens.name
+      }
+      await say(event.text)
+      if (event.closes) await closeGroup()
+    }
+    before = task
+  }
+  return {
+    begin: update,
+    update,
+    lost: (reason) => say(`${cleanText(reason)}; trying again`),
+    found: () => say('contact again'),
+    end: closeGroup,
+  }
+}
+
+/** `--log`: the task's own output instead of its phases. */
+function logReporter(context: Context, target: Target, api: Api): Reporter {
+  const { io, screen } = context
+  let reading: Promise<void> = Promise.resolve()
+  let stopped = false
+  async function follow(taskId: number): Promise<void> {
+    const request = { taskId, fromLine: 1, phase: undefined, follow: true }
+    // with --json stdout belongs to the task
+    const sink = screen.json ? io.stderr : io.stdout
+    const colour = screen.json ? screen.err.colour : screen.out.colour
+    try {
+      for await (const line of readLines(api, io, request)) {
+        if (stopped) return
+        await sink.write(`${cleanLogLine(line.text, colour)}\n`)
+      }
+    } catch (error) {
+      // the verdict does not depend on it
+      if (!io.interrupted.aborted)
+        await screen.warn(`the log ends here: ${(error as Error).message}`)
+    }
+  }
+  return {
+    async begin(task) {
+      await screen.note(taskHeader(task, target))
+      reading = follow(task.id)
+    },
+    update: () => {},
+    lost: (reason) => screen.warn(`${reason}; trying again`),
+    found: () => {},
+    async end() {
+      let timer: NodeJS.Timeout | undefined
+      const limit = new Promise<void>((resolve) => {
+        timer = setTimeout(resolve, io.interrupted.aborted ? 0 : CLIENT.logDrainMs)
+      })
+      await Promise.race([reading, limit])
+      clearTimeout(timer)
+      stopped = true
+    },
+  }
+}
+
+export function createReporter(
+  context: Context,
+  target: Target,
+  api: Api,
+  showLog: boolean,
+): Reporter {
+  if (showLog) return logReporter(context, target, api)
+  return context.screen.live ? liveReporter(context, target) : lineReporter(context, target)
+}

@@ -1,0 +1,167 @@
+// The one place where an id from outside meets the caller's organizations. Whatever is foreign answers exactly as
+// what is missing; what is seen but not allowed says which permission or scope is missing.
+import { AppError } from '@berth/shared'
+import type { Permission, Scope } from '@berth/shared/api'
+import {
+  type Caller,
+  effectiveMemberships,
+  mayChangeProtected,
+  permit,
+  roleIn,
+  SCOPE_OF,
+} from '../../domain/core/access.ts'
+import { findTask, type Task } from '../../store/deployments/tasks.ts'
+import type { Db } from '../../store/engine/database.ts'
+import { type Environment, findEnvironment } from '../../store/environments/environments.ts'
+import { listUserNames } from '../../store/people/people.ts'
+import { findProject, type Project } from '../../store/projects/projects.ts'
+import { findServer, type Server } from '../../store/servers/servers.ts'
+
+export const missing = (): AppError =>
+  new AppError('not_found', 'There is no such thing, or not for you.')
+
+/** Throws unless the caller may do this in this organization. */
+export function requirePermission(
+  caller: Caller,
+  organizationId: number,
+  permission: Permission,
+): void {
+  const verdict = permit(caller, organizationId, permission)
+  switch (verdict.kind) {
+    case 'granted':
+      return
+    case 'hidden':
+      throw missing()
+    case 'role_lacks':
+      throw new AppError('permission_denied', `Your role does not include "${permission}".`, {
+        required_permission: permission,
+      })
+    case 'scope_lacks':
+      throw scopeMissing(verdict.scope)
+  }
+}
+
+const scopeMissing = (scope: Scope): AppError =>
+  new AppError(
+    'insufficient_scope',
+    `This token lacks the scope "${scope}". Make one that has it.`,
+    { required_scope: scope },
+  )
+
+/** Whoever did something is shown what became of it, also with a token that may read nothing else. */
+export const asReader = (caller: Caller): Caller =>
+  caller.scopes.includes('read') ? caller : { ...caller, scopes: [...caller.scopes, 'read'] }
+
+/** For what is the caller's own and no organization's. */
+export function requireScope(caller: Caller, scope: Scope): void {
+  if (!caller.scopes.includes(scope)) throw scopeMissing(scope)
+}
+
+/** A flag of the person, and a token that is bound to no organization and has the scope. */
+export function requirePlatformAdmin(caller: Caller, scope: Scope = 'admin'): void {
+  if (!caller.isPlatformAdmin || caller.tokenOrganizationId !== null) {
+    throw new AppError('platform_admin_only', 'Only a platform administrator can do this.')
+  }
+  requireScope(caller, scope)
+}
+
+function allowed<T extends { organizationId: number }>(
+  row: T | undefined,
+  caller: Caller,
+  permission: Permission,
+): T {
+  if (!row || permit(caller, row.organizationId, 'read').kind === 'hidden') throw missing()
+  requirePermission(caller, row.organizationId, permission)
+  return row
+}
+
+export const loadServer = async (
+  db: Db,
+  caller: Caller,
+  id: number,
+  permission: Permission,
+): Promise<Server> => allowed(await findServer(db, id), caller, permission)
+
+export const loadProject = async (
+  db: Db,
+  caller: Caller,
+  id: number,
+  permission: Permission,
+): Promise<Project> => allowed(await findProject(db, id), caller, permission)
+
+/** What only the project's owner and the owners of its organization do; a token needs the scope for projects. */
+export async function loadOwnedProject(db: Db, caller: Caller, id: number): Promise<Project> {
+  const project = allowed(await findProject(db, id), caller, 'read')
+  const isOwner = project.ownerId === caller.userId
+  if (!isOwner && roleIn(caller, project.organizationId) !== 'owner') {
+    throw new AppError(
+      'permission_denied',
+      "Only the project's owner and owners of the organization can do this.",
+      { required_permission: 'project_owner' },
+    )
+  }
+  const required_scope = SCOPE_OF['project:write']
+  if (caller.scopes.includes(required_scope)) return project
+  throw new AppError(
+    'insufficient_scope',
+    `This token lacks the scope "${required_scope}". Make one that has it.`,
+    { required_scope },
+  )
+}
+
+export const loadEnvironment = async (
+  db: Db,
+  caller: Caller,
+  id: number,
+  permission: Permission,
+): Promise<Environment> => allowed(await findEnvironment(db, id), caller, permission)
+
+export const loadTask = async (
+  db: Db,
+  caller: Caller,
+  id: number,
+  permission: Permission,
+): Promise<Task> => allowed(await findTask(db, id), caller, permission)
+
+/** Organizations whose things a list shows. */
+export function readableOrganizations(caller: Caller): number[] {
+  return effectiveMemberships(caller)
+    .filter((m) => permit(caller, m.organizationId, 'read').kind === 'granted')
+    .map((m) => m.organizationId)
+}
+
+/** Where a new thing goes: the header's organization, or the only one the caller has. */
+export function organizationForCreation(caller: Caller, permission: Permission): number {
+  const memberships = effectiveMemberships(caller)
+  const [only] = memberships
+  if (!only || memberships.length > 1) {
+    throw new AppError(
+      'organization_required',
+      'You belong to several organizations: name one with X-Service-Organization.',
+      { organizations: memberships.map((m) => m.organizationId) },
+    )
+  }
+  requirePermission(caller, only.organizationId, permission)
+  return only.organizationId
+}
+
+/** Protection is above every role. */
+export async function requireUnprotected(
+  db: Db,
+  caller: Caller,
+  environment: Environment,
+): Promise<void> {
+  if (mayChangeProtected(caller, environment)) return
+  const names = await listUserNames(db, [environment.ownerId])
+  throw environmentProtected(environment, names.get(environment.ownerId) ?? 'somebody')
+}
+
+export const environmentProtected = (
+  environment: { identifier: string; ownerId: number },
+  ownerName: string,
+): AppError =>
+  new AppError(
+    'environment_protected',
+    `${environment.identifier} is protected; only its owner (${ownerName}) can change it.`,
+    { owner: { id: environment.ownerId, name: ownerName } },
+  )

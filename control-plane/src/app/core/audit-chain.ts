@@ -1,0 +1,111 @@
+// The chain of the audit log: each row carries the hash of the one before and its own, keyed, over all its fields, typed
+// and length-prefixed. Rows are appended as the last act of the transaction they tell of: the head's lock is the last one
+// taken, so it can never be part of a deadlock, and a row is in the chain exactly when its change is committed.
+import { createHmac, type KeyObject } from 'node:crypto'
+import type { Context } from '../../context.ts'
+import {
+  type AuditHead,
+  type AuditRow,
+  advanceAuditHead,
+  findSubjectName,
+  insertAudits,
+  updateAuditHead,
+} from '../../store/core/audit.ts'
+import type { Change } from './transaction.ts'
+
+/** What happened; place and hashes are given when it is written. */
+export interface AuditEntry {
+  at: number
+  organizationId: number | null
+  actorType: AuditRow['actorType']
+  actorId: string | null
+  actorName: string | null
+  tokenId: number | null
+  address: string | null
+  requestId: string | null
+  verb: string
+  subjectType: string
+  subjectId: string
+  subjectName: string | null
+  details: Record<string, unknown>
+}
+
+type Field = string | number | null
+
+/** Kind, length, bytes: no two lists of fields give the same bytes. */
+export function encodeFields(fields: readonly Field[]): Buffer {
+  return Buffer.concat(
+    fields.flatMap((field) => {
+      const bytes = Buffer.from(field === null ? '' : String(field), 'utf8')
+      const head = Buffer.alloc(5)
+      head.writeUInt8(field === null ? 0 : typeof field === 'number' ? 1 : 2)
+      head.writeUInt32BE(bytes.length, 1)
+      return [head, bytes]
+    }),
+  )
+}
+
+const sign = (key: KeyObject, fields: readonly Field[]): string =>
+  createHmac('sha256', key).update(encodeFields(fields)).digest('hex')
+
+export type Chained = Omit<AuditRow, 'id' | 'hash'>
+
+export const hashOfRow = (key: KeyObject, row: Chained): string =>
+  sign(key, [
+    'berth audit 1',
+    row.previousHash,
+    row.seq,
+    row.at,
+    row.organizationId,
+    row.actorType,
+    row.actorId,
+    row.actorName,
+    row.tokenId,
+    row.address,
+    row.requestId,
+    row.verb,
+    row.subjectType,
+    row.subjectId,
+    row.subjectName,
+    row.details,
+  ])
+
+export const macOfHead = (key: KeyObject, head: Omit<AuditHead, 'mac' | 'id'>): string =>
+  sign(key, [
+    'berth audit head 1',
+    head.seq,
+    head.hash,
+    head.firstSeq,
+    head.firstPrevious,
+    head.legacyId,
+  ])
+
+const keys = new WeakMap<object, KeyObject[]>()
+
+/** The present key first; former ones still check what they signed. */
+export function auditKeys(ctx: Pick<Context, 'custody'>): [KeyObject, ...KeyObject[]] {
+  const known = keys.get(ctx.custody) ?? ctx.custody.deriveKeys('sign audit')
+  keys.set(ctx.custody, known)
+  return known as [KeyObject, ...KeyObject[]]
+}
+
+/** Called by `change`, after the work and right before the commit. */
+export async function appendAudits(ctx: Pick<Context, 'custody'>, c: Change): Promise<void> {
+  if (c.audits.length === 0) return
+  for (const entry of c.audits) {
+    entry.subjectName ??= await findSubjectName(c.db, entry.subjectType, entry.subjectId)
+  }
+  const [key] = auditKeys(ctx)
+  const head = await advanceAuditHead(c.db, c.audits.length)
+  let seq = head.seq - c.audits.length
+  let previousHash = head.hash
+  const rows = c.audits.map(({ details, ...entry }) => {
+    seq += 1
+    const row: Chained = { ...entry, details: JSON.stringify(details), seq, previousHash }
+    previousHash = hashOfRow(key, row)
+    return { ...row, hash: previousHash }
+  })
+  await insertAudits(c.db, rows)
+  const next = { ...head, hash: previousHash }
+  await updateAuditHead(c.db, { ...next, mac: macOfHead(key, next) })
+}

@@ -1,0 +1,74 @@
+// Whether the kept reply to a request may still be shown to who made it: access is asked for again, as the request itself
+// would be asked for it now. A role that was taken away takes the replies along; whatever is gone is not found.
+import type { Permission } from '@berth/shared/api'
+import type { Context } from '../../context.ts'
+import type { Caller } from '../../domain/core/access.ts'
+import { findDelivery } from '../../store/forges/webhook-deliveries.ts'
+import {
+  loadEnvironment,
+  loadProject,
+  loadServer,
+  loadTask,
+  missing,
+  organizationForCreation,
+  requirePermission,
+  requirePlatformAdmin,
+} from './access.ts'
+
+/** What requests are about, by the word their addresses begin with. */
+export const KINDS = [
+  'organizations',
+  'projects',
+  'environments',
+  'tasks',
+  'deliveries',
+  'servers',
+  'admin',
+] as const
+export type Kind = (typeof KINDS)[number]
+
+export interface About {
+  kind: Kind
+  /** Of the thing in the address, or of the one that the first request made; null: neither. */
+  id: number | null
+  needs: Permission | 'token' | 'platform_admin' | 'nothing'
+}
+
+/** Throws what the request would be refused with today. */
+export async function requireAccess(ctx: Context, caller: Caller, about: About): Promise<void> {
+  const { kind, id, needs } = about
+  if (needs === 'platform_admin' && kind !== 'organizations') return requirePlatformAdmin(caller)
+  const isWord = needs === 'token' || needs === 'nothing' || needs === 'platform_admin'
+  const permission = isWord ? 'read' : needs
+  if (id !== null) return requireAccessTo(ctx, caller, kind, id, permission)
+  if (kind !== 'organizations') organizationForCreation(caller, permission)
+  else if (!ctx.config.openOrganizations) requirePlatformAdmin(caller)
+}
+
+async function requireAccessTo(
+  ctx: Context,
+  caller: Caller,
+  kind: Kind,
+  id: number,
+  permission: Permission,
+): Promise<void> {
+  switch (kind) {
+    case 'organizations':
+      return requirePermission(caller, id, permission)
+    case 'projects':
+      return void (await loadProject(ctx.db, caller, id, permission))
+    case 'environments':
+      return void (await loadEnvironment(ctx.db, caller, id, permission))
+    case 'tasks':
+      return void (await loadTask(ctx.db, caller, id, permission))
+    case 'servers':
+      return void (await loadServer(ctx.db, caller, id, permission))
+    case 'deliveries': {
+      const delivery = await findDelivery(ctx.db, id)
+      if (!delivery) throw missing()
+      return void (await loadProject(ctx.db, caller, delivery.projectId, permission))
+    }
+    case 'admin':
+      return requirePlatformAdmin(caller)
+  }
+}

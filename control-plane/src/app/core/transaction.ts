@@ -1,0 +1,117 @@
+// The one way to change something: load, decide, save and emit in one transaction; wake-ups go out after the commit.
+// No network, docker or file work happens inside. A wake-up is a hint: whoever misses it re-reads by its own clock.
+// Event rows are written as the transaction's last act, so that their numbers follow the order of commits.
+import type { EventKind } from '@berth/shared'
+import type { Context } from '../../context.ts'
+import { insertEvents, type NewEvent } from '../../store/core/events.ts'
+import { workInside } from '../../store/engine/compiled.ts'
+import { type Db, isDeadlock } from '../../store/engine/database.ts'
+import { noteForHosts } from '../forges/commit-statuses.ts'
+import { type AuditEntry, appendAudits } from './audit-chain.ts'
+
+export interface Change {
+  db: Db
+  /** Delivered after the commit. */
+  wake(topic: string): void
+  now: number
+  /** Written last, right before the commit, so that their chain's lock is held as short as can be. */
+  audits: AuditEntry[]
+  /** Rows for the bus, in order; `emit` adds to them. */
+  events: NewEvent[]
+}
+
+/** What a change needs of a context. */
+type ChangeContext = Pick<Context, 'db' | 'engine' | 'clock' | 'wakes' | 'custody'>
+
+const DEADLOCK_TRIES = 5 // each ends the transaction of one of those that wait for each other
+
+export async function change<T>(ctx: ChangeContext, work: (c: Change) => Promise<T>): Promise<T> {
+  for (let left = DEADLOCK_TRIES; ; left--) {
+    try {
+      return await changeOnce(ctx, work)
+    } catch (error) {
+      if (left <= 1 || !isDeadlock(error)) throw error
+    }
+  }
+}
+
+async function changeOnce<T>(ctx: ChangeContext, work: (c: Change) => Promise<T>): Promise<T> {
+  const topics = new Set<string>()
+  const perform = async (db: Db): Promise<T> => {
+    const c: Change = {
+      db,
+      wake: (topic) => void topics.add(topic),
+      now: ctx.clock.now(),
+      audits: [],
+      events: [],
+    }
+    const done = await work(c)
+    await noteForHosts(c)
+    await appendAudits(ctx, c)
+    await insertEvents(db, ctx.engine, c.events)
+    return done
+  }
+  const result = await ctx.db.transaction().execute((db) => workInside(db, () => perform(db)))
+  for (const topic of topics) ctx.wakes.wake(topic)
+  return result
+}
+
+export const agentTopic = (agentId: string): string => `agent:${agentId}`
+/** What a server must trust or refuse may have changed. */
+export const trustTopic = (agentId: string): string => `trust:${agentId}`
+export const taskTopic = (taskId: number): string => `task:${taskId}`
+export const logTopic = (attemptId: string): string => `log:${attemptId}`
+export const EVENTS_TOPIC = 'events'
+export const MAIL_TOPIC = 'mail'
+
+/** What an event is about: always an organization, and as much of the way down as there is. */
+export interface EventScope {
+  organizationId: number
+  projectId?: number | null
+  environmentId?: number | null
+  taskId?: number | null
+}
+
+/**
+ * The one way onto the bus: what people see live. The body is small and holds names, numbers and words, never a value:
+ * everybody who may read the organization reads it.
+ */
+export function emit(c: Change, about: EventScope, kind: EventKind, body: object = {}): void {
+  c.events.push({
+    organizationId: about.organizationId,
+    projectId: about.projectId ?? null,
+    environmentId: about.environmentId ?? null,
+    taskId: about.taskId ?? null,
+    kind,
+    body,
+    at: c.now,
+  })
+  if (about.taskId) c.wake(taskTopic(about.taskId))
+  c.wake(EVENTS_TOPIC)
+}
+
+interface TaskSubject {
+  organizationId: number
+  projectId: number
+  environmentId: number
+  id: number
+}
+
+export function emitEnvironment(
+  c: Change,
+  { organizationId, projectId, id }: { organizationId: number; projectId: number; id: number },
+  kind: `environment.${string}`,
+  body: object = {},
+): void {
+  emit(c, { organizationId, projectId, environmentId: id }, kind, body)
+}
+
+/** Everything people see of a task. */
+export function emitTask(
+  c: Change,
+  { organizationId, projectId, environmentId, id }: TaskSubject,
+  kind: `task.${string}`,
+  body: object,
+): void {
+  emit(c, { organizationId, projectId, environmentId, taskId: id }, kind, body)
+}

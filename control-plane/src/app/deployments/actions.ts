@@ -1,0 +1,153 @@
+// Actions: what the last successful deployment of an environment offers, and starting one. The environment is held
+// first, so that the lock, protection and removal are judged on what is true until the commit.
+import { AppError, type Trigger } from '@berth/shared'
+import type { ActionStart } from '@berth/shared/api'
+import type { Action as WireAction } from '@berth/shared/wire'
+import { durationMs } from '@bufbuild/protobuf/wkt'
+import type { Context } from '../../context.ts'
+import type { Caller } from '../../domain/core/access.ts'
+import {
+  type ActionDecision,
+  decideAction,
+  type SyncedAction,
+} from '../../domain/deployments/action.ts'
+import { countQueuedActions, findActions } from '../../store/deployments/actions.ts'
+import { findOpenTask } from '../../store/deployments/tasks.ts'
+import { type Environment, lockEnvironment } from '../../store/environments/environments.ts'
+import { listUserNames } from '../../store/people/people.ts'
+import { findProject } from '../../store/projects/projects.ts'
+import { findServerAgent } from '../../store/servers/agents.ts'
+import { findServer } from '../../store/servers/servers.ts'
+import { asReader, loadEnvironment } from '../core/access.ts'
+import { byCaller } from '../core/audit.ts'
+import { type Change, change } from '../core/transaction.ts'
+import { inProgress, notStanding, serverNotReady, toOpenTask } from './deployments.ts'
+import { queueTask } from './queue.ts'
+import { getTask, type TaskView } from './tasks.ts'
+
+/** What an agent reports, cut to what is kept. */
+export const toSyncedAction = (action: WireAction): SyncedAction => ({
+  name: action.name,
+  title: action.title || action.name,
+  description: action.description,
+  service: action.service,
+  confirm: action.confirm,
+  timeoutMs: action.timeout ? durationMs(action.timeout) : 0,
+  artifactPaths: action.artifactPaths,
+  disabledReason: action.disabledReason,
+})
+
+export async function listActions(
+  ctx: Context,
+  caller: Caller,
+  environmentId: number,
+): Promise<{ actions: SyncedAction[]; syncedAt: number }> {
+  await loadEnvironment(ctx.db, caller, environmentId, 'read')
+  return findActions(ctx.db, environmentId)
+}
+
+export async function startAction(
+  ctx: Context,
+  caller: Caller,
+  environmentId: number,
+  name: string,
+  asked: ActionStart,
+  trigger: Trigger,
+): Promise<TaskView> {
+  await loadEnvironment(ctx.db, caller, environmentId, 'deploy')
+  const id = await change(ctx, (c) =>
+    queueAction(ctx, c, caller, environmentId, name, asked, trigger),
+  )
+  return getTask(ctx, asReader(caller), id)
+}
+
+async function queueAction(
+  ctx: Context,
+  c: Change,
+  caller: Caller,
+  environmentId: number,
+  name: string,
+  asked: ActionStart,
+  trigger: Trigger,
+): Promise<number> {
+  const environment = await lockEnvironment(c.db, environmentId)
+  const project = environment && (await findProject(c.db, environment.projectId))
+  const server = environment && (await findServer(c.db, environment.serverId))
+  if (!environment || !project || !server) throw new AppError('not_found', 'It was just removed.')
+  const { actions } = await findActions(c.db, environmentId)
+  const open = await findOpenTask(c.db, environmentId)
+  const owners = await listUserNames(c.db, [environment.ownerId])
+  const decision = decideAction(caller, {
+    environment: {
+      protected: environment.protected,
+      ownerId: environment.ownerId,
+      removing: environment.removingAt !== null,
+      isDeployed: environment.deployedFence > 0,
+    },
+    ownerName: owners.get(environment.ownerId) ?? 'somebody',
+    projectDeleting: project.status === 'deleting',
+    serverJoined: (await findServerAgent(c.db, server.id)) !== undefined,
+    openTask: open && toOpenTask(open),
+    queued: await countQueuedActions(c.db, environmentId),
+    actions,
+    name,
+    confirmed: asked.confirm === true,
+  })
+  if (decision.kind === 'in_progress') throw inProgress(ctx, environment.identifier, decision.task)
+  if (decision.kind === 'server_not_ready') throw serverNotReady(server)
+  if (decision.kind !== 'start') {
+    throw refusal(decision, environment, { project, name, actions })
+  }
+  return queueTask(c, environment, project, {
+    type: 'action',
+    action: name,
+    by: byCaller(caller),
+    trigger,
+    message: asked.message ?? null,
+  })
+}
+
+type Refused = Exclude<ActionDecision, { kind: 'start' | 'in_progress' | 'server_not_ready' }>
+
+function refusal(
+  decision: Refused,
+  environment: Environment,
+  about: { project: { name: string }; name: string; actions: readonly SyncedAction[] },
+): AppError {
+  const { identifier } = environment
+  const { name } = about
+  switch (decision.kind) {
+    case 'protected':
+    case 'removing':
+    case 'project_deleting':
+      return notStanding(decision, environment, about.project)
+    case 'not_deployed':
+      return new AppError(
+        'not_deployed',
+        `${identifier} was never deployed successfully: its actions come with the first deployment.`,
+      )
+    case 'unknown':
+      return new AppError('not_found', unknownAction(identifier, name, about.actions))
+    case 'disabled':
+      return new AppError('action_disabled', decision.reason, { action: name })
+    case 'unconfirmed':
+      return new AppError(
+        'confirmation_required',
+        `${name} asks first: ${decision.question} Start it with {"confirm": true}.`,
+        { confirm: decision.question },
+      )
+    case 'too_many':
+      return new AppError(
+        'too_many_tasks',
+        `${decision.limit} actions of ${identifier} wait already. Wait for one of them or cancel it.`,
+        { limit: decision.limit },
+      )
+  }
+}
+
+function unknownAction(identifier: string, name: string, actions: readonly SyncedAction[]): string {
+  const known = actions.map((action) => action.name).join(', ')
+  return known === ''
+    ? `${identifier} has no actions. They are declared under 'actions' in .service.yml and come with a deployment.`
+    : `${identifier} has no action '${name}'. It has: ${known}.`
+}

@@ -1,0 +1,188 @@
+// Why the most recent failed deployment of an environment failed: found by key, read from its log, explained by
+// domain/. Changes nothing. A log past its retention leaves the failure's own sentence.
+import { DIAGNOSTICS } from '@berth/shared'
+import type { Failure, Hint } from '@berth/shared/api'
+import type { Context } from '../../context.ts'
+import type { Caller } from '../../domain/core/access.ts'
+import {
+  composeOutput,
+  type DiagnosticsStatus,
+  diagnosticsStatus,
+  findHints,
+  type SinceLastSuccess,
+} from '../../domain/deployments/diagnostics.ts'
+import { describeFailure } from '../../domain/deployments/failure.ts'
+import { type Excerpt, ExcerptBuilder } from '../../domain/deployments/log-excerpt.ts'
+import {
+  type AttemptStep,
+  listNewestAttempts,
+  listSteps,
+  type ShownAttempt,
+} from '../../store/deployments/attempts.ts'
+import { LogGone } from '../../store/deployments/log-files.ts'
+import { findNewestDeployment } from '../../store/deployments/task-history.ts'
+import type { Task } from '../../store/deployments/tasks.ts'
+import { listChangedKeys } from '../../store/environments/variables.ts'
+import { loadEnvironment, loadTask } from '../core/access.ts'
+import { awaitLog } from './logs.ts'
+
+type LoggedStep = Pick<AttemptStep, 'stepIndex' | 'firstLogSeq' | 'lastLogSeq'>
+
+export interface DiagnosticsView {
+  environmentId: number
+  status: DiagnosticsStatus
+  /** Undefined: no deployment of it ever failed. */
+  failed: FailedDeployment | undefined
+}
+
+export interface FailedDeployment {
+  task: Task
+  failure: Failure
+  output: string
+  firstLine: number | null
+  lastLine: number | null
+  isTruncated: boolean
+  /** False: the server has not sent all of it yet. */
+  isComplete: boolean
+  hints: Hint[]
+  since: SinceLastSuccess | null
+  supersededBy: Task | undefined
+}
+
+/** What was said before the first step is all there is. */
+const BEFORE_STEPS: LoggedStep = { stepIndex: 0, firstLogSeq: 1, lastLogSeq: null }
+
+const NOTHING: Excerpt = { lines: [], firstLine: null, lastLine: null, isTruncated: false }
+
+export async function diagnoseEnvironment(
+  ctx: Context,
+  caller: Caller,
+  environmentId: number,
+  asked: { lines?: number | undefined },
+): Promise<DiagnosticsView> {
+  await loadEnvironment(ctx.db, caller, environmentId, 'read')
+  const task = await findNewestDeployment(ctx.db, environmentId, 'failed')
+  if (!task) return { environmentId, status: diagnosticsStatus(undefined, undefined), failed: task }
+  const later = await findNewestDeployment(ctx.db, environmentId, 'succeeded', { afterId: task.id })
+  const failure = task.failure ?? describeFailure({ code: 'internal', message: 'It failed.' })
+  const found = await awaitOutput(ctx, task, failure)
+  const { attempt, isComplete } = found
+  const step = found.step ?? (failure.code === 'not_started' ? BEFORE_STEPS : undefined)
+  const lines = asked.lines ?? DIAGNOSTICS.lines
+  // causes are looked for in as much as usual, also when somebody wants to see less
+  const read = await readEnd(ctx, attempt, step, Math.max(lines, DIAGNOSTICS.lines)).catch(
+    (error: unknown) => {
+      if (error instanceof LogGone) return NOTHING // which step failed is known without its log
+      throw error
+    },
+  )
+  const shown = lastLines(read, lines)
+  const since = await compareWithSuccess(ctx, task, attempt)
+  return {
+    environmentId,
+    status: diagnosticsStatus(task.id, later?.id),
+    failed: {
+      task,
+      failure: { ...failure, line: read.lastLine },
+      output: composeOutput(failure, shown.lines),
+      firstLine: shown.firstLine,
+      lastLine: shown.lastLine,
+      isTruncated: shown.isTruncated,
+      isComplete,
+      hints: findHints(failure, read.lines, task.commitSha, since),
+      since,
+      supersededBy: later,
+    },
+  }
+}
+
+/** The failed step and its attempt, once its output is there; after a bounded time as far as it is. */
+async function awaitOutput(ctx: Context, task: Task, failure: Failure) {
+  const found = (await listNewestAttempts(ctx.db, [task.id])).get(task.id)
+  const steps = found ? await listSteps(ctx.db, [found.id]) : []
+  const step = steps.find(({ stepId }) => stepId === failure.step)
+  if (!found || !step) return { attempt: found, step, isComplete: true }
+  const isThere = (a: ShownAttempt): boolean =>
+    a.logCompleteAt !== null || (step.lastLogSeq !== null && step.lastLogSeq <= a.ackedLogSeq)
+  const attempt = await awaitLog(ctx, found, isThere)
+  return { attempt, step, isComplete: attempt.logExpiredAt !== null || isThere(attempt) }
+}
+
+function lastLines(excerpt: Excerpt, lines: number): Excerpt {
+  const { firstLine, lastLine } = excerpt
+  const dropped = excerpt.lines.length - lines
+  if (dropped <= 0 || firstLine === null || lastLine === null) return excerpt
+  // the numbers of a step's own lines have no holes unless steps side by side mix theirs
+  const first = Math.max(firstLine, lastLine - lines + 1)
+  return { lines: excerpt.lines.slice(dropped), firstLine: first, lastLine, isTruncated: true }
+}
+
+/** The last lines of a step, by its records in the log. */
+async function readEnd(
+  ctx: Context,
+  attempt: ShownAttempt | undefined,
+  step: LoggedStep | undefined,
+  lines: number,
+): Promise<Excerpt> {
+  if (!attempt || attempt.logExpiredAt !== null || !step?.firstLogSeq) return NOTHING
+  const last = Math.min(step.lastLogSeq ?? attempt.ackedLogSeq, attempt.ackedLogSeq)
+  if (last < step.firstLogSeq) return NOTHING
+  const firstLine = await ctx.logs.lineOf(attempt.id, step.firstLogSeq)
+  const lastLine = await ctx.logs.lineOf(attempt.id, last)
+  const bounds = { lines, bytes: DIAGNOSTICS.bytes * Math.max(1, lines / DIAGNOSTICS.lines) }
+  for (let window = lines; ; window *= 8) {
+    const fromLine = Math.max(firstLine, lastLine - Math.min(window, DIAGNOSTICS.scanLines) + 1)
+    const builder = new ExcerptBuilder(bounds)
+    const query = {
+      from: await ctx.logs.findLine(attempt.id, fromLine, attempt.ackedLogSeq),
+      to: attempt.ackedLogSeq,
+      bytes: attempt.logBytes,
+      fromLine,
+      untilLine: lastLine + 1,
+      steps: new Set([step.stepIndex]),
+    }
+    for await (const { line, data } of ctx.logs.records(attempt.id, query)) builder.add(line, data)
+    const excerpt = builder.finish(fromLine === firstLine)
+    const isEnough = excerpt.lines.length >= lines || fromLine === firstLine
+    if (isEnough || window >= DIAGNOSTICS.scanLines) return excerpt
+  }
+}
+
+/** What is different from the last deployment before it that succeeded; null: there is none. */
+export async function compareTask(
+  ctx: Context,
+  caller: Caller,
+  taskId: number,
+): Promise<SinceLastSuccess | null> {
+  const task = await loadTask(ctx.db, caller, taskId, 'read')
+  const attempt = (await listNewestAttempts(ctx.db, [task.id])).get(task.id)
+  return compareWithSuccess(ctx, task, attempt)
+}
+
+async function compareWithSuccess(
+  ctx: Context,
+  failed: Task,
+  attempt: ShownAttempt | undefined,
+): Promise<SinceLastSuccess | null> {
+  const { environmentId } = failed
+  const success = await findNewestDeployment(ctx.db, environmentId, 'succeeded', {
+    beforeId: failed.id,
+  })
+  if (!success) return null
+  const before = (await listNewestAttempts(ctx.db, [success.id])).get(success.id)
+  const areKnown = failed.serviceFileSha !== null && success.serviceFileSha !== null
+  return {
+    taskId: success.id,
+    commitSha: success.commitSha,
+    serviceFileChanged: areKnown ? failed.serviceFileSha !== success.serviceFileSha : null,
+    variableKeysChanged:
+      before && attempt
+        ? await listChangedKeys(
+            ctx.db,
+            environmentId,
+            { after: before.variablesRevision, until: attempt.variablesRevision },
+            DIAGNOSTICS.keys,
+          )
+        : [],
+  }
+}

@@ -1,0 +1,98 @@
+// The one way into the queue: a task's row, what its environment remembers of it, audit and event, in the caller's
+// transaction. Whether it may be queued was decided before; the unique indexes hold it when two decide at once.
+import type { Trigger } from '@berth/shared'
+import { effectiveRecipe } from '../../domain/environments/environment.ts'
+import { insertTask, updateSuccessor } from '../../store/deployments/tasks.ts'
+import { type Environment, rememberTask } from '../../store/environments/environments.ts'
+import type { Project } from '../../store/projects/projects.ts'
+import { findServerAgent } from '../../store/servers/agents.ts'
+import { type Actor, actorName, audit } from '../core/audit.ts'
+import { agentTopic, type Change, emitTask } from '../core/transaction.ts'
+
+export interface AskedTask {
+  type: 'deploy' | 'destroy' | 'action'
+  /** Which one, of the last successful deployment. */
+  action?: string
+  by: Actor
+  trigger: Trigger
+  /** Null: the branch's head. */
+  sha?: string | null
+  /** A person chose it: what the branch is known to have stood at. Absent: the environment follows its branch. */
+  pinnedFrom?: string[] | null
+  noCache?: boolean
+  /** A deployment that first removes what is there. */
+  reset?: boolean
+  /** A removal without the repository's own steps. */
+  skipSteps?: boolean
+  message?: string | null
+  /** The former server: the copy that was left behind there. */
+  formerServerId?: number
+}
+
+export async function queueTask(
+  c: Change,
+  environment: Environment,
+  project: Project,
+  asked: AskedTask,
+): Promise<number> {
+  const { by, trigger } = asked
+  const sha = asked.sha ?? null
+  const task = {
+    organizationId: environment.organizationId,
+    projectId: environment.projectId,
+    environmentId: environment.id,
+    serverId: asked.formerServerId ?? environment.serverId,
+  }
+  const id = await insertTask(c.db, {
+    ...task,
+    type: asked.type,
+    reset: asked.reset ? 1 : 0,
+    noCache: asked.noCache ? 1 : 0,
+    skipSteps: asked.skipSteps ? 1 : 0,
+    formerCopy: asked.formerServerId === undefined ? 0 : 1,
+    status: 'queued',
+    triggerBy: trigger,
+    userId: by.type === 'user' ? by.caller.userId : null,
+    triggeredBy: actorName(by),
+    message: asked.message ?? null,
+    branch: environment.branch,
+    recipe: effectiveRecipe(environment, project.defaultRecipe),
+    askedSha: sha,
+    // an action runs in what is deployed
+    commitSha: asked.type === 'action' ? environment.commitSha : sha,
+    action: asked.action ?? null,
+    deliveryId: by.type === 'webhook' ? by.deliveryId : null,
+    createdAt: c.now,
+  })
+  const deploys = asked.type === 'deploy'
+  if (asked.formerServerId === undefined && asked.type !== 'action') {
+    await rememberTask(c.db, environment.id, {
+      lastTaskId: id,
+      ...(deploys
+        ? { pinnedFrom: asked.pinnedFrom ? JSON.stringify(asked.pinnedFrom) : null }
+        : {}),
+      ...(deploys && sha ? { targetSha: sha } : {}),
+    })
+  }
+  if (deploys) await nameSuccessor(c, environment, id)
+  const details = {
+    environment_id: environment.id,
+    type: asked.type,
+    commit_sha: sha,
+    trigger,
+    ...(asked.action ? { action: asked.action } : {}),
+  }
+  await audit(c, by, task.organizationId, 'task.create', ['task', id], details)
+  emitTask(c, { ...task, id }, 'task.queued', { trigger })
+  const agent = await findServerAgent(c.db, task.serverId)
+  if (agent) c.wake(agentTopic(agent.id))
+  return id
+}
+
+/** Whoever looks at a withdrawn task finds the one that came instead, also when that came much later. */
+async function nameSuccessor(c: Change, environment: Environment, id: number): Promise<void> {
+  const { lastTaskId: former, organizationId, projectId, id: environmentId } = environment
+  if (former === null || !(await updateSuccessor(c.db, former, id))) return
+  const task = { organizationId, projectId, environmentId, id: former }
+  emitTask(c, task, 'task.updated', { superseded_by: id })
+}

@@ -1,0 +1,386 @@
+// What agents report becomes rows: one transaction per batch, each event exactly once, acknowledged after the commit.
+// Events of unknown attempts, old fences and finished attempts are kept as history and change nothing else.
+import { failureWord, SERVICE_FILE, TASKS } from '@berth/shared'
+import {
+  type AttemptChanged,
+  AttemptState,
+  Desired,
+  type Event,
+  EventSchema,
+  type ServicesDeployed,
+} from '@berth/shared/wire'
+import { toBinary } from '@bufbuild/protobuf'
+import { timestampMs } from '@bufbuild/protobuf/wkt'
+import type { Context } from '../../context.ts'
+import { whenHappened } from '../../domain/deployments/agent-clock.ts'
+import {
+  type AttemptStateValue,
+  attemptEvent,
+  isAttemptState,
+  mayRepeat,
+  moveAttempt,
+  taskStatusFor,
+} from '../../domain/deployments/attempt.ts'
+import { describeFailure } from '../../domain/deployments/failure.ts'
+import { shownUrl } from '../../domain/environments/environment.ts'
+import { insertAgentEvents } from '../../store/core/events.ts'
+import { saveActions } from '../../store/deployments/actions.ts'
+import {
+  type Attempt,
+  findAttempt,
+  listSteps,
+  raiseAttempt,
+  updateAttempt,
+} from '../../store/deployments/attempts.ts'
+import {
+  findOpenTask,
+  findTask,
+  lockTask,
+  moveTask,
+  type Task,
+  updateTask,
+} from '../../store/deployments/tasks.ts'
+import {
+  findEnvironment,
+  lockEnvironment,
+  updateDeployed,
+  updateEnvironment,
+} from '../../store/environments/environments.ts'
+import { type Agent, findAgent, updateUnderEpoch } from '../../store/servers/agents.ts'
+import { auditAgent, type Subject } from '../core/audit.ts'
+import { agentTopic, type Change, change, emitTask } from '../core/transaction.ts'
+import { releaseHosts } from '../environments/hostname-claims.ts'
+import { destroyFormerCopy, settleRemoval } from '../environments/removal.ts'
+import { recordArtifacts } from '../files/artifacts.ts'
+import { applySshSession } from '../ssh/sessions.ts'
+import { toSyncedAction } from './actions.ts'
+import { applyPlan, applyStep, closeOpenSteps } from './report-steps.ts'
+
+export type Applied =
+  /** `unknown`: ended attempts that no row is about. */
+  | { kind: 'applied'; ackedSeq: number; finished: string[]; unknown: string[] }
+  | { kind: 'superseded' }
+  | { kind: 'hole'; expected: number; got: number }
+  | { kind: 'foreign'; attemptId: string }
+
+/** Ends the transaction: a batch is applied whole or not at all. */
+class Refused extends Error {
+  readonly applied: Exclude<Applied, { kind: 'applied' }>
+  constructor(applied: Exclude<Applied, { kind: 'applied' }>) {
+    super(`events refused: ${applied.kind}`)
+    this.applied = applied
+  }
+}
+
+export interface SessionRef {
+  agentId: string
+  epoch: number
+  /** How far the server's clock is behind ours; undefined: not known. */
+  clockOffsetMs?: number | undefined
+}
+
+export async function applyEvents(
+  ctx: Context,
+  session: SessionRef,
+  events: readonly Event[],
+): Promise<Applied> {
+  try {
+    return await change(ctx, (c) => applyBatch(ctx, c, session, events))
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error
+    const { applied } = error
+    if (applied.kind === 'foreign') {
+      const subject: Subject = ['attempt', applied.attemptId]
+      await change(ctx, (c) => auditAgent(c, session.agentId, 'agent', 'attempt.foreign', subject))
+    }
+    return applied
+  }
+}
+
+async function applyBatch(
+  ctx: Context,
+  c: Change,
+  session: SessionRef,
+  events: readonly Event[],
+): Promise<Applied> {
+  // a write first: it holds the row, so that no newer session begins between the look and the commit
+  const { agentId, epoch } = session
+  const mine = await updateUnderEpoch(c.db, agentId, epoch, { lastSeenAt: c.now })
+  const agent = mine ? await findAgent(c.db, agentId) : undefined
+  if (!agent || agent.journalId === null) return { kind: 'superseded' }
+  let acked = agent.ackedEventSeq
+  const finished: string[] = []
+  const unknown: string[] = []
+  const history: Parameters<typeof insertAgentEvents>[1] = []
+  for (const event of events) {
+    const seq = Number(event.seq)
+    if (seq <= acked) continue
+    if (seq !== acked + 1) throw new Refused({ kind: 'hole', expected: acked + 1, got: seq })
+    acked = seq
+    history.push({
+      agentId: agent.id,
+      journalId: agent.journalId,
+      seq,
+      attemptId: event.attemptId,
+      kind: event.body.case ?? 'unknown',
+      body: Buffer.from(toBinary(EventSchema, event)).toString('base64'),
+      receivedAt: c.now,
+    })
+    const ofNoAttempt = event.attemptId === ''
+    if (ofNoAttempt && event.body.case === 'sshSession') {
+      await applySshSession(c, agent, event.body.value)
+      continue
+    }
+    const end = await applyEvent(ctx, c, agent, event, session.clockOffsetMs)
+    if (end === 'finished') finished.push(event.attemptId)
+    if (end === 'unknown') unknown.push(event.attemptId)
+  }
+  await insertAgentEvents(c.db, history)
+  await updateUnderEpoch(c.db, agent.id, epoch, { ackedEventSeq: acked })
+  return { kind: 'applied', ackedSeq: acked, finished, unknown }
+}
+
+const DEPLOYED: ReadonlySet<string> = new Set(['commit', 'serviceFile', 'services', 'actions'])
+
+/** How the attempt ended by this event; undefined: it did not. */
+async function applyEvent(
+  ctx: Context,
+  c: Change,
+  agent: Agent,
+  event: Event,
+  offsetMs: number | undefined,
+): Promise<'finished' | 'unknown' | undefined> {
+  if (event.attemptId === '') return undefined
+  const attempt = await findAttempt(c.db, event.attemptId)
+  if (attempt?.agentId === agent.id) {
+    return (await applyOwn(ctx, c, attempt, event, offsetMs)) ? 'finished' : undefined
+  }
+  // what a former identity of the same server left in the journal is history, as what no row is about
+  const owner = attempt && (await findAgent(c.db, attempt.agentId))
+  if (owner && owner.serverId !== agent.serverId) {
+    throw new Refused({ kind: 'foreign', attemptId: event.attemptId })
+  }
+  const { body } = event
+  const isEnd = body.case === 'attempt' && body.value.state >= AttemptState.SUCCEEDED
+  return isEnd ? 'unknown' : undefined
+}
+
+/** True when the attempt ended by this event. */
+async function applyOwn(
+  ctx: Context,
+  c: Change,
+  attempt: Attempt,
+  event: Event,
+  offsetMs: number | undefined,
+): Promise<boolean> {
+  if (attempt.fence !== Number(event.fence)) return false
+  const task = await findTask(c.db, attempt.taskId)
+  if (!task) return false
+  const { body } = event
+  const notBefore = task.startedAt ?? task.createdAt
+  const told = (body.case === 'attempt' && body.value.since) || event.at
+  const at = whenHappened({
+    at: told && timestampMs(told),
+    offsetMs,
+    notBefore,
+    heardAt: c.now,
+  })
+  // what is deployed is said by deployments alone
+  if (DEPLOYED.has(body.case ?? '') && task.type !== 'deploy') return false
+  switch (body.case) {
+    case 'attempt': {
+      await lockEnvironment(c.db, task.environmentId) // before its task, as everybody who holds both
+      const held = await lockTask(c.db, task.id)
+      const current = await findAttempt(c.db, attempt.id)
+      return held && current ? applyAttempt(ctx, c, current, held, body.value, at) : false
+    }
+    case 'plan':
+      await applyPlan(c, attempt, body.value)
+      emitTask(c, task, 'task.planned', { steps: body.value.phases.length })
+      return false
+    case 'step':
+      await applyStep(c, attempt, body.value, at)
+      emitTask(c, task, 'task.step', {
+        step: body.value.stepId,
+        state: body.value.state,
+      })
+      return false
+    case 'commit': {
+      const { commitSha, subject } = body.value
+      const environment = await lockEnvironment(c.db, task.environmentId)
+      await updateTask(c.db, task.id, { commitSha, commitMessage: subject })
+      // a newer deployment waits behind this one: what was asked for last stays the target
+      if (environment?.lastTaskId === task.id) {
+        await updateDeployed(c.db, task.environmentId, attempt.fence, { targetSha: commitSha })
+      }
+      emitTask(c, task, 'task.commit', { commit_sha: commitSha })
+      return false
+    }
+    case 'serviceFile': {
+      const serviceFileSha = Buffer.from(body.value.sha256).toString('hex') || null
+      await updateTask(c.db, task.id, { serviceFileSha })
+      return false
+    }
+    case 'services':
+      await applyServices(c, attempt, task, body.value, at)
+      return false
+    case 'actions': {
+      const actions = body.value.actions.slice(0, SERVICE_FILE.actions).map(toSyncedAction)
+      await saveActions(c.db, task.environmentId, attempt.fence, actions, c.now)
+      return false
+    }
+    case 'warning': {
+      const { code, message, stepId } = body.value
+      const warnings = [...task.warnings, { code, message, step: stepId || null }].slice(0, 100)
+      await updateTask(c.db, task.id, { warnings: JSON.stringify(warnings) })
+      return false
+    }
+    case 'artifacts':
+      await recordArtifacts(c, task, body.value)
+      return false
+    default:
+      return false // kept as history; unknown kinds come from newer agents
+  }
+}
+
+async function applyServices(
+  c: Change,
+  attempt: Attempt,
+  task: Task,
+  deployed: ServicesDeployed,
+  at: number,
+): Promise<void> {
+  const services = deployed.services.map(({ name, hosts, port, url }) => {
+    return { name, hosts, port, url: shownUrl(url) }
+  })
+  const environment = await lockEnvironment(c.db, task.environmentId)
+  if (environment?.fence === attempt.fence) {
+    await updateEnvironment(c.db, environment.id, { services: JSON.stringify(services) })
+    const served = services.flatMap(({ hosts }) => hosts)
+    await releaseHosts(c, attempt.agentId, environment, served)
+  }
+  await updateTask(c.db, task.id, { liveAt: task.liveAt ?? at })
+  emitTask(c, task, 'task.live', {})
+}
+
+async function applyAttempt(
+  ctx: Context,
+  c: Change,
+  attempt: Attempt,
+  task: Task,
+  changed: AttemptChanged,
+  at: number,
+): Promise<boolean> {
+  const event = attemptEvent(changed.state)
+  if (!event || !isAttemptState(attempt.state)) return false
+  const step = moveAttempt(attempt.state, event)
+  if (step.kind === 'nothing') {
+    if (changed.waitingFor)
+      await updateAttempt(c.db, attempt.id, { waitingFor: changed.waitingFor })
+    return false
+  }
+  const log = {
+    finalLogSeq: Number(changed.finalLogSeq),
+    logSha256: Buffer.from(changed.logSha256).toString('hex') || null,
+    logDropped: Number(changed.logBytesDropped),
+  }
+  if (step.kind === 'late') {
+    // given up already: the task stays failed, what really happened stands beside it
+    await updateAttempt(c.db, attempt.id, { lateOutcome: step.outcome, ...log })
+    await updateTask(c.db, task.id, { lateOutcome: step.outcome })
+    emitTask(c, task, 'task.late_outcome', { outcome: step.outcome })
+    if (step.outcome === 'succeeded') await settleLate(ctx, c, attempt, task)
+    return true
+  }
+  const ended = step.state >= AttemptState.SUCCEEDED
+  await raiseAttempt(c.db, attempt.id, step.state, {
+    code: changed.code,
+    message: changed.message,
+    failedStepId: changed.failedStepId,
+    exitCode: changed.exitCode ?? null,
+    platformCheck: changed.platformCheck ? 1 : 0,
+    waitingFor: changed.waitingFor || null,
+    ...(step.state === AttemptState.ACCEPTED ? { acceptedAt: c.now } : {}),
+    ...(step.state === AttemptState.STARTING ? { startedAt: c.now } : {}),
+    ...(ended ? { finishedAt: c.now, unreachableSince: null, ...log } : {}),
+    // the server had forgotten it before its end was told (again): of its log nothing more will come
+    ...(ended && attempt.logCompleteAt !== null
+      ? {
+          desired: Desired.FORGOTTEN,
+          logTruncated: log.finalLogSeq > attempt.ackedLogSeq ? 1 : 0,
+        }
+      : {}),
+  })
+  if (ended) await closeOpenSteps(c, attempt.id, step.state)
+  await moveTaskWith(ctx, c, attempt, task, step.state, changed, at)
+  return ended
+}
+
+/** It was given up, and it was destroyed after all: unless somebody began anything new, it is gone. */
+async function settleLate(ctx: Context, c: Change, attempt: Attempt, task: Task): Promise<void> {
+  const environment = await findEnvironment(c.db, task.environmentId)
+  if (environment?.fence !== attempt.fence) return
+  if (await findOpenTask(c.db, task.environmentId)) return
+  await settleRemoval(ctx, c, task, { status: 'succeeded' })
+}
+
+async function moveTaskWith(
+  ctx: Context,
+  c: Change,
+  attempt: Attempt,
+  task: Task,
+  state: AttemptStateValue,
+  changed: AttemptChanged,
+  at: number,
+): Promise<void> {
+  const refused = state === AttemptState.REFUSED
+  const repeats = refused && mayRepeat(changed.code, attempt.number, TASKS.attempts)
+  // a refusal proves that nothing ran: a task that was to be canceled is canceled
+  const canceled = repeats && task.cancelRequestedAt !== null
+  const status = canceled ? 'canceled' : taskStatusFor(state, repeats)
+  if (repeats && !canceled) c.wake(agentTopic(attempt.agentId)) // the next attempt follows by itself
+  if (!status || status === 'queued') return
+  if (status === 'running') {
+    if (await moveTask(c.db, task.id, 'running', { startedAt: at })) {
+      emitTask(c, task, 'task.running', {})
+    }
+    return
+  }
+  const failure = status === 'failed' ? JSON.stringify(await failureOf(c, attempt, changed)) : null
+  // of the attempt the arrival of its reports is kept, which deadlines run from
+  const begun = attempt.startedAt === null ? null : Math.min(attempt.startedAt, at)
+  const startedAt = task.startedAt ?? begun
+  const moved = await moveTask(c.db, task.id, status, { finishedAt: at, failure, startedAt })
+  if (!moved) return
+  if (status === 'succeeded') await recordSuccess(c, attempt, task)
+  const { message } = changed
+  await settleRemoval(ctx, c, task, { status, message, begun: startedAt !== null })
+  await updateEnvironment(c.db, task.environmentId, { updatedAt: c.now })
+  emitTask(c, task, `task.${status}`, { code: failure ? failureWord(changed.code) : null })
+  c.wake(agentTopic(attempt.agentId)) // a task that waited for this one may go now
+}
+
+/** What serves now: this deployment. A removal's end is removal.ts's. */
+async function recordSuccess(c: Change, attempt: Attempt, task: Task): Promise<void> {
+  if (task.type !== 'deploy') return
+  await updateDeployed(c.db, task.environmentId, attempt.fence, {
+    commitSha: task.commitSha,
+    deployedFence: attempt.fence,
+    deployedVariablesRevision: attempt.variablesRevision,
+    degradedReason: null,
+  })
+  await destroyFormerCopy(c, task.environmentId)
+}
+
+async function failureOf(c: Change, attempt: Attempt, changed: AttemptChanged) {
+  const steps = await listSteps(c.db, [attempt.id])
+  const step = steps.find((s) => s.stepId === changed.failedStepId)
+  const timedOut = changed.state === AttemptState.TIMED_OUT
+  return describeFailure({
+    code: timedOut ? 'timeout' : failureWord(changed.code),
+    message: changed.message,
+    exitCode: changed.exitCode ?? null,
+    platformCheck: changed.platformCheck,
+    step: step && { ...step, line: null },
+  })
+}

@@ -1,0 +1,96 @@
+// What the services of an environment wrote, read on its server at this moment and passed on: nothing of it is kept here.
+// Whoever may read the environment may read them. Ends with its reader; a server that is away, silent or busy is a
+// refusal, and a stream that breaks is an error, never an end.
+import { AppError, DAEMON, LOG_SENDING, SERVICE_LOGS, TRANSFERS } from '@berth/shared'
+import {
+  type ContainerLogBatch,
+  LogSource,
+  OpenContainerLogsSchema,
+  RequestErrorCode,
+} from '@berth/shared/wire'
+import { create } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import type { Context } from '../../context.ts'
+import type { Caller } from '../../domain/core/access.ts'
+import { askAgent, findLiveAgent } from '../../gateways/agents/agent-rpc.ts'
+import { BrokenTransfer, expectTransfer } from '../../gateways/agents/transfers.ts'
+import { loadEnvironment } from '../core/access.ts'
+
+/** One line, or the days of the range that are not kept any more. */
+export type ServiceLogRecord =
+  | { t: string; s: 'out' | 'err'; service: string; task: number; text: string }
+  | { kind: 'gone'; service: string; days: string }
+
+export interface WatchRequest {
+  /** Undefined or empty: all of them. */
+  services?: string[] | undefined
+  /** Last lines of each service; undefined: as many as a page shows. */
+  tail?: number | undefined
+  since?: Date | undefined
+  until?: Date | undefined
+  /** False: what is there now, then the end. */
+  follow?: boolean | undefined
+  signal: AbortSignal
+}
+
+/** Records in the order of their time, as they come: each time at least one. */
+export async function* watchServiceLogs(
+  ctx: Context,
+  caller: Caller,
+  environmentId: number,
+  request: WatchRequest,
+): AsyncGenerator<ServiceLogRecord[], void, undefined> {
+  const { serverId } = await loadEnvironment(ctx.db, caller, environmentId, 'read')
+  const { signal, follow = true, tail = LOG_SENDING.lines, services = [], since, until } = request
+  const agentId = await findLiveAgent(ctx, serverId)
+  const times = { firstFrameMs: TRANSFERS.firstFrameMs, idleMs: TRANSFERS.idleMs }
+  const transfer = expectTransfer(ctx, agentId, 'container_logs', { ...times, signal })
+  try {
+    const value = create(OpenContainerLogsSchema, {
+      transferId: transfer.transferId,
+      environmentId,
+      services,
+      follow,
+      tail: Math.min(Math.max(tail, 1), SERVICE_LOGS.tailLines),
+      ...(since ? { since: timestampFromDate(since) } : {}),
+      ...(until ? { until: timestampFromDate(until) } : {}),
+    })
+    const body = { case: 'openContainerLogs', value } as const
+    const answer = await askAgent(ctx, serverId, body, { deadlineMs: DAEMON.requestMs, signal })
+    if (answer.case === 'error') throw explain(answer.value)
+    for await (const { frame } of transfer.frames) {
+      if (frame.case === 'error') throw explain(frame.value)
+      const records = frame.case === 'batch' ? toRecords(frame.value) : []
+      if (records.length > 0) yield records
+    }
+  } catch (error) {
+    if (!(error instanceof BrokenTransfer)) throw error
+    throw new AppError('server_offline', 'The connection to the server broke. Try again.')
+  } finally {
+    transfer.cancel()
+  }
+}
+
+function explain({ code, message }: { code: RequestErrorCode; message: string }): Error {
+  if (code !== RequestErrorCode.UNSUPPORTED) return new Error(`logs of services: ${message}`)
+  return new AppError(
+    'unavailable',
+    'The agent of this server cannot send logs of services. Update the agent.',
+  )
+}
+
+const toRecords = ({ lines, gone }: ContainerLogBatch): ServiceLogRecord[] => [
+  ...gone.map(({ service, days }) => ({ kind: 'gone' as const, service, days })),
+  ...lines.map(({ timeUs, service, source, data, taskId }) => ({
+    t: toTime(timeUs),
+    s: source === LogSource.STDERR ? ('err' as const) : ('out' as const),
+    service,
+    task: taskId,
+    text: Buffer.from(data).toString('utf8'),
+  })),
+]
+
+function toTime(us: bigint): string {
+  const ms = new Date(Number(us / 1_000n)).toISOString()
+  return ms.replace('Z', `${String(us % 1_000n).padStart(3, '0')}Z`)
+}

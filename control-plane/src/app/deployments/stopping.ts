@@ -1,0 +1,46 @@
+// A task that is not wanted any more, whoever says so. One that never reached a server ends here; of every other one
+// only its agent knows, and it is asked.
+import { AppError } from '@berth/shared'
+import { type CancelDecision, decideCancel } from '../../domain/deployments/task.ts'
+import { findLiveAttempt, stopAttempt } from '../../store/deployments/attempts.ts'
+import { lockTask, moveTask, type Task, updateTask } from '../../store/deployments/tasks.ts'
+import { agentTopic, type Change, emitTask } from '../core/transaction.ts'
+
+export interface StopReason {
+  reason: 'user' | 'superseded' | 'environment_removed'
+}
+
+export interface Stopped {
+  task: Task
+  outcome: CancelDecision['kind']
+}
+
+/** Refuses nothing: a finished task is left as it is, and the outcome says so. */
+export async function stopTask(c: Change, id: number, why: StopReason): Promise<Stopped> {
+  const task = await lockTask(c.db, id)
+  if (!task) throw new AppError('not_found', 'There is no such thing, or not for you.')
+  const attempt = await findLiveAttempt(c.db, id)
+  const decision = decideCancel(task.status, attempt !== undefined)
+  const asked = {
+    cancelRequestedAt: task.cancelRequestedAt ?? c.now,
+    cancelReason: why.reason,
+    supersededBy: null, // the queue names the successor
+  }
+  switch (decision.kind) {
+    case 'refuse_finished':
+      break
+    case 'cancel_now':
+      await moveTask(c.db, id, 'canceled', { ...asked, finishedAt: c.now })
+      emitTask(c, task, 'task.canceled', { reason: why.reason })
+      break
+    case 'ask_the_agent':
+      await updateTask(c.db, id, asked)
+      if (attempt) {
+        await stopAttempt(c.db, attempt.id)
+        c.wake(agentTopic(attempt.agentId))
+      }
+      emitTask(c, task, 'task.canceling', { reason: why.reason })
+      break
+  }
+  return { task, outcome: decision.kind }
+}

@@ -1,0 +1,198 @@
+// Deployments as tasks: asked for, looked at, canceled. The same function serves every door, so the lock and the
+// protection hold everywhere; the unique indexes hold them when two ask at once.
+import { AppError, TASKS } from '@berth/shared'
+import type { Context } from '../../context.ts'
+import type { Caller } from '../../domain/core/access.ts'
+import { listRunningActions } from '../../store/deployments/actions.ts'
+import {
+  type AttemptStep,
+  listBusyLine,
+  listNewestAttempts,
+  listSteps,
+  type ShownAttempt,
+} from '../../store/deployments/attempts.ts'
+import { listTasks, type TaskFilter } from '../../store/deployments/task-history.ts'
+import { listOpenTasks, type ShownTask, type Task } from '../../store/deployments/tasks.ts'
+import type { Db } from '../../store/engine/database.ts'
+import { lockEnvironment } from '../../store/environments/environments.ts'
+import { type Agent, listServerAgents } from '../../store/servers/agents.ts'
+import { listServersById } from '../../store/servers/servers.ts'
+import {
+  asReader,
+  loadEnvironment,
+  loadProject,
+  loadTask,
+  requireUnprotected,
+} from '../core/access.ts'
+import { auditCaller } from '../core/audit.ts'
+import { change } from '../core/transaction.ts'
+import { settleRemoval } from '../environments/removal.ts'
+import { hasSession, inStartGrace } from '../servers/servers.ts'
+import { stopTask } from './stopping.ts'
+
+export interface Waiting {
+  code: 'server' | 'environment' | 'dispatch'
+  message: string
+  since: number
+  deadline: number | null
+  taskId: number | null
+  /** From 1, among those that wait for the same busy server. */
+  position: number | null
+}
+
+export interface TaskView {
+  task: ShownTask
+  attempt: ShownAttempt | undefined
+  steps: AttemptStep[]
+  waiting: Waiting | null
+}
+
+export async function cancelTask(ctx: Context, caller: Caller, id: number): Promise<TaskView> {
+  const { environmentId } = await loadTask(ctx.db, caller, id, 'deploy')
+  await loadEnvironment(ctx.db, caller, environmentId, 'deploy')
+  await change(ctx, async (c) => {
+    const environment = await lockEnvironment(c.db, environmentId)
+    if (!environment) throw new AppError('not_found', 'It was just removed.')
+    await requireUnprotected(c.db, caller, environment)
+    const { task, outcome } = await stopTask(c, id, { reason: 'user' })
+    if (outcome === 'refuse_finished') {
+      throw new AppError('task_finished', `Task ${id} has ${task.status} already.`)
+    }
+    if (outcome === 'cancel_now') {
+      await settleRemoval(ctx, c, task, { status: 'canceled', begun: false })
+    }
+    await auditCaller(c, caller, task.organizationId, 'task.cancel', ['task', id])
+  })
+  return getTask(ctx, asReader(caller), id)
+}
+
+export async function getTask(ctx: Context, caller: Caller, id: number): Promise<TaskView> {
+  const task = await loadTask(ctx.db, caller, id, 'read')
+  const [one] = await viewTasks(ctx, ctx.db, [task], true)
+  if (!one) throw new Error('unreachable: one task was asked for')
+  return one
+}
+
+export async function listEnvironmentTasks(
+  ctx: Context,
+  caller: Caller,
+  environmentId: number,
+  filter: TaskFilter,
+  withSteps: boolean,
+): Promise<TaskView[]> {
+  await loadEnvironment(ctx.db, caller, environmentId, 'read')
+  return viewTasks(ctx, ctx.db, await listTasks(ctx.db, { environmentId }, filter), withSteps)
+}
+
+/** Of all its environments, those that were removed as well. */
+export async function listProjectTasks(
+  ctx: Context,
+  caller: Caller,
+  projectId: number,
+  filter: TaskFilter,
+  withSteps: boolean,
+): Promise<TaskView[]> {
+  await loadProject(ctx.db, caller, projectId, 'read')
+  return viewTasks(ctx, ctx.db, await listTasks(ctx.db, { projectId }, filter), withSteps)
+}
+
+async function viewTasks(
+  ctx: Context,
+  db: Db,
+  tasks: ShownTask[],
+  withSteps: boolean,
+): Promise<TaskView[]> {
+  const attempts = await listNewestAttempts(
+    db,
+    tasks.map((t) => t.id),
+  )
+  const steps = withSteps
+    ? await listSteps(
+        db,
+        [...attempts.values()].map((a) => a.id),
+      )
+    : []
+  const queued = tasks.filter((t) => t.status === 'queued')
+  const serverIds = [...new Set(queued.map((t) => t.serverId))]
+  const servers = new Map((await listServersById(db, serverIds)).map((s) => [s.id, s]))
+  const agents = await listServerAgents(db, serverIds)
+  const waitingIn = [...new Set(queued.map((t) => t.environmentId))]
+  const open = await listOpenTasks(db, waitingIn)
+  const acting = await listRunningActions(db, waitingIn)
+  const isBusy = queued.some((t) => attempts.get(t.id)?.waitingFor === 'dispatch')
+  const places = isBusy ? await placesInLine(db, serverIds) : new Map<number, number>()
+  return tasks.map((task) => {
+    const attempt = attempts.get(task.id)
+    const server = servers.get(task.serverId)
+    return {
+      task,
+      attempt,
+      steps: steps.filter((s) => s.attemptId === attempt?.id),
+      waiting:
+        task.status === 'queued' && server
+          ? (waitingBehind(task, open.get(task.environmentId)) ??
+            waitingBehind(task, acting.get(task.environmentId)) ??
+            explainWaiting(ctx, task, attempt, server, agents.get(server.id), places.get(task.id)))
+          : null,
+    }
+  })
+}
+
+async function placesInLine(db: Db, serverIds: number[]): Promise<Map<number, number>> {
+  const lengths = new Map<number, number>()
+  const places = new Map<number, number>()
+  for (const { taskId, serverId } of await listBusyLine(db, serverIds)) {
+    const place = (lengths.get(serverId) ?? 0) + 1
+    lengths.set(serverId, place)
+    places.set(taskId, place)
+  }
+  return places
+}
+
+/** Made by an event while another one is under way: it takes its turn. */
+function waitingBehind(task: ShownTask, open: Task | undefined): Waiting | undefined {
+  if (!open || open.id >= task.id) return undefined
+  const message = `Task ${open.id} of this environment ends first.`
+  const { id: taskId } = open
+  const since = task.createdAt
+  return { code: 'environment', message, since, deadline: null, taskId, position: null }
+}
+
+/** Why a queued task has not started, in the words people get. */
+function explainWaiting(
+  ctx: Context,
+  task: ShownTask,
+  attempt: ShownAttempt | undefined,
+  server: { name: string; paused: boolean },
+  agent: Agent | undefined,
+  position: number | undefined,
+): Waiting {
+  const base = { since: task.createdAt, deadline: null, taskId: null, position: null }
+  if (attempt && attempt.waitingFor === 'environment') {
+    const message = 'The attempt before it is being stopped on the server.'
+    return { ...base, code: 'environment', message }
+  }
+  if (hasSession(ctx, agent)) {
+    if (server.paused) return { ...base, code: 'server', message: `${server.name} is paused.` }
+    if (position !== undefined) {
+      const message = `${server.name} is busy: place ${position} in line.`
+      return { ...base, code: 'dispatch', message, position }
+    }
+    return { ...base, code: 'dispatch', message: `${server.name} is about to start it.` }
+  }
+  const since = Math.max(task.createdAt, agent?.disconnectedAt ?? 0)
+  if (agent && inStartGrace(ctx)) {
+    const message = `Waiting for ${server.name} to reconnect.`
+    return { ...base, code: 'server', message, since }
+  }
+  const deadline = task.type === 'destroy' || attempt ? null : offlineDeadline(ctx, task, agent)
+  return { ...base, code: 'server', message: `${server.name} is offline.`, since, deadline }
+}
+
+/** Counted only while this control plane is up and the server has no session. */
+export const offlineDeadline = (
+  ctx: Context,
+  task: Pick<Task, 'createdAt'>,
+  agent: Agent | undefined,
+): number =>
+  Math.max(task.createdAt, agent?.disconnectedAt ?? 0, ctx.startedAt) + TASKS.serverOfflineMs

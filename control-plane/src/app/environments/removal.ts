@@ -1,0 +1,225 @@
+// An environment goes: what is queued is canceled, what runs is asked to stop, its server destroys it, and only then the
+// row is closed. Nothing here waits in memory: the destroy task is the queue, so a restart or a server that is away
+// for weeks changes nothing. A removal that fails leaves the environment, with the reason, to be tried again.
+import { AppError, type Trigger } from '@berth/shared'
+import type { Context } from '../../context.ts'
+import {
+  listUnfinishedTasks,
+  moveTask,
+  type Task,
+  updateTask,
+  wasSentTo,
+} from '../../store/deployments/tasks.ts'
+import {
+  type Environment,
+  lockEnvironment,
+  updateEnvironment,
+} from '../../store/environments/environments.ts'
+import { closeEnvironment, closeProject } from '../../store/environments/removal.ts'
+import {
+  countEnvironments,
+  findProject,
+  lockProject,
+  type Project,
+} from '../../store/projects/projects.ts'
+import { findServer } from '../../store/servers/servers.ts'
+import { type Actor, audit, BERTH } from '../core/audit.ts'
+import { type Change, emit, emitEnvironment, emitTask } from '../core/transaction.ts'
+import { queueTask } from '../deployments/queue.ts'
+import { stopTask } from '../deployments/stopping.ts'
+import { fillPlaces } from '../forges/waiting-list.ts'
+import { endSshAccess } from '../ssh/revocation.ts'
+
+export interface RemovalOptions {
+  trigger: Trigger
+  /** "Remove anyway": without the repository's own destroy steps. */
+  skipSteps?: boolean
+}
+
+/** Queues the destroy task behind whatever is going on, and gives its id. */
+export async function beginRemoval(
+  ctx: Context,
+  c: Change,
+  environment: { id: number; identifier: string },
+  by: Actor,
+  o: RemovalOptions,
+): Promise<number> {
+  const held = await lockEnvironment(c.db, environment.id)
+  const project = held && (await findProject(c.db, held.projectId))
+  if (!held || !project) throw new AppError('not_found', 'It was just removed.')
+  if (held.removingAt !== null) {
+    throw new AppError('environment_removing', `${held.identifier} is being removed already.`)
+  }
+  await stopTasks(c, held.id)
+  await endSshAccess(c, { environmentId: held.id }, 'environment_removed')
+  await updateEnvironment(c.db, held.id, {
+    removingAt: c.now,
+    degradedReason: null,
+    updatedAt: c.now,
+  })
+  const environmentNow = await leaveEmptyServer(c, { ...held, removingAt: c.now })
+  const id = await queueTask(c, environmentNow, project, {
+    type: 'destroy',
+    by,
+    trigger: o.trigger,
+    skipSteps: o.skipSteps ?? false,
+  })
+  emitEnvironment(c, held, 'environment.updated', { removing: true, task_id: id })
+  if (!(await wasSentTo(c.db, held.id, environmentNow.serverId))) {
+    // nothing of it ever reached its server, which may not even exist: there is nothing to destroy
+    await moveTask(c.db, id, 'succeeded', { startedAt: c.now, finishedAt: c.now })
+    const task = { ...held, id, environmentId: held.id }
+    emitTask(c, task, 'task.succeeded', {})
+    await finishRemoval(ctx, c, held.id)
+  }
+  return id
+}
+
+/** Deployments and actions end; the removal of a copy on a former server goes on. */
+async function stopTasks(c: Change, environmentId: number): Promise<void> {
+  for (const task of await listUnfinishedTasks(c.db, environmentId)) {
+    if (task.type !== 'destroy') await stopTask(c, task.id, { reason: 'environment_removed' })
+  }
+}
+
+/** Moved, but never deployed where it was moved to: the one copy there is stands on the former server. */
+async function leaveEmptyServer(c: Change, environment: Environment): Promise<Environment> {
+  const { id, serverId, formerServerId } = environment
+  if (formerServerId === null || (await wasSentTo(c.db, id, serverId))) return environment
+  await updateEnvironment(c.db, id, { serverId: formerServerId, formerServerId: null })
+  return { ...environment, serverId: formerServerId, formerServerId: null }
+}
+
+export interface TaskEnd {
+  status: 'succeeded' | 'failed' | 'canceled'
+  /** Why it failed, in a sentence. */
+  message?: string
+  /** False: it ended before anything was done on the server. */
+  begun?: boolean
+}
+
+/** A task ended: if it was a removal, this is what it means. Called in the transaction that ends it. */
+export async function settleRemoval(
+  ctx: Context,
+  c: Change,
+  task: Task,
+  end: TaskEnd,
+): Promise<void> {
+  if (task.type !== 'destroy') return
+  const environment = await lockEnvironment(c.db, task.environmentId)
+  if (!environment) return
+  if (task.formerCopy) return settleFormerCopy(c, environment, task, end)
+  if (end.status === 'succeeded') return finishRemoval(ctx, c, environment.id)
+  const begun = end.begun ?? true
+  const failed = `Its removal failed: ${end.message ?? 'no reason was given.'}`
+  const canceled = begun ? 'Its removal was canceled before its end.' : environment.degradedReason
+  await updateEnvironment(c.db, environment.id, {
+    removingAt: null,
+    degradedReason: end.status === 'failed' ? failed : canceled,
+    updatedAt: c.now,
+  })
+  emitEnvironment(c, environment, 'environment.updated', { removing: false })
+}
+
+async function settleFormerCopy(
+  c: Change,
+  environment: Environment,
+  task: Task,
+  end: TaskEnd,
+): Promise<void> {
+  const server = await findServer(c.db, task.serverId)
+  const reason =
+    `The copy on ${server?.name ?? 'its former server'} could not be removed: ` +
+    `${end.message ?? 'it was canceled.'} It is tried again after the next deployment.`
+  if (end.status === 'succeeded') {
+    if (environment.formerServerId !== task.serverId) return
+    await updateEnvironment(c.db, environment.id, { formerServerId: null, updatedAt: c.now })
+  } else {
+    await updateEnvironment(c.db, environment.id, { degradedReason: reason, updatedAt: c.now })
+  }
+  emitEnvironment(c, environment, 'environment.updated', {})
+}
+
+/** After the first success on another server: the copy on the former one is destroyed, however long that takes. */
+export async function destroyFormerCopy(c: Change, environmentId: number): Promise<void> {
+  const environment = await lockEnvironment(c.db, environmentId)
+  const project = environment && (await findProject(c.db, environment.projectId))
+  if (!environment || !project || environment.removingAt !== null) return
+  const { formerServerId } = environment
+  if (formerServerId === null) return
+  const open = await listUnfinishedTasks(c.db, environmentId)
+  if (open.some((task) => task.formerCopy)) return
+  if (!(await wasSentTo(c.db, environmentId, formerServerId))) {
+    await updateEnvironment(c.db, environmentId, { formerServerId: null })
+    return
+  }
+  const asked = { type: 'destroy', by: BERTH, trigger: 'system', formerServerId } as const
+  await queueTask(c, environment, project, asked)
+}
+
+/** Its server destroyed it, or it is forgotten: the row is closed and every secret of it deleted. */
+export async function finishRemoval(
+  ctx: Context,
+  c: Change,
+  environmentId: number,
+  o: { forget?: boolean } = {},
+): Promise<void> {
+  const environment = await lockEnvironment(c.db, environmentId)
+  const project = environment && (await findProject(c.db, environment.projectId))
+  if (!environment || !project) return
+  if (!o.forget && (await followFormerCopy(c, environment, project))) return
+  await closeEnvironment(c.db, environmentId, c.now)
+  const { identifier } = environment
+  const subject: [string, number] = ['environment', environmentId]
+  await audit(c, BERTH, environment.organizationId, 'environment.removed', subject, { identifier })
+  emitEnvironment(c, environment, 'environment.removed', { identifier })
+  await placeFreed(ctx, c, project)
+}
+
+/** The copy that moved away is gone, another one is left: the removal goes on there. True: it is not over. */
+async function followFormerCopy(
+  c: Change,
+  environment: Environment,
+  project: Project,
+): Promise<boolean> {
+  const open = await listUnfinishedTasks(c.db, environment.id)
+  const underWay = open.find((task) => task.formerCopy)
+  if (underWay) {
+    const former =
+      environment.formerServerId === underWay.serverId ? null : environment.formerServerId
+    const change = { serverId: underWay.serverId, formerServerId: former }
+    await updateEnvironment(c.db, environment.id, change)
+    await updateTask(c.db, underWay.id, { formerCopy: 0 })
+    return true
+  }
+  const { formerServerId } = environment
+  if (formerServerId === null || !(await wasSentTo(c.db, environment.id, formerServerId))) {
+    return false
+  }
+  const change = { serverId: formerServerId, formerServerId: null }
+  await updateEnvironment(c.db, environment.id, change)
+  const asked = { type: 'destroy', by: BERTH, trigger: 'system' } as const
+  await queueTask(c, { ...environment, ...change }, project, asked)
+  return true
+}
+
+/**
+ * A place of the project is free, or there are more: the next in line gets it, or the project's deletion is over. The
+ * project is held before anybody counts: of two that free the last places at once, one sees what the other did, and
+ * whoever joins the line at this moment is in it or finds the place.
+ */
+export async function placeFreed(ctx: Context, c: Change, { id }: { id: number }): Promise<void> {
+  const project = await lockProject(c.db, id)
+  if (project?.status === 'deleting') await finishProject(c, project)
+  else if (project) await fillPlaces(ctx, c, id)
+}
+
+/** The project goes after the last of its environments. */
+export async function finishProject(c: Change, project: Project): Promise<void> {
+  const left = await countEnvironments(c.db, [project.id])
+  if ((left.get(project.id) ?? 0) > 0) return
+  await closeProject(c.db, project.id, c.now)
+  const { name, organizationId } = project
+  await audit(c, BERTH, organizationId, 'project.removed', ['project', project.id], { name })
+  emit(c, { organizationId, projectId: project.id }, 'project.removed', { name })
+}

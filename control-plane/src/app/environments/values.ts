@@ -1,0 +1,78 @@
+// The one reader of secret values: what the agent needs to run an attempt and what its edge must know. Only dispatch/
+// imports it (a test says so), and it is called while the message is built, not before.
+import { Sensitive } from '@berth/shared'
+import type { Context } from '../../context.ts'
+import { effectiveAuth } from '../../domain/environments/basic-auth.ts'
+import { listEdgeRevisions } from '../../store/environments/edge.ts'
+import { type Environment, findEnvironment } from '../../store/environments/environments.ts'
+import { listSealedVariables } from '../../store/environments/variables.ts'
+import { findProject, type Project } from '../../store/projects/projects.ts'
+import { authPlace } from '../projects/basic-auth.ts'
+import { deployKeyPlace } from '../projects/projects.ts'
+import { variablePlace } from './variables.ts'
+
+export interface AuthValue {
+  username: string
+  bcryptHash: string
+}
+
+export interface DispatchValues {
+  deployKey: Uint8Array
+  variables: { key: string; value: Uint8Array }[]
+  /** Undefined: nothing stands before the environment. */
+  basicAuth: AuthValue | undefined
+}
+
+export async function readValuesForDispatch(
+  ctx: Context,
+  project: Project,
+  environment: Environment,
+): Promise<Sensitive<DispatchValues>> {
+  const sealed = await listSealedVariables(ctx.db, environment.id)
+  return new Sensitive({
+    deployKey: ctx.custody.open('deploy-key', deployKeyPlace(project), project.deployKeySealed),
+    variables: sealed.map((v) => ({
+      key: v.key,
+      value: ctx.custody.open('variable', variablePlace(environment, v.key), v.sealed),
+    })),
+    basicAuth: readAuth(ctx, project, environment),
+  })
+}
+
+function readAuth(ctx: Context, project: Project, environment: Environment): AuthValue | undefined {
+  const { username, from } = effectiveAuth(environment, project)
+  const sealed = from === 'project' ? project.basicAuthHash : environment.basicAuthHash
+  if (username === null || from === null || sealed === null) return undefined
+  const place =
+    from === 'project' ? authPlace('projects', project) : authPlace('environments', environment)
+  const hash = ctx.custody.open('basic-auth', place, sealed)
+  return { username, bcryptHash: Buffer.from(hash).toString() }
+}
+
+export interface EdgeValue {
+  environmentId: number
+  revision: number
+  basicAuth: AuthValue | undefined
+}
+
+/** What the edge of a server must know and has not been told yet, by revision. */
+export async function readEdgeForDispatch(
+  ctx: Context,
+  serverId: number,
+  isTold: (environmentId: number, revision: number) => boolean,
+): Promise<Sensitive<EdgeValue[]>> {
+  const projects = new Map<number, Project | undefined>()
+  const values: EdgeValue[] = []
+  for (const known of await listEdgeRevisions(ctx.db, serverId)) {
+    if (isTold(known.id, known.edgeRevision)) continue
+    const environment = await findEnvironment(ctx.db, known.id)
+    if (!environment) continue
+    const { id, projectId, edgeRevision } = environment
+    if (!projects.has(projectId)) projects.set(projectId, await findProject(ctx.db, projectId))
+    const project = projects.get(projectId)
+    if (!project) continue
+    const basicAuth = readAuth(ctx, project, environment)
+    values.push({ environmentId: id, revision: edgeRevision, basicAuth })
+  }
+  return new Sensitive(values)
+}

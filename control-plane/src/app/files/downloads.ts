@@ -1,0 +1,67 @@
+// What browsers download: asked for with a ticket, which is given after everything that can be refused was checked, so
+// that a refusal is a sentence on the page and never a file. Access is asked once more when the ticket is used.
+import type { Context } from '../../context.ts'
+import type { Caller } from '../../domain/core/access.ts'
+import { missing } from '../core/access.ts'
+import { type LogView, openTaskLog } from '../deployments/logs.ts'
+import { openArtifactContent } from './artifacts.ts'
+import type { Download } from './download-tickets.ts'
+
+export interface TicketView {
+  /** Path on this installation. */
+  path: string
+  expiresAt: number
+}
+
+function giveTicket(ctx: Context, caller: Caller, download: Download): TicketView {
+  const { ticket, expiresAt } = ctx.tickets.give(caller.userId, download)
+  return { path: `/downloads/${ticket}`, expiresAt }
+}
+
+/** `isShown`: to be read in the browser instead of being saved. */
+export async function giveLogTicket(
+  ctx: Context,
+  caller: Caller,
+  taskId: number,
+  isShown: boolean,
+): Promise<TicketView> {
+  await openTaskLog(ctx, caller, taskId)
+  return giveTicket(ctx, caller, { kind: 'log', taskId, isShown })
+}
+
+/** Asks the server whether it still has exactly this file. */
+export async function giveArtifactTicket(
+  ctx: Context,
+  caller: Caller,
+  artifactId: number,
+  signal: AbortSignal,
+): Promise<TicketView> {
+  await openArtifactContent(ctx, caller, artifactId, { statOnly: true, signal })
+  return giveTicket(ctx, caller, { kind: 'artifact', artifactId })
+}
+
+export function takeTicket(ctx: Context, caller: Caller, ticket: string): Download {
+  const download = ctx.tickets.take(ticket, caller.userId)
+  if (!download) throw missing()
+  return download
+}
+
+export interface LogDownload {
+  name: string
+  bytes: number
+  content: AsyncIterable<Buffer>
+}
+
+async function* nothing(): AsyncGenerator<Buffer> {}
+
+/** As much of it as is certain now. */
+export async function openLogDownload(
+  ctx: Context,
+  caller: Caller,
+  taskId: number,
+): Promise<LogDownload> {
+  const { attempt }: LogView = await openTaskLog(ctx, caller, taskId)
+  const bytes = attempt?.logBytes ?? 0
+  const content = attempt && bytes > 0 ? ctx.logs.read(attempt.id, 0, bytes) : nothing()
+  return { name: `task-${taskId}.log`, bytes, content }
+}

@@ -1,0 +1,152 @@
+// Looks at a branch before an event is believed that does not follow from what is known (domain/forges/branch-order.ts). What is
+// doubted is found while the project is held; the look happens outside of any transaction; what changed meanwhile is
+// younger than the look and is looked at again. A repository that cannot be read does not stop a deployment for ever:
+// after the tries of a delivery the server fetches whatever the branch has by then.
+import { never, WEBHOOKS } from '@berth/shared'
+import type { Context } from '../../context.ts'
+import {
+  correctHead,
+  correctPush,
+  followsBranch,
+  followsPullRequest,
+  type Seen,
+} from '../../domain/forges/branch-order.ts'
+import { type Decision, decide } from '../../domain/forges/intent.ts'
+import type { PullRequestEvent, PushEvent } from '../../domain/forges/payloads/event.ts'
+import { isOver } from '../../domain/forges/pull-request.ts'
+import { HostError } from '../../forges/clients/forge.ts'
+import type { LookFailure } from '../../forges/git-messages.ts'
+import { listEnvironments } from '../../store/environments/environments.ts'
+import { listPullRequestsByNumber } from '../../store/forges/pull-request-heads.ts'
+import { findPullRequest } from '../../store/forges/pull-requests.ts'
+import type { Project } from '../../store/projects/projects.ts'
+import { type Change, change } from '../core/transaction.ts'
+import { findPullRequestEnvironment } from './admissions.ts'
+import { tracks } from './forge-events.ts'
+import { openProjectHost } from './forge-tokens.ts'
+import { happenedAt } from './pull-requests.ts'
+import { lookAtRepository, recordLook } from './repository.ts'
+
+type Event = PushEvent | PullRequestEvent
+
+/** What was known when the look began, and what it saw. */
+export interface Sight {
+  known: string
+  seen: Seen
+}
+
+export type Ordered =
+  | { kind: 'follows'; event: Event; looked: boolean }
+  | { kind: 'look'; known: string }
+  | { kind: 'nothing'; decision: Decision }
+
+/** The event as it may be believed, or what has to be looked at first. The project is held by the caller. */
+export async function orderEvent(
+  c: Change,
+  project: Project,
+  event: Event,
+  sight: Sight | undefined,
+): Promise<Ordered> {
+  const known = await readDoubted(c, project, event)
+  if (known === undefined) return { kind: 'follows', event, looked: false }
+  if (known !== sight?.known) return { kind: 'look', known }
+  if (event.kind === 'push') {
+    const changes = event.changes.map((one) => correctPush(one, sight.seen))
+    return { kind: 'follows', event: { ...event, changes }, looked: true }
+  }
+  const { state } = sight.seen
+  const action = state === 'merged' || state === 'closed' ? state : event.action
+  if (action !== event.action) {
+    return { kind: 'follows', event: { ...event, action }, looked: true }
+  }
+  const told = correctHead(event.pull_request, sight.seen)
+  if (told) return { kind: 'follows', event: { ...event, pull_request: told }, looked: true }
+  const { number, head_branch } = event.pull_request
+  const reason = `Branch ${head_branch} of pull request ${number} is gone; nothing of it is deployed.`
+  return { kind: 'nothing', decision: decide('ignored', 'branch_deleted', reason) }
+}
+
+/** What is known of what the event is about, as one text; undefined: the event follows from it. */
+async function readDoubted(c: Change, project: Project, event: Event): Promise<string | undefined> {
+  switch (event.kind) {
+    case 'push':
+      return readDoubtedBranches(c, project, event)
+    case 'pull_request':
+      return readDoubtedPullRequest(c, project, event)
+    default:
+      return never(event)
+  }
+}
+
+async function readDoubtedBranches(
+  c: Change,
+  project: Project,
+  event: PushEvent,
+): Promise<string | undefined> {
+  const branches = new Set(event.changes.map((one) => one.branch))
+  const tracking = (await listEnvironments(c.db, project.id)).filter(
+    (e) => e.removingAt === null && branches.has(e.branch),
+  )
+  const numbers = tracking.map((e) => e.pullRequestNumber).filter((number) => number !== null)
+  const pulls = await listPullRequestsByNumber(c.db, project.id, numbers)
+  const over = new Set(pulls.filter(isOver).map((pull) => pull.number))
+  const environments = tracking.filter((e) => !over.has(e.pullRequestNumber ?? 0))
+  const doubted = event.changes.flatMap((one) =>
+    environments
+      .filter((e) => tracks(e, one.branch))
+      .filter((e) => !followsBranch(one, { ...e, branchMissing: Boolean(e.branchMissing) }))
+      .map((e) => [e.id, e.headSha, e.targetSha, e.branchMissing]),
+  )
+  return doubted.length === 0 ? undefined : JSON.stringify(doubted)
+}
+
+async function readDoubtedPullRequest(
+  c: Change,
+  project: Project,
+  event: PullRequestEvent,
+): Promise<string | undefined> {
+  const { number, head_sha: headSha, before } = event.pull_request
+  const record = await findPullRequest(c.db, project.id, number)
+  const environment = record && (await findPullRequestEnvironment(c, project, number))
+  const targetSha = environment?.targetSha ?? null
+  const news = { action: event.action, headSha, before, happenedAt: happenedAt(event, c.now) }
+  const follows = followsPullRequest(news, record && { ...record, targetSha }, c.now)
+  if (follows) return undefined
+  return JSON.stringify([record?.state, record?.headSha, record?.happenedAt, targetSha])
+}
+
+/** A repository that shows no branch was just made, or is being restored: nothing follows from it. */
+const NO_BRANCH: LookFailure = { code: 'failed', message: 'The repository shows no branch.' }
+
+/** One look. `failure`: nothing was seen; whether to try again is the caller's. Network. */
+export async function lookForEvent(
+  ctx: Context,
+  project: Project,
+  event: Event,
+): Promise<{ seen: Seen; failure: LookFailure | undefined }> {
+  const look = await lookAtRepository(ctx, project)
+  await change(ctx, (c) => recordLook(c, project, look))
+  const isEmpty = look.ok && ![...look.refs.keys()].some((ref) => ref.startsWith('refs/heads/'))
+  if (!look.ok || isEmpty) {
+    return { seen: { refs: null, state: null }, failure: look.ok ? NO_BRANCH : look }
+  }
+  const number = event.kind === 'pull_request' ? event.pull_request.number : undefined
+  const state = number === undefined ? null : await askState(ctx, project, number)
+  return { seen: { refs: look.refs, state }, failure: undefined }
+}
+
+/** git cannot tell an open pull request from a closed one; with a token the forge can. */
+async function askState(ctx: Context, project: Project, number: number): Promise<Seen['state']> {
+  const client = openProjectHost(ctx, project)
+  if (!client) return null
+  try {
+    return (await client.findPullRequest(number))?.state ?? null
+  } catch (error) {
+    if (error instanceof HostError) return null
+    throw error
+  }
+}
+
+/** Trying again helps, and tries are left. An address that may not be reached from here never can be. */
+export const isWorthWaiting = (failure: LookFailure, tries: number): boolean =>
+  failure.code !== 'address_not_allowed' && tries < WEBHOOKS.tries

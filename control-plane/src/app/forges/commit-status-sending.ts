@@ -1,0 +1,100 @@
+// Empties the outbox to repository hosts: one project after the other inside a project, several projects side by side,
+// with back-off. Whatever a host does, nothing but the report itself is late: a deployment never waits for it. A report
+// that cannot be delivered is given up with a reason; a token that stopped working is shown at the project.
+import { HOST_REPORTS } from '@berth/shared'
+import type { Context } from '../../context.ts'
+import { commentMarker, describeComment } from '../../domain/forges/commit-status.ts'
+import { type HostClient, HostError } from '../../forges/clients/forge.ts'
+import {
+  claimReport,
+  findExternalId,
+  type HostReport,
+  listDueReports,
+  updateReport,
+} from '../../store/forges/commit-statuses.ts'
+import { updateRepositoryFacts } from '../../store/forges/repositories.ts'
+import { findProject } from '../../store/projects/projects.ts'
+import type { CommentBody, StatusBody } from './commit-statuses.ts'
+import { openProjectHost } from './forge-tokens.ts'
+
+/** One look at the outbox; resolves when everything due was tried. */
+export async function sendHostReports(ctx: Context): Promise<void> {
+  const due = await listDueReports(ctx.db, ctx.clock.now(), HOST_REPORTS.dueAtOnce)
+  const byProject = Map.groupBy(due, (report) => report.projectId)
+  await Promise.all([...byProject].map(([id, reports]) => sendOfProject(ctx, id, reports)))
+}
+
+async function sendOfProject(ctx: Context, id: number, reports: HostReport[]): Promise<void> {
+  const project = await findProject(ctx.db, id)
+  const client = project && openProjectHost(ctx, project)
+  for (const report of reports) {
+    const until = ctx.clock.now() + HOST_REPORTS.claimMs
+    if (!(await claimReport(ctx.db, report, until))) continue // replaced, or another replica has it
+    if (!client) {
+      await giveUp(ctx, report, 'There is no token for this host any more.')
+      continue
+    }
+    try {
+      const externalId = await deliver(ctx, client, report)
+      const now = ctx.clock.now()
+      await updateReport(ctx.db, report.id, { externalId, doneAt: now, nextAt: null, error: null })
+      if (project.hostTokenError !== null) {
+        await updateRepositoryFacts(ctx.db, id, { hostTokenError: null, hostTokenCheckedAt: now })
+      }
+    } catch (error) {
+      if (!(error instanceof HostError)) throw error
+      await putOff(ctx, report, error)
+      if (error.trouble === 'refused' || error.trouble === 'not_found') continue
+      return // the host, not the report, is in trouble: the others wait as well
+    }
+  }
+}
+
+async function deliver(
+  ctx: Context,
+  client: HostClient,
+  report: HostReport,
+): Promise<string | null> {
+  if (report.kind === 'status') {
+    const { state, description, context, url, taskId } = JSON.parse(report.body) as StatusBody
+    const page = taskId === null ? `projects/${report.projectId}` : `tasks/${taskId}`
+    const target = url ?? `${ctx.baseUrl}/${page}`
+    await client.setStatus({ sha: report.subject, state, description, context, url: target })
+    return null
+  }
+  const body = JSON.parse(report.body) as CommentBody
+  const text = describeComment(body.state, {
+    ...body,
+    taskUrl: `${ctx.baseUrl}/tasks/${body.taskId}`,
+  })
+  const knownId = await findExternalId(ctx.db, report.projectId, 'comment', report.subject)
+  const comment = { number: body.number, marker: commentMarker(body.environmentId), body: text }
+  try {
+    return await client.putComment({ ...comment, knownId })
+  } catch (error) {
+    // somebody deleted it: it is looked for, and made anew
+    const isGone = error instanceof HostError && error.trouble === 'not_found' && knownId !== null
+    if (!isGone) throw error
+    return client.putComment({ ...comment, knownId: null })
+  }
+}
+
+const giveUp = (ctx: Context, report: HostReport, error: string): Promise<void> =>
+  updateReport(ctx.db, report.id, { nextAt: null, error, tries: report.tries + 1 })
+
+async function putOff(ctx: Context, report: HostReport, error: HostError): Promise<void> {
+  if (error.trouble === 'token_rejected') {
+    const now = ctx.clock.now()
+    await updateRepositoryFacts(ctx.db, report.projectId, {
+      hostTokenError: error.message,
+      hostTokenCheckedAt: now,
+    })
+  }
+  const tries = report.tries + 1
+  const isHopeless = error.trouble === 'refused' || error.trouble === 'not_found'
+  if (isHopeless || tries >= HOST_REPORTS.tries) return giveUp(ctx, report, error.message)
+  const backoff = Math.min(HOST_REPORTS.backoffMs * 2 ** report.tries, HOST_REPORTS.backoffCapMs)
+  const asked = Math.min(error.retryAfterMs ?? 0, HOST_REPORTS.backoffCapMs)
+  const nextAt = ctx.clock.now() + Math.max(backoff, asked)
+  await updateReport(ctx.db, report.id, { nextAt, tries, error: error.message })
+}

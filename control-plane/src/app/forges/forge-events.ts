@@ -1,0 +1,208 @@
+// One normalised event, applied: which repository, which environments, which decisions. The same for a delivery, a
+// replay and reconcile. The caller holds the project, in the transaction given.
+import { type DeliveryOutcome, WEBHOOKS } from '@berth/shared'
+import type { Context } from '../../context.ts'
+import { decideDelivery, type EarlierDelivery } from '../../domain/forges/delivery.ts'
+import type {
+  BranchChange,
+  NormalisedEvent,
+  PullRequestEvent,
+  PushEvent,
+} from '../../domain/forges/payloads/event.ts'
+import { decidePush } from '../../domain/forges/redeployment.ts'
+import { matchRepository, type RepositoryMatch } from '../../domain/forges/repository-match.ts'
+import {
+  type Environment,
+  listEnvironments,
+  updateEnvironment,
+} from '../../store/environments/environments.ts'
+import { listOpenPullRequests, type PullRequest } from '../../store/forges/pull-requests.ts'
+import { type Project, updateProject } from '../../store/projects/projects.ts'
+import { type Change, emit } from '../core/transaction.ts'
+import { performWaiting } from './admissions.ts'
+import { applyPullRequest, followPush } from './pull-requests.ts'
+import { decideFor, type EventOrigin, type EventResult, performFor } from './redeployments.ts'
+
+export type AppliedEvent = Pick<EventResult, 'outcome' | 'rule' | 'reason'> & {
+  results: EventResult[]
+  taskIds: number[]
+}
+
+const STRENGTH: Record<DeliveryOutcome, number> = {
+  queued: 7,
+  error: 6,
+  waiting: 5,
+  applied: 4,
+  ignored: 3,
+  duplicate: 2,
+  received: 1,
+  refused: 0,
+}
+
+export const alone = (
+  decision: Pick<EventResult, 'outcome' | 'rule' | 'reason'>,
+): AppliedEvent => ({
+  outcome: decision.outcome,
+  rule: decision.rule,
+  reason: decision.reason,
+  results: [],
+  taskIds: [],
+})
+
+/** The strongest result speaks for all of them. */
+function together(results: EventResult[]): AppliedEvent {
+  const [first, ...others] = results.toSorted((a, b) => STRENGTH[b.outcome] - STRENGTH[a.outcome])
+  if (!first) return NOBODY
+  const { outcome, rule } = first
+  const reason =
+    others.length === 0 ? first.reason : `${first.reason} ${others.length} more were looked at.`
+  const taskIds = results.map((r) => r.taskId).filter((id) => id !== null)
+  return { outcome, rule, reason, results, taskIds }
+}
+
+const NOBODY: AppliedEvent = alone({
+  outcome: 'ignored',
+  rule: 'no_environment',
+  reason: 'No environment tracks the branch.',
+})
+
+/** What a delivery is, before its kind is looked at. `event` null: it was not understood. */
+export interface Understood {
+  event: NormalisedEvent | null
+  /** Where a payload is wrong that was not understood. */
+  where: string
+  earlier: EarlierDelivery | undefined
+}
+
+/** What is left when the event itself is fine: it is about the project's repository and about something used here. */
+export interface Accepted {
+  event: PushEvent | PullRequestEvent
+  match: RepositoryMatch | undefined
+}
+
+/** Decides what needs no look at environments or pull requests. */
+export function judgeDelivery(
+  project: Project,
+  { event, where, earlier }: Understood,
+  origin: EventOrigin['origin'],
+): AppliedEvent | Accepted {
+  // reconcile looked at the project's own address: whose repository it is was not in question
+  const match = event && origin === 'event' ? matchOf(project, event) : undefined
+  const decision = decideDelivery({
+    earlier,
+    kind: event?.kind ?? 'malformed',
+    what: event?.kind === 'other' ? event.name : where,
+    match,
+    projectDeleting: project.status === 'deleting',
+  })
+  if (decision) return alone(decision)
+  if (!event || event.kind === 'ping' || event.kind === 'other') return NOBODY
+  return { event, match }
+}
+
+/** An event that is understood and not a repetition: for reconcile. */
+export async function applyEvent(
+  ctx: Context,
+  c: Change,
+  project: Project,
+  event: NormalisedEvent,
+  o: EventOrigin,
+): Promise<AppliedEvent> {
+  const judged = judgeDelivery(project, { event, where: '', earlier: undefined }, o.origin)
+  return 'match' in judged ? applyAccepted(ctx, c, project, judged, o) : judged
+}
+
+export async function applyAccepted(
+  ctx: Context,
+  c: Change,
+  project: Project,
+  { event, match }: Accepted,
+  o: EventOrigin,
+): Promise<AppliedEvent> {
+  const known = await learn(c, project, event, match)
+  if (event.kind === 'push') return applyPush(ctx, c, known, event, o)
+  return together([await applyPullRequest(ctx, c, known, event, o)])
+}
+
+function matchOf(project: Project, event: NormalisedEvent): RepositoryMatch | undefined {
+  if (!event.repository || event.kind === 'ping' || event.kind === 'other') return undefined
+  return matchRepository(project, {
+    provider: event.provider,
+    externalId: event.repository.external_id,
+    fullName: event.repository.full_name,
+    webUrl: event.repository.web_url,
+  })
+}
+
+/** The first match is remembered: from then on the host's id decides. */
+async function learn(
+  c: Change,
+  project: Project,
+  event: NormalisedEvent,
+  match: RepositoryMatch | undefined,
+): Promise<Project> {
+  if (match?.kind !== 'match' || !event.repository) return project
+  const { provider } = event
+  const learned = match.learn ? { provider, externalId: event.repository.external_id } : {}
+  const soon = c.now + WEBHOOKS.reconcileMs
+  const at = project.reconcileAt
+  const change = {
+    ...learned,
+    ...(match.renamedTo === project.renamedTo ? {} : { renamedTo: match.renamedTo }),
+    ...(at !== null && at <= soon ? {} : { reconcileAt: soon }),
+  }
+  if (Object.keys(change).length === 0) return project
+  await updateProject(c.db, project.id, change)
+  if (match.learn || match.renamedTo !== project.renamedTo) {
+    const { organizationId, id: projectId } = project
+    emit(c, { organizationId, projectId }, 'project.updated', { renamed_to: match.renamedTo })
+  }
+  return { ...project, ...change }
+}
+
+async function applyPush(
+  ctx: Context,
+  c: Change,
+  project: Project,
+  event: PushEvent,
+  o: EventOrigin,
+): Promise<AppliedEvent> {
+  const environments = await listEnvironments(c.db, project.id)
+  const pulls = await listOpenPullRequests(c.db, project.id, WEBHOOKS.line)
+  const results: EventResult[] = []
+  for (const change of event.changes) {
+    const own = pulls.filter((pull) => pull.headBranch === change.branch && !pull.fromFork)
+    for (const pull of own) await followPush(c, pull, change, o.looked === true)
+    for (const environment of environments.filter((e) => tracks(e, change.branch))) {
+      const pull = own.find((p) => p.number === environment.pullRequestNumber)
+      const result = await pushTo(ctx, c, project, environment, pull, change, o)
+      if (result) results.push(result)
+    }
+  }
+  return together(results)
+}
+
+/** A fork's branch may have any name, also one of ours. */
+export const tracks = (e: Environment, branch: string): boolean =>
+  e.branch === branch && !e.fromFork
+
+async function pushTo(
+  ctx: Context,
+  c: Change,
+  project: Project,
+  environment: Environment,
+  pull: PullRequest | undefined,
+  change: BranchChange,
+  o: EventOrigin,
+): Promise<EventResult | undefined> {
+  const { origin } = o
+  const facts = { origin, pullRequest: pull }
+  const decided = await decideFor(ctx, c, project, environment.id, change, facts)
+  if (!decided) return undefined
+  if (!change.deleted && environment.branchMissing) {
+    await updateEnvironment(c.db, environment.id, { branchMissing: 0 })
+  }
+  const decision = decidePush(change, environment, () => decided.decision)
+  if (pull && !change.deleted) await performWaiting(c, pull, decision)
+  return performFor(c, project, decided.environment, decision, change, o)
+}

@@ -1,0 +1,112 @@
+// The token with which the control plane speaks to a project's repository host: checked there before it is kept, sealed
+// to the project and to the host's name, so that a project moved to another host does not send it there. It is in no
+// answer, log or audit row, and never reaches a server.
+import { invalidFields, Sensitive } from '@berth/shared'
+import type { Context } from '../../context.ts'
+import type { Caller } from '../../domain/core/access.ts'
+import { type HostClient, HostError } from '../../forges/clients/forge.ts'
+import { splitRepositoryUrl } from '../../forges/clients/open.ts'
+import { CustodyError } from '../../keys/secret-store.ts'
+import { deleteWaitingReports } from '../../store/forges/commit-statuses.ts'
+import { hastenRound, updateRepositoryFacts } from '../../store/forges/repositories.ts'
+import type { Project } from '../../store/projects/projects.ts'
+import { loadProject } from '../core/access.ts'
+import { auditCaller } from '../core/audit.ts'
+import { change, emit } from '../core/transaction.ts'
+
+export const hostTokenPlace = (project: Pick<Project, 'id' | 'organizationId' | 'repoUrl'>) => ({
+  table: 'projects',
+  column: 'host_token_sealed',
+  organizationId: project.organizationId,
+  rowId: `${project.id}@${splitRepositoryUrl(project.repoUrl)?.origin ?? ''}`,
+})
+
+/** Undefined: no token, or one that was given for another host. */
+export function openProjectHost(ctx: Context, project: Project): HostClient | undefined {
+  if (project.hostTokenSealed === null) return undefined
+  let token: Sensitive<string>
+  try {
+    const plain = ctx.custody.open('host-token', hostTokenPlace(project), project.hostTokenSealed)
+    token = new Sensitive(Buffer.from(plain).toString('utf8'))
+  } catch (error) {
+    if (error instanceof CustodyError) return undefined
+    throw error
+  }
+  return ctx.outbound.openHosts(project.repoUrl, project.provider, token)[0]
+}
+
+export interface HostTokenView {
+  set: boolean
+  host: string | null
+  checkedAt: number | null
+  error: string | null
+}
+
+/** The first kind of host that takes it; what the last one said when none does. */
+async function findAccepting(clients: HostClient[]) {
+  let last: HostError | undefined
+  for (const client of clients) {
+    try {
+      return { client, repository: await client.findRepository() }
+    } catch (error) {
+      if (!(error instanceof HostError)) throw error
+      // the plainest reason is the one to tell: a kind that is not there says "not found" of everything
+      if (!last || error.trouble === 'token_rejected') last = error
+    }
+  }
+  const message = last?.message ?? 'The host of this repository has no API that Berth knows.'
+  const advice = 'Give a token that may read the repository and set statuses.'
+  throw invalidFields([
+    { field: 'token', code: 'host_token_rejected', message: `${message} ${advice}` },
+  ])
+}
+
+export async function setHostToken(
+  ctx: Context,
+  caller: Caller,
+  projectId: number,
+  given: string,
+): Promise<HostTokenView> {
+  const project = await loadProject(ctx.db, caller, projectId, 'project:write')
+  const token = new Sensitive(given)
+  const clients = ctx.outbound.openHosts(project.repoUrl, project.provider, token)
+  const { client, repository } = await findAccepting(clients)
+  return change(ctx, async (c) => {
+    const current = await loadProject(c.db, caller, projectId, 'project:write')
+    const sealed = ctx.custody.seal('host-token', hostTokenPlace(project), Buffer.from(given))
+    await updateRepositoryFacts(c.db, projectId, {
+      hostTokenSealed: sealed,
+      hostTokenCheckedAt: c.now,
+      hostTokenError: null,
+      provider: current.provider ?? client.provider,
+      ...(current.externalId === null && repository.externalId !== ''
+        ? { externalId: repository.externalId }
+        : {}),
+    })
+    await hastenRound(c.db, projectId, c.now)
+    const subject: [string, number] = ['project', projectId]
+    const details = { host: client.provider }
+    await auditCaller(c, caller, project.organizationId, 'host_token.set', subject, details)
+    emit(c, { organizationId: project.organizationId, projectId }, 'project.updated', {})
+    return { set: true, host: client.provider, checkedAt: c.now, error: null }
+  })
+}
+
+export async function removeHostToken(
+  ctx: Context,
+  caller: Caller,
+  projectId: number,
+): Promise<void> {
+  const project = await loadProject(ctx.db, caller, projectId, 'project:write')
+  await change(ctx, async (c) => {
+    await updateRepositoryFacts(c.db, projectId, {
+      hostTokenSealed: null,
+      hostTokenCheckedAt: null,
+      hostTokenError: null,
+    })
+    await deleteWaitingReports(c.db, projectId)
+    const subject: [string, number] = ['project', projectId]
+    await auditCaller(c, caller, project.organizationId, 'host_token.remove', subject)
+    emit(c, { organizationId: project.organizationId, projectId }, 'project.updated', {})
+  })
+}

@@ -1,0 +1,69 @@
+// The events that a delivery would have told of what a look found: made of the project's own record and of what was
+// seen, in the one shape that every forge's delivery becomes. No I/O.
+import type { Provider } from '@berth/shared'
+import type { EventPullRequest, NormalisedEvent } from '../../domain/forges/payloads/event.ts'
+import type { HostTruth } from '../../domain/forges/reconcile.ts'
+import type { PullRequest } from '../../store/forges/pull-requests.ts'
+import type { Project } from '../../store/projects/projects.ts'
+
+const common = (project: Project, happenedAt: number | null) => ({
+  provider: (project.provider ?? 'github') as Provider,
+  delivery_id: '',
+  happened_at: happenedAt === null ? null : new Date(happenedAt).toISOString(),
+  actor: null,
+  // the look was at the project's own address: whose repository it is was not in question
+  repository: { external_id: project.externalId ?? '', full_name: '', web_url: null },
+})
+
+export const pushEvent = (
+  project: Project,
+  branch: string,
+  sha: string | null,
+): NormalisedEvent => ({
+  ...common(project, null),
+  kind: 'push',
+  changes: [{ branch, sha, before: null, deleted: sha === null, message: null, paths: null }],
+  truncated: false,
+})
+
+export const pullRequestEvent = (
+  project: Project,
+  action: Extract<NormalisedEvent, { kind: 'pull_request' }>['action'],
+  pullRequest: EventPullRequest,
+  happenedAt: number | null,
+): NormalisedEvent => ({
+  ...common(project, happenedAt),
+  kind: 'pull_request',
+  action,
+  pull_request: pullRequest,
+})
+
+export const fromRecord = (record: PullRequest): EventPullRequest => ({
+  number: record.number,
+  title: record.title,
+  url: record.url,
+  author: record.author,
+  draft: record.draft,
+  head_branch: record.headBranch,
+  head_sha: record.headSha || null,
+  before: null,
+  head_ref: record.headRef,
+  base_branch: record.baseBranch,
+  from_fork: record.fromFork,
+  message: null,
+})
+
+export const fromSeen = (seen: HostTruth['open'][number]): EventPullRequest => ({
+  number: seen.number,
+  title: seen.title,
+  url: seen.url,
+  author: seen.author || null,
+  draft: seen.draft,
+  head_branch: seen.headBranch,
+  head_sha: seen.headSha,
+  before: null,
+  head_ref: seen.headRef,
+  base_branch: seen.baseBranch,
+  from_fork: seen.fromFork,
+  message: null,
+})

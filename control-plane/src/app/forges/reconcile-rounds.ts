@@ -1,0 +1,109 @@
+// When a repository is looked at: every few minutes, soon after a delivery, a start or the return of a server, and when a
+// person asks. The times are rows; this loop only reads them, so that a restart forgets nothing. Reports to hosts are
+// sent by the same clock. One run at a time of each.
+import { AppError, RECONCILE } from '@berth/shared'
+import type { Context } from '../../context.ts'
+import type { Caller } from '../../domain/core/access.ts'
+import {
+  askForRound,
+  claimRound,
+  hastenRound,
+  listDueRounds,
+  spreadRounds,
+} from '../../store/forges/repositories.ts'
+import { loadProject } from '../core/access.ts'
+import { auditCaller } from '../core/audit.ts'
+import { change } from '../core/transaction.ts'
+import { sendHostReports } from './commit-status-sending.ts'
+import { HOST_REPORTS_TOPIC } from './commit-statuses.ts'
+import { reconcileProject } from './reconcile.ts'
+
+export const ROUNDS_TOPIC = 'reconcile'
+
+/** POST …/reconcile. The round itself happens behind the answer. */
+export async function askForReconcile(
+  ctx: Context,
+  caller: Caller,
+  projectId: number,
+): Promise<number> {
+  const project = await loadProject(ctx.db, caller, projectId, 'deploy')
+  if (project.status === 'deleting') {
+    throw new AppError('project_deleting', `${project.name} is being deleted.`)
+  }
+  return change(ctx, async (c) => {
+    if (!(await askForRound(c.db, projectId, c.now, c.now - RECONCILE.askedMs))) {
+      const since = c.now - (project.reconcileAskedAt ?? c.now)
+      const seconds = Math.max(1, Math.ceil((RECONCILE.askedMs - since) / 1_000))
+      const message = `${project.name} was looked at a moment ago. Try again in ${seconds} s.`
+      throw new AppError('rate_limited', message, { retry_after: seconds })
+    }
+    await hastenRound(c.db, projectId, c.now)
+    const subject: [string, number] = ['project', projectId]
+    await auditCaller(c, caller, project.organizationId, 'project.reconcile', subject)
+    c.wake(ROUNDS_TOPIC)
+    return c.now
+  })
+}
+
+const nextRound = (now: number): number => {
+  const { everyMs, jitter } = RECONCILE
+  return Math.round(now + everyMs * (1 + jitter * (2 * Math.random() - 1)))
+}
+
+/** Every project whose time has come; resolves when all of them were looked at. */
+export async function runDueRounds(ctx: Context): Promise<void> {
+  const now = ctx.clock.now()
+  const due = await listDueRounds(ctx.db, now, RECONCILE.dueAtOnce)
+  await Promise.all(
+    due.map(async (project) => {
+      const isNew = project.reconcileAt === null
+      const first = now + RECONCILE.afterStartMs * (1 + Math.random())
+      const next = isNew ? Math.round(first) : nextRound(now)
+      if (!(await claimRound(ctx.db, project, next)) || isNew) return
+      await reconcileProject(ctx, project.id).catch((error: unknown) =>
+        ctx.log.error({ err: error, projectId: project.id }, 'reconcile failed'),
+      )
+    }),
+  )
+}
+
+/** Runs `work` at each beat and hint, never twice at once; a hint during a run is one more run. */
+function startBeat(ctx: Context, topic: string, what: string, work: () => Promise<void>) {
+  let running: Promise<void> | undefined
+  let again = false
+  let stopped = false
+  const run = (): void => {
+    if (running) {
+      again = true
+      return
+    }
+    if (stopped) return
+    again = false
+    running = work()
+      .catch((error: unknown) => ctx.log.error({ err: error }, what))
+      .finally(() => {
+        running = undefined
+        if (again) run()
+      })
+  }
+  const timer = setInterval(run, RECONCILE.tickMs)
+  const unlisten = ctx.wakes.on(topic, run)
+  return async () => {
+    stopped = true
+    clearInterval(timer)
+    unlisten()
+    await running
+  }
+}
+
+export async function startRounds(ctx: Context): Promise<() => Promise<void>> {
+  const { afterStartMs } = RECONCILE
+  await spreadRounds(ctx.db, ctx.clock.now() + afterStartMs, afterStartMs)
+  const stops = [
+    startBeat(ctx, ROUNDS_TOPIC, 'due rounds could not be read', () => runDueRounds(ctx)),
+    startBeat(ctx, HOST_REPORTS_TOPIC, 'reports could not be read', () => sendHostReports(ctx)),
+  ]
+  return async () => {
+    await Promise.all(stops.map((stop) => stop()))
+  }
+}

@@ -1,0 +1,351 @@
+// One round over a project: look at git, and at the host when there is a token; then, in one transaction, make of what
+// was missed the events that a delivery would have made. Nothing is reached over a network inside the transaction, and
+// what changed since the look is left to the next round: the look is older than it. One row in the ledger when something
+// changed, none otherwise. A host that cannot be reached is shown at the project, and deliveries go on without it.
+import { randomUUID } from 'node:crypto'
+import { HOST_API, never, WEBHOOKS } from '@berth/shared'
+import type { Context } from '../../context.ts'
+import type { NormalisedEvent } from '../../domain/forges/payloads/event.ts'
+import { isOver } from '../../domain/forges/pull-request.ts'
+import {
+  type Finding,
+  findMissed,
+  type HostTruth,
+  type KnownEnvironment,
+  type KnownPullRequest,
+} from '../../domain/forges/reconcile.ts'
+import { type HostClient, HostError } from '../../forges/clients/forge.ts'
+import type { Look } from '../../forges/git.ts'
+import { listTasksById, type Task } from '../../store/deployments/tasks.ts'
+import { isUniqueViolation } from '../../store/engine/database.ts'
+import { type Environment, listEnvironments } from '../../store/environments/environments.ts'
+import { listPullRequestsByNumber } from '../../store/forges/pull-request-heads.ts'
+import {
+  findPullRequest,
+  listOpenPullRequests,
+  listWaitingPullRequests,
+  type PullRequest,
+  updatePullRequest,
+} from '../../store/forges/pull-requests.ts'
+import { updateRepositoryFacts } from '../../store/forges/repositories.ts'
+import { insertDelivery } from '../../store/forges/webhook-deliveries.ts'
+import { findProject, lockProject, type Project } from '../../store/projects/projects.ts'
+import { findServerAgent } from '../../store/servers/agents.ts'
+import { audit } from '../core/audit.ts'
+import { type Change, change, emit } from '../core/transaction.ts'
+import { hasSession } from '../servers/servers.ts'
+import { emitPullRequest } from './admissions.ts'
+import { applyEvent } from './forge-events.ts'
+import { openProjectHost } from './forge-tokens.ts'
+import { fromRecord, fromSeen, pullRequestEvent, pushEvent } from './reconcile-events.ts'
+import type { EventOrigin, EventResult } from './redeployments.ts'
+import { lookAtRepository, recordLook } from './repository.ts'
+import { fillPlaces } from './waiting-list.ts'
+
+const BY: EventOrigin = {
+  by: { type: 'system', name: 'reconcile' },
+  trigger: 'reconcile',
+  origin: 'reconcile',
+}
+
+/** What was known before the look. */
+interface Known {
+  lookedAt: number
+  environments: Environment[]
+  tasks: Map<number, Task>
+  pullRequests: PullRequest[]
+  /** Numbers of pull requests that are over and whose environment was kept. */
+  over: Set<number>
+  online: Set<number>
+}
+
+export async function reconcileProject(ctx: Context, projectId: number): Promise<void> {
+  const project = await findProject(ctx.db, projectId)
+  if (!project || project.status === 'deleting') return
+  const known = await readKnown(ctx, projectId)
+  const look = await lookAtRepository(ctx, project)
+  const client = look.ok ? openProjectHost(ctx, project) : undefined
+  const host = client && (await askHost(client, known))
+  const isQuiet = !look.ok || (await isUnchanged(ctx, project, known, look, host?.truth))
+  await changeUnlessTaken(ctx, async (c) => {
+    await recordLook(c, project, look)
+    if (host) await recordHost(c, project, host)
+    if (!look.ok) return
+    if (isQuiet) return updateRepositoryFacts(c.db, projectId, { reconciledAt: c.now })
+    const held = await lockProject(c.db, projectId)
+    if (!held || held.status === 'deleting') return
+    await applyLook(ctx, c, held, known, look, host?.truth)
+    await updateRepositoryFacts(c.db, projectId, { reconciledAt: c.now })
+  })
+}
+
+const UNIQUE_TRIES = 3 // a person's deployment and ours meet at the unique index: look again
+
+async function changeUnlessTaken(ctx: Context, work: (c: Change) => Promise<void>): Promise<void> {
+  for (let left = UNIQUE_TRIES; ; left--) {
+    try {
+      return await change(ctx, work)
+    } catch (error) {
+      if (left <= 1 || !isUniqueViolation(error)) throw error
+    }
+  }
+}
+
+async function readKnown(ctx: Context, projectId: number): Promise<Known> {
+  const { db } = ctx
+  const lookedAt = ctx.clock.now()
+  const environments = await listEnvironments(db, projectId)
+  const newest = environments.map((e) => e.lastTaskId).filter((id) => id !== null)
+  const online = new Set<number>()
+  for (const serverId of new Set(environments.map((e) => e.serverId))) {
+    if (hasSession(ctx, await findServerAgent(db, serverId))) online.add(serverId)
+  }
+  const numbers = environments.map((e) => e.pullRequestNumber).filter((number) => number !== null)
+  const records = await listPullRequestsByNumber(db, projectId, numbers)
+  return {
+    lookedAt,
+    environments,
+    over: new Set(records.filter(isOver).map((record) => record.number)),
+    tasks: await listTasksById(db, newest),
+    pullRequests: await listOpenPullRequests(db, projectId, WEBHOOKS.line),
+    online,
+  }
+}
+
+interface HostAnswer {
+  truth: HostTruth | undefined
+  error: HostError | undefined
+}
+
+/** The list, and one by one what left it. Network. */
+async function askHost(client: HostClient, known: Known): Promise<HostAnswer> {
+  try {
+    const { pullRequests, complete } = await client.listOpenPullRequests()
+    const listed = new Set(pullRequests.map((p) => p.number))
+    const open = pullRequests.filter((p) => p.usable)
+    const left = known.pullRequests.filter((p) => !listed.has(p.number))
+    const asked: [number, Awaited<ReturnType<HostClient['findPullRequest']>>][] = []
+    if (complete) {
+      for (const { number } of left.slice(0, HOST_API.closedPerRound)) {
+        asked.push([number, await client.findPullRequest(number)])
+      }
+    }
+    return { truth: { open, complete, asked: new Map(asked) }, error: undefined }
+  } catch (error) {
+    if (!(error instanceof HostError)) throw error
+    return { truth: undefined, error }
+  }
+}
+
+async function recordHost(c: Change, project: Project, { error }: HostAnswer): Promise<void> {
+  const message = error?.message ?? null
+  const facts = { hostTokenCheckedAt: c.now, hostTokenError: message }
+  await updateRepositoryFacts(c.db, project.id, facts)
+  if (project.hostTokenError === message) return
+  const about = { organizationId: project.organizationId, projectId: project.id }
+  emit(c, about, 'project.updated', { host_token_error: message !== null })
+}
+
+/**
+ * Most rounds find nothing. Then nobody is locked out and nothing is read again: what happens meanwhile is younger than
+ * the look, and the next round's business.
+ */
+async function isUnchanged(
+  { db, clock }: Context,
+  project: Project,
+  known: Known,
+  look: Extract<Look, { ok: true }>,
+  host: HostTruth | undefined,
+): Promise<boolean> {
+  const shown = host?.open.map((p) => p.number) ?? []
+  const told = await listPullRequestsByNumber(db, project.id, shown)
+  const records = [...known.pullRequests, ...told]
+  const missed = findMissed({
+    now: clock.now(),
+    refs: look.refs,
+    host,
+    environments: known.environments.map((e) => toKnownEnvironment(e, known)),
+    pullRequests: records.map((r) => toKnownPullRequest(r, known.environments, known)),
+  })
+  return missed.length === 0 && (await listWaitingPullRequests(db, project.id, 1)).length === 0
+}
+
+/** Whoever changed since the look knows more than the look does. */
+async function applyLook(
+  ctx: Context,
+  c: Change,
+  project: Project,
+  known: Known,
+  look: Extract<Look, { ok: true }>,
+  host: HostTruth | undefined,
+): Promise<void> {
+  const before = new Map(known.environments.map((e) => [e.id, e]))
+  const environments = (await listEnvironments(c.db, project.id)).filter((e) => {
+    const then = before.get(e.id)
+    return then && then.lastTaskId === e.lastTaskId && then.targetSha === e.targetSha
+  })
+  const shown = host?.open.map((p) => p.number) ?? []
+  const records = [
+    ...(await listOpenPullRequests(c.db, project.id, WEBHOOKS.line)),
+    ...(await listPullRequestsByNumber(c.db, project.id, shown)),
+  ]
+  const isFresh = (record: PullRequest): boolean => record.updatedAt > known.lookedAt
+  const fresh = new Set(records.filter(isFresh).map((r) => r.number))
+  const settled = records.filter((r) => !isFresh(r))
+  const sight = {
+    now: c.now,
+    refs: look.refs,
+    host: host && { ...host, open: host.open.filter((p) => !fresh.has(p.number)) },
+    environments: environments.map((e) => toKnownEnvironment(e, known)),
+    pullRequests: settled.map((r) => toKnownPullRequest(r, environments, known)),
+  }
+  const results: EventResult[] = []
+  for (const finding of findMissed(sight)) {
+    results.push(...(await applyFinding(ctx, c, project, finding)))
+  }
+  results.push(...(await fillPlaces(ctx, c, project.id, BY)))
+  const told = results.filter((r) => r.outcome !== 'ignored')
+  if (told.length > 0) await writeLedger(c, project, told)
+}
+
+/** Nobody signed it: it is Berth's own look. */
+async function writeLedger(c: Change, project: Project, results: EventResult[]): Promise<void> {
+  const strongest = results.find((r) => r.taskId !== null) ?? results[0]
+  if (!strongest) return
+  const more = results.length - 1
+  const reason = more > 0 ? `${strongest.reason} ${more} more were found.` : strongest.reason
+  const { organizationId, id: projectId } = project
+  const id = await insertDelivery(c.db, {
+    organizationId,
+    projectId,
+    provider: project.provider ?? 'git',
+    deliveryId: `reconcile-${randomUUID()}`,
+    event: 'reconcile',
+    receivedAt: c.now,
+    decidedAt: c.now,
+    actor: 'reconcile',
+    signedWith: 'none',
+    outcome: strongest.outcome,
+    rule: strongest.rule,
+    reason,
+    results: JSON.stringify(results),
+    responseStatus: 200,
+    headers: '{}',
+    normalised: null,
+    bodySha256: '',
+    bodyBytes: 0,
+  })
+  const about = { outcome: strongest.outcome, rule: strongest.rule, event: 'reconcile' }
+  await audit(c, BY.by, organizationId, 'project.reconciled', ['project', projectId], {
+    delivery_id: id,
+    ...about,
+  })
+  emit(c, { organizationId, projectId }, 'delivery.created', { id, ...about })
+}
+
+function neverStarted(environment: Environment | undefined, known: Known): boolean {
+  if (!environment || !known.online.has(environment.serverId)) return false
+  const task = known.tasks.get(environment.lastTaskId ?? 0)
+  return task?.type === 'deploy' && task.failure?.code === 'server_offline'
+}
+
+const toKnownEnvironment = (e: Environment, known: Known): KnownEnvironment => ({
+  id: e.id,
+  type: e.type,
+  branch: e.branch,
+  targetSha: e.targetSha,
+  pinnedFrom: e.pinnedFrom,
+  branchMissing: Boolean(e.branchMissing),
+  fromFork: Boolean(e.fromFork),
+  ended: e.removingAt !== null || known.over.has(e.pullRequestNumber ?? 0),
+  neverStarted: neverStarted(e, known),
+})
+
+const toKnownPullRequest = (
+  record: PullRequest,
+  environments: Environment[],
+  known: Known,
+): KnownPullRequest => {
+  const own = environments.find((e) => e.pullRequestNumber === record.number)
+  return { ...record, neverStarted: neverStarted(own, known) }
+}
+
+async function applyFinding(
+  ctx: Context,
+  c: Change,
+  project: Project,
+  finding: Finding,
+): Promise<EventResult[]> {
+  const apply = async (event: NormalisedEvent): Promise<EventResult[]> =>
+    (await applyEvent(ctx, c, project, event, BY)).results
+  switch (finding.kind) {
+    case 'push':
+      return apply(pushEvent(project, finding.branch, finding.sha))
+    case 'branch_deleted':
+      return apply(pushEvent(project, finding.branch, null))
+    case 'host': {
+      const { pullRequest: seen, action } = finding
+      const record = await findPullRequest(c.db, project.id, seen.number)
+      const at = Math.max(seen.updatedAt, record?.happenedAt ?? 0)
+      const isOver = action === 'merged' || action === 'closed'
+      const told = isOver && record ? fromRecord(record) : fromSeen(seen)
+      return apply(pullRequestEvent(project, action, told, at))
+    }
+    default: {
+      const record = await findPullRequest(c.db, project.id, finding.number)
+      return record ? applyToRecord(c, project, record, finding, apply) : []
+    }
+  }
+}
+
+type RecordFinding = Exclude<Finding, { kind: 'push' | 'branch_deleted' | 'host' }>
+
+async function applyToRecord(
+  c: Change,
+  project: Project,
+  record: PullRequest,
+  finding: RecordFinding,
+  apply: (event: NormalisedEvent) => Promise<EventResult[]>,
+): Promise<EventResult[]> {
+  const told = fromRecord(record)
+  switch (finding.kind) {
+    case 'head':
+      return apply(pullRequestEvent(project, 'updated', { ...told, head_sha: finding.sha }, null))
+    case 'again':
+      return apply(pullRequestEvent(project, 'reopened', told, null))
+    case 'closed':
+      return apply(pullRequestEvent(project, 'closed', told, null))
+    case 'branch_gone':
+      await updatePullRequest(c.db, record.id, { branchMissingSince: c.now })
+      return []
+    case 'presumed_closed': {
+      const change = {
+        state: 'presumed_closed',
+        presumedClosedAt: c.now,
+        updatedAt: c.now,
+      } as const
+      emitPullRequest(c, await updatePullRequest(c.db, record.id, change))
+      const reason = `The branch of pull request ${record.number} is gone: it is removed in 24 h unless the branch returns.`
+      return [{ ...about(record), outcome: 'applied', rule: 'presumed_closed', reason }]
+    }
+    case 'branch_back': {
+      const change = { branchMissingSince: null, presumedClosedAt: null }
+      if (!finding.reopens) {
+        await updatePullRequest(c.db, record.id, change)
+        return []
+      }
+      const opened = { ...change, state: 'open', updatedAt: c.now } as const
+      emitPullRequest(c, await updatePullRequest(c.db, record.id, opened))
+      const reason = `The branch of pull request ${record.number} is back.`
+      return [{ ...about(record), outcome: 'applied', rule: 'recorded', reason }]
+    }
+    default:
+      return never(finding)
+  }
+}
+
+const about = (record: PullRequest) => ({
+  environmentId: record.environmentId,
+  identifier: `pr-${record.number}`,
+  taskId: null,
+})

@@ -1,0 +1,112 @@
+// A project's repository seen from here: looked at with the project's own key, outside of any transaction; what was
+// seen is kept with the project. The key leaves this file only as a Sensitive for the one call that needs it.
+import { Sensitive } from '@berth/shared'
+import { type Problem, readServiceFile } from '@berth/shared/service-file'
+import type { Context } from '../../context.ts'
+import type { Caller } from '../../domain/core/access.ts'
+import type { Look, LookRequest } from '../../forges/git.ts'
+import type { LookFailure } from '../../forges/git-messages.ts'
+import { learnDefaultBranch, updateRepositoryFacts } from '../../store/forges/repositories.ts'
+import type { Project } from '../../store/projects/projects.ts'
+import { loadProject } from '../core/access.ts'
+import { auditCaller } from '../core/audit.ts'
+import { type Change, change, emit } from '../core/transaction.ts'
+import { deployKeyPlace } from '../projects/projects.ts'
+
+/** Lines of known_hosts that servers are held to; empty: the first key that each of them sees. */
+export function trustedLines(ctx: Context, project: Project): string[] {
+  if (project.trustedHostKey === null) return []
+  const host = ctx.outbound.git.knownHostsNameOf(project.repoUrl)
+  return project.trustedHostKey.startsWith(`${host} `) ? [project.trustedHostKey] : []
+}
+
+function lookRequest(ctx: Context, project: Project): LookRequest {
+  const key = ctx.custody.open('deploy-key', deployKeyPlace(project), project.deployKeySealed)
+  return {
+    projectId: project.id,
+    url: project.repoUrl,
+    publicKey: project.deployKeyPublic,
+    deployKey: new Sensitive(key),
+    trusted: trustedLines(ctx, project)[0] ?? null,
+  }
+}
+
+/** Network: never inside a transaction. */
+export const lookAtRepository = (ctx: Context, project: Project): Promise<Look> =>
+  ctx.outbound.git.lookAtRepository(lookRequest(ctx, project))
+
+export const encodeLookError = (look: Look): string | null =>
+  look.ok ? null : JSON.stringify({ code: look.code, message: look.message })
+
+/** The stored form of what went wrong; undefined when nothing did. */
+export function decodeLookError(stored: string | null): { code: string; message: string } | null {
+  if (stored === null) return null
+  return JSON.parse(stored) as { code: string; message: string }
+}
+
+/** What nobody named is learned by the first look; until then it is what most call it. */
+export const defaultBranchOf = (
+  project: Pick<Project, 'defaultBranch'>,
+  look?: { defaultBranch: string | undefined },
+): string => project.defaultBranch || look?.defaultBranch || 'main'
+
+/** People see it live only when it changed. */
+export async function recordLook(c: Change, project: Project, look: Look): Promise<void> {
+  const reachable = look.ok ? 1 : 0
+  await updateRepositoryFacts(c.db, project.id, {
+    reachable,
+    checkedAt: c.now,
+    repositoryError: encodeLookError(look),
+  })
+  const branch = look.ok && project.defaultBranch === '' ? look.defaultBranch : undefined
+  const isLearned = branch !== undefined && (await learnDefaultBranch(c.db, project.id, branch))
+  if (project.reachable === reachable && !isLearned) return
+  const about = { organizationId: project.organizationId, projectId: project.id }
+  emit(c, about, 'project.updated', { reachable: look.ok })
+}
+
+export interface RepositoryCheck {
+  reachable: boolean
+  defaultBranch: string | null
+  branchCount: number | null
+  /** Null: the repository could not be read that far. */
+  serviceFile: { found: boolean; problems: Problem[] } | null
+  error: LookFailure | null
+}
+
+/** Looks now, and reads the service file of the default branch. */
+export async function checkRepository(
+  ctx: Context,
+  caller: Caller,
+  projectId: number,
+): Promise<RepositoryCheck> {
+  const project = await loadProject(ctx.db, caller, projectId, 'project:write')
+  const look = await lookAtRepository(ctx, project)
+  await change(ctx, async (c) => {
+    await recordLook(c, project, look)
+    const details = { reachable: look.ok, ...(look.ok ? {} : { code: look.code }) }
+    const subject: [string, number] = ['project', project.id]
+    await auditCaller(c, caller, project.organizationId, 'project.check', subject, details)
+  })
+  if (!look.ok) {
+    const error = { code: look.code, message: look.message }
+    return { reachable: false, defaultBranch: null, branchCount: null, serviceFile: null, error }
+  }
+  const branches = [...look.refs.keys()].filter((ref) => ref.startsWith('refs/heads/'))
+  const sha = look.refs.get(`refs/heads/${defaultBranchOf(project, look)}`)
+  const file = sha === undefined ? undefined : await readFileAt(ctx, project, sha)
+  return {
+    reachable: true,
+    defaultBranch: look.defaultBranch ?? null,
+    branchCount: branches.length,
+    serviceFile: file?.ok ? file.serviceFile : sha ? null : { found: false, problems: [] },
+    error: file && !file.ok ? { code: file.code, message: file.message } : null,
+  }
+}
+
+async function readFileAt(ctx: Context, project: Project, sha: string) {
+  const read = await ctx.outbound.git.readServiceFile({ ...lookRequest(ctx, project), sha })
+  if (!read.ok) return read
+  const problems = read.content ? readServiceFile(read.content).problems : []
+  return { ok: true as const, serviceFile: { found: read.content !== undefined, problems } }
+}

@@ -1,0 +1,81 @@
+// The line of pull requests that wait for a place, and everything that waits without anybody's doing: for a server that
+// never joined, for a removal to end. Served in the transaction that removes the reason, the longest waiting first, so
+// that nobody takes the place before them.
+import { WEBHOOKS } from '@berth/shared'
+import type { Context } from '../../context.ts'
+import {
+  listEnvironmentsAwaitingServer,
+  updateEnvironment,
+} from '../../store/environments/environments.ts'
+import {
+  findPullRequest,
+  listProjectsAwaiting,
+  listWaitingPullRequests,
+} from '../../store/forges/pull-requests.ts'
+import {
+  countEnvironments,
+  findProject,
+  lockProject,
+  type Project,
+} from '../../store/projects/projects.ts'
+import { BERTH } from '../core/audit.ts'
+import type { Change } from '../core/transaction.ts'
+import { admit, performWaiting } from './admissions.ts'
+import {
+  commitNews,
+  decideFor,
+  type EventOrigin,
+  type EventResult,
+  performFor,
+} from './redeployments.ts'
+
+const SYSTEM: EventOrigin = { by: BERTH, trigger: 'system', origin: 'event' }
+
+/** A place may be free, or a reason to wait gone. Gives what was done. The project is held before the line is read. */
+export async function fillPlaces(
+  ctx: Context,
+  c: Change,
+  projectId: number,
+  o: EventOrigin = SYSTEM,
+): Promise<EventResult[]> {
+  const project = await lockProject(c.db, projectId)
+  if (!project || project.status === 'deleting') return []
+  const results: EventResult[] = []
+  for (const pull of await listWaitingPullRequests(c.db, projectId, WEBHOOKS.line)) {
+    // without a place only those look again whose reason was another one
+    if (pull.waitingFor === 'environment_limit' && (await isFull(c, project))) continue
+    const result = await admit(ctx, c, project, pull, o)
+    if (result.outcome !== 'waiting' || result.rule !== ruleOf(pull.waitingFor)) {
+      results.push(result)
+    }
+  }
+  return results
+}
+
+const ruleOf = (waitingFor: string | null): string =>
+  waitingFor === 'environment_limit' ? 'environment_limit_reached' : (waitingFor ?? '')
+
+async function isFull(c: Change, project: Project): Promise<boolean> {
+  const used = (await countEnvironments(c.db, [project.id])).get(project.id) ?? 0
+  return used >= project.environmentLimit
+}
+
+/** An agent joined from a server for the first time: what was wanted there meanwhile is deployed. */
+export async function serveJoinedServer(ctx: Context, c: Change, serverId: number): Promise<void> {
+  for (const waiting of await listEnvironmentsAwaitingServer(c.db, serverId)) {
+    const project = await findProject(c.db, waiting.projectId)
+    if (!project) continue
+    const number = waiting.pullRequestNumber
+    const pull = number === null ? undefined : await findPullRequest(c.db, project.id, number)
+    const news = commitNews(waiting.headSha)
+    const facts = { origin: 'event', pullRequest: pull } as const
+    const decided = await decideFor(ctx, c, project, waiting.id, news, facts)
+    if (!decided) continue
+    await updateEnvironment(c.db, waiting.id, { deployOnJoin: 0 })
+    await performFor(c, project, decided.environment, decided.decision, news, SYSTEM)
+    if (pull) await performWaiting(c, pull, decided.decision)
+  }
+  for (const projectId of await listProjectsAwaiting(c.db, serverId)) {
+    await fillPlaces(ctx, c, projectId)
+  }
+}

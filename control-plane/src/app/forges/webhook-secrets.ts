@@ -1,0 +1,192 @@
+// The secret by which a project knows its repository host. A new one replaces the former without a gap: the former is
+// accepted until the host has used the new one, at most a day. A secret from before projects had their own (legacy)
+// has no such limit. Shown once, in the answer that made it.
+import { randomBytes } from 'node:crypto'
+import { AppError, WEBHOOK_SECRETS } from '@berth/shared'
+import type { Context } from '../../context.ts'
+import type { Caller } from '../../domain/core/access.ts'
+import type { Place } from '../../keys/secret-store.ts'
+import {
+  endFormerSecrets,
+  listProjectsWithoutSecret,
+  updateWebhookSecrets,
+} from '../../store/forges/webhook-secrets.ts'
+import { lockProject, type Project } from '../../store/projects/projects.ts'
+import { loadOwnedProject } from '../core/access.ts'
+import { audit, auditCaller, BERTH } from '../core/audit.ts'
+import { type Change, change, emit } from '../core/transaction.ts'
+
+export type SignedWith = 'current' | 'previous' | 'legacy'
+
+/** Secrets that verify a delivery now. */
+export type WebhookSecrets = Partial<Record<SignedWith, string>>
+
+type Row = Pick<
+  Project,
+  | 'id'
+  | 'organizationId'
+  | 'webhookSecretSealed'
+  | 'previousWebhookSecretSealed'
+  | 'previousAcceptedUntil'
+  | 'legacyWebhookSecretSealed'
+>
+
+const COLUMNS: Record<SignedWith, string> = {
+  current: 'webhook_secret_sealed',
+  previous: 'previous_webhook_secret_sealed',
+  legacy: 'legacy_webhook_secret_sealed',
+}
+
+export const webhookSecretPlace = (
+  project: { id: number; organizationId: number },
+  kind: SignedWith,
+): Place => ({
+  table: 'projects',
+  column: COLUMNS[kind],
+  organizationId: project.organizationId,
+  rowId: project.id,
+})
+
+/** Newest first, so that one that matches twice counts as the newest. */
+export function readWebhookSecrets(ctx: Context, project: Row): WebhookSecrets {
+  const read = (kind: SignedWith, sealed: string | null) =>
+    sealed === null
+      ? {}
+      : {
+          [kind]: Buffer.from(
+            ctx.custody.open('webhook-secret', webhookSecretPlace(project, kind), sealed),
+          ),
+        }
+  const accepted = (project.previousAcceptedUntil ?? 0) > ctx.clock.now()
+  const found: Partial<Record<SignedWith, Buffer>> = {
+    ...read('current', project.webhookSecretSealed),
+    ...read('previous', accepted ? project.previousWebhookSecretSealed : null),
+    ...read('legacy', project.legacyWebhookSecretSealed),
+  }
+  return Object.fromEntries(
+    Object.entries(found).map(([kind, secret]) => [kind, secret.toString('utf8')]),
+  )
+}
+
+/** Which secret verified a delivery, and what the current one was when it did. */
+export interface Verified {
+  signedWith: SignedWith
+  currentSealed: string | null
+}
+
+/**
+ * A verified delivery: the first with the new secret ends the former ones. One that was verified before somebody made a
+ * new secret is of the former one by now, and ends nothing.
+ */
+export async function noteDelivery(
+  c: Change,
+  project: { id: number },
+  { signedWith, currentSealed }: Verified,
+): Promise<SignedWith> {
+  const isCurrent =
+    signedWith === 'current' &&
+    (await endFormerSecrets(c.db, project.id, currentSealed, {
+      ...NO_FORMER,
+      lastDeliveryAt: c.now,
+      lastDeliverySecret: signedWith,
+    }))
+  if (isCurrent) return signedWith
+  const by = signedWith === 'current' ? 'previous' : signedWith
+  const change = { lastDeliveryAt: c.now, lastDeliverySecret: by }
+  await updateWebhookSecrets(c.db, project.id, change)
+  return by
+}
+
+const NO_FORMER = {
+  previousWebhookSecretSealed: null,
+  previousAcceptedUntil: null,
+  legacyWebhookSecretSealed: null,
+}
+
+/** GitLab's signing field takes it as it is; every other host takes the whole text as key. */
+const makeSecret = (): string => `whsec_${randomBytes(WEBHOOK_SECRETS.bytes).toString('base64')}`
+
+const seal = (ctx: Context, at: Place, secret: string): string =>
+  ctx.custody.seal('webhook-secret', at, Buffer.from(secret))
+
+/** The secret a new project starts with; the caller shows it once. */
+export async function giveWebhookSecret(
+  ctx: Context,
+  c: Change,
+  project: { id: number; organizationId: number },
+): Promise<string> {
+  const secret = makeSecret()
+  await updateWebhookSecrets(c.db, project.id, {
+    webhookSecretSealed: seal(ctx, webhookSecretPlace(project, 'current'), secret),
+    webhookSecretRotatedAt: c.now,
+  })
+  return secret
+}
+
+export interface MadeSecret {
+  secret: string
+  previousAcceptedUntil: number | null
+}
+
+export async function regenerateWebhookSecret(
+  ctx: Context,
+  caller: Caller,
+  projectId: number,
+): Promise<MadeSecret> {
+  await loadOwnedProject(ctx.db, caller, projectId)
+  return change(ctx, async (c) => {
+    const project = await lockProject(c.db, projectId)
+    if (!project) throw new AppError('not_found', 'It was just removed.')
+    const former = readWebhookSecrets(ctx, project).current
+    const secret = await giveWebhookSecret(ctx, c, project)
+    const until = former === undefined ? null : c.now + WEBHOOK_SECRETS.previousMs
+    if (former !== undefined) {
+      await updateWebhookSecrets(c.db, projectId, {
+        previousWebhookSecretSealed: seal(ctx, webhookSecretPlace(project, 'previous'), former),
+        previousAcceptedUntil: until,
+      })
+    }
+    const { organizationId } = project
+    const subject: [string, number] = ['project', projectId]
+    await auditCaller(c, caller, organizationId, 'project.webhook_secret', subject)
+    emit(c, { organizationId, projectId }, 'project.updated', {})
+    return { secret, previousAcceptedUntil: until }
+  })
+}
+
+/** It leaked: the former secret stops at once. */
+export async function endPreviousSecret(
+  ctx: Context,
+  caller: Caller,
+  projectId: number,
+): Promise<void> {
+  await loadOwnedProject(ctx.db, caller, projectId)
+  await change(ctx, async (c) => {
+    const project = await lockProject(c.db, projectId)
+    const accepted = (project?.previousAcceptedUntil ?? 0) > c.now
+    const legacy = project?.webhookSecretSealed && project.legacyWebhookSecretSealed
+    if (!project || (!accepted && !legacy)) {
+      throw new AppError('not_found', 'No former secret of this project is accepted.')
+    }
+    await updateWebhookSecrets(c.db, projectId, NO_FORMER)
+    const { organizationId } = project
+    const subject: [string, number] = ['project', projectId]
+    await auditCaller(c, caller, organizationId, 'project.webhook_secret_end', subject)
+    emit(c, { organizationId, projectId }, 'project.updated', {})
+  })
+}
+
+/** On start: projects from before each had its own secret keep the one their hosts know. */
+export async function importLegacySecret(ctx: Context): Promise<void> {
+  const secret = ctx.config.legacyWebhookSecret
+  if (!secret) return
+  await change(ctx, async (c) => {
+    for (const project of await listProjectsWithoutSecret(c.db)) {
+      await updateWebhookSecrets(c.db, project.id, {
+        legacyWebhookSecretSealed: seal(ctx, webhookSecretPlace(project, 'legacy'), secret),
+      })
+      const subject: [string, number] = ['project', project.id]
+      await audit(c, BERTH, project.organizationId, 'project.webhook_secret_import', subject)
+    }
+  })
+}

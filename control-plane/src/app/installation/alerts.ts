@@ -1,0 +1,190 @@
+// System alerts: what of the installation needs people is told to the owners and admins of its organization, once when
+// it begins and once when it is over. The episode is a row with a unique index, written together with the mails: a
+// restart, a second process or a second look never tells it twice. Run by the tick; the rules are in domain/installation/alerts.ts.
+import { ALERTS } from '@berth/shared'
+import type { Context } from '../../context.ts'
+import {
+  judgeCertificate,
+  judgeDeliveries,
+  judgeDisk,
+  judgeOffline,
+  type Turn,
+  type WatchedServer,
+} from '../../domain/installation/alerts.ts'
+import * as letters from '../../mail/messages.ts'
+import {
+  type Alert,
+  findNewestDecided,
+  insertAlert,
+  listAlerted,
+  listFailedDeliveries,
+  listNewestCertificates,
+  listOpenAlerts,
+  listWatchedAgents,
+  updateAlertEnded,
+  type WatchedAgent,
+} from '../../store/installation/alerts.ts'
+import { audit } from '../core/audit.ts'
+import { type Change, change, emit } from '../core/transaction.ts'
+import { queueMail } from '../people/mail.ts'
+import { inStartGrace } from '../servers/servers.ts'
+
+const BY = { type: 'system', name: 'alerts' } as const
+
+/** Open episodes by kind and subject; what the look does not meet again is gone, and ends without a word. */
+class Episodes {
+  readonly #open: Map<string, Alert>
+
+  constructor(open: Alert[]) {
+    this.#open = new Map(open.map((alert) => [`${alert.kind} ${alert.subjectId}`, alert]))
+  }
+
+  take(kind: Alert['kind'], subjectId: number): Alert | undefined {
+    const key = `${kind} ${subjectId}`
+    const alert = this.#open.get(key)
+    this.#open.delete(key)
+    return alert
+  }
+
+  ofKind(kind: Alert['kind']): Alert[] {
+    return [...this.#open.values()].filter((alert) => alert.kind === kind)
+  }
+
+  get left(): Alert[] {
+    return [...this.#open.values()]
+  }
+}
+
+export async function checkAlerts(ctx: Context): Promise<void> {
+  if (inStartGrace(ctx)) return // agents need time to return
+  const episodes = new Episodes(await listOpenAlerts(ctx.db))
+  for (let after = 0; ; ) {
+    const agents = await listWatchedAgents(ctx.db, after, ALERTS.batch)
+    await checkServers(ctx, episodes, agents)
+    const last = agents.at(-1)
+    if (!last || agents.length < ALERTS.batch) break
+    after = last.serverId
+  }
+  await checkDeliveries(ctx, episodes)
+  for (const alert of episodes.left) await end(ctx, alert, undefined)
+}
+
+async function checkServers(
+  ctx: Context,
+  episodes: Episodes,
+  agents: WatchedAgent[],
+): Promise<void> {
+  const now = ctx.clock.now()
+  const certificates = await listNewestCertificates(
+    ctx.db,
+    agents.map((a) => a.agentId),
+  )
+  for (const agent of agents) {
+    const certificate = certificates.get(agent.agentId)
+    const watched: WatchedServer = {
+      connected: agent.connected,
+      paused: agent.paused,
+      awaySince: agent.awaySince,
+      diskBytes: agent.host?.diskBytes ?? null,
+      diskFreeBytes: agent.diskFreeBytes ?? agent.host?.diskFreeBytes ?? null,
+      certificate,
+    }
+    const { serverId, organizationId, serverName: server } = agent
+    const url = `${ctx.baseUrl}/servers/${serverId}`
+    const about = { organizationId, subjectId: serverId }
+    const look = (
+      kind: Alert['kind'],
+      judge: (isOpen: boolean) => Turn,
+      begun: () => letters.LetterText,
+      ended: (alert: Alert) => letters.LetterText,
+    ) => follow(ctx, episodes.take(kind, serverId), { ...about, kind }, judge, begun, ended)
+    await look(
+      'server_offline',
+      (isOpen) => judgeOffline(isOpen, watched, now),
+      () => letters.offlineLetter({ server, forMs: now - watched.awaySince, url }),
+      ({ begunAt }) =>
+        letters.onlineLetter({ server, forMs: now - begunAt + ALERTS.serverOfflineMs, url }),
+    )
+    const freeBytes = watched.diskFreeBytes ?? 0
+    await look(
+      'disk_full',
+      (isOpen) => judgeDisk(isOpen, watched),
+      () => letters.diskLetter({ server, freeBytes, diskBytes: watched.diskBytes ?? 0, url }),
+      () => letters.diskRecoveredLetter({ server, freeBytes, url }),
+    )
+    await look(
+      'certificate',
+      (isOpen) => judgeCertificate(isOpen, watched, now),
+      () => letters.certificateLetter({ server, endsAt: certificate?.notAfter ?? now, url }),
+      () => letters.certificateRenewedLetter({ server, url }),
+    )
+  }
+}
+
+/** One letter for a project whose deliveries fail, however many they are; that they work again shows by itself. */
+async function checkDeliveries(ctx: Context, episodes: Episodes): Promise<void> {
+  const since = ctx.clock.now() - ALERTS.deliveryMs
+  for (const failed of await listFailedDeliveries(ctx.db, since, ALERTS.batch)) {
+    const { projectId, projectName: project, organizationId, event, reason } = failed
+    const open = episodes.take('delivery', projectId)
+    const newest = await findNewestDecided(ctx.db, projectId)
+    const url = `${ctx.baseUrl}/projects/${projectId}/webhooks`
+    await follow(
+      ctx,
+      open,
+      { organizationId, kind: 'delivery', subjectId: projectId },
+      (isOpen) => judgeDeliveries(isOpen, newest),
+      () => letters.deliveryLetter({ project, event, reason, url }),
+      () => undefined,
+    )
+  }
+  for (const alert of episodes.ofKind('delivery')) {
+    episodes.take('delivery', alert.subjectId)
+    const newest = await findNewestDecided(ctx.db, alert.subjectId)
+    if (judgeDeliveries(true, newest) === 'end') await end(ctx, alert, undefined)
+  }
+}
+
+async function follow(
+  ctx: Context,
+  open: Alert | undefined,
+  about: Pick<Alert, 'organizationId' | 'kind' | 'subjectId'>,
+  judge: (isOpen: boolean) => Turn,
+  begun: () => letters.LetterText,
+  ended: (alert: Alert) => letters.LetterText | undefined,
+): Promise<void> {
+  const turn = judge(open !== undefined)
+  if (turn === 'end' && open) await end(ctx, open, ended(open))
+  if (turn !== 'begin') return
+  await change(ctx, async (c) => {
+    if (!(await insertAlert(c.db, { ...about, begunAt: c.now }))) return
+    await tell(ctx, c, about, 'begin', begun())
+  })
+}
+
+async function end(
+  ctx: Context,
+  alert: Alert,
+  letter: letters.LetterText | undefined,
+): Promise<void> {
+  await change(ctx, async (c) => {
+    if (await updateAlertEnded(c.db, alert.id, c.now)) await tell(ctx, c, alert, 'end', letter)
+  })
+}
+
+async function tell(
+  ctx: Context,
+  c: Change,
+  { organizationId, kind, subjectId }: Pick<Alert, 'organizationId' | 'kind' | 'subjectId'>,
+  what: 'begin' | 'end',
+  letter: letters.LetterText | undefined,
+): Promise<void> {
+  const noun = kind === 'delivery' ? 'project' : 'server'
+  const projectId = kind === 'delivery' ? subjectId : null
+  await audit(c, BY, organizationId, `alert.${what}`, [noun, subjectId], { kind })
+  emit(c, { organizationId, projectId }, `${noun}.updated`, { id: subjectId, alert: kind, what })
+  if (!letter) return
+  for (const { email } of await listAlerted(c.db, organizationId)) {
+    await queueMail(ctx, c, { kind: 'alert', to: email, ...letter })
+  }
+}

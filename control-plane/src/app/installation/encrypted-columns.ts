@@ -1,0 +1,114 @@
+// Every column that holds sealed values: what they are labelled with, and the place each is bound to. A column that is
+// missing here would keep a retired data key's values for ever unreadable: `test/specs/data-keys.test.ts` compares this
+// list with the database.
+import type { Label, Place } from '../../keys/secret-store.ts'
+import { sshAuthorityPlace } from '../../keys/ssh-signers.ts'
+import type { SealedColumn, SealedRow } from '../../store/installation/sealed-values.ts'
+import { fingerprintPlace, variablePlace } from '../environments/variables.ts'
+import { hostTokenPlace } from '../forges/forge-tokens.ts'
+import { webhookSecretPlace } from '../forges/webhook-secrets.ts'
+import { mailPlace } from '../people/mail.ts'
+import { authPlace } from '../projects/basic-auth.ts'
+import { deployKeyPlace } from '../projects/projects.ts'
+import { CA_PLACE, COOKIE_PLACE } from './setup.ts'
+
+export interface SealedKind extends SealedColumn {
+  label: Label
+  placeOf: (row: SealedRow, organizationId: number) => Place
+}
+
+const idOf = (row: SealedRow): number => Number(row.id)
+const project = { table: 'projects', key: ['id'], owner: 'organization' } as const
+const webhookSecret = (kind: 'current' | 'previous' | 'legacy', column: string): SealedKind => ({
+  ...project,
+  column,
+  label: 'webhook-secret',
+  placeOf: (row, organizationId) => webhookSecretPlace({ id: idOf(row), organizationId }, kind),
+})
+
+/** Every column that holds sealed values of an organization. */
+const OF_ORGANIZATIONS: readonly SealedKind[] = [
+  {
+    table: 'variables',
+    column: 'sealed',
+    key: ['environment_id', 'key'],
+    owner: 'environment',
+    label: 'variable',
+    placeOf: (row, organizationId) =>
+      variablePlace({ id: Number(row.environmentId), organizationId }, String(row.key)),
+  },
+  {
+    table: 'organization_keys',
+    column: 'wrapped',
+    key: ['id'],
+    owner: 'organization',
+    purpose: 'fingerprint',
+    label: 'variable',
+    placeOf: (_row, organizationId) => fingerprintPlace(organizationId),
+  },
+  {
+    ...project,
+    column: 'deploy_key_sealed',
+    label: 'deploy-key',
+    placeOf: (row, organizationId) => deployKeyPlace({ id: idOf(row), organizationId }),
+  },
+  webhookSecret('current', 'webhook_secret_sealed'),
+  webhookSecret('previous', 'previous_webhook_secret_sealed'),
+  webhookSecret('legacy', 'legacy_webhook_secret_sealed'),
+  {
+    ...project,
+    column: 'host_token_sealed',
+    more: ['repo_url'],
+    label: 'host-token',
+    placeOf: (row, organizationId) =>
+      hostTokenPlace({ id: idOf(row), organizationId, repoUrl: String(row.repoUrl) }),
+  },
+  ...(['projects', 'environments'] as const).map(
+    (table): SealedKind => ({
+      ...project,
+      table,
+      column: 'basic_auth_hash',
+      label: 'basic-auth',
+      placeOf: (row, organizationId) => authPlace(table, { id: idOf(row), organizationId }),
+    }),
+  ),
+]
+
+const installation = { key: ['id'], owner: 'installation' } as const
+
+/** … and of the installation itself. */
+const OF_INSTALLATION: readonly SealedKind[] = [
+  {
+    ...installation,
+    table: 'mails',
+    column: 'sealed',
+    label: 'mail',
+    placeOf: (row) => mailPlace(idOf(row)),
+  },
+  {
+    ...installation,
+    table: 'ssh_authorities',
+    column: 'key_sealed',
+    more: ['kind', 'fingerprint'],
+    label: 'ca',
+    placeOf: (row) =>
+      sshAuthorityPlace({ kind: String(row.kind), fingerprint: String(row.fingerprint) }),
+  },
+  {
+    ...installation,
+    table: 'installation',
+    column: 'ca_key_sealed',
+    label: 'ca',
+    placeOf: () => CA_PLACE,
+  },
+  {
+    ...installation,
+    table: 'installation',
+    column: 'cookie_secret_sealed',
+    label: 'cookie',
+    placeOf: () => COOKIE_PLACE,
+  },
+]
+
+export const kindsOf = (organizationId: number | null): readonly SealedKind[] =>
+  organizationId === null ? OF_INSTALLATION : OF_ORGANIZATIONS

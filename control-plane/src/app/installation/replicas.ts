@@ -1,0 +1,69 @@
+// One control plane a database: two would send tasks and judge servers against each other. The second one is refused and
+// told about the first. A start after a crash succeeds at once; one that overlaps with the end of the former waits a little.
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { REPLICAS } from '@berth/shared'
+import type { Logger } from 'pino'
+import type { Config } from '../../config.ts'
+import type { Context } from '../../context.ts'
+import { toUtc } from '../../domain/core/utc.ts'
+import type { Db } from '../../store/engine/database.ts'
+import {
+  findReplica,
+  type Hold,
+  holdFile,
+  holdPostgres,
+  saveReplica,
+} from '../../store/installation/replicas.ts'
+
+export interface Claim {
+  db: Db
+  config: Config
+  log: Logger
+  replicaId: string
+  /** Another one took the database while we were cut off from it. */
+  onLost: (message: string) => void
+}
+
+/** Before anything is read or migrated. Throws when another control plane has the database. */
+export async function holdDatabase(claim: Claim): Promise<Hold> {
+  const deadline = performance.now() + REPLICAS.waitMs
+  for (;;) {
+    const hold = await tryHold(claim)
+    if (hold) return hold
+    if (performance.now() > deadline) throw new Error(await describeHolder(claim.db))
+    await new Promise((resolve) => setTimeout(resolve, REPLICAS.againMs))
+  }
+}
+
+async function tryHold(claim: Claim): Promise<Hold | undefined> {
+  const { config, db, log, replicaId } = claim
+  if (config.databaseUrl === undefined) return holdFile(join(config.dataDir, 'berth.lock'))
+  return holdPostgres({
+    url: config.databaseUrl,
+    isOurs: async () => (await findReplica(db))?.id === replicaId,
+    onLost: () => void describeHolder(db).then(claim.onLost, () => claim.onLost(TWO)),
+    onBroken: (error) => log.warn({ err: error }, 'the database is not held; taking it again'),
+  })
+}
+
+const TWO = 'Another control plane runs on this database.'
+
+async function describeHolder(db: Db): Promise<string> {
+  const holder = await findReplica(db)
+  const who = holder
+    ? `It is process ${holder.pid} on ${holder.host}, at ${holder.address}, since ${toUtc(holder.startedAt)}.`
+    : 'It is just starting, or an older release.'
+  return `${TWO} ${who} Stop it first, or give this one a database of its own.`
+}
+
+/** For the one that will be refused. Called again when the address is known. */
+export async function nameHolder(ctx: Context): Promise<void> {
+  await saveReplica(ctx.db, {
+    id: ctx.replicaId,
+    host: hostname(),
+    pid: process.pid,
+    address: ctx.baseUrl || `${ctx.config.host}:${ctx.config.port}`,
+    startedAt: ctx.startedAt,
+  })
+}

@@ -1,0 +1,162 @@
+// The first start: who this installation is, and the first person. There is no default password; the first
+// administrator needs the token that was printed on the console.
+import { randomBytes, randomUUID } from 'node:crypto'
+import { AppError } from '@berth/shared'
+import type { Scope } from '@berth/shared/api'
+import type { Context } from '../../context.ts'
+import { normalizeEmail } from '../../domain/people/people.ts'
+import { hashPassword } from '../../identity/passwords.ts'
+import { hashToken, makeToken } from '../../identity/tokens.ts'
+import { createAuthority } from '../../keys/authority.ts'
+import type { Custody } from '../../keys/secret-store.ts'
+import type { Db } from '../../store/engine/database.ts'
+import {
+  consumeSetupToken,
+  findInstallation,
+  type Installation,
+  insertInstallation,
+  updateCookieSecret,
+  updateSetupToken,
+} from '../../store/installation/installation.ts'
+import { insertPassword } from '../../store/people/accounts.ts'
+import {
+  insertMember,
+  insertOrganization,
+  insertToken,
+  insertUser,
+} from '../../store/people/people.ts'
+import { auditPerson, type Subject } from '../core/audit.ts'
+import { change } from '../core/transaction.ts'
+import { toSlug } from '../people/organizations.ts'
+
+export const CA_PLACE = {
+  table: 'installation',
+  column: 'ca_key_sealed',
+  organizationId: null,
+  rowId: 1,
+}
+const SETUP_TOKEN_MS = 365 * 86_400_000
+const SETUP_SCOPES: Scope[] = ['read', 'deploy', 'write', 'ssh', 'admin']
+
+/** Finds the installation's row or makes it, with a certificate authority of its own. */
+export async function openInstallation(
+  db: Db,
+  custody: Custody,
+  now: number,
+): Promise<{ installation: Installation; caKeyPem: string }> {
+  let installation = await findInstallation(db)
+  if (!installation) {
+    const authority = await createAuthority(new Date(now))
+    await insertInstallation(db, {
+      installationId: randomUUID(),
+      setupTokenHash: null,
+      setupDoneAt: null,
+      caCertificate: authority.certificatePem,
+      caKeySealed: custody.seal('ca', CA_PLACE, Buffer.from(authority.keyPem)),
+      createdAt: now,
+    })
+    installation = await findInstallation(db)
+  }
+  if (!installation) throw new Error('the installation row could not be made')
+  const caKeyPem = Buffer.from(custody.open('ca', CA_PLACE, installation.caKeySealed)).toString()
+  return { installation, caKeyPem }
+}
+
+export const COOKIE_PLACE = { ...CA_PLACE, column: 'cookie_secret_sealed' }
+
+/** What signs the cookies of browser sessions: made once, sealed at rest like every secret. */
+export async function openCookieSecret(db: Db, custody: Custody): Promise<string> {
+  const fresh = randomBytes(32).toString('base64url')
+  await updateCookieSecret(db, custody.seal('cookie', COOKIE_PLACE, Buffer.from(fresh)))
+  const sealed = (await findInstallation(db))?.cookieSecretSealed
+  if (!sealed) throw new Error('the secret of cookies could not be made')
+  return Buffer.from(custody.open('cookie', COOKIE_PLACE, sealed)).toString()
+}
+
+/** A fresh one-time token as long as nobody used one: each start prints its own, the former dies. */
+export async function renewSetupToken(db: Db): Promise<string | undefined> {
+  const installation = await findInstallation(db)
+  if (!installation || installation.setupDoneAt !== null) return undefined
+  const token = makeToken('berth_setup_')
+  await updateSetupToken(db, hashToken(token))
+  return token
+}
+
+export const isSetupDone = async (db: Db): Promise<boolean> =>
+  (await findInstallation(db))?.setupDoneAt != null
+
+export interface SetUp {
+  user: { id: number; name: string; email: string }
+  organization: { id: number; name: string; slug: string }
+  /** Undefined: none was wanted. */
+  token: string | undefined
+  expiresAt: number | undefined
+}
+
+export async function completeSetup(
+  ctx: Context,
+  asked: {
+    token: string
+    name: string
+    email: string
+    organization: string
+    password?: string | undefined
+    /** Programs go on with a token, browsers with the password. */
+    withToken: boolean
+  },
+  from: { address: string; requestId: string },
+): Promise<SetUp> {
+  if (await isSetupDone(ctx.db)) {
+    throw new AppError('setup_done', 'This installation has its first administrator already.')
+  }
+  // slow on purpose, and therefore not inside the transaction
+  const hash = asked.password === undefined ? undefined : await hashPassword(asked.password)
+  return change(ctx, async (c) => {
+    const { db, now } = c
+    if (!(await consumeSetupToken(db, hashToken(asked.token), now))) {
+      throw new AppError(
+        'setup_token_invalid',
+        'The set-up token is not the one printed at the last start of the control plane.',
+      )
+    }
+    const { name } = asked
+    const email = normalizeEmail(asked.email)
+    const userId = await insertUser(db, { name, email, isPlatformAdmin: 1, createdAt: now })
+    if (hash !== undefined) await insertPassword(db, userId, hash, now)
+    const slug = toSlug(asked.organization)
+    const organization = { name: asked.organization, slug }
+    const organizationId = await insertOrganization(db, { ...organization, createdAt: now })
+    await insertMember(db, { organizationId, userId, role: 'owner', createdAt: now })
+    const made = asked.withToken ? await giveFirstToken(db, userId, now) : undefined
+    const who = { userId, name, origin: { tokenId: null, ...from } }
+    const subject: Subject = ['organization', organizationId]
+    await auditPerson(c, who, organizationId, 'setup', subject, { slug })
+    return {
+      user: { id: userId, name, email },
+      organization: { id: organizationId, ...organization },
+      token: made?.token,
+      expiresAt: made?.expiresAt,
+    }
+  })
+}
+
+async function giveFirstToken(
+  db: Db,
+  userId: number,
+  now: number,
+): Promise<{ token: string; expiresAt: number }> {
+  const token = makeToken('berth_pat_')
+  const expiresAt = now + SETUP_TOKEN_MS
+  await insertToken(db, {
+    userId,
+    kind: 'personal',
+    name: 'first administrator',
+    hash: hashToken(token),
+    hint: token.slice(-4),
+    scopes: SETUP_SCOPES,
+    organizationId: null,
+    expiresAt,
+    createdAt: now,
+  })
+  return { token, expiresAt }
+}

@@ -1,0 +1,33 @@
+// The browsers in which a person is signed in: listed, and ended one by one or all but the one that asks.
+import type { Context } from '../../context.ts'
+import type { Caller } from '../../domain/core/access.ts'
+import {
+  type BrowserSession,
+  deleteUserSession,
+  listUserSessions,
+} from '../../store/people/accounts.ts'
+import { missing } from '../core/access.ts'
+import { auditCaller } from '../core/audit.ts'
+import { change } from '../core/transaction.ts'
+
+export interface SessionView extends BrowserSession {
+  /** The one that asks. */
+  isCurrent: boolean
+}
+
+export async function listOwnSessions(
+  ctx: Context,
+  caller: Caller,
+  cookie: string | undefined,
+): Promise<SessionView[]> {
+  const current = await ctx.identity.findSession(cookie ?? '')
+  const sessions = await listUserSessions(ctx.db, caller.userId, ctx.clock.now())
+  return sessions.map((session) => ({ ...session, isCurrent: session.id === current?.sessionId }))
+}
+
+export async function endSession(ctx: Context, caller: Caller, id: number): Promise<void> {
+  await change(ctx, async (c) => {
+    if (!(await deleteUserSession(c.db, caller.userId, id))) throw missing()
+    await auditCaller(c, caller, null, 'session.end', ['session', id])
+  })
+}

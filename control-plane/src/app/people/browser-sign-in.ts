@@ -1,0 +1,130 @@
+// Sign-in, sign-out and passwords of people in a browser, whichever door they come by: the limits and locks around the
+// library, and its answers in our words. Cookies leave as the library wrote them; a session's token is nowhere else.
+import { AppError, PEOPLE } from '@berth/shared'
+import type { Context } from '../../context.ts'
+import { admitReset, admitSignIn, type From, forgetWrongPasswords } from './sign-in.ts'
+
+export interface Browser extends From {
+  cookie: string | undefined
+  userAgent: string | undefined
+}
+
+export async function askLibrary(ctx: Context, asked: Request, from: From): Promise<Response> {
+  const answer = await ctx.identity.answer(asked, from)
+  if (answer.status >= 500) throw new Error(`the sign-in library answered ${answer.status}`)
+  return answer
+}
+
+/** Counted before the password is looked at, by address and by account; a right one is given back. */
+export async function answerSignIn(
+  ctx: Context,
+  email: string,
+  asked: Request,
+  from: From,
+): Promise<Response> {
+  const { signIns } = ctx.quotas.narrow
+  signIns.take(from.address)
+  await admitSignIn(ctx, email)
+  const answer = await askLibrary(ctx, asked, from)
+  if (answer.ok) {
+    signIns.giveBack(from.address)
+    await forgetWrongPasswords(ctx, email)
+  }
+  return answer
+}
+
+const underWay = new WeakMap<Context, Set<Promise<unknown>>>()
+
+/** Says what to tell, before anything is looked up: the time it takes says nothing about who has an account. */
+export function beginReset(ctx: Context, email: string, asked: Request, from: From): string {
+  ctx.quotas.narrow.links.take(from.address)
+  const resets = underWay.get(ctx) ?? new Set()
+  underWay.set(ctx, resets)
+  if (resets.size >= PEOPLE.resetsUnderWay) {
+    throw new AppError('unavailable', 'Too many resets are under way. Try again in a moment.')
+  }
+  const work = (async () => {
+    if (await admitReset(ctx, email)) await ctx.identity.answer(asked, from)
+  })()
+    .catch((error: unknown) => ctx.log.error({ err: error }, 'a password reset failed'))
+    .finally(() => resets.delete(work))
+  resets.add(work)
+  return 'If there is an account with this address, a link is on its way to it.'
+}
+
+/** Before the database closes. */
+export const settleResets = async (ctx: Context): Promise<void> => {
+  await Promise.allSettled(underWay.get(ctx) ?? [])
+}
+
+/** As if the page had sent it; whoever calls this has checked that it did. */
+function requestOf(ctx: Context, path: string, browser: Browser, body?: object): Request {
+  const { origin } = new URL(ctx.baseUrl)
+  const headers = new Headers({ origin, 'x-berth-address': browser.address })
+  if (browser.cookie !== undefined) headers.set('cookie', browser.cookie)
+  if (browser.userAgent !== undefined) headers.set('user-agent', browser.userAgent)
+  if (body) headers.set('content-type', 'application/json')
+  return new Request(`${origin}/api/auth${path}`, {
+    method: body ? 'POST' : 'GET',
+    headers,
+    ...(body ? { body: JSON.stringify(body) } : {}),
+  })
+}
+
+const WRONG = 'The e-mail address or the password is wrong.'
+const STALE =
+  'This link was used, replaced, or is older than an hour. Ask for a new one where you sign in.'
+
+/** The cookies that begin the session. */
+export async function signIn(
+  ctx: Context,
+  asked: { email: string; password: string },
+  browser: Browser,
+): Promise<string[]> {
+  const { email, password } = asked
+  const request = requestOf(ctx, '/sign-in/email', browser, { email, password })
+  const answer = await answerSignIn(ctx, email, request, browser)
+  if (!answer.ok) throw new AppError('sign_in_failed', WRONG)
+  return answer.headers.getSetCookie()
+}
+
+/** The cookies that end it; a session that is over already is no error. */
+export async function signOut(ctx: Context, browser: Browser): Promise<string[]> {
+  const answer = await askLibrary(ctx, requestOf(ctx, '/sign-out', browser, {}), browser)
+  return answer.headers.getSetCookie()
+}
+
+/** Use keeps a session alive: the cookies are to be passed on. */
+export async function renewSession(ctx: Context, browser: Browser): Promise<string[]> {
+  const answer = await askLibrary(ctx, requestOf(ctx, '/get-session', browser), browser)
+  return answer.headers.getSetCookie()
+}
+
+export const requestReset = (ctx: Context, email: string, browser: Browser): string =>
+  beginReset(ctx, email, requestOf(ctx, '/request-password-reset', browser, { email }), browser)
+
+export async function resetPassword(
+  ctx: Context,
+  asked: { token: string; password: string },
+  browser: Browser,
+): Promise<void> {
+  ctx.quotas.narrow.links.take(browser.address)
+  const body = { token: asked.token, newPassword: asked.password }
+  const answer = await askLibrary(ctx, requestOf(ctx, '/reset-password', browser, body), browser)
+  if (!answer.ok) throw new AppError('reset_link_invalid', STALE)
+}
+
+/** Ends every other session; the cookies are those of the new one. */
+export async function changePassword(
+  ctx: Context,
+  asked: { email: string; currentPassword: string; newPassword: string },
+  browser: Browser,
+): Promise<string[]> {
+  const { email, currentPassword, newPassword } = asked
+  const body = { currentPassword, newPassword, revokeOtherSessions: true }
+  const request = requestOf(ctx, '/change-password', browser, body)
+  // guessing here is guessing there
+  const answer = await answerSignIn(ctx, email, request, browser)
+  if (!answer.ok) throw new AppError('sign_in_failed', 'The present password is wrong.')
+  return answer.headers.getSetCookie()
+}

@@ -1,0 +1,127 @@
+// The tokens of a client's login: an access token of 30 days and a refresh token that is spent by its use. A spent one
+// that comes again means two hold it; the login ends for both, but for a moment in which a reply may have got lost.
+import { PEOPLE } from '@berth/shared'
+import type { TokenAnswer } from '@berth/shared/api'
+import type { Context } from '../../context.ts'
+import { decideRefresh } from '../../domain/people/device-login.ts'
+import { hashToken, makeToken, parseToken } from '../../identity/tokens.ts'
+import {
+  deleteLogins,
+  findLogin,
+  findRefreshToken,
+  holdLogin,
+  insertRefreshToken,
+  type Login,
+  takeRefreshToken,
+  takeRepetition,
+} from '../../store/people/logins.ts'
+import { findTokenByHash, insertToken, type User } from '../../store/people/people.ts'
+import { updateFormerTokens } from '../../store/people/tokens.ts'
+import { findUser } from '../../store/people/users.ts'
+import { auditCaller } from '../core/audit.ts'
+import { type Change, change } from '../core/transaction.ts'
+import { type From, personAsCaller } from './sign-in.ts'
+import { endToken } from './tokens.ts'
+
+/** A new pair; the former access token ends soon, so that requests under way still pass. */
+export async function issueTokens(c: Change, login: Login): Promise<TokenAnswer> {
+  const access = makeToken('berth_at_')
+  const refresh = makeToken('berth_rt_')
+  await updateFormerTokens(c.db, login.id, c.now + PEOPLE.refreshGraceMs)
+  await insertToken(c.db, {
+    userId: login.userId,
+    kind: 'login',
+    name: login.name,
+    hash: hashToken(access),
+    hint: access.slice(-4),
+    scopes: login.scopes,
+    organizationId: null,
+    expiresAt: c.now + PEOPLE.accessTokenMs,
+    createdAt: c.now,
+    loginId: login.id,
+  })
+  await insertRefreshToken(c.db, {
+    loginId: login.id,
+    hash: hashToken(refresh),
+    createdAt: c.now,
+    expiresAt: c.now + PEOPLE.refreshIdleMs,
+  })
+  return {
+    access_token: access,
+    token_type: 'Bearer',
+    expires_in: PEOPLE.accessTokenMs / 1_000,
+    refresh_token: refresh,
+    scope: login.scopes.join(' '),
+  }
+}
+
+/** Undefined: not good, or not any more. The end of a login is kept even though the answer is a refusal. */
+export async function refreshTokens(
+  ctx: Context,
+  text: string,
+  from: From,
+): Promise<TokenAnswer | undefined> {
+  if (parseToken(text)?.prefix !== 'berth_rt_') return undefined
+  return change(ctx, async (c) => {
+    const token = await findRefreshToken(c.db, hashToken(text))
+    const login = token && (await findLogin(c.db, token.loginId))
+    const user = login && (await findUser(c.db, login.userId))
+    if (!token || !login || !user) return undefined
+    const verdict = decideRefresh(
+      { ...token, loginRevoked: login.revokedAt !== null, userDisabled: user.disabledAt !== null },
+      c.now,
+    )
+    switch (verdict) {
+      case 'refuse':
+        return undefined
+      case 'revoke':
+        return revokeStolen(c, login, user, from)
+      case 'rotate':
+        // somebody was quicker between our look and now: theirs is the use, ours the repetition
+        if (await takeRefreshToken(c.db, token.id, c.now)) break
+        if (await takeRepetition(c.db, token.id, c.now)) break
+        return revokeStolen(c, login, user, from)
+      case 'repeat':
+        if (await takeRepetition(c.db, token.id, c.now)) break
+        return revokeStolen(c, login, user, from)
+    }
+    // somebody ended it since our look; whoever ends it from now on finds the new tokens
+    if (!(await holdLogin(c.db, login.id))) return undefined
+    const answer = await issueTokens(c, login)
+    await auditCaller(c, personAsCaller(user, from), null, 'login.refresh', ['login', login.id])
+    return answer
+  })
+}
+
+async function revokeStolen(c: Change, login: Login, user: User, from: From): Promise<undefined> {
+  await deleteLogins(c.db, { id: login.id }, c.now)
+  const details = { reason: 'refresh_token_reused' }
+  const caller = personAsCaller(user, from)
+  await auditCaller(c, caller, null, 'login.revoke', ['login', login.id], details)
+  return undefined
+}
+
+/** RFC 7009: whoever holds a token may end it. Unknown ones are no error. */
+export async function revokeByToken(ctx: Context, text: string, from: From): Promise<void> {
+  const prefix = parseToken(text)?.prefix
+  if (prefix === 'berth_rt_') {
+    await change(ctx, async (c) => {
+      const token = await findRefreshToken(c.db, hashToken(text))
+      const login = token && (await findLogin(c.db, token.loginId))
+      const user = login && (await findUser(c.db, login.userId))
+      if (!user || login.revokedAt !== null) return
+      await deleteLogins(c.db, { id: login.id }, c.now)
+      await auditCaller(c, personAsCaller(user, from), null, 'login.revoke', ['login', login.id])
+    })
+  } else if (prefix === 'berth_at_' || prefix === 'berth_pat_') {
+    await change(ctx, async (c) => {
+      const found = await findTokenByHash(c.db, hashToken(text))
+      if (!found || found.token.revokedAt !== null) return
+      const { token, user } = found
+      await endToken(c, token)
+      const caller = personAsCaller(user, from)
+      const { organizationId, name } = token
+      await auditCaller(c, caller, organizationId, 'token.revoke', ['token', token.id], { name })
+    })
+  }
+}

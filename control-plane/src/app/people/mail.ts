@@ -1,0 +1,46 @@
+// Mail is part of a change: queued in its transaction, so that a refused change sends nothing and a killed control plane
+// loses nothing. The text may hold a one-use link and is therefore sealed at rest.
+import { MAIL } from '@berth/shared'
+import type { Context } from '../../context.ts'
+import { insertMail, updateMailText } from '../../store/people/mails.ts'
+import { type Change, MAIL_TOPIC } from '../core/transaction.ts'
+
+export const MAIL_KINDS = ['password_reset', 'invitation', 'alert'] as const
+export type MailKind = (typeof MAIL_KINDS)[number]
+
+export interface Mail {
+  kind: MailKind
+  to: string
+  subject: string
+  /** Plain text, lines of at most 78 characters where possible. */
+  text: string
+}
+
+export const mailPlace = (id: number) => ({
+  table: 'mails',
+  column: 'sealed',
+  organizationId: null,
+  rowId: id,
+})
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is removed
+const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g
+
+/** Names of people and projects stand in subjects: what could end a header is a blank. */
+export const oneLine = (text: string): string =>
+  text.replaceAll(CONTROL, ' ').trim().slice(0, MAIL.subjectCharacters)
+
+export async function queueMail(ctx: Context, c: Change, mail: Mail): Promise<number> {
+  const id = await insertMail(c.db, {
+    kind: mail.kind,
+    recipient: mail.to,
+    subject: oneLine(mail.subject),
+    sealed: '',
+    createdAt: c.now,
+    nextAt: c.now,
+  })
+  const sealed = ctx.custody.seal('mail', mailPlace(id), Buffer.from(mail.text))
+  await updateMailText(c.db, id, sealed)
+  c.wake(MAIL_TOPIC)
+  return id
+}

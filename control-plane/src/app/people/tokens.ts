@@ -1,0 +1,108 @@
+// A person's own tokens: listed without the secret, made with at most the scopes of what makes them, revoked at once.
+import { AppError, type FieldProblem, invalidFields, PEOPLE } from '@berth/shared'
+import { SCOPES, type TokenCreate } from '@berth/shared/api'
+import type { Context } from '../../context.ts'
+import type { Caller } from '../../domain/core/access.ts'
+import { tooWide } from '../../domain/people/people.ts'
+import { hashToken, makeToken } from '../../identity/tokens.ts'
+import { deleteLogins } from '../../store/people/logins.ts'
+import { insertToken, type Token } from '../../store/people/people.ts'
+import { findToken, listUserTokens, updateTokenRevoked } from '../../store/people/tokens.ts'
+import { requireScope } from '../core/access.ts'
+import { auditCaller } from '../core/audit.ts'
+import { type Change, change } from '../core/transaction.ts'
+
+const DAY_MS = 86_400_000
+
+export async function listOwnTokens(
+  ctx: Context,
+  caller: Caller,
+  page: { limit: number; before?: number | undefined },
+): Promise<Token[]> {
+  requireScope(caller, 'read')
+  return listUserTokens(ctx.db, caller.userId, ctx.clock.now(), page)
+}
+
+/** Where the new token is bound: as asked, else as the header says; a bound token makes only tokens bound alike. */
+function chooseBinding(caller: Caller, asked: number | null | undefined): number | null {
+  if (asked !== undefined && asked !== null) return asked
+  return caller.askedOrganizationId ?? caller.tokenOrganizationId
+}
+
+function checkToken(caller: Caller, asked: TokenCreate, organizationId: number | null): void {
+  const problems: FieldProblem[] = []
+  const wide = tooWide(asked.scopes, caller.scopes)
+  if (wide.length > 0) {
+    problems.push({
+      field: 'scopes',
+      code: 'scope_too_wide',
+      message: `The token in use lacks ${wide.join(', ')}; it can make only tokens with its own scopes or fewer.`,
+    })
+  }
+  const member = caller.memberships.some((m) => m.organizationId === organizationId)
+  const bound = caller.tokenOrganizationId
+  const leavesBinding = bound !== null && organizationId !== bound
+  if ((organizationId !== null && !member) || leavesBinding) {
+    problems.push({
+      field: 'organization_id',
+      code: 'not_found',
+      message: 'You cannot bind a token to this organization.',
+    })
+  }
+  if (problems.length > 0) throw invalidFields(problems)
+}
+
+export async function createToken(
+  ctx: Context,
+  caller: Caller,
+  asked: TokenCreate,
+): Promise<{ token: Token; secret: string }> {
+  requireScope(caller, 'admin')
+  const organizationId = chooseBinding(caller, asked.organization_id)
+  checkToken(caller, asked, organizationId)
+  const scopes = SCOPES.filter((scope) => asked.scopes.includes(scope))
+  const secret = makeToken('berth_pat_')
+  return change(ctx, async (c) => {
+    const has = await listUserTokens(c.db, caller.userId, c.now, { limit: PEOPLE.tokensPerUser })
+    if (has.length >= PEOPLE.tokensPerUser) {
+      const message = `You have ${has.length} tokens. Revoke one that is not used any more.`
+      throw invalidFields([{ field: 'name', code: 'too_many_tokens', message }])
+    }
+    const id = await insertToken(c.db, {
+      userId: caller.userId,
+      kind: 'personal',
+      name: asked.name,
+      hash: hashToken(secret),
+      hint: secret.slice(-4),
+      scopes,
+      organizationId,
+      expiresAt: c.now + asked.expires_in_days * DAY_MS,
+      createdAt: c.now,
+    })
+    const details = { name: asked.name, scopes, days: asked.expires_in_days }
+    await auditCaller(c, caller, organizationId, 'token.create', ['token', id], details)
+    const token = await findToken(c.db, id)
+    if (!token) throw new Error(`token ${id} is not there after it was made`)
+    return { token, secret }
+  })
+}
+
+/** A login's token takes its whole login along: a refresh token must not bring it back. */
+export async function endToken(c: Change, token: Token): Promise<void> {
+  await updateTokenRevoked(c.db, token.id, c.now)
+  if (token.loginId !== null) await deleteLogins(c.db, { id: token.loginId }, c.now)
+}
+
+/** One's own token; the one in use may always end itself. */
+export async function revokeToken(ctx: Context, caller: Caller, id: number): Promise<void> {
+  if (id !== caller.origin.tokenId) requireScope(caller, 'admin')
+  await change(ctx, async (c) => {
+    const token = await findToken(c.db, id)
+    if (!token || token.userId !== caller.userId || token.revokedAt !== null) {
+      throw new AppError('not_found', 'There is no such thing, or not for you.')
+    }
+    await endToken(c, token)
+    const details = { name: token.name, kind: token.kind }
+    await auditCaller(c, caller, token.organizationId, 'token.revoke', ['token', id], details)
+  })
+}

@@ -1,0 +1,70 @@
+// The packaged agents that lie beside this control plane (`npm run bundle`), and the script that installs one of them.
+// A digest is computed once for a file as it is; another file under the same name is hashed again.
+import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { VERSION } from '@berth/shared'
+import type { Context } from '../../context.ts'
+import { type PackagedAgent, renderInstallScript } from '../../domain/servers/install-script.ts'
+
+const PACKAGE = /^berth-agent-(linux-(?:x64|arm64))\.tar\.gz$/
+
+const digests = new Map<string, Promise<string>>()
+
+async function hashFile(path: string): Promise<string> {
+  const hash = createHash('sha256')
+  await pipeline(createReadStream(path), hash)
+  return hash.digest('hex')
+}
+
+/** By path, size and time: a package that was replaced has another digest. */
+async function digestOf(path: string): Promise<{ sha256: string; bytes: number }> {
+  const { size, mtimeMs } = await stat(path)
+  const key = `${path}:${size}:${mtimeMs}`
+  let digest = digests.get(key)
+  if (!digest) {
+    for (const known of digests.keys()) if (known.startsWith(`${path}:`)) digests.delete(known)
+    digest = hashFile(path)
+    digests.set(key, digest)
+    digest.catch(() => digests.delete(key))
+  }
+  return { sha256: await digest, bytes: size }
+}
+
+export interface StoredPackage extends PackagedAgent {
+  path: string
+  bytes: number
+}
+
+export async function listAgentPackages(ctx: Context): Promise<StoredPackage[]> {
+  const folder = ctx.config.agentPackages
+  const names = await readdir(folder).catch(() => []) // none was made here
+  const found: StoredPackage[] = []
+  for (const name of names.toSorted()) {
+    const platform = PACKAGE.exec(name)?.[1]
+    if (!platform) continue
+    const path = join(folder, name)
+    found.push({ platform, name, path, ...(await digestOf(path)) })
+  }
+  return found
+}
+
+/** Undefined: no agent was packaged here, so there is nothing to install. */
+export async function installScript(ctx: Context): Promise<string | undefined> {
+  const packages = await listAgentPackages(ctx)
+  if (packages.length === 0) return undefined
+  return renderInstallScript({ baseUrl: ctx.baseUrl, version: VERSION, packages })
+}
+
+/** What a person runs on the new server: the script is checked against a digest that came another way. */
+export async function joinCommand(ctx: Context, token: string): Promise<string> {
+  const script = await installScript(ctx)
+  if (!script) return `berth-agent join ${ctx.baseUrl} ${token}`
+  const digest = createHash('sha256').update(script).digest('hex')
+  return [
+    `curl -fsSLO ${ctx.baseUrl}/install.sh && echo "${digest}  install.sh" | sha256sum -c && \\`,
+    `  sudo sh install.sh --token ${token}`,
+  ].join('\n')
+}

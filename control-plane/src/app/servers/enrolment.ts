@@ -1,0 +1,228 @@
+// An agent becomes one: join token + certificate request → identity; and later a new certificate for the same
+// identity. One transaction each, so that fifty parallel joins with one token make one agent.
+import {
+  createHash,
+  createPublicKey,
+  randomBytes,
+  randomUUID,
+  verify,
+  X509Certificate,
+} from 'node:crypto'
+import { AppError, ENROLMENT, renewalText } from '@berth/shared'
+import type { EnrollRequest, EnrollResponse } from '@berth/shared/api'
+import type { Context } from '../../context.ts'
+import { toUtc } from '../../domain/core/utc.ts'
+import { parseJoinToken, sameHash } from '../../identity/tokens.ts'
+import { type IssuedCertificate, issueAgentCertificate } from '../../keys/authority.ts'
+import { readRequestedKey } from '../../keys/csr.ts'
+import {
+  findAgent,
+  findAgentCertificate,
+  findGenerations,
+  insertAgent,
+  insertAgentCertificate,
+  revokeServerAgents,
+} from '../../store/servers/agents.ts'
+import {
+  consumeJoinToken,
+  findJoinToken,
+  findServer,
+  type JoinToken,
+  updateJoinResponse,
+} from '../../store/servers/servers.ts'
+import type { SshAuthority } from '../../store/ssh/authorities.ts'
+import { auditAgent } from '../core/audit.ts'
+import { agentTopic, change } from '../core/transaction.ts'
+import { serveJoinedServer } from '../forges/waiting-list.ts'
+import { confirmSshAuthorities, publishSshAuthorities } from '../ssh/authorities.ts'
+
+// Unknown, used, expired and malformed tokens get the same answer: nobody learns which it was.
+const refuse = (): AppError =>
+  new AppError(
+    'join_token_invalid',
+    'The join token is unknown, used or expired. Make a new one: berth server join-token NAME.',
+  )
+
+const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
+
+export async function enrolAgent(ctx: Context, asked: EnrollRequest): Promise<EnrollResponse> {
+  const parsed = parseJoinToken(asked.token)
+  if (!parsed) throw refuse()
+  const now = ctx.clock.now()
+  const stored = await findJoinToken(ctx.db, parsed.id)
+  if (!stored || !sameHash(stored.secretHash, parsed.secretHash)) throw refuse()
+  const keyHash = sha256(readRequestedKey(asked.csr).export({ format: 'der', type: 'spki' }))
+  const repeated = repeatedAnswer(stored, keyHash, now)
+  if (repeated) return repeated
+  if (stored.usedAt !== null || stored.expiresAt <= now) throw refuse()
+
+  const agentId = randomUUID()
+  const issued = await issueAgentCertificate(ctx.authority, {
+    csr: asked.csr,
+    installationId: ctx.installationId,
+    agentId,
+    now: new Date(now),
+  })
+  const trusted = await publishSshAuthorities(ctx, 'user')
+  const response = answer(ctx, agentId, stored.serverId, issued, 1, trusted)
+  const joined = await change(ctx, async (c) => {
+    const use = { usedAt: c.now, usedKeyHash: keyHash, agentId }
+    if (!(await consumeJoinToken(c.db, stored.id, use))) return undefined
+    const server = await findServer(c.db, stored.serverId)
+    if (!server) throw refuse()
+    for (const former of await revokeServerAgents(c.db, server.id, c.now))
+      c.wake(agentTopic(former))
+    const installId = asked.install_id
+    await insertAgent(c.db, { id: agentId, serverId: server.id, installId, joinedAt: c.now })
+    await insertAgentCertificate(c.db, {
+      fingerprint: issued.fingerprint,
+      agentId,
+      generation: 1,
+      notAfter: issued.notAfter.getTime(),
+      issuedAt: c.now,
+    })
+    await confirmSshAuthorities(c, agentId, trusted)
+    await updateJoinResponse(c.db, stored.id, JSON.stringify(response))
+    await serveJoinedServer(ctx, c, server.id)
+    const details = { ...asked.host, fingerprint: issued.fingerprint }
+    await auditAgent(c, agentId, 'agent', 'agent.join', ['server', server.id], details)
+    return response
+  })
+  if (joined) return joined
+  // lost the race: the winner may have been our own first try
+  const again = await findJoinToken(ctx.db, stored.id)
+  const answered = again && repeatedAnswer(again, keyHash, now)
+  if (answered) return answered
+  throw refuse()
+}
+
+/** A lost answer can be asked again with the same key for ten minutes. */
+function repeatedAnswer(
+  stored: JoinToken,
+  keyHash: string,
+  now: number,
+): EnrollResponse | undefined {
+  const fresh = stored.usedAt !== null && now - stored.usedAt < ENROLMENT.repeatMs
+  if (!fresh || stored.usedKeyHash !== keyHash || stored.response === null) return undefined
+  return JSON.parse(stored.response) as EnrollResponse
+}
+
+function answer(
+  ctx: Context,
+  agentId: string,
+  serverId: number,
+  issued: IssuedCertificate,
+  generation: number,
+  trusted: SshAuthority[],
+): EnrollResponse {
+  return {
+    agent_id: agentId,
+    server_id: serverId,
+    certificate: issued.certificatePem,
+    ca: [ctx.authority.certificatePem],
+    endpoints: ctx.agentEndpoints,
+    generation,
+    renew_at: toUtc(issued.renewAt.getTime()),
+    ssh_user_ca_keys: trusted.map((authority) => authority.publicKey),
+  }
+}
+
+export interface Renewed extends IssuedCertificate {
+  generation: number
+}
+
+/** Compare-and-set on the generation the caller presents: of two copies of a disk one is left behind. */
+export async function renewAgentCertificate(
+  ctx: Context,
+  agentId: string,
+  asked: { csr: Uint8Array | string; generation: number },
+): Promise<Renewed> {
+  const now = ctx.clock.now()
+  const issued = await issueAgentCertificate(ctx.authority, {
+    csr: asked.csr,
+    installationId: ctx.installationId,
+    agentId,
+    now: new Date(now),
+  })
+  return change(ctx, async (c) => {
+    const agent = await findAgent(c.db, agentId)
+    const { issued: highest, seen } = await findGenerations(c.db, agentId)
+    if (!agent || agent.revokedAt !== null || agent.lockedAt !== null || asked.generation < seen) {
+      throw new AppError('permission_denied', 'This certificate is not the newest of its agent.')
+    }
+    const generation = highest + 1
+    await insertAgentCertificate(c.db, {
+      fingerprint: issued.fingerprint,
+      agentId,
+      generation,
+      notAfter: issued.notAfter.getTime(),
+      issuedAt: c.now,
+    })
+    return { ...issued, generation }
+  })
+}
+
+// ---- renewal after expiry: the server was switched off; the old key proves itself by a signature
+
+const challenges = new WeakMap<Context, Map<string, { fingerprint: string; until: number }>>()
+const CHALLENGES = 1_000 // a flood of challenges evicts the oldest
+
+const expired = (message: string): AppError => new AppError('permission_denied', message)
+
+async function loadExpired(ctx: Context, pem: string) {
+  const fingerprint = (() => {
+    try {
+      return sha256(new X509Certificate(pem).raw)
+    } catch {
+      throw expired('This is not a certificate.')
+    }
+  })()
+  const certificate = await findAgentCertificate(ctx.db, fingerprint)
+  const agent = certificate && (await findAgent(ctx.db, certificate.agentId))
+  const now = ctx.clock.now()
+  if (!certificate || !agent || agent.revokedAt !== null || agent.lockedAt !== null) {
+    throw expired('This certificate is unknown or revoked. The server needs a new join token.')
+  }
+  if (certificate.notAfter + ENROLMENT.renewAfterExpiryMs < now) {
+    throw expired('This certificate expired too long ago. The server needs a new join token.')
+  }
+  return { certificate, agent }
+}
+
+export async function challengeRenewal(
+  ctx: Context,
+  certificatePem: string,
+): Promise<{ nonce: string; expiresAt: number }> {
+  const { certificate } = await loadExpired(ctx, certificatePem)
+  const nonce = randomBytes(32).toString('base64url')
+  const until = ctx.clock.now() + ENROLMENT.challengeMs
+  const open = challenges.get(ctx) ?? new Map()
+  challenges.set(ctx, open)
+  if (open.size >= CHALLENGES) open.delete(open.keys().next().value as string)
+  open.set(nonce, { fingerprint: certificate.fingerprint, until })
+  return { nonce, expiresAt: until }
+}
+
+export async function renewExpired(
+  ctx: Context,
+  asked: { certificate: string; csr: string; nonce: string; signature: string },
+): Promise<EnrollResponse> {
+  const { certificate, agent } = await loadExpired(ctx, asked.certificate)
+  const open = challenges.get(ctx)
+  const challenge = open?.get(asked.nonce)
+  open?.delete(asked.nonce)
+  const key = createPublicKey(asked.certificate)
+  const signature = Buffer.from(asked.signature, 'base64url')
+  const proven =
+    challenge !== undefined &&
+    challenge.fingerprint === certificate.fingerprint &&
+    challenge.until > ctx.clock.now() &&
+    verify('sha256', renewalText(asked.nonce, asked.csr), key, signature)
+  if (!proven) throw expired('The signature or the nonce does not fit.')
+  const { generation, ...issued } = await renewAgentCertificate(ctx, agent.id, {
+    csr: asked.csr,
+    generation: certificate.generation,
+  })
+  const trusted = await publishSshAuthorities(ctx, 'user')
+  return answer(ctx, agent.id, agent.serverId, issued, generation, trusted)
+}

@@ -1,0 +1,96 @@
+// What servers take of their machines: taken in about once a minute with a heartbeat, shown to whoever may read the
+// server. Kept in a fixed number of rows; a value beyond reason is cut, never stored.
+import { USAGE } from '@berth/shared'
+import type { HostUsage } from '@berth/shared/wire'
+import { timestampMs } from '@bufbuild/protobuf/wkt'
+import type { Context } from '../../context.ts'
+import type { Caller } from '../../domain/core/access.ts'
+import { listServerEnvironments } from '../../store/servers/servers.ts'
+import {
+  listServerUsage,
+  listUsagePoints,
+  putServerUsage,
+  putUsagePoint,
+  type ServerUsage,
+  type UsagePoint,
+} from '../../store/servers/usage.ts'
+import { loadServer } from '../core/access.ts'
+import { change } from '../core/transaction.ts'
+
+const SKEW_MS = 5 * 60_000
+
+/** A server whose clock is off is charted by ours. */
+function momentOf(usage: HostUsage, now: number): number {
+  const at = usage.at ? timestampMs(usage.at) : now
+  return Math.abs(at - now) > SKEW_MS ? now : at
+}
+
+const bytes = (n: bigint): number => Number(n > 2n ** 53n - 1n ? 0n : n)
+
+export async function recordUsage(
+  ctx: Context,
+  serverId: number,
+  usage: HostUsage,
+  health: { dockerOk: boolean; proxyOk: boolean },
+): Promise<void> {
+  const row: ServerUsage = {
+    serverId,
+    at: momentOf(usage, ctx.clock.now()),
+    cpuPermille: Math.min(usage.cpuPermille, 1_000),
+    memoryUsedBytes: bytes(usage.memoryUsedBytes),
+    memoryBytes: bytes(usage.memoryBytes),
+    diskUsedBytes: bytes(usage.diskUsedBytes),
+    diskBytes: bytes(usage.diskBytes),
+    loadHundredths: Math.min(usage.loadHundredths, 10_000_000),
+    dockerOk: health.dockerOk ? 1 : 0,
+    proxyOk: health.proxyOk ? 1 : 0,
+    environments: usage.environments.slice(0, USAGE.environments).map((of) => ({
+      environmentId: of.environmentId,
+      diskBytes: bytes(of.diskBytes),
+      memoryBytes: bytes(of.memoryBytes),
+      cpuPermille: Math.min(of.cpuPermille, 1_000_000),
+    })),
+  }
+  await change(ctx, async ({ db }) => {
+    await putServerUsage(db, row)
+    await putUsagePoint(db, 'minute', row)
+    await putUsagePoint(db, 'hour', row)
+  })
+}
+
+export const USAGE_SPANS = ['hour', 'day', 'month'] as const
+export type UsageSpan = (typeof USAGE_SPANS)[number]
+
+const WINDOWS = {
+  hour: { span: 'minute', ms: 3_600_000 },
+  day: { span: 'minute', ms: USAGE.minutes * 60_000 },
+  month: { span: 'hour', ms: USAGE.hours * 3_600_000 },
+} as const
+
+export interface ServerFacts {
+  /** Undefined: it has not told yet. */
+  latest: ServerUsage | undefined
+  /** Of environments that are there; names as people know them. */
+  environments: (ServerUsage['environments'][number] & { identifier: string })[]
+  points: UsagePoint[]
+}
+
+export async function getServerFacts(
+  ctx: Context,
+  caller: Caller,
+  serverId: number,
+  span: UsageSpan = 'day',
+): Promise<ServerFacts> {
+  const server = await loadServer(ctx.db, caller, serverId, 'read')
+  const latest = (await listServerUsage(ctx.db, [server.id])).get(server.id)
+  const here = await listServerEnvironments(ctx.db, server.id)
+  const names = new Map(here.map(({ id, identifier }) => [id, identifier]))
+  const environments = (latest?.environments ?? []).flatMap((of) => {
+    const identifier = names.get(of.environmentId)
+    return identifier === undefined ? [] : { ...of, identifier }
+  })
+  const window = WINDOWS[span]
+  const since = ctx.clock.now() - window.ms
+  const points = await listUsagePoints(ctx.db, server.id, window.span, since)
+  return { latest, environments, points }
+}

@@ -1,0 +1,159 @@
+// Servers and the tokens by which their agents join.
+import { AppError, ENROLMENT, invalidFields, REST, SESSION } from '@berth/shared'
+import { isHostOrAddress, type ServerStatus } from '@berth/shared/api'
+import type { Context } from '../../context.ts'
+import type { Caller } from '../../domain/core/access.ts'
+import { makeJoinToken } from '../../identity/tokens.ts'
+import { isUniqueViolation } from '../../store/engine/database.ts'
+import {
+  type Agent,
+  findServerAgent,
+  listRevokedServers,
+  listServerAgents,
+} from '../../store/servers/agents.ts'
+import {
+  countEnvironmentsByServer,
+  countServers,
+  findServer,
+  insertJoinToken,
+  insertServer,
+  listServers,
+  type Server,
+} from '../../store/servers/servers.ts'
+import { listServerUsage, type ServerUsage } from '../../store/servers/usage.ts'
+import {
+  asReader,
+  loadServer,
+  organizationForCreation,
+  readableOrganizations,
+  requirePermission,
+} from '../core/access.ts'
+import { auditCaller, type Subject } from '../core/audit.ts'
+import { holdOrganization } from '../core/locks.ts'
+import { type Change, change, emit } from '../core/transaction.ts'
+import { joinCommand } from './agent-packages.ts'
+
+export interface ServerView {
+  server: Server
+  agent: Agent | undefined
+  status: ServerStatus
+  environmentCount: number
+  /** Undefined: it has not told yet. */
+  usage: ServerUsage | undefined
+}
+
+/** A session row counts only if this very process made it. */
+export const hasSession = (ctx: Context, agent: Agent | undefined): boolean =>
+  agent !== undefined && agent.sessionId !== null && agent.replicaId === ctx.replicaId
+
+/** For a while after a start nobody is called offline: agents need time to return. */
+export const inStartGrace = (ctx: Context): boolean =>
+  ctx.clock.now() - ctx.startedAt <
+  SESSION.graceTimeouts * SESSION.timeoutIntervals * SESSION.heartbeatMinMs
+
+export function serverStatus(
+  ctx: Context,
+  agent: Agent | undefined,
+  wasRevoked: boolean,
+): ServerStatus {
+  if (!agent) return wasRevoked ? 'revoked' : 'pending'
+  if (agent.lockedAt !== null) return 'duplicate_identity'
+  if (hasSession(ctx, agent)) return agent.drainingAt === null ? 'online' : 'draining'
+  return agent.connectedAt !== null && inStartGrace(ctx) ? 'unknown' : 'offline'
+}
+
+async function view(ctx: Context, servers: Server[]): Promise<ServerView[]> {
+  const ids = servers.map((s) => s.id)
+  const agents = await listServerAgents(ctx.db, ids)
+  const revoked = await listRevokedServers(ctx.db, ids)
+  const counts = await countEnvironmentsByServer(ctx.db, ids)
+  const usage = await listServerUsage(ctx.db, ids)
+  return servers.map((server) => {
+    const agent = agents.get(server.id)
+    return {
+      server,
+      agent,
+      status: serverStatus(ctx, agent, revoked.has(server.id)),
+      environmentCount: counts.get(server.id) ?? 0,
+      usage: usage.get(server.id),
+    }
+  })
+}
+
+export async function listVisibleServers(ctx: Context, caller: Caller): Promise<ServerView[]> {
+  return view(ctx, await listServers(ctx.db, readableOrganizations(caller)))
+}
+
+export async function getServer(ctx: Context, caller: Caller, id: number): Promise<ServerView> {
+  const [one] = await view(ctx, [await loadServer(ctx.db, caller, id, 'read')])
+  if (!one) throw new Error('unreachable: one server was asked for')
+  return one
+}
+
+export async function createServer(
+  ctx: Context,
+  caller: Caller,
+  asked: { name: string; hostname: string },
+): Promise<ServerView> {
+  const organizationId = organizationForCreation(caller, 'server:write')
+  requireHostname(asked.hostname)
+  const id = await change(ctx, async (c) => {
+    await holdOrganization(c, organizationId)
+    await requireRoom(c, organizationId)
+    const made = await insertServer(c.db, { organizationId, ...asked, createdAt: c.now })
+    await auditCaller(c, caller, organizationId, 'server.create', ['server', made], asked)
+    emit(c, { organizationId }, 'server.created', { server_id: made })
+    return made
+  }).catch((error: unknown) => {
+    if (!isUniqueViolation(error)) throw error
+    throw new AppError('name_taken', `There is a server named ${asked.name} already.`)
+  })
+  return getServer(ctx, asReader(caller), id)
+}
+
+async function requireRoom(c: Change, organizationId: number): Promise<void> {
+  if ((await countServers(c.db, organizationId)) < REST.serversPerOrganization) return
+  const message = `An organization has at most ${REST.serversPerOrganization} servers.`
+  throw invalidFields([{ field: 'name', code: 'too_many_servers', message }])
+}
+
+export function requireHostname(hostname: string): void {
+  if (isHostOrAddress(hostname)) return
+  const message = 'The host name must be a name such as fra-1.example.com, or an IP address.'
+  throw invalidFields([{ field: 'hostname', code: 'invalid_hostname', message }])
+}
+
+export interface MadeJoinToken {
+  token: string
+  expiresAt: number
+  command: string
+}
+
+/** One use, 15 minutes, bound to this server; the server's former unused tokens die. */
+export async function makeServerJoinToken(
+  ctx: Context,
+  caller: Caller,
+  serverId: number,
+  rejoin: boolean,
+): Promise<MadeJoinToken> {
+  const made = await change(ctx, async (c) => {
+    const { db, now } = c
+    const server = await findServer(db, serverId)
+    if (!server) throw new AppError('not_found', 'There is no such thing, or not for you.')
+    requirePermission(caller, server.organizationId, 'server:write')
+    if (!rejoin && (await findServerAgent(db, serverId))) {
+      throw new AppError(
+        'server_already_joined',
+        `${server.name} has an agent. Ask with {"rejoin": true} to replace it; the present one is revoked when the new one joins.`,
+      )
+    }
+    const { id, token, secretHash } = makeJoinToken(ctx.authority.caHash)
+    const expiresAt = now + ENROLMENT.joinTokenMs
+    await insertJoinToken(db, { id, secretHash, serverId, createdAt: now, expiresAt })
+    const facts = { token_id: id, rejoin }
+    const subject: Subject = ['server', serverId]
+    await auditCaller(c, caller, server.organizationId, 'server.join_token', subject, facts)
+    return { token, expiresAt }
+  })
+  return { ...made, command: await joinCommand(ctx, made.token) }
+}

@@ -1,0 +1,369 @@
+// One agent, one session; the newest wins. What a hello means for the rows: who may come in, what was lost while
+// nobody looked, where the journal continues.
+import { randomUUID } from 'node:crypto'
+import { ENROLMENT, RECONCILE, RESTORE } from '@berth/shared'
+import { AttemptState, FailureCode, GoodbyeReason, type Hello } from '@berth/shared/wire'
+import type { Context } from '../../context.ts'
+import { isAttemptState, moveAttempt } from '../../domain/deployments/attempt.ts'
+import { describeFailure } from '../../domain/deployments/failure.ts'
+import {
+  type Attempt,
+  listHeldAttempts,
+  raiseAttempt,
+  updateAttempt,
+  updateReachability,
+} from '../../store/deployments/attempts.ts'
+import { lockTask, moveTask, updateTask } from '../../store/deployments/tasks.ts'
+import { hastenRoundsOfServer } from '../../store/forges/repositories.ts'
+import {
+  type Agent,
+  type AgentCertificate,
+  endSessionsOfOthers,
+  findAgent,
+  findAgentCertificate,
+  findGenerations,
+  insertAgentCertificate,
+  lockAgent,
+  markCertificateSeen,
+  takeSession,
+  updateUnderEpoch,
+} from '../../store/servers/agents.ts'
+import { findServer, type HostFacts, updateServerHost } from '../../store/servers/servers.ts'
+import { auditAgent } from '../core/audit.ts'
+import { type Change, change, emit, emitTask, logTopic } from '../core/transaction.ts'
+import { settleRemoval } from '../environments/removal.ts'
+import { adoptFormerAttempts, type Stranger, settleFences, settleStrangers } from './restored.ts'
+
+export interface Opened {
+  kind: 'opened'
+  agent: Agent
+  epoch: number
+  sessionId: string
+  ackedEventSeq: number
+  /** When the certificate it came with should be replaced. */
+  renewAt: number
+  strangers: Stranger[]
+}
+export interface TurnedAway {
+  kind: 'turned_away'
+  reason: GoodbyeReason
+  message: string
+  /** When it may ask again; 0: as it likes. */
+  againAfterMs: number
+}
+
+/** What the certificate of a connection says; it was signed by our own authority. */
+export interface Certified {
+  agentId: string
+  fingerprint: string
+  issuedAt: number
+  notAfter: number
+}
+
+const turnAway = (reason: GoodbyeReason, message: string, againAfterMs = 0): TurnedAway => ({
+  kind: 'turned_away',
+  reason,
+  message,
+  againAfterMs,
+})
+
+export async function openSession(
+  ctx: Context,
+  identity: Certified,
+  hello: Hello,
+): Promise<Opened | TurnedAway> {
+  return change(ctx, async (c) => {
+    const refusal = await judgeIdentity(c, identity, hello)
+    if (refusal) return refusal
+    const sessionId = randomUUID()
+    const epoch = await takeSession(c.db, identity.agentId, {
+      sessionId,
+      replicaId: ctx.replicaId,
+      instanceId: hello.instanceId,
+      version: hello.agentVersion,
+      capabilities: hello.capabilities,
+      now: c.now,
+    })
+    const agent = await findAgent(c.db, identity.agentId)
+    if (epoch === undefined || !agent) {
+      return turnAway(GoodbyeReason.REVOKED, 'This agent was revoked.')
+    }
+    await markCertificateSeen(c.db, identity.fingerprint, c.now)
+    const { gone } = await adoptFormerAttempts(c, agent, hello)
+    for (const attempt of gone) {
+      await loseAttempt(ctx, c, attempt, FailureCode.AGENT_LOST, UNKNOWN_THERE)
+      await releaseAttempt(c, attempt)
+    }
+    const ackedEventSeq = await settleJournal(ctx, c, agent, epoch, hello)
+    const strangers = await settleAttempts(ctx, c, agent, hello)
+    await settleFences(ctx, c, agent, hello)
+    await updateReachability(c.db, agent.id, null)
+    await hastenRoundsOfServer(c.db, agent.serverId, c.now + RECONCILE.afterReturnMs)
+    if (hello.host) await updateServerHost(c.db, agent.serverId, toHostFacts(hello.host))
+    await emitServer(c, agent.serverId, 'online')
+    const certificate = await findAgentCertificate(c.db, identity.fingerprint)
+    const renewAt = certificate ? renewalPoint(certificate) : c.now
+    return { kind: 'opened', agent, epoch, sessionId, ackedEventSeq, renewAt, strangers }
+  })
+}
+
+/** A point of the certificate's life that is the same each time it is asked for, and differs between agents. */
+function renewalPoint(certificate: AgentCertificate): number {
+  const life = certificate.notAfter - certificate.issuedAt
+  const spread = Number.parseInt(certificate.fingerprint.slice(0, 8), 16) / 0xffff_ffff
+  const { renewFrom, renewTo } = ENROLMENT
+  return Math.round(certificate.issuedAt + life * (renewFrom + (renewTo - renewFrom) * spread))
+}
+
+async function judgeIdentity(
+  c: Change,
+  identity: Certified,
+  hello: Hello,
+): Promise<TurnedAway | undefined> {
+  const agent = await findAgent(c.db, identity.agentId)
+  // revoked agents keep their row: one that is not there joined after the backup that was restored
+  if (!agent) return turnAway(GoodbyeReason.UNKNOWN_AGENT, UNKNOWN_AGENT, RESTORE.unknownAgentMs)
+  if (agent.revokedAt !== null) return turnAway(GoodbyeReason.REVOKED, 'This agent was revoked.')
+  if (agent.lockedAt !== null) {
+    return turnAway(GoodbyeReason.DUPLICATE_IDENTITY, agent.lockReason ?? 'This agent is locked.')
+  }
+  // a lower generation than one already seen means that two copies of the disk exist
+  const { seen } = await findGenerations(c.db, agent.id)
+  const certificate = await findOwnCertificate(c, identity)
+  const older = certificate.generation < seen
+  const wentBack =
+    agent.journalId === hello.journalId && Number(hello.lastEventSeq) < agent.ackedEventSeq
+  if (!older && !wentBack) return undefined
+  const reason = older
+    ? 'An older certificate of this agent connected: two copies of its disk exist. Make a new join token.'
+    : 'The journal of this agent went back in time: its disk was restored. Make a new join token.'
+  await lockDuplicate(c, agent, reason)
+  return turnAway(GoodbyeReason.DUPLICATE_IDENTITY, reason)
+}
+
+/**
+ * Our own authority signed it for this agent. One that is not in the database was issued after the backup that was
+ * restored: newer than all we know it is the agent's newest, otherwise it comes from a copy of the disk.
+ */
+async function findOwnCertificate(
+  c: Change,
+  { agentId, fingerprint, issuedAt, notAfter }: Certified,
+): Promise<{ generation: number }> {
+  const known = await findAgentCertificate(c.db, fingerprint)
+  if (known) return known
+  const { issued, newestAt } = await findGenerations(c.db, agentId)
+  if (issuedAt < newestAt) return { generation: 0 }
+  const generation = issued + 1
+  await insertAgentCertificate(c.db, { fingerprint, agentId, generation, notAfter, issuedAt })
+  const details = { fingerprint, generation, reason: 'issued after the backup that was restored' }
+  await auditAgent(
+    c,
+    agentId,
+    'system',
+    'agent.certificate_known_again',
+    ['agent', agentId],
+    details,
+  )
+  return { generation }
+}
+
+async function lockDuplicate(c: Change, agent: Agent, reason: string): Promise<void> {
+  await lockAgent(c.db, agent.id, reason, c.now)
+  await auditAgent(c, agent.id, 'system', 'agent.lock', ['agent', agent.id], { reason })
+}
+
+export async function lockAsDuplicate(
+  ctx: Context,
+  agentId: string,
+  reason: string,
+): Promise<void> {
+  await change(ctx, async (c) => {
+    const agent = await findAgent(c.db, agentId)
+    if (agent) await lockDuplicate(c, agent, reason)
+  })
+}
+
+/** Where the outbox continues. A new journal means a wiped disk; a hole means that we were restored from a backup. */
+async function settleJournal(
+  ctx: Context,
+  c: Change,
+  agent: Agent,
+  epoch: number,
+  hello: Hello,
+): Promise<number> {
+  const { journalId } = hello
+  if (agent.journalId !== null && agent.journalId !== journalId) {
+    const message = 'The agent lost its journal; what became of this attempt is not known.'
+    for (const attempt of await listHeldAttempts(c.db, agent.id)) {
+      await loseAttempt(ctx, c, attempt, FailureCode.JOURNAL_LOST, message)
+      await releaseAttempt(c, attempt)
+    }
+  }
+  const same = agent.journalId === journalId
+  const first = Number(hello.firstEventSeq)
+  let acked = same ? agent.ackedEventSeq : 0
+  if (first > acked + 1) {
+    if (same) {
+      const hole = { from: acked + 1, to: first - 1, reason: 'restored from a backup' }
+      await auditAgent(c, agent.id, 'system', 'agent.events_missing', ['agent', agent.id], hole)
+    }
+    acked = first - 1
+  }
+  await updateUnderEpoch(c.db, agent.id, epoch, { journalId, ackedEventSeq: acked })
+  return acked
+}
+
+/** The agent holds nothing of it any more, so nothing more of its log will come either. */
+async function releaseAttempt(c: Change, attempt: Attempt): Promise<void> {
+  const whole = attempt.logCompleteAt !== null
+  await updateAttempt(c.db, attempt.id, {
+    releasedAt: c.now,
+    ...(whole ? {} : { logCompleteAt: c.now, logTruncated: 1 }),
+  })
+  c.wake(logTopic(attempt.id))
+}
+
+const UNKNOWN_AGENT =
+  'The database of this control plane does not know this agent: the server joined after the backup that was ' +
+  'restored. Make a join token on its page (berth server join-token NAME) and run on the server: ' +
+  'berth-agent join --force <url> <token>. What runs there goes on.'
+const UNKNOWN_THERE =
+  'The agent does not know this attempt any more; what became of it is not known.'
+
+const hasNothingToTell = (hello: Hello): boolean => hello.firstEventSeq > hello.lastEventSeq
+
+async function warnOfRestore(c: Change, { taskId }: Attempt): Promise<void> {
+  const task = await lockTask(c.db, taskId)
+  if (!task) return
+  const message =
+    'The control plane was restored from a backup while this ran: parts of its log and of its report are missing.'
+  const warnings = [...task.warnings, { code: 'restored', message, step: null }]
+  await updateTask(c.db, taskId, { warnings: JSON.stringify(warnings) })
+}
+
+/** Compares what the agent holds with what we think it holds. */
+async function settleAttempts(
+  ctx: Context,
+  c: Change,
+  agent: Agent,
+  hello: Hello,
+): Promise<Opened['strangers']> {
+  const held = await listHeldAttempts(c.db, agent.id)
+  const fences = new Map(hello.fences.map((f) => [f.environmentId, Number(f.fence)]))
+  const retells = hello.capabilities.includes('retell')
+  const told = new Map(hello.attempts.map((a) => [a.attemptId, a]))
+  for (const attempt of held) {
+    const begun = attempt.state >= AttemptState.STARTING && attempt.state < AttemptState.SUCCEEDED
+    const there = told.get(attempt.id)
+    // over there, and nothing more will be told of it: we were restored from a backup
+    const untold = (there?.state ?? 0) >= AttemptState.SUCCEEDED && hasNothingToTell(hello)
+    if (begun && (!there || untold) && !retells) {
+      const message = there
+        ? 'The attempt is over on its server, but its end was lost with a restored backup.'
+        : UNKNOWN_THERE
+      await loseAttempt(ctx, c, attempt, FailureCode.AGENT_LOST, message)
+    }
+    // forgotten there already: its acknowledgement was lost
+    if (((begun && !retells) || attempt.state >= AttemptState.SUCCEEDED) && !there) {
+      await releaseAttempt(c, attempt)
+      continue
+    }
+    // it was there and is forgotten: its end is told again, its log is gone
+    const was = begun || attempt.fence <= (fences.get(attempt.environmentId) ?? 0)
+    if (was && !there && attempt.logCompleteAt === null) {
+      await updateAttempt(c.db, attempt.id, { logCompleteAt: c.now })
+      await warnOfRestore(c, attempt)
+    }
+  }
+  return settleStrangers(ctx, c, agent, hello, new Set(held.map((a) => a.id)))
+}
+
+/** The control plane gives up waiting: the lock is released, the real end may still arrive. */
+export async function loseAttempt(
+  ctx: Context,
+  c: Change,
+  attempt: Attempt,
+  code: FailureCode,
+  message: string,
+): Promise<void> {
+  if (!isAttemptState(attempt.state)) return
+  if (moveAttempt(attempt.state, 'lost').kind !== 'moved') return
+  const task = await lockTask(c.db, attempt.taskId)
+  const lost = { code, message, finishedAt: c.now }
+  // false: it ended by itself since it was read
+  if (!(await raiseAttempt(c.db, attempt.id, AttemptState.LOST, lost)) || !task) return
+  const word = code === FailureCode.JOURNAL_LOST ? 'journal_lost' : 'agent_lost'
+  const failure = JSON.stringify(describeFailure({ code: word, message }))
+  if (!(await moveTask(c.db, task.id, 'failed', { finishedAt: c.now, failure }))) return
+  emitTask(c, task, 'task.failed', { code: word })
+  await settleRemoval(ctx, c, task, { status: 'failed', message })
+}
+
+/** A sign of life, and the check that this session is still the newest. */
+export const touchSession = (
+  ctx: Context,
+  agentId: string,
+  epoch: number,
+  change: { draining?: boolean; diskFreeBytes?: number } = {},
+): Promise<boolean> =>
+  updateUnderEpoch(ctx.db, agentId, epoch, {
+    lastSeenAt: ctx.clock.now(),
+    ...(change.diskFreeBytes === undefined ? {} : { diskFreeBytes: change.diskFreeBytes }),
+    ...(change.draining ? { drainingAt: ctx.clock.now() } : {}),
+  })
+
+/** The stream is gone. Live attempts go on without us; people see since when nobody hears of them. */
+export async function closeSession(ctx: Context, agentId: string, epoch: number): Promise<void> {
+  await change(ctx, async (c) => {
+    const mine = await updateUnderEpoch(c.db, agentId, epoch, {
+      sessionId: null,
+      disconnectedAt: c.now,
+    })
+    if (!mine) return
+    await updateReachability(c.db, agentId, c.now)
+    const agent = await findAgent(c.db, agentId)
+    if (agent) await emitServer(c, agent.serverId, 'offline')
+  })
+}
+
+async function emitServer(
+  c: Change,
+  serverId: number,
+  status: 'online' | 'offline',
+): Promise<void> {
+  const server = await findServer(c.db, serverId)
+  if (!server) return
+  emit(c, { organizationId: server.organizationId }, 'server.updated', { id: serverId, status })
+}
+
+/** On start: sessions of a former life are over. */
+export const endFormerSessions = (ctx: Context): Promise<void> =>
+  endSessionsOfOthers(ctx.db, ctx.replicaId, ctx.clock.now())
+
+export function toHostFacts(host: NonNullable<Hello['host']>): HostFacts {
+  return {
+    hostname: host.hostname,
+    os: host.os,
+    arch: host.arch,
+    dockerVersion: host.dockerVersion,
+    cpus: host.cpus,
+    memoryBytes: Number(host.memoryBytes),
+    diskBytes: Number(host.diskBytes),
+    diskFreeBytes: Number(host.diskFreeBytes),
+    parts: host.parts.map(({ name, version, reason }) => ({ name, version, reason })),
+    ssh: toSshFacts(host.parts.find(({ name }) => name === 'sshd')?.details ?? {}),
+  }
+}
+
+const ACCOUNT = /^[a-z_][a-z0-9_-]{0,31}$/
+
+/** Only what can be the port and the names of two accounts. */
+function toSshFacts(details: { [key: string]: string }): HostFacts['ssh'] {
+  if (details.mode === 'off') return { isOff: true, port: 0, accounts: [] }
+  const port = Number(details.port)
+  const accounts = (details.accounts ?? '').split(' ')
+  const isUsable = Number.isInteger(port) && port > 0 && port < 65_536
+  if (!isUsable || accounts.length !== 2 || !accounts.every((name) => ACCOUNT.test(name)))
+    return undefined
+  return { isOff: false, port, accounts }
+}

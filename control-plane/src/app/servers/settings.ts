@@ -1,0 +1,126 @@
+// Changing and giving up a server. What still holds environments stays; an agent that is not trusted any more loses its
+// session and its certificate at once.
+import { AppError, changeCeilings } from '@berth/shared'
+import type { ServerPatch } from '@berth/shared/api'
+import type { Context } from '../../context.ts'
+import type { Caller } from '../../domain/core/access.ts'
+import { listServerTasks } from '../../store/deployments/tasks.ts'
+import { isUniqueViolation } from '../../store/engine/database.ts'
+import { revokeServerAgents } from '../../store/servers/agents.ts'
+import {
+  closeServer,
+  deleteUnusedJoinTokens,
+  listServerEnvironments,
+  lockServer,
+  type Server,
+  updateServer,
+} from '../../store/servers/servers.ts'
+import { asReader, loadServer, missing } from '../core/access.ts'
+import { auditCaller, type Subject } from '../core/audit.ts'
+import { holdServer } from '../core/locks.ts'
+import { agentTopic, type Change, change, emit } from '../core/transaction.ts'
+import { endSshAccess } from '../ssh/revocation.ts'
+import { getServer, requireHostname, type ServerView } from './servers.ts'
+
+/** The server, held, after the caller was let through. */
+async function hold(c: Change, id: number): Promise<Server> {
+  const server = await lockServer(c.db, id)
+  if (!server) throw missing()
+  return server
+}
+
+export async function changeServer(
+  ctx: Context,
+  caller: Caller,
+  id: number,
+  asked: ServerPatch,
+): Promise<ServerView> {
+  await loadServer(ctx.db, caller, id, 'server:write')
+  if (asked.hostname !== undefined) requireHostname(asked.hostname)
+  await change(ctx, async (c) => {
+    const server = await hold(c, id)
+    const { organizationId } = server
+    await updateServer(c.db, id, {
+      ...(asked.name === undefined ? {} : { name: asked.name }),
+      ...(asked.hostname === undefined ? {} : { hostname: asked.hostname }),
+      ...(asked.ssh_port === undefined ? {} : { sshPort: asked.ssh_port }),
+      ...(asked.shell_enabled === undefined ? {} : { shellEnabled: asked.shell_enabled ? 1 : 0 }),
+      ...(asked.limits ? { ceilings: changeCeilings(server.ceilings, asked.limits) } : {}),
+      ...(asked.paused === undefined ? {} : { paused: asked.paused ? 1 : 0 }),
+    })
+    await auditCaller(c, caller, organizationId, 'server.update', ['server', id], {
+      name: server.name,
+      changes: asked,
+    })
+    emit(c, { organizationId }, 'server.updated', { server_id: id, changed: Object.keys(asked) })
+  }).catch((error: unknown) => {
+    if (!isUniqueViolation(error)) throw error
+    throw new AppError('name_taken', `There is a server named ${asked.name} already.`)
+  })
+  const view = await getServer(ctx, asReader(caller), id)
+  // one that takes tasks again looks at once
+  if (view.agent) ctx.wakes.wake(agentTopic(view.agent.id))
+  return view
+}
+
+export async function deleteServer(
+  ctx: Context,
+  caller: Caller,
+  id: number,
+  asked: { confirm?: string | undefined },
+): Promise<void> {
+  await loadServer(ctx.db, caller, id, 'server:write')
+  await change(ctx, async (c) => {
+    const server = await holdServer(c, id)
+    const { organizationId, name } = server
+    const environments = await listServerEnvironments(c.db, id)
+    if (environments.length > 0 || (await listServerTasks(c.db, id)).length > 0) {
+      const which = environments.map((e) => e.identifier).join(', ') || 'a removal is under way'
+      throw new AppError(
+        'server_in_use',
+        `${name} still holds environments: ${which}. Move or delete them first.`,
+        { environments },
+      )
+    }
+    if (asked.confirm !== name) {
+      throw new AppError('confirmation_required', `Confirm the removal of ${name} with its name.`, {
+        confirm: name,
+      })
+    }
+    await endSshAccess(c, { serverId: id }, 'server_removed')
+    await revoke(c, server)
+    await closeServer(c.db, server, c.now)
+    await auditCaller(c, caller, organizationId, 'server.delete', ['server', id], { name })
+    emit(c, { organizationId }, 'server.removed', { server_id: id })
+  })
+}
+
+export async function deleteJoinToken(ctx: Context, caller: Caller, id: number): Promise<void> {
+  await loadServer(ctx.db, caller, id, 'server:write')
+  await change(ctx, async (c) => {
+    const { organizationId } = await hold(c, id)
+    await deleteUnusedJoinTokens(c.db, id)
+    const subject: Subject = ['server', id]
+    await auditCaller(c, caller, organizationId, 'server.join_token_delete', subject)
+  })
+}
+
+/** Its session is cut by the wake-up, its certificate opens nothing any more; the server needs a new join token. */
+export async function revokeAgent(ctx: Context, caller: Caller, id: number): Promise<ServerView> {
+  await loadServer(ctx.db, caller, id, 'server:write')
+  await change(ctx, async (c) => {
+    const server = await hold(c, id)
+    const { organizationId } = server
+    const agents = await revoke(c, server)
+    await auditCaller(c, caller, organizationId, 'server.revoke_agent', ['server', id], { agents })
+    emit(c, { organizationId }, 'server.updated', { server_id: id, status: 'revoked' })
+  })
+  return getServer(ctx, asReader(caller), id)
+}
+
+async function revoke(c: Change, server: Server): Promise<string[]> {
+  const agents = await revokeServerAgents(c.db, server.id, c.now)
+  for (const agentId of agents) c.wake(agentTopic(agentId))
+  await deleteUnusedJoinTokens(c.db, server.id)
+  return agents
+}

@@ -1,0 +1,93 @@
+// Access by SSH ends: the transaction that takes somebody's right away also marks the certificates it gave, and wakes
+// the agents of those servers. What a server must refuse is read from the rows (`listRevokedSerials`), complete.
+import { AppError } from '@berth/shared'
+import { PERMISSIONS, type Role, SCOPES } from '@berth/shared/api'
+import type { Context } from '../../context.ts'
+import { type Caller, permissionsOf } from '../../domain/core/access.ts'
+import { findServerAgent } from '../../store/servers/agents.ts'
+import {
+  findSshCertificate,
+  type ListedSshCertificate,
+  type RevocationScope,
+  revokeSshCertificates,
+} from '../../store/ssh/certificates.ts'
+import { loadServer, requirePermission } from '../core/access.ts'
+import { auditCaller } from '../core/audit.ts'
+import { type Change, change, trustTopic } from '../core/transaction.ts'
+
+/** Why, in the words of the list; the audit row of the cause tells the rest. */
+export type RevocationReason =
+  | 'revoked'
+  | 'environment_removed'
+  | 'environment_moved'
+  | 'environment_protected'
+  | 'server_removed'
+  | 'member_removed'
+  | 'role_lowered'
+  | 'account_disabled'
+  | 'password_reset'
+
+/** Ends them; gives how many there were. The caller's own audit row says who did it. */
+export async function endSshAccess(
+  c: Change,
+  scope: RevocationScope,
+  reason: RevocationReason,
+  userId: number | null = null,
+): Promise<number> {
+  const ended = await revokeSshCertificates(c.db, scope, { now: c.now, userId, reason })
+  for (const serverId of new Set(ended.map((one) => one.serverId))) {
+    const agent = await findServerAgent(c.db, serverId)
+    if (agent) c.wake(trustTopic(agent.id))
+  }
+  return ended.length
+}
+
+/** For a role that was lowered: what the new one still includes stays. */
+export function endSshAccessBeyondRole(
+  c: Change,
+  member: { organizationId: number; userId: number },
+  role: Role,
+): Promise<number> {
+  const kept = permissionsOf(role, SCOPES)
+  const permissions = PERMISSIONS.filter((permission) => !kept.includes(permission))
+  return endSshAccess(c, { ...member, permissions }, 'role_lowered')
+}
+
+/** For an environment that became protected: only its owner keeps a shell. */
+export const endShellsOfOthers = (
+  c: Change,
+  environment: { id: number; ownerId: number },
+): Promise<number> =>
+  endSshAccess(
+    c,
+    { environmentId: environment.id, permissions: ['ssh'], exceptUserId: environment.ownerId },
+    'environment_protected',
+  )
+
+/** By hand: one's own, or anybody's with the right to manage the server. Twice is once. */
+export async function revokeSshCertificate(
+  ctx: Context,
+  caller: Caller,
+  serverId: number,
+  serial: string,
+): Promise<ListedSshCertificate> {
+  return change(ctx, async (c) => {
+    const server = await loadServer(c.db, caller, serverId, 'read')
+    const found = await findSshCertificate(c.db, serverId, serial)
+    // before the question whether it exists: others learn nothing about serials
+    if (found?.userId !== caller.userId)
+      requirePermission(caller, server.organizationId, 'server:write')
+    if (!found) throw new AppError('not_found', 'There is no such thing, or not for you.')
+    if ((await endSshAccess(c, { serial, serverId }, 'revoked', caller.userId)) === 0) return found
+    const { fingerprint, keyId } = found
+    await auditCaller(
+      c,
+      caller,
+      server.organizationId,
+      'ssh_certificate.revoke',
+      ['server', serverId],
+      { serial, fingerprint, key_id: keyId },
+    )
+    return (await findSshCertificate(c.db, serverId, serial)) ?? found
+  })
+}

@@ -1,0 +1,40 @@
+// The session book of a server, as it reaches the audit log: one row when somebody comes in, one when it is over. What
+// the server says about a certificate counts only for certificates that were issued for that very server.
+import type { SshSessionChanged } from '@berth/shared/wire'
+import { timestampDate } from '@bufbuild/protobuf/wkt'
+import type { Agent } from '../../store/servers/agents.ts'
+import { findSshCertificate } from '../../store/ssh/certificates.ts'
+import { auditAgent } from '../core/audit.ts'
+import type { Change } from '../core/transaction.ts'
+
+const short = (text: string): string => text.slice(0, 200)
+
+export async function applySshSession(
+  c: Change,
+  agent: Agent,
+  session: SshSessionChanged,
+): Promise<void> {
+  const serial = String(session.serial)
+  const certificate = await findSshCertificate(c.db, agent.serverId, serial)
+  const holder = certificate
+    ? { user: certificate.holderName, user_id: certificate.userId, key_id: certificate.keyId }
+    : { key_id: short(session.keyId) }
+  const details = {
+    serial,
+    ...holder,
+    environment_id: session.environmentId || null,
+    verb: short(session.verb),
+    account: short(session.account),
+    ...(session.startedAt ? { started_at: timestampDate(session.startedAt).toISOString() } : {}),
+  }
+  const { endedAt } = session
+  const ended = endedAt && {
+    ended_at: timestampDate(endedAt).toISOString(),
+    // why the certificate was revoked says more than that it was
+    reason: certificate?.revokeReason ?? short(session.endReason),
+    bytes_sent: Number(session.bytesSent),
+    exit_code: session.exitCode ?? null,
+  }
+  const verb = ended ? 'ssh.session.ended' : 'ssh.session.started'
+  await auditAgent(c, agent.id, 'agent', verb, ['server', agent.serverId], { ...details, ...ended })
+}

@@ -1,0 +1,73 @@
+// What a failed deployment has to say: its own output, what is known about the cause, what changed since the last
+// success. PURE. The platform's own checks are ordinary steps, so nothing here treats them apart; where a step wrote
+// nothing, or there was none, the failure's own sentence is the output. There is no text for "could not be parsed".
+import type { Failure, Hint } from '@berth/shared/api'
+import { readHints } from './hints.ts'
+
+export type DiagnosticsStatus = 'failed' | 'recovered' | 'none'
+
+/** The newest failed deployment stands as long as none after it has succeeded. */
+export const diagnosticsStatus = (
+  failedId: number | undefined,
+  laterSuccessId: number | undefined,
+): DiagnosticsStatus => {
+  if (failedId === undefined) return 'none'
+  return laterSuccessId === undefined ? 'failed' : 'recovered'
+}
+
+export interface SinceLastSuccess {
+  taskId: number
+  commitSha: string | null
+  /** Null: one of the two never read its file. */
+  serviceFileChanged: boolean | null
+  variableKeysChanged: string[]
+}
+
+/** The message first where the output does not say it already: the reason and the evidence belong together. */
+export function composeOutput(failure: Failure, lines: readonly string[]): string {
+  const text = lines.join('\n')
+  if (lines.length === 0) return failure.message
+  const [sentence = ''] = failure.message.split('\n')
+  const isSaid = sentence === '' || text.includes(sentence)
+  return failure.is_platform_check && !isSaid ? `${failure.message}\n${text}` : text
+}
+
+const short = (sha: string): string => sha.slice(0, 7)
+const named = (keys: readonly string[]): string => {
+  const shown = keys.slice(0, 10).join(', ')
+  return keys.length > 10 ? `${shown} and ${keys.length - 10} more` : shown
+}
+
+/** Where to look when the output alone does not tell: what is not as it was when it last worked. */
+export function changeHints(commitSha: string | null, since: SinceLastSuccess | null): Hint[] {
+  if (!since) return []
+  const hints: Hint[] = []
+  const last = `the last success (task ${since.taskId})`
+  const isOtherCommit =
+    commitSha !== null && since.commitSha !== null && commitSha !== since.commitSha
+  if (isOtherCommit) {
+    const message = `The commit is ${short(commitSha)}; ${last} had ${short(since.commitSha ?? '')}.`
+    hints.push({ code: 'commit_changed', message })
+  }
+  if (since.serviceFileChanged) {
+    hints.push({ code: 'service_file_changed', message: `.service.yml is not that of ${last}.` })
+  }
+  const keys = since.variableKeysChanged
+  if (keys.length > 0) {
+    const message = `Changed since ${last}: ${keys.length === 1 ? 'variable' : 'variables'} ${named(keys)}.`
+    hints.push({ code: 'variables_changed', message })
+  }
+  const isSame = commitSha !== null && commitSha === since.commitSha
+  if (isSame && since.serviceFileChanged === false && keys.length === 0) {
+    const message = `Commit, .service.yml and variables are those of ${last}: the cause lies outside of them, on the server or in something that was fetched.`
+    hints.push({ code: 'nothing_changed', message })
+  }
+  return hints
+}
+
+export const findHints = (
+  failure: Failure,
+  lines: readonly string[],
+  commitSha: string | null,
+  since: SinceLastSuccess | null,
+): Hint[] => [...readHints({ failure, lines }), ...changeHints(commitSha, since)]

@@ -1,0 +1,88 @@
+// What a server sees of what it serves, and what people are shown of it. An observation counts for the version it is about,
+// by its fence: one of a former version is dropped, one of a version whose success was not told yet waits for it, and a
+// new version begins with a clean sheet without anybody clearing it. PURE.
+import { SERVICE_STATES } from '@berth/shared/api'
+
+export type ServiceState = (typeof SERVICE_STATES)[number]
+
+/** As it is stored. */
+export interface Observation {
+  fence: number
+  /** The commit that serves; null: not told. */
+  commit: string | null
+  /** Why it is degraded, in a sentence; null: it is not. */
+  reason: string | null
+  services: { name: string; state: ServiceState }[]
+}
+
+/** As an agent tells it; fence 0: nothing of the environment runs there. */
+export interface Seen {
+  fence: number
+  commitSha: string
+  degradedReason: string
+  services: { name: string; state: string }[]
+}
+
+interface Observed {
+  fence: number
+  deployedFence: number
+  services: { name: string }[]
+}
+
+const REASON_LENGTH = 500
+const SERVICES = 64
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
+const GONE = 'Nothing of it runs on its server any more.'
+
+const isState = (text: string): text is ServiceState =>
+  (SERVICE_STATES as readonly string[]).includes(text)
+
+/** One line without control characters, whatever the agent sent. */
+const sentence = (text: string): string | null =>
+  text
+    .replaceAll(/\p{Cc}+/gu, ' ')
+    .trim()
+    .slice(0, REASON_LENGTH) || null
+
+/** What is to be stored; undefined: it is about no version that matters. */
+export function takeObservation(environment: Observed, seen: Seen): Observation | undefined {
+  const { fence, deployedFence } = environment
+  if (seen.fence === 0) {
+    if (deployedFence === 0) return undefined
+    const services = environment.services.map(({ name }) => ({ name, state: 'missing' as const }))
+    return { fence: deployedFence, commit: null, reason: GONE, services }
+  }
+  if (seen.fence < deployedFence || seen.fence > fence) return undefined
+  // not compared with what was deployed: of a version whose success is not told yet nobody knows the services
+  const services = seen.services.slice(0, SERVICES).flatMap(({ name, state }) => {
+    return isState(state) && NAME.test(name) ? [{ name, state }] : []
+  })
+  const commit = /^[0-9a-f]{40,64}$/.test(seen.commitSha) ? seen.commitSha : null
+  return { fence: seen.fence, commit, reason: sentence(seen.degradedReason), services }
+}
+
+export interface Shown {
+  deployedFence: number
+  commitSha: string | null
+  observed: Observation | null
+  /** Of the control plane itself: a removal that failed, say. */
+  degradedReason: string | null
+}
+
+/** Why the environment is degraded; null: it is not, as far as anybody knows. */
+export function degradation(e: Shown): string | null {
+  if (e.degradedReason !== null) return e.degradedReason
+  const { observed } = e
+  if (!observed || e.deployedFence === 0 || observed.fence < e.deployedFence) return null
+  const { commit } = observed
+  if (commit !== null && e.commitSha !== null && commit !== e.commitSha) {
+    const [runs, deployed] = [commit, e.commitSha].map((sha) => sha.slice(0, 7))
+    return `Running differs from last deployed: ${runs} runs, ${deployed} was deployed.`
+  }
+  return observed.fence === e.deployedFence ? observed.reason : null
+}
+
+export function serviceState(e: Shown, name: string): ServiceState {
+  if (e.observed?.fence !== e.deployedFence) return 'running'
+  return e.observed.services.find((s) => s.name === name)?.state ?? 'running'
+}

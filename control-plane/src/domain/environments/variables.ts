@@ -1,0 +1,97 @@
+// Which custom variables may be set, and how much they may hold together. Errors name the key, never the value.
+import { type FieldProblem, REST } from '@berth/shared'
+import { isReservedVariable, RESERVED_PREFIX, VARIABLE_KEY } from '@berth/shared/service-file'
+import { shownName } from '../core/display-name.ts'
+
+export type Values = ReadonlyMap<string, string>
+
+const PROBLEMS = 50 // one request of nothing but mistakes must not make a huge answer
+
+const bytes = (text: string): number => new TextEncoder().encode(text).length
+
+type Wrong = [code: string, message: string]
+
+const NO_KEY: Wrong = [
+  'invalid_key',
+  'A key starts with a letter or underscore and has letters, digits and underscores, at most 128.',
+]
+
+function keyProblem(key: string): Wrong | undefined {
+  if (!VARIABLE_KEY.test(key)) return NO_KEY
+  if (key.startsWith(RESERVED_PREFIX)) {
+    return ['reserved_key', `Keys that start with ${RESERVED_PREFIX} are reserved.`]
+  }
+  if (isReservedVariable(key)) return ['reserved_key', `${key} is a system variable.`]
+  return undefined
+}
+
+function valueProblem(key: string, value: unknown): Wrong | undefined {
+  if (typeof value !== 'string')
+    return ['invalid_value', `The value of ${shownName(key)} is no text.`]
+  if (value.includes('\0')) return ['invalid_value', `${shownName(key)} holds a NUL character.`]
+  // half a surrogate pair has no bytes of its own: it would arrive as something else
+  if (!value.isWellFormed()) return ['invalid_value', `${shownName(key)} holds half a character.`]
+  if (bytes(value) > REST.variableBytes)
+    return ['value_too_large', `${shownName(key)} is over 64 KiB.`]
+  return undefined
+}
+
+/** Keys and values one by one; only what is right comes out. */
+export function checkValues(
+  given: Record<string, unknown>,
+  field: string,
+): { values: Values; problems: FieldProblem[] } {
+  const values = new Map<string, string>()
+  const problems: FieldProblem[] = []
+  for (const [key, value] of Object.entries(given)) {
+    const at = `${field}.${shownName(key)}`
+    for (const wrong of [keyProblem(key), valueProblem(key, value)]) {
+      if (wrong) problems.push({ field: at, code: wrong[0], message: wrong[1] })
+    }
+    if (typeof value === 'string') values.set(key, value)
+  }
+  return { values, problems: problems.slice(0, PROBLEMS) }
+}
+
+/** Set and unset as a pair. */
+export function checkChange(asked: {
+  set?: Record<string, unknown> | undefined
+  unset?: readonly string[] | undefined
+}): FieldProblem[] {
+  const set = asked.set ?? {}
+  const unset = new Set(asked.unset ?? [])
+  if (Object.keys(set).length === 0 && unset.size === 0) {
+    const message = 'Nothing is asked: name variables in "set" or "unset".'
+    return [{ field: 'set', code: 'empty_change', message }]
+  }
+  // "missing" would repeat it, whatever it is
+  const noKeys = [...unset]
+    .filter((key) => !VARIABLE_KEY.test(key))
+    .map((key) => ({ field: `unset.${shownName(key)}`, code: NO_KEY[0], message: NO_KEY[1] }))
+  const inBoth = Object.keys(set)
+    .filter((key) => unset.has(key))
+    .map((key) => ({
+      field: `set.${shownName(key)}`,
+      code: 'conflicting_key',
+      message: `${shownName(key)} is in both lists.`,
+    }))
+  return [...noKeys, ...inBoth].slice(0, PROBLEMS)
+}
+
+/** The set as it would be: so many keys, so many bytes together. */
+export function limitProblems(sizes: ReadonlyMap<string, number>, field: string): FieldProblem[] {
+  const problems: FieldProblem[] = []
+  const total = [...sizes.values()].reduce((sum, size) => sum + size, 0)
+  if (sizes.size > REST.variables) {
+    const message = `There would be ${sizes.size} variables; at most ${REST.variables} are possible.`
+    problems.push({ field, code: 'too_many_variables', message })
+  }
+  if (total > REST.variablesBytes) {
+    const message = 'The values would be over 512 KiB together.'
+    problems.push({ field, code: 'variables_too_large', message })
+  }
+  return problems
+}
+
+export const sizesOf = (values: Values): Map<string, number> =>
+  new Map([...values].map(([key, value]) => [key, bytes(value)]))

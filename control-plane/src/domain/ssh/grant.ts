@@ -1,0 +1,168 @@
+// Who gets which SSH certificate: what each purpose needs, what stands in the way, and everything the certificate says.
+// Values in, values out; signing, times and chance belong to others.
+import {
+  GRANT_EXTENSION,
+  SSH,
+  type SshAccount,
+  type SshGrant,
+  type SshVerb,
+  sshPrincipal,
+} from '@berth/shared'
+import type { Permission, SshCertificateStatus, SshPurpose } from '@berth/shared/api'
+import { type Caller, mayChangeProtected } from '../core/access.ts'
+
+export interface AskedGrant {
+  purpose: SshPurpose
+  /** Null: the whole server, for which there is only a shell. */
+  environmentId: number | null
+  ttlSeconds: number
+}
+
+interface Terms {
+  permission: Permission
+  account: SshAccount
+  can: SshVerb[]
+  sessionSeconds: number
+}
+
+/** The table of purposes. */
+export function termsOf(asked: Pick<AskedGrant, 'purpose' | 'environmentId'>): Terms {
+  switch (asked.purpose) {
+    case 'logs':
+      return {
+        permission: 'read',
+        account: 'berth-ssh',
+        can: ['logs'],
+        sessionSeconds: SSH.logsSessionSeconds,
+      }
+    case 'artifact':
+      return {
+        permission: 'read',
+        account: 'berth-ssh',
+        can: ['artifact'],
+        sessionSeconds: SSH.artifactSessionSeconds,
+      }
+    case 'shell': {
+      const whole = asked.environmentId === null
+      return {
+        permission: whole ? 'server:write' : 'ssh',
+        account: 'berth-shell',
+        can: whole ? ['server'] : ['shell', 'exec'],
+        sessionSeconds: SSH.shellSessionSeconds,
+      }
+    }
+  }
+}
+
+/** Logs and artifacts belong to an environment; a shell may be the server's. */
+export const needsEnvironment = (purpose: SshPurpose): boolean => purpose !== 'shell'
+
+export interface GrantFacts {
+  /** `sshOff`: the agent says that nobody can connect. */
+  server: { joined: boolean; shellEnabled: boolean; sshOff: boolean }
+  environment: { protected: boolean; ownerId: number; removing: boolean } | undefined
+}
+
+export type GrantDecision =
+  | { kind: 'granted' }
+  | { kind: 'protected' }
+  | { kind: 'removing' }
+  | { kind: 'shell_disabled' }
+  | { kind: 'server_not_ready' }
+  | { kind: 'ssh_unavailable' }
+
+/** What stands in the way of somebody who has the permission. Protection first, as everywhere. */
+export function decideGrant(caller: Caller, asked: AskedGrant, facts: GrantFacts): GrantDecision {
+  const { environment, server } = facts
+  const shell = asked.purpose === 'shell'
+  if (shell && environment && !mayChangeProtected(caller, environment)) return { kind: 'protected' }
+  if (environment?.removing) return { kind: 'removing' }
+  if (shell && !environment && !server.shellEnabled) return { kind: 'shell_disabled' }
+  if (!server.joined) return { kind: 'server_not_ready' }
+  return server.sshOff ? { kind: 'ssh_unavailable' } : { kind: 'granted' }
+}
+
+/** How people connect to a server. */
+export interface SshDoor {
+  /** `unknown`: its agent has not told yet. */
+  state: 'ready' | 'off' | 'unknown'
+  /** A port that somebody set wins; else what the agent set up. */
+  port: number
+  /** Why nobody can connect, or why not at the usual port. */
+  reason: string | null
+}
+
+export function sshDoorOf(server: {
+  sshPort: number
+  host: {
+    ssh?: { isOff?: boolean; port: number } | undefined
+    parts: { name: string; reason: string }[]
+  } | null
+}): SshDoor {
+  const told = server.host?.ssh
+  const own = told && !told.isOff ? told.port : SSH.port
+  return {
+    state: told ? (told.isOff ? 'off' : 'ready') : 'unknown',
+    port: server.sshPort === SSH.port ? own : server.sshPort,
+    reason: server.host?.parts.find((part) => part.name === 'sshd')?.reason || null,
+  }
+}
+
+export interface CertificatePlan extends Terms {
+  principal: string
+  keyId: string
+  /** Name and value; an empty value is a flag. Sorted. */
+  extensions: [name: string, value: string][]
+  /** Unix seconds. */
+  validAfter: number
+  validBefore: number
+  until: number
+}
+
+export interface Holder {
+  userId: number
+  organizationId: number
+  serverId: number
+}
+
+export function planCertificate(
+  asked: AskedGrant,
+  holder: Holder,
+  serial: string,
+  nowMs: number,
+): CertificatePlan {
+  const terms = termsOf(asked)
+  const { userId, organizationId, serverId } = holder
+  const now = Math.floor(nowMs / 1_000)
+  const until = now + terms.sessionSeconds
+  const grant: SshGrant = {
+    v: 1,
+    server: serverId,
+    user: userId,
+    organization: organizationId,
+    environment: asked.environmentId,
+    can: terms.can,
+    until,
+  }
+  const extensions: CertificatePlan['extensions'] = [[GRANT_EXTENSION, JSON.stringify(grant)]]
+  if (terms.account === 'berth-shell') extensions.push(['permit-pty', ''])
+  return {
+    ...terms,
+    principal: sshPrincipal(serverId, terms.account),
+    keyId: `user=${userId};env=${asked.environmentId ?? '-'};server=${serverId};jti=${serial}`,
+    extensions,
+    validAfter: now - SSH.backdateSeconds,
+    validBefore: now + asked.ttlSeconds,
+    until,
+  }
+}
+
+/** In one word, for people who look at the list. */
+export function certificateStatus(
+  row: { signedAt: number | null; revokedAt: number | null; validBefore: number },
+  nowMs: number,
+): SshCertificateStatus {
+  if (row.revokedAt !== null) return 'revoked'
+  if (row.signedAt === null) return 'unsigned'
+  return row.validBefore <= nowMs ? 'expired' : 'active'
+}

@@ -1,0 +1,106 @@
+// Bitbucket Cloud: API 2.0. Its pull requests tell 12 characters of the head commit and have no ref of their own, so
+// heads come from git by branch. Comments know no HTML: the marker is a link definition, which nobody sees.
+import { HOST_API } from '@berth/shared'
+import {
+  asCount,
+  asId,
+  asList,
+  asObject,
+  asText,
+  asTime,
+  checked,
+  differs,
+  encodePath,
+  fullSha,
+  type HostAccess,
+  HostApi,
+  type HostClient,
+  type HostPullRequest,
+  type Json,
+} from './forge.ts'
+
+const STATES = {
+  pending: 'INPROGRESS',
+  running: 'INPROGRESS',
+  success: 'SUCCESSFUL',
+  failure: 'FAILED',
+  stopped: 'STOPPED',
+} as const
+const KEY_CHARACTERS = 40
+
+function toPullRequest(json: Json): HostPullRequest {
+  const [source, target] = [asObject(json.source), asObject(json.destination)]
+  const state = asText(json.state)
+  return checked({
+    number: asCount(json.id),
+    title: asText(json.title),
+    url: asText(asObject(asObject(json.links).html).href),
+    author: asText(asObject(json.author).nickname),
+    state: state === 'OPEN' ? 'open' : state === 'MERGED' ? 'merged' : 'closed',
+    draft: json.draft === true,
+    headBranch: asText(asObject(source.branch).name),
+    headSha: fullSha(asObject(source.commit).hash),
+    headRef: null,
+    baseBranch: asText(asObject(target.branch).name),
+    fromFork: differs(asObject(source.repository).uuid, asObject(target.repository).uuid),
+    updatedAt: asTime(json.updated_on),
+  })
+}
+
+export function openBitbucketCloud(access: HostAccess): HostClient {
+  const api = new HostApi(access, (token) => ({ authorization: `Bearer ${token}` }))
+  const repository = `/repositories/${encodePath(access.path)}`
+  const { pageSize } = HOST_API
+
+  /** Its `next` is an address of the host's choosing: it only says that there is more. */
+  async function pageOf(path: string, page: number): Promise<{ items: Json[]; more: boolean }> {
+    const separator = path.includes('?') ? '&' : '?'
+    const got = await api.call('GET', `${path}${separator}pagelen=${pageSize}&page=${page}`)
+    const json = asObject(got.json)
+    return { items: asList(json.values), more: asText(json.next) !== '' }
+  }
+
+  async function findComment(number: number, marker: string): Promise<string | undefined> {
+    const path = `${repository}/pullrequests/${number}/comments?sort=created_on`
+    const { items } = await api.list((page) => pageOf(path, page))
+    const isOurs = (c: Json): boolean =>
+      c.deleted !== true && asText(asObject(c.content).raw).includes(marker)
+    return asId(items.find(isOurs)?.id) || undefined
+  }
+
+  return {
+    provider: 'bitbucket_cloud',
+    async findRepository() {
+      const json = asObject((await api.call('GET', repository)).json)
+      return { externalId: asId(json.uuid), fullName: asText(json.full_name) }
+    },
+    async listOpenPullRequests() {
+      const path = `${repository}/pullrequests?state=OPEN&sort=created_on`
+      const { items, complete } = await api.list((page) => pageOf(path, page))
+      return { pullRequests: items.map(toPullRequest), complete }
+    },
+    async findPullRequest(number) {
+      const json = await api.find(`${repository}/pullrequests/${number}`)
+      return json && toPullRequest(json)
+    },
+    async setStatus({ sha, state, context, description, url }) {
+      await api.call('POST', `${repository}/commit/${sha}/statuses/build`, {
+        key: context.slice(0, KEY_CHARACTERS),
+        name: context,
+        state: STATES[state],
+        description,
+        url,
+      })
+    },
+    async putComment({ number, marker, body, knownId }) {
+      const content = { raw: `${body}\n\n[//]: # (${marker})` }
+      const comments = `${repository}/pullrequests/${number}/comments`
+      const id = knownId ?? (await findComment(number, marker))
+      if (id !== undefined) {
+        await api.call('PUT', `${comments}/${encodeURIComponent(id)}`, { content })
+        return id
+      }
+      return asId(asObject((await api.call('POST', comments, { content })).json).id)
+    },
+  }
+}

@@ -1,0 +1,116 @@
+// Bitbucket Data Center: REST API 1.0. A project key and a slug name a repository; comments carry a version that an
+// edit must repeat, and are listed only as activities of the pull request.
+import { HOST_API } from '@berth/shared'
+import {
+  asCount,
+  asId,
+  asList,
+  asObject,
+  asText,
+  asTime,
+  checked,
+  differs,
+  fullSha,
+  type HostAccess,
+  HostApi,
+  type HostClient,
+  HostError,
+  type HostPullRequest,
+  type Json,
+} from './forge.ts'
+
+const STATES = {
+  pending: 'INPROGRESS',
+  running: 'INPROGRESS',
+  success: 'SUCCESSFUL',
+  failure: 'FAILED',
+  stopped: 'CANCELLED',
+} as const
+
+function toPullRequest(json: Json): HostPullRequest {
+  const [from, to] = [asObject(json.fromRef), asObject(json.toRef)]
+  const number = asCount(json.id)
+  const state = asText(json.state)
+  return checked({
+    number,
+    title: asText(json.title),
+    url: asText(asList(asObject(json.links).self)[0]?.href),
+    author: asText(asObject(asObject(json.author).user).name),
+    state: state === 'OPEN' ? 'open' : state === 'MERGED' ? 'merged' : 'closed',
+    draft: json.draft === true,
+    headBranch: asText(from.displayId),
+    headSha: fullSha(from.latestCommit),
+    headRef: `refs/pull-requests/${number}/from`,
+    baseBranch: asText(to.displayId),
+    fromFork: differs(asObject(from.repository).id, asObject(to.repository).id),
+    updatedAt: asTime(json.updatedDate),
+  })
+}
+
+export function openBitbucketServer(access: HostAccess): HostClient {
+  const api = new HostApi(access, (token) => ({ authorization: `Bearer ${token}` }))
+  const [key = '', slug = ''] = access.path.split('/')
+  const repository = `/projects/${encodeURIComponent(key)}/repos/${encodeURIComponent(slug)}`
+  const { pageSize } = HOST_API
+
+  function pager(path: string): (page: number) => Promise<{ items: Json[]; more: boolean }> {
+    let start = 0
+    return async () => {
+      const separator = path.includes('?') ? '&' : '?'
+      const got = await api.call('GET', `${path}${separator}limit=${pageSize}&start=${start}`)
+      const json = asObject(got.json)
+      const next = asCount(json.nextPageStart)
+      const more = json.isLastPage === false && next > start
+      start = next
+      return { items: asList(json.values), more }
+    }
+  }
+
+  async function findComment(number: number, marker: string): Promise<string | undefined> {
+    const { items } = await api.list(pager(`${repository}/pull-requests/${number}/activities`))
+    const comments = items.filter((a) => a.action === 'COMMENTED').map((a) => asObject(a.comment))
+    return asId(comments.find((c) => asText(c.text).includes(marker))?.id) || undefined
+  }
+
+  return {
+    provider: 'bitbucket_server',
+    async findRepository() {
+      const json = asObject((await api.call('GET', repository)).json)
+      const owner = asText(asObject(json.project).key)
+      return { externalId: asId(json.id), fullName: `${owner}/${asText(json.slug)}` }
+    },
+    async listOpenPullRequests() {
+      const path = `${repository}/pull-requests?state=OPEN&order=OLDEST`
+      const { items, complete } = await api.list(pager(path))
+      return { pullRequests: items.map(toPullRequest), complete }
+    },
+    async findPullRequest(number) {
+      const json = await api.find(`${repository}/pull-requests/${number}`)
+      return json && toPullRequest(json)
+    },
+    async setStatus({ sha, state, context, description, url }) {
+      await api.call('POST', `${repository}/commits/${sha}/builds`, {
+        key: context,
+        name: context,
+        state: STATES[state],
+        description,
+        url,
+      })
+    },
+    async putComment({ number, marker, body, knownId }) {
+      const text = `${body}\n\n[//]: # (${marker})`
+      const comments = `${repository}/pull-requests/${number}/comments`
+      const id = knownId ?? (await findComment(number, marker))
+      if (id === undefined) {
+        return asId(asObject((await api.call('POST', comments, { text })).json).id)
+      }
+      const path = `${comments}/${encodeURIComponent(id)}`
+      const version = asObject((await api.call('GET', path)).json).version
+      if (typeof version !== 'number') {
+        throw new HostError('unavailable', 'The comment has no version.')
+      }
+      await api.call('PUT', path, { text, version })
+      return id
+    },
+  }
+}

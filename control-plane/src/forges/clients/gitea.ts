@@ -1,0 +1,55 @@
+// Gitea and Forgejo: API v1, which follows GitHub's shapes with differences in paging, ids and states.
+import { HOST_API } from '@berth/shared'
+import {
+  asList,
+  asObject,
+  differs,
+  encodePath,
+  type HostAccess,
+  HostApi,
+  type HostClient,
+  type HostPullRequest,
+  type Json,
+} from './forge.ts'
+import { toPullRequest as asGitHub } from './github.ts'
+import { githubShape } from './github-shape.ts'
+
+function toPullRequest(json: Json): HostPullRequest {
+  const [head, base] = [asObject(json.head), asObject(json.base)]
+  const isGone = head.repo === null // the fork was deleted, its number may be kept
+  return {
+    ...asGitHub(json),
+    fromFork: isGone || differs(head.repo_id, base.repo_id),
+  }
+}
+
+export function openGitea(access: HostAccess, provider: 'gitea' | 'forgejo'): HostClient {
+  const api = new HostApi(access, (token) => ({ authorization: `token ${token}` }))
+  const repository = `/repos/${encodePath(access.path)}`
+  const { pageSize } = HOST_API
+
+  /** A host may give less than asked for on a page: only an empty one, or its own count, is the end. */
+  async function pageOf(path: string, page: number): Promise<{ items: Json[]; more: boolean }> {
+    const separator = path.includes('?') ? '&' : '?'
+    const got = await api.call('GET', `${path}${separator}limit=${pageSize}&page=${page}`)
+    const items = asList(got.json)
+    const link = String(got.headers.link ?? '')
+    return { items, more: items.length > 0 && link.includes('rel="next"') }
+  }
+
+  return {
+    provider,
+    ...githubShape({
+      api,
+      repository,
+      toPullRequest,
+      // this list has no pages
+      listComments: async (path) => asList((await api.call('GET', path)).json),
+    }),
+    async listOpenPullRequests() {
+      const path = `${repository}/pulls?state=open&sort=oldest`
+      const { items, complete } = await api.list((page) => pageOf(path, page))
+      return { pullRequests: items.map(toPullRequest), complete }
+    },
+  }
+}

@@ -1,0 +1,70 @@
+// What GitHub, Gitea and Forgejo have in common: the repository, a commit's status and the one comment.
+import {
+  asId,
+  asObject,
+  asText,
+  type HostApi,
+  type HostClient,
+  type HostPullRequest,
+  type Json,
+} from './forge.ts'
+
+const STATES = {
+  pending: 'pending',
+  running: 'pending',
+  success: 'success',
+  failure: 'failure',
+  stopped: 'error',
+} as const
+
+interface Shape {
+  api: HostApi
+  /** Path of the repository in the API. */
+  repository: string
+  toPullRequest(json: Json): HostPullRequest
+  /** All comments of a pull request, as far as the host gives them. */
+  listComments(path: string): Promise<Json[]>
+}
+
+export function githubShape({
+  api,
+  repository,
+  toPullRequest,
+  listComments,
+}: Shape): Omit<HostClient, 'provider' | 'listOpenPullRequests'> {
+  async function findComment(number: number, marker: string): Promise<string | undefined> {
+    const items = await listComments(`${repository}/issues/${number}/comments`)
+    return asId(items.find((c) => asText(c.body).includes(marker))?.id) || undefined
+  }
+
+  return {
+    async findRepository() {
+      const json = asObject((await api.call('GET', repository)).json)
+      return { externalId: asId(json.id), fullName: asText(json.full_name) }
+    },
+    async findPullRequest(number) {
+      const json = await api.find(`${repository}/pulls/${number}`)
+      return json && toPullRequest(json)
+    },
+    async setStatus({ sha, state, context, description, url }) {
+      await api.call('POST', `${repository}/statuses/${sha}`, {
+        state: STATES[state],
+        context,
+        description,
+        target_url: url,
+      })
+    },
+    async putComment({ number, marker, body, knownId }) {
+      const text = `<!-- ${marker} -->\n${body}`
+      const id = knownId ?? (await findComment(number, marker))
+      if (id !== undefined) {
+        await api.call('PATCH', `${repository}/issues/comments/${encodeURIComponent(id)}`, {
+          body: text,
+        })
+        return id
+      }
+      const made = await api.call('POST', `${repository}/issues/${number}/comments`, { body: text })
+      return asId(asObject(made.json).id)
+    },
+  }
+}

@@ -1,0 +1,74 @@
+// GitHub and GitHub Enterprise Server: REST API of 2022-11-28.
+import { HOST_API } from '@berth/shared'
+import {
+  asCount,
+  asList,
+  asObject,
+  asText,
+  asTime,
+  checked,
+  differs,
+  encodePath,
+  fullSha,
+  type HostAccess,
+  HostApi,
+  type HostClient,
+  type HostPullRequest,
+  type Json,
+} from './forge.ts'
+import { githubShape } from './github-shape.ts'
+
+export function toPullRequest(json: Json): HostPullRequest {
+  const [head, base] = [asObject(json.head), asObject(json.base)]
+  const number = asCount(json.number)
+  const isMerged = json.merged === true || asText(json.merged_at) !== ''
+  return checked({
+    number,
+    title: asText(json.title),
+    url: asText(json.html_url),
+    author: asText(asObject(json.user).login),
+    state: json.state === 'open' ? 'open' : isMerged ? 'merged' : 'closed',
+    draft: json.draft === true,
+    headBranch: asText(head.ref),
+    headSha: fullSha(head.sha),
+    headRef: `refs/pull/${number}/head`,
+    baseBranch: asText(base.ref),
+    fromFork: differs(asObject(head.repo).id, asObject(base.repo).id),
+    updatedAt: asTime(json.updated_at),
+  })
+}
+
+export function openGitHub(access: HostAccess): HostClient {
+  const api = new HostApi(access, (token) => ({
+    authorization: `Bearer ${token}`,
+    accept: 'application/vnd.github+json',
+    'x-github-api-version': '2022-11-28',
+  }))
+  const repository = `/repos/${encodePath(access.path)}`
+  const { pageSize } = HOST_API
+
+  return {
+    provider: 'github',
+    ...githubShape({
+      api,
+      repository,
+      toPullRequest,
+      async listComments(path) {
+        const { items } = await api.list(async (page) => {
+          const got = await api.call('GET', `${path}?per_page=${pageSize}&page=${page}`)
+          const comments = asList(got.json)
+          return { items: comments, more: comments.length === pageSize }
+        })
+        return items
+      },
+    }),
+    async listOpenPullRequests() {
+      const { items, complete } = await api.list(async (page) => {
+        const query = `?state=open&sort=created&direction=asc&per_page=${pageSize}&page=${page}`
+        const got = asList((await api.call('GET', `${repository}/pulls${query}`)).json)
+        return { items: got, more: got.length === pageSize }
+      })
+      return { pullRequests: items.map(toPullRequest), complete }
+    },
+  }
+}

@@ -1,0 +1,49 @@
+// Everything through which the control plane reaches repositories and their hosts: one guard, one git, clients made
+// from a project's own address. Has a lifecycle: closing it ends what runs.
+import type { Sensitive } from '@berth/shared'
+import type { Config } from '../config.ts'
+import { createGuard, type Resolve } from './addresses.ts'
+import type { HostClient, HostProvider } from './clients/forge.ts'
+import { candidateProviders, hostAddress, openHost } from './clients/open.ts'
+import { Git } from './git.ts'
+
+export class Outbound {
+  readonly git: Git
+  readonly #guard
+  readonly #stop = new AbortController()
+
+  constructor(config: Config, resolve?: Resolve) {
+    const allowLocal = config.allowLocalRepositories
+    this.#guard = createGuard({
+      privateHosts: config.privateGitHosts,
+      allowLoopback: allowLocal,
+      ...(resolve ? { resolve } : {}),
+    })
+    const rules = { allowFile: allowLocal, allowLoopbackHttp: allowLocal }
+    this.git = new Git({ dataDir: config.dataDir, guard: this.#guard, rules })
+  }
+
+  /** The clients that may fit: one when the kind of host is known. */
+  openHosts(repoUrl: string, learned: string | null, token: Sensitive<string>): HostClient[] {
+    return candidateProviders(repoUrl, learned).flatMap((provider) => {
+      const client = this.#openHost(repoUrl, provider, token)
+      return client ? [client] : []
+    })
+  }
+
+  #openHost(
+    repoUrl: string,
+    provider: HostProvider,
+    token: Sensitive<string>,
+  ): HostClient | undefined {
+    const address = hostAddress(repoUrl, provider)
+    if (!address) return undefined
+    const access = { ...address, guard: this.#guard, token, signal: this.#stop.signal }
+    return openHost(provider, access)
+  }
+
+  close(): void {
+    this.#stop.abort()
+    this.git.close()
+  }
+}

@@ -1,0 +1,271 @@
+// git as the control plane calls it: one look at the refs of a repository, and for the check of a project its
+// `.service.yml`. Fixed argv, addresses checked before a process starts, connections only to addresses that were
+// checked, nobody's configuration, no hooks, helpers, prompts, redirects or submodules. A few at once, the rest waits.
+import {
+  type AddressRules,
+  checkCommit,
+  checkRepositoryUrl,
+  LOOKS,
+  type RepositoryAddress,
+  SERVICE_FILE,
+  type Sensitive,
+} from '@berth/shared'
+import { type Guard, OutboundRefusal } from './addresses.ts'
+import { clearGitFolders, type GitFolder, readFirstSeen, withGitFolder } from './git-folder.ts'
+import { explainLook, type LookFailure, parseRefs, type Refs } from './git-messages.ts'
+import { type HostKey, knownHostsName, parseHostKeys, sshHostOf } from './host-keys.ts'
+import { locateProgram, type ProgramResult, runProgram, SYSTEM_PATH } from './programs.ts'
+
+export interface LookRequest {
+  projectId: number
+  url: string
+  /** For the sentence that says which key to add. */
+  publicKey: string
+  deployKey: Sensitive<Uint8Array>
+  /** The line of known_hosts that an owner trusts; null: the first key that is seen. */
+  trusted: string | null
+}
+
+export type Look = ({ ok: true } & Refs) | ({ ok: false } & LookFailure)
+
+export type ServiceFileLook =
+  | { ok: true; content: Buffer | undefined }
+  | ({ ok: false } & LookFailure)
+
+export interface HostKeyScan {
+  /** As known_hosts names it; null: the repository is not read over ssh. */
+  host: string | null
+  offered: HostKey[]
+  error: LookFailure | null
+}
+
+const BUSY: LookFailure = {
+  code: 'busy',
+  message: 'Too many repositories are being looked at. Try again in a minute.',
+}
+
+const SAFE_OPTIONS = [
+  'core.hooksPath=/dev/null',
+  'protocol.ext.allow=never',
+  'http.followRedirects=false',
+  'credential.helper=',
+  'core.askPass=',
+  'core.fsmonitor=false',
+  'fetch.recurseSubmodules=false',
+  'gc.auto=0',
+  'maintenance.auto=false',
+  'transfer.bundleURI=false',
+  'pack.threads=1',
+]
+
+export interface GitSettings {
+  dataDir: string
+  guard: Guard
+  rules: AddressRules
+}
+
+/** Has a lifecycle: closing it ends every git that runs. */
+export class Git {
+  readonly #settings: GitSettings
+  readonly #stop = new AbortController()
+  readonly #waiting: (() => void)[] = []
+  #running = 0
+
+  constructor(settings: GitSettings) {
+    this.#settings = settings
+    clearGitFolders(settings.dataDir)
+  }
+
+  /** Never throws for anything the repository or its host does. */
+  lookAtRepository(request: LookRequest): Promise<Look> {
+    return this.#with(request, async (folder, address) => {
+      const args = ['ls-remote', '--quiet', '--symref', '--', address.url]
+      const result = await this.#call(folder, args, LOOKS.outputBytes)
+      const failure = this.#judge(result, request, address)
+      if (failure) return { ok: false, ...failure }
+      return { ok: true, ...parseRefs(result.stdout.toString('utf8')) }
+    })
+  }
+
+  /** The file as it stands at a commit; undefined content: there is none. */
+  readServiceFile(request: LookRequest & { sha: string }): Promise<ServiceFileLook> {
+    if (!checkCommit(request.sha).ok) throw new Error('a full commit hash is needed')
+    return this.#with(request, async (folder, address) => {
+      const repository = `${folder.path}/repository`
+      const inside = (args: string[]): string[] => ['-C', repository, ...args]
+      const steps = [
+        ['init', '--quiet', '--bare', '--template=', repository],
+        inside(['config', 'remote.origin.url', address.url]),
+        inside(['config', 'remote.origin.promisor', 'true']),
+        inside(['config', 'remote.origin.partialclonefilter', 'blob:none']),
+        inside([
+          'fetch',
+          '--quiet',
+          '--no-tags',
+          '--depth=1',
+          '--filter=blob:none',
+          'origin',
+          request.sha,
+        ]),
+      ]
+      for (const args of steps) {
+        const failure = this.#judge(
+          await this.#call(folder, args, LOOKS.errorBytes),
+          request,
+          address,
+        )
+        if (failure) return { ok: false, ...failure }
+      }
+      const listed = await this.#call(
+        folder,
+        inside(['ls-tree', '-z', '--full-tree', request.sha, '--', '.service.yml']),
+        LOOKS.errorBytes,
+      )
+      // a link, a folder or a submodule of that name is no file
+      const entry = /^100(?:644|755) blob ([0-9a-f]{40,64})\t/.exec(listed.stdout.toString('utf8'))
+      if (!entry) return { ok: true, content: undefined }
+      // lazily: the one file is fetched now, and git is stopped when it is larger than such a file may be
+      const blob = inside(['cat-file', 'blob', entry[1] as string])
+      const read = await this.#call(folder, blob, SERVICE_FILE.bytes + 1)
+      if (read.overflow) return { ok: true, content: Buffer.alloc(SERVICE_FILE.bytes + 1, ' ') }
+      const failure = this.#judge(read, request, address)
+      return failure ? { ok: false, ...failure } : { ok: true, content: read.stdout }
+    })
+  }
+
+  /** As known_hosts names the forge; undefined: the repository is not read over ssh. */
+  knownHostsNameOf(url: string): string | undefined {
+    const checked = checkRepositoryUrl(url, this.#settings.rules)
+    const host = checked.ok ? sshHostOf(checked.value) : undefined
+    return host && knownHostsName(host)
+  }
+
+  /** What a look kept when nobody had named a key. */
+  firstSeenHostKeys(projectId: number, url: string): HostKey[] {
+    const name = this.knownHostsNameOf(url)
+    if (name === undefined) return []
+    return parseHostKeys(readFirstSeen(this.#settings.dataDir, projectId), name)
+  }
+
+  /** The host keys that the forge shows to everybody, from an address that was checked. No key of ours is used. */
+  async scanHostKeys(url: string): Promise<HostKeyScan> {
+    const { guard, rules } = this.#settings
+    const checked = checkRepositoryUrl(url, rules)
+    const address = checked.ok ? sshHostOf(checked.value) : undefined
+    if (!address) return { host: null, offered: [], error: null }
+    const host = knownHostsName(address)
+    const failed = (error: LookFailure): HostKeyScan => ({ host, offered: [], error })
+    if (!(await this.#enter())) return failed(BUSY)
+    try {
+      const [pinned] = await guard.check(address.host)
+      const offered = pinned ? await this.#scan(pinned.address, address.port) : []
+      if (offered.length > 0) return { host, offered, error: null }
+      return failed({ code: 'unreachable', message: `${host} showed no host key.` })
+    } catch (error) {
+      if (!(error instanceof OutboundRefusal)) throw error
+      return failed({ code: error.code, message: error.message })
+    } finally {
+      this.#leave()
+    }
+  }
+
+  async #scan(address: string, port: number): Promise<HostKey[]> {
+    const program = locateProgram('ssh-keyscan')
+    if (!program) throw new Error('ssh-keyscan is not installed on the control plane')
+    const seconds = Math.floor(LOOKS.timeoutMs / 2_000)
+    const kinds = 'ed25519,ecdsa,rsa'
+    const argv = [program, '-T', `${seconds}`, '-t', kinds, '-p', `${port}`, '--', address]
+    const result = await runProgram(argv, {
+      cwd: '/',
+      env: { PATH: SYSTEM_PATH, LC_ALL: 'C' },
+      timeoutMs: LOOKS.timeoutMs,
+      maxBytes: LOOKS.knownHostsBytes,
+      maxErrorBytes: LOOKS.errorBytes,
+      signal: this.#stop.signal,
+    })
+    return parseHostKeys(result.stdout.toString('latin1'))
+  }
+
+  close(): void {
+    this.#stop.abort()
+  }
+
+  async #with<T>(
+    request: LookRequest,
+    use: (folder: GitFolder, address: RepositoryAddress) => Promise<T>,
+  ): Promise<T | ({ ok: false } & LookFailure)> {
+    const { dataDir, guard, rules } = this.#settings
+    const checked = checkRepositoryUrl(request.url, rules)
+    if (!checked.ok) return { ok: false, code: 'address_not_allowed', message: checked.problem }
+    const address = checked.value
+    if (!(await this.#enter())) {
+      return { ok: false, ...BUSY }
+    }
+    try {
+      const pinned = address.transport === 'file' ? [] : await guard.check(address.host)
+      const { projectId, deployKey, trusted } = request
+      const folder = { dataDir, projectId, address, pinned, deployKey, trusted }
+      return await withGitFolder(folder, (made) => use(made, address))
+    } catch (error) {
+      if (!(error instanceof OutboundRefusal)) throw error
+      return { ok: false, code: error.code, message: error.message }
+    } finally {
+      this.#leave()
+    }
+  }
+
+  #call(folder: GitFolder, args: string[], maxBytes: number): Promise<ProgramResult> {
+    const git = locateProgram('git')
+    if (!git) throw new Error('git is not installed on the control plane')
+    const prlimit = locateProgram('prlimit')
+    const sizes = [`--fsize=${LOOKS.checkBytes}`, `--data=${LOOKS.memoryBytes}`]
+    const bounded = prlimit ? [prlimit, ...sizes, '--'] : []
+    const options = [...SAFE_OPTIONS, ...folder.options].flatMap((option) => ['-c', option])
+    return runProgram([...bounded, git, ...options, ...args], {
+      cwd: folder.path,
+      env: folder.env,
+      timeoutMs: LOOKS.timeoutMs,
+      maxBytes,
+      maxErrorBytes: LOOKS.errorBytes,
+      signal: this.#stop.signal,
+    })
+  }
+
+  #judge(
+    result: ProgramResult,
+    request: LookRequest,
+    { host, transport }: RepositoryAddress,
+  ): LookFailure | undefined {
+    if (this.#stop.signal.aborted) return { code: 'failed', message: 'The control plane stops.' }
+    if (result.timedOut) {
+      const seconds = LOOKS.timeoutMs / 1_000
+      return { code: 'timeout', message: `No answer from ${host || 'the folder'} in ${seconds} s.` }
+    }
+    if (result.overflow) {
+      return { code: 'too_large', message: `${host} sent more than the list of refs may have.` }
+    }
+    if (result.code === 0) return undefined
+    if (/out of memory|malloc|mmap failed/i.test(result.stderr)) {
+      return { code: 'too_large', message: `${host} sent more than the list of refs may have.` }
+    }
+    const isSsh = transport === 'ssh'
+    return explainLook(result.stderr, { host, publicKey: request.publicKey, isSsh })
+  }
+
+  /** False: too many wait already. */
+  async #enter(): Promise<boolean> {
+    if (this.#running < LOOKS.atOnce) {
+      this.#running += 1
+      return true
+    }
+    if (this.#waiting.length >= LOOKS.waiting) return false
+    await new Promise<void>((resolve) => this.#waiting.push(resolve)) // the place is handed over
+    return true
+  }
+
+  #leave(): void {
+    const next = this.#waiting.shift()
+    if (next) next()
+    else this.#running -= 1
+  }
+}

@@ -1,0 +1,172 @@
+// What one agent should do, as messages: desired state, sent completely at each session and in parts when it changes.
+// Spec and secrets travel only while the attempt has not started; the values are read here, at the last moment.
+import {
+  ARTIFACTS,
+  effectiveCeilings,
+  knownSize,
+  NO_CEILINGS,
+  never,
+  readCeilings,
+  TASKS,
+} from '@berth/shared'
+import { systemVariables } from '@berth/shared/service-file'
+import {
+  ActionTaskSchema,
+  type Assignment,
+  AssignmentSchema,
+  AttemptState,
+  DeployTaskSchema,
+  Desired,
+  DestroyTaskSchema,
+  EnvironmentType,
+  Recipe,
+  type TaskSecrets,
+  TaskSecretsSchema,
+  type TaskSpec,
+  TaskSpecSchema,
+} from '@berth/shared/wire'
+import { create } from '@bufbuild/protobuf'
+import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { readValuesForDispatch } from '../../app/environments/values.ts'
+import { trustedLines } from '../../app/forges/repository.ts'
+import type { Context } from '../../context.ts'
+import type { Attempt } from '../../store/deployments/attempts.ts'
+import { findTask, type Task } from '../../store/deployments/tasks.ts'
+import { type Environment, findEnvironment } from '../../store/environments/environments.ts'
+import { listHeldHosts } from '../../store/environments/hostname-claims.ts'
+import { findPullRequest } from '../../store/forges/pull-requests.ts'
+import { findProject, type Project } from '../../store/projects/projects.ts'
+import { findServer, type Server } from '../../store/servers/servers.ts'
+import { revisionOnWire } from './edge.ts'
+
+export const needsSpec = (attempt: Attempt): boolean =>
+  attempt.desired === Desired.RUNNING && attempt.state < AttemptState.STARTING
+
+export async function makeAssignment(ctx: Context, attempt: Attempt): Promise<Assignment> {
+  const assignment = create(AssignmentSchema, {
+    attemptId: attempt.id,
+    taskId: attempt.taskId,
+    attemptNumber: attempt.number,
+    environmentId: attempt.environmentId,
+    fence: BigInt(attempt.fence),
+    desired: attempt.desired as Assignment['desired'],
+    startWithin: durationFromMs(TASKS.startWithinMs),
+  })
+  if (!needsSpec(attempt)) return assignment
+  const task = await findTask(ctx.db, attempt.taskId)
+  const environment = await findEnvironment(ctx.db, attempt.environmentId)
+  const project = environment && (await findProject(ctx.db, environment.projectId))
+  if (!task || !environment || !project) {
+    throw new Error(`attempt ${attempt.id} has no task, environment or project`)
+  }
+  const number = environment.pullRequestNumber
+  const pull = number === null ? undefined : await findPullRequest(ctx.db, project.id, number)
+  assignment.spec = makeSpec(attempt, task, environment, project, {
+    headRef: pull?.headRef ?? null,
+    knownHosts: trustedLines(ctx, project),
+    grantedHosts: [environment.domain, ...(await listHeldHosts(ctx.db, environment.id))],
+    server: await findServer(ctx.db, task.serverId),
+  })
+  // removals and actions run with the values of the last deployment, which lie on the server
+  assignment.secrets =
+    task.type === 'deploy'
+      ? await makeSecrets(ctx, project, environment)
+      : create(TaskSecretsSchema, {})
+  return assignment
+}
+
+function kindOf(task: Task): TaskSpec['kind'] {
+  switch (task.type) {
+    case 'deploy':
+      return {
+        case: 'deploy',
+        value: create(DeployTaskSchema, { noCache: task.noCache, fresh: task.reset }),
+      }
+    case 'destroy':
+      return { case: 'destroy', value: create(DestroyTaskSchema, { force: task.skipSteps }) }
+    case 'action':
+      return { case: 'action', value: create(ActionTaskSchema, { name: task.action ?? '' }) }
+    default:
+      return never(task.type)
+  }
+}
+
+/** 0 stands for what the server gives by its own size. */
+function limitsOf(project: Project, server: Server | undefined) {
+  const own = server ? readCeilings(server.ceilings) : NO_CEILINGS
+  const most = effectiveCeilings(knownSize(server?.host), own, readCeilings(project.ceilings))
+  return {
+    memoryBytes: BigInt(most.memory_bytes ?? 0),
+    cpuMillis: Math.round((most.cpus ?? 0) * 1_000),
+    pids: most.pids ?? 0,
+    diskBytes: BigInt(most.disk_bytes ?? 0),
+  }
+}
+
+function makeSpec(
+  attempt: Attempt,
+  task: Task,
+  environment: Environment,
+  project: Project,
+  facts: {
+    headRef: string | null
+    grantedHosts: string[]
+    knownHosts: string[]
+    server: Server | undefined
+  },
+): TaskSpec {
+  const { headRef, grantedHosts, knownHosts } = facts
+  const pullRequest = environment.type === 'pull_request'
+  return create(TaskSpecSchema, {
+    kind: kindOf(task),
+    recipe: task.recipe === 'docker' ? Recipe.DOCKER : Recipe.MANUAL,
+    repository: {
+      url: project.repoUrl,
+      // a fork's branch is in no repository of ours, and a branch may be gone: the host keeps the head apart
+      ref: headRef ?? `refs/heads/${task.branch}`,
+      commitSha: task.askedSha ?? '',
+      knownHosts,
+    },
+    environment: {
+      projectId: project.id,
+      environmentId: environment.id,
+      identifier: environment.identifier,
+      type: pullRequest ? EnvironmentType.PULL_REQUEST : EnvironmentType.MANUAL,
+      branch: environment.branch,
+      baseDomain: project.domain,
+      host: environment.domain,
+      grantedHosts,
+      untrusted: environment.fromFork,
+      limits: limitsOf(project, facts.server),
+      createdAt: timestampFromMs(environment.createdAt),
+    },
+    systemVariables: systemVariables(environment),
+    variablesRevision: BigInt(attempt.variablesRevision),
+    limits: {
+      // how long an action may take stands in the file; the server knows it
+      timeout: durationFromMs(task.type === 'action' ? TASKS.timeoutMaxMs : TASKS.timeoutMs),
+      maxArtifactFiles: ARTIFACTS.files,
+      maxArtifactBytes: BigInt(ARTIFACTS.bytes),
+      killGrace: durationFromMs(TASKS.killGraceMs),
+      cleanup: durationFromMs(TASKS.cleanupMs),
+    },
+  })
+}
+
+async function makeSecrets(
+  ctx: Context,
+  project: Project,
+  environment: Environment,
+): Promise<TaskSecrets> {
+  const values = (await readValuesForDispatch(ctx, project, environment)).reveal()
+  return create(TaskSecretsSchema, {
+    deployKey: values.deployKey,
+    variables: values.variables.map((v) => ({
+      $typeName: 'berth.agent.v1.Variable' as const,
+      key: v.key,
+      value: v.value,
+    })),
+    ...(values.basicAuth ? { basicAuth: values.basicAuth } : {}),
+    edgeRevision: revisionOnWire(ctx, environment.edgeRevision),
+  })
+}

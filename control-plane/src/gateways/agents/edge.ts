@@ -1,0 +1,50 @@
+// What the edge of one session's server was told: desired state by revision, everything at the start, afterwards what
+// changed. A server that was away hears of it when it returns.
+import { EDGE } from '@berth/shared'
+import { type EdgeSettings, EdgeSettingsSchema } from '@berth/shared/wire'
+import { create } from '@bufbuild/protobuf'
+import { readEdgeForDispatch } from '../../app/environments/values.ts'
+import type { Context } from '../../context.ts'
+
+const REVISION_BITS = 20n
+
+/**
+ * A later start of the control plane wins over every earlier one: after a restore the database's revisions are lower
+ * than what servers have seen, and they must follow it all the same.
+ */
+export const revisionOnWire = ({ startedAt }: Context, revision: number): bigint =>
+  (BigInt(startedAt) << REVISION_BITS) | BigInt.asUintN(Number(REVISION_BITS), BigInt(revision))
+
+export class EdgeState {
+  readonly #ctx: Context
+  readonly #send: (settings: EdgeSettings) => void
+  readonly #told = new Map<number, number>()
+  #serverId: number | undefined
+
+  constructor(ctx: Context, send: (settings: EdgeSettings) => void) {
+    this.#ctx = ctx
+    this.#send = send
+  }
+
+  async sendComplete(serverId: number): Promise<void> {
+    this.#serverId = serverId
+    this.#told.clear()
+    await this.sendChanges()
+  }
+
+  async sendChanges(): Promise<void> {
+    if (this.#serverId === undefined) return
+    const isTold = (id: number, revision: number) => this.#told.get(id) === revision
+    const values = (await readEdgeForDispatch(this.#ctx, this.#serverId, isTold)).reveal()
+    for (let at = 0; at < values.length; at += EDGE.environmentsPerMessage) {
+      const part = values.slice(at, at + EDGE.environmentsPerMessage)
+      const environments = part.map(({ environmentId, revision, basicAuth }) => ({
+        environmentId,
+        revision: revisionOnWire(this.#ctx, revision),
+        ...(basicAuth ? { basicAuth } : {}),
+      }))
+      this.#send(create(EdgeSettingsSchema, { environments }))
+      for (const { environmentId, revision } of part) this.#told.set(environmentId, revision)
+    }
+  }
+}

@@ -1,0 +1,361 @@
+// The agents' door: who connects, which session is the newest, when the whole door closes. Identity comes from the
+// client certificate alone; no message carries an agent's id.
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { AppError, never, SESSION } from '@berth/shared'
+import {
+  type AgentMessage,
+  type ClaimHostsRequest,
+  type ClaimHostsResponse,
+  ClaimHostsResponseSchema,
+  GoodbyeReason,
+  type Hello,
+  HostVerdict,
+  RenewCertificateResponseSchema,
+  SendContainerLogsResponseSchema,
+  SendFileResponseSchema,
+  type ServerMessage,
+  SignSshHostKeyResponseSchema,
+} from '@berth/shared/wire'
+import { create } from '@bufbuild/protobuf'
+import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { type ServerDuplexStream, status as Status } from '@grpc/grpc-js'
+import { claimHosts } from '../../app/environments/hostname-claims.ts'
+import { renewAgentCertificate } from '../../app/servers/enrolment.ts'
+import { lockAsDuplicate, type Opened } from '../../app/servers/sessions.ts'
+import { signSshHostKey } from '../../app/ssh/host-keys.ts'
+import type { Context } from '../../context.ts'
+import { issueServerCertificate } from '../../keys/authority.ts'
+import { openFileLines } from './bulk-transfers.ts'
+import { type AgentHandlers, agentIdentity, openListener } from './listener.ts'
+import { LogIntake } from './log-intake.ts'
+import { openLogStream } from './log-stream.ts'
+import { AgentSession } from './session.ts'
+import type { Door, SessionIdentity } from './session-parts.ts'
+import { receiveTransfer } from './transfers.ts'
+
+const TICK_MS = 1_000
+const SUPERSEDES_KEPT = 1_000
+const STRANGER = {
+  code: Status.PERMISSION_DENIED,
+  details: 'The certificate is not one of an agent.',
+}
+
+export interface AgentDoor {
+  port: number
+  sessions(): AgentSession[]
+  close(): Promise<void>
+}
+
+export async function openAgentDoor(ctx: Context): Promise<AgentDoor> {
+  const sessions = new Map<string, AgentSession>()
+  const unclosed = new Map<string, AgentSession>() // one an agent: the rows of an older session are not its own
+  const intake = new LogIntake(ctx)
+  const supersedes = new Supersedes()
+  const admission = new Admission()
+  const door: Door = {
+    agentCount: () => sessions.size,
+    closed: (session) => {
+      if (sessions.get(session.agentId) === session) sessions.delete(session.agentId)
+    },
+    unclosed: (session) => void unclosed.set(session.agentId, session),
+    opened: (session, opened, hello) => welcome(session, opened, hello),
+  }
+
+  async function welcome(session: AgentSession, opened: Opened, hello: Hello): Promise<boolean> {
+    const former = sessions.get(session.agentId)
+    sessions.set(session.agentId, session)
+    if (!former) return true
+    if (supersedes.note(session.agentId, hello.instanceId)) {
+      const reason = 'Two copies of this agent push each other out. Make a new join token.'
+      await lockAsDuplicate(ctx, opened.agent.id, reason)
+      former.goodbye(GoodbyeReason.DUPLICATE_IDENTITY, reason)
+      session.goodbye(GoodbyeReason.DUPLICATE_IDENTITY, reason)
+      return false
+    }
+    former.superseded()
+    return true
+  }
+
+  const handlers = makeHandlers(ctx, door, intake, sessions, admission)
+  const names = ctx.agentEndpoints.map((endpoint) => endpoint.replace(/:\d+$/, ''))
+  const server = await issueServerCertificate(ctx.authority, {
+    names: names.map((name) => name.replace(/^\[|\]$/g, '')),
+    now: new Date(ctx.clock.now()),
+  })
+  const listener = await openListener({
+    host: ctx.config.agentHost,
+    port: ctx.config.agentPort,
+    authority: ctx.authority,
+    server,
+    handlers,
+    fileLine: openFileLines(ctx),
+    log: ctx.log,
+  })
+  const stopTicking = startTicking(
+    () => sessions.values(),
+    () => {
+      const again = [...unclosed.values()]
+      unclosed.clear()
+      for (const session of again) session.endRows()
+    },
+  )
+  return {
+    port: listener.port,
+    sessions: () => [...sessions.values()],
+    async close() {
+      stopTicking()
+      const spread = Math.min(60, sessions.size / SESSION.sessionsPerSecond) * 1_000
+      for (const session of [...sessions.values()]) {
+        const after = Math.round(Math.random() * spread)
+        session.goodbye(GoodbyeReason.SERVER_DRAINING, 'The control plane is stopping.', after)
+      }
+      await listener.close(SESSION.drainMs)
+      await intake.close()
+    },
+  }
+}
+
+/** Two instances that come back after they were pushed out are two copies of one disk. */
+class Supersedes {
+  readonly #seen = new Map<string, { instance: string; at: number }[]>()
+
+  /** True when it happened too often. An agent that restarts has a new instance each time and never counts. */
+  note(agentId: string, instance: string): boolean {
+    const now = performance.now()
+    const recent = (this.#seen.get(agentId) ?? []).filter(
+      (s) => now - s.at < SESSION.supersedeWindowMs,
+    )
+    recent.push({ instance, at: now })
+    this.#seen.delete(agentId)
+    if (this.#seen.size >= SUPERSEDES_KEPT) {
+      this.#seen.delete(this.#seen.keys().next().value as string)
+    }
+    this.#seen.set(agentId, recent.slice(-2 * SESSION.supersedesForDuplicate))
+    const distinct = new Set(recent.map((s) => s.instance)).size
+    return distinct > 1 && recent.length - distinct >= SESSION.supersedesForDuplicate - 1
+  }
+}
+
+/** At most so many new sessions a second; the rest is asked to come back. */
+class Admission {
+  #second = 0
+  #count = 0
+
+  admit(): boolean {
+    const second = Math.floor(performance.now() / 1_000)
+    if (second !== this.#second) {
+      this.#second = second
+      this.#count = 0
+    }
+    this.#count += 1
+    return this.#count <= SESSION.sessionsPerSecond
+  }
+}
+
+function startTicking(sessions: () => Iterable<AgentSession>, endRows: () => void): () => void {
+  const delay = monitorEventLoopDelay({ resolution: 100 })
+  delay.enable()
+  let reread = 0
+  const timer = setInterval(() => {
+    const lagged = delay.max / 1e6 > SESSION.lagMs
+    delay.reset()
+    reread += TICK_MS
+    const look = reread >= SESSION.rereadMs
+    if (look) {
+      reread = 0
+      endRows()
+    }
+    for (const session of [...sessions()]) {
+      session.tick(lagged)
+      if (look) session.wake() // a lost wake-up costs this much, never correctness
+    }
+  }, TICK_MS)
+  return () => {
+    clearInterval(timer)
+    delay.disable()
+  }
+}
+
+function makeHandlers(
+  ctx: Context,
+  door: Door,
+  intake: LogIntake,
+  sessions: Map<string, AgentSession>,
+  admission: Admission,
+): AgentHandlers {
+  const identify = (call: Parameters<typeof agentIdentity>[0]): SessionIdentity | undefined => {
+    const identity = agentIdentity(call, ctx.installationId)
+    if (!identity) return undefined
+    const { issuedAt, notAfter } = identity
+    return { ...identity, issuedAt: issuedAt.getTime(), notAfter: notAfter.getTime() }
+  }
+  return {
+    connect(call) {
+      call.on('error', () => {}) // an error event without a listener ends the process
+      const identity = identify(call)
+      if (!identity) {
+        refuse(call, STRANGER.code, STRANGER.details)
+        return
+      }
+      attach(call, new AgentSession(ctx, identity, wrap(call), door), admission)
+    },
+    streamLogs(call) {
+      call.on('error', () => {})
+      const identity = identify(call)
+      const session = identity && sessions.get(identity.agentId)
+      if (!session) {
+        refuse(call, Status.FAILED_PRECONDITION, 'There is no session for this log stream.')
+        return
+      }
+      openLogStream(ctx, call, session, intake)
+    },
+    renewCertificate(call, done) {
+      const identity = identify(call)
+      if (!identity) {
+        done(STRANGER)
+        return
+      }
+      const { csrDer: csr, generation } = call.request
+      renewAgentCertificate(ctx, identity.agentId, { csr, generation: Number(generation) }).then(
+        (renewed) =>
+          done(
+            null,
+            create(RenewCertificateResponseSchema, {
+              certificatePem: Buffer.from(renewed.certificatePem),
+              caPem: [Buffer.from(ctx.authority.certificatePem)],
+              generation: BigInt(renewed.generation),
+              notAfter: timestampFromDate(renewed.notAfter),
+              renewAt: timestampFromDate(renewed.renewAt),
+            }),
+          ),
+        (error: unknown) => {
+          const refused = error instanceof AppError
+          if (!refused) ctx.log.error({ err: error }, 'certificate could not be renewed')
+          const code = refused ? Status.PERMISSION_DENIED : Status.INTERNAL
+          done({ code, details: refused ? error.message : 'Internal error' })
+        },
+      )
+    },
+    claimHosts(call, done) {
+      const identity = identify(call)
+      if (!identity) {
+        done(STRANGER)
+        return
+      }
+      answerClaim(ctx, identity.agentId, call.request).then(
+        (answer) => ('claims' in answer ? done(null, answer) : done(answer)),
+        (error: unknown) => {
+          ctx.log.error({ err: error }, 'host names could not be claimed')
+          done({ code: Status.INTERNAL, details: 'Internal error' })
+        },
+      )
+    },
+    signSshHostKey(call, done) {
+      const identity = identify(call)
+      if (!identity) {
+        done(STRANGER)
+        return
+      }
+      signSshHostKey(ctx, identity.agentId, call.request.publicKey).then(
+        ({ certificate, renewAt }) =>
+          done(
+            null,
+            create(SignSshHostKeyResponseSchema, {
+              certificate,
+              renewAt: timestampFromDate(renewAt),
+            }),
+          ),
+        (error: unknown) => {
+          const refused = error instanceof AppError
+          if (!refused) ctx.log.error({ err: error }, 'host key could not be signed')
+          const code = refused ? Status.PERMISSION_DENIED : Status.INTERNAL
+          done({ code, details: refused ? error.message : 'Internal error' })
+        },
+      )
+    },
+    sendFile(call, done) {
+      call.on('error', () => {})
+      const identity = identify(call)
+      if (!identity) return done(STRANGER)
+      receiveTransfer(ctx, identity.agentId, 'file', call, (error) =>
+        error ? done(error) : done(null, create(SendFileResponseSchema, { complete: true })),
+      )
+    },
+    sendContainerLogs(call, done) {
+      call.on('error', () => {})
+      const identity = identify(call)
+      if (!identity) return done(STRANGER)
+      receiveTransfer(ctx, identity.agentId, 'container_logs', call, (error) =>
+        error ? done(error) : done(null, create(SendContainerLogsResponseSchema)),
+      )
+    },
+    fetchRelease: (call) => refuse(call, Status.UNIMPLEMENTED, 'No release is offered.'),
+  }
+}
+
+const VERDICTS = {
+  granted: HostVerdict.GRANTED,
+  taken: HostVerdict.TAKEN,
+  not_allowed: HostVerdict.NOT_ALLOWED,
+} as const
+
+async function answerClaim(
+  ctx: Context,
+  agentId: string,
+  { attemptId, fence, hosts }: ClaimHostsRequest,
+): Promise<ClaimHostsResponse | { code: Status; details: string }> {
+  const answer = await claimHosts(ctx, agentId, { attemptId, fence: Number(fence), hosts })
+  switch (answer.kind) {
+    case 'decided':
+      return create(ClaimHostsResponseSchema, {
+        claims: answer.claims.map((claim) => ({ ...claim, verdict: VERDICTS[claim.verdict] })),
+      })
+    case 'foreign':
+      return { code: Status.PERMISSION_DENIED, details: 'It is not an attempt of this agent.' }
+    case 'over':
+      return { code: Status.FAILED_PRECONDITION, details: answer.message }
+    case 'too_many':
+      return { code: Status.INVALID_ARGUMENT, details: answer.message }
+    default:
+      return never(answer)
+  }
+}
+
+type Stream = ServerDuplexStream<AgentMessage, ServerMessage>
+
+function refuse(
+  call: { emit(event: 'error', error: { code: Status; details: string }): boolean },
+  code: Status,
+  details: string,
+): void {
+  call.emit('error', { code, details })
+}
+
+const wrap = (call: Stream) => ({
+  write: (message: ServerMessage) => call.write(message),
+  backlog: () => call.writableLength,
+  pause: () => void call.pause(),
+  resume: () => void call.resume(),
+  end: () => call.end(),
+})
+
+function attach(call: Stream, session: AgentSession, admission: Admission): void {
+  const helloTimer = setTimeout(() => {
+    if (!session.isActive) session.goodbye(GoodbyeReason.PROTOCOL_ERROR, 'no Hello in time')
+  }, SESSION.helloMs)
+  const finish = (): void => {
+    clearTimeout(helloTimer)
+    session.close()
+  }
+  call.on('end', finish)
+  call.on('cancelled', finish)
+  call.on('close', finish)
+  call.on('error', finish)
+  if (!admission.admit()) {
+    const after = 5_000 + Math.random() * 55_000
+    session.goodbye(GoodbyeReason.OVERLOADED, 'Too many agents at once; come back.', after)
+    finish()
+    return
+  }
+  call.on('data', (message: AgentMessage) => session.receive(message))
+}

@@ -1,0 +1,101 @@
+// grpc-js gives its servers HTTP/2's default receive windows, 64 KiB for a stream and for a
+// connection: an upload over a line of 100 ms then crawls at 0.4 MB/s. It has no option for it, but
+// it looks up `http2.createSecureServer` when it binds, so that function is wrapped here, on the
+// CommonJS module object. Invariant: a listener that starts has the windows; `checkWindows` asks
+// from outside, since an upgrade of grpc-js could undo the wrapping silently. Servers made by
+// anybody else in the process are not touched.
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { connect, type Http2SecureServer, type SecureServerOptions } from 'node:http2'
+import { createRequire } from 'node:module'
+import { SESSION } from '@berth/shared'
+import { CONTROL_PLANE_NAME, type KeyPair } from '../../keys/authority.ts'
+
+export interface ServerHook {
+  /** Merged over what grpc-js asks for. */
+  options: SecureServerOptions
+  made: (server: Http2SecureServer) => void
+}
+
+type Create = (options: SecureServerOptions, ...rest: unknown[]) => Http2SecureServer
+
+const commonJs = createRequire(import.meta.url)('node:http2') as Record<string, Create>
+const binding = new AsyncLocalStorage<ServerHook>()
+
+function wrap(name: 'createSecureServer' | 'createServer'): void {
+  const create = commonJs[name] as Create
+  commonJs[name] = (options, ...rest) => {
+    const hook = binding.getStore()
+    if (!hook) return create(options, ...rest)
+    const initialWindowSize = SESSION.streamWindowBytes
+    const settings = { ...options.settings, ...hook.options.settings, initialWindowSize }
+    const server = create({ ...options, ...hook.options, settings }, ...rest)
+    server.on('session', (session) => session.setLocalWindowSize(SESSION.connectionWindowBytes))
+    hook.made(server)
+    return server
+  }
+}
+
+wrap('createSecureServer')
+wrap('createServer')
+
+/** Runs `bind`; every HTTP/2 server made on its behalf gets the windows and the hook. */
+export const bindWithHook = <T>(hook: ServerHook, bind: () => Promise<T>): Promise<T> =>
+  binding.run(hook, bind)
+
+interface Seen {
+  streamWindow: number | undefined
+  connectionWindow: number | undefined
+}
+
+function readWindows(address: string, caPem: string, probe: KeyPair): Promise<Seen> {
+  return new Promise((resolve, reject) => {
+    const session = connect(`https://${address}`, {
+      ca: caPem,
+      key: probe.keyPem,
+      cert: probe.certificatePem,
+      servername: CONTROL_PLANE_NAME,
+      minVersion: 'TLSv1.3',
+    })
+    const timer = setTimeout(() => finish(new Error('no answer')), SESSION.dialMs)
+    const finish = (outcome: Seen | Error): void => {
+      clearTimeout(timer)
+      session.destroy()
+      if (outcome instanceof Error) reject(outcome)
+      else resolve(outcome)
+    }
+    session.on('error', finish)
+    session.on('close', () => finish(new Error('the connection was closed')))
+    session.on('remoteSettings', (settings) => {
+      // the answer to a ping comes after the window update that was sent before it
+      session.ping((error) =>
+        finish(
+          error ?? {
+            streamWindow: settings.initialWindowSize,
+            connectionWindow: session.state.remoteWindowSize,
+          },
+        ),
+      )
+    })
+  })
+}
+
+/**
+ * Dials the listener like an agent and looks at its windows; rejects unless they are the wide ones.
+ */
+export async function checkWindows(address: string, caPem: string, probe: KeyPair): Promise<void> {
+  const { streamWindowBytes, connectionWindowBytes } = SESSION
+  const seen = await readWindows(address, caPem, probe).catch((cause: Error) => {
+    throw new Error(
+      `The agents' listener does not answer at ${address} (${cause.message}). Look whether ` +
+        'something between this process and its own address interferes.',
+      { cause },
+    )
+  })
+  if (seen.streamWindow !== streamWindowBytes || seen.connectionWindow !== connectionWindowBytes)
+    throw new Error(
+      `The agents' listener offers receive windows of ${seen.streamWindow} and ` +
+        `${seen.connectionWindow} bytes instead of ${streamWindowBytes} and ` +
+        `${connectionWindowBytes}: ` +
+        'this version of Node.js or grpc-js undid their enlarging. Run the pinned versions.',
+    )
+}

@@ -1,0 +1,394 @@
+import { X509Certificate } from 'node:crypto'
+import { connect as connectHttp2 } from 'node:http2'
+import { connect as connectTcp, type Socket } from 'node:net'
+import { connect as connectTls, type SecureVersion, type TLSSocket } from 'node:tls'
+import { ENROLMENT, SESSION } from '@berth/shared'
+import {
+  AgentService,
+  createClient,
+  LogDownSchema,
+  openRawStream,
+  RenewCertificateRequestSchema,
+  RenewCertificateResponseSchema,
+} from '@berth/shared/wire'
+import { create } from '@bufbuild/protobuf'
+import { credentials, Server, ServerCredentials, type ServiceError, status } from '@grpc/grpc-js'
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import {
+  type Authority,
+  CONTROL_PLANE_NAME,
+  createAuthority,
+  issueProbeCertificate,
+  issueServerCertificate,
+  type KeyPair,
+  loadAuthority,
+} from '../../keys/authority.ts'
+import { newAgent } from '../../keys/requests.testing.ts'
+import { checkWindows } from './http2-windows.ts'
+import { type AgentHandlers, agentIdentity, type Listener, openListener } from './listener.ts'
+
+const installationId = 'installation-1'
+const now = () => new Date()
+let authority: Authority
+let foreign: Authority
+let own: KeyPair
+let agent: KeyPair
+let listener: Listener
+let lines: { kind?: string; address?: string; message: string }[] = []
+const log = {
+  info: () => {},
+  warn: (fields: object, message: string) => void lines.push({ ...fields, message }),
+}
+
+// renewCertificate answers with who called; streams stay open; logs are echoed as their length
+const refuse = (): never => {
+  throw Object.assign(new Error('not in this test'), { code: status.UNIMPLEMENTED })
+}
+const handlers: AgentHandlers = {
+  renewCertificate: (call, done) => {
+    const identity = agentIdentity(call, installationId)
+    if (!identity) return done({ code: status.PERMISSION_DENIED, details: 'not an agent' })
+    const certificatePem = Buffer.from(JSON.stringify(identity))
+    done(null, create(RenewCertificateResponseSchema, { certificatePem }))
+  },
+  streamLogs: (call) => {
+    call.on('data', (bytes: Buffer) => {
+      const ack = { attemptId: `${Buffer.isBuffer(bytes)}`, ackedSeq: BigInt(bytes.length) }
+      call.write(create(LogDownSchema, { msg: { case: 'ack', value: ack } }))
+    })
+    call.on('end', () => call.end())
+    call.on('error', () => {})
+  },
+  connect: (call) => call.on('error', () => {}),
+  sendFile: refuse,
+  sendContainerLogs: refuse,
+  claimHosts: refuse,
+  signSshHostKey: refuse,
+  fetchRelease: refuse,
+}
+
+beforeAll(async () => {
+  authority = await loadAuthority(await createAuthority(now()))
+  foreign = await loadAuthority(await createAuthority(now()))
+  own = await issueServerCertificate(authority, { names: ['127.0.0.1'], now: now() })
+  agent = await newAgent(authority, { installationId, agentId: 'agent-7' })
+})
+beforeEach(async () => {
+  lines = []
+  listener = await openTestListener()
+})
+afterEach(() => listener.forceClose())
+
+const openTestListener = (port = 0, server = own) =>
+  openListener({ host: '127.0.0.1', port, authority, server, handlers, log })
+
+function newClient(pair: KeyPair | undefined, port = listener.port) {
+  const pems = pair && [Buffer.from(pair.keyPem), Buffer.from(pair.certificatePem)]
+  const tls = credentials.createSsl(Buffer.from(authority.certificatePem), pems?.[0], pems?.[1])
+  const byName = { 'grpc.ssl_target_name_override': CONTROL_PLANE_NAME }
+  const apart = { 'grpc.use_local_subchannel_pool': 1 }
+  return createClient(AgentService, `127.0.0.1:${port}`, tls, { ...byName, ...apart })
+}
+/** One call; who the listener says we are, or the error. */
+async function callAs(pair: KeyPair | undefined, port = listener.port): Promise<string> {
+  const client = newClient(pair, port)
+  const request = create(RenewCertificateRequestSchema)
+  try {
+    return await new Promise((resolve, reject) => {
+      const deadline = Date.now() + 30_000
+      client.renewCertificate(request, { deadline }, (error, answer) =>
+        error ? reject(error) : resolve(Buffer.from(answer?.certificatePem ?? []).toString()),
+      )
+    })
+  } finally {
+    client.close()
+  }
+}
+const refusal = (pair?: KeyPair) =>
+  callAs(pair).then(
+    () => expect.unreachable(),
+    (e: ServiceError) => e,
+  )
+
+function openTls(pair: KeyPair, more: { maxVersion?: SecureVersion; session?: Buffer } = {}) {
+  const { certificatePem: cert, keyPem: key } = pair
+  const ca = authority.certificatePem
+  const ALPNProtocols = ['h2']
+  return connectTls({
+    host: '127.0.0.1',
+    port: listener.port,
+    cert,
+    key,
+    ca,
+    ALPNProtocols,
+    ...more,
+  })
+}
+const ended = (socket: Socket) =>
+  new Promise<void>((resolve) => {
+    socket.on('error', () => {})
+    socket.on('close', () => resolve())
+    socket.resume()
+  })
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  for (let tries = 0; tries < 500; tries++) {
+    if (await holds()) return
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+  expect.unreachable('it never came true')
+}
+
+describe('who may connect', () => {
+  test('an agent with a certificate of ours, known by that certificate alone', async () => {
+    const read = new X509Certificate(agent.certificatePem)
+    const identity = JSON.parse(await callAs(agent))
+    expect(identity).toEqual({
+      agentId: 'agent-7',
+      fingerprint: read.fingerprint256.replaceAll(':', '').toLowerCase(),
+      issuedAt: new Date(read.validFromDate.getTime() + ENROLMENT.backdateMs).toISOString(),
+      notAfter: read.validToDate.toISOString(),
+    })
+    expect(JSON.parse(await callAs(agent))).toEqual(identity) // and again, when it is remembered
+    const other = await newAgent(authority, { installationId, agentId: 'agent-8' })
+    expect(JSON.parse(await callAs(other)).agentId).toBe('agent-8')
+    expect(lines).toEqual([])
+  })
+
+  test('one certificate is an agent of its own installation alone', () => {
+    const { raw } = new X509Certificate(agent.certificatePem)
+    const call = { getAuthContext: () => ({ sslPeerCertificate: { raw } }) }
+    expect(agentIdentity(call, 'another')).toBeUndefined()
+    expect(agentIdentity(call, installationId)?.agentId).toBe('agent-7')
+    expect(agentIdentity({ getAuthContext: () => null }, installationId)).toBeUndefined()
+    expect(agentIdentity({ getAuthContext: () => ({}) }, installationId)).toBeUndefined()
+  })
+
+  test('nobody without a certificate', async () => {
+    expect(await refusal()).toMatchObject({ code: status.UNAVAILABLE })
+    expect(lines).toMatchObject([{ kind: 'certificate_missing', address: '127.0.0.1' }])
+  })
+
+  test('nobody with a certificate of another authority', async () => {
+    const stranger = await newAgent(foreign, { installationId, agentId: 'agent-7' })
+    expect(await refusal(stranger)).toMatchObject({ code: status.UNAVAILABLE })
+    expect(lines).toMatchObject([{ kind: 'unknown_authority', address: '127.0.0.1' }])
+  })
+
+  test("nobody with the listener's own certificate", async () => {
+    expect(await refusal(own)).toMatchObject({ code: status.UNAVAILABLE })
+    expect(lines).toMatchObject([{ kind: 'wrong_purpose', address: '127.0.0.1' }])
+  })
+
+  test('nobody with an expired certificate', async () => {
+    const past = new Date(Date.now() - 2 * ENROLMENT.certificateMs)
+    const old = await newAgent(authority, { installationId, agentId: 'agent-7', now: past })
+    expect(await refusal(old)).toMatchObject({ code: status.UNAVAILABLE })
+    expect(lines).toMatchObject([{ kind: 'certificate_expired', address: '127.0.0.1' }])
+  })
+
+  test('nobody who changed the name in his certificate', async () => {
+    const der = Buffer.from(new X509Certificate(agent.certificatePem).raw)
+    const at = der.indexOf('/agent/agent-7') + '/agent/agent-'.length
+    der.write('8', at)
+    const base64 = der.toString('base64').replace(/.{64}/g, '$&\n')
+    const certificatePem = `-----BEGIN CERTIFICATE-----\n${base64}\n-----END CERTIFICATE-----\n`
+    expect(new X509Certificate(certificatePem).subjectAltName).toMatch(/agent-8$/)
+    expect(await refusal({ ...agent, certificatePem })).toMatchObject({ code: status.UNAVAILABLE })
+    expect(lines).toMatchObject([{ kind: 'unknown_authority' }])
+  })
+
+  test('a certificate of ours that names no agent here gets in and is nobody', async () => {
+    const probe = await issueProbeCertificate(authority, now())
+    expect(await refusal(probe)).toMatchObject({ code: status.PERMISSION_DENIED })
+    const elsewhere = await newAgent(authority, { installationId: 'other', agentId: 'agent-7' })
+    expect(await refusal(elsewhere)).toMatchObject({ code: status.PERMISSION_DENIED })
+  })
+
+  test('nobody below TLS 1.3, and nobody who does not speak TLS', async () => {
+    await ended(openTls(agent, { maxVersion: 'TLSv1.2' }))
+    const plain = connectTcp(listener.port, '127.0.0.1')
+    plain.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+    await ended(plain)
+    expect(lines.map(({ kind }) => kind)).toEqual(['old_tls', 'not_tls'])
+  })
+
+  test('nobody by resuming a session, which would skip the look at the certificate', async () => {
+    const first = openTls(agent)
+    const session = await new Promise<Buffer>((resolve) => first.once('session', resolve))
+    first.destroy()
+    const second = openTls(agent, { session })
+    await new Promise((resolve) => second.once('secureConnect', resolve))
+    expect(second.isSessionReused()).toBe(false)
+    second.destroy()
+  })
+})
+
+describe('the connection', () => {
+  test('has wide receive windows and at most 16 streams', async () => {
+    const session = connectHttp2(`https://127.0.0.1:${listener.port}`, {
+      ca: authority.certificatePem,
+      cert: agent.certificatePem,
+      key: agent.keyPem,
+    })
+    await new Promise((resolve) => session.once('remoteSettings', resolve))
+    await new Promise((resolve) => session.ping(resolve))
+    expect(session.remoteSettings.initialWindowSize).toBe(4 * 1024 * 1024)
+    expect(session.remoteSettings.maxConcurrentStreams).toBe(SESSION.streamsPerConnection)
+    expect(session.state.remoteWindowSize).toBe(8 * 1024 * 1024)
+    session.destroy()
+  })
+
+  test('without the enlarging does not pass the self-test', async () => {
+    const bare = new Server()
+    const pair = {
+      private_key: Buffer.from(own.keyPem),
+      cert_chain: Buffer.from(own.certificatePem),
+    }
+    const tls = ServerCredentials.createSsl(Buffer.from(authority.certificatePem), [pair], true)
+    const port = await new Promise<number>((resolve, reject) =>
+      bare.bindAsync('127.0.0.1:0', tls, (error, bound) =>
+        error ? reject(error) : resolve(bound),
+      ),
+    )
+    const probe = await issueProbeCertificate(authority, now())
+    const check = checkWindows(`127.0.0.1:${port}`, authority.certificatePem, probe)
+    await expect(check).rejects.toThrow(/windows of 65535 and 65535 bytes/)
+    bare.forceShutdown()
+  })
+
+  test('carries log chunks as bytes, and no message above 1 MiB', async () => {
+    const client = newClient(agent)
+    const stream = openRawStream(client, AgentService, AgentService.method.streamLogs)
+    const answers: unknown[] = []
+    stream.on('data', (down: { msg: { value?: unknown } }) => answers.push(down.msg.value))
+    const failure = new Promise<ServiceError>((resolve) => stream.on('error', resolve))
+    stream.write(Buffer.alloc(100_000))
+    await until(() => answers.length === 1)
+    expect(answers).toMatchObject([{ attemptId: 'true', ackedSeq: 100_000n }])
+    stream.write(Buffer.alloc(SESSION.receiveBytes + 1))
+    expect(await failure).toMatchObject({ code: status.RESOURCE_EXHAUSTED })
+    client.close()
+  })
+})
+
+describe('handshakes under way', () => {
+  test('have a bound: one more is closed at once, and room is given back', async () => {
+    const silent: Socket[] = []
+    for (let n = 0; n < SESSION.pendingHandshakes; n++) {
+      const socket = connectTcp(listener.port, '127.0.0.1')
+      socket.on('error', () => {})
+      silent.push(socket)
+      await new Promise((resolve) => socket.once('connect', resolve))
+    }
+    await ended(connectTcp(listener.port, '127.0.0.1'))
+    await ended(openTls(agent))
+    expect(silent.filter((socket) => socket.destroyed)).toEqual([])
+    expect(lines.filter(({ kind }) => kind === 'too_many')).toHaveLength(1)
+    silent[0]?.destroy()
+    await until(async () => (await callAs(agent).catch(() => '')) !== '')
+    for (const socket of silent) socket.destroy()
+    // finished ones do not count: far more connections than the bound, all open together
+    const many: TLSSocket[] = []
+    await until(async () => (await callAs(agent).catch(() => '')) !== '')
+    for (let n = 0; n < SESSION.pendingHandshakes + 10; n++) {
+      const socket = openTls(agent)
+      many.push(socket)
+      await new Promise((resolve, reject) =>
+        socket.once('secureConnect', resolve).once('error', reject),
+      )
+    }
+    await callAs(agent)
+    for (const socket of many) socket.destroy()
+  })
+
+  test('that fail are logged once for each kind, however many there are', async () => {
+    for (let n = 0; n < 100; n++) {
+      const socket = connectTcp(listener.port, '127.0.0.1')
+      socket.write('\x16\x03\x01\x00\x05hello')
+      await ended(socket)
+    }
+    expect(lines.length).toBeGreaterThan(0)
+    expect(lines.length).toBeLessThan(4)
+  })
+})
+
+// bounded below the times after which handshakes and connections that nobody closed end by
+// themselves
+describe('opening and closing', { timeout: SESSION.dialMs - 2_000 }, () => {
+  test('a port in use is refused with what to do', async () => {
+    await expect(openTestListener(listener.port)).rejects.toThrow(/cannot use .*BERTH_AGENT_PORT/s)
+  })
+
+  test('a listener that agents would not trust does not start at all', async () => {
+    const other = await issueServerCertificate(foreign, { names: [], now: now() })
+    const spare = await openTestListener()
+    await spare.close(0)
+    await expect(openTestListener(spare.port, other)).rejects.toThrow(/does not answer/)
+    const again = await openTestListener(spare.port)
+    await again.close(0)
+  })
+
+  test('closing lets calls end, then cuts what is left, strangers included', async () => {
+    const one = await openTestListener()
+    const stranger = connectTcp(one.port, '127.0.0.1')
+    await new Promise((resolve) => stranger.once('connect', resolve))
+    const strangerEnded = ended(stranger)
+    const client = newClient(agent, one.port)
+    const stream = openRawStream(client, AgentService, AgentService.method.streamLogs)
+    const answers: unknown[] = []
+    stream.on('data', (down) => answers.push(down))
+    const failed = new Promise<ServiceError>((resolve) => stream.on('error', resolve))
+    stream.write(Buffer.alloc(1))
+    await until(() => answers.length === 1)
+    const closing = one.close(300)
+    stream.write(Buffer.alloc(1))
+    await until(() => answers.length === 2) // in the time of grace
+    await Promise.all([closing, failed, strangerEnded])
+    client.close()
+    await expect(callAs(agent, one.port)).rejects.toMatchObject({ code: status.UNAVAILABLE })
+  })
+
+  test('closing without calls waits neither for the grace nor for strangers', async () => {
+    const one = await openTestListener()
+    await callAs(agent, one.port)
+    const stranger = connectTcp(one.port, '127.0.0.1')
+    await new Promise((resolve) => stranger.once('connect', resolve))
+    await one.close(3_600_000)
+    await (await openTestListener(one.port)).forceClose()
+  })
+
+  test('a new certificate is shown to new connections; open ones go on', async () => {
+    const one = await openTestListener()
+    const client = newClient(agent, one.port)
+    const stream = openRawStream(client, AgentService, AgentService.method.streamLogs)
+    const answers: unknown[] = []
+    stream.on('data', (down) => answers.push(down))
+    stream.on('error', () => {})
+    stream.write(Buffer.alloc(1))
+    await until(() => answers.length === 1)
+    const fresh = await issueServerCertificate(authority, { names: ['127.0.0.1'], now: now() })
+    one.reloadCertificate(fresh, [foreign.certificatePem])
+    const socket = connectTls({
+      port: one.port,
+      host: '127.0.0.1',
+      ca: authority.certificatePem,
+      cert: agent.certificatePem,
+      key: agent.keyPem,
+    })
+    await new Promise((resolve, reject) =>
+      socket.once('secureConnect', resolve).once('error', reject),
+    )
+    const shown = socket.getPeerX509Certificate()?.fingerprint256
+    expect(shown).toBe(new X509Certificate(fresh.certificatePem).fingerprint256)
+    socket.destroy()
+    const newcomer = await newAgent(foreign, { installationId, agentId: 'agent-9' })
+    expect(JSON.parse(await callAs(newcomer, one.port)).agentId).toBe('agent-9')
+    await expect(callAs(undefined, one.port)).rejects.toMatchObject({
+      code: status.UNAVAILABLE,
+    })
+    stream.write(Buffer.alloc(1))
+    await until(() => answers.length === 2)
+    client.close()
+    await one.forceClose()
+  })
+})

@@ -1,0 +1,384 @@
+// One control stream of one agent, from its hello to its end. Messages are taken one at a time, in order; anything
+// unexpected ends the whole session, and the next one begins with a complete resynchronisation. No partial repair.
+import { SESSION, VERSION } from '@berth/shared'
+import {
+  type AgentMessage,
+  GoodbyeReason,
+  GoodbyeSchema,
+  type Hello,
+  type ServerMessage,
+  ServerMessageSchema,
+  WelcomeSchema,
+} from '@berth/shared/wire'
+import { create } from '@bufbuild/protobuf'
+import {
+  durationFromMs,
+  type Timestamp,
+  timestampFromMs,
+  timestampMs,
+} from '@bufbuild/protobuf/wkt'
+import { agentTopic, trustTopic } from '../../app/core/transaction.ts'
+import { dispatchTasks } from '../../app/deployments/dispatching.ts'
+import { completeLog } from '../../app/deployments/logs.ts'
+import { applyEvents } from '../../app/deployments/reports.ts'
+import { applyObserved } from '../../app/environments/observations.ts'
+import { recordUsage } from '../../app/servers/facts.ts'
+import { closeSession, openSession, touchSession } from '../../app/servers/sessions.ts'
+import type { Context } from '../../context.ts'
+import { ClockOffset } from '../../domain/deployments/agent-clock.ts'
+import { findAgent } from '../../store/servers/agents.ts'
+import { Desk } from './agent-rpc.ts'
+import { DesiredState } from './desired.ts'
+import { EdgeState } from './edge.ts'
+import { heartbeatMs, logPolicy } from './policy.ts'
+import type { ControlStream, Door, SessionIdentity } from './session-parts.ts'
+import { TrustState } from './trust.ts'
+
+const INBOX = 64 // messages read ahead; the stream is paused beyond
+const BACKLOG = 1_024 // messages an agent does not take; then it is cut
+const PROTOCOL = 1
+
+class ProtocolError extends Error {}
+
+export class AgentSession {
+  readonly identity: SessionIdentity
+  epoch = 0
+  sessionId = ''
+  #serverId = 0
+  readonly #ctx: Context
+  readonly #stream: ControlStream
+  readonly #door: Door
+  #state: 'opening' | 'active' | 'closed' = 'opening'
+  #heard = performance.now()
+  #timeoutMs: number = SESSION.helloMs
+  readonly #inbox: AgentMessage[] = []
+  #draining = false
+  #paused = false
+  #hasLogStream = false
+  readonly #desired: DesiredState
+  readonly #edge: EdgeState
+  readonly #trust: TrustState
+  #isTrustDue = false
+  readonly #clock = new ClockOffset()
+  readonly #desk = new Desk((message) => this.send(message))
+  #refresh: 'idle' | 'busy' | 'again' = 'idle'
+  #unsubscribe: () => void = () => {}
+  readonly #whenClosed: (() => void)[] = []
+
+  constructor(ctx: Context, identity: SessionIdentity, stream: ControlStream, door: Door) {
+    this.#ctx = ctx
+    this.identity = identity
+    this.#stream = stream
+    this.#door = door
+    this.#desired = new DesiredState(ctx, identity.agentId, (value) =>
+      this.send({ case: 'assignments', value }),
+    )
+    this.#edge = new EdgeState(ctx, (value) => this.send({ case: 'edge', value }))
+    this.#trust = new TrustState(ctx, identity.agentId, (value) =>
+      this.send({ case: 'trust', value }),
+    )
+  }
+
+  get agentId(): string {
+    return this.identity.agentId
+  }
+
+  /** How far the server's clock is behind ours; undefined: it has not told its time. */
+  get clockOffsetMs(): number | undefined {
+    return this.#clock.ms
+  }
+
+  #noteTime(told: Timestamp | undefined): void {
+    if (told) this.#clock.note(timestampMs(told), this.#ctx.clock.now())
+  }
+
+  /** The log stream dies with its session. */
+  whenClosed(end: () => void): void {
+    this.#whenClosed.push(end)
+  }
+
+  /** One log stream a session: two would write into the same files. */
+  takeLogStream(): boolean {
+    const first = !this.#hasLogStream
+    this.#hasLogStream = true
+    return first
+  }
+
+  get isActive(): boolean {
+    return this.#state === 'active'
+  }
+
+  receive(message: AgentMessage): void {
+    if (this.#state === 'closed') return
+    this.#heard = performance.now()
+    this.#inbox.push(message)
+    if (this.#inbox.length >= INBOX && !this.#paused) {
+      this.#paused = true
+      this.#stream.pause()
+    }
+    void this.#drain()
+  }
+
+  async #drain(): Promise<void> {
+    if (this.#draining) return
+    this.#draining = true
+    try {
+      for (let m = this.#inbox.shift(); m && this.#state !== 'closed'; m = this.#inbox.shift()) {
+        await this.#take(m)
+        if (this.#paused && this.#inbox.length < INBOX / 2) {
+          this.#paused = false
+          this.#stream.resume()
+        }
+      }
+    } catch (error) {
+      this.#fail(error)
+    } finally {
+      this.#draining = false
+    }
+  }
+
+  #fail(error: unknown): void {
+    if (error instanceof ProtocolError) {
+      this.goodbye(GoodbyeReason.PROTOCOL_ERROR, error.message)
+      return
+    }
+    this.#ctx.log.error({ err: error, agentId: this.agentId }, 'agent session failed')
+    this.goodbye(GoodbyeReason.OVERLOADED, 'Internal error; come back.')
+  }
+
+  async #take({ msg }: AgentMessage): Promise<void> {
+    if (this.#state === 'opening') {
+      if (msg.case !== 'hello') throw new ProtocolError('the first message must be Hello')
+      return this.#open(msg.value)
+    }
+    switch (msg.case) {
+      case 'hello':
+        throw new ProtocolError('a second Hello')
+      case 'heartbeat': {
+        this.#noteTime(msg.value.agentTime)
+        const diskFreeBytes = Number(msg.value.diskFreeBytes)
+        const told = { diskFreeBytes }
+        if (!(await touchSession(this.#ctx, this.agentId, this.epoch, told)))
+          return this.superseded()
+        if (msg.value.usage)
+          await recordUsage(this.#ctx, this.#serverId, msg.value.usage, msg.value)
+        const nextInterval = durationFromMs(heartbeatMs(this.#door.agentCount()))
+        const serverTime = timestampFromMs(this.#ctx.clock.now())
+        this.send({
+          case: 'heartbeatAck',
+          value: {
+            $typeName: 'berth.agent.v1.HeartbeatAck',
+            n: msg.value.n,
+            nextInterval,
+            serverTime,
+          },
+        })
+        return
+      }
+      case 'events': {
+        const applied = await applyEvents(this.#ctx, this, msg.value.events)
+        if (applied.kind === 'superseded') return this.superseded()
+        if (applied.kind === 'hole') {
+          throw new ProtocolError(`event ${applied.expected} expected, got ${applied.got}`)
+        }
+        if (applied.kind === 'foreign') {
+          throw new ProtocolError('an attempt of another agent was named')
+        }
+        this.send({
+          case: 'eventAck',
+          value: { $typeName: 'berth.agent.v1.EventAck', ackedSeq: BigInt(applied.ackedSeq) },
+        })
+        for (const attemptId of applied.finished) await completeLog(this.#ctx, attemptId)
+        for (const attemptId of applied.unknown) this.#desired.forget(attemptId)
+        return
+      }
+      case 'applied':
+        return this.#desired.confirm(Number(msg.value.version))
+      case 'observed':
+        if (!(await applyObserved(this.#ctx, this, msg.value))) this.superseded()
+        return
+      case 'trustApplied':
+        return this.#trust.confirm(msg.value)
+      case 'draining':
+        await touchSession(this.#ctx, this.agentId, this.epoch, { draining: true })
+        return
+      case 'goodbye':
+        this.close()
+        return
+      case 'response':
+        return this.#desk.answer(msg.value)
+      default:
+        return // unknown members come from newer agents
+    }
+  }
+
+  async #open(hello: Hello): Promise<void> {
+    if (hello.protocolMin > PROTOCOL || hello.protocolMax < PROTOCOL) {
+      const message = `This control plane speaks protocol ${PROTOCOL}. Update the agent.`
+      this.goodbye(GoodbyeReason.VERSION_UNSUPPORTED, message)
+      return
+    }
+    this.#noteTime(hello.agentTime)
+    const opened = await openSession(this.#ctx, this.identity, hello)
+    if (opened.kind === 'turned_away') {
+      this.goodbye(opened.reason, opened.message, opened.againAfterMs)
+      return
+    }
+    this.epoch = opened.epoch
+    this.#serverId = opened.agent.serverId
+    this.sessionId = opened.sessionId
+    if (!(await this.#door.opened(this, opened, hello))) return
+    if (this.#isClosed()) {
+      // the stream ended while the rows were written: nobody else will close them
+      this.#door.closed(this)
+      this.endRows()
+      return
+    }
+    this.#state = 'active'
+    const interval = heartbeatMs(this.#door.agentCount())
+    this.#timeoutMs = interval * SESSION.timeoutIntervals
+    this.send({
+      case: 'welcome',
+      value: create(WelcomeSchema, {
+        protocol: PROTOCOL,
+        serverVersion: VERSION,
+        sessionId: opened.sessionId,
+        replicaId: this.#ctx.replicaId,
+        heartbeatInterval: durationFromMs(interval),
+        sessionTimeout: durationFromMs(this.#timeoutMs),
+        serverTime: timestampFromMs(this.#ctx.clock.now()),
+        ackedEventSeq: BigInt(opened.ackedEventSeq),
+        logPolicy: logPolicy(),
+        renewAt: timestampFromMs(opened.renewAt),
+      }),
+    })
+    await this.#trust.sendFirst(Number(hello.trustGeneration))
+    await this.#edge.sendComplete(opened.agent.serverId)
+    await dispatchTasks(this.#ctx, this.agentId, this.epoch)
+    this.#desired.meet(opened.strangers)
+    await this.#desired.sendComplete()
+    if (this.#isClosed()) return // nobody may ask a session that has ended
+    this.#ctx.asking.open(this.agentId, this.#desk)
+    const stop = this.#ctx.wakes.on(agentTopic(this.agentId), () => this.wake())
+    const stopTrust = this.#ctx.wakes.on(trustTopic(this.agentId), () => this.wake(true))
+    this.#unsubscribe = () => {
+      stop()
+      stopTrust()
+    }
+    this.#isTrustDue = true
+    this.wake() // whatever happened between the look and the subscription
+  }
+
+  // TypeScript narrows #state after the checks above; awaits in between may have changed it.
+  #isClosed(): boolean {
+    return this.#state === 'closed'
+  }
+
+  /** Something about this agent may have changed: look, and send what differs. Calls coalesce. */
+  wake(isTrust = false): void {
+    if (this.#state !== 'active') return
+    this.#isTrustDue ||= isTrust
+    if (this.#refresh !== 'idle') {
+      this.#refresh = 'again'
+      return
+    }
+    this.#refresh = 'busy'
+    void this.#refreshOnce()
+  }
+
+  async #refreshOnce(): Promise<void> {
+    try {
+      await this.#sendChanges()
+    } catch (error) {
+      this.#fail(error)
+    } finally {
+      const again = this.#refresh === 'again'
+      this.#refresh = 'idle'
+      if (again) this.wake()
+    }
+  }
+
+  async #sendChanges(): Promise<void> {
+    const agent = await findAgent(this.#ctx.db, this.agentId)
+    if (!agent || agent.revokedAt !== null) {
+      this.goodbye(GoodbyeReason.REVOKED, 'This agent was revoked.')
+      return
+    }
+    if (agent.lockedAt !== null) {
+      this.goodbye(GoodbyeReason.DUPLICATE_IDENTITY, agent.lockReason ?? '')
+      return
+    }
+    if (agent.sessionEpoch !== this.epoch) return this.superseded()
+    if (this.#isTrustDue) {
+      this.#isTrustDue = false
+      await this.#trust.sendChanges()
+    }
+    await this.#edge.sendChanges()
+    await dispatchTasks(this.#ctx, this.agentId, this.epoch)
+    await this.#desired.sendChanges()
+  }
+
+  /** Once a second: silence, certificates that ran out, assignments nobody confirmed. */
+  tick(lagged: boolean): void {
+    if (this.#state === 'closed' || lagged) return
+    const now = performance.now()
+    if (now - this.#heard > this.#timeoutMs) {
+      this.#ctx.log.warn({ agentId: this.agentId }, 'agent fell silent')
+      this.close()
+      return
+    }
+    if (this.identity.notAfter <= this.#ctx.clock.now()) {
+      this.goodbye(GoodbyeReason.CERTIFICATE_EXPIRED, 'The certificate ran out.')
+      return
+    }
+    const confirmation = this.#desired.confirmation(now)
+    if (confirmation === 'given_up') {
+      this.goodbye(GoodbyeReason.PROTOCOL_ERROR, 'assignments were not confirmed')
+    } else if (confirmation === 'late') {
+      this.#desired.sendComplete().catch((error: unknown) => this.#fail(error))
+    }
+  }
+
+  send(msg: ServerMessage['msg']): void {
+    if (this.#state === 'closed') return
+    this.#stream.write(create(ServerMessageSchema, { sessionEpoch: BigInt(this.epoch), msg }))
+    if (this.#stream.backlog() > BACKLOG) this.close()
+  }
+
+  superseded(): void {
+    this.goodbye(GoodbyeReason.SUPERSEDED, 'A newer session of this agent took over.')
+  }
+
+  goodbye(reason: GoodbyeReason, message: string, reconnectAfterMs = 0): void {
+    this.send({
+      case: 'goodbye',
+      value: create(GoodbyeSchema, {
+        reason,
+        message,
+        ...(reconnectAfterMs > 0 ? { reconnectAfter: durationFromMs(reconnectAfterMs) } : {}),
+      }),
+    })
+    this.close()
+  }
+
+  /** Idempotent: whoever notices the end first calls it. */
+  close(): void {
+    if (this.#state === 'closed') return
+    const wasActive = this.#state === 'active'
+    this.#state = 'closed'
+    this.#unsubscribe()
+    this.#ctx.asking.close(this.agentId, this.#desk)
+    for (const end of this.#whenClosed) end()
+    this.#stream.end()
+    this.#door.closed(this)
+    if (wasActive) this.endRows()
+  }
+
+  /** Rows that still show a session would keep its tasks waiting for ever: what fails is tried again. */
+  endRows(): void {
+    closeSession(this.#ctx, this.agentId, this.epoch).catch((error: unknown) => {
+      this.#ctx.log.error({ err: error, agentId: this.agentId }, 'session could not be closed')
+      this.#door.unclosed(this)
+    })
+  }
+}

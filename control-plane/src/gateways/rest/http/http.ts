@@ -1,0 +1,239 @@
+// The HTTP host: one Fastify with zod, one error shape, one not-found, the headers every answer carries. Routes are
+// thin and live in files of their own; what holds for all of them is here.
+import { hash } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { AppError, type ErrorCode, REST, VERSION } from '@berth/shared'
+import type { Permission } from '@berth/shared/api'
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  type RawServerDefault,
+  type RouteOptions,
+} from 'fastify'
+import { validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod'
+import type { Policy } from '../../../app/core/quotas.ts'
+import type { Context } from '../../../context.ts'
+import type { Caller } from '../../../domain/core/access.ts'
+import { authenticate, type ByToken } from '../../../identity/callers.ts'
+import { trustProxies } from '../../../identity/client-address.ts'
+import { askOrganization } from '../../../notifications/admission.ts'
+import { registerOpenApi } from '../reference/openapi.ts'
+import { pathOf, refuseUnfit, refuseUnknownParameters } from './broken-requests.ts'
+import { boundHalfOpen } from './half-open.ts'
+import { acceptRepeats, mayRepeat } from './idempotency.ts'
+import { findNul } from './json-body.ts'
+import { acceptSignedCursors } from './paging.ts'
+import { sendProblem } from './problem.ts'
+import { countBadToken, countRequest, presentQuotas } from './quotas.ts'
+import { type AllowedAt, answerBroken, refuseTunnel, wrongMethod } from './raw-answers.ts'
+import { requestId } from './request-ids.ts'
+
+export type Api = FastifyInstance<
+  RawServerDefault,
+  IncomingMessage,
+  ServerResponse,
+  FastifyBaseLogger,
+  ZodTypeProvider
+>
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    who: ByToken | null
+  }
+  interface FastifyContextConfig {
+    /** What the caller needs: a permission of `domain/core/access.ts`, or one of the three words. */
+    needs?: Permission | 'token' | 'platform_admin' | 'nothing'
+    /** Refusals of this operation beyond those every operation has. */
+    errors?: readonly ErrorCode[]
+    /** The 2xx body shows a secret once: it is not kept for a repeated Idempotency-Key. */
+    showsSecret?: boolean
+    /** A stricter rate limit than the default one. */
+    policy?: Policy
+    /** Response headers of this operation beyond those every answer has: name → what it says. */
+    headers?: Readonly<Record<string, string>>
+    /** Query parameters that nobody declared are left alone. */
+    anyQuery?: boolean
+  }
+}
+
+/** The caller of an authenticated route. */
+export function callerOf(request: FastifyRequest): Caller {
+  if (!request.who) throw new AppError('token_missing', 'A bearer token is needed.')
+  return request.who.caller
+}
+
+export function buildHttp(ctx: Context): Api {
+  const routes = new Routes()
+  const allowedAt = (path: string): string[] => routes.allowedAt(path)
+  const app = Fastify({
+    bodyLimit: REST.bodyBytes,
+    requestTimeout: REST.requestMs,
+    keepAliveTimeout: REST.idleMs,
+    http: {
+      maxHeaderSize: REST.headerBytes,
+      headersTimeout: REST.headersMs,
+      connectionsCheckingInterval: REST.timesMs,
+      // everybody else's Upgrade (h2c) is a wish that may be ignored
+      shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
+    },
+    forceCloseConnections: true, // close() must not wait for idle keep-alive connections
+    routerOptions: { maxParamLength: 5_000 },
+    genReqId: requestId,
+    clientErrorHandler: (error, socket) => answerBroken(ctx, error, socket, allowedAt),
+    // BERTH_TRUSTED_PROXY: only from there is X-Forwarded-For believed
+    trustProxy: ctx.config.trustedProxies.length > 0 && trustProxies(ctx.config.trustedProxies),
+    frameworkErrors: (error, request, reply) => {
+      nameAnswer(ctx, request, reply)
+      return void sendProblem(ctx, error, request, reply)
+    },
+  }).withTypeProvider<ZodTypeProvider>()
+  app.server.on('connect', (request, socket) =>
+    refuseTunnel(ctx, request, socket as Socket, allowedAt),
+  )
+  const stopBounding = boundHalfOpen(app.server, trustProxies(ctx.config.trustedProxies))
+  app.addHook('onClose', (_app, done) => {
+    stopBounding()
+    done()
+  })
+  app.setValidatorCompiler(validatorCompiler)
+  // presenters name every field, and tests hold every answer to the document made from the same schemas: checking it
+  // once more here would cost as much as the rest of a request
+  app.setSerializerCompiler(() => (data) => JSON.stringify(data))
+  app.removeContentTypeParser('text/plain') // otherwise 400 from the schema instead of 415
+  acceptEmptyBodies(app)
+  app.decorateRequest('who', null)
+  app.decorateRequest('counted', null)
+  app.decorateRequest('turn', null)
+  app.decorateRequest('bodyDigest', '')
+  app.setErrorHandler((error, request, reply) => sendProblem(ctx, error, request, reply))
+  app.addHook('onRoute', (route) => routes.add(route))
+  registerOpenApi(app, ctx)
+  app.setNotFoundHandler((request) => {
+    throw missing(request) // unreachable: refused below, before a body is looked at
+  })
+  // hooks that wait for nothing call back: a promise each is a tenth of a small answer
+  app.addHook('onRequest', (request, reply, done) => {
+    nameAnswer(ctx, request, reply)
+    refuseUnfit(request)
+    if (request.is404) throw refuseUnrouted(request, reply, allowedAt)
+    done()
+  })
+  app.addHook('preValidation', (request, _reply, done) => {
+    refuseUnknownParameters(request)
+    done()
+  })
+  app.addHook('onSend', (request, reply, payload, done) =>
+    done(null, addHeaders(request, reply, payload)),
+  )
+  return app
+}
+
+const A_YEAR = 'max-age=31536000'
+
+/** What every answer carries, whatever became of the request. */
+function nameAnswer(ctx: Context, request: FastifyRequest, reply: FastifyReply): void {
+  reply.header('x-request-id', request.id)
+  reply.header('berth-version', VERSION)
+  if (isEncrypted(ctx, request)) reply.header('strict-transport-security', A_YEAR)
+}
+
+/**
+ * Whether the browser came over TLS. The proxy in front says so; to claim it wrongly changes nothing but the claimant's own
+ * answer. Without subdomains: those may be environments, which have their own rules.
+ */
+const isEncrypted = (ctx: Context, request: FastifyRequest): boolean =>
+  ctx.baseUrl.startsWith('https:') &&
+  (request.protocol === 'https' || request.headers['x-forwarded-proto'] === 'https')
+
+/** A method that an address does not have is told from an address that does not exist. */
+function refuseUnrouted(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  allowedAt: AllowedAt,
+): AppError {
+  const allowed = allowedAt(pathOf(request))
+  if (allowed.length === 0) return missing(request)
+  reply.header('allow', allowed.join(', '))
+  return wrongMethod(request.method, allowed)
+}
+
+function missing(request: FastifyRequest): AppError {
+  return /^\/api\/environments\/\d+\/logs\b/.test(pathOf(request))
+    ? new AppError('not_found', 'Container logs are read with the client: berth logs.')
+    : new AppError('not_found', 'There is no such thing, or not for you.')
+}
+
+/** POST without a body is the Deploy button; a body that is there must be JSON. */
+function acceptEmptyBodies(app: Api): void {
+  const parse = app.getDefaultJsonParser('error', 'error')
+  app.removeContentTypeParser('application/json')
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
+    const text = body as string
+    if (mayRepeat(request)) {
+      request.bodyDigest = hash('sha256', text)
+    }
+    if (text === '') done(null, undefined)
+    else {
+      // what has no route is told so, whatever it carries
+      const refuse = (value: unknown) => (request.is404 ? null : findNul(text, value))
+      void parse(request, text, (error, value) => done(error ?? refuse(value), value))
+    }
+  })
+}
+
+/** Which methods a path has. */
+class Routes {
+  readonly #routes: { pattern: RegExp; method: string }[] = []
+
+  add(route: RouteOptions & { path: string }): void {
+    const escaped = route.path.replaceAll(/[.+?^$()|[\]\\{}]/g, '\\$&')
+    const pattern = new RegExp(`^${escaped.replaceAll(/:[^/]+/g, '[^/]+').replaceAll('*', '.*')}$`)
+    for (const method of [route.method].flat()) this.#routes.push({ pattern, method })
+  }
+
+  allowedAt(path: string): string[] {
+    return [
+      ...new Set(this.#routes.filter((r) => r.pattern.test(path)).map(({ method }) => method)),
+    ]
+  }
+}
+
+/** Weak ETag from the presented body; an unchanged answer is 304. */
+function addHeaders(request: FastifyRequest, reply: FastifyReply, payload: unknown): unknown {
+  if (!pathOf(request).startsWith('/api/')) return payload
+  reply.header('vary', 'Authorization, X-Service-Organization')
+  if (!reply.hasHeader('cache-control')) reply.header('cache-control', 'private, no-cache')
+  const cacheable = request.method === 'GET' || request.method === 'HEAD'
+  if (!cacheable || reply.statusCode !== 200 || typeof payload !== 'string') return payload
+  const tag = `W/"${hash('sha256', payload, 'base64url').slice(0, 16)}"`
+  reply.header('etag', tag)
+  const known = request.headers['if-none-match']
+  if (known === undefined || !known.split(/,\s*/).includes(tag)) return payload
+  reply.code(304).removeHeader('content-type').removeHeader('content-length')
+  return request.method === 'HEAD' ? '' : null
+}
+
+/** A scope in which every route has a caller. Bad tokens are counted by address. */
+export function requireToken(api: Api, ctx: Context): void {
+  acceptSignedCursors(api, ctx)
+  acceptRepeats(api, ctx)
+  api.addHook('onSend', (request, reply, payload, done) => {
+    presentQuotas(request, reply)
+    done(null, payload)
+  })
+  api.addHook('onRequest', async (request) => {
+    try {
+      const from = { address: request.ip, requestId: request.id }
+      request.who = await authenticate(ctx, request.headers.authorization, from)
+    } catch (error) {
+      if (error instanceof AppError && error.status === 401) countBadToken(ctx, request)
+      throw error
+    }
+    const { userId, origin } = request.who.caller
+    countRequest(ctx, request, { userId, tokenId: origin.tokenId })
+    request.who = askOrganization(request.who, request.headers['x-service-organization'])
+  })
+}

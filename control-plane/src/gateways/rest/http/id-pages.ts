@@ -1,0 +1,20 @@
+// A page of a list that is ordered by id, with the address of the next one in its Link header.
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Context } from '../../../context.ts'
+import { ById, linkPages, makeCursor, pageSize, readCursor } from './paging.ts'
+
+export async function pageById<Row>(
+  ctx: Context,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  load: (page: { limit: number; from: number | undefined }) => Promise<Row[]>,
+  idOf: (row: Row) => number,
+): Promise<Row[]> {
+  const query = request.query as { per_page?: number; cursor?: string }
+  const size = pageSize(query)
+  const rows = await load({ limit: size + 1, from: readCursor(query.cursor, ById)?.i })
+  const last = rows[size - 1]
+  const next = rows.length > size && last !== undefined ? makeCursor({ i: idOf(last) }) : undefined
+  linkPages(ctx, request, reply, next)
+  return rows.slice(0, size)
+}

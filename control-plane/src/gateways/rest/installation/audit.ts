@@ -1,0 +1,74 @@
+// The audit log of an organization, and of the whole installation.
+import { AuditEntry, AuditQuery, IdParams } from '@berth/shared/api'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import { listOrganizationAudit, listWholeAudit } from '../../../app/core/audit.ts'
+import type { Context } from '../../../context.ts'
+import type { AuditFilter, AuditRow } from '../../../store/core/audit.ts'
+import { presentAudit } from '../../serializers/audit.ts'
+import { type Api, callerOf } from '../http/http.ts'
+import { ById, linkPages, makeCursor, pageSize, readCursor } from '../http/paging.ts'
+
+function filterOf(query: AuditQuery): AuditFilter {
+  const [actorType, actorId] = query.actor?.split(':') ?? []
+  const [subjectType, subjectId] = query.subject?.split(':') ?? []
+  return {
+    actorType,
+    actorId,
+    subjectType,
+    subjectId,
+    verb: query.verb,
+    since: query.since === undefined ? undefined : Date.parse(query.since),
+    until: query.until === undefined ? undefined : Date.parse(query.until),
+    beforeId: readCursor(query.cursor, ById)?.i,
+    limit: pageSize(query) + 1,
+  }
+}
+
+export function auditRoutes(api: Api, ctx: Context): void {
+  const present = (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    rows: AuditRow[],
+    limit: number,
+  ): AuditEntry[] => {
+    const page = rows.slice(0, limit)
+    const more = rows.length > limit ? page.at(-1) : undefined
+    linkPages(ctx, request, reply, more && makeCursor({ i: more.id }))
+    return page.map(presentAudit)
+  }
+  api.get(
+    '/api/organizations/:id/audit',
+    {
+      config: { needs: 'audit:read' },
+      schema: {
+        summary: 'Who changed what in an organization, newest first',
+        params: IdParams,
+        querystring: AuditQuery,
+        response: { 200: z.array(AuditEntry) },
+      },
+    },
+    async (request, reply) => {
+      const filter = filterOf(request.query)
+      const { id } = request.params
+      const rows = await listOrganizationAudit(ctx, callerOf(request), id, filter)
+      return present(request, reply, rows, filter.limit - 1)
+    },
+  )
+  api.get(
+    '/api/admin/audit',
+    {
+      config: { needs: 'platform_admin' },
+      schema: {
+        summary: 'Who changed what in the installation, newest first',
+        querystring: AuditQuery,
+        response: { 200: z.array(AuditEntry) },
+      },
+    },
+    async (request, reply) => {
+      const filter = filterOf(request.query)
+      const rows = await listWholeAudit(ctx, callerOf(request), filter)
+      return present(request, reply, rows, filter.limit - 1)
+    },
+  )
+}

@@ -1,0 +1,113 @@
+// The dashboard's files for browsers: its page at every address it knows, its scripts and styles beside it. The page may
+// load nothing from elsewhere, run no script but its own and be framed by nobody. It holds no data: those come over
+// /trpc, after sign-in.
+import { AppError } from '@berth/shared'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import {
+  type Dashboard,
+  type DashboardFile,
+  readDashboard,
+} from '../../../app/installation/dashboard-files.ts'
+import type { Context } from '../../../context.ts'
+import { html, page, sendPage } from '../http/html.ts'
+import type { Api } from '../http/http.ts'
+
+/** Addresses the dashboard's own router knows; with those below them where there are such. */
+const PAGES = ['/', '/login', '/setup', '/device', '/docs/service-file']
+const TREES = [
+  '/invite',
+  '/reset',
+  '/projects',
+  '/environments',
+  '/tasks',
+  '/servers',
+  '/org',
+  '/account',
+  '/admin',
+]
+/** Files that browsers ask for at the root. */
+const ROOT_FILES = ['/favicon.svg', '/favicon.ico', '/robots.txt', '/manifest.webmanifest']
+
+const NOT_BUILT = page(
+  'Berth',
+  html`<h1>The dashboard is not built</h1>
+<p>Run <code>npm run build:dashboard</code> where this control plane is installed, then load this page again. Everything
+else works without it: <a href="/api/docs">the API</a>, and the client: <code>berth --help</code>.</p>`,
+)
+
+const IMMUTABLE = 'public, max-age=31536000, immutable'
+
+export function dashboardPolicy(baseUrl: string, scriptHashes: readonly string[]): string {
+  const { protocol, host } = new URL(baseUrl)
+  const socket = `${protocol === 'https:' ? 'wss' : 'ws'}://${host}`
+  return [
+    "default-src 'self'",
+    ["script-src 'self'", ...scriptHashes].join(' '),
+    "style-src 'self'",
+    "img-src 'self' data:",
+    `connect-src 'self' ${socket}`,
+    "frame-ancestors 'none'",
+    "base-uri 'none'",
+    "form-action 'self'",
+    "require-trusted-types-for 'script'",
+  ].join('; ')
+}
+
+function sendFile(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  file: DashboardFile,
+  cacheControl: string,
+): FastifyReply {
+  reply
+    .header('x-content-type-options', 'nosniff')
+    .header('cross-origin-resource-policy', 'same-origin')
+    .header('cache-control', cacheControl)
+    .header('vary', 'accept-encoding')
+    .header('etag', file.tag)
+  const known = String(request.headers['if-none-match'] ?? '').split(/,\s*(?:W\/)?/)
+  if (known.includes(file.tag)) return reply.code(304).send()
+  const takesGzip = /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?(?:,|$))/.test(
+    String(request.headers['accept-encoding'] ?? ''),
+  )
+  reply.type(file.type)
+  if (!file.gzipped || !takesGzip) return reply.send(file.bytes)
+  return reply.header('content-encoding', 'gzip').send(file.gzipped)
+}
+
+export function dashboardRoutes(api: Api, ctx: Context): void {
+  let found: Promise<Dashboard | undefined> | undefined
+  const load = async (): Promise<Dashboard | undefined> => {
+    found ??= readDashboard(ctx.config.dashboardDir)
+    const dashboard = await found.catch((error: unknown) => {
+      ctx.log.error({ err: error }, 'the dashboard could not be read')
+      return undefined
+    })
+    if (!dashboard) found = undefined // it may be built meanwhile
+    return dashboard
+  }
+  const options = { config: { needs: 'nothing' as const }, schema: { hide: true } }
+  const sendIndex = async (request: FastifyRequest, reply: FastifyReply) => {
+    const dashboard = await load()
+    if (!dashboard) return sendPage(reply.code(503).header('cache-control', 'no-store'), NOT_BUILT)
+    reply
+      .header('content-security-policy', dashboardPolicy(ctx.baseUrl, dashboard.scriptHashes))
+      .header('referrer-policy', 'same-origin') // links of invitations and resets stay here
+      .header('cross-origin-opener-policy', 'same-origin')
+      .header('permissions-policy', 'camera=(), microphone=(), geolocation=()')
+    return sendFile(request, reply, dashboard.index, 'no-cache')
+  }
+  const sendPart = async (request: FastifyRequest, reply: FastifyReply) => {
+    const path = request.url.split('?')[0]?.slice(1) ?? ''
+    const file = (await load())?.files.get(path)
+    if (!file) throw new AppError('not_found', 'The dashboard has no such file; load it anew.')
+    return sendFile(request, reply, file, file.isImmutable ? IMMUTABLE : 'public, max-age=300')
+  }
+  for (const path of PAGES) api.get(path, options, sendIndex)
+  for (const path of TREES) {
+    api.get(path, options, sendIndex)
+    api.get(`${path}/*`, options, sendIndex)
+  }
+  for (const path of ROOT_FILES) api.get(path, options, sendPart)
+  api.get('/assets/*', options, sendPart)
+}

@@ -1,0 +1,166 @@
+// The browser's door: sign-in, sign-out, password change and reset, passed on to the sign-in library as they are, and the
+// decision about a device that wants to log in. Works by cookie, so every request must come from our own pages; not part
+// of the REST contract.
+import { AppError, PEOPLE } from '@berth/shared'
+import { DeviceDescription, UserCodeRequest } from '@berth/shared/api'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import { answerSignIn, askLibrary, beginReset } from '../../../app/people/browser-sign-in.ts'
+import { approveDevice, denyDevice, describeDevice } from '../../../app/people/device-login.ts'
+import type { Context } from '../../../context.ts'
+import type { Caller } from '../../../domain/core/access.ts'
+import { AUTH_PATHS } from '../../../identity/auth.ts'
+import type { Authenticated } from '../../../identity/callers.ts'
+import { authenticateSession } from '../../../identity/logins.ts'
+import { presentDevice } from '../../serializers/people.ts'
+import type { Api } from '../http/http.ts'
+
+const PREFIX = '/api/auth'
+const fromOf = (request: FastifyRequest) => ({ address: request.ip, requestId: request.id })
+
+/** A cookie alone proves nothing: browsers send it along from any page. */
+export function requireOwnOrigin(ctx: Context, request: FastifyRequest): void {
+  const { origin, cookie } = request.headers
+  const site = request.headers['sec-fetch-site']
+  const own = new URL(ctx.baseUrl).origin
+  const foreign = origin === undefined ? cookie !== undefined : origin !== own
+  if (!foreign && site !== 'cross-site') return
+  throw new AppError('origin_forbidden', `Only pages of ${own} may do this.`)
+}
+
+/** The signed-in person behind a browser's request. */
+export async function browserCaller(ctx: Context, request: FastifyRequest): Promise<Caller> {
+  requireOwnOrigin(ctx, request)
+  return (await signedIn(ctx, request)).caller
+}
+
+async function signedIn(ctx: Context, request: FastifyRequest): Promise<Authenticated> {
+  const { cookie } = request.headers
+  const who = await authenticateSession(ctx, { cookie }, fromOf(request))
+  if (!who) throw new AppError('token_missing', 'Sign in first.')
+  return who
+}
+
+/** As the library sees it: our own address, and of the headers only those it needs. */
+function toRequest(ctx: Context, request: FastifyRequest): Request {
+  const headers = new Headers({ 'x-berth-address': request.ip })
+  for (const name of ['cookie', 'origin', 'content-type', 'user-agent', 'sec-fetch-site']) {
+    const value = request.headers[name]
+    if (typeof value === 'string') headers.set(name, value)
+  }
+  const url = new URL(request.url, new URL(ctx.baseUrl).origin)
+  const hasBody = request.method !== 'GET' && typeof request.body === 'string'
+  return new Request(url, {
+    method: request.method,
+    headers,
+    ...(hasBody ? { body: request.body as string } : {}),
+  })
+}
+
+/** The session's token is the cookie's business alone. */
+function withoutTokens(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), (key, value) => (key === 'token' ? undefined : value))
+  } catch {
+    return text
+  }
+}
+
+async function tell(answer: Response, reply: FastifyReply): Promise<void> {
+  for (const cookie of answer.headers.getSetCookie()) reply.header('set-cookie', cookie)
+  reply.code(answer.status).type('application/json').header('cache-control', 'no-store')
+  reply.send(withoutTokens(await answer.text()))
+}
+
+function emailOf(body: unknown): string {
+  try {
+    const { email } = JSON.parse(String(body)) as { email?: unknown }
+    if (typeof email === 'string' && email.length <= 254) return email
+  } catch {
+    // said below
+  }
+  throw new AppError('validation_failed', 'email is missing.')
+}
+
+export function authRoutes(api: Api, ctx: Context): void {
+  api.removeAllContentTypeParsers()
+  api.addContentTypeParser('application/json', { parseAs: 'string' }, (_request, body, done) =>
+    done(null, body),
+  )
+  api.route({
+    method: ['GET', 'POST'],
+    url: `${PREFIX}/*`,
+    bodyLimit: PEOPLE.authBodyBytes,
+    config: { needs: 'nothing' },
+    schema: { hide: true },
+    handler: async (request, reply) => {
+      const path = request.url.split('?')[0]?.slice(PREFIX.length) ?? ''
+      if (AUTH_PATHS[path] !== request.method) {
+        throw new AppError('not_found', 'There is no such thing, or not for you.')
+      }
+      if (request.method === 'POST') requireOwnOrigin(ctx, request)
+      const from = fromOf(request)
+      if (path === '/sign-in/email') {
+        const email = emailOf(request.body)
+        await tell(await answerSignIn(ctx, email, toRequest(ctx, request), from), reply)
+      } else if (path === '/request-password-reset') {
+        const message = beginReset(ctx, emailOf(request.body), toRequest(ctx, request), from)
+        reply.header('cache-control', 'no-store').send({ status: true, message })
+      } else if (path === '/change-password') {
+        // guessing here is guessing at sign-in: one account, one count
+        const { user } = await signedIn(ctx, request)
+        const asked = toRequest(ctx, endOtherSessions(request))
+        await tell(await answerSignIn(ctx, user.email, asked, from), reply)
+      } else {
+        if (path === '/reset-password') ctx.quotas.narrow.links.take(request.ip)
+        await tell(await askLibrary(ctx, toRequest(ctx, request), from), reply)
+      }
+      return reply
+    },
+  })
+}
+
+/** The password's change ends every session; the library then begins a new one for this browser. */
+function endOtherSessions(request: FastifyRequest): FastifyRequest {
+  if (typeof request.body !== 'string') return request
+  try {
+    const body = JSON.parse(request.body) as object
+    request.body = JSON.stringify({ ...body, revokeOtherSessions: true })
+  } catch {
+    // the library says what is wrong with it
+  }
+  return request
+}
+
+/** The page `/device`: shows what asks, then decides. Opening a link decides nothing. */
+export function deviceRoutes(api: Api, ctx: Context): void {
+  const Decided = z.object({ status: z.enum(['approved', 'denied']) })
+  const route = { config: { needs: 'nothing' as const }, bodyLimit: PEOPLE.authBodyBytes }
+  const schema = { hide: true, body: UserCodeRequest }
+  api.post(
+    `${PREFIX}/device/describe`,
+    { ...route, schema: { ...schema, response: { 200: DeviceDescription } } },
+    async (request, reply) => {
+      const caller = await browserCaller(ctx, request)
+      const view = await describeDevice(ctx, caller, request.body.user_code)
+      reply.header('cache-control', 'no-store')
+      return presentDevice(view)
+    },
+  )
+  api.post(
+    `${PREFIX}/device/approve`,
+    { ...route, schema: { ...schema, response: { 200: Decided } } },
+    async (request) => {
+      await approveDevice(ctx, await browserCaller(ctx, request), request.body.user_code)
+      return { status: 'approved' as const }
+    },
+  )
+  api.post(
+    `${PREFIX}/device/deny`,
+    { ...route, schema: { ...schema, response: { 200: Decided } } },
+    async (request) => {
+      await denyDevice(ctx, await browserCaller(ctx, request), request.body.user_code)
+      return { status: 'denied' as const }
+    },
+  )
+}

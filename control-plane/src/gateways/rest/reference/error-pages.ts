@@ -1,0 +1,19 @@
+// One page an error code: what it means and what to do next. The compiler demands a text for every code there is.
+import { ERRORS, type ErrorCode } from '@berth/shared'
+import { html, page, prose } from '../http/html.ts'
+import { ERROR_TEXTS } from './messages.ts'
+
+export function presentErrorPage(code: ErrorCode, baseUrl: string): string {
+  const [status, title] = ERRORS[code]
+  const { means, next } = ERROR_TEXTS[code]
+  return page(
+    `${code} · Berth`,
+    html`<p class="soft">Error <code>${code}</code>, HTTP status ${status}</p>
+<h1>${title}</h1>
+<h2>What it means</h2><p>${prose(means)}</p>
+<h2>What to do next</h2><p>${prose(next)}</p>
+<p class="soft">Programs switch on <code>code</code>, which never changes its meaning; <code>detail</code> in the answer
+says what was refused this time, and <code>request_id</code> finds it in the log of the control plane.
+<a href="${baseUrl}/api/docs">All operations</a></p>`,
+  )
+}

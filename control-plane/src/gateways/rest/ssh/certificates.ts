@@ -1,0 +1,106 @@
+// SSH certificates of a server: asked for, listed, revoked; and the keys that vouch for servers.
+import {
+  IdParams,
+  IssuedSshCertificate,
+  IssuedSshQuery,
+  SerialParams,
+  SshCertificate,
+  SshCertificateRequest,
+  SshHostAuthority,
+} from '@berth/shared/api'
+import { z } from 'zod'
+import { listHostAuthorities } from '../../../app/ssh/authorities.ts'
+import { issueSshCertificate, listIssuedSshCertificates } from '../../../app/ssh/certificates.ts'
+import { revokeSshCertificate } from '../../../app/ssh/revocation.ts'
+import type { Context } from '../../../context.ts'
+import { presentCertificate, presentHostAuthority, presentIssued } from '../../serializers/ssh.ts'
+import { type Api, callerOf } from '../http/http.ts'
+import { ById, linkPages, makeCursor, pageSize, readCursor } from '../http/paging.ts'
+
+declare module 'fastify' {
+  interface FastifySchema {
+    /** Shown in the API's own description. */
+    summary?: string
+  }
+}
+
+export function sshRoutes(api: Api, ctx: Context): void {
+  api.post(
+    '/api/servers/:id/ssh',
+    {
+      config: {
+        needs: 'read', // the least: a shell needs more, by purpose
+        policy: 'certificates',
+        showsSecret: true, // a certificate is kept nowhere but with its holder
+        errors: [
+          'environment_protected',
+          'server_shell_disabled',
+          'environment_removing',
+          'validation_failed',
+          'server_not_ready',
+          'ssh_unavailable',
+        ],
+      },
+      schema: {
+        summary: 'Sign an SSH key for one purpose on a server',
+        params: IdParams,
+        body: SshCertificateRequest,
+        response: { 201: SshCertificate },
+      },
+    },
+    async (request, reply) => {
+      const { id } = request.params
+      const issued = await issueSshCertificate(ctx, callerOf(request), id, request.body)
+      return reply.code(201).header('cache-control', 'no-store').send(presentCertificate(issued))
+    },
+  )
+  api.get(
+    '/api/servers/:id/ssh',
+    {
+      config: { needs: 'audit:read' },
+      schema: {
+        summary: 'List the SSH certificates issued for a server',
+        params: IdParams,
+        querystring: IssuedSshQuery,
+        response: { 200: z.array(IssuedSshCertificate) },
+      },
+    },
+    async (request, reply) => {
+      const limit = pageSize(request.query)
+      const page = { beforeId: readCursor(request.query.cursor, ById)?.i, limit: limit + 1 }
+      const { id } = request.params
+      const rows = await listIssuedSshCertificates(ctx, callerOf(request), id, page)
+      const shown = rows.slice(0, limit)
+      const last = rows.length > limit ? shown.at(-1) : undefined
+      linkPages(ctx, request, reply, last && makeCursor({ i: last.id }))
+      return shown.map((row) => presentIssued(row, ctx.clock.now()))
+    },
+  )
+  api.delete(
+    '/api/servers/:id/ssh/:serial',
+    {
+      config: { needs: 'read' }, // one's own; anybody's needs server:write
+      schema: {
+        summary: 'Revoke an SSH certificate',
+        params: SerialParams,
+        response: { 202: IssuedSshCertificate },
+      },
+    },
+    async (request, reply) => {
+      const { id, serial } = request.params
+      const row = await revokeSshCertificate(ctx, callerOf(request), id, serial)
+      return reply.code(202).send(presentIssued(row, ctx.clock.now()))
+    },
+  )
+  api.get(
+    '/api/ssh/host_ca',
+    {
+      config: { needs: 'token' },
+      schema: {
+        summary: 'List the keys that vouch for the host keys of servers',
+        response: { 200: z.array(SshHostAuthority) },
+      },
+    },
+    async () => (await listHostAuthorities(ctx)).map(presentHostAuthority),
+  )
+}

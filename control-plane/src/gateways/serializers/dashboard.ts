@@ -1,0 +1,53 @@
+// Fields that only the dashboard gets; everything REST has too is presented by rest/present*.ts.
+import type { Me, Task } from '@berth/shared/api'
+import { readStepLines } from '../../app/deployments/logs.ts'
+import type { TaskView } from '../../app/deployments/tasks.ts'
+import type { TicketView } from '../../app/files/downloads.ts'
+import type { SessionView } from '../../app/people/browser-logins.ts'
+import type { Context } from '../../context.ts'
+import { type Caller, permissionsOf } from '../../domain/core/access.ts'
+import type { User } from '../../store/people/people.ts'
+import { presentTask, time } from './fields.ts'
+
+/** As /api/me, but for whoever has no token. */
+export const presentSelf = (
+  user: User,
+  caller: Caller,
+  projectCounts: Map<number, number>,
+): Omit<Me, 'token'> => ({
+  id: user.id,
+  name: user.name,
+  email: user.email,
+  avatar_url: null,
+  is_platform_admin: caller.isPlatformAdmin,
+  created_at: time(user.createdAt),
+  current_organization_id: caller.askedOrganizationId,
+  organizations: caller.memberships.map((m) => ({
+    id: m.organizationId,
+    name: m.organizationName,
+    slug: m.organizationSlug,
+    role: m.role,
+    permissions: permissionsOf(m.role, caller.scopes),
+    project_count: projectCounts.get(m.organizationId) ?? 0,
+  })),
+})
+
+/** With phases, steps and their lines. */
+export const presentWholeTask = async (ctx: Context, view: TaskView): Promise<Task> =>
+  presentTask(ctx, view, { lines: await readStepLines(ctx, view) })
+
+export const presentSession = (view: SessionView) => ({
+  id: view.id,
+  address: view.address,
+  user_agent: view.userAgent,
+  started_at: time(view.createdAt),
+  last_used_at: time(view.updatedAt),
+  expires_at: time(view.expiresAt),
+  is_current: view.isCurrent,
+})
+
+/** Opened by the browser itself, once. */
+export const presentTicket = ({ path, expiresAt }: TicketView) => ({
+  url: path,
+  expires_at: time(expiresAt),
+})

@@ -1,0 +1,62 @@
+// Diagnostics as the documented fields.
+import type { Diagnostics } from '@berth/shared/api'
+import type { DiagnosticsView, FailedDeployment } from '../../app/deployments/diagnostics.ts'
+import type { Context } from '../../context.ts'
+import type { SinceLastSuccess } from '../../domain/deployments/diagnostics.ts'
+import { timeOrNull } from './fields.ts'
+
+const NONE = {
+  task: null,
+  failure: null,
+  output: null,
+  output_first_line: null,
+  output_last_line: null,
+  output_truncated: false,
+  output_complete: true,
+  hints: [],
+  since_last_success: null,
+  log_url: null,
+  web_url: null,
+  superseded_by: null,
+} satisfies Partial<Diagnostics>
+
+export const presentDiagnostics = (ctx: Context, view: DiagnosticsView): Diagnostics => ({
+  environment_id: view.environmentId,
+  status: view.status,
+  ...(view.failed ? presentFailed(ctx, view.failed) : NONE),
+})
+
+export const presentSince = (since: SinceLastSuccess | null): Diagnostics['since_last_success'] =>
+  since && {
+    task_id: since.taskId,
+    commit_sha: since.commitSha,
+    service_file_changed: since.serviceFileChanged,
+    variable_keys_changed: since.variableKeysChanged,
+  }
+
+function presentFailed(ctx: Context, failed: FailedDeployment) {
+  const { task, failure, since, supersededBy } = failed
+  const url = `${ctx.baseUrl}/tasks/${task.id}`
+  return {
+    task: {
+      id: task.id,
+      status: task.status,
+      commit_sha: task.commitSha,
+      branch: task.branch,
+      trigger: task.triggerBy,
+      finished_at: timeOrNull(task.finishedAt),
+      url,
+    },
+    failure,
+    output: failed.output,
+    output_first_line: failed.firstLine,
+    output_last_line: failed.lastLine,
+    output_truncated: failed.isTruncated,
+    output_complete: failed.isComplete,
+    hints: failed.hints,
+    since_last_success: presentSince(since),
+    log_url: `${ctx.baseUrl}/api/tasks/${task.id}/log`,
+    web_url: failure.line === null ? url : `${url}#L${failure.line}`,
+    superseded_by: supersededBy ? { id: supersededBy.id, status: supersededBy.status } : null,
+  }
+}

@@ -1,0 +1,96 @@
+// An environment, its Basic Auth and its variables as the documented fields. No value and no hash has a way in here.
+import type { BasicAuth, Environment, Variable } from '@berth/shared/api'
+import type { VariableView } from '../../app/environments/variables.ts'
+import type { EnvironmentView } from '../../app/environments/views.ts'
+import type { EffectiveAuth } from '../../domain/environments/basic-auth.ts'
+import { environmentUrl, serviceUrl } from '../../domain/environments/environment.ts'
+import { degradation, serviceState } from '../../domain/environments/observation.ts'
+import { time, timeOrNull } from './fields.ts'
+
+export const presentBasicAuth = ({ mode, enabled, username }: EffectiveAuth): BasicAuth => ({
+  mode,
+  enabled,
+  username,
+})
+
+function presentPullRequest({ pullRequest }: EnvironmentView): Environment['pull_request'] {
+  if (!pullRequest) return null
+  const { number, url, title, author, state } = pullRequest
+  const fromFork = pullRequest.fromFork === 1
+  return {
+    number,
+    url,
+    title,
+    author,
+    state,
+    draft: pullRequest.draft === 1,
+    base_branch: pullRequest.baseBranch,
+    from_fork: fromFork,
+    head_sha: pullRequest.headSha,
+    approval: !fromFork ? 'not_needed' : pullRequest.approved ? 'approved' : 'required',
+  }
+}
+
+export function presentEnvironment(view: EnvironmentView): Environment {
+  const { environment: e, server, openTask, lastTask, lastSuccess } = view
+  const services = e.deployedFence > 0 ? e.services : []
+  return {
+    id: e.id,
+    project_id: e.projectId,
+    identifier: e.identifier,
+    title: e.title,
+    type: e.type,
+    recipe: view.recipe,
+    recipe_inherited: e.recipe === null,
+    branch: e.branch,
+    branch_missing: e.branchMissing,
+    commit_sha: e.commitSha,
+    target_sha: e.targetSha,
+    pinned: e.pinnedFrom !== null,
+    pull_request: presentPullRequest(view),
+    url: environmentUrl(services, server.hostname),
+    domain: e.domain,
+    server,
+    owner: { id: e.ownerId, name: view.ownerName },
+    protected: e.protected,
+    sticky: e.sticky,
+    auto_deploy: e.autoDeploy,
+    basic_auth: presentBasicAuth(view.basicAuth),
+    status: view.status,
+    status_reason: degradation(e),
+    locked: openTask !== undefined,
+    locked_by: openTask
+      ? { task_id: openTask.id, trigger: openTask.triggerBy, status: openTask.status }
+      : null,
+    variables_changed: view.variablesChanged,
+    services: services.map((s) => ({
+      name: s.name,
+      url: serviceUrl(s, server.hostname),
+      status: serviceState(e, s.name),
+    })),
+    last_task: lastTask
+      ? {
+          id: lastTask.id,
+          status: lastTask.status,
+          finished_at: timeOrNull(lastTask.finishedAt),
+        }
+      : null,
+    deployed: lastSuccess
+      ? {
+          task_id: lastSuccess.id,
+          commit_sha: lastSuccess.commitSha,
+          at: time(lastSuccess.finishedAt),
+        }
+      : null,
+    may: view.may,
+    created_at: time(e.createdAt),
+    updated_at: time(e.updatedAt),
+  }
+}
+
+export const presentVariable = (v: VariableView): Variable => ({
+  key: v.key,
+  updated_at: time(v.updatedAt),
+  updated_by: { id: v.updatedBy, name: v.updatedByName },
+  changed_since_deployment: v.changedSinceDeployment,
+})

@@ -1,0 +1,112 @@
+// Environments of a project: list, one, making, changing, resetting and removing one, its Basic Auth, why its last
+// deployment failed, the Deploy button (with a commit: redeploy and roll back), and what happens to it.
+import { DIAGNOSTICS } from '@berth/shared'
+import {
+  EnvironmentBasicAuth,
+  EnvironmentCreate,
+  EnvironmentPatch,
+  Id,
+  ResetRequest,
+  TaskCreate,
+} from '@berth/shared/api'
+import { z } from 'zod'
+import { loadEnvironment } from '../../../app/core/access.ts'
+import { requestDeployment, resetEnvironment } from '../../../app/deployments/deployments.ts'
+import { diagnoseEnvironment } from '../../../app/deployments/diagnostics.ts'
+import { createEnvironment } from '../../../app/environments/environments.ts'
+import { deleteEnvironment } from '../../../app/environments/removal-request.ts'
+import { changeEnvironment } from '../../../app/environments/settings.ts'
+import { getEnvironment, listProjectEnvironments } from '../../../app/environments/views.ts'
+import { setEnvironmentAuth } from '../../../app/projects/basic-auth.ts'
+import { presentWholeTask } from '../../serializers/dashboard.ts'
+import { presentDiagnostics } from '../../serializers/diagnostics.ts'
+import { presentBasicAuth, presentEnvironment } from '../../serializers/environment.ts'
+import { call, router, watch } from '../base.ts'
+import { serviceLogs } from '../deployments/service-logs.ts'
+import { counted, Resume, watchEvents } from '../events.ts'
+
+const BY = 'dashboard'
+const One = z.strictObject({ environment_id: Id })
+const Deletion = z.strictObject({
+  environment_id: Id,
+  /** The identifier; needed for a protected one. */
+  confirm: z.string().max(64).optional(),
+  /** "Remove anyway": the repository's own destroy steps are skipped. */
+  force: z.boolean().optional(),
+  /** The server will not return: the environment is forgotten, nothing is destroyed. */
+  forget: z.boolean().optional(),
+})
+
+export const environmentRouter = router({
+  list: call
+    .input(z.strictObject({ project_id: Id }))
+    .query(async ({ ctx: { ctx, caller }, input }) => {
+      const list = await listProjectEnvironments(ctx, caller, input.project_id, {})
+      const { used, limit } = list
+      return { environments: list.environments.map(presentEnvironment), used, limit }
+    }),
+  get: call
+    .input(One)
+    .query(async ({ ctx: { ctx, caller }, input }) =>
+      presentEnvironment(await getEnvironment(ctx, caller, input.environment_id)),
+    ),
+  create: call
+    .input(z.strictObject({ project_id: Id, ...EnvironmentCreate.shape }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      const { project_id: id, ...asked } = input
+      const { view, task } = await createEnvironment(ctx, caller, id, asked, BY)
+      return { ...presentEnvironment(view), task: task && (await presentWholeTask(ctx, task)) }
+    }),
+  update: call
+    .input(z.strictObject({ environment_id: Id, ...EnvironmentPatch.shape }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      const { environment_id: id, ...asked } = input
+      return presentEnvironment(await changeEnvironment(ctx, caller, id, asked))
+    }),
+  delete: call.input(Deletion).mutation(async ({ ctx: { ctx, caller }, input }) => {
+    const { environment_id: id, confirm, force = false, forget = false } = input
+    const asked = { confirm, force, forget, trigger: BY } as const
+    return presentWholeTask(ctx, await deleteEnvironment(ctx, caller, id, asked))
+  }),
+  reset: call
+    .meta({ policy: 'deploy' })
+    .input(z.strictObject({ environment_id: Id, ...ResetRequest.shape }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      const { environment_id: id, ...asked } = input
+      return presentWholeTask(ctx, await resetEnvironment(ctx, caller, id, asked, BY))
+    }),
+  setBasicAuth: call
+    .input(z.strictObject({ environment_id: Id, basic_auth: EnvironmentBasicAuth }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      const { environment_id: id, basic_auth: asked } = input
+      return presentBasicAuth(await setEnvironmentAuth(ctx, caller, id, asked))
+    }),
+  diagnostics: call
+    .input(
+      z.strictObject({
+        environment_id: Id,
+        lines: z.int().min(1).max(DIAGNOSTICS.linesMax).optional(),
+      }),
+    )
+    .query(async ({ ctx: { ctx, caller }, input }) =>
+      presentDiagnostics(ctx, await diagnoseEnvironment(ctx, caller, input.environment_id, input)),
+    ),
+  deploy: call
+    .meta({ policy: 'deploy' })
+    .input(z.strictObject({ environment_id: Id, ...TaskCreate.shape }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      const { environment_id: id, ...asked } = input
+      return presentWholeTask(ctx, await requestDeployment(ctx, caller, id, asked, BY))
+    }),
+  /** What its services write. */
+  logs: serviceLogs,
+  events: watch
+    .input(z.strictObject({ environment_id: Id, ...Resume }))
+    .subscription(async ({ ctx, input, signal = new AbortController().signal }) => {
+      const { environment_id: id, lastEventId } = input
+      await ctx.admission.check()
+      const environment = await loadEnvironment(ctx.ctx.db, ctx.admission.caller, id, 'read')
+      const filter = { organizationId: environment.organizationId, environmentId: id }
+      return counted(ctx.socket, watchEvents(ctx, filter, lastEventId, signal))
+    }),
+})

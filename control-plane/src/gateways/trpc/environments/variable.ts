@@ -1,0 +1,40 @@
+// Variables and actions of an environment. Values of variables come in and never go out; nothing of an input is logged.
+import { ActionStart, Id, VariablesPatch } from '@berth/shared/api'
+import { z } from 'zod'
+import { listActions, startAction } from '../../../app/deployments/actions.ts'
+import { changeVariables, listEnvironmentVariables } from '../../../app/environments/variables.ts'
+import { presentAction } from '../../serializers/action.ts'
+import { presentWholeTask } from '../../serializers/dashboard.ts'
+import { presentVariable } from '../../serializers/environment.ts'
+import { call, router } from '../base.ts'
+
+const One = z.strictObject({ environment_id: Id })
+
+export const variableRouter = router({
+  list: call.input(One).query(async ({ ctx: { ctx, caller }, input }) => {
+    const views = await listEnvironmentVariables(ctx, caller, input.environment_id)
+    return { variables: views.map(presentVariable) }
+  }),
+  change: call
+    .meta({ policy: 'variables' })
+    .input(z.strictObject({ environment_id: Id, ...VariablesPatch.shape }))
+    .mutation(({ ctx: { ctx, caller }, input }) => {
+      const { environment_id: id, ...asked } = input
+      return changeVariables(ctx, caller, id, asked)
+    }),
+})
+
+export const actionRouter = router({
+  list: call.input(One).query(async ({ ctx: { ctx, caller }, input }) => {
+    const { actions, syncedAt } = await listActions(ctx, caller, input.environment_id)
+    return { actions: actions.map((action) => presentAction(action, syncedAt)) }
+  }),
+  run: call
+    .meta({ policy: 'deploy' })
+    .input(z.strictObject({ environment_id: Id, name: z.string().max(64), ...ActionStart.shape }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      const { environment_id: id, name, ...asked } = input
+      const view = await startAction(ctx, caller, id, name, asked, 'dashboard')
+      return presentWholeTask(ctx, view)
+    }),
+})

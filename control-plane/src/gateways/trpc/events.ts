@@ -1,0 +1,90 @@
+// Events as the dashboard gets them, each with the number after which it resumes.
+import { type TrackedEnvelope, tracked } from '@trpc/server'
+import { z } from 'zod'
+import type { Context } from '../../context.ts'
+import type { Admission } from '../../notifications/admission.ts'
+import type { LiveEvent } from '../../notifications/states.ts'
+import { type Begun, type Reset, streamEvents } from '../../notifications/stream.ts'
+import type { EventFilter } from '../../store/core/events.ts'
+import type { SocketContext } from './base.ts'
+
+/** Where a subscriber resumes: tRPC adds it when it reconnects, a page may give it at first. */
+export const Resume = {
+  lastEventId: z
+    .string()
+    .regex(/^\d{1,15}$/)
+    .optional(),
+}
+
+export interface EventMessage {
+  seq: number
+  kind: string
+  at: string
+  organization_id: number
+  project_id: number | null
+  environment_id: number | null
+  task_id: number | null
+  body: object
+  /** As they are now; null: about none, or gone. */
+  environment: LiveEvent['environment']
+  task: LiveEvent['task']
+}
+
+export const presentEvent = (e: LiveEvent): EventMessage => ({
+  seq: e.seq,
+  kind: e.kind,
+  at: new Date(e.at).toISOString(),
+  organization_id: e.organizationId,
+  project_id: e.projectId,
+  environment_id: e.environmentId,
+  task_id: e.taskId,
+  body: e.body,
+  environment: e.environment,
+  task: e.task,
+})
+
+interface Watcher {
+  ctx: Context
+  admission: Admission
+  socket: SocketContext
+}
+
+/** What one subscription brings along for the streams of live/. */
+export const watcherOf = (
+  { admission, socket }: Watcher,
+  organizationId: number,
+  signal: AbortSignal,
+) => ({
+  admit: (again: boolean) => admission.require(organizationId, again),
+  room: (until: AbortSignal) => socket.room(until),
+  signal,
+})
+
+/** Counted from the call on: generators that never begin never end either. */
+export async function* counted<T>(
+  socket: SocketContext,
+  messages: AsyncGenerator<T>,
+): AsyncGenerator<T, void> {
+  socket.subscriptions += 1
+  try {
+    yield* messages
+  } finally {
+    socket.subscriptions -= 1
+  }
+}
+
+export async function* watchEvents(
+  watcher: Watcher,
+  filter: EventFilter,
+  lastEventId: string | undefined,
+  signal: AbortSignal,
+): AsyncGenerator<TrackedEnvelope<EventMessage | Begun | Reset>, void> {
+  const after = lastEventId === undefined ? undefined : Number(lastEventId)
+  const whom = watcherOf(watcher, filter.organizationId, signal)
+  for await (const message of streamEvents(watcher.ctx, { ...whom, filter, after })) {
+    yield tracked(
+      String(message.seq),
+      'organizationId' in message ? presentEvent(message) : message,
+    )
+  }
+}

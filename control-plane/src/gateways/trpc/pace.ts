@@ -1,0 +1,66 @@
+// A socket that may hold only so much. Streams ask for room before they read on; a reader that takes nothing for a while,
+// or has too much under way whatever the reason, is cut off and comes back by number. tRPC itself sends without looking.
+import { LIVE } from '@berth/shared'
+import type { WebSocket } from 'ws'
+import type { Clock } from '../../context.ts'
+
+const LOOK_MS = 250 // the wait for room looks at the clock this often
+
+export class Pace {
+  readonly #socket: WebSocket
+  readonly #clock: Clock
+  #waiting = new Set<() => void>()
+
+  constructor(socket: WebSocket, clock: Clock) {
+    this.#socket = socket
+    this.#clock = clock
+    const send = socket.send.bind(socket)
+    socket.send = (data: Parameters<WebSocket['send']>[0]) => {
+      if (socket.readyState !== socket.OPEN) return
+      send(data, () => this.#release())
+      if (socket.bufferedAmount > LIVE.bufferedBytes) socket.terminate()
+    }
+    socket.once('close', () => this.#release())
+  }
+
+  get #hasRoom(): boolean {
+    const { bufferedAmount, readyState, OPEN } = this.#socket
+    return bufferedAmount <= LIVE.roomBytes || readyState !== OPEN
+  }
+
+  #release(): void {
+    const waiting = this.#waiting
+    this.#waiting = new Set()
+    for (const go of waiting) go()
+  }
+
+  async room(signal: AbortSignal): Promise<void> {
+    const since = this.#clock.now()
+    let least = this.#socket.bufferedAmount
+    let moved = since
+    while (!this.#hasRoom && !signal.aborted) {
+      await this.#turn(signal)
+      const { bufferedAmount } = this.#socket
+      if (bufferedAmount < least) {
+        least = bufferedAmount
+        moved = this.#clock.now()
+      }
+      if (this.#clock.now() - moved > LIVE.stallMs) this.#socket.terminate()
+    }
+  }
+
+  /** Until something was taken off our hands, the viewer left, or it is time to look at the clock. */
+  #turn(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const finish = (): void => {
+        clearTimeout(timer)
+        this.#waiting.delete(finish)
+        signal.removeEventListener('abort', finish)
+        resolve()
+      }
+      const timer = setTimeout(finish, LOOK_MS)
+      signal.addEventListener('abort', finish)
+      this.#waiting.add(finish)
+    })
+  }
+}

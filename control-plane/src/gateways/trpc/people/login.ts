@@ -1,0 +1,88 @@
+// The browser's own session: the first set-up, signing in and out, passwords, and the other browsers of the same person.
+// Nothing here tells whether an account exists.
+import { VERSION } from '@berth/shared'
+import { Id, Password, SetupRequest } from '@berth/shared/api'
+import { z } from 'zod'
+import { requireQuota } from '../../../app/core/quotas.ts'
+import { completeSetup, isSetupDone } from '../../../app/installation/setup.ts'
+import { endSession, listOwnSessions } from '../../../app/people/browser-logins.ts'
+import {
+  changePassword,
+  renewSession,
+  requestReset,
+  resetPassword,
+  signIn,
+  signOut,
+} from '../../../app/people/browser-sign-in.ts'
+import { authenticateSession } from '../../../identity/logins.ts'
+import { presentSession } from '../../serializers/dashboard.ts'
+import { browserCall, openCall, router } from '../base.ts'
+
+const Email = z.string().min(1).max(254)
+/** Of what is typed to sign in, only what no password can be is refused here. */
+const Typed = z.string().min(1).max(1_000)
+
+export const sessionRouter = router({
+  /** What a page asks first: is there an administrator, and who is this? Keeps the session alive. */
+  get: openCall.query(async ({ ctx: { ctx, visitor } }) => {
+    const { cookie, address, requestId } = visitor
+    const setup_required = !(await isSetupDone(ctx.db))
+    const who = await authenticateSession(ctx, { cookie }, { address, requestId })
+    if (who) {
+      requireQuota(ctx.quotas.countRequest({ userId: who.user.id, tokenId: null }))
+      visitor.setCookies(await renewSession(ctx, visitor))
+    }
+    const user = who ? { id: who.user.id, name: who.user.name, email: who.user.email } : null
+    return { setup_required, version: VERSION, user }
+  }),
+  /** With the token from the control plane's console; then signed in. */
+  setUp: openCall
+    .input(SetupRequest.extend({ password: Password }))
+    .mutation(async ({ ctx: { ctx, visitor }, input }) => {
+      ctx.quotas.narrow.setUps.take(visitor.address)
+      const { address, requestId } = visitor
+      const made = await completeSetup(ctx, { ...input, withToken: false }, { address, requestId })
+      visitor.setCookies(await signIn(ctx, { ...input, email: made.user.email }, visitor))
+      return { user: made.user, organization: made.organization }
+    }),
+  signIn: openCall
+    .input(z.strictObject({ email: Email, password: Typed }))
+    .mutation(async ({ ctx: { ctx, visitor }, input }) => {
+      visitor.setCookies(await signIn(ctx, input, visitor))
+      return null
+    }),
+  signOut: openCall.mutation(async ({ ctx: { ctx, visitor } }) => {
+    visitor.setCookies(await signOut(ctx, visitor))
+    return null
+  }),
+  requestReset: openCall
+    .input(z.strictObject({ email: Email }))
+    .mutation(({ ctx: { ctx, visitor }, input }) => ({
+      message: requestReset(ctx, input.email, visitor),
+    })),
+  reset: openCall
+    .input(z.strictObject({ token: z.string().min(1).max(200), password: Password }))
+    .mutation(async ({ ctx: { ctx, visitor }, input }) => {
+      await resetPassword(ctx, input, visitor)
+      return null
+    }),
+  changePassword: browserCall
+    .input(z.strictObject({ current_password: Typed, new_password: Password }))
+    .mutation(async ({ ctx: { ctx, visitor, admission }, input }) => {
+      const { current_password: currentPassword, new_password: newPassword } = input
+      const { email } = admission.user
+      const asked = { email, currentPassword, newPassword }
+      visitor.setCookies(await changePassword(ctx, asked, visitor))
+      return null
+    }),
+  list: browserCall.query(async ({ ctx: { ctx, caller, visitor } }) => {
+    const views = await listOwnSessions(ctx, caller, visitor.cookie)
+    return { sessions: views.map(presentSession) }
+  }),
+  revoke: browserCall
+    .input(z.strictObject({ session_id: Id }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      await endSession(ctx, caller, input.session_id)
+      return null
+    }),
+})

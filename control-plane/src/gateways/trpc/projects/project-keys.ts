@@ -1,0 +1,91 @@
+// What belongs to a project beside its settings: webhook secret, deploy key, Basic Auth, the limit of environments, its
+// repository and the token of its host. Secrets go out once, in the answer that made them.
+import {
+  EnvironmentLimitPut,
+  ForgeHostKeyPost,
+  HostTokenPut,
+  Id,
+  ProjectBasicAuth,
+} from '@berth/shared/api'
+import { z } from 'zod'
+import { getForgeHostKey, trustForgeHostKey } from '../../../app/forges/forge-host-keys.ts'
+import { removeHostToken, setHostToken } from '../../../app/forges/forge-tokens.ts'
+import { askForReconcile } from '../../../app/forges/reconcile-rounds.ts'
+import { checkRepository } from '../../../app/forges/repository.ts'
+import { endPreviousSecret, regenerateWebhookSecret } from '../../../app/forges/webhook-secrets.ts'
+import { setProjectAuth } from '../../../app/projects/basic-auth.ts'
+import { getDeployKey, replaceDeployKey } from '../../../app/projects/deploy-keys.ts'
+import { setEnvironmentLimit } from '../../../app/projects/settings.ts'
+import { presentBasicAuth } from '../../serializers/environment.ts'
+import { time } from '../../serializers/fields.ts'
+import {
+  presentDeployKey,
+  presentForgeHostKey,
+  presentWebhookSecret,
+} from '../../serializers/project.ts'
+import { presentHostToken, presentRepositoryCheck } from '../../serializers/repository.ts'
+import { call } from '../base.ts'
+
+const One = z.strictObject({ project_id: Id })
+
+export const projectKeyProcedures = {
+  regenerateSecret: call
+    .input(One)
+    .mutation(async ({ ctx: { ctx, caller }, input }) =>
+      presentWebhookSecret(await regenerateWebhookSecret(ctx, caller, input.project_id)),
+    ),
+  endPreviousSecret: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
+    await endPreviousSecret(ctx, caller, input.project_id)
+    return null
+  }),
+  deployKey: call
+    .input(One)
+    .query(async ({ ctx: { ctx, caller }, input }) =>
+      presentDeployKey(await getDeployKey(ctx, caller, input.project_id)),
+    ),
+  replaceDeployKey: call
+    .input(One)
+    .mutation(async ({ ctx: { ctx, caller }, input }) =>
+      presentDeployKey(await replaceDeployKey(ctx, caller, input.project_id)),
+    ),
+  /** It reaches outside, so nothing asks again by itself: no query. */
+  hostKey: call
+    .input(One)
+    .mutation(async ({ ctx: { ctx, caller }, input }) =>
+      presentForgeHostKey(await getForgeHostKey(ctx, caller, input.project_id)),
+    ),
+  trustHostKey: call
+    .input(z.strictObject({ project_id: Id, ...ForgeHostKeyPost.shape }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) =>
+      presentForgeHostKey(
+        await trustForgeHostKey(ctx, caller, input.project_id, input.fingerprint),
+      ),
+    ),
+  setBasicAuth: call
+    .input(z.strictObject({ project_id: Id, basic_auth: ProjectBasicAuth }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) =>
+      presentBasicAuth(await setProjectAuth(ctx, caller, input.project_id, input.basic_auth)),
+    ),
+  setLimit: call
+    .input(z.strictObject({ project_id: Id, ...EnvironmentLimitPut.shape }))
+    .mutation(({ ctx: { ctx, caller }, input }) =>
+      setEnvironmentLimit(ctx, caller, input.project_id, input.limit),
+    ),
+  check: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
+    ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
+    return presentRepositoryCheck(await checkRepository(ctx, caller, input.project_id))
+  }),
+  reconcile: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
+    const startedAt = await askForReconcile(ctx, caller, input.project_id)
+    return { started_at: time(startedAt) }
+  }),
+  setHostToken: call
+    .input(z.strictObject({ project_id: Id, ...HostTokenPut.shape }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) =>
+      presentHostToken(await setHostToken(ctx, caller, input.project_id, input.token)),
+    ),
+  removeHostToken: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
+    await removeHostToken(ctx, caller, input.project_id)
+    return null
+  }),
+}

@@ -1,0 +1,76 @@
+// Projects: the list, one, making, changing and deleting one, and what happens in it. What a project holds beside its
+// settings has a file of its own and is spread in here.
+import { REST } from '@berth/shared'
+import { Id, ProjectCreate, ProjectPatch } from '@berth/shared/api'
+import { z } from 'zod'
+import { loadProject } from '../../../app/core/access.ts'
+import { createProject } from '../../../app/projects/projects.ts'
+import { deleteProject } from '../../../app/projects/removal.ts'
+import { changeProject } from '../../../app/projects/settings.ts'
+import { getProject, listVisibleProjects } from '../../../app/projects/views.ts'
+import { presentProject } from '../../serializers/fields.ts'
+import { presentProjectDetail } from '../../serializers/project.ts'
+import { call, router, watch } from '../base.ts'
+import { counted, Resume, watchEvents } from '../events.ts'
+import { projectKeyProcedures } from './project-keys.ts'
+
+const Page = z.strictObject({
+  after: z.strictObject({ name: z.string().max(64), id: Id }).optional(),
+  limit: z.int().min(1).max(REST.perPageMax).optional(),
+})
+
+/** Protected environments are confirmed one by one. */
+const Deletion = z.strictObject({
+  project_id: Id,
+  /** The project's name. */
+  confirm: z.string().max(64).optional(),
+  confirm_protected: z
+    .array(z.union([Id, z.string().max(64)]))
+    .max(500)
+    .optional(),
+})
+
+export const projectRouter = router({
+  list: call.input(Page.optional()).query(async ({ ctx: { ctx, caller }, input }) => {
+    const limit = input?.limit ?? REST.perPageMax
+    const page = { limit: limit + 1, ...(input?.after ? { after: input.after } : {}) }
+    const views = await listVisibleProjects(ctx, caller, page)
+    const last = views.length > limit ? views[limit - 1]?.project : undefined
+    return {
+      projects: views.slice(0, limit).map(presentProject),
+      next: last ? { name: last.name, id: last.id } : null,
+    }
+  }),
+  get: call
+    .input(z.strictObject({ project_id: Id }))
+    .query(async ({ ctx: { ctx, caller }, input }) =>
+      presentProjectDetail(ctx, await getProject(ctx, caller, input.project_id)),
+    ),
+  /** With the webhook secret, which is shown this once. */
+  create: call.input(ProjectCreate).mutation(async ({ ctx: { ctx, caller }, input }) => {
+    const { view, webhookSecret } = await createProject(ctx, caller, input)
+    return { ...presentProjectDetail(ctx, view), webhook_secret: webhookSecret }
+  }),
+  update: call
+    .input(z.strictObject({ project_id: Id, ...ProjectPatch.shape }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      const { project_id: id, ...asked } = input
+      return presentProjectDetail(ctx, await changeProject(ctx, caller, id, asked))
+    }),
+  delete: call.input(Deletion).mutation(async ({ ctx: { ctx, caller }, input }) => {
+    const { project_id: id, confirm, confirm_protected: confirmProtected = [] } = input
+    const asked = { confirm, confirmProtected: confirmProtected.map(String) }
+    const view = await deleteProject(ctx, caller, id, asked)
+    return presentProjectDetail(ctx, view)
+  }),
+  ...projectKeyProcedures,
+  events: watch
+    .input(z.strictObject({ project_id: Id, ...Resume }))
+    .subscription(async ({ ctx, input, signal = new AbortController().signal }) => {
+      const { project_id: projectId, lastEventId } = input
+      await ctx.admission.check()
+      const project = await loadProject(ctx.ctx.db, ctx.admission.caller, projectId, 'read')
+      const filter = { organizationId: project.organizationId, projectId }
+      return counted(ctx.socket, watchEvents(ctx, filter, lastEventId, signal))
+    }),
+})

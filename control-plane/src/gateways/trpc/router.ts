@@ -1,0 +1,41 @@
+// The dashboard's API: the same app functions, rules and fields as REST, and live updates. One file a noun; the
+// dashboard imports the type and nothing else.
+
+import { router } from './base.ts'
+import { taskRouter } from './deployments/task.ts'
+import { environmentRouter } from './environments/environment.ts'
+import { actionRouter, variableRouter } from './environments/variable.ts'
+import { artifactRouter } from './files/artifact.ts'
+import { deliveryRouter, pullRequestRouter } from './forges/delivery.ts'
+import { adminRouter } from './installation/admin.ts'
+import { auditRouter } from './installation/audit.ts'
+import { sessionRouter } from './people/login.ts'
+import { me } from './people/me.ts'
+import { invitationRouter, memberRouter } from './people/member.ts'
+import { organizationRouter } from './people/organization.ts'
+import { deviceRouter, tokenRouter } from './people/token.ts'
+import { projectRouter } from './projects/project.ts'
+import { serverRouter } from './servers/server.ts'
+
+export const appRouter = router({
+  me,
+  session: sessionRouter,
+  organization: organizationRouter,
+  member: memberRouter,
+  invitation: invitationRouter,
+  token: tokenRouter,
+  device: deviceRouter,
+  audit: auditRouter,
+  admin: adminRouter,
+  server: serverRouter,
+  project: projectRouter,
+  delivery: deliveryRouter,
+  pullRequest: pullRequestRouter,
+  environment: environmentRouter,
+  variable: variableRouter,
+  action: actionRouter,
+  task: taskRouter,
+  artifact: artifactRouter,
+})
+
+export type AppRouter = typeof appRouter

@@ -1,0 +1,105 @@
+// Servers: list, one, making, changing and deleting one, how an agent joins and is shut out, and the SSH certificates
+// that were given out for it.
+import {
+  Id,
+  JoinTokenRequest,
+  SerialParams,
+  ServerCreate,
+  ServerDeleteQuery,
+  ServerPatch,
+  ServerUsageQuery,
+} from '@berth/shared/api'
+import { z } from 'zod'
+import { getServerFacts } from '../../../app/servers/facts.ts'
+import {
+  createServer,
+  getServer,
+  listVisibleServers,
+  makeServerJoinToken,
+} from '../../../app/servers/servers.ts'
+import {
+  changeServer,
+  deleteJoinToken,
+  deleteServer,
+  revokeAgent,
+} from '../../../app/servers/settings.ts'
+import { listIssuedSshCertificates } from '../../../app/ssh/certificates.ts'
+import { revokeSshCertificate } from '../../../app/ssh/revocation.ts'
+import { presentServer, time } from '../../serializers/fields.ts'
+import { presentIssued } from '../../serializers/ssh.ts'
+import { presentFacts } from '../../serializers/usage.ts'
+import { call, router } from '../base.ts'
+import { Page, pageById } from '../paging.ts'
+
+const One = z.strictObject({ server_id: Id })
+
+export const serverRouter = router({
+  list: call.query(async ({ ctx: { ctx, caller } }) => {
+    const views = await listVisibleServers(ctx, caller)
+    return { servers: views.map(presentServer) }
+  }),
+  get: call
+    .input(One)
+    .query(async ({ ctx: { ctx, caller }, input }) =>
+      presentServer(await getServer(ctx, caller, input.server_id)),
+    ),
+  /** How busy it is and was, and what each environment takes of it. */
+  usage: call
+    .input(z.strictObject({ server_id: Id, ...ServerUsageQuery.shape }))
+    .query(async ({ ctx: { ctx, caller }, input }) => {
+      const { server_id: id, span = 'day' } = input
+      return presentFacts(await getServerFacts(ctx, caller, id, span), span)
+    }),
+  create: call
+    .input(ServerCreate)
+    .mutation(async ({ ctx: { ctx, caller }, input }) =>
+      presentServer(await createServer(ctx, caller, input)),
+    ),
+  update: call
+    .input(z.strictObject({ server_id: Id, ...ServerPatch.shape }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      const { server_id: id, ...asked } = input
+      return presentServer(await changeServer(ctx, caller, id, asked))
+    }),
+  delete: call
+    .input(z.strictObject({ server_id: Id, ...ServerDeleteQuery.shape }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      const { server_id: id, ...asked } = input
+      await deleteServer(ctx, caller, id, asked)
+      return null
+    }),
+  /** With the token and the command that holds it, this once. */
+  joinToken: call
+    .input(z.strictObject({ server_id: Id, ...JoinTokenRequest.shape }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      const made = await makeServerJoinToken(ctx, caller, input.server_id, input.rejoin ?? false)
+      return { token: made.token, expires_at: time(made.expiresAt), command: made.command }
+    }),
+  endJoinToken: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
+    await deleteJoinToken(ctx, caller, input.server_id)
+    return null
+  }),
+  revokeAgent: call
+    .input(One)
+    .mutation(async ({ ctx: { ctx, caller }, input }) =>
+      presentServer(await revokeAgent(ctx, caller, input.server_id)),
+    ),
+  certificates: call
+    .input(z.strictObject({ server_id: Id, ...Page }))
+    .query(async ({ ctx: { ctx, caller }, input }) => {
+      const { items, next } = await pageById(
+        input,
+        ({ limit, from }) =>
+          listIssuedSshCertificates(ctx, caller, input.server_id, { limit, beforeId: from }),
+        (row) => row.id,
+        (row) => presentIssued(row, ctx.clock.now()),
+      )
+      return { certificates: items, next }
+    }),
+  revokeCertificate: call
+    .input(z.strictObject({ server_id: Id, serial: SerialParams.shape.serial }))
+    .mutation(async ({ ctx: { ctx, caller }, input }) => {
+      const row = await revokeSshCertificate(ctx, caller, input.server_id, input.serial)
+      return presentIssued(row, ctx.clock.now())
+    }),
+})

@@ -1,0 +1,94 @@
+// Authorities at rest: what is stored opens in its own row alone, and never says what it is.
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { inspect } from 'node:util'
+import { parsePublicKey, signCertificate, verifyCertificate } from '@berth/shared/ssh'
+import { afterAll, describe, expect, test } from 'vitest'
+import { Custody, createKek, LABELS } from './secret-store.ts'
+import { SshSigners } from './ssh-signers.ts'
+
+const dir = mkdtempSync(join(tmpdir(), 'berth-signers-'))
+afterAll(() => rmSync(dir, { recursive: true, force: true }))
+let keks = 0
+const makeCustody = (): Custody => {
+  keks += 1
+  return new Custody(createKek(join(dir, `kek-${keks}`)))
+}
+const custody = makeCustody()
+const user = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINdamAGCsQq31Uv+08lkBzoO4XLz2qYjJa8CGmj3B1Ea'
+const content = {
+  kind: 'user' as const,
+  serial: 7n,
+  keyId: 'k',
+  principals: ['p'],
+  validAfter: 1_000,
+  validBefore: 2_000,
+  criticalOptions: new Map(),
+  extensions: new Map(),
+}
+
+describe('SshSigners', () => {
+  test('another process with the same key file signs with what was stored', async () => {
+    const stored = new SshSigners(custody).create('user')
+    const signer = new SshSigners(custody).open(stored)
+    const text = await signCertificate(parsePublicKey(user), content, signer)
+    const blob = Buffer.from(text.split(' ')[1] ?? '', 'base64')
+    const at = { kind: 'user', nowSeconds: 1_500 } as const
+    const authority = parsePublicKey(stored.publicKey)
+    expect(verifyCertificate(blob, [authority], at).serial).toBe(7n)
+    expect(stored.publicKey).toMatch(/^ssh-ed25519 [A-Za-z0-9+/]+=*$/)
+  })
+
+  test('two authorities never share a key', () => {
+    const signers = new SshSigners(custody)
+    const made = [signers.create('user'), signers.create('host'), signers.create('user')]
+    expect(new Set(made.map((a) => a.fingerprint)).size).toBe(3)
+    for (const a of made) {
+      const blob = Buffer.from(a.publicKey.split(' ')[1] ?? '', 'base64')
+      const digest = createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')
+      expect(a.fingerprint).toBe(`SHA256:${digest}`)
+    }
+  })
+
+  test('moved to another row, another kind, or sealed by another key file: it does not open', () => {
+    const signers = new SshSigners(custody)
+    const first = signers.create('user')
+    const second = signers.create('user')
+    const moved = [
+      { ...second, keySealed: first.keySealed },
+      { ...first, kind: 'host' as const },
+      { ...first, fingerprint: second.fingerprint },
+    ]
+    for (const row of moved)
+      expect(() => new SshSigners(custody).open(row)).toThrow(/changed or moved/)
+    expect(() => new SshSigners(makeCustody()).open(first)).toThrow('another key')
+    const swapped = { ...first, publicKey: second.publicKey }
+    expect(() => new SshSigners(custody).open(swapped)).toThrow('damaged')
+    expect(new SshSigners(custody).open(first).publicKey.type).toBe('ssh-ed25519') // the control
+  })
+
+  test('what is stored under another label does not open as an authority', () => {
+    const stored = new SshSigners(custody).create('user')
+    const place = {
+      table: 'ssh_authorities',
+      column: 'key_sealed',
+      organizationId: null,
+      rowId: `user ${stored.fingerprint}`,
+    }
+    for (const label of LABELS.filter((l) => l !== 'ca')) {
+      const keySealed = custody.seal(label, place, randomBytes(48))
+      expect(() => new SshSigners(custody).open({ ...stored, keySealed })).toThrow(
+        'changed or moved',
+      )
+    }
+  })
+
+  test('neither inspection nor JSON shows a key', () => {
+    const signers = new SshSigners(custody)
+    const signer = signers.open(signers.create('user'))
+    const shown = inspect(signers, { depth: 9, showHidden: true }) + inspect(signer, { depth: 9 })
+    expect(`${shown}${JSON.stringify(signer)}`).not.toMatch(/PRIVATE|pkcs8|"d"/)
+  })
+})

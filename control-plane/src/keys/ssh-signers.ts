@@ -1,0 +1,67 @@
+// The private keys of the SSH authorities: made here, sealed by custody, opened into a KeyObject that signs and is never
+// given out. Invariant: a sealed key opens only in the row it was made for (kind and fingerprint are part of its place)
+// and only if it belongs to the row's public key. Deliberately absent: export, import, keys of another kind.
+import { createPrivateKey, generateKeyPairSync, sign } from 'node:crypto'
+import { SSH } from '@berth/shared'
+import type { Signer } from '@berth/shared/ssh'
+import { ed25519PublicKey, fingerprintOf, formatPublicKey } from '@berth/shared/ssh'
+import type { Custody, Place } from './secret-store.ts'
+
+export type AuthorityKind = 'user' | 'host'
+
+export interface SealedAuthority {
+  kind: AuthorityKind
+  /** `ssh-ed25519 AAAA…` */
+  publicKey: string
+  fingerprint: string
+  keySealed: string
+}
+
+export const sshAuthorityPlace = (authority: { kind: string; fingerprint: string }): Place => ({
+  table: 'ssh_authorities',
+  column: 'key_sealed',
+  organizationId: null,
+  rowId: `${authority.kind} ${authority.fingerprint}`,
+})
+
+export class SshSigners {
+  readonly #custody: Custody
+  readonly #opened = new Map<string, Signer>()
+
+  constructor(custody: Custody) {
+    this.#custody = custody
+  }
+
+  /** A new authority, ready to be stored; its key is sealed before anybody sees it. */
+  create(kind: AuthorityKind): SealedAuthority {
+    const { privateKey } = generateKeyPairSync('ed25519')
+    const open = ed25519PublicKey(privateKey)
+    const authority = { kind, publicKey: formatPublicKey(open), fingerprint: fingerprintOf(open) }
+    const plain = privateKey.export({ format: 'der', type: 'pkcs8' })
+    const keySealed = this.#custody.seal('ca', sshAuthorityPlace(authority), plain)
+    plain.fill(0)
+    return { ...authority, keySealed }
+  }
+
+  /** The signer of a stored authority; opened once a process. */
+  open(authority: SealedAuthority): Signer {
+    const known = this.#opened.get(authority.keySealed)
+    if (known) return known
+    const plain = Buffer.from(
+      this.#custody.open('ca', sshAuthorityPlace(authority), authority.keySealed),
+    )
+    const key = createPrivateKey({ key: plain, format: 'der', type: 'pkcs8' })
+    plain.fill(0)
+    const publicKey = ed25519PublicKey(key)
+    if (formatPublicKey(publicKey) !== authority.publicKey)
+      throw new Error(
+        `The stored SSH ${authority.kind} authority is damaged: its two halves do not belong ` +
+          'together. Restore the database from a backup, or rotate the authority.',
+      )
+    const signer: Signer = { publicKey, sign: (bytes) => sign(null, bytes, key) }
+    if (this.#opened.size >= SSH.authoritiesOpened)
+      this.#opened.delete(this.#opened.keys().next().value as string)
+    this.#opened.set(authority.keySealed, signer)
+    return signer
+  }
+}

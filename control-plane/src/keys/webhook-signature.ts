@@ -1,0 +1,118 @@
+// Is this delivery signed with one of the project's secrets? HMAC-SHA256 over the raw bytes, compared in constant time.
+// Always the same work: three secrets are tried, missing ones as a random key that can sign nothing. Only the detected
+// host's own header counts; a missing or empty header, or an empty secret, never verifies. SHA-1 is not read.
+import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import { type Provider, WEBHOOKS } from '@berth/shared'
+import { type HookHeaders, payloadText } from '../domain/forges/payloads/detect.ts'
+
+export const SECRET_KINDS = ['current', 'previous', 'legacy'] as const
+export type SecretKind = (typeof SECRET_KINDS)[number]
+/** What a project accepts now. */
+export type HookSecrets = Partial<Record<SecretKind, string>>
+
+export interface SignedDelivery {
+  /** Undefined: no host we know; it is refused after the same work. */
+  provider: Provider | undefined
+  headers: HookHeaders
+  body: Buffer
+  isForm: boolean
+  now: number
+}
+
+const NOBODY = randomBytes(32)
+const WHSEC = 'whsec_'
+
+const sameBytes = (a: Buffer, b: Buffer): boolean => a.length === b.length && timingSafeEqual(a, b)
+
+/** Texts of any length in constant time: their digests are compared. */
+const sameText = (a: string, b: string): boolean => {
+  const digest = (text: string) => createHash('sha256').update(text).digest()
+  return timingSafeEqual(digest(a), digest(b))
+}
+
+/** The signature as bytes; empty: there is none of the right form. */
+function hexSignature(value: string | undefined, prefix: string): Buffer {
+  if (value === undefined || !value.startsWith(prefix)) return Buffer.alloc(0)
+  const hex = value.slice(prefix.length)
+  return /^[0-9a-fA-F]{64}$/.test(hex) ? Buffer.from(hex, 'hex') : Buffer.alloc(0)
+}
+
+function expectedHex({ provider, headers }: SignedDelivery): Buffer {
+  switch (provider) {
+    case 'github':
+      return hexSignature(headers['x-hub-signature-256'], 'sha256=')
+    case 'bitbucket_cloud':
+    case 'bitbucket_server':
+      return hexSignature(headers['x-hub-signature'], 'sha256=')
+    case 'gitea':
+      return hexSignature(headers['x-gitea-signature'], '')
+    case 'forgejo':
+      return hexSignature(headers['x-forgejo-signature'], '')
+    default:
+      return Buffer.alloc(0)
+  }
+}
+
+/** Gitea and Forgejo sign the JSON text also when they send it as a form. */
+function signedBytes({ provider, body, isForm }: SignedDelivery): Buffer {
+  if (!isForm || (provider !== 'gitea' && provider !== 'forgejo')) return body
+  return Buffer.from(payloadText(body.toString('utf8'), true) ?? '')
+}
+
+function verifyGitlab(
+  delivery: SignedDelivery,
+  secrets: HookSecrets,
+  kind: SecretKind,
+  bytes: Buffer,
+): boolean {
+  const { headers, now } = delivery
+  const secret = secrets[kind]
+  const signature = headers['webhook-signature']
+  const signing = SECRET_KINDS.some((k) => secrets[k]?.startsWith(WHSEC))
+  // the signed form, wherever it can be checked, decides alone
+  if (signature === undefined || !signing) {
+    const given = headers['x-gitlab-token'] ?? ''
+    const same = sameText(given, secret ?? NOBODY.toString('hex'))
+    return same && given !== '' && secret !== undefined && secret !== ''
+  }
+  const id = headers['webhook-id'] ?? ''
+  const stamp = headers['webhook-timestamp'] ?? ''
+  const key = secret?.startsWith(WHSEC) ? Buffer.from(secret.slice(WHSEC.length), 'base64') : NOBODY
+  const digest = createHmac('sha256', key.length > 0 ? key : NOBODY)
+    .update(`${id}.${stamp}.`)
+    .update(bytes)
+    .digest('base64')
+  const seconds = /^[0-9]{1,12}$/.test(stamp) ? Number(stamp) : Number.NaN
+  const fresh = Math.abs(now - seconds * 1_000) <= WEBHOOKS.timestampMs
+  let same = false
+  for (const one of signature.split(' ').slice(0, 10)) {
+    if (!one.startsWith('v1,')) continue
+    same = sameText(one.slice(3), digest) || same
+  }
+  return same && fresh && id !== '' && key !== NOBODY && key.length > 0
+}
+
+/** Which secret signed it; undefined: none, whatever the reason. */
+export function verifySignature(
+  delivery: SignedDelivery,
+  secrets: HookSecrets,
+): SecretKind | undefined {
+  const expected = expectedHex(delivery)
+  const bytes = signedBytes(delivery)
+  let found: SecretKind | undefined
+  for (const kind of SECRET_KINDS) {
+    const secret = secrets[kind]
+    let signed: boolean
+    if (delivery.provider === 'gitlab') {
+      signed = verifyGitlab(delivery, secrets, kind, bytes)
+    } else {
+      const usable = secret !== undefined && secret !== ''
+      const digest = createHmac('sha256', usable ? secret : NOBODY)
+        .update(bytes)
+        .digest()
+      signed = sameBytes(expected, digest) && usable
+    }
+    if (signed) found ??= kind
+  }
+  return found
+}

@@ -1,0 +1,109 @@
+// Who is at the other end, and whether still. A browser shows its session's cookie, a program a token. On a socket or a
+// stream the answer grows old: it is asked again before anything goes out once it is older than a few seconds, so that a token, a
+// session or a membership that ends takes its subscriptions along.
+import { AppError, LIVE } from '@berth/shared'
+import { requirePermission } from '../app/core/access.ts'
+import type { Context } from '../context.ts'
+import { type Caller, mayAskOrganization } from '../domain/core/access.ts'
+import { type Authenticated, authenticate } from '../identity/callers.ts'
+import { authenticateSession } from '../identity/logins.ts'
+
+export type Who = Pick<Authenticated, 'caller' | 'user'>
+
+export interface Credentials {
+  authorization: string | undefined
+  cookie: string | undefined
+  /** What a socket says in its first message, because browsers cannot set headers there. */
+  token?: string | undefined
+}
+
+interface From {
+  address: string
+  requestId: string
+}
+
+/** Whoever calls this has checked the Origin. */
+export async function identify(ctx: Context, given: Credentials, from: From): Promise<Who> {
+  if (given.token !== undefined) return authenticate(ctx, `Bearer ${given.token}`, from)
+  if (given.authorization !== undefined) return authenticate(ctx, given.authorization, from)
+  const who = await authenticateSession(ctx, { cookie: given.cookie }, from)
+  if (!who) throw new AppError('token_missing', 'Sign in first.')
+  return who
+}
+
+/** The organization header narrows what a request is about, as in REST. */
+export function askOrganization<W extends Who>(who: W, header: string | string[] | undefined): W {
+  if (header === undefined) return who
+  // digits alone: Number reads "0x1" and "1e3" as well
+  const id = /^[1-9][0-9]*$/.test(String(header)) ? Number(header) : 0
+  if (!Number.isSafeInteger(id) || id <= 0) {
+    throw new AppError('invalid_organization', 'X-Service-Organization must be a positive integer.')
+  }
+  const caller = { ...who.caller, askedOrganizationId: id }
+  if (!mayAskOrganization(caller)) {
+    throw new AppError('organization_forbidden', 'You cannot act in this organization.')
+  }
+  return { ...who, caller }
+}
+
+export class Admission {
+  readonly #ctx: Context
+  readonly #again: () => Promise<Who>
+  readonly #onEnded: (refusal: AppError) => void
+  #who: Who
+  #checkedAt: number
+  #checking: Promise<void> | undefined
+
+  constructor(
+    ctx: Context,
+    who: Who,
+    again: () => Promise<Who>,
+    onEnded: (refusal: AppError) => void,
+  ) {
+    this.#ctx = ctx
+    this.#who = who
+    this.#again = again
+    this.#onEnded = onEnded
+    this.#checkedAt = ctx.clock.now()
+  }
+
+  get caller(): Caller {
+    return this.#who.caller
+  }
+
+  get user(): Who['user'] {
+    return this.#who.user
+  }
+
+  /** Throws unless the organization may be read now; `again`: do not trust what was known a second ago. */
+  async require(organizationId: number, again: boolean): Promise<void> {
+    await this.check(again)
+    requirePermission(this.caller, organizationId, 'read')
+  }
+
+  /** How long it may be trusted from here on: whoever waits longer asks too late. */
+  get trustedMs(): number {
+    const age = this.#ctx.clock.now() - this.#checkedAt
+    return Math.max(1, Math.min(LIVE.recheckMs, LIVE.recheckMs - age))
+  }
+
+  async check(again = false): Promise<void> {
+    const age = this.#ctx.clock.now() - this.#checkedAt
+    if (!again && age >= 0 && age < LIVE.recheckMs) return
+    this.#checking ??= this.#check().finally(() => {
+      this.#checking = undefined
+    })
+    await this.#checking
+  }
+
+  async #check(): Promise<void> {
+    const at = this.#ctx.clock.now()
+    try {
+      this.#who = await this.#again()
+      this.#checkedAt = at
+    } catch (error) {
+      if (error instanceof AppError) this.#onEnded(error)
+      throw error
+    }
+  }
+}

@@ -1,0 +1,208 @@
+// The tail of the event table, read once for everybody in this process: backfill is each subscriber's own, what comes
+// after is handed out here. Rows become visible in the order of their numbers (store/core/events.ts), so the newest number
+// handed out says that everything below it was. A subscriber that falls behind loses its queue, never an event: it reads
+// the table again. Deliberately absent: who may see what (notifications/stream.ts).
+import { LIVE } from '@berth/shared'
+import type { Logger } from 'pino'
+import {
+  type EventFilter,
+  type EventRow,
+  findEventRange,
+  listEventsAfter,
+} from '../store/core/events.ts'
+import type { Db } from '../store/engine/database.ts'
+import type { Wakes } from './notifier.ts'
+import { describeEvents, type LiveEvent } from './states.ts'
+
+/** Where one subscriber's events wait for it. */
+export class Tap {
+  readonly #filter: EventFilter
+  readonly #feed: EventFeed
+  #queue: LiveEvent[] = []
+  #behind = false
+  #ring: (() => void) | undefined
+  /** Events up to here are not handed out by this tap: they are in the table. */
+  from: number
+
+  constructor(feed: EventFeed, filter: EventFilter) {
+    this.#feed = feed
+    this.#filter = filter
+    this.from = feed.head
+  }
+
+  get isBehind(): boolean {
+    return this.#behind
+  }
+
+  get waiting(): number {
+    return this.#queue.length
+  }
+
+  wants({ organizationId, projectId, environmentId, taskId }: EventRow): boolean {
+    const f = this.#filter
+    return (
+      organizationId === f.organizationId &&
+      (f.projectId === undefined || projectId === f.projectId) &&
+      (f.environmentId === undefined || environmentId === f.environmentId) &&
+      (f.taskId === undefined || taskId === f.taskId)
+    )
+  }
+
+  put(event: LiveEvent): void {
+    if (this.#behind) return
+    if (this.#queue.length >= LIVE.subscriberEvents) {
+      this.fallBehind()
+      return
+    }
+    this.#queue.push(event)
+    this.#ring?.()
+  }
+
+  /** The queue is given up: what it held is in the table. */
+  fallBehind(): void {
+    this.#queue = []
+    this.#behind = true
+    this.#ring?.()
+  }
+
+  take(): LiveEvent | undefined {
+    return this.#queue.shift()
+  }
+
+  /** After `isBehind`: the table has everything up to the new `from`, the tap what follows. */
+  resume(): void {
+    this.#queue = []
+    this.#behind = false
+    this.from = this.#feed.head
+  }
+
+  /** Until something is there, the time is over or `signal` aborts. */
+  wait(signal: AbortSignal, timeoutMs: number): Promise<void> {
+    if (signal.aborted || this.#behind || this.#queue.length > 0) return Promise.resolve()
+    return new Promise((resolve) => {
+      const finish = (): void => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', finish)
+        this.#ring = undefined
+        resolve()
+      }
+      const timer = setTimeout(finish, timeoutMs)
+      signal.addEventListener('abort', finish)
+      this.#ring = finish
+    })
+  }
+
+  close(): void {
+    this.#feed.leave(this)
+    this.#ring?.()
+  }
+}
+
+interface Parts {
+  db: Db
+  wakes: Wakes
+  log: Logger
+  /** The topic that is woken after a commit with events. */
+  topic: string
+}
+
+export class EventFeed {
+  readonly #parts: Parts
+  readonly #taps = new Set<Tap>()
+  readonly #stopping = new AbortController()
+  #running: Promise<void> = Promise.resolve()
+  #ring: (() => void) | undefined
+  #head = 0
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+  }
+
+  /** Everything up to this number is committed, and handed out or about to be. */
+  get head(): number {
+    return this.#head
+  }
+
+  /** Subscribers there are now, and events that wait for them. */
+  get size(): number {
+    return this.#taps.size
+  }
+
+  get waiting(): number {
+    return [...this.#taps].reduce((sum, tap) => sum + tap.waiting, 0)
+  }
+
+  async start(): Promise<void> {
+    this.#head = (await findEventRange(this.#parts.db)).last
+    this.#running = this.#run()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort()
+    this.#ring?.()
+    await this.#running
+  }
+
+  join(filter: EventFilter): Tap {
+    const tap = new Tap(this, filter)
+    this.#taps.add(tap)
+    return tap
+  }
+
+  leave(tap: Tap): void {
+    this.#taps.delete(tap)
+  }
+
+  async #run(): Promise<void> {
+    const { wakes, log, topic } = this.#parts
+    const { signal } = this.#stopping
+    let isWoken = false
+    const off = wakes.on(topic, () => {
+      isWoken = true
+      this.#ring?.()
+    })
+    while (!signal.aborted) {
+      isWoken = false
+      try {
+        while (!signal.aborted && (await this.#handOut()));
+      } catch (error) {
+        if (!signal.aborted) log.error({ err: error }, 'events could not be read')
+      }
+      if (!isWoken && !signal.aborted) await this.#pause()
+    }
+    off()
+  }
+
+  #pause(): Promise<void> {
+    return new Promise((resolve) => {
+      const finish = (): void => {
+        clearTimeout(timer)
+        this.#ring = undefined
+        resolve()
+      }
+      const timer = setTimeout(finish, LIVE.pollMs)
+      this.#ring = finish
+    })
+  }
+
+  /** True: there may be more. */
+  async #handOut(): Promise<boolean> {
+    const { db } = this.#parts
+    const rows = await listEventsAfter(db, this.#head, LIVE.batch)
+    const last = rows.at(-1)
+    if (!last) return false
+    // who comes from here on finds these rows in the table
+    this.#head = last.seq
+    const taps = [...this.#taps]
+    const wanted = rows.filter((row) => taps.some((tap) => tap.wants(row)))
+    try {
+      for (const event of await describeEvents(db, wanted)) {
+        for (const tap of taps) if (tap.wants(event)) tap.put(event)
+      }
+    } catch (error) {
+      for (const tap of taps) tap.fallBehind()
+      throw error
+    }
+    return rows.length === LIVE.batch
+  }
+}

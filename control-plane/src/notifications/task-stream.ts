@@ -1,0 +1,188 @@
+// One task, live: its events and its output in one stream, resumable to the record. Output is read from the stored log
+// alone (nothing uncertain is shown), so a viewer that lags costs a file position and no memory. A line may come in
+// pieces (same number: append) and a record may take the place of the one before it of its source (`replaces`).
+import { isFinished, LIVE } from '@berth/shared'
+import { logTopic, taskTopic } from '../app/core/transaction.ts'
+import { type LogView, openTaskLog, refreshLog } from '../app/deployments/logs.ts'
+import type { Context } from '../context.ts'
+import type { Caller } from '../domain/core/access.ts'
+import { type LiveLine, LogReader } from './log-reader.ts'
+import type { LiveEvent } from './states.ts'
+import { type Begun, type Reset, type Subscription, streamEvents } from './stream.ts'
+
+export interface LogLines {
+  kind: 'log'
+  attempt: number
+  lines: LiveLine[]
+}
+/** Another attempt began: its output starts at line 1, what was shown goes. */
+export interface LogReset {
+  kind: 'log.reset'
+  attempt: number
+}
+export interface LogEnd {
+  kind: 'log.end'
+  attempt: number
+  lines: number
+  truncated: boolean
+}
+export type TaskMessage = LiveEvent | Begun | Reset | LogLines | LogReset | LogEnd
+
+/** How much a viewer has: the last event, and of which attempt how many records. */
+export interface TaskPosition {
+  seq: number | undefined
+  attempt: number
+  records: number
+}
+
+export interface TaskMessageAt {
+  message: TaskMessage
+  at: TaskPosition
+}
+
+export const writePosition = (p: TaskPosition): string => `${p.seq ?? 0}.${p.attempt}.${p.records}`
+
+export function readPosition(text: string): TaskPosition | undefined {
+  const match = /^(\d{1,15})\.(\d{1,9})\.(\d{1,15})$/.exec(text)
+  if (!match) return undefined
+  const [seq = 0, attempt = 0, records = 0] = match.slice(1).map(Number)
+  return { seq, attempt, records }
+}
+
+/** Both halves, as they come. It does not end by itself: of a finished task there may still be news. */
+export async function* streamTask(
+  ctx: Context,
+  caller: Caller,
+  taskId: number,
+  from: { position: TaskPosition | undefined; line: number | undefined },
+  s: Omit<Subscription, 'filter' | 'after'>,
+): AsyncGenerator<TaskMessageAt> {
+  const { head } = ctx.feed // before any wait: from here on nothing is missed
+  const isNew = from.position === undefined
+  const view = await openTaskLog(ctx, caller, taskId)
+  const over = new AbortController()
+  const signal = AbortSignal.any([s.signal, over.signal])
+  // what went out, and not what is being read: a viewer resumes after it
+  const at: TaskPosition = from.position ?? { seq: undefined, attempt: 0, records: 0 }
+  at.seq ??= head
+  const filter = { organizationId: view.task.organizationId, taskId }
+  const events = streamEvents(ctx, { ...s, signal, filter, after: at.seq })
+  const log = streamLog(ctx, view, { ...at, line: from.line }, { ...s, signal })
+  if (isNew) yield { message: { kind: 'begun', seq: head }, at: { ...at } }
+  let nextEvent = events.next()
+  let nextLog = log.next()
+  let isLogOver = false
+  try {
+    for (;;) {
+      const first = await Promise.race([
+        nextEvent.then((event) => ({ event })),
+        ...(isLogOver ? [] : [nextLog.then((part) => ({ part }))]),
+      ])
+      if ('event' in first) {
+        if (first.event.done) return
+        at.seq = first.event.value.seq
+        yield { message: first.event.value, at: { ...at } }
+        nextEvent = events.next()
+      } else if (first.part.done) {
+        isLogOver = true
+      } else {
+        const { attempt, records, message } = first.part.value
+        Object.assign(at, { attempt, records })
+        yield { message, at: { ...at } }
+        nextLog = log.next()
+      }
+    }
+  } finally {
+    over.abort()
+    nextEvent.catch(() => {}) // heard of already, or of no interest any more
+    nextLog.catch(() => {})
+    await Promise.allSettled([events.return(undefined), log.return(undefined)])
+  }
+}
+
+/** A piece of output and how far it brings the viewer. */
+interface LogPart {
+  message: LogLines | LogReset | LogEnd
+  attempt: number
+  records: number
+}
+
+async function* streamLog(
+  ctx: Context,
+  opened: LogView,
+  from: TaskPosition & { line: number | undefined },
+  s: Pick<Subscription, 'admit' | 'room' | 'signal'>,
+): AsyncGenerator<LogPart> {
+  let view = opened
+  let { attempt: number, records } = from
+  let reader: LogReader | undefined
+  let unwatch = (): void => {}
+  try {
+    while (!s.signal.aborted) {
+      const { attempt, task } = view
+      if (attempt && attempt.id !== reader?.attemptId) {
+        unwatch()
+        unwatch = ctx.watchers.watch(attempt.id)
+        const isOther = number !== 0 && number !== attempt.number
+        if (isOther || records > attempt.ackedLogSeq) {
+          records = 0
+          yield part({ kind: 'log.reset', attempt: attempt.number }, attempt.number, 0)
+        } else if (number === 0 && from.line !== undefined && from.line > 1) {
+          records = await ctx.logs.findLine(attempt.id, from.line, attempt.ackedLogSeq)
+        }
+        number = attempt.number
+        reader = new LogReader(ctx, attempt.id)
+      }
+      for await (const read of reader?.read(view, records) ?? []) {
+        await s.admit(false)
+        records = read.records
+        yield part({ kind: 'log', attempt: number, lines: read.lines }, number, records)
+        await s.room(s.signal)
+      }
+      if (isFinished(task.status) && (!attempt || attempt.logCompleteAt !== null)) {
+        const truncated = attempt?.logTruncated === 1
+        const end = { kind: 'log.end' as const, attempt: number, lines: attempt?.logLines ?? 0 }
+        yield part({ ...end, truncated }, number, records)
+        return
+      }
+      view = await nextView(ctx, view, s)
+    }
+  } finally {
+    unwatch()
+  }
+}
+
+const part = (message: LogPart['message'], attempt: number, records: number): LogPart => ({
+  message,
+  attempt,
+  records,
+})
+
+/** The log as it is after something happened to it, or after a while. */
+async function nextView(
+  ctx: Context,
+  view: LogView,
+  s: Pick<Subscription, 'admit' | 'signal'>,
+): Promise<LogView> {
+  const { attempt, task } = view
+  const topic = !attempt || attempt.logCompleteAt ? taskTopic(task.id) : logTopic(attempt.id)
+  const armed = new AbortController()
+  const signal = AbortSignal.any([s.signal, armed.signal])
+  const woken = ctx.wakes.wait(topic, signal, LIVE.recheckMs) // before the look, or one is slept through
+  try {
+    const now = await refreshLog(ctx, view)
+    if (hasMoved(view, now)) return now
+    await woken
+  } finally {
+    armed.abort()
+    await woken
+  }
+  await s.admit(false)
+  return refreshLog(ctx, view)
+}
+
+const hasMoved = (a: LogView, b: LogView): boolean =>
+  a.attempt?.id !== b.attempt?.id ||
+  a.attempt?.ackedLogSeq !== b.attempt?.ackedLogSeq ||
+  a.attempt?.logCompleteAt !== b.attempt?.logCompleteAt ||
+  a.task.status !== b.task.status

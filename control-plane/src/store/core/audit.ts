@@ -1,0 +1,152 @@
+// The audit log: rows are inserted at the end of the chain and deleted from its oldest end; there is no update. The one
+// head row is the chain's lock: who advances it writes next, on both engines.
+import type { Insertable, Selectable } from 'kysely'
+import { insertCompiled, runCompiled, updateCompiled } from '../engine/compiled.ts'
+import type { Db } from '../engine/database.ts'
+import type { AuditHeadTable, AuditTable } from '../tables/schema-doors.ts'
+
+export type AuditHead = Selectable<AuditHeadTable>
+export type AuditRow = Selectable<AuditTable>
+
+/** Takes the next `count` places; concurrent transactions wait here for each other's commit. */
+export const advanceAuditHead = (db: Db, count: number): Promise<AuditHead> =>
+  firstOf(
+    runCompiled(db, 'advance audit head', [count, 1], () =>
+      db
+        .updateTable('auditHead')
+        .set((e) => ({ seq: e('seq', '+', count) }))
+        .where('id', '=', 1)
+        .returningAll(),
+    ),
+  )
+
+async function firstOf<T>(found: Promise<T[]>): Promise<T> {
+  const [row] = await found
+  if (!row) throw new Error('the audit log has no head')
+  return row
+}
+
+export async function updateAuditHead(db: Db, head: AuditHead): Promise<void> {
+  await updateCompiled(db, 'audit head', head, [1], () =>
+    db.updateTable('auditHead').set(head).where('id', '=', 1),
+  )
+}
+
+export const getAuditHead = (db: Db): Promise<AuditHead> =>
+  db.selectFrom('auditHead').selectAll().where('id', '=', 1).executeTakeFirstOrThrow()
+
+export async function insertAudits(db: Db, rows: Insertable<AuditTable>[]): Promise<void> {
+  for (const row of rows) {
+    await insertCompiled(db, 'audit', row, () => db.insertInto('audit').values(row))
+  }
+}
+
+/** A stretch of the chain, in its order. */
+export const listAuditChain = (db: Db, afterSeq: number, limit: number): Promise<AuditRow[]> =>
+  db
+    .selectFrom('audit')
+    .selectAll()
+    .where('seq', '>', afterSeq)
+    .orderBy('seq')
+    .limit(limit)
+    .execute()
+
+/** Rows outside the chain, of before and of after it began. */
+export async function countUnchained(
+  db: Db,
+  legacyId: number,
+): Promise<{ before: number; after: number }> {
+  const rows = await db.selectFrom('audit').select('id').where('seq', 'is', null).execute()
+  const after = rows.filter((row) => row.id > legacyId).length
+  return { before: rows.length - after, after }
+}
+
+/** The oldest row that is younger than a time: what lies before it may go. */
+export const findOldestAuditSince = (db: Db, since: number): Promise<AuditRow | undefined> =>
+  db
+    .selectFrom('audit')
+    .selectAll()
+    .where('seq', 'is not', null)
+    .where('at', '>=', since)
+    .orderBy('seq')
+    .limit(1)
+    .executeTakeFirst()
+
+export async function deleteAuditBefore(db: Db, seq: number, at: number): Promise<void> {
+  await db.deleteFrom('audit').where('seq', '<', seq).execute()
+  await db.deleteFrom('audit').where('seq', 'is', null).where('at', '<', at).execute()
+}
+
+export interface AuditFilter {
+  actorType?: string | undefined
+  actorId?: string | undefined
+  /** Exact, or a prefix when it ends with a dot. */
+  verb?: string | undefined
+  subjectType?: string | undefined
+  subjectId?: string | undefined
+  since?: number | undefined
+  until?: number | undefined
+  beforeId?: number | undefined
+  limit: number
+}
+
+/** Newest first. Without an organization: of the whole installation. */
+/** Of these subjects those about which this was written before. */
+export async function listAuditedSubjects(
+  db: Db,
+  verb: string,
+  subjectType: string,
+  ids: string[],
+): Promise<Set<string>> {
+  if (ids.length === 0) return new Set()
+  const rows = await db
+    .selectFrom('audit')
+    .select('subjectId')
+    .where('verb', '=', verb)
+    .where('subjectType', '=', subjectType)
+    .where('subjectId', 'in', ids)
+    .execute()
+  return new Set(rows.flatMap((row) => row.subjectId ?? []))
+}
+
+export async function listAudit(
+  db: Db,
+  organizationId: number | undefined,
+  filter: AuditFilter,
+): Promise<AuditRow[]> {
+  let query = db.selectFrom('audit').selectAll()
+  if (organizationId !== undefined) query = query.where('organizationId', '=', organizationId)
+  for (const column of ['actorType', 'actorId', 'subjectType', 'subjectId'] as const) {
+    const value = filter[column]
+    if (value !== undefined) query = query.where(column, '=', value as never)
+  }
+  const { verb, since, until, beforeId } = filter
+  if (verb?.endsWith('.')) {
+    query = query.where('verb', '>=', verb).where('verb', '<', `${verb.slice(0, -1)}/`)
+  } else if (verb !== undefined) query = query.where('verb', '=', verb)
+  if (since !== undefined) query = query.where('at', '>=', since)
+  if (until !== undefined) query = query.where('at', '<', until)
+  if (beforeId !== undefined) query = query.where('id', '<', beforeId)
+  return query.orderBy('id', 'desc').limit(filter.limit).execute()
+}
+
+const NAMES = {
+  project: ['projects', 'name'],
+  environment: ['environments', 'identifier'],
+  server: ['servers', 'name'],
+  organization: ['organizations', 'name'],
+  user: ['users', 'name'],
+} as const
+
+/** What people call a thing, as far as it has a name. */
+export async function findSubjectName(db: Db, type: string, id: string): Promise<string | null> {
+  const place = Object.hasOwn(NAMES, type) ? NAMES[type as keyof typeof NAMES] : undefined
+  if (!place || !/^\d{1,9}$/.test(id)) return null
+  const [table, column] = place
+  const row = await db
+    .selectFrom(table)
+    .select(column as 'name')
+    .where('id', '=', Number(id))
+    .executeTakeFirst()
+  return (row as Record<string, string> | undefined)?.[column] ?? null
+}

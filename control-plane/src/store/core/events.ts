@@ -1,0 +1,120 @@
+// The bus: one row per change, written in the transaction of the change. Subscribers read by sequence number.
+// Also what agents reported, kept for a while.
+import { type Insertable, type Selectable, sql } from 'kysely'
+import { runCompiled } from '../engine/compiled.ts'
+import type { Db, Engine } from '../engine/database.ts'
+import type { AgentEventsTable, EventsTable } from '../tables/schema.ts'
+
+export interface EventRow extends Omit<Selectable<EventsTable>, 'body'> {
+  body: object
+}
+
+/** An event that has no number yet. */
+export interface NewEvent extends Omit<Insertable<EventsTable>, 'body' | 'seq'> {
+  body: object
+}
+
+const EVENTS_LOCK = 7_443_010 // any number, the same for every replica
+const ROWS_AT_ONCE = 500 // seven values a row: far below the engines' bound of parameters
+
+/**
+ * Called once, as the last statement of a transaction. PostgreSQL gives out numbers when rows are written and shows rows
+ * when they are committed; the lock is held from the one to the other, so that a number is never seen before a lower
+ * one. SQLite has one writer at a time anyway.
+ */
+export async function insertEvents(db: Db, engine: Engine, events: NewEvent[]): Promise<void> {
+  if (events.length === 0) return
+  if (engine === 'postgres') await sql`select pg_advisory_xact_lock(${EVENTS_LOCK})`.execute(db)
+  for (let at = 0; at < events.length; at += ROWS_AT_ONCE) {
+    const rows = events.slice(at, at + ROWS_AT_ONCE)
+    const texts = rows.map(toRow)
+    const values = texts.flatMap((event) => Object.values(event))
+    await runCompiled(db, `insert ${texts.length} events`, values, () =>
+      db.insertInto('events').values(texts),
+    )
+  }
+}
+
+/** Always the same names in the same order: the statement is kept by the number of rows alone. */
+const toRow = (event: NewEvent) => ({
+  organizationId: event.organizationId,
+  projectId: event.projectId ?? null,
+  environmentId: event.environmentId ?? null,
+  taskId: event.taskId ?? null,
+  kind: event.kind,
+  body: JSON.stringify(event.body),
+  at: event.at,
+})
+
+const toEvent = (row: Selectable<EventsTable>): EventRow => ({
+  ...row,
+  body: JSON.parse(row.body) as object,
+})
+
+/** Of all organizations, oldest first. */
+export async function listEventsAfter(db: Db, seq: number, limit: number): Promise<EventRow[]> {
+  const rows = await db
+    .selectFrom('events')
+    .selectAll()
+    .where('seq', '>', seq)
+    .orderBy('seq')
+    .limit(limit)
+    .execute()
+  return rows.map(toEvent)
+}
+
+/** What one subscriber looks at. */
+export interface EventFilter {
+  organizationId: number
+  projectId?: number | undefined
+  environmentId?: number | undefined
+  taskId?: number | undefined
+}
+
+/** Those of a subscriber with after < seq ≤ until, oldest first. */
+export async function listEventsBetween(
+  db: Db,
+  filter: EventFilter,
+  after: number,
+  until: number,
+  limit: number,
+): Promise<EventRow[]> {
+  let query = db
+    .selectFrom('events')
+    .selectAll()
+    .where('organizationId', '=', filter.organizationId)
+    .where('seq', '>', after)
+    .where('seq', '<=', until)
+  if (filter.projectId !== undefined) query = query.where('projectId', '=', filter.projectId)
+  if (filter.environmentId !== undefined) {
+    query = query.where('environmentId', '=', filter.environmentId)
+  }
+  if (filter.taskId !== undefined) query = query.where('taskId', '=', filter.taskId)
+  const rows = await query.orderBy('seq').limit(limit).execute()
+  return rows.map(toEvent)
+}
+
+/** The numbers that are kept. Only the newest row says how far they went, so it is never deleted. */
+export async function findEventRange(db: Db): Promise<{ first: number; last: number }> {
+  const end = (which: 'min' | 'max') =>
+    db
+      .selectFrom('events')
+      .select((e) => e.fn[which]('seq').as('seq'))
+      .executeTakeFirst()
+  // two looks by key: both ends in one statement would read the whole table
+  return { first: (await end('min'))?.seq ?? 0, last: (await end('max'))?.seq ?? 0 }
+}
+
+export async function insertAgentEvents(
+  db: Db,
+  rows: Insertable<AgentEventsTable>[],
+): Promise<void> {
+  if (rows.length > 0) await db.insertInto('agentEvents').values(rows).execute()
+}
+
+/** Retention of both kinds of event rows. */
+export async function deleteOldEvents(db: Db, before: number): Promise<void> {
+  const { last } = await findEventRange(db)
+  await db.deleteFrom('events').where('at', '<', before).where('seq', '<', last).execute()
+  await db.deleteFrom('agentEvents').where('receivedAt', '<', before).execute()
+}

@@ -1,0 +1,85 @@
+// Requests that carry an Idempotency-Key: that they run, and what was answered. Bodies of requests are not here.
+import type { Selectable } from 'kysely'
+import type { Db } from '../engine/database.ts'
+import type { IdempotencyKeysTable } from '../tables/schema-doors.ts'
+
+export type RepeatedRequest = Selectable<IdempotencyKeysTable>
+
+export interface RequestName {
+  userId: number
+  method: string
+  path: string
+  key: string
+}
+
+/** The new row's id; undefined when the key is known. */
+export async function insertRequest(
+  db: Db,
+  row: RequestName & { fingerprint: string; startedAt: number },
+): Promise<number | undefined> {
+  const made = await db
+    .insertInto('idempotencyKeys')
+    .values(row)
+    .onConflict((c) => c.columns(['userId', 'method', 'path', 'key']).doNothing())
+    .returning('id')
+    .executeTakeFirst()
+  return made?.id
+}
+
+export const findRequest = (db: Db, name: RequestName): Promise<RepeatedRequest | undefined> =>
+  db
+    .selectFrom('idempotencyKeys')
+    .selectAll()
+    .where('userId', '=', name.userId)
+    .where('method', '=', name.method)
+    .where('path', '=', name.path)
+    .where('key', '=', name.key)
+    .executeTakeFirst()
+
+const EMPTY = { status: null, contentType: null, location: null, body: null, madeId: null }
+
+/** Takes over a row that is over; false when somebody else was quicker. */
+export async function restartRequest(
+  db: Db,
+  former: RepeatedRequest,
+  fresh: { fingerprint: string; startedAt: number },
+): Promise<boolean> {
+  const result = await db
+    .updateTable('idempotencyKeys')
+    .set({ ...EMPTY, ...fresh })
+    .where('id', '=', former.id)
+    .where('startedAt', '=', former.startedAt)
+    .executeTakeFirst()
+  return result.numUpdatedRows > 0n
+}
+
+export type Reply = Pick<RepeatedRequest, 'contentType' | 'location' | 'body' | 'madeId'> & {
+  status: number
+}
+
+/** `startedAt` says whose turn it is: one that was taken over meanwhile writes nothing. */
+export async function updateReply(
+  db: Db,
+  id: number,
+  startedAt: number,
+  reply: Reply,
+): Promise<void> {
+  await db
+    .updateTable('idempotencyKeys')
+    .set(reply)
+    .where('id', '=', id)
+    .where('startedAt', '=', startedAt)
+    .execute()
+}
+
+export async function deleteRequest(db: Db, id: number, startedAt: number): Promise<void> {
+  await db
+    .deleteFrom('idempotencyKeys')
+    .where('id', '=', id)
+    .where('startedAt', '=', startedAt)
+    .execute()
+}
+
+export async function deleteOldRequests(db: Db, before: number): Promise<void> {
+  await db.deleteFrom('idempotencyKeys').where('startedAt', '<', before).execute()
+}

@@ -1,0 +1,68 @@
+// Actions of environments, as the last successful deployment brought them, and their tasks.
+import type { SyncedAction } from '../../domain/deployments/action.ts'
+import { runCompiled } from '../engine/compiled.ts'
+import type { Db } from '../engine/database.ts'
+import { updateDeployed } from '../environments/environments.ts'
+import { isOpen } from './task-conditions.ts'
+import { readTask, type Task } from './tasks.ts'
+
+export async function findActions(
+  db: Db,
+  environmentId: number,
+): Promise<{ actions: SyncedAction[]; syncedAt: number }> {
+  const row = await db
+    .selectFrom('environments')
+    .select(['actions', 'actionsSyncedAt'])
+    .where('id', '=', environmentId)
+    .executeTakeFirst()
+  return {
+    actions: row ? (JSON.parse(row.actions) as SyncedAction[]) : [],
+    syncedAt: row?.actionsSyncedAt ?? 0,
+  }
+}
+
+/** The whole list, written only by the newest fence. */
+export const saveActions = (
+  db: Db,
+  environmentId: number,
+  fence: number,
+  actions: SyncedAction[],
+  now: number,
+): Promise<void> =>
+  updateDeployed(db, environmentId, fence, {
+    actions: JSON.stringify(actions),
+    actionsSyncedAt: now,
+  })
+
+/** Open actions of environments: found by the key of what is open, which is little; the type is looked at here. */
+async function listOpenActions(db: Db, environmentIds: number[]): Promise<Task[]> {
+  if (environmentIds.length === 0) return []
+  const rows = await runCompiled(
+    db,
+    `open work of ${environmentIds.length} environments`,
+    environmentIds,
+    () =>
+      db
+        .selectFrom('tasks')
+        .selectAll()
+        .where('environmentId', 'in', environmentIds)
+        .where(isOpen)
+        .orderBy('id'),
+  )
+  return rows.filter(({ type }) => type === 'action').map(readTask)
+}
+
+export async function countQueuedActions(db: Db, environmentId: number): Promise<number> {
+  const open = await listOpenActions(db, [environmentId])
+  return open.filter(({ status }) => status === 'queued').length
+}
+
+/** Actions that run now, by environment: what waits there waits for them. */
+export async function listRunningActions(
+  db: Db,
+  environmentIds: number[],
+): Promise<Map<number, Task>> {
+  const open = await listOpenActions(db, environmentIds)
+  const running = open.filter(({ status }) => status === 'running')
+  return new Map(running.map((task) => [task.environmentId, task]))
+}

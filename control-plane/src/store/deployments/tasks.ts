@@ -1,0 +1,268 @@
+// Tasks: the table is the queue. Every change of status is one conditional update, so a final task never changes.
+
+import type { TaskStatus } from '@berth/shared'
+import type { Failure, Task as RestTask } from '@berth/shared/api'
+import { AttemptState } from '@berth/shared/wire'
+import type { Insertable, Selectable, Updateable } from 'kysely'
+import { sourcesOf } from '../../domain/deployments/task.ts'
+import { insertCompiled, runCompiled } from '../engine/compiled.ts'
+import type { Db } from '../engine/database.ts'
+import type { TasksTable } from '../tables/schema-tasks.ts'
+import { isOpen, isQueued } from './task-conditions.ts'
+
+export type Warning = RestTask['warnings'][number]
+export interface Task
+  extends Omit<
+    Selectable<TasksTable>,
+    'failure' | 'warnings' | 'reset' | 'noCache' | 'skipSteps' | 'formerCopy'
+  > {
+  reset: boolean
+  noCache: boolean
+  skipSteps: boolean
+  formerCopy: boolean
+  failure: Failure | null
+  warnings: Warning[]
+}
+
+/** What people are shown of a task: the rest is for those who perform it. */
+export const SHOWN = [
+  'id',
+  'organizationId',
+  'projectId',
+  'environmentId',
+  'serverId',
+  'type',
+  'reset',
+  'status',
+  'triggerBy',
+  'userId',
+  'triggeredBy',
+  'deliveryId',
+  'message',
+  'branch',
+  'recipe',
+  'commitSha',
+  'commitMessage',
+  'cancelRequestedAt',
+  'cancelReason',
+  'supersededBy',
+  'failure',
+  'warnings',
+  'lateOutcome',
+  'createdAt',
+  'startedAt',
+  'liveAt',
+  'finishedAt',
+  'action',
+] as const satisfies readonly (keyof TasksTable)[]
+export type ShownTask = Pick<Task, (typeof SHOWN)[number]>
+
+const NO_WARNINGS: Warning[] = []
+
+export const readShownTask = (
+  row: Pick<Selectable<TasksTable>, (typeof SHOWN)[number]>,
+): ShownTask => ({
+  ...row,
+  reset: row.reset === 1,
+  failure: row.failure === null ? null : (JSON.parse(row.failure) as Failure),
+  warnings: row.warnings === '[]' ? NO_WARNINGS : (JSON.parse(row.warnings) as Warning[]),
+})
+
+export const readTask = (row: Selectable<TasksTable>): Task => ({
+  ...row,
+  reset: row.reset === 1,
+  noCache: row.noCache === 1,
+  formerCopy: row.formerCopy === 1,
+  skipSteps: row.skipSteps === 1,
+  failure: row.failure === null ? null : (JSON.parse(row.failure) as Failure),
+  warnings: JSON.parse(row.warnings) as Warning[],
+})
+
+export async function insertTask(db: Db, row: Insertable<TasksTable>): Promise<number> {
+  const [made] = await insertCompiled(db, 'task', row, () =>
+    db.insertInto('tasks').values(row).returning('id'),
+  )
+  if (!made) throw new Error('unreachable: an inserted task has an id')
+  return made.id
+}
+
+export async function findTask(db: Db, id: number): Promise<Task | undefined> {
+  const [row] = await runCompiled(db, 'task by id', [id], () =>
+    db.selectFrom('tasks').selectAll().where('id', '=', id),
+  )
+  return row && readTask(row)
+}
+
+/** Actions and the removal of a left-behind copy lock nobody out. */
+const locks = (row: Pick<Selectable<TasksTable>, 'type' | 'formerCopy'>): boolean =>
+  row.type !== 'action' && row.formerCopy === 0
+
+/** The deployment or removal that locks an environment: the running one before the queued one. */
+export async function findOpenTask(db: Db, environmentId: number): Promise<Task | undefined> {
+  const rows = await runCompiled(db, 'open tasks of an environment', [environmentId], () =>
+    db
+      .selectFrom('tasks')
+      .selectAll()
+      .where(isOpen)
+      .where('environmentId', '=', environmentId)
+      .orderBy('id'),
+  )
+  const row = rows.find(locks)
+  return row && readTask(row)
+}
+
+/** Everything of an environment that has not ended: deployments, removals, actions. */
+export async function listUnfinishedTasks(db: Db, environmentId: number): Promise<Task[]> {
+  const rows = await db
+    .selectFrom('tasks')
+    .selectAll()
+    .where(isOpen)
+    .where('environmentId', '=', environmentId)
+    .orderBy('id')
+    .execute()
+  return rows.map(readTask)
+}
+
+/** What a server still has to do. */
+export const listServerTasks = (db: Db, serverId: number): Promise<{ id: number }[]> =>
+  db.selectFrom('tasks').select('id').where(isOpen).where('serverId', '=', serverId).execute()
+
+/** Whether a server ever took anything of an environment: without an attempt that it did not refuse nothing is there. */
+export async function wasSentTo(db: Db, environmentId: number, serverId: number): Promise<boolean> {
+  const row = await db
+    .selectFrom('attempts')
+    .innerJoin('tasks', 'tasks.id', 'attempts.taskId')
+    .select('attempts.id')
+    .where('attempts.environmentId', '=', environmentId)
+    .where('tasks.serverId', '=', serverId)
+    .where('attempts.state', '!=', AttemptState.REFUSED)
+    .limit(1)
+    .executeTakeFirst()
+  return row !== undefined
+}
+
+/** False: the task was not in a status from which it may go there. */
+export async function moveTask(
+  db: Db,
+  id: number,
+  to: TaskStatus,
+  change: Updateable<TasksTable> = {},
+): Promise<boolean> {
+  const result = await db
+    .updateTable('tasks')
+    .set({ ...change, status: to })
+    .where('id', '=', id)
+    .where('status', 'in', sourcesOf(to))
+    .executeTakeFirst()
+  return result.numUpdatedRows > 0n
+}
+
+/**
+ * The task, held until the transaction ends: whoever sends, cancels or ends it takes this first, so that none of them
+ * decides on what another is changing. A write that changes nothing, because both databases understand that.
+ */
+export async function lockTask(db: Db, id: number): Promise<Task | undefined> {
+  const row = await db
+    .updateTable('tasks')
+    .set((e) => ({ status: e.ref('status') }))
+    .where('id', '=', id)
+    .returningAll()
+    .executeTakeFirst()
+  return row && readTask(row)
+}
+
+/** Details of a task that do not move it. */
+export async function updateTask(
+  db: Db,
+  id: number,
+  change: Omit<Updateable<TasksTable>, 'status'>,
+): Promise<void> {
+  await db.updateTable('tasks').set(change).where('id', '=', id).execute()
+}
+
+/** Says which one took the place of a task that was withdrawn in favour of a newer one; false when it was not. */
+export async function updateSuccessor(db: Db, id: number, successor: number): Promise<boolean> {
+  const values = [successor, id, 'superseded'] as const
+  const rows = await runCompiled(db, 'successor of a task', values, () =>
+    db
+      .updateTable('tasks')
+      .set({ supersededBy: successor })
+      .where('id', '=', id)
+      .where('cancelReason', '=', 'superseded')
+      .where('supersededBy', 'is', null)
+      .returning('id'),
+  )
+  return rows.length > 0
+}
+
+export async function listTasksById(db: Db, ids: number[]): Promise<Map<number, Task>> {
+  if (ids.length === 0) return new Map()
+  const rows = await runCompiled(db, `${ids.length} tasks`, ids, () =>
+    db.selectFrom('tasks').selectAll().where('id', 'in', ids),
+  )
+  return new Map(rows.map((row) => [row.id, readTask(row)]))
+}
+
+/** Queued and running deployments by environment; the running one wins. */
+export async function listOpenTasks(db: Db, environmentIds: number[]): Promise<Map<number, Task>> {
+  if (environmentIds.length === 0) return new Map()
+  const shape = `open tasks of ${environmentIds.length} environments`
+  const rows = await runCompiled(db, shape, environmentIds, () =>
+    db
+      .selectFrom('tasks')
+      .selectAll()
+      .where(isOpen)
+      .where('environmentId', 'in', environmentIds)
+      .orderBy('id', 'desc'),
+  )
+  return new Map(rows.filter(locks).map((row) => [row.environmentId, readTask(row)]))
+}
+
+/** Unfinished tasks of a server that no live attempt carries: what could be sent to its agent now, oldest first. */
+export async function listDispatchable(db: Db, serverId: number, limit: number): Promise<Task[]> {
+  const rows = await db
+    .selectFrom('tasks')
+    .selectAll()
+    .where(isOpen)
+    .where('serverId', '=', serverId)
+    .where(({ not, exists, selectFrom }) =>
+      not(
+        exists(
+          selectFrom('attempts')
+            .select('attempts.id')
+            .whereRef('attempts.environmentId', '=', 'tasks.environmentId')
+            .where('attempts.state', '<', 100),
+        ),
+      ),
+    )
+    .orderBy('id')
+    .limit(limit)
+    .execute()
+  return rows.map(readTask)
+}
+
+export type UnsentTask = Pick<
+  Task,
+  'id' | 'organizationId' | 'projectId' | 'environmentId' | 'serverId' | 'type' | 'createdAt'
+>
+
+/** Queued tasks of before a moment that never had an attempt: "no attempt" proves "never sent". */
+export const listNeverSent = (db: Db, createdUntil: number): Promise<UnsentTask[]> =>
+  runCompiled(db, 'tasks never sent', [createdUntil], () =>
+    db
+      .selectFrom('tasks')
+      .select(['id', 'organizationId', 'projectId', 'environmentId', 'serverId'])
+      .select(['type', 'createdAt'])
+      .where(isQueued)
+      .where('createdAt', '<=', createdUntil)
+      .where(({ not, exists, selectFrom }) =>
+        not(
+          exists(
+            selectFrom('attempts')
+              .select('attempts.id')
+              .whereRef('attempts.taskId', '=', 'tasks.id'),
+          ),
+        ),
+      )
+      .orderBy('createdAt'),
+  )

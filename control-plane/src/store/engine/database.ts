@@ -1,0 +1,93 @@
+// Opens SQLite or PostgreSQL behind one Kysely. What differs between the two lives here and in the migrations'
+// few type words, and nowhere else. Columns are snake_case in SQL and camelCase in TypeScript.
+import { dirname } from 'node:path'
+import Database from 'better-sqlite3'
+import { Kysely, type Transaction } from 'kysely'
+import pg from 'pg'
+import type { Schema } from '../tables/schema.ts'
+import { ColumnNames } from './camel-case.ts'
+import { allowDirect } from './compiled.ts'
+import { hasRoom } from './disk-space.ts'
+import { codeOf, Refusals, StorageFull } from './faults.ts'
+import { openPool, SteadyPostgresDialect } from './postgres-dialect.ts'
+import { makePrivateDatabase } from './private-files.ts'
+import { SteadySqliteDialect } from './sqlite-dialect.ts'
+import { withStatementCache } from './statement-cache.ts'
+
+/** What store functions take first: the database or the transaction they run in. */
+export type Db = Kysely<Schema> | Transaction<Schema>
+export type Engine = 'sqlite' | 'postgres'
+
+export interface OpenDatabase {
+  db: Kysely<Schema>
+  engine: Engine
+  refusals: Refusals
+}
+
+const POSTGRES_CONNECTIONS = 10
+const BUSY_MS = 5_000
+const CACHE_KIB = 65_536 // SQLite's own 2 MB is less than the busy indexes of a year's history
+
+export function openSqlite(file: string): OpenDatabase {
+  makePrivateDatabase(file)
+  const raw = new Database(file)
+  raw.pragma('journal_mode = WAL')
+  raw.pragma('synchronous = FULL') // an acknowledged row survives a power loss
+  raw.pragma('foreign_keys = ON')
+  raw.pragma(`busy_timeout = ${BUSY_MS}`)
+  raw.pragma(`cache_size = -${CACHE_KIB}`)
+  const names = new ColumnNames({ rowsAreNamed: true })
+  const refusals = new Refusals()
+  const database = withStatementCache(raw, {
+    rename: (column) => names.rename(column),
+    explain: (error) => {
+      const told = explainSqlite(error, file)
+      refusals.note(told)
+      return told
+    },
+  })
+  const dialect = new SteadySqliteDialect({ database }, () => raw.inTransaction)
+  const db = new Kysely<Schema>({ dialect, plugins: [names] })
+  allowDirect(db, (text, values, isInside) => {
+    if (raw.inTransaction !== isInside) return undefined // what others write is not true before their commit
+    const statement = database.prepare(text)
+    if (statement.reader) return statement.all(values)
+    statement.run(values)
+    return []
+  })
+  return { db, engine: 'sqlite', refusals }
+}
+
+/** A disk without room shows as a failed file operation too: SQLite's files beside the database are made as it goes. */
+function explainSqlite(error: unknown, file: string): unknown {
+  if (!/^SQLITE_(IOERR|CANTOPEN)/.test(codeOf(error)) || hasRoom(dirname(file))) return error
+  return new StorageFull(error)
+}
+
+const INT8 = 20 // PostgreSQL sends count(*) and bigint as text
+function toSafeInteger(text: string): number {
+  const n = Number(text)
+  if (!Number.isSafeInteger(n)) throw new RangeError(`integer out of range: ${text}`)
+  return n
+}
+
+export function openPostgres(url: string, onIdleError: (error: Error) => void): OpenDatabase {
+  const types = new pg.TypeOverrides()
+  types.setTypeParser(INT8, toSafeInteger)
+  const refusals = new Refusals()
+  const pool = openPool({ connectionString: url, max: POSTGRES_CONNECTIONS, types }, refusals)
+  pool.on('error', onIdleError) // without a listener a database restart ends the whole process
+  const dialect = new SteadyPostgresDialect({ pool })
+  return {
+    db: new Kysely<Schema>({ dialect, plugins: [new ColumnNames({ rowsAreNamed: false })] }),
+    engine: 'postgres',
+    refusals,
+  }
+}
+
+/** A unique index said no: somebody else was first. */
+export const isUniqueViolation = (error: unknown): boolean =>
+  codeOf(error) === '23505' || codeOf(error).startsWith('SQLITE_CONSTRAINT_UNIQUE')
+
+/** Two transactions waited for each other and this one was ended: it left nothing and may be tried again. */
+export const isDeadlock = (error: unknown): boolean => codeOf(error) === '40P01'

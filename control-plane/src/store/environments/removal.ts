@@ -1,0 +1,49 @@
+// The end of an environment or a project: the row stays, because tasks and audit point at it; every secret and every host name goes.
+import type { Db } from '../engine/database.ts'
+
+export async function closeEnvironment(db: Db, id: number, now: number): Promise<void> {
+  await db.deleteFrom('variables').where('environmentId', '=', id).execute()
+  await db.deleteFrom('variableChanges').where('environmentId', '=', id).execute()
+  await db.deleteFrom('hosts').where('environmentId', '=', id).execute()
+  await db
+    .updateTable('pullRequests')
+    .set({ environmentId: null })
+    .where('environmentId', '=', id)
+    .execute()
+  await db
+    .updateTable('environments')
+    .set({
+      removedAt: now,
+      updatedAt: now,
+      basicAuthMode: 'off',
+      basicAuthUsername: null,
+      basicAuthHash: null,
+      services: '[]',
+      actions: '[]',
+      formerServerId: null,
+      observed: null,
+    })
+    .where('id', '=', id)
+    .execute()
+}
+
+export async function closeProject(db: Db, id: number, now: number): Promise<void> {
+  await db.deleteFrom('projectServers').where('projectId', '=', id).execute()
+  await db
+    .updateTable('projects')
+    .set({
+      removedAt: now,
+      updatedAt: now,
+      deployKeySealed: '',
+      basicAuthUsername: null,
+      basicAuthHash: null,
+      webhookSecretSealed: null,
+      previousWebhookSecretSealed: null,
+      previousAcceptedUntil: null,
+      legacyWebhookSecretSealed: null,
+      hostTokenSealed: null,
+      reconcileAt: null,
+    })
+    .where('id', '=', id)
+    .execute()
+}

@@ -1,0 +1,36 @@
+// Files that actions left: which there are, on which server, until when.
+import type { Insertable, Selectable } from 'kysely'
+import type { Db } from '../engine/database.ts'
+import type { ArtifactsTable } from '../tables/schema-artifacts.ts'
+
+export type Artifact = Selectable<ArtifactsTable>
+
+/** A file that is known already stays as it is: names are given once. */
+export async function insertArtifacts(db: Db, rows: Insertable<ArtifactsTable>[]): Promise<void> {
+  if (rows.length === 0) return
+  await db
+    .insertInto('artifacts')
+    .values(rows)
+    .onConflict((conflict) => conflict.column('fileId').doNothing())
+    .execute()
+}
+
+export const findArtifact = (db: Db, id: number): Promise<Artifact | undefined> =>
+  db.selectFrom('artifacts').selectAll().where('id', '=', id).executeTakeFirst()
+
+/** In order of their names, as they were collected. */
+export const listArtifacts = (db: Db, taskId: number): Promise<Artifact[]> =>
+  db.selectFrom('artifacts').selectAll().where('taskId', '=', taskId).orderBy('id').execute()
+
+export async function countArtifacts(db: Db, taskId: number): Promise<number> {
+  const { n } = await db
+    .selectFrom('artifacts')
+    .select((e) => e.fn.countAll<number | string>().as('n'))
+    .where('taskId', '=', taskId)
+    .executeTakeFirstOrThrow()
+  return Number(n)
+}
+
+export async function deleteOldArtifacts(db: Db, expiredBefore: number): Promise<void> {
+  await db.deleteFrom('artifacts').where('expiresAt', '<', expiredBefore).execute()
+}

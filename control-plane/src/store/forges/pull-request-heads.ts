@@ -1,0 +1,43 @@
+// Heads of pull requests as reports and reconcile read them.
+import type { Db } from '../engine/database.ts'
+import { countEnvironments } from '../projects/projects.ts'
+import type { PullRequest } from './pull-requests.ts'
+
+/** Those that wait for approval or for a place, the line in its order; undefined where nobody is told anyway. */
+export async function listWaitingHeads(db: Db, projectId: number, limit: number) {
+  const project = await db
+    .selectFrom('projects')
+    .select(['id', 'organizationId', 'name', 'environmentLimit', 'hostTokenSealed'])
+    .where('id', '=', projectId)
+    .where('removedAt', 'is', null)
+    .executeTakeFirst()
+  if (!project || project.hostTokenSealed === null) return undefined
+  const heads = await db
+    .selectFrom('pullRequests')
+    .select(['number', 'headSha', 'waitingFor'])
+    .where('projectId', '=', projectId)
+    .where('state', '=', 'open')
+    .where('waitingFor', 'in', ['approval', 'environment_limit'])
+    .orderBy('waitingSince')
+    .orderBy('number')
+    .limit(limit)
+    .execute()
+  const used = (await countEnvironments(db, [projectId])).get(projectId) ?? 0
+  return { project, used, heads }
+}
+
+/** By number, whatever their state. */
+export async function listPullRequestsByNumber(
+  db: Db,
+  projectId: number,
+  numbers: number[],
+): Promise<PullRequest[]> {
+  if (numbers.length === 0) return []
+  const rows = await db
+    .selectFrom('pullRequests')
+    .selectAll()
+    .where('projectId', '=', projectId)
+    .where('number', 'in', numbers)
+    .execute()
+  return rows.map((row) => ({ ...row, draft: row.draft === 1, fromFork: row.fromFork === 1 }))
+}

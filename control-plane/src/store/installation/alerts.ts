@@ -1,0 +1,154 @@
+// Episodes of alerts, and what is looked at to begin and end them.
+import { type Selectable, sql } from 'kysely'
+import type { Db } from '../engine/database.ts'
+import type { AgentCertificate } from '../servers/agents.ts'
+import type { HostFacts } from '../servers/servers.ts'
+import type { AlertsTable } from '../tables/schema-live.ts'
+
+export type Alert = Selectable<AlertsTable>
+
+/** False: it is open already, whoever opened it. */
+export async function insertAlert(
+  db: Db,
+  row: Pick<Alert, 'organizationId' | 'kind' | 'subjectId' | 'begunAt'>,
+): Promise<boolean> {
+  const made = await db
+    .insertInto('alerts')
+    .values({ ...row, endedAt: null })
+    .onConflict((o) => o.doNothing())
+    .returning('id')
+    .executeTakeFirst()
+  return made !== undefined
+}
+
+/** False: somebody else ended it. */
+export async function updateAlertEnded(db: Db, id: number, now: number): Promise<boolean> {
+  const result = await db
+    .updateTable('alerts')
+    .set({ endedAt: now })
+    .where('id', '=', id)
+    .where('endedAt', 'is', null)
+    .executeTakeFirst()
+  return result.numUpdatedRows > 0n
+}
+
+export const listOpenAlerts = (db: Db): Promise<Alert[]> =>
+  db.selectFrom('alerts').selectAll().where('endedAt', 'is', null).execute()
+
+export async function deleteOldAlerts(db: Db, before: number): Promise<void> {
+  await db.deleteFrom('alerts').where('endedAt', '<', before).execute()
+}
+
+export interface WatchedAgent {
+  agentId: string
+  serverId: number
+  serverName: string
+  organizationId: number
+  paused: boolean
+  host: HostFacts | null
+  connected: boolean
+  awaySince: number
+  diskFreeBytes: number | null
+}
+
+/** Servers that have an agent, by id. */
+export async function listWatchedAgents(
+  db: Db,
+  afterServerId: number,
+  limit: number,
+): Promise<WatchedAgent[]> {
+  const rows = await db
+    .selectFrom('agents')
+    .innerJoin('servers', 'servers.id', 'agents.serverId')
+    .select(['agents.id as agentId', 'servers.id as serverId', 'servers.name as serverName'])
+    .select(['servers.organizationId', 'servers.paused', 'servers.host'])
+    .select(['agents.sessionId', 'agents.disconnectedAt', 'agents.joinedAt'])
+    .select('agents.diskFreeBytes')
+    .where('agents.revokedAt', 'is', null)
+    .where('servers.id', '>', afterServerId)
+    .orderBy('servers.id')
+    .limit(limit)
+    .execute()
+  return rows.map(({ sessionId, disconnectedAt, joinedAt, ...row }) => ({
+    ...row,
+    paused: row.paused === 1,
+    host: row.host === null ? null : (JSON.parse(row.host) as HostFacts),
+    connected: sessionId !== null,
+    awaySince: disconnectedAt ?? joinedAt,
+  }))
+}
+
+/** Of each agent the certificate of the highest generation. */
+export async function listNewestCertificates(
+  db: Db,
+  agentIds: string[],
+): Promise<Map<string, AgentCertificate>> {
+  if (agentIds.length === 0) return new Map()
+  const rows = await db
+    .selectFrom('agentCertificates')
+    .selectAll()
+    .where('agentId', 'in', agentIds)
+    .orderBy('generation')
+    .execute()
+  return new Map(rows.map((row) => [row.agentId, row]))
+}
+
+export interface FailedDelivery {
+  projectId: number
+  projectName: string
+  organizationId: number
+  event: string
+  reason: string
+}
+
+/** The newest failed delivery of each project that had one lately. */
+export async function listFailedDeliveries(
+  db: Db,
+  since: number,
+  limit: number,
+): Promise<FailedDelivery[]> {
+  const rows = await db
+    .selectFrom('deliveries')
+    .innerJoin('projects', 'projects.id', 'deliveries.projectId')
+    .select(['deliveries.projectId', 'deliveries.organizationId', 'deliveries.event'])
+    .select(['deliveries.reason', 'deliveries.error', 'projects.name as projectName'])
+    .where('deliveries.outcome', '=', sql.lit('error')) // as text: a partial index stands on it
+    .where('deliveries.decidedAt', '>=', since)
+    .where('projects.removedAt', 'is', null)
+    .orderBy('deliveries.id', 'desc')
+    .limit(limit)
+    .execute()
+  const newest = new Map<number, FailedDelivery>()
+  for (const { reason, error, ...row } of rows.toReversed()) {
+    newest.set(row.projectId, { ...row, reason: reason ?? error ?? '' })
+  }
+  return [...newest.values()]
+}
+
+export const findNewestDecided = (
+  db: Db,
+  projectId: number,
+): Promise<{ outcome: string } | undefined> =>
+  db
+    .selectFrom('deliveries')
+    .select('outcome')
+    .where('projectId', '=', projectId)
+    .where('decidedAt', 'is not', null)
+    .orderBy('id', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+
+/** Owners and admins of an organization: who is told. */
+export const listAlerted = (
+  db: Db,
+  organizationId: number,
+): Promise<{ userId: number; email: string }[]> =>
+  db
+    .selectFrom('members')
+    .innerJoin('users', 'users.id', 'members.userId')
+    .select(['members.userId', 'users.email'])
+    .where('members.organizationId', '=', organizationId)
+    .where('members.role', 'in', ['owner', 'admin'])
+    .where('users.disabledAt', 'is', null)
+    .orderBy('members.userId')
+    .execute()

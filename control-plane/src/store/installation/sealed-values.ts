@@ -1,0 +1,64 @@
+// Sealed values by the key that sealed them, wherever they are stored: for giving an organization another data key. Names
+// of tables and columns come from a list in the code, never from a request.
+import { type RawBuilder, sql } from 'kysely'
+import type { Db } from '../engine/database.ts'
+
+export interface SealedColumn {
+  table: string
+  column: string
+  /** Columns that name a row; camel case in what is found. */
+  key: readonly string[]
+  /** How a row belongs to an organization. */
+  owner: 'organization' | 'environment' | 'installation'
+  /** Of one kind, where a table holds several. */
+  purpose?: string
+  /** Further columns that the place of a value needs. */
+  more?: readonly string[]
+}
+
+export type SealedRow = Record<string, string | number | null> & { sealed: string }
+
+const ownedBy = ({ owner }: SealedColumn, organizationId: number | null): RawBuilder<boolean> => {
+  if (owner === 'installation') return sql<boolean>`1 = 1`
+  if (owner === 'organization') return sql<boolean>`organization_id = ${organizationId}`
+  return sql<boolean>`environment_id in (select id from environments where organization_id = ${organizationId})`
+}
+
+const ofPurpose = ({ purpose }: SealedColumn): RawBuilder<boolean> =>
+  purpose === undefined ? sql<boolean>`1 = 1` : sql<boolean>`purpose = ${purpose}`
+
+const sealedBy = (keyId: number): string => `v2|${keyId}|%`
+
+/** Those that another key than this one sealed. */
+export async function listSealedByOthers(
+  db: Db,
+  place: SealedColumn,
+  key: { id: number; organizationId: number | null },
+  limit: number,
+): Promise<SealedRow[]> {
+  const names = [...place.key, ...(place.more ?? [])].map((name) => sql.ref(name))
+  const column = sql.ref(place.column)
+  const { rows } = await sql<SealedRow>`
+    select ${sql.join(names)}, ${column} as sealed from ${sql.table(place.table)}
+    where ${column} is not null and ${column} not like ${sealedBy(key.id)}
+      and ${ownedBy(place, key.organizationId)} and ${ofPurpose(place)}
+    limit ${limit}`.execute(db)
+  return rows
+}
+
+const toCamel = (name: string): string =>
+  name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
+
+/** Only if nobody wrote another value since. */
+export async function replaceSealed(
+  db: Db,
+  place: SealedColumn,
+  row: SealedRow,
+  sealed: string,
+): Promise<void> {
+  const isRow = place.key.map((name) => sql`${sql.ref(name)} = ${row[toCamel(name)]}`)
+  const column = sql.ref(place.column)
+  await sql`
+    update ${sql.table(place.table)} set ${column} = ${sealed}
+    where ${sql.join(isRow, sql` and `)} and ${column} = ${row.sealed}`.execute(db)
+}

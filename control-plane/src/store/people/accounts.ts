@@ -1,0 +1,140 @@
+// Passwords and what guards them: credential accounts, browser sessions, wrong tries, one-use links.
+import { sql } from 'kysely'
+import type { Db } from '../engine/database.ts'
+
+const CREDENTIAL = 'credential'
+
+export async function insertPassword(
+  db: Db,
+  userId: number,
+  passwordHash: string,
+  now: number,
+): Promise<void> {
+  await db
+    .insertInto('accounts')
+    .values({
+      userId,
+      provider: CREDENTIAL,
+      subject: String(userId),
+      passwordHash,
+      createdAt: now,
+      updatedAt: now,
+    })
+    .execute()
+}
+
+export async function upsertPassword(
+  db: Db,
+  userId: number,
+  passwordHash: string,
+  now: number,
+): Promise<void> {
+  const changed = await db
+    .updateTable('accounts')
+    .set({ passwordHash, updatedAt: now })
+    .where('userId', '=', userId)
+    .where('provider', '=', CREDENTIAL)
+    .executeTakeFirst()
+  if (changed.numUpdatedRows === 0n) await insertPassword(db, userId, passwordHash, now)
+}
+
+export async function findPasswordHash(db: Db, userId: number): Promise<string | null> {
+  const row = await db
+    .selectFrom('accounts')
+    .select('passwordHash')
+    .where('userId', '=', userId)
+    .where('provider', '=', CREDENTIAL)
+    .executeTakeFirst()
+  return row?.passwordHash ?? null
+}
+
+export async function findAccountUser(db: Db, accountId: number): Promise<number | undefined> {
+  const row = await db
+    .selectFrom('accounts')
+    .select('userId')
+    .where('id', '=', accountId)
+    .executeTakeFirst()
+  return row?.userId
+}
+
+export async function deleteUserSessions(db: Db, userId: number): Promise<void> {
+  await db.deleteFrom('browserSessions').where('userId', '=', userId).execute()
+}
+
+/** One-use links that were mailed to this user and not used yet. */
+export async function deleteUserVerifications(db: Db, userId: number): Promise<void> {
+  await db.deleteFrom('verifications').where('value', '=', String(userId)).execute()
+}
+
+/**
+ * Counts one try and says how many there were and until when the lock holds if there were too many. One statement: of
+ * many tries at once none slips through. Tries beyond `most` do not prolong the lock.
+ */
+export async function raiseWrongTries(
+  db: Db,
+  key: string,
+  bounds: { now: number; most: number; windowMs: number },
+): Promise<{ count: number; until: number }> {
+  const { now, most, windowMs } = bounds
+  const { rows } = await sql<{ count: number; since: number }>`
+    insert into wrong_tries (key, count, since) values (${key}, 1, ${now})
+    on conflict (key) do update set
+      count = case when wrong_tries.since <= ${now - windowMs} then 1 else wrong_tries.count + 1 end,
+      since = case
+        when wrong_tries.since <= ${now - windowMs} or wrong_tries.count < ${most} then ${now}
+        else wrong_tries.since end
+    returning count, since`.execute(db)
+  const row = rows[0]
+  if (!row) throw new Error('a try could not be counted')
+  return { count: row.count, until: row.since + windowMs }
+}
+
+export async function deleteWrongTries(db: Db, key: string): Promise<void> {
+  await db.deleteFrom('wrongTries').where('key', '=', key).execute()
+}
+
+/** Retention: what is over and tells nobody anything any more. */
+export async function deleteEndedSessions(db: Db, now: number, lockMs: number): Promise<void> {
+  await db.deleteFrom('browserSessions').where('expiresAt', '<', now).execute()
+  await db.deleteFrom('verifications').where('expiresAt', '<', now).execute()
+  await db
+    .deleteFrom('wrongTries')
+    .where('since', '<', now - lockMs)
+    .execute()
+}
+
+export interface BrowserSession {
+  id: number
+  address: string | null
+  userAgent: string | null
+  createdAt: number
+  /** When it was last renewed, at most a day before its last use. */
+  updatedAt: number
+  expiresAt: number
+}
+
+/** Newest first; nobody has that many browsers. */
+export async function listUserSessions(
+  db: Db,
+  userId: number,
+  now: number,
+): Promise<BrowserSession[]> {
+  return db
+    .selectFrom('browserSessions')
+    .select(['id', 'address', 'userAgent', 'createdAt', 'updatedAt', 'expiresAt'])
+    .where('userId', '=', userId)
+    .where('expiresAt', '>', now)
+    .orderBy('id', 'desc')
+    .limit(100)
+    .execute()
+}
+
+/** False: not theirs, or gone. */
+export async function deleteUserSession(db: Db, userId: number, id: number): Promise<boolean> {
+  const gone = await db
+    .deleteFrom('browserSessions')
+    .where('userId', '=', userId)
+    .where('id', '=', id)
+    .executeTakeFirst()
+  return gone.numDeletedRows > 0n
+}

@@ -1,0 +1,81 @@
+// Rows of accounts, browser sessions, verifications and (read only) users, as the sign-in library asks for them: by
+// table name and conditions. Nothing else may use it; everybody who knows what they want has a function of their own.
+import { type Kysely, type SelectQueryBuilder, sql } from 'kysely'
+import type { Db } from '../engine/database.ts'
+
+export const IDENTITY_TABLES = ['users', 'accounts', 'browserSessions', 'verifications'] as const
+export type IdentityTable = (typeof IDENTITY_TABLES)[number]
+export type IdentityRow = Record<string, unknown>
+
+export interface Condition {
+  field: string
+  operator: 'eq' | 'ne' | 'lt' | 'lte' | 'gt' | 'gte' | 'in'
+  value: unknown
+}
+
+const SIGNS = { eq: '=', ne: '!=', lt: '<', lte: '<=', gt: '>', gte: '>=', in: 'in' } as const
+type Rows = Record<IdentityTable, IdentityRow>
+const rowsOf = (db: Db): Kysely<Rows> => db as unknown as Kysely<Rows>
+
+/** All of them must hold; an empty list of conditions would be everything and is refused. */
+function all(conditions: readonly Condition[]) {
+  if (conditions.length === 0) throw new Error('rows must be asked for by a condition')
+  return sql.join<boolean>(
+    conditions.map(({ field, operator, value }) =>
+      operator === 'in'
+        ? sql`${sql.ref(field)} in (${sql.join(value as unknown[])})`
+        : sql`${sql.ref(field)} ${sql.raw(SIGNS[operator])} ${value}`,
+    ),
+    sql` and `,
+  )
+}
+
+export async function insertIdentityRow(
+  db: Db,
+  table: IdentityTable,
+  row: IdentityRow,
+): Promise<IdentityRow> {
+  return rowsOf(db).insertInto(table).values(row).returningAll().executeTakeFirstOrThrow()
+}
+
+export async function findIdentityRows(
+  db: Db,
+  table: IdentityTable,
+  conditions: readonly Condition[],
+  page: { limit: number; newestFirst?: boolean },
+): Promise<IdentityRow[]> {
+  let query = rowsOf(db).selectFrom(table).selectAll() as SelectQueryBuilder<
+    Rows,
+    IdentityTable,
+    IdentityRow
+  >
+  query = query.where(sql<boolean>`${all(conditions)}`).limit(page.limit)
+  return query.orderBy('id', page.newestFirst ? 'desc' : 'asc').execute()
+}
+
+export async function updateIdentityRows(
+  db: Db,
+  table: IdentityTable,
+  conditions: readonly Condition[],
+  change: IdentityRow,
+): Promise<IdentityRow[]> {
+  return rowsOf(db)
+    .updateTable(table)
+    .set(change)
+    .where(sql<boolean>`${all(conditions)}`)
+    .returningAll()
+    .execute()
+}
+
+/** The rows that were there: of two who delete at once, one gets them. */
+export async function deleteIdentityRows(
+  db: Db,
+  table: IdentityTable,
+  conditions: readonly Condition[],
+): Promise<IdentityRow[]> {
+  return rowsOf(db)
+    .deleteFrom(table)
+    .where(sql<boolean>`${all(conditions)}`)
+    .returningAll()
+    .execute()
+}

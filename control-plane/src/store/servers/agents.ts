@@ -1,0 +1,213 @@
+// Agents, their certificates and their sessions. Every write on behalf of a session is conditional on its epoch, so
+// a session that was superseded changes nothing any more.
+import type { Insertable, Selectable, Updateable } from 'kysely'
+import { runCompiled } from '../engine/compiled.ts'
+import type { Db } from '../engine/database.ts'
+import type { AgentCertificatesTable, AgentsTable } from '../tables/schema.ts'
+
+export interface Agent extends Omit<Selectable<AgentsTable>, 'capabilities'> {
+  capabilities: string[]
+}
+export type AgentCertificate = Selectable<AgentCertificatesTable>
+
+const toAgent = (row: Selectable<AgentsTable>): Agent => ({
+  ...row,
+  capabilities: JSON.parse(row.capabilities) as string[],
+})
+
+export async function insertAgent(db: Db, row: Insertable<AgentsTable>): Promise<void> {
+  await db.insertInto('agents').values(row).execute()
+}
+
+export async function findAgent(db: Db, id: string): Promise<Agent | undefined> {
+  const [row] = await runCompiled(db, 'agent by id', [id], () =>
+    db.selectFrom('agents').selectAll().where('id', '=', id),
+  )
+  return row && toAgent(row)
+}
+
+/** The agent a server has now; revoked ones are history. */
+export async function findServerAgent(db: Db, serverId: number): Promise<Agent | undefined> {
+  const [row] = await runCompiled(db, 'agent of a server', [serverId], () =>
+    db
+      .selectFrom('agents')
+      .selectAll()
+      .where('serverId', '=', serverId)
+      .where('revokedAt', 'is', null),
+  )
+  return row && toAgent(row)
+}
+
+export async function listServerAgents(db: Db, serverIds: number[]): Promise<Map<number, Agent>> {
+  if (serverIds.length === 0) return new Map()
+  const rows = await runCompiled(db, `agents of ${serverIds.length} servers`, serverIds, () =>
+    db
+      .selectFrom('agents')
+      .selectAll()
+      .where('serverId', 'in', serverIds)
+      .where('revokedAt', 'is', null),
+  )
+  return new Map(rows.map((row) => [row.serverId, toAgent(row)]))
+}
+
+/** Identities that the agent's server had before this one. */
+export async function listFormerAgents(
+  db: Db,
+  { id, serverId }: Pick<Agent, 'id' | 'serverId'>,
+): Promise<string[]> {
+  const rows = await db
+    .selectFrom('agents')
+    .select('id')
+    .where('serverId', '=', serverId)
+    .where('id', '!=', id)
+    .where('revokedAt', 'is not', null)
+    .execute()
+  return rows.map((row) => row.id)
+}
+
+export async function updateAgentTrust(
+  db: Db,
+  id: string,
+  change: Pick<
+    Updateable<AgentsTable>,
+    'trustGeneration' | 'trustDigest' | 'trustApplied' | 'trustError'
+  >,
+): Promise<void> {
+  await db.updateTable('agents').set(change).where('id', '=', id).execute()
+}
+
+/** Servers that had an agent once; those without a live one now were revoked. */
+export async function listRevokedServers(db: Db, serverIds: number[]): Promise<Set<number>> {
+  if (serverIds.length === 0) return new Set()
+  const rows = await db
+    .selectFrom('agents')
+    .select('serverId')
+    .distinct()
+    .where('serverId', 'in', serverIds)
+    .where('revokedAt', 'is not', null)
+    .execute()
+  return new Set(rows.map((row) => row.serverId))
+}
+
+export async function revokeServerAgents(db: Db, serverId: number, now: number): Promise<string[]> {
+  const rows = await db
+    .updateTable('agents')
+    .set({ revokedAt: now, sessionId: null })
+    .where('serverId', '=', serverId)
+    .where('revokedAt', 'is', null)
+    .returning('id')
+    .execute()
+  return rows.map((row) => row.id)
+}
+
+export async function lockAgent(db: Db, id: string, reason: string, now: number): Promise<void> {
+  await db
+    .updateTable('agents')
+    .set({ lockedAt: now, lockReason: reason, sessionId: null })
+    .where('id', '=', id)
+    .where('lockedAt', 'is', null)
+    .execute()
+}
+
+/** Takes the session in one statement; the newest wins. Undefined: revoked or locked. */
+export async function takeSession(
+  db: Db,
+  id: string,
+  session: {
+    sessionId: string
+    replicaId: string
+    instanceId: string
+    version: string
+    capabilities: string[]
+    now: number
+  },
+): Promise<number | undefined> {
+  const row = await db
+    .updateTable('agents')
+    .set((e) => ({
+      sessionEpoch: e('sessionEpoch', '+', 1),
+      sessionId: session.sessionId,
+      replicaId: session.replicaId,
+      instanceId: session.instanceId,
+      version: session.version,
+      capabilities: JSON.stringify(session.capabilities),
+      connectedAt: session.now,
+      lastSeenAt: session.now,
+      drainingAt: null,
+    }))
+    .where('id', '=', id)
+    .where('revokedAt', 'is', null)
+    .where('lockedAt', 'is', null)
+    .returning('sessionEpoch')
+    .executeTakeFirst()
+  return row?.sessionEpoch
+}
+
+/** False: a newer session took over, or the agent was revoked or locked. */
+export async function updateUnderEpoch(
+  db: Db,
+  id: string,
+  epoch: number,
+  change: Updateable<AgentsTable>,
+): Promise<boolean> {
+  const result = await db
+    .updateTable('agents')
+    .set(change)
+    .where('id', '=', id)
+    .where('sessionEpoch', '=', epoch)
+    .where('sessionId', 'is not', null)
+    .executeTakeFirst()
+  return result.numUpdatedRows > 0n
+}
+
+export async function insertAgentCertificate(
+  db: Db,
+  row: Omit<Insertable<AgentCertificatesTable>, 'firstSeenAt'>,
+): Promise<void> {
+  await db.insertInto('agentCertificates').values(row).execute()
+}
+
+export const findAgentCertificate = (
+  db: Db,
+  fingerprint: string,
+): Promise<AgentCertificate | undefined> =>
+  db
+    .selectFrom('agentCertificates')
+    .selectAll()
+    .where('fingerprint', '=', fingerprint)
+    .executeTakeFirst()
+
+/** Highest generation given out, highest ever used on a connection, and when the newest one was made. */
+export async function findGenerations(
+  db: Db,
+  agentId: string,
+): Promise<{ issued: number; seen: number; newestAt: number }> {
+  const rows = await db
+    .selectFrom('agentCertificates')
+    .select(['generation', 'firstSeenAt', 'issuedAt'])
+    .where('agentId', '=', agentId)
+    .execute()
+  const highest = (list: typeof rows) => Math.max(0, ...list.map((r) => r.generation))
+  const newestAt = Math.max(0, ...rows.map((r) => r.issuedAt))
+  const seen = highest(rows.filter((r) => r.firstSeenAt !== null))
+  return { issued: highest(rows), seen, newestAt }
+}
+
+export async function markCertificateSeen(db: Db, fingerprint: string, now: number): Promise<void> {
+  await db
+    .updateTable('agentCertificates')
+    .set({ firstSeenAt: now })
+    .where('fingerprint', '=', fingerprint)
+    .where('firstSeenAt', 'is', null)
+    .execute()
+}
+
+/** Sessions that another life of the control plane left behind; they ended, at the latest, now. */
+export async function endSessionsOfOthers(db: Db, replicaId: string, now: number): Promise<void> {
+  await db
+    .updateTable('agents')
+    .set({ sessionId: null, disconnectedAt: now })
+    .where('sessionId', 'is not', null)
+    .where('replicaId', '!=', replicaId)
+    .execute()
+}

@@ -1,0 +1,156 @@
+// SSH authorities through the phases of a rotation, which agents trust them, and each server's host certificate.
+import type { Insertable, Selectable } from 'kysely'
+import type { Db } from '../engine/database.ts'
+import type {
+  AuthorityPhase,
+  SshAuthoritiesTable,
+  SshHostCertificatesTable,
+} from '../tables/schema-ssh.ts'
+
+export type SshAuthority = Selectable<SshAuthoritiesTable>
+export type SshHostCertificate = Selectable<SshHostCertificatesTable>
+
+/** Nothing happens when the kind has one in this phase already: somebody else was first. */
+export async function insertSshAuthority(
+  db: Db,
+  row: Insertable<SshAuthoritiesTable>,
+): Promise<boolean> {
+  const result = await db
+    .insertInto('sshAuthorities')
+    .values(row)
+    .onConflict((conflict) => conflict.doNothing())
+    .executeTakeFirst()
+  return (result.numInsertedOrUpdatedRows ?? 0n) > 0n
+}
+
+export const findSshAuthority = (
+  db: Db,
+  kind: SshAuthority['kind'],
+  phase: AuthorityPhase,
+): Promise<SshAuthority | undefined> =>
+  db
+    .selectFrom('sshAuthorities')
+    .selectAll()
+    .where('kind', '=', kind)
+    .where('phase', '=', phase)
+    .executeTakeFirst()
+
+/** Those that servers and clients must know: the one that signs, and those on their way in and out. */
+export const listPublishedAuthorities = (
+  db: Db,
+  kind: SshAuthority['kind'],
+): Promise<SshAuthority[]> =>
+  db
+    .selectFrom('sshAuthorities')
+    .selectAll()
+    .where('kind', '=', kind)
+    .where('phase', '!=', 'retired')
+    .orderBy('id')
+    .execute()
+
+/** Holds a kind's rotation until the transaction ends, by a write that changes nothing. */
+export async function lockSshRotation(db: Db, kind: SshAuthority['kind']): Promise<void> {
+  await db
+    .updateTable('sshAuthorities')
+    .set((e) => ({ phase: e.ref('phase') }))
+    .where('kind', '=', kind)
+    .where('phase', '!=', 'retired')
+    .execute()
+}
+
+/** False: it is no longer in the phase it was seen in. */
+export async function moveSshAuthority(
+  db: Db,
+  authority: SshAuthority,
+  to: 'signing' | 'retiring' | 'retired',
+  now: number,
+): Promise<boolean> {
+  const change = {
+    signing: { phase: to, signingAt: now },
+    retiring: { phase: to, retiringAt: now },
+    retired: { phase: to, retiredAt: now, keySealed: null },
+  }[to]
+  const result = await db
+    .updateTable('sshAuthorities')
+    .set(change)
+    .where('id', '=', authority.id)
+    .where('phase', '=', authority.phase)
+    .executeTakeFirst()
+  return result.numUpdatedRows > 0n
+}
+
+export async function insertAuthorityConfirmations(
+  db: Db,
+  agentId: string,
+  authorityIds: number[],
+  now: number,
+): Promise<void> {
+  if (authorityIds.length === 0) return
+  await db
+    .insertInto('sshAuthorityConfirmations')
+    .values(authorityIds.map((authorityId) => ({ authorityId, agentId, confirmedAt: now })))
+    .onConflict((conflict) => conflict.doNothing())
+    .execute()
+}
+
+/** Servers with an agent that has not said yet that it trusts this authority. */
+export const listUnconfirmedServers = (
+  db: Db,
+  authorityId: number,
+): Promise<{ id: number; name: string }[]> =>
+  db
+    .selectFrom('agents')
+    .innerJoin('servers', 'servers.id', 'agents.serverId')
+    .leftJoin('sshAuthorityConfirmations as known', (join) =>
+      join.onRef('known.agentId', '=', 'agents.id').on('known.authorityId', '=', authorityId),
+    )
+    .select(['servers.id', 'servers.name'])
+    .where('agents.revokedAt', 'is', null)
+    .where('known.agentId', 'is', null)
+    .orderBy('servers.id')
+    .execute()
+
+export const findSshHostCertificate = (
+  db: Db,
+  serverId: number,
+): Promise<SshHostCertificate | undefined> =>
+  db
+    .selectFrom('sshHostCertificates')
+    .selectAll()
+    .where('serverId', '=', serverId)
+    .executeTakeFirst()
+
+export async function upsertSshHostCertificate(
+  db: Db,
+  row: Insertable<SshHostCertificatesTable>,
+): Promise<void> {
+  const { serverId: _, ...change } = row
+  await db
+    .insertInto('sshHostCertificates')
+    .values(row)
+    .onConflict((conflict) => conflict.column('serverId').doUpdateSet(change))
+    .execute()
+}
+
+/** Servers whose newest host certificate is of this authority and still holds. */
+export const listServersSignedBy = (
+  db: Db,
+  authorityId: number,
+  now: number,
+): Promise<{ id: number; name: string }[]> =>
+  db
+    .selectFrom('sshHostCertificates')
+    .innerJoin('agents', 'agents.serverId', 'sshHostCertificates.serverId')
+    .innerJoin('servers', 'servers.id', 'sshHostCertificates.serverId')
+    .select(['servers.id', 'servers.name'])
+    .where('agents.revokedAt', 'is', null)
+    .where('sshHostCertificates.authorityId', '=', authorityId)
+    .where('sshHostCertificates.validBefore', '>', now)
+    .orderBy('servers.id')
+    .execute()
+
+/** Everybody who must hear of a change of trust. */
+export async function listLiveAgentIds(db: Db): Promise<string[]> {
+  const rows = await db.selectFrom('agents').select('id').where('revokedAt', 'is', null).execute()
+  return rows.map((row) => row.id)
+}

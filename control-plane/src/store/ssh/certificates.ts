@@ -1,0 +1,125 @@
+// Issued SSH certificates: one row each, written before it is signed. Of the key only its fingerprint is here.
+import type { SshVerb } from '@berth/shared'
+import type { Permission } from '@berth/shared/api'
+import type { Insertable, Selectable } from 'kysely'
+import type { Db } from '../engine/database.ts'
+import type { SshCertificatesTable } from '../tables/schema-ssh.ts'
+
+export interface SshCertificateRow extends Omit<Selectable<SshCertificatesTable>, 'can'> {
+  can: SshVerb[]
+}
+export interface ListedSshCertificate extends SshCertificateRow {
+  holderName: string
+  revokerName: string | null
+}
+
+type Row = Selectable<SshCertificatesTable>
+const toCertificate = <T extends Row>(row: T): Omit<T, 'can'> & { can: SshVerb[] } => ({
+  ...row,
+  can: JSON.parse(row.can) as SshVerb[],
+})
+
+export async function insertSshCertificate(
+  db: Db,
+  row: Omit<Insertable<SshCertificatesTable>, 'can'> & { can: SshVerb[] },
+): Promise<SshCertificateRow> {
+  const made = await db
+    .insertInto('sshCertificates')
+    .values({ ...row, can: JSON.stringify(row.can) })
+    .returningAll()
+    .executeTakeFirstOrThrow()
+  return toCertificate(made)
+}
+
+/** False: it was revoked before it was signed. */
+export async function markSshCertificateSigned(db: Db, id: number, now: number): Promise<boolean> {
+  const result = await db
+    .updateTable('sshCertificates')
+    .set({ signedAt: now })
+    .where('id', '=', id)
+    .where('revokedAt', 'is', null)
+    .executeTakeFirst()
+  return result.numUpdatedRows > 0n
+}
+
+const listing = (db: Db, serverId: number) =>
+  db
+    .selectFrom('sshCertificates')
+    .innerJoin('users as holder', 'holder.id', 'sshCertificates.userId')
+    .leftJoin('users as revoker', 'revoker.id', 'sshCertificates.revokedBy')
+    .selectAll('sshCertificates')
+    .select(['holder.name as holderName', 'revoker.name as revokerName'])
+    .where('sshCertificates.serverId', '=', serverId)
+
+export async function listSshCertificates(
+  db: Db,
+  serverId: number,
+  page: { beforeId: number | undefined; limit: number },
+): Promise<ListedSshCertificate[]> {
+  let query = listing(db, serverId).orderBy('sshCertificates.id', 'desc').limit(page.limit)
+  if (page.beforeId !== undefined) query = query.where('sshCertificates.id', '<', page.beforeId)
+  return (await query.execute()).map(toCertificate)
+}
+
+export async function findSshCertificate(
+  db: Db,
+  serverId: number,
+  serial: string,
+): Promise<ListedSshCertificate | undefined> {
+  const row = await listing(db, serverId).where('serial', '=', serial).executeTakeFirst()
+  return row && toCertificate(row)
+}
+
+/** Which certificates end; every given part must fit. */
+export interface RevocationScope {
+  serial?: string
+  serverId?: number
+  environmentId?: number
+  userId?: number
+  organizationId?: number
+  /** Those for which one of these had to be held. */
+  permissions?: readonly Permission[]
+  exceptUserId?: number
+}
+
+/** Revokes what could still open or hold a session, and says on which servers that was. */
+export async function revokeSshCertificates(
+  db: Db,
+  scope: RevocationScope,
+  by: { now: number; userId: number | null; reason: string },
+): Promise<{ serial: string; serverId: number }[]> {
+  let query = db
+    .updateTable('sshCertificates')
+    .set({ revokedAt: by.now, revokedBy: by.userId, revokeReason: by.reason })
+    .where('revokedAt', 'is', null)
+    .where('sessionUntil', '>', by.now)
+  const { exceptUserId, permissions, ...exact } = scope
+  if (permissions?.length === 0) return []
+  if (Object.values(exact).every((value) => value === undefined))
+    throw new Error('A revocation names whose certificates it means.')
+  for (const [column, value] of Object.entries(exact)) {
+    if (value !== undefined) query = query.where(column as keyof typeof exact, '=', value)
+  }
+  if (permissions) query = query.where('permission', 'in', permissions)
+  if (exceptUserId !== undefined) query = query.where('userId', '!=', exceptUserId)
+  return query.returning(['serial', 'serverId']).execute()
+}
+
+/**
+ * What a server must refuse now, smallest first: revoked serials until the end of the last session they can have
+ * opened. Later nothing depends on them any more.
+ */
+export async function listRevokedSerials(db: Db, serverId: number, now: number): Promise<bigint[]> {
+  const rows = await db
+    .selectFrom('sshCertificates')
+    .select('serial')
+    .where('serverId', '=', serverId)
+    .where('revokedAt', 'is not', null)
+    .where('sessionUntil', '>', now)
+    .execute()
+  return rows.map((row) => BigInt(row.serial)).toSorted((a, b) => (a < b ? -1 : 1))
+}
+
+export async function deleteOldSshCertificates(db: Db, before: number): Promise<void> {
+  await db.deleteFrom('sshCertificates').where('sessionUntil', '<', before).execute()
+}

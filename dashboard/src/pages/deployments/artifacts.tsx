@@ -1,0 +1,42 @@
+// Files that an action left: one link each. The server is asked for the file before the browser gets it, so a refusal is a
+// sentence here and never an empty file.
+import { useQuery } from '@tanstack/react-query'
+import { api, change, trpc } from '../../api.ts'
+import { ActButton } from '../../components/act.tsx'
+import { Icon } from '../../components/icon.tsx'
+import { Moment, Time, useNow } from '../../components/time.tsx'
+import { bytes } from '../../words.ts'
+
+export function Artifacts({ taskId }: { taskId: number }) {
+  const list = useQuery(trpc.artifact.list.queryOptions({ task_id: taskId })).data?.artifacts ?? []
+  const now = useNow()
+  if (list.length === 0) return null
+  return (
+    <ul className="stack-small" aria-label={`Files of task ${taskId}`}>
+      {list.map((file) => {
+        const isOver = Date.parse(file.expires_at) < now
+        return (
+          <li key={file.id} className="row">
+            {isOver ? (
+              <span>{file.path}</span>
+            ) : (
+              <ActButton small act={() => fetchFile(file.id)} label={`Download ${file.path}`}>
+                <Icon name="download" /> {file.path}
+              </ActButton>
+            )}
+            <span className="muted small">
+              {bytes(file.size_bytes)}, <Time at={file.collected_at} />,{' '}
+              {isOver ? 'was available until ' : 'available until '}
+              <Moment at={file.expires_at} />
+            </span>
+          </li>
+        )
+      })}
+    </ul>
+  )
+}
+
+async function fetchFile(id: number): Promise<void> {
+  const { url } = await change(api.artifact.ticket.mutate({ artifact_id: id }))
+  location.assign(url)
+}

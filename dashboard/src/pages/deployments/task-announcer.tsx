@@ -1,0 +1,37 @@
+// Phases and the result for those who listen instead of look: at most one sentence in five seconds, the newest wins.
+import { useEffect, useRef, useState } from 'react'
+import { wordOf } from '../../components/status.tsx'
+import type { Task } from '../../data.ts'
+import { taskName } from './task-table.tsx'
+
+const QUIET_MS = 5_000
+
+export function Announcer({ task: t }: { task: Task }) {
+  const phase = t.phases?.find((p) => p.status === 'running')?.title
+  const words =
+    t.finished_at === null
+      ? phase
+        ? `${phase} is running.`
+        : `${taskName(t)} is ${t.status}.`
+      : `${taskName(t)}: ${wordOf(t.status)}.`
+  const [said, say] = useState('')
+  const saidAt = useRef(0)
+  const isFirst = useRef(true)
+  useEffect(() => {
+    if (isFirst.current) {
+      isFirst.current = false // what the page says already is no news
+      return
+    }
+    const tell = () => {
+      saidAt.current = Date.now()
+      say(words)
+    }
+    const timer = setTimeout(tell, Math.max(0, saidAt.current + QUIET_MS - Date.now()))
+    return () => clearTimeout(timer)
+  }, [words])
+  return (
+    <p role="status" className="visually-hidden" data-announced="">
+      {said}
+    </p>
+  )
+}

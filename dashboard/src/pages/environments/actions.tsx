@@ -1,0 +1,127 @@
+// Actions of the repository's .service.yml: started by a button, with the question they ask first.
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { api, change, trpc } from '../../api.ts'
+import { Ask } from '../../components/act.tsx'
+import { Button } from '../../components/button.tsx'
+import { Icon } from '../../components/icon.tsx'
+import { Section } from '../../components/page.tsx'
+import { Empty, Loaded } from '../../components/states.tsx'
+import { TaskStatus } from '../../components/status.tsx'
+import { Time } from '../../components/time.tsx'
+import type { Environment, Task } from '../../data.ts'
+import { Artifacts } from '../deployments/artifacts.tsx'
+import { lockReason } from './bits.tsx'
+import { EnvironmentFrame } from './frame.tsx'
+
+/** Of so many last runs the files are shown. */
+const SHOWN = 3
+
+type Action = Awaited<ReturnType<typeof api.action.list.query>>['actions'][number]
+
+export function EnvironmentActions() {
+  return <EnvironmentFrame tab="Actions">{(e) => <Actions environment={e} />}</EnvironmentFrame>
+}
+
+function Actions({ environment: e }: { environment: Environment }) {
+  const query = useQuery(trpc.action.list.queryOptions({ environment_id: e.id }))
+  const runs = useQuery(
+    trpc.task.list.queryOptions({ environment_id: e.id, types: ['action'], limit: 50 }),
+  ).data
+  return (
+    <Loaded query={query} what="Actions">
+      {({ actions }) =>
+        actions.length === 0 ? (
+          <Empty title="No actions.">
+            <p>
+              Commands under <code>actions:</code> in .service.yml appear here after a deployment.
+              See <a href="/docs/service-file">the reference</a>.
+            </p>
+          </Empty>
+        ) : (
+          actions.map((a) => (
+            <One
+              key={a.name}
+              environment={e}
+              action={a}
+              runs={runs?.tasks.filter((t) => t.action === a.name) ?? []}
+            />
+          ))
+        )
+      }
+    </Loaded>
+  )
+}
+
+function reasonOf(e: Environment, a: Action): string | undefined {
+  if (!a.enabled) return a.disabled_reason ?? 'This action is disabled.'
+  if (e.may.includes('act')) return undefined
+  return lockReason(e) ?? 'You cannot start it now.'
+}
+
+function One({
+  environment: e,
+  action: a,
+  runs,
+}: {
+  environment: Environment
+  action: Action
+  runs: Task[]
+}) {
+  const [isAsking, ask] = useState(false)
+  const start = () =>
+    change(
+      api.action.run.mutate({
+        environment_id: e.id,
+        name: a.name,
+        ...(a.confirm ? { confirm: true } : {}),
+      }),
+    )
+  const last = runs[0]
+  return (
+    <Section
+      title={a.title}
+      actions={
+        <Button reason={reasonOf(e, a)} onClick={() => ask(true)}>
+          <Icon name="play" /> Start
+        </Button>
+      }
+    >
+      {a.description && <p>{a.description}</p>}
+      {last ? (
+        <p className="row">
+          <TaskStatus of={last.status} />
+          <Link to="/tasks/$id" params={{ id: String(last.id) }}>
+            Task {last.id}
+          </Link>
+          <span className="muted">
+            <Time at={last.finished_at ?? last.created_at} /> by {last.triggered_by.name}
+          </span>
+        </p>
+      ) : (
+        <p className="muted">
+          Never started.{' '}
+          <code>
+            berth actions run {a.name} -e {e.identifier}
+          </code>
+        </p>
+      )}
+      {runs.slice(0, SHOWN).map((run) => (
+        <Artifacts key={run.id} taskId={run.id} />
+      ))}
+      {isAsking && (
+        <Ask
+          title={`Start ${a.title}?`}
+          submit="Start"
+          kind="main"
+          onClose={() => ask(false)}
+          send={start}
+          done="Started."
+        >
+          <p>{a.confirm ?? `It runs in ${e.identifier} on ${e.server.name}.`}</p>
+        </Ask>
+      )}
+    </Section>
+  )
+}

@@ -1,0 +1,125 @@
+// What several pages say about an environment in the same words: why it is locked, whose it is, its Deploy button.
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { api, change, trpc } from '../../api.ts'
+import { Ask, useAct } from '../../components/act.tsx'
+import { Button } from '../../components/button.tsx'
+import { FormError } from '../../components/form.tsx'
+import { Note } from '../../components/states.tsx'
+import type { Environment } from '../../data.ts'
+import { useShortcuts } from '../../shell/shortcuts.ts'
+import { triggerWords } from '../../words.ts'
+
+/** "Deployment 813 is running (started by a push)" */
+export function lockReason(e: Environment): string | undefined {
+  if (!e.locked) return undefined
+  const by = e.locked_by
+  if (!by) return 'A deployment is under way.'
+  const state = by.status === 'queued' ? 'is queued' : 'is running'
+  return `Deployment ${by.task_id} ${state} (started ${triggerWords(by.trigger)}).`
+}
+
+export const isReadOnly = (e: Environment): boolean =>
+  e.protected && !e.may.includes('edit') && e.status !== 'removing'
+
+/** Undefined: it can be pressed. The server said so; nothing is derived here but the words. */
+export function deployReason(e: Environment): string | undefined {
+  if (e.locked) return lockReason(e)
+  if (e.may.includes('deploy')) return undefined
+  if (e.status === 'removing') return 'This environment is being removed.'
+  if (e.pull_request?.approval === 'required')
+    return 'This commit of a fork has to be approved first.'
+  return 'Your role does not let you deploy.'
+}
+
+export function DeployButton({
+  environment: e,
+  label = 'Deploy',
+}: {
+  environment: Environment
+  label?: string
+}) {
+  const { isBusy, problem, run } = useAct()
+  const [isAsking, ask] = useState(false)
+  const reason = deployReason(e)
+  const deploy = () => change(api.environment.deploy.mutate({ environment_id: e.id }))
+  useShortcuts({
+    d: () => {
+      if (!reason && !isReadOnly(e)) ask(true)
+    },
+  })
+  if (isReadOnly(e)) return null
+  return (
+    <>
+      <Button
+        kind="main"
+        busy={isBusy}
+        reason={reason}
+        reasonHidden
+        onClick={() => void run(deploy, 'Deployment started.')}
+      >
+        {label}
+      </Button>
+      {problem && <FormError problem={problem} />}
+      {isAsking && (
+        <Ask
+          title={`Deploy ${e.identifier}?`}
+          submit="Deploy"
+          kind="main"
+          send={deploy}
+          done="Deployment started."
+          onClose={() => ask(false)}
+        >
+          <p>
+            The head of <code>{e.branch}</code> is deployed to {e.server.name}.
+          </p>
+        </Ask>
+      )}
+    </>
+  )
+}
+
+/** What holds the lock, and the way to end it. */
+export function LockLine({ environment: e }: { environment: Environment }) {
+  const { isBusy, problem, run } = useAct()
+  const by = e.locked_by
+  if (!e.locked || !by) return null
+  return (
+    <div className="row">
+      <Link to="/tasks/$id" params={{ id: String(by.task_id) }}>
+        {lockReason(e)}
+      </Link>
+      <Button
+        small
+        busy={isBusy}
+        onClick={() =>
+          void run(
+            () => change(api.task.cancel.mutate({ task_id: by.task_id })),
+            'Cancel asked for.',
+          )
+        }
+      >
+        Cancel
+      </Button>
+      {problem && <FormError problem={problem} />}
+    </div>
+  )
+}
+
+/** Until the next deployment succeeded; which keys, where somebody may see them. */
+export function Changed({ environment: e }: { environment: Environment }) {
+  const list =
+    useQuery(trpc.variable.list.queryOptions({ environment_id: e.id })).data?.variables ?? []
+  const keys = list.filter((v) => v.changed_since_deployment).map((v) => v.key)
+  return (
+    <Note kind="warn">
+      <div className="row spread">
+        <span>
+          Variables changed since the last deployment{keys.length > 0 && `: ${keys.join(', ')}`}.
+        </span>
+        {!e.locked && <DeployButton environment={e} label="Deploy now" />}
+      </div>
+    </Note>
+  )
+}

@@ -1,0 +1,247 @@
+// The people of an organization: roles, invitations, leaving.
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import { api, change, queryClient, trpc } from '../../api.ts'
+import { ActButton, Ask } from '../../components/act.tsx'
+import { Button } from '../../components/button.tsx'
+import { Dialog } from '../../components/dialog.tsx'
+import { Select, Text } from '../../components/field.tsx'
+import { Form, text } from '../../components/form.tsx'
+import { Icon } from '../../components/icon.tsx'
+import { Page, Section } from '../../components/page.tsx'
+import { Loaded } from '../../components/states.tsx'
+import { Status } from '../../components/status.tsx'
+import { Cell, Row, Table } from '../../components/table.tsx'
+import { Time } from '../../components/time.tsx'
+import { say } from '../../components/toast.tsx'
+import { useMembers } from '../../data.ts'
+import { type Membership, useMe, useOrganization, usePermission } from '../../organization.ts'
+
+const ROLES = ['viewer', 'developer', 'admin', 'owner'] as const
+type Role = (typeof ROLES)[number]
+const MEANING: Record<Role, string> = {
+  viewer: 'sees everything, changes nothing',
+  developer: 'deploys, environments, variables, shells',
+  admin: 'also projects, servers, members, the audit log',
+  owner: 'also the organization itself',
+}
+
+export function Members() {
+  const organization = useOrganization()
+  const mayWrite = usePermission('member:write')
+  return (
+    <Page
+      title="Members"
+      actions={mayWrite && organization && <Invite organization={organization} />}
+      facts={organization && <span>{organization.name}</span>}
+    >
+      {organization && <List organization={organization} mayWrite={mayWrite} />}
+      {organization && mayWrite && <Invitations organization={organization} />}
+      <Section title="Roles">
+        <ul className="stack-small">
+          {ROLES.map((role) => (
+            <li key={role}>
+              <strong>{role}</strong>: {MEANING[role]}
+            </li>
+          ))}
+        </ul>
+      </Section>
+    </Page>
+  )
+}
+
+function List({ organization, mayWrite }: { organization: Membership; mayWrite: boolean }) {
+  const members = useMembers(organization.id)
+  const me = useMe().data
+  const navigate = useNavigate()
+  const [leaving, leave] = useState<{ id: number; name: string }>()
+  return (
+    <Loaded query={members} what="Members">
+      {({ members: list }) => (
+        <>
+          <Table label="Members" head={['Person', 'Role', 'Joined', 'Last active', 'Change']}>
+            {list.map((m) => (
+              <Row key={m.user.id}>
+                <Cell of="Person">
+                  <div className="stack-small">
+                    <span>
+                      {m.user.name}
+                      {m.user.id === me?.id && <span className="muted"> (you)</span>}
+                    </span>
+                    <span className="muted small">{m.user.email}</span>
+                  </div>
+                </Cell>
+                <Cell of="Role">
+                  {mayWrite ? (
+                    <RoleSelect
+                      organization={organization}
+                      userId={m.user.id}
+                      name={m.user.name}
+                      role={m.role}
+                    />
+                  ) : (
+                    m.role
+                  )}
+                </Cell>
+                <Cell of="Joined">
+                  <Time at={m.joined_at} />
+                </Cell>
+                <Cell of="Last active">
+                  {m.last_active_at ? <Time at={m.last_active_at} /> : 'never'}
+                </Cell>
+                <Cell of="Change" end>
+                  {(mayWrite || m.user.id === me?.id) && (
+                    <Button small onClick={() => leave(m.user)}>
+                      {m.user.id === me?.id ? 'Leave' : 'Remove'}
+                    </Button>
+                  )}
+                </Cell>
+              </Row>
+            ))}
+          </Table>
+          {leaving && (
+            <Ask
+              title={
+                leaving.id === me?.id ? `Leave ${organization.name}?` : `Remove ${leaving.name}?`
+              }
+              submit={leaving.id === me?.id ? 'Leave' : 'Remove'}
+              onClose={() => leave(undefined)}
+              send={async () => {
+                const asked = { organization_id: organization.id, user_id: leaving.id }
+                await change(api.member.remove.mutate(asked))
+                if (leaving.id === me?.id) {
+                  await queryClient.invalidateQueries()
+                  await navigate({ to: '/' })
+                }
+              }}
+              done="Done."
+            >
+              <p>
+                Tokens and certificates for this organization die; environments they own go to
+                somebody else.
+              </p>
+            </Ask>
+          )}
+        </>
+      )}
+    </Loaded>
+  )
+}
+
+interface RoleProps {
+  organization: Membership
+  userId: number
+  name: string
+  role: Role
+}
+
+/** The server decides: until it answered, the old role is shown. */
+function RoleSelect({ organization, userId, name, role }: RoleProps) {
+  const [isBusy, setBusy] = useState(false)
+  const set = async (next: Role) => {
+    setBusy(true)
+    await change(
+      api.member.update.mutate({ organization_id: organization.id, user_id: userId, role: next }),
+    ).then(
+      () => say(`${name} is ${next} now.`),
+      (error: Error) => say(error.message),
+    )
+    setBusy(false)
+  }
+  return (
+    <select
+      aria-label={`Role of ${name}`}
+      value={role}
+      disabled={isBusy}
+      onChange={(event) => void set(event.currentTarget.value as Role)}
+    >
+      {ROLES.map((r) => (
+        <option key={r}>{r}</option>
+      ))}
+    </select>
+  )
+}
+
+function Invite({ organization }: { organization: Membership }) {
+  const [isOpen, open] = useState(false)
+  return (
+    <>
+      <Button kind="main" onClick={() => open(true)}>
+        <Icon name="plus" /> Invite
+      </Button>
+      {isOpen && (
+        <Dialog title={`Invite to ${organization.name}`} onClose={() => open(false)}>
+          <Form
+            submit="Send the invitation"
+            done="The invitation is on its way."
+            send={async (data) => {
+              await change(
+                api.invitation.create.mutate({
+                  organization_id: organization.id,
+                  email: text(data, 'email').trim(),
+                  role: text(data, 'role') as Role,
+                }),
+              )
+              open(false)
+            }}
+          >
+            <Text label="E-mail" name="email" type="email" required />
+            <Select label="Role" name="role" defaultValue="developer">
+              {ROLES.map((role) => (
+                <option key={role} value={role}>
+                  {role}: {MEANING[role]}
+                </option>
+              ))}
+            </Select>
+          </Form>
+        </Dialog>
+      )}
+    </>
+  )
+}
+
+function Invitations({ organization }: { organization: Membership }) {
+  const query = useQuery(trpc.invitation.list.queryOptions({ organization_id: organization.id }))
+  const list = query.data?.invitations.filter((i) => i.status !== 'accepted') ?? []
+  if (list.length === 0) return null
+  return (
+    <Section title="Invitations" isBare>
+      <Table label="Invitations" head={['E-mail', 'Role', 'State', 'Expires', 'Change']}>
+        {list.map((i) => {
+          const one = { organization_id: organization.id, invitation_id: i.id }
+          return (
+            <Row key={i.id}>
+              <Cell of="E-mail">{i.email}</Cell>
+              <Cell of="Role">{i.role}</Cell>
+              <Cell of="State">
+                <Status of={i.status} />
+              </Cell>
+              <Cell of="Expires">
+                <Time at={i.expires_at} />
+              </Cell>
+              <Cell of="Change" end>
+                <span className="row">
+                  <ActButton
+                    small
+                    act={() => change(api.invitation.resend.mutate(one))}
+                    done="Sent again; the former link is dead."
+                  >
+                    Send again
+                  </ActButton>
+                  <ActButton
+                    small
+                    act={() => change(api.invitation.withdraw.mutate(one))}
+                    done="Withdrawn."
+                  >
+                    Withdraw
+                  </ActButton>
+                </span>
+              </Cell>
+            </Row>
+          )
+        })}
+      </Table>
+    </Section>
+  )
+}

@@ -1,0 +1,135 @@
+// Settings of the organization, and making another one.
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import { api, change, trpc } from '../../api.ts'
+import { Ask } from '../../components/act.tsx'
+import { Button } from '../../components/button.tsx'
+import { Text } from '../../components/field.tsx'
+import { Form, text } from '../../components/form.tsx'
+import { Facts, Page, Section } from '../../components/page.tsx'
+import { Loaded } from '../../components/states.tsx'
+import { Time } from '../../components/time.tsx'
+import { chooseOrganization, useOrganization } from '../../organization.ts'
+import { count } from '../../words.ts'
+
+export function OrganizationSettings() {
+  const current = useOrganization()
+  const query = useQuery(trpc.organization.list.queryOptions())
+  return (
+    <Page title="Organization settings" facts={current && <span>{current.name}</span>}>
+      <Loaded query={query} what="Organizations">
+        {({ organizations }) => {
+          const o = organizations.find((one) => one.id === current?.id)
+          return (
+            <>
+              {o && <One key={`${o.id} ${o.name} ${o.slug}`} organization={o} />}
+              <NewOne />
+            </>
+          )
+        }}
+      </Loaded>
+    </Page>
+  )
+}
+
+type Organization = Awaited<ReturnType<typeof api.organization.list.query>>['organizations'][number]
+
+function One({ organization: o }: { organization: Organization }) {
+  const [isAsking, ask] = useState(false)
+  const navigate = useNavigate()
+  const mayWrite = o.permissions.includes('organization:write')
+  const reason = mayWrite ? undefined : 'Only an owner changes the organization.'
+  const rest = [
+    o.project_count > 0 ? count(o.project_count, 'project') : '',
+    o.server_count > 0 ? count(o.server_count, 'server') : '',
+  ].filter(Boolean)
+  return (
+    <>
+      <Section title="General">
+        <Facts
+          of={[
+            ['Members', o.member_count],
+            ['Projects', o.project_count],
+            ['Servers', o.server_count],
+            ['Your role', o.role],
+            ['Made', <Time key="t" at={o.created_at} />],
+          ]}
+        />
+        <Form
+          submit="Save"
+          done="Saved."
+          reason={reason}
+          label="General"
+          send={(data) =>
+            change(
+              api.organization.update.mutate({
+                organization_id: o.id,
+                name: text(data, 'name'),
+                slug: text(data, 'slug'),
+              }),
+            )
+          }
+        >
+          <Text label="Name" name="name" defaultValue={o.name} maxLength={64} required />
+          <Text
+            label="Short name"
+            name="slug"
+            defaultValue={o.slug}
+            hint="As the client names it: berth --org acme"
+            required
+          />
+        </Form>
+      </Section>
+      {mayWrite && (
+        <Section title="Danger" isDanger>
+          <div className="row spread">
+            <p>Delete the organization. It has to be empty.</p>
+            <Button
+              kind="danger"
+              reason={rest.length > 0 ? `It still has ${rest.join(' and ')}.` : undefined}
+              onClick={() => ask(true)}
+            >
+              Delete organization
+            </Button>
+          </div>
+          {isAsking && (
+            <Ask
+              title={`Delete ${o.name}?`}
+              submit="Delete organization"
+              word={o.slug}
+              onClose={() => ask(false)}
+              send={async () => {
+                await change(
+                  api.organization.delete.mutate({ organization_id: o.id, confirm: o.slug }),
+                )
+                await navigate({ to: '/' })
+              }}
+              done="Deleted."
+            />
+          )}
+        </Section>
+      )}
+    </>
+  )
+}
+
+function NewOne() {
+  const navigate = useNavigate()
+  return (
+    <Section title="Another organization">
+      <Form
+        submit="Create"
+        isRow
+        label="Another organization"
+        send={async (data) => {
+          const made = await change(api.organization.create.mutate({ name: text(data, 'name') }))
+          chooseOrganization(made.id)
+          await navigate({ to: '/' })
+        }}
+      >
+        <Text label="Name" name="name" maxLength={64} required />
+      </Form>
+    </Section>
+  )
+}

@@ -1,0 +1,291 @@
+// Before anybody is signed in: signing in, the first set-up, an invitation, a forgotten password. Nothing here tells
+// whether an account exists.
+import { useQuery } from '@tanstack/react-query'
+import { Link, useParams, useRouter, useSearch } from '@tanstack/react-router'
+import { type ReactNode, useEffect, useState } from 'react'
+import { api, problemOf, queryClient, trpc } from '../../api.ts'
+import { Text } from '../../components/field.tsx'
+import { Form, text } from '../../components/form.tsx'
+import { Icon } from '../../components/icon.tsx'
+import { useTitle } from '../../components/page.tsx'
+import { Redirect } from '../../components/redirect.tsx'
+import { ErrorState, Loaded, Note, Skeleton } from '../../components/states.tsx'
+import { Moment } from '../../components/time.tsx'
+import { Toasts } from '../../components/toast.tsx'
+import { chooseOrganization } from '../../organization.ts'
+import { SignInForm } from '../../shell/sign-in-form.tsx'
+import css from './people.module.css'
+
+const PASSWORD_HINT = 'At least 10 characters. A sentence is easier to remember than a riddle.'
+
+function Frame({ title, children }: { title: string; children: ReactNode }) {
+  useTitle(title)
+  return (
+    <main className={css.frame}>
+      <div className={css.brand}>
+        <span className={css.mark}>
+          <Icon name="anchor" size={20} />
+        </span>
+        Berth
+      </div>
+      <div className={css.card}>
+        <h1>{title}</h1>
+        {children}
+      </div>
+      <Toasts />
+    </main>
+  )
+}
+
+const useSession = () => useQuery({ ...trpc.session.get.queryOptions(), staleTime: 0 })
+
+/** Only a path of our own: an address from elsewhere must not send people away after they signed in. */
+const ownPath = (next: string | undefined): string =>
+  next && /^\/(?![/\\])/.test(next) ? next : '/'
+
+export function Login() {
+  const session = useSession()
+  const { next } = useSearch({ strict: false }) as { next?: string }
+  const go = useEnter()
+  if (session.data?.setup_required) return <Redirect to="/setup" />
+  if (session.data?.user) return <Redirect to={ownPath(next)} />
+  return (
+    <Frame title="Sign in">
+      <SignInForm onDone={() => go(ownPath(next))} />
+      <p>
+        <Link to="/reset">Forgot your password?</Link>
+      </p>
+    </Frame>
+  )
+}
+
+/** What was loaded for somebody else, or for nobody, is forgotten. */
+function useEnter() {
+  const { history } = useRouter()
+  return (to: string) => {
+    queryClient.clear()
+    history.replace(to)
+  }
+}
+
+export function Forgot() {
+  const [said, setSaid] = useState('')
+  return (
+    <Frame title="Reset your password">
+      {said ? (
+        <Note kind="ok">{said}</Note>
+      ) : (
+        <Form
+          submit="Send the link"
+          send={async (data) => {
+            const answer = await api.session.requestReset.mutate({ email: text(data, 'email') })
+            setSaid(answer.message)
+          }}
+        >
+          <Text label="E-mail" name="email" type="email" autoComplete="username" required />
+        </Form>
+      )}
+      <p>
+        <Link to="/login">Back to signing in</Link>
+      </p>
+    </Frame>
+  )
+}
+
+export function Reset() {
+  const { token = '' } = useParams({ strict: false }) as { token?: string }
+  const [isDone, setDone] = useState(false)
+  return (
+    <Frame title="Choose a new password">
+      {isDone ? (
+        <>
+          <Note kind="ok">Your password is changed. Every browser has to sign in again.</Note>
+          <p>
+            <Link to="/login">Sign in</Link>
+          </p>
+        </>
+      ) : (
+        <Form
+          submit="Change the password"
+          clears
+          send={async (data) => {
+            await api.session.reset.mutate({ token, password: text(data, 'password') })
+            setDone(true)
+          }}
+        >
+          <Text
+            label="New password"
+            name="password"
+            type="password"
+            autoComplete="new-password"
+            hint={PASSWORD_HINT}
+            minLength={10}
+            required
+          />
+        </Form>
+      )}
+    </Frame>
+  )
+}
+
+export function Setup() {
+  const session = useSession()
+  const go = useEnter()
+  if (session.data && !session.data.setup_required) return <Redirect to="/" />
+  return (
+    <Frame title="Set up Berth">
+      <p>
+        The control plane printed a set-up token on its console when it started. Whoever has it
+        becomes the first administrator.
+      </p>
+      <Form
+        submit="Set up"
+        send={async (data) => {
+          const made = await api.session.setUp.mutate({
+            token: text(data, 'token').trim(),
+            name: text(data, 'name'),
+            email: text(data, 'email'),
+            organization: text(data, 'organization'),
+            password: text(data, 'password'),
+          })
+          chooseOrganization(made.organization.id)
+          go('/')
+        }}
+      >
+        <Text
+          label="Set-up token"
+          name="token"
+          placeholder="berth_setup_…"
+          autoComplete="off"
+          spellCheck={false}
+          required
+        />
+        <Text label="Your name" name="name" autoComplete="name" required />
+        <Text label="E-mail" name="email" type="email" autoComplete="username" required />
+        <Text
+          label="Password"
+          name="password"
+          type="password"
+          autoComplete="new-password"
+          hint={PASSWORD_HINT}
+          minLength={10}
+          required
+        />
+        <Text
+          label="Organization"
+          name="organization"
+          hint="Projects, servers and people belong to an organization. More can be added later."
+          autoComplete="organization"
+          required
+        />
+      </Form>
+    </Frame>
+  )
+}
+
+type Offer = Awaited<ReturnType<typeof api.invitation.describe.mutate>>
+
+export function Invite() {
+  const { token = '' } = useParams({ strict: false }) as { token?: string }
+  const session = useSession()
+  const [offer, setOffer] = useState<Offer>()
+  const [error, setError] = useState<unknown>()
+  const [tries, again] = useState(0)
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new try is a new question
+  useEffect(() => {
+    setError(undefined)
+    api.invitation.describe.mutate({ token }).then(setOffer, setError)
+  }, [token, tries])
+  if (error) {
+    const { status } = problemOf(error)
+    return (
+      <Frame title="Invitation">
+        {status !== undefined && status < 500 ? (
+          <Note kind="bad">{problemOf(error).message}</Note>
+        ) : (
+          <ErrorState what="The invitation" error={error} again={() => again(tries + 1)} />
+        )}
+      </Frame>
+    )
+  }
+  if (!offer) {
+    return (
+      <Frame title="Invitation">
+        <Skeleton />
+      </Frame>
+    )
+  }
+  return (
+    <Frame title={`Join ${offer.organization.name}`}>
+      <p>
+        {offer.invited_by} invites <strong>{offer.email}</strong> as {offer.role}. The invitation
+        holds until <Moment at={offer.expires_at} />.
+      </p>
+      <Loaded query={session} what="Your session">
+        {(now) =>
+          now.user?.email === offer.email ? (
+            <Accept token={token} offer={offer} />
+          ) : offer.account_exists ? (
+            <SignInToAccept email={offer.email} isOther={now.user !== null} />
+          ) : (
+            <Register token={token} offer={offer} />
+          )
+        }
+      </Loaded>
+    </Frame>
+  )
+}
+
+function Accept({ token, offer }: { token: string; offer: Offer }) {
+  const go = useEnter()
+  return (
+    <Form
+      submit="Accept"
+      send={async () => {
+        await api.invitation.accept.mutate({ token })
+        chooseOrganization(offer.organization.id)
+        go('/')
+      }}
+    />
+  )
+}
+
+function SignInToAccept({ email, isOther }: { email: string; isOther: boolean }) {
+  return (
+    <>
+      <Note>
+        {isOther
+          ? `You are signed in as somebody else. Sign in as ${email} to accept.`
+          : `There is an account for ${email}. Sign in to accept.`}
+      </Note>
+      <SignInForm email={email} onDone={() => void queryClient.invalidateQueries()} />
+    </>
+  )
+}
+
+function Register({ token, offer }: { token: string; offer: Offer }) {
+  const go = useEnter()
+  return (
+    <Form
+      submit="Create the account and join"
+      send={async (data) => {
+        const password = text(data, 'password')
+        await api.invitation.register.mutate({ token, name: text(data, 'name'), password })
+        await api.session.signIn.mutate({ email: offer.email, password })
+        chooseOrganization(offer.organization.id)
+        go('/')
+      }}
+    >
+      <Text label="Your name" name="name" autoComplete="name" required />
+      <Text
+        label="Password"
+        name="password"
+        type="password"
+        autoComplete="new-password"
+        hint={PASSWORD_HINT}
+        minLength={10}
+        required
+      />
+    </Form>
+  )
+}

@@ -1,0 +1,131 @@
+// A new project: what it is, where it runs; then the two things to put in at the repository's host, shown this once.
+import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
+import { api, change } from '../../api.ts'
+import { buttonClass } from '../../components/button.tsx'
+import { CopyField } from '../../components/copy.tsx'
+import { Check, Select, Text } from '../../components/field.tsx'
+import { Form, text } from '../../components/form.tsx'
+import { Page, Section } from '../../components/page.tsx'
+import { Empty, Loaded, Note } from '../../components/states.tsx'
+import { type Server, useServers } from '../../data.ts'
+import { useOrganization } from '../../organization.ts'
+import { CheckRepository } from './repository.tsx'
+
+type Created = Awaited<ReturnType<typeof api.project.create.mutate>>
+
+export function NewProject() {
+  const [made, setMade] = useState<Created>()
+  return made ? <Made project={made} /> : <Asking onMade={setMade} />
+}
+
+function Asking({ onMade }: { onMade(project: Created): void }) {
+  const servers = useServers()
+  const organization = useOrganization()
+  return (
+    <Page title="New project" trail={<Link to="/">Projects</Link>}>
+      <Loaded query={servers} what="Servers">
+        {({ servers: list }) =>
+          list.length === 0 ? (
+            <Empty title="A project needs a server.">
+              <p>
+                <Link to="/servers" search={{ add: 'true' }}>
+                  Add a server first
+                </Link>
+                , then come back.
+              </p>
+            </Empty>
+          ) : (
+            <Section title="Repository and address">
+              <Form
+                submit="Create project"
+                send={async (data) => {
+                  const asked = {
+                    name: text(data, 'name'),
+                    repo_url: text(data, 'repo_url').trim(),
+                    domain: text(data, 'domain').trim(),
+                    server_ids: data.getAll('server_ids').map(Number),
+                    default_recipe: text(data, 'default_recipe') as 'docker' | 'manual',
+                  }
+                  const context = { organization: organization?.id }
+                  onMade(await change(api.project.create.mutate(asked, { context })))
+                }}
+              >
+                <Text label="Name" name="name" maxLength={64} required />
+                <Text
+                  label="Repository"
+                  name="repo_url"
+                  placeholder="git@github.com:acme/shop.git"
+                  hint="An ssh or https address. Private ones are read with a deploy key that you get next."
+                  spellCheck={false}
+                  required
+                />
+                <Text
+                  label="Domain"
+                  name="domain"
+                  placeholder="shop.example.com"
+                  hint="Environments get names below it: pr-42.shop.example.com. Point *.shop.example.com to the server."
+                  spellCheck={false}
+                  required
+                />
+                <fieldset className="stack-small" aria-label="Servers">
+                  <legend>Servers</legend>
+                  {list.map((s) => (
+                    <Check
+                      key={s.id}
+                      name="server_ids"
+                      value={s.id}
+                      label={s.name}
+                      hint={s.joined_at ? s.hostname : `${s.hostname}, never joined`}
+                      defaultChecked={s.id === first(list)?.id}
+                    />
+                  ))}
+                </fieldset>
+                <Select
+                  label="Recipe"
+                  name="default_recipe"
+                  hint="docker builds and runs containers; manual runs the commands of .service.yml."
+                >
+                  <option value="docker">docker</option>
+                  <option value="manual">manual</option>
+                </Select>
+              </Form>
+            </Section>
+          )
+        }
+      </Loaded>
+    </Page>
+  )
+}
+
+/** One that can deploy at once, if there is one. */
+const first = (list: readonly Server[]): Server | undefined =>
+  list.find((s) => s.status === 'online') ?? list.find((s) => s.joined_at !== null) ?? list[0]
+
+function Made({ project }: { project: Created }) {
+  const id = String(project.id)
+  return (
+    <Page title={`${project.name} is created`} trail={<Link to="/">Projects</Link>}>
+      <Note kind="warn">
+        The secret is shown this once. Put it in at the host now; a new one can be made any time.
+      </Note>
+      <Section title="1 Webhook">
+        <p>At the repository's host, add a webhook for pushes and pull requests (JSON).</p>
+        <CopyField label="webhook address" text={project.webhook.url} />
+        <CopyField label="webhook secret" text={project.webhook_secret} />
+      </Section>
+      <Section title="2 Deploy key">
+        <p>For a private repository: add this as a read-only deploy key.</p>
+        <CopyField label="deploy key" text={project.repo_public_key} />
+      </Section>
+      <Section title="3 Check">
+        <CheckRepository id={project.id} />
+      </Section>
+      <div className="row">
+        <Link to="/projects/$id" params={{ id }} className={buttonClass('main')}>
+          Open {project.name}
+        </Link>
+      </div>
+    </Page>
+  )
+}

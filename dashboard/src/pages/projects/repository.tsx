@@ -1,0 +1,165 @@
+// The repository of a project as the control plane sees it: can it be read, with which key, what its host is told.
+import { useQuery } from '@tanstack/react-query'
+import { type ReactNode, useState } from 'react'
+import { api, change, trpc } from '../../api.ts'
+import { ActButton, Ask } from '../../components/act.tsx'
+import { Button } from '../../components/button.tsx'
+import { CopyField } from '../../components/copy.tsx'
+import { Secret } from '../../components/field.tsx'
+import { Form, text } from '../../components/form.tsx'
+import { Facts, Section } from '../../components/page.tsx'
+import { Loaded, Note } from '../../components/states.tsx'
+import { Time } from '../../components/time.tsx'
+import type { Project } from '../../data.ts'
+import { HostKey } from './host-key.tsx'
+
+export function Repository({
+  project: p,
+  reason,
+}: {
+  project: Project
+  reason: string | undefined
+}) {
+  const key = useQuery(trpc.project.deployKey.queryOptions({ project_id: p.id }))
+  const [isAsking, ask] = useState(false)
+  return (
+    <Section title="Repository and its host">
+      <Facts
+        of={[
+          ['Host', p.repository.provider ?? 'not known yet'],
+          [
+            'Reachable',
+            p.repository.reachable === null
+              ? 'nobody looked yet'
+              : p.repository.reachable
+                ? 'yes'
+                : (p.repository.error?.message ?? 'no'),
+          ],
+          [
+            'Looked',
+            p.repository.checked_at ? <Time key="c" at={p.repository.checked_at} /> : 'never',
+          ],
+        ]}
+      />
+      {p.repository.renamed_to && (
+        <Note kind="warn">The host says that the repository is now {p.repository.renamed_to}.</Note>
+      )}
+      <CheckRepository id={p.id}>
+        <ActButton
+          act={() => change(api.project.reconcile.mutate({ project_id: p.id }))}
+          done="Looking; what is found appears under Webhooks."
+        >
+          Look for missed pushes
+        </ActButton>
+      </CheckRepository>
+      <h3>Deploy key</h3>
+      <Loaded query={key} what="The deploy key" lines={1}>
+        {(k) => (
+          <>
+            <CopyField label="deploy key" text={k.public_key} />
+            <p className="muted small">
+              {k.fingerprint}, made <Time at={k.created_at} />. Read-only is enough.
+            </p>
+            {k.previous && (
+              <Note kind="warn">The former key may be removed at the host: {k.previous}</Note>
+            )}
+          </>
+        )}
+      </Loaded>
+      <div className="row">
+        <Button reason={reason} onClick={() => ask(true)}>
+          Make a new key
+        </Button>
+      </div>
+      {isAsking && (
+        <Ask
+          title="Make a new deploy key?"
+          submit="Make a new key"
+          onClose={() => ask(false)}
+          send={() => change(api.project.replaceDeployKey.mutate({ project_id: p.id }))}
+          done="Put the new key in at the host."
+        >
+          <p>Deployments cannot read a private repository until the new key is in at the host.</p>
+        </Ask>
+      )}
+      <HostKey project={p} />
+      <h3>Token for the host</h3>
+      <p className="muted">
+        {p.host_token.set ? 'A token is set.' : 'No token is set.'} It is used to report statuses,
+        to comment, and to look for pull requests that were missed. {p.host_token.error}
+      </p>
+      <Form
+        submit="Save the token"
+        done="The host accepted it."
+        clears
+        isRow
+        reason={reason}
+        label="Token for the host"
+        send={(data) =>
+          change(api.project.setHostToken.mutate({ project_id: p.id, token: text(data, 'token') }))
+        }
+        beside={
+          p.host_token.set && (
+            <ActButton
+              act={() => change(api.project.removeHostToken.mutate({ project_id: p.id }))}
+              done="Removed."
+            >
+              Remove it
+            </ActButton>
+          )
+        }
+      >
+        <Secret label="Token" name="token" required />
+      </Form>
+    </Section>
+  )
+}
+
+type Checked = Awaited<ReturnType<typeof api.project.check.mutate>>
+
+/** `children`: what else can be done, beside it. */
+export function CheckRepository({ id, children }: { id: number; children?: ReactNode }) {
+  const [isBusy, setBusy] = useState(false)
+  const [found, setFound] = useState<Checked | string>()
+  const look = async () => {
+    setBusy(true)
+    await change(api.project.check.mutate({ project_id: id })).then(setFound, (error: Error) =>
+      setFound(error.message),
+    )
+    setBusy(false)
+  }
+  return (
+    <div className="stack-small">
+      <div className="row">
+        <Button busy={isBusy} onClick={() => void look()}>
+          Check the repository
+        </Button>
+        {children}
+      </div>
+      <div role="status">{found !== undefined && <Found found={found} />}</div>
+    </div>
+  )
+}
+
+function Found({ found }: { found: Checked | string }) {
+  if (typeof found === 'string') return <Note kind="bad">{found}</Note>
+  if (!found.reachable) {
+    return <Note kind="bad">{found.error?.message ?? 'The repository cannot be read.'}</Note>
+  }
+  const file = found.service_file
+  return (
+    <Note kind={file?.found && file.errors.length === 0 ? 'ok' : 'warn'}>
+      The repository can be read ({found.branch_count} branches, default {found.default_branch}).{' '}
+      {file?.found ? 'It has a .service.yml.' : 'It has no .service.yml yet.'}
+      {file && file.errors.length > 0 && (
+        <ul>
+          {file.errors.map((e) => (
+            <li key={`${e.line} ${e.message}`}>
+              Line {e.line}: {e.message}
+            </li>
+          ))}
+        </ul>
+      )}
+    </Note>
+  )
+}

@@ -1,0 +1,156 @@
+// The servers of the organization, and how a new one joins: one line to run on it, and a wait that ends by itself.
+import { Link, useNavigate, useSearch } from '@tanstack/react-router'
+import { useState } from 'react'
+import { api, change } from '../../api.ts'
+import { Button } from '../../components/button.tsx'
+import { Dialog } from '../../components/dialog.tsx'
+import { Text } from '../../components/field.tsx'
+import { Form, text } from '../../components/form.tsx'
+import { Icon } from '../../components/icon.tsx'
+import { Page } from '../../components/page.tsx'
+import { Empty, Loaded } from '../../components/states.tsx'
+import { Status } from '../../components/status.tsx'
+import { Cell, Row, Table } from '../../components/table.tsx'
+import { Time } from '../../components/time.tsx'
+import { type Server, useServers } from '../../data.ts'
+import { useOrganization, usePermission } from '../../organization.ts'
+import { bytes, count } from '../../words.ts'
+import { JoinCommand } from './join-command.tsx'
+
+export function Servers() {
+  const servers = useServers()
+  const mayWrite = usePermission('server:write')
+  const { add } = useSearch({ strict: false }) as { add?: string | boolean }
+  const navigate = useNavigate()
+  const isAdding = String(add) === 'true'
+  return (
+    <Page
+      title="Servers"
+      actions={
+        mayWrite && (
+          <Button
+            kind="main"
+            onClick={() => void navigate({ to: '/servers', search: { add: 'true' } })}
+          >
+            <Icon name="plus" /> Add server
+          </Button>
+        )
+      }
+    >
+      <Loaded query={servers} what="Servers">
+        {({ servers: list }) =>
+          list.length === 0 ? (
+            <Empty title="No servers yet.">
+              <p>
+                A server is a Linux machine of yours. The agent on it dials out; no port has to be
+                opened for it.
+              </p>
+              <p>
+                <code>berth server add fra-1 --hostname fra-1.example.com</code>
+              </p>
+            </Empty>
+          ) : (
+            <Table
+              label="Servers"
+              head={['Server', 'State', 'Agent', 'Machine', 'Disk', 'Environments']}
+            >
+              {list.map((s) => (
+                <ServerRow key={s.id} server={s} />
+              ))}
+            </Table>
+          )
+        }
+      </Loaded>
+      {isAdding && <AddServer onClose={() => void navigate({ to: '/servers', search: {} })} />}
+    </Page>
+  )
+}
+
+function ServerRow({ server: s }: { server: Server }) {
+  return (
+    <Row>
+      <Cell of="Server">
+        <div className="stack-small">
+          <Link to="/servers/$id" params={{ id: String(s.id) }}>
+            {s.name}
+          </Link>
+          <span className="muted small">{s.hostname}</span>
+        </div>
+      </Cell>
+      <Cell of="State">
+        <ServerState server={s} />
+      </Cell>
+      <Cell of="Agent">
+        <AgentVersion server={s} />
+      </Cell>
+      <Cell of="Machine">
+        {s.facts ? `${count(s.facts.cpus, 'CPU')}, ${bytes(s.facts.memory_bytes)}` : ''}
+      </Cell>
+      <Cell of="Disk">
+        {s.facts ? `${bytes(s.facts.disk_free_bytes)} of ${bytes(s.facts.disk_bytes)} free` : ''}
+      </Cell>
+      <Cell of="Environments">{s.environment_count}</Cell>
+    </Row>
+  )
+}
+
+export function ServerState({ server: s }: { server: Server }) {
+  return (
+    <span className="row">
+      <Status of={s.status} {...(s.status === 'pending' ? { word: 'Never joined' } : {})} />
+      {s.status === 'offline' && s.last_seen_at && (
+        <span className="muted small">
+          since <Time at={s.last_seen_at} />
+        </span>
+      )}
+      {s.paused && <span className="muted small">paused</span>}
+    </span>
+  )
+}
+
+export function AgentVersion({ server: s, word = '' }: { server: Server; word?: string }) {
+  if (!s.agent_version) return null
+  return (
+    <span className="row">
+      {word}
+      {s.agent_version}
+      {s.agent_outdated && <Status of="degraded" word="outdated" />}
+    </span>
+  )
+}
+
+function AddServer({ onClose }: { onClose(): void }) {
+  const [made, setMade] = useState<{ server: Server; command: string; expires_at: string }>()
+  const organization = useOrganization()
+  return (
+    <Dialog title={made ? `Join ${made.server.name}` : 'Add a server'} onClose={onClose}>
+      {made ? (
+        <JoinCommand id={made.server.id} command={made.command} until={made.expires_at} />
+      ) : (
+        <Form
+          submit="Add server"
+          send={async (data) => {
+            const asked = {
+              name: text(data, 'name').trim(),
+              hostname: text(data, 'hostname').trim(),
+            }
+            const context = { organization: organization?.id }
+            const server = await change(api.server.create.mutate(asked, { context }))
+            const join = await api.server.joinToken.mutate({ server_id: server.id })
+            setMade({ server, ...join })
+          }}
+        >
+          <Text label="Name" name="name" placeholder="fra-1" maxLength={64} required />
+          <Text
+            label="Host name or address"
+            name="hostname"
+            placeholder="fra-1.example.com"
+            hint="Where people and berth ssh reach it."
+            spellCheck={false}
+            required
+          />
+        </Form>
+      )}
+    </Dialog>
+  )
+}

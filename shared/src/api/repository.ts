@@ -1,0 +1,58 @@
+// The repository of a project and its host, as the control plane sees them.
+import { z } from 'zod'
+import { HOST_API } from '../limits/forges.ts'
+import { Time } from './fields.ts'
+
+export const RepositoryError = z.object({ code: z.string(), message: z.string() })
+
+/** Learned from deliveries and looks. */
+export const RepositoryFacts = z.object({
+  provider: z.string().nullable(),
+  external_id: z.string().nullable(),
+  renamed_to: z.string().nullable(),
+  /** Null: nobody looked yet. */
+  reachable: z.boolean().nullable(),
+  checked_at: Time.nullable(),
+  error: RepositoryError.nullable(),
+})
+export type RepositoryFacts = z.infer<typeof RepositoryFacts>
+
+export const HostTokenFacts = z.object({
+  set: z.boolean(),
+  checked_at: Time.nullable(),
+  /** What the host said when the token was last used in vain. */
+  error: z.string().nullable(),
+})
+export type HostTokenFacts = z.infer<typeof HostTokenFacts>
+
+export const HostToken = HostTokenFacts.extend({
+  /** The kind of host that accepted it. */
+  host: z.string().nullable(),
+})
+export type HostToken = z.infer<typeof HostToken>
+
+export const HostTokenPut = z.strictObject({
+  token: z
+    .string()
+    .min(1)
+    .max(HOST_API.tokenLength)
+    .regex(/^[\x21-\x7e]+$/, 'must be printable characters without spaces'),
+})
+export type HostTokenPut = z.infer<typeof HostTokenPut>
+
+export const RepositoryCheck = z.object({
+  reachable: z.boolean(),
+  default_branch: z.string().nullable(),
+  branch_count: z.int().nullable(),
+  service_file: z
+    .object({
+      found: z.boolean(),
+      errors: z.array(z.object({ line: z.int(), code: z.string(), message: z.string() })),
+    })
+    .nullable(),
+  error: RepositoryError.nullable(),
+})
+export type RepositoryCheck = z.infer<typeof RepositoryCheck>
+
+export const ReconcileStarted = z.object({ started_at: Time })
+export type ReconcileStarted = z.infer<typeof ReconcileStarted>

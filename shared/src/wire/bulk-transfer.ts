@@ -1,0 +1,87 @@
+// The records of a file line: a connection that carries one transfer of files without HTTP/2, whose frames of 16 KiB cost
+// more than the encryption. A byte for the kind, four for the length, then the content: a message, or bytes of a file.
+// Invariants: no record is larger than its bound; bytes of a file are copied once, into pieces of the size that is read.
+import { TRANSFERS } from '../limits/agent.ts'
+
+/** What a file line calls itself in the TLS handshake (ALPN); another form of it has another name. */
+export const FILE_LINE = 'berth-files/1'
+
+const HEAD_BYTES = 5
+const KIND = { message: 1, data: 2 } as const
+type Kind = (typeof KIND)[keyof typeof KIND]
+
+const MOST: Record<Kind, number> = {
+  [KIND.message]: TRANSFERS.lineMessageBytes,
+  [KIND.data]: TRANSFERS.lineRecordBytes,
+}
+
+function head(kind: Kind, length: number): Buffer {
+  const bytes = Buffer.allocUnsafe(HEAD_BYTES)
+  bytes[0] = kind
+  bytes.writeUInt32BE(length, 1)
+  return bytes
+}
+
+/** Goes before that many bytes of the file, at most `TRANSFERS.lineRecordBytes`. */
+export const dataHead = (length: number): Buffer => head(KIND.data, length)
+
+export const encodeMessage = (message: Uint8Array): Buffer =>
+  Buffer.concat([head(KIND.message, message.length), message])
+
+export interface LineReader {
+  message(bytes: Buffer): void
+  /** At most `TRANSFERS.frameBytes`; nobody else has this memory. */
+  data(bytes: Buffer): void
+}
+
+/** Cuts what comes into records and gives their contents out. Throws at what is no record; then nothing more is read. */
+export class LineParser {
+  readonly #reader: LineReader
+  readonly #head = Buffer.alloc(HEAD_BYTES)
+  #headBytes = 0
+  /** Of the record under way. */
+  #left = 0
+  #piece: Buffer = Buffer.alloc(0)
+  #filled = 0
+
+  constructor(reader: LineReader) {
+    this.#reader = reader
+  }
+
+  take(chunk: Buffer): void {
+    for (let at = 0; at < chunk.length; ) {
+      at += this.#left === 0 ? this.#takeHead(chunk, at) : this.#takeContent(chunk, at)
+    }
+  }
+
+  #takeHead(chunk: Buffer, at: number): number {
+    const taken = chunk.copy(this.#head, this.#headBytes, at)
+    this.#headBytes += taken
+    if (this.#headBytes < HEAD_BYTES) return taken
+    this.#headBytes = 0
+    const most = MOST[this.#head[0] as Kind] ?? 0
+    this.#left = this.#head.readUInt32BE(1)
+    if (this.#left === 0 || this.#left > most) throw new Error('this is no record of a file line')
+    this.#begin()
+    return taken
+  }
+
+  #begin(): void {
+    const isData = this.#head[0] === KIND.data
+    const size = isData ? Math.min(this.#left, TRANSFERS.frameBytes) : this.#left
+    this.#piece = Buffer.allocUnsafeSlow(size)
+    this.#filled = 0
+  }
+
+  #takeContent(chunk: Buffer, at: number): number {
+    const taken = chunk.copy(this.#piece, this.#filled, at)
+    this.#filled += taken
+    this.#left -= taken
+    if (this.#filled < this.#piece.length) return taken
+    const piece = this.#piece
+    if (this.#left > 0) this.#begin()
+    if (this.#head[0] === KIND.data) this.#reader.data(piece)
+    else this.#reader.message(piece)
+    return taken
+  }
+}

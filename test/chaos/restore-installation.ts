@@ -1,0 +1,405 @@
+// An installation of three servers whose control plane is lost and restored from a backup: real processes, a real proxy on
+// each server, visitors who ask all the time, and an oracle outside Berth that counts what every task began.
+import type { ChildProcess } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { request } from 'node:http'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Environment, Server, Task } from '@berth/shared/api'
+import { unguardServer } from '../../agent/src/maintenance/firewall.ts'
+import { readSettings } from '../../agent/src/settings.ts'
+import { type Backup, restoreBackup, takeBackup } from '../fixtures/platform/backups.ts'
+import {
+  ApiError,
+  Lab,
+  type LabOptions,
+  removeAccounts,
+  stopServices,
+  until,
+} from '../fixtures/server/installation.ts'
+import { dockerEnvironment, freeProxyPorts } from '../fixtures/server/installation-docker.ts'
+import { takePortRange } from '../fixtures/server/packet-rules.ts'
+import { makeProxyAccount, removeProxyAccount } from '../fixtures/server/proxy-account.ts'
+
+const SERVER = `import { createServer } from 'node:http'
+const server = createServer((request, response) => response.end('ok'))
+server.listen(process.env.PORT)
+process.on('SIGTERM', () => { server.close(() => process.exit(0)); server.closeIdleConnections() })
+`
+const count = `    - name: Count the start
+      run: printf '%s %s\\n' "$SERVICE_ENV_IDENTIFIER" "\${BERTH_RELEASE_DIR##*/}" >> "$ORACLE/starts"
+    - name: Take a while
+      run: sleep 1
+`
+const WEB = (node: string): string => `manual:
+  deploy:
+${count}  services:
+    web:
+      run: exec ${node} server.mjs
+      port: auto
+      health: /
+      stop_timeout: 5s
+`
+const JOB = `manual:
+  deploy:
+${count}`
+
+const ASK_EVERY_MS = 50
+const DEPLOYED_MS = 120_000
+const ASK_MS = 30_000
+const START_MS = 300_000 // however busy the machine: what counts begins when it listens
+
+/** A server of the world that is not the lab's own. */
+interface Member {
+  id: number
+  proxyPort: number
+  agent: ChildProcess | undefined
+  environment: Record<string, string>
+  giveBackPorts: () => void
+}
+
+async function addServer(lab: Lab, index: number, program: string): Promise<Member> {
+  const ports = await freeProxyPorts()
+  const range = takePortRange()
+  const stateDir = join(lab.dir, `agent-${index}`)
+  mkdirSync(stateDir, { mode: 0o711 })
+  chmodSync(stateDir, 0o711)
+  const environment = {
+    BERTH_DEV: '1',
+    BERTH_STATE_DIR: stateDir,
+    BERTH_ACCOUNT_PREFIX: `b${randomBytes(2).toString('hex')}-e`,
+    BERTH_PORT_RANGE: `${range.from}-${range.to}`,
+    ...dockerEnvironment(ports, undefined),
+  }
+  await makeProxyAccount(readSettings(environment))
+  const id = await lab.join(`server-${index}`, environment)
+  const agent = lab.spawn(`agent-${index}`, [program, 'run'], environment)
+  return { id, proxyPort: ports.http, agent, environment, giveBackPorts: range.giveBack }
+}
+
+/** One environment, where it is served, and what was asked for it. */
+interface Place {
+  environment: Environment
+  proxyPort: number
+  isServed: boolean
+}
+
+export interface Visits {
+  ok: number
+  failed: number
+  failures: string[]
+}
+
+export class RestoreWorld {
+  readonly lab: Lab
+  readonly visits: Visits = { ok: 0, failed: 0, failures: [] }
+  readonly #oracle: string
+  readonly #members: Member[]
+  readonly #places: Place[] = []
+  readonly #folders: string[] = []
+  #projects = { web: 0, job: 0 }
+  #loops: Promise<void>[] = []
+  #visitors: Promise<void>[] = []
+  #isBusy = false
+  #isVisited = true
+  #extra = 0
+
+  private constructor(lab: Lab, members: Member[]) {
+    this.lab = lab
+    this.#members = members
+    this.#oracle = join(lab.dir, 'oracle')
+    mkdirSync(this.#oracle)
+    chmodSync(this.#oracle, 0o1777)
+    // every environment has an account of its own, and all of them append here
+    writeFileSync(join(this.#oracle, 'starts'), '')
+    chmodSync(join(this.#oracle, 'starts'), 0o666)
+  }
+
+  static async open(options: LabOptions, servers: number): Promise<RestoreWorld> {
+    const lab = await Lab.open({ ...options, proxy: true, startMs: START_MS })
+    const members: Member[] = [
+      {
+        id: lab.serverId,
+        proxyPort: lab.proxyPort,
+        agent: undefined, // the lab ends it
+        environment: lab.agentEnvironment,
+        giveBackPorts: () => {},
+      },
+    ]
+    const world = new RestoreWorld(lab, members)
+    try {
+      for (let n = 2; n <= servers; n++) {
+        members.push(await addServer(lab, n, options.agent ?? 'agent/src/main.ts'))
+      }
+      await world.online(60_000)
+      await world.#setUp()
+      return world
+    } catch (error) {
+      await world.close()
+      throw error
+    }
+  }
+
+  async #setUp(): Promise<void> {
+    const { lab } = this
+    const web = { '.service.yml': WEB(lab.node()), 'server.mjs': SERVER }
+    this.#projects = {
+      web: await this.#project('web', lab.repository('web', web)),
+      job: await this.#project('job', lab.repository('job', { '.service.yml': JOB })),
+    }
+    for (const [index, { id }] of this.#members.entries()) {
+      await this.add('web', `web-${index + 1}`, id)
+      await this.add('job', `job-${index + 1}`, id)
+    }
+    await Promise.all(this.#places.map(({ environment }) => this.#deployed(environment.id)))
+    for (const place of this.#places) if (place.isServed) this.#visitors.push(this.#visit(place))
+  }
+
+  async #project(name: string, repoUrl: string): Promise<number> {
+    const { id } = await this.lab.post<{ id: number }>('/api/projects', {
+      name,
+      repo_url: repoUrl,
+      domain: `${name}.example.com`,
+      server_ids: this.#members.map((member) => member.id),
+      default_recipe: 'manual',
+    })
+    return id
+  }
+
+  /** An environment on a server; it is kept busy and judged from now on. */
+  async add(kind: 'web' | 'job', identifier: string, serverId: number): Promise<Environment> {
+    const member = this.#members.find(({ id }) => id === serverId)
+    const environment = await this.lab.post<Environment>(
+      `/api/projects/${this.#projects[kind]}/environments`,
+      {
+        identifier,
+        branch: 'main',
+        server_id: serverId,
+        auto_deploy: false,
+        variables: { ORACLE: this.#oracle },
+      },
+    )
+    const isServed = kind === 'web'
+    this.#places.push({ environment, proxyPort: member?.proxyPort ?? 0, isServed })
+    return environment
+  }
+
+  /** Throws at once when the control plane forgot the task. */
+  async #deployed(environmentId: number): Promise<Task> {
+    const { id } = await this.lab.deploy(environmentId)
+    const end = await until(
+      `task ${id} to finish`,
+      async () => {
+        const task = await this.lab.get<Task>(`/api/tasks/${id}`).catch((error: Error) => {
+          if (error instanceof ApiError && error.status === 404) return error
+          throw error
+        })
+        if (task instanceof Error) return task
+        return task.finished_at !== null && task.log_complete ? task : undefined
+      },
+      DEPLOYED_MS,
+    )
+    if (end instanceof Error) throw end
+    return end
+  }
+
+  /** Asks for one page again and again, each time by a new connection; what fails is remembered. */
+  async #visit({ environment, proxyPort }: Place): Promise<void> {
+    while (this.#isVisited) {
+      const why = await ask(environment.domain, proxyPort)
+      if (why === undefined) this.visits.ok += 1
+      else {
+        this.visits.failed += 1
+        this.visits.failures.push(`${new Date().toISOString()} ${environment.domain}: ${why}`)
+      }
+      await delay(ASK_EVERY_MS)
+    }
+  }
+
+  /** Every environment is deployed again and again until the control plane is lost. */
+  busy(): void {
+    this.#isBusy = true
+    this.#loops = this.#places.map(({ environment }) => this.#keepBusy(environment.id))
+  }
+
+  async #keepBusy(environmentId: number): Promise<void> {
+    while (this.#isBusy) {
+      try {
+        await this.#deployed(environmentId)
+      } catch (error) {
+        // a dead control plane is part of the game, and so is a deployment that it forgot
+        if (error instanceof ApiError && ![404, 409].includes(error.status) && error.status < 500)
+          throw error
+        await delay(100)
+      }
+    }
+  }
+
+  /** Somewhere a deployment is under way: the moment for a backup, and for harm. */
+  async running(): Promise<void> {
+    await until('a running deployment', async () => {
+      const list = await Promise.all(
+        Object.values(this.#projects).map((id) =>
+          this.lab.get<Environment[]>(`/api/projects/${id}/environments`),
+        ),
+      )
+      return list.flat().some((e) => e.locked_by?.status === 'running') || undefined
+    })
+  }
+
+  /** How many tasks have begun so far, by the oracle. */
+  get begun(): number {
+    return this.#starts().length
+  }
+
+  #starts(): string[] {
+    return readFileSync(join(this.#oracle, 'starts'), 'utf8').split('\n').filter(Boolean)
+  }
+
+  async backup(): Promise<Backup> {
+    const { dataDir, databaseUrl } = this.lab.place
+    const backup = await takeBackup(dataDir, databaseUrl)
+    this.#folders.push(backup.folder)
+    return backup
+  }
+
+  /** An environment that the backup will not know, with something that runs in it. */
+  async addUnknown(): Promise<void> {
+    this.#extra += 1
+    const server = this.#members[this.#extra % this.#members.length]
+    if (!server) throw new Error('no server')
+    const made = await this.add('job', `late-${this.#extra}`, server.id)
+    this.#places.pop() // the restored control plane does not know it
+    await this.#deployed(made.id)
+    await this.lab.deploy(made.id)
+  }
+
+  /** kill -9; then another control plane with what the backup has, elsewhere, under the same addresses. */
+  async lose(backup: Backup, n: number): Promise<void> {
+    const dataDir = join(this.lab.dir, `control-plane-${n}`)
+    const databaseUrl = await restoreBackup(backup, dataDir)
+    const child = this.lab.controlPlane
+    const gone = new Promise((resolve) => child?.once('exit', resolve))
+    child?.kill('SIGKILL')
+    await gone
+    this.#isBusy = false
+    this.lab.place = { dataDir, databaseUrl }
+    await this.lab.startControlPlane()
+  }
+
+  /** What was begun before the loss has come to its end, or is known to be forgotten. */
+  async calm(): Promise<void> {
+    await Promise.allSettled(this.#loops)
+  }
+
+  /** All servers, and still a moment later: one that comes and goes is not there. Gives the time it took. */
+  async online(ms: number): Promise<number> {
+    const began = performance.now()
+    let since = began
+    await until(
+      'every server to be online',
+      async () => {
+        const servers = await this.lab.get<Server[]>('/api/servers')
+        const isThere = servers.every((server) => server.status === 'online')
+        if (!isThere) since = performance.now()
+        return isThere && performance.now() - since > 2_000 ? true : undefined
+      },
+      ms + 2_000,
+    )
+    return since - began
+  }
+
+  /** Which servers are not back, with the last lines of their agents. */
+  async missing(): Promise<string[]> {
+    const servers = await this.lab.get<Server[]>('/api/servers')
+    return servers
+      .filter(({ status }) => status !== 'online')
+      .map(({ id, name, status }) => {
+        const index = this.#members.findIndex((member) => member.id === id)
+        return `${name} is ${status}:\n${this.lab.logOf(index === 0 ? 'agent' : `agent-${index + 1}`)}`
+      })
+  }
+
+  /** Tasks of which nothing becomes in time. */
+  async stuck(ms: number): Promise<number> {
+    const deadline = performance.now() + ms
+    for (;;) {
+      const tasks = await Promise.all(
+        this.#places.map(({ environment }) =>
+          this.lab.get<Task[]>(`/api/environments/${environment.id}/tasks?per_page=100`),
+        ),
+      )
+      const open = tasks.flat().filter((task) => task.finished_at === null).length
+      if (open === 0 || performance.now() > deadline) return open
+      await delay(200)
+    }
+  }
+
+  /** One more deployment of each environment; how many did not succeed, and why. */
+  async deployAll(): Promise<string[]> {
+    const ends = await Promise.all(
+      this.#places.map(async ({ environment: { id, identifier } }) => {
+        const task = await this.#deployed(id).catch((error: Error) => error)
+        if (task instanceof Error) return `${identifier}: ${task.message}`
+        return task.status === 'succeeded' ? '' : `${identifier}: ${task.failure?.message}`
+      }),
+    )
+    return ends.filter(Boolean)
+  }
+
+  /** Tasks whose commands began more than once, by number and environment. */
+  twice(): string[] {
+    const seen = new Set<string>()
+    return this.#starts().filter((line) => seen.size === seen.add(line).size)
+  }
+
+  async close(): Promise<void> {
+    this.#isBusy = false
+    this.#isVisited = false
+    await Promise.allSettled([...this.#loops, ...this.#visitors])
+    const others = this.#members.slice(1)
+    for (const { agent } of others) {
+      if (!agent || agent.exitCode !== null || agent.signalCode !== null) continue
+      const gone = new Promise((resolve) => agent.once('exit', resolve))
+      agent.kill('SIGTERM')
+      const late = setTimeout(() => agent.kill('SIGKILL'), 10_000)
+      await gone
+      clearTimeout(late)
+    }
+    for (const { environment } of others) {
+      stopServices(environment)
+      await unguardServer(readSettings(environment))
+    }
+    await this.lab.close()
+    for (const { environment, giveBackPorts } of others) {
+      const settings = readSettings(environment)
+      const prefix = settings.accountPrefix
+      giveBackPorts()
+      removeAccounts(prefix)
+      removeAccounts(prefix.replace(/e$/, 'git'))
+      removeProxyAccount(settings)
+    }
+    for (const folder of this.#folders) rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/** Undefined: answered whole, by the service. */
+function ask(host: string, port: number): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const options = { host: '127.0.0.1', port, headers: { host }, agent: false, timeout: ASK_MS }
+    const asked = request(options, (answer) => {
+      let text = ''
+      answer.on('data', (piece) => {
+        text += String(piece)
+      })
+      answer.on('close', () => {
+        const isGood = answer.statusCode === 200 && text === 'ok' && answer.complete
+        resolve(isGood ? undefined : `${answer.statusCode} ${text.slice(0, 80)}`)
+      })
+    })
+    asked.on('timeout', () => asked.destroy(new Error('no answer in time')))
+    asked.on('error', (error) => resolve(error.message))
+    asked.end()
+  })
+}

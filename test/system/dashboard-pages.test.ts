@@ -1,0 +1,235 @@
+// Every page there is, in a real browser: no serious finding of axe-core in either theme, nothing that scrolls sideways at
+// 320 px, nothing from elsewhere. And the proof that the checker finds something when there is something.
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { sha } from '../fixtures/forge/webhook-sender.ts'
+import { Chromium, type Visitor } from '../fixtures/people/chromium.ts'
+import { ADA, makeWorld, PAGES, type World } from '../fixtures/people/dashboard-content.ts'
+import { missing } from '../fixtures/platform/components.ts'
+import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
+import { until } from '../fixtures/server/installation.ts'
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+/** WCAG 2.2 AA and what everybody should keep. */
+const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
+
+/** What must be found: a field without a label, text that cannot be read, a script made from text. */
+const SPOIL = `
+  const main = document.querySelector('main')
+  main.append(document.createElement('input'))
+  const faint = document.createElement('p')
+  faint.textContent = 'faint'
+  faint.style.color = '#ddd'
+  main.append(faint)
+  try { document.createElement('script').text = 'window.pwned = 1' } catch { document.title = 'refused' }
+`
+
+interface Finding {
+  id: string
+  impact: string
+  nodes: { html: string; failureSummary: string }[]
+}
+
+async function findings(v: Visitor, rules?: string[]): Promise<string[]> {
+  await v.page.evaluate(`${axe}; undefined`)
+  const runOnly = rules ? { type: 'rule', values: rules } : { type: 'tag', values: TAGS }
+  const options = JSON.stringify({ runOnly, resultTypes: ['violations'] })
+  const { violations } = (await v.page.evaluate(`axe.run(document, ${options})`)) as {
+    violations: Finding[]
+  }
+  return violations
+    .filter((f) => f.impact === 'serious' || f.impact === 'critical')
+    .map((f) => `${f.id}: ${f.nodes.map((n) => `${n.html} ${n.failureSummary}`).join(' | ')}`)
+}
+
+async function inspect(v: Visitor): Promise<string[]> {
+  const found = (await findings(v)).map((f) => `light: ${f}`)
+  await v.page.emulateMedia({ colorScheme: 'dark' })
+  found.push(...(await findings(v, ['color-contrast'])).map((f) => `dark: ${f}`))
+  await v.page.setViewportSize({ width: 320, height: 640 })
+  found.push(...(await findings(v, ['target-size'])).map((f) => `320: ${f}`))
+  const over = Number(await v.page.evaluate('document.documentElement.scrollWidth - innerWidth'))
+  if (over > 0) found.push(`320: scrolls sideways by ${over} px`)
+  await v.page.emulateMedia({ colorScheme: 'light' })
+  await v.page.setViewportSize({ width: 1_280, height: 800 })
+  return found
+}
+
+const settled = async (v: Visitor) => {
+  await v.page.getByRole('heading', { level: 1 }).waitFor()
+  await v.page.locator('[data-loading]').first().waitFor({ state: 'detached' })
+}
+
+describe.skipIf(missing('chromium'))('every page', () => {
+  let chrome: Chromium
+  let world: World
+  let visitor: Visitor
+  beforeAll(async () => {
+    chrome = await Chromium.launch()
+    world = await makeWorld()
+    visitor = await chrome.visit(world.platform.cp.url)
+    await visitor.signIn(ADA.email, ADA.password)
+  })
+  afterAll(async () => {
+    await visitor?.close()
+    await world?.close()
+    await chrome?.close()
+  })
+
+  test.each(PAGES)('of somebody signed in: %s', async (name) => {
+    await visitor.goto(world.pages[name])
+    await settled(visitor)
+    expect(await inspect(visitor)).toEqual([])
+    expect(visitor.complaints.splice(0)).toEqual([])
+  })
+
+  test("a server's charts have its history, and the span is chosen", async () => {
+    const v = visitor
+    await v.goto(world.pages.server)
+    await settled(v)
+    /** Where the line of a chart is drawn: how many places, and from where to where of its width. */
+    const drawn = async (label: string) => {
+      const line = v.page.getByRole('img', { name: new RegExp(`^${label} over time, now .*\\d`) })
+      const d = (await line.locator('path').last().getAttribute('d')) ?? ''
+      const xs = [...d.matchAll(/[ML]([\d.]+) /g)].map((match) => Number(match[1]))
+      return { places: xs.length, from: Math.min(...xs), to: Math.max(...xs) }
+    }
+    const day = await drawn('Processors')
+    // ninety minutes of a day: at its right end
+    expect(day.from).toBeGreaterThan(200)
+    expect(day.to).toBeLessThanOrEqual(240)
+    await v.page.getByLabel('Span of time').selectOption('hour')
+    await v.text('1 hour ago').first().waitFor()
+    const hour = await drawn('Disk')
+    expect(hour.places).toBeGreaterThan(50)
+    expect(hour.from).toBeLessThan(20)
+    await v.text('in force').waitFor()
+    // one disk, one number; the server may say a new one between two looks
+    await until('the same number on both pages', async () => {
+      await v.goto('/servers')
+      const inList = await v.text(/ [GT]B free$/).textContent()
+      await v.goto(world.pages.server)
+      return (await v.text(/ [GT]B free$/).textContent()) === inList || undefined
+    })
+    expect(v.complaints.splice(0)).toEqual([])
+  })
+
+  test("a fork's commit is approved by itself: a new push asks again", async () => {
+    const v = visitor
+    const { cp } = world.platform
+    await cp.call('PUT', `/api/projects/${world.host.projectId}/environment_limit`, { limit: 9 })
+    await v.goto(world.pages.project)
+    await v.button('Review 77aa000').click()
+    const dialog = v.page.getByRole('dialog', { name: 'Approve PR #51?' })
+    await dialog.getByText(sha('77aa')).waitFor()
+    expect(await findings(v)).toEqual([])
+    const fork = { number: 51, title: 'Add coupon', fork: 99, author: 'mallory' }
+    await world.host.updated({ ...fork, head: sha('88bb') })
+    // what was read is not what would run now
+    await dialog.getByRole('button', { name: 'Approve 77aa000' }).click()
+    await dialog.getByRole('alert').waitFor()
+    await v.page.keyboard.press('Escape')
+    await v.button('Review 88bb000').click()
+    await v.button('Approve 88bb000').click()
+    await v.text('Approved.').waitFor()
+    await v.button('Review 88bb000').waitFor({ state: 'detached' })
+    await v.link('pr-51').waitFor()
+    await v.text('pr-51').locator('xpath=ancestor::tr').getByText('Running').waitFor()
+    await world.host.updated({ ...fork, head: sha('99cc') })
+    await v.button('Review 99cc000').waitFor()
+    expect(v.complaints.splice(0)).toEqual([])
+  })
+
+  test('dialogs, menus and the palette', async () => {
+    const v = visitor
+    await v.goto('/')
+    await settled(v)
+    await v.page.keyboard.press('Control+k')
+    await v.page.getByRole('combobox').waitFor()
+    expect(await findings(v)).toEqual([])
+    await v.page.keyboard.press('Escape')
+    await v.page.keyboard.press('?')
+    await v.page.getByRole('dialog', { name: 'Keyboard and help' }).waitFor()
+    expect(await findings(v)).toEqual([])
+    await v.page.keyboard.press('Escape')
+    await v.button(/^Account of/).click()
+    await v.link('Tokens').waitFor()
+    expect(await findings(v)).toEqual([])
+    await v.goto(world.pages['environment-variables'])
+    await v.button('Add').click()
+    await v.page.getByRole('dialog').waitFor()
+    expect(await findings(v)).toEqual([])
+  })
+
+  test('a file comes whole; expired or with its server away it is a sentence and no file', async () => {
+    const v = visitor
+    await v.goto(world.pages['environment-actions'])
+    const download = v.button('Download exports/orders-2026-10.csv')
+    const [file] = await Promise.all([v.page.waitForEvent('download'), download.click()])
+    expect(readFileSync(await file.path(), 'utf8')).toHaveLength(44_013)
+    await v.text('exports/orders-2026-09.csv').waitFor()
+    expect(await v.button(/orders-2026-09/).count()).toBe(0)
+    await v.text(/was available until/).waitFor()
+
+    const downloads: unknown[] = []
+    v.page.on('download', (one) => downloads.push(one))
+    // one that runs out while the page is open
+    await world.platform.cp.running.ctx.db
+      .updateTable('artifacts')
+      .set({ expiresAt: 1 })
+      .where('path', '=', 'exports/orders-2026-10.csv')
+      .execute()
+    await download.click()
+    await v.text(/orders-2026-10.csv .*until/).waitFor()
+    await world.platform.cp.running.ctx.db
+      .updateTable('artifacts')
+      .set({ expiresAt: Date.now() + 86_400_000 })
+      .where('path', '=', 'exports/orders-2026-10.csv')
+      .execute()
+    world.platform.killAgent()
+    await until('the end of its session', async () => {
+      const { body } = await world.platform.cp.call('GET', '/api/servers/1')
+      return body.status === 'online' ? undefined : true
+    })
+    await v.goto(world.pages['environment-actions'])
+    await download.click()
+    await v.text('The server is offline. Try again when it is back.').waitFor()
+    expect(v.page.url()).toContain('/actions')
+    expect(downloads).toEqual([])
+    await world.platform.startAgent()
+    await world.platform.online()
+  })
+
+  test('before anybody signed in', async () => {
+    const cp = await TestControlPlane.start('sqlite')
+    const v = await chrome.visit(cp.url)
+    try {
+      await v.goto('/setup')
+      await v.heading('Set up Berth')
+      const found = await inspect(v)
+      await cp.setUp()
+      for (const path of ['/login', '/reset', '/reset/x', '/invite/x']) {
+        await v.goto(path)
+        await settled(v)
+        found.push(...(await inspect(v)))
+      }
+      expect(found).toEqual([])
+      expect(v.complaints).toEqual([])
+    } finally {
+      await v.close()
+      await cp.close()
+    }
+  })
+
+  test('a missing label, faint text and a foreign script would be found', async () => {
+    const v = await chrome.visit(world.platform.cp.url)
+    await v.goto('/login')
+    await v.heading('Sign in')
+    await v.page.evaluate(SPOIL)
+    const found = (await findings(v)).map((f) => f.split(':')[0])
+    expect(found).toEqual(expect.arrayContaining(['label', 'color-contrast']))
+    expect(await v.page.title()).toBe('refused')
+    await v.close()
+  })
+})

@@ -1,0 +1,244 @@
+// What `npm start` runs, from the outside: an example that answers, commands that work as they are printed, a start after
+// everything was killed, one on other ports, and an end that leaves nothing, however often it is asked for.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { request } from 'node:http'
+import { createServer, type Server } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import { listProcesses, readOwner } from '../../agent/src/machine/process/processes.ts'
+import { findAccount } from '../../agent/src/machine/users/users.ts'
+import { missing } from '../fixtures/platform/components.ts'
+import { removeAccounts, until } from '../fixtures/server/installation.ts'
+import { freeDatagramPort, freePort } from '../fixtures/server/installation-docker.ts'
+import { takePortRange } from '../fixtures/server/packet-rules.ts'
+import { removeProxyAccount } from '../fixtures/server/proxy-account.ts'
+
+const root = join(import.meta.dirname, '../..')
+const data = mkdtempSync(join(tmpdir(), 'berth-dev-'))
+chmodSync(data, 0o755) // the example's account must reach its folder
+/** Other tests guard ports of theirs: what they hold must not be given to the example. */
+const range = takePortRange()
+const START_MS = 240_000 // a bound: four programs start, and a package is made
+const digest = createHash('sha256').update(data).digest('hex')
+const folderOfSshd = join('/var/lib/berth-dev', digest.slice(0, 12))
+
+/** Its own and those that outlive it: all of them name a folder of it in their arguments or their variables. */
+const ours = (): number[] =>
+  listProcesses()
+    .map(({ pid }) => pid)
+    .filter((pid) => pid !== process.pid && names(pid))
+
+function names(pid: number): boolean {
+  try {
+    return ['cmdline', 'environ'].some((file) => {
+      const text = readFileSync(`/proc/${pid}/${file}`, 'utf8')
+      return text.includes(data) || text.includes(folderOfSshd)
+    })
+  } catch {
+    return false // gone meanwhile
+  }
+}
+
+async function start(): Promise<ChildProcess> {
+  const ports = { BERTH_PORT_RANGE: `${range.from}-${range.to}` }
+  const env = { ...process.env, ...ports, BERTH_DATA: data }
+  const child = spawn(process.execPath, ['scripts/dev.ts'], { cwd: root, env })
+  let said = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk: Buffer) => {
+      said += chunk.toString('utf8')
+    })
+  }
+  let isOver = false
+  child.once('close', () => {
+    isOver = true
+  })
+  const isUp = () => said.includes('Berth is running.')
+  await until('the example', () => isOver || isUp() || undefined, START_MS)
+  if (!isUp()) throw new Error(`it ended: ${said}`)
+  return child
+}
+
+const ask = (port: number, host: string): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const sent = request({ host: '127.0.0.1', port, headers: { host } }, (answer) => {
+      answer.resume()
+      resolve(answer.statusCode ?? 0)
+    })
+    sent.on('error', reject)
+    sent.end()
+  })
+
+type Ports = Record<'http' | 'agent' | 'git' | 'proxy' | 'ssh', number>
+const readPorts = (): Ports => JSON.parse(readFileSync(join(data, 'ports.json'), 'utf8'))
+
+/** What is printed, as the client runs it: with the administrator's token and no settings of this machine. */
+async function berth(
+  command: string,
+  ...args: string[]
+): Promise<{ code: number | null; out: string }> {
+  const env = {
+    PATH: process.env.PATH ?? '',
+    HOME: data,
+    BERTH_URL: `http://127.0.0.1:${readPorts().http}`,
+    BERTH_TOKEN_FILE: join(data, 'administrator-token'),
+  }
+  const argv = ['cli/src/main.ts', command, '-p', 'hello', '-e', 'main', ...args]
+  const child = spawn(process.execPath, argv, { cwd: root, env, stdio: ['ignore', 'pipe', 'pipe'] })
+  let out = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk: Buffer) => {
+      out += chunk.toString('utf8')
+    })
+  }
+  const [code] = (await once(child, 'close')) as [number | null]
+  return { code, out }
+}
+
+async function api<T>(path: string, body?: object): Promise<T> {
+  const token = readFileSync(join(data, 'administrator-token'), 'utf8').trim()
+  const answer = await fetch(`http://127.0.0.1:${readPorts().http}${path}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body ?? {}),
+  })
+  expect(answer.status, path).toBe(201)
+  return (await answer.json()) as T
+}
+
+/** Somebody else who listens where this checkout did. */
+async function take(port: number): Promise<Server> {
+  const server = createServer().listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  return server
+}
+
+describe.skipIf(missing('caddy') || missing('git'))('npm start', () => {
+  afterAll(() => {
+    for (const pid of ours()) process.kill(pid, 'SIGKILL')
+    range.giveBack()
+    removeAccounts(`berth-${digest.slice(0, 6)}-`)
+    removeProxyAccount({ accountPrefix: `berth-${digest.slice(0, 6)}-e` })
+    for (const folder of [data, folderOfSshd]) {
+      rmSync(folder, { recursive: true, force: true })
+    }
+  })
+
+  it(
+    'shows an example, starts again after it was killed, and ends whole',
+    async () => {
+      // not the usual ones: other tests and people use them
+      const free = { http: await freePort(), agent: await freePort(), proxy: await freePort() }
+      const chosen = { ...free, names: await freeDatagramPort() }
+      writeFileSync(join(data, 'ports.json'), JSON.stringify(chosen))
+      const first = await start()
+      const ports = readPorts()
+      expect(await ask(ports.proxy, 'main.hello.localhost')).toBe(200)
+      const caddies = ours().filter(
+        (pid) => listProcesses().find((p) => p.pid === pid)?.name === 'caddy',
+      )
+      if (process.getuid?.() === 0) {
+        const { uid } = (await findAccount(`berth-${digest.slice(0, 6)}-caddy`)) ?? {}
+        expect([uid === 0, caddies.map(readOwner)]).toEqual([false, [uid]])
+      }
+      await tryCommands()
+      await addServer()
+      // all that does not outlive an agent; Caddy, the edge and the example's process do
+      const dying = ours().filter((pid) => isOfStart(pid, first.pid))
+      for (const pid of dying) process.kill(pid, 'SIGKILL')
+      await once(first, 'exit')
+      expect(ours()).not.toEqual([])
+
+      const second = await start()
+      expect(await ask(ports.proxy, 'main.hello.localhost')).toBe(200)
+      const ended = once(second, 'exit')
+      const all = ours().length
+      second.kill('SIGINT')
+      await until('the end to begin', () => ours().length < all || undefined)
+      second.kill('SIGINT') // people press twice
+      expect(await ended).toEqual([0, null])
+      expect(ours()).toEqual([])
+    },
+    4 * START_MS,
+  )
+
+  it(
+    'goes on with other ports when ports.json is removed, as its message advises',
+    async () => {
+      const before = readPorts()
+      const others = await Promise.all([before.http, before.agent, before.git].map(take))
+      await expect(start()).rejects.toThrow(/is taken.*remove .*ports\.json/)
+      rmSync(join(data, 'ports.json'))
+      const child = await start()
+      const after = readPorts()
+      for (const name of ['http', 'agent', 'git'] as const) {
+        expect(after[name]).not.toBe(before[name])
+      }
+      expect(await ask(after.proxy, 'main.hello.localhost')).toBe(200)
+      await tryCommands()
+      const ended = once(child, 'exit')
+      child.kill('SIGINT')
+      expect(await ended).toEqual([0, null])
+      for (const server of others) server.close()
+      expect(ours()).toEqual([])
+    },
+    4 * START_MS,
+  )
+})
+
+describe('npm run control-plane', () => {
+  it('offers the dashboard and the agent to new servers from its first start', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'berth-serve-'))
+    const own = { BERTH_DATA_DIR: folder, BERTH_PORT: '0', BERTH_AGENT_PORT: '0' }
+    const env = { ...process.env, ...own }
+    const child = spawn(process.execPath, ['scripts/serve.ts'], { cwd: root, env })
+    let said = ''
+    child.stdout.on('data', (chunk: Buffer) => {
+      said += chunk.toString('utf8')
+    })
+    try {
+      const find = () => /listens at (http\S+),/.exec(said)?.[1]
+      const url = await until('the control plane', find, START_MS)
+      expect((await fetch(`${url}/install.sh`)).status).toBe(200)
+      expect(await (await fetch(url)).text()).toContain('<script')
+      const ended = once(child, 'exit')
+      child.kill('SIGTERM')
+      expect(await ended).toEqual([0, null])
+    } finally {
+      child.kill('SIGKILL')
+      rmSync(folder, { recursive: true, force: true })
+    }
+  })
+})
+
+/** What it prints for people to try. */
+async function tryCommands(): Promise<void> {
+  expect(await berth('deploy', '--wait')).toMatchObject({ code: 0 })
+  expect(await berth('tasks')).toMatchObject({ code: 0 })
+  if (process.getuid?.() !== 0 || missing('sshd')) return
+  expect(await berth('logs')).toMatchObject({ code: 0 })
+  const shell = await berth('ssh', '--', 'pwd')
+  expect(shell).toMatchObject({ code: 0, out: expect.stringContaining('/releases/') })
+}
+
+/** A server that is added gets a line that finds its script and its package. */
+async function addServer(): Promise<void> {
+  const { id } = await api<{ id: number }>('/api/servers', { name: 'two', hostname: '192.0.2.7' })
+  const { command } = await api<{ command: string }>(`/api/servers/${id}/join_token`)
+  const [url] = /http\S+\/install\.sh/.exec(command) ?? [command]
+  const script = await (await fetch(url)).text()
+  expect(command).toContain(createHash('sha256').update(script).digest('hex'))
+  const [, name, digest] = /package='(\S+)' digest='(\w+)'/.exec(script) ?? []
+  const archive = await fetch(new URL(`/install/${name}`, url))
+  const bytes = Buffer.from(await archive.arrayBuffer())
+  expect(createHash('sha256').update(bytes).digest('hex')).toBe(digest)
+}
+
+/** The process itself and its children. */
+function isOfStart(pid: number, start: number | undefined): boolean {
+  return pid === start || listProcesses().find((p) => p.pid === pid)?.parent === start
+}

@@ -1,0 +1,86 @@
+// SSH that is off is said wherever somebody would look for it, on a whole installation: with the server, instead of a
+// certificate, by the client, and by the check of a project, which looks at the port that the agent set up.
+import { createServer, type Server as TcpServer } from 'node:net'
+import type { ProjectDetail, Server, SshCertificate } from '@berth/shared/api'
+import { afterEach, describe, expect, test } from 'vitest'
+import { makeEphemeralKey } from '../../cli/src/client/ssh/key.ts'
+import { berth, temporaryFolder } from '../../cli/src/testing/berth.ts'
+import { missing } from '../fixtures/platform/components.ts'
+import { ApiError, Lab, until } from '../fixtures/server/installation.ts'
+import { freePort } from '../fixtures/server/installation-docker.ts'
+
+let lab: Lab
+let taken: TcpServer | undefined
+afterEach(async () => {
+  await lab?.close()
+  taken?.close()
+})
+
+const shown = (): Promise<Server> => lab.get<Server>(`/api/servers/${lab.serverId}`)
+const told = (state: string): Promise<Server> =>
+  until(`SSH to be ${state}`, async () => {
+    const server = await shown()
+    return server.ssh?.state === state ? server : undefined
+  })
+
+async function makeEnvironment(): Promise<{ project: ProjectDetail; environmentId: number }> {
+  const url = lab.repository('shop', { '.service.yml': 'manual: { deploy: [ "true" ] }\n' })
+  const project = await lab.project('shop', url)
+  const { id: environmentId } = await lab.environment(project.id, 'main')
+  return { project, environmentId }
+}
+
+const certificate = (environmentId: number): Promise<SshCertificate> =>
+  lab.post(`/api/servers/${lab.serverId}/ssh`, {
+    public_key: makeEphemeralKey().publicLine,
+    purpose: 'logs',
+    environment_id: environmentId,
+  })
+
+const client = (args: string[]) =>
+  berth(args, {
+    env: { BERTH_URL: lab.url, BERTH_TOKEN: lab.token, XDG_CONFIG_HOME: temporaryFolder() },
+  })
+
+async function expectOff(reason: RegExp): Promise<void> {
+  const server = await told('off')
+  const part = server.parts.find(({ name }) => name === 'sshd')
+  expect(part?.reason).toMatch(reason)
+  expect(server.ssh?.reason).toMatch(reason)
+  const { environmentId } = await makeEnvironment()
+  const refused = await certificate(environmentId).catch((error: unknown) => error)
+  expect(refused).toBeInstanceOf(ApiError)
+  const { status, body } = refused as ApiError
+  expect([status, body.code]).toEqual([409, 'ssh_unavailable'])
+  expect(body.detail).toMatch(reason)
+  expect(body.reason).toMatch(reason)
+  expect(await lab.get(`/api/servers/${lab.serverId}/ssh`)).toEqual([])
+  for (const command of ['logs', 'ssh']) {
+    const { code, stderr } = await client([command, '-p', 'shop', '-e', 'main'])
+    expect(code).toBe(6)
+    expect(stderr).toMatch(reason)
+    expect(stderr).toContain('berth tasks log')
+  }
+  const check = await client(['project', 'check', 'shop', '--json'])
+  expect(check.code).toBe(6)
+  const { checks } = JSON.parse(check.stdout) as { checks: Record<string, unknown>[] }
+  expect(checks.find(({ name }) => name === 'SSH to one')).toMatchObject({
+    ok: false,
+    text: expect.stringMatching(reason),
+  })
+}
+
+describe('SSH', () => {
+  test('is switched off', async () => {
+    lab = await Lab.open({ agentEnv: { BERTH_SSH: 'off' } })
+    await expectOff(/switched off on this server \(BERTH_SSH=off\)/)
+  })
+
+  test.skipIf(missing('sshd') || process.getuid?.() !== 0)('could not be set up', async () => {
+    const port = await freePort()
+    taken = createServer().listen(port, '127.0.0.1')
+    const agentEnv = { BERTH_SSH: 'dedicated', BERTH_SSH_LISTEN: `127.0.0.1:${port}` }
+    lab = await Lab.open({ agentEnv })
+    await expectOff(/\S/)
+  })
+})
