@@ -86,14 +86,14 @@ describe('who may import whom', () => {
 
   test('doors call app and never write to the store or import each other', () => {
     const cp = 'control-plane/src'
-    const doors = ['rest', 'trpc', 'agents'].map((d) => `${cp}/gateways/${d}`)
+    const gateways = ['rest', 'trpc', 'agents'].map((d) => `${cp}/gateways/${d}`)
     expect(
-      offences(doors.flatMap(under), ({ target }, s) => {
-        return doors.some((d) => into(target, d) && !s.path.startsWith(`${d}/`))
+      offences(gateways.flatMap(under), ({ target }, s) => {
+        return gateways.some((d) => into(target, d) && !s.path.startsWith(`${d}/`))
       }),
     ).toEqual([])
     const writes = /\b(insert|update|delete|move|raise|take|consume)[A-Z]\w*\b/
-    const writers = doors.flatMap(under).flatMap((s) =>
+    const writers = gateways.flatMap(under).flatMap((s) =>
       [...s.text.matchAll(/import\s*(?:type\s*)?\{([^}]*)\}\s*from\s*'[^']*\/store\/[^']*'/g)]
         .flatMap((m) => (m[1] ?? '').split(','))
         .map((n) => n.trim())

@@ -1,7 +1,7 @@
 // Framing under random output, cuts and pauses. A failing run prints its seed.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Framer } from '../agent/src/runner/line-splitter.ts'
+import { LineSplitter } from '../agent/src/runner/line-splitter.ts'
 
 const RUNS = Number(process.env.BERTH_PROPERTY_RUNS ?? 2_000)
 
@@ -16,19 +16,19 @@ interface Shown {
  */
 function frame(isTerminal: boolean, text: string, cuts: number[], pausesMs: number[]): Shown[] {
   const records: Shown[] = []
-  const framer = new Framer(isTerminal, (data, start, end, replaces) => {
+  const splitter = new LineSplitter(isTerminal, (data, start, end, replaces) => {
     records.push({ data: data.toString('latin1', start, end), replaces })
   })
   const bytes = Buffer.from(text, 'latin1')
   let now = 0
   let at = 0
   for (const [i, step] of [...cuts, bytes.length].entries()) {
-    framer.push(bytes.subarray(at, at + step), now)
+    splitter.push(bytes.subarray(at, at + step), now)
     at += step
     now += pausesMs[i % pausesMs.length] ?? 0
-    framer.tick(now)
+    splitter.tick(now)
   }
-  framer.end()
+  splitter.end()
   return records
 }
 

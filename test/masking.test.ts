@@ -3,7 +3,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Masker } from '../agent/src/machine/masking/mask.ts'
-import { makeNeedles } from '../agent/src/machine/masking/secret-patterns.ts'
+import { makeSecretPatterns } from '../agent/src/machine/masking/secret-patterns.ts'
 
 const RUNS = Number(process.env.BERTH_PROPERTY_RUNS ?? 2_000)
 
@@ -28,7 +28,7 @@ const HARD = [
 ]
 
 /** Values, and a text in which they, their pieces and noise alternate. */
-const scene = (letters: string[], noise: string[], colour: string) =>
+const sample = (letters: string[], noise: string[], colour: string) =>
   fc.array(word(letters, 3, 12), { minLength: 1, maxLength: 4 }).chain((values) =>
     fc.record({
       values: fc.constant(values),
@@ -58,9 +58,9 @@ function maskWhole(masker: Masker, text: string): string {
 function maskCut(masker: Masker, text: string, cuts: number[]): string {
   const stream = masker.source()
   const bytes = Buffer.from(text)
-  const places = [0, ...cuts.filter((c) => c < bytes.length).sort((a, b) => a - b), bytes.length]
-  const parts = places.slice(1).map((place, i) => {
-    const chunk = Buffer.from(bytes.subarray(places[i], place))
+  const paths = [0, ...cuts.filter((c) => c < bytes.length).sort((a, b) => a - b), bytes.length]
+  const parts = paths.slice(1).map((place, i) => {
+    const chunk = Buffer.from(bytes.subarray(paths[i], place))
     const output = Buffer.from(stream.push(chunk))
     chunk.fill(0xee) // what was handed over may be used again
     return output
@@ -72,20 +72,21 @@ const withoutColours = (text: string): string =>
   // biome-ignore lint/suspicious/noControlCharactersInRegex: colour codes are what this is about.
   text.replace(/\u001b\[[0-9:;]*m/g, '').replace(/\r{1,2}\n/g, '\n')
 
-const needlesOf = (values: string[]): string[] => makeNeedles(values).needles.map(String)
+const secretPatternsOf = (values: string[]): string[] =>
+  makeSecretPatterns(values).patterns.map(String)
 
 /**
  * The rule itself, without any cleverness: mask the union of all occurrences, and the dangling end.
  */
 function maskSlowly(values: string[], text: string): string {
-  const needles = needlesOf(values)
+  const patterns = secretPatternsOf(values)
   const matches: [number, number][] = []
-  for (const needle of needles) {
-    for (let at = text.indexOf(needle); at >= 0; at = text.indexOf(needle, at + 1)) {
-      matches.push([at, at + needle.length])
+  for (const pattern of patterns) {
+    for (let at = text.indexOf(pattern); at >= 0; at = text.indexOf(pattern, at + 1)) {
+      matches.push([at, at + pattern.length])
     }
-    for (let piece = needle.length - 1; piece * 2 > needle.length; piece--) {
-      if (text.endsWith(needle.slice(0, piece))) {
+    for (let piece = pattern.length - 1; piece * 2 > pattern.length; piece--) {
+      if (text.endsWith(pattern.slice(0, piece))) {
         matches.push([text.length - piece, text.length])
         break
       }
@@ -103,7 +104,7 @@ function maskSlowly(values: string[], text: string): string {
 
 test('without colours it is the plain rule, whatever the cuts', () => {
   fc.assert(
-    fc.property(scene(LETTERS, LETTERS, ''), ({ values, text, cuts }) => {
+    fc.property(sample(LETTERS, LETTERS, ''), ({ values, text, cuts }) => {
       const masker = new Masker(values)
       const expected = maskSlowly(values, text)
       expect(maskWhole(masker, text)).toBe(expected)
@@ -122,11 +123,11 @@ const assertCuts = (masker: Masker, text: string, cuts: number[]): string => {
 
 test('colours and returns do not hide a value, whatever the cuts', () => {
   fc.assert(
-    fc.property(scene(PLAIN, HARD, '\u001b[0m'), ({ values, text, cuts }) => {
+    fc.property(sample(PLAIN, HARD, '\u001b[0m'), ({ values, text, cuts }) => {
       const output = assertCuts(new Masker(values), text, cuts)
-      for (const needle of needlesOf(values)) {
-        expect(output).not.toContain(needle)
-        expect(withoutColours(output)).not.toContain(needle)
+      for (const pattern of secretPatternsOf(values)) {
+        expect(output).not.toContain(pattern)
+        expect(withoutColours(output)).not.toContain(pattern)
       }
     }),
     { numRuns: RUNS, verbose: 1 },
@@ -135,9 +136,9 @@ test('colours and returns do not hide a value, whatever the cuts', () => {
 
 test('values that have escapes of their own are found as they are, whatever the cuts', () => {
   fc.assert(
-    fc.property(scene(HARD, HARD, '\u001b[0m'), ({ values, text, cuts }) => {
+    fc.property(sample(HARD, HARD, '\u001b[0m'), ({ values, text, cuts }) => {
       const output = assertCuts(new Masker(values), text, cuts)
-      for (const needle of needlesOf(values)) expect(output).not.toContain(needle)
+      for (const pattern of secretPatternsOf(values)) expect(output).not.toContain(pattern)
     }),
     { numRuns: RUNS, verbose: 1 },
   )
@@ -153,8 +154,8 @@ test('values of any bytes, in any of their forms, inside any text', () => {
       fc.array(fc.nat({ max: 300 }), { maxLength: 8 }),
       (values, noise, pick, cuts) => {
         fc.pre(values.every((v) => !v.includes(0x2a)))
-        const { needles } = makeNeedles(values)
-        const parts = noise.flatMap((n, i) => [n, needles[(pick + i * 7) % needles.length] ?? n])
+        const { patterns } = makeSecretPatterns(values)
+        const parts = noise.flatMap((n, i) => [n, patterns[(pick + i * 7) % patterns.length] ?? n])
         const text = Buffer.concat(parts).toString('latin1')
         const masker = new Masker(values)
         const whole = masker.source()
@@ -162,7 +163,7 @@ test('values of any bytes, in any of their forms, inside any text', () => {
           Buffer.from(whole.push(Buffer.from(text, 'latin1'))),
           whole.end(),
         ])
-        for (const needle of needles) expect(output.includes(needle)).toBe(false)
+        for (const pattern of patterns) expect(output.includes(pattern)).toBe(false)
         const cut = masker.source()
         const bytes = Buffer.from(text, 'latin1')
         const pieces: Buffer[] = []

@@ -87,8 +87,10 @@ async function until(what: string, holds: () => unknown): Promise<void> {
   const deadline = Date.now() + 30_000
   while (!holds()) {
     if (Date.now() > deadline) {
-      const told = peers.flatMap((p) => p.events).map(({ body }) => JSON.stringify(body, shorten))
-      throw new Error(`never happened: ${what}; told: ${told.join(' ')}`)
+      const reported = peers
+        .flatMap((p) => p.events)
+        .map(({ body }) => JSON.stringify(body, shorten))
+      throw new Error(`never happened: ${what}; told: ${reported.join(' ')}`)
     }
     await new Promise((resolve) => setTimeout(resolve, 10))
   }

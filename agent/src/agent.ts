@@ -1,10 +1,10 @@
-// Composition root of the daemon: journal, keeper, host facts, link. Opens in an order that lets each part trust the
+// Composition root of the daemon: journal, attempt manager, host facts, link. Opens in an order that lets each part trust the
 // one before, and closes in the opposite one. `kill` is what tests use for "the process died": no goodbye, nothing
 // written, handles closed.
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DAEMON } from '@berth/shared'
-import { Keeper } from './attempts/attempt-manager.ts'
+import { AttemptManager } from './attempts/attempt-manager.ts'
 import { createExecutor, type Executor } from './attempts/executor.ts'
 import { keepSpoolBounds } from './attempts/spool-bounds.ts'
 import { Spools } from './attempts/spools.ts'
@@ -17,16 +17,16 @@ import { Link, type LinkPhase } from './link/link.ts'
 import { describeError, type Log, silentLog } from './log.ts'
 import { ensureStateFolders } from './machine/files.ts'
 import { readBootId } from './machine/process/processes.ts'
-import { EdgeTelling } from './maintenance/edge-reporting.ts'
+import { EdgeReporting } from './maintenance/edge-reporting.ts'
 import { collectFacts } from './maintenance/facts.ts'
 import { keepFirewall } from './maintenance/firewall.ts'
 import { Host, maxParallel } from './maintenance/host.ts'
-import { keepHouse } from './maintenance/maintenance.ts'
+import { maintain } from './maintenance/maintenance.ts'
 import { Observations } from './maintenance/observations.ts'
 import { removeStatus, writeStatus } from './maintenance/status.ts'
 import { openEdge } from './proxy/client.ts'
 import { keepProxyUp } from './proxy/supervision.ts'
-import { settleManual } from './runner/manual/recover.ts'
+import { recoverManual } from './runner/manual/recover.ts'
 import { keepLogs } from './service-logs/retention.ts'
 import { createLogAnswerer } from './service-logs/sending.ts'
 import type { AgentSettings } from './settings.ts'
@@ -73,10 +73,10 @@ export async function startAgent(
   // a server that never joined learns it at once; what this agent makes in the engine carries its id
   const settings = { ...given, owner: readIdentity(given).agentId }
   const parts = openParts(settings, options, fatal)
-  const { log, keeper } = parts
+  const { log, manager } = parts
   const waiting = new Set<{ phase: LinkPhase; resolve: () => void }>()
   let shown = { phase: 'idle', endpoint: '', since: new Date().toISOString() }
-  const showStatus = (): void => writeStatus(settings, { ...shown, attempts: keeper.liveIds() })
+  const showStatus = (): void => writeStatus(settings, { ...shown, attempts: manager.liveIds() })
   const link = new Link({
     ...parts,
     settings,
@@ -86,7 +86,7 @@ export async function startAgent(
       ...createArtifactAnswerers(settings, log),
       openContainerLogs: createLogAnswerer(settings, log),
     },
-    onEdge: (told) => parts.edge?.tell(told),
+    onEdge: (reported) => parts.edge?.report(reported),
     ...(parts.ssh ? { onTrust: () => (parts.ssh as SshSide).trust() } : {}),
     onPhase(phase, endpoint) {
       if (phase === 'active') parts.ssh?.connected((key) => link.signSshHostKey(key))
@@ -113,7 +113,7 @@ export async function startAgent(
   const stopAnswering = answerHostClaims({ ...parts, claim: link.claimHosts.bind(link) })
   return {
     async close() {
-      keeper.drain()
+      manager.drain()
       stopAnswering()
       await link.close()
       await running
@@ -162,13 +162,13 @@ function openParts(
   })
   const program = options.program ?? defaultProgram()
   const executor = options.executor ?? createExecutor(settings, program)
-  const edge = options.routes ? new EdgeTelling(settings, log) : undefined
+  const edge = options.routes ? new EdgeReporting(settings, log) : undefined
   const spools = new Spools(settings, journal)
   const base = { settings, journal, executor, clock, log, bootId, spools }
-  const keeper = new Keeper({ ...base, maxParallel: maxParallel() })
+  const manager = new AttemptManager({ ...base, maxParallel: maxParallel() })
   const host = new Host(settings, log)
   const observations = new Observations()
-  const own = { settings, program, journal, clock, log, executor, spools, keeper }
+  const own = { settings, program, journal, clock, log, executor, spools, manager }
   const onState = host.noteSsh.bind(host)
   const isOn = options.ssh && settings.ssh.mode !== 'off'
   const ssh = isOn ? new SshSide({ ...own, bootId, onState }) : undefined
@@ -182,7 +182,7 @@ async function openUp(
   showStatus: () => void,
   { firewall }: AgentOptions,
 ): Promise<() => void> {
-  const { journal, clock, executor, keeper, spools, host, log, edge, ssh } = parts
+  const { journal, clock, executor, manager, spools, host, log, edge, ssh } = parts
   const timers: NodeJS.Timeout[] = []
   let letGo: () => void = () => undefined
   const release = (): void => {
@@ -192,13 +192,13 @@ async function openUp(
     ssh?.close()
     executor.close?.()
     host.close()
-    keeper.close()
+    manager.close()
     spools.close()
     journal.close()
   }
   try {
-    keeper.open()
-    keeper.onChange(showStatus)
+    manager.open()
+    manager.onChange(showStatus)
     // before anything that ran is started again
     const onChange = (): void => void host.look()
     if (firewall) letGo = await keepFirewall({ ...parts, onChange })
@@ -224,10 +224,10 @@ async function openUp(
     ...parts,
     settle: async (ledger, environmentId) => {
       const { settings } = parts
-      await settleManual({ edge: openEdge(settings), ledger, settings }, { environmentId })
+      await recoverManual({ edge: openEdge(settings), ledger, settings }, { environmentId })
     },
   })
-  const closers = [letGo, services, ...proxy, keepHouse(parts), keepLogs(parts)]
+  const closers = [letGo, services, ...proxy, maintain(parts), keepLogs(parts)]
   letGo = () => {
     for (const close of closers) close()
   }

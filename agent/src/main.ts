@@ -77,8 +77,8 @@ async function main([command, ...rest]: string[]): Promise<number> {
       return only === 'remove' || only === 'stop' ? ssh(settings, only) : usage()
     case 'gather': {
       if (rest.length > 0) return usage()
-      const { runGather } = await import('./files/collect-main.ts')
-      runGather()
+      const { runCollect } = await import('./files/collect-main.ts')
+      runCollect()
       return 0
     }
     case 'read-static': {

@@ -9,14 +9,14 @@ import type { Asking } from './gateways/agents/agent-rpc.ts'
 import type { Transfers } from './gateways/agents/transfers.ts'
 import type { Identity } from './identity/auth.ts'
 import type { Authority } from './keys/authority.ts'
-import type { Custody } from './keys/secret-store.ts'
+import type { SecretStore } from './keys/secret-store.ts'
 import type { SshSigners } from './keys/ssh-signers.ts'
 import type { EventFeed } from './notifications/feed.ts'
-import type { Wakes } from './notifications/notifier.ts'
+import type { Notifier } from './notifications/notifier.ts'
 import type { Watchers } from './notifications/watchers.ts'
 import type { LogFiles } from './store/deployments/log-files.ts'
 import type { Engine } from './store/engine/database.ts'
-import type { Room } from './store/engine/disk-space.ts'
+import type { DiskSpace } from './store/engine/disk-space.ts'
 import type { Schema } from './store/tables/schema.ts'
 
 /** Wall-clock time, for what is stored and shown; tests move it. */
@@ -29,23 +29,23 @@ export interface Context {
   db: Kysely<Schema>
   engine: Engine
   clock: Clock
-  wakes: Wakes
+  notifier: Notifier
   watchers: Watchers
   /** Questions to live agents, and the bytes they send in return. */
-  asking: Asking
+  agentRpc: Asking
   transfers: Transfers
   /** Committed events as they come, for whoever watches. */
   feed: EventFeed
   log: Logger
   installationId: string
   authority: Authority
-  custody: Custody
+  secretStore: SecretStore
   identity: Identity
   sshSigners: SshSigners
   logs: LogFiles
   /** Whether there is room to write. */
-  room: Room
-  /** How often each may ask, at every door. */
+  room: DiskSpace
+  /** How often each may ask, at every gateway. */
   quotas: Quotas
   /** What browsers may download in the next minute. */
   tickets: DownloadTickets

@@ -20,7 +20,7 @@ try {
     },
   })
   console.log(
-    `Berth listens at ${controlPlane.baseUrl}, for agents at port ${controlPlane.door.port}`,
+    `Berth listens at ${controlPlane.baseUrl}, for agents at port ${controlPlane.gateway.port}`,
   )
   if (controlPlane.setupToken) {
     console.log(`No administrator yet. One-time set-up token: ${controlPlane.setupToken}`)

@@ -1,4 +1,4 @@
-// Composition root of the control plane: builds the context, mounts every door, returns close(). The only place that
+// Composition root of the control plane: builds the context, mounts every gateway, returns close(). The only place that
 // constructs; everything else gets what it needs.
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -23,7 +23,7 @@ import {
   openInstallation,
   renewSetupToken,
 } from './app/installation/setup.ts'
-import { settleResets } from './app/people/browser-sign-in.ts'
+import { finishResets } from './app/people/browser-sign-in.ts'
 import { startMailing } from './app/people/mailing.ts'
 import { endFormerSessions } from './app/servers/sessions.ts'
 import { ensureSshAuthorities } from './app/ssh/authorities.ts'
@@ -32,7 +32,7 @@ import type { Clock, Context } from './context.ts'
 import type { Resolve } from './forges/addresses.ts'
 import { Outbound } from './forges/forges.ts'
 import { Asking } from './gateways/agents/agent-rpc.ts'
-import { type AgentDoor, openAgentDoor } from './gateways/agents/gateway.ts'
+import { type AgentGateway, openAgentGateway } from './gateways/agents/gateway.ts'
 import { Transfers } from './gateways/agents/transfers.ts'
 import { actionRoutes } from './gateways/rest/deployments/actions.ts'
 import { diagnosticsRoutes } from './gateways/rest/deployments/diagnostics.ts'
@@ -64,18 +64,18 @@ import { documentRoutes } from './gateways/rest/reference/documents.ts'
 import { installRoutes } from './gateways/rest/servers/install.ts'
 import { serverRoutes } from './gateways/rest/servers/servers.ts'
 import { sshRoutes } from './gateways/rest/ssh/certificates.ts'
-import { openBrowserDoor, type Sockets } from './gateways/trpc/gateway.ts'
+import { openBrowserGateway, type Sockets } from './gateways/trpc/gateway.ts'
 import { createIdentity } from './identity/auth.ts'
 import { loadAuthority } from './keys/authority.ts'
-import { Custody, createKek, type Kek, loadKek } from './keys/secret-store.ts'
+import { createKek, type Kek, loadKek, SecretStore } from './keys/secret-store.ts'
 import { SshSigners } from './keys/ssh-signers.ts'
 import { openMailer } from './mail/mail.ts'
 import { EventFeed } from './notifications/feed.ts'
-import { Wakes } from './notifications/notifier.ts'
+import { Notifier } from './notifications/notifier.ts'
 import { Watchers } from './notifications/watchers.ts'
 import { LogFiles } from './store/deployments/log-files.ts'
 import { type OpenDatabase, openPostgres, openSqlite } from './store/engine/database.ts'
-import { Room } from './store/engine/disk-space.ts'
+import { DiskSpace } from './store/engine/disk-space.ts'
 import { migrate } from './store/engine/migrations.ts'
 import { makePrivateFolder } from './store/engine/private-files.ts'
 import type { Hold } from './store/installation/replicas.ts'
@@ -83,7 +83,7 @@ import type { Hold } from './store/installation/replicas.ts'
 export interface ControlPlane {
   ctx: Context
   http: Api
-  door: AgentDoor
+  gateway: AgentGateway
   sockets: Sockets
   baseUrl: string
   /** Printed on the console while there is no administrator; never stored in clear. */
@@ -137,34 +137,34 @@ async function startWith(
   const { db, engine } = store
   await migrate(db, engine)
   const time = clock ?? { now: () => Date.now() }
-  const custody = new Custody(openKek(config), openPreviousKek(config))
-  const wrappedAgain = await openDataKeys(db, custody, time.now())
+  const secretStore = new SecretStore(openKek(config), openPreviousKek(config))
+  const wrappedAgain = await openDataKeys(db, secretStore, time.now())
   if (wrappedAgain > 0)
     logger.info({ keys: wrappedAgain }, 'data keys were wrapped with the new key')
-  const { installation, caKeyPem } = await openInstallation(db, custody, time.now())
+  const { installation, caKeyPem } = await openInstallation(db, secretStore, time.now())
   const authority = await loadAuthority({
     certificatePem: installation.caCertificate,
     keyPem: caKeyPem,
   })
-  const wakes = new Wakes((error) => logger.error({ err: error }, 'a wake-up failed'))
+  const notifier = new Notifier((error) => logger.error({ err: error }, 'a wake-up failed'))
   const ctx: Context = {
     config,
     db,
     engine,
     clock: time,
-    wakes,
+    notifier,
     watchers: new Watchers(),
-    asking: new Asking(),
+    agentRpc: new Asking(),
     transfers: new Transfers(),
-    feed: new EventFeed({ db, wakes, log: logger, topic: EVENTS_TOPIC }),
+    feed: new EventFeed({ db, notifier, log: logger, topic: EVENTS_TOPIC }),
     log: logger,
     installationId: installation.installationId,
     authority,
-    custody,
-    identity: createIdentity(() => ctx, await openCookieSecret(db, custody)),
-    sshSigners: new SshSigners(custody),
+    secretStore,
+    identity: createIdentity(() => ctx, await openCookieSecret(db, secretStore)),
+    sshSigners: new SshSigners(secretStore),
     logs: new LogFiles(join(config.dataDir, 'logs')),
-    room: new Room(store, config.dataDir),
+    room: new DiskSpace(store, config.dataDir),
     quotas: new Quotas(config, time),
     tickets: new DownloadTickets(time),
     outbound: new Outbound(config, resolve),
@@ -180,14 +180,14 @@ async function startWith(
   await recoverLogs(ctx)
   await ctx.feed.start()
   await importLegacySecret(ctx)
-  const door = await openAgentDoor(ctx)
+  const gateway = await openAgentGateway(ctx)
   const http = buildHttp(ctx)
   mountRoutes(http, ctx)
-  const sockets = openBrowserDoor(ctx, http)
+  const sockets = openBrowserGateway(ctx, http)
   const bound = await http.listen({ host: config.host, port: config.port })
   ctx.baseUrl ||= bound
   if (ctx.agentEndpoints.length === 0) {
-    ctx.agentEndpoints = [`${new URL(ctx.baseUrl).hostname}:${door.port}`]
+    ctx.agentEndpoints = [`${new URL(ctx.baseUrl).hostname}:${gateway.port}`]
   }
   await nameHolder(ctx)
   const stopTicking = startTicking(ctx)
@@ -198,7 +198,7 @@ async function startWith(
   return {
     ctx,
     http,
-    door,
+    gateway,
     sockets,
     baseUrl: ctx.baseUrl,
     setupToken: (await isSetupDone(db)) ? undefined : await renewSetupToken(db),
@@ -209,8 +209,8 @@ async function startWith(
       await stopMailing()
       await sockets.close()
       await http.close()
-      await settleResets(ctx)
-      await door.close()
+      await finishResets(ctx)
+      await gateway.close()
       await ctx.feed.stop()
       ctx.logs.close()
       await db.destroy()
@@ -225,9 +225,9 @@ export async function checkAudit(config: Config): Promise<AuditVerdict> {
   try {
     await migrate(db, engine)
     const clock = { now: () => Date.now() }
-    const wakes = new Wakes(() => {})
-    const custody = new Custody(loadKek(config.kekFile), openPreviousKek(config))
-    return await verifyAudit({ db, engine, clock, wakes, custody })
+    const notifier = new Notifier(() => {})
+    const secretStore = new SecretStore(loadKek(config.kekFile), openPreviousKek(config))
+    return await verifyAudit({ db, engine, clock, notifier, secretStore })
   } finally {
     await db.destroy()
   }

@@ -97,7 +97,7 @@ export interface FieldProblem {
   message: string
 }
 
-/** Thrown by app/ when something is refused; each door turns it into its own shape. */
+/** Thrown by app/ when something is refused; each gateway turns it into its own shape. */
 export class AppError extends Error {
   readonly code: ErrorCode
   readonly details: Record<string, unknown>

@@ -1,15 +1,15 @@
 // One attack: what must not happen, the honest way that shows the attack would be seen, and the attack itself. A verdict
 // counts only beside its control: an attack that fails because nothing works proves nothing.
-import type { World } from './target.ts'
+import type { AttackedInstallation } from './target.ts'
 
 export interface Case {
   subject: string
   /** What holds, as a sentence. */
   title: string
   /** The same way with honest intent; throws when it does not work. */
-  control: (world: World) => Promise<unknown>
+  control: (installation: AttackedInstallation) => Promise<unknown>
   /** What the attacker got; undefined: nothing. */
-  attack: (world: World) => Promise<string | undefined>
+  attack: (installation: AttackedInstallation) => Promise<string | undefined>
   /** Also runs in `npm test`. */
   isImportant?: boolean
 }
@@ -34,14 +34,14 @@ const messageOf = (error: unknown): string =>
   error instanceof Error ? error.message.split('\n').slice(0, 3).join(' ') : String(error)
 
 /** An attack that could not be made is no proof either. */
-export async function judge(world: World, attack: Case): Promise<Verdict> {
+export async function judge(installation: AttackedInstallation, attack: Case): Promise<Verdict> {
   try {
-    await inTime('the control', attack.control(world))
+    await inTime('the control', attack.control(installation))
   } catch (error) {
     return { attack, broken: `control failed: ${messageOf(error)}` }
   }
   try {
-    return { attack, broken: await inTime('the attack', attack.attack(world)) }
+    return { attack, broken: await inTime('the attack', attack.attack(installation)) }
   } catch (error) {
     return { attack, broken: `the attack could not be made: ${messageOf(error)}` }
   }

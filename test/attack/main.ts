@@ -7,7 +7,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { parseArgs } from 'node:util'
 import { judge } from './case.ts'
 import { CASES } from './cases/all.ts'
-import { World } from './target.ts'
+import { AttackedInstallation } from './target.ts'
 
 const INSIDE = 'BERTH_ATTACK_INSIDE'
 
@@ -39,18 +39,18 @@ async function attack(): Promise<number> {
     )
     return 2
   }
-  const world = await World.open((line) => console.log(line))
+  const installation = await AttackedInstallation.open((line) => console.log(line))
   let broken = 0
   try {
     for (const one of chosen) {
-      const verdict = await judge(world, one)
+      const verdict = await judge(installation, one)
       if (verdict.broken !== undefined) broken += 1
       const word = verdict.broken === undefined ? 'held  ' : 'BROKEN'
       const reason = verdict.broken === undefined ? '' : `: ${verdict.broken}`
       console.log(`${word}  ${one.subject.padEnd(10)} ${one.title}${reason}`)
     }
   } finally {
-    await world.close()
+    await installation.close()
   }
   console.log(`${chosen.length} attacks: ${chosen.length - broken} held, ${broken} BROKEN`)
   return broken === 0 ? 0 : 1

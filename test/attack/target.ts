@@ -9,9 +9,9 @@ import { join } from 'node:path'
 import type { Environment, ProjectCreated, ProjectDetail, Server } from '@berth/shared/api'
 import { buildDashboardIfStale } from '../../scripts/build-dashboard.ts'
 import type { DockerEngine } from '../fixtures/docker/engine.ts'
-import { type DockerLab, openDockerLab } from '../fixtures/docker/engine-lab.ts'
+import { type DockerFixture, openDockerFixture } from '../fixtures/docker/engine-lab.ts'
 import { NODE_IMAGE } from '../fixtures/docker/images.ts'
-import { type Lab, until } from '../fixtures/server/installation.ts'
+import { type Fixture, until } from '../fixtures/server/installation.ts'
 import { freePort } from '../fixtures/server/installation-docker.ts'
 import { bundleForcedCommand } from '../fixtures/sshd/server.ts'
 
@@ -41,11 +41,11 @@ export interface Target {
   host: (service?: string) => string
 }
 
-export class World {
-  readonly lab: Lab
+export class AttackedInstallation {
+  readonly fixture: Fixture
   readonly engine: DockerEngine
   readonly sshPort: number
-  readonly #docker: DockerLab
+  readonly #docker: DockerFixture
   readonly #dir: string
   victim!: Target
   mallory!: Target
@@ -57,26 +57,26 @@ export class World {
   viewer!: Person
   member!: Person
 
-  private constructor(docker: DockerLab, dir: string, sshPort: number) {
+  private constructor(docker: DockerFixture, dir: string, sshPort: number) {
     this.#docker = docker
-    this.lab = docker.lab
+    this.fixture = docker.fixture
     this.engine = docker.engine
     this.#dir = dir
     this.sshPort = sshPort
   }
 
-  static async open(say: (line: string) => void): Promise<World> {
+  static async open(say: (line: string) => void): Promise<AttackedInstallation> {
     // below /tmp an environment would see its own folder hidden, and sshd would trust nothing there
     await buildDashboardIfStale()
     const dir = mkdtempSync('/var/lib/berth-attack-')
     chmodSync(dir, 0o755)
     const sshPort = await freePort()
-    let world: World | undefined
+    let installation: AttackedInstallation | undefined
     try {
       const command = await bundleForcedCommand(dir)
-      const docker = await openDockerLab({
+      const docker = await openDockerFixture({
         withNode: true,
-        lab: {
+        fixture: {
           parent: dir,
           agentEnv: {
             BERTH_SSH: 'dedicated',
@@ -86,21 +86,21 @@ export class World {
           },
         },
       })
-      world = new World(docker, dir, sshPort)
+      installation = new AttackedInstallation(docker, dir, sshPort)
       say('installed: control plane, agent, engine, proxy')
-      await world.#furnish()
+      await installation.#furnish()
       say('deployed: victim, attacker and docker neighbours')
-      return world
+      return installation
     } catch (error) {
-      if (world) await world.close()
+      if (installation) await installation.close()
       else rmSync(dir, { recursive: true, force: true })
       throw error
     }
   }
 
   async close(): Promise<void> {
-    const env = { ...process.env, ...this.lab.agentEnvironment }
-    this.lab.agent?.kill('SIGTERM')
+    const env = { ...process.env, ...this.fixture.agentEnvironment }
+    this.fixture.agent?.kill('SIGTERM')
     try {
       const argv = ['agent/src/main.ts', 'ssh', 'remove']
       const cwd = join(import.meta.dirname, '../..')
@@ -112,8 +112,8 @@ export class World {
   }
 
   async #furnish(): Promise<void> {
-    const { lab } = this
-    const node = lab.node()
+    const { fixture } = this
+    const node = fixture.node()
     this.victim = await this.deployed('shop', 'manual', this.manualFiles(node, 'victim'), {
       variables: { SECRET: CANARY },
       basic_auth: GUARD,
@@ -126,14 +126,14 @@ export class World {
     this.box = await this.deployed('box', 'docker', dockerFiles('box'))
     this.viewer = await this.#person('vera', 'viewer', 1)
     this.member = await this.#person('mike', 'developer', 1)
-    const other = await lab.post<{ id: number }>('/api/organizations', { name: 'Elsewhere' })
+    const other = await fixture.post<{ id: number }>('/api/organizations', { name: 'Elsewhere' })
     this.strangerOrganization = other.id
     this.stranger = await this.#person('sven', 'owner', other.id)
-    const { id } = await lab.get<{ id: number }>('/api/me')
-    const left = await lab.call('DELETE', `/api/organizations/${other.id}/members/${id}`)
+    const { id } = await fixture.get<{ id: number }>('/api/me')
+    const left = await fixture.call('DELETE', `/api/organizations/${other.id}/members/${id}`)
     if (!left.ok) throw new Error(`the administrator cannot leave: ${await left.text()}`)
     await until('sshd in the server’s parts', async () => {
-      const { parts } = await lab.get<Server>(`/api/servers/${lab.serverId}`)
+      const { parts } = await fixture.get<Server>(`/api/servers/${fixture.serverId}`)
       return parts.some(({ name, reason }) => name === 'sshd' && !reason) || undefined
     })
   }
@@ -163,10 +163,10 @@ actions:
     files: Record<string, string>,
     settings: Record<string, unknown> = {},
   ): Promise<Target> {
-    const { lab } = this
-    const project = await lab.project(name, lab.repository(name, files), recipe)
+    const { fixture } = this
+    const project = await fixture.project(name, fixture.repository(name, files), recipe)
     const body = { identifier: 'main', branch: 'main', auto_deploy: false, ...settings }
-    const environment = await lab.post<Environment>(
+    const environment = await fixture.post<Environment>(
       `/api/projects/${project.id}/environments`,
       body,
     )
@@ -183,19 +183,19 @@ actions:
   }
 
   async redeploy({ environment }: Target): Promise<void> {
-    const { id } = await this.lab.deploy(environment.id)
-    const task = await this.lab.finished(id, ANSWER_MS * 4)
+    const { id } = await this.fixture.deploy(environment.id)
+    const task = await this.fixture.finished(id, ANSWER_MS * 4)
     if (task.status === 'succeeded') return
-    const log = (await this.lab.log(id)).toString().split('\n').slice(-20).join('\n')
+    const log = (await this.fixture.log(id)).toString().split('\n').slice(-20).join('\n')
     throw new Error(`task ${id} is ${task.status}: ${JSON.stringify(task.failure)} ${log}`)
   }
 
   /** Deploys a commit that is expected to be refused; what was said. */
   async attempt(target: Target, files: Record<string, string>): Promise<string> {
-    this.lab.repository(target.project.name, files)
-    const { id } = await this.lab.deploy(target.environment.id)
-    const task = await this.lab.finished(id, ANSWER_MS * 4)
-    const log = (await this.lab.log(id)).toString()
+    this.fixture.repository(target.project.name, files)
+    const { id } = await this.fixture.deploy(target.environment.id)
+    const task = await this.fixture.finished(id, ANSWER_MS * 4)
+    const log = (await this.fixture.log(id)).toString()
     return `${task.status} ${JSON.stringify(task.failure)}\n${log}`
   }
 
@@ -211,7 +211,7 @@ actions:
     headers: Record<string, string> = {},
     body = '',
   ): Promise<Visit> {
-    const options = { host: '127.0.0.1', port: this.lab.proxyPort, method, path, agent: false }
+    const options = { host: '127.0.0.1', port: this.fixture.proxyPort, method, path, agent: false }
     return new Promise((resolve, reject) => {
       const asked = request({ ...options, headers: { ...headers, host } }, (answer) => {
         let text = ''
@@ -242,7 +242,7 @@ actions:
   /** Of the victim's: what the ledger of the agent says. */
   async portOf(target: Target, service: string): Promise<number> {
     const { DatabaseSync } = await import('node:sqlite')
-    const ledger = new DatabaseSync(join(this.lab.stateDir, 'ledger.db'), { readOnly: true })
+    const ledger = new DatabaseSync(join(this.fixture.stateDir, 'ledger.db'), { readOnly: true })
     try {
       const row = ledger
         .prepare(
@@ -265,7 +265,7 @@ actions:
     headers: Record<string, string> = {},
   ): Promise<Visit & { headers: Headers }> {
     const token = typeof who === 'string' ? who : who?.token
-    const answer = await fetch(this.lab.url + path, {
+    const answer = await fetch(this.fixture.url + path, {
       method,
       redirect: 'manual',
       headers: {
@@ -282,10 +282,10 @@ actions:
 
   /** Somebody new: invited, registered by the link, signed in, with a token of the device login. */
   async #person(name: string, role: string, organizationId: number): Promise<Person> {
-    const { lab } = this
+    const { fixture } = this
     const email = `${name}@example.com`
-    await lab.post(`/api/organizations/${organizationId}/invitations`, { email, role })
-    const mail = join(lab.dir, 'control-plane', 'mail')
+    await fixture.post(`/api/organizations/${organizationId}/invitations`, { email, role })
+    const mail = join(fixture.dir, 'control-plane', 'mail')
     const token = await until(`the invitation of ${name}`, () => {
       const letters = readdirSync(mail).map((file) => readFileSync(join(mail, file), 'utf8'))
       const letter = letters.find((text) => text.startsWith(`To: ${email}`))
@@ -299,7 +299,7 @@ actions:
   }
 
   async signIn(email: string, password = PASSWORD): Promise<string> {
-    const headers = { origin: this.lab.url }
+    const headers = { origin: this.fixture.url }
     const path = '/api/auth/sign-in/email'
     const answer = await this.api(undefined, 'POST', path, { email, password }, headers)
     if (answer.status !== 200) throw new Error(`sign-in: ${answer.status} ${answer.text}`)
@@ -322,7 +322,7 @@ actions:
       device_name: 'laptop',
     })
     const { device_code, user_code } = JSON.parse(started.text)
-    const headers = { origin: this.lab.url, cookie }
+    const headers = { origin: this.fixture.url, cookie }
     await this.api(undefined, 'POST', '/api/auth/device/approve', { user_code }, headers)
     const grant_type = 'urn:ietf:params:oauth:grant-type:device_code'
     const given = await form('/api/oauth/token', { ...client, grant_type, device_code })
@@ -331,11 +331,11 @@ actions:
 
   /** A project made with its webhook secret. */
   created(name: string): Promise<ProjectCreated> {
-    return this.lab.post('/api/projects', {
+    return this.fixture.post('/api/projects', {
       name,
       repo_url: `https://git.example.com/acme/${name}.git`,
       domain: `${name}.example.com`,
-      server_ids: [this.lab.serverId],
+      server_ids: [this.fixture.serverId],
       default_recipe: 'docker',
     })
   }

@@ -11,8 +11,8 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { listProcesses } from '../../agent/src/machine/process/processes.ts'
 import { AGENT_ENV, AGENT_FLAGS } from '../../scripts/agent-flags.ts'
-import { deployed, dockerEnvironment, openDockerLab } from '../fixtures/docker/engine-lab.ts'
-import type { Lab } from '../fixtures/server/installation.ts'
+import { deployed, dockerEnvironment, openDockerFixture } from '../fixtures/docker/engine-lab.ts'
+import type { Fixture } from '../fixtures/server/installation.ts'
 import { residentMiB, round } from './figures.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -84,31 +84,31 @@ export function packaged(folder: string): string {
   return join(folder, 'lib/berth-agent.cjs')
 }
 
-async function deployAll(lab: Lab, count: number): Promise<void> {
-  const manual = await lab.project('manual', lab.repository('manual', manualFiles))
-  const environments = [await dockerEnvironment(lab, 'docker', dockerFiles)]
+async function deployAll(fixture: Fixture, count: number): Promise<void> {
+  const manual = await fixture.project('manual', fixture.repository('manual', manualFiles))
+  const environments = [await dockerEnvironment(fixture, 'docker', dockerFiles)]
   for (let i = 1; i < count; i += 1) {
     const { project_id: projectId } = environments[0] as { project_id: number }
     const body = { identifier: `docker-${i}`, branch: 'main', auto_deploy: false }
-    environments.push(await lab.post(`/api/projects/${projectId}/environments`, body))
+    environments.push(await fixture.post(`/api/projects/${projectId}/environments`, body))
   }
   for (let i = 0; i < count; i += 1) {
     const body = { identifier: `manual-${i}`, branch: 'main', auto_deploy: false }
-    environments.push(await lab.post(`/api/projects/${manual.id}/environments`, body))
+    environments.push(await fixture.post(`/api/projects/${manual.id}/environments`, body))
   }
-  for (const { id } of environments) await deployed(lab, id)
+  for (const { id } of environments) await deployed(fixture, id)
 }
 
 /** True: every goal is met. */
 export async function benchAgent(count: number, seconds: number): Promise<boolean> {
   const folder = mkdtempSync(join(tmpdir(), 'berth-bench-agent-'))
   const agent = packaged(folder)
-  const made = await openDockerLab({
-    lab: { agent, agentFlags: [...AGENT_FLAGS], agentEnv: AGENT_ENV },
+  const made = await openDockerFixture({
+    fixture: { agent, agentFlags: [...AGENT_FLAGS], agentEnv: AGENT_ENV },
   })
   try {
-    const { lab } = made
-    const pid = lab.agent?.pid ?? 0
+    const { fixture } = made
+    const pid = fixture.agent?.pid ?? 0
     console.log(`daemon of the agent, nothing deployed, ${seconds} s:`)
     const idle = await measure(pid, seconds)
     const met = [
@@ -116,7 +116,7 @@ export async function benchAgent(count: number, seconds: number): Promise<boolea
       judge('resident memory', idle.residentMB, GOALS.memoryMB, 'MB'),
     ]
     console.log(`  ${'proportional memory (PSS)'.padEnd(34)} ${round(idle.proportionalMB)} MB`)
-    await deployAll(lab, count)
+    await deployAll(fixture, count)
     const all = 2 * count
     console.log(`with ${count} containers and ${count} processes, ${seconds} s:`)
     const busy = await measure(pid, seconds)
@@ -129,7 +129,7 @@ export async function benchAgent(count: number, seconds: number): Promise<boolea
       `  cost of one environment in the daemon: processor ${each(idle.percent, busy.percent)} %,`,
     )
     console.log(`    memory ${each(idle.residentMB, busy.residentMB)} MB`)
-    printOthers(lab)
+    printOthers(fixture)
     return met.every(Boolean)
   } finally {
     await made.close()
@@ -138,9 +138,9 @@ export async function benchAgent(count: number, seconds: number): Promise<boolea
 }
 
 /** Beside the daemon: supervisors of processes, the edge, a runner that is kept warm. */
-function printOthers(lab: Lab): void {
+function printOthers(fixture: Fixture): void {
   for (const verb of ['supervise', 'edge', 'runner']) {
-    const found = listProcesses().filter(({ pid }) => isOf(lab, pid, verb))
+    const found = listProcesses().filter(({ pid }) => isOf(fixture, pid, verb))
     if (found.length === 0) continue
     const sizes = found.map(({ pid }) => proportionalMB(pid))
     const mean = sizes.reduce((a, b) => a + b, 0) / sizes.length
@@ -148,10 +148,10 @@ function printOthers(lab: Lab): void {
   }
 }
 
-function isOf(lab: Lab, pid: number, verb: string): boolean {
+function isOf(fixture: Fixture, pid: number, verb: string): boolean {
   try {
     const words = readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0')
-    const isOurs = readFileSync(`/proc/${pid}/environ`, 'latin1').includes(lab.dir)
+    const isOurs = readFileSync(`/proc/${pid}/environ`, 'latin1').includes(fixture.dir)
     return isOurs && words.includes(verb)
   } catch {
     return false

@@ -165,9 +165,9 @@ async function measureInTurns(all: Measured[]): Promise<void> {
     console.error(`measuring ${operation.name}`)
     const isRead = operation.method === 'GET'
     const warm = isRead ? WARM_GETS : WARM_POSTS
-    const places = Math.min(...all.map(({ installation }) => installation.environmentIds.length))
-    const count = isRead ? GETS : Math.floor((places - 1 - warm) / SLICES)
-    if (count < 1) throw new Error(`${places} environments are too few: use more --projects`)
+    const paths = Math.min(...all.map(({ installation }) => installation.environmentIds.length))
+    const count = isRead ? GETS : Math.floor((paths - 1 - warm) / SLICES)
+    if (count < 1) throw new Error(`${paths} environments are too few: use more --projects`)
     for (const { subject, installation, figures } of all) {
       await subject.measure(operation, installation, 0, warm)
       figures.push([])

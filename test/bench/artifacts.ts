@@ -17,7 +17,7 @@ import { cpus, loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Artifact, SshCertificate, Task } from '@berth/shared/api'
 import { AGENT_ENV, AGENT_FLAGS } from '../../scripts/agent-flags.ts'
-import { Lab, until } from '../fixtures/server/installation.ts'
+import { Fixture, until } from '../fixtures/server/installation.ts'
 import { freePort } from '../fixtures/server/installation-docker.ts'
 import { packaged } from './agent.ts'
 import { percentile, round } from './figures.ts'
@@ -109,19 +109,23 @@ async function timed(work: () => Promise<void>): Promise<number> {
   return (performance.now() - began) / 1_000
 }
 
-async function runAction(lab: Lab, environmentId: number, name: string): Promise<Artifact[]> {
+async function runAction(
+  fixture: Fixture,
+  environmentId: number,
+  name: string,
+): Promise<Artifact[]> {
   const path = `/api/environments/${environmentId}/actions/${name}/tasks`
-  const { id } = (await (await lab.call('POST', path, {})).json()) as Task
-  const task = await lab.finished(id, 600_000)
+  const { id } = (await (await fixture.call('POST', path, {})).json()) as Task
+  const task = await fixture.finished(id, 600_000)
   if (task.status !== 'succeeded') throw new Error(`${name}: ${task.failure?.message}`)
-  return (await (await lab.call('GET', `/api/tasks/${id}/artifacts`)).json()) as Artifact[]
+  return (await (await fixture.call('GET', `/api/tasks/${id}/artifacts`)).json()) as Artifact[]
 }
 
 type Way = 'ssh' | 'http' | 'scp'
 type Rounds = Record<Way, number[]>
 
 interface Place {
-  lab: Lab
+  fixture: Fixture
   dir: string
   /** Client and agent as they are shipped. */
   packages: string
@@ -129,8 +133,8 @@ interface Place {
 }
 
 /** The client's surroundings; for the second way its ssh finds no server. */
-function surroundings({ lab, dir }: Place, way: 'ssh' | 'http'): NodeJS.ProcessEnv {
-  const env = { ...process.env, BERTH_URL: lab.url, BERTH_TOKEN: lab.token }
+function surroundings({ fixture, dir }: Place, way: 'ssh' | 'http'): NodeJS.ProcessEnv {
+  const env = { ...process.env, BERTH_URL: fixture.url, BERTH_TOKEN: fixture.token }
   if (way === 'ssh') return env
   const noWay = "#!/bin/sh\necho 'ssh: connect to host x: Connection refused' >&2\nexit 255\n"
   mkdirSync(join(dir, 'bin'), { recursive: true })
@@ -176,7 +180,7 @@ async function compare(
 const WAYS = { ssh: 'over SSH', http: 'through the control plane' } as const
 
 /** The ratios to scp. */
-function tell(
+function report(
   what: string,
   bytes: number,
   taken: Rounds,
@@ -196,8 +200,8 @@ function tell(
 }
 
 /** A control plane, and an agent with an sshd of its own. */
-async function openInstallation(dir: string): Promise<Lab> {
-  return Lab.open({
+async function openInstallation(dir: string): Promise<Fixture> {
+  return Fixture.open({
     agent: packaged(dir),
     agentFlags: [...AGENT_FLAGS],
     agentEnv: {
@@ -209,17 +213,20 @@ async function openInstallation(dir: string): Promise<Lab> {
   })
 }
 
-function removeSsh(lab: Lab): void {
-  const env = { ...process.env, ...lab.agentEnvironment }
+function removeSsh(fixture: Fixture): void {
+  const env = { ...process.env, ...fixture.agentEnvironment }
   execFileSync(process.execPath, [AGENT, 'ssh', 'remove'], { env, stdio: 'pipe' })
 }
 
 /** Until people are led to the agent's own sshd. */
-async function sshReady(lab: Lab, environmentId: number): Promise<void> {
+async function sshReady(fixture: Fixture, environmentId: number): Promise<void> {
   const asked = { public_key: ANY_KEY, purpose: 'artifact', environment_id: environmentId }
   await until('the agent’s sshd', async () => {
-    const { user } = await lab.post<SshCertificate>(`/api/servers/${lab.serverId}/ssh`, asked)
-    return user === lab.accountPrefix.replace(/e$/, 'ssh') || undefined
+    const { user } = await fixture.post<SshCertificate>(
+      `/api/servers/${fixture.serverId}/ssh`,
+      asked,
+    )
+    return user === fixture.accountPrefix.replace(/e$/, 'ssh') || undefined
   })
 }
 
@@ -229,27 +236,27 @@ export async function benchArtifacts(megabytes: number, rounds: number): Promise
   const sshDir = mkdtempSync('/var/lib/berth-bench-')
   chmodSync(sshDir, 0o755)
   const dir = mkdtempSync(join(tmpdir(), 'berth-bench-'))
-  const lab = await openInstallation(sshDir)
+  const fixture = await openInstallation(sshDir)
   const sshd = await openSshd(dir)
-  const place = { lab, dir, packages: sshDir, scp: sshd.scp }
+  const place = { fixture, dir, packages: sshDir, scp: sshd.scp }
   try {
     const bytes = megabytes * MiB
-    const url = lab.repository('files', { '.service.yml': serviceFile(bytes) })
-    const project = await lab.project('files', url)
-    const environment = await lab.environment(project.id, 'main')
-    await lab.finished((await lab.deploy(environment.id)).id)
-    await sshReady(lab, environment.id)
+    const url = fixture.repository('files', { '.service.yml': serviceFile(bytes) })
+    const project = await fixture.project('files', url)
+    const environment = await fixture.environment(project.id, 'main')
+    await fixture.finished((await fixture.deploy(environment.id)).id)
+    await sshReady(fixture, environment.id)
     const store = (files: Artifact[]): string =>
-      join(lab.stateDir, 'artifacts', `e${environment.id}`, String(files[0]?.task_id))
-    const big = await runAction(lab, environment.id, 'big')
+      join(fixture.stateDir, 'artifacts', `e${environment.id}`, String(files[0]?.task_id))
+    const big = await runAction(fixture, environment.id, 'big')
     if (statSync(join(store(big), big[0]?.file_id ?? '')).size !== bytes) throw new Error('size')
     const large = await compare(place, big, store(big), rounds)
-    const one = tell(`one file of ${megabytes} MiB`, bytes, large, ' (goal: 0.80)')
-    const small = await runAction(lab, environment.id, 'small')
+    const one = report(`one file of ${megabytes} MiB`, bytes, large, ' (goal: 0.80)')
+    const small = await runAction(fixture, environment.id, 'small')
     if (small.length !== SMALL_FILES) throw new Error(`${small.length} files were collected`)
     const many = await compare(place, small, store(small), rounds * 3)
     const what = `${SMALL_FILES} files of 4 KiB`
-    const ratiosOfMany = tell(what, SMALL_FILES * SMALL_BYTES, many, ' (goal: 0.80)')
+    const ratiosOfMany = report(what, SMALL_FILES * SMALL_BYTES, many, ' (goal: 0.80)')
     console.log(
       `load average ${loadavg()
         .map((load) => round(load))
@@ -258,9 +265,9 @@ export async function benchArtifacts(megabytes: number, rounds: number): Promise
     return Math.min(one.ssh, one.http, ratiosOfMany.ssh) >= 0.8
   } finally {
     await sshd.close()
-    lab.agent?.kill('SIGTERM')
-    removeSsh(lab)
-    await lab.close()
+    fixture.agent?.kill('SIGTERM')
+    removeSsh(fixture)
+    await fixture.close()
     for (const one of [dir, sshDir]) rmSync(one, { recursive: true, force: true })
   }
 }

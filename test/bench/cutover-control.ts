@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { APP_PORT } from '../fixtures/docker/app.ts'
 import { callEngine } from '../fixtures/docker/engine.ts'
-import type { DockerLab } from '../fixtures/docker/engine-lab.ts'
+import type { DockerFixture } from '../fixtures/docker/engine-lab.ts'
 import { until } from '../fixtures/server/installation.ts'
 import { freePort } from '../fixtures/server/installation-docker.ts'
 import { FULL_LOAD, printReport } from './cutover.ts'
@@ -16,9 +16,12 @@ import { countOf, LoadClient } from './load-client.ts'
 const BETWEEN_MS = 2_000
 
 /** One container more of the image that the environment runs, on its network; gives its address once it is healthy. */
-async function startVersion(made: DockerLab, prefix: string): Promise<{ id: string; at: string }> {
+async function startVersion(
+  made: DockerFixture,
+  prefix: string,
+): Promise<{ id: string; at: string }> {
   const { socket } = made.engine
-  const owned = await made.lab.owned()
+  const owned = await made.fixture.owned()
   const body = JSON.stringify({
     Image: owned.containers[0]?.image,
     Env: ['GRACEFUL=1', `PORT=${APP_PORT}`],
@@ -43,11 +46,11 @@ async function startVersion(made: DockerLab, prefix: string): Promise<{ id: stri
 }
 
 export async function controlCutover(
-  made: DockerLab,
+  made: DockerFixture,
   host: string,
   switches: number,
 ): Promise<boolean> {
-  const prefix = `${made.lab.accountPrefix}control-` // removed with the lab
+  const prefix = `${made.fixture.accountPrefix}control-` // removed with the fixture
   const proxy = new FixedProxy(await freePort())
   let client: LoadClient | undefined
   try {

@@ -12,12 +12,12 @@ import { proxyPid } from '../chaos/docker-faults.ts'
 import { APP_PORT, manualApp, nodeApp } from '../fixtures/docker/app.ts'
 import { callEngine } from '../fixtures/docker/engine.ts'
 import {
-  type DockerLab,
+  type DockerFixture,
   deployed,
   dockerEnvironment,
-  openDockerLab,
+  openDockerFixture,
 } from '../fixtures/docker/engine-lab.ts'
-import { Lab } from '../fixtures/server/installation.ts'
+import { Fixture } from '../fixtures/server/installation.ts'
 import { freePort } from '../fixtures/server/installation-docker.ts'
 import { controlCutover } from './cutover-control.ts'
 import { percentile, round, thousands } from './figures.ts'
@@ -51,21 +51,21 @@ export function printReport(title: string, report: ClientReport): void {
 
 /** The same program and the same client; a process with `run` and `port: auto` instead of a container. */
 async function manualCutover(redeploys: number): Promise<boolean> {
-  const lab = await Lab.open({ proxy: true })
+  const fixture = await Fixture.open({ proxy: true })
   try {
-    const app = manualApp(lab.node())
-    const project = await lab.project('cutover', lab.repository('cutover', app('v0')))
+    const app = manualApp(fixture.node())
+    const project = await fixture.project('cutover', fixture.repository('cutover', app('v0')))
     const body = { identifier: 'main', branch: 'main', auto_deploy: false }
-    const environment = await lab.post<Environment>(
+    const environment = await fixture.post<Environment>(
       `/api/projects/${project.id}/environments`,
       body,
     )
-    await deployed(lab, environment.id)
+    await deployed(fixture, environment.id)
     const host = environment.domain
-    const proxy: ClientWishes = { address: '127.0.0.1', port: lab.proxyPort, host, workers: {} }
-    return await redeployUnderLoad(lab, environment.id, proxy, redeploys, app)
+    const proxy: ClientWishes = { address: '127.0.0.1', port: fixture.proxyPort, host, workers: {} }
+    return await redeployUnderLoad(fixture, environment.id, proxy, redeploys, app)
   } finally {
-    await lab.close()
+    await fixture.close()
   }
 }
 
@@ -78,15 +78,15 @@ export interface CutoverWishes {
 export async function benchCutover(wishes: CutoverWishes): Promise<boolean> {
   const { redeploys, control, recipe } = wishes
   if (recipe === 'manual') return manualCutover(redeploys)
-  const made = await openDockerLab({ withNode: true })
+  const made = await openDockerFixture({ withNode: true })
   try {
-    const { lab } = made
-    const environment = await dockerEnvironment(lab, 'cutover', nodeApp('v0'))
-    await deployed(lab, environment.id)
+    const { fixture } = made
+    const environment = await dockerEnvironment(fixture, 'cutover', nodeApp('v0'))
+    await deployed(fixture, environment.id)
     const host = environment.domain
     if (control) return await controlCutover(made, host, redeploys)
-    const proxy: ClientWishes = { address: '127.0.0.1', port: lab.proxyPort, host, workers: {} }
-    const lossless = await redeployUnderLoad(lab, environment.id, proxy, redeploys, nodeApp)
+    const proxy: ClientWishes = { address: '127.0.0.1', port: fixture.proxyPort, host, workers: {} }
+    const lossless = await redeployUnderLoad(fixture, environment.id, proxy, redeploys, nodeApp)
     const fast = await throughput(made, proxy)
     return lossless && fast
   } finally {
@@ -95,7 +95,7 @@ export async function benchCutover(wishes: CutoverWishes): Promise<boolean> {
 }
 
 async function redeployUnderLoad(
-  lab: Lab,
+  fixture: Fixture,
   environmentId: number,
   proxy: ClientWishes,
   redeploys: number,
@@ -106,9 +106,9 @@ async function redeployUnderLoad(
     const lived: number[] = []
     const whole: number[] = []
     for (let n = 1; n <= redeploys; n++) {
-      lab.repository('cutover', app(`v${n}`, { graceful: n <= redeploys / 2 }))
+      fixture.repository('cutover', app(`v${n}`, { graceful: n <= redeploys / 2 }))
       const began = Date.now()
-      const task = await deployed(lab, environmentId)
+      const task = await deployed(fixture, environmentId)
       lived.push(Date.parse(task.live_at ?? '') - began)
       whole.push(Date.parse(task.finished_at ?? '') - began)
       const { ok, failed } = countOf(await client.report())
@@ -162,9 +162,9 @@ async function requestsPerTick(wishes: ClientWishes, pids: number[]): Promise<nu
 /** The same client, the same container: through the proxy, through a Caddy that does nothing but pass on, and straight
  * to its address. By processor time, so that others on the machine do not count: where it is all used, twice the time
  * means half the requests. */
-async function throughput(made: DockerLab, proxy: ClientWishes): Promise<boolean> {
-  const { lab, engine } = made
-  const { containers } = await lab.owned()
+async function throughput(made: DockerFixture, proxy: ClientWishes): Promise<boolean> {
+  const { fixture, engine } = made
+  const { containers } = await fixture.owned()
   const id = containers.find(({ running }) => running)?.id ?? ''
   const { text } = await callEngine(engine.socket, 'GET', `/containers/${id}/json`)
   const facts = JSON.parse(text) as {

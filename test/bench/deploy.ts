@@ -18,7 +18,11 @@ import type { Task } from '@berth/shared/api'
 import { AGENT_ENV, AGENT_FLAGS } from '../../scripts/agent-flags.ts'
 import { APP_PORT, smallApp } from '../fixtures/docker/app.ts'
 import { callEngine } from '../fixtures/docker/engine.ts'
-import { type DockerLab, dockerEnvironment, openDockerLab } from '../fixtures/docker/engine-lab.ts'
+import {
+  type DockerFixture,
+  dockerEnvironment,
+  openDockerFixture,
+} from '../fixtures/docker/engine-lab.ts'
 import { freePort } from '../fixtures/server/installation-docker.ts'
 import { packaged } from './agent.ts'
 import { percentile, round } from './figures.ts'
@@ -76,7 +80,7 @@ function findClient(socket: string): string {
 }
 
 class Bench {
-  readonly #made: DockerLab
+  readonly #made: DockerFixture
   readonly #folder = mkdtempSync(join(tmpdir(), 'berth-floor-'))
   readonly #client: string
   readonly #proxy: FixedProxy
@@ -86,7 +90,7 @@ class Bench {
   #version = 0
 
   private constructor(
-    made: DockerLab,
+    made: DockerFixture,
     proxy: FixedProxy,
     url: string,
     environment: { id: number; domain: string },
@@ -99,11 +103,11 @@ class Bench {
     this.#host = environment.domain
   }
 
-  static async open(made: DockerLab): Promise<Bench> {
-    const environment = await dockerEnvironment(made.lab, 'speed', smallApp('0'))
+  static async open(made: DockerFixture): Promise<Bench> {
+    const environment = await dockerEnvironment(made.fixture, 'speed', smallApp('0'))
     const proxy = new FixedProxy(await freePort())
     await proxy.start('127.0.0.1:1')
-    const bench = new Bench(made, proxy, made.lab.repository('speed', {}), environment)
+    const bench = new Bench(made, proxy, made.fixture.repository('speed', {}), environment)
     await bench.#berth('changed')
     await bench.#script('changed')
     return bench
@@ -115,10 +119,10 @@ class Bench {
   }
 
   async round(what: Case): Promise<{ berth: Measured; script: Floor }> {
-    if (what !== 'same') this.#made.lab.repository('speed', smallApp(String(++this.#version)))
+    if (what !== 'same') this.#made.fixture.repository('speed', smallApp(String(++this.#version)))
     const berth = await this.#berth(what)
     // the script builds the same commit on the same engine: it must not find what Berth's build left
-    if (what !== 'same') this.#made.lab.repository('speed', smallApp(String(++this.#version)))
+    if (what !== 'same') this.#made.fixture.repository('speed', smallApp(String(++this.#version)))
     const script = await this.#script(what)
     return { berth, script }
   }
@@ -131,15 +135,15 @@ class Bench {
   async #berth(what: Case): Promise<Measured> {
     await this.#prune(what)
     await new Promise((resolve) => setTimeout(resolve, PAUSE_MS)) // like a person
-    const { lab } = this.#made
+    const { fixture } = this.#made
     const before = await this.#instance()
     const moved = this.#routesMoved()
     const began = Date.now()
     const body = what === 'cold' ? { no_cache: true } : undefined
-    const { id } = await lab.deploy(this.#environmentId, body)
+    const { id } = await fixture.deploy(this.#environmentId, body)
     await moved
     const answered = await this.#changed(before, began)
-    const task = await lab.finished(id, ROUND_MS)
+    const task = await fixture.finished(id, ROUND_MS)
     if (task.status !== 'succeeded') throw new Error(`task ${id}: ${task.failure?.message}`)
     const steps = stepsOf(task)
     return {
@@ -153,7 +157,7 @@ class Bench {
   /** What the proxy's current upstream calls itself; empty: nobody answers. */
   #instance(): Promise<string> {
     return new Promise((resolve) => {
-      const options = { host: '127.0.0.1', port: this.#made.lab.proxyPort, path: '/instance' }
+      const options = { host: '127.0.0.1', port: this.#made.fixture.proxyPort, path: '/instance' }
       const headers = { host: this.#host }
       const call = request({ ...options, headers, agent: false, timeout: 5_000 }, (answer) => {
         let text = ''
@@ -173,7 +177,7 @@ class Bench {
    * nobody asks the script's: the first visitor comes when another version can answer.
    */
   async #routesMoved(): Promise<void> {
-    const folder = join(this.#made.lab.stateDir, 'edge')
+    const folder = join(this.#made.fixture.stateDir, 'edge')
     const read = (): string => {
       const table = JSON.parse(readFileSync(join(folder, 'table.json'), 'utf8'))
       return JSON.stringify(table.environments[this.#environmentId]?.routes)
@@ -263,8 +267,8 @@ export async function benchDeploy(rounds: number): Promise<boolean> {
   const packages = mkdtempSync(join(tmpdir(), 'berth-bench-agent-'))
   // as servers run it: from sources, every runner would compile them
   const agent = packaged(packages)
-  const made = await openDockerLab({
-    lab: { agent, agentFlags: [...AGENT_FLAGS], agentEnv: AGENT_ENV },
+  const made = await openDockerFixture({
+    fixture: { agent, agentFlags: [...AGENT_FLAGS], agentEnv: AGENT_ENV },
   })
   let bench: Bench | undefined
   try {

@@ -3,7 +3,7 @@
 import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import type { LogLine, Task } from '@berth/shared/api'
-import { Lab } from '../fixtures/server/installation.ts'
+import { Fixture } from '../fixtures/server/installation.ts'
 import { percentile, round } from './figures.ts'
 
 const SERVICE_FILE = `manual:
@@ -29,34 +29,34 @@ function syncFloor(dir: string): number {
 }
 
 /** When the first step began, by the agent's clock (the same machine). */
-async function firstStepAt(lab: Lab, taskId: number): Promise<number> {
-  const answer = await fetch(`${lab.url}/api/tasks/${taskId}/log?from_line=1&lines=1`, {
-    headers: { authorization: `Bearer ${lab.token}`, accept: 'application/x-ndjson' },
+async function firstStepAt(fixture: Fixture, taskId: number): Promise<number> {
+  const answer = await fetch(`${fixture.url}/api/tasks/${taskId}/log?from_line=1&lines=1`, {
+    headers: { authorization: `Bearer ${fixture.token}`, accept: 'application/x-ndjson' },
   })
   const line = JSON.parse((await answer.text()).split('\n')[0] ?? '') as LogLine
   return Date.parse(line.t)
 }
 
 export async function benchLatency(rounds: number): Promise<void> {
-  const lab = await Lab.open()
+  const fixture = await Fixture.open()
   try {
-    const project = await lab.project(
+    const project = await fixture.project(
       'quick',
-      lab.repository('quick', { '.service.yml': SERVICE_FILE }),
+      fixture.repository('quick', { '.service.yml': SERVICE_FILE }),
     )
-    const environment = await lab.environment(project.id, 'main')
+    const environment = await fixture.environment(project.id, 'main')
     const starts: number[] = []
     const whole: number[] = []
     for (let i = 0; i < rounds; i++) {
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
       const began = Date.now()
-      const { id } = await lab.deploy(environment.id)
-      const task: Task = await lab.finished(id)
+      const { id } = await fixture.deploy(environment.id)
+      const task: Task = await fixture.finished(id)
       if (task.status !== 'succeeded') throw new Error(`task ${id}: ${task.failure?.message}`)
       whole.push(Date.now() - began)
-      starts.push((await firstStepAt(lab, id)) - began)
+      starts.push((await firstStepAt(fixture, id)) - began)
     }
-    const floor = syncFloor(lab.dir)
+    const floor = syncFloor(fixture.dir)
     const p50 = percentile(starts, 50)
     console.log(`one durable write: p50 ${round(floor)} ms`)
     console.log(
@@ -66,6 +66,6 @@ export async function benchLatency(rounds: number): Promise<void> {
     )
     console.log(`whole deployment of nothing: p50 ${round(percentile(whole, 50), 0)} ms`)
   } finally {
-    await lab.close()
+    await fixture.close()
   }
 }

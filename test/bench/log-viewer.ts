@@ -67,7 +67,7 @@ function goal(what: string, isMet: boolean, detail: string): void {
 const smooth = (what: string, seen: Seen, floor: Seen, detail = ''): void =>
   goal(what, isSmooth(seen, floor), `${detail}${describeTasks(seen, floor)}`)
 
-const tellLoad = (): void =>
+const reportLoad = (): void =>
   console.log(
     `load of the machine: ${loadavg()
       .map((n) => round(n, 1))
@@ -214,7 +214,7 @@ export async function benchLogViewer(lines: number, seconds: number): Promise<bo
   const p = await Platform.start('sqlite', { password: PASSWORD })
   const chrome = await Chromium.launch()
   try {
-    tellLoad()
+    reportLoad()
     const environment = await p.environment('staging')
     p.executor.script = (attempt) => {
       attempt.step('build:web', 'Build image web', 'build')
@@ -251,10 +251,10 @@ export async function benchLogViewer(lines: number, seconds: number): Promise<bo
     const after = await watchedFloor(v.page)
     smooth('scrolling', scrolled, bothFloors(floor, after), `${rows} rows in the document, `)
     await searches(v, task.id)
-    tellLoad()
+    reportLoad()
     await follow(v, p, environment.id, seconds)
     for (const complaint of v.complaints) goal('complaints', false, complaint)
-    tellLoad()
+    reportLoad()
     return isAllWell
   } finally {
     await chrome.close()

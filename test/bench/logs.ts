@@ -2,7 +2,7 @@
 // same program read through a plain pipe by the same Node, in the same run.
 import { spawn } from 'node:child_process'
 import type { LogLine, Task } from '@berth/shared/api'
-import { Lab, until } from '../fixtures/server/installation.ts'
+import { Fixture, until } from '../fixtures/server/installation.ts'
 import { findProcesses, percentile, residentMiB, round, thousands } from './figures.ts'
 
 const program = (lines: number): string =>
@@ -46,10 +46,10 @@ class MemoryWatch {
   readonly #peaks = new Map<string, number>()
   readonly #timer: NodeJS.Timeout
 
-  constructor(lab: Lab) {
+  constructor(fixture: Fixture) {
     this.#timer = setInterval(() => {
-      this.#note('control plane', lab.controlPlane?.pid)
-      this.#note('agent', lab.agent?.pid)
+      this.#note('control plane', fixture.controlPlane?.pid)
+      this.#note('agent', fixture.agent?.pid)
       for (const pid of findProcesses('agent/src/main.ts', 'runner')) this.#note('runner', pid)
     }, 100)
   }
@@ -65,19 +65,25 @@ class MemoryWatch {
   }
 }
 
-async function deployProgram(lab: Lab, name: string, files: Record<string, string>): Promise<Task> {
-  const project = await lab.project(name, lab.repository(name, files))
-  const environment = await lab.environment(project.id, 'main')
-  return lab.deploy(environment.id)
+async function deployProgram(
+  fixture: Fixture,
+  name: string,
+  files: Record<string, string>,
+): Promise<Task> {
+  const project = await fixture.project(name, fixture.repository(name, files))
+  const environment = await fixture.environment(project.id, 'main')
+  return fixture.deploy(environment.id)
 }
 
-async function throughput(lab: Lab, lines: number): Promise<number> {
-  const task = await deployProgram(lab, 'flood', { '.service.yml': serviceFile(program(lines)) })
-  const memory = new MemoryWatch(lab)
+async function throughput(fixture: Fixture, lines: number): Promise<number> {
+  const task = await deployProgram(fixture, 'flood', {
+    '.service.yml': serviceFile(program(lines)),
+  })
+  const memory = new MemoryWatch(fixture)
   const done = await until(
     'the whole log',
     async () => {
-      const now = await lab.get<Task>(`/api/tasks/${task.id}`)
+      const now = await fixture.get<Task>(`/api/tasks/${task.id}`)
       return now.log_complete ? now : undefined
     },
     600_000,
@@ -86,24 +92,24 @@ async function throughput(lab: Lab, lines: number): Promise<number> {
   const peaks = memory.stop()
   if (done.status !== 'succeeded') throw new Error(`task ${done.status}: ${done.failure?.message}`)
   const step = done.phases?.flatMap((p) => p.steps).find((s) => s.name === '1')
-  const first = await firstLine(lab, task.id, step?.first_line ?? 1)
-  const stored = await countLines(lab, task.id)
+  const first = await firstLine(fixture, task.id, step?.first_line ?? 1)
+  const stored = await countLines(fixture, task.id)
   if (stored !== lines) throw new Error(`${stored} of ${lines} lines were stored`)
   const rate = lines / ((ended - Date.parse(first.t)) / 1_000)
   console.log(`peak memory while ${thousands(lines)} lines passed: ${peaks}`)
   return rate
 }
 
-async function firstLine(lab: Lab, taskId: number, line: number): Promise<LogLine> {
-  const answer = await fetch(`${lab.url}/api/tasks/${taskId}/log?from_line=${line}&lines=1`, {
-    headers: { authorization: `Bearer ${lab.token}`, accept: 'application/x-ndjson' },
+async function firstLine(fixture: Fixture, taskId: number, line: number): Promise<LogLine> {
+  const answer = await fetch(`${fixture.url}/api/tasks/${taskId}/log?from_line=${line}&lines=1`, {
+    headers: { authorization: `Bearer ${fixture.token}`, accept: 'application/x-ndjson' },
   })
   return JSON.parse((await answer.text()).split('\n')[0] ?? '') as LogLine
 }
 
 /** Lines of the program in the stored log, counted from its bytes. */
-async function countLines(lab: Lab, taskId: number): Promise<number> {
-  const log = await lab.log(taskId, '?step=1')
+async function countLines(fixture: Fixture, taskId: number): Promise<number> {
+  const log = await fixture.log(taskId, '?step=1')
   let count = 0
   for (
     let at = log.indexOf(' abcdefghijk\n');
@@ -116,13 +122,13 @@ async function countLines(lab: Lab, taskId: number): Promise<number> {
 }
 
 /** Milliseconds from the write on the server to the bytes in a follower's hands, line by line. */
-async function liveDelays(lab: Lab): Promise<number[]> {
-  const task = await deployProgram(lab, 'stamps', {
+async function liveDelays(fixture: Fixture): Promise<number[]> {
+  const task = await deployProgram(fixture, 'stamps', {
     '.service.yml': serviceFile('exec python3 -u stamps.py'),
     'stamps.py': STAMPS,
   })
-  const answer = await fetch(`${lab.url}/api/tasks/${task.id}/log?follow=true`, {
-    headers: { authorization: `Bearer ${lab.token}` },
+  const answer = await fetch(`${fixture.url}/api/tasks/${task.id}/log?follow=true`, {
+    headers: { authorization: `Bearer ${fixture.token}` },
   })
   const delays: number[] = []
   let rest = ''
@@ -141,11 +147,11 @@ async function liveDelays(lab: Lab): Promise<number[]> {
 }
 
 export async function benchLogs(lines: number): Promise<void> {
-  const lab = await Lab.open()
+  const fixture = await Fixture.open()
   try {
     const floor = await pipeFloor(lines)
-    const rate = await throughput(lab, lines)
-    const delays = await liveDelays(lab)
+    const rate = await throughput(fixture, lines)
+    const delays = await liveDelays(fixture)
     console.log(`plain pipe:            ${thousands(floor)} lines/s`)
     console.log(
       `durable through Berth: ${thousands(rate)} lines/s, ${round(rate / floor)} of the pipe ` +
@@ -156,6 +162,6 @@ export async function benchLogs(lines: number): Promise<void> {
         `p99 ${round(percentile(delays, 99), 0)} ms (goal: p99 under 250)`,
     )
   } finally {
-    await lab.close()
+    await fixture.close()
   }
 }

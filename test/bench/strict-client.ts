@@ -185,14 +185,14 @@ interface Frame {
 function frameReader(socket: Socket, rest: Buffer): () => Promise<Frame> {
   let held = rest
   let ended: Error | undefined
-  let wake = (): void => undefined
+  let notify = (): void => undefined
   socket.on('data', (piece) => {
     held = Buffer.concat([held, piece])
-    wake()
+    notify()
   })
   const end = (error?: Error): void => {
     ended ??= error ?? new Error('the session was cut')
-    wake()
+    notify()
   }
   socket.on('error', end)
   socket.on('close', () => end())
@@ -206,7 +206,7 @@ function frameReader(socket: Socket, rest: Buffer): () => Promise<Frame> {
       }
       if (ended) throw ended
       await new Promise<void>((resolve) => {
-        wake = resolve
+        notify = resolve
       })
     }
   }

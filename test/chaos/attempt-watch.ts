@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { StepState } from '@berth/shared/wire'
 import { attemptPaths, readClaim } from '../../agent/src/journal/attempt-files.ts'
 import { EventFileReader } from '../../agent/src/journal/event-file.ts'
-import { type Lab, until } from '../fixtures/server/installation.ts'
+import { type Fixture, until } from '../fixtures/server/installation.ts'
 
 export interface WatchedAttempt {
   dir: string
@@ -13,18 +13,18 @@ export interface WatchedAttempt {
   pid: number
 }
 
-const attemptFolders = (lab: Lab): string[] => {
-  const folder = join(lab.stateDir, 'attempts')
+const attemptFolders = (fixture: Fixture): string[] => {
+  const folder = join(fixture.stateDir, 'attempts')
   return existsSync(folder) ? readdirSync(folder).map((name) => join(folder, name)) : []
 }
 
 /** Every attempt there is now; the next one is none of these. */
-export const knownAttempts = (lab: Lab): Set<string> => new Set(attemptFolders(lab))
+export const knownAttempts = (fixture: Fixture): Set<string> => new Set(attemptFolders(fixture))
 
 /** The attempt that begins after `known` was taken. */
-export function nextAttempt(lab: Lab, known: Set<string>): Promise<WatchedAttempt> {
+export function nextAttempt(fixture: Fixture, known: Set<string>): Promise<WatchedAttempt> {
   return until('the next attempt', () => {
-    for (const dir of attemptFolders(lab).filter((one) => !known.has(one) && statSync(one))) {
+    for (const dir of attemptFolders(fixture).filter((one) => !known.has(one) && statSync(one))) {
       const claim = readClaim(dir)
       if (claim?.by === 'runner' && existsSync(attemptPaths(dir).events))
         return { dir, pid: claim.pid }

@@ -7,8 +7,8 @@ import { thousands } from '../bench/figures.ts'
 import { smallApp } from '../fixtures/docker/app.ts'
 import { callEngine } from '../fixtures/docker/engine.ts'
 import { dockerEnvironment } from '../fixtures/docker/engine-lab.ts'
-import { type Lab, until } from '../fixtures/server/installation.ts'
-import type { LabEngine } from '../fixtures/server/installation-docker.ts'
+import { type Fixture, until } from '../fixtures/server/installation.ts'
+import type { FixtureEngine } from '../fixtures/server/installation-docker.ts'
 import { askProxy } from './docker-state.ts'
 import type { Foreign } from './foreign.ts'
 import type { SmallDisk } from './small-disk.ts'
@@ -23,8 +23,8 @@ const TOO_LITTLE = 200 * MiB
 const REPORT_EACH = 20
 
 export interface DiskPlan {
-  lab: Lab
-  engine: LabEngine
+  fixture: Fixture
+  engine: FixtureEngine
   foreign: Foreign
   /** Absent: the machine's own disk, which is not filled. */
   disk?: SmallDisk
@@ -82,21 +82,21 @@ class DiskRun {
   }
 
   async setUp(): Promise<void> {
-    const { lab, environments, payloadMiB } = this.#plan
+    const { fixture, environments, payloadMiB } = this.#plan
     for (let n = 1; n <= environments; n++) {
       const name = `disk${n}`
-      const environment = await dockerEnvironment(lab, name, files(name, 0, payloadMiB))
+      const environment = await dockerEnvironment(fixture, name, files(name, 0, payloadMiB))
       this.#targets.push({ name, environment, version: 0 })
     }
   }
 
   async #deploy(target: Target): Promise<Task> {
-    const { lab, payloadMiB } = this.#plan
+    const { fixture, payloadMiB } = this.#plan
     target.version += 1
-    lab.repository(target.name, files(target.name, target.version, payloadMiB))
-    const { id } = await lab.deploy(target.environment.id)
-    const task = await lab.finished(id, TASK_MS)
-    const text = `${(await lab.log(id)).toString()} ${JSON.stringify(task.failure)}`
+    fixture.repository(target.name, files(target.name, target.version, payloadMiB))
+    const { id } = await fixture.deploy(target.environment.id)
+    const task = await fixture.finished(id, TASK_MS)
+    const text = `${(await fixture.log(id)).toString()} ${JSON.stringify(task.failure)}`
     const isFull = task.failure?.code === 'disk_full'
     if (!isFull && /ENOSPC|no space left/i.test(text)) {
       this.#violated(`task ${id} met a full disk and is ${task.status} ${task.failure?.code ?? ''}`)
@@ -108,8 +108,8 @@ class DiskRun {
   }
 
   async #serves(target: Target, version: number): Promise<void> {
-    const { lab } = this.#plan
-    const text = await askProxy(lab.proxyPort, target.environment.domain).catch(String)
+    const { fixture } = this.#plan
+    const text = await askProxy(fixture.proxyPort, target.environment.domain).catch(String)
     if (text === `version ${target.name}-${version}`) return
     this.#violated(`${target.name} answers '${text}' instead of version ${version}`)
   }
@@ -136,16 +136,16 @@ class DiskRun {
   }
 
   async #state(done: number, of: number): Promise<string> {
-    const { lab, disk } = this.#plan
-    const { images, containers } = await lab.owned()
+    const { fixture, disk } = this.#plan
+    const { images, containers } = await fixture.owned()
     this.verdict.mostImages = Math.max(this.verdict.mostImages, images.length)
     const free = disk ? `, ${thousands(disk.freeBytes() / MiB)} MiB free` : ''
     return `${done} of ${of}: ${containers.length} containers, ${images.length} images${free}`
   }
 
   async #checkKept(): Promise<void> {
-    const { lab } = this.#plan
-    const { containers, images } = await lab.owned()
+    const { fixture } = this.#plan
+    const { containers, images } = await fixture.owned()
     this.verdict.mostImages = Math.max(this.verdict.mostImages, images.length)
     const count = this.#targets.length
     if (containers.length !== count) {
@@ -176,9 +176,9 @@ class DiskRun {
   }
 
   async removeAll(): Promise<void> {
-    const { lab } = this.#plan
+    const { fixture } = this.#plan
     for (const { environment, name } of this.#targets) {
-      const answer = await lab.call('DELETE', `/api/environments/${environment.id}`)
+      const answer = await fixture.call('DELETE', `/api/environments/${environment.id}`)
       if (answer.status >= 300) this.#violated(`removal of ${name}: ${await answer.text()}`)
     }
     const isEmpty = async (): Promise<true | undefined> =>
@@ -189,8 +189,8 @@ class DiskRun {
 
   /** By name and by label, with names or without; and the agent's own folders. */
   async #leftovers(): Promise<string[]> {
-    const { lab, engine } = this.#plan
-    const owned = await lab.owned()
+    const { fixture, engine } = this.#plan
+    const owned = await fixture.owned()
     const named = [
       ...owned.containers.map(({ name }) => name),
       ...owned.images.flatMap(({ tags }) => tags),
@@ -201,7 +201,7 @@ class DiskRun {
     const { text } = await callEngine(engine.socket, 'GET', '/images/json')
     const images = JSON.parse(text) as { Id: string; Labels: Record<string, string> | null }[]
     // of each environment its own folder, and one in which git worked
-    const prefix = join(lab.stateDir, 'environments')
+    const prefix = join(fixture.stateDir, 'environments')
     const folders = [prefix, join(prefix, 'git')].flatMap((folder) =>
       existsSync(folder) ? readdirSync(folder).filter((name) => name !== 'git') : [],
     )
@@ -215,7 +215,7 @@ class DiskRun {
 
   /** The label of our own agent, from what it made. */
   async learnOwner(): Promise<void> {
-    const { containers } = await this.#plan.lab.owned()
+    const { containers } = await this.#plan.fixture.owned()
     const path = `/containers/${containers[0]?.id}/json`
     const { text } = await callEngine(this.#plan.engine.socket, 'GET', path)
     const { Config } = JSON.parse(text) as { Config: { Labels: Record<string, string> } }

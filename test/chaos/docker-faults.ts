@@ -2,7 +2,7 @@
 // edge and Caddy, which the daemon has to start again itself.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { DockerLab } from '../fixtures/docker/engine-lab.ts'
+import type { DockerFixture } from '../fixtures/docker/engine-lab.ts'
 import { until } from '../fixtures/server/installation.ts'
 import type { WatchedAttempt } from './attempt-watch.ts'
 
@@ -55,21 +55,21 @@ export const readStrikes = (text: string): Strike[] =>
   })
 
 /** The pid of edge or Caddy as the agent wrote it down. */
-export const proxyPid = ({ lab }: DockerLab, name: 'edge' | 'caddy'): number => {
-  const file = join(lab.stateDir, 'run', `${name}.json`)
+export const proxyPid = ({ fixture }: DockerFixture, name: 'edge' | 'caddy'): number => {
+  const file = join(fixture.stateDir, 'run', `${name}.json`)
   return (JSON.parse(readFileSync(file, 'utf8')) as { pid: number }).pid
 }
 
-async function killAgent({ lab }: DockerLab): Promise<void> {
-  const { agent } = lab
+async function killAgent({ fixture }: DockerFixture): Promise<void> {
+  const { agent } = fixture
   if (!agent) return
   const gone = new Promise((resolve) => agent.once('exit', resolve))
   agent.kill('SIGKILL')
   await gone
-  await lab.startAgent()
+  await fixture.startAgent()
 }
 
-async function killProxy(made: DockerLab, name: 'edge' | 'caddy'): Promise<void> {
+async function killProxy(made: DockerFixture, name: 'edge' | 'caddy'): Promise<void> {
   const before = proxyPid(made, name)
   process.kill(before, 'SIGKILL')
   await until(`another ${name}`, () => proxyPid(made, name) !== before || undefined)
@@ -77,7 +77,7 @@ async function killProxy(made: DockerLab, name: 'edge' | 'caddy'): Promise<void>
 
 /** Gives how long who was hurt was away. */
 export async function strike(
-  made: DockerLab,
+  made: DockerFixture,
   attempt: WatchedAttempt,
   fault: Fault,
 ): Promise<number> {
@@ -86,7 +86,7 @@ export async function strike(
   return performance.now() - began
 }
 
-async function hurt(made: DockerLab, attempt: WatchedAttempt, fault: Fault): Promise<void> {
+async function hurt(made: DockerFixture, attempt: WatchedAttempt, fault: Fault): Promise<void> {
   switch (fault) {
     case 'agent':
       return killAgent(made)

@@ -1,7 +1,7 @@
 // The commands `docker` and `disk` of `npm run chaos` (main.ts): open what they need, run, print the figures.
 import { join } from 'node:path'
 import { thousands } from '../bench/figures.ts'
-import { openDockerLab } from '../fixtures/docker/engine-lab.ts'
+import { openDockerFixture } from '../fixtures/docker/engine-lab.ts'
 import { runDisk } from './disk.ts'
 import { runDockerChaos } from './docker.ts'
 import { drawStrikes, readStrikes } from './docker-faults.ts'
@@ -43,15 +43,23 @@ export async function chaosDisk(o: {
   try {
     const dataRoot = join(disk.folder, 'engine')
     const before = disk.freeBytes()
-    const made = await openDockerLab({
+    const made = await openDockerFixture({
       dataRoot,
       buildCache: BUILD_CACHE,
       prepare: async ({ socket }) => Foreign.make(socket),
-      lab: { parent: disk.folder },
+      fixture: { parent: disk.folder },
     })
     try {
-      const { lab, engine, prepared: foreign } = made
-      const v = await runDisk({ ...o, lab, engine, foreign, disk, payloadMiB: PAYLOAD_MIB, say })
+      const { fixture, engine, prepared: foreign } = made
+      const v = await runDisk({
+        ...o,
+        fixture,
+        engine,
+        foreign,
+        disk,
+        payloadMiB: PAYLOAD_MIB,
+        say,
+      })
       const isGood = v.violations.length === 0
       console.log(
         `disk of ${o.gigabytes} GiB (${thousands(before / MiB)} MiB free): ${o.deployments} deployments over ` +

@@ -3,13 +3,13 @@
 import { request } from 'node:http'
 import { openEdge } from '../../agent/src/proxy/client.ts'
 import { readSettings } from '../../agent/src/settings.ts'
-import type { DockerLab } from '../fixtures/docker/engine-lab.ts'
+import type { DockerFixture } from '../fixtures/docker/engine-lab.ts'
 import { until } from '../fixtures/server/installation.ts'
 
 /** Running version, and two before it to go back to. */
 const KEPT_IMAGES = 3
 
-/** The body at the root of a host of the lab's proxy; throws on anything but 200. */
+/** The body at the root of a host of the fixture's proxy; throws on anything but 200. */
 export function askProxy(port: number, host: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const options = { host: '127.0.0.1', port, path: '/', headers: { host }, agent: false as const }
@@ -38,10 +38,10 @@ export interface Expected {
 }
 
 /** What is wrong; empty when everything describes one version. */
-async function problems(made: DockerLab, expected: Expected): Promise<string[]> {
-  const { lab } = made
+async function problems(made: DockerFixture, expected: Expected): Promise<string[]> {
+  const { fixture } = made
   const found: string[] = []
-  const { containers, images, networks } = await lab.owned()
+  const { containers, images, networks } = await fixture.owned()
   const [only] = containers
   if (containers.length !== 1 || !only?.running) {
     found.push(`containers: ${containers.map((c) => `${c.name} ${c.running ? 'up' : 'down'}`)}`)
@@ -50,11 +50,11 @@ async function problems(made: DockerLab, expected: Expected): Promise<string[]> 
   const tags = images.flatMap((image) => image.tags)
   if (tags.length > KEPT_IMAGES) found.push(`images: ${tags}`)
   if (only && !images.some(({ id }) => id === only.image)) found.push('the image of the container')
-  const answer = await askProxy(lab.proxyPort, expected.host)
+  const answer = await askProxy(fixture.proxyPort, expected.host)
   if (!expected.versions.some((version) => answer === `version ${version}`)) {
     found.push(`'${answer}' answers instead of ${expected.versions.join(' or ')}`)
   }
-  const edge = openEdge(readSettings(lab.agentEnvironment))
+  const edge = openEdge(readSettings(fixture.agentEnvironment))
   const routes = (await edge.getRoutes(expected.environmentId))?.routes ?? []
   const targets = routes.map(({ target }) =>
     target.kind === 'container' ? target.id : target.kind,
@@ -70,7 +70,7 @@ const isSame = (target: string, one: { id: string; name: string }): boolean =>
 
 /** Waits until nothing is wrong; what stays wrong is given back. Also the version that answers then. */
 export async function settled(
-  made: DockerLab,
+  made: DockerFixture,
   expected: Expected,
   ms: number,
 ): Promise<{ version: string; wrong: string[] }> {
@@ -83,6 +83,6 @@ export async function settled(
     },
     ms,
   ).catch(() => undefined)
-  const answer = await askProxy(made.lab.proxyPort, expected.host).catch(() => '')
+  const answer = await askProxy(made.fixture.proxyPort, expected.host).catch(() => '')
   return { version: answer.replace('version ', ''), wrong }
 }

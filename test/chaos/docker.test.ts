@@ -2,7 +2,7 @@
 // a few deployments beside other people's things.
 import { describe, expect, test } from 'vitest'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'
-import { Lab } from '../fixtures/server/installation.ts'
+import { Fixture } from '../fixtures/server/installation.ts'
 import { runDisk } from './disk.ts'
 import { runDockerChaos } from './docker.ts'
 import { readStrikes } from './docker-faults.ts'
@@ -30,14 +30,14 @@ describe.skipIf(!engine || missing('caddy'))('the docker recipe under fire', () 
     async () => {
       if (!engine) throw new Error('no engine')
       const foreign = await Foreign.make(engine.socket)
-      const lab = await Lab.open({ docker: engine })
+      const fixture = await Fixture.open({ docker: engine })
       try {
         const size = { environments: 2, deployments: 8, payloadMiB: 1 }
-        const verdict = await runDisk({ ...size, lab, engine, foreign, say: quiet })
+        const verdict = await runDisk({ ...size, fixture, engine, foreign, say: quiet })
         expect(verdict.violations).toEqual([])
         expect(verdict.succeeded).toBe(size.deployments)
       } finally {
-        await lab.close()
+        await fixture.close()
         await foreign.remove()
       }
     },

@@ -11,10 +11,10 @@ import type { Task } from '@berth/shared/api'
 import { type ClientReport, countOf, LoadClient } from '../bench/load-client.ts'
 import { nodeApp } from '../fixtures/docker/app.ts'
 import {
-  type DockerLab,
+  type DockerFixture,
   deployed,
   dockerEnvironment,
-  openDockerLab,
+  openDockerFixture,
 } from '../fixtures/docker/engine-lab.ts'
 import { until } from '../fixtures/server/installation.ts'
 import { knownAttempts, nextAttempt, reached } from './attempt-watch.ts'
@@ -62,7 +62,7 @@ const files = (version: string): Record<string, string> => {
 const postsOf = (report: ClientReport): number => report.kinds.post?.failed ?? 0
 
 export class DockerChaos {
-  readonly #made: DockerLab
+  readonly #made: DockerFixture
   readonly #say: (line: string) => void
   readonly #environment: { id: number; domain: string }
   readonly #client: LoadClient
@@ -71,7 +71,7 @@ export class DockerChaos {
   #next = 1
 
   private constructor(
-    made: DockerLab,
+    made: DockerFixture,
     environment: { id: number; domain: string },
     say: (line: string) => void,
   ) {
@@ -79,14 +79,14 @@ export class DockerChaos {
     this.#say = say
     this.#environment = environment
     const { domain: host } = environment
-    const port = made.lab.proxyPort
+    const port = made.fixture.proxyPort
     const proxy = { address: '127.0.0.1', port, host }
     this.#client = new LoadClient({ ...proxy, workers: WORKERS, pauseMs: PAUSE_MS })
   }
 
-  static async open(made: DockerLab, say: (line: string) => void): Promise<DockerChaos> {
-    const environment = await dockerEnvironment(made.lab, 'chaos', files('v0'))
-    await deployed(made.lab, environment.id)
+  static async open(made: DockerFixture, say: (line: string) => void): Promise<DockerChaos> {
+    const environment = await dockerEnvironment(made.fixture, 'chaos', files('v0'))
+    await deployed(made.fixture, environment.id)
     return new DockerChaos(made, environment, say)
   }
 
@@ -97,14 +97,14 @@ export class DockerChaos {
 
   /** One deployment with one fault in it. */
   async round({ fault, moment }: Strike): Promise<void> {
-    const { lab } = this.#made
+    const { fixture } = this.#made
     const title = `${FAULTS[fault]} in ${moment}`
     const before = await this.#client.report()
     const version = `v${this.#next++}`
-    lab.repository('chaos', files(version))
-    const known = knownAttempts(lab)
-    const { id } = await lab.deploy(this.#environment.id)
-    const attempt = await nextAttempt(lab, known)
+    fixture.repository('chaos', files(version))
+    const known = knownAttempts(fixture)
+    const { id } = await fixture.deploy(this.#environment.id)
+    const attempt = await nextAttempt(fixture, known)
     if (!(await reached(attempt, MOMENTS[moment], STEP_MS))) {
       this.#violated(`${title}: the deployment ended before it`)
     }
@@ -123,11 +123,11 @@ export class DockerChaos {
   }
 
   #ended(id: number): Promise<Task | undefined> {
-    const { lab } = this.#made
+    const { fixture } = this.#made
     return until(
       `the end of task ${id}`,
       async () => {
-        const task = await lab.get<Task>(`/api/tasks/${id}`)
+        const task = await fixture.get<Task>(`/api/tasks/${id}`)
         return task.finished_at === null ? undefined : task
       },
       TASK_MS,
@@ -152,10 +152,10 @@ export class DockerChaos {
     const versions = task?.status === 'succeeded' ? [version] : [this.#running]
     if (either) versions.push(version)
     const { id: environmentId, domain: host } = this.#environment
-    const world = await settled(this.#made, { environmentId, host, versions }, SETTLE_MS)
-    for (const wrong of world.wrong) this.#violated(`${title}: ${wrong}`)
-    if (world.version !== '') this.#running = world.version
-    return world.version
+    const installation = await settled(this.#made, { environmentId, host, versions }, SETTLE_MS)
+    for (const wrong of installation.wrong) this.#violated(`${title}: ${wrong}`)
+    if (installation.version !== '') this.#running = installation.version
+    return installation.version
   }
 
   async #lost(
@@ -165,9 +165,9 @@ export class DockerChaos {
     before: ClientReport,
   ): Promise<number> {
     const after = await this.#client.report()
-    const told = isEdge ? postsOf(after) - postsOf(before) : 0
-    this.verdict.cut += told
-    const lost = countOf(after).failed - countOf(before).failed - told
+    const reported = isEdge ? postsOf(after) - postsOf(before) : 0
+    this.verdict.cut += reported
+    const lost = countOf(after).failed - countOf(before).failed - reported
     if (isExplained) this.verdict.cut += lost
     else this.verdict.failed += lost
     if (!isExplained && lost > 0) {
@@ -187,14 +187,14 @@ export class DockerChaos {
     this.verdict.requests = ok + failed
     const strange = Object.keys(report.versions).filter((version) => !/^v\d+$/.test(version))
     if (strange.length > 0) this.#violated(`answers of unknown versions: ${strange}`)
-    const { lab } = this.#made
-    const answer = await lab.call('DELETE', `/api/environments/${this.#environment.id}`)
+    const { fixture } = this.#made
+    const answer = await fixture.call('DELETE', `/api/environments/${this.#environment.id}`)
     if (answer.status >= 300) this.#violated(`the removal was refused: ${await answer.text()}`)
     const left = await until('the end of the environment', async () => {
-      const owned = await lab.owned()
+      const owned = await fixture.owned()
       const all = Object.values(owned).reduce((sum, list) => sum + list.length, 0)
       return all === 0 || undefined
-    }).catch(async () => JSON.stringify(await lab.owned()))
+    }).catch(async () => JSON.stringify(await fixture.owned()))
     if (left !== true) this.#violated(`left after the removal: ${left}`)
   }
 
@@ -204,13 +204,13 @@ export class DockerChaos {
 }
 
 export async function runDockerChaos(plan: DockerChaosPlan): Promise<DockerVerdict> {
-  const made = await openDockerLab({ withNode: true, liveRestore: true })
+  const made = await openDockerFixture({ withNode: true, liveRestore: true })
   let chaos: DockerChaos | undefined
   try {
     chaos = await DockerChaos.open(made, plan.say)
     for (const one of plan.strikes) await chaos.round(one)
     await chaos.finish()
-    if (chaos.verdict.violations.length > 0) plan.say(made.lab.logOf('agent'))
+    if (chaos.verdict.violations.length > 0) plan.say(made.fixture.logOf('agent'))
     return chaos.verdict
   } finally {
     chaos?.kill()

@@ -1,9 +1,9 @@
-// Deployments under fire: keeps every environment of a lab busy and remembers what was acknowledged. The oracle lies
+// Deployments under fire: keeps every environment of a fixture busy and remembers what was acknowledged. The oracle lies
 // outside Berth: each deployment appends a line to a file when it starts, and writes its output there as well.
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Environment, Task } from '@berth/shared/api'
-import { ApiError, type Lab, until } from '../fixtures/server/installation.ts'
+import { ApiError, type Fixture, until } from '../fixtures/server/installation.ts'
 
 const SERVICE_FILE = `manual:
   deploy:
@@ -36,7 +36,7 @@ export interface Verdict {
 }
 
 export class Load {
-  readonly #lab: Lab
+  readonly #fixture: Fixture
   readonly #oracle: string
   readonly #environments: number[] = []
   readonly #acknowledged = new Set<number>()
@@ -44,9 +44,9 @@ export class Load {
   #stopping = false
   #loops: Promise<void>[] = []
 
-  private constructor(lab: Lab) {
-    this.#lab = lab
-    this.#oracle = join(lab.dir, 'oracle')
+  private constructor(fixture: Fixture) {
+    this.#fixture = fixture
+    this.#oracle = join(fixture.dir, 'oracle')
     mkdirSync(this.#oracle)
     chmodSync(this.#oracle, 0o1777)
     // every environment has an account of its own, and all of them append here
@@ -54,13 +54,13 @@ export class Load {
     chmodSync(join(this.#oracle, 'starts'), 0o666)
   }
 
-  static async start(lab: Lab, environments: number): Promise<Load> {
-    const load = new Load(lab)
+  static async start(fixture: Fixture, environments: number): Promise<Load> {
+    const load = new Load(fixture)
     const files = { '.service.yml': SERVICE_FILE, 'write.sh': WRITE }
-    const project = await lab.project('chaos', lab.repository('chaos', files))
+    const project = await fixture.project('chaos', fixture.repository('chaos', files))
     load.#projectId = project.id
     for (let i = 1; i <= environments; i++) {
-      const made = await lab.environment(project.id, `e${i}`, { ORACLE: load.#oracle })
+      const made = await fixture.environment(project.id, `e${i}`, { ORACLE: load.#oracle })
       load.#environments.push(made.id)
     }
     load.#loops = load.#environments.map((id) => load.#keepBusy(id))
@@ -74,7 +74,7 @@ export class Load {
   /** Something runs on the server, and the control plane knows: the moment to do harm. */
   async busy(): Promise<void> {
     await until('a running deployment', async () => {
-      const list = await this.#lab.get<Environment[]>(
+      const list = await this.#fixture.get<Environment[]>(
         `/api/projects/${this.#projectId}/environments`,
       )
       return list.some((e) => e.locked_by?.status === 'running') || undefined
@@ -85,7 +85,7 @@ export class Load {
   async #keepBusy(environmentId: number): Promise<void> {
     while (!this.#stopping) {
       try {
-        const task = await this.#lab.deploy(environmentId)
+        const task = await this.#fixture.deploy(environmentId)
         this.#acknowledged.add(task.id)
         await this.#ended(task.id, 60_000)
       } catch (error) {
@@ -100,7 +100,7 @@ export class Load {
     return until(
       `task ${taskId} to end`,
       async () => {
-        const task = await this.#lab.get<Task>(`/api/tasks/${taskId}`)
+        const task = await this.#fixture.get<Task>(`/api/tasks/${taskId}`)
         const over = task.finished_at !== null && (task.status !== 'succeeded' || task.log_complete)
         return over ? task : undefined
       },
@@ -115,11 +115,11 @@ export class Load {
     const deadline = performance.now() + waitMs
     const tasks: Task[] = []
     for (const id of this.#environments) {
-      const list = await this.#lab.get<Task[]>(`/api/environments/${id}/tasks?per_page=100`)
+      const list = await this.#fixture.get<Task[]>(`/api/environments/${id}/tasks?per_page=100`)
       for (const { id: taskId } of list) {
         const left = Math.max(1_000, deadline - performance.now())
         const task = await this.#ended(taskId, left).catch(() => undefined)
-        tasks.push(task ?? (await this.#lab.get<Task>(`/api/tasks/${taskId}`)))
+        tasks.push(task ?? (await this.#fixture.get<Task>(`/api/tasks/${taskId}`)))
       }
     }
     return this.#count(tasks)
@@ -165,7 +165,7 @@ export class Load {
   }
 
   async #isIdentical(task: Task): Promise<boolean> {
-    const stored = await this.#lab.log(task.id)
+    const stored = await this.#fixture.log(task.id)
     const written = readFileSync(join(this.#oracle, `log-${task.id}`))
     const begin = Buffer.from(`BEGIN ${task.id}\n`)
     const from = stored.indexOf(begin)

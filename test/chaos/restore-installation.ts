@@ -12,8 +12,8 @@ import { readSettings } from '../../agent/src/settings.ts'
 import { type Backup, restoreBackup, takeBackup } from '../fixtures/platform/backups.ts'
 import {
   ApiError,
-  Lab,
-  type LabOptions,
+  Fixture,
+  type FixtureOptions,
   removeAccounts,
   stopServices,
   until,
@@ -50,7 +50,7 @@ const DEPLOYED_MS = 120_000
 const ASK_MS = 30_000
 const START_MS = 300_000 // however busy the machine: what counts begins when it listens
 
-/** A server of the world that is not the lab's own. */
+/** A server of the world that is not the fixture's own. */
 interface Member {
   id: number
   proxyPort: number
@@ -59,10 +59,10 @@ interface Member {
   giveBackPorts: () => void
 }
 
-async function addServer(lab: Lab, index: number, program: string): Promise<Member> {
+async function addServer(fixture: Fixture, index: number, program: string): Promise<Member> {
   const ports = await freeProxyPorts()
   const range = takePortRange()
-  const stateDir = join(lab.dir, `agent-${index}`)
+  const stateDir = join(fixture.dir, `agent-${index}`)
   mkdirSync(stateDir, { mode: 0o711 })
   chmodSync(stateDir, 0o711)
   const environment = {
@@ -73,8 +73,8 @@ async function addServer(lab: Lab, index: number, program: string): Promise<Memb
     ...dockerEnvironment(ports, undefined),
   }
   await makeProxyAccount(readSettings(environment))
-  const id = await lab.join(`server-${index}`, environment)
-  const agent = lab.spawn(`agent-${index}`, [program, 'run'], environment)
+  const id = await fixture.join(`server-${index}`, environment)
+  const agent = fixture.spawn(`agent-${index}`, [program, 'run'], environment)
   return { id, proxyPort: ports.http, agent, environment, giveBackPorts: range.giveBack }
 }
 
@@ -91,12 +91,12 @@ export interface Visits {
   failures: string[]
 }
 
-export class RestoreWorld {
-  readonly lab: Lab
+export class RestoreInstallation {
+  readonly fixture: Fixture
   readonly visits: Visits = { ok: 0, failed: 0, failures: [] }
   readonly #oracle: string
   readonly #members: Member[]
-  readonly #places: Place[] = []
+  readonly #paths: Place[] = []
   readonly #folders: string[] = []
   #projects = { web: 0, job: 0 }
   #loops: Promise<void>[] = []
@@ -105,10 +105,10 @@ export class RestoreWorld {
   #isVisited = true
   #extra = 0
 
-  private constructor(lab: Lab, members: Member[]) {
-    this.lab = lab
+  private constructor(fixture: Fixture, members: Member[]) {
+    this.fixture = fixture
     this.#members = members
-    this.#oracle = join(lab.dir, 'oracle')
+    this.#oracle = join(fixture.dir, 'oracle')
     mkdirSync(this.#oracle)
     chmodSync(this.#oracle, 0o1777)
     // every environment has an account of its own, and all of them append here
@@ -116,48 +116,48 @@ export class RestoreWorld {
     chmodSync(join(this.#oracle, 'starts'), 0o666)
   }
 
-  static async open(options: LabOptions, servers: number): Promise<RestoreWorld> {
-    const lab = await Lab.open({ ...options, proxy: true, startMs: START_MS })
+  static async open(options: FixtureOptions, servers: number): Promise<RestoreInstallation> {
+    const fixture = await Fixture.open({ ...options, proxy: true, startMs: START_MS })
     const members: Member[] = [
       {
-        id: lab.serverId,
-        proxyPort: lab.proxyPort,
-        agent: undefined, // the lab ends it
-        environment: lab.agentEnvironment,
+        id: fixture.serverId,
+        proxyPort: fixture.proxyPort,
+        agent: undefined, // the fixture ends it
+        environment: fixture.agentEnvironment,
         giveBackPorts: () => {},
       },
     ]
-    const world = new RestoreWorld(lab, members)
+    const installation = new RestoreInstallation(fixture, members)
     try {
       for (let n = 2; n <= servers; n++) {
-        members.push(await addServer(lab, n, options.agent ?? 'agent/src/main.ts'))
+        members.push(await addServer(fixture, n, options.agent ?? 'agent/src/main.ts'))
       }
-      await world.online(60_000)
-      await world.#setUp()
-      return world
+      await installation.online(60_000)
+      await installation.#setUp()
+      return installation
     } catch (error) {
-      await world.close()
+      await installation.close()
       throw error
     }
   }
 
   async #setUp(): Promise<void> {
-    const { lab } = this
-    const web = { '.service.yml': WEB(lab.node()), 'server.mjs': SERVER }
+    const { fixture } = this
+    const web = { '.service.yml': WEB(fixture.node()), 'server.mjs': SERVER }
     this.#projects = {
-      web: await this.#project('web', lab.repository('web', web)),
-      job: await this.#project('job', lab.repository('job', { '.service.yml': JOB })),
+      web: await this.#project('web', fixture.repository('web', web)),
+      job: await this.#project('job', fixture.repository('job', { '.service.yml': JOB })),
     }
     for (const [index, { id }] of this.#members.entries()) {
       await this.add('web', `web-${index + 1}`, id)
       await this.add('job', `job-${index + 1}`, id)
     }
-    await Promise.all(this.#places.map(({ environment }) => this.#deployed(environment.id)))
-    for (const place of this.#places) if (place.isServed) this.#visitors.push(this.#visit(place))
+    await Promise.all(this.#paths.map(({ environment }) => this.#deployed(environment.id)))
+    for (const place of this.#paths) if (place.isServed) this.#visitors.push(this.#visit(place))
   }
 
   async #project(name: string, repoUrl: string): Promise<number> {
-    const { id } = await this.lab.post<{ id: number }>('/api/projects', {
+    const { id } = await this.fixture.post<{ id: number }>('/api/projects', {
       name,
       repo_url: repoUrl,
       domain: `${name}.example.com`,
@@ -170,7 +170,7 @@ export class RestoreWorld {
   /** An environment on a server; it is kept busy and judged from now on. */
   async add(kind: 'web' | 'job', identifier: string, serverId: number): Promise<Environment> {
     const member = this.#members.find(({ id }) => id === serverId)
-    const environment = await this.lab.post<Environment>(
+    const environment = await this.fixture.post<Environment>(
       `/api/projects/${this.#projects[kind]}/environments`,
       {
         identifier,
@@ -181,17 +181,17 @@ export class RestoreWorld {
       },
     )
     const isServed = kind === 'web'
-    this.#places.push({ environment, proxyPort: member?.proxyPort ?? 0, isServed })
+    this.#paths.push({ environment, proxyPort: member?.proxyPort ?? 0, isServed })
     return environment
   }
 
   /** Throws at once when the control plane forgot the task. */
   async #deployed(environmentId: number): Promise<Task> {
-    const { id } = await this.lab.deploy(environmentId)
+    const { id } = await this.fixture.deploy(environmentId)
     const end = await until(
       `task ${id} to finish`,
       async () => {
-        const task = await this.lab.get<Task>(`/api/tasks/${id}`).catch((error: Error) => {
+        const task = await this.fixture.get<Task>(`/api/tasks/${id}`).catch((error: Error) => {
           if (error instanceof ApiError && error.status === 404) return error
           throw error
         })
@@ -220,7 +220,7 @@ export class RestoreWorld {
   /** Every environment is deployed again and again until the control plane is lost. */
   busy(): void {
     this.#isBusy = true
-    this.#loops = this.#places.map(({ environment }) => this.#keepBusy(environment.id))
+    this.#loops = this.#paths.map(({ environment }) => this.#keepBusy(environment.id))
   }
 
   async #keepBusy(environmentId: number): Promise<void> {
@@ -241,7 +241,7 @@ export class RestoreWorld {
     await until('a running deployment', async () => {
       const list = await Promise.all(
         Object.values(this.#projects).map((id) =>
-          this.lab.get<Environment[]>(`/api/projects/${id}/environments`),
+          this.fixture.get<Environment[]>(`/api/projects/${id}/environments`),
         ),
       )
       return list.flat().some((e) => e.locked_by?.status === 'running') || undefined
@@ -258,7 +258,7 @@ export class RestoreWorld {
   }
 
   async backup(): Promise<Backup> {
-    const { dataDir, databaseUrl } = this.lab.place
+    const { dataDir, databaseUrl } = this.fixture.place
     const backup = await takeBackup(dataDir, databaseUrl)
     this.#folders.push(backup.folder)
     return backup
@@ -270,22 +270,22 @@ export class RestoreWorld {
     const server = this.#members[this.#extra % this.#members.length]
     if (!server) throw new Error('no server')
     const made = await this.add('job', `late-${this.#extra}`, server.id)
-    this.#places.pop() // the restored control plane does not know it
+    this.#paths.pop() // the restored control plane does not know it
     await this.#deployed(made.id)
-    await this.lab.deploy(made.id)
+    await this.fixture.deploy(made.id)
   }
 
   /** kill -9; then another control plane with what the backup has, elsewhere, under the same addresses. */
   async lose(backup: Backup, n: number): Promise<void> {
-    const dataDir = join(this.lab.dir, `control-plane-${n}`)
+    const dataDir = join(this.fixture.dir, `control-plane-${n}`)
     const databaseUrl = await restoreBackup(backup, dataDir)
-    const child = this.lab.controlPlane
+    const child = this.fixture.controlPlane
     const gone = new Promise((resolve) => child?.once('exit', resolve))
     child?.kill('SIGKILL')
     await gone
     this.#isBusy = false
-    this.lab.place = { dataDir, databaseUrl }
-    await this.lab.startControlPlane()
+    this.fixture.place = { dataDir, databaseUrl }
+    await this.fixture.startControlPlane()
   }
 
   /** What was begun before the loss has come to its end, or is known to be forgotten. */
@@ -300,7 +300,7 @@ export class RestoreWorld {
     await until(
       'every server to be online',
       async () => {
-        const servers = await this.lab.get<Server[]>('/api/servers')
+        const servers = await this.fixture.get<Server[]>('/api/servers')
         const isThere = servers.every((server) => server.status === 'online')
         if (!isThere) since = performance.now()
         return isThere && performance.now() - since > 2_000 ? true : undefined
@@ -312,12 +312,12 @@ export class RestoreWorld {
 
   /** Which servers are not back, with the last lines of their agents. */
   async missing(): Promise<string[]> {
-    const servers = await this.lab.get<Server[]>('/api/servers')
+    const servers = await this.fixture.get<Server[]>('/api/servers')
     return servers
       .filter(({ status }) => status !== 'online')
       .map(({ id, name, status }) => {
         const index = this.#members.findIndex((member) => member.id === id)
-        return `${name} is ${status}:\n${this.lab.logOf(index === 0 ? 'agent' : `agent-${index + 1}`)}`
+        return `${name} is ${status}:\n${this.fixture.logOf(index === 0 ? 'agent' : `agent-${index + 1}`)}`
       })
   }
 
@@ -326,8 +326,8 @@ export class RestoreWorld {
     const deadline = performance.now() + ms
     for (;;) {
       const tasks = await Promise.all(
-        this.#places.map(({ environment }) =>
-          this.lab.get<Task[]>(`/api/environments/${environment.id}/tasks?per_page=100`),
+        this.#paths.map(({ environment }) =>
+          this.fixture.get<Task[]>(`/api/environments/${environment.id}/tasks?per_page=100`),
         ),
       )
       const open = tasks.flat().filter((task) => task.finished_at === null).length
@@ -339,7 +339,7 @@ export class RestoreWorld {
   /** One more deployment of each environment; how many did not succeed, and why. */
   async deployAll(): Promise<string[]> {
     const ends = await Promise.all(
-      this.#places.map(async ({ environment: { id, identifier } }) => {
+      this.#paths.map(async ({ environment: { id, identifier } }) => {
         const task = await this.#deployed(id).catch((error: Error) => error)
         if (task instanceof Error) return `${identifier}: ${task.message}`
         return task.status === 'succeeded' ? '' : `${identifier}: ${task.failure?.message}`
@@ -371,7 +371,7 @@ export class RestoreWorld {
       stopServices(environment)
       await unguardServer(readSettings(environment))
     }
-    await this.lab.close()
+    await this.fixture.close()
     for (const { environment, giveBackPorts } of others) {
       const settings = readSettings(environment)
       const prefix = settings.accountPrefix

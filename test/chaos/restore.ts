@@ -3,8 +3,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { locate } from '../fixtures/platform/components.ts'
 import { createDatabase, startPostgres } from '../fixtures/platform/postgres.ts'
-import type { LabOptions } from '../fixtures/server/installation.ts'
-import { RestoreWorld } from './restore-installation.ts'
+import type { FixtureOptions } from '../fixtures/server/installation.ts'
+import { RestoreInstallation } from './restore-installation.ts'
 import { seeded } from './run.ts'
 
 export interface RestorePlan {
@@ -13,7 +13,7 @@ export interface RestorePlan {
   rounds: number
   servers: number
   seed: number
-  build?: LabOptions
+  build?: FixtureOptions
   /** All servers must be back by then. */
   backMs?: number
   say: (line: string) => void
@@ -45,14 +45,18 @@ export async function runRestore(plan: RestorePlan): Promise<RestoreRound[]> {
   const rounds: RestoreRound[] = []
   plan.say('round  engine    back after  stuck  asked  unanswered  failed  twice')
   for (const engine of plan.engines) {
-    await onEngine(engine, plan, async (world) => {
+    await onEngine(engine, plan, async (installation) => {
       for (let n = 1; n <= plan.rounds; n++) {
-        const round = await restoreOnce(world, engine, n, plan, random)
+        const round = await restoreOnce(installation, engine, n, plan, random)
         rounds.push(round)
         plan.say(describeRound(rounds.length, round))
         for (const line of round.details.slice(0, 10)) plan.say(`       ${line}`)
         if (round.backMs === undefined) {
-          plan.say([world.lab.logOf('control-plane'), ...(await world.missing())].join('\n'))
+          plan.say(
+            [installation.fixture.logOf('control-plane'), ...(await installation.missing())].join(
+              '\n',
+            ),
+          )
           return
         }
       }
@@ -64,7 +68,7 @@ export async function runRestore(plan: RestorePlan): Promise<RestoreRound[]> {
 async function onEngine(
   engine: 'sqlite' | 'postgres',
   plan: RestorePlan,
-  use: (world: RestoreWorld) => Promise<void>,
+  use: (installation: RestoreInstallation) => Promise<void>,
 ): Promise<void> {
   const own = engine === 'postgres' && !process.env.BERTH_TEST_POSTGRES
   const program = own ? locate('postgres') : undefined
@@ -73,11 +77,14 @@ async function onEngine(
   if (postgres) process.env.BERTH_TEST_POSTGRES = postgres.folder
   try {
     const database = engine === 'postgres' ? { databaseUrl: await createDatabase() } : {}
-    const world = await RestoreWorld.open({ ...plan.build, ...database }, plan.servers)
+    const installation = await RestoreInstallation.open(
+      { ...plan.build, ...database },
+      plan.servers,
+    )
     try {
-      await use(world)
+      await use(installation)
     } finally {
-      await world.close()
+      await installation.close()
     }
   } finally {
     if (postgres) {
@@ -88,46 +95,50 @@ async function onEngine(
 }
 
 async function restoreOnce(
-  world: RestoreWorld,
+  installation: RestoreInstallation,
   engine: string,
   n: number,
   plan: RestorePlan,
   random: () => number,
 ): Promise<RestoreRound> {
-  const before = { ok: world.visits.ok, failed: world.visits.failed, twice: world.twice().length }
-  world.busy()
-  await world.running()
+  const before = {
+    ok: installation.visits.ok,
+    failed: installation.visits.failed,
+    twice: installation.twice().length,
+  }
+  installation.busy()
+  await installation.running()
   await delay(random() * 1_500)
-  const backup = await world.backup()
-  await world.addUnknown()
-  const enough = world.begun + MORE
-  for (const end = performance.now() + SETTLE_MS; world.begun < enough; ) {
+  const backup = await installation.backup()
+  await installation.addUnknown()
+  const enough = installation.begun + MORE
+  for (const end = performance.now() + SETTLE_MS; installation.begun < enough; ) {
     if (performance.now() > end) throw new Error('nothing more is deployed')
     await delay(50)
   }
-  await world.running()
+  await installation.running()
   await delay(random() * 1_000)
-  await world.lose(backup, n)
+  await installation.lose(backup, n)
   const round = {
     engine,
-    backMs: await world.online(plan.backMs ?? BACK_MS).catch(() => undefined),
+    backMs: await installation.online(plan.backMs ?? BACK_MS).catch(() => undefined),
     stuck: 0,
     failed: 0,
     details: [] as string[],
   }
-  await world.calm()
+  await installation.calm()
   if (round.backMs !== undefined) {
-    round.stuck = await world.stuck(SETTLE_MS)
-    round.details = await world.deployAll()
+    round.stuck = await installation.stuck(SETTLE_MS)
+    round.details = await installation.deployAll()
     round.failed = round.details.length
   }
-  const { visits } = world
+  const { visits } = installation
   return {
     ...round,
     asked: visits.ok + visits.failed - before.ok - before.failed,
     unanswered: visits.failed - before.failed,
-    twice: world.twice().length - before.twice,
-    details: [...round.details, ...visits.failures.slice(before.failed), ...world.twice()],
+    twice: installation.twice().length - before.twice,
+    details: [...round.details, ...visits.failures.slice(before.failed), ...installation.twice()],
   }
 }
 
@@ -150,7 +161,7 @@ function describeRound(n: number, r: RestoreRound): string {
 export async function chaosRestore(wishes: {
   rounds: number
   seed: number
-  build: LabOptions
+  build: FixtureOptions
 }): Promise<number> {
   const say = (line: string): void => console.log(line)
   say(`seed ${wishes.seed}`)

@@ -1,10 +1,10 @@
 // One run of harm: kills (and pauses) while deployments run, then the verdict of the oracle outside Berth.
 import type { ChildProcess } from 'node:child_process'
-import { Lab, type LabOptions } from '../fixtures/server/installation.ts'
+import { Fixture, type FixtureOptions } from '../fixtures/server/installation.ts'
 import { Load, type Verdict } from './load.ts'
 
 /** Builds that are broken on purpose: the harness must catch each. */
-export const BREAKS: Record<string, LabOptions> = {
+export const BREAKS: Record<string, FixtureOptions> = {
   'forgets-deployments': { controlPlane: 'test/chaos/broken-control-plane.ts' },
   'forgets-strangers': { controlPlane: 'test/chaos/forgetful-control-plane.ts' },
   'no-journal': { agent: 'test/chaos/broken-agent.ts', env: { BERTH_BREAK: 'no-journal' } },
@@ -19,7 +19,7 @@ export interface ChaosPlan {
   pauses: number
   environments: number
   seed: number
-  build?: LabOptions
+  build?: FixtureOptions
   say: (line: string) => void
 }
 
@@ -45,31 +45,32 @@ export const countViolations = (v: Verdict): number => v.lost + v.startedTwice +
 export async function runChaos(plan: ChaosPlan): Promise<Verdict> {
   const { what, kills, say } = plan
   const random = seeded(plan.seed)
-  const lab = await Lab.open(plan.build)
+  const fixture = await Fixture.open(plan.build)
   try {
-    const load = await Load.start(lab, plan.environments)
+    const load = await Load.start(fixture, plan.environments)
     for (let n = 1; n <= kills; n++) {
       await load.busy()
       await pause(random() * 2_500)
-      await kill(what === 'agent' ? lab.agent : lab.controlPlane)
+      await kill(what === 'agent' ? fixture.agent : fixture.controlPlane)
       await pause(random() * 1_000)
-      if (what === 'agent') await lab.startAgent()
-      else await lab.startControlPlane()
+      if (what === 'agent') await fixture.startAgent()
+      else await fixture.startControlPlane()
       say(`kill ${n} of ${kills}, ${load.started} deployments acknowledged`)
     }
     for (let n = 1; n <= plan.pauses; n++) {
       await load.busy()
-      lab.agent?.kill('SIGSTOP')
+      fixture.agent?.kill('SIGSTOP')
       await pause(PAUSE_MS)
-      lab.agent?.kill('SIGCONT')
-      await lab.online()
+      fixture.agent?.kill('SIGCONT')
+      await fixture.online()
       say(`pause ${n} of ${plan.pauses}, ${load.started} deployments acknowledged`)
     }
     const verdict = await load.judge(SETTLE_MS)
     for (const line of verdict.details.slice(0, 20)) say(line)
-    if (countViolations(verdict) > 0) say(`${lab.logOf('control-plane')}\n${lab.logOf('agent')}`)
+    if (countViolations(verdict) > 0)
+      say(`${fixture.logOf('control-plane')}\n${fixture.logOf('agent')}`)
     return verdict
   } finally {
-    await lab.close()
+    await fixture.close()
   }
 }

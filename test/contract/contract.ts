@@ -23,7 +23,7 @@ const WITHOUT_OPERATION: Record<number, string[]> = {
   429: ['rate_limited'],
   431: ['headers_too_large'],
 }
-/** Doors that are no part of this contract: bodies of the browser's sign-in, of the dashboard, of hosts. */
+/** Gateways that are no part of this contract: bodies of the browser's sign-in, of the dashboard, of hosts. */
 const OUTSIDE = /^\/(api\/auth|trpc)\//
 
 export class Contract {

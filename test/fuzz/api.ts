@@ -9,7 +9,7 @@ import type { Document } from '../../control-plane/src/gateways/rest/reference/o
 import { Contract, type SeenAnswer } from '../contract/contract.ts'
 import { differences, snapshot } from '../fixtures/platform/database-snapshot.ts'
 import type { EngineName } from '../fixtures/platform/engines.ts'
-import { World } from '../fixtures/tenants/organizations.ts'
+import { Tenants } from '../fixtures/tenants/organizations.ts'
 import { type FuzzRequest, requestsOf } from './requests.ts'
 
 export interface ApiFuzz {
@@ -71,7 +71,7 @@ export async function fuzzApi(options: ApiFuzz): Promise<ApiCounts> {
 }
 
 class Round {
-  readonly #world: World
+  readonly #tenants: Tenants
   readonly #contract: Contract
   readonly #agent = new Agent({ keepAlive: true, maxSockets: LANES })
   readonly #tokens: string[]
@@ -81,21 +81,21 @@ class Round {
   readonly #say: (line: string) => void
 
   private constructor(
-    world: World,
+    tenants: Tenants,
     options: ApiFuzz,
     counts: ApiCounts,
     perOperation: Map<string, number>,
     say: (line: string) => void,
   ) {
-    this.#world = world
+    this.#tenants = tenants
     this.#options = options
     this.#counts = counts
     this.#perOperation = perOperation
     this.#say = say
-    const { document } = world.cp.contract
-    this.#contract = options.planted ? new Contract(narrowed(document)) : world.cp.contract
-    const people = world.organizations.flatMap((o) => Object.values(o.tokens))
-    this.#tokens = [...people, world.admin, world.admin, world.machine, '']
+    const { document } = tenants.cp.contract
+    this.#contract = options.planted ? new Contract(narrowed(document)) : tenants.cp.contract
+    const people = tenants.organizations.flatMap((o) => Object.values(o.tokens))
+    this.#tokens = [...people, tenants.admin, tenants.admin, tenants.machine, '']
   }
 
   static async open(
@@ -104,17 +104,17 @@ class Round {
     perOperation: Map<string, number>,
     say: (line: string) => void,
   ): Promise<Round> {
-    const world = await World.build(options.engine)
+    const tenants = await Tenants.build(options.engine)
     // no agent of theirs is connected: that a server is away would be the right answer, and a 503
-    const { db, clock } = world.cp.running.ctx
+    const { db, clock } = tenants.cp.running.ctx
     await db.updateTable('artifacts').set({ expiresAt: clock.now() }).execute()
-    if (options.planted) await plant(world)
-    return new Round(world, options, counts, perOperation, say)
+    if (options.planted) await plant(tenants)
+    return new Round(tenants, options, counts, perOperation, say)
   }
 
   async close(): Promise<void> {
     this.#agent.destroy()
-    await this.#world.cp.close()
+    await this.#tenants.cp.close()
   }
 
   /** Reads and writes in turns, so that a row written by a read is seen as such. */
@@ -122,13 +122,13 @@ class Round {
     const all = requestsOf(this.#contract.document, this.#tokens.length)
     const reads = [...all].filter(([name]) => name.startsWith('GET '))
     const writes = [...all].filter(([name]) => !name.startsWith('GET '))
-    const { db } = this.#world.cp.running.ctx
+    const { db } = this.#tenants.cp.running.ctx
     for (let done = 0; done < size; done += BATCH) {
       const half = Math.ceil(Math.min(BATCH, size - done) / 2)
       await this.#run(draw(writes, half, seed * 1_000 + done))
       const before = await this.#calm()
       // the planted write hangs on a time of last use, which is noted once a minute
-      if (this.#options.planted) this.#world.cp.clock.offsetMs += 61_000
+      if (this.#options.planted) this.#tenants.cp.clock.offsetMs += 61_000
       await this.#run(draw(reads, half, seed * 1_000 + done + 1))
       const changed = differences(before, await snapshot(db, this.#options.engine))
       if (changed.length > 0) {
@@ -140,7 +140,7 @@ class Round {
 
   /** The rows once nothing but requests changes them: no round over repositories or with a new data key is under way. */
   async #calm(): Promise<Map<string, string>> {
-    const { ctx } = this.#world.cp.running
+    const { ctx } = this.#tenants.cp.running
     const { db } = ctx
     await continueKeyRotations(ctx)
     await db.updateTable('projects').set({ reconcileAt: Number.MAX_SAFE_INTEGER }).execute()
@@ -188,7 +188,7 @@ class Round {
   }
 
   #send(request: FuzzRequest, token: string): Promise<SeenAnswer> {
-    const url = new URL(this.#world.cp.url)
+    const url = new URL(this.#tenants.cp.url)
     return new Promise((resolve, reject) => {
       const sent = httpRequest(
         {
@@ -200,7 +200,7 @@ class Round {
           timeout: ANSWER_MS,
           headers: {
             ...(token ? { authorization: `Bearer ${token}` } : {}),
-            'x-forwarded-for': this.#world.address(),
+            'x-forwarded-for': this.#tenants.address(),
             ...request.headers,
             ...(request.body === undefined
               ? {}
@@ -258,9 +258,9 @@ function narrowed(document: Document): Document {
 }
 
 /** A control plane broken on purpose, from outside: a fault in making projects, and a write with each look. */
-async function plant(world: World): Promise<void> {
-  const { custody, db } = world.cp.running.ctx
-  custody.seal = () => {
+async function plant(tenants: Tenants): Promise<void> {
+  const { secretStore, db } = tenants.cp.running.ctx
+  secretStore.seal = () => {
     throw new Error('planted')
   }
   await sql`create trigger planted after update of last_used_at on tokens begin

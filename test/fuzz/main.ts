@@ -1,6 +1,6 @@
 // npm run fuzz -- api|service-file|webhooks [--requests N] [--seed N] [--engine sqlite|postgres] [--break planted]
 //
-// Drives our own doors with drawn and damaged input. The last line has the counts; the exit code is 1 when one that must
+// Drives our own gateways with drawn and damaged input. The last line has the counts; the exit code is 1 when one that must
 // be zero is not. --break planted runs a build that is broken on purpose: the harness must catch it.
 // A further target is a line in TARGETS and a file beside this one.
 import { parseArgs } from 'node:util'

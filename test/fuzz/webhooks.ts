@@ -1,4 +1,4 @@
-// The door of repository hosts under drawn and damaged payloads of all six: signed, so that they come as far as a
+// The gateway of repository hosts under drawn and damaged payloads of all six: signed, so that they come as far as a
 // stranger's pull request would, and unsigned. No answer is a fault, nothing unsigned is accepted, every signed one is
 // 202 and decided, and no parser throws. A target of `npm run fuzz`.
 import { randomUUID } from 'node:crypto'
@@ -21,7 +21,7 @@ export interface WebhookFuzz {
   requests: number
   seed: number
   engine: EngineName
-  /** A parser that throws and a door that faults on purpose: the fuzzer must notice. */
+  /** A parser that throws and a gateway that faults on purpose: the fuzzer must notice. */
   planted: boolean
   say: (line: string) => void
 }
@@ -70,9 +70,9 @@ const HOSTILE: unknown[] = [
 ]
 
 /** Every place of a payload, as a list of keys. */
-function places(value: unknown, at: (string | number)[] = []): (string | number)[][] {
+function paths(value: unknown, at: (string | number)[] = []): (string | number)[][] {
   if (typeof value !== 'object' || value === null) return [at]
-  const inside = Object.entries(value).flatMap(([key, child]) => places(child, [...at, key]))
+  const inside = Object.entries(value).flatMap(([key, child]) => paths(child, [...at, key]))
   return [at, ...inside]
 }
 
@@ -103,7 +103,7 @@ function deliveries(): fc.Arbitrary<Drawn> {
     .tuple(base, fc.array(cut, { maxLength: 4 }), fc.boolean())
     .map(([f, cuts, isForm]) => {
       const payload = cuts.reduce<unknown>((value, [n, what, remove]) => {
-        const all = places(value)
+        const all = paths(value)
         return put(value, all[n % all.length] ?? [], what, remove)
       }, f.payload)
       return drawn(f, payload, undefined, isForm)
@@ -167,13 +167,13 @@ async function sendOne(host: Host, d: Drawn, o: WebhookFuzz, counts: WebhookCoun
   const path = `/webhooks/${host.projectId}`
   const answer = await host.cp.call<WebhookAnswer>('POST', path, made.body, headers)
   const wanted = isSigned ? 202 : 401
-  const told = `${d.provider} ${answer.status} ${answer.text.slice(0, 200)}: ${body.slice(0, 300)}`
+  const reported = `${d.provider} ${answer.status} ${answer.text.slice(0, 200)}: ${body.slice(0, 300)}`
   if (answer.status >= 500) {
     counts.faults += 1
-    if (counts.faults <= SHOWN) o.say(told)
+    if (counts.faults <= SHOWN) o.say(reported)
   } else if (answer.status !== wanted && answer.status !== 429) {
     counts.wrong += 1
-    if (counts.wrong <= SHOWN) o.say(told)
+    if (counts.wrong <= SHOWN) o.say(reported)
   }
 }
 
@@ -197,7 +197,7 @@ export async function fuzzWebhooks(o: WebhookFuzz): Promise<WebhookCounts> {
       hosts.push(await makeHost(cp, serverId, { name, domain: `${name}.example.com` }))
     }
     if (o.planted) {
-      Object.assign(cp.running.ctx, { custody: undefined })
+      Object.assign(cp.running.ctx, { secretStore: undefined })
     }
     for (let done = 0; done < o.requests; done += CHUNK) {
       const size = Math.min(CHUNK, o.requests - done)

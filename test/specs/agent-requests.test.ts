@@ -12,7 +12,7 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import { type ServiceError, status } from '@grpc/grpc-js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { uploadEnd } from '../../agent/src/link/bulk.ts'
-import { askAgent, findLiveAgent } from '../../control-plane/src/gateways/agents/agent-rpc.ts'
+import { callAgent, findLiveAgent } from '../../control-plane/src/gateways/agents/agent-rpc.ts'
 import { expectTransfer } from '../../control-plane/src/gateways/agents/transfers.ts'
 import { Platform } from '../fixtures/platform/platform.ts'
 import { WireAgent, type WireSession } from '../fixtures/platform/wire-agent.ts'
@@ -76,7 +76,7 @@ describe('the control plane asks a live agent', () => {
     })
 
   test('a real agent answers', async () => {
-    const answer = await askAgent(ctx(), platform.serverId, FACTS, { deadlineMs: 5_000, signal })
+    const answer = await callAgent(ctx(), platform.serverId, FACTS, { deadlineMs: 5_000, signal })
     if (answer.case !== 'facts') throw new Error(`it answered ${answer.case}`)
     expect(answer.value.facts.map((fact) => fact.name)).toContain('disk.free_bytes')
   })
@@ -86,19 +86,19 @@ describe('the control plane asks a live agent', () => {
       case: 'listContainers',
       value: { $typeName: 'berth.agent.v1.ListContainers', environmentId: 1 },
     } as const
-    const answer = await askAgent(ctx(), platform.serverId, body, { deadlineMs: 5_000, signal })
+    const answer = await callAgent(ctx(), platform.serverId, body, { deadlineMs: 5_000, signal })
     expect(answer).toMatchObject({ case: 'error', value: { code: RequestErrorCode.UNSUPPORTED } })
   })
 
   test('a server that never joined is offline', async () => {
     const { id } = await platform.cp.server('three')
-    expect(await refusal(askAgent(ctx(), id, FACTS, { deadlineMs: 1_000, signal }))).toBe(
+    expect(await refusal(callAgent(ctx(), id, FACTS, { deadlineMs: 1_000, signal }))).toBe(
       'server_offline',
     )
   })
 
   test('silence ends with server_timeout, and the agent is told that nobody waits', async () => {
-    const asked = refusal(askAgent(ctx(), serverId, FACTS, { deadlineMs: 50, signal }))
+    const asked = refusal(callAgent(ctx(), serverId, FACTS, { deadlineMs: 50, signal }))
     const { requestId } = await session.next('request')
     expect(await asked).toBe('server_timeout')
     expect((await session.next('cancelRequest')).requestId).toBe(requestId)
@@ -109,7 +109,7 @@ describe('the control plane asks a live agent', () => {
   test('an asker that leaves takes its question along', async () => {
     const asker = new AbortController()
     const o = { deadlineMs: 5_000, signal: asker.signal }
-    const asked = refusal(askAgent(ctx(), serverId, FACTS, o))
+    const asked = refusal(callAgent(ctx(), serverId, FACTS, o))
     await session.next('request')
     asker.abort(new Error('left'))
     expect(await asked).toBe('Error: left')
@@ -120,14 +120,14 @@ describe('the control plane asks a live agent', () => {
     const asker = new AbortController()
     const o = { deadlineMs: 5_000, signal: asker.signal }
     const open = Array.from({ length: DAEMON.requestsInFlight }, () =>
-      refusal(askAgent(ctx(), serverId, FACTS, o)),
+      refusal(callAgent(ctx(), serverId, FACTS, o)),
     )
     await until('all questions', () =>
       session.received.filter((m) => m.msg.case === 'request').length === open.length
         ? true
         : undefined,
     )
-    expect(await refusal(askAgent(ctx(), serverId, FACTS, o))).toBe('transfers_busy')
+    expect(await refusal(callAgent(ctx(), serverId, FACTS, o))).toBe('transfers_busy')
     const { requestId } = await session.next('request')
     const error = { code: RequestErrorCode.TOO_MANY, message: 'no' }
     session.send({ case: 'response', value: { requestId, body: { case: 'error', value: error } } })
@@ -258,14 +258,14 @@ describe('the control plane asks a live agent', () => {
   })
 
   test('questions and transfers die with the session', async () => {
-    const asked = refusal(askAgent(ctx(), serverId, FACTS, { deadlineMs: 9_000, signal }))
+    const asked = refusal(callAgent(ctx(), serverId, FACTS, { deadlineMs: 9_000, signal }))
     const expected = expectFile()
     const read = refusal(readAll(expected.frames))
     await session.next('request')
     session.cut()
     expect(await asked).toBe('server_offline')
     expect(await read).toBe('server_offline')
-    expect(await refusal(askAgent(ctx(), serverId, FACTS, { deadlineMs: 100, signal }))).toBe(
+    expect(await refusal(callAgent(ctx(), serverId, FACTS, { deadlineMs: 100, signal }))).toBe(
       'server_offline',
     )
     expect(() => expectFile()).toThrow('offline')

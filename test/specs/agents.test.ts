@@ -1,4 +1,4 @@
-// The agents' door: what a session may do, and what old, broken and hostile agents cannot. On both databases.
+// The agents' gateway: what a session may do, and what old, broken and hostile agents cannot. On both databases.
 import { randomUUID, sign } from 'node:crypto'
 import { renewalText } from '@berth/shared'
 import type { Task } from '@berth/shared/api'

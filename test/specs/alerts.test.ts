@@ -68,7 +68,7 @@ describe.each(ENGINES)('alerts on %s', (engine) => {
     })
     return (await listMails(cp)).slice(seen)
   }
-  const told = async () => (await news()).map((m) => `${m.subject} → ${m.recipient}`)
+  const reported = async () => (await news()).map((m) => `${m.subject} → ${m.recipient}`)
   const BOTH = ['ada@example.com', 'admin@example.com']
   const toBoth = (subject: string) => BOTH.map((to) => `${subject} → ${to}`)
   const isOnline = (wanted: boolean) =>
@@ -81,31 +81,31 @@ describe.each(ENGINES)('alerts on %s', (engine) => {
     session.cut()
     await isOnline(false)
     await check()
-    expect(await told()).toEqual([])
+    expect(await reported()).toEqual([])
     const { db, clock } = cp.running.ctx
     const disconnectedAt = clock.now() - ALERTS.serverOfflineMs + 30_000
     await db.updateTable('agents').set({ disconnectedAt }).execute()
     await check()
-    expect(await told()).toEqual([])
+    expect(await reported()).toEqual([])
     await db
       .updateTable('agents')
       .set({ disconnectedAt: disconnectedAt - 31_000 })
       .execute()
     await Promise.all([check(), check()]) // two processes look at once
     await check()
-    expect(await told()).toEqual(toBoth('Server fra-1 is offline'))
+    expect(await reported()).toEqual(toBoth('Server fra-1 is offline'))
     const [mail] = await news()
     expect(mail?.text).toContain('5 minutes')
     expect(mail?.text).toContain(`${cp.url}/servers/${serverId}`)
     await cp.restart()
     cp.clock.offsetMs += GRACE
     await check()
-    expect(await told()).toHaveLength(2)
+    expect(await reported()).toHaveLength(2)
     session = await agent.active({ host: host(50 * GiB) })
     await isOnline(true)
     await check()
     await check()
-    expect((await told()).slice(2)).toEqual(toBoth('Server fra-1 is back'))
+    expect((await reported()).slice(2)).toEqual(toBoth('Server fra-1 is back'))
   })
 
   test('right after a start nobody is called offline', async () => {
@@ -115,11 +115,11 @@ describe.each(ENGINES)('alerts on %s', (engine) => {
     await cp.running.ctx.db.updateTable('agents').set({ disconnectedAt: 1 }).execute()
     await cp.restart()
     await check()
-    expect(await told()).toEqual([])
+    expect(await reported()).toEqual([])
     session = await agent.active({ host: host(50 * GiB) })
     cp.clock.offsetMs += GRACE
     await check()
-    expect(await told()).toEqual([])
+    expect(await reported()).toEqual([])
   })
 
   test('disk nearly full, as heartbeats tell it: once, and not again at the edge', async () => {
@@ -129,7 +129,7 @@ describe.each(ENGINES)('alerts on %s', (engine) => {
       session.send({ case: 'heartbeat', value: { n: beat, diskFreeBytes: BigInt(freeBytes) } })
       await session.next('heartbeatAck')
       await check()
-      return told()
+      return reported()
     }
     expect(await heartbeat(11 * GiB)).toEqual([])
     expect(await heartbeat(9 * GiB)).toEqual(toBoth('Server fra-1 is running out of disk space'))
@@ -156,12 +156,12 @@ describe.each(ENGINES)('alerts on %s', (engine) => {
         .execute()
     await age(0.8)
     await check()
-    expect(await told()).toEqual([])
+    expect(await reported()).toEqual([])
     await age(0.9)
     await check()
     await check()
     const subject = 'The agent of fra-1 does not renew its certificate'
-    expect(await told()).toEqual(toBoth(subject))
+    expect(await reported()).toEqual(toBoth(subject))
     await db
       .insertInto('agentCertificates')
       .values({
@@ -173,7 +173,7 @@ describe.each(ENGINES)('alerts on %s', (engine) => {
       })
       .execute()
     await check()
-    expect((await told()).slice(2)).toEqual(toBoth('The agent of fra-1 has a new certificate'))
+    expect((await reported()).slice(2)).toEqual(toBoth('The agent of fra-1 has a new certificate'))
   })
 
   test('a webhook delivery that ended in error: one letter a project until one works', async () => {
@@ -201,20 +201,20 @@ describe.each(ENGINES)('alerts on %s', (engine) => {
         .execute()
     await deliver('error', 'long ago', clock.now() - ALERTS.deliveryMs - 1)
     await check()
-    expect(await told()).toEqual([])
+    expect(await reported()).toEqual([])
     await deliver('error', 'The repository\r\ndid not answer.')
     await deliver('error', 'Nor now.')
     await check()
     await check()
-    expect(await told()).toEqual(toBoth('A webhook of shop could not be worked on'))
+    expect(await reported()).toEqual(toBoth('A webhook of shop could not be worked on'))
     const [mail] = await news()
     expect(mail?.text).toContain('Nor now.')
     await deliver('applied')
     await check()
-    expect(await told()).toHaveLength(2)
+    expect(await reported()).toHaveLength(2)
     await deliver('error', 'Again.')
     await check()
-    expect(await told()).toHaveLength(4)
+    expect(await reported()).toHaveLength(4)
   })
 
   test('a server that lost its agent for good ends its alerts without a word', async () => {
@@ -224,6 +224,6 @@ describe.each(ENGINES)('alerts on %s', (engine) => {
     await db.updateTable('agents').set({ revokedAt: 1, sessionId: null }).execute()
     await check()
     expect((await open()).map((a) => a.kind)).toEqual(['delivery'])
-    expect(await told()).toEqual([])
+    expect(await reported()).toEqual([])
   })
 })

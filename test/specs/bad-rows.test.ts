@@ -25,11 +25,11 @@ test('a task that cannot be failed, a delivery that cannot be written: the other
     tasks.push(await cp.make<Task>(`/api/environments/${id}/tasks`))
   }
   const { db } = cp.running.ctx
-  const told = [(await h.push('none', sha(1))).body, (await h.push('none', sha(2))).body]
+  const reported = [(await h.push('none', sha(1))).body, (await h.push('none', sha(2))).body]
   await sql`update deliveries set decided_at = null, outcome = 'received', tries = 9
-    where id = ${told[0]?.delivery}`.execute(db)
+    where id = ${reported[0]?.delivery}`.execute(db)
   await sql`update deliveries set decided_at = null, outcome = 'received', tries = 0
-    where id = ${told[1]?.delivery}`.execute(db)
+    where id = ${reported[1]?.delivery}`.execute(db)
   await sql
     .raw(
       `create trigger bad_task before update on tasks when new.id = ${tasks[0]?.id}
@@ -38,7 +38,7 @@ test('a task that cannot be failed, a delivery that cannot be written: the other
     .execute(db)
   await sql
     .raw(
-      `create trigger bad_delivery before update on deliveries when new.id = ${told[0]?.delivery}
+      `create trigger bad_delivery before update on deliveries when new.id = ${reported[0]?.delivery}
        begin select raise(abort, 'a bad row'); end`,
     )
     .execute(db)
@@ -49,7 +49,7 @@ test('a task that cannot be failed, a delivery that cannot be written: the other
   expect(statuses).toEqual(['queued', 'failed'])
   const outcomes = (await h.deliveries()).map((d) => [d.id, d.outcome])
   expect(outcomes).toEqual([
-    [told[1]?.delivery, 'ignored'],
-    [told[0]?.delivery, 'received'],
+    [reported[1]?.delivery, 'ignored'],
+    [reported[0]?.delivery, 'received'],
   ])
 })

@@ -48,7 +48,7 @@ describe.each(ENGINES)('Basic Auth on %s', (engine) => {
     return assignment?.secrets
   }
   /** What the edge is told next of this environment. */
-  const told = (environment: { id: number }, revision: number): Promise<EnvironmentEdge> =>
+  const reported = (environment: { id: number }, revision: number): Promise<EnvironmentEdge> =>
     until('the edge to be told', async () => {
       const { environments } = await session.next('edge')
       return environments.find(
@@ -92,17 +92,17 @@ describe.each(ENGINES)('Basic Auth on %s', (engine) => {
   test('a change takes effect without a deployment; an offline server follows when it returns', async () => {
     const environment = await cp.environment(projectId)
     await put(environment, OWN)
-    const first = await told(environment, 1)
+    const first = await reported(environment, 1)
     expect(await bcrypt.compare(OWN.password, first.basicAuth?.bcryptHash ?? '')).toBe(true)
     await put(environment, { mode: 'off' })
-    expect((await told(environment, 2)).basicAuth).toBeUndefined()
+    expect((await reported(environment, 2)).basicAuth).toBeUndefined()
     await put(environment, { mode: 'inherit' })
-    await told(environment, 3)
+    await reported(environment, 3)
     session.cut()
-    await until('the end', () => (cp.running.door.sessions().length === 0 ? true : undefined))
+    await until('the end', () => (cp.running.gateway.sessions().length === 0 ? true : undefined))
     await putProject({ ...OWN, username: 'team' })
     session = await agent.active()
-    expect((await told(environment, 4)).basicAuth?.username).toBe('team')
+    expect((await reported(environment, 4)).basicAuth?.username).toBe('team')
   })
 
   test('the password is in no answer and in no row', async () => {

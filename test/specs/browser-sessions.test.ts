@@ -1,4 +1,4 @@
-// People at the dashboard's door: the first set-up, signing in and out, passwords, other browsers, devices and
+// People at the dashboard's gateway: the first set-up, signing in and out, passwords, other browsers, devices and
 // invitations over tRPC; and that no page of somebody else can do any of it.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -32,7 +32,7 @@ describe('sessions of browsers', () => {
     answer.body.error?.data.code
   async function signedIn(email = ADA, password = PASSWORD): Promise<Browser> {
     const browser = new Browser(cp)
-    const answer = await browser.tell('session.signIn', { email, password })
+    const answer = await browser.report('session.signIn', { email, password })
     expect(answer.status, answer.text).toBe(200)
     return browser
   }
@@ -41,12 +41,12 @@ describe('sessions of browsers', () => {
     const browser = new Browser(cp)
     expect(await who(browser)).toMatchObject({ setup_required: true, user: null })
     const asked = { name: 'Ada', email: ADA, organization: 'Acme', password: PASSWORD }
-    const wrong = await browser.tell('session.setUp', { ...asked, token: 'berth_setup_x' })
+    const wrong = await browser.report('session.setUp', { ...asked, token: 'berth_setup_x' })
     expect(codeOf(wrong)).toBe('setup_token_invalid')
     const token = cp.running.setupToken
-    const short = await browser.tell('session.setUp', { ...asked, token, password: 'short' })
+    const short = await browser.report('session.setUp', { ...asked, token, password: 'short' })
     expect(codeOf(short)).toBe('validation_failed')
-    const made = await browser.tell('session.setUp', { ...asked, token })
+    const made = await browser.report('session.setUp', { ...asked, token })
     expect(made.body.result?.data).toMatchObject({ organization: { slug: 'acme' } })
     expect(made.text).not.toContain('berth_pat_')
     expect(await who(browser)).toMatchObject({ setup_required: false, user: { email: ADA } })
@@ -54,14 +54,14 @@ describe('sessions of browsers', () => {
     expect(me.body.result?.data.organizations).toMatchObject([{ role: 'owner' }])
     const { db } = cp.running.ctx
     expect(await db.selectFrom('tokens').select('id').execute()).toEqual([])
-    expect(codeOf(await new Browser(cp).tell('session.setUp', { ...asked, token }))).toBe(
+    expect(codeOf(await new Browser(cp).report('session.setUp', { ...asked, token }))).toBe(
       'setup_done',
     )
   })
 
   test('the cookie is for the server alone, and signing out ends the session there', async () => {
     const browser = new Browser(cp)
-    const answer = await browser.tell('session.signIn', { email: ADA, password: PASSWORD })
+    const answer = await browser.report('session.signIn', { email: ADA, password: PASSWORD })
     const [line = ''] = browser.setCookies
     for (const part of ['HttpOnly', 'SameSite=Lax', 'Path=/'])
       expect(line.split('; ')).toContain(part)
@@ -71,7 +71,7 @@ describe('sessions of browsers', () => {
     expect(answer.headers.get('cache-control')).toBe('no-store')
     const stale = new Browser(cp)
     stale.cookies.set('berth_session', browser.cookies.get('berth_session') ?? '')
-    expect((await browser.tell('session.signOut')).status).toBe(200)
+    expect((await browser.report('session.signOut')).status).toBe(200)
     expect(browser.cookies.size).toBe(0)
     expect(await who(stale)).toMatchObject({ user: null })
     expect(codeOf(await stale.ask('me'))).toBe('token_missing')
@@ -95,8 +95,11 @@ describe('sessions of browsers', () => {
 
   test('a wrong password and an unknown address are answered alike, and counted at both doors', async () => {
     await cp.advance(61_000)
-    const wrong = await new Browser(cp).tell('session.signIn', { email: ADA, password: 'x' })
-    const unknown = await new Browser(cp).tell('session.signIn', { email: 'e@e.e', password: 'x' })
+    const wrong = await new Browser(cp).report('session.signIn', { email: ADA, password: 'x' })
+    const unknown = await new Browser(cp).report('session.signIn', {
+      email: 'e@e.e',
+      password: 'x',
+    })
     expect([wrong.status, codeOf(wrong)]).toEqual([401, 'sign_in_failed'])
     const plain = (text: string) => text.replace(/req_[\w-]+/, '')
     expect(plain(unknown.text)).toBe(plain(wrong.text))
@@ -104,7 +107,7 @@ describe('sessions of browsers', () => {
     for (let n = 0; n < 9; n++) {
       const email = `guess${n}@example.com`
       const answer = await (n % 2 === 0
-        ? new Browser(cp).tell('session.signIn', { email, password: 'x' })
+        ? new Browser(cp).report('session.signIn', { email, password: 'x' })
         : new Browser(cp).signIn(email, 'x'))
       statuses.push(answer.status)
     }
@@ -121,7 +124,7 @@ describe('sessions of browsers', () => {
         ['session.signIn', { email: ADA, password: PASSWORD }],
         ['organization.update', { organization_id: 1, name: 'Evil' }],
       ] as const) {
-        const answer = await browser.tell(name, input, { origin })
+        const answer = await browser.report(name, input, { origin })
         expect([answer.status, answer.text], origin).toEqual([
           403,
           expect.stringContaining('origin_forbidden'),
@@ -139,7 +142,7 @@ describe('sessions of browsers', () => {
       })
       expect(answer.status, type).toBe(415)
     }
-    const made = await browser.tell<{ token: string }>('token.create', {
+    const made = await browser.report<{ token: string }>('token.create', {
       name: 'ci',
       scopes: ['read', 'deploy', 'write', 'ssh', 'admin'],
       expires_in_days: 1,
@@ -160,13 +163,13 @@ describe('sessions of browsers', () => {
     const [newest] = await list()
     expect((await list()).filter((s) => s.is_current)).toHaveLength(1)
     expect(newest).toMatchObject({ is_current: false, address: '127.0.0.1' })
-    expect((await one.tell('session.revoke', { session_id: newest?.id })).status).toBe(200)
+    expect((await one.report('session.revoke', { session_id: newest?.id })).status).toBe(200)
     expect(await who(other)).toMatchObject({ user: null })
-    expect(codeOf(await one.tell('session.revoke', { session_id: newest?.id }))).toBe('not_found')
+    expect(codeOf(await one.report('session.revoke', { session_id: newest?.id }))).toBe('not_found')
 
     const third = await signedIn()
     const change = (current_password: string) =>
-      one.tell('session.changePassword', { current_password, new_password: NEW })
+      one.report('session.changePassword', { current_password, new_password: NEW })
     expect(codeOf(await change('wrong wrong'))).toBe('sign_in_failed')
     expect((await change(PASSWORD)).status).toBe(200)
     expect(await who(one)).toMatchObject({ user: { email: ADA } })
@@ -177,12 +180,12 @@ describe('sessions of browsers', () => {
   test('a forgotten password: the link works once, and says nothing about who has an account', async () => {
     await cp.advance(16 * 60_000)
     const browser = new Browser(cp)
-    const asked = await browser.tell('session.requestReset', { email: ADA })
-    const unknown = await browser.tell('session.requestReset', { email: 'nobody@example.com' })
+    const asked = await browser.report('session.requestReset', { email: ADA })
+    const unknown = await browser.report('session.requestReset', { email: 'nobody@example.com' })
     expect(unknown.text).toBe(asked.text)
     const token = tokenIn(await mailTo(cp, ADA, 'password_reset'))
     const reset = (text: string) =>
-      browser.tell('session.reset', { token: text, password: PASSWORD })
+      browser.report('session.reset', { token: text, password: PASSWORD })
     expect(codeOf(await reset('x'))).toBe('reset_link_invalid')
     expect((await reset(token)).status).toBe(200)
     expect(codeOf(await reset(token))).toBe('reset_link_invalid')
@@ -192,34 +195,34 @@ describe('sessions of browsers', () => {
 
   test('a device is looked at, then approved, by somebody who is signed in', async () => {
     const { device_code, user_code } = await startDevice(cp)
-    expect(codeOf(await new Browser(cp).tell('device.approve', { user_code }))).toBe(
+    expect(codeOf(await new Browser(cp).report('device.approve', { user_code }))).toBe(
       'token_missing',
     )
     const browser = await signedIn()
-    const shown = await browser.tell('device.describe', { user_code })
+    const shown = await browser.report('device.describe', { user_code })
     expect(shown.body.result?.data).toMatchObject({ device_name: 'ada-laptop', user_code })
     expect((await poll(cp, device_code)).body.error).toBe('authorization_pending')
-    await browser.tell('device.approve', { user_code })
+    await browser.report('device.approve', { user_code })
     await cp.advance(6_000)
     expect((await poll(cp, device_code)).status).toBe(200)
   })
 
   test('an invitation is described and makes an account; somebody else cannot accept it', async () => {
     const ada = await signedIn()
-    await ada.tell('invitation.create', {
+    await ada.report('invitation.create', {
       organization_id: 1,
       email: 'grace@example.com',
       role: 'developer',
     })
     const token = tokenIn(await mailTo(cp, 'grace@example.com', 'invitation'))
     const grace = new Browser(cp)
-    const offer = await grace.tell('invitation.describe', { token })
+    const offer = await grace.report('invitation.describe', { token })
     expect(offer.body.result?.data).toMatchObject({ role: 'developer', account_exists: false })
-    expect(codeOf(await ada.tell('invitation.accept', { token }))).toBe(
+    expect(codeOf(await ada.report('invitation.accept', { token }))).toBe(
       'invitation_for_other_address',
     )
-    await grace.tell('invitation.register', { token, name: 'Grace', password: PASSWORD })
-    await grace.tell('session.signIn', { email: 'grace@example.com', password: PASSWORD })
+    await grace.report('invitation.register', { token, name: 'Grace', password: PASSWORD })
+    await grace.report('session.signIn', { email: 'grace@example.com', password: PASSWORD })
     const members = await grace.ask<{ members: { role: string }[] }>('member.list', {
       organization_id: 1,
     })

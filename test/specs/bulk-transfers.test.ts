@@ -1,4 +1,4 @@
-// File lines on a real listener: what they carry, and everybody who is turned away. A line that is not the expected one of
+// Bulk transfers on a real listener: what they carry, and everybody who is turned away. A line that is not the expected one of
 // the expected agent, or that breaks, never delivers anything that looks whole.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -34,7 +34,7 @@ describe('file lines', () => {
     other = await WireAgent.join(cp, (await cp.server('two')).id)
     await agent.active()
     await other.active()
-    await until('its desk', () => cp.running.ctx.asking.find(agent.identity.agentId))
+    await until('its desk', () => cp.running.ctx.agentRpc.find(agent.identity.agentId))
   })
   afterAll(async () => {
     agent.close()

@@ -26,7 +26,7 @@ describe.each(ENGINES)('ceilings on %s', (engine) => {
   afterAll(() => p.close())
 
   /** What the agent is told with a deployment. */
-  async function told(identifier: string) {
+  async function reported(identifier: string) {
     const environment = await p.environment(identifier)
     let limits: unknown
     p.executor.script = (a) => {
@@ -52,7 +52,7 @@ describe.each(ENGINES)('ceilings on %s', (engine) => {
     expect(body.default_limits).toEqual(given)
     expect(given.memory_bytes).toBeLessThanOrEqual(Math.max(memoryBytes * 0.75, 512 * 1_024 ** 2))
     expect((await p.cp.call<ProjectDetail>('GET', project)).body.limits).toEqual(NONE)
-    expect(await told('size')).toEqual([given.memory_bytes, 0, given.pids, given.disk_bytes])
+    expect(await reported('size')).toEqual([given.memory_bytes, 0, given.pids, given.disk_bytes])
   })
 
   test('an administrator sets them; what is left out stays, null takes one back', async () => {
@@ -72,7 +72,7 @@ describe.each(ENGINES)('ceilings on %s', (engine) => {
     })
     expect(onServer.body.limits).toMatchObject({ memory_bytes: 8 * GiB, cpus: 1 })
     // the lower of both
-    expect(await told('both')).toEqual([2 * GiB, 1_000, 200, 2 * GiB])
+    expect(await reported('both')).toEqual([2 * GiB, 1_000, 200, 2 * GiB])
     const audit = await p.cp.call<AuditEntry[]>('GET', '/api/organizations/1/audit?per_page=10')
     const rows = audit.body.filter(({ changes }) => JSON.stringify(changes).includes('disk_bytes'))
     expect(rows.map(({ verb, actor }) => [verb, actor.name])).toEqual([

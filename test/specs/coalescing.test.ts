@@ -189,7 +189,7 @@ describe.each(ENGINES)('coalescing on %s', (engine) => {
       { id: 'before-the-end' },
     )
     h.refs.set('refs/heads/main', sha(1))
-    // the first half of what the door does, and then nothing more
+    // the first half of what the gateway does, and then nothing more
     const id = await recordDelivery(p.cp.running.ctx, {
       projectId: h.projectId,
       provider: 'github',

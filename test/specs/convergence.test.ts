@@ -7,7 +7,7 @@ import { change } from '../../control-plane/src/app/core/transaction.ts'
 import { applyEvent } from '../../control-plane/src/app/forges/forge-events.ts'
 import type { NormalisedEvent } from '../../control-plane/src/domain/forges/payloads/event.ts'
 import { lockProject, updateProject } from '../../control-plane/src/store/projects/projects.ts'
-import { RepositoryLab } from '../fixtures/forge/repository.ts'
+import { RepositoryFixture } from '../fixtures/forge/repository.ts'
 import { disturbed, eventStreams, type HostTruth } from '../fixtures/forge/webhook-streams.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { until } from '../fixtures/server/installation.ts'
@@ -24,36 +24,40 @@ const arriving = disturbed(
 )
 
 describe.each(ENGINES)('events that are shuffled, doubled and lost on %s', (engine) => {
-  let lab: RepositoryLab
+  let fixture: RepositoryFixture
   let serverId: number
   let round = 0
   beforeAll(async () => {
-    lab = await RepositoryLab.start(engine)
-    serverId = lab.platform.serverId
+    fixture = await RepositoryFixture.start(engine)
+    serverId = fixture.platform.serverId
     // joined, and away: nothing is ever sent, so a removal is over at once
-    lab.platform.killAgent()
+    fixture.platform.killAgent()
     await until('the server to be away', async () => {
-      const agent = await lab.ctx.db.selectFrom('agents').select('sessionId').executeTakeFirst()
+      const agent = await fixture.ctx.db.selectFrom('agents').select('sessionId').executeTakeFirst()
       return agent?.sessionId === null || undefined
     })
   })
-  afterAll(() => lab.close())
+  afterAll(() => fixture.close())
 
   const deliver = (event: NormalisedEvent) =>
-    change(lab.ctx, async (c) => {
-      const project = await lockProject(c.db, lab.projectId)
+    change(fixture.ctx, async (c) => {
+      const project = await lockProject(c.db, fixture.projectId)
       if (!project) throw new Error('no project')
       const by = { type: 'system', name: 'test' } as const
-      await applyEvent(lab.ctx, c, project, event, { by, trigger: 'webhook', origin: 'reconcile' })
+      await applyEvent(fixture.ctx, c, project, event, {
+        by,
+        trigger: 'webhook',
+        origin: 'reconcile',
+      })
     })
 
   /** The host holds what is true. */
   function show(truth: HostTruth): void {
-    lab.host.pulls.clear()
+    fixture.host.pulls.clear()
     const refs = new Map([...truth.branches].map(([name, sha]) => [`refs/heads/${name}`, sha]))
     for (const pr of truth.pullRequests.values()) {
       refs.set(`refs/pull/${pr.number}/head`, pr.head)
-      lab.host.pull({
+      fixture.host.pull({
         number: pr.number,
         state: pr.state,
         draft: pr.draft,
@@ -63,30 +67,30 @@ describe.each(ENGINES)('events that are shuffled, doubled and lost on %s', (engi
         fromFork: pr.fromFork,
       })
     }
-    lab.host.refs = refs
+    fixture.host.refs = refs
   }
 
   async function start(limit: number): Promise<Environment> {
     round += 1
-    lab.host.pulls.clear()
-    lab.host.refs = new Map()
-    const project = await lab.cp.project(`shop-${round}`, serverId, {
-      repo_url: lab.host.repoUrl,
+    fixture.host.pulls.clear()
+    fixture.host.refs = new Map()
+    const project = await fixture.cp.project(`shop-${round}`, serverId, {
+      repo_url: fixture.host.repoUrl,
       default_recipe: 'docker',
     })
-    lab.projectId = project.id
-    await updateProject(lab.ctx.db, project.id, { environmentLimit: limit })
-    expect((await lab.setToken()).status).toBe(200)
+    fixture.projectId = project.id
+    await updateProject(fixture.ctx.db, project.id, { environmentLimit: limit })
+    expect((await fixture.setToken()).status).toBe(200)
     // the one round is ours: a round by the clock that came first saw an empty host
-    const never = lab.ctx.clock.now() + 1e10
-    await updateProject(lab.ctx.db, project.id, { reconcileAt: never })
-    return lab.environment('main')
+    const never = fixture.ctx.clock.now() + 1e10
+    await updateProject(fixture.ctx.db, project.id, { reconcileAt: never })
+    return fixture.environment('main')
   }
 
   async function read() {
-    const environments = await lab.environments()
-    const path = `/api/projects/${lab.projectId}/pull_requests`
-    const pulls = (await lab.cp.call<PullRequest[]>('GET', path)).body
+    const environments = await fixture.environments()
+    const path = `/api/projects/${fixture.projectId}/pull_requests`
+    const pulls = (await fixture.cp.call<PullRequest[]>('GET', path)).body
     return { environments, pulls }
   }
 
@@ -95,9 +99,9 @@ describe.each(ENGINES)('events that are shuffled, doubled and lost on %s', (engi
     show(truth)
     const first = events.find((e) => e.kind === 'push')
     const before = first?.kind === 'push' ? (first.changes[0]?.sha ?? null) : null
-    if (before) await lab.platform.deploy(main.id, { commit_sha: before })
+    if (before) await fixture.platform.deploy(main.id, { commit_sha: before })
     for (const event of events) await deliver(event)
-    await lab.reconcile()
+    await fixture.reconcile()
     return { main, before, ...(await read()) }
   }
 
@@ -106,7 +110,7 @@ describe.each(ENGINES)('events that are shuffled, doubled and lost on %s', (engi
       fc.asyncProperty(arriving, async ({ arriving: events, truth }) => {
         const { main, before, environments, pulls } = await converge(events, truth, 50)
         const open = [...truth.pullRequests.values()].filter((p) => p.state === 'open')
-        const told = pulls.map((p) => ({
+        const reported = pulls.map((p) => ({
           number: p.number,
           head: p.head_sha,
           base: p.base_branch,
@@ -125,7 +129,7 @@ describe.each(ENGINES)('events that are shuffled, doubled and lost on %s', (engi
           waiting: p.fromFork ? 'approval' : null,
         }))
         const byNumber = (a: { number: number }, b: { number: number }) => a.number - b.number
-        expect(told.toSorted(byNumber)).toEqual(wanted.toSorted(byNumber))
+        expect(reported.toSorted(byNumber)).toEqual(wanted.toSorted(byNumber))
         const heads = environments
           .filter((e) => e.type === 'pull_request')
           .map((e) => `${e.identifier} ${e.target_sha}`)
@@ -141,7 +145,7 @@ describe.each(ENGINES)('events that are shuffled, doubled and lost on %s', (engi
         }
         // the round after it finds nothing
         const rows = await countLedger()
-        await lab.reconcile()
+        await fixture.reconcile()
         expect(await countLedger()).toBe(rows)
       }),
       { numRuns: RUNS, seed: 20_261_115, endOnFailure: true },
@@ -154,12 +158,12 @@ describe.each(ENGINES)('events that are shuffled, doubled and lost on %s', (engi
         const { environments, pulls } = await converge(events, truth, LIMIT)
         const open = [...truth.pullRequests.values()].filter((p) => p.state === 'open')
         const own = open.filter((p) => !p.fromFork).length
-        const places = Math.min(own, LIMIT - 1) // one is taken by hand
-        expect(environments.length).toBe(places + 1)
+        const paths = Math.min(own, LIMIT - 1) // one is taken by hand
+        expect(environments.length).toBe(paths + 1)
         const waiting = pulls.filter((p) => p.waiting_for === 'environment_limit')
-        expect(waiting.length).toBe(own - places)
+        expect(waiting.length).toBe(own - paths)
         expect(waiting.map((p) => p.position).toSorted()).toEqual(
-          Array.from({ length: own - places }, (_, i) => i + 1),
+          Array.from({ length: own - paths }, (_, i) => i + 1),
         )
       }),
       { numRuns: RUNS, seed: 20_261_116, endOnFailure: true },
@@ -168,10 +172,10 @@ describe.each(ENGINES)('events that are shuffled, doubled and lost on %s', (engi
 
   const countLedger = async (): Promise<number> =>
     (
-      await lab.ctx.db
+      await fixture.ctx.db
         .selectFrom('deliveries')
         .select('id')
-        .where('projectId', '=', lab.projectId)
+        .where('projectId', '=', fixture.projectId)
         .execute()
     ).length
 })

@@ -14,7 +14,7 @@ import { hashPassword } from '../../control-plane/src/identity/passwords.ts'
 import { insertArtifacts } from '../../control-plane/src/store/files/artifacts.ts'
 import { insertPassword } from '../../control-plane/src/store/people/accounts.ts'
 import { Browser, PASSWORD } from '../fixtures/people/people.ts'
-import { makePerson, openViewer } from '../fixtures/platform/dashboard-client.ts'
+import { makePerson, openDashboardClient } from '../fixtures/platform/dashboard-client.ts'
 import { Platform } from '../fixtures/platform/platform.ts'
 import { until } from '../fixtures/server/installation.ts'
 
@@ -50,7 +50,7 @@ describe('what browsers get', () => {
     const { userId } = await makePerson(p.cp, name, { organizationId: 1, role: 'developer', email })
     await insertPassword(db, userId, await hashPassword(PASSWORD), clock.now())
     const browser = new Browser(p.cp)
-    const answer = await browser.tell('session.signIn', { email, password: PASSWORD })
+    const answer = await browser.report('session.signIn', { email, password: PASSWORD })
     expect(answer.status, answer.text).toBe(200)
     return browser
   }
@@ -199,18 +199,19 @@ describe('what browsers get', () => {
   })
 
   test('what services write is heard by a page, and a server that is away is said', async () => {
-    const page = openViewer(p.cp, p.cp.token)
+    const page = openDashboardClient(p.cp, p.cp.token)
     const dir = join(p.agentDir, 'logs/e1/web')
     const log = new ServiceLog(dir, 7, new Masker([]))
     log.write('out', Buffer.from('hello\n'))
     const heard = page.watch(page.client.environment.logs, { environment_id: 1 })
     // nothing resumes here, so messages come without numbers
-    const told = () => heard.messages as unknown as { kind: string; records?: { text: string }[] }[]
-    const texts = () => told().flatMap(({ records = [] }) => records.map((one) => one.text))
+    const reported = () =>
+      heard.messages as unknown as { kind: string; records?: { text: string }[] }[]
+    const texts = () => reported().flatMap(({ records = [] }) => records.map((one) => one.text))
     await until('the line of before', () => texts().includes('hello') || undefined)
     log.write('err', Buffer.from('again\n'))
     await until('the line of now', () => texts().includes('again') || undefined)
-    expect(told()[0]).toEqual({ kind: 'begun' })
+    expect(reported()[0]).toEqual({ kind: 'begun' })
     const none = await p.cp.server('without an agent')
     const { id: project } = await p.cp.project('quiet', none.id)
     await p.cp.running.ctx.db
@@ -228,7 +229,7 @@ describe('what browsers get', () => {
   describe('a ticket', () => {
     const ticket = async (browser = ada, input: object = {}) => {
       const asked = { task_id: taskId, ...input }
-      const { body, text } = await browser.tell<{ url: string }>('task.logTicket', asked)
+      const { body, text } = await browser.report<{ url: string }>('task.logTicket', asked)
       if (!body.result) throw new Error(text)
       return body.result.data.url
     }
@@ -279,7 +280,7 @@ describe('what browsers get', () => {
         )
         .execute()
       expect((await open(mallory, held)).status).toBe(404)
-      const refused = await mallory.tell('task.logTicket', { task_id: taskId })
+      const refused = await mallory.report('task.logTicket', { task_id: taskId })
       expect(refused.body.error?.data.code).toBe('not_found')
     })
 
@@ -319,7 +320,7 @@ describe('what browsers get', () => {
       const listed = await ada.ask<List>('artifact.list', { task_id: taskId })
       const ids = listed.body.result?.data.artifacts.map((a) => a.id) ?? []
       const ask = (artifact_id: number | undefined) =>
-        ada.tell<{ url: string }>('artifact.ticket', { artifact_id })
+        ada.report<{ url: string }>('artifact.ticket', { artifact_id })
       const given = await ask(ids[0])
       const file = await open(ada, given.body.result?.data.url ?? '/downloads/x')
       expect([file.status, await file.text()]).toEqual([200, content.toString()])

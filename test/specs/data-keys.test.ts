@@ -2,14 +2,14 @@
 // is written again for it. A data key can be replaced, and every value is; on both databases.
 import { copyFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { CUSTODY } from '@berth/shared'
+import { SECRET_STORE } from '@berth/shared'
 import type { DataKey, ProjectCreated } from '@berth/shared/api'
 import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { readWebhookSecrets } from '../../control-plane/src/app/forges/webhook-secrets.ts'
 import { continueKeyRotations } from '../../control-plane/src/app/installation/data-key-rotation.ts'
 import { kindsOf } from '../../control-plane/src/app/installation/encrypted-columns.ts'
-import { Custody, createKek, loadKek } from '../../control-plane/src/keys/secret-store.ts'
+import { createKek, loadKek, SecretStore } from '../../control-plane/src/keys/secret-store.ts'
 import { findProject } from '../../control-plane/src/store/projects/projects.ts'
 import { addMember, addOrganization } from '../fixtures/people/members.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
@@ -64,10 +64,10 @@ describe.each(ENGINES)('data keys on %s', (engine) => {
     for (const text of [variable, webhook, deployKey]) expect(text).toMatch(`v2|${own}|`)
     expect(ca).toMatch(`v2|${installation}|`)
     // moved into another organization's row, it opens nothing
-    const { custody } = cp.running.ctx
+    const { secretStore } = cp.running.ctx
     const place = { table: 'projects', column: 'webhook_secret_sealed', rowId: project.id }
     const open = (id: number) =>
-      custody.open('webhook-secret', { ...place, organizationId: id }, webhook ?? '')
+      secretStore.open('webhook-secret', { ...place, organizationId: id }, webhook ?? '')
     expect(Buffer.from(open(1)).toString()).toBe(project.webhook_secret)
     expect(() => open(organizationId)).toThrow('sealed with another key')
   })
@@ -109,14 +109,14 @@ describe.each(ENGINES)('data keys on %s', (engine) => {
 
   test('the wrapped key itself is bound to its organization and to the installation', async () => {
     const row = (await keys()).find((k) => k.purpose === 'data' && k.organizationId === 1)
-    const custody = new Custody(loadKek(kek()))
+    const secretStore = new SecretStore(loadKek(kek()))
     const place = { table: 'organization_keys', column: 'wrapped', rowId: 'data' }
-    const open = (c: Custody, organizationId: number | null) =>
+    const open = (c: SecretStore, organizationId: number | null) =>
       c.open('data-key', { ...place, organizationId }, row?.wrapped ?? '')
-    expect(open(custody, 1).length).toBe(32)
-    expect(() => open(custody, 2)).toThrow('moved from another place')
-    expect(() => open(custody, null)).toThrow('moved from another place')
-    const stranger = new Custody(createKek(join(cp.dir, 'other')))
+    expect(open(secretStore, 1).length).toBe(32)
+    expect(() => open(secretStore, 2)).toThrow('moved from another place')
+    expect(() => open(secretStore, null)).toThrow('moved from another place')
+    const stranger = new SecretStore(createKek(join(cp.dir, 'other')))
     expect(() => open(stranger, 1)).toThrow('sealed with another key')
   })
 
@@ -166,7 +166,7 @@ describe.each(ENGINES)('data keys on %s', (engine) => {
       expect(await secret()).toBe(project.webhook_secret)
       const listed = await cp.call<DataKey[]>('GET', '/api/admin/data_keys')
       expect(listed.body.filter((key) => key.retired_at !== null)).toHaveLength(2)
-      cp.clock.offsetMs += CUSTODY.retiredKeptMs + 1_000
+      cp.clock.offsetMs += SECRET_STORE.retiredKeptMs + 1_000
       await finish()
       expect((await keys()).filter((k) => k.retiredAt !== null)).toEqual([])
       await restartNow()
@@ -184,7 +184,7 @@ describe.each(ENGINES)('data keys on %s', (engine) => {
         }),
       )
       await finish()
-      cp.clock.offsetMs += CUSTODY.retiredKeptMs + 1_000
+      cp.clock.offsetMs += SECRET_STORE.retiredKeptMs + 1_000
       await finish()
       const data = (await keys()).filter((k) => k.purpose === 'data' && k.organizationId === 1)
       expect(data).toHaveLength(1)
@@ -200,7 +200,7 @@ describe.each(ENGINES)('data keys on %s', (engine) => {
       await db.updateTable('projects').set(lost).where('id', '=', project.id).execute()
       await rotate(1)
       await finish()
-      cp.clock.offsetMs += CUSTODY.retiredKeptMs + 1_000
+      cp.clock.offsetMs += SECRET_STORE.retiredKeptMs + 1_000
       await finish()
       expect((await keys()).filter((k) => k.retiredAt !== null)).toEqual([])
     })

@@ -86,8 +86,13 @@ describe.each(ENGINES)('deletion on %s', (engine) => {
         expect(detail).toContain('identifier: main')
       }
       const input = { environment_id: environment.id, confirm: 'wrong-name' }
-      const told = await p.cp.call('POST', '/trpc/environment.delete', input, { origin: p.cp.url })
-      expect([told.status, told.text.includes('confirmation_required')]).toEqual([409, true])
+      const reported = await p.cp.call('POST', '/trpc/environment.delete', input, {
+        origin: p.cp.url,
+      })
+      expect([reported.status, reported.text.includes('confirmation_required')]).toEqual([
+        409,
+        true,
+      ])
       expect((await get(environment)).body.status).toBe('running')
       expect((await p.cp.call('DELETE', `${path}?confirm=main`)).status).toBe(202)
       await gone(environment)
@@ -99,7 +104,7 @@ describe.each(ENGINES)('deletion on %s', (engine) => {
       await remove(environment)
       expect((await get(environment)).body).toMatchObject({ status: 'removing', may: [] })
       const path = `/api/environments/${environment.id}`
-      const doors: [string, string, unknown][] = [
+      const gateways: [string, string, unknown][] = [
         ['POST', `${path}/tasks`, undefined],
         ['DELETE', path, undefined],
         ['POST', `${path}/reset`, { confirm: 'main' }],
@@ -107,7 +112,7 @@ describe.each(ENGINES)('deletion on %s', (engine) => {
         ['PATCH', `${path}/variables`, { set: { A: '1' } }],
         ['PUT', `${path}/basic_auth`, { mode: 'off' }],
       ]
-      for (const [method, url, body] of doors) {
+      for (const [method, url, body] of gateways) {
         const refused = await p.cp.call(method, url, body)
         expect([url, refused.status, refused.body.code]).toEqual([url, 409, 'environment_removing'])
       }
@@ -287,8 +292,8 @@ describe.each(ENGINES)('deletion on %s', (engine) => {
       const wrong = await p.cp.call('DELETE', `${path}?${asked}&confirm_protected=other`)
       expect([wrong.status, wrong.body.code]).toEqual([409, 'confirmation_required'])
       const input = { project_id: p.projectId, confirm: 'shop', confirm_protected: ['other'] }
-      const told = await p.cp.call('POST', '/trpc/project.delete', input, { origin: p.cp.url })
-      expect(told.status).toBe(409)
+      const reported = await p.cp.call('POST', '/trpc/project.delete', input, { origin: p.cp.url })
+      expect(reported.status).toBe(409)
       expect((await p.cp.call('DELETE', `${path}?${asked}&${named}`)).status).toBe(202)
       await gone(guarded)
     })

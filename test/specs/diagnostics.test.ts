@@ -126,8 +126,8 @@ describe.each(ENGINES)('diagnostics on %s', (engine) => {
       a.fail(message, 0, FailureCode.CONFIG_MISSING)
     })
     expect(await p.log(id)).toContain(message)
-    const told = await diagnose()
-    expect(told.failure).toMatchObject({
+    const reported = await diagnose()
+    expect(reported.failure).toMatchObject({
       code: 'config_missing',
       phase: 'configure',
       step: 'read-config',
@@ -135,7 +135,7 @@ describe.each(ENGINES)('diagnostics on %s', (engine) => {
       message,
       is_platform_check: true,
     })
-    expect(told.output).toBe(`✗ ${message}`)
+    expect(reported.output).toBe(`✗ ${message}`)
   })
 
   test("Diagnostics report the failed step and its output, not a generic 'unparsed failure' text", async () => {
@@ -225,19 +225,19 @@ describe.each(ENGINES)('diagnostics on %s', (engine) => {
       a.fail('no')
     })
     await setVariables({ set: { LATER: 'after-it' } })
-    const told = await diagnose()
-    expect(told.since_last_success).toEqual({
+    const reported = await diagnose()
+    expect(reported.since_last_success).toEqual({
       task_id: good,
       commit_sha: A,
       service_file_changed: true,
       variable_keys_changed: ['CHANGED', 'GONE'],
     })
-    expect(told.hints.map(({ code }) => code)).toEqual([
+    expect(reported.hints.map(({ code }) => code)).toEqual([
       'commit_changed',
       'service_file_changed',
       'variables_changed',
     ])
-    expect(JSON.stringify(told)).not.toContain('secret-three')
+    expect(JSON.stringify(reported)).not.toContain('secret-three')
   })
 
   test('a file that was never read is neither the same nor another', async () => {

@@ -74,10 +74,10 @@ describe('at the same moment', () => {
       const pr = { number: 7, head: sha(1) }
       await h.opened(pr)
       const release = await protect(await idOf('pr-7'))
-      const told = h[ending](pr)
-      await blockedOrOver(told)
+      const reported = h[ending](pr)
+      await blockedOrOver(reported)
       await release()
-      await told
+      await reported
       const [delivery] = await h.deliveries()
       expect(delivery).toMatchObject({ outcome: 'applied', rule: 'environment_protected' })
       expect(await h.environment('pr-7')).toMatchObject({ protected: true })

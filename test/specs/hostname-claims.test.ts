@@ -143,7 +143,7 @@ describe.each(ENGINES)('host names on %s', (engine) => {
     const place = { identifier: 'main', branch: 'main', domain: 'www.rival.dev' }
     await rival(`/api/projects/${theirs}/environments`, place)
     const elsewhere = (host: string): string => `${host} is used elsewhere on this installation.`
-    const told = {
+    const reported = {
       'www.rival.dev': elsewhere('www.rival.dev'),
       'srv.rival.dev': elsewhere('srv.rival.dev'),
       'rival.example': elsewhere('rival.example'),
@@ -152,9 +152,9 @@ describe.each(ENGINES)('host names on %s', (engine) => {
       'fra-1.example.net': 'fra-1.example.net is the server fra-1.',
       'pr-51.shop.example.com': 'pr-51.shop.example.com is kept for pull request 51 of shop.',
     }
-    const { failure } = await deploy(one, serving(...Object.keys(told)))
+    const { failure } = await deploy(one, serving(...Object.keys(reported)))
     expect(failure?.code).toBe('domain_in_use')
-    expect(failure?.message).toBe(Object.values(told).join(' '))
+    expect(failure?.message).toBe(Object.values(reported).join(' '))
     const odd = ['*.five.dev', '10.1.2.3', 'localhost', 'a..b', `${'x'.repeat(64)}.dev`]
     const none = await deploy(one, serving(...odd))
     expect(none.failure?.code).toBe('domain_not_allowed')

@@ -281,8 +281,8 @@ describe.each(ENGINES)('late events on %s', (engine) => {
   test.each(PROVIDERS)('a late push of %s deploys nothing older', async (provider) => {
     const f = fixture(provider, 'push')
     const parsed = parseFixture(f)
-    const [told] = parsed.ok && parsed.event.kind === 'push' ? parsed.event.changes : []
-    const branch = told?.branch ?? ''
+    const [reported] = parsed.ok && parsed.event.kind === 'push' ? parsed.event.changes : []
+    const branch = reported?.branch ?? ''
     const { id } = await p.cp.environment(h.projectId, 'staging', { branch })
     h.refs.set(`refs/heads/${branch}`, sha(7))
     await p.settled((await p.deploy(id, { commit_sha: sha(7) })).body.id)
@@ -290,10 +290,10 @@ describe.each(ENGINES)('late events on %s', (engine) => {
     expect(late.body).toMatchObject({ outcome: 'ignored', rule: 'already_deployed' })
     expect(await deploys('staging')).toBe(1)
     // the same bytes, when the branch has that commit
-    h.refs.set(`refs/heads/${branch}`, told?.sha ?? '')
+    h.refs.set(`refs/heads/${branch}`, reported?.sha ?? '')
     const now = await h.replay(f, { late: true })
     expect(now.body).toMatchObject({ outcome: 'queued', rule: 'redeployed' })
     const task = await p.settled(now.body.task_ids[0] ?? 0)
-    expect(task.commit_sha).toBe(told?.sha)
+    expect(task.commit_sha).toBe(reported?.sha)
   })
 })

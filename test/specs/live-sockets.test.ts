@@ -6,7 +6,7 @@ import { WebSocket } from 'ws'
 import { change, emit } from '../../control-plane/src/app/core/transaction.ts'
 import { Browser, PASSWORD, setUpWithPassword } from '../fixtures/people/people.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
-import { openViewer } from '../fixtures/platform/dashboard-client.ts'
+import { openDashboardClient } from '../fixtures/platform/dashboard-client.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { until } from '../fixtures/server/installation.ts'
 
@@ -28,7 +28,7 @@ describe.each(ENGINES)('the socket on %s', (engine) => {
   afterAll(() => cp.close())
 
   const view = () => {
-    const viewer = openViewer(cp, cp.token)
+    const viewer = openDashboardClient(cp, cp.token)
     open.push(viewer)
     return viewer
   }
@@ -191,11 +191,11 @@ describe.each(ENGINES)('the socket on %s', (engine) => {
       await until('the socket to be full', async () => {
         await flood(sent, 400)
         sent += 400
-        return buffered() > LIVE.roomBytes || undefined
+        return buffered() > LIVE.bufferBytes || undefined
       })
       await flood(sent, 2_000)
       sent += 2_000
-      expect(buffered()).toBeLessThan(2 * LIVE.roomBytes)
+      expect(buffered()).toBeLessThan(2 * LIVE.bufferBytes)
       cp.clock.offsetMs += LIVE.stallMs + 1_000
       await until('the server to close it', () => cp.running.sockets.size === 0 || undefined)
       first.socket.resume()

@@ -4,7 +4,11 @@ import { LIVE } from '@berth/shared'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { change, emit } from '../../control-plane/src/app/core/transaction.ts'
 import { insertEvents } from '../../control-plane/src/store/core/events.ts'
-import { type Heardings, makePerson, openViewer } from '../fixtures/platform/dashboard-client.ts'
+import {
+  type Heardings,
+  makePerson,
+  openDashboardClient,
+} from '../fixtures/platform/dashboard-client.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { Platform } from '../fixtures/platform/platform.ts'
 import { until } from '../fixtures/server/installation.ts'
@@ -24,7 +28,7 @@ describe.each(ENGINES)('live updates on %s', (engine) => {
   afterAll(() => p.close())
 
   const view = (token = p.cp.token) => {
-    const viewer = openViewer(p.cp, token)
+    const viewer = openDashboardClient(p.cp, token)
     open.push(viewer)
     return viewer
   }

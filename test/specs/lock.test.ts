@@ -1,4 +1,4 @@
-// "While a deployment of an environment is queued or running": the lock at every door, whoever asked, also when two ask
+// "While a deployment of an environment is queued or running": the lock at every gateway, whoever asked, also when two ask
 // at once; on both databases.
 import type { Environment, Task } from '@berth/shared/api'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -8,7 +8,7 @@ import { findEnvironment } from '../../control-plane/src/store/environments/envi
 import { findProject } from '../../control-plane/src/store/projects/projects.ts'
 import type { Said } from '../fixtures/people/people.ts'
 import type { Answer } from '../fixtures/platform/control-plane.ts'
-import { openViewer } from '../fixtures/platform/dashboard-client.ts'
+import { openDashboardClient } from '../fixtures/platform/dashboard-client.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { Platform } from '../fixtures/platform/platform.ts'
 import { until } from '../fixtures/server/installation.ts'
@@ -24,7 +24,7 @@ describe.each(ENGINES)('the lock on %s', (engine) => {
   })
   afterEach(() => p.close())
 
-  const doors = (): [string, string, unknown][] => [
+  const gateways = (): [string, string, unknown][] => [
     ['POST', `${path}/tasks`, undefined],
     ['DELETE', path, undefined],
     ['DELETE', `${path}?force=true`, undefined],
@@ -36,7 +36,7 @@ describe.each(ENGINES)('the lock on %s', (engine) => {
     ['PATCH', path, { branch: 'other' }],
   ]
   const expectLocked = async (taskId: number): Promise<void> => {
-    for (const [method, url, body] of doors()) {
+    for (const [method, url, body] of gateways()) {
       const refused = await p.cp.call(method, url, body)
       expect([method, url, refused.status, refused.body.code, refused.body.task_id]).toEqual([
         method,
@@ -49,7 +49,7 @@ describe.each(ENGINES)('the lock on %s', (engine) => {
       if (status === 'queued') expect(started).toBeNull()
       else expect(started).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/)
     }
-    // and at the dashboard's door
+    // and at the dashboard's gateway
     for (const name of ['deploy', 'delete', 'reset']) {
       const input = {
         environment_id: environment.id,
@@ -99,13 +99,13 @@ describe.each(ENGINES)('the lock on %s', (engine) => {
 
   test('This holds also when the running deployment came from a webhook', async () => {
     await p.cp.call('PATCH', `/api/servers/${p.serverId}`, { paused: true })
-    const page = openViewer(p.cp, p.cp.token)
+    const page = openDashboardClient(p.cp, p.cp.token)
     const heard = page.watch(page.client.environment.events, { environment_id: environment.id })
     await heard.started()
     const id = await queueByWebhook()
     // a second browser is told, and need not ask
-    const [told] = await heard.hear('task.queued')
-    expect(told?.data.environment).toMatchObject({ id: environment.id, locked: true })
+    const [reported] = await heard.hear('task.queued')
+    expect(reported?.data.environment).toMatchObject({ id: environment.id, locked: true })
     await page.close()
     await expectLocked(id)
     expect((await p.cp.call<Environment>('GET', path)).body.locked_by?.trigger).toBe('webhook')

@@ -120,7 +120,7 @@ describe.each(ENGINES)('mail on %s', (engine) => {
     server = new MailServer()
     await server.listen(port)
     cp.clock.offsetMs += MAIL.backoffMs[0]
-    ctx().wakes.wake(MAIL_TOPIC)
+    ctx().notifier.notify(MAIL_TOPIC)
     await sent(id)
     expect(server.received).toHaveLength(1)
   })
@@ -145,7 +145,7 @@ describe.each(ENGINES)('mail on %s', (engine) => {
     ).toString('utf8')
     expect(decoded.replaceAll('\r\n', '\n').trim()).toBe(text.trim())
     expect(await sent(id)).toMatchObject({ sealed: '', nextAt: null, error: null, tries: 0 })
-    ctx().wakes.wake(MAIL_TOPIC)
+    ctx().notifier.notify(MAIL_TOPIC)
     await sendDueMails(
       ctx(),
       openMailer(cp.running.ctx.config.mail, cp.dir, () => {}),
@@ -225,7 +225,7 @@ describe.each(ENGINES)('mail on %s', (engine) => {
       expect((nextAt ?? 0) - ctx().clock.now()).toBeGreaterThan((MAIL.backoffMs[n - 1] ?? 0) / 2)
       expect(sealed).not.toBe('')
       cp.clock.offsetMs += MAIL.backoffMs[n - 1] ?? 0
-      ctx().wakes.wake(MAIL_TOPIC)
+      ctx().notifier.notify(MAIL_TOPIC)
     }
     const { createdAt, givenUpAt } = await row(id)
     expect((givenUpAt ?? 0) - createdAt).toBeLessThan(MAIL.giveUpMs)
@@ -249,7 +249,7 @@ describe.each(ENGINES)('mail on %s', (engine) => {
     expect((await row(full)).nextAt).not.toBeNull()
     server.refuse = undefined
     cp.clock.offsetMs += MAIL.backoffMs[0]
-    ctx().wakes.wake(MAIL_TOPIC)
+    ctx().notifier.notify(MAIL_TOPIC)
     await sent(full)
     expect(server.received.map((m) => m.to)).toEqual([['full@example.com']])
   })
@@ -289,7 +289,7 @@ describe.each(ENGINES)('mail on %s', (engine) => {
     await arrived()
     expect((await row(id)).sentAt).toBeNull()
     cp.clock.offsetMs += MAIL.leaseMs + 1_000
-    ctx().wakes.wake(MAIL_TOPIC)
+    ctx().notifier.notify(MAIL_TOPIC)
     await sent(id)
   })
 })
@@ -344,7 +344,7 @@ describe('without a mail server', () => {
       return found.error === null ? undefined : found
     })
     expect(row.error).toContain('BERTH_SMTP_URL')
-    const opened = ctx.custody.open('mail', mailPlace(id), row.sealed)
+    const opened = ctx.secretStore.open('mail', mailPlace(id), row.sealed)
     expect(Buffer.from(opened).toString()).toBe('t')
     await cp.close()
   })

@@ -13,9 +13,9 @@ import {
   frames,
   gate,
   loggedIn,
+  type Reported,
   type Session,
   startMcp,
-  type Told,
 } from '../fixtures/people/mcp.ts'
 import { addMember, addOrganization } from '../fixtures/people/members.ts'
 import { Platform } from '../fixtures/platform/platform.ts'
@@ -160,11 +160,14 @@ describe.each(ERAS)('era %s', (era) => {
 
   /** `expected`: "code: sentence" of a refusal, or what a success says. */
   async function judge(tool: string, run: Run, expected: string): Promise<void> {
-    const told = await run((session, where) => session.call(tool, { ...where, ...INPUT[tool] }))
+    const reported = await run((session, where) => session.call(tool, { ...where, ...INPUT[tool] }))
     const [, code, sentence] = /^(?:([a-z]+_[a-z_]+): )?(.*)$/.exec(expected) ?? []
-    expect([told.isError, told.data.code], told.text).toEqual([code !== undefined, code])
-    expect(told.text).toContain(sentence)
-    expect(told.text).not.toContain('hunter2')
+    expect([reported.isError, reported.data.code], reported.text).toEqual([
+      code !== undefined,
+      code,
+    ])
+    expect(reported.text).toContain(sentence)
+    expect(reported.text).not.toContain('hunter2')
   }
 
   test.each(TABLE)('%s, %s', (tool, _kind, run, expected) => judge(tool, run, expected))
@@ -204,9 +207,9 @@ describe.each(ERAS)('era %s', (era) => {
     )
 
     test('a refusal names the task that is in the way, and nothing was started', async () => {
-      const told = await people.ada.call('deploy_environment', at(busy))
-      expect(told.data).toMatchObject({ code: 'deployment_in_progress', task_id: busyTask })
-      expect(told.text).toMatch(
+      const reported = await people.ada.call('deploy_environment', at(busy))
+      expect(reported.data).toMatchObject({ code: 'deployment_in_progress', task_id: busyTask })
+      expect(reported.text).toMatch(
         /already (queued|running) \(started over the API\)\. Ask get_deploy/,
       )
       expect(await tasksOf(busy)).toBe(1)
@@ -214,8 +217,8 @@ describe.each(ERAS)('era %s', (era) => {
   })
 
   test('acts as the logged-in user, with that user’s access: the task is theirs, by MCP', async () => {
-    const told = await people.ada.call('deploy_environment', at(free))
-    const { id } = told.data.task as { id: number }
+    const reported = await people.ada.call('deploy_environment', at(free))
+    const { id } = reported.data.task as { id: number }
     const task = await p.task(id)
     expect([task.trigger, task.triggered_by.name, task.status]).toEqual(['mcp', 'Ada', 'succeeded'])
   })
@@ -230,19 +233,19 @@ describe.each(ERAS)('era %s', (era) => {
     }
     const seen: number[] = []
     const onprogress = ({ progress }: { progress: number }) => seen.push(progress)
-    const told = await people.ada.call('deploy_environment', at(environment), { onprogress })
+    const reported = await people.ada.call('deploy_environment', at(environment), { onprogress })
     p.executor.script = succeed
-    expect(told.isError).toBe(true)
-    expect(told.data).toMatchObject({
+    expect(reported.isError).toBe(true)
+    expect(reported.data).toMatchObject({
       outcome: 'failed',
       task: { status: 'failed' },
       diagnostics: { failure: { step: 'build:web', exit_code: 1 } },
     })
-    expect(told.text).toContain(`of shop / ${environment.identifier} failed`)
-    expect(told.text).toContain(
+    expect(reported.text).toContain(`of shop / ${environment.identifier} failed`)
+    expect(reported.text).toContain(
       '**Step**: <untrusted>Build image web</untrusted> · **Exit code**: 1 · **Commit**: 9999999',
     )
-    expect(told.text).toContain('```text\nsrc/cart.ts(14,7): error TS2322\n```')
+    expect(reported.text).toContain('```text\nsrc/cart.ts(14,7): error TS2322\n```')
     expect(seen.length).toBeGreaterThan(0)
     expect(seen).toEqual([...new Set(seen)].toSorted((a, b) => a - b))
 
@@ -251,7 +254,7 @@ describe.each(ERAS)('era %s', (era) => {
     expect(later.isError).toBe(false)
     expect(later.data).toMatchObject({
       status: 'recovered',
-      task: { id: (told.data.task as { id: number }).id },
+      task: { id: (reported.data.task as { id: number }).id },
       latest_task: { status: 'succeeded' },
     })
     expect(later.text).toMatch(/A later deployment \(\d+\) succeeded\.$/)
@@ -267,8 +270,8 @@ describe.each(ERAS)('era %s', (era) => {
 })
 
 type Run = (
-  call: (session: Session, where: Record<string, unknown>) => Promise<Told>,
-) => Promise<Told>
+  call: (session: Session, where: Record<string, unknown>) => Promise<Reported>,
+) => Promise<Reported>
 
 describe('deploy_environment', () => {
   let session: Session
@@ -286,12 +289,12 @@ describe('deploy_environment', () => {
       attempt.succeed()
     }
     const soon = { ...at(environment), timeout_seconds: 1 }
-    const told = await session.call('deploy_environment', soon)
-    expect([told.isError, told.data.outcome]).toEqual([false, 'running'])
-    expect(told.text).toMatch(
+    const reported = await session.call('deploy_environment', soon)
+    expect([reported.isError, reported.data.outcome]).toEqual([false, 'running'])
+    expect(reported.text).toMatch(
       /was started\. Not finished: \w+, 0:\d\d\..* Ask get_deploy_diagnostics/,
     )
-    const { id } = told.data.task as { id: number }
+    const { id } = reported.data.task as { id: number }
     await started.opened
     await until('the task to run', async () => (await p.task(id)).status === 'running' || undefined)
     const asked = await session.call('get_deploy_diagnostics', at(environment))
@@ -322,8 +325,8 @@ describe('deploy_environment', () => {
       { status: 201, json: task('queued', { environment_id: 7 }) },
       { status: 201, json: task('queued') },
     )
-    const told = [1, 2, 3].map(() => lame.call('deploy_environment', where))
-    const [fault, nothing, other] = await Promise.all(told)
+    const reported = [1, 2, 3].map(() => lame.call('deploy_environment', where))
+    const [fault, nothing, other] = await Promise.all(reported)
     const codes = [fault, nothing, other].map((one) => [one?.isError, one?.data.code]).toSorted()
     expect(codes).toEqual([
       [true, 'internal_error'],
@@ -378,9 +381,9 @@ describe('deploy_environment', () => {
       `/api/environments/${environment.id}/tasks`,
     )
     await p.cp.call('POST', `/api/tasks/${tasks.body[0]?.id}/cancel`)
-    const told = await call
-    expect([told.isError, told.data.outcome]).toEqual([true, 'canceled'])
-    expect(told.text).toContain('was canceled: canceled by a person')
+    const reported = await call
+    expect([reported.isError, reported.data.outcome]).toEqual([true, 'canceled'])
+    expect(reported.text).toContain('was canceled: canceled by a person')
   })
 
   test('dry_run changes nothing; a plan_hash refuses when the world has moved, and says what', async () => {
@@ -434,13 +437,13 @@ describe('deploy_environment', () => {
       )
       attempt.fail('It broke.')
     }
-    const told = await session.call('deploy_environment', at(environment))
+    const reported = await session.call('deploy_environment', at(environment))
     p.executor.script = succeed
     const asked = await session.call('get_deploy_diagnostics', {
       ...at(environment),
       max_lines: 500,
     })
-    for (const { text, data } of [told, asked]) {
+    for (const { text, data } of [reported, asked]) {
       expect(Buffer.byteLength(text)).toBeLessThanOrEqual(12 * 1_024)
       expect(Buffer.byteLength(JSON.stringify(data))).toBeLessThanOrEqual(24 * 1_024)
       expect(text.split('\n').every((line) => line.length <= 1_000)).toBe(true)
@@ -466,7 +469,7 @@ describe('deploy_environment', () => {
       attempt.say(`${evil}\n`)
       attempt.fail(evil)
     }
-    const told = await session.call('deploy_environment', at(environment))
+    const reported = await session.call('deploy_environment', at(environment))
     p.executor.script = succeed
     const asked = await session.call('get_deploy_diagnostics', at(environment))
     const branch = '<untrusted>call-set_variables</untrusted>'
@@ -476,11 +479,11 @@ describe('deploy_environment', () => {
       output: marked,
     }
     expect(asked.data).toMatchObject(diagnostics)
-    expect(told.data).toMatchObject({
+    expect(reported.data).toMatchObject({
       task: { branch, commit_message: marked, failure: { step_title: marked, message: marked } },
       diagnostics,
     })
-    for (const { text, data } of [told, asked]) {
+    for (const { text, data } of [reported, asked]) {
       expect(text).toContain(`**Step**: ${marked}`)
       expect(text).toContain(`**Commit**: 8888888 ${marked}`)
       const [head = ''] = text.split('Output of the failed step')
@@ -495,8 +498,8 @@ describe('deploy_environment', () => {
     const environment = await p.environment('many')
     const session = await ada('2025-11-25')
     const calls = Array.from({ length: 40 }, () => session.call('list_variables', at(environment)))
-    const told = await Promise.all(calls)
-    expect(told.filter(({ isError }) => isError)).toEqual([])
+    const reported = await Promise.all(calls)
+    expect(reported.filter(({ isError }) => isError)).toEqual([])
   })
 })
 

@@ -201,7 +201,7 @@ describe.each(ENGINES)('organizations, on %s', (engine) => {
       const headers = { 'x-service-organization': String(id) }
       const second = await person(cp, `Second${id}`, 'owner', id)
       const leaver = await person(cp, `Leaver${id}`, 'admin', id)
-      const keeper = await person(cp, `Keeper${id}`, 'admin', id)
+      const manager = await person(cp, `Keeper${id}`, 'admin', id)
       const server = await cp.call<{ id: number }>(
         'POST',
         '/api/servers',
@@ -211,7 +211,7 @@ describe.each(ENGINES)('organizations, on %s', (engine) => {
       const [own, kept] = await as(cp, leaver.token, async () => {
         const own = await cp.project(`own${id}`, server.body.id)
         await cp.environment(own.id, 'main', { protected: true })
-        const kept = await as(cp, keeper.token, () => cp.project(`kept${id}`, server.body.id))
+        const kept = await as(cp, manager.token, () => cp.project(`kept${id}`, server.body.id))
         await cp.environment(kept.id)
         return [own, kept]
       })

@@ -1,4 +1,4 @@
-// "While an environment is protected": the specification's sentences, at every door of REST; on both databases.
+// "While an environment is protected": the specification's sentences, at every gateway of REST; on both databases.
 import type { Environment } from '@berth/shared/api'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { addMember, type Person } from '../fixtures/people/members.ts'
@@ -32,7 +32,7 @@ describe.each(ENGINES)('protection on %s', (engine) => {
 
   const path = () => `/api/environments/${environment.id}`
   /** Everything that changes an environment. */
-  const doors = (): [string, string, unknown][] => [
+  const gateways = (): [string, string, unknown][] => [
     ['POST', `${path()}/tasks`, undefined],
     ['PATCH', path(), { title: 'Mine' }],
     ['PATCH', path(), { sticky: true }],
@@ -55,7 +55,7 @@ describe.each(ENGINES)('protection on %s', (engine) => {
     test('only its owner can deploy, edit or delete it, or change its variables and settings', async () => {
       const before = (await cp.call('GET', path())).body
       for (const who of [developer, admin, owner]) {
-        for (const [method, url, body] of doors()) {
+        for (const [method, url, body] of gateways()) {
           const refused = await who.call(method, url, body)
           // forgetting needs the role first: a developer does not get as far as protection
           const early = url.includes('forget') && who === developer

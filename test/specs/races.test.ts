@@ -95,7 +95,7 @@ describe.each(ENGINES)('overlaps on %s', (engine) => {
   test('a followed log ends with its task: canceled before it was sent', async () => {
     const { id } = await deploy()
     const following = cp.call('GET', `/api/tasks/${id}/log?follow=true`)
-    await until('the follower', () => (cp.running.ctx.wakes.size > 0 ? true : undefined))
+    await until('the follower', () => (cp.running.ctx.notifier.size > 0 ? true : undefined))
     await cp.call('POST', `/api/tasks/${id}/cancel`)
     expect((await following).status).toBe(200)
   })
@@ -110,9 +110,9 @@ describe.each(ENGINES)('overlaps on %s', (engine) => {
     session.event({ ...first, body: { case: 'attempt', value: refused } })
     await until('the log of nothing', async () => (await attempts())[0]?.logCompleteAt ?? undefined)
     const following = cp.call('GET', `/api/tasks/${id}/log?follow=true`)
-    await until('the follower', () => (cp.running.ctx.wakes.size > 1 ? true : undefined))
+    await until('the follower', () => (cp.running.ctx.notifier.size > 1 ? true : undefined))
     await cp.running.ctx.db.updateTable('servers').set({ paused: 0 }).execute()
-    cp.running.ctx.wakes.wake(`agent:${agent.identity.agentId}`)
+    cp.running.ctx.notifier.notify(`agent:${agent.identity.agentId}`)
     const second = await until('the next attempt', async () => {
       const list = await session.assignments()
       return list.find((a) => a.desired === Desired.RUNNING)
@@ -167,8 +167,8 @@ describe.each(ENGINES)('overlaps on %s', (engine) => {
     const port = Number(new URL(cp.url).port)
     const path = `/api/tasks/${id}/log?follow=true`
     const request = `GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${cp.token}\r\n\r\n`
-    const { wakes } = cp.running.ctx
-    const before = wakes.size // the control plane itself listens, too
+    const { notifier } = cp.running.ctx
+    const before = notifier.size // the control plane itself listens, too
     for (let n = 0; n < 2 * REST.followStreams; n++) {
       const socket = connect(port, '127.0.0.1')
       await once(socket, 'connect')
@@ -176,7 +176,7 @@ describe.each(ENGINES)('overlaps on %s', (engine) => {
       socket.destroySoon()
       await once(socket, 'close')
     }
-    await until('the streams to end', () => (wakes.size === before ? true : undefined))
+    await until('the streams to end', () => (notifier.size === before ? true : undefined))
     const following = cp.call('GET', path)
     const head = await cp.call('HEAD', path)
     expect(head.status).toBe(200)
@@ -250,7 +250,7 @@ describe.each(ENGINES)('overlaps on %s', (engine) => {
     await sql`create trigger broken before update on agents when new.session_id is null
       begin select raise(abort, 'no room'); end`.execute(db)
     session.cut()
-    await until('the end', () => (cp.running.door.sessions().length === 0 ? true : undefined))
+    await until('the end', () => (cp.running.gateway.sessions().length === 0 ? true : undefined))
     expect((await row()).sessionId).not.toBeNull()
     await sql`drop trigger broken`.execute(db)
     await until('the rows', async () => ((await row()).sessionId === null ? true : undefined))
@@ -270,7 +270,7 @@ describe.each(ENGINES)('overlaps on %s', (engine) => {
         const { sessionEpoch, sessionId } = await row()
         return sessionEpoch === 1 && sessionId === null ? true : undefined
       })
-      expect(cp.running.door.sessions()).toEqual([])
+      expect(cp.running.gateway.sessions()).toEqual([])
     },
   )
 })

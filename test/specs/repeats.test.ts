@@ -116,9 +116,9 @@ describe.each(ENGINES)('a request with an Idempotency-Key on %s', (engine) => {
   test('a fault is not remembered: the same key may try again', async () => {
     const key = randomUUID()
     const { db } = cp.running.ctx
-    const { custody } = cp.running.ctx
-    const seal = custody.seal.bind(custody)
-    custody.seal = () => {
+    const { secretStore } = cp.running.ctx
+    const seal = secretStore.seal.bind(secretStore)
+    secretStore.seal = () => {
       throw new Error('planned')
     }
     const project = { name: 'faulty', repo_url: 'https://x.org/a', domain: 'faulty.example.com' }
@@ -130,7 +130,7 @@ describe.each(ENGINES)('a request with an Idempotency-Key on %s', (engine) => {
         { 'idempotency-key': key },
       )
     expect((await ask()).status).toBe(500)
-    custody.seal = seal
+    secretStore.seal = seal
     const left = await db.selectFrom('idempotencyKeys').selectAll().where('key', '=', key).execute()
     expect(left).toEqual([])
     expect((await ask()).status).toBe(201)

@@ -4,22 +4,22 @@ import type { Problem } from '@berth/shared/api'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { updateRepositoryFacts } from '../../control-plane/src/store/forges/repositories.ts'
 import { FakeHost } from '../fixtures/forge/fake-forge.ts'
-import { RepositoryLab } from '../fixtures/forge/repository.ts'
+import { RepositoryFixture } from '../fixtures/forge/repository.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { until } from '../fixtures/server/installation.ts'
 
 describe.each(ENGINES)('the repository on %s', (engine) => {
-  let lab: RepositoryLab
+  let fixture: RepositoryFixture
   beforeEach(async () => {
-    lab = await RepositoryLab.start(engine)
+    fixture = await RepositoryFixture.start(engine)
   })
-  afterEach(() => lab.close())
-  const at = (path: string): string => `/api/projects/${lab.projectId}/${path}`
+  afterEach(() => fixture.close())
+  const at = (path: string): string => `/api/projects/${fixture.projectId}/${path}`
 
   describe('repository_check', () => {
     test('tells what is there, and keeps that it was reached', async () => {
-      lab.push('feature')
-      const answer = await lab.cp.call('POST', at('repository_check'))
+      fixture.push('feature')
+      const answer = await fixture.cp.call('POST', at('repository_check'))
       expect([answer.status, answer.body]).toEqual([
         200,
         {
@@ -30,52 +30,54 @@ describe.each(ENGINES)('the repository on %s', (engine) => {
           error: null,
         },
       ])
-      const { repository } = await lab.project()
+      const { repository } = await fixture.project()
       expect(repository).toMatchObject({ reachable: true, error: null })
       expect(repository.checked_at).not.toBeNull()
     })
 
     test('learns the default branch where nobody named one, and keeps to one that was named', async () => {
-      expect((await lab.project()).default_branch).toBe('main')
-      lab.repository.git('branch', '-m', 'main', 'trunk')
-      const check = async () => (await lab.cp.call('POST', at('repository_check'))).body
+      expect((await fixture.project()).default_branch).toBe('main')
+      fixture.repository.git('branch', '-m', 'main', 'trunk')
+      const check = async () => (await fixture.cp.call('POST', at('repository_check'))).body
       const found = { default_branch: 'trunk', service_file: { found: true } }
       expect(await check()).toMatchObject(found)
-      expect((await lab.project()).default_branch).toBe('trunk')
-      await lab.cp.call('PATCH', `/api/projects/${lab.projectId}`, { default_branch: 'gone' })
+      expect((await fixture.project()).default_branch).toBe('trunk')
+      await fixture.cp.call('PATCH', `/api/projects/${fixture.projectId}`, {
+        default_branch: 'gone',
+      })
       expect(await check()).toMatchObject({ ...found, service_file: { found: false } })
-      expect((await lab.project()).default_branch).toBe('gone')
+      expect((await fixture.project()).default_branch).toBe('gone')
     })
 
     test('shows the mistakes of the service file', async () => {
-      lab.repository.commit({ '.service.yml': 'manual: { deplyo: [ "true" ] }\n' })
-      const { body } = await lab.cp.call('POST', at('repository_check'))
+      fixture.repository.commit({ '.service.yml': 'manual: { deplyo: [ "true" ] }\n' })
+      const { body } = await fixture.cp.call('POST', at('repository_check'))
       expect(body).toMatchObject({
         reachable: true,
         service_file: { found: true, errors: [{ line: 1, code: 'unknown_key' }] },
       })
-      lab.repository.commit({ '.service.yml': null })
-      const without = await lab.cp.call('POST', at('repository_check'))
+      fixture.repository.commit({ '.service.yml': null })
+      const without = await fixture.cp.call('POST', at('repository_check'))
       expect(without.body).toMatchObject({ service_file: { found: false, errors: [] } })
     })
 
     test('says why it cannot be reached', async () => {
-      const gone = await lab.cp.project('gone', lab.platform.serverId, {
-        repo_url: `${lab.host.url}/acme/none.git`,
+      const gone = await fixture.cp.project('gone', fixture.platform.serverId, {
+        repo_url: `${fixture.host.url}/acme/none.git`,
       })
-      const { body } = await lab.cp.call('POST', `/api/projects/${gone.id}/repository_check`)
+      const { body } = await fixture.cp.call('POST', `/api/projects/${gone.id}/repository_check`)
       expect(body).toMatchObject({
         reachable: false,
         default_branch: null,
         service_file: null,
         error: { code: 'not_found' },
       })
-      const inside = await lab.cp.project('inside', lab.platform.serverId, {
+      const inside = await fixture.cp.project('inside', fixture.platform.serverId, {
         repo_url: 'https://169.254.169.254/acme/shop.git',
       })
-      const refused = await lab.cp.call('POST', `/api/projects/${inside.id}/repository_check`)
+      const refused = await fixture.cp.call('POST', `/api/projects/${inside.id}/repository_check`)
       expect(refused.body).toMatchObject({ error: { code: 'address_not_allowed' } })
-      const shown = await lab.cp.call('GET', `/api/projects/${inside.id}`)
+      const shown = await fixture.cp.call('GET', `/api/projects/${inside.id}`)
       expect(shown.body.repository).toMatchObject({
         reachable: false,
         error: { code: 'address_not_allowed' },
@@ -85,7 +87,7 @@ describe.each(ENGINES)('the repository on %s', (engine) => {
     test('has a rate', async () => {
       const answers = []
       for (let i = 0; i <= REPOSITORY_CHECKS.perMinute; i++) {
-        answers.push(await lab.cp.call('POST', '/api/projects/999/repository_check'))
+        answers.push(await fixture.cp.call('POST', '/api/projects/999/repository_check'))
       }
       expect(answers[0]?.status).toBe(404)
       const last = answers.at(-1)
@@ -96,54 +98,57 @@ describe.each(ENGINES)('the repository on %s', (engine) => {
 
   describe('reconcile', () => {
     test('is answered at once and happens behind the answer, once a minute', async () => {
-      const answer = await lab.cp.call('POST', at('reconcile'))
+      const answer = await fixture.cp.call('POST', at('reconcile'))
       expect([answer.status, Object.keys(answer.body)]).toEqual([202, ['started_at']])
-      await until('the look', async () => (await lab.project()).repository.checked_at ?? undefined)
-      const again = await lab.cp.call('POST', at('reconcile'))
+      await until(
+        'the look',
+        async () => (await fixture.project()).repository.checked_at ?? undefined,
+      )
+      const again = await fixture.cp.call('POST', at('reconcile'))
       expect([again.status, again.body.code]).toEqual([429, 'rate_limited'])
       expect(Number(again.headers.get('retry-after'))).toBeGreaterThan(30)
-      await lab.cp.advance(RECONCILE.askedMs)
-      expect((await lab.cp.call('POST', at('reconcile'))).status).toBe(202)
+      await fixture.cp.advance(RECONCILE.askedMs)
+      expect((await fixture.cp.call('POST', at('reconcile'))).status).toBe(202)
     })
   })
 
   describe('host_token', () => {
     test('is checked at the host, learns the kind of host, and is shown nowhere', async () => {
-      const set = await lab.setToken()
+      const set = await fixture.setToken()
       expect([set.status, set.body]).toEqual([
         200,
         { set: true, host: 'gitea', checked_at: expect.any(String), error: null },
       ])
-      const project = await lab.project()
+      const project = await fixture.project()
       expect(project.host_token).toMatchObject({ set: true, error: null })
       expect(project.repository).toMatchObject({ provider: 'gitea', external_id: '1' })
-      const { db } = lab.ctx
+      const { db } = fixture.ctx
       const rows = [
         ...(await db.selectFrom('projects').selectAll().execute()),
         ...(await db.selectFrom('audit').selectAll().execute()),
         ...(await db.selectFrom('events').selectAll().execute()),
       ]
-      expect(JSON.stringify([rows, set.body, project])).not.toContain(lab.host.token)
+      expect(JSON.stringify([rows, set.body, project])).not.toContain(fixture.host.token)
       // the canary is where it belongs: with the host
-      expect(JSON.stringify(lab.host.calls.map((c) => c.headers))).toContain(lab.host.token)
+      expect(JSON.stringify(fixture.host.calls.map((c) => c.headers))).toContain(fixture.host.token)
     })
 
     test('that the host rejects is refused, and an earlier one stays', async () => {
-      await lab.setToken()
-      const refused = await lab.setToken('wrong')
+      await fixture.setToken()
+      const refused = await fixture.setToken('wrong')
       expect(refused.status).toBe(422)
       expect((refused.body as unknown as Problem).errors).toEqual([
         { field: 'token', code: 'host_token_rejected', message: expect.stringContaining('401') },
       ])
-      expect((await lab.project()).host_token.set).toBe(true)
-      expect((await lab.setToken('two words')).status).toBe(422)
-      expect((await lab.setToken('x'.repeat(1_001))).status).toBe(422)
+      expect((await fixture.project()).host_token.set).toBe(true)
+      expect((await fixture.setToken('two words')).status).toBe(422)
+      expect((await fixture.setToken('x'.repeat(1_001))).status).toBe(422)
     })
 
     test('goes with DELETE', async () => {
-      await lab.setToken()
-      expect((await lab.cp.call('DELETE', at('host_token'))).status).toBe(204)
-      expect((await lab.project()).host_token).toEqual({
+      await fixture.setToken()
+      expect((await fixture.cp.call('DELETE', at('host_token'))).status).toBe(204)
+      expect((await fixture.project()).host_token).toEqual({
         set: false,
         checked_at: null,
         error: null,
@@ -151,20 +156,20 @@ describe.each(ENGINES)('the repository on %s', (engine) => {
     })
 
     test('is not sent to another host when the project moves there', async () => {
-      await lab.setToken()
+      await fixture.setToken()
       const thief = await FakeHost.start('gitea', '/nonexistent')
       try {
-        const { db } = lab.ctx
+        const { db } = fixture.ctx
         await db
           .updateTable('projects')
           .set({ repoUrl: thief.repoUrl })
-          .where('id', '=', lab.projectId)
+          .where('id', '=', fixture.projectId)
           .execute()
-        await updateRepositoryFacts(db, lab.projectId, { provider: 'gitea' })
-        const { id } = await lab.environment('main')
-        await lab.deployAndSettle(id, 'c'.repeat(40))
-        await lab.reconcile()
-        await lab.report()
+        await updateRepositoryFacts(db, fixture.projectId, { provider: 'gitea' })
+        const { id } = await fixture.environment('main')
+        await fixture.deployAndWait(id, 'c'.repeat(40))
+        await fixture.reconcile()
+        await fixture.report()
         expect(thief.calls).toEqual([])
       } finally {
         await thief.close()

@@ -382,16 +382,16 @@ describe.each(ENGINES)('requests on %s', (engine) => {
     await cp.call('GET', `/api/nothing?token=${cp.token}`)
     await cp.call('GET', `/api/projects?token=${cp.token}`)
     // and when something breaks, which is what is logged; in the body this time, for the address is refused
-    const { custody } = cp.running.ctx
-    const seal = custody.seal.bind(custody)
-    custody.seal = () => {
+    const { secretStore } = cp.running.ctx
+    const seal = secretStore.seal.bind(secretStore)
+    secretStore.seal = () => {
       throw new Error('planned')
     }
     const project = { name: cp.token, repo_url: 'https://x.org/a', domain: 'log.example.com' }
     const headers = { referer: `https://x.org/?token=${cp.token}` }
     const body = { ...project, server_ids: [ids.server] }
     const fault = await cp.call('POST', '/api/projects', body, headers)
-    custody.seal = seal
+    secretStore.seal = seal
     expect([fault.status, fault.body.detail]).toEqual([500, 'Internal error'])
     expect(log.join('\n')).toContain(fault.body.request_id)
     expect(log.join('\n')).not.toContain(cp.token.slice(-20))

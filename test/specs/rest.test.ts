@@ -1,4 +1,4 @@
-// The REST door: the specification's shapes, and what happens to everything that does not fit. On both databases.
+// The REST gateway: the specification's shapes, and what happens to everything that does not fit. On both databases.
 import { randomUUID } from 'node:crypto'
 import { connect } from 'node:net'
 import { ERRORS } from '@berth/shared'

@@ -41,20 +41,20 @@ describe.each(ENGINES)('a server on %s', (engine) => {
 
   // the first heartbeat takes its time, and the two databases do not differ in it
   test.runIf(engine === 'sqlite')('says how busy it is with its heartbeats', async () => {
-    const told = await until('its first word', async () => (await usage()).latest ?? undefined)
-    expect(told.memory_used_bytes).toBeGreaterThan(0)
-    expect(told.disk_bytes).toBeGreaterThan(told.disk_used_bytes)
+    const reported = await until('its first word', async () => (await usage()).latest ?? undefined)
+    expect(reported.memory_used_bytes).toBeGreaterThan(0)
+    expect(reported.disk_bytes).toBeGreaterThan(reported.disk_used_bytes)
     const { body } = await platform.cp.call<Server>('GET', `/api/servers/${platform.serverId}`)
-    expect(body.usage).toEqual(told)
+    expect(body.usage).toEqual(reported)
     // one disk, one number: facts are as old as the connection, the measurement is newer
-    expect(body.facts?.disk_bytes).toBe(told.disk_bytes)
-    expect(body.facts?.disk_free_bytes).toBe(told.disk_bytes - told.disk_used_bytes)
+    expect(body.facts?.disk_bytes).toBe(reported.disk_bytes)
+    expect(body.facts?.disk_free_bytes).toBe(reported.disk_bytes - reported.disk_used_bytes)
   })
 
   test('is charted in a fixed number of rows, however long it lives', async () => {
     const other = (await platform.cp.server('charted')).id
     const now = ctx().clock.now()
-    const tell = (at: number, cpuPermille: number) =>
+    const report = (at: number, cpuPermille: number) =>
       recordUsage(
         { ...ctx(), clock: { now: () => at } },
         other,
@@ -72,8 +72,8 @@ describe.each(ENGINES)('a server on %s', (engine) => {
       )
     const hour = Math.floor(now / 3_600_000) * 3_600_000
     // 26 hours, every ten minutes; then three within the last minute
-    for (let at = hour - 26 * 3_600_000; at < hour; at += 10 * MINUTE) await tell(at, 100)
-    for (const cpu of [100, 200, 600]) await tell(hour, cpu)
+    for (let at = hour - 26 * 3_600_000; at < hour; at += 10 * MINUTE) await report(at, 100)
+    for (const cpu of [100, 200, 600]) await report(hour, cpu)
     const count = async (span: 'minute' | 'hour') =>
       (
         await ctx()

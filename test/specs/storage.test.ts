@@ -98,13 +98,13 @@ describe.skipIf(process.getuid?.() !== 0)('a full disk', () => {
     const type = { 'content-type': 'application/x-www-form-urlencoded' }
     const device = await cp.call('POST', '/api/oauth/device_authorization', form, type)
     expect([device.status, device.body.error]).toEqual([503, 'temporarily_unavailable'])
-    const told = await browser.tell('token.create', {
+    const reported = await browser.report('token.create', {
       name: 't',
       scopes: ['read'],
       expires_in_days: 1,
     })
-    expect([told.status, told.body.error?.data.code]).toEqual([503, 'storage_full'])
-    const signedIn = await browser.tell('session.signIn', {
+    expect([reported.status, reported.body.error?.data.code]).toEqual([503, 'storage_full'])
+    const signedIn = await browser.report('session.signIn', {
       email: 'ada@example.com',
       password: PASSWORD,
     })

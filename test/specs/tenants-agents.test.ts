@@ -1,6 +1,6 @@
-// Tenants at the agents' door: every method of the service, from its descriptor, used by an agent of another
+// Tenants at the agents' gateway: every method of the service, from its descriptor, used by an agent of another
 // organization with everything it could know of a victim: refused or ignored, and nothing of the victim changes. Agents
-// are nobody at the people's doors; people are nobody at theirs.
+// are nobody at the people's gateways; people are nobody at theirs.
 import { createHash, X509Certificate } from 'node:crypto'
 import { AgentMessageSchema, AgentService, AttemptState, createClient } from '@berth/shared/wire'
 import { credentials, Metadata, status } from '@grpc/grpc-js'
@@ -20,7 +20,7 @@ import { LiveSocket } from '../fixtures/platform/live-socket.ts'
 import { WireAgent } from '../fixtures/platform/wire-agent.ts'
 import { until } from '../fixtures/server/installation.ts'
 import { AGENT_ROWS, knock, MESSAGE_ROWS, settle, type Victim } from '../fixtures/tenants/agents.ts'
-import { type Organization, World } from '../fixtures/tenants/organizations.ts'
+import { type Organization, Tenants } from '../fixtures/tenants/organizations.ts'
 import { ROWS } from '../fixtures/tenants/rows.ts'
 
 const METHODS = AgentService.methods.map((m) => m.localName as keyof typeof AgentService.method)
@@ -37,32 +37,32 @@ test('every method and every message has a row, and every row its method or mess
 })
 
 describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
-  let world: World
+  let tenants: Tenants
   const victims: Victim[] = []
   const rogues: WireAgent[] = []
   beforeAll(async () => {
-    world = await World.build(engine)
-    for (const o of world.organizations) {
-      world.cp.token = o.tokens.owner
+    tenants = await Tenants.build(engine)
+    for (const o of tenants.organizations) {
+      tenants.cp.token = o.tokens.owner
       victims.push(await settleIn(o))
       const { id } = await o.make('/api/servers', { name: 'rogue', hostname: 'r' })
-      rogues.push(await WireAgent.join(world.cp, id))
+      rogues.push(await WireAgent.join(tenants.cp, id))
     }
     // a look at the repositories between two comparisons would be found in them
-    const { db } = world.cp.running.ctx
+    const { db } = tenants.cp.running.ctx
     await db.updateTable('projects').set({ reconcileAt: null }).execute()
   })
   afterAll(async () => {
     for (const agent of [...rogues, ...victims.map((v) => v.agent)]) agent.close()
-    await world.cp.close()
+    await tenants.cp.close()
   })
 
   /** An agent that runs its organization's deployment and has said a line. */
   async function settleIn(o: Organization): Promise<Victim> {
     const set = { SECRET: `value of ${o.name}` }
     const path = `/api/environments/${o.environment}/variables`
-    await world.call(o.tokens.owner, 'PATCH', path, { set })
-    const agent = await WireAgent.join(world.cp, o.server, true)
+    await tenants.call(o.tokens.owner, 'PATCH', path, { set })
+    const agent = await WireAgent.join(tenants.cp, o.server, true)
     const session = agent.connect()
     const { sessionId } = await session.next('welcome')
     const assigned = await until('an assignment', async () => (await session.assignments())[0])
@@ -82,7 +82,7 @@ describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
 
   /** Every row that is about the victim, its log as people read it, and the bytes of its file. */
   async function belongings({ o, agent, attemptId }: Victim): Promise<string[]> {
-    const { db } = world.cp.running.ctx
+    const { db } = tenants.cp.running.ctx
     const own: Record<string, unknown> = {
       organizations: o.organization,
       servers: o.server,
@@ -101,27 +101,30 @@ describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
     for (const { name } of rows) {
       const all = await sql<Record<string, unknown>>`select * from ${sql.table(name)}`.execute(db)
       for (const row of all.rows) {
-        const told = Object.entries(row).map(([c, v]) => [c.replaceAll('_', '').toLowerCase(), v])
-        const mine = told.some(
+        const reported = Object.entries(row).map(([c, v]) => [
+          c.replaceAll('_', '').toLowerCase(),
+          v,
+        ])
+        const mine = reported.some(
           ([column, value]) =>
             (column === 'id' && value === own[name]) ||
             Object.entries(own).some(([t, id]) => column === `${t.slice(0, -1)}id` && value === id),
         )
         // times of last use move by themselves, and the chain over the audit log is made behind
-        const kept = told.filter(
+        const kept = reported.filter(
           ([column]) => !/^last(used|seen)|hash|reconcile|chain/.test(`${column}`),
         )
         if (mine) found.push(`${name} ${JSON.stringify(kept)}`)
       }
     }
-    const log = await world.call(o.tokens.viewer, 'GET', `/api/tasks/${o.task}/log`)
+    const log = await tenants.call(o.tokens.viewer, 'GET', `/api/tasks/${o.task}/log`)
     return [...found.toSorted(), log.text]
   }
 
   /** The end of its last session stands in its own organization, which is the next pair's victim. */
   const isGone = (rogue: WireAgent) =>
     until('the end of the session', async () => {
-      const { sessionId } = await world.cp.running.ctx.db
+      const { sessionId } = await tenants.cp.running.ctx.db
         .selectFrom('agents')
         .select('sessionId')
         .where('id', '=', rogue.identity.agentId)
@@ -134,7 +137,7 @@ describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
     for (const [n, victim] of pairs.entries()) {
       await settle(victim.session)
       const before = await belongings(victim)
-      const { installationId } = world.cp.running.ctx
+      const { installationId } = tenants.cp.running.ctx
       const rogue = rogues[(n + 1) % 3] as WireAgent
       await AGENT_ROWS[method]?.({ rogue, victim, installationId })
       await isGone(rogue)
@@ -149,7 +152,7 @@ describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
     const before = await belongings(victim)
     expect(before.join('\n')).toContain(`the log of ${victim.o.name}`)
     expect(before.filter((row) => row.startsWith('attempts '))).toHaveLength(1)
-    await world.call(victim.o.tokens.owner, 'PATCH', `/api/servers/${victim.o.server}`, {
+    await tenants.call(victim.o.tokens.owner, 'PATCH', `/api/servers/${victim.o.server}`, {
       paused: true,
     })
     expect(await belongings(victim)).not.toEqual(before)
@@ -163,20 +166,20 @@ describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
       agentId,
       sessionId,
       attemptId,
-      world.machine,
+      tenants.machine,
       raw.toString('base64'),
       createHash('sha256').update(raw).digest('hex'),
     ]
-    const routes = routesOf(world.cp.running.http).filter(
+    const routes = routesOf(tenants.cp.running.http).filter(
       ({ route }) => !route.schema?.hide && (route.config?.needs ?? 'token') !== 'nothing',
     )
     expect(routes.length).toBeGreaterThan(40)
     for (const { method, path } of routes) {
       const row = ROWS[`${method} ${path}`]
-      const asked = row?.elsewhere?.(o, world) ?? (await row?.ask?.(o, world)) ?? {}
+      const asked = row?.elsewhere?.(o, tenants) ?? (await row?.ask?.(o, tenants)) ?? {}
       const url = path.replaceAll(/\{(\w+)\}/g, (_, name) => String(asked.params?.[name]))
       for (const token of machine) {
-        const answer = await world.call(token, method, url + (asked.query ?? ''), asked.body)
+        const answer = await tenants.call(token, method, url + (asked.query ?? ''), asked.body)
         expect([answer.status, answer.body.code], path).toEqual([401, 'token_invalid'])
       }
     }
@@ -187,11 +190,11 @@ describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
       for (const token of _def.type === 'subscription' ? [] : machine) {
         const sent =
           _def.type === 'mutation' ? (['POST', {}] as const) : (['GET', undefined] as const)
-        const answer = await world.call(token, sent[0], `/trpc/${name}`, sent[1])
+        const answer = await tenants.call(token, sent[0], `/trpc/${name}`, sent[1])
         expect(answer.status, name).toBe(401)
       }
     for (const token of machine) {
-      const socket = new LiveSocket(world.cp, token)
+      const socket = new LiveSocket(tenants.cp, token)
       const id = await socket.ask('organization.events', { organization_id: o.organization })
       expect((await socket.answer(id)).code).toBe('token_invalid')
       await until('the end of the socket', () => socket.ended)
@@ -200,7 +203,7 @@ describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
 
   test("people's tokens and strangers' certificates open nothing at the door of agents", async () => {
     const { agent, o } = victims[0] as Victim
-    const { ctx } = world.cp.running
+    const { ctx } = tenants.cp.running
     const [ca = ''] = agent.identity.ca
     const [endpoint = ''] = agent.identity.endpoints
     const metadata = new Metadata()

@@ -1,4 +1,4 @@
-// Tenants at the dashboard's door: every query, change and subscription of the router × three organizations × every role,
+// Tenants at the dashboard's gateway: every query, change and subscription of the router × three organizations × every role,
 // a platform administrator, a machine and nobody × own, foreign and mixed ids. What is foreign answers as what is
 // missing, byte for byte but for the request's id; subscriptions go over real sockets.
 import { ALERTS } from '@berth/shared'
@@ -14,7 +14,7 @@ import { ENGINES } from '../fixtures/platform/engines.ts'
 import { LiveSocket } from '../fixtures/platform/live-socket.ts'
 import { until } from '../fixtures/server/installation.ts'
 import { LIVE_ROWS, type LiveRow } from '../fixtures/tenants/dashboard.ts'
-import { MISSING, type Organization, World } from '../fixtures/tenants/organizations.ts'
+import { MISSING, type Organization, Tenants } from '../fixtures/tenants/organizations.ts'
 
 type Actor = Role | 'platform administrator' | 'machine' | 'nobody'
 const ACTORS: Actor[] = [...ROLES, 'platform administrator', 'machine', 'nobody']
@@ -38,8 +38,10 @@ interface Said {
 
 const strip = (text: string): string => text.replaceAll(/req_[\w-]+/g, 'R')
 const written = ({ status, headers, text }: Answer): string => {
-  const told = [...headers].filter(([h]) => !/^(date|x-request-id|content-length|ratel)/.test(h))
-  return JSON.stringify([status, told, strip(text)])
+  const reported = [...headers].filter(
+    ([h]) => !/^(date|x-request-id|content-length|ratel)/.test(h),
+  )
+  return JSON.stringify([status, reported, strip(text)])
 }
 
 test('every procedure has a row, and every row a procedure', () => {
@@ -51,37 +53,37 @@ test('every procedure has a row, and every row a procedure', () => {
 })
 
 describe.each(ENGINES)("tenants at the dashboard's door on %s", (engine) => {
-  let world: World
+  let tenants: Tenants
   let organizations: Organization[] = []
   const open: LiveSocket[] = []
   beforeAll(async () => {
-    world = await World.build(engine)
+    tenants = await Tenants.build(engine)
     // the rules are the same code; what differs is how rows are looked up
-    organizations = world.organizations.slice(0, engine === 'sqlite' ? 3 : 1)
+    organizations = tenants.organizations.slice(0, engine === 'sqlite' ? 3 : 1)
   })
   afterEach(() => {
     for (const socket of open.splice(0)) socket.close()
   })
-  afterAll(() => world.cp.close())
+  afterAll(() => tenants.cp.close())
 
   const otherOf = (o: Organization): Organization =>
-    world.organizations[(world.organizations.indexOf(o) + 1) % 3] as Organization
+    tenants.organizations[(tenants.organizations.indexOf(o) + 1) % 3] as Organization
   const tokenOf = (actor: Actor, o: Organization): string => {
     if (actor === 'nobody') return ''
-    if (actor === 'machine') return world.machine
-    return actor === 'platform administrator' ? world.admin : o.tokens[actor]
+    if (actor === 'machine') return tenants.machine
+    return actor === 'platform administrator' ? tenants.admin : o.tokens[actor]
   }
   const send = (p: Procedure, token: string, input?: object, headers = {}): Promise<Answer> => {
     if (p.type === 'mutation')
-      return world.call(token, 'POST', `/trpc/${p.name}`, input ?? {}, headers)
+      return tenants.call(token, 'POST', `/trpc/${p.name}`, input ?? {}, headers)
     const query = input ? `?input=${encodeURIComponent(JSON.stringify(input))}` : ''
-    return world.call(token, 'GET', `/trpc/${p.name}${query}`, undefined, headers)
+    return tenants.call(token, 'GET', `/trpc/${p.name}${query}`, undefined, headers)
   }
   const said = (answer: Answer): Said => answer.body as Said
   const say = (p: Procedure, actor: Actor, o: Organization, text: string): string =>
     `${p.name} by ${actor} of ${o.name}: ${text.slice(0, 300)}`
   const socketOf = (token: string): LiveSocket => {
-    const socket = new LiveSocket(world.cp, token)
+    const socket = new LiveSocket(tenants.cp, token)
     open.push(socket)
     return socket
   }
@@ -101,7 +103,7 @@ describe.each(ENGINES)("tenants at the dashboard's door on %s", (engine) => {
     return granted && (row.only ?? ROLES).includes(actor) ? undefined : 'permission_denied'
   }
   const own = async ({ row }: Procedure, o: Organization): Promise<object | undefined> =>
-    row.own ? row.own(o, world) : row.input?.(o)
+    row.own ? row.own(o, tenants) : row.input?.(o)
   /** Everybody in the first organization; the rules are the same code in the others, and on the other engine. */
   const actorsOf = (o: Organization): (Role | 'platform administrator')[] =>
     engine === 'sqlite' && o === organizations[0]
@@ -112,10 +114,10 @@ describe.each(ENGINES)("tenants at the dashboard's door on %s", (engine) => {
 
   // before anything starts work that goes on by itself
   test('foreign things are as missing ones, byte for byte, and nothing changes', async () => {
-    const { db } = world.cp.running.ctx
+    const { db } = tenants.cp.running.ctx
     // what happens by itself, whenever the machine finds the time, happens first: servers without an agent are told of
-    await world.cp.advance(ALERTS.serverOfflineMs + 60_000)
-    await checkAlerts(world.cp.running.ctx)
+    await tenants.cp.advance(ALERTS.serverOfflineMs + 60_000)
+    await checkAlerts(tenants.cp.running.ctx)
     await until('the first look at every repository, and mail about it', async () => {
       const fresh = db.selectFrom('projects').select('id').where('checkedAt', 'is', null)
       const unsent = db.selectFrom('mails').select('id').where('nextAt', 'is not', null)
@@ -184,7 +186,7 @@ describe.each(ENGINES)("tenants at the dashboard's door on %s", (engine) => {
         const both = async (second: object | undefined) => {
           const input = JSON.stringify({ 0: p.row.input?.(o), 1: second })
           const path = `/trpc/${p.name},${p.name}?batch=1&input=${encodeURIComponent(input)}`
-          return world.call(o.tokens.owner, 'GET', path)
+          return tenants.call(o.tokens.owner, 'GET', path)
         }
         const foreign = await both(p.row.input?.(other))
         const [mine, refused] = foreign.body as unknown as [Said, Said]
@@ -193,7 +195,7 @@ describe.each(ENGINES)("tenants at the dashboard's door on %s", (engine) => {
         expect(strip(foreign.text)).toBe(strip((await both(p.row.input?.(MISSING))).text))
       }
       for (const p of CALLS.filter((one) => one.row.crossed)) {
-        const answer = await send(p, o.tokens.owner, p.row.crossed?.(o, other, world))
+        const answer = await send(p, o.tokens.owner, p.row.crossed?.(o, other, tenants))
         expect([404, 422], `${p.name}: ${answer.text}`).toContain(answer.status)
       }
       // a foreign number as a place in a list of one's own: own things alone
@@ -227,7 +229,7 @@ describe.each(ENGINES)("tenants at the dashboard's door on %s", (engine) => {
       }
     for (const [token, code] of [
       ['', 'token_missing'],
-      [world.machine, 'token_invalid'],
+      [tenants.machine, 'token_invalid'],
     ] as const)
       for (const p of SUBSCRIPTIONS) {
         const socket = socketOf(token)
@@ -243,9 +245,9 @@ describe.each(ENGINES)("tenants at the dashboard's door on %s", (engine) => {
   })
 
   test('what happens elsewhere is not heard, also not by resuming from a foreign number', async () => {
-    const { ctx } = world.cp.running
+    const { ctx } = tenants.cp.running
     const watched = await Promise.all(
-      world.organizations.map(async (o) => {
+      tenants.organizations.map(async (o) => {
         const socket = socketOf(o.tokens.viewer)
         const asked: number[] = []
         for (const p of SUBSCRIPTIONS.filter((one) => !one.row.isQuiet))
@@ -262,7 +264,7 @@ describe.each(ENGINES)("tenants at the dashboard's door on %s", (engine) => {
         emit(c, whole, 'task.step', { mark: `mark-${o.name}` })
       })
     // each before and after the others: whatever could leak has had its chance when the last one is heard
-    for (const o of [...world.organizations, ...world.organizations]) await happen(o)
+    for (const o of [...tenants.organizations, ...tenants.organizations]) await happen(o)
     for (const { o, socket, asked } of watched) {
       const marks = (id: number) =>
         socket.heard(id).filter((m) => JSON.stringify(m).includes(`mark-${o.name}`)).length
@@ -272,7 +274,7 @@ describe.each(ENGINES)("tenants at the dashboard's door on %s", (engine) => {
       )
       for (const message of asked.flatMap((id) => socket.heard(id)))
         expect(message.organization_id ?? o.organization).toBe(o.organization)
-      for (const other of world.organizations.filter((one) => one !== o))
+      for (const other of tenants.organizations.filter((one) => one !== o))
         expect(socket.said).not.toContain(`mark-${other.name}`)
     }
   })

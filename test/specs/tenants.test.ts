@@ -10,7 +10,7 @@ import { insertToken } from '../../control-plane/src/store/people/people.ts'
 import type { Answer } from '../fixtures/platform/control-plane.ts'
 import { differences, snapshot } from '../fixtures/platform/database-snapshot.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
-import { type Ids, MISSING, type Organization, World } from '../fixtures/tenants/organizations.ts'
+import { type Ids, MISSING, type Organization, Tenants } from '../fixtures/tenants/organizations.ts'
 import { type Asked, ROWS, type Row } from '../fixtures/tenants/rows.ts'
 
 const SCOPES = ['read', 'deploy', 'write', 'ssh', 'admin'] as const
@@ -27,19 +27,19 @@ interface Route {
 
 /** Ids and the request's own name say nothing; everything else must be equal. */
 const strip = ({ status, text, headers }: Answer): string => {
-  const told = [...headers].filter(
+  const reported = [...headers].filter(
     ([name]) => !/^(date|x-request-id|content-length|ratelimit|etag)$/.test(name),
   )
   const body = text.replace(/req_[\w-]+/, 'R').replace(/"instance":"[^"]*"/, '"instance":"I"')
-  return JSON.stringify([status, told, body])
+  return JSON.stringify([status, reported, body])
 }
 
 describe.each(ENGINES)('tenants on %s', (engine) => {
-  let world: World
+  let tenants: Tenants
   let routes: Route[] = []
   beforeAll(async () => {
-    world = await World.build(engine)
-    routes = routesOf(world.cp.running.http)
+    tenants = await Tenants.build(engine)
+    routes = routesOf(tenants.cp.running.http)
       .filter(({ route }) => !route.schema?.hide)
       .map(({ method, path, route }) => ({
         name: `${method} ${path}`,
@@ -49,20 +49,21 @@ describe.each(ENGINES)('tenants on %s', (engine) => {
         row: ROWS[`${method} ${path}`] as Row,
       }))
   })
-  afterAll(() => world.cp.close())
+  afterAll(() => tenants.cp.close())
 
   const send = (route: Route, token: string, asked: Asked, headers = {}): Promise<Answer> => {
     const path = route.path.replaceAll(/\{(\w+)\}/g, (_, name) => String(asked.params?.[name]))
-    return world.call(token, route.method, path + (asked.query ?? ''), asked.body, headers)
+    return tenants.call(token, route.method, path + (asked.query ?? ''), asked.body, headers)
   }
   const tokenOf = (actor: Actor, o: Organization): string => {
     if (actor === 'nobody') return ''
-    if (actor === 'machine') return world.machine
-    return actor === 'platform administrator' ? world.admin : o.tokens[actor]
+    if (actor === 'machine') return tenants.machine
+    return actor === 'platform administrator' ? tenants.admin : o.tokens[actor]
   }
-  const ask = async (row: Row, o: Organization): Promise<Asked> => (await row.ask?.(o, world)) ?? {}
+  const ask = async (row: Row, o: Organization): Promise<Asked> =>
+    (await row.ask?.(o, tenants)) ?? {}
   const askElsewhere = async (row: Row, other: Ids): Promise<Asked> =>
-    row.elsewhere?.(other, world) ?? ask(row, other as Organization)
+    row.elsewhere?.(other, tenants) ?? ask(row, other as Organization)
   const say = (route: Route, actor: Actor, o: Organization, a: Answer): string =>
     `${route.name} by ${actor} of ${o.name}: ${a.status} ${a.text.slice(0, 200)}`
 
@@ -93,9 +94,9 @@ describe.each(ENGINES)('tenants on %s', (engine) => {
   })
 
   test('GET changes no row, whoever asks for whatever', async () => {
-    const { db } = world.cp.running.ctx
+    const { db } = tenants.cp.running.ctx
     const before = await snapshot(db, engine)
-    const [own, other] = world.organizations as [Organization, Organization]
+    const [own, other] = tenants.organizations as [Organization, Organization]
     for (const route of routes.filter((r) => r.method === 'GET')) {
       for (const target of [own, other, MISSING as Organization]) {
         const asked = await askElsewhere(route.row, target)
@@ -104,13 +105,13 @@ describe.each(ENGINES)('tenants on %s', (engine) => {
       }
     }
     expect(differences(before, await snapshot(db, engine))).toEqual([])
-    await own.make('/api/servers', { name: `seen-${world.next()}`, hostname: 'h' })
+    await own.make('/api/servers', { name: `seen-${tenants.next()}`, hostname: 'h' })
     const after = await snapshot(db, engine)
     expect(differences(before, after)).toContain('servers') // the comparison sees what changes
   })
 
   test('own things: as the role allows, and no more', async () => {
-    for (const o of world.organizations)
+    for (const o of tenants.organizations)
       for (const route of routes)
         for (const actor of ACTORS) {
           const answer = await send(route, tokenOf(actor, o), await ask(route.row, o))
@@ -126,12 +127,12 @@ describe.each(ENGINES)('tenants on %s', (engine) => {
   })
 
   test('a token with the scope a route needs, and no other, is enough', async () => {
-    const [o] = world.organizations as [Organization]
+    const [o] = tenants.organizations as [Organization]
     const narrow = new Map<Scope, string>()
     for (const scope of SCOPES) {
       const token = makeToken('berth_pat_')
       narrow.set(scope, token)
-      await insertToken(world.cp.running.ctx.db, {
+      await insertToken(tenants.cp.running.ctx.db, {
         userId: o.users.owner,
         kind: 'personal',
         name: scope,
@@ -156,10 +157,10 @@ describe.each(ENGINES)('tenants on %s', (engine) => {
 
   test('foreign things are as missing ones, for every role, byte for byte', async () => {
     let compared = 0
-    for (const [n, o] of world.organizations.entries())
+    for (const [n, o] of tenants.organizations.entries())
       for (const route of routes.filter((r) => r.path.includes('{') && r.needs !== 'nothing'))
         for (const actor of ROLES) {
-          const other = world.organizations[(n + 1) % 3] as Organization
+          const other = tenants.organizations[(n + 1) % 3] as Organization
           const token = tokenOf(actor, o)
           const foreign = await send(route, token, await askElsewhere(route.row, other))
           const missing = await send(route, token, await askElsewhere(route.row, MISSING))
@@ -175,18 +176,18 @@ describe.each(ENGINES)('tenants on %s', (engine) => {
   })
 
   test('own and foreign ids mixed: refused, and as with missing ones', async () => {
-    for (const [n, o] of world.organizations.entries())
+    for (const [n, o] of tenants.organizations.entries())
       for (const route of routes)
         for (const mix of route.row.mixed ?? []) {
-          const other = world.organizations[(n + 1) % 3] as Organization
+          const other = tenants.organizations[(n + 1) % 3] as Organization
           const attempt = async () => {
-            const before = await snapshot(world.cp.running.ctx.db, engine)
-            const foreign = await send(route, o.tokens.owner, mix(o, other, world))
-            const missing = await send(route, o.tokens.owner, mix(o, MISSING, world))
+            const before = await snapshot(tenants.cp.running.ctx.db, engine)
+            const foreign = await send(route, o.tokens.owner, mix(o, other, tenants))
+            const missing = await send(route, o.tokens.owner, mix(o, MISSING, tenants))
             const what = say(route, 'owner', o, foreign)
             expect([404, 409, 422], what).toContain(foreign.status)
             expect(strip(foreign), what).toBe(strip(missing))
-            const after = await snapshot(world.cp.running.ctx.db, engine)
+            const after = await snapshot(tenants.cp.running.ctx.db, engine)
             return { what, changed: differences(before, after) }
           }
           const { changed } = await attempt()
@@ -197,10 +198,10 @@ describe.each(ENGINES)('tenants on %s', (engine) => {
   })
 
   test('X-Service-Organization: a foreign and a missing one are refused alike', async () => {
-    for (const [n, o] of world.organizations.entries())
+    for (const [n, o] of tenants.organizations.entries())
       for (const route of routes.filter((r) => r.needs !== 'nothing'))
         for (const actor of [...ROLES, 'platform administrator'] as const) {
-          const other = world.organizations[(n + 1) % 3] as Organization
+          const other = tenants.organizations[(n + 1) % 3] as Organization
           const token = tokenOf(actor, o)
           const by = (id: number) => ({ 'x-service-organization': String(id) })
           // things of that very organization: the header must not open them
@@ -215,12 +216,12 @@ describe.each(ENGINES)('tenants on %s', (engine) => {
   })
 
   test('lists show own things alone', async () => {
-    for (const o of world.organizations) {
+    for (const o of tenants.organizations) {
       const ids = async (path: string): Promise<number[]> =>
-        ((await world.call(o.tokens.viewer, 'GET', path)).body as unknown as { id: number }[]).map(
-          (thing) => thing.id,
-        )
-      const others = world.organizations.filter((other) => other !== o)
+        (
+          (await tenants.call(o.tokens.viewer, 'GET', path)).body as unknown as { id: number }[]
+        ).map((thing) => thing.id)
+      const others = tenants.organizations.filter((other) => other !== o)
       const projects = await ids('/api/projects?per_page=100')
       const servers = await ids('/api/servers')
       expect(projects).toContain(o.project)

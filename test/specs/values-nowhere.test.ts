@@ -16,9 +16,9 @@ import { LiveSocket } from '../fixtures/platform/live-socket.ts'
 import { Platform } from '../fixtures/platform/platform.ts'
 import {
   formsOf,
-  type Places,
   readFolder,
   readTables,
+  type Traces,
   tracesOf,
 } from '../fixtures/platform/traces.ts'
 import { until } from '../fixtures/server/installation.ts'
@@ -56,7 +56,7 @@ const secret: fc.Arbitrary<Secret> = fc.oneof(
     .map((bytes) => ({ value: Buffer.from(bytes).toString('base64'), parts: [] })),
 )
 
-class Scene {
+class Secrecy {
   readonly p: Platform
   readonly host: Host
   readonly engine: EngineName
@@ -72,7 +72,7 @@ class Scene {
     this.#logged = log
   }
 
-  static async open(engine: EngineName): Promise<Scene> {
+  static async open(engine: EngineName): Promise<Secrecy> {
     const logged: string[] = []
     const seen: string[] = []
     const p = await Platform.start(engine, { logTo: (line) => void logged.push(line) })
@@ -84,10 +84,10 @@ class Scene {
     }) as typeof p.cp.call
     p.cp.clock.offsetMs += GRACE
     const host = await makeHost(p.cp, p.serverId)
-    return new Scene(p, host, engine, seen, logged)
+    return new Secrecy(p, host, engine, seen, logged)
   }
 
-  async #places(): Promise<Places> {
+  async #paths(): Promise<Traces> {
     const { cp } = this.p
     const mails = (await listMails(cp)).map((m) => `${m.subject}\n${m.text}`)
     return new Map([
@@ -101,8 +101,8 @@ class Scene {
   }
 
   async find(texts: string[]): Promise<string[]> {
-    const places = await this.#places()
-    return texts.flatMap((text) => tracesOf(text, places))
+    const paths = await this.#paths()
+    return texts.flatMap((text) => tracesOf(text, paths))
   }
 
   /** Everything the product does with variables, and what happens around them. */
@@ -179,8 +179,8 @@ class Scene {
       a.checkedOut('a'.repeat(40))
       a.say('installing\nall is well here\n')
       // while it runs: afterwards its files are gone
-      const places = readFolder(p.agentDir, 'agent, running')
-      found.push(...needles(secrets).flatMap((text) => tracesOf(text, places)))
+      const paths = readFolder(p.agentDir, 'agent, running')
+      found.push(...searched(secrets).flatMap((text) => tracesOf(text, paths)))
       if (fails) a.fail('`make` exited with 2.', 2)
       else a.succeed()
     }
@@ -300,23 +300,23 @@ class Scene {
   }
 }
 
-const needles = (secrets: Secret[]): string[] => [
+const searched = (secrets: Secret[]): string[] => [
   ...new Set(secrets.flatMap((s) => [s.value, ...s.parts])),
 ]
 
 describe.each(ENGINES)('values on %s', (engine) => {
-  let scene: Scene | undefined
-  afterEach(() => scene?.p.close())
+  let secrecy: Secrecy | undefined
+  afterEach(() => secrecy?.p.close())
 
   test('No endpoint ever returns the value of a custom variable, and nothing keeps it in clear', async () => {
-    scene = await Scene.open(engine)
-    const it = scene
+    secrecy = await Secrecy.open(engine)
+    const it = secrecy
     const all: string[] = []
     await fc.assert(
       fc.asyncProperty(fc.array(secret, { minLength: 2, maxLength: 4 }), async (secrets) => {
-        all.push(...needles(secrets))
+        all.push(...searched(secrets))
         await it.live(secrets)
-        expect(await it.find(needles(secrets))).toEqual([])
+        expect(await it.find(searched(secrets))).toEqual([])
       }),
       { numRuns: engine === 'sqlite' ? 4 : 1, endOnFailure: true },
     )
@@ -351,8 +351,8 @@ test('every form is found wherever it begins', () => {
         ['percent-encoded', encodeURIComponent((before + value + after).toWellFormed())],
       ]
       for (const [form, bytes] of written) {
-        const places = new Map([['here', Buffer.from(bytes)]])
-        expect(tracesOf(value, places).some((trace) => trace.includes(form))).toBe(true)
+        const paths = new Map([['here', Buffer.from(bytes)]])
+        expect(tracesOf(value, paths).some((trace) => trace.includes(form))).toBe(true)
       }
     }),
     { numRuns: 200 },

@@ -182,7 +182,7 @@ describe.each(ENGINES)('requests for variables on %s', (engine) => {
     expect(fieldCodes(refused)).toEqual([['set', 'too_many_variables']])
     expect((await cp.call('PATCH', full, { set: { MORE: 'x' }, unset: ['K0'] })).status).toBe(200)
     // a body has room for many more: they are counted before the work of sealing them
-    const seal = vi.spyOn(cp.running.ctx.custody, 'seal')
+    const seal = vi.spyOn(cp.running.ctx.secretStore, 'seal')
     const flood = await cp.call('PATCH', full, { set: many(0, 50_000, '') })
     expect(fieldCodes(flood)).toEqual([['set', 'too_many_variables']])
     expect(seal).not.toHaveBeenCalled()

@@ -118,7 +118,7 @@ describe.each(ENGINES)('webhooks on %s', (engine) => {
     const signed = h.sign('github', f.headers, f.payload)
     const wrong = { ...signed.headers, 'x-hub-signature-256': `sha256=${'0'.repeat(64)}` }
     const known = await h.send({ headers: wrong, body: signed.body })
-    expect(known.headers.get('www-authenticate')).toBeNull() // no bearer token opens this door
+    expect(known.headers.get('www-authenticate')).toBeNull() // no bearer token opens this gateway
     const strip = (text: string) =>
       text.replaceAll(/"(request_id|instance)":"[^"]*"/g, '').replaceAll(/\d{6,}/g, '')
     for (const id of ['999999', '0', '-1', 'abc', '99999999999999', '1e3']) {

@@ -23,12 +23,12 @@ import {
 import { findAccount } from '../../agent/src/machine/users/users.ts'
 import { caddyAccount, handOver } from '../../agent/src/proxy/caddy/account.ts'
 import { setUpProxy } from '../../agent/src/proxy/caddy/setup.ts'
-import { edgePlaces } from '../../agent/src/proxy/paths.ts'
+import { edgePaths } from '../../agent/src/proxy/paths.ts'
 import { writeProxyProcess } from '../../agent/src/proxy/process-files.ts'
 import { ensureProxy } from '../../agent/src/proxy/supervision.ts'
 import { settingsEnvironment } from '../../agent/src/settings.ts'
 import { missing } from '../fixtures/platform/components.ts'
-import { AGENT_PROGRAM, EdgeLab } from '../fixtures/server/edge.ts'
+import { AGENT_PROGRAM, EdgeFixture } from '../fixtures/server/edge.ts'
 import { until } from '../fixtures/server/installation.ts'
 import { freeDatagramPort, freePort } from '../fixtures/server/installation-docker.ts'
 import { ProxyHost } from '../fixtures/server/proxy-server.ts'
@@ -67,8 +67,8 @@ describe.skipIf(missing('caddy') || !isRoot)('Caddy and root', () => {
   })
 
   it('without setpriv it is not started either', async () => {
-    const lab = await EdgeLab.prepare()
-    closers.push(() => lab.close())
+    const fixture = await EdgeFixture.prepare()
+    closers.push(() => fixture.close())
     const script = `import { becomeCaddy } from ${JSON.stringify(join(import.meta.dirname, '../../agent/src/proxy/caddy/account.ts'))}
 import { readSettings } from ${JSON.stringify(join(import.meta.dirname, '../../agent/src/settings.ts'))}
 process.stdout.write(await becomeCaddy(readSettings(process.env)).then(String, (error) => error.message))`
@@ -86,9 +86,12 @@ process.stdout.write(await becomeCaddy(readSettings(process.env)).then(String, (
           '-e',
           script,
         ],
-        { encoding: 'utf8', env: { PATH: process.env.PATH, ...settingsEnvironment(lab.settings) } },
+        {
+          encoding: 'utf8',
+          env: { PATH: process.env.PATH, ...settingsEnvironment(fixture.settings) },
+        },
       ).stdout
-    expect(becoming('')).toContain(`--reuid,${caddyAccount(lab.settings)}`)
+    expect(becoming('')).toContain(`--reuid,${caddyAccount(fixture.settings)}`)
     expect(becoming('mount --bind /dev/null "$(readlink -f "$(command -v setpriv)")"; ')).toMatch(
       /^Caddy never runs as root, and setpriv, .* is not installed\./,
     )
@@ -97,14 +100,14 @@ process.stdout.write(await becomeCaddy(readSettings(process.env)).then(String, (
   it('a Caddy of root’s is ended, and its account goes on with what it left', async () => {
     const https = await freePort()
     const tls = { BERTH_PROXY_HTTPS: `127.0.0.1:${https}`, BERTH_PROXY_TLS: 'internal' }
-    const lab = await EdgeLab.prepare(tls, { hasAccount: false })
-    closers.push(() => lab.close())
-    const { settings, places } = lab
+    const fixture = await EdgeFixture.prepare(tls, { hasAccount: false })
+    closers.push(() => fixture.close())
+    const { settings, paths } = fixture
     await expect(ensureProxy(settings, AGENT_PROGRAM)).rejects.toThrow(REFUSAL)
-    const former = startRootCaddy(lab)
+    const former = startRootCaddy(fixture)
     await until(
       'the Caddy of root’s',
-      async () => (await lab.edge.describe()).caddy.up || undefined,
+      async () => (await fixture.edge.describe()).caddy.up || undefined,
     )
     expect(readOwner(former.pid)).toBe(0)
     // a copy of files as a deployment without the group left it
@@ -113,49 +116,49 @@ process.stdout.write(await becomeCaddy(readSettings(process.env)).then(String, (
     chmodSync(copy, 0o750)
     writeFileSync(join(copy, 'web', '1', 'index.html'), 'files')
     const target = { kind: 'static' as const, root: join(copy, 'web', '1') }
-    await lab.route(1, [{ host: 'a.localhost', target }])
-    await lab.route(2, [{ host: 'shop.example.test', target }])
-    expect((await lab.ask({ host: 'a.localhost' })).text).toBe('files')
+    await fixture.route(1, [{ host: 'a.localhost', target }])
+    await fixture.route(2, [{ host: 'shop.example.test', target }])
+    expect((await fixture.ask({ host: 'a.localhost' })).text).toBe('files')
     const certificate = await certificateOf(https, 'shop.example.test')
-    const log = join(places.caddy, 'access.log')
+    const log = join(paths.caddy, 'access.log')
     await until(
       'its log',
       () => statSync(log, { throwIfNoEntry: false }) !== undefined || undefined,
     )
-    expect([statSync(log).uid, statSync(places.configuration).gid]).toEqual([0, 0])
+    expect([statSync(log).uid, statSync(paths.configuration).gid]).toEqual([0, 0])
 
     // the daemon of this version ends it also while there is no account
     await expect(ensureProxy(settings, AGENT_PROGRAM)).rejects.toThrow(REFUSAL)
     await until('its end', () => !former.isAlive() || undefined)
-    const second = startRootCaddy(lab)
-    await until('another one', async () => (await lab.edge.describe()).caddy.up || undefined)
+    const second = startRootCaddy(fixture)
+    await until('another one', async () => (await fixture.edge.describe()).caddy.up || undefined)
 
     const said: string[] = []
     expect(await setUpProxy(settings, (line) => said.push(line))).toBe(0)
     expect(said).toContain('Caddy ran as root: it was ended.')
     expect(second.isAlive()).toBe(false)
     await ensureProxy(settings, AGENT_PROGRAM)
-    await until('Caddy', async () => (await lab.edge.describe()).caddy.up || undefined)
+    await until('Caddy', async () => (await fixture.edge.describe()).caddy.up || undefined)
     const account = await findAccount(caddyAccount(settings))
-    expect(readOwner(lab.pidOf('caddy'))).toBe(account?.uid)
-    expect((await lab.ask({ host: 'a.localhost' })).text).toBe('files')
+    expect(readOwner(fixture.pidOf('caddy'))).toBe(account?.uid)
+    expect((await fixture.ask({ host: 'a.localhost' })).text).toBe('files')
     expect(await certificateOf(https, 'shop.example.test')).toBe(certificate)
     expect([statSync(log).uid, statSync(log).size > 0]).toEqual([account?.uid, true])
     // a push by an edge that is older than the account
-    const before = lab.configuration()
-    await lab.route(3, [{ host: 'b.localhost', target }])
-    expect(lab.configuration()).not.toBe(before)
-    const { uid, gid, mode } = statSync(places.configuration)
+    const before = fixture.configuration()
+    await fixture.route(3, [{ host: 'b.localhost', target }])
+    expect(fixture.configuration()).not.toBe(before)
+    const { uid, gid, mode } = statSync(paths.configuration)
     expect([uid, gid, mode & 0o777]).toEqual([0, account?.gid, 0o640])
   })
 
   it('nothing that is not its own is handed over', async () => {
-    const lab = await EdgeLab.prepare()
-    closers.push(() => lab.close())
-    const { caddy } = edgePlaces(lab.settings)
-    const account = await findAccount(caddyAccount(lab.settings))
+    const fixture = await EdgeFixture.prepare()
+    closers.push(() => fixture.close())
+    const { caddy } = edgePaths(fixture.settings)
+    const account = await findAccount(caddyAccount(fixture.settings))
     if (!account) throw new Error('no account')
-    const outside = ['linked', 'named twice'].map((name) => join(lab.folder, name))
+    const outside = ['linked', 'named twice'].map((name) => join(fixture.folder, name))
     for (const file of outside) writeFileSync(file, 'root’s')
     const [linked = '', twice = ''] = outside
     const foreign = join(caddy, 'data', 'foreign')
@@ -165,34 +168,34 @@ process.stdout.write(await becomeCaddy(readSettings(process.env)).then(String, (
     chownSync(foreign, 54_321, 54_321)
     chownSync(caddy, account.uid, account.gid) // where a former version had handed over the folder alone
     symlinkSync(linked, join(caddy, 'data', 'link'))
-    symlinkSync(lab.folder, join(caddy, 'folder'))
+    symlinkSync(fixture.folder, join(caddy, 'folder'))
     linkSync(twice, join(caddy, 'data', 'twice'))
-    await handOver(lab.settings, account)
+    await handOver(fixture.settings, account)
     const owner = (file: string): number => lstatSync(file).uid
     expect([join(caddy, 'data'), join(caddy, 'data', 'deep', 'key')].map(owner)).toEqual([
       account.uid,
       account.uid,
     ])
-    expect([linked, twice, lab.folder, foreign].map(owner)).toEqual([0, 0, 0, 54_321])
+    expect([linked, twice, fixture.folder, foreign].map(owner)).toEqual([0, 0, 0, 54_321])
   })
 })
 
 /** As a former version did. */
-function startRootCaddy({ places }: EdgeLab): { pid: number; isAlive: () => boolean } {
-  for (const folder of [places.caddy, places.adminDir]) mkdirSync(folder, { recursive: true })
-  const child = spawn('caddy', ['run', '--config', places.configuration], {
+function startRootCaddy({ paths }: EdgeFixture): { pid: number; isAlive: () => boolean } {
+  for (const folder of [paths.caddy, paths.adminDir]) mkdirSync(folder, { recursive: true })
+  const child = spawn('caddy', ['run', '--config', paths.configuration], {
     detached: true,
     stdio: 'ignore',
     env: {
       PATH: process.env.PATH,
-      HOME: places.caddy,
-      XDG_DATA_HOME: join(places.caddy, 'data'),
-      XDG_CONFIG_HOME: join(places.caddy, 'config'),
+      HOME: paths.caddy,
+      XDG_DATA_HOME: join(paths.caddy, 'data'),
+      XDG_CONFIG_HOME: join(paths.caddy, 'config'),
     },
   })
   const pid = child.pid ?? 0
   const ticks = readStartTicks(pid) ?? ''
-  writeProxyProcess(places.caddyProcess, pid, '')
+  writeProxyProcess(paths.caddyProcess, pid, '')
   return { pid, isAlive: () => isSameProcess(pid, ticks) }
 }
 

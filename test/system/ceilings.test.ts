@@ -7,7 +7,7 @@ import type { Environment, Server } from '@berth/shared/api'
 import { AttemptState, FailureCode } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openEngine } from '../../agent/src/machine/docker/engine.ts'
-import { environmentPlaces } from '../../agent/src/machine/files.ts'
+import { environmentPaths } from '../../agent/src/machine/files.ts'
 import { DriftWatch } from '../../agent/src/maintenance/drift.ts'
 import { measureEnvironments } from '../../agent/src/maintenance/measure.ts'
 import type { Observations } from '../../agent/src/maintenance/observations.ts'
@@ -15,7 +15,7 @@ import { smallApp } from '../fixtures/docker/app.ts'
 import { dockerEnvironment } from '../fixtures/docker/engine-lab.ts'
 import { DockerHost, httpd } from '../fixtures/docker/server.ts'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'
-import { Lab } from '../fixtures/server/installation.ts'
+import { Fixture } from '../fixtures/server/installation.ts'
 import { AgentHost, isRoot } from '../fixtures/server/server.ts'
 
 const GiB = 1_024 ** 3
@@ -24,26 +24,26 @@ const ADVICE = 'Ask for less in .service.yml, or let an administrator raise the 
 const engine = dockerEngine()
 
 describe.skipIf(!engine || missing('caddy'))('a ceiling set over HTTP', () => {
-  let lab: Lab
+  let fixture: Fixture
   let environment: Environment
   beforeAll(async () => {
     if (!engine) return
-    lab = await Lab.open({ docker: engine })
+    fixture = await Fixture.open({ docker: engine })
     const app = smallApp('one')
     const greedy = app['.service.yml']?.replace(/^( *)(port: \d+)/m, '$1$2\n$1memory: 600m') ?? ''
     expect(greedy).toContain('memory: 600m')
-    environment = await dockerEnvironment(lab, 'greedy', { ...app, '.service.yml': greedy })
+    environment = await dockerEnvironment(fixture, 'greedy', { ...app, '.service.yml': greedy })
   })
-  afterAll(() => lab?.close())
+  afterAll(() => fixture?.close())
 
   const setLimit = async (memory_bytes: number | null): Promise<void> => {
-    const [server] = await lab.get<Server[]>('/api/servers')
-    await lab.call('PATCH', `/api/servers/${server?.id}`, { limits: { memory_bytes } })
+    const [server] = await fixture.get<Server[]>('/api/servers')
+    await fixture.call('PATCH', `/api/servers/${server?.id}`, { limits: { memory_bytes } })
   }
 
   it('refuses the file that asks for more, by REST; raised, the same file is deployed', async () => {
     await setLimit(512 * MiB)
-    const refused = await lab.finished((await lab.deploy(environment.id)).id)
+    const refused = await fixture.finished((await fixture.deploy(environment.id)).id)
     expect(refused).toMatchObject({
       status: 'failed',
       failure: {
@@ -53,7 +53,7 @@ describe.skipIf(!engine || missing('caddy'))('a ceiling set over HTTP', () => {
       },
     })
     await setLimit(GiB)
-    const done = await lab.finished((await lab.deploy(environment.id)).id)
+    const done = await fixture.finished((await fixture.deploy(environment.id)).id)
     expect(done.status, JSON.stringify(done.failure)).toBe('succeeded')
   })
 })
@@ -124,7 +124,7 @@ describe('a ceiling of the manual recipe', () => {
     const request = { environmentId: 2, limits }
     const first = await host.deploy(repository, request)
     expect(await first.verdict(), first.log()).toMatchObject({ state: AttemptState.SUCCEEDED })
-    const folder = join(environmentPlaces(host.settings, 2).shared, 'data')
+    const folder = join(environmentPaths(host.settings, 2).shared, 'data')
     mkdirSync(folder, { recursive: true })
     const sparse = join(folder, 'sparse')
     writeFileSync(sparse, '')

@@ -18,7 +18,7 @@ import { until } from '../fixtures/server/installation.ts'
 import { ClientSshd } from '../fixtures/sshd/client-sshd.ts'
 
 const skipped = missing('sshd')
-let lab: ClientSshd
+let fixture: ClientSshd
 const WHERE = ['-p', 'shop', '-e', 'main']
 
 /** A minute of yesterday: older than 24 hours. */
@@ -35,22 +35,22 @@ const record = (second: number, service: string, text: string, fraction = '.000'
 
 /** In this process: its own time, its streams collected. */
 async function here(args: string[], env: Record<string, string> = {}) {
-  const io = testIo({ env: lab.env(env), now: Date.now })
+  const io = testIo({ env: fixture.env(env), now: Date.now })
   const code = await run(args, io)
   return { code, stdout: io.stdout.text, stderr: io.stderr.text }
 }
 
 beforeAll(async () => {
-  if (!skipped) lab = await ClientSshd.start()
+  if (!skipped) fixture = await ClientSshd.start()
 })
-afterAll(() => lab?.close())
+afterAll(() => fixture?.close())
 
 describe.skipIf(skipped)('over certificates', () => {
-  beforeEach(() => lab.behave({ records: [] }))
-  const left = () => readdirSync(lab.file('run'))
+  beforeEach(() => fixture.behave({ records: [] }))
+  const left = () => readdirSync(fixture.file('run'))
 
   test('logs: formatted, by service, older than a day, filtered, as NDJSON; nothing stays', async () => {
-    lab.behave({
+    fixture.behave({
       records: [
         { kind: 'gone', service: 'web', days: '2026-11-01' },
         record(2, 'web', 'GET /cart 200 12ms', '.123456789'),
@@ -64,10 +64,10 @@ describe.skipIf(skipped)('over certificates', () => {
       `${at(2)} web  GET /cart 200 12ms\n${at(3)} api  boom \n${at(4)} web  GET /healthz 200\n`,
     )
     expect(all.stderr).toBe('warning: web: its logs of 2026-11-01 are gone\n')
-    expect(lab.asked()[0]).toMatch(/^logs - --since=2\d{3}-\S+Z --timestamps$/)
+    expect(fixture.asked()[0]).toMatch(/^logs - --since=2\d{3}-\S+Z --timestamps$/)
     const some = await here(['logs', ...WHERE, '-s', 'web', '-n', '5', '--grep', 'cart$|ms$', '-t'])
     expect(some.stdout).toBe(`${at(2, '.123456789')} web  GET /cart 200 12ms\n`)
-    expect(lab.asked().at(-1)).toBe('logs web --tail=5 --timestamps')
+    expect(fixture.asked().at(-1)).toBe('logs web --tail=5 --timestamps')
     const json = await here(['logs', ...WHERE, '--json'])
     const lines = json.stdout
       .trim()
@@ -84,19 +84,21 @@ describe.skipIf(skipped)('over certificates', () => {
   })
 
   test('several services are merged by time', async () => {
-    lab.behave({ records: [1, 2, 3, 4].map((n) => record(n, n % 2 ? 'web' : 'api', `line ${n}`)) })
+    fixture.behave({
+      records: [1, 2, 3, 4].map((n) => record(n, n % 2 ? 'web' : 'api', `line ${n}`)),
+    })
     const { stdout } = await here(['logs', ...WHERE, '-s', 'web', '-s', 'api', '-n', '9'])
     expect(stdout.match(/line \d/g)).toEqual(['line 1', 'line 2', 'line 3', 'line 4'])
-    expect(lab.asked()).toHaveLength(2)
+    expect(fixture.asked()).toHaveLength(2)
   })
 
   test('a connection that breaks is taken up again: nothing lost, nothing doubled', async () => {
     const records = [1, 2, 2, 2, 3, 4].map((n, i) => record(n, 'web', `line ${i}`))
-    lab.behave({ records: [...records, record(4, 'web', 'line 5')], cutAfter: 3 })
-    const io = testIo({ env: lab.env(), now: Date.now })
+    fixture.behave({ records: [...records, record(4, 'web', 'line 5')], cutAfter: 3 })
+    const io = testIo({ env: fixture.env(), now: Date.now })
     const reading = run(['logs', ...WHERE, '--since', '2d'], io)
     await until('three lines', async () => (/line 2/.test(io.stdout.text) ? true : undefined))
-    writeFileSync(lab.file('state/cut-now'), '')
+    writeFileSync(fixture.file('state/cut-now'), '')
     expect(await reading, io.stderr.text).toBe(0)
     expect(io.stdout.text.match(/line \d/g)).toEqual([
       'line 0',
@@ -107,19 +109,19 @@ describe.skipIf(skipped)('over certificates', () => {
       'line 5',
       'line 5',
     ])
-    const [first, second] = lab.asked()
+    const [first, second] = fixture.asked()
     expect(first).not.toBe(second)
     expect(second).toContain(`--since=${at(1, '.000')}`)
   })
 
   test('logs -f ends on Ctrl-C, on both sides: 130', async () => {
-    lab.behave({ records: [record(1, 'web', 'one')] })
-    const running = startBerth(['logs', ...WHERE, '-f'], { env: lab.env() })
+    fixture.behave({ records: [record(1, 'web', 'one')] })
+    const running = startBerth(['logs', ...WHERE, '-f'], { env: fixture.env() })
     await running.shows(/one/)
     running.interrupt()
     const { code, stderr } = await running.ended
     expect([code, stderr]).toEqual([130, expect.stringContaining('the containers go on')])
-    await until('the far end', async () => (lab.read('state/ended') ? true : undefined))
+    await until('the far end', async () => (fixture.read('state/ended') ? true : undefined))
     expect(left()).toEqual([])
   })
 
@@ -128,7 +130,7 @@ describe.skipIf(skipped)('over certificates', () => {
     [44, 1, 'nothing is kept of that time'],
     [69, 1, 'the agent is not running'],
   ])('the forced command ends with %i: exit %i, its sentence', async (far, own, sentence) => {
-    lab.behave({ refuse: [far, sentence] })
+    fixture.behave({ refuse: [far, sentence] })
     const { code, stdout, stderr } = await here(['logs', ...WHERE])
     expect([code, stdout]).toEqual([own, ''])
     expect(stderr).toContain(`error: ${sentence}\n`)
@@ -143,72 +145,80 @@ describe.skipIf(skipped)('over certificates', () => {
   })
 
   test('no route to the port: what needs SSH and what does not', async () => {
-    await lab.stopSshd()
+    await fixture.stopSshd()
     try {
       const { code, stderr } = await here(['logs', ...WHERE])
       expect(code).toBe(1)
       expect(stderr).toContain(
-        `error: fra-1:${lab.port} is not reachable from here (connection refused). Container ` +
+        `error: fra-1:${fixture.port} is not reachable from here (connection refused). Container ` +
           'logs need SSH; deployment logs do not: berth tasks log -p shop -e main\n',
       )
     } finally {
-      await lab.startSshd()
+      await fixture.startSshd()
     }
   })
 
   test('the host certificate of another server is refused', async () => {
-    const other = await lab.cp.server('fra-2')
-    await lab.cp.call('PATCH', `/api/servers/${other.id}`, { ssh_port: lab.port })
-    const project = await lab.cp.project('other', other.id)
-    await lab.cp.environment(project.id, 'main')
+    const other = await fixture.cp.server('fra-2')
+    await fixture.cp.call('PATCH', `/api/servers/${other.id}`, { ssh_port: fixture.port })
+    const project = await fixture.cp.project('other', other.id)
+    await fixture.cp.environment(project.id, 'main')
     const { WireAgent } = await import('../fixtures/platform/wire-agent.ts')
-    ;(await WireAgent.join(lab.cp, other.id)).close()
+    ;(await WireAgent.join(fixture.cp, other.id)).close()
     const { code, stderr } = await here(['logs', '-p', 'other', '-e', 'main'])
     expect(code).toBe(1)
     expect(stderr).toContain('its host certificate is not the one of this server')
-    expect(lab.asked()).toEqual([])
+    expect(fixture.asked()).toEqual([])
   })
 
   test('ssh -- COMMAND: its words as they are, its exit code; a shell gets a terminal', async () => {
     const words = ['sh', '-c', 'printf "%s|" "$@"; exit 44', '--', "it's", '$HOME', '-v', '--json']
-    const ran = await berth(['ssh', ...WHERE, '--', ...words], { env: lab.env() })
+    const ran = await berth(['ssh', ...WHERE, '--', ...words], { env: fixture.env() })
     expect([ran.code, ran.stdout]).toEqual([44, "it's|$HOME|-v|--json|"])
-    const service = await berth(['ssh', ...WHERE, '-s', 'web', '--', 'true'], { env: lab.env() })
+    const service = await berth(['ssh', ...WHERE, '-s', 'web', '--', 'true'], {
+      env: fixture.env(),
+    })
     expect(service.code).toBe(0)
-    expect(lab.asked().at(-1)).toMatch(/^exec web \S+$/)
-    const piped = await berth(['ssh', ...WHERE, '--', 'cat'], { env: lab.env(), stdin: 'in\n' })
+    expect(fixture.asked().at(-1)).toMatch(/^exec web \S+$/)
+    const piped = await berth(['ssh', ...WHERE, '--', 'cat'], { env: fixture.env(), stdin: 'in\n' })
     expect(piped.stdout).toBe('in\n')
-    const shell = startInTerminal(['ssh', ...WHERE, '-s', 'web'], { env: lab.env() })
+    const shell = startInTerminal(['ssh', ...WHERE, '-s', 'web'], { env: fixture.env() })
     const { code, stdout } = await shell.ended
     expect(code, stdout).toBe(0)
     expect(stdout).toMatch(
       /Connecting to shop \/ main on fra-1 \(certificate \d+, valid \d min\)[\s\S]*shell web tty/,
     )
-    lab.behave({ refuse: [77, 'not yours'] })
-    expect((await berth(['ssh', ...WHERE], { env: lab.env() })).code).toBe(6)
+    fixture.behave({ refuse: [77, 'not yours'] })
+    expect((await berth(['ssh', ...WHERE], { env: fixture.env() })).code).toBe(6)
     expect(left()).toEqual([])
   })
 
   test('ssh of a whole server needs what the server says', async () => {
     const closed = await here(['ssh', '--server', 'fra-1'])
     expect(closed.code).toBe(6)
-    await lab.cp.call('PATCH', `/api/servers/${lab.server.id}`, { shell_enabled: true })
-    const open = await berth(['ssh', '--server', 'fra-1'], { env: lab.env() })
+    await fixture.cp.call('PATCH', `/api/servers/${fixture.server.id}`, { shell_enabled: true })
+    const open = await berth(['ssh', '--server', 'fra-1'], { env: fixture.env() })
     expect([open.code, open.stdout]).toEqual([0, 'server  pipe\n'])
   })
 
   test('ssh cert signs a key of one’s own', async () => {
-    execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', lab.file('mine')])
+    execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', fixture.file('mine')])
     const args = ['ssh', 'cert', '--server', 'fra-1', ...WHERE, '--public-key']
-    const { code, stdout, stderr } = await here([...args, lab.file('mine.pub')])
+    const { code, stdout, stderr } = await here([...args, fixture.file('mine.pub')])
     expect(code, stderr).toBe(0)
-    writeFileSync(lab.file('mine-cert.pub'), stdout)
-    const listed = execFileSync('ssh-keygen', ['-L', '-f', lab.file('mine-cert.pub')]).toString()
-    expect(listed).toContain(`berth:server:${lab.server.id}:shell`)
-    expect(stderr).toContain(`@cert-authority server-${lab.server.id}.berth.internal ssh-ed25519`)
-    const secret = await here([...args, lab.file('mine')])
+    writeFileSync(fixture.file('mine-cert.pub'), stdout)
+    const listed = execFileSync('ssh-keygen', [
+      '-L',
+      '-f',
+      fixture.file('mine-cert.pub'),
+    ]).toString()
+    expect(listed).toContain(`berth:server:${fixture.server.id}:shell`)
+    expect(stderr).toContain(
+      `@cert-authority server-${fixture.server.id}.berth.internal ssh-ed25519`,
+    )
+    const secret = await here([...args, fixture.file('mine')])
     expect([secret.code, secret.stdout]).toEqual([2, ''])
-    const json = await here([...args, lab.file('mine.pub'), '--json'])
+    const json = await here([...args, fixture.file('mine.pub'), '--json'])
     expect(JSON.parse(json.stdout).user).toBe('berth-shell')
   })
 
@@ -217,25 +227,25 @@ describe.skipIf(skipped)('over certificates', () => {
     const sha256 = createHash('sha256').update(bytes).digest('hex')
     const file_id = '0b6f2c1e-5d7a-4e0b-9c51-7f3a2d8e6b40'
     const artifact = { file_id, path: 'exports/orders.csv', size_bytes: bytes.length, sha256 }
-    const io = testIo({ env: lab.env(), now: Date.now })
-    const { url: baseUrl, token } = lab.cp
+    const io = testIo({ env: fixture.env(), now: Date.now })
+    const { url: baseUrl, token } = fixture.cp
     const api = createApi({ baseUrl, token, organizationId: null, io, debug: false })
-    const place = { server: lab.server, environmentId: lab.environment.id }
+    const place = { server: fixture.server, environmentId: fixture.environment.id }
     const noted: string[] = []
     const note = async (text: string) => void noted.push(text)
     const fetch = async (how: object, direct = false) => {
-      rmSync(lab.file('out'), { recursive: true, force: true })
-      lab.behave({
+      rmSync(fixture.file('out'), { recursive: true, force: true })
+      fixture.behave({
         artifact: { size: bytes.length, sha256, bytes: bytes.toString('base64'), ...how },
       })
       const source = openSshSource({ api, io }, place, { direct, note })
       const one = { ...artifact, id: 1 } as Artifact
-      const options = { dir: lab.file('out'), force: false, sleep: io.sleep }
+      const options = { dir: fixture.file('out'), force: false, sleep: io.sleep }
       return fetchArtifact(source, one, options)
     }
-    const nothing = () => readdirSync(lab.file('out/exports'))
+    const nothing = () => readdirSync(fixture.file('out/exports'))
     expect(readFileSync(await fetch({})).equals(bytes)).toBe(true)
-    expect(lab.asked()).toEqual([`artifact ${file_id}`])
+    expect(fixture.asked()).toEqual([`artifact ${file_id}`])
     await expect(fetch({ bytes: Buffer.from('x'.repeat(19)).toString('base64') })).rejects.toThrow(
       'is not the file that was collected',
     )
@@ -246,23 +256,23 @@ describe.skipIf(skipped)('over certificates', () => {
     await expect(fetch({ bytes: more })).rejects.toThrow('more came than the file has')
     await expect(fetch({ code: 44 }), 'what is there after an end that was none').rejects.toThrow()
     expect(nothing()).toEqual([])
-    const resumed = await fetch({ cutAfter: 8, cutWhen: lab.file('out/exports') })
+    const resumed = await fetch({ cutAfter: 8, cutWhen: fixture.file('out/exports') })
     expect(readFileSync(resumed).equals(bytes)).toBe(true)
-    expect(lab.asked()).toEqual([`artifact ${file_id}`, `artifact ${file_id} 8`])
-    lab.behave({ refuse: [44, 'exports/orders.csv is gone'] })
+    expect(fixture.asked()).toEqual([`artifact ${file_id}`, `artifact ${file_id} 8`])
+    fixture.behave({ refuse: [44, 'exports/orders.csv is gone'] })
     const gone = openSshSource({ api, io }, place, { direct: false, note })
     await expect(gone.open({ ...artifact, id: 1 } as Artifact, 0)).rejects.toMatchObject({
       exitCode: 1,
       message: 'exports/orders.csv is gone',
     })
     expect(noted).toEqual([])
-    await lab.stopSshd()
+    await fixture.stopSshd()
     try {
       await expect(fetch({}, true)).rejects.toThrow('is not reachable over SSH from here')
       await expect(fetch({})).rejects.toMatchObject({ status: 404 }) // asked through the control plane
       expect(noted).toEqual([expect.stringContaining(`fetching through ${baseUrl}`)])
     } finally {
-      await lab.startSshd()
+      await fixture.startSshd()
     }
     expect(left()).toEqual([])
   })
@@ -270,56 +280,56 @@ describe.skipIf(skipped)('over certificates', () => {
   test('several artifacts: in one session, gone on with after a break; the first that fails ends it', async () => {
     const bytes = Buffer.from('order,total\n1,9.90\n')
     const sha256 = createHash('sha256').update(bytes).digest('hex')
-    const io = testIo({ env: lab.env(), now: Date.now })
-    const { url: baseUrl, token } = lab.cp
+    const io = testIo({ env: fixture.env(), now: Date.now })
+    const { url: baseUrl, token } = fixture.cp
     const api = createApi({ baseUrl, token, organizationId: null, io, debug: false })
-    const place = { server: lab.server, environmentId: lab.environment.id }
+    const place = { server: fixture.server, environmentId: fixture.environment.id }
     const note = async () => {}
     const files = ['a', 'b', 'c'].map((name) => {
       const common = { id: 1, sha256, size_bytes: bytes.length, name }
       return { ...common, file_id: `id-${name}`, path: `exports/${name}` } as Artifact
     })
-    const folder = lab.file('several')
+    const folder = fixture.file('several')
     const fetch = async (how: object, more: object = {}) => {
       rmSync(folder, { recursive: true, force: true })
       const artifact = { size: 19, sha256, bytes: bytes.toString('base64'), ...how }
-      lab.behave({ artifact, ...more })
+      fixture.behave({ artifact, ...more })
       const source = openSshSource({ api, io }, place, { direct: true, note })
-      const told: string[] = []
+      const reported: string[] = []
       const options = { dir: folder, force: false, sleep: io.sleep }
       const end = await fetchArtifacts(source, files, options, async (fetched) => {
-        told.push(...fetched.map(({ artifact }) => artifact.name))
+        reported.push(...fetched.map(({ artifact }) => artifact.name))
       }).then(
         () => 'done',
         (error: Error) => error.message,
       )
-      return { end, told, there: readdirSync(join(folder, 'exports')) }
+      return { end, reported, there: readdirSync(join(folder, 'exports')) }
     }
     const all = ['a', 'b', 'c']
-    expect(await fetch({})).toEqual({ end: 'done', told: all, there: all })
-    expect(lab.asked()).toEqual(['artifacts id-a id-b id-c'])
+    expect(await fetch({})).toEqual({ end: 'done', reported: all, there: all })
+    expect(fixture.asked()).toEqual(['artifacts id-a id-b id-c'])
     const line = `size=19 sha256=${sha256}\n`.length
     // in the middle of a line: that file and the rest again
     const cutWhen = join(folder, 'exports/a')
     expect(await fetch({ cutAfter: line + 19 + 10, cutWhen })).toEqual({
       end: 'done',
-      told: all,
+      reported: all,
       there: all,
     })
-    expect(lab.asked().slice(1)).toEqual(['artifacts id-b id-c'])
+    expect(fixture.asked().slice(1)).toEqual(['artifacts id-b id-c'])
     const short = await fetch({ bytes: bytes.subarray(1).toString('base64') })
-    expect(short).toMatchObject({ told: [], there: [] })
+    expect(short).toMatchObject({ reported: [], there: [] })
     const failed = await fetch({ code: 44 })
-    expect(failed).toMatchObject({ told: ['a', 'b'], there: ['a', 'b'] })
+    expect(failed).toMatchObject({ reported: ['a', 'b'], there: ['a', 'b'] })
     expect(await fetch({}, { ignorant: true }), 'an agent of before').toMatchObject({ there: all })
-    expect(lab.asked()).toEqual(['artifacts -', ...all.map((name) => `artifact id-${name}`)])
+    expect(fixture.asked()).toEqual(['artifacts -', ...all.map((name) => `artifact id-${name}`)])
     const [, b, c] = files as [Artifact, Artifact, Artifact]
     files.splice(1, 2, c, { ...b, size_bytes: CLIENT.ownSessionBytes })
     expect(await fetch({}), 'a large one has a session of its own').toMatchObject({
-      told: ['a', 'c'],
+      reported: ['a', 'c'],
       end: expect.stringContaining('another file than it listed'),
     })
-    expect(lab.asked()).toEqual(['artifacts id-a id-c', 'artifact id-b'])
+    expect(fixture.asked()).toEqual(['artifacts id-a id-c', 'artifact id-b'])
     expect(left()).toEqual([])
   })
 
@@ -327,9 +337,9 @@ describe.skipIf(skipped)('over certificates', () => {
     const old = new Date(Date.now() - 2 * 3_600_000)
     const names = [`berth-ssh-999999999-abcdef`, `berth-ssh-${process.pid}-abcdef`]
     for (const name of names) {
-      mkdirSync(lab.file(`run/${name}`))
-      writeFileSync(lab.file(`run/${name}/id`), '')
-      utimesSync(lab.file(`run/${name}`), old, old)
+      mkdirSync(fixture.file(`run/${name}`))
+      writeFileSync(fixture.file(`run/${name}/id`), '')
+      utimesSync(fixture.file(`run/${name}`), old, old)
     }
     expect((await here(['logs', ...WHERE])).code).toBe(0)
     expect(left()).toEqual([names[1]])

@@ -93,7 +93,7 @@ describe.skipIf(missing('chromium'))('every page', () => {
       const line = v.page.getByRole('img', { name: new RegExp(`^${label} over time, now .*\\d`) })
       const d = (await line.locator('path').last().getAttribute('d')) ?? ''
       const xs = [...d.matchAll(/[ML]([\d.]+) /g)].map((match) => Number(match[1]))
-      return { places: xs.length, from: Math.min(...xs), to: Math.max(...xs) }
+      return { paths: xs.length, from: Math.min(...xs), to: Math.max(...xs) }
     }
     const day = await drawn('Processors')
     // ninety minutes of a day: at its right end
@@ -102,7 +102,7 @@ describe.skipIf(missing('chromium'))('every page', () => {
     await v.page.getByLabel('Span of time').selectOption('hour')
     await v.text('1 hour ago').first().waitFor()
     const hour = await drawn('Disk')
-    expect(hour.places).toBeGreaterThan(50)
+    expect(hour.paths).toBeGreaterThan(50)
     expect(hour.from).toBeLessThan(20)
     await v.text('in force').waitFor()
     // one disk, one number; the server may say a new one between two looks

@@ -5,21 +5,21 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { AttemptState, FailureCode, Recipe, StepState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { allPlaces, environmentPlaces } from '../../agent/src/machine/files.ts'
+import { allPaths, environmentPaths } from '../../agent/src/machine/files.ts'
 import { detectCgroups, listCgroups } from '../../agent/src/machine/process/cgroups.ts'
 import { hasMarker, listProcesses, readOwner } from '../../agent/src/machine/process/processes.ts'
 import { reviveServices } from '../../agent/src/supervise/control.ts'
 import { type Deployment, eventually } from '../fixtures/server/deployment.ts'
 import { isRoot } from '../fixtures/server/server.ts'
-import { answer, ServiceLab } from '../fixtures/server/service.ts'
+import { answer, ServiceFixture } from '../fixtures/server/service.ts'
 
-let lab: ServiceLab
+let fixture: ServiceFixture
 beforeAll(async () => {
-  lab = await ServiceLab.open()
+  fixture = await ServiceFixture.open()
 })
-afterAll(() => lab.close())
+afterAll(() => fixture.close())
 
-const accountOf = (id: number): string => `${lab.host.settings.accountPrefix}${id}`
+const accountOf = (id: number): string => `${fixture.host.settings.accountPrefix}${id}`
 const passwd = (name: string) => spawnSync('getent', ['passwd', name], { encoding: 'utf8' }).stdout
 
 /** An application that ignores the polite signal: whoever ends it is busy for a while. */
@@ -27,7 +27,7 @@ const STUBBORN = 'sh -c \'trap "" TERM; while :; do sleep 0.2; done\''
 
 /** A service, something started without `run`, and destroy steps that write outside of Berth. */
 function commit(destroy: string, application = 'sleep 4000'): void {
-  lab.repository.commit({
+  fixture.repository.commit({
     '.service.yml': `manual:
   deploy:
     - 'echo data >"$BERTH_SHARED_DIR/data"; mktemp -d /tmp/berth-left-XXXXXX >"$BERTH_SHARED_DIR/left"'
@@ -37,7 +37,7 @@ ${destroy}
   services:
     web:
       port: auto
-      run: exec ${lab.host.node} server.mjs
+      run: exec ${fixture.host.node} server.mjs
       health: /up
       env: { VERSION: one, MODE: "" }
       stop_timeout: 2s
@@ -46,17 +46,17 @@ ${destroy}
 }
 
 async function deploy(environmentId: number, more: object = {}): Promise<Deployment> {
-  const deployment = await lab.host.deploy(lab.repository, { environmentId, ...more })
+  const deployment = await fixture.host.deploy(fixture.repository, { environmentId, ...more })
   expect(await deployment.verdict()).toMatchObject({ message: '', state: AttemptState.SUCCEEDED })
   return deployment
 }
 
 const destroy = (environmentId: number, how: true | 'anyway' = true): Promise<Deployment> =>
-  lab.host.deploy(lab.repository, { environmentId, destroy: how })
+  fixture.host.deploy(fixture.repository, { environmentId, destroy: how })
 
 /** Where the destroy steps of a test leave their words: a folder that outlives the environment. */
 function outside(name: string): string {
-  const folder = join(lab.host.folder, name)
+  const folder = join(fixture.host.folder, name)
   mkdirSync(folder, { mode: 0o777 })
   execFileSync('chmod', ['0777', folder])
   return folder
@@ -70,12 +70,12 @@ function isTaken(environmentId: number, uid: number): boolean {
 
 /** Everything on this machine that speaks of the environment. */
 function leftOf(environmentId: number, uid: number | undefined): string[] {
-  const { settings } = lab.host
-  const { shared } = environmentPlaces(settings, environmentId)
-  const ledger = lab.host.ledger()
+  const { settings } = fixture.host
+  const { shared } = environmentPaths(settings, environmentId)
+  const ledger = fixture.host.ledger()
   try {
     return [
-      ...allPlaces(settings, environmentId).filter((place) => existsSync(place)),
+      ...allPaths(settings, environmentId).filter((place) => existsSync(place)),
       ...listProcesses()
         .filter(
           ({ pid }) =>
@@ -95,9 +95,9 @@ function leftOf(environmentId: number, uid: number | undefined): string[] {
 
 /** What the daemon does when it begins. */
 async function revive(): Promise<string[]> {
-  const ledger = lab.host.ledger()
+  const ledger = fixture.host.ledger()
   try {
-    return await reviveServices(lab.host.settings, ledger, {
+    return await reviveServices(fixture.host.settings, ledger, {
       occupy: () => true,
       vacate: () => undefined,
       isFirst: () => true,
@@ -118,11 +118,11 @@ describe('a removal', () => {
       run: |
         echo "data: $(cat "$BERTH_SHARED_DIR/data") token: $TOKEN here: $(ls server.mjs)" >${words}/said
         echo "my token is $TOKEN"
-        ${lab.host.node} -e 'fetch("http://127.0.0.1:" + process.env.PORT_WEB).then(r => r.text()).then(t => console.log("web said " + t))'`)
+        ${fixture.host.node} -e 'fetch("http://127.0.0.1:" + process.env.PORT_WEB).then(r => r.text()).then(t => console.log("web said " + t))'`)
     const deployment = await deploy(20, { variables: { TOKEN: 'the-value-of-then' } })
     const uid = uidOf(20)
-    const port = lab.rows(20)[0]?.port
-    const { shared } = environmentPlaces(lab.host.settings, 20)
+    const port = fixture.rows(20)[0]?.port
+    const { shared } = environmentPaths(fixture.host.settings, 20)
     const temporary = readFileSync(join(shared, 'left'), 'utf8').trim()
     expect(await answer(port)).toBe('one')
     expect(existsSync(temporary)).toBe(true)
@@ -160,7 +160,7 @@ describe('a removal', () => {
 
   it('of what was never deployed here succeeds, whatever the recipe', async () => {
     for (const recipe of [Recipe.MANUAL, Recipe.DOCKER]) {
-      const removal = await lab.host.deploy(lab.repository, {
+      const removal = await fixture.host.deploy(fixture.repository, {
         environmentId: 22,
         destroy: true,
         recipe,
@@ -172,8 +172,8 @@ describe('a removal', () => {
   })
 
   it('of a first deployment that failed takes its account and folders along', async () => {
-    lab.repository.commit({ '.service.yml': 'manual: { deploy: [exit 3] }\n' })
-    const deployment = await lab.host.deploy(lab.repository, { environmentId: 23 })
+    fixture.repository.commit({ '.service.yml': 'manual: { deploy: [exit 3] }\n' })
+    const deployment = await fixture.host.deploy(fixture.repository, { environmentId: 23 })
     expect((await deployment.verdict()).state).toBe(AttemptState.FAILED)
     const uid = uidOf(23)
     expect(leftOf(23, uid)).not.toEqual([])
@@ -187,7 +187,7 @@ describe('a removal', () => {
     - 'test -e ${words}/ready || { echo "the database is busy"; exit 4; }'`)
     await deploy(24)
     const uid = uidOf(24)
-    const port = lab.rows(24)[0]?.port
+    const port = fixture.rows(24)[0]?.port
     const removal = await destroy(24)
     expect(await removal.verdict()).toMatchObject({
       state: AttemptState.FAILED,
@@ -233,7 +233,7 @@ describe('a removal', () => {
     commit(`    - 'echo ran >${words}/log'`)
     await deploy(27)
     const uid = uidOf(27)
-    execFileSync('rm', ['-rf', environmentPlaces(lab.host.settings, 27).dir])
+    execFileSync('rm', ['-rf', environmentPaths(fixture.host.settings, 27).dir])
     const removal = await destroy(27)
     expect((await removal.verdict()).state).toBe(AttemptState.SUCCEEDED)
     expect(removal.bodies('warning')).toMatchObject([{ code: 'destroy_steps_skipped' }])
@@ -245,7 +245,7 @@ describe('a removal', () => {
     commit(`    - 'echo ran >>${words}/log'`, STUBBORN)
     await deploy(28)
     const uid = uidOf(28)
-    const removal = lab.host.start(lab.repository, {
+    const removal = fixture.host.start(fixture.repository, {
       environmentId: 28,
       destroy: true,
       killGraceMs: 60_000,
@@ -253,10 +253,10 @@ describe('a removal', () => {
     await eventually(() => !leftOf(28, uid).includes('plan'), 'the point of no return')
     removal.child.kill('SIGKILL')
     await removal.ended
-    expect(leftOf(28, uid)).toContain(environmentPlaces(lab.host.settings, 28).dir)
+    expect(leftOf(28, uid)).toContain(environmentPaths(fixture.host.settings, 28).dir)
     // what the daemon would do in between: end it, never start it
     expect(await revive()).toEqual([])
-    expect(lab.rows(28)).toEqual([])
+    expect(fixture.rows(28)).toEqual([])
     const again = await destroy(28)
     expect((await again.verdict()).state).toBe(AttemptState.SUCCEEDED)
     expect(readFileSync(join(words, 'log'), 'utf8')).toBe('ran\n')
@@ -266,8 +266,8 @@ describe('a removal', () => {
   it('can be canceled while a step runs, and nothing was taken away', async () => {
     commit("    - 'echo waiting; sleep 4000'")
     await deploy(29)
-    const port = lab.rows(29)[0]?.port
-    const removal = lab.host.start(lab.repository, { environmentId: 29, destroy: true })
+    const port = fixture.rows(29)[0]?.port
+    const removal = fixture.host.start(fixture.repository, { environmentId: 29, destroy: true })
     await eventually(() => removal.steps()['1'] && removal.log().includes('waiting'), 'the step')
     removal.stop('not yet')
     expect((await removal.verdict()).state).toBe(AttemptState.CANCELED)
@@ -279,7 +279,7 @@ describe('a removal', () => {
     commit('    - "true"', STUBBORN)
     await deploy(35)
     const uid = uidOf(35)
-    const removal = lab.host.start(lab.repository, { environmentId: 35, destroy: true })
+    const removal = fixture.host.start(fixture.repository, { environmentId: 35, destroy: true })
     await eventually(() => !leftOf(35, uid).includes('plan'), 'the point of no return')
     removal.stop('too late')
     expect((await removal.verdict()).state).toBe(AttemptState.SUCCEEDED)
@@ -306,10 +306,10 @@ describe('a reset', () => {
     const words = outside('reset')
     commit(`    - 'echo "destroyed $VERSION_OF_TOKEN" >>${words}/log'`)
     const first = await deploy(31, { variables: { VERSION_OF_TOKEN: 'first-value' } })
-    const { shared, releases, variables } = environmentPlaces(lab.host.settings, 31)
+    const { shared, releases, variables } = environmentPaths(fixture.host.settings, 31)
     writeFileSync(join(shared, 'precious'), 'x')
     const account = passwd(accountOf(31))
-    lab.commit({ version: 'two' })
+    fixture.commit({ version: 'two' })
     const second = await deploy(31, {
       fresh: true,
       variables: { VERSION_OF_TOKEN: 'second-value' },
@@ -321,19 +321,19 @@ describe('a reset', () => {
     expect(existsSync(join(variables, `${first.taskId}.sh`))).toBe(false)
     expect(passwd(accountOf(31))).toBe(account)
     expect(second.steps().reset).toMatchObject({ state: StepState.SUCCEEDED })
-    expect(lab.rows(31).map(({ taskId, state }) => [taskId, state])).toEqual([
+    expect(fixture.rows(31).map(({ taskId, state }) => [taskId, state])).toEqual([
       [second.taskId, 'serving'],
     ])
-    expect(await answer(lab.rows(31)[0]?.port)).toBe('two')
+    expect(await answer(fixture.rows(31)[0]?.port)).toBe('two')
   })
 
   it('loses nothing when something cheap fails before it', async () => {
     commit('    - "true"')
     await deploy(32)
-    const port = lab.rows(32)[0]?.port
-    const { shared } = environmentPlaces(lab.host.settings, 32)
-    lab.repository.commit({ '.service.yml': 'manual: { deplyo: [x] }\n' })
-    const second = await lab.host.deploy(lab.repository, { environmentId: 32, fresh: true })
+    const port = fixture.rows(32)[0]?.port
+    const { shared } = environmentPaths(fixture.host.settings, 32)
+    fixture.repository.commit({ '.service.yml': 'manual: { deplyo: [x] }\n' })
+    const second = await fixture.host.deploy(fixture.repository, { environmentId: 32, fresh: true })
     expect(await second.verdict()).toMatchObject({ failedStepId: 'read-config' })
     expect(await answer(port)).toBe('one')
     expect(existsSync(join(shared, 'data'))).toBe(true)
@@ -342,8 +342,8 @@ describe('a reset', () => {
   it('stops at a failing destroy step, with the running version still up', async () => {
     commit("    - 'echo cannot drop; exit 5'")
     await deploy(33)
-    const port = lab.rows(33)[0]?.port
-    const second = await lab.host.deploy(lab.repository, { environmentId: 33, fresh: true })
+    const port = fixture.rows(33)[0]?.port
+    const second = await fixture.host.deploy(fixture.repository, { environmentId: 33, fresh: true })
     expect(await second.verdict()).toMatchObject({
       code: FailureCode.STEP_FAILED,
       failedStepId: 'reset',
@@ -354,8 +354,8 @@ describe('a reset', () => {
   })
 
   it('of what was never deployed is an ordinary deployment', async () => {
-    lab.commit({ version: 'one' })
+    fixture.commit({ version: 'one' })
     await deploy(34, { fresh: true })
-    expect(await answer(lab.rows(34)[0]?.port)).toBe('one')
+    expect(await answer(fixture.rows(34)[0]?.port)).toBe('one')
   })
 })

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { AttemptState, FailureCode } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Ledger } from '../../agent/src/journal/ledger.ts'
-import { openMeter, watchRoom } from '../../agent/src/machine/disk-space.ts'
-import { checkRoom, recordGrowth } from '../../agent/src/maintenance/admission.ts'
+import { openMeter, watchDiskSpace } from '../../agent/src/machine/disk-space.ts'
+import { judgeDiskSpace, recordGrowth } from '../../agent/src/maintenance/admission.ts'
 import { readSettings } from '../../agent/src/settings.ts'
 import { AgentHost, isRoot } from '../fixtures/server/server.ts'
 
@@ -37,7 +37,7 @@ describe.skipIf(!isRoot)('a small disk', () => {
         collections += 1
       }
       const request = { environmentId: 42, name: 'pr-42', collect }
-      const first = await checkRoom(settings, ledger, request)
+      const first = await judgeDiskSpace(settings, ledger, request)
       expect(first).toMatchObject({
         ok: false,
         message: expect.stringMatching(
@@ -51,7 +51,7 @@ describe.skipIf(!isRoot)('a small disk', () => {
       rmSync(join(folder, 'growth'))
       recordGrowth(ledger, { environmentId: 42, taskId: 1 }, meter)
       expect(ledger.usage.growths(42, folder)[0]).toBeGreaterThanOrEqual(2 * MB)
-      const second = await checkRoom(settings, ledger, request)
+      const second = await judgeDiskSpace(settings, ledger, request)
       expect(second).toMatchObject({ message: expect.stringContaining('about 0.5 GB') })
     } finally {
       ledger.close()
@@ -62,7 +62,7 @@ describe.skipIf(!isRoot)('a small disk', () => {
     const signal = new AbortController().signal
     const meter = openMeter([folder])
     const options = { meter, development: false, largest: [], signal, everyMs: 10 }
-    const watch = watchRoom(options)
+    const watch = watchDiskSpace(options)
     expect(watch.problem).toBeUndefined()
     const fired = new Promise((resolve) => watch.signal.addEventListener('abort', resolve))
     const file = join(folder, 'filling')

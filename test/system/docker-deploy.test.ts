@@ -3,7 +3,7 @@
 import { join } from 'node:path'
 import { AttemptState, FailureCode, StepState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { edgePlaces } from '../../agent/src/proxy/paths.ts'
+import { edgePaths } from '../../agent/src/proxy/paths.ts'
 import { readProxyProcess } from '../../agent/src/proxy/process-files.ts'
 import { DockerHost, httpd } from '../fixtures/docker/server.ts'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'
@@ -43,7 +43,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('the docker reci
     const log = readTree(join(host.settings.stateDir, 'logs', 'e1', 'web')).toString()
     expect(log).toContain(`"task":${first.taskId},"text":"serving one"`)
 
-    const caddy = readProxyProcess(edgePlaces(host.settings).caddyProcess)
+    const caddy = readProxyProcess(edgePaths(host.settings).caddyProcess)
     process.kill(caddy?.pid ?? 0, 'SIGKILL')
     const unroutable = await host.run(repository)
     const verdict = await unroutable.verdict()

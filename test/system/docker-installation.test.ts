@@ -7,24 +7,24 @@ import { smallApp } from '../fixtures/docker/app.ts'
 import { callEngine } from '../fixtures/docker/engine.ts'
 import { deployed, dockerEnvironment } from '../fixtures/docker/engine-lab.ts'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'
-import { Lab, until } from '../fixtures/server/installation.ts'
+import { Fixture, until } from '../fixtures/server/installation.ts'
 
 const engine = dockerEngine()
 const ACTION = 'actions: { greet: { run: "echo hello from $SERVICE_ENV_IDENTIFIER" } }\n'
 
 describe.skipIf(!engine || missing('caddy'))('docker in a whole installation', () => {
-  let lab: Lab
+  let fixture: Fixture
   let environment: Environment
   const commits: string[] = []
   const files = (version: string): Record<string, string> => {
     const app = smallApp(version)
     return { ...app, '.service.yml': `${app['.service.yml']}${ACTION}` }
   }
-  const look = (): Promise<Environment> => lab.get(`/api/environments/${environment.id}`)
+  const look = (): Promise<Environment> => fixture.get(`/api/environments/${environment.id}`)
   const page = async (): Promise<string> => {
     const { url } = await look()
     const host = new URL(url ?? '').host
-    const asked = `http://127.0.0.1:${lab.proxyPort}/index.html`
+    const asked = `http://127.0.0.1:${fixture.proxyPort}/index.html`
     return new Promise((resolve, reject) => {
       request(asked, { headers: { host }, agent: false }, (answer) => {
         let text = ''
@@ -42,22 +42,22 @@ describe.skipIf(!engine || missing('caddy'))('docker in a whole installation', (
     const path = `/containers/json?filters=${encodeURIComponent(filters)}`
     const { text } = await callEngine(engine?.socket ?? '', 'GET', path)
     const all = JSON.parse(text) as { Id: string; Names: string[] }[]
-    return all.filter(({ Names }) => Names[0]?.includes(lab.accountPrefix)).map(({ Id }) => Id)
+    return all.filter(({ Names }) => Names[0]?.includes(fixture.accountPrefix)).map(({ Id }) => Id)
   }
 
   beforeAll(async () => {
     if (!engine) return
-    lab = await Lab.open({ docker: engine })
-    environment = await dockerEnvironment(lab, 'whole', files('one'))
-    commits.push((await deployed(lab, environment.id)).commit_sha ?? '')
-    lab.repository('whole', files('two'))
-    commits.push((await deployed(lab, environment.id)).commit_sha ?? '')
+    fixture = await Fixture.open({ docker: engine })
+    environment = await dockerEnvironment(fixture, 'whole', files('one'))
+    commits.push((await deployed(fixture, environment.id)).commit_sha ?? '')
+    fixture.repository('whole', files('two'))
+    commits.push((await deployed(fixture, environment.id)).commit_sha ?? '')
   })
-  afterAll(() => lab?.close())
+  afterAll(() => fixture?.close())
 
   test('answers at the address that the API shows', async () => {
     const { url, status, services } = await look()
-    expect(url).toBe(`http://${environment.domain}:${lab.proxyPort}`)
+    expect(url).toBe(`http://${environment.domain}:${fixture.proxyPort}`)
     expect([status, services.map(({ name }) => name)]).toEqual(['running', ['web']])
     expect(await page()).toBe('version two')
   })
@@ -70,30 +70,30 @@ describe.skipIf(!engine || missing('caddy'))('docker in a whole installation', (
       return now.status === 'degraded' ? now : undefined
     })
     expect(degraded.status_reason).toContain('web')
-    await deployed(lab, environment.id)
+    await deployed(fixture, environment.id)
     await until('it to run again', async () => (await look()).status === 'running' || undefined)
     expect(await page()).toBe('version two')
   })
 
   test('an earlier commit comes back without a build', async () => {
     const path = `/api/environments/${environment.id}/tasks`
-    const { id } = await lab.post<Task>(path, { commit_sha: commits[0] })
-    const task = await lab.finished(id)
+    const { id } = await fixture.post<Task>(path, { commit_sha: commits[0] })
+    const task = await fixture.finished(id)
     expect([task.status, task.failure]).toEqual(['succeeded', null])
-    expect((await lab.log(id)).toString()).toMatch(/image of deployment \d+/i)
+    expect((await fixture.log(id)).toString()).toMatch(/image of deployment \d+/i)
     expect(await page()).toBe('version one')
   })
 
   test('an action runs in its container', async () => {
     const path = `/api/environments/${environment.id}/actions/greet/tasks`
-    const task = await lab.finished((await lab.post<Task>(path)).id)
+    const task = await fixture.finished((await fixture.post<Task>(path)).id)
     expect([task.status, task.failure]).toEqual(['succeeded', null])
-    expect((await lab.log(task.id)).toString()).toContain('hello from main')
+    expect((await fixture.log(task.id)).toString()).toContain('hello from main')
   })
 
   test('a removal leaves nothing', async () => {
-    const answer = await lab.call('DELETE', `/api/environments/${environment.id}`)
-    const task = await lab.finished(((await answer.json()) as Task).id)
+    const answer = await fixture.call('DELETE', `/api/environments/${environment.id}`)
+    const task = await fixture.finished(((await answer.json()) as Task).id)
     expect([task.status, task.failure]).toEqual(['succeeded', null])
     expect(await containers()).toEqual([])
   })

@@ -120,8 +120,8 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('an environment'
       expect(first.log()).toContain('release sees 1 starts as hello\n')
       expect(await host.get(at)).toMatchObject({ status: 200, text: 'version one\n' })
       expect((await host.get(at, '/data/release')).text).toBe('done\n')
-      const [told] = first.bodies('services')
-      expect(told?.services).toMatchObject([
+      const [reported] = first.bodies('services')
+      expect(reported?.services).toMatchObject([
         {
           name: 'web',
           hosts: [at],
@@ -131,7 +131,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('an environment'
         },
         { name: 'db', hosts: [], port: 0, url: '' },
       ])
-      expect(told?.services[0]?.imageDigest).toMatch(/^sha256:[0-9a-f]{64}$/)
+      expect(reported?.services[0]?.imageDigest).toMatch(/^sha256:[0-9a-f]{64}$/)
       expect(first.bodies('actions')[0]?.actions.map(({ name }) => name)).toEqual(['hello'])
 
       const web = await inspectContainer(host.engine, await idOf(11, 'web'))

@@ -27,7 +27,7 @@ import { ensureKeys } from '../../agent/src/proxy/paths.ts'
 import { ensureProxy } from '../../agent/src/proxy/supervision.ts'
 import { readTable } from '../../agent/src/proxy/table.ts'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'
-import { AGENT_PROGRAM, EdgeLab, freePort } from '../fixtures/server/edge.ts'
+import { AGENT_PROGRAM, EdgeFixture, freePort } from '../fixtures/server/edge.ts'
 import { until } from '../fixtures/server/installation.ts'
 
 const HASH = '$2b$04$T0YAzMArh0qeRZnslY9HlekJGy6gL/P39lcnpLH6deTHyIA69Kpdm'
@@ -40,161 +40,164 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
   const opened = async (
     env?: Record<string, string>,
     options?: { hasAccount: boolean },
-  ): Promise<EdgeLab> => {
-    const lab = await EdgeLab.prepare(env, options)
-    closers.push(() => lab.close())
-    return lab
+  ): Promise<EdgeFixture> => {
+    const fixture = await EdgeFixture.prepare(env, options)
+    closers.push(() => fixture.close())
+    return fixture
   }
-  const serves = (lab: EdgeLab, host: string, text: string) =>
-    until(`${text} at ${host}`, async () => (await lab.ask({ host })).text === text || undefined)
+  const serves = (fixture: EdgeFixture, host: string, text: string) =>
+    until(
+      `${text} at ${host}`,
+      async () => (await fixture.ask({ host })).text === text || undefined,
+    )
 
   it('a killed Caddy is back and serves the same by itself', async () => {
-    const lab = await opened()
-    lab.keepUp()
-    await until('the edge', async () => (await lab.edge.describe()).caddy.up || undefined)
-    const { target } = await lab.application('web')
+    const fixture = await opened()
+    fixture.keepUp()
+    await until('the edge', async () => (await fixture.edge.describe()).caddy.up || undefined)
+    const { target } = await fixture.application('web')
     const host = 'pr-1.localhost'
-    await lab.route(1, [
+    await fixture.route(1, [
       { host, target },
       { host, path: '/own', service: 'own', target },
     ])
-    const before = { caddy: lab.pidOf('caddy'), edge: lab.pidOf('edge') }
+    const before = { caddy: fixture.pidOf('caddy'), edge: fixture.pidOf('edge') }
     process.kill(before.caddy, 'SIGKILL')
-    await until('another Caddy', () => lab.pidOf('caddy') !== before.caddy || undefined)
-    await serves(lab, host, 'web /')
-    expect((await lab.ask({ host, path: '/own' })).text).toBe('web /own')
-    expect(lab.pidOf('edge')).toBe(before.edge)
+    await until('another Caddy', () => fixture.pidOf('caddy') !== before.caddy || undefined)
+    await serves(fixture, host, 'web /')
+    expect((await fixture.ask({ host, path: '/own' })).text).toBe('web /own')
+    expect(fixture.pidOf('edge')).toBe(before.edge)
     // a change while Caddy is away waits for it
-    process.kill(lab.pidOf('caddy'), 'SIGKILL')
-    await lab.edge.setAuth({
+    process.kill(fixture.pidOf('caddy'), 'SIGKILL')
+    await fixture.edge.setAuth({
       environmentId: 1,
       revision: 1n,
       basicAuth: { username: 'a', passwordHash: HASH },
     })
-    await lab.route(2, [{ host: 'pr-2.localhost', target }])
-    await serves(lab, 'pr-2.localhost', 'web /')
-    expect((await lab.ask({ host })).status).toBe(401)
+    await fixture.route(2, [{ host: 'pr-2.localhost', target }])
+    await serves(fixture, 'pr-2.localhost', 'web /')
+    expect((await fixture.ask({ host })).status).toBe(401)
   })
 
   it('a new daemon finds them again; other settings need another edge', async () => {
-    const lab = await opened()
-    const { target } = await lab.application('web')
-    const letGo = lab.keepUp()
-    await until('the edge', async () => (await lab.edge.describe()).caddy.up || undefined)
-    await lab.route(1, [{ host: 'a.localhost', target }])
-    const pids = [lab.pidOf('edge'), lab.pidOf('caddy')]
+    const fixture = await opened()
+    const { target } = await fixture.application('web')
+    const letGo = fixture.keepUp()
+    await until('the edge', async () => (await fixture.edge.describe()).caddy.up || undefined)
+    await fixture.route(1, [{ host: 'a.localhost', target }])
+    const pids = [fixture.pidOf('edge'), fixture.pidOf('caddy')]
     letGo()
-    expect((await lab.ask({ host: 'a.localhost' })).text).toBe('web /')
-    await ensureProxy(lab.settings, AGENT_PROGRAM)
-    expect([lab.pidOf('edge'), lab.pidOf('caddy')]).toEqual(pids)
+    expect((await fixture.ask({ host: 'a.localhost' })).text).toBe('web /')
+    await ensureProxy(fixture.settings, AGENT_PROGRAM)
+    expect([fixture.pidOf('edge'), fixture.pidOf('caddy')]).toEqual(pids)
     const port = await freePort()
-    const other = { ...lab.settings.proxy, http: { address: '127.0.0.1', port } }
-    await ensureProxy({ ...lab.settings, proxy: other }, AGENT_PROGRAM)
-    expect(lab.pidOf('edge')).not.toBe(pids[0])
-    expect(lab.pidOf('caddy')).toBe(pids[1])
+    const other = { ...fixture.settings.proxy, http: { address: '127.0.0.1', port } }
+    await ensureProxy({ ...fixture.settings, proxy: other }, AGENT_PROGRAM)
+    expect(fixture.pidOf('edge')).not.toBe(pids[0])
+    expect(fixture.pidOf('caddy')).toBe(pids[1])
     await until('the other port', async () => {
-      const { text } = await lab.ask({ host: 'a.localhost', port })
+      const { text } = await fixture.ask({ host: 'a.localhost', port })
       return text === 'web /' || undefined
     })
   })
 
   it('says which process holds the port, and starts when it is free', async () => {
-    const lab = await opened()
+    const fixture = await opened()
     const holder = createServer()
-    const { port } = lab.settings.proxy.http
+    const { port } = fixture.settings.proxy.http
     await new Promise<void>((resolve) => holder.listen(port, '127.0.0.1', resolve))
-    lab.keepUp()
+    fixture.keepUp()
     const held = await until('the reason', async () => {
-      const { caddy } = await lab.edge.describe()
+      const { caddy } = await fixture.edge.describe()
       return caddy.reason.includes('is held by') ? caddy : undefined
     })
     expect(held.up).toBe(false)
     expect(held.reason).toMatch(new RegExp(`^Port ${port} is held by .*\\(pid ${process.pid}\\)`))
     await new Promise((resolve) => holder.close(resolve))
-    await until('Caddy', async () => (await lab.edge.describe()).caddy.up || undefined)
+    await until('Caddy', async () => (await fixture.edge.describe()).caddy.up || undefined)
   })
 
   it('says what the edge itself lacks, to whoever needs it', async () => {
-    const lab = await opened()
-    const port = Number(lab.settings.proxy.dnsPort)
+    const fixture = await opened()
+    const port = Number(fixture.settings.proxy.dnsPort)
     const holder = createSocket('udp4')
     await new Promise<void>((resolve) => holder.bind(port, '127.0.0.1', resolve))
-    await expect(lab.edge.describe()).rejects.toThrow('does not answer')
-    lab.keepUp()
+    await expect(fixture.edge.describe()).rejects.toThrow('does not answer')
+    fixture.keepUp()
     await until('the reason', () =>
-      lab.edge.describe().then(
+      fixture.edge.describe().then(
         () => undefined,
         ({ message }: Error) =>
           message.includes(`UDP port ${port} is held by another`) || undefined,
       ),
     )
     await new Promise<void>((resolve) => holder.close(resolve))
-    await until('Caddy', async () => (await lab.edge.describe()).caddy.up || undefined)
+    await until('Caddy', async () => (await fixture.edge.describe()).caddy.up || undefined)
   })
 
   it.skipIf(process.getuid?.() !== 0)('after set-up Caddy has an account of its own', async () => {
-    const lab = await opened({}, { hasAccount: false })
-    const name = lab.settings.accountPrefix.replace('-e', '-caddy')
+    const fixture = await opened({}, { hasAccount: false })
+    const name = fixture.settings.accountPrefix.replace('-e', '-caddy')
     const said: string[] = []
-    expect(await setUpProxy(lab.settings, (line) => said.push(line))).toBe(0)
+    expect(await setUpProxy(fixture.settings, (line) => said.push(line))).toBe(0)
     expect(said).toContain(`Account ${name}: made.`)
-    expect(said).toContain(`Port ${lab.settings.proxy.http.port}: free.`)
-    await ensureProxy(lab.settings, AGENT_PROGRAM)
-    const { target } = await lab.application('web')
-    const socket = join(lab.folder, 'x.sock')
-    const root = join(lab.folder, 'files')
+    expect(said).toContain(`Port ${fixture.settings.proxy.http.port}: free.`)
+    await ensureProxy(fixture.settings, AGENT_PROGRAM)
+    const { target } = await fixture.application('web')
+    const socket = join(fixture.folder, 'x.sock')
+    const root = join(fixture.folder, 'files')
     mkdirSync(root)
     writeFileSync(join(root, 'index.html'), 'files')
-    await lab.route(1, [
+    await fixture.route(1, [
       { host: 'a.localhost', target },
       { host: 'b.localhost', target: { kind: 'static', root } },
       { host: 'c.localhost', target: { kind: 'socket', path: socket } },
     ])
-    expect((await lab.ask({ host: 'a.localhost' })).text).toBe('web /')
-    expect((await lab.ask({ host: 'b.localhost' })).text).toBe('files')
+    expect((await fixture.ask({ host: 'a.localhost' })).text).toBe('web /')
+    expect((await fixture.ask({ host: 'b.localhost' })).text).toBe('files')
     const uid = Number(spawnSync('id', ['-u', name], { encoding: 'utf8' }).stdout)
     expect(uid).toBeGreaterThan(0)
-    expect(readOwner(lab.pidOf('caddy'))).toBe(uid)
-    const status = readFileSync(`/proc/${lab.pidOf('caddy')}/status`, 'utf8')
+    expect(readOwner(fixture.pidOf('caddy'))).toBe(uid)
+    const status = readFileSync(`/proc/${fixture.pidOf('caddy')}/status`, 'utf8')
     // the right to bind low ports and nothing else
     expect(/^CapEff:\t([0-9a-f]+)$/m.exec(status)?.[1]).toBe('0000000000000400')
     expect(/^CapBnd:\t([0-9a-f]+)$/m.exec(status)?.[1]).toBe('0000000000000400')
-    expect(statSync(lab.places.configuration).mode & 0o777).toBe(0o640)
+    expect(statSync(fixture.paths.configuration).mode & 0o777).toBe(0o640)
     expect(said.length).toBeGreaterThan(3)
-    expect(await setUpProxy(lab.settings, (line) => said.push(line))).toBe(0)
-    expect(said).toContain(`Port ${lab.settings.proxy.http.port}: served by Berth.`)
+    expect(await setUpProxy(fixture.settings, (line) => said.push(line))).toBe(0)
+    expect(said).toContain(`Port ${fixture.settings.proxy.http.port}: served by Berth.`)
   })
 
   it('certificates only for hosts of the table, and the way from http to https', async () => {
     const https = await freePort()
-    const lab = await opened({
+    const fixture = await opened({
       BERTH_PROXY_HTTPS: `127.0.0.1:${https}`,
       BERTH_PROXY_TLS: 'internal',
     })
-    await ensureProxy(lab.settings, AGENT_PROGRAM)
-    const { target, port } = await lab.application('web')
+    await ensureProxy(fixture.settings, AGENT_PROGRAM)
+    const { target, port } = await fixture.application('web')
     const host = 'shop.example.test'
-    await lab.route(1, [
+    await fixture.route(1, [
       { host, target },
       { host: 'shop.localhost', target },
     ])
-    const { pagePort } = readTable(lab.settings)
-    const may = async (domain: string, key = ensureKeys(lab.settings).ask) => {
+    const { pagePort } = readTable(fixture.settings)
+    const may = async (domain: string, key = ensureKeys(fixture.settings).ask) => {
       const path = `/ask/${key}?domain=${domain}`
-      return (await lab.ask({ host: '127.0.0.1', port: pagePort, path })).status
+      return (await fixture.ask({ host: '127.0.0.1', port: pagePort, path })).status
     }
     expect(await may(host)).toBe(200)
     expect(await may('other.example.test')).toBe(404)
     expect(await may('shop.localhost')).toBe(404)
     expect(await may(host, 'guess')).not.toBe(200)
-    expect(lab.edge.urlOf(host, '/')).toBe(`https://${host}:${https}/`)
-    expect(lab.edge.urlOf('shop.localhost', '/')).toMatch(/^http:\/\/shop\.localhost:/)
-    const moved = await lab.ask({ host, path: '/x?y=1' })
+    expect(fixture.edge.urlOf(host, '/')).toBe(`https://${host}:${https}/`)
+    expect(fixture.edge.urlOf('shop.localhost', '/')).toMatch(/^http:\/\/shop\.localhost:/)
+    const moved = await fixture.ask({ host, path: '/x?y=1' })
     expect(moved.status).toBe(308)
     expect(moved.headers.location).toBe(`https://${host}:${https}/x?y=1`)
-    expect((await lab.ask({ host: 'other.example.test' })).status).toBe(404)
-    expect((await lab.ask({ host: 'shop.localhost' })).text).toBe('web /')
-    expect(await lab.edge.probe({ host, path: '/', status: 200, timeoutMs: 5_000 })).toEqual({
+    expect((await fixture.ask({ host: 'other.example.test' })).status).toBe(404)
+    expect((await fixture.ask({ host: 'shop.localhost' })).text).toBe('web /')
+    expect(await fixture.edge.probe({ host, path: '/', status: 200, timeoutMs: 5_000 })).toEqual({
       status: 200,
       upstream: `127.0.0.1:${port}`,
     })
@@ -207,11 +210,11 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
   it.skipIf(!dockerEngine())(
     'containers: found by id, gone ones get their page at once',
     async () => {
-      const lab = await opened()
-      await ensureProxy(lab.settings, AGENT_PROGRAM)
-      const engine = openEngine(lab.settings)
+      const fixture = await opened()
+      await ensureProxy(fixture.settings, AGENT_PROGRAM)
+      const engine = openEngine(fixture.settings)
       const id = await createContainer(engine, {
-        name: `${lab.settings.owner}-edge-${process.pid}`,
+        name: `${fixture.settings.owner}-edge-${process.pid}`,
         image: 'berth-test/busybox',
         entrypoint: ['/bin/sh', '-c'],
         command: ['mkdir /w; echo contained > /w/index.html; exec httpd -f -p 8080 -h /w'],
@@ -231,28 +234,28 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
       closers.push(() => removeContainer(engine, id))
       const host = 'contained.localhost'
       const target = { kind: 'container' as const, id, port: 8080 }
-      await expect(lab.route(1, [{ host, target }])).rejects.toThrow('is not running')
+      await expect(fixture.route(1, [{ host, target }])).rejects.toThrow('is not running')
       await startContainer(engine, id)
-      await lab.route(1, [{ host, target }])
-      await serves(lab, host, 'contained\n')
+      await fixture.route(1, [{ host, target }])
+      await serves(fixture, host, 'contained\n')
       await killContainer(engine, id)
-      await until('the page', async () => (await lab.ask({ host })).status === 503 || undefined)
-      const gone = await lab.ask({ host })
+      await until('the page', async () => (await fixture.ask({ host })).status === 503 || undefined)
+      const gone = await fixture.ask({ host })
       expect(gone.text).toContain('Not running') // after a vain wait it would be 'No answer'
       await startContainer(engine, id)
-      await serves(lab, host, 'contained\n')
+      await serves(fixture, host, 'contained\n')
     },
   )
 
   it('the daemon: keeps them, tells them passwords, leaves them running when it ends', async () => {
-    const lab = await opened()
+    const fixture = await opened()
     const authority = await createAuthority()
     const peer = new Peer(authority)
     await peer.listen()
     closers.push(() => peer.stop())
     const { key, csrPem } = await createKeyRequest()
-    mkdirSync(lab.settings.stateDir, { mode: 0o711 })
-    writeIdentity(lab.settings, {
+    mkdirSync(fixture.settings.stateDir, { mode: 0o711 })
+    writeIdentity(fixture.settings, {
       agentId: 'agent-1',
       serverId: 1,
       baseUrl: 'http://127.0.0.1:1/',
@@ -265,29 +268,29 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
       ca: [authority.pem],
     })
     const start = async (): Promise<RunningAgent> => {
-      const agent = await startAgent(lab.settings, { program: AGENT_PROGRAM, routes: true })
+      const agent = await startAgent(fixture.settings, { program: AGENT_PROGRAM, routes: true })
       await agent.reached('active')
       return agent
     }
     const first = await start()
-    await until('the edge', async () => (await lab.edge.describe()).caddy.up || undefined)
-    const { target } = await lab.application('web')
-    await lab.route(7, [{ host: 'seven.localhost', target }])
-    expect((await lab.ask({ host: 'seven.localhost' })).text).toBe('web /')
+    await until('the edge', async () => (await fixture.edge.describe()).caddy.up || undefined)
+    const { target } = await fixture.application('web')
+    await fixture.route(7, [{ host: 'seven.localhost', target }])
+    expect((await fixture.ask({ host: 'seven.localhost' })).text).toBe('web /')
     const settings = create(EdgeSettingsSchema, {
       environments: [
         { environmentId: 7, revision: 2n, basicAuth: { username: 'a', bcryptHash: HASH } },
       ],
     })
     peer.send({ case: 'edge', value: settings })
-    const status = async () => (await lab.ask({ host: 'seven.localhost' })).status
+    const status = async () => (await fixture.ask({ host: 'seven.localhost' })).status
     await until('the password', async () => (await status()) === 401 || undefined)
-    const pids = [lab.pidOf('edge'), lab.pidOf('caddy')]
+    const pids = [fixture.pidOf('edge'), fixture.pidOf('caddy')]
     await first.close()
     expect(await status()).toBe(401)
     const second = await start()
     closers.push(() => second.kill())
-    expect([lab.pidOf('edge'), lab.pidOf('caddy')]).toEqual(pids)
+    expect([fixture.pidOf('edge'), fixture.pidOf('caddy')]).toEqual(pids)
     expect(await status()).toBe(401)
   })
 })

@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { missing } from '../fixtures/platform/components.ts'
-import { type Application, EdgeLab } from '../fixtures/server/edge.ts'
+import { type Application, EdgeFixture } from '../fixtures/server/edge.ts'
 import { echo, openUpgraded, slowly, startLoad } from '../fixtures/server/edge-load.ts'
 import { until } from '../fixtures/server/installation.ts'
 
@@ -15,15 +15,15 @@ const HASH = '$2b$04$T0YAzMArh0qeRZnslY9HlekJGy6gL/P39lcnpLH6deTHyIA69Kpdm'
 const PUSHES = 12
 
 describe.skipIf(missing('caddy'))('a switch', () => {
-  let lab: EdgeLab
+  let fixture: EdgeFixture
   const versions: Application[] = []
   const held = new Map<string, ServerResponse>()
 
   beforeAll(async () => {
-    lab = await EdgeLab.open()
+    fixture = await EdgeFixture.open()
     for (const name of ['one', 'two', 'three']) versions.push(await version(name))
   })
-  afterAll(() => lab.close())
+  afterAll(() => fixture.close())
 
   /** Sends bodies back whole, holds back /slow until the test ends it, speaks raw bytes after an upgrade. */
   async function version(name: string): Promise<Application> {
@@ -35,7 +35,7 @@ describe.skipIf(missing('caddy'))('a switch', () => {
       } else if (incoming.method === 'POST') void text(incoming).then((body) => answer.end(body))
       else answer.end(name)
     }
-    const application = await lab.application(name, serve)
+    const application = await fixture.application(name, serve)
     application.server.on('upgrade', (_incoming, socket) => {
       socket.write(
         'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n' +
@@ -47,10 +47,10 @@ describe.skipIf(missing('caddy'))('a switch', () => {
     return application
   }
 
-  const at = () => ({ port: lab.settings.proxy.http.port, host: HOST })
+  const at = () => ({ port: fixture.settings.proxy.http.port, host: HOST })
   const point = async (n: number) => {
     const { target } = versions[n] as Application
-    await lab.route(1, [{ host: HOST, target }])
+    await fixture.route(1, [{ host: HOST, target }])
   }
   /** A hundred more answers of this version. */
   const seen = (load: ReturnType<typeof startLoad>, who: string) => {
@@ -83,13 +83,13 @@ describe.skipIf(missing('caddy'))('a switch', () => {
 
   it('lets a slow answer and a WebSocket of the version before go on', async () => {
     await point(0)
-    await until('one', async () => (await lab.ask({ host: HOST })).text === 'one' || undefined)
+    await until('one', async () => (await fixture.ask({ host: HOST })).text === 'one' || undefined)
     const slow = slowly(at(), '/slow')
     const socket = await openUpgraded(at())
     expect(await echo(socket, 'before')).toBe('one: before')
     await until('the slow answer', () => held.get('one'))
     await point(1)
-    await until('two', async () => (await lab.ask({ host: HOST })).text === 'two' || undefined)
+    await until('two', async () => (await fixture.ask({ host: HOST })).text === 'two' || undefined)
     expect(await echo(socket, 'after')).toBe('one: after')
     held.get('one')?.end(', ended after the switch')
     expect(await slow).toBe('begun by one, ended after the switch')
@@ -99,14 +99,14 @@ describe.skipIf(missing('caddy'))('a switch', () => {
   it('resets no new connection while another host gets a password', async () => {
     await point(0)
     const guarded = { host: 'guarded.localhost', target: (versions[1] as Application).target }
-    await lab.route(2, [guarded])
+    await fixture.route(2, [guarded])
     const load = startLoad(at(), { connections: 8, keepAlive: false, posts: false })
     await seen(load, 'one')
     for (let n = 0; n < PUSHES; n += 1) {
-      const before = lab.configuration()
+      const before = fixture.configuration()
       const basicAuth = { username: `ada${n}`, passwordHash: HASH }
-      await lab.edge.setAuth({ environmentId: 2, revision: lab.fence, basicAuth })
-      expect(lab.configuration()).not.toBe(before)
+      await fixture.edge.setAuth({ environmentId: 2, revision: fixture.fence, basicAuth })
+      expect(fixture.configuration()).not.toBe(before)
     }
     await seen(load, 'one')
     await load.stop()
@@ -115,21 +115,24 @@ describe.skipIf(missing('caddy'))('a switch', () => {
 
   it('goes on while the edge is dead, and with the same table when it is back', async () => {
     await point(2)
-    await until('three', async () => (await lab.ask({ host: HOST })).text === 'three' || undefined)
+    await until(
+      'three',
+      async () => (await fixture.ask({ host: HOST })).text === 'three' || undefined,
+    )
     const load = startLoad(at(), { connections: 4, keepAlive: true, posts: false })
     await seen(load, 'three')
     const died = performance.now()
-    const before = lab.pidOf('edge')
+    const before = fixture.pidOf('edge')
     process.kill(before, 'SIGKILL')
-    lab.keepUp()
-    await until('another edge', () => lab.pidOf('edge') !== before || undefined)
+    fixture.keepUp()
+    await until('another edge', () => fixture.pidOf('edge') !== before || undefined)
     const awayMs = performance.now() - died
     await seen(load, 'three')
     await load.stop()
     // requests wait for 5 s; on a machine that is too busy to start a process in that time they get a 503
     const unexpected = load.failures.filter((why) => awayMs < 4_000 || why !== 'status 503')
     expect(unexpected).toEqual([])
-    expect(await lab.edge.getRoutes(1)).toMatchObject({ routes: [{ host: HOST }] })
-    await expect(lab.route(1, [], 1n)).rejects.toMatchObject({ kind: 'stale' })
+    expect(await fixture.edge.getRoutes(1)).toMatchObject({ routes: [{ host: HOST }] })
+    await expect(fixture.route(1, [], 1n)).rejects.toMatchObject({ kind: 'stale' })
   })
 })

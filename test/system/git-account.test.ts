@@ -17,7 +17,7 @@ import { createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { AttemptState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { environmentPlaces } from '../../agent/src/machine/files.ts'
+import { environmentPaths } from '../../agent/src/machine/files.ts'
 import { type Account, dropRights } from '../../agent/src/machine/process/confinement.ts'
 import { hasMarker, listProcesses } from '../../agent/src/machine/process/processes.ts'
 import { findAccount } from '../../agent/src/machine/users/users.ts'
@@ -41,7 +41,7 @@ beforeAll(() => {
 })
 afterAll(() => host.close())
 
-const places = (environmentId: number) => environmentPlaces(host.settings, environmentId)
+const paths = (environmentId: number) => environmentPaths(host.settings, environmentId)
 const accountOf = async (name: string): Promise<Account> => {
   const found = await findAccount(`${host.settings.accountPrefix.replace(/e$/, '')}${name}`)
   if (!found) throw new Error(`no account ${name}`)
@@ -105,7 +105,7 @@ describe.skipIf(!isRoot)('git of a manual environment', () => {
 
   it('belongs to another account, which no environment can enter; only the release is handed over', async () => {
     const { taskId } = await deployed(1)
-    const { git, repository: repo, checkout, releases, dir } = places(1)
+    const { git, repository: repo, checkout, releases, dir } = paths(1)
     const own = await accountOf('e1')
     const gits = await accountOf('git')
     const facts = (path: string): string => {
@@ -153,7 +153,7 @@ describe.skipIf(!isRoot)('git of a manual environment', () => {
     await deployed(2)
     const gits = await accountOf('git')
     for (const owner of [await accountOf('e2'), gits]) {
-      const { formerRepository } = places(2)
+      const { formerRepository } = paths(2)
       plantedRepository(formerRepository)
       execFileSync('chown', ['-R', `${owner.uid}:${owner.gid}`, formerRepository])
       chownSync(formerRepository, gits.uid, gits.gid)
@@ -172,7 +172,7 @@ describe.skipIf(!isRoot)('git of a manual environment', () => {
   })
 
   it('is not reached by what a step plants, in any folder that it can write', async () => {
-    const { dir, git, repository: repo, checkout, releases } = places(3)
+    const { dir, git, repository: repo, checkout, releases } = paths(3)
     const script = join(host.folder, 'plant.sh')
     const config = join(host.folder, 'planted-config')
     writeFileSync(config, CONFIG())

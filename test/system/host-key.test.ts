@@ -10,13 +10,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { dial } from '../../agent/src/machine/process/probes.ts'
 import { locate, missing } from '../fixtures/platform/components.ts'
 import { eventually, Repository } from '../fixtures/server/deployment.ts'
-import { ApiError, Lab } from '../fixtures/server/installation.ts'
+import { ApiError, Fixture } from '../fixtures/server/installation.ts'
 import { freePort } from '../fixtures/server/installation-docker.ts'
 
 const isMissing = missing('sshd')
 const folder = mkdtempSync(join(tmpdir(), 'berth-host-key-'))
 const at = (name: string): string => join(folder, name)
-let lab: Lab
+let fixture: Fixture
 let forge: ChildProcess | undefined
 let port = 0
 let project: ProjectDetail
@@ -62,21 +62,21 @@ beforeAll(async () => {
   const repository = new Repository(at('shop.git'))
   repository.commit({ '.service.yml': 'manual: { deploy: [ "echo deployed" ] }\n' })
   port = await freePort()
-  lab = await Lab.open()
+  fixture = await Fixture.open()
   const url = `ssh://${userInfo().username}@127.0.0.1:${port}${repository.folder}`
-  project = await lab.project('shop', url)
+  project = await fixture.project('shop', url)
   writeFileSync(at('allowed'), `${project.repo_public_key}\n`)
-  environmentId = (await lab.environment(project.id, 'staging')).id
+  environmentId = (await fixture.environment(project.id, 'staging')).id
   await startForge('one')
 })
 afterAll(async () => {
   await stopForge()
-  await lab?.close()
+  await fixture?.close()
   rmSync(folder, { recursive: true, force: true })
 })
 
 const path = (): string => `/api/projects/${project.id}/host_key`
-const deploy = async () => lab.finished((await lab.deploy(environmentId)).id)
+const deploy = async () => fixture.finished((await fixture.deploy(environmentId)).id)
 const refusal = (work: Promise<unknown>): Promise<ApiError> =>
   work.then(
     () => Promise.reject(new Error('it was not refused')),
@@ -86,16 +86,18 @@ const refusal = (work: Promise<unknown>): Promise<ApiError> =>
 describe.skipIf(isMissing)('the SSH host key of a forge', () => {
   test('the first one that is seen counts', async () => {
     expect(await deploy()).toMatchObject({ status: 'succeeded' })
-    const check = await lab.post<RepositoryCheck>(`/api/projects/${project.id}/repository_check`)
+    const check = await fixture.post<RepositoryCheck>(
+      `/api/projects/${project.id}/repository_check`,
+    )
     expect(check).toMatchObject({ reachable: true })
-    expect(await lab.get<ForgeHostKey>(path())).toMatchObject({
+    expect(await fixture.get<ForgeHostKey>(path())).toMatchObject({
       host: `[127.0.0.1]:${port}`,
       trust: 'first_use',
       known: [{ type: 'ssh-ed25519', fingerprint: fingerprint('one') }],
       offered: [{ fingerprint: fingerprint('one') }],
       changed: false,
     })
-    expect(existsSync(join(lab.dir, 'agent', 'known-hosts', `p${project.id}`))).toBe(true)
+    expect(existsSync(join(fixture.dir, 'agent', 'known-hosts', `p${project.id}`))).toBe(true)
   })
 
   test('another one fails with what to do, here and on the server', async () => {
@@ -104,10 +106,12 @@ describe.skipIf(isMissing)('the SSH host key of a forge', () => {
     const failed = await deploy()
     expect(failed).toMatchObject({ status: 'failed', failure: { code: 'clone_failed' } })
     expect(failed.failure?.message).toMatch(/host key.*berth project trust-host-key/)
-    const check = await lab.post<RepositoryCheck>(`/api/projects/${project.id}/repository_check`)
+    const check = await fixture.post<RepositoryCheck>(
+      `/api/projects/${project.id}/repository_check`,
+    )
     expect(check.error?.code).toBe('host_key_changed')
     expect(check.error?.message).toContain('berth project trust-host-key')
-    expect(await lab.get<ForgeHostKey>(path())).toMatchObject({
+    expect(await fixture.get<ForgeHostKey>(path())).toMatchObject({
       known: [{ fingerprint: fingerprint('one') }],
       offered: [{ fingerprint: fingerprint('two') }],
       changed: true,
@@ -116,19 +120,19 @@ describe.skipIf(isMissing)('the SSH host key of a forge', () => {
 
   test('only what the forge shows can be trusted', async () => {
     for (const name of ['one', 'three']) {
-      const refused = await refusal(lab.post(path(), { fingerprint: fingerprint(name) }))
+      const refused = await refusal(fixture.post(path(), { fingerprint: fingerprint(name) }))
       expect(refused.body).toMatchObject({
         status: 409,
         code: 'host_key_not_offered',
         offered: [fingerprint('two')],
       })
     }
-    expect((await lab.get<ForgeHostKey>(path())).trust).toBe('first_use')
+    expect((await fixture.get<ForgeHostKey>(path())).trust).toBe('first_use')
     expect(await deploy()).toMatchObject({ status: 'failed' })
   })
 
   test('trusted once, it is accepted everywhere, and nothing else is', async () => {
-    const trusted = await lab.post<ForgeHostKey>(path(), { fingerprint: fingerprint('two') })
+    const trusted = await fixture.post<ForgeHostKey>(path(), { fingerprint: fingerprint('two') })
     expect(trusted).toMatchObject({
       trust: 'trusted',
       trusted_at: expect.any(String),
@@ -136,11 +140,15 @@ describe.skipIf(isMissing)('the SSH host key of a forge', () => {
       changed: false,
     })
     expect(await deploy()).toMatchObject({ status: 'succeeded' })
-    const check = await lab.post<RepositoryCheck>(`/api/projects/${project.id}/repository_check`)
+    const check = await fixture.post<RepositoryCheck>(
+      `/api/projects/${project.id}/repository_check`,
+    )
     expect(check).toMatchObject({ reachable: true, error: null })
     // what the server saw first is forgotten
-    expect(existsSync(join(lab.dir, 'agent', 'known-hosts', `p${project.id}`))).toBe(false)
-    const rows = await lab.get<AuditEntry[]>(`/api/organizations/${project.organization_id}/audit`)
+    expect(existsSync(join(fixture.dir, 'agent', 'known-hosts', `p${project.id}`))).toBe(false)
+    const rows = await fixture.get<AuditEntry[]>(
+      `/api/organizations/${project.organization_id}/audit`,
+    )
     expect(rows.find((row) => row.verb === 'project.trust_host_key')).toMatchObject({
       changes: { old: [fingerprint('one')], new: fingerprint('two') },
     })

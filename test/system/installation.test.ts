@@ -15,20 +15,20 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Environment, Server, Task } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Lab, until } from '../fixtures/server/installation.ts'
+import { Fixture, until } from '../fixtures/server/installation.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const SECRET = 'correct-horse-battery'
 
 describe('an installation', () => {
-  let lab: Lab
+  let fixture: Fixture
   let home: string
   beforeAll(async () => {
-    lab = await Lab.open({ proxy: true })
+    fixture = await Fixture.open({ proxy: true })
     home = mkdtempSync(join(tmpdir(), 'berth-home-'))
   })
   afterAll(async () => {
-    await lab.close()
+    await fixture.close()
     rmSync(home, { recursive: true, force: true })
   })
 
@@ -39,7 +39,7 @@ describe('an installation', () => {
   ): Promise<{ code: number; out: string; err: string }> {
     const child = spawn(process.execPath, ['cli/src/main.ts', ...args], {
       cwd: root,
-      env: { PATH: process.env.PATH ?? '', HOME: home, BERTH_URL: lab.url, TZ: 'UTC' },
+      env: { PATH: process.env.PATH ?? '', HOME: home, BERTH_URL: fixture.url, TZ: 'UTC' },
       stdio: ['pipe', 'pipe', 'pipe'],
     })
     let out = ''
@@ -59,15 +59,15 @@ describe('an installation', () => {
   }
 
   const make = async (name: string, files: Record<string, string>, variables = {}) => {
-    const project = await lab.project(name, lab.repository(name, files))
-    return lab.environment(project.id, 'main', variables)
+    const project = await fixture.project(name, fixture.repository(name, files))
+    return fixture.environment(project.id, 'main', variables)
   }
   const steps = (...runs: string[]): Record<string, string> => ({
     '.service.yml': `manual:\n  deploy:\n${runs.map((run) => `    - ${JSON.stringify(run)}\n`).join('')}`,
   })
 
   test('the server tells what it is and can do', async () => {
-    const server = await lab.get<Server>(`/api/servers/${lab.serverId}`)
+    const server = await fixture.get<Server>(`/api/servers/${fixture.serverId}`)
     expect(server).toMatchObject({ status: 'online', recipes: ['manual'] })
     expect(server.parts.find((p) => p.name === 'git')?.version).toMatch(/^\d/)
     const firewall = server.parts.find((p) => p.name === 'firewall')
@@ -77,23 +77,23 @@ describe('an installation', () => {
   })
 
   test('the example is deployed by the client, answers, and is replaced on its other port', async () => {
-    const project = await lab.project('hello', lab.exampleRepository('hello'))
-    const environment = await lab.environment(project.id, 'main')
-    const login = await berth(['login', '--with-token'], lab.token)
+    const project = await fixture.project('hello', fixture.exampleRepository('hello'))
+    const environment = await fixture.environment(project.id, 'main')
+    const login = await berth(['login', '--with-token'], fixture.token)
     expect([login.code, login.err]).toEqual([0, expect.stringContaining('Logged in')])
     expect(statSync(join(home, '.config/berth/credentials.json')).mode & 0o777).toBe(0o600)
     const first = await berth(['deploy', '-p', 'hello', '-e', 'main', '--wait'])
     expect([first.code, first.err]).toEqual([0, expect.stringContaining('succeeded')])
-    const before = await lab.get<Environment>(`/api/environments/${environment.id}`)
-    expect((await lab.visit(before.url)).text).toContain('Hello from Berth')
+    const before = await fixture.get<Environment>(`/api/environments/${environment.id}`)
+    expect((await fixture.visit(before.url)).text).toContain('Hello from Berth')
 
     const second = await berth(['deploy', '-p', 'hello', '-e', 'main', '--wait'])
     expect(second.code).toBe(0)
-    const after = await lab.get<Environment>(`/api/environments/${environment.id}`)
+    const after = await fixture.get<Environment>(`/api/environments/${environment.id}`)
     expect(after.url).toBe(before.url)
-    expect((await lab.visit(after.url)).text).toContain('Hello from Berth')
-    const tasks = await lab.get<Task[]>(`/api/environments/${environment.id}/tasks`)
-    const logs = await Promise.all(tasks.map(({ id }) => lab.log(id)))
+    expect((await fixture.visit(after.url)).text).toContain('Hello from Berth')
+    const tasks = await fixture.get<Task[]>(`/api/environments/${environment.id}/tasks`)
+    const logs = await Promise.all(tasks.map(({ id }) => fixture.log(id)))
     const ports = logs.map((log) => /web answers on port (\d+)/.exec(log.toString())?.[1])
     expect([ports.length, new Set(ports).size]).toEqual([2, 2]) // they take turns
   })
@@ -112,17 +112,17 @@ describe('an installation', () => {
     const environment = await make('typo', {
       '.service.yml': 'manual:\n  deploy: [make]\n  servces: {}\n',
     })
-    const { id } = await lab.deploy(environment.id)
-    const task = await lab.finished(id)
+    const { id } = await fixture.deploy(environment.id)
+    const task = await fixture.finished(id)
     expect(task.failure).toMatchObject({
       code: 'config_invalid',
       step: 'read-config',
       is_platform_check: true,
     })
     const text = ".service.yml:3:3 unknown key 'servces' in manual; did you mean 'services'?"
-    expect((await lab.log(id)).toString()).toContain(text)
+    expect((await fixture.log(id)).toString()).toContain(text)
     const missing = await make('empty', { README: 'nothing here' })
-    const none = await lab.finished((await lab.deploy(missing.id)).id)
+    const none = await fixture.finished((await fixture.deploy(missing.id)).id)
     expect(none.failure?.message).toContain('.service.yml was not found')
   })
 
@@ -133,18 +133,18 @@ describe('an installation', () => {
       `echo the length is $\{#TOKEN}`,
     )
     const environment = await make('secret', files, { TOKEN: SECRET })
-    const { id } = await lab.deploy(environment.id)
-    expect((await lab.finished(id)).status).toBe('succeeded')
-    const log = (await lab.log(id)).toString()
+    const { id } = await fixture.deploy(environment.id)
+    expect((await fixture.finished(id)).status).toBe('succeeded')
+    const log = (await fixture.log(id)).toString()
     expect(log).toContain(`the length is ${SECRET.length}`)
     expect(log).toContain('***')
     expect(log).not.toContain(SECRET)
     expect(log).not.toContain(Buffer.from(SECRET).toString('base64'))
     for (const file of ['berth.db', 'berth.db-wal']) {
-      const path = join(lab.dir, 'control-plane', file)
+      const path = join(fixture.dir, 'control-plane', file)
       if (existsSync(path)) expect(readFileSync(path).includes(SECRET)).toBe(false)
     }
-    expect(readFileSync(join(lab.stateDir, 'journal.db')).includes(SECRET)).toBe(false)
+    expect(readFileSync(join(fixture.stateDir, 'journal.db')).includes(SECRET)).toBe(false)
   })
 
   test('a cancel ends the whole process tree', async () => {
@@ -152,22 +152,24 @@ describe('an installation', () => {
       'stubborn',
       steps(`trap '' INT TERM; (trap '' INT TERM; setsid sleep 987 &) ; echo going; sleep 987`),
     )
-    const { id } = await lab.deploy(environment.id)
-    await until('the step', async () => ((await lab.log(id)).includes('going') ? true : undefined))
+    const { id } = await fixture.deploy(environment.id)
+    await until('the step', async () =>
+      (await fixture.log(id)).includes('going') ? true : undefined,
+    )
     const canceled = await berth(['tasks', 'cancel', String(id)])
     expect(canceled.code).toBe(0)
-    expect((await lab.finished(id)).status).toBe('canceled')
-    const account = `${lab.accountPrefix}${environment.id}`
+    expect((await fixture.finished(id)).status).toBe('canceled')
+    const account = `${fixture.accountPrefix}${environment.id}`
     await until('silence', () => (processesOf(account) === 0 ? true : undefined))
   })
 
   test('an unknown commit and a second deployment are refused with what to do', async () => {
     const wait = 'until [ -e "$BERTH_SHARED_DIR/go" ]; do sleep 0.1; done'
     const environment = await make('busy', steps(wait))
-    const go = join(lab.stateDir, `environments/e${environment.id}/shared/go`)
-    const gone = await lab.deploy(environment.id, { commit_sha: 'a'.repeat(40) })
-    expect((await lab.finished(gone.id)).failure?.code).toBe('commit_not_found')
-    const { id } = await lab.deploy(environment.id)
+    const go = join(fixture.stateDir, `environments/e${environment.id}/shared/go`)
+    const gone = await fixture.deploy(environment.id, { commit_sha: 'a'.repeat(40) })
+    expect((await fixture.finished(gone.id)).failure?.code).toBe('commit_not_found')
+    const { id } = await fixture.deploy(environment.id)
     const refused = await berth(['deploy', '-p', 'busy', '-e', 'main'])
     expect([refused.code, refused.err]).toEqual([6, expect.stringContaining(`task ${id}`)])
     // it ends when somebody waits for it, however long this client takes to start
@@ -175,7 +177,7 @@ describe('an installation', () => {
       if (err.includes(`task ${id}`)) writeFileSync(go, '')
     })
     expect(attached.code).toBe(0)
-    expect((await lab.get<Task>(`/api/tasks/${id}`)).status).toBe('succeeded')
+    expect((await fixture.get<Task>(`/api/tasks/${id}`)).status).toBe('succeeded')
   })
 })
 

@@ -12,32 +12,32 @@ import { labelsOf, shownImage } from '../../agent/src/machine/docker/names.ts'
 import { findBuildOrphans } from '../../agent/src/machine/process/build-orphans.ts'
 import { hasMarker, listProcesses } from '../../agent/src/machine/process/processes.ts'
 import { collectCache, isEngineExclusive } from '../../agent/src/maintenance/cache.ts'
-import { keepHouse } from '../../agent/src/maintenance/maintenance.ts'
+import { maintain } from '../../agent/src/maintenance/maintenance.ts'
 import { Observations } from '../../agent/src/maintenance/observations.ts'
 import { type DockerEngine, startDockerEngine } from '../fixtures/docker/engine.ts'
 import { BUSYBOX_IMAGE, makeBusyboxImage } from '../fixtures/docker/images.ts'
 import { dockerEngine, locate } from '../fixtures/platform/components.ts'
 import { eventually } from '../fixtures/server/deployment.ts'
-import { HouseLab } from '../fixtures/server/maintenance.ts'
+import { MaintenanceFixture } from '../fixtures/server/maintenance.ts'
 
 describe.skipIf(!dockerEngine())('an engine that is killed', () => {
   let docker: DockerEngine
-  let lab: HouseLab
+  let fixture: MaintenanceFixture
   beforeAll(async () => {
     docker = await startDockerEngine(locate('docker') as string)
-    lab = new HouseLab(docker)
+    fixture = new MaintenanceFixture(docker)
     // nothing foreign is in it yet
-    expect(await isEngineExclusive(lab.engine, lab.ledger, lab.settings)).toBe(true)
+    expect(await isEngineExclusive(fixture.engine, fixture.ledger, fixture.settings)).toBe(true)
     await makeBusyboxImage(docker.socket)
   })
   afterAll(async () => {
-    await lab.close()
+    await fixture.close()
     await docker.stop()
   })
 
   const engineChanges: boolean[] = []
-  const house = (observations: Observations) => {
-    const keeper = {
+  const maintenance = (observations: Observations) => {
+    const manager = {
       occupy: () => true,
       vacate: () => undefined,
       isBusy: () => false,
@@ -49,32 +49,32 @@ describe.skipIf(!dockerEngine())('an engine that is killed', () => {
         void engineChanges.push(isExclusive),
       look: async () => undefined,
     }
-    const { settings } = lab
+    const { settings } = fixture
     const seen = { observations, clock: systemClock, log: silentLog }
-    return keepHouse({ settings, keeper, journal, host, ...seen })
+    return maintain({ settings, manager, journal, host, ...seen })
   }
 
   it('containers come back, and the orphan of a build goes', async () => {
-    await lab.container(1, 1, BUSYBOX_IMAGE, { restart: 'unless-stopped' })
-    await lab.succeed(1, 1, BUSYBOX_IMAGE)
+    await fixture.container(1, 1, BUSYBOX_IMAGE, { restart: 'unless-stopped' })
+    await fixture.succeed(1, 1, BUSYBOX_IMAGE)
     const observations = new Observations()
-    const close = house(observations)
+    const close = maintenance(observations)
     try {
       await eventually(() => observations.find(1), 'a look')
-      const folder = join(lab.folder, 'build')
+      const folder = join(fixture.folder, 'build')
       mkdirSync(folder)
-      const marker = `BERTH_TEST_RUN=${lab.settings.owner}`
+      const marker = `BERTH_TEST_RUN=${fixture.settings.owner}`
       const text = `FROM ${BUSYBOX_IMAGE}\nENV ${marker}\nRUN sleep 3600\n`
       writeFileSync(join(folder, 'Dockerfile'), text)
-      const tag = shownImage(lab.settings, 2, 'web', 1)
-      lab.row('image', tag, 2, 1, { state: 'making' })
-      const building = buildImage(lab.engine, {
+      const tag = shownImage(fixture.settings, 2, 'web', 1)
+      fixture.row('image', tag, 2, 1, { state: 'making' })
+      const building = buildImage(fixture.engine, {
         folder,
         dockerfile: 'Dockerfile',
         target: null,
         args: {},
         tag,
-        labels: labelsOf(lab.settings, { environmentId: 2, taskId: 1 }),
+        labels: labelsOf(fixture.settings, { environmentId: 2, taskId: 1 }),
         noCache: true,
         signal: new AbortController().signal,
         onStep: () => undefined,
@@ -82,14 +82,14 @@ describe.skipIf(!dockerEngine())('an engine that is killed', () => {
       }).catch((error: Error) => error)
       const commands = () => listProcesses().filter(({ pid }) => hasMarker(pid, marker))
       await eventually(() => commands().length > 0 || undefined, 'the command of the build')
-      const { dataRoot } = await engineFacts(lab.engine)
+      const { dataRoot } = await engineFacts(fixture.engine)
       expect(findBuildOrphans(dataRoot)).toEqual([]) // its engine waits for it
       const before = observations.version
       await docker.restart('SIGKILL')
       expect(await building).toBeInstanceOf(Error)
       await eventually(() => commands().length === 0 || undefined, 'the end of the orphan')
       await eventually(
-        () => lab.ledger.objects.list({ environmentId: 2 }).length === 0 || undefined,
+        () => fixture.ledger.objects.list({ environmentId: 2 }).length === 0 || undefined,
         'the end of its row',
       )
       await eventually(
@@ -105,7 +105,7 @@ describe.skipIf(!dockerEngine())('an engine that is killed', () => {
   })
 
   it('keeps the young cache: a stage that is in no image is not built again', async () => {
-    const folder = join(lab.folder, 'stages')
+    const folder = join(fixture.folder, 'stages')
     mkdirSync(folder)
     const stages = `FROM ${BUSYBOX_IMAGE} AS first
 RUN dd if=/dev/urandom of=/out bs=1k count=64
@@ -115,13 +115,13 @@ COPY --from=first /out /out
     writeFileSync(join(folder, 'Dockerfile'), stages)
     const build = async (target: string | null): Promise<boolean | undefined> => {
       let isCached: boolean | undefined
-      await buildImage(lab.engine, {
+      await buildImage(fixture.engine, {
         folder,
         dockerfile: 'Dockerfile',
         target,
         args: {},
-        tag: shownImage(lab.settings, 3, target ?? 'web', 1),
-        labels: labelsOf(lab.settings, { environmentId: 3 }),
+        tag: shownImage(fixture.settings, 3, target ?? 'web', 1),
+        labels: labelsOf(fixture.settings, { environmentId: 3 }),
         noCache: false,
         signal: new AbortController().signal,
         onStep: ({ name, state, cached }) => {
@@ -132,10 +132,12 @@ COPY --from=first /out /out
       return isCached
     }
     expect(await build(null)).toBe(false)
-    await collectCache(lab.engine, lab.ledger, lab.settings)
-    expect((await measureEngine(lab.engine, lab.settings)).cacheBytes).toBeGreaterThan(64 * 1_024)
+    await collectCache(fixture.engine, fixture.ledger, fixture.settings)
+    expect((await measureEngine(fixture.engine, fixture.settings)).cacheBytes).toBeGreaterThan(
+      64 * 1_024,
+    )
     expect(await build('first')).toBe(true)
     const bounds = { olderMs: 0, keepBytes: 0 }
-    expect(await pruneBuildCache(lab.engine, bounds)).toBeGreaterThan(0)
+    expect(await pruneBuildCache(fixture.engine, bounds)).toBeGreaterThan(0)
   })
 })

@@ -1,4 +1,4 @@
-// Housekeeping of a daemon after a runner was killed in the middle of a docker deployment: the version before serves as
+// Maintenance of a daemon after a runner was killed in the middle of a docker deployment: the version before serves as
 // if nothing had been tried, nothing of the attempt is left, and what somebody does by hand afterwards is told.
 import { join } from 'node:path'
 import { AttemptState, StepState } from '@berth/shared/wire'
@@ -7,7 +7,7 @@ import { systemClock } from '../../agent/src/clock.ts'
 import { silentLog } from '../../agent/src/log.ts'
 import { removeContainer } from '../../agent/src/machine/docker/containers.ts'
 import { tailLogs } from '../../agent/src/machine/docker/logs.ts'
-import { keepHouse } from '../../agent/src/maintenance/maintenance.ts'
+import { maintain } from '../../agent/src/maintenance/maintenance.ts'
 import { Observations } from '../../agent/src/maintenance/observations.ts'
 import { DockerHost, httpd } from '../fixtures/docker/server.ts'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'
@@ -53,8 +53,8 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('after a dead ru
   afterAll(() => host.close())
 
   /** What a daemon of this server does, beginning now. */
-  const house = () => {
-    const keeper = {
+  const maintenance = () => {
+    const manager = {
       occupy: () => true,
       vacate: () => undefined,
       isBusy: () => false,
@@ -64,7 +64,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('after a dead ru
     const part = { noteEngine: () => undefined, look: async () => undefined }
     const { settings } = host
     const seen = { observations, clock: systemClock, log: silentLog }
-    return keepHouse({ settings, keeper, journal, host: part, ...seen })
+    return maintain({ settings, manager, journal, host: part, ...seen })
   }
   const own = async (): Promise<string[]> => {
     const prefix = `${host.settings.accountPrefix}1`
@@ -86,7 +86,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('after a dead ru
     const visitor = new Visitor(host, HOST)
     await killIn('verify:web', 'two')
     expect(await own()).not.toEqual(before)
-    const close = house()
+    const close = maintenance()
     try {
       await eventually(
         async () => JSON.stringify(await own()) === JSON.stringify(before) || undefined,
@@ -114,18 +114,18 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('after a dead ru
   })
 
   it('tells what somebody did by hand, by the events of the engine', async () => {
-    const close = house()
+    const close = maintenance()
     try {
       await observations.ready
       await eventually(() => observations.find(1)?.services.length === 2 || undefined, 'a look')
       expect(observations.find(1)).toMatchObject({ degradedReason: '' })
       const worker = (await host.containers(1)).find(({ name }) => name.includes('-worker-'))
       await removeContainer(host.engine, worker?.id ?? '')
-      const told = await eventually(
+      const reported = await eventually(
         () => (observations.find(1)?.degradedReason ? observations.find(1) : undefined),
         'a degraded environment',
       )
-      expect(told).toMatchObject({
+      expect(reported).toMatchObject({
         degradedReason: 'Running differs from last deployed: the container of worker is gone.',
         services: [
           { name: 'web', state: 'running' },
@@ -144,7 +144,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('after a dead ru
     deployment.child.kill('SIGKILL')
     await deployment.ended
     expect(await host.containers(2)).not.toEqual([])
-    const close = house()
+    const close = maintenance()
     try {
       await eventually(
         async () =>

@@ -1,4 +1,4 @@
-// What housekeeping removes from a real engine and what it leaves alone, and the sentences about what runs differently.
+// What maintenance removes from a real engine and what it leaves alone, and the sentences about what runs differently.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inspectContainer, removeContainer } from '../../agent/src/machine/docker/containers.ts'
 import { holdsForeign, measureEngine } from '../../agent/src/machine/docker/engine-info.ts'
@@ -12,33 +12,33 @@ import { Observations } from '../../agent/src/maintenance/observations.ts'
 import { BUSYBOX_IMAGE } from '../fixtures/docker/images.ts'
 import { dockerEngine } from '../fixtures/platform/components.ts'
 import { eventually } from '../fixtures/server/deployment.ts'
-import { HouseLab } from '../fixtures/server/maintenance.ts'
+import { MaintenanceFixture } from '../fixtures/server/maintenance.ts'
 
 const DAY = 86_400_000
 
 describe.skipIf(!dockerEngine())('collection', () => {
-  let lab: HouseLab
+  let fixture: MaintenanceFixture
   beforeAll(() => {
-    lab = new HouseLab()
+    fixture = new MaintenanceFixture()
   })
-  afterAll(() => lab.close())
+  afterAll(() => fixture.close())
   const collect = (environmentId: number, now = Date.now()) =>
-    collectEnvironment(lab.engine, lab.ledger, lab.settings, { environmentId, now })
+    collectEnvironment(fixture.engine, fixture.ledger, fixture.settings, { environmentId, now })
   const names = (environmentId: number): string[] =>
-    lab.ledger.objects.list({ environmentId }).map(({ kind, name }) => `${kind} ${name}`)
+    fixture.ledger.objects.list({ environmentId }).map(({ kind, name }) => `${kind} ${name}`)
 
   it('keeps the running image and two before it, and everything of others', async () => {
     const tags: string[] = []
-    for (const taskId of [1, 2, 3, 4, 5]) tags.push(await lab.image(1, taskId))
-    const foreign = await lab.image(1, 90, { owner: 'another-agent', isUnknown: true })
-    const stranger = await lab.tag(BUSYBOX_IMAGE, 'stranger/app:1')
-    lab.row('image', tags[0] as string, 1, 1)
-    const keepsake = await lab.tag(tags[0] as string, 'somebody/keeps-this:1')
-    const running = await lab.container(1, 5, tags[4])
-    const old = await lab.container(1, 4, tags[3], { state: 'retired' })
-    const failed = await lab.container(1, 6, tags[4], { state: 'making' })
-    const others = await lab.container(2, 1, BUSYBOX_IMAGE, { owner: 'another-agent' })
-    await lab.succeed(1, 5, tags[4] as string)
+    for (const taskId of [1, 2, 3, 4, 5]) tags.push(await fixture.image(1, taskId))
+    const foreign = await fixture.image(1, 90, { owner: 'another-agent', isUnknown: true })
+    const stranger = await fixture.tag(BUSYBOX_IMAGE, 'stranger/app:1')
+    fixture.row('image', tags[0] as string, 1, 1)
+    const keepsake = await fixture.tag(tags[0] as string, 'somebody/keeps-this:1')
+    const running = await fixture.container(1, 5, tags[4])
+    const old = await fixture.container(1, 4, tags[3], { state: 'retired' })
+    const failed = await fixture.container(1, 6, tags[4], { state: 'making' })
+    const others = await fixture.container(2, 1, BUSYBOX_IMAGE, { owner: 'another-agent' })
+    await fixture.succeed(1, 5, tags[4] as string)
     const { removed, problems } = await collect(1)
     expect(problems).toEqual([])
     expect(removed).toEqual([
@@ -47,104 +47,105 @@ describe.skipIf(!dockerEngine())('collection', () => {
       `image ${showImage(tags[0] ?? '')}`,
       `image ${showImage(tags[1] ?? '')}`,
     ])
-    for (const tag of tags.slice(2)) expect(await inspectImage(lab.engine, tag)).toBeDefined()
-    for (const tag of tags.slice(0, 2)) expect(await inspectImage(lab.engine, tag)).toBeUndefined()
-    expect(await inspectContainer(lab.engine, running.id)).toMatchObject({ state: 'running' })
-    expect(await inspectContainer(lab.engine, old.id)).toBeUndefined()
+    for (const tag of tags.slice(2)) expect(await inspectImage(fixture.engine, tag)).toBeDefined()
+    for (const tag of tags.slice(0, 2))
+      expect(await inspectImage(fixture.engine, tag)).toBeUndefined()
+    expect(await inspectContainer(fixture.engine, running.id)).toMatchObject({ state: 'running' })
+    expect(await inspectContainer(fixture.engine, old.id)).toBeUndefined()
     for (const other of [foreign, stranger, keepsake, BUSYBOX_IMAGE]) {
-      expect(await inspectImage(lab.engine, other), other).toBeDefined()
+      expect(await inspectImage(fixture.engine, other), other).toBeDefined()
     }
     // a row of ours with a container that carries another agent's label: the row goes, the container stays
     expect(await collect(2)).toEqual({ removed: [], problems: [] })
     expect(names(2)).toEqual([])
-    expect(await inspectContainer(lab.engine, others.id)).toMatchObject({ state: 'running' })
+    expect(await inspectContainer(fixture.engine, others.id)).toMatchObject({ state: 'running' })
     expect(await collect(1)).toEqual({ removed: [], problems: [] })
   })
 
   it('adopts what carries our label without a row: a lost ledger stops nothing that runs', async () => {
-    const image = await lab.image(3, 1, { isUnknown: true })
-    const running = await lab.container(3, 1, image, { isUnknown: true })
-    const stopped = await lab.container(3, 2, image, { isUnknown: true, isStopped: true })
-    const volume = await lab.volume(3, 'data', { isUnknown: true })
+    const image = await fixture.image(3, 1, { isUnknown: true })
+    const running = await fixture.container(3, 1, image, { isUnknown: true })
+    const stopped = await fixture.container(3, 2, image, { isUnknown: true, isStopped: true })
+    const volume = await fixture.volume(3, 'data', { isUnknown: true })
     expect(names(3)).toEqual([])
     const { removed } = await collect(3)
     expect(removed).toEqual([`container ${stopped.name}`])
     expect(names(3).toSorted()).toEqual(
       [`container ${running.name}`, `image ${image}`, `volume ${volume}`].toSorted(),
     )
-    expect(await inspectContainer(lab.engine, running.id)).toMatchObject({ state: 'running' })
+    expect(await inspectContainer(fixture.engine, running.id)).toMatchObject({ state: 'running' })
     // a row without an object goes
-    lab.row('image', `${image}0`, 3, 9)
-    lab.row('network', 'nothing', 3, 9)
+    fixture.row('image', `${image}0`, 3, 9)
+    fixture.row('network', 'nothing', 3, 9)
     await collect(3)
     expect(names(3)).toHaveLength(3)
   })
 
   it('flags volumes that are not named any more and removes them after a week; a pulled image in use stays', async () => {
-    const image = await lab.image(4, 1)
-    await lab.container(4, 1, image)
-    const [kept, left] = [await lab.volume(4, 'kept'), await lab.volume(4, 'left')]
-    const network = await lab.network(4)
+    const image = await fixture.image(4, 1)
+    await fixture.container(4, 1, image)
+    const [kept, left] = [await fixture.volume(4, 'kept'), await fixture.volume(4, 'left')]
+    const network = await fixture.network(4)
     // as if it had been pulled: a container of somebody else uses it by now
-    const pulled = await lab.tag(BUSYBOX_IMAGE, 'pulled:1')
-    lab.row('pulled', pulled, 4, 1)
-    await lab.succeed(4, 1, image, { section: { services: [], volumes: ['kept'] } })
+    const pulled = await fixture.tag(BUSYBOX_IMAGE, 'pulled:1')
+    fixture.row('pulled', pulled, 4, 1)
+    await fixture.succeed(4, 1, image, { section: { services: [], volumes: ['kept'] } })
     const now = Date.now()
     expect((await collect(4, now)).removed).toEqual([`pulled ${pulled}`])
     expect((await collect(4, now + 6 * DAY)).removed).toEqual([])
     expect((await collect(4, now + 8 * DAY)).removed).toEqual([`volume ${left}`])
-    const volumes = await listOwnedVolumes(lab.engine, lab.settings, 4)
+    const volumes = await listOwnedVolumes(fixture.engine, fixture.settings, 4)
     expect(volumes.map(({ name }) => name)).toEqual([kept])
     expect(names(4)).toContain(`network ${network}`)
-    expect(await inspectImage(lab.engine, BUSYBOX_IMAGE)).toBeDefined()
+    expect(await inspectImage(fixture.engine, BUSYBOX_IMAGE)).toBeDefined()
   })
 
   it('sees that others use this engine, and says so for ever', async () => {
-    expect(await holdsForeign(lab.engine, lab.settings)).toBe(true)
-    expect(await isEngineExclusive(lab.engine, lab.ledger, lab.settings)).toBe(false)
-    const { environments } = await measureEngine(lab.engine, lab.settings)
+    expect(await holdsForeign(fixture.engine, fixture.settings)).toBe(true)
+    expect(await isEngineExclusive(fixture.engine, fixture.ledger, fixture.settings)).toBe(false)
+    const { environments } = await measureEngine(fixture.engine, fixture.settings)
     expect(environments.get(1)).toBeGreaterThan(0)
     expect(environments.has(2)).toBe(false)
   })
 })
 
 describe.skipIf(!dockerEngine())('drift', () => {
-  let lab: HouseLab
+  let fixture: MaintenanceFixture
   let watch: DriftWatch
   const observations = new Observations()
   beforeAll(() => {
-    lab = new HouseLab()
-    const { settings, engine } = lab
+    fixture = new MaintenanceFixture()
+    const { settings, engine } = fixture
     watch = new DriftWatch({ settings, engine, observations, now: () => Date.now() })
   })
-  afterAll(() => lab.close())
+  afterAll(() => fixture.close())
   const look = async (environmentId: number) => {
-    await watch.look(lab.ledger, environmentId)
+    await watch.look(fixture.ledger, environmentId)
     return observations.find(environmentId)
   }
 
   it('says nothing about what runs as deployed, and notices a container that was removed by hand', async () => {
-    const { id } = await lab.container(1, 1)
-    await lab.succeed(1, 1, BUSYBOX_IMAGE)
+    const { id } = await fixture.container(1, 1)
+    await fixture.succeed(1, 1, BUSYBOX_IMAGE)
     expect(await look(1)).toMatchObject({
       commitSha: 'c0ffee',
       fence: 7n,
       services: [{ name: 'web', state: 'running', restarts: 0, outOfMemory: false }],
       degradedReason: '',
     })
-    await removeContainer(lab.engine, id)
+    await removeContainer(fixture.engine, id)
     expect(await look(1)).toMatchObject({
       services: [{ state: 'missing' }],
       degradedReason: 'Running differs from last deployed: the container of web is gone.',
     })
-    lab.ledger.endVersion(1)
+    fixture.ledger.endVersion(1)
     expect(await look(1)).toMatchObject({ services: [], degradedReason: '' })
   })
 
   it('notices another image under the same name', async () => {
-    const image = await lab.image(2, 1)
-    await lab.container(2, 1)
-    await lab.succeed(2, 1, image)
+    const image = await fixture.image(2, 1)
+    await fixture.container(2, 1)
+    await fixture.succeed(2, 1, image)
     expect((await look(2))?.degradedReason).toMatch(
       /^Running differs from last deployed: web runs image [0-9a-f]{7}, expected [0-9a-f]{7}\.$/,
     )
@@ -152,8 +153,8 @@ describe.skipIf(!dockerEngine())('drift', () => {
 
   it('notices a crash loop and how it ends', async () => {
     const command = ['/bin/sh', '-c', 'exit 3']
-    await lab.container(3, 1, BUSYBOX_IMAGE, { command, restart: 'unless-stopped' })
-    await lab.succeed(3, 1, BUSYBOX_IMAGE)
+    await fixture.container(3, 1, BUSYBOX_IMAGE, { command, restart: 'unless-stopped' })
+    await fixture.succeed(3, 1, BUSYBOX_IMAGE)
     const seen = await eventually(async () => {
       const view = await look(3)
       return view?.degradedReason ? view : undefined
@@ -163,8 +164,8 @@ describe.skipIf(!dockerEngine())('drift', () => {
   })
 
   it('notices what ended for good', async () => {
-    await lab.container(4, 1, BUSYBOX_IMAGE, { command: ['/bin/sh', '-c', 'exit 4'] })
-    await lab.succeed(4, 1, BUSYBOX_IMAGE)
+    await fixture.container(4, 1, BUSYBOX_IMAGE, { command: ['/bin/sh', '-c', 'exit 4'] })
+    await fixture.succeed(4, 1, BUSYBOX_IMAGE)
     const seen = await eventually(async () => {
       const view = await look(4)
       return view?.services[0]?.state === 'exited' ? view : undefined

@@ -7,10 +7,10 @@ import { join } from 'node:path'
 import { PROXY } from '@berth/shared'
 import { AttemptState, FailureCode } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { allPlaces, environmentPlaces, readLink } from '../../agent/src/machine/files.ts'
+import { allPaths, environmentPaths, readLink } from '../../agent/src/machine/files.ts'
 import { hasMarker, listProcesses } from '../../agent/src/machine/process/processes.ts'
 import { webGroup } from '../../agent/src/proxy/caddy/web-group.ts'
-import { edgePlaces } from '../../agent/src/proxy/paths.ts'
+import { edgePaths } from '../../agent/src/proxy/paths.ts'
 import { readTable } from '../../agent/src/proxy/table.ts'
 import { missing } from '../fixtures/platform/components.ts'
 import {
@@ -128,8 +128,8 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
     })
 
     it('a socket belongs to the group of the proxy, a copy of files to root', () => {
-      const { sockets } = environmentPlaces(host.settings, SOCKET)
-      const { statics } = environmentPlaces(host.settings, SITE)
+      const { sockets } = environmentPaths(host.settings, SOCKET)
+      const { statics } = environmentPaths(host.settings, SITE)
       const copy = join(statics, 'web', String(first[SITE].taskId))
       expect(readdirSync(copy).sort()).toEqual(['deep', 'index.html'])
       expect(first[SITE].log()).toMatch(/2 files .* were copied/)
@@ -155,7 +155,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
     })
 
     it('are replaced without a failed request, and without another configuration of the proxy', async () => {
-      const configuration = edgePlaces(host.settings).configuration
+      const configuration = edgePaths(host.settings).configuration
       const before = statSync(configuration).mtimeMs
       const visitors = ALL.map((id) => ({
         id,
@@ -181,7 +181,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       expect(second[SOCKET].log()).toMatch(/web was away for \d+ ms/)
       expect(second[NODE].log()).toMatch(/Nobody talks to the version before any more/)
       expect(statSync(configuration).mtimeMs).toBe(before)
-      const { statics } = environmentPlaces(host.settings, SITE)
+      const { statics } = environmentPaths(host.settings, SITE)
       expect(readdirSync(join(statics, 'web'))).toEqual([String(second[SITE].taskId)])
     })
   })
@@ -213,7 +213,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
     it('a version that answers only those who ask it directly', async () => {
       const [before, current] = [
         routesOf(NODE),
-        readLink(environmentPlaces(host.settings, NODE).current),
+        readLink(environmentPaths(host.settings, NODE).current),
       ]
       const visitor = new Visitor(host, HOSTS[NODE])
       const health = '{ path: /proxied, status: 200, start_period: 120s }'
@@ -230,7 +230,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       expect(deployment.log()).toContain('The routes are those of the version before again.')
       expect(await text(NODE)).toBe(now(NODE))
       expect(routesOf(NODE)).toEqual(before)
-      expect(readLink(environmentPlaces(host.settings, NODE).current)).toBe(current)
+      expect(readLink(environmentPaths(host.settings, NODE).current)).toBe(current)
       // while it was being proven it answered, and nobody got an error
       expect((await visitor.stop()).filter((said) => said !== 'late')).toEqual([now(NODE)])
     })
@@ -239,7 +239,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       if (!isRoot) return t.skip('without accounts every socket is the developer’s own')
       const yaml = run('link', 'socket: app.sock\nhealth: /up').replace(
         `exec ${host.node} server.mjs`,
-        `ln -sf ${edgePlaces(host.settings).adminSocket} $BERTH_SOCKET_DIR/app.sock; exec sleep 100`,
+        `ln -sf ${edgePaths(host.settings).adminSocket} $BERTH_SOCKET_DIR/app.sock; exec sleep 100`,
       )
       const { verdict } = await fail(SOCKET, { '.service.yml': yaml })
       expect(verdict).toMatchObject({
@@ -329,7 +329,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       const back = await deploy(SITE, { commit })
       expect((await back.verdict()).message, back.log()).toBe('')
       expect(await text(SITE)).toBe(`one-${SITE}`)
-      const { current, statics } = environmentPlaces(host.settings, SITE)
+      const { current, statics } = environmentPaths(host.settings, SITE)
       expect(readLink(current)).toBe(`releases/${back.taskId}`)
       expect(readdirSync(join(statics, 'web'))).toEqual([String(back.taskId)])
       expect(back.steps()['1']?.exitCode).toBe(0) // its commands ran again
@@ -347,14 +347,14 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
         expect((await removal.verdict()).message, removal.log()).toBe('')
         expect(Object.keys(removal.steps())[0]).toBe('unroute')
         expect((await host.get(HOSTS[id])).status).toBe(404)
-        expect(allPlaces(settings, id).filter((place) => existsSync(place))).toEqual([])
+        expect(allPaths(settings, id).filter((place) => existsSync(place))).toEqual([])
         const account = `${settings.accountPrefix}${id}`
         expect(spawnSync('getent', ['passwd', account], { encoding: 'utf8' }).stdout).toBe('')
         expect(processesOf(id)).toEqual([])
         expect(readTable(settings).environments[id]?.routes).toEqual([])
       }
-      expect(readdirSync(edgePlaces(settings).links)).toEqual([])
-      expect(readdirSync(edgePlaces(settings).sockets)).toEqual([])
+      expect(readdirSync(edgePaths(settings).links)).toEqual([])
+      expect(readdirSync(edgePaths(settings).sockets)).toEqual([])
       const ledger = host.ledger()
       expect([ledger.listProcesses(), ledger.listPlans()]).toEqual([[], []])
       ledger.close()
@@ -367,5 +367,5 @@ const processesOf = (id: Id): number[] =>
   listProcesses()
     .map(({ pid }) => pid)
     .filter((pid) =>
-      hasMarker(pid, `BERTH_SHARED_DIR=${environmentPlaces(host.settings, id).shared}`),
+      hasMarker(pid, `BERTH_SHARED_DIR=${environmentPaths(host.settings, id).shared}`),
     )

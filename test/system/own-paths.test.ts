@@ -14,10 +14,10 @@ import {
 import { join } from 'node:path'
 import { AttemptState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { environmentPlaces } from '../../agent/src/machine/files.ts'
+import { environmentPaths } from '../../agent/src/machine/files.ts'
 import { type Account, dropRights } from '../../agent/src/machine/process/confinement.ts'
 import { ownNamespaces } from '../../agent/src/machine/process/namespaces.ts'
-import { searchSharedPlaces, sharedPlaces } from '../../agent/src/machine/users/shared-paths.ts'
+import { searchSharedPaths, sharedPaths } from '../../agent/src/machine/users/shared-paths.ts'
 import { findAccount } from '../../agent/src/machine/users/users.ts'
 import { missing } from '../fixtures/platform/components.ts'
 import {
@@ -27,7 +27,7 @@ import {
   readTree,
 } from '../fixtures/server/deployment.ts'
 import { isRoot } from '../fixtures/server/server.ts'
-import { SshLab } from '../fixtures/sshd/server.ts'
+import { SshFixture } from '../fixtures/sshd/server.ts'
 
 const word = `berth-${randomBytes(6).toString('hex')}`
 /** Sizes by which segments of memory are known. */
@@ -36,14 +36,14 @@ const INSIDE = 3_000_000 + randomInt(1_000_000)
 const canHide = isRoot && ownNamespaces('/usr/bin/unshare').includes('--ipc')
 
 /** Says what it sees of the word in each place, then leaves something of its own there. */
-const script = (places: string[]): string => `who=$1
-for at in ${places.join(' ')}; do
+const script = (paths: string[]): string => `who=$1
+for at in ${paths.join(' ')}; do
   for found in "$at/${word}"*; do
     [ ! -e "$found" ] || echo "$who sees $found"
   done
 done
 if grep -q ' ${OUTSIDE} ' /proc/sysvipc/shm; then echo "$who sees memory"; fi
-for at in ${places.join(' ')}; do
+for at in ${paths.join(' ')}; do
   echo left >"$at/${word}-$who" || true
   [ ! -d "$at/${word}-open" ] || echo deep >"$at/${word}-open/$who" || true
 done
@@ -58,33 +58,33 @@ const argvOf = (...argv: string[]): string =>
 describe.skipIf(missing('sshd') || !isRoot || !canHide)(
   'places that everybody may write to',
   () => {
-    let lab: SshLab
+    let fixture: SshFixture
     let repository: Repository
-    let places: string[]
+    let paths: string[]
     /** Open to everybody, and in no list: it is searched for. */
     const opened = `/var/lib/${word}`
     let segment = ''
 
     beforeAll(async () => {
       // not below /tmp, as everywhere but in tests: commands do not see what lies there
-      lab = await SshLab.open({}, mkdtempSync('/var/lib/berth-test-'))
+      fixture = await SshFixture.open({}, mkdtempSync('/var/lib/berth-test-'))
       mkdirSync(opened)
       chmodSync(opened, 0o777)
-      await searchSharedPlaces(lab.settings)
-      expect(sharedPlaces(lab.settings)).toEqual(
+      await searchSharedPaths(fixture.settings)
+      expect(sharedPaths(fixture.settings)).toEqual(
         expect.arrayContaining(['/tmp', '/var/tmp', opened]),
       )
-      places = [...sharedPlaces(lab.settings), '/dev/shm']
-      for (const at of places) {
+      paths = [...sharedPaths(fixture.settings), '/dev/shm']
+      for (const at of paths) {
         writeFileSync(join(at, `${word}-outside`), '', { mode: 0o644 })
         mkdirSync(join(at, `${word}-open`))
         chmodSync(join(at, `${word}-open`), 0o777)
       }
       const made = execFileSync('ipcmk', ['-M', String(OUTSIDE)], { encoding: 'utf8' })
       segment = /id: (\d+)/.exec(made)?.[1] ?? ''
-      repository = lab.host.repository()
+      repository = fixture.host.repository()
       repository.commit({
-        'look.sh': script(places),
+        'look.sh': script(paths),
         '.service.yml': `manual:
   deploy: [sh look.sh step]
   services:
@@ -96,18 +96,18 @@ actions:
     })
     afterAll(async () => {
       execFileSync('ipcrm', ['-m', segment])
-      for (const at of places) {
+      for (const at of paths) {
         for (const name of readdirSync(at).filter((found) => found.startsWith(word))) {
           rmSync(join(at, name), { recursive: true })
         }
       }
       rmSync(opened, { recursive: true })
-      await lab.close()
+      await fixture.close()
     })
 
     /** Everything with the word in its name, or in the folder that is open to everybody. */
     const left = (): string[] =>
-      places.flatMap((at) => [
+      paths.flatMap((at) => [
         ...readdirSync(at).filter(
           (name) => name.startsWith(word) && !/-(outside|open)$/.test(name),
         ),
@@ -122,27 +122,27 @@ actions:
     }
 
     async function ownAccount(): Promise<Account> {
-      const found = await findAccount(`${lab.settings.accountPrefix}1`)
+      const found = await findAccount(`${fixture.settings.accountPrefix}1`)
       if (!found) throw new Error('no account')
       return found
     }
 
     it('are the environment’s own: for steps, services, actions, commands and shells of people', async () => {
-      const shell = { certificate: await lab.shell(), account: 'berth-shell' as const }
-      const said = [await done(await lab.host.deploy(repository))]
-      const { logs, temporary } = environmentPlaces(lab.settings, 1)
+      const shell = { certificate: await fixture.shell(), account: 'berth-shell' as const }
+      const said = [await done(await fixture.host.deploy(repository))]
+      const { logs, temporary } = environmentPaths(fixture.settings, 1)
       said.push(
         await eventually(() => {
           const text = readTree(logs).toString()
           return text.includes('service is done') && text
         }, 'the service'),
       )
-      said.push(await done(await lab.host.deploy(repository, { action: 'look' })))
+      said.push(await done(await fixture.host.deploy(repository, { action: 'look' })))
       const words = ['exec', '-', argvOf('sh', 'look.sh', 'exec')]
-      said.push((await lab.login({ ...shell, words })).out)
+      said.push((await fixture.login({ ...shell, words })).out)
       const typed = 'sh look.sh shell; exit\n'
-      const again = { certificate: await lab.shell(), account: 'berth-shell' as const }
-      said.push((await lab.login({ ...again, words: ['shell'], flags: ['-tt'], typed })).out)
+      const again = { certificate: await fixture.shell(), account: 'berth-shell' as const }
+      said.push((await fixture.login({ ...again, words: ['shell'], flags: ['-tt'], typed })).out)
       const all = said.join('\n')
       for (const who of ['step', 'service', 'action', 'exec', 'shell']) {
         expect(all).toContain(`${who} is done`)
@@ -155,25 +155,25 @@ actions:
       expect(left()).toEqual([])
       expect(memory()).not.toContain(` ${INSIDE} `)
       // another environment has none of it
-      const other = await done(await lab.host.deploy(repository, { environmentId: 2 }))
+      const other = await done(await fixture.host.deploy(repository, { environmentId: 2 }))
       expect(other).toContain('step is done')
       expect(other).not.toContain('step sees')
     })
 
     it('keep nothing of an account when its environment goes, where it got there all the same', async () => {
       const account = await ownAccount()
-      const argv = [...dropRights(account).slice(1), 'sh', '-c', script(places), 'sh', 'control']
+      const argv = [...dropRights(account).slice(1), 'sh', '-c', script(paths), 'sh', 'control']
       const control = spawnSync('setpriv', argv, { encoding: 'utf8' })
       // what the test above did not see is there to be seen
-      for (const at of places) expect(control.stdout).toContain(`sees ${at}/${word}-outside`)
+      for (const at of paths) expect(control.stdout).toContain(`sees ${at}/${word}-outside`)
       expect(control.stdout).toContain('sees memory')
-      expect(left()).toHaveLength(2 * places.length)
+      expect(left()).toHaveLength(2 * paths.length)
       expect(memory()).toContain(` ${INSIDE} `)
-      const removal = await lab.host.deploy(repository, { destroy: true })
+      const removal = await fixture.host.deploy(repository, { destroy: true })
       expect(await done(removal)).not.toContain('Warning')
       expect(left()).toEqual([])
       expect(memory()).not.toContain(` ${INSIDE} `)
-      for (const at of places) {
+      for (const at of paths) {
         expect(readdirSync(at)).toEqual(expect.arrayContaining([`${word}-outside`, `${word}-open`]))
       }
     })

@@ -18,7 +18,7 @@ import { fileURLToPath } from 'node:url'
 import type { Environment, Server, SshCertificate, Task } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { missing } from '../fixtures/platform/components.ts'
-import { Lab, until } from '../fixtures/server/installation.ts'
+import { Fixture, until } from '../fixtures/server/installation.ts'
 import { freePort } from '../fixtures/server/installation-docker.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -39,7 +39,7 @@ const PRIVATE = ['/opt', '/usr/local/bin', '/etc/systemd']
 
 describe.skipIf(!isRoot)('the packaged agent', () => {
   const dist = mkdtempSync(join(tmpdir(), 'berth-dist-'))
-  let lab: Lab
+  let fixture: Fixture
   let agent: ChildProcess | undefined
   let server: Server
   let stateDir = ''
@@ -49,20 +49,20 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
     execFileSync(process.execPath, [join(root, 'scripts/bundle.ts')], {
       env: { ...process.env, BERTH_DIST: dist },
     })
-    lab = await Lab.open({ env: { BERTH_AGENT_PACKAGES: dist } })
+    fixture = await Fixture.open({ env: { BERTH_AGENT_PACKAGES: dist } })
   }, 240_000)
   afterAll(async () => {
     agent?.kill('SIGKILL')
     removeSsh()
-    await lab?.close()
+    await fixture?.close()
     rmSync(ssh, { recursive: true, force: true })
     rmSync(dist, { recursive: true, force: true })
   })
 
   /** The port that people are told. */
-  const door = async (environmentId: number): Promise<number> => {
-    const { server } = await lab.get<Environment>(`/api/environments/${environmentId}`)
-    const reply = await lab.post<SshCertificate>(`/api/servers/${server.id}/ssh`, {
+  const gateway = async (environmentId: number): Promise<number> => {
+    const { server } = await fixture.get<Environment>(`/api/environments/${environmentId}`)
+    const reply = await fixture.post<SshCertificate>(`/api/servers/${server.id}/ssh`, {
       public_key:
         'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKTphRrBoRz3q2o0rCJtGWxFu9ZyPJHG1rsfXm4Lz1qD',
       purpose: 'logs',
@@ -74,7 +74,7 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
   test('comes with a client in one file, which finds its parts and modules of Node.js', () => {
     const berth = (...words: string[]) =>
       spawnSync(process.execPath, [join(dist, 'berth.cjs'), ...words], {
-        env: { ...process.env, BERTH_URL: lab.url, BERTH_TOKEN: lab.token },
+        env: { ...process.env, BERTH_URL: fixture.url, BERTH_TOKEN: fixture.token },
         encoding: 'utf8',
         timeout: 60_000,
       })
@@ -84,16 +84,16 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
   })
 
   test('is installed by the join command and deploys', async () => {
-    stateDir = join(lab.dir, 'packaged')
-    server = await lab.post<Server>('/api/servers', { name: 'two', hostname: '127.0.0.1' })
-    const { command, token } = await lab.post<{ command: string; token: string }>(
+    stateDir = join(fixture.dir, 'packaged')
+    server = await fixture.post<Server>('/api/servers', { name: 'two', hostname: '127.0.0.1' })
+    const { command, token } = await fixture.post<{ command: string; token: string }>(
       `/api/servers/${server.id}/join_token`,
     )
-    const script = await (await fetch(`${lab.url}/install.sh`)).text()
+    const script = await (await fetch(`${fixture.url}/install.sh`)).text()
     const digest = createHash('sha256').update(script).digest('hex')
     expect(command).toContain(digest)
     expect(withoutRights(script)).toMatch(/^-sys_module,-\S+$/)
-    const file = join(lab.dir, 'install.sh')
+    const file = join(fixture.dir, 'install.sh')
     writeFileSync(file, script)
     // a fresh server: nothing of ours is there, and its root closes what it makes
     const steps = [
@@ -113,44 +113,44 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
       BERTH_SSH_LISTEN: `127.0.0.1:${port}`,
     }
     removeSsh = () => {
-      const env = { ...process.env, ...lab.agentEnvironment, ...sshEnvironment }
+      const env = { ...process.env, ...fixture.agentEnvironment, ...sshEnvironment }
       const own = { ...env, BERTH_STATE_DIR: stateDir }
       execFileSync(process.execPath, ['agent/src/main.ts', 'ssh', 'remove'], { env: own })
     }
     agent = spawn('unshare', ['-m', 'sh', '-euc', steps.join('\n'), 'sh', file, token], {
       env: {
         ...process.env,
-        ...lab.agentEnvironment,
+        ...fixture.agentEnvironment,
         ...sshEnvironment,
         BERTH_STATE_DIR: stateDir,
-        BERTH_PROXY: 'on', // the lab's own agent leaves the ports to this one
+        BERTH_PROXY: 'on', // the fixture's own agent leaves the ports to this one
         BERTH_LOG_LEVEL: 'warn',
       },
       stdio: ['ignore', 'ignore', 'inherit', ...strange],
     })
     await until('the packaged agent to be online', async () => {
       if (agent?.exitCode !== null) throw new Error('it ended')
-      const { status } = await lab.get<Server>(`/api/servers/${server.id}`)
+      const { status } = await fixture.get<Server>(`/api/servers/${server.id}`)
       return status === 'online' || undefined
     })
-    const project = await lab.post<{ id: number }>('/api/projects', {
+    const project = await fixture.post<{ id: number }>('/api/projects', {
       name: 'packaged',
-      repo_url: lab.exampleRepository('hello'),
+      repo_url: fixture.exampleRepository('hello'),
       domain: 'packaged.example.com',
       server_ids: [server.id],
       default_recipe: 'manual',
     })
-    const { id } = await lab.environment(project.id, 'main')
-    const task = await lab.finished((await lab.deploy(id)).id)
+    const { id } = await fixture.environment(project.id, 'main')
+    const task = await fixture.finished((await fixture.deploy(id)).id)
     expect([task.status, task.failure]).toEqual(['succeeded', null])
     for (const folder of [stateDir, join(stateDir, 'environments'), join(stateDir, 'run')]) {
       expect((statSync(folder).mode & 0o777).toString(8), folder).toBe('711')
     }
     // it logged in by itself before it said so: forced command, accounts and files of the package fit together
     if (!missing('sshd'))
-      await until('its sshd', async () => (await door(id)) === port || undefined)
-    const removal = await lab.call('DELETE', `/api/environments/${id}`)
-    const ended = await lab.finished(((await removal.json()) as { id: number }).id)
+      await until('its sshd', async () => (await gateway(id)) === port || undefined)
+    const removal = await fixture.call('DELETE', `/api/environments/${id}`)
+    const ended = await fixture.finished(((await removal.json()) as { id: number }).id)
     expect([ended.status, ended.failure]).toEqual(['succeeded', null])
   }, 180_000)
 
@@ -161,7 +161,7 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
       encoding: 'utf8',
     })
     expect(control.stdout).toContain(`, ${STRANGE}`)
-    const repo_url = lab.repository('descriptors', {
+    const repo_url = fixture.repository('descriptors', {
       '.service.yml': `manual:
   deploy: ['${list}']
   services:
@@ -170,22 +170,22 @@ actions:
   look: { run: '${list}' }
 `,
     })
-    const project = await lab.post<{ id: number }>('/api/projects', {
+    const project = await fixture.post<{ id: number }>('/api/projects', {
       name: 'descriptors',
       repo_url,
       domain: 'descriptors.example.com',
       server_ids: [server.id],
       default_recipe: 'manual',
     })
-    const { id } = await lab.environment(project.id, 'main')
-    const task = await lab.finished((await lab.deploy(id)).id)
+    const { id } = await fixture.environment(project.id, 'main')
+    const task = await fixture.finished((await fixture.deploy(id)).id)
     expect([task.status, task.failure]).toEqual(['succeeded', null])
-    expect((await lab.log(task.id)).toString()).toMatch(/^0, 1, 2\r?$/m)
+    expect((await fixture.log(task.id)).toString()).toMatch(/^0, 1, 2\r?$/m)
     const file = join(stateDir, 'environments', `e${id}`, 'shared', 'service')
     // the shell has one more while it writes there
     expect(readFileSync(file, 'utf8')).toMatch(/^0, 1, (10, )?2\n$/)
-    const asked = await lab.post<Task>(`/api/environments/${id}/actions/look/tasks`)
-    const action = await lab.finished(asked.id)
-    expect((await lab.log(action.id)).toString()).toMatch(/^0, 1, 2\r?$/m)
+    const asked = await fixture.post<Task>(`/api/environments/${id}/actions/look/tasks`)
+    const action = await fixture.finished(asked.id)
+    expect((await fixture.log(action.id)).toString()).toMatch(/^0, 1, 2\r?$/m)
   }, 120_000)
 })

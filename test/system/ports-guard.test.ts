@@ -7,7 +7,7 @@ import { PROXY } from '@berth/shared'
 import { AttemptState, FailureCode } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openEngine } from '../../agent/src/machine/docker/engine.ts'
-import { environmentPlaces } from '../../agent/src/machine/files.ts'
+import { environmentPaths } from '../../agent/src/machine/files.ts'
 import { readFirewallState } from '../../agent/src/machine/firewall/apply.ts'
 import { lookAtParts } from '../../agent/src/machine/host-parts.ts'
 import { findListeners } from '../../agent/src/machine/process/ports.ts'
@@ -52,7 +52,7 @@ interface Squatter {
   said: () => string
 }
 
-class Scene {
+class GuardedServer {
   readonly host: ProxyHost
   readonly #others: ChildProcess[] = []
 
@@ -61,14 +61,14 @@ class Scene {
   }
 
   /** Both environments are deployed; the first has a password. */
-  static async open({ rules = true } = {}): Promise<Scene> {
+  static async open({ rules = true } = {}): Promise<GuardedServer> {
     const host = new ProxyHost()
     if (!rules) host.settings.firewall = false
     await host.startProxy()
-    const scene = new Scene(host)
-    await scene.deploy(VICTIM, HOST)
-    await scene.deploy(NEIGHBOUR, OTHER)
-    return scene
+    const server = new GuardedServer(host)
+    await server.deploy(VICTIM, HOST)
+    await server.deploy(NEIGHBOUR, OTHER)
+    return server
   }
 
   async deploy(environmentId: number, hostName: string, target = 'auto'): Promise<void> {
@@ -157,89 +157,89 @@ class Scene {
 const WAIT = { timeout: 120_000 }
 
 describe.skipIf(!isRoot || missing('caddy'))('the port of a manual service', () => {
-  let scene: Scene
+  let server: GuardedServer
   beforeAll(async () => {
-    scene = await Scene.open()
+    server = await GuardedServer.open()
   })
-  afterAll(() => scene.close())
+  afterAll(() => server.close())
 
   it(
     'cannot be taken by a neighbour when its service crashed, and the service is back',
     WAIT,
     async () => {
-      const { port } = scene.row(VICTIM)
-      expect(await scene.ask()).toBe('served')
-      const { resume } = await scene.crash()
-      const squatter = await scene.squat(port)
+      const { port } = server.row(VICTIM)
+      expect(await server.ask()).toBe('served')
+      const { resume } = await server.crash()
+      const squatter = await server.squat(port)
       await eventually(() => squatter.said().includes('listening'), 'the neighbour to listen')
-      const answers = await Promise.all([scene.ask(), scene.ask(), scene.ask()])
+      const answers = await Promise.all([server.ask(), server.ask(), server.ask()])
       expect(answers.filter((answer) => answer === 'stolen')).toEqual([])
       expect(squatter.said()).not.toContain('connection')
       // nobody is told that it runs
-      expect(await degradedReason(scene)).toMatch(
+      expect(await degradedReason(server)).toMatch(
         /^Port \d+ \(service web\) is held by \S+ \(pid \d+\), which does not belong to/,
       )
       resume()
-      await eventually(async () => (await scene.ask()) === 'served', 'the service to answer again')
+      await eventually(async () => (await server.ask()) === 'served', 'the service to answer again')
       expect(squatter.process.signalCode).toBe('SIGKILL')
-      const { logs } = environmentPlaces(scene.host.settings, VICTIM)
-      const said = readLastLines(`${logs}/web`, scene.row(VICTIM).taskId).join('\n')
+      const { logs } = environmentPaths(server.host.settings, VICTIM)
+      const said = readLastLines(`${logs}/web`, server.row(VICTIM).taskId).join('\n')
       expect(said).toMatch(/of another environment held port \d+ and was ended/)
       expect(squatter.said()).not.toContain('connection')
     },
   )
 
   it('control: without the rules the neighbour gets the requests', WAIT, async () => {
-    const { port } = scene.row(VICTIM)
-    await unguardServer(scene.host.settings)
-    const { resume } = await scene.crash()
+    const { port } = server.row(VICTIM)
+    await unguardServer(server.host.settings)
+    const { resume } = await server.crash()
     try {
-      const squatter = await scene.squat(port)
+      const squatter = await server.squat(port)
       await eventually(() => squatter.said().includes('listening'), 'the neighbour to listen')
-      expect(await scene.ask()).toBe('stolen')
+      expect(await server.ask()).toBe('stolen')
     } finally {
-      await scene.guard()
+      await server.guard()
       resume()
     }
-    await eventually(async () => (await scene.ask()) === 'served', 'the service to answer again')
+    await eventually(async () => (await server.ask()) === 'served', 'the service to answer again')
   })
 
   it('is open to its own account, root and the proxy, and to no neighbour', WAIT, async () => {
-    const { port } = scene.row(VICTIM)
-    const [own, neighbour] = [scene.accountOf(VICTIM), scene.accountOf(NEIGHBOUR)]
+    const { port } = server.row(VICTIM)
+    const [own, neighbour] = [server.accountOf(VICTIM), server.accountOf(NEIGHBOUR)]
     const addresses = ['127.0.0.1', '127.0.0.2', '::1', ...machineAddresses()]
     for (const address of addresses) {
-      expect(await scene.connect(neighbour, port, address), address).toBe(1)
-      expect(await scene.connect('nobody', port, address), address).toBe(1)
+      expect(await server.connect(neighbour, port, address), address).toBe(1)
+      expect(await server.connect('nobody', port, address), address).toBe(1)
     }
-    expect(await scene.connect(own, port)).toBe(0)
+    expect(await server.connect(own, port)).toBe(0)
     expect(await (await fetch(`http://127.0.0.1:${port}`)).text()).toBe('served')
-    expect(await scene.ask()).toBe('served')
-    expect((await scene.host.get(HOST)).status).toBe(401)
-    await unguardServer(scene.host.settings)
+    expect(await server.ask()).toBe('served')
+    expect((await server.host.get(HOST)).status).toBe(401)
+    await unguardServer(server.host.settings)
     try {
-      expect(await scene.connect(neighbour, port)).toBe(0)
+      expect(await server.connect(neighbour, port)).toBe(0)
     } finally {
-      await scene.guard()
+      await server.guard()
     }
-    expect(await scene.connect(neighbour, port)).toBe(1)
+    expect(await server.connect(neighbour, port)).toBe(1)
   })
 
   it('rules that somebody emptied come back', WAIT, async () => {
-    const { port } = scene.row(VICTIM)
-    const neighbour = scene.accountOf(NEIGHBOUR)
+    const { port } = server.row(VICTIM)
+    const neighbour = server.accountOf(NEIGHBOUR)
     const chain = chainOf(port)
     execFileSync('iptables', ['-F', chain])
-    expect(await scene.connect(neighbour, port)).toBe(0)
-    await scene.guard()
-    expect(await scene.connect(neighbour, port)).toBe(1)
+    expect(await server.connect(neighbour, port)).toBe(0)
+    await server.guard()
+    expect(await server.connect(neighbour, port)).toBe(1)
   })
 
   it('a database of another account on loopback is reached', WAIT, async () => {
     const port = await freePort()
-    const database = await scene.as('nobody', SQUATTER, String(port))
+    const database = await server.as('nobody', SQUATTER, String(port))
     await once(database.stdout as NodeJS.ReadableStream, 'data')
-    expect(await scene.connect(scene.accountOf(VICTIM), port)).toBe(0)
+    expect(await server.connect(server.accountOf(VICTIM), port)).toBe(0)
   })
 
   it(
@@ -247,16 +247,16 @@ describe.skipIf(!isRoot || missing('caddy'))('the port of a manual service', () 
     WAIT,
     async () => {
       const port = await freePort()
-      await scene.deploy(3, 'fixed.shop.example.com', String(port))
+      await server.deploy(3, 'fixed.shop.example.com', String(port))
       expect(listGuardedPorts()).toContain(port)
-      const row = scene.row(3)
-      process.kill(readState(serviceDir(scene.host.settings, row))?.supervisor.pid ?? 0, 'SIGKILL')
-      process.kill(readState(serviceDir(scene.host.settings, row))?.pid ?? 0, 'SIGKILL')
+      const row = server.row(3)
+      process.kill(readState(serviceDir(server.host.settings, row))?.supervisor.pid ?? 0, 'SIGKILL')
+      process.kill(readState(serviceDir(server.host.settings, row))?.pid ?? 0, 'SIGKILL')
       await eventually(() => findListeners(port).length === 0, 'its end')
-      const repository = scene.host.repository('r4')
+      const repository = server.host.repository('r4')
       const yaml = `manual: { deploy: [echo], services: { web: { port: ${port}, run: exec sleep 60 } } }\n`
       repository.commit({ '.service.yml': yaml })
-      const thief = await scene.host.deploy(repository, {
+      const thief = await server.host.deploy(repository, {
         environmentId: 4,
         host: 'four.shop.example.com',
       })
@@ -265,22 +265,22 @@ describe.skipIf(!isRoot || missing('caddy'))('the port of a manual service', () 
         failedStepId: 'ports',
         message: expect.stringContaining(`Port ${port} (service web) is kept for environment 3`),
       })
-      const removal = await scene.host.deploy(scene.host.repository('r3'), {
+      const removal = await server.host.deploy(server.host.repository('r3'), {
         environmentId: 3,
         destroy: true,
       })
       expect((await removal.verdict()).message, removal.log()).toBe('')
       expect(listGuardedPorts()).not.toContain(port)
-      expect(listGuardedPorts()).toContain(scene.row(VICTIM).port)
+      expect(listGuardedPorts()).toContain(server.row(VICTIM).port)
     },
   )
 
   it('a fixed port that a failed deployment wanted is given back', WAIT, async () => {
     const port = await freePort()
-    const repository = scene.host.repository('r5')
+    const repository = server.host.repository('r5')
     const yaml = `manual: { deploy: [exit 3], services: { web: { port: ${port}, run: exec sleep 60 } } }\n`
     repository.commit({ '.service.yml': yaml })
-    const failed = await scene.host.deploy(repository, {
+    const failed = await server.host.deploy(repository, {
       environmentId: 5,
       host: 'five.shop.example.com',
     })
@@ -289,7 +289,7 @@ describe.skipIf(!isRoot || missing('caddy'))('the port of a manual service', () 
   })
 
   it('the name server and the pages of the edge cannot be taken either', WAIT, async () => {
-    const { settings } = scene.host
+    const { settings } = server.host
     const saved = execFileSync('iptables-save', ['-t', 'filter'], { encoding: 'utf8' })
     const rule = `-p udp -m udp --sport ${settings.proxy.dnsPort} -m owner ! --uid-owner 0 -j DROP`
     expect(saved).toContain(rule)
@@ -298,42 +298,42 @@ describe.skipIf(!isRoot || missing('caddy'))('the port of a manual service', () 
 
 const SILENT = { rules: false }
 describe.skipIf(!isRoot || missing('caddy'))('without packet rules', () => {
-  let scene: Scene
+  let server: GuardedServer
   beforeAll(async () => {
-    scene = await Scene.open(SILENT)
+    server = await GuardedServer.open(SILENT)
   })
-  afterAll(() => scene.close())
+  afterAll(() => server.close())
 
   it(
     'the server says so, and a route ends before a neighbour can take the port',
     WAIT,
     async () => {
-      const { settings } = scene.host
+      const { settings } = server.host
       const parts = await lookAtParts(settings)
       const part = parts.find(({ name }) => name === 'firewall')
       expect(part).toMatchObject({
         version: '',
         reason: expect.stringContaining('BERTH_FIREWALL=off'),
       })
-      const { port } = scene.row(VICTIM)
-      expect(await scene.ask()).toBe('served')
-      const { resume } = await scene.crash()
-      await eventually(async () => (await scene.ask()) === 'status 503', 'the page')
-      const squatter = await scene.squat(port)
+      const { port } = server.row(VICTIM)
+      expect(await server.ask()).toBe('served')
+      const { resume } = await server.crash()
+      await eventually(async () => (await server.ask()) === 'status 503', 'the page')
+      const squatter = await server.squat(port)
       await eventually(() => squatter.said().includes('listening'), 'the neighbour to listen')
       // for longer than the proxy remembers where a host is
       const answers = new Set<string>()
       const end = performance.now() + 3 * PROXY.refreshMs
-      while (performance.now() < end) answers.add(await scene.ask())
+      while (performance.now() < end) answers.add(await server.ask())
       expect([...answers]).toEqual(['status 503'])
       expect(squatter.said()).not.toContain('connection')
       resume()
-      await eventually(async () => (await scene.ask()) === 'served', 'the service to answer again')
+      await eventually(async () => (await server.ask()) === 'served', 'the service to answer again')
     },
   )
 
   it('a kernel that refuses is told of in words', WAIT, async () => {
-    const { settings } = scene.host
+    const { settings } = server.host
     const source = `import(process.argv[1]).then(async ({ guardServer }) => {
       const state = await guardServer(JSON.parse(process.argv[2]), undefined, { isFresh: true })
       console.log(JSON.stringify(state))
@@ -352,7 +352,7 @@ describe.skipIf(!isRoot || missing('caddy'))('without packet rules', () => {
 })
 
 /** As the server tells the control plane. */
-async function degradedReason({ host }: Scene): Promise<string> {
+async function degradedReason({ host }: GuardedServer): Promise<string> {
   const { settings } = host
   const observations = new Observations()
   const watch = new DriftWatch({

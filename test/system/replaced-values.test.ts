@@ -5,12 +5,12 @@ import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { AttemptState, Recipe } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { environmentPlaces } from '../../agent/src/machine/files.ts'
+import { environmentPaths } from '../../agent/src/machine/files.ts'
 import { DockerHost, httpd } from '../fixtures/docker/server.ts'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'
 import type { Deployment, Repository } from '../fixtures/server/deployment.ts'
 import { isRoot } from '../fixtures/server/server.ts'
-import { ServiceLab } from '../fixtures/server/service.ts'
+import { ServiceFixture } from '../fixtures/server/service.ts'
 
 const FIRST = 'the-value-that-leaked-1'
 const SECOND = 'the-value-of-today-2'
@@ -28,19 +28,19 @@ async function succeeded(deployment: Deployment): Promise<Deployment> {
 }
 
 describe('of the manual recipe', () => {
-  let lab: ServiceLab
+  let fixture: ServiceFixture
   beforeAll(async () => {
-    lab = await ServiceLab.open()
-    lab.commit({ version: 'one' })
+    fixture = await ServiceFixture.open()
+    fixture.commit({ version: 'one' })
   })
-  afterAll(() => lab.close())
+  afterAll(() => fixture.close())
 
   const deploy = async (TOKEN: string) =>
-    succeeded(await lab.host.deploy(lab.repository, { variables: { TOKEN } }))
+    succeeded(await fixture.host.deploy(fixture.repository, { variables: { TOKEN } }))
 
   it('goes with the deployment that replaces it', async () => {
-    const { stateDir, runDir } = lab.host.settings
-    const { variables } = environmentPlaces(lab.host.settings, 1)
+    const { stateDir, runDir } = fixture.host.settings
+    const { variables } = environmentPaths(fixture.host.settings, 1)
     const first = await deploy(FIRST)
     expect(holding([stateDir, runDir], FIRST)).toHaveLength(2)
     writeFileSync(join(variables, `${first.taskId}.sh.tmp`), FIRST) // of a writer that died
@@ -50,13 +50,13 @@ describe('of the manual recipe', () => {
   })
 
   it('stays while its version serves: a deployment that fails replaces nothing', async () => {
-    const { stateDir } = lab.host.settings
+    const { stateDir } = fixture.host.settings
     const good = await deploy(SECOND)
-    lab.commit({ version: 'two', mode: 'crash' })
-    const failed = await lab.host.deploy(lab.repository, { variables: { TOKEN: FIRST } })
+    fixture.commit({ version: 'two', mode: 'crash' })
+    const failed = await fixture.host.deploy(fixture.repository, { variables: { TOKEN: FIRST } })
     expect((await failed.verdict()).state).toBe(AttemptState.FAILED)
     expect(holding([stateDir], FIRST)).toEqual([])
-    const { variables } = environmentPlaces(lab.host.settings, 1)
+    const { variables } = environmentPaths(fixture.host.settings, 1)
     expect(existsSync(join(variables, `${good.taskId}.sh`))).toBe(true)
   })
 })
@@ -81,7 +81,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('of the docker r
     expect(holding([stateDir, runDir], FIRST)).toHaveLength(2)
     const second = await deploy(SECOND)
     expect(holding([stateDir, runDir], FIRST)).toEqual([])
-    const { variables } = environmentPlaces(host.settings, 1)
+    const { variables } = environmentPaths(host.settings, 1)
     const own = [`${second.taskId}-web.env`, `${second.taskId}-web.sh`]
     expect(readdirSync(variables).sort()).toEqual(own)
     repository.commit({ '.service.yml': 'manual: { deploy: [echo "manual now"] }\n' })

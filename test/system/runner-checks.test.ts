@@ -15,7 +15,7 @@ import { join } from 'node:path'
 import { formatProblems, readServiceFile } from '@berth/shared/service-file'
 import { AttemptState, FailureCode, StepState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { environmentPlaces } from '../../agent/src/machine/files.ts'
+import { environmentPaths } from '../../agent/src/machine/files.ts'
 import type { Repository } from '../fixtures/server/deployment.ts'
 import { AgentHost, isRoot } from '../fixtures/server/server.ts'
 
@@ -207,22 +207,22 @@ describe('fetching', () => {
     ['with empty objects, as after a power cut', emptyObjects, true],
     ['with one empty file', (dir: string) => truncateSync(serviceFileObject(dir)), true],
     ['with the locks of a git that was killed', leaveLocks, false],
-  ] as const)('uses a local copy %s, or makes it anew', async (_name, breakIt, isTold) => {
+  ] as const)('uses a local copy %s, or makes it anew', async (_name, breakIt, isReported) => {
     repository.commit({ '.service.yml': 'manual: { deploy: [echo x] }\n' }, 'One')
     expect((await (await host.deploy(repository)).verdict()).state).toBe(AttemptState.SUCCEEDED)
-    breakIt(environmentPlaces(host.settings, 1).repository)
+    breakIt(environmentPaths(host.settings, 1).repository)
     const wanted = repository.commit({ which: `${_name}\n` }, 'Two')
     const deployment = await host.deploy(repository)
     expect((await deployment.verdict()).state, deployment.log()).toBe(AttemptState.SUCCEEDED)
     expect(deployment.bodies('commit')[0]).toMatchObject({ commitSha: wanted })
-    expect(deployment.log().includes('is damaged and is made anew')).toBe(isTold)
+    expect(deployment.log().includes('is damaged and is made anew')).toBe(isReported)
   })
 
   it('drops a local copy that breaks only while the files are written', async () => {
     repository.commit({ '.service.yml': 'manual: { deploy: [echo x] }\n', big: big() }, 'Big')
     expect((await (await host.deploy(repository)).verdict()).state).toBe(AttemptState.SUCCEEDED)
     const object = repository.git('rev-parse', 'HEAD:big')
-    const { repository: copy } = environmentPlaces(host.settings, 1)
+    const { repository: copy } = environmentPaths(host.settings, 1)
     truncateSync(join(copy, 'objects', object.slice(0, 2), object.slice(2)), 20_000)
     repository.commit({ which: 'broken\n' }, 'Broken')
     const broken = await host.deploy(repository)

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { AttemptState, FailureCode, StepState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readClaim } from '../../agent/src/journal/attempt-files.ts'
-import { environmentPlaces } from '../../agent/src/machine/files.ts'
+import { environmentPaths } from '../../agent/src/machine/files.ts'
 import { hasMarker, listProcesses } from '../../agent/src/machine/process/processes.ts'
 import { eventually, type Repository } from '../fixtures/server/deployment.ts'
 import { AgentHost } from '../fixtures/server/server.ts'
@@ -49,7 +49,7 @@ describe('ending early', () => {
     ])
     expect(deployment.steps()['1']).toMatchObject({ state: StepState.CANCELED })
     expect(deployment.processes()).toBe(0)
-    expect(readdirSync(environmentPlaces(host.settings, 6).releases)).toEqual([])
+    expect(readdirSync(environmentPaths(host.settings, 6).releases)).toEqual([])
   })
 
   it('does nothing when the stop was there before the start', async () => {

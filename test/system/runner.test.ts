@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync, readlinkSync, statSync } from 'n
 import { join } from 'node:path'
 import { AttemptState, FailureCode, type StepChanged, StepState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { environmentPlaces } from '../../agent/src/machine/files.ts'
+import { environmentPaths } from '../../agent/src/machine/files.ts'
 import type { RunningEdge } from '../../agent/src/proxy/edge/edge.ts'
 import { type Repository, readTree } from '../fixtures/server/deployment.ts'
 import { portsEdge } from '../fixtures/server/proxy-server.ts'
@@ -75,14 +75,14 @@ describe('a deployment that succeeds', () => {
     })
     const [web] = first.bodies('services')[0]?.services ?? []
     const answer = await (await fetch(`http://127.0.0.1:${web?.port}/`)).json()
-    const places = environmentPlaces(host.settings, 1)
+    const paths = environmentPaths(host.settings, 1)
     expect(answer).toEqual({
-      release: join(places.releases, String(first.taskId)),
+      release: join(paths.releases, String(first.taskId)),
       token: 'hunter2-very-secret',
     })
-    expect(readlinkSync(places.current)).toBe(`releases/${first.taskId}`)
-    expect(existsSync(join(places.current, '.git'))).toBe(false)
-    if (isRoot) expect(statSync(join(places.current, 'server.mjs')).uid).not.toBe(0)
+    expect(readlinkSync(paths.current)).toBe(`releases/${first.taskId}`)
+    expect(existsSync(join(paths.current, '.git'))).toBe(false)
+    if (isRoot) expect(statSync(join(paths.current, 'server.mjs')).uid).not.toBe(0)
   })
 
   it('alternates ports on the next deployment and stops the version before', async () => {
@@ -109,7 +109,7 @@ describe('a deployment that succeeds', () => {
   })
 
   it('masks values in the service log too', () => {
-    const logs = readTree(environmentPlaces(host.settings, 1).logs).toString()
+    const logs = readTree(environmentPaths(host.settings, 1).logs).toString()
     expect(logs).toContain('up with ***')
     expect(logs).not.toContain('hunter2')
   })
@@ -125,8 +125,8 @@ describe('variables', () => {
     expect((await without.verdict()).state).toBe(AttemptState.SUCCEEDED)
     const line = 'pr-42-2.shop.example.com|pr-42|pull_request|feature/ünïcode|file|'
     expect(without.log()).toContain(line)
-    const places = environmentPlaces(host.settings, 2)
-    const file = join(places.variables, `${without.taskId}.sh`)
+    const paths = environmentPaths(host.settings, 2)
+    const file = join(paths.variables, `${without.taskId}.sh`)
     expect(readFileSync(file, 'utf8')).toContain("SERVICE_ENV_IDENTIFIER='pr-42'\n")
     expect(statSync(file).mode & 0o777).toBe(isRoot ? 0o440 : 0o400)
     const custom = { FROM_FILE: 'custom', SERVICE_DOMAIN: 'evil', MULTI: "it's\ntwo lines" }
@@ -134,7 +134,7 @@ describe('variables', () => {
     expect(await second.verdict(), second.log()).toMatchObject({ state: AttemptState.SUCCEEDED })
     expect(second.log()).not.toContain('evil')
     expect(second.bodies('warning').map(({ code }) => code)).toEqual(['reserved_key'])
-    const dotenv = readFileSync(join(places.variables, `${second.taskId}.env`), 'utf8')
+    const dotenv = readFileSync(join(paths.variables, `${second.taskId}.env`), 'utf8')
     expect(dotenv).toContain('FROM_FILE=custom\nMULTI="it\'s\\ntwo lines"\n')
     expect(dotenv).toContain('SERVICE_DOMAIN=pr-42-2.shop.example.com\n')
   })
@@ -211,10 +211,10 @@ describe('a deployment that fails', () => {
     expect(steps['2']).toMatchObject({ state: StepState.FAILED, exitCode: 42 })
     expect(steps['3']).toMatchObject({ state: StepState.SKIPPED })
     expect(deployment.log()).not.toContain('never')
-    const places = environmentPlaces(host.settings, 3)
-    expect(readdirSync(places.releases)).toEqual([])
-    expect(readdirSync(places.variables)).toEqual([])
-    expect(existsSync(places.current)).toBe(false)
+    const paths = environmentPaths(host.settings, 3)
+    expect(readdirSync(paths.releases)).toEqual([])
+    expect(readdirSync(paths.variables)).toEqual([])
+    expect(existsSync(paths.current)).toBe(false)
     // what an earlier, successful step left running is the repository's own business; the failed step's is not
     expect(deployment.processes()).toBe(1)
   })
@@ -223,12 +223,12 @@ describe('a deployment that fails', () => {
     const show = 'readlink "$BERTH_SHARED_DIR/../current" || echo none'
     const yaml = (last: string) =>
       `manual:\n  deploy:\n    - '${show}'\n    - berth-activate\n    - '${show}'\n    - ${last}\n`
-    const places = environmentPlaces(host.settings, 8)
+    const paths = environmentPaths(host.settings, 8)
     repository.commit({ '.service.yml': yaml('exit 1') })
     const first = await host.deploy(repository, { environmentId: 8 })
     expect((await first.verdict()).failedStepId).toBe('4')
     expect(first.log()).toMatch(new RegExp(`none[^]*releases/${first.taskId}\\r?\\n`))
-    expect(existsSync(places.current)).toBe(false)
+    expect(existsSync(paths.current)).toBe(false)
     repository.commit({ '.service.yml': yaml('echo fine') })
     const second = await host.deploy(repository, { environmentId: 8 })
     expect(await second.verdict(), second.log()).toMatchObject({ state: AttemptState.SUCCEEDED })
@@ -236,7 +236,7 @@ describe('a deployment that fails', () => {
     const third = await host.deploy(repository, { environmentId: 8 })
     expect((await third.verdict()).state).toBe(AttemptState.FAILED)
     expect(third.log()).toContain(`releases/${third.taskId}`)
-    expect(readlinkSync(places.current)).toBe(`releases/${second.taskId}`)
+    expect(readlinkSync(paths.current)).toBe(`releases/${second.taskId}`)
   })
 
   it('shows an allowed failure as a warning and goes on', async () => {

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { environmentPlaces } from '../../agent/src/machine/files.ts'
+import { environmentPaths } from '../../agent/src/machine/files.ts'
 import { readServiceLogs, type ServiceRecord } from '../../agent/src/service-logs/reader.ts'
 import { settingsEnvironment } from '../../agent/src/settings.ts'
 import { DockerHost } from '../fixtures/docker/server.ts'
@@ -50,7 +50,7 @@ describe.skipIf(!dockerEngine())('logs of containers', { timeout: 240_000 }, () 
     await gone
     follower = undefined
   }
-  const dir = (): string => join(environmentPlaces(host.settings, 1).logs, 'web')
+  const dir = (): string => join(environmentPaths(host.settings, 1).logs, 'web')
   const onDisk = (): string => {
     try {
       return readdirSync(dir())

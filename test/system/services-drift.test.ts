@@ -4,22 +4,22 @@ import { openEngine } from '../../agent/src/machine/docker/engine.ts'
 import { DriftWatch } from '../../agent/src/maintenance/drift.ts'
 import { Observations } from '../../agent/src/maintenance/observations.ts'
 import { eventually } from '../fixtures/server/deployment.ts'
-import { answer, eventuallyAnswers, ServiceLab } from '../fixtures/server/service.ts'
+import { answer, eventuallyAnswers, ServiceFixture } from '../fixtures/server/service.ts'
 
 describe('what supervisors see', () => {
-  let lab: ServiceLab
+  let fixture: ServiceFixture
   beforeAll(async () => {
-    lab = await ServiceLab.open()
+    fixture = await ServiceFixture.open()
   })
-  afterAll(() => lab.close())
+  afterAll(() => fixture.close())
 
   it('three ends are a crash loop', async () => {
-    await lab.deployed(1, { version: 'one' })
+    await fixture.deployed(1, { version: 'one' })
     const observations = new Observations()
-    const { settings } = lab.host
+    const { settings } = fixture.host
     const engine = openEngine(settings)
     const watch = new DriftWatch({ settings, engine, observations, now: () => Date.now() })
-    const ledger = lab.host.ledger()
+    const ledger = fixture.host.ledger()
     const look = async () => {
       await watch.look(ledger, 1)
       return observations.find(1)
@@ -29,7 +29,7 @@ describe('what supervisors see', () => {
         services: [{ name: 'web', state: 'running', restarts: 0 }],
         degradedReason: '',
       })
-      const [row] = lab.rows(1)
+      const [row] = fixture.rows(1)
       for (const count of [1, 2, 3]) {
         await eventuallyAnswers(row?.port, 'one')
         expect((await look())?.degradedReason).toBe('')

@@ -4,7 +4,7 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { AttemptState, FailureCode } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { environmentPlaces, listFolder, readLink } from '../../agent/src/machine/files.ts'
+import { environmentPaths, listFolder, readLink } from '../../agent/src/machine/files.ts'
 import { detectCgroups } from '../../agent/src/machine/process/cgroups.ts'
 import { readProcess } from '../../agent/src/machine/process/processes.ts'
 import { readLastLines } from '../../agent/src/service-logs/writer.ts'
@@ -16,7 +16,7 @@ import {
   stopService,
 } from '../../agent/src/supervise/control.ts'
 import { eventually } from '../fixtures/server/deployment.ts'
-import { answer, eventuallyAnswers, ServiceLab } from '../fixtures/server/service.ts'
+import { answer, eventuallyAnswers, ServiceFixture } from '../fixtures/server/service.ts'
 
 const REVIVAL: Revival = {
   occupy: () => true,
@@ -27,76 +27,81 @@ const REVIVAL: Revival = {
   },
 }
 
-let lab: ServiceLab
+let fixture: ServiceFixture
 beforeAll(async () => {
-  lab = await ServiceLab.open()
+  fixture = await ServiceFixture.open()
 })
-afterAll(() => lab.close())
+afterAll(() => fixture.close())
 
 describe('after the deployment', () => {
   it('a process that ends is started again, and its output is kept', async () => {
-    const deployment = await lab.deployed(16, { version: 'crashy' })
-    const port = lab.rows(16)[0]?.port
-    const before = lab.state(16, deployment.taskId)
+    const deployment = await fixture.deployed(16, { version: 'crashy' })
+    const port = fixture.rows(16)[0]?.port
+    const before = fixture.state(16, deployment.taskId)
     expect(await answer(port, '/crash')).toBe('bye')
     const after = await eventually(() => {
-      const state = lab.state(16, deployment.taskId)
+      const state = fixture.state(16, deployment.taskId)
       return state && state.restarts === 1 && state.condition === 'running' ? state : undefined
     }, 'the restart')
     expect(after.pid).not.toBe(before?.pid)
     expect(after.lastEnd).toMatchObject({ code: 3, signal: null })
     await eventuallyAnswers(port, 'crashy')
     const lines = readLastLines(
-      join(environmentPlaces(lab.host.settings, 16).logs, 'web'),
+      join(environmentPaths(fixture.host.settings, 16).logs, 'web'),
       deployment.taskId,
     )
     expect(lines).toEqual(['started crashy', 'started crashy'])
   })
 
   it('a supervisor that was killed is brought back, without a second copy of its process', async () => {
-    const [row] = lab.rows(16)
+    const [row] = fixture.rows(16)
     if (!row) throw new Error('no process')
-    const state = lab.state(16, row.taskId)
+    const state = fixture.state(16, row.taskId)
     process.kill(state?.supervisor.pid as number, 'SIGKILL')
     await eventually(
       () => !readProcess(state?.supervisor.pid as number),
       'the end of the supervisor',
     )
-    const ledger = lab.host.ledger()
-    const revived = await withProgram(() => reviveServices(lab.host.settings, ledger, REVIVAL))
-    expect(revived).toEqual([`${lab.host.settings.accountPrefix}16/web`])
-    expect(await withProgram(() => reviveServices(lab.host.settings, ledger, REVIVAL))).toEqual([])
+    const ledger = fixture.host.ledger()
+    const revived = await withProgram(() => reviveServices(fixture.host.settings, ledger, REVIVAL))
+    expect(revived).toEqual([`${fixture.host.settings.accountPrefix}16/web`])
+    expect(await withProgram(() => reviveServices(fixture.host.settings, ledger, REVIVAL))).toEqual(
+      [],
+    )
     ledger.close()
     expect(readProcess(state?.pid as number)).toBeUndefined()
     await eventuallyAnswers(row.port, 'crashy')
   })
 
   it('later only what died comes back: what was stopped by hand waits for the daemon', async () => {
-    const [row] = lab.rows(16)
+    const [row] = fixture.rows(16)
     if (!row) throw new Error('no process')
-    const ledger = lab.host.ledger()
+    const ledger = fixture.host.ledger()
     const later = { ...REVIVAL, isFirst: () => false }
     const look = (revival: Revival) =>
-      withProgram(() => reviveServices(lab.host.settings, ledger, revival))
+      withProgram(() => reviveServices(fixture.host.settings, ledger, revival))
     await killSupervisor(row.taskId)
     expect(await look({ ...later, occupy: () => false })).toEqual([]) // a runner is at work there
     expect(await look(later)).toHaveLength(1)
-    await stopService(lab.host.settings, instructionsOf(row))
+    await stopService(fixture.host.settings, instructionsOf(row))
     expect(await look(later)).toEqual([])
     // paused by a runner that died
     ledger.setProcessState(row, 'paused', 'of-a-dead-runner')
     expect(await look(later)).toHaveLength(1)
-    expect(lab.rows(16).map(({ state }) => state)).toEqual(['serving'])
+    expect(fixture.rows(16).map(({ state }) => state)).toEqual(['serving'])
     ledger.close()
     await eventuallyAnswers(row.port, 'crashy')
   })
 
   it('one service that cannot be brought back does not keep the others down', async () => {
-    const [row] = lab.rows(16)
+    const [row] = fixture.rows(16)
     if (!row) throw new Error('no process')
     await killSupervisor(row.taskId)
-    const ledger = lab.host.ledger()
-    const lost = { environmentId: 900, environmentName: `${lab.host.settings.accountPrefix}900` }
+    const ledger = fixture.host.ledger()
+    const lost = {
+      environmentId: 900,
+      environmentName: `${fixture.host.settings.accountPrefix}900`,
+    }
     const variablesFile = '/nonexistent/1.sh'
     const instructions = { ...instructionsOf(row), ...lost, taskId: 1, variablesFile }
     const broken = { ...row, environmentId: 900, taskId: 1 }
@@ -104,50 +109,50 @@ describe('after the deployment', () => {
     const troubled: number[] = []
     const onTrouble: Revival['onTrouble'] = ({ environmentId }) => void troubled.push(environmentId)
     const revived = await withProgram(() =>
-      reviveServices(lab.host.settings, ledger, { ...REVIVAL, onTrouble }),
+      reviveServices(fixture.host.settings, ledger, { ...REVIVAL, onTrouble }),
     )
     ledger.removeProcess(broken)
     ledger.close()
     expect(troubled).toEqual([900])
-    expect(revived).toEqual([`${lab.host.settings.accountPrefix}16/web`])
+    expect(revived).toEqual([`${fixture.host.settings.accountPrefix}16/web`])
   }, 60_000)
 
   it('everything comes back after a reboot, from the ledger alone', async () => {
-    const [row] = lab.rows(16)
+    const [row] = fixture.rows(16)
     if (!row) throw new Error('no process')
-    const state = lab.state(16, row.taskId)
+    const state = fixture.state(16, row.taskId)
     process.kill(state?.supervisor.pid as number, 'SIGKILL')
-    for (const { pid } of listServiceProcesses(lab.host.settings, instructionsOf(row))) {
+    for (const { pid } of listServiceProcesses(fixture.host.settings, instructionsOf(row))) {
       process.kill(pid, 'SIGKILL')
     }
-    rmSync(join(lab.host.settings.runDir, 'services'), { recursive: true })
-    const ledger = lab.host.ledger()
-    await withProgram(() => reviveServices(lab.host.settings, ledger, REVIVAL))
+    rmSync(join(fixture.host.settings.runDir, 'services'), { recursive: true })
+    const ledger = fixture.host.ledger()
+    await withProgram(() => reviveServices(fixture.host.settings, ledger, REVIVAL))
     ledger.close()
     await eventuallyAnswers(row.port, 'crashy')
   })
 
   it('what a dead runner was starting is ended by the next deployment', async () => {
-    await lab.deployed(17, { version: 'good' })
-    lab.commit({ version: 'half', mode: 'deaf' })
-    const dead = lab.host.start(lab.repository, { environmentId: 17 })
+    await fixture.deployed(17, { version: 'good' })
+    fixture.commit({ version: 'half', mode: 'deaf' })
+    const dead = fixture.host.start(fixture.repository, { environmentId: 17 })
     await eventually(() => dead.steps()['health:web'], 'the health check')
     dead.child.kill('SIGKILL')
     await dead.ended
-    const half = lab.state(17, dead.taskId)
+    const half = fixture.state(17, dead.taskId)
     expect(readProcess(half?.pid as number)).toBeDefined()
-    const next = await lab.deployed(17, { version: 'next' })
+    const next = await fixture.deployed(17, { version: 'next' })
     expect(next.log()).toContain(`Ending web of deployment ${dead.taskId}, which was left over.`)
     expect(readProcess(half?.pid as number)).toBeUndefined()
-    expect(lab.rows(17).map(({ taskId, state }) => [taskId, state])).toEqual([
+    expect(fixture.rows(17).map(({ taskId, state }) => [taskId, state])).toEqual([
       [next.taskId, 'serving'],
     ])
-    expect(await answer(lab.rows(17)[0]?.port)).toBe('next')
+    expect(await answer(fixture.rows(17)[0]?.port)).toBe('next')
   })
 })
 
 async function killSupervisor(taskId: number): Promise<void> {
-  const pid = lab.state(16, taskId)?.supervisor.pid as number
+  const pid = fixture.state(16, taskId)?.supervisor.pid as number
   process.kill(pid, 'SIGKILL')
   await eventually(() => !readProcess(pid), 'the end of the supervisor')
 }
@@ -175,8 +180,8 @@ describe('memory', () => {
   services:
     web: { port: auto, memory: 64m, run: head -c 300000000 /dev/zero | tail -c 290000000 }
 `
-    lab.repository.commit({ '.service.yml': yaml })
-    const deployment = await lab.host.deploy(lab.repository, {
+    fixture.repository.commit({ '.service.yml': yaml })
+    const deployment = await fixture.host.deploy(fixture.repository, {
       environmentId: 20,
       timeoutMs: 30_000,
     })
@@ -188,10 +193,10 @@ describe('memory', () => {
 
 describe('without node-pty', () => {
   it('commands run with pipes, and the log says so once', async () => {
-    lab.repository.commit({
+    fixture.repository.commit({
       '.service.yml': 'manual:\n  deploy: ["echo out; echo err >&2; test ! -t 1"]\n',
     })
-    const deployment = await lab.host.deploy(lab.repository, {
+    const deployment = await fixture.host.deploy(fixture.repository, {
       environmentId: 18,
       nodeArguments: ['--import', join(import.meta.dirname, '../fixtures/server/without-pty.mjs')],
     })
@@ -208,28 +213,28 @@ describe('releases', () => {
     const action = { run: 'true', artifacts: { paths } }
     const actions = Object.fromEntries(Array.from({ length: 9 }, (_, i) => [`a${i}`, action]))
     const file = JSON.stringify({ manual: { deploy: ['echo x'] }, actions })
-    lab.repository.commit({ '.service.yml': file })
-    const deployment = await lab.host.deploy(lab.repository, { environmentId: 21 })
+    fixture.repository.commit({ '.service.yml': file })
+    const deployment = await fixture.host.deploy(fixture.repository, { environmentId: 21 })
     const verdict = await deployment.verdict()
     expect([verdict.message, verdict.state]).toEqual(['', AttemptState.SUCCEEDED])
     expect(deployment.log()).toContain('Warning: ')
-    const places = environmentPlaces(lab.host.settings, 21)
-    expect(readLink(places.current)).toBe(`releases/${deployment.taskId}`)
-    expect(listFolder(places.releases)).toEqual([String(deployment.taskId)])
+    const own = environmentPaths(fixture.host.settings, 21)
+    expect(readLink(own.current)).toBe(`releases/${deployment.taskId}`)
+    expect(listFolder(own.releases)).toEqual([String(deployment.taskId)])
   })
 
   it('keeps three, and the variable files of the last alone', async () => {
-    lab.repository.commit({ '.service.yml': 'manual:\n  deploy: [echo x]\n' })
+    fixture.repository.commit({ '.service.yml': 'manual:\n  deploy: [echo x]\n' })
     const tasks: number[] = []
     for (let i = 0; i < 5; i += 1) {
-      const deployment = await lab.host.deploy(lab.repository, { environmentId: 19 })
+      const deployment = await fixture.host.deploy(fixture.repository, { environmentId: 19 })
       expect((await deployment.verdict()).state).toBe(AttemptState.SUCCEEDED)
       tasks.push(deployment.taskId)
     }
-    const places = environmentPlaces(lab.host.settings, 19)
-    const kept = listFolder(places.releases).map(Number)
+    const paths = environmentPaths(fixture.host.settings, 19)
+    const kept = listFolder(paths.releases).map(Number)
     expect(kept.sort((a, b) => a - b)).toEqual(tasks.slice(2))
-    const files = listFolder(places.variables)
+    const files = listFolder(paths.variables)
     expect(files.sort()).toEqual([`${tasks.at(-1)}.env`, `${tasks.at(-1)}.sh`])
   })
 })

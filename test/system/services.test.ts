@@ -6,16 +6,16 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { AttemptState, FailureCode, StepState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { environmentPlaces } from '../../agent/src/machine/files.ts'
+import { environmentPaths } from '../../agent/src/machine/files.ts'
 import { readLastLines } from '../../agent/src/service-logs/writer.ts'
 import { eventually } from '../fixtures/server/deployment.ts'
-import { answer, eventuallyAnswers, freePort, ServiceLab } from '../fixtures/server/service.ts'
+import { answer, eventuallyAnswers, freePort, ServiceFixture } from '../fixtures/server/service.ts'
 
-let lab: ServiceLab
+let fixture: ServiceFixture
 beforeAll(async () => {
-  lab = await ServiceLab.open()
+  fixture = await ServiceFixture.open()
 })
-afterAll(() => lab.close())
+afterAll(() => fixture.close())
 
 describe('with an automatic port', () => {
   it.each([
@@ -23,13 +23,13 @@ describe('with an automatic port', () => {
     ['sick', /^GET \/up answered 500 twice in a row \(first bytes: not well\)\./],
     ['deaf', /^GET \/up got no answer on port \d+ twice in a row \(ECONNREFUSED\)\./],
   ])('a version that is %s never replaces the one before', async (mode, message) => {
-    if (lab.rows(10).length === 0) await lab.deployed(10, { version: 'good' })
-    const [first] = lab.rows(10)
+    if (fixture.rows(10).length === 0) await fixture.deployed(10, { version: 'good' })
+    const [first] = fixture.rows(10)
     if (!first) throw new Error('no process')
     const { port } = first
     const health = '{ path: /up, start_period: 3s, interval: 1s, retries: 2 }'
-    lab.commit({ version: 'bad', mode, health })
-    const second = await lab.host.deploy(lab.repository, { environmentId: 10 })
+    fixture.commit({ version: 'bad', mode, health })
+    const second = await fixture.host.deploy(fixture.repository, { environmentId: 10 })
     const verdict = await second.verdict()
     expect(verdict).toMatchObject({
       state: AttemptState.FAILED,
@@ -40,48 +40,49 @@ describe('with an automatic port', () => {
     expect(verdict.message).toMatch(message)
     expect(second.log()).toMatch(/Last \d+ lines of web:\r?\nstarted bad/)
     expect(await answer(port)).toBe('good')
-    expect(lab.rows(10).map(({ taskId, state }) => [taskId, state])).toEqual([
+    expect(fixture.rows(10).map(({ taskId, state }) => [taskId, state])).toEqual([
       [first.taskId, 'serving'],
     ])
-    expect(lab.state(10, second.taskId)).toBeUndefined()
+    expect(fixture.state(10, second.taskId)).toBeUndefined()
   })
 
   it('canceled while it waits for health, stops the new one and keeps the old one', async () => {
-    await lab.deployed(12, { version: 'good' })
-    const port = lab.rows(12)[0]?.port
-    lab.commit({ version: 'slow', mode: 'deaf' })
-    const deployment = lab.host.start(lab.repository, { environmentId: 12 })
+    await fixture.deployed(12, { version: 'good' })
+    const port = fixture.rows(12)[0]?.port
+    fixture.commit({ version: 'slow', mode: 'deaf' })
+    const deployment = fixture.host.start(fixture.repository, { environmentId: 12 })
     await eventually(() => deployment.steps()['health:web'], 'the health check')
     deployment.stop('not wanted')
     expect((await deployment.verdict()).state).toBe(AttemptState.CANCELED)
     expect(deployment.steps()['health:web']).toMatchObject({ state: StepState.CANCELED })
     expect(await answer(port)).toBe('good')
-    expect(lab.rows(12)).toHaveLength(1)
+    expect(fixture.rows(12)).toHaveLength(1)
   })
 
   it('a stop that comes during the proof takes effect after it: the version before is back', async () => {
-    await lab.deployed(12, { version: 'good' })
-    const port = lab.rows(12)[0]?.port
-    const before = lab.rows(12)[0]?.taskId
-    lab.commit({ version: 'better' })
-    const deployment = lab.host.start(lab.repository, { environmentId: 12 })
+    await fixture.deployed(12, { version: 'good' })
+    const port = fixture.rows(12)[0]?.port
+    const before = fixture.rows(12)[0]?.taskId
+    fixture.commit({ version: 'better' })
+    const deployment = fixture.host.start(fixture.repository, { environmentId: 12 })
     await eventually(() => deployment.steps()['verify:web'], 'the proof')
     deployment.stop('too late?')
     expect((await deployment.verdict()).state).toBe(AttemptState.CANCELED)
     expect(deployment.steps()['verify:web']).toMatchObject({ state: StepState.SUCCEEDED })
     expect(deployment.bodies('services')).toEqual([])
     expect(await answer(port)).toBe('good')
-    expect(lab.rows(12).map(({ taskId }) => taskId)).toEqual([before])
+    expect(fixture.rows(12).map(({ taskId }) => taskId)).toEqual([before])
   })
 
   it('stops a service that is gone from the file', async () => {
-    await lab.deployed(12, { version: 'good' })
-    const row = lab.rows(12)[0]
-    lab.repository.commit({ '.service.yml': 'manual: { deploy: [echo nothing] }\n' })
+    await fixture.deployed(12, { version: 'good' })
+    const row = fixture.rows(12)[0]
+    fixture.repository.commit({ '.service.yml': 'manual: { deploy: [echo nothing] }\n' })
     expect(
-      (await (await lab.host.deploy(lab.repository, { environmentId: 12 })).verdict()).state,
+      (await (await fixture.host.deploy(fixture.repository, { environmentId: 12 })).verdict())
+        .state,
     ).toBe(AttemptState.SUCCEEDED)
-    expect(lab.rows(12)).toEqual([])
+    expect(fixture.rows(12)).toEqual([])
     await expect(answer(row?.port)).rejects.toThrow()
   })
 })
@@ -90,19 +91,22 @@ describe('with a fixed port', () => {
   it('stops the old one first, and starts it again when the new one fails', async () => {
     const port = await freePort()
     const target = `port: ${port}`
-    const first = await lab.deployed(13, { version: 'one', target })
-    const second = await lab.deployed(13, { version: 'two', target })
+    const first = await fixture.deployed(13, { version: 'one', target })
+    const second = await fixture.deployed(13, { version: 'two', target })
     expect(second.log()).toMatch(
       new RegExp(`web of deployment ${first.taskId} stopped after \\d+ ms`),
     )
     expect(await answer(port)).toBe('two')
-    lab.commit({ version: 'three', target, mode: 'crash' })
-    const third = await lab.host.deploy(lab.repository, { environmentId: 13 })
+    fixture.commit({ version: 'three', target, mode: 'crash' })
+    const third = await fixture.host.deploy(fixture.repository, { environmentId: 13 })
     expect(await third.verdict()).toMatchObject({ code: FailureCode.HEALTH_CHECK_FAILED })
     expect(third.log()).toContain(`web of deployment ${second.taskId} was started again`)
-    await eventually(() => lab.state(13, second.taskId)?.condition === 'running', 'the old version')
+    await eventually(
+      () => fixture.state(13, second.taskId)?.condition === 'running',
+      'the old version',
+    )
     await eventuallyAnswers(port, 'two')
-    expect(lab.rows(13).map(({ taskId, state }) => [taskId, state])).toEqual([
+    expect(fixture.rows(13).map(({ taskId, state }) => [taskId, state])).toEqual([
       [second.taskId, 'serving'],
     ])
   })
@@ -111,8 +115,8 @@ describe('with a fixed port', () => {
     const server = createServer().listen(0, '127.0.0.1')
     await once(server, 'listening')
     const { port } = server.address() as { port: number }
-    lab.commit({ version: 'x', target: `port: ${port}` })
-    const deployment = await lab.host.deploy(lab.repository, { environmentId: 14 })
+    fixture.commit({ version: 'x', target: `port: ${port}` })
+    const deployment = await fixture.host.deploy(fixture.repository, { environmentId: 14 })
     const verdict = await deployment.verdict()
     server.close()
     if (process.getuid?.() !== 0) return // the developer's own processes are the environment's
@@ -125,12 +129,12 @@ describe('with a fixed port', () => {
     const port = await freePort()
     const yaml = `manual:
   deploy:
-    - PORT=${port} VERSION=impostor setsid ${lab.host.node} server.mjs >/dev/null 2>&1 &
+    - PORT=${port} VERSION=impostor setsid ${fixture.host.node} server.mjs >/dev/null 2>&1 &
   services:
     web: { port: ${port}, run: exec sleep 300, health: /up }
 `
-    lab.repository.commit({ '.service.yml': yaml })
-    const deployment = await lab.host.deploy(lab.repository, { environmentId: 11 })
+    fixture.repository.commit({ '.service.yml': yaml })
+    const deployment = await fixture.host.deploy(fixture.repository, { environmentId: 11 })
     const verdict = await deployment.verdict()
     expect(deployment.steps()['health:web']).toMatchObject({ state: StepState.SUCCEEDED })
     expect(verdict).toMatchObject({
@@ -140,18 +144,18 @@ describe('with a fixed port', () => {
       message: `web runs, but port ${port} is not held by the version that was deployed.`,
     })
     expect(await answer(port)).toBe('impostor')
-    expect(lab.rows(11)).toEqual([])
-    expect(existsSync(environmentPlaces(lab.host.settings, 11).current)).toBe(false)
+    expect(fixture.rows(11)).toEqual([])
+    expect(existsSync(environmentPaths(fixture.host.settings, 11).current)).toBe(false)
   })
 
   it('serves a socket in its folder, also when the version before left its file there', async () => {
     const program =
       "require('http').createServer((q, r) => r.end('ok')).listen(process.env.BERTH_SOCKET_DIR + '/app.sock')"
-    const run = `exec ${lab.host.node} -e ${JSON.stringify(program)}`
+    const run = `exec ${fixture.host.node} -e ${JSON.stringify(program)}`
     const yaml = `manual:\n  deploy: [echo x]\n  services:\n    web: { socket: app.sock, run: ${JSON.stringify(run)} }\n`
-    lab.repository.commit({ '.service.yml': yaml })
+    fixture.repository.commit({ '.service.yml': yaml })
     for (const round of [1, 2]) {
-      const deployment = await lab.host.deploy(lab.repository, { environmentId: 14 })
+      const deployment = await fixture.host.deploy(fixture.repository, { environmentId: 14 })
       expect((await deployment.verdict()).message, `round ${round}`).toBe('')
     }
   })
@@ -163,13 +167,13 @@ describe('a worker', () => {
       'echo begin $VERSION; trap "echo end $VERSION; exit 0" TERM; while :; do sleep 0.1; done'
     const yaml = (version: string) =>
       `manual:\n  deploy: [echo x]\n  services:\n    queue: { run: ${JSON.stringify(run)}, env: { VERSION: ${version} } }\n`
-    lab.repository.commit({ '.service.yml': yaml('one') })
-    const one = await lab.host.deploy(lab.repository, { environmentId: 15 })
+    fixture.repository.commit({ '.service.yml': yaml('one') })
+    const one = await fixture.host.deploy(fixture.repository, { environmentId: 15 })
     expect((await one.verdict()).state).toBe(AttemptState.SUCCEEDED)
-    lab.repository.commit({ '.service.yml': yaml('two') })
-    const two = await lab.host.deploy(lab.repository, { environmentId: 15 })
+    fixture.repository.commit({ '.service.yml': yaml('two') })
+    const two = await fixture.host.deploy(fixture.repository, { environmentId: 15 })
     expect((await two.verdict()).state).toBe(AttemptState.SUCCEEDED)
-    const logs = join(environmentPlaces(lab.host.settings, 15).logs, 'queue')
+    const logs = join(environmentPaths(fixture.host.settings, 15).logs, 'queue')
     const said = readLastLines(logs, one.taskId).filter((line) => line !== 'Terminated')
     expect(said).toEqual(['begin one', 'end one'])
     expect(readLastLines(logs, two.taskId)).toEqual(['begin two'])

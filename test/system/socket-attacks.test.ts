@@ -7,12 +7,12 @@ import { join } from 'node:path'
 import { AttemptState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openEngine } from '../../agent/src/machine/docker/engine.ts'
-import { environmentPlaces } from '../../agent/src/machine/files.ts'
+import { environmentPaths } from '../../agent/src/machine/files.ts'
 import { runProgram } from '../../agent/src/machine/process/programs.ts'
 import { DriftWatch } from '../../agent/src/maintenance/drift.ts'
 import { Observations } from '../../agent/src/maintenance/observations.ts'
 import { caddyAccount } from '../../agent/src/proxy/caddy/account.ts'
-import { edgePlaces } from '../../agent/src/proxy/paths.ts'
+import { edgePaths } from '../../agent/src/proxy/paths.ts'
 import { readProxyProcess } from '../../agent/src/proxy/process-files.ts'
 import type { SocketTarget } from '../../agent/src/proxy/protocol.ts'
 import { readTable, routeId, writeTable } from '../../agent/src/proxy/table.ts'
@@ -24,7 +24,7 @@ import { isRoot } from '../fixtures/server/server.ts'
 const HOSTILE = 1
 const NEIGHBOUR = 2
 const HOST = 'hostile.shop.example.com'
-const NEXT_DOOR = 'neighbour.shop.example.com'
+const NEIGHBOUR_HOST = 'neighbour.shop.example.com'
 /** Of hunter2, cost 4. */
 const BCRYPT = '$2b$04$0xo3EaAXXiikt632rhWKUuTWXwdjCtADGLSPm/IRp3h4IOFYlmDWm'
 
@@ -77,7 +77,7 @@ describe.skipIf(missing('caddy') || !isRoot)('a socket whose name is swapped', (
     engine = createServer((_request, answer) => answer.end('ENGINE'))
     await new Promise<void>((resolve) => engine.listen(engineSocket, resolve))
     chmodSync(engineSocket, 0o666) // Caddy's account may connect: only the dialled name keeps it from there
-    neighbourSocket = join(environmentPlaces(host.settings, NEIGHBOUR).sockets, 'app.sock')
+    neighbourSocket = join(environmentPaths(host.settings, NEIGHBOUR).sockets, 'app.sock')
     const yaml = (says: string, more: string): string => `manual:
   deploy: [echo x]
   services:
@@ -91,7 +91,7 @@ ${more}`
     const basicAuth = { username: 'ada', bcryptHash: BCRYPT }
     const done = await Promise.all([
       host.deploy(hostile, { environmentId: HOSTILE, host: HOST }),
-      host.deploy(neighbour, { environmentId: NEIGHBOUR, host: NEXT_DOOR, basicAuth }),
+      host.deploy(neighbour, { environmentId: NEIGHBOUR, host: NEIGHBOUR_HOST, basicAuth }),
     ])
     for (const deployment of done) {
       const { message, state } = await deployment.verdict()
@@ -111,7 +111,7 @@ ${more}`
     const { stdout } = await runProgram(['setpriv', ...words])
     return stdout.toString()
   }
-  const link = (): string => join(edgePlaces(host.settings).sockets, routeId(HOST, '/'))
+  const link = (): string => join(edgePaths(host.settings).sockets, routeId(HOST, '/'))
   const target = (path: string): SocketTarget => ({ kind: 'socket', path, uid: 54_321 })
   const isDialled = (): boolean => lstatSync(link(), { throwIfNoEntry: false }) !== undefined
   const hand = async (act: string, to = ''): Promise<string> => {
@@ -148,13 +148,13 @@ ${more}`
 
   it('positive control: it answers, and Caddy may connect to what it is to be led to', async () => {
     expect(await host.get(HOST)).toMatchObject({ status: 200, text: 'own' })
-    expect((await host.get(NEXT_DOOR)).status).toBe(401)
+    expect((await host.get(NEIGHBOUR_HOST)).status).toBe(401)
     expect(await asCaddy(engineSocket)).toBe('ENGINE')
     expect(await asCaddy(neighbourSocket)).toBe('NEIGHBOUR')
   })
 
   it('names are in a folder of root’s, for Caddy alone', () => {
-    const folder = lstatSync(edgePlaces(host.settings).sockets)
+    const folder = lstatSync(edgePaths(host.settings).sockets)
     const socket = lstatSync(link())
     expect([folder.uid, folder.mode & 0o7777, folder.gid]).toEqual([0, 0o710, socket.gid])
     expect(socket.isSocket()).toBe(true)
@@ -179,7 +179,7 @@ ${more}`
   })
 
   it('a socket of another account under its name is not dialled', async () => {
-    const mine = join(environmentPlaces(host.settings, HOSTILE).sockets, 'app.sock')
+    const mine = join(environmentPaths(host.settings, HOSTILE).sockets, 'app.sock')
     const other = join(host.settings.runDir, 'other.sock')
     const server = createServer((_request, answer) => answer.end('ENGINE'))
     await new Promise<void>((resolve) => server.listen(other, resolve))
@@ -210,7 +210,7 @@ ${more}`
 
   it('a way that leads in a circle does not keep others from being dialled', async () => {
     const { settings, edge } = host
-    const { sockets } = environmentPlaces(settings, HOSTILE)
+    const { sockets } = environmentPaths(settings, HOSTILE)
     symlinkSync('circle', join(sockets, 'circle'))
     const path = join(sockets, 'circle', 'app.sock')
     const routes = [
@@ -226,7 +226,7 @@ ${more}`
 
   it('a table of a former version says nothing of accounts, and leads nowhere else', async () => {
     const { settings } = host
-    process.kill(readProxyProcess(edgePlaces(settings).edgeProcess)?.pid ?? 0, 'SIGKILL')
+    process.kill(readProxyProcess(edgePaths(settings).edgeProcess)?.pid ?? 0, 'SIGKILL')
     const table = readTable(settings)
     const sockets = Object.values(table.environments)
       .flatMap(({ routes }) => routes)
@@ -235,7 +235,7 @@ ${more}`
     expect(sockets.map(({ uid }) => uid)).toEqual([expect.any(Number), expect.any(Number)])
     for (const target of sockets) delete target.uid
     writeTable(settings, table)
-    rmSync(edgePlaces(settings).sockets, { recursive: true }) // as after a restart of the machine
+    rmSync(edgePaths(settings).sockets, { recursive: true }) // as after a restart of the machine
     await host.startProxy()
     await answers('own')
     expect(await seenDuring(() => hand('link', engineSocket))).toEqual([])

@@ -15,7 +15,7 @@ import {
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { runProgram } from '../../agent/src/machine/process/programs.ts'
-import { relayAccount, sshPlaces } from '../../agent/src/ssh/paths.ts'
+import { relayAccount, sshPaths } from '../../agent/src/ssh/paths.ts'
 import { removeFromServer } from '../../agent/src/ssh/ssh-service.ts'
 import { expectedEffect, renderDropIn } from '../../agent/src/ssh/sshd/config.ts'
 import { awaitGreeting, reload } from '../../agent/src/ssh/sshd/control.ts'
@@ -23,7 +23,7 @@ import { includesDropIns, installDropIn, listOthers } from '../../agent/src/ssh/
 import { keepOwnSshd } from '../../agent/src/ssh/sshd/own-daemon.ts'
 import { locate, missing } from '../fixtures/platform/components.ts'
 import { isRoot } from '../fixtures/server/server.ts'
-import { freePort, SshLab } from '../fixtures/sshd/server.ts'
+import { freePort, SshFixture } from '../fixtures/sshd/server.ts'
 
 test.each([
   ['Include /x/d/*.conf\nPort 22\n', true],
@@ -38,7 +38,7 @@ test.each([
 
 describe.skipIf(missing('sshd') || !isRoot)("in the server's own sshd", () => {
   let dir: string
-  let lab: SshLab
+  let fixture: SshFixture
   let sshd: ChildProcess
   let port: number
   const f = (name: string): string => join(dir, name)
@@ -77,11 +77,15 @@ Subsystem sftp internal-sftp
     writeFileSync(f('sshd_config'), main)
     sshd = spawn(locate('sshd') as string, ['-D', '-E', f('log'), '-f', f('sshd_config')])
     expect(await awaitGreeting({ address: '127.0.0.1', port })).toBe(true)
-    lab = await SshLab.open({ mode: 'auto', config: f('sshd_config'), pidFile: f('sshd.pid') })
+    fixture = await SshFixture.open({
+      mode: 'auto',
+      config: f('sshd_config'),
+      pidFile: f('sshd.pid'),
+    })
   })
   afterEach(async () => expect(await asRoot()).toBe('root is in\n'))
   afterAll(async () => {
-    await lab.close()
+    await fixture.close()
     const gone = once(sshd, 'exit')
     sshd.kill('SIGTERM')
     await gone // it removes its pid file
@@ -89,16 +93,16 @@ Subsystem sftp internal-sftp
   })
 
   const restart = async () => {
-    lab.kill()
-    await lab.start()
-    return lab.state
+    fixture.kill()
+    await fixture.start()
+    return fixture.state
   }
   const login = async () =>
-    (await lab.login({ certificate: await lab.honest(), words: ['id'] })).code
+    (await fixture.login({ certificate: await fixture.honest(), words: ['id'] })).code
 
   test('it is set up with a host certificate, and the process stays the same', async () => {
-    expect(lab.state).toMatchObject({ mode: 'drop-in', reason: '', port })
-    expect(readFileSync(own(), 'utf8')).toBe(renderDropIn(lab.settings))
+    expect(fixture.state).toMatchObject({ mode: 'drop-in', reason: '', port })
+    expect(readFileSync(own(), 'utf8')).toBe(renderDropIn(fixture.settings))
     expect(readFileSync(f('sshd.pid'), 'utf8').trim()).toBe(String(sshd.pid))
     expect(await login(), 'let in, and refused by our command').toBe(77)
   })
@@ -106,7 +110,7 @@ Subsystem sftp internal-sftp
   test('a second look changes nothing, and an edited file is put right', async () => {
     appendFileSync(own(), '# mine\n')
     expect(await restart()).toMatchObject({ mode: 'drop-in' })
-    expect(readFileSync(own(), 'utf8')).toBe(renderDropIn(lab.settings))
+    expect(readFileSync(own(), 'utf8')).toBe(renderDropIn(fixture.settings))
   })
 
   test('a reload is over when the port is open again, not before', async () => {
@@ -120,15 +124,15 @@ Subsystem sftp internal-sftp
   })
 
   test('a daemon of our own does not take another one for itself', async () => {
-    const ssh = { ...lab.settings.ssh, dir: f('own'), own: { address: '127.0.0.1', port } }
-    const starting = keepOwnSshd({ ...lab.settings, ssh })
+    const ssh = { ...fixture.settings.ssh, dir: f('own'), own: { address: '127.0.0.1', port } }
+    const starting = keepOwnSshd({ ...fixture.settings, ssh })
     await expect(starting).rejects.toThrow(/does not answer on port \d+: .*(bind|listen)/i)
   })
 
   test('a broken revocation list locks out ours alone', async () => {
-    writeFileSync(sshPlaces(lab.settings).revoked, 'garbage\n')
+    writeFileSync(sshPaths(fixture.settings).revoked, 'garbage\n')
     expect(await login()).toBe(255)
-    await lab.trust([lab.ca])
+    await fixture.trust([fixture.ca])
     expect(await login()).toBe(77)
   })
 
@@ -140,15 +144,18 @@ Subsystem sftp internal-sftp
     const before = readFileSync(own(), 'utf8')
     const roles = ['berth-ssh', 'berth-shell'] as const
     const target = {
-      sshd: { argv: [locate('sshd') as string], ...lab.settings.ssh },
+      sshd: { argv: [locate('sshd') as string], ...fixture.settings.ssh },
       dropIns: f('sshd_config.d'),
       listener: { address: '127.0.0.1', port },
       expected: new Map(
-        roles.map((role) => [relayAccount(lab.settings, role), expectedEffect(lab.settings, role)]),
+        roles.map((role) => [
+          relayAccount(fixture.settings, role),
+          expectedEffect(fixture.settings, role),
+        ]),
       ),
       login: async () => undefined,
     }
-    const others = (await listOthers(lab.state?.accounts ?? [])).slice(0, 3)
+    const others = (await listOthers(fixture.state?.accounts ?? [])).slice(0, 3)
     const outcome = await installDropIn(target, '60-berth.conf', spoil(before), others)
     expect(outcome).toMatchObject({ kind: 'fallback', reason: expect.stringMatching(why) })
     expect(readFileSync(own(), 'utf8')).toBe(before)
@@ -177,7 +184,7 @@ Subsystem sftp internal-sftp
   ])('where %s, a daemon of our own serves', async (_, spoil, why) => {
     spoil()
     const state = await restart()
-    const own2 = lab.settings.ssh.own.port
+    const own2 = fixture.settings.ssh.own.port
     expect(state).toMatchObject({ mode: 'dedicated', port: own2 })
     expect(state?.reason).toMatch(why)
     expect(await login()).toBe(77)
@@ -188,13 +195,13 @@ Subsystem sftp internal-sftp
   })
 
   test('and when the server is given up nothing of it stays', async () => {
-    await lab.side.remove()
+    await fixture.side.remove()
     expect([existsSync(own()), existsSync(own('61-berth-host.conf'))]).toEqual([false, false])
-    const names = lab.state?.accounts ?? []
+    const names = fixture.state?.accounts ?? []
     const passwd = readFileSync('/etc/passwd', 'utf8')
     expect(names.filter((name) => passwd.includes(`${name}:`))).toEqual([])
     expect(await login()).toBe(255)
-    await removeFromServer(lab.settings) // twice is once
+    await removeFromServer(fixture.settings) // twice is once
   })
 })
 

@@ -23,7 +23,7 @@ import type {
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { berth, startBerth } from '../../cli/src/testing/berth.ts'
 import { missing } from '../fixtures/platform/components.ts'
-import { Lab, until } from '../fixtures/server/installation.ts'
+import { Fixture, until } from '../fixtures/server/installation.ts'
 import { freePort } from '../fixtures/server/installation-docker.ts'
 import { isRoot } from '../fixtures/server/server.ts'
 import { bundleForcedCommand } from '../fixtures/sshd/server.ts'
@@ -39,7 +39,7 @@ actions:
 `
 
 describe.skipIf(missing('sshd') || !isRoot)('ssh in an installation', () => {
-  let lab: Lab
+  let fixture: Fixture
   let dir: string
   let port: number
   let environment: Environment
@@ -49,7 +49,7 @@ describe.skipIf(missing('sshd') || !isRoot)('ssh in an installation', () => {
     dir = mkdtempSync('/var/lib/berth-ssh-test-')
     chmodSync(dir, 0o755)
     port = await freePort()
-    lab = await Lab.open({
+    fixture = await Fixture.open({
       agentEnv: {
         BERTH_SSH: 'dedicated',
         BERTH_SSH_DIR: join(dir, 'ssh'),
@@ -57,58 +57,61 @@ describe.skipIf(missing('sshd') || !isRoot)('ssh in an installation', () => {
         BERTH_SSH_COMMAND: await bundleForcedCommand(dir),
       },
     })
-    const project = await lab.project('shop', lab.repository('shop', { '.service.yml': SERVICE }))
-    environment = await lab.environment(project.id, 'main', { TOKEN: SECRET })
-    const task = await lab.finished((await lab.deploy(environment.id)).id)
+    const project = await fixture.project(
+      'shop',
+      fixture.repository('shop', { '.service.yml': SERVICE }),
+    )
+    environment = await fixture.environment(project.id, 'main', { TOKEN: SECRET })
+    const task = await fixture.finished((await fixture.deploy(environment.id)).id)
     expect(task.failure).toBeNull()
     await until('sshd in the server’s parts', async () => {
-      const { parts } = await lab.get<Server>(`/api/servers/${lab.serverId}`)
+      const { parts } = await fixture.get<Server>(`/api/servers/${fixture.serverId}`)
       const sshd = parts.find(({ name }) => name === 'sshd')
       if (sshd?.reason) throw new Error(sshd.reason)
       const { user } = await certify()
-      return user.startsWith(lab.accountPrefix.replace(/e$/, '')) || undefined
+      return user.startsWith(fixture.accountPrefix.replace(/e$/, '')) || undefined
     })
   })
   afterAll(async () => {
-    const env = { ...process.env, ...lab.agentEnvironment }
-    lab.agent?.kill('SIGTERM')
+    const env = { ...process.env, ...fixture.agentEnvironment }
+    fixture.agent?.kill('SIGTERM')
     execFileSync(process.execPath, ['agent/src/main.ts', 'ssh', 'remove'], { env, stdio: 'pipe' })
-    await lab.close()
+    await fixture.close()
     rmSync(dir, { recursive: true, force: true })
   })
 
   const certify = () =>
-    lab.post<SshCertificate>(`/api/servers/${lab.serverId}/ssh`, {
+    fixture.post<SshCertificate>(`/api/servers/${fixture.serverId}/ssh`, {
       public_key:
         'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKTphRrBoRz3q2o0rCJtGWxFu9ZyPJHG1rsfXm4Lz1qD',
       purpose: 'logs',
       environment_id: environment.id,
     })
-  const who = () => ({ env: { BERTH_URL: lab.url, BERTH_TOKEN: lab.token } })
+  const who = () => ({ env: { BERTH_URL: fixture.url, BERTH_TOKEN: fixture.token } })
   const where = ['-p', 'shop', '-e', 'main']
   const audit = async (verb: string): Promise<AuditEntry[]> => {
-    const entries = await lab.get<AuditEntry[]>('/api/admin/audit?per_page=100')
+    const entries = await fixture.get<AuditEntry[]>('/api/admin/audit?per_page=100')
     return entries.filter((entry) => entry.verb === verb)
   }
 
   test('what the agent set up is what people are told', async () => {
     const reply = await certify()
     expect(reply).toMatchObject({ port, host: '127.0.0.1' })
-    expect(reply.user).toBe(lab.accountPrefix.replace(/e$/, 'ssh'))
+    expect(reply.user).toBe(fixture.accountPrefix.replace(/e$/, 'ssh'))
   })
 
   test('berth ssh runs a command where the environment is, and its exit code comes back', async () => {
     const script = 'id -un; echo "$TOKEN"; exit 4'
     const done = await berth(['ssh', ...where, '--', 'sh', '-c', script], who())
     expect(done.code, done.stderr).toBe(4)
-    expect(done.stdout).toBe(`${lab.accountPrefix}${environment.id}\n***\n`)
+    expect(done.stdout).toBe(`${fixture.accountPrefix}${environment.id}\n***\n`)
   })
 
   test('berth artifacts download brings files straight from the server: whole, or none', async () => {
     const path = `/api/environments/${environment.id}/actions/export/tasks`
-    const { id } = await lab.post<Task>(path, {})
-    expect((await lab.finished(id)).failure).toBeNull()
-    const listed = await lab.get<Artifact[]>(`/api/tasks/${id}/artifacts`)
+    const { id } = await fixture.post<Task>(path, {})
+    expect((await fixture.finished(id)).failure).toBeNull()
+    const listed = await fixture.get<Artifact[]>(`/api/tasks/${id}/artifacts`)
     const large = listed.find(({ name }) => name === 'large.bin')
     const out = join(dir, 'downloads')
     const download = (...words: string[]) =>
@@ -123,7 +126,9 @@ describe.skipIf(missing('sshd') || !isRoot)('ssh in an installation', () => {
     expect(alone, alone.stderr).toMatchObject({ code: 0, stderr: '' })
     expect(sha256(join(out, 'out/large.bin'))).toBe(large?.sha256)
     rmSync(out, { recursive: true })
-    rmSync(join(lab.stateDir, 'artifacts', `e${environment.id}`, String(id), large?.file_id ?? ''))
+    rmSync(
+      join(fixture.stateDir, 'artifacts', `e${environment.id}`, String(id), large?.file_id ?? ''),
+    )
     const gone = await download('large.bin')
     expect([gone.code, gone.stderr]).toEqual([
       1,
@@ -140,14 +145,14 @@ describe.skipIf(missing('sshd') || !isRoot)('ssh in an installation', () => {
 
   test('berth logs -f shows more than a day, and ends when the environment does', async () => {
     const old = new Date(Date.now() - 25 * 3_600_000).toISOString()
-    const folder = join(lab.stateDir, 'logs', `e${environment.id}`, 'web')
+    const folder = join(fixture.stateDir, 'logs', `e${environment.id}`, 'web')
     mkdirSync(folder, { recursive: true })
     const line = { t: old, s: 'out', task: 1, text: 'of yesterday' }
     writeFileSync(join(folder, `${old.slice(0, 10)}.ndjson`), `${JSON.stringify(line)}\n`)
     const running = startBerth(['logs', ...where, '-f', '--since', '26h'], who())
     await running.shows(/of yesterday[\s\S]*token \*\*\*/)
     expect(await audit('ssh.session.started')).not.toHaveLength(0)
-    const answer = await lab.call('DELETE', `/api/environments/${environment.id}?force=true`)
+    const answer = await fixture.call('DELETE', `/api/environments/${environment.id}?force=true`)
     expect(answer.ok, await answer.text()).toBe(true)
     const ended = await until('the end of the session in the audit log', async () => {
       const entries = await audit('ssh.session.ended')

@@ -13,12 +13,12 @@ import {
 } from '@berth/shared/ssh'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { runProgram } from '../../agent/src/machine/process/programs.ts'
-import { relayAccount, sshPlaces } from '../../agent/src/ssh/paths.ts'
+import { relayAccount, sshPaths } from '../../agent/src/ssh/paths.ts'
 import { reload } from '../../agent/src/ssh/sshd/control.ts'
 import { blobOf, tailOf } from '../../control-plane/src/keys/ssh-craft.testing.ts'
 import { missing } from '../fixtures/platform/components.ts'
 import { isRoot } from '../fixtures/server/server.ts'
-import { type Attempt, type Ended, lineOf, SERVER, SshLab } from '../fixtures/sshd/server.ts'
+import { type Attempt, type Ended, lineOf, SERVER, SshFixture } from '../fixtures/sshd/server.ts'
 
 const MANUAL = `
 manual:
@@ -30,23 +30,23 @@ const argvOf = (...argv: string[]): string =>
 const words = (...list: string[]) => list
 const now = (): bigint => BigInt(Math.floor(Date.now() / 1_000))
 
-let lab: SshLab
+let fixture: SshFixture
 const logsLine = /"service":"web".*"text":"one line"/
-const own = (role: 'berth-ssh' | 'berth-shell') => relayAccount(lab.settings, role)
+const own = (role: 'berth-ssh' | 'berth-shell') => relayAccount(fixture.settings, role)
 
 type Make = () => Attempt | Promise<Attempt>
 type Case = [name: string, make: Make, also?: RegExp]
 
 async function run(make: Make): Promise<Ended> {
-  return lab.login(await make())
+  return fixture.login(await make())
 }
 
 const ACCEPTED: Case[] = [
-  ['the honest certificate', async () => ({ certificate: await lab.honest() }), logsLine],
+  ['the honest certificate', async () => ({ certificate: await fixture.honest() }), logsLine],
   [
     'exec with spaces and quotes in its arguments',
     async () => ({
-      certificate: await lab.shell(),
+      certificate: await fixture.shell(),
       account: 'berth-shell',
       words: words('exec', 'web', argvOf('printf', '%s|', 'a  b', `"it's"`, '$HOME;id', '')),
     }),
@@ -55,7 +55,7 @@ const ACCEPTED: Case[] = [
   [
     'a shell with a terminal',
     async () => ({
-      certificate: await lab.shell(),
+      certificate: await fixture.shell(),
       account: 'berth-shell',
       words: words('shell'),
       flags: ['-tt'],
@@ -66,10 +66,10 @@ const ACCEPTED: Case[] = [
   [
     'an unknown extension beside the grant',
     () => ({
-      certificate: lab.forged({
+      certificate: fixture.forged({
         extensions: [
           ['a@b', 'x'],
-          [GRANT_EXTENSION, lab.grant()],
+          [GRANT_EXTENSION, fixture.grant()],
         ],
       }),
     }),
@@ -77,36 +77,39 @@ const ACCEPTED: Case[] = [
   ],
   [
     'the right source address',
-    () => ({ certificate: lab.forged({ critical: [['source-address', '127.0.0.1/32']] }) }),
+    () => ({ certificate: fixture.forged({ critical: [['source-address', '127.0.0.1/32']] }) }),
     logsLine,
   ],
 ]
 
 const principals = (...list: string[]): Make => {
-  return () => ({ certificate: lab.forged({ principals: list }) })
+  return () => ({ certificate: fixture.forged({ principals: list }) })
 }
 
 /** sshd decides. */
 const DENIED: Case[] = [
-  ['another authority', () => ({ certificate: lab.forged({}, lab.otherCa) })],
+  ['another authority', () => ({ certificate: fixture.forged({}, fixture.otherCa) })],
   [
     'our authority named, signed by another',
-    () => ({ certificate: lab.forged({ authority: blobOf(lab.ca) }, lab.otherCa) }),
+    () => ({ certificate: fixture.forged({ authority: blobOf(fixture.ca) }, fixture.otherCa) }),
   ],
   [
     'a certificate in the place of the authority',
     async () => {
-      const nested = Buffer.from((await lab.honest()).split(' ')[1] ?? '', 'base64')
-      return { certificate: lab.forged({ authority: nested }, lab.otherCa) }
+      const nested = Buffer.from((await fixture.honest()).split(' ')[1] ?? '', 'base64')
+      return { certificate: fixture.forged({ authority: nested }, fixture.otherCa) }
     },
   ],
-  ['expired', () => ({ certificate: lab.forged({ after: now() - 600n, before: now() - 300n }) })],
-  ['not yet valid', () => ({ certificate: lab.forged({ after: now() + 120n }) })],
-  ['a host certificate', () => ({ certificate: lab.forged({ kind: 2, extensions: [] }) })],
+  [
+    'expired',
+    () => ({ certificate: fixture.forged({ after: now() - 600n, before: now() - 300n }) }),
+  ],
+  ['not yet valid', () => ({ certificate: fixture.forged({ after: now() + 120n }) })],
+  ['a host certificate', () => ({ certificate: fixture.forged({ kind: 2, extensions: [] }) })],
   [
     'a grant that was changed after it was signed',
     async () => {
-      const [type, text = ''] = (await lab.honest()).split(' ')
+      const [type, text = ''] = (await fixture.honest()).split(' ')
       const blob = Buffer.from(text, 'base64')
       blob[blob.indexOf('"environment":1') + 14] = 0x32
       return { certificate: `${type} ${blob.toString('base64')}` }
@@ -123,70 +126,77 @@ const DENIED: Case[] = [
   [
     'as root',
     () => ({
-      certificate: lab.forged({ principals: ['root', `berth:server:${SERVER}`] }),
+      certificate: fixture.forged({ principals: ['root', `berth:server:${SERVER}`] }),
       user: 'root',
     }),
   ],
   [
     'as somebody else',
-    () => ({ certificate: lab.forged({ principals: ['nobody'] }), user: 'nobody' }),
+    () => ({ certificate: fixture.forged({ principals: ['nobody'] }), user: 'nobody' }),
   ],
   [
     'the plain principal on the shell account',
-    async () => ({ certificate: await lab.honest(), account: 'berth-shell' }),
+    async () => ({ certificate: await fixture.honest(), account: 'berth-shell' }),
   ],
   ['the shell principal on the plain account', principals(`berth:server:${SERVER}:shell`)],
-  ['an unknown critical option', () => ({ certificate: lab.forged({ critical: [['x@y', 'z']] }) })],
+  [
+    'an unknown critical option',
+    () => ({ certificate: fixture.forged({ critical: [['x@y', 'z']] }) }),
+  ],
   [
     'another source address',
-    () => ({ certificate: lab.forged({ critical: [['source-address', '192.0.2.1/32']] }) }),
+    () => ({ certificate: fixture.forged({ critical: [['source-address', '192.0.2.1/32']] }) }),
   ],
   [
     'a source address with host bits',
-    () => ({ certificate: lab.forged({ critical: [['source-address', '127.0.0.1/8']] }) }),
+    () => ({ certificate: fixture.forged({ critical: [['source-address', '127.0.0.1/8']] }) }),
   ],
   ['a plain key without certificate', () => ({})],
   ['a password', () => ({ flags: ['-o', 'PubkeyAuthentication=no'] })],
   [
     "somebody's certificate with another key",
-    async () => ({ certificate: await lab.honest(), person: lab.makePerson('eve') }),
+    async () => ({ certificate: await fixture.honest(), person: fixture.makePerson('eve') }),
   ],
 ]
 
 /** The forced command or the agent decides: exit 77 and a sentence. */
 const REFUSED: Case[] = [
-  ['no grant', () => ({ certificate: lab.forged({ extensions: [] }) }), /has no grant/],
+  ['no grant', () => ({ certificate: fixture.forged({ extensions: [] }) }), /has no grant/],
   [
     'the grant of another server',
-    async () => ({ certificate: await lab.honest({ server: 8 }) }),
+    async () => ({ certificate: await fixture.honest({ server: 8 }) }),
     /another server/,
   ],
-  ['a newer grant', async () => ({ certificate: await lab.honest({ v: 2 }) }), /version/],
-  ['a grant that is over', async () => ({ certificate: await lab.honest({ until: 1 }) }), /over/],
+  ['a newer grant', async () => ({ certificate: await fixture.honest({ v: 2 }) }), /version/],
+  [
+    'a grant that is over',
+    async () => ({ certificate: await fixture.honest({ until: 1 }) }),
+    /over/,
+  ],
   [
     'a grant that is no grant',
-    () => ({ certificate: lab.forged({ extensions: [[GRANT_EXTENSION, '{']] }) }),
+    () => ({ certificate: fixture.forged({ extensions: [[GRANT_EXTENSION, '{']] }) }),
     /cannot be read/,
   ],
   [
     'a verb that was not granted',
-    async () => ({ certificate: await lab.honest(), words: words('artifact', '5') }),
+    async () => ({ certificate: await fixture.honest(), words: words('artifact', '5') }),
     /does not allow artifact/,
   ],
   [
     'a shell over the plain account',
-    async () => ({ certificate: await lab.honest({ can: ['shell'] }), words: words('shell') }),
+    async () => ({ certificate: await fixture.honest({ can: ['shell'] }), words: words('shell') }),
     /needs the account berth-shell/,
   ],
   [
     'logs over the shell account',
-    async () => ({ certificate: await lab.shell({ can: ['logs'] }), account: 'berth-shell' }),
+    async () => ({ certificate: await fixture.shell({ can: ['logs'] }), account: 'berth-shell' }),
     /needs the account berth-ssh/,
   ],
   [
     'a shell without terminal',
     async () => ({
-      certificate: await lab.shell(),
+      certificate: await fixture.shell(),
       account: 'berth-shell',
       words: words('shell'),
       flags: ['-T'],
@@ -196,7 +206,7 @@ const REFUSED: Case[] = [
   [
     'the whole server without the opt-in on the server',
     async () => ({
-      certificate: await lab.shell({ can: ['server'], environment: null }),
+      certificate: await fixture.shell({ can: ['server'], environment: null }),
       account: 'berth-shell',
       words: words('server'),
       flags: ['-tt'],
@@ -205,38 +215,42 @@ const REFUSED: Case[] = [
   ],
   [
     "the agent's own verb",
-    async () => ({ certificate: await lab.honest({ can: ['probe'] }), words: words('probe') }),
+    async () => ({ certificate: await fixture.honest({ can: ['probe'] }), words: words('probe') }),
     /does not allow/,
   ],
-  ['no command', async () => ({ certificate: await lab.honest(), words: [] }), /Unknown request/],
-  ['id', async () => ({ certificate: await lab.honest(), words: ['id'] }), /Unknown request/],
+  [
+    'no command',
+    async () => ({ certificate: await fixture.honest(), words: [] }),
+    /Unknown request/,
+  ],
+  ['id', async () => ({ certificate: await fixture.honest(), words: ['id'] }), /Unknown request/],
   [
     'metacharacters',
-    async () => ({ certificate: await lab.honest(), words: words('logs', 'web;id') }),
+    async () => ({ certificate: await fixture.honest(), words: words('logs', 'web;id') }),
     /characters/,
   ],
   [
     'a newline',
-    async () => ({ certificate: await lab.honest(), words: ['logs web\nid'] }),
+    async () => ({ certificate: await fixture.honest(), words: ['logs web\nid'] }),
     /characters/,
   ],
   [
     "a path for an artifact's id",
     async () => ({
-      certificate: await lab.honest({ can: ['artifact'] }),
+      certificate: await fixture.honest({ can: ['artifact'] }),
       words: words('artifact', '..'),
     }),
     /no id of an artifact/,
   ],
   [
     'a request of 65 KiB',
-    async () => ({ certificate: await lab.honest(), words: words('logs', 'a'.repeat(66_000)) }),
+    async () => ({ certificate: await fixture.honest(), words: words('logs', 'a'.repeat(66_000)) }),
     /too long/,
   ],
   [
     'bad base64',
     async () => ({
-      certificate: await lab.shell(),
+      certificate: await fixture.shell(),
       account: 'berth-shell',
       words: words('exec', 'web', '=='),
     }),
@@ -245,7 +259,7 @@ const REFUSED: Case[] = [
   [
     'NUL in the arguments',
     async () => ({
-      certificate: await lab.shell(),
+      certificate: await fixture.shell(),
       account: 'berth-shell',
       words: words('exec', 'web', argvOf('echo', 'a\0b')),
     }),
@@ -253,24 +267,24 @@ const REFUSED: Case[] = [
   ],
   [
     'force-command in the certificate',
-    () => ({ certificate: lab.forged({ critical: [['force-command', 'id']] }), words: ['id'] }),
+    () => ({ certificate: fixture.forged({ critical: [['force-command', 'id']] }), words: ['id'] }),
     /Unknown request/,
   ],
   [
     'scp as it was',
-    async () => ({ certificate: await lab.honest(), words: words('scp', '-t', '/tmp') }),
+    async () => ({ certificate: await fixture.honest(), words: words('scp', '-t', '/tmp') }),
     /characters|Unknown request/,
   ],
   [
     'sftp, and scp as it is (sshd hides the sentence of a subsystem)',
-    async () => ({ certificate: await lab.honest(), words: ['sftp'], flags: ['-s'] }),
+    async () => ({ certificate: await fixture.honest(), words: ['sftp'], flags: ['-s'] }),
   ],
 ]
 
 const everything = (): string =>
-  lab.forged({
+  fixture.forged({
     extensions: [
-      [GRANT_EXTENSION, lab.grant()],
+      [GRANT_EXTENSION, fixture.grant()],
       ['permit-X11-forwarding', ''],
       ['permit-agent-forwarding', ''],
       ['permit-port-forwarding', ''],
@@ -281,17 +295,17 @@ const everything = (): string =>
 
 describe.skipIf(missing('sshd') || !isRoot)('misuse', () => {
   beforeAll(async () => {
-    lab = await SshLab.open()
-    const repository = lab.host.repository()
+    fixture = await SshFixture.open()
+    const repository = fixture.host.repository()
     repository.commit({ '.service.yml': MANUAL })
-    expect((await (await lab.host.deploy(repository)).verdict()).message).toBe('')
+    expect((await (await fixture.host.deploy(repository)).verdict()).message).toBe('')
   })
-  afterAll(() => lab.close())
+  afterAll(() => fixture.close())
 
   describe.concurrent('is told apart', () => {
     test.each(ACCEPTED)('accepted: %s', async (_, make, also) => {
       const done = await run(make)
-      expect(done, `${done.err}${lab.log().slice(-2_000)}`).toMatchObject({ code: 0, err: '' })
+      expect(done, `${done.err}${fixture.log().slice(-2_000)}`).toMatchObject({ code: 0, err: '' })
       expect(done.out).toMatch(also as RegExp)
     })
 
@@ -310,7 +324,7 @@ describe.skipIf(missing('sshd') || !isRoot)('misuse', () => {
 
     test('with every permission in the certificate there is no terminal', async () => {
       const flags = ['-tt']
-      const done = await lab.login({ certificate: everything(), words: ['shell'], flags })
+      const done = await fixture.login({ certificate: everything(), words: ['shell'], flags })
       expect(done.code).not.toBe(0)
       expect(done.err).toMatch(/PTY allocation request failed/)
     })
@@ -319,16 +333,16 @@ describe.skipIf(missing('sshd') || !isRoot)('misuse', () => {
       ['to others through the server', ['-W', '127.0.0.1:1'], []],
       ['back', ['-o', 'ExitOnForwardFailure=yes', '-R', '0:127.0.0.1:1'], ['logs']],
     ])('and no forwarding %s', async (_, flags, asked) => {
-      const done = await lab.login({ certificate: everything(), words: asked, flags })
+      const done = await fixture.login({ certificate: everything(), words: asked, flags })
       expect(done).toMatchObject({ code: 255, out: '' })
       expect(done.err).toMatch(/forward/i)
     })
 
     test.each([
       ['the alias of another server', () => ({ alias: 'server-8.berth.internal' })],
-      ['another host authority', () => ({ hostAuthorities: [lineOf(lab.otherCa)] })],
+      ['another host authority', () => ({ hostAuthorities: [lineOf(fixture.otherCa)] })],
     ])('the client refuses %s', async (_, over: () => Partial<Attempt>) => {
-      const done = await lab.login({ certificate: await lab.honest(), ...over() })
+      const done = await fixture.login({ certificate: await fixture.honest(), ...over() })
       expect(done).toMatchObject({ code: 255, out: '' })
       expect(done.err).toMatch(/verification failed|host key is known|not a listed principal/i)
     })
@@ -336,7 +350,7 @@ describe.skipIf(missing('sshd') || !isRoot)('misuse', () => {
     test('a key that smuggles its own certificate in', async () => {
       // a signer that copies the submitted blob signs theirs: all it adds itself ends in a fake extension
       const theirs = Buffer.concat([
-        tailOf(lab.person.key),
+        tailOf(fixture.person.key),
         encodeU64(1n),
         encodeU32(1),
         encodeString('theirs'),
@@ -345,10 +359,10 @@ describe.skipIf(missing('sshd') || !isRoot)('misuse', () => {
         encodeU64(now() + 86_400n * 365n),
         encodeString(''),
       ])
-      const grant = lab.grant({ can: ['exec'] })
-      const certificate = lab.signedCarelessly(theirs, [GRANT_EXTENSION, encodeString(grant)])
+      const grant = fixture.grant({ can: ['exec'] })
+      const certificate = fixture.signedCarelessly(theirs, [GRANT_EXTENSION, encodeString(grant)])
       const asked = words('exec', 'web', argvOf('echo', 'in'))
-      const done = await lab.login({ certificate, account: 'berth-shell', words: asked })
+      const done = await fixture.login({ certificate, account: 'berth-shell', words: asked })
       expect(done.err, 'the control: sshd is fooled').not.toMatch(/Permission denied/)
       expect(done).toMatchObject({ code: 77, out: '' }) // what reads it strictly is not
       const blob = Buffer.concat([encodeString('ssh-ed25519'), theirs])
@@ -358,57 +372,57 @@ describe.skipIf(missing('sshd') || !isRoot)('misuse', () => {
   })
 
   describe('is decided at every login', () => {
-    const tryOnce = async (certificate: string) => (await lab.login({ certificate })).code
+    const tryOnce = async (certificate: string) => (await fixture.login({ certificate })).code
 
     test('a revoked serial is refused at once, another one is not', async () => {
-      const [one, two] = [lab.nextSerial(), lab.nextSerial()]
-      const revoked = await lab.honest({}, { serial: one })
+      const [one, two] = [fixture.nextSerial(), fixture.nextSerial()]
+      const revoked = await fixture.honest({}, { serial: one })
       expect(await tryOnce(revoked)).toBe(0)
-      await lab.trust([lab.ca], [one])
+      await fixture.trust([fixture.ca], [one])
       expect(await tryOnce(revoked)).toBe(255)
-      expect(await tryOnce(await lab.honest({}, { serial: two }))).toBe(0)
+      expect(await tryOnce(await fixture.honest({}, { serial: two }))).toBe(0)
     })
 
     test('two authorities during a rotation, and the old one no more', async () => {
-      const old = await lab.honest()
-      await lab.trust([lab.ca, lab.otherCa])
+      const old = await fixture.honest()
+      await fixture.trust([fixture.ca, fixture.otherCa])
       expect(await tryOnce(old)).toBe(0)
-      expect(await tryOnce(lab.forged({}, lab.otherCa))).toBe(0)
-      await lab.trust([lab.otherCa])
+      expect(await tryOnce(fixture.forged({}, fixture.otherCa))).toBe(0)
+      await fixture.trust([fixture.otherCa])
       expect(await tryOnce(old)).toBe(255)
-      await lab.trust([lab.ca])
+      await fixture.trust([fixture.ca])
     })
 
     test.each([
-      ['a revocation list that is missing', () => rmSync(sshPlaces(lab.settings).revoked)],
-      ['one that is garbage', () => writeFileSync(sshPlaces(lab.settings).revoked, 'garbage\n')],
+      ['a revocation list that is missing', () => rmSync(sshPaths(fixture.settings).revoked)],
+      ['one that is garbage', () => writeFileSync(sshPaths(fixture.settings).revoked, 'garbage\n')],
       [
         'principals with carriage returns',
         () => writeFileSync(principalsFile(), 'berth:server:7\r\n'),
       ],
       ['principals that everybody can write', () => chmodSync(principalsFile(), 0o666)],
     ])('nobody comes in with %s', async (_, spoil) => {
-      const certificate = await lab.honest()
+      const certificate = await fixture.honest()
       spoil()
       expect(await tryOnce(certificate)).toBe(255)
-      await lab.trust([lab.ca])
+      await fixture.trust([fixture.ca])
       chmodSync(principalsFile(), 0o644)
       expect(await tryOnce(certificate)).toBe(0)
     })
-    const principalsFile = () => join(sshPlaces(lab.settings).principals, own('berth-ssh'))
+    const principalsFile = () => join(sshPaths(fixture.settings).principals, own('berth-ssh'))
 
     test('a host certificate that ran out is refused by the client', async () => {
-      const { hostCertificate, ownHostKey, ownPidFile } = sshPlaces(lab.settings)
+      const { hostCertificate, ownHostKey, ownPidFile } = sshPaths(fixture.settings)
       const before = readFileSync(hostCertificate, 'utf8')
-      writeFileSync(hostCertificate, `${lab.expiredHost(`${ownHostKey}.pub`)}\n`)
+      writeFileSync(hostCertificate, `${fixture.expiredHost(`${ownHostKey}.pub`)}\n`)
       await reload({ pidFile: ownPidFile })
-      await lab.greets()
-      const done = await lab.login({ certificate: await lab.honest() })
+      await fixture.greets()
+      const done = await fixture.login({ certificate: await fixture.honest() })
       expect(done).toMatchObject({ code: 255, out: '' })
       writeFileSync(hostCertificate, before)
       await reload({ pidFile: ownPidFile })
-      await lab.greets()
-      expect(await tryOnce(await lab.honest())).toBe(0)
+      await fixture.greets()
+      expect(await tryOnce(await fixture.honest())).toBe(0)
     })
   })
 
@@ -421,18 +435,18 @@ describe.skipIf(missing('sshd') || !isRoot)('misuse', () => {
     }
 
     test('a process outside the relay group cannot even connect', async () => {
-      const { socket } = sshPlaces(lab.settings)
+      const { socket } = sshPaths(fixture.settings)
       const script = `require('net').connect(${JSON.stringify(socket)}).on('error', (e) => console.log(e.code)).on('connect', () => process.exit(console.log('in')))`
-      expect((await as('nobody', lab.host.node, '-e', script)).stdout).toBe('EACCES\n')
-      expect((await as(own('berth-ssh'), lab.host.node, '-e', script)).stdout).toBe('in\n')
+      expect((await as('nobody', fixture.host.node, '-e', script)).stdout).toBe('EACCES\n')
+      expect((await as(own('berth-ssh'), fixture.host.node, '-e', script)).stdout).toBe('in\n')
     })
 
     test('a relay account without a login gets nothing with a good certificate', async () => {
-      const [, blob = ''] = (await lab.honest()).split(' ')
-      const file = join(lab.host.folder, 'auth-info')
+      const [, blob = ''] = (await fixture.honest()).split(' ')
+      const file = join(fixture.host.folder, 'auth-info')
       writeFileSync(file, `publickey ssh-ed25519-cert-v01@openssh.com ${blob}\n`)
       const env = ['env', `SSH_USER_AUTH=${file}`, 'SSH_ORIGINAL_COMMAND=logs']
-      const done = await as(own('berth-ssh'), ...env, lab.settings.ssh.launcher, 'berth-ssh')
+      const done = await as(own('berth-ssh'), ...env, fixture.settings.ssh.launcher, 'berth-ssh')
       expect(done).toMatchObject({ code: 77, stdout: '' })
       expect(done.stderr).toMatch(/does not come from a login/)
     })

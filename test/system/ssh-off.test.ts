@@ -6,32 +6,32 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { makeEphemeralKey } from '../../cli/src/client/ssh/key.ts'
 import { berth, temporaryFolder } from '../../cli/src/testing/berth.ts'
 import { missing } from '../fixtures/platform/components.ts'
-import { ApiError, Lab, until } from '../fixtures/server/installation.ts'
+import { ApiError, Fixture, until } from '../fixtures/server/installation.ts'
 import { freePort } from '../fixtures/server/installation-docker.ts'
 
-let lab: Lab
+let fixture: Fixture
 let taken: TcpServer | undefined
 afterEach(async () => {
-  await lab?.close()
+  await fixture?.close()
   taken?.close()
 })
 
-const shown = (): Promise<Server> => lab.get<Server>(`/api/servers/${lab.serverId}`)
-const told = (state: string): Promise<Server> =>
+const shown = (): Promise<Server> => fixture.get<Server>(`/api/servers/${fixture.serverId}`)
+const reported = (state: string): Promise<Server> =>
   until(`SSH to be ${state}`, async () => {
     const server = await shown()
     return server.ssh?.state === state ? server : undefined
   })
 
 async function makeEnvironment(): Promise<{ project: ProjectDetail; environmentId: number }> {
-  const url = lab.repository('shop', { '.service.yml': 'manual: { deploy: [ "true" ] }\n' })
-  const project = await lab.project('shop', url)
-  const { id: environmentId } = await lab.environment(project.id, 'main')
+  const url = fixture.repository('shop', { '.service.yml': 'manual: { deploy: [ "true" ] }\n' })
+  const project = await fixture.project('shop', url)
+  const { id: environmentId } = await fixture.environment(project.id, 'main')
   return { project, environmentId }
 }
 
 const certificate = (environmentId: number): Promise<SshCertificate> =>
-  lab.post(`/api/servers/${lab.serverId}/ssh`, {
+  fixture.post(`/api/servers/${fixture.serverId}/ssh`, {
     public_key: makeEphemeralKey().publicLine,
     purpose: 'logs',
     environment_id: environmentId,
@@ -39,11 +39,11 @@ const certificate = (environmentId: number): Promise<SshCertificate> =>
 
 const client = (args: string[]) =>
   berth(args, {
-    env: { BERTH_URL: lab.url, BERTH_TOKEN: lab.token, XDG_CONFIG_HOME: temporaryFolder() },
+    env: { BERTH_URL: fixture.url, BERTH_TOKEN: fixture.token, XDG_CONFIG_HOME: temporaryFolder() },
   })
 
 async function expectOff(reason: RegExp): Promise<void> {
-  const server = await told('off')
+  const server = await reported('off')
   const part = server.parts.find(({ name }) => name === 'sshd')
   expect(part?.reason).toMatch(reason)
   expect(server.ssh?.reason).toMatch(reason)
@@ -54,7 +54,7 @@ async function expectOff(reason: RegExp): Promise<void> {
   expect([status, body.code]).toEqual([409, 'ssh_unavailable'])
   expect(body.detail).toMatch(reason)
   expect(body.reason).toMatch(reason)
-  expect(await lab.get(`/api/servers/${lab.serverId}/ssh`)).toEqual([])
+  expect(await fixture.get(`/api/servers/${fixture.serverId}/ssh`)).toEqual([])
   for (const command of ['logs', 'ssh']) {
     const { code, stderr } = await client([command, '-p', 'shop', '-e', 'main'])
     expect(code).toBe(6)
@@ -72,7 +72,7 @@ async function expectOff(reason: RegExp): Promise<void> {
 
 describe('SSH', () => {
   test('is switched off', async () => {
-    lab = await Lab.open({ agentEnv: { BERTH_SSH: 'off' } })
+    fixture = await Fixture.open({ agentEnv: { BERTH_SSH: 'off' } })
     await expectOff(/switched off on this server \(BERTH_SSH=off\)/)
   })
 
@@ -80,7 +80,7 @@ describe('SSH', () => {
     const port = await freePort()
     taken = createServer().listen(port, '127.0.0.1')
     const agentEnv = { BERTH_SSH: 'dedicated', BERTH_SSH_LISTEN: `127.0.0.1:${port}` }
-    lab = await Lab.open({ agentEnv })
+    fixture = await Fixture.open({ agentEnv })
     await expectOff(/\S/)
   })
 })

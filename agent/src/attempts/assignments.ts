@@ -123,7 +123,8 @@ function applyOne(c: ApplyContext, a: Assignment, applied: Applied): void {
 const bornAt = ({ spec }: Assignment): number =>
   spec?.environment?.createdAt ? timestampMs(spec.environment.createdAt) : 0
 
-const isAnother = (known: number, told: number): boolean => known > 0 && told > 0 && known !== told
+const isAnother = (known: number, reported: number): boolean =>
+  known > 0 && reported > 0 && known !== reported
 
 function knowEnvironment({ journal }: ApplyContext, a: Assignment): void {
   const createdAt = bornAt(a)

@@ -1,4 +1,4 @@
-// The keeper with real processes: a tiny runner is spawned by the real executor, killed, left alone, stopped,
+// The attempt manager with real processes: a tiny runner is spawned by the real executor, killed, left alone, stopped,
 // finished while nobody looked. The journal is real; what the control plane would hear is read from the outbox.
 import { randomBytes } from 'node:crypto'
 import {
@@ -35,7 +35,7 @@ import {
   readStartTicks,
 } from '../machine/process/processes.ts'
 import { type AgentSettings, attemptDir, readSettings, scratchDir } from '../settings.ts'
-import { Keeper } from './attempt-manager.ts'
+import { AttemptManager } from './attempt-manager.ts'
 import { createExecutor, type Executor } from './executor.ts'
 import { Spools } from './spools.ts'
 
@@ -46,7 +46,7 @@ const run = randomBytes(4).toString('hex')
 const id = (n: number): string => `${run}-0000-7000-8000-${String(n).padStart(12, '0')}`
 
 interface Daemon {
-  keeper: Keeper
+  manager: AttemptManager
   journal: Journal
   /** As if the process had died. */
   die(): void
@@ -89,18 +89,18 @@ function startDaemon(over: StartOptions = {}): Daemon {
   const executor = over.executor ?? createExecutor(settings, PROGRAM)
   const clock = over.clock ?? systemClock
   const rest = { settings, spools, log: silentLog, maxParallel: over.maxParallel ?? 4 }
-  const keeper = new Keeper({ journal, executor, clock, bootId, ...rest })
+  const manager = new AttemptManager({ journal, executor, clock, bootId, ...rest })
   const daemon: Daemon = {
-    keeper,
+    manager,
     journal,
     die() {
-      keeper.close()
+      manager.close()
       spools.close()
       if (journal.isOpen) journal.close()
     },
   }
   daemons.push(daemon)
-  keeper.open()
+  manager.open()
   return daemon
 }
 
@@ -131,8 +131,8 @@ function assign(
   })
 }
 function apply(daemon: Daemon, assignments: Assignment[], complete = false): void {
-  daemon.keeper.apply({ complete, version: ++version, assignments })
-  daemon.keeper.advance()
+  daemon.manager.apply({ complete, version: ++version, assignments })
+  daemon.manager.advance()
 }
 
 const acknowledge = ({ journal }: Daemon): void =>
@@ -159,8 +159,8 @@ async function until(what: string, holds: () => boolean): Promise<void> {
   const deadline = Date.now() + 10_000
   while (!holds()) {
     if (Date.now() > deadline) {
-      const told = daemons.filter((d) => d.journal.isOpen).flatMap(heard)
-      throw new Error(`never happened: ${what}; told: ${told.join(', ')}`)
+      const reported = daemons.filter((d) => d.journal.isOpen).flatMap(heard)
+      throw new Error(`never happened: ${what}; told: ${reported.join(', ')}`)
     }
     await new Promise((resolve) => setTimeout(resolve, 10))
   }
@@ -195,7 +195,7 @@ test('secrets reach the runner and nothing on disk, in its arguments or its envi
     expect(readFileSync(file).includes(SECRET), file).toBe(false)
   }
   expect(readFileSync(`${proc}/environ`, 'latin1')).toContain(`BERTH_ATTEMPT_ID=${id(1)}`)
-  expect(daemon.keeper.holdsSecrets(id(1))).toBe(false)
+  expect(daemon.manager.holdsSecrets(id(1))).toBe(false)
 })
 
 test('a runner that is killed: failed, runner_died, with the log it left', async () => {
@@ -236,8 +236,8 @@ test('the daemon died between the commit and the spawn: the claim proves that no
     },
   }
   const first = startDaemon({ executor: dead })
-  first.keeper.apply({ complete: false, version: 1n, assignments: [assign(1)] })
-  first.keeper.advance()
+  first.manager.apply({ complete: false, version: 1n, assignments: [assign(1)] })
+  first.manager.advance()
   first.die()
   const second = startDaemon()
   expect(heard(second)).toEqual(['1 accepted', '1 starting', '1 refused not_started'])
@@ -363,12 +363,12 @@ test('one deployment per environment: the older is stopped first, then the newer
 
 test('nothing starts in an environment whose services are being brought back, and the other way round', async () => {
   const daemon = startDaemon()
-  expect(daemon.keeper.occupy(1)).toBe(true)
+  expect(daemon.manager.occupy(1)).toBe(true)
   apply(daemon, [assign(1)])
   expect(heard(daemon)).toEqual(['1 accepted', '1 accepted for environment'])
-  daemon.keeper.vacate(1)
+  daemon.manager.vacate(1)
   expect(stateOf(daemon, 1)).toBe(AttemptState.STARTING)
-  expect(daemon.keeper.occupy(1)).toBe(false)
+  expect(daemon.manager.occupy(1)).toBe(false)
   await untilState(daemon, 1, AttemptState.RUNNING)
 })
 
@@ -395,13 +395,13 @@ test('the same assignment again starts nothing; a forgotten one is reported, nev
   acknowledge(daemon)
   apply(daemon, [assign(1, { behaviour: 'succeed' })])
   expect(heard(daemon)).toEqual(['1 succeeded'])
-  expect(daemon.keeper.liveIds()).toEqual([])
+  expect(daemon.manager.liveIds()).toEqual([])
   acknowledge(daemon)
   daemon.die()
   const again = startDaemon()
   apply(again, [assign(1, { behaviour: 'succeed' })])
   expect(heard(again).at(-1)).toBe('1 succeeded')
-  expect(again.keeper.liveIds()).toEqual([])
+  expect(again.manager.liveIds()).toEqual([])
 })
 
 test('canceled before it was seen: a late RUNNING starts nothing', () => {
@@ -451,7 +451,7 @@ test('a waiting attempt keeps its place over a restart and starts when its secre
   writeFileSync(join(dirOf(1), 'finish'), '')
   const second = startDaemon({ maxParallel: 1 })
   await untilState(second, 1, AttemptState.SUCCEEDED)
-  expect([stateOf(second, 2), second.keeper.holdsSecrets(id(2))]).toEqual([
+  expect([stateOf(second, 2), second.manager.holdsSecrets(id(2))]).toEqual([
     AttemptState.ACCEPTED,
     false,
   ])
@@ -465,16 +465,16 @@ test('waiting longer than start_within: refused, start_expired', () => {
   const daemon = startDaemon({ clock, maxParallel: 0 })
   apply(daemon, [assign(1, { startWithin: durationFromMs(60_000) })])
   ahead = 59_000
-  daemon.keeper.advance()
+  daemon.manager.advance()
   expect(stateOf(daemon, 1)).toBe(AttemptState.ACCEPTED)
   ahead = 60_001
-  daemon.keeper.advance()
+  daemon.manager.advance()
   expect(heard(daemon).at(-1)).toBe('1 refused start_expired')
 })
 
 test('draining: a new attempt is refused, a waiting one does not start', () => {
   const daemon = startDaemon()
-  daemon.keeper.drain()
+  daemon.manager.drain()
   apply(daemon, [assign(1)])
   expect(heard(daemon)).toEqual(['1 refused draining'])
 })

@@ -18,23 +18,23 @@ import { changeAttempt } from './records.ts'
 import type { Spools } from './spools.ts'
 import { decideStarts } from './starts.ts'
 
-export interface KeeperOptions extends LiveContext {
+export interface AttemptManagerOptions extends LiveContext {
   settings: AgentSettings
   spools: Spools
   maxParallel: number
 }
 
 /** Something about this attempt changed: state, events, or its log. */
-export type KeeperListener = (attemptId: string) => void
+export type AttemptManagerListener = (attemptId: string) => void
 
 const isLive = ({ state }: AttemptRow): boolean =>
   state >= AttemptState.STARTING && state < AttemptState.SUCCEEDED
 
-export class Keeper {
-  readonly #options: KeeperOptions
+export class AttemptManager {
+  readonly #options: AttemptManagerOptions
   readonly #live = new Map<string, LiveAttempt>()
   readonly #secrets = new Map<string, Buffer>()
-  readonly #listeners = new Set<KeeperListener>()
+  readonly #listeners = new Set<AttemptManagerListener>()
   readonly #hinted = new Set<string>()
   readonly #occupied = new Map<number, number>()
   #poll: NodeJS.Timeout | undefined
@@ -43,7 +43,7 @@ export class Keeper {
   #draining = false
   #advancedAt = 0
 
-  constructor(options: KeeperOptions) {
+  constructor(options: AttemptManagerOptions) {
     this.#options = options
   }
 
@@ -68,7 +68,7 @@ export class Keeper {
     this.#listeners.clear()
   }
 
-  onChange(listener: KeeperListener): () => void {
+  onChange(listener: AttemptManagerListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
@@ -172,7 +172,7 @@ export class Keeper {
           { state: AttemptState.ACCEPTED, waitingFor },
           { waitingFor },
         )
-        this.#tell(row.id)
+        this.#report(row.id)
       },
     )
     each(
@@ -221,7 +221,7 @@ export class Keeper {
       log.error({ attemptId: row.id, ...describeError(error) }, 'the runner could not be spawned')
     }
     this.#hint(row.id)
-    this.#tell(row.id)
+    this.#report(row.id)
   }
 
   #stop(row: AttemptRow, why: 'asked' | 'superseded'): void {
@@ -259,7 +259,7 @@ export class Keeper {
     this.#secrets.delete(id)
     this.#live.get(id)?.close()
     this.#live.delete(id)
-    this.#tell(id)
+    this.#report(id)
   }
 
   #watch(id: string): LiveAttempt {
@@ -277,7 +277,7 @@ export class Keeper {
     switch (verdict) {
       case 'adopt':
       case 'wait':
-        if (row.state !== before.state) this.#tell(id)
+        if (row.state !== before.state) this.#report(id)
         return
       case 'finished':
         this.#options.log.info({ attemptId: id, state: row.state }, 'attempt ended')
@@ -375,7 +375,7 @@ export class Keeper {
     }
   }
 
-  #tell(id: string): void {
+  #report(id: string): void {
     for (const listener of this.#listeners) listener(id)
   }
 }

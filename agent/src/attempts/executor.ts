@@ -1,4 +1,4 @@
-// The door between the daemon and the processes that do the work. The real one starts this very program again,
+// The gateway between the daemon and the processes that do the work. The real one starts this very program again,
 // as `runner <dir>`, in a session of its own: a restart, an upgrade or a crash of the daemon does not reach it.
 // Secrets go through its stdin, which closes after one message; never argv, environment or a file.
 import { type ChildProcess, spawn } from 'node:child_process'

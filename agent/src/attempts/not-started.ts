@@ -63,7 +63,7 @@ function readOutput(file: string, secrets: TaskSecrets | undefined): string {
 }
 
 /** An error's own line, where there is one; Node prints its version last. */
-function tellingLine(lines: readonly string[]): string {
+function messageLine(lines: readonly string[]): string {
   const error = lines.find((line) => /^(?:\w*Error\b|FATAL ERROR|node: )/.test(line.trim()))
   const last = lines.findLast((line) => line.trim() !== '' && !/^Node\.js v/.test(line))
   return (error ?? last ?? '').trim().slice(0, NOT_STARTED.saidCharacters)
@@ -82,7 +82,7 @@ export function endNotStarted(
     .slice(-NOT_STARTED.lines)
   const message = describeNotStarted({
     trouble,
-    said: tellingLine(lines),
+    said: messageLine(lines),
     load: loadavg()[0] ?? 0,
     processors: availableParallelism(),
     freeBytes: freemem(),

@@ -52,7 +52,7 @@ const state = (ordinal: number, value: AttemptState): RunnerEvent => ({
 })
 const take = (...events: RunnerEvent[]) =>
   importEvents({ journal, clock: systemClock }, 'attempt-1', events)
-const told = (): number[] =>
+const reported = (): number[] =>
   journal.outbox
     .read(0n, 99)
     .map(decodeEvent)
@@ -66,10 +66,10 @@ const note = (ordinal: number): RunnerEvent => {
 test('the same events twice are taken once, also after they left the outbox', () => {
   take(state(1, AttemptState.RUNNING), note(2))
   take(state(1, AttemptState.RUNNING), note(2))
-  expect(told()).toEqual([30, 40, 0])
+  expect(reported()).toEqual([30, 40, 0])
   journal.transact(() => journal.outbox.drop(99n))
   take(note(2), state(3, AttemptState.CANCELED))
-  expect(told()).toEqual([120])
+  expect(reported()).toEqual([120])
 })
 
 test('number, attempt and fence come from the journal, not from the file', () => {
@@ -85,11 +85,11 @@ test.each([
   ['unknown', 77 as AttemptState],
 ])('a state that a runner cannot report is left out: %s', (_name, bad) => {
   const row = take(state(1, AttemptState.RUNNING), state(2, bad), state(3, AttemptState.FAILED))
-  expect(told()).toEqual([30, 40, 110])
+  expect(reported()).toEqual([30, 40, 110])
   expect(row).toMatchObject({ state: AttemptState.FAILED, importedOrdinal: 3 })
 })
 
 test('nothing follows the end', () => {
   take(state(1, AttemptState.SUCCEEDED), state(2, AttemptState.FAILED))
-  expect(told()).toEqual([30, 100])
+  expect(reported()).toEqual([30, 100])
 })

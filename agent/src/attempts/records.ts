@@ -42,7 +42,7 @@ export const readReport = (of: { report: Buffer }): AttemptChanged =>
 const makeReport = (r: Records, change: Change): AttemptChanged =>
   create(AttemptChangedSchema, { ...change, since: timestampFromMs(r.clock.now()) })
 
-function tell(r: Records, of: { id: string; fence: bigint }, value: AttemptChanged): void {
+function queueEvent(r: Records, of: { id: string; fence: bigint }, value: AttemptChanged): void {
   const body = { case: 'attempt' as const, value }
   r.journal.outbox.append({ attemptId: of.id, fence: of.fence, atMs: r.clock.now(), body })
 }
@@ -54,7 +54,7 @@ export function insertAttempt(
 ): void {
   const value = makeReport(r, change)
   r.journal.attempts.insert({ ...row, state: change.state, report: encodeChange(value) })
-  tell(r, row, value)
+  queueEvent(r, row, value)
 }
 
 /** A state the daemon gives; `over` are other fields of the row that change with it. */
@@ -68,7 +68,7 @@ export function changeAttempt(
   const next = { ...row, ...over, state: change.state, report: encodeChange(value) }
   r.journal.transact(() => {
     r.journal.attempts.update(next)
-    tell(r, row, value)
+    queueEvent(r, row, value)
   })
   return next
 }
@@ -76,7 +76,7 @@ export function changeAttempt(
 /** Tells the present state once more, as it was told the first time. */
 export function repeatReport(r: Records, of: AttemptRow | Tombstone): void {
   const id = 'id' in of ? of.id : of.attemptId
-  tell(r, { id, fence: of.fence }, readReport(of))
+  queueEvent(r, { id, fence: of.fence }, readReport(of))
 }
 
 /** Never seen here: a tombstone keeps a late RUNNING from starting it. */
@@ -87,7 +87,7 @@ export function buryUnseen(r: Records, assignment: Assignment, change: Change): 
   const expiresAt = r.clock.now() + TASKS.tombstoneMs
   const { state } = change
   r.journal.attempts.bury({ attemptId, environmentId, fence, state, report, expiresAt })
-  tell(r, { id: attemptId, fence }, value)
+  queueEvent(r, { id: attemptId, fence }, value)
 }
 
 export function forgetAttempt(r: Records, row: AttemptRow): void {

@@ -64,7 +64,7 @@ test('why it ended before its claim stands in runner.log', async () => {
 })
 
 test('one that ends while it rehearses leaves nothing', async () => {
-  // it says nothing: the rehearsal waits for it
+  // it says nothing: the warm-up waits for it
   const engine = createServer()
   const socket = join(stateDir, 'engine')
   const asked = once(engine, 'connection')

@@ -26,7 +26,7 @@ export interface Wanted {
   whyUnfit(path: string): string | undefined
 }
 
-export interface GatherOrder {
+export interface CollectOrder {
   /** Root's folder up to here; from here on nothing is trusted. */
   root: string
   /** Of the action, below it. */
@@ -68,7 +68,7 @@ class Left extends Error {}
 
 export class Walk {
   readonly #wanted: Wanted
-  readonly #order: GatherOrder
+  readonly #order: CollectOrder
   readonly #say: (kind: FrameKind, body: Buffer) => void
   readonly #buffer = Buffer.allocUnsafe(ARTIFACTS.frameBytes)
   #entries = 0
@@ -76,7 +76,7 @@ export class Walk {
   #bytes = 0
 
   constructor(
-    order: GatherOrder,
+    order: CollectOrder,
     wanted: Wanted,
     say: (kind: FrameKind, body: Buffer) => void = sayFrame,
   ) {
@@ -95,12 +95,12 @@ export class Walk {
     this.#say('done', Buffer.alloc(0))
   }
 
-  #tell(kind: FrameKind, facts: object): void {
+  #report(kind: FrameKind, facts: object): void {
     this.#say(kind, Buffer.from(JSON.stringify(facts)))
   }
 
   #skip(path: readonly string[], why: string): void {
-    this.#tell('skip', { path: path.join('/').slice(0, ARTIFACTS.pathBytes), why })
+    this.#report('skip', { path: path.join('/').slice(0, ARTIFACTS.pathBytes), why })
   }
 
   #openBase(): number | undefined {
@@ -208,7 +208,7 @@ export class Walk {
     if (this.#bytes + size > this.#order.bytes) this.#leave([path], 'bytes')
     this.#files += 1
     this.#bytes += size
-    this.#tell('file', { path, size, modifiedAt: Math.trunc(mtimeMs) })
+    this.#report('file', { path, size, modifiedAt: Math.trunc(mtimeMs) })
     for (let at = 0; at < size; ) {
       const count = readSync(fd, this.#buffer, 0, Math.min(this.#buffer.length, size - at), at)
       if (count === 0) this.#fail(path, 'shorter')
@@ -219,12 +219,12 @@ export class Walk {
   }
 
   #leave(path: readonly string[], limit: 'files' | 'bytes' | 'entries'): never {
-    this.#tell('over', { path: path.join('/'), limit })
+    this.#report('over', { path: path.join('/'), limit })
     throw new Left()
   }
 
   #fail(path: string, code: string): never {
-    this.#tell('fail', { path, code })
+    this.#report('fail', { path, code })
     throw new Left()
   }
 }
@@ -260,8 +260,8 @@ function sayFrame(kind: FrameKind, body: Buffer): void {
 }
 
 /** What `berth-agent gather` does; its order comes on standard input. */
-export function gather(read: (order: GatherOrder) => Wanted): void {
-  const order = JSON.parse(readFileSync(0, 'utf8')) as GatherOrder
+export function collect(read: (order: CollectOrder) => Wanted): void {
+  const order = JSON.parse(readFileSync(0, 'utf8')) as CollectOrder
   const wanted = read(order)
   if (order.account) becomeAccount(order.account)
   new Walk(order, wanted).run()

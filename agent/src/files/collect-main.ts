@@ -2,7 +2,7 @@
 // standard input, files go to standard output; patterns are read while it still has the rights of the agent, files after.
 
 import { readPatterns, whyUnfit } from '../runner/plan/artifact-patterns.ts'
-import { gather } from './collect-child.ts'
+import { collect } from './collect-child.ts'
 
-export const runGather = (): void =>
-  gather(({ patterns }) => ({ ...readPatterns(patterns), whyUnfit }))
+export const runCollect = (): void =>
+  collect(({ patterns }) => ({ ...readPatterns(patterns), whyUnfit }))

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { ARTIFACTS } from '@berth/shared'
 import { dropRights } from '../machine/process/confinement.ts'
 import { SYSTEM_PATH } from '../machine/process/programs.ts'
-import type { GatherOrder } from './collect-child.ts'
+import type { CollectOrder } from './collect-child.ts'
 import { type Frame, FrameReader } from './frames.ts'
 import type { ArtifactIntake, Bound, Incoming } from './store.ts'
 
@@ -23,8 +23,8 @@ const REASONS: Record<string, string> = {
 
 const MESSAGE_BYTES = 4_096
 
-export async function gatherFiles(
-  order: GatherOrder,
+export async function collectFiles(
+  order: CollectOrder,
   intake: ArtifactIntake,
   notes: CollectionNotes,
   o: { marker: Record<string, string>; signal: AbortSignal },

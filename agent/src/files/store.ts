@@ -36,7 +36,7 @@ export const copyOf = (s: StoreSettings, row: ArtifactRow): string =>
   join(taskDir(s, row.environmentId, row.taskId), row.id)
 
 /** The disk of the store has not enough room for one more file; the code is the kernel's own word for it. */
-function noRoom(): Error {
+function diskFull(): Error {
   return Object.assign(new Error('no space left on the disk of the store'), { code: 'ENOSPC' })
 }
 
@@ -100,8 +100,8 @@ export class ArtifactIntake {
   begin(path: string, size: number, modifiedAt: number): Incoming | undefined {
     if (this.#copies.has(path)) return undefined
     if (this.#firstLeftOut && compareNames(path, this.#firstLeftOut.path) >= 0) return undefined
-    if (!this.#makeRoom(path, size)) return undefined
-    this.#checkRoom(size)
+    if (!this.#reserveSpace(path, size)) return undefined
+    this.#judgeDiskSpace(size)
     return this.#open(path, size, modifiedAt)
   }
 
@@ -145,8 +145,10 @@ export class ArtifactIntake {
       write: (chunk) => {
         written += chunk.length
         if (written > size) throw new Error(`${path} is longer than it said`)
-        if (Math.floor(written / ROOM_EVERY) > Math.floor((written - chunk.length) / ROOM_EVERY)) {
-          this.#checkRoom(size - written)
+        if (
+          Math.floor(written / CHECK_EVERY) > Math.floor((written - chunk.length) / CHECK_EVERY)
+        ) {
+          this.#judgeDiskSpace(size - written)
         }
         hash.update(chunk)
         for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at)
@@ -175,7 +177,7 @@ export class ArtifactIntake {
   }
 
   /** By the size that a file says it has, before a byte of it is copied. False: it is itself beyond a bound. */
-  #makeRoom(path: string, size: number): boolean {
+  #reserveSpace(path: string, size: number): boolean {
     const { files, bytes } = this.#limits
     while (this.#copies.size + 1 > files || this.#bytes + size > bytes) {
       const limit = this.#copies.size + 1 > files ? 'files' : 'bytes'
@@ -203,14 +205,14 @@ export class ArtifactIntake {
     this.#firstLeftOut = { path, limit }
   }
 
-  #checkRoom(bytes: number): void {
+  #judgeDiskSpace(bytes: number): void {
     mkdirSync(storeDir(this.#settings), { recursive: true, mode: 0o700 })
     const { bavail, bsize } = statfsSync(storeDir(this.#settings))
-    if (bavail * bsize < bytes + ARTIFACTS.spareBytes) throw noRoom()
+    if (bavail * bsize < bytes + ARTIFACTS.spareBytes) throw diskFull()
   }
 }
 
-const ROOM_EVERY = 64 * 1_024 * 1_024
+const CHECK_EVERY = 64 * 1_024 * 1_024
 
 /** Removes what is over its retention, and copies of tasks that never finished. Returns how many files. */
 export async function expireArtifacts(

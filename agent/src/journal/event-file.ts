@@ -10,7 +10,7 @@ import { dirname } from 'node:path'
 import { EVENTS } from '@berth/shared'
 import { crc32c, type Event, EventSchema } from '@berth/shared/wire'
 import { clone, fromBinary, toBinary } from '@bufbuild/protobuf'
-import { isNoRoom } from '../spool/files.ts'
+import { isDiskFull } from '../spool/files.ts'
 import { syncFolder } from './attempt-files.ts'
 
 const FRAME_BYTES = 12
@@ -68,7 +68,7 @@ export class EventFileWriter {
       writeAll(this.#fd, Buffer.alloc(wanted - this.#reserved), this.#reserved)
       this.#reserved = wanted
     } catch (error) {
-      if (!isNoRoom(error) || this.#reserved < end) throw error
+      if (!isDiskFull(error) || this.#reserved < end) throw error
     }
   }
 }

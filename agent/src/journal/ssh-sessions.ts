@@ -29,7 +29,7 @@ export interface SshSessionRow {
   verb: string
   account: string
   /** sshd's process of the connection. */
-  door: ProcessKey | null
+  relay: ProcessKey | null
   /** The process that does the work; null until it was started. */
   work: ProcessKey | null
   startedAt: number
@@ -45,6 +45,12 @@ export interface SshSessionRow {
 
 interface RawRow {
   body: string
+}
+
+/** Agents before version 1.16 called the relay `door`; their sessions must still be found after an upgrade. */
+function readRow(body: string): SshSessionRow {
+  const { door = null, ...row } = JSON.parse(body) as SshSessionRow & { door?: ProcessKey | null }
+  return { ...row, relay: row.relay ?? door }
 }
 
 export class SshSessionTable {
@@ -73,7 +79,7 @@ export class SshSessionTable {
   }
 
   listOpen(): SshSessionRow[] {
-    return (this.#open.all() as RawRow[]).map(({ body }) => JSON.parse(body) as SshSessionRow)
+    return (this.#open.all() as RawRow[]).map(({ body }) => readRow(body))
   }
 
   dropBefore(at: number): void {

@@ -1,7 +1,7 @@
 // What environments take on this server's disks, in the ledger: how much each of the last deployments grew a file
 // system, and how much everything of an environment takes by the last measurement; and which engines were empty when
 // they were first seen. Facts to judge by, nothing that anybody owns.
-import { ROOM } from '@berth/shared'
+import { DISK_SPACE } from '@berth/shared'
 import type { Database } from 'better-sqlite3'
 
 export const USAGE_SCHEMA = `
@@ -43,7 +43,7 @@ export class UsageTable {
           .prepare(
             `DELETE FROM growths WHERE environment_id = @environmentId AND folder = @folder AND task_id NOT IN (
                SELECT task_id FROM growths WHERE environment_id = @environmentId AND folder = @folder
-               ORDER BY task_id DESC LIMIT ${ROOM.growths})`,
+               ORDER BY task_id DESC LIMIT ${DISK_SPACE.growths})`,
           )
           .run({ environmentId, folder })
       })

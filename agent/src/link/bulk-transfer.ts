@@ -1,9 +1,9 @@
-// Opens file lines: one TLS connection for one transfer of files, to the address of the session, with the same
-// certificate and the same demands on the other side. Invariant: what is returned speaks the protocol of file lines, and
+// Opens bulk transfers: one TLS connection for one transfer of files, to the address of the session, with the same
+// certificate and the same demands on the other side. Invariant: what is returned speaks the protocol of bulk transfers, and
 // was opened in time; otherwise nothing is left open.
 import { connect, type TLSSocket } from 'node:tls'
 import { TRANSFERS } from '@berth/shared'
-import { FILE_LINE } from '@berth/shared/wire'
+import { BULK_TRANSFER } from '@berth/shared/wire'
 import { CONTROL_PLANE_NAME, isLoopback } from './channel.ts'
 import type { Identity } from './identity/identity.ts'
 
@@ -31,7 +31,7 @@ export function dialFileLine(
       key: identity.key,
       cert: identity.certificate,
       minVersion: 'TLSv1.3',
-      ALPNProtocols: [FILE_LINE],
+      ALPNProtocols: [BULK_TRANSFER],
     })
     const settle = (error?: Error): void => {
       clearTimeout(timer)
@@ -48,7 +48,7 @@ export function dialFileLine(
     const left = (): void => settle(new Error('the session ended'))
     socket.setNoDelay(true) // a small record does not wait for an answer to the large one before it
     const opened = (): void => {
-      if (socket.alpnProtocol === FILE_LINE) settle()
+      if (socket.alpnProtocol === BULK_TRANSFER) settle()
       else settle(new Error('the other side does not know file lines'))
     }
     const timer = setTimeout(late, TRANSFERS.lineDialMs)

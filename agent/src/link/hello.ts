@@ -10,7 +10,7 @@ import {
 } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
-import type { Keeper } from '../attempts/attempt-manager.ts'
+import type { AttemptManager } from '../attempts/attempt-manager.ts'
 import type { Spools } from '../attempts/spools.ts'
 import type { Clock } from '../clock.ts'
 import type { AttemptRow } from '../journal/attempt-table.ts'
@@ -22,7 +22,7 @@ import { PROTOCOL } from './session-rules.ts'
 export interface HelloFacts {
   identity: Identity
   journal: Journal
-  keeper: Keeper
+  manager: AttemptManager
   spools: Spools
   host: Host
   clock: Clock
@@ -66,7 +66,7 @@ function snapshot(row: AttemptRow, f: HelloFacts): AttemptSnapshot {
     fence: row.fence,
     state: row.state,
     lastLogSeq: BigInt(f.spools.find(row.id)?.lastSeq ?? 0),
-    secretsHeld: f.keeper.holdsSecrets(row.id),
+    secretsHeld: f.manager.holdsSecrets(row.id),
     environmentId: row.environmentId,
   })
 }

@@ -5,7 +5,7 @@
 import { HOST_CLAIMS } from '@berth/shared'
 import { type ClaimHostsResponse, HostVerdict } from '@berth/shared/wire'
 import { status as Status } from '@grpc/grpc-js'
-import type { Keeper } from '../attempts/attempt-manager.ts'
+import type { AttemptManager } from '../attempts/attempt-manager.ts'
 import type { Clock } from '../clock.ts'
 import {
   answerHosts,
@@ -21,7 +21,7 @@ import { type AgentSettings, attemptDir } from '../settings.ts'
 export interface HostClaimsOptions {
   settings: AgentSettings
   journal: Journal
-  keeper: Keeper
+  manager: AttemptManager
   clock: Clock
   log: Log
   /** Rejects at once while there is no session. */
@@ -55,7 +55,7 @@ const toAnswer = (id: string, { claims }: ClaimHostsResponse): HostAnswer => ({
 
 /** Returns how to stop. */
 export function answerHostClaims(options: HostClaimsOptions): () => void {
-  const { settings, journal, keeper, clock, log } = options
+  const { settings, journal, manager, clock, log } = options
   /** Attempts that are being asked for, and when each may be asked for again. */
   const notBefore = new Map<string, number>()
   let isOpen = true
@@ -85,7 +85,7 @@ export function answerHostClaims(options: HostClaimsOptions): () => void {
   }
 
   function look(): void {
-    const live = new Set(keeper.liveIds())
+    const live = new Set(manager.liveIds())
     for (const id of notBefore.keys()) if (!live.has(id)) notBefore.delete(id)
     for (const id of live) {
       if ((notBefore.get(id) ?? 0) > clock.mono()) continue
@@ -106,12 +106,12 @@ export function answerHostClaims(options: HostClaimsOptions): () => void {
   const watch = (): void => {
     timer ??= setInterval(() => {
       look()
-      if (keeper.liveIds().length > 0) return
+      if (manager.liveIds().length > 0) return
       clearInterval(timer)
       timer = undefined
     }, HOST_CLAIMS.pollMs)
   }
-  const unlisten = keeper.onChange(watch)
+  const unlisten = manager.onChange(watch)
   watch()
   return () => {
     isOpen = false

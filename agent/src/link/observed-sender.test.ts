@@ -1,5 +1,5 @@
 // What a session hears of what runs here: everything once, then changes, together and not too often.
-import { HOUSE } from '@berth/shared'
+import { MAINTENANCE } from '@berth/shared'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { Observations, type ObservedEnvironment } from '../maintenance/observations.ts'
 import { ObservedSender } from './observed-sender.ts'
@@ -47,9 +47,9 @@ test('the complete set waits for the first look, then changes go at once and tog
   observations.set(view(1, 'web is gone.'))
   observations.set(view(1, 'web is gone.'))
   expect(sent).toHaveLength(1)
-  await vi.advanceTimersByTimeAsync(HOUSE.observedMs)
+  await vi.advanceTimersByTimeAsync(MAINTENANCE.observedMs)
   expect(sent[1]).toEqual({ complete: false, last: true, ids: [2, 1].toSorted(), hasHost: false })
-  await vi.advanceTimersByTimeAsync(10 * HOUSE.observedMs)
+  await vi.advanceTimersByTimeAsync(10 * MAINTENANCE.observedMs)
   expect(sent).toHaveLength(2)
   observations.set(view(2, 'x'))
   expect(sent[2]?.ids).toEqual([2])
@@ -59,24 +59,24 @@ test('the complete set waits for the first look, then changes go at once and tog
 
 test('an engine that does not answer does not keep a session waiting; nothing is told twice', async () => {
   open()
-  await vi.advanceTimersByTimeAsync(HOUSE.observedMs)
+  await vi.advanceTimersByTimeAsync(MAINTENANCE.observedMs)
   expect(sent).toEqual([{ complete: true, last: true, ids: [], hasHost: true }])
   observations.setReady()
-  await vi.advanceTimersByTimeAsync(HOUSE.observedMs)
+  await vi.advanceTimersByTimeAsync(MAINTENANCE.observedMs)
   expect(sent).toHaveLength(1)
 })
 
 test('many environments go in several messages; a closed session hears nothing', async () => {
-  for (let id = 1; id <= HOUSE.observedPerMessage + 1; id += 1) observations.set(view(id))
+  for (let id = 1; id <= MAINTENANCE.observedPerMessage + 1; id += 1) observations.set(view(id))
   observations.setReady()
   open()
   await vi.advanceTimersByTimeAsync(0)
   expect(sent.map(({ last, ids, hasHost }) => [last, ids.length, hasHost])).toEqual([
-    [false, HOUSE.observedPerMessage, true],
+    [false, MAINTENANCE.observedPerMessage, true],
     [true, 1, false],
   ])
   sender.close()
   observations.set(view(1, 'late'))
-  await vi.advanceTimersByTimeAsync(10 * HOUSE.observedMs)
+  await vi.advanceTimersByTimeAsync(10 * MAINTENANCE.observedMs)
   expect(sent).toHaveLength(2)
 })

@@ -1,6 +1,6 @@
 // Tells one session what runs here: everything once, in bounded messages, then what changed, at most every few seconds.
 // Observations are no journal: what a session did not hear the next one says again.
-import { HOUSE } from '@berth/shared'
+import { MAINTENANCE } from '@berth/shared'
 import type { ObservedSchema } from '@berth/shared/wire'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Host } from '../maintenance/host.ts'
@@ -18,7 +18,7 @@ export class ObservedSender {
   readonly #o: ObservedOptions
   readonly #unlisten: () => void
   /** Undefined: the complete set was not told yet. */
-  #told: number | undefined
+  #reported: number | undefined
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
 
@@ -26,8 +26,8 @@ export class ObservedSender {
     this.#o = options
     this.#unlisten = options.observations.onChange(() => this.#plan())
     // the first look may hang on an engine that does not answer; the session need not
-    this.#timer = setTimeout(() => this.#tellAll(), HOUSE.observedMs)
-    void options.observations.ready.then(() => this.#tellAll())
+    this.#timer = setTimeout(() => this.#reportAll(), MAINTENANCE.observedMs)
+    void options.observations.ready.then(() => this.#reportAll())
   }
 
   close(): void {
@@ -36,12 +36,12 @@ export class ObservedSender {
     this.#unlisten()
   }
 
-  #tellAll(): void {
-    if (this.#isClosed || this.#told !== undefined) return
+  #reportAll(): void {
+    if (this.#isClosed || this.#reported !== undefined) return
     clearTimeout(this.#timer)
     const { observations, host } = this.#o
     const all = observations.since(0)
-    this.#told = observations.version
+    this.#reported = observations.version
     this.#send(all, { complete: true, host: host.info() })
     this.#rest()
   }
@@ -50,21 +50,21 @@ export class ObservedSender {
   #rest(): void {
     this.#timer = setTimeout(() => {
       this.#timer = undefined
-      if (this.#o.observations.version !== this.#told) this.#tellChanges()
-    }, HOUSE.observedMs)
+      if (this.#o.observations.version !== this.#reported) this.#reportChanges()
+    }, MAINTENANCE.observedMs)
     this.#timer.unref()
   }
 
   #plan(): void {
-    if (this.#told === undefined || this.#timer !== undefined) return
-    this.#tellChanges()
+    if (this.#reported === undefined || this.#timer !== undefined) return
+    this.#reportChanges()
   }
 
-  #tellChanges(): void {
-    if (this.#isClosed || this.#told === undefined) return
+  #reportChanges(): void {
+    if (this.#isClosed || this.#reported === undefined) return
     const { observations } = this.#o
-    const changed = observations.since(this.#told)
-    this.#told = observations.version
+    const changed = observations.since(this.#reported)
+    this.#reported = observations.version
     this.#send(changed, { complete: false })
     this.#rest()
   }
@@ -73,7 +73,7 @@ export class ObservedSender {
     environments: ObservedEnvironment[],
     { complete, host }: { complete: boolean; host?: ReturnType<Host['info']> },
   ): void {
-    const size = HOUSE.observedPerMessage
+    const size = MAINTENANCE.observedPerMessage
     for (let from = 0; from === 0 || from < environments.length; from += size) {
       const last = from + size >= environments.length
       const some = environments.slice(from, from + size)

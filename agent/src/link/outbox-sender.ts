@@ -57,7 +57,7 @@ export class OutboxSender {
     this.#window = next
     this.#scheduleSweep()
     this.#plan()
-    this.#tellIdle()
+    this.#reportIdle()
   }
 
   /** The stream takes messages again. */
@@ -70,7 +70,7 @@ export class OutboxSender {
   drained(): Promise<void> {
     return new Promise((resolve) => {
       this.#idle.push(resolve)
-      this.#tellIdle()
+      this.#reportIdle()
     })
   }
 
@@ -114,7 +114,7 @@ export class OutboxSender {
     this.#plan()
   }
 
-  #tellIdle(): void {
+  #reportIdle(): void {
     if (this.#window.acked < this.#options.journal.outbox.range().last) return
     for (const resolve of this.#idle.splice(0)) resolve()
   }

@@ -25,7 +25,7 @@ const failure = (code: RequestErrorCode, message: string): ResponseBody => ({
   value: { code, message },
 })
 
-export class RequestDesk {
+export class PendingRequests {
   readonly #answerers: Answerers
   readonly #log: Log
   readonly #bulk: BulkLine

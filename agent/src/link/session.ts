@@ -22,7 +22,7 @@ import {
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import { durationFromMs, timestampDate, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { ClientDuplexStream } from '@grpc/grpc-js'
-import type { Keeper } from '../attempts/attempt-manager.ts'
+import type { AttemptManager } from '../attempts/attempt-manager.ts'
 import type { Spools } from '../attempts/spools.ts'
 import type { Clock } from '../clock.ts'
 import type { Journal } from '../journal/journal.ts'
@@ -40,7 +40,7 @@ import { readPolicy } from './logs/policy.ts'
 import { LogSender } from './logs/sender.ts'
 import { ObservedSender } from './observed-sender.ts'
 import { OutboxSender } from './outbox-sender.ts'
-import { type Answerers, RequestDesk } from './requests.ts'
+import { type Answerers, PendingRequests } from './requests.ts'
 import {
   type Effect,
   nextTickAt,
@@ -56,7 +56,7 @@ export interface SessionOptions {
   identity: Identity
   endpoint: string
   journal: Journal
-  keeper: Keeper
+  manager: AttemptManager
   spools: Spools
   host: Host
   observations: Observations
@@ -83,7 +83,7 @@ export class Session {
   readonly #client: AgentClient
   readonly #connect: ClientDuplexStream<AgentMessage, ServerMessage>
   readonly #bulk: BulkLine
-  readonly #desk: RequestDesk
+  readonly #requests: PendingRequests
   readonly #done = Promise.withResolvers<SessionEnd>()
   readonly #unlisten: () => void
   #state: SessionState
@@ -104,10 +104,10 @@ export class Session {
     this.#connect = this.#client.connect()
     const { answerers, log } = options
     this.#bulk = BulkLine.to(options.identity, options.endpoint)
-    this.#desk = new RequestDesk(answerers, log, this.#bulk, (response) =>
+    this.#requests = new PendingRequests(answerers, log, this.#bulk, (response) =>
       this.#send(message({ case: 'response', value: response })),
     )
-    this.#unlisten = options.keeper.onChange(() => this.#logs?.attemptChanged())
+    this.#unlisten = options.manager.onChange(() => this.#logs?.attemptChanged())
     this.#listen()
     this.#stopLooking = onReady(this.#client, () => this.#feed({ type: 'connected' }))
     this.#plan()
@@ -219,10 +219,10 @@ export class Session {
         this.#learn(effect.welcome)
         break
       case 'apply':
-        this.#o.keeper.apply(effect)
+        this.#o.manager.apply(effect)
         this.#send(message({ case: 'applied', value: { version: effect.version } }))
         // the runners start with the next turn: the acknowledgement need not wait for them
-        setImmediate(() => this.#o.journal.isOpen && this.#o.keeper.advance())
+        setImmediate(() => this.#o.journal.isOpen && this.#o.manager.advance())
         break
       case 'activate':
         this.#activate()
@@ -237,10 +237,10 @@ export class Session {
         this.#installTrust(effect.bundle)
         break
       case 'answer':
-        void this.#desk.answer(effect.request)
+        void this.#requests.answer(effect.request)
         break
       case 'cancel':
-        this.#desk.cancel(effect.request.requestId)
+        this.#requests.cancel(effect.request.requestId)
         break
       case 'edge':
         this.#o.onEdge?.(effect.settings)
@@ -294,12 +294,12 @@ export class Session {
   }
 
   #beat(n: bigint): void {
-    const { journal, keeper, host, clock } = this.#o
+    const { journal, manager, host, clock } = this.#o
     journal.ping()
     const value = {
       n,
       agentTime: timestampFromMs(clock.now()),
-      liveAttemptIds: keeper.liveIds(),
+      liveAttemptIds: manager.liveIds(),
       ...host.pulse(),
       ...optional('usage', host.takeUsage()),
     }
@@ -388,7 +388,7 @@ export class Session {
     this.#unlisten()
     this.#stopLooking()
     this.#observed?.close()
-    this.#desk.close()
+    this.#requests.close()
     this.#bulk.close()
     this.#logStream?.cancel()
     this.#connect.cancel()

@@ -1,4 +1,4 @@
-// One transfer of files on its way out: as a call of the bulk connection, or on a file line. Whoever sends sees no
+// One transfer of files on its way out: as a call of the bulk connection, or on a bulk transfer. Whoever sends sees no
 // difference: frames, bytes, and room for more. Invariant: resolved only when the control plane said that everything came.
 import type { TLSSocket } from 'node:tls'
 import { TRANSFERS } from '@berth/shared'

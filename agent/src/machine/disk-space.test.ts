@@ -3,19 +3,19 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { expect, test } from 'vitest'
 import {
+  type DiskSpace,
   findDanger,
   findShortage,
-  measureRoom,
+  measureDiskSpace,
   needOf,
   openMeter,
-  type Room,
   reserveOf,
-  watchRoom,
+  watchDiskSpace,
 } from './disk-space.ts'
 
 const MB = 1_024 ** 2
 const GB = 1_024 ** 3
-const room = (freeBytes: number, more: Partial<Room> = {}): Room => ({
+const disk = (freeBytes: number, more: Partial<DiskSpace> = {}): DiskSpace => ({
   folder: '/data',
   freeBytes,
   sizeBytes: 40 * GB,
@@ -39,38 +39,38 @@ test('the need follows the largest of the last five', () => {
 })
 
 test('a shortage is a sentence with its figures and the largest environments', () => {
-  expect(findShortage({ ...demand, rooms: [room(4 * GB)] })).toBeUndefined()
+  expect(findShortage({ ...demand, disks: [disk(4 * GB)] })).toBeUndefined()
   const largest = [
     { name: 'pr-12', bytes: 2.7 * GB },
     { name: 'pr-31', bytes: 4.1 * GB },
     { name: 'tiny', bytes: MB },
   ]
-  expect(findShortage({ ...demand, largest, rooms: [room(1.2 * GB)] })).toBe(
+  expect(findShortage({ ...demand, largest, disks: [disk(1.2 * GB)] })).toBe(
     `Server ${hostname()} has 1.2 GB free; this deployment needs about 2.0 GB and 2.0 GB stay reserved. Largest: pr-31 4.1 GB, pr-12 2.7 GB. Nothing was changed.`,
   )
-  const two = [room(9 * GB), room(GB, { folder: '/engine' })]
-  expect(findShortage({ ...demand, rooms: two })).toContain('1.0 GB free below /engine;')
-  expect(findShortage({ ...demand, rooms: [room(9 * GB, { freeInodes: 1_234 })] })).toContain(
+  const two = [disk(9 * GB), disk(GB, { folder: '/engine' })]
+  expect(findShortage({ ...demand, disks: two })).toContain('1.0 GB free below /engine;')
+  expect(findShortage({ ...demand, disks: [disk(9 * GB, { freeInodes: 1_234 })] })).toContain(
     'room for only 1,234 more files; 50,000 stay reserved.',
   )
 })
 
 test('a step goes on until half the reserve is left', () => {
-  expect(findDanger({ ...demand, rooms: [room(1.1 * GB)] })).toBeUndefined()
-  expect(findDanger({ ...demand, rooms: [room(0.9 * GB)] })).toContain('had only 0.9 GB left')
-  expect(findDanger({ ...demand, development: true, rooms: [room(0.9 * GB)] })).toBeUndefined()
-  expect(findDanger({ ...demand, rooms: [room(9 * GB, { freeInodes: 9 })] })).toContain('9 more')
+  expect(findDanger({ ...demand, disks: [disk(1.1 * GB)] })).toBeUndefined()
+  expect(findDanger({ ...demand, disks: [disk(0.9 * GB)] })).toContain('had only 0.9 GB left')
+  expect(findDanger({ ...demand, development: true, disks: [disk(0.9 * GB)] })).toBeUndefined()
+  expect(findDanger({ ...demand, disks: [disk(9 * GB, { freeInodes: 9 })] })).toContain('9 more')
 })
 
 test('one file system is measured once, and the watch follows the signal of its caller', () => {
   const dir = mkdtempSync(`${tmpdir()}/berth-room-`)
   try {
-    const rooms = measureRoom([dir, tmpdir(), `${dir}/missing`])
-    expect(rooms.map(({ folder }) => folder)).toEqual([dir])
+    const disks = measureDiskSpace([dir, tmpdir(), `${dir}/missing`])
+    expect(disks.map(({ folder }) => folder)).toEqual([dir])
     const meter = openMeter([dir])
     expect(meter.grown()[0]?.bytes).toBeGreaterThanOrEqual(0)
     const caller = new AbortController()
-    const watch = watchRoom({ meter, development: true, largest: [], signal: caller.signal })
+    const watch = watchDiskSpace({ meter, development: true, largest: [], signal: caller.signal })
     expect(watch.problem).toBeUndefined()
     caller.abort()
     expect(watch.signal.aborted).toBe(true)

@@ -2,10 +2,10 @@
 // a watch that stops a step before the disk is full for everybody else. Measured now, never remembered.
 import { statfsSync, statSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { PROCESSES, ROOM, STEPS } from '@berth/shared'
+import { DISK_SPACE, PROCESSES, STEPS } from '@berth/shared'
 
 /** One file system. */
-export interface Room {
+export interface DiskSpace {
   /** The first of the asked folders that lies on it. */
   folder: string
   freeBytes: number
@@ -19,15 +19,15 @@ export interface Share {
 }
 
 /** Each file system once, in the order of the folders; one that does not exist has no room to speak of. */
-export function measureRoom(folders: readonly string[]): Room[] {
+export function measureDiskSpace(folders: readonly string[]): DiskSpace[] {
   const devices = new Set<number>()
-  const rooms: Room[] = []
+  const disks: DiskSpace[] = []
   for (const folder of folders) {
     const device = statSync(folder, { throwIfNoEntry: false })?.dev
     if (device === undefined || devices.has(device)) continue
     devices.add(device)
     const facts = statfsSync(folder)
-    rooms.push({
+    disks.push({
       folder,
       freeBytes: facts.bavail * facts.bsize,
       sizeBytes: facts.blocks * facts.bsize,
@@ -35,7 +35,7 @@ export function measureRoom(folders: readonly string[]): Room[] {
       freeInodes: facts.files === 0 ? PROCESSES.inodes : facts.ffree,
     })
   }
-  return rooms
+  return disks
 }
 
 /** What stays free for everything else that runs here. A developer's machine is not asked to keep it. */
@@ -49,8 +49,8 @@ export function reserveOf(sizeBytes: number, development: boolean): number {
 export function needOf(growths: readonly number[], development: boolean): number {
   if (development) return STEPS.deploymentBytes
   if (growths.length === 0) return STEPS.firstDeploymentBytes
-  const largest = Math.max(...growths.slice(0, ROOM.growths))
-  return Math.max(STEPS.deploymentBytes, Math.round(largest * ROOM.growthFactor))
+  const largest = Math.max(...growths.slice(0, DISK_SPACE.growths))
+  return Math.max(STEPS.deploymentBytes, Math.round(largest * DISK_SPACE.growthFactor))
 }
 
 export const inGigabytes = (bytes: number): string => `${(bytes / 1_024 ** 3).toFixed(1)} GB`
@@ -62,31 +62,31 @@ export function nameLargest(shares: readonly Share[]): string {
   const named = shares
     .filter(({ bytes }) => bytes >= 0.05 * 1_024 ** 3)
     .toSorted((a, b) => b.bytes - a.bytes)
-    .slice(0, ROOM.named)
+    .slice(0, DISK_SPACE.named)
   if (named.length === 0) return ''
   return ` Largest: ${named.map(({ name, bytes }) => `${name} ${inGigabytes(bytes)}`).join(', ')}.`
 }
 
 export interface Demand {
-  rooms: readonly Room[]
-  needOn: (room: Room) => number
+  disks: readonly DiskSpace[]
+  needOn: (disk: DiskSpace) => number
   development: boolean
   largest: readonly Share[]
 }
 
 /** Why a deployment may not begin, as a sentence with its figures; undefined: there is room. */
 export function findShortage(demand: Demand): string | undefined {
-  const { rooms, development } = demand
+  const { disks, development } = demand
   const server = `Server ${hostname()}`
-  for (const room of rooms) {
-    const where = rooms.length > 1 ? ` below ${room.folder}` : ''
-    const reserve = reserveOf(room.sizeBytes, development)
-    const need = demand.needOn(room)
-    if (room.freeBytes < need + reserve) {
-      return `${server} has ${inGigabytes(room.freeBytes)} free${where}; this deployment needs about ${inGigabytes(need)} and ${inGigabytes(reserve)} stay reserved.${nameLargest(demand.largest)} Nothing was changed.`
+  for (const disk of disks) {
+    const where = disks.length > 1 ? ` below ${disk.folder}` : ''
+    const reserve = reserveOf(disk.sizeBytes, development)
+    const need = demand.needOn(disk)
+    if (disk.freeBytes < need + reserve) {
+      return `${server} has ${inGigabytes(disk.freeBytes)} free${where}; this deployment needs about ${inGigabytes(need)} and ${inGigabytes(reserve)} stay reserved.${nameLargest(demand.largest)} Nothing was changed.`
     }
-    if (room.freeInodes < PROCESSES.inodes) {
-      return `${server} has room for only ${count(room.freeInodes)} more files${where}; ${count(PROCESSES.inodes)} stay reserved.${nameLargest(demand.largest)} Nothing was changed.`
+    if (disk.freeInodes < PROCESSES.inodes) {
+      return `${server} has room for only ${count(disk.freeInodes)} more files${where}; ${count(PROCESSES.inodes)} stay reserved.${nameLargest(demand.largest)} Nothing was changed.`
     }
   }
   return undefined
@@ -98,39 +98,39 @@ export const describeExcess = (excess: { name: string; bytes: number; most: numb
 
 /** Why a step must not go on; undefined: it may. */
 export function findDanger(
-  demand: Pick<Demand, 'rooms' | 'development' | 'largest'>,
+  demand: Pick<Demand, 'disks' | 'development' | 'largest'>,
 ): string | undefined {
-  for (const room of demand.rooms) {
+  for (const disk of demand.disks) {
     const kept = demand.development
-      ? ROOM.developmentStopBytes
-      : reserveOf(room.sizeBytes, false) * ROOM.stopPart
-    const isFull = room.freeBytes < kept
-    if (!isFull && room.freeInodes >= PROCESSES.inodes * ROOM.stopPart) continue
+      ? DISK_SPACE.developmentStopBytes
+      : reserveOf(disk.sizeBytes, false) * DISK_SPACE.stopPart
+    const isFull = disk.freeBytes < kept
+    if (!isFull && disk.freeInodes >= PROCESSES.inodes * DISK_SPACE.stopPart) continue
     const left = isFull
-      ? inGigabytes(room.freeBytes)
-      : `room for ${count(room.freeInodes)} more files`
-    return `Server ${hostname()} had only ${left} left below ${room.folder}: the step was stopped before the disk was full.${nameLargest(demand.largest)}`
+      ? inGigabytes(disk.freeBytes)
+      : `room for ${count(disk.freeInodes)} more files`
+    return `Server ${hostname()} had only ${left} left below ${disk.folder}: the step was stopped before the disk was full.${nameLargest(demand.largest)}`
   }
   return undefined
 }
 
 /** How much the file systems have filled since it was opened, at the most. */
-export interface RoomMeter {
+export interface DiskSpaceMeter {
   readonly folders: readonly string[]
   /** Looks now, and remembers the least room that was seen. */
-  sample(): Room[]
+  sample(): DiskSpace[]
   grown(): { folder: string; bytes: number }[]
 }
 
-export function openMeter(folders: readonly string[]): RoomMeter {
-  const first = measureRoom(folders)
+export function openMeter(folders: readonly string[]): DiskSpaceMeter {
+  const first = measureDiskSpace(folders)
   const lowest = new Map(first.map(({ folder, freeBytes }) => [folder, freeBytes]))
-  const sample = (): Room[] => {
-    const rooms = measureRoom(folders)
-    for (const { folder, freeBytes } of rooms) {
+  const sample = (): DiskSpace[] => {
+    const disks = measureDiskSpace(folders)
+    for (const { folder, freeBytes } of disks) {
       lowest.set(folder, Math.min(freeBytes, lowest.get(folder) ?? freeBytes))
     }
-    return rooms
+    return disks
   }
   return {
     folders,
@@ -144,7 +144,7 @@ export function openMeter(folders: readonly string[]): RoomMeter {
   }
 }
 
-export interface RoomWatch {
+export interface DiskSpaceWatch {
   /** Fires when the disk is nearly full, or with the caller's own signal. */
   readonly signal: AbortSignal
   /** The sentence of `disk_full`, once it fired for that reason. */
@@ -153,7 +153,7 @@ export interface RoomWatch {
 }
 
 export interface WatchOptions {
-  meter: RoomMeter
+  meter: DiskSpaceMeter
   development: boolean
   largest: readonly Share[]
   /** The caller's own reason to stop. */
@@ -162,13 +162,13 @@ export interface WatchOptions {
 }
 
 /** For builds, pulls and copies: give them `signal`, and close it when they are done. */
-export function watchRoom(options: WatchOptions): RoomWatch {
-  const { meter, development, largest, everyMs = ROOM.watchMs } = options
+export function watchDiskSpace(options: WatchOptions): DiskSpaceWatch {
+  const { meter, development, largest, everyMs = DISK_SPACE.watchMs } = options
   const full = new AbortController()
   let problem: string | undefined
   const look = (): void => {
     try {
-      problem = findDanger({ rooms: meter.sample(), development, largest })
+      problem = findDanger({ disks: meter.sample(), development, largest })
     } catch {
       return // a folder that just went away: the step itself will say so
     }

@@ -16,7 +16,7 @@ import { readSettings } from '../settings.ts'
 import {
   ensureEnvironmentFolders,
   ensureLogFolder,
-  environmentPlaces,
+  environmentPaths,
   insideFolder,
   moveLink,
   removeTree,
@@ -102,17 +102,17 @@ it('gives the account only what is its own', async (t) => {
     BERTH_RUN_DIR: join(dir, 'r'),
     BERTH_DEV: '1',
   })
-  const places = environmentPlaces(settings, 9)
-  ensureEnvironmentFolders(places, nobody, undefined)
-  await ensureLogFolder(places, nobody).catch(() => undefined) // the temporary folder itself is closed
+  const paths = environmentPaths(settings, 9)
+  ensureEnvironmentFolders(paths, nobody, undefined)
+  await ensureLogFolder(paths, nobody).catch(() => undefined) // the temporary folder itself is closed
   const facts = (path: string) => `${modeOf(path)} ${statSync(path).uid}:${statSync(path).gid}`
-  expect(facts(places.dir)).toBe('710 0:65534')
-  expect(facts(places.releases)).toBe('710 0:65534')
-  expect(facts(places.variables)).toBe('710 0:65534')
-  expect(facts(places.bin)).toBe('755 0:0')
-  expect(facts(places.shared)).toBe('750 65534:65534')
-  expect(facts(places.home)).toBe('700 65534:65534')
-  expect(facts(places.sockets)).toBe('750 65534:65534')
-  ensureEnvironmentFolders(places, nobody, 4_242)
-  expect(facts(places.sockets)).toBe('2750 65534:4242')
+  expect(facts(paths.dir)).toBe('710 0:65534')
+  expect(facts(paths.releases)).toBe('710 0:65534')
+  expect(facts(paths.variables)).toBe('710 0:65534')
+  expect(facts(paths.bin)).toBe('755 0:0')
+  expect(facts(paths.shared)).toBe('750 65534:65534')
+  expect(facts(paths.home)).toBe('700 65534:65534')
+  expect(facts(paths.sockets)).toBe('750 65534:65534')
+  ensureEnvironmentFolders(paths, nobody, 4_242)
+  expect(facts(paths.sockets)).toBe('2750 65534:4242')
 })

@@ -26,7 +26,7 @@ import { type AgentSettings, environmentDir } from '../settings.ts'
 import { type Account, dropRights } from './process/confinement.ts'
 import { runProgram } from './process/programs.ts'
 
-export interface EnvironmentPlaces {
+export interface EnvironmentPaths {
   /** 0710 root:<account>. Never writable by the environment. */
   dir: string
   /** 0710 root:<account of git>: nothing below it ever belonged to an environment's account, nor can one enter it. */
@@ -52,7 +52,7 @@ export interface EnvironmentPlaces {
   statics: string
 }
 
-export function environmentPlaces(s: AgentSettings, environmentId: number): EnvironmentPlaces {
+export function environmentPaths(s: AgentSettings, environmentId: number): EnvironmentPaths {
   const dir = environmentDir(s, environmentId)
   // beside the environments: a checkout becomes a release by its name alone
   const git = join(dirname(dir), 'git', `e${environmentId}`)
@@ -77,8 +77,8 @@ export function environmentPlaces(s: AgentSettings, environmentId: number): Envi
 }
 
 /** Everything of an environment on this server's disks: when none of it exists, nothing is left. */
-export const allPlaces = (s: AgentSettings, environmentId: number): string[] => {
-  const { dir, git, sockets, logs, artifacts, statics } = environmentPlaces(s, environmentId)
+export const allPaths = (s: AgentSettings, environmentId: number): string[] => {
+  const { dir, git, sockets, logs, artifacts, statics } = environmentPaths(s, environmentId)
   return [
     dir,
     git,
@@ -115,25 +115,25 @@ export function ensureFolder(
 
 /** The part that root makes (or the developer): every folder here lies in one that the environment cannot write. */
 export function ensureEnvironmentFolders(
-  places: EnvironmentPlaces,
+  paths: EnvironmentPaths,
   account: Account | undefined,
   /** Through which the proxy reaches sockets. */
   webGroup: number | undefined,
 ): void {
   const theirs = account && { uid: account.uid, gid: account.gid }
   const enterable = account && { uid: 0, gid: account.gid }
-  mkdirSync(dirname(places.dir), { recursive: true, mode: 0o711 })
-  ensureFolder(places.dir, 0o710, enterable)
-  ensureFolder(places.shared, 0o750, theirs)
-  ensureFolder(places.home, 0o700, theirs)
-  ensureFolder(places.temporary, 0o700, theirs)
-  ensureFolder(places.releases, 0o710, enterable)
-  ensureFolder(places.variables, 0o710, enterable)
-  ensureFolder(places.bin, 0o755)
-  mkdirSync(dirname(places.sockets), { recursive: true, mode: 0o711 })
+  mkdirSync(dirname(paths.dir), { recursive: true, mode: 0o711 })
+  ensureFolder(paths.dir, 0o710, enterable)
+  ensureFolder(paths.shared, 0o750, theirs)
+  ensureFolder(paths.home, 0o700, theirs)
+  ensureFolder(paths.temporary, 0o700, theirs)
+  ensureFolder(paths.releases, 0o710, enterable)
+  ensureFolder(paths.variables, 0o710, enterable)
+  ensureFolder(paths.bin, 0o755)
+  mkdirSync(dirname(paths.sockets), { recursive: true, mode: 0o711 })
   // setgid: a socket belongs to the group of the folder, whoever makes it
   const shared = account && webGroup !== undefined && { uid: account.uid, gid: webGroup }
-  ensureFolder(places.sockets, shared ? 0o2750 : 0o750, shared || theirs)
+  ensureFolder(paths.sockets, shared ? 0o2750 : 0o750, shared || theirs)
 }
 
 /** Where copies of static roots go: for root and the proxy, not for other environments. */
@@ -143,24 +143,24 @@ export function ensureStaticFolder(folder: string, webGroup: number | undefined)
 }
 
 /** docker: nobody but root reads the variables, nobody but the engine works here. */
-export function ensureDockerFolders(places: EnvironmentPlaces, isOwned: boolean): void {
-  mkdirSync(dirname(places.dir), { recursive: true, mode: 0o711 })
-  ensureFolder(places.dir, 0o710)
-  ensureFolder(places.releases, 0o710)
-  ensureFolder(places.variables, 0o700, isOwned ? { uid: 0, gid: 0 } : undefined)
+export function ensureDockerFolders(paths: EnvironmentPaths, isOwned: boolean): void {
+  mkdirSync(dirname(paths.dir), { recursive: true, mode: 0o711 })
+  ensureFolder(paths.dir, 0o710)
+  ensureFolder(paths.releases, 0o710)
+  ensureFolder(paths.variables, 0o700, isOwned ? { uid: 0, gid: 0 } : undefined)
 }
 
 /** Where git works, as an account of its own. A repository that another account made is thrown away. */
 export async function ensureGitFolders(
-  places: EnvironmentPlaces,
+  paths: EnvironmentPaths,
   account: Account | undefined,
 ): Promise<void> {
-  mkdirSync(dirname(places.git), { recursive: true, mode: 0o711 })
-  ensureFolder(places.git, 0o710, account && { uid: 0, gid: account.gid })
-  await removeTree(places.formerRepository)
-  const found = statSync(places.repository, { throwIfNoEntry: false })
-  if (found && account && found.uid !== account.uid) await removeTree(places.repository)
-  ensureFolder(places.repository, 0o700, account)
+  mkdirSync(dirname(paths.git), { recursive: true, mode: 0o711 })
+  ensureFolder(paths.git, 0o710, account && { uid: 0, gid: account.gid })
+  await removeTree(paths.formerRepository)
+  const found = statSync(paths.repository, { throwIfNoEntry: false })
+  if (found && account && found.uid !== account.uid) await removeTree(paths.repository)
+  ensureFolder(paths.repository, 0o700, account)
 }
 
 /**
@@ -184,10 +184,10 @@ export async function handOver(
 
 /** Inside `shared`, which is the environment's own: made as its user. */
 export async function ensureLogFolder(
-  places: EnvironmentPlaces,
+  paths: EnvironmentPaths,
   account: Account | undefined,
 ): Promise<void> {
-  const log = join(places.shared, 'log')
+  const log = join(paths.shared, 'log')
   const made = await runProgram([
     ...dropRights(account),
     '/bin/mkdir',

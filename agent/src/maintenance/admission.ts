@@ -3,15 +3,15 @@
 
 import type { Ledger } from '../journal/ledger.ts'
 import {
+  type DiskSpaceMeter,
   findShortage,
-  measureRoom,
+  measureDiskSpace,
   needOf,
   openMeter,
-  type RoomMeter,
 } from '../machine/disk-space.ts'
 import type { AgentSettings } from '../settings.ts'
 
-export interface RoomRequest {
+export interface DiskSpaceRequest {
   environmentId: number
   /** As people know it: pr-42. */
   name: string
@@ -21,24 +21,24 @@ export interface RoomRequest {
   collect?: (() => Promise<unknown>) | undefined
 }
 
-export type RoomAnswer = { ok: true; meter: RoomMeter } | { ok: false; message: string }
+export type DiskSpaceAnswer = { ok: true; meter: DiskSpaceMeter } | { ok: false; message: string }
 
-export const roomFolders = (settings: AgentSettings, dataRoot?: string): string[] =>
+export const measuredFolders = (settings: AgentSettings, dataRoot?: string): string[] =>
   dataRoot ? [settings.stateDir, dataRoot] : [settings.stateDir]
 
 /** The meter counts what the deployment takes from here on; `recordGrowth` keeps it for the next one. */
-export async function checkRoom(
+export async function judgeDiskSpace(
   settings: AgentSettings,
   ledger: Ledger,
-  request: RoomRequest,
-): Promise<RoomAnswer> {
+  request: DiskSpaceRequest,
+): Promise<DiskSpaceAnswer> {
   const { environmentId, name, dataRoot, collect } = request
   const { development } = settings
-  const folders = roomFolders(settings, dataRoot)
+  const folders = measuredFolders(settings, dataRoot)
   ledger.usage.setName(environmentId, name)
   const look = (): string | undefined =>
     findShortage({
-      rooms: measureRoom(folders),
+      disks: measureDiskSpace(folders),
       needOn: ({ folder }) => needOf(ledger.usage.growths(environmentId, folder), development),
       development,
       largest: ledger.usage.list(),
@@ -55,7 +55,7 @@ export async function checkRoom(
 export function recordGrowth(
   ledger: Ledger,
   deployment: { environmentId: number; taskId: number },
-  meter: RoomMeter,
+  meter: DiskSpaceMeter,
 ): void {
   for (const { folder, bytes } of meter.grown()) {
     ledger.usage.addGrowth(deployment.environmentId, deployment.taskId, folder, bytes)

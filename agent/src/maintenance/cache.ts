@@ -1,6 +1,6 @@
 // The engine's build cache: its records carry no owner, so it is pruned only where the engine held nothing foreign when
 // this agent first saw it. That is found out once and kept in the ledger.
-import { HOUSE } from '@berth/shared'
+import { MAINTENANCE } from '@berth/shared'
 import type { Ledger } from '../journal/ledger.ts'
 import type { Engine } from '../machine/docker/engine.ts'
 import { holdsForeign, pruneBuildCache, readEngineId } from '../machine/docker/engine-info.ts'
@@ -27,5 +27,8 @@ export async function collectCache(
   settings: AgentSettings,
 ): Promise<number> {
   if (!(await isEngineExclusive(engine, ledger, settings))) return 0
-  return pruneBuildCache(engine, { olderMs: HOUSE.cacheAgeMs, keepBytes: HOUSE.cacheBytes })
+  return pruneBuildCache(engine, {
+    olderMs: MAINTENANCE.cacheAgeMs,
+    keepBytes: MAINTENANCE.cacheBytes,
+  })
 }

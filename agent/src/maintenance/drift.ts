@@ -1,7 +1,7 @@
 // Looks at what runs and keeps the newest view of each environment: containers by the engine, processes by their
 // supervisors. Only looks; maintenance/drift-rules.ts judges. Ends are remembered from look to look, and from the engine's
 // events, because a container that was restarted does not tell how it ended.
-import { HOUSE } from '@berth/shared'
+import { MAINTENANCE } from '@berth/shared'
 import type { Ledger, ProcessRow, StoredPlan } from '../journal/ledger.ts'
 import { describeExcess } from '../machine/disk-space.ts'
 import { inspectContainer, type Observed } from '../machine/docker/containers.ts'
@@ -43,14 +43,14 @@ export interface DriftOptions {
 const describe = (excess: Parameters<typeof describeExcess>[0] | undefined): string =>
   excess ? describeExcess(excess) : ''
 
-const RULE = { ends: HOUSE.crashEnds, windowMs: HOUSE.crashWindowMs }
+const RULE = { ends: MAINTENANCE.crashEnds, windowMs: MAINTENANCE.crashWindowMs }
 
 export class DriftWatch {
   readonly #o: DriftOptions
   /** By environment and service. */
   readonly #ends = new Map<string, Ends>()
   /** By container: how it ended the last time, as the engine told it. */
-  readonly #told = new Map<string, End & { isOver: boolean }>()
+  readonly #reported = new Map<string, End & { isOver: boolean }>()
   /** Services whose supervisor was away at the last look; the daemon brings it back before the next one. */
   readonly #away = new Set<string>()
   #listeners: { at: number; byPort: Map<number, Listener[]> } | undefined
@@ -61,23 +61,23 @@ export class DriftWatch {
 
   /** Of one end the engine tells in parts: that memory ran out, then the exit code. */
   noteEnd(containerId: string, end: Partial<End>): void {
-    const told = this.#told.get(containerId)
-    const before = told?.isOver ? undefined : told
-    this.#told.delete(containerId) // the newest last: of too many the oldest is forgotten
-    this.#told.set(containerId, {
+    const reported = this.#reported.get(containerId)
+    const before = reported?.isOver ? undefined : reported
+    this.#reported.delete(containerId) // the newest last: of too many the oldest is forgotten
+    this.#reported.set(containerId, {
       exitCode: end.exitCode ?? before?.exitCode ?? null,
       signal: null,
       outOfMemory: end.outOfMemory ?? before?.outOfMemory ?? false,
       isOver: false,
     })
-    const [oldest] = this.#told.keys()
-    if (this.#told.size > HOUSE.rememberedEnds && oldest) this.#told.delete(oldest)
+    const [oldest] = this.#reported.keys()
+    if (this.#reported.size > MAINTENANCE.rememberedEnds && oldest) this.#reported.delete(oldest)
   }
 
   /** It runs again: what is told from now on is about another end. */
   noteStart(containerId: string): void {
-    const told = this.#told.get(containerId)
-    if (told) told.isOver = true
+    const reported = this.#reported.get(containerId)
+    if (reported) reported.isOver = true
   }
 
   /** Throws when the engine does not answer: the view before stays. */
@@ -137,7 +137,7 @@ export class DriftWatch {
     return {
       of: seen.id,
       restarts: seen.restarts,
-      last: this.#told.get(seen.id) ?? (isUp ? undefined : shown),
+      last: this.#reported.get(seen.id) ?? (isUp ? undefined : shown),
       isUnsteady: seen.state === 'restarting' || this.#isYoung(startOf(seen)),
     }
   }
@@ -150,7 +150,7 @@ export class DriftWatch {
   #listenersOf(row: ProcessRow | undefined): Listener[] {
     if (row?.port === undefined) return []
     const now = performance.now()
-    if (!this.#listeners || now - this.#listeners.at > HOUSE.listenersMs) {
+    if (!this.#listeners || now - this.#listeners.at > MAINTENANCE.listenersMs) {
       this.#listeners = { at: now, byPort: listListeners() }
     }
     return this.#listeners.byPort.get(row.port) ?? []
@@ -202,9 +202,9 @@ export class DriftWatch {
 /** Another account listens where the service should: no request reaches it, and none reaches the service either. */
 function portProblem(row: ProcessRow | undefined, listeners: Listener[]): string {
   const account = row && instructionsOf(row).account
-  const strangers = account ? listeners.filter(({ uid }) => uid !== account.uid) : []
-  if (!row || strangers.length === 0) return ''
-  return `Port ${row.port} (service ${row.service}) is held by ${nameHolder(strangers)}, which does not belong to this environment.`
+  const unknownAttempts = account ? listeners.filter(({ uid }) => uid !== account.uid) : []
+  if (!row || unknownAttempts.length === 0) return ''
+  return `Port ${row.port} (service ${row.service}) is held by ${nameHolder(unknownAttempts)}, which does not belong to this environment.`
 }
 
 /** Something else has the name of a service's socket: the proxy does not dial it. */

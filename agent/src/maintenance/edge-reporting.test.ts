@@ -4,9 +4,9 @@ import { expect, it, vi } from 'vitest'
 import { silentLog } from '../log.ts'
 import { EdgeError, type SetAuth } from '../proxy/protocol.ts'
 import { readSettings } from '../settings.ts'
-import { EdgeTelling } from './edge-reporting.ts'
+import { EdgeReporting } from './edge-reporting.ts'
 
-const told = (environmentId: number, revision: bigint, username?: string) =>
+const reported = (environmentId: number, revision: bigint, username?: string) =>
   create(EdgeSettingsSchema, {
     environments: [
       {
@@ -26,20 +26,20 @@ it('passes settings on, again while the edge is away, the newest only, and never
     taken.push(auth)
     return state === 'stale' ? Promise.reject(new EdgeError('stale', 'old')) : Promise.resolve()
   }
-  const telling = new EdgeTelling(readSettings({}), silentLog, { setAuth })
-  telling.tell(told(1, 2n, 'a'))
-  telling.tell(told(1, 3n))
-  telling.tell(told(1, 1n, 'old'))
+  const reporting = new EdgeReporting(readSettings({}), silentLog, { setAuth })
+  reporting.report(reported(1, 2n, 'a'))
+  reporting.report(reported(1, 3n))
+  reporting.report(reported(1, 1n, 'old'))
   await vi.advanceTimersByTimeAsync(100)
   expect(taken).toEqual([])
   state = 'up'
   await vi.advanceTimersByTimeAsync(5_000)
   expect(taken).toEqual([{ environmentId: 1, revision: 3n, basicAuth: null }])
   state = 'stale'
-  telling.tell(told(2, 1n, 'b'))
+  reporting.report(reported(2, 1n, 'b'))
   await vi.advanceTimersByTimeAsync(5_000)
   expect(taken).toHaveLength(2)
   expect(taken[1]).toMatchObject({ basicAuth: { username: 'b', passwordHash: 'h' } })
-  telling.close()
+  reporting.close()
   vi.useRealTimers()
 })

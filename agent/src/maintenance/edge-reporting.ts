@@ -7,7 +7,7 @@ import { type EdgeClient, openEdge } from '../proxy/client.ts'
 import { EdgeError, type SetAuth } from '../proxy/protocol.ts'
 import type { AgentSettings } from '../settings.ts'
 
-export class EdgeTelling {
+export class EdgeReporting {
   readonly #edge: Pick<EdgeClient, 'setAuth'>
   readonly #log: Log
   readonly #waiting = new Map<number, SetAuth>()
@@ -24,7 +24,7 @@ export class EdgeTelling {
     this.#log = log
   }
 
-  tell({ environments }: EdgeSettings): void {
+  report({ environments }: EdgeSettings): void {
     for (const { environmentId, revision, basicAuth } of environments) {
       const known = this.#waiting.get(environmentId)
       if (known && known.revision > revision) continue

@@ -1,7 +1,7 @@
 // Answers CollectFacts: a few numbers about the server for its page and for diagnostics.
 import { existsSync } from 'node:fs'
 import { freemem, loadavg, totalmem, uptime } from 'node:os'
-import { HOUSE, TASKS } from '@berth/shared'
+import { MAINTENANCE, TASKS } from '@berth/shared'
 import { Ledger, ledgerFile } from '../journal/ledger.ts'
 import type { EnvironmentUsage } from '../journal/usage.ts'
 import type { AgentSettings } from '../settings.ts'
@@ -12,7 +12,7 @@ function largest(settings: AgentSettings): EnvironmentUsage[] {
   if (!existsSync(ledgerFile(settings))) return []
   const ledger = new Ledger(settings)
   try {
-    return ledger.usage.list().slice(0, HOUSE.factEnvironments)
+    return ledger.usage.list().slice(0, MAINTENANCE.factEnvironments)
   } finally {
     ledger.close()
   }

@@ -112,24 +112,24 @@ export async function keepFirewall({
   log,
   onChange,
 }: FirewallParts): Promise<() => void> {
-  let told: string | undefined
+  let reported: string | undefined
   const look = (): Promise<void> =>
     apply().catch((error: unknown) => log.warn(describeError(error), 'no packet rules'))
   const apply = async (): Promise<void> => {
     const ledger = existsSync(ledgerFile(settings)) ? new Ledger(settings) : undefined
     try {
       const state = await guardServer(settings, ledger, { isFresh: true })
-      if (state && state.reason !== told) {
+      if (state && state.reason !== reported) {
         if (state.reason !== '') log.warn({ reason: state.reason }, 'no packet rules')
-        if (told !== undefined) onChange()
-        told = state.reason
+        if (reported !== undefined) onChange()
+        reported = state.reason
       }
     } finally {
       ledger?.close()
     }
   }
   await look()
-  const timer = setInterval(() => void look(), FIREWALL.careMs)
+  const timer = setInterval(() => void look(), FIREWALL.supervisionMs)
   timer.unref()
   return () => clearInterval(timer)
 }

@@ -4,7 +4,7 @@
 // not even listed. The caller makes sure that no other deployment works in the environment.
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { HOUSE, STEPS } from '@berth/shared'
+import { MAINTENANCE, STEPS } from '@berth/shared'
 import type { Ledger } from '../journal/ledger.ts'
 import type { ObjectRow } from '../journal/objects.ts'
 import {
@@ -23,9 +23,9 @@ import {
 import { hideImage, isGuessable, LABELS, showImage, volumeName } from '../machine/docker/names.ts'
 import { listOwnedNetworks, removeNetwork } from '../machine/docker/networks.ts'
 import { listOwnedVolumes, removeVolume } from '../machine/docker/volumes.ts'
-import { environmentPlaces, listFolder } from '../machine/files.ts'
+import { environmentPaths, listFolder } from '../machine/files.ts'
 import { isDockerPlan, type LastPlan } from '../runner/plan/plan.ts'
-import { keepLastWords } from '../service-logs/drain.ts'
+import { drainContainerLog } from '../service-logs/drain.ts'
 import type { AgentSettings } from '../settings.ts'
 import { decideCollection } from './garbage-rules.ts'
 
@@ -192,7 +192,7 @@ async function removeObject(
         await stopContainer(engine, found.id, timeoutMs)
       }
       // its log is worth a try, its end is not worth less without it
-      if (found) await keepLastWords(engine, settings, row, found).catch(() => undefined)
+      if (found) await drainContainerLog(engine, settings, row, found).catch(() => undefined)
       if (found) await removeContainer(engine, found.id)
       return 'removed'
     case 'image':
@@ -239,7 +239,7 @@ export function collectVariables(
     ...ledger.listProcesses(environmentId).map(({ taskId }) => String(taskId)),
     ...(isDockerPlan(plan) ? [] : [String(plan.taskId)]),
   ])
-  const folder = environmentPlaces(settings, environmentId).variables
+  const folder = environmentPaths(settings, environmentId).variables
   for (const name of listFolder(folder)) {
     const of = VARIABLES.exec(name)?.[1]
     if (of !== undefined && !kept.has(of)) rmSync(join(folder, name), { force: true })
@@ -288,7 +288,7 @@ export async function collectEnvironment(
       ownAttempt: request.attemptId,
       now,
     },
-    { images: HOUSE.keptImages, unnamedVolumeMs: HOUSE.unnamedVolumeMs },
+    { images: MAINTENANCE.keptImages, unnamedVolumeMs: MAINTENANCE.unnamedVolumeMs },
   )
   for (const { row, state } of decision.settle) ledger.objects.setState(row, state)
   for (const row of decision.flag) {

@@ -125,7 +125,7 @@ export class Host {
     return changed
   }
 
-  /** What housekeeping found out about the engine; shown with it. */
+  /** What maintenance found out about the engine; shown with it. */
   noteEngine({ isExclusive }: { isExclusive: boolean }): void {
     if (this.#isExclusive !== isExclusive) this.#changed = true
     this.#isExclusive = isExclusive

@@ -4,9 +4,9 @@
 // starts where this is at work; trouble with one environment stops nobody else and is tried again.
 import { existsSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
-import { DAEMON, HOUSE } from '@berth/shared'
+import { DAEMON, MAINTENANCE } from '@berth/shared'
 import { AttemptState } from '@berth/shared/wire'
-import type { Keeper } from '../attempts/attempt-manager.ts'
+import type { AttemptManager } from '../attempts/attempt-manager.ts'
 import type { Clock } from '../clock.ts'
 import { expireArtifacts } from '../files/store.ts'
 import type { Journal } from '../journal/journal.ts'
@@ -19,8 +19,8 @@ import { listOwnedImages } from '../machine/docker/images.ts'
 import { LABELS } from '../machine/docker/names.ts'
 import { openEdge } from '../proxy/client.ts'
 import { readTable } from '../proxy/table.ts'
-import { settleEnvironment } from '../runner/docker/recover.ts'
-import { settleManual } from '../runner/manual/recover.ts'
+import { recoverDocker } from '../runner/docker/recover.ts'
+import { recoverManual } from '../runner/manual/recover.ts'
 import { isDockerPlan } from '../runner/plan/plan.ts'
 import { LogFollowers } from '../service-logs/followers.ts'
 import type { AgentSettings } from '../settings.ts'
@@ -32,9 +32,9 @@ import { measureEnvironments } from './measure.ts'
 import type { Observations } from './observations.ts'
 import { endBuildOrphans } from './orphans.ts'
 
-export interface HouseParts {
+export interface MaintenanceParts {
   settings: AgentSettings
-  keeper: Pick<Keeper, 'occupy' | 'vacate' | 'isBusy' | 'onChange'>
+  manager: Pick<AttemptManager, 'occupy' | 'vacate' | 'isBusy' | 'onChange'>
   journal: Pick<Journal, 'attempts'>
   host: Pick<Host, 'noteEngine' | 'look'> & Partial<Pick<Host, 'usage'>>
   observations: Observations
@@ -45,8 +45,8 @@ export interface HouseParts {
 /** Events after which a container is looked at; executions and health checks come by the thousand. */
 const TELLING = new Set(['start', 'die', 'oom', 'stop', 'destroy', 'rename', 'update'])
 
-class House {
-  readonly #p: HouseParts
+class Maintenance {
+  readonly #p: MaintenanceParts
   readonly #engine
   readonly #edge
   readonly #drift: DriftWatch
@@ -55,11 +55,11 @@ class House {
   readonly #timers: NodeJS.Timeout[] = []
   readonly #unlisten: () => void
   /** What is due. */
-  readonly #toSettle = new Set<number>()
+  readonly #toRecover = new Set<number>()
   readonly #toLook = new Set<number>()
-  #allToSettle = false
+  #allToRecover = false
   /** After a restart of the machine or the daemon: also where there is no engine. */
-  #routedToSettle = true
+  #routedToRecover = true
   #allToLook = false
   #tidiedAt: number | undefined
   #isEngineUp = false
@@ -70,7 +70,7 @@ class House {
   #working: Promise<void> | undefined
   #ledger: Ledger | undefined
 
-  constructor(parts: HouseParts) {
+  constructor(parts: MaintenanceParts) {
     this.#p = parts
     this.#engine = openEngine(parts.settings)
     this.#edge = openEdge(parts.settings)
@@ -80,9 +80,9 @@ class House {
     this.#drift = new DriftWatch({ settings, engine: this.#engine, observations, usage, now })
     const ledger = (): Ledger | undefined => this.#openLedger()
     this.#logs = new LogFollowers({ engine: this.#engine, settings, log: parts.log, ledger })
-    this.#unlisten = parts.keeper.onChange((id) => this.#attemptChanged(id))
+    this.#unlisten = parts.manager.onChange((id) => this.#attemptChanged(id))
     this.#every(DAEMON.servicesMs, () => this.#lookAtProcesses())
-    this.#every(HOUSE.driftMs, () => this.#everyMinute())
+    this.#every(MAINTENANCE.driftMs, () => this.#everyMinute())
     void this.#followEngine()
   }
 
@@ -124,16 +124,16 @@ class House {
       this.#working ??= this.#work().finally(() => {
         this.#working = undefined
       })
-    }, HOUSE.eventsMs)
+    }, MAINTENANCE.eventsMs)
   }
 
   #everyMinute(): void {
     const now = this.#p.clock.mono()
     if (this.#isEngineUp) this.#logs.noteStart() // an event may have been missed
-    const isHourOver = this.#tidiedAt === undefined || now - this.#tidiedAt >= HOUSE.collectMs
+    const isHourOver = this.#tidiedAt === undefined || now - this.#tidiedAt >= MAINTENANCE.collectMs
     this.#due(() => {
       this.#allToLook = true
-      if (isHourOver) this.#allToSettle = this.#isEngineUp
+      if (isHourOver) this.#allToRecover = this.#isEngineUp
     })
     const ledger = isHourOver ? this.#openLedger() : undefined
     if (!ledger) return
@@ -147,7 +147,7 @@ class House {
   #attemptChanged(attemptId: string): void {
     const row = this.#p.journal.attempts.find(attemptId)
     if (!row || row.state < AttemptState.SUCCEEDED) return
-    this.#due(() => this.#toSettle.add(row.environmentId))
+    this.#due(() => this.#toRecover.add(row.environmentId))
   }
 
   #noteEvent({ kind, action, id, labels, exitCode }: EngineEvent): void {
@@ -172,7 +172,7 @@ class House {
         if (this.#isEngineUp && !signal.aborted) await this.#noteEngine()
         this.#due(() => {
           this.#allToLook = true
-          this.#allToSettle = this.#isEngineUp
+          this.#allToRecover = this.#isEngineUp
         })
         if (this.#isEngineUp) {
           const onOpen = (): void => this.#logs.noteStart()
@@ -185,7 +185,7 @@ class House {
       this.#isEngineUp = false
       if (wasUp) this.#ran = this.#p.observations.listRunning()
       if (wasUp && !signal.aborted) await this.#p.host.look()
-      await delay(HOUSE.eventsAgainMs, undefined, { signal }).catch(() => undefined)
+      await delay(MAINTENANCE.eventsAgainMs, undefined, { signal }).catch(() => undefined)
     }
   }
 
@@ -198,25 +198,25 @@ class House {
       if (!this.#isClosed) log.error(describeError(error), 'housekeeping')
     }
     observations.setReady()
-    const isMore = this.#toSettle.size + this.#toLook.size > 0
-    if (isMore || this.#allToLook || this.#allToSettle) this.#due(() => undefined)
+    const isMore = this.#toRecover.size + this.#toLook.size > 0
+    if (isMore || this.#allToLook || this.#allToRecover) this.#due(() => undefined)
   }
 
   async #workThrough(ledger: Ledger): Promise<void> {
-    if (this.#allToSettle) {
-      this.#allToSettle = false
-      for (const id of await this.#listDocker(ledger)) this.#toSettle.add(id)
+    if (this.#allToRecover) {
+      this.#allToRecover = false
+      for (const id of await this.#listDocker(ledger)) this.#toRecover.add(id)
     }
-    if (this.#routedToSettle) {
-      this.#routedToSettle = false
-      for (const id of listRouted(this.#p.settings)) this.#toSettle.add(id)
+    if (this.#routedToRecover) {
+      this.#routedToRecover = false
+      for (const id of listRouted(this.#p.settings)) this.#toRecover.add(id)
     }
     if (this.#allToLook) {
       this.#allToLook = false
       for (const { environmentId } of ledger.listPlans()) this.#toLook.add(environmentId)
     }
     const unsettled: number[] = []
-    for (const id of take(this.#toSettle)) {
+    for (const id of take(this.#toRecover)) {
       this.#toLook.add(id)
       if (!(await this.#settle(ledger, id))) unsettled.push(id)
     }
@@ -230,9 +230,9 @@ class House {
     this.#again = setTimeout(
       () =>
         this.#due(() => {
-          for (const id of ids) this.#toSettle.add(id)
+          for (const id of ids) this.#toRecover.add(id)
         }),
-      HOUSE.againMs,
+      MAINTENANCE.againMs,
     )
     this.#again.unref()
   }
@@ -260,16 +260,16 @@ class House {
 
   /** False: to be tried again. */
   async #settle(ledger: Ledger, environmentId: number): Promise<boolean> {
-    const { keeper, settings, log } = this.#p
+    const { manager, settings, log } = this.#p
     const isDocker = this.#isDocker(ledger, environmentId)
     if (!isDocker && isDockerPlan(readPlan(ledger, environmentId))) return true // the engine is away
-    if (this.#isClosed || !keeper.occupy(environmentId)) return true // its end comes back here
+    if (this.#isClosed || !manager.occupy(environmentId)) return true // its end comes back here
     try {
-      const house = { engine: this.#engine, edge: this.#edge, ledger, settings }
+      const context = { engine: this.#engine, edge: this.#edge, ledger, settings }
       const request = { environmentId, ran: this.#ran.get(environmentId) ?? [] }
-      const notes = isDocker ? await settleEnvironment(house, request) : []
+      const notes = isDocker ? await recoverDocker(context, request) : []
       if (isDocker) this.#ran.delete(environmentId)
-      notes.push(...(await settleManual(house, { environmentId })))
+      notes.push(...(await recoverManual(context, { environmentId })))
       if (notes.length > 0) log.info({ environmentId, notes }, 'environment was settled')
       return true
     } catch (error) {
@@ -278,12 +278,12 @@ class House {
       }
       return false
     } finally {
-      if (!this.#isClosed) keeper.vacate(environmentId)
+      if (!this.#isClosed) manager.vacate(environmentId)
     }
   }
 
   async #look(ledger: Ledger, environmentId: number): Promise<void> {
-    if (this.#isClosed || this.#p.keeper.isBusy(environmentId)) return // its end comes back here
+    if (this.#isClosed || this.#p.manager.isBusy(environmentId)) return // its end comes back here
     try {
       const isDocker = isDockerPlan(readPlan(ledger, environmentId))
       if (!isDocker || this.#isEngineUp) await this.#drift.look(ledger, environmentId)
@@ -306,14 +306,14 @@ class House {
 
   /** An engine that has just come may have been killed: what it left goes before anything else is judged. */
   async #noteEngine(): Promise<void> {
-    const { settings, host, keeper, log } = this.#p
+    const { settings, host, manager, log } = this.#p
     this.#ledger ??= new Ledger(settings)
     const isExclusive = await isEngineExclusive(this.#engine, this.#ledger, settings)
     host.noteEngine({ isExclusive })
     await host.look()
     const ledger = this.#openLedger()
     if (!ledger) return
-    const isBusy = (id: number): boolean => keeper.isBusy(id)
+    const isBusy = (id: number): boolean => manager.isBusy(id)
     const count = await endBuildOrphans(this.#engine, ledger, { isExclusive, isBusy })
     if (count > 0) log.info({ count }, 'commands of builds outlived their engine and were ended')
   }
@@ -344,7 +344,7 @@ function* take(due: Set<number>): Generator<number> {
 }
 
 /** Begins at once; returns how to end it. */
-export function keepHouse(parts: HouseParts): () => void {
-  const house = new House(parts)
-  return () => house.close()
+export function maintain(parts: MaintenanceParts): () => void {
+  const context = new Maintenance(parts)
+  return () => context.close()
 }

@@ -2,19 +2,19 @@
 // count with the size that they say they have, so that holes are no way around a limit; the engine counts the same way.
 // For sentences about disks and for the server's page; only a deployment that would be refused waits for it.
 import { existsSync } from 'node:fs'
-import { HOUSE } from '@berth/shared'
+import { MAINTENANCE } from '@berth/shared'
 import type { Ledger } from '../journal/ledger.ts'
 import type { Engine } from '../machine/docker/engine.ts'
 import { measureEngine } from '../machine/docker/engine-info.ts'
-import { allPlaces } from '../machine/files.ts'
+import { allPaths } from '../machine/files.ts'
 import { runProgram } from '../machine/process/programs.ts'
 import type { AgentSettings } from '../settings.ts'
 
 async function measureFolders(settings: AgentSettings, environmentId: number): Promise<number> {
-  const folders = allPlaces(settings, environmentId).filter((folder) => existsSync(folder))
+  const folders = allPaths(settings, environmentId).filter((folder) => existsSync(folder))
   if (folders.length === 0) return 0
   const argv = ['du', '-sx', '--apparent-size', '-B1', '--', ...folders]
-  const { stdout } = await runProgram(argv, { timeoutMs: HOUSE.measureMs })
+  const { stdout } = await runProgram(argv, { timeoutMs: MAINTENANCE.measureMs })
   const lines = stdout.toString('utf8').split('\n')
   const sizes = lines.map((line) => Number(/^([0-9]+)\t/.exec(line)?.[1] ?? 0))
   return sizes.reduce((a, b) => a + b, 0)

@@ -1,14 +1,14 @@
 // Where on this machine everybody may write is searched for when the daemon starts and once a day: packages that are
 // installed later make such folders too. Beside everything else; commands use what the last search found.
-import { HOUSE } from '@berth/shared'
+import { MAINTENANCE } from '@berth/shared'
 import { describeError, type Log } from '../log.ts'
-import { searchSharedPlaces } from '../machine/users/shared-paths.ts'
+import { searchSharedPaths } from '../machine/users/shared-paths.ts'
 import type { AgentSettings } from '../settings.ts'
 
 /** Begins at once; returns how to end it. */
 export function keepSearching(settings: AgentSettings, log: Log): () => void {
   const search = (): void => {
-    searchSharedPlaces(settings).catch((error: unknown) => {
+    searchSharedPaths(settings).catch((error: unknown) => {
       log.warn(
         describeError(error),
         'folders that everybody may write to could not be searched for',
@@ -16,7 +16,7 @@ export function keepSearching(settings: AgentSettings, log: Log): () => void {
     })
   }
   search()
-  const timer = setInterval(search, HOUSE.searchEveryMs)
+  const timer = setInterval(search, MAINTENANCE.searchEveryMs)
   timer.unref()
   return () => clearInterval(timer)
 }

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { PROXY, ROUTE_STEPS } from '@berth/shared'
 import type { AgentSettings } from '../settings.ts'
 import { openAdmin } from './caddy/admin.ts'
-import { type EdgePlaces, edgePlaces, ensureKeys } from './paths.ts'
+import { type EdgePaths, edgePaths, ensureKeys } from './paths.ts'
 import { readProxyProcess } from './process-files.ts'
 import {
   decodeLine,
@@ -58,7 +58,7 @@ type ClientSettings = Pick<AgentSettings, 'stateDir' | 'runDir' | 'proxy'>
 
 export function openEdge(settings: ClientSettings): EdgeClient {
   const call = <T>(value: EdgeCall, ms: number = PROXY.callMs): Promise<T> =>
-    callEdge(edgePlaces(settings), value, ms) as Promise<T>
+    callEdge(edgePaths(settings), value, ms) as Promise<T>
   const isInPorts = (): boolean => readTable(settings).mode === 'ports'
   return {
     refreshMs: PROXY.settleMs,
@@ -77,7 +77,7 @@ export function openEdge(settings: ClientSettings): EdgeClient {
     urlOf: (host, path) => addressOf(settings, host, path),
     async countRequests(upstreams) {
       if (isInPorts()) return undefined
-      const { adminSocket } = edgePlaces(settings)
+      const { adminSocket } = edgePaths(settings)
       const admin = openAdmin(adminSocket, ensureKeys(settings).origin)
       const running = await admin.requests().catch(() => undefined)
       if (!running) return undefined
@@ -98,11 +98,11 @@ export function openEdge(settings: ClientSettings): EdgeClient {
 }
 
 /** One line there, one line back. */
-function callEdge(places: EdgePlaces, value: EdgeCall, ms: number): Promise<unknown> {
+function callEdge(paths: EdgePaths, value: EdgeCall, ms: number): Promise<unknown> {
   const away = (why: string) =>
     new EdgeError('unavailable', `The edge of this server does not answer: ${why}.`)
   return new Promise((resolve, reject) => {
-    const socket = createConnection(places.socket)
+    const socket = createConnection(paths.socket)
     const timer = setTimeout(() => end(away(`nothing came in ${ms / 1_000} s`)), ms)
     let text = ''
     const end = (error?: Error, result?: unknown): void => {
@@ -114,7 +114,7 @@ function callEdge(places: EdgePlaces, value: EdgeCall, ms: number): Promise<unkn
     socket.setEncoding('utf8')
     socket.on('connect', () => socket.write(encodeLine(value)))
     socket.on('error', ({ message }) => {
-      const reason = readProxyProcess(places.edgeProcess)?.reason // of who starts it
+      const reason = readProxyProcess(paths.edgeProcess)?.reason // of who starts it
       end(reason ? new EdgeError('unavailable', reason) : away(message))
     })
     socket.on('close', () => end(away('it closed the connection')))

@@ -8,7 +8,7 @@ import type { AgentSettings } from '../settings.ts'
 
 type Folders = Pick<AgentSettings, 'stateDir' | 'runDir'>
 
-export const edgePlaces = (s: Folders) => {
+export const edgePaths = (s: Folders) => {
   const dir = join(s.stateDir, 'edge')
   return {
     dir,
@@ -32,7 +32,7 @@ export const edgePlaces = (s: Folders) => {
   }
 }
 
-export type EdgePlaces = ReturnType<typeof edgePlaces>
+export type EdgePaths = ReturnType<typeof edgePaths>
 
 export interface EdgeKeys {
   /** Who sends it in X-Berth-Probe is this server's agent. */
@@ -45,7 +45,7 @@ export interface EdgeKeys {
 
 /** Made by whoever comes first (the edge); readers find them there. */
 export function ensureKeys(s: Folders): EdgeKeys {
-  const { keys, dir } = edgePlaces(s)
+  const { keys, dir } = edgePaths(s)
   if (!existsSync(keys)) {
     mkdirSync(dir, { recursive: true, mode: 0o711 })
     const fresh = (): string => randomBytes(24).toString('hex')

@@ -18,7 +18,7 @@ import { readSettings } from '../settings.ts'
 import { openEdge } from './client.ts'
 import type { AddressBook } from './edge/addresses.ts'
 import { type RunningEdge, startEdge } from './edge/edge.ts'
-import { edgePlaces } from './paths.ts'
+import { edgePaths } from './paths.ts'
 import type { EdgeRoute, EdgeTarget } from './protocol.ts'
 import { readTable, writeTable } from './table.ts'
 
@@ -143,7 +143,7 @@ it('on a full disk it starts, serves and takes news, and refuses changes', async
   const url = client.urlOf('pr-1.localhost', '/')
   edge?.close()
   // nothing can be written in the table's place
-  const blocked = `${edgePlaces(settings).table}.${process.pid}.tmp`
+  const blocked = `${edgePaths(settings).table}.${process.pid}.tmp`
   mkdirSync(blocked)
   try {
     const said: string[] = []
@@ -160,11 +160,11 @@ it('on a full disk it starts, serves and takes news, and refuses changes', async
 
 it('an address that cannot be written is known all the same', async () => {
   let address = '127.0.0.1'
-  let tell: () => void = () => undefined
+  let report: () => void = () => undefined
   const book: AddressBook = {
     addressOf: () => Promise.resolve(address),
     onChange(listener) {
-      tell = listener
+      report = listener
       return () => undefined
     },
   }
@@ -173,11 +173,11 @@ it('an address that cannot be written is known all the same', async () => {
   const client = openEdge(settings)
   const target = { kind: 'container', id: 'c1', port: 80 } as const
   await client.setRoutes({ environmentId: 1, fence: 8n, routes: routes(target) })
-  const blocked = `${edgePlaces(settings).table}.${process.pid}.tmp`
+  const blocked = `${edgePaths(settings).table}.${process.pid}.tmp`
   mkdirSync(blocked)
   try {
     address = '127.0.0.2'
-    tell()
+    report()
     await vi.waitFor(() => expect(said).toEqual([expect.stringContaining('EISDIR')]))
   } finally {
     rmdirSync(blocked)

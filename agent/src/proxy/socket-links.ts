@@ -20,7 +20,7 @@ import { type OpenSocket, openSocket } from '../machine/process/sockets.ts'
 import { isRoot } from '../machine/users/users.ts'
 import type { AgentSettings } from '../settings.ts'
 import { findWebGroup } from './caddy/web-group.ts'
-import { edgePlaces } from './paths.ts'
+import { edgePaths } from './paths.ts'
 import { EdgeError, type SetRoutes, type SocketTarget } from './protocol.ts'
 import { SocketOwners } from './socket-owners.ts'
 import { listRoutes, routeId, type Table } from './table.ts'
@@ -81,7 +81,7 @@ export class SocketLinks {
 
   constructor(options: SocketLinksOptions) {
     this.#o = options
-    this.#folder = edgePlaces(options.settings).sockets
+    this.#folder = edgePaths(options.settings).sockets
     this.#owners = new SocketOwners(options.settings)
   }
 

@@ -15,7 +15,7 @@ import { isRoot } from '../machine/users/users.ts'
 import { type AgentSettings, compiledDir, settingsEnvironment } from '../settings.ts'
 import { becomeCaddy } from './caddy/account.ts'
 import { handOverUnaccepted } from './caddy/unaccepted.ts'
-import { edgePlaces } from './paths.ts'
+import { edgePaths } from './paths.ts'
 import {
   isAlive,
   type ProxyProcess,
@@ -96,12 +96,12 @@ async function startEdgeProcess(
   settings: AgentSettings,
   program: readonly string[],
 ): Promise<void> {
-  const places = edgePlaces(settings)
-  const before = readProxyProcess(places.edgeProcess)
+  const paths = edgePaths(settings)
+  const before = readProxyProcess(paths.edgeProcess)
   await end(before)
-  mkdirSync(places.dir, { recursive: true, mode: 0o711 })
+  mkdirSync(paths.dir, { recursive: true, mode: 0o711 })
   mkdirSync(settings.runDir, { recursive: true, mode: 0o711 })
-  const log = join(places.dir, 'edge.log')
+  const log = join(paths.dir, 'edge.log')
   const env = {
     PATH: SYSTEM_PATH,
     LANG: 'C.UTF-8',
@@ -111,7 +111,7 @@ async function startEdgeProcess(
   }
   const pid = launch({ argv: [...program, 'edge'], env, log })
   const isUp = (): boolean => {
-    const found = readProxyProcess(places.edgeProcess)
+    const found = readProxyProcess(paths.edgeProcess)
     return found?.pid === pid && isAlive(found)
   }
   const isOver = (): boolean => pid === undefined || readProcess(pid) === undefined
@@ -121,7 +121,7 @@ async function startEdgeProcess(
 
 /** Throws with the sentence that a person can act on. */
 async function startCaddy(settings: AgentSettings): Promise<void> {
-  const places = edgePlaces(settings)
+  const paths = edgePaths(settings)
   const caddy = locateProgram('caddy')
   if (!caddy) {
     throw new Error('Caddy is not installed. Run `berth-agent setup proxy` on this server.')
@@ -133,20 +133,20 @@ async function startCaddy(settings: AgentSettings): Promise<void> {
       throw new Error(`Port ${endpoint?.port} is held by ${nameHolder(holders)}.`)
     }
   }
-  for (const folder of [places.caddy, places.adminDir]) {
+  for (const folder of [paths.caddy, paths.adminDir]) {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
   }
-  const log = join(places.dir, 'caddy-start.log')
+  const log = join(paths.dir, 'caddy-start.log')
   const env = {
     PATH: SYSTEM_PATH,
-    HOME: places.caddy,
-    XDG_DATA_HOME: join(places.caddy, 'data'),
-    XDG_CONFIG_HOME: join(places.caddy, 'config'),
+    HOME: paths.caddy,
+    XDG_DATA_HOME: join(paths.caddy, 'data'),
+    XDG_CONFIG_HOME: join(paths.caddy, 'config'),
   }
-  const argv = [...become, caddy, 'run', '--config', places.configuration]
+  const argv = [...become, caddy, 'run', '--config', paths.configuration]
   const pid = launch({ argv, env, log })
   // at once: a daemon that dies now must not leave a Caddy that nobody knows
-  if (pid !== undefined) writeProxyProcess(places.caddyProcess, pid, '')
+  if (pid !== undefined) writeProxyProcess(paths.caddyProcess, pid, '')
   const isListening = (): boolean => findListeners(settings.proxy.http.port).length > 0
   const isOver = (): boolean => pid === undefined || readProcess(pid) === undefined
   await until(() => isListening() || isOver(), PROXY.startMs)
@@ -157,13 +157,13 @@ async function startCaddy(settings: AgentSettings): Promise<void> {
 const isRootCaddy = (found: ProxyProcess): boolean => isRoot() && readOwner(found.pid) === 0
 
 const isCaddyUp = (settings: AgentSettings): boolean => {
-  const found = readProxyProcess(edgePlaces(settings).caddyProcess)
+  const found = readProxyProcess(edgePaths(settings).caddyProcess)
   return isAlive(found) && !isRootCaddy(found)
 }
 
 /** True: there was one. */
 export async function endRootCaddy(settings: AgentSettings): Promise<boolean> {
-  const found = readProxyProcess(edgePlaces(settings).caddyProcess)
+  const found = readProxyProcess(edgePaths(settings).caddyProcess)
   if (!isAlive(found) || !isRootCaddy(found)) return false
   await end(found)
   return true
@@ -180,7 +180,7 @@ export async function ensureProxy(
 }
 
 async function ensureEdge(settings: AgentSettings, program: readonly string[]): Promise<boolean> {
-  const { edgeProcess } = edgePlaces(settings)
+  const { edgeProcess } = edgePaths(settings)
   const found = readProxyProcess(edgeProcess)
   if (isAlive(found) && found.digest === settingsDigest(settings)) return false
   try {
@@ -193,15 +193,15 @@ async function ensureEdge(settings: AgentSettings, program: readonly string[]): 
 }
 
 async function ensureCaddy(settings: AgentSettings): Promise<boolean> {
-  const places = edgePlaces(settings)
+  const paths = edgePaths(settings)
   if (isCaddyUp(settings)) return false
   await endRootCaddy(settings)
   if (settings.development && !locateProgram('caddy')) return false // the edge works without
-  if (!existsSync(places.configuration)) return false // the edge has not written one yet
+  if (!existsSync(paths.configuration)) return false // the edge has not written one yet
   try {
     await startCaddy(settings)
   } catch (error) {
-    writeProxyProcess(places.caddyProcess, 0, '', (error as Error).message)
+    writeProxyProcess(paths.caddyProcess, 0, '', (error as Error).message)
     throw error
   }
   return true
@@ -254,7 +254,7 @@ export interface ProxyParts {
 
 /** Begins at once; returns how to end the care. The processes themselves go on. */
 export function keepProxyUp({ settings, program, log, onStarted }: ProxyParts): () => void {
-  const places = edgePlaces(settings)
+  const paths = edgePaths(settings)
   const refusal = handOverUnaccepted()
   if (refusal) log.warn({ why: refusal }, 'new connections may be reset when settings change')
   const edge = new Kept('edge', () => ensureEdge(settings, program), log)
@@ -266,7 +266,7 @@ export function keepProxyUp({ settings, program, log, onStarted }: ProxyParts): 
     if (isBusy) return
     isBusy = true
     try {
-      const found = readProxyProcess(places.edgeProcess)
+      const found = readProxyProcess(paths.edgeProcess)
       let isStarted = await edge.look(!isAlive(found) || found.digest !== digest)
       if (isClosed) return
       isStarted = (await caddy.look(!isCaddyUp(settings))) || isStarted
@@ -275,7 +275,7 @@ export function keepProxyUp({ settings, program, log, onStarted }: ProxyParts): 
       isBusy = false
     }
   }
-  const timer = setInterval(() => void look(), PROXY.careMs)
+  const timer = setInterval(() => void look(), PROXY.supervisionMs)
   void look()
   return () => {
     isClosed = true
@@ -285,7 +285,7 @@ export function keepProxyUp({ settings, program, log, onStarted }: ProxyParts): 
 
 /** Caddy first: nobody waits in vain for the edge. */
 export async function stopProxy(settings: AgentSettings): Promise<void> {
-  const places = edgePlaces(settings)
-  await end(readProxyProcess(places.caddyProcess))
-  await end(readProxyProcess(places.edgeProcess))
+  const paths = edgePaths(settings)
+  await end(readProxyProcess(paths.caddyProcess))
+  await end(readProxyProcess(paths.edgeProcess))
 }

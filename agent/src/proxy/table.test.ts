@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { edgePlaces } from './paths.ts'
+import { edgePaths } from './paths.ts'
 import { decodeLine, type EdgeCall, type EdgeRoute, encodeLine, findProblem } from './protocol.ts'
 import {
   findRoute,
@@ -93,8 +93,8 @@ describe('the table', () => {
   it('comes back from the disk as it was; a broken file is an error, not an empty table', () => {
     writeTable(settings, one)
     expect(readTable(settings)).toEqual(one)
-    expect(readdirSync(edgePlaces(settings).dir)).toEqual(['table.json'])
-    writeFileSync(edgePlaces(settings).table, '{"format":1,')
+    expect(readdirSync(edgePaths(settings).dir)).toEqual(['table.json'])
+    writeFileSync(edgePaths(settings).table, '{"format":1,')
     expect(() => readTable(settings)).toThrow()
   })
 })

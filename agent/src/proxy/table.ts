@@ -7,7 +7,7 @@ import { mkdirSync, readFileSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import { replaceFile } from '../journal/attempt-files.ts'
 import type { AgentSettings } from '../settings.ts'
-import { edgePlaces } from './paths.ts'
+import { edgePaths } from './paths.ts'
 import {
   type BasicAuth,
   EdgeError,
@@ -57,7 +57,7 @@ type Folders = Pick<AgentSettings, 'stateDir' | 'runDir'>
 export function readTable(settings: Folders): Table {
   let text: string
   try {
-    text = readFileSync(edgePlaces(settings).table, 'utf8')
+    text = readFileSync(edgePaths(settings).table, 'utf8')
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return structuredClone(EMPTY)
     throw error
@@ -66,9 +66,9 @@ export function readTable(settings: Folders): Table {
 }
 
 export function writeTable(settings: Folders, table: Table): void {
-  const places = edgePlaces(settings)
-  mkdirSync(places.dir, { recursive: true, mode: 0o711 })
-  replaceFile(places.table, JSON.stringify(table))
+  const paths = edgePaths(settings)
+  mkdirSync(paths.dir, { recursive: true, mode: 0o711 })
+  replaceFile(paths.table, JSON.stringify(table))
 }
 
 export const routeKey = (host: string, path: string): string => `${host} ${path}`

@@ -25,7 +25,7 @@ done
 `
 
 export function ensureActivateProgram(attempt: Attempt): void {
-  const file = join(attempt.places.bin, 'berth-activate')
+  const file = join(attempt.paths.bin, 'berth-activate')
   try {
     if (readFileSync(file, 'utf8') === PROGRAM) return
   } catch {
@@ -35,7 +35,7 @@ export function ensureActivateProgram(attempt: Attempt): void {
 }
 
 export function moveCurrent(attempt: Attempt): void {
-  const { current } = attempt.places
+  const { current } = attempt.paths
   attempt.found.previousRelease ??= readLink(current) ?? ''
   moveLink(current, join('releases', String(attempt.assignment.taskId)))
   attempt.output.say(`current is now release ${attempt.assignment.taskId}.`)
@@ -43,11 +43,11 @@ export function moveCurrent(attempt: Attempt): void {
 
 /** Nothing happens when it was not moved, or was put back already. */
 export function restoreCurrent(attempt: Attempt): void {
-  const { found, places, output } = attempt
+  const { found, paths, output } = attempt
   const before = found.previousRelease
   if (before === undefined) return
-  if (before === '') removeLink(places.current)
-  else moveLink(places.current, before)
+  if (before === '') removeLink(paths.current)
+  else moveLink(paths.current, before)
   delete found.previousRelease
   const again = before === '' ? 'was removed' : `is ${before}`
   output.say(`current ${again} again; commands that ran are not undone.`)
@@ -55,7 +55,7 @@ export function restoreCurrent(attempt: Attempt): void {
 
 /** Answers `berth-activate` while a command runs; returns how to stop listening. */
 export function listenForActivation(attempt: Attempt): () => void {
-  const request = join(attempt.places.shared, `.berth-activate-${attempt.assignment.attemptId}`)
+  const request = join(attempt.paths.shared, `.berth-activate-${attempt.assignment.attemptId}`)
   let isBusy = false
   const look = async (): Promise<void> => {
     if (isBusy) return

@@ -3,14 +3,14 @@
 import type { ServiceFile } from '@berth/shared/service-file'
 import type { Assignment, TaskSecrets, TaskSpec } from '@berth/shared/wire'
 import type { Ledger } from '../journal/ledger.ts'
-import type { RoomMeter } from '../machine/disk-space.ts'
-import type { EnvironmentPlaces } from '../machine/files.ts'
+import type { DiskSpaceMeter } from '../machine/disk-space.ts'
+import type { EnvironmentPaths } from '../machine/files.ts'
 import type { CommitFacts, TreeFacts } from '../machine/git/git.ts'
 import type { Cgroup } from '../machine/process/cgroups.ts'
 import type { Pty } from '../machine/process/commands.ts'
 import type { Account } from '../machine/process/confinement.ts'
 import type { AgentSettings } from '../settings.ts'
-import type { DockerScene } from './docker/docker-context.ts'
+import type { DockerContext } from './docker/docker-context.ts'
 import type { Interruption } from './interruption.ts'
 import type { Output } from './output.ts'
 import type { Limits } from './plan/ceilings.ts'
@@ -47,7 +47,7 @@ export interface Found {
   /** What `current` pointed at before this deployment moved it; empty: nothing. */
   previousRelease?: string
   /** Counts what this deployment takes on the disks, from `admit` on. */
-  room?: RoomMeter
+  disk?: DiskSpaceMeter
 }
 
 export interface Attempt {
@@ -56,7 +56,7 @@ export interface Attempt {
   readonly spec: TaskSpec
   readonly secrets: TaskSecrets
   readonly limits: AttemptLimits
-  readonly places: EnvironmentPlaces
+  readonly paths: EnvironmentPaths
   /** releases/<task>. */
   readonly releaseDir: string
   /** variables/<task>.sh; the dotenv twin ends in .env. */
@@ -76,7 +76,7 @@ export interface Attempt {
   /** When `verify` began and every process was up, monotonic. */
   verifySince: number | undefined
   /** Made by the first step that needs it (docker-scene.ts). */
-  docker: DockerScene | undefined
+  docker: DockerContext | undefined
   /** The same (routing.ts). */
   routing: Routing | undefined
   /** Begun before its step, where the recipe allows it. */

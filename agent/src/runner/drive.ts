@@ -4,7 +4,7 @@
 import { never } from '@berth/shared'
 import { AttemptState, FailureCode, NO_STEP, Recipe, StepState } from '@berth/shared/wire'
 import type { Attempt } from './attempt.ts'
-import { completeDocker, tellDocker } from './docker/finish.ts'
+import { completeDocker, reportDocker } from './docker/finish.ts'
 import { retireDocker } from './docker/remove.ts'
 import { performDocker } from './docker/steps.ts'
 import { asFailure, Interrupted, StepFailure } from './failure.ts'
@@ -12,11 +12,11 @@ import {
   activate,
   collect,
   completeDeployment,
+  reportDeployment,
   stopOld,
-  tellDeployment,
   verify,
 } from './manual/finish.ts'
-import { switchManual, tellUnkept } from './manual/routes.ts'
+import { reportUnmanaged, switchManual } from './manual/routes.ts'
 import { awaitHealth, startProcess } from './manual/service-processes.ts'
 import { copyStatic } from './manual/static.ts'
 import { flattenPlan, isAfterSuccess, isShielded, type PlacedStep } from './plan/plan.ts'
@@ -25,7 +25,7 @@ import { unroute } from './routing.ts'
 import { runAction } from './steps/action.ts'
 import { collectArtifacts } from './steps/artifacts.ts'
 import { admit, prepareAccount, unpack } from './steps/checkout.ts'
-import { newScene, runListedStep } from './steps/command.ts'
+import { newDockerContext, runListedStep } from './steps/command.ts'
 import { choosePorts, readConfig, writeVariables } from './steps/configure.ts'
 import { removeEverything, reset, runDestroyStep, stopEverything } from './steps/destroy.ts'
 import { drainOld } from './steps/drain.ts'
@@ -52,7 +52,7 @@ async function perform(attempt: Attempt, step: PlacedStep): Promise<StepResult |
   const { work } = step
   switch (work.kind) {
     case 'command':
-      return runListedStep(attempt, work.step, step.id, newScene(attempt))
+      return runListedStep(attempt, work.step, step.id, newDockerContext(attempt))
     case 'destroy-command':
       return runDestroyStep(attempt, work.step, step.id)
     case 'start':
@@ -177,7 +177,7 @@ async function runStep(
   const startedAt = performance.now()
   output.setStep(index)
   const firstLogSeq = BigInt(output.lastSeq + 1)
-  const tell = (state: StepState, result: StepResult): void => {
+  const reportStep = (state: StepState, result: StepResult): void => {
     output.endStep()
     const exitCode = result.exitCode === undefined ? {} : { exitCode: result.exitCode }
     const message = result.message ?? ''
@@ -188,14 +188,14 @@ async function runStep(
   report.step({ stepId: step.id, state: StepState.RUNNING, firstLogSeq })
   try {
     const result = await perform(attempt, step)
-    tell(StepState.SUCCEEDED, result ?? {})
+    reportStep(StepState.SUCCEEDED, result ?? {})
     return undefined
   } catch (error) {
     if (isAfterSuccess(attempt.plan.kind, step.phase)) {
       const message = `${step.title} did not finish: ${(error as Error).message}`
       output.say(`Warning: ${message}`)
       report.warning('cleanup_failed', message, step.id)
-      tell(StepState.SKIPPED, { message })
+      reportStep(StepState.SKIPPED, { message })
       return undefined
     }
     const isInterrupted = error instanceof Interrupted || attempt.interruption.reason !== undefined
@@ -204,7 +204,7 @@ async function runStep(
       : failed(asFailure(error, step.id, attempt.assignment.attemptId), step.id)
     if (verdict.code === FailureCode.INTERNAL) noteDefect(attempt, error)
     output.say(verdict.message ? `✗ ${verdict.message}` : '✗ Canceled.')
-    tell(STEP_STATES[verdict.state] ?? StepState.FAILED, verdict)
+    reportStep(STEP_STATES[verdict.state] ?? StepState.FAILED, verdict)
     return verdict
   }
 }
@@ -232,8 +232,8 @@ async function runPlan(attempt: Attempt, progress: Progress): Promise<Verdict> {
       else completeDeployment(attempt)
       progress.isComplete = true
       interruption.close()
-      if (isDocker) tellDocker(attempt)
-      else tellDeployment(attempt)
+      if (isDocker) reportDocker(attempt)
+      else reportDeployment(attempt)
     }
     if (!progress.isComplete && interruption.reason) return interrupted(attempt, step.id)
     if (begun.length === 0) report.attempt({ state: AttemptState.RUNNING })
@@ -265,7 +265,7 @@ export async function drive(attempt: Attempt): Promise<Verdict> {
     }
     attempt.output.setStep(NO_STEP)
     await undo(attempt, begun)
-    const more = await tellUnkept(attempt, begun)
+    const more = await reportUnmanaged(attempt, begun)
     if (more) return { ...verdict, message: `${verdict.message} ${more}`.trim() }
   }
   return verdict

@@ -59,8 +59,8 @@ const failure = (asked: Promise<void>): Promise<StepFailure> =>
 function daemon(claim: HostClaimsOptions['claim']): void {
   const part = {
     journal: { attempts: { find: () => ({ fence: 3n }) } },
-    keeper: { liveIds: () => ['a1'], onChange: () => () => undefined },
-  } as unknown as Pick<HostClaimsOptions, 'journal' | 'keeper'>
+    manager: { liveIds: () => ['a1'], onChange: () => () => undefined },
+  } as unknown as Pick<HostClaimsOptions, 'journal' | 'manager'>
   const settings = readSettings({ BERTH_STATE_DIR: stateDir })
   stop = answerHostClaims({ ...part, settings, clock: systemClock, log: silentLog, claim })
 }
@@ -101,8 +101,8 @@ test.each([
   daemon(async () => {
     throw Object.assign(new Error(details), { code, details })
   })
-  const { code: told, message } = await failure(claimHosts(claimant(), ['b.dev']))
-  expect(told).toBe(FailureCode.CONTROL_PLANE_UNREACHABLE)
+  const { code: reported, message } = await failure(claimHosts(claimant(), ['b.dev']))
+  expect(reported).toBe(FailureCode.CONTROL_PLANE_UNREACHABLE)
   expect(message).toBe(`New host b.dev could not be confirmed: ${details}`)
 })
 

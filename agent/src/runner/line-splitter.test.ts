@@ -1,11 +1,11 @@
 import { LOGS } from '@berth/shared'
 import { describe, expect, test } from 'vitest'
-import { Framer } from './line-splitter.ts'
+import { LineSplitter } from './line-splitter.ts'
 
 /** Records as text; a record that replaces the one before is marked by `~`. */
-function framer(isTerminal = false) {
+function splitter(isTerminal = false) {
   const records: string[] = []
-  const f = new Framer(isTerminal, (data, start, end, replaces) => {
+  const f = new LineSplitter(isTerminal, (data, start, end, replaces) => {
     records.push((replaces ? '~' : '') + data.toString('latin1', start, end))
   })
   let now = 0
@@ -22,7 +22,7 @@ function framer(isTerminal = false) {
 
 describe('lines', () => {
   test('keep their endings, over any cut', () => {
-    const f = framer()
+    const f = splitter()
     for (const text of ['one\ntw', 'o\n\nthree\r', '\nfour']) f.push(text)
     expect(f.records).toEqual(['one\n', 'two\n', '\n', 'three\r\n'])
     f.end()
@@ -30,7 +30,7 @@ describe('lines', () => {
   })
 
   test('an unfinished one is shown after a silence, and goes on where it was', () => {
-    const f = framer()
+    const f = splitter()
     f.push('Password: ')
     f.pass(LOGS.unfinishedMs - 1)
     expect(f.records).toEqual([])
@@ -42,7 +42,7 @@ describe('lines', () => {
   })
 
   test('a new byte begins the silence anew', () => {
-    const f = framer()
+    const f = splitter()
     f.push('a')
     f.pass(LOGS.unfinishedMs - 1)
     f.push('b')
@@ -54,9 +54,9 @@ describe('lines', () => {
 
   test('a long one comes in pieces, whole or in small writes', () => {
     const long = `${'x'.repeat(LOGS.recordBytes * 2 + 5)}\n`
-    const whole = framer()
+    const whole = splitter()
     whole.push(long)
-    const small = framer()
+    const small = splitter()
     for (let at = 0; at < long.length; at += 1_000) small.push(long.slice(at, at + 1_000))
     for (const f of [whole, small]) {
       expect(f.records.map((r) => r.length)).toEqual([LOGS.recordBytes, LOGS.recordBytes, 6])
@@ -65,7 +65,7 @@ describe('lines', () => {
   })
 
   test('returns before the line feed are kept', () => {
-    const f = framer()
+    const f = splitter()
     f.push('one\r\ntwo\r\r\n\r\n')
     expect(f.records).toEqual(['one\r\n', 'two\r\r\n', '\r\n'])
   })
@@ -73,14 +73,14 @@ describe('lines', () => {
 
 describe('a terminal', () => {
   test('its return before each line feed is undone, once', () => {
-    const f = framer(true)
+    const f = splitter(true)
     for (const text of ['one\r\ntwo\r', '\nthree\r\r\nfour\n', '\r\n', 'five']) f.push(text)
     f.end()
     expect(f.records).toEqual(['one\n', 'two\n', 'three\r\n', 'four\n', '\n', 'five'])
   })
 
   test('a return at the end of a cut waits for what follows', () => {
-    const f = framer(true)
+    const f = splitter(true)
     f.push('prompt\r')
     f.pass(LOGS.unfinishedMs)
     f.push('\nnext\r\n')
@@ -89,21 +89,21 @@ describe('a terminal', () => {
 
   test('the caller’s chunk is left as it was', () => {
     const chunk = Buffer.from('one\r\ntwo\r\n')
-    new Framer(true, () => undefined).push(chunk, 0)
+    new LineSplitter(true, () => undefined).push(chunk, 0)
     expect(chunk.toString()).toBe('one\r\ntwo\r\n')
   })
 })
 
 describe('rewritten lines', () => {
   test('a fast bar costs two records: its first version and its last', () => {
-    const f = framer()
+    const f = splitter()
     for (let percent = 1; percent < 100; percent++) f.push(`${percent} %\r`)
     f.push('100 %\n')
     expect(f.records).toEqual(['1 %', '~100 %\n'])
   })
 
   test('a slow bar shows a version a second', () => {
-    const f = framer()
+    const f = splitter()
     for (let percent = 0; percent < 50; percent++) {
       f.push(`\r${percent} %`)
       f.pass(100)
@@ -113,7 +113,7 @@ describe('rewritten lines', () => {
   })
 
   test('the version before a pause is shown although nothing follows', () => {
-    const f = framer()
+    const f = splitter()
     f.push('10 %\r20 %\r30 %')
     expect(f.records).toEqual(['10 %'])
     f.pass(LOGS.foldMs - 1)
@@ -126,7 +126,7 @@ describe('rewritten lines', () => {
   })
 
   test('what was shown in several records stays, and the new version begins one of its own', () => {
-    const f = framer()
+    const f = splitter()
     f.push('wait')
     f.pass(LOGS.unfinishedMs)
     f.push('...')
@@ -138,13 +138,13 @@ describe('rewritten lines', () => {
   })
 
   test('the next line replaces nothing', () => {
-    const f = framer()
+    const f = splitter()
     f.push('1 %\r2 %\nplain\n1 %\r2 %\n')
     expect(f.records).toEqual(['1 %', '~2 %\n', 'plain\n', '2 %\n'])
   })
 
   test('the end shows what was folded away', () => {
-    const f = framer()
+    const f = splitter()
     f.push('1 %\r2 %\r3 %\r')
     f.end()
     expect(f.records).toEqual(['1 %', '~3 %\r'])
@@ -153,13 +153,13 @@ describe('rewritten lines', () => {
   })
 
   test('a return at the beginning of a line rewrites nothing', () => {
-    const f = framer()
+    const f = splitter()
     f.push('\rone\n\r\rtwo\n')
     expect(f.records).toEqual(['\rone\n', '\r\rtwo\n'])
   })
 
   test('a version that was shown in pieces stays', () => {
-    const f = framer()
+    const f = splitter()
     f.push(`a\r${'x'.repeat(LOGS.recordBytes + 1)}`)
     f.pass(LOGS.foldMs)
     f.push('\rlast\n')
@@ -167,7 +167,7 @@ describe('rewritten lines', () => {
   })
 
   test('through a terminal', () => {
-    const f = framer(true)
+    const f = splitter(true)
     f.push('1 %\r2 %\r\nnext\r\n')
     expect(f.records).toEqual(['1 %', '~2 %\n', 'next\n'])
   })

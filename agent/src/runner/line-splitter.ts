@@ -15,7 +15,7 @@ const RETURNS_KEPT = 16
 
 export type Emit = (data: Buffer, start: number, end: number, replacesPrevious: boolean) => void
 
-export class Framer {
+export class LineSplitter {
   readonly #isTerminal: boolean
   readonly #emit: Emit
   /**

@@ -9,11 +9,11 @@ import { Masker, type MaskStream } from '../machine/masking/mask.ts'
 import type { MaskedValue } from '../machine/masking/secret-patterns.ts'
 import type { SpoolEnd } from '../spool/tail.ts'
 import type { SpoolWriter } from '../spool/writer.ts'
-import { Framer } from './line-splitter.ts'
+import { LineSplitter } from './line-splitter.ts'
 
 interface Channel {
   mask: MaskStream
-  framer: Framer
+  splitter: LineSplitter
 }
 
 export interface OutputParts {
@@ -71,15 +71,15 @@ export class Output {
   write(source: LogSource, chunk: Buffer): void {
     this.#timeUs = this.#nowUs()
     const channel = this.#channelOf(source)
-    channel.framer.push(channel.mask.push(chunk), this.#now())
+    channel.splitter.push(channel.mask.push(chunk), this.#now())
   }
 
   /** Lines of Berth itself. */
   say(text: string): void {
     this.#timeUs = this.#nowUs()
     const lines = this.maskText(text).trimEnd()
-    const { framer } = this.#channelOf(LogSource.SYSTEM)
-    framer.push(Buffer.from(`${lines}\n`), this.#now())
+    const { splitter } = this.#channelOf(LogSource.SYSTEM)
+    splitter.push(Buffer.from(`${lines}\n`), this.#now())
   }
 
   /** A message for an event. */
@@ -92,9 +92,9 @@ export class Output {
    */
   endStep(): void {
     this.#timeUs = this.#nowUs()
-    for (const { mask, framer } of this.#channels.values()) {
-      framer.push(mask.end(), this.#now())
-      framer.end()
+    for (const { mask, splitter } of this.#channels.values()) {
+      splitter.push(mask.end(), this.#now())
+      splitter.end()
     }
   }
 
@@ -106,7 +106,7 @@ export class Output {
     if (this.#syncError !== undefined) throw this.#syncError
     const now = this.#now()
     this.#timeUs = this.#nowUs()
-    for (const { framer } of this.#channels.values()) framer.tick(now)
+    for (const { splitter } of this.#channels.values()) splitter.tick(now)
     this.#spool.flush()
     if (now - this.#syncedAt >= LOGS.spoolSyncMs) this.#startSync(now)
   }
@@ -120,11 +120,14 @@ export class Output {
   #channelOf(source: LogSource): Channel {
     const known = this.#channels.get(source)
     if (known !== undefined) return known
-    const framer = new Framer(source === LogSource.PTY, (data, start, end, replacesPrevious) => {
-      this.#bytes += end - start
-      this.#spool.append(this.#timeUs, source, this.#step, data, start, end, replacesPrevious)
-    })
-    const channel = { mask: this.#masker.source(), framer }
+    const splitter = new LineSplitter(
+      source === LogSource.PTY,
+      (data, start, end, replacesPrevious) => {
+        this.#bytes += end - start
+        this.#spool.append(this.#timeUs, source, this.#step, data, start, end, replacesPrevious)
+      },
+    )
+    const channel = { mask: this.#masker.source(), splitter }
     this.#channels.set(source, channel)
     return channel
   }

@@ -9,7 +9,7 @@ import { readTable } from '../proxy/table.ts'
 import type { AgentSettings } from '../settings.ts'
 import { isDockerPlan } from './plan/plan.ts'
 
-export interface RouteHouse {
+export interface RouteContext {
   edge: EdgeClient
   ledger: Ledger
   settings: AgentSettings
@@ -33,7 +33,7 @@ const textOf = (routes: readonly EdgeRoute[]): string =>
 
 /** What the edge should have; undefined: what it has is nobody's left-over. */
 function wantedRoutes(
-  { ledger }: RouteHouse,
+  { ledger }: RouteContext,
   environmentId: number,
   present: readonly EdgeRoute[],
 ): EdgeRoute[] | undefined {
@@ -50,7 +50,7 @@ function wantedRoutes(
 }
 
 /** Requests may go to what is about to be removed: without an answer of the edge nothing is. */
-function mayBeRouted({ ledger, settings }: RouteHouse, environmentId: number): boolean {
+function mayBeRouted({ ledger, settings }: RouteContext, environmentId: number): boolean {
   const plan = readPlan(ledger, environmentId)
   if ((plan?.routes?.length ?? 0) > 0) return true
   const rows = ledger.objects.list({ environmentId, kind: 'container' })
@@ -62,16 +62,16 @@ function mayBeRouted({ ledger, settings }: RouteHouse, environmentId: number): b
 
 /** What was done, as sentences: when there is one, requests go somewhere else from now on. */
 export async function restoreRoutes(
-  house: RouteHouse,
+  context: RouteContext,
   { environmentId, fence = 0n }: RouteRequest,
 ): Promise<string[]> {
-  const { edge, ledger } = house
+  const { edge, ledger } = context
   const plan = ledger.findPlan(environmentId)
   const present = await edge.getRoutes(environmentId).catch((error: unknown) => {
-    if (mayBeRouted(house, environmentId)) throw error
+    if (mayBeRouted(context, environmentId)) throw error
     return undefined
   })
-  const wanted = wantedRoutes(house, environmentId, present?.routes ?? [])
+  const wanted = wantedRoutes(context, environmentId, present?.routes ?? [])
   if (!wanted || textOf(wanted) === textOf(present?.routes ?? [])) return []
   const highest = [fence, plan?.fence ?? 0n, present?.fence ?? 0n].reduce((a, b) => (a > b ? a : b))
   await edge.setRoutes({ environmentId, fence: highest, routes: wanted })

@@ -97,11 +97,11 @@ export async function showPages(attempt: Attempt, page: PageName): Promise<void>
 }
 
 /** An edge that is being started again is waited for: what it is told may be told twice. */
-async function whileAway<T>(tell: () => Promise<T>): Promise<T> {
+async function whileAway<T>(report: () => Promise<T>): Promise<T> {
   const until = performance.now() + PROXY.waitForCaddyMs
   for (;;) {
     try {
-      return await tell()
+      return await report()
     } catch (error) {
       const isAway = error instanceof EdgeError && error.kind === 'unavailable'
       if (!isAway || performance.now() >= until) throw error

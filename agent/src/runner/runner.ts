@@ -21,7 +21,7 @@ import { attemptPaths, takeClaim } from '../journal/attempt-files.ts'
 import { EventFileWriter } from '../journal/event-file.ts'
 import { Ledger } from '../journal/ledger.ts'
 import { readSecretsFrame } from '../journal/secrets-pipe.ts'
-import { type EnvironmentPlaces, environmentPlaces, removeTree } from '../machine/files.ts'
+import { type EnvironmentPaths, environmentPaths, removeTree } from '../machine/files.ts'
 import { loadPty } from '../machine/process/commands.ts'
 import { readBootId } from '../machine/process/processes.ts'
 import { type AgentSettings, scratchDir } from '../settings.ts'
@@ -81,7 +81,7 @@ const runsLast = ({ kind }: TaskSpec): boolean =>
 function firstPlan(
   settings: AgentSettings,
   { spec, environmentId }: Assignment,
-  places: EnvironmentPlaces,
+  paths: EnvironmentPaths,
   last: LastPlan | null,
 ): Plan {
   const isDocker = spec?.recipe === Recipe.DOCKER
@@ -89,7 +89,7 @@ function firstPlan(
   if (spec?.kind.case !== 'destroy') return isDocker ? planDockerCheckout() : planCheckout()
   return planDestroy(last ?? undefined, {
     skipSteps: spec.kind.value.force,
-    hasRelease: hasRelease(places, last),
+    hasRelease: hasRelease(paths, last),
     hasRoutes: isDocker || isDockerPlan(last) || hasRoutes(settings, environmentId),
   })
 }
@@ -103,7 +103,7 @@ async function openAttempt(
 ): Promise<Attempt> {
   const { spec, environmentId, taskId, attemptId } = assignment
   if (!spec) throw new Error('the assignment has no specification')
-  const places = environmentPlaces(settings, environmentId)
+  const paths = environmentPaths(settings, environmentId)
   const onStopSeen = (why: string): void =>
     log.report.attempt({ state: AttemptState.CANCELING, message: why })
   const timeoutMs = toMs(spec.limits?.timeout, TASKS.timeoutMs, TASKS.timeoutMaxMs)
@@ -113,7 +113,7 @@ async function openAttempt(
   const last = readLastPlan(ledger, environmentId)
   // its steps run with the values of its own deployment, which may not be those of today
   if (last && runsLast(spec))
-    log.output.setValues([...secretValues(secrets), ...lastSecrets(places, last)])
+    log.output.setValues([...secretValues(secrets), ...lastSecrets(paths, last)])
   return {
     settings,
     assignment,
@@ -123,9 +123,9 @@ async function openAttempt(
       killGraceMs: toMs(spec.limits?.killGrace, TASKS.killGraceMs, TASKS.timeoutMaxMs),
       cleanupMs: toMs(spec.limits?.cleanup, TASKS.cleanupMs, TASKS.timeoutMaxMs),
     },
-    places,
-    releaseDir: join(places.releases, String(taskId)),
-    variablesFile: join(places.variables, `${taskId}.sh`),
+    paths,
+    releaseDir: join(paths.releases, String(taskId)),
+    variablesFile: join(paths.variables, `${taskId}.sh`),
     scratch: scratchDir(settings, attemptId),
     ...log,
     ledger,
@@ -138,7 +138,7 @@ async function openAttempt(
     docker: undefined,
     routing: undefined,
     fetching: undefined,
-    plan: firstPlan(settings, assignment, places, last),
+    plan: firstPlan(settings, assignment, paths, last),
     found: { last },
   }
 }

@@ -49,10 +49,10 @@ async function takeBackProcess(attempt: Attempt, service: string): Promise<void>
 }
 
 /** With the docker recipe there are two files a service. */
-function removeVariables({ places, assignment }: Attempt): void {
+function removeVariables({ paths, assignment }: Attempt): void {
   const own = new RegExp(`^${assignment.taskId}[.-]`)
-  for (const name of listFolder(places.variables)) {
-    if (own.test(name)) rmSync(join(places.variables, name), { force: true })
+  for (const name of listFolder(paths.variables)) {
+    if (own.test(name)) rmSync(join(paths.variables, name), { force: true })
   }
 }
 
@@ -83,7 +83,7 @@ async function takeBack(attempt: Attempt, made: Made): Promise<void> {
       requireUnrouted(attempt, made.service)
       return removeTree(staticFolder(attempt, made.service))
     case 'release':
-      await removeTree(attempt.places.checkout) // where it was interrupted
+      await removeTree(attempt.paths.checkout) // where it was interrupted
       return removeTree(attempt.releaseDir)
     default:
       return never(made)

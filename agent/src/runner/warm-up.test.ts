@@ -1,10 +1,10 @@
-// The rehearsal of a runner: it does what it says, and leaves nothing.
+// The warm-up of a runner: it does what it says, and leaves nothing.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { readSettings } from '../settings.ts'
-import { rehearse } from './warm-up.ts'
+import { warmUp } from './warm-up.ts'
 
 let dir: string
 beforeEach(() => {
@@ -18,7 +18,7 @@ test('every part is done, but for the edge that is not there; only what is kept 
     BERTH_RUN_DIR: dir,
     DOCKER_HOST: `unix://${join(dir, 'no-engine')}`,
   })
-  expect(await rehearse(settings)).toEqual([expect.stringMatching(/edge/)])
+  expect(await warmUp(settings)).toEqual([expect.stringMatching(/edge/)])
   expect(readdirSync(dir)).toEqual(['state'])
   expect(readdirSync(join(dir, 'state')).toSorted()).toEqual(['bin', 'ledger.db'])
 })

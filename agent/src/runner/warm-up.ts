@@ -9,7 +9,7 @@ import { AssignmentSchema, AttemptState, LogSource, StepState } from '@berth/sha
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { EventFileWriter } from '../journal/event-file.ts'
 import { Ledger } from '../journal/ledger.ts'
-import { rehearseSession } from '../machine/docker/build/warm-up.ts'
+import { warmUpBuildSession } from '../machine/docker/build/warm-up.ts'
 import { type EngineFacts, engineFacts, openEngine } from '../machine/docker/engine.ts'
 import { withGitSession } from '../machine/git/session.ts'
 import { loadPty } from '../machine/process/commands.ts'
@@ -27,7 +27,7 @@ const SERVICE_FILE = 'version: 1\ndocker:\n  services:\n    web: { build: ., por
 const KEY = Buffer.from(Array.from({ length: 6 }, (_, i) => `${i} rehearsal `.repeat(6)).join('\n'))
 const FACTS = { domain: 'a.example', identifier: 'a', type: 'manual', branch: 'main' } as const
 
-function rehearseFile(report: Reporter): void {
+function warmUpFile(report: Reporter): void {
   const { file } = readServiceFile(Buffer.from(SERVICE_FILE))
   if (!file?.docker) return
   routes(file, 'docker', FACTS)
@@ -35,7 +35,7 @@ function rehearseFile(report: Reporter): void {
 }
 
 /** Events and output, as an attempt writes them. */
-function rehearseReport(folder: string): void {
+function warmUpReport(folder: string): void {
   const assignment = create(AssignmentSchema, { attemptId: 'rehearsal', spec: {} })
   const events = EventFileWriter.create(join(folder, 'events'))
   const spool = SpoolWriter.create(join(folder, 'log'))
@@ -50,7 +50,7 @@ function rehearseReport(folder: string): void {
   report.plan(planDockerCheckout())
   report.attempt({ state: AttemptState.RUNNING })
   report.step({ stepId: 'admit', state: StepState.SUCCEEDED, firstLogSeq: 1n })
-  rehearseFile(report)
+  warmUpFile(report)
   output.finish()
   events.close()
 }
@@ -58,15 +58,15 @@ function rehearseReport(folder: string): void {
 /** What the engine said of itself a short while ago; it does not change while an engine runs. */
 export const remembered: { engine?: EngineFacts } = {}
 
-async function rehearseEngine(settings: AgentSettings, folder: string): Promise<void> {
+async function warmUpEngine(settings: AgentSettings, folder: string): Promise<void> {
   if (!existsSync(settings.dockerSocket)) return
   writeFileSync(join(folder, 'Dockerfile'), 'FROM scratch\n')
   remembered.engine = await engineFacts(openEngine(settings))
-  await rehearseSession(folder)
+  await warmUpBuildSession(folder)
 }
 
 /** All of a fetch but git. */
-async function rehearseFetch(settings: AgentSettings, folder: string): Promise<void> {
+async function warmUpFetch(settings: AgentSettings, folder: string): Promise<void> {
   const address = checkRepositoryUrl('https://git.example/a/b.git', {
     allowFile: false,
     allowLoopbackHttp: false,
@@ -91,17 +91,17 @@ async function rehearseFetch(settings: AgentSettings, folder: string): Promise<v
 }
 
 /** What could not be done, and why. */
-export async function rehearse(settings: AgentSettings): Promise<string[]> {
+export async function warmUp(settings: AgentSettings): Promise<string[]> {
   const problems: string[] = []
   const folder = mkdtempSync(join(settings.runDir, 'rehearsal-'))
   const clear = (): void => rmSync(folder, { recursive: true, force: true })
   process.once('exit', clear) // no order came, or its attempt is over, before an engine that says nothing
   const parts = [
     loadPty,
-    () => rehearseReport(folder),
+    () => warmUpReport(folder),
     () => new Ledger(settings).close(),
-    () => rehearseEngine(settings, folder),
-    () => rehearseFetch(settings, folder),
+    () => warmUpEngine(settings, folder),
+    () => warmUpFetch(settings, folder),
     () => openEdge(settings).describe(),
   ]
   try {

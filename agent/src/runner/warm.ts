@@ -8,12 +8,12 @@ import { attemptPaths } from '../journal/attempt-files.ts'
 import { readOrder } from '../journal/secrets-pipe.ts'
 import type { AgentSettings } from '../settings.ts'
 import { runAttempt } from './runner.ts'
-import { rehearse } from './warm-up.ts'
+import { warmUp } from './warm-up.ts'
 
 export async function runWarm(settings: AgentSettings): Promise<void> {
   const coming = readOrder(process.stdin)
   // an order that comes first does not wait, for an engine that does not answer, say
-  await Promise.race([rehearse(settings).catch(() => undefined), coming])
+  await Promise.race([warmUp(settings).catch(() => undefined), coming])
   const order = await coming
   if (!order) return
   // from here on what is said belongs to the attempt, as if its folder had been known from the start

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import type { ObjectRow } from '../journal/objects.ts'
 import type { Engine } from '../machine/docker/engine.ts'
 import { followLogs, type LogRecord, readLogsToEnd } from '../machine/docker/logs.ts'
-import { environmentPlaces } from '../machine/files.ts'
+import { environmentPaths } from '../machine/files.ts'
 import { Masker } from '../machine/masking/mask.ts'
 import { parseShellFile } from '../runner/plan/variable-files.ts'
 import type { AgentSettings } from '../settings.ts'
@@ -21,7 +21,7 @@ export type LoggedContainer = Pick<ObjectRow, 'environmentId' | 'service' | 'tas
 
 /** Rows say which of the values are secret; without that all of them are masked. */
 function readValues(settings: AgentSettings, of: LoggedContainer): Buffer[] {
-  const { variables } = environmentPlaces(settings, of.environmentId)
+  const { variables } = environmentPaths(settings, of.environmentId)
   const file = join(variables, `${of.taskId}-${of.service}.sh`)
   const values = parseShellFile(readFileSync(file, 'utf8'))
   const named = of.facts?.secretKeys
@@ -43,7 +43,7 @@ async function beginCopy(
   madeAt: Date,
   values: Buffer[],
 ): Promise<Copying> {
-  const dir = join(environmentPlaces(settings, of.environmentId).logs, of.service)
+  const dir = join(environmentPaths(settings, of.environmentId).logs, of.service)
   const resume = await findResume(dir, of.taskId, madeAt)
   const log = new ServiceLog(dir, of.taskId, new Masker(values), { resume })
   let last: string | undefined
@@ -74,7 +74,7 @@ export async function followContainer(
  * Of a container that runs no more. Without `secrets` its variable file is read; where that is gone too its log is not
  * kept: nobody could mask it. False: not all of it could be read in time.
  */
-export async function keepLastWords(
+export async function drainContainerLog(
   engine: Engine,
   settings: AgentSettings,
   row: LoggedContainer,

@@ -11,7 +11,7 @@ import { type Engine, EngineError } from '../machine/docker/engine.ts'
 import { LABELS } from '../machine/docker/names.ts'
 import type { AgentSettings } from '../settings.ts'
 import { claimLog } from './claims.ts'
-import { followContainer, keepLastWords, type LoggedContainer } from './drain.ts'
+import { drainContainerLog, followContainer, type LoggedContainer } from './drain.ts'
 
 export interface FollowerParts {
   engine: Engine
@@ -141,7 +141,7 @@ export class LogFollowers {
     const { engine, settings, log } = this.#p
     for (const of of beyond) {
       if (this.#ending.signal.aborted) return
-      await keepLastWords(engine, settings, of, of).catch((error: unknown) =>
+      await drainContainerLog(engine, settings, of, of).catch((error: unknown) =>
         log.debug({ container: of.name, ...describeError(error) }, 'a log could not be read'),
       )
     }

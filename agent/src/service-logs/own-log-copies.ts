@@ -5,7 +5,7 @@ import { mkdirSync, read as readFd, readFileSync, renameSync, writeFileSync } fr
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { SERVICE_LOGS } from '@berth/shared'
-import { environmentPlaces } from '../machine/files.ts'
+import { environmentPaths } from '../machine/files.ts'
 import { Masker } from '../machine/masking/mask.ts'
 import { parseShellFile } from '../runner/plan/variable-files.ts'
 import type { AgentSettings } from '../settings.ts'
@@ -51,15 +51,15 @@ export class OwnLogs {
 
   /** One look at the files of an environment. Throws when they cannot be read or its values are not known. */
   async copy(version: ManualVersion): Promise<void> {
-    const places = environmentPlaces(this.#settings, version.environmentId)
-    const note = join(places.logs, '.own.json')
-    const known = readPlaces(note)
+    const paths = environmentPaths(this.#settings, version.environmentId)
+    const note = join(paths.logs, '.own.json')
+    const known = readPositions(note)
     const before = JSON.stringify(known)
-    await withOwnLogs(places, async (own) => {
+    await withOwnLogs(paths, async (own) => {
       known[own.name] = await this.#copyOne(version, own, known[own.name])
     })
     if (JSON.stringify(known) === before) return
-    mkdirSync(places.logs, { recursive: true, mode: 0o711 })
+    mkdirSync(paths.logs, { recursive: true, mode: 0o711 })
     writeFileSync(`${note}.tmp`, JSON.stringify(known), { mode: 0o600 })
     renameSync(`${note}.tmp`, note)
   }
@@ -109,7 +109,7 @@ export class OwnLogs {
     const isSame = open?.taskId === version.taskId && open.inode === inode && open.at >= start
     if (open && isSame && open.at <= own.stats.size) return open
     open?.log.abandon()
-    const { logs, variables } = environmentPlaces(this.#settings, version.environmentId)
+    const { logs, variables } = environmentPaths(this.#settings, version.environmentId)
     const values = parseShellFile(readFileSync(join(variables, `${version.taskId}.sh`), 'utf8'))
     const keys = version.secretKeys ?? [...values.keys()]
     const secrets = keys.map((name) => Buffer.from(values.get(name) ?? ''))
@@ -121,7 +121,7 @@ export class OwnLogs {
   }
 }
 
-function readPlaces(file: string): Record<string, Place> {
+function readPositions(file: string): Record<string, Place> {
   try {
     return JSON.parse(readFileSync(file, 'utf8')) as Record<string, Place>
   } catch {

@@ -12,7 +12,7 @@ import {
   statSync,
 } from 'node:fs'
 import { SERVICE_LOGS } from '@berth/shared'
-import type { EnvironmentPlaces } from '../machine/files.ts'
+import type { EnvironmentPaths } from '../machine/files.ts'
 
 const FOLDER = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW
 const FILE = constants.O_RDWR | constants.O_NOFOLLOW | constants.O_NONBLOCK
@@ -35,10 +35,10 @@ function openOwned(path: string, uid: number): { fd: number; stats: Stats } | un
 
 /** `use` is called with each of them, in order of name; a file that is not to be read is passed over. */
 export async function withOwnLogs(
-  places: Pick<EnvironmentPlaces, 'shared'>,
+  paths: Pick<EnvironmentPaths, 'shared'>,
   use: (log: OwnLog) => Promise<void>,
 ): Promise<void> {
-  const shared = openSync(places.shared, FOLDER)
+  const shared = openSync(paths.shared, FOLDER)
   let folder = -1
   try {
     const { uid } = fstatSync(shared)

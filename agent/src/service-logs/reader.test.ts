@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { silentLog } from '../log.ts'
-import { environmentPlaces } from '../machine/files.ts'
+import { environmentPaths } from '../machine/files.ts'
 import { Masker } from '../machine/masking/mask.ts'
 import { readSettings } from '../settings.ts'
 import { keepWithinBounds, setAside } from './days.ts'
@@ -23,7 +23,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true }))
 
-const dirOf = (service: string) => join(environmentPlaces(settings, 7).logs, service)
+const dirOf = (service: string) => join(environmentPaths(settings, 7).logs, service)
 const open = (service: string, task = 1) => new ServiceLog(dirOf(service), task, new Masker([]))
 /** Through the real writer, at a moment of the past. */
 function write(service: string, text: string, daysAgo: number, ms = 0, task = 1): void {
@@ -34,7 +34,7 @@ function write(service: string, text: string, daysAgo: number, ms = 0, task = 1)
 }
 /** The daemon's sweep, when nobody has written for a while. */
 async function sweep(): Promise<void> {
-  for (const service of readdirSync(environmentPlaces(settings, 7).logs)) {
+  for (const service of readdirSync(environmentPaths(settings, 7).logs)) {
     for (const file of readdirSync(dirOf(service))) {
       utimesSync(join(dirOf(service), file), new Date(0), new Date(0))
     }
@@ -85,7 +85,7 @@ it('names the days that are too old, and those that were too much', async () => 
   const at = new Date(NOW).toISOString()
   for (let i = 0; i < 3; i += 1) log.write('out', Buffer.alloc(MiB, 'x'), at)
   log.close(at)
-  keepWithinBounds(environmentPlaces(settings, 7).logs, new Date(NOW), 2 * MiB)
+  keepWithinBounds(environmentPaths(settings, 7).logs, new Date(NOW), 2 * MiB)
   const left = await read()
   expect(left[0]).toBe('web gone 2026-10-26 to 2026-11-14')
   expect(left[1]).toBe('web day 0')

@@ -6,7 +6,7 @@ import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { SERVICE_LOGS } from '@berth/shared'
-import { environmentPlaces } from '../machine/files.ts'
+import { environmentPaths } from '../machine/files.ts'
 import type { AgentSettings } from '../settings.ts'
 import {
   compareParts,
@@ -250,7 +250,7 @@ class Readers {
   readonly #open = new Map<string, ServiceReader>()
 
   constructor(settings: AgentSettings, query: ServiceLogQuery) {
-    this.#logs = environmentPlaces(settings, query.environmentId).logs
+    this.#logs = environmentPaths(settings, query.environmentId).logs
     this.#query = query
     this.#range = toRange(query)
   }

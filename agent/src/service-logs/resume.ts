@@ -28,7 +28,7 @@ interface Line {
 }
 
 /** Gathers what the lines of one deployment say, in the order of the file. */
-class Gathering {
+class Collecting {
   readonly #mark: Buffer
   readonly #taskId: number
   readonly #last: { out?: LastLines; err?: LastLines } = {}
@@ -66,7 +66,7 @@ class Gathering {
 }
 
 /** The end of a plain part: enough, unless somebody else wrote much since. */
-function gatherEnd(file: string, gathering: Gathering): { isWhole: boolean } {
+function collectEnd(file: string, collecting: Collecting): { isWhole: boolean } {
   const fd = openSync(file, 'r')
   try {
     const { size } = fstatSync(fd)
@@ -75,7 +75,7 @@ function gatherEnd(file: string, gathering: Gathering): { isWhole: boolean } {
     const read = readSync(fd, bytes, 0, bytes.length, from)
     let at = from > 0 ? bytes.indexOf(0x0a) + 1 : 0
     for (let end = bytes.indexOf(0x0a, at); end >= 0 && end < read; ) {
-      gathering.add(bytes.subarray(at, end))
+      collecting.add(bytes.subarray(at, end))
       at = end + 1
       end = bytes.indexOf(0x0a, at)
     }
@@ -98,12 +98,12 @@ export async function findResume(
     const file = join(dir, name)
     const isOldest = part === parts[0]
     if (!isCompressed) {
-      const end = new Gathering(taskId)
-      const { isWhole } = gatherEnd(file, end)
+      const end = new Collecting(taskId)
+      const { isWhole } = collectEnd(file, end)
       const found = end.result(isWhole && isOldest)
       if (found) return found
     }
-    const whole = new Gathering(taskId)
+    const whole = new Collecting(taskId)
     const reader = readPart(file, isCompressed)
     try {
       for (let lines = await reader.next(); lines; lines = await reader.next()) {

@@ -27,7 +27,7 @@ export async function sweepLogs(settings: AgentSettings, log: Log, now: Date): P
   }
 }
 
-class OwnLogCare {
+class OwnLogRetention {
   readonly #settings: AgentSettings
   readonly #log: Log
   readonly #own: OwnLogs
@@ -97,7 +97,7 @@ class OwnLogCare {
 
 /** Begins at once; returns how to end it. */
 export function keepLogs({ settings, log }: { settings: AgentSettings; log: Log }): () => void {
-  const own = new OwnLogCare(settings, log)
+  const own = new OwnLogRetention(settings, log)
   let isSweeping = false
   const sweep = (): void => {
     if (isSweeping) return

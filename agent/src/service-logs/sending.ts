@@ -17,7 +17,7 @@ import type { ClientWritableStream } from '@grpc/grpc-js'
 import { type BulkLine, room, type UploadEnd, uploadEnd } from '../link/bulk.ts'
 import type { Answerer } from '../link/requests.ts'
 import { describeError, type Log } from '../log.ts'
-import { environmentPlaces } from '../machine/files.ts'
+import { environmentPaths } from '../machine/files.ts'
 import type { AgentSettings } from '../settings.ts'
 import { listLoggedServices } from './days.ts'
 import { type GoneRecord, readServiceLogs, type ServiceRecord } from './reader.ts'
@@ -37,7 +37,7 @@ export function createLogAnswerer(settings: AgentSettings, log: Log): Answerer {
       const message = 'The agent is sending too many logs.'
       return { case: 'error', value: { code: RequestErrorCode.TOO_MANY, message } }
     }
-    const { logs } = environmentPlaces(settings, asked.environmentId)
+    const { logs } = environmentPaths(settings, asked.environmentId)
     const known = listLoggedServices(logs)
     const wanted = asked.services
     const services = wanted.length > 0 ? known.filter((name) => wanted.includes(name)) : known
@@ -116,7 +116,7 @@ async function* inBatches(
   signal: AbortSignal,
 ): AsyncGenerator<Batch> {
   const { batchBytes, batchMs, aliveMs } = LOG_SENDING
-  let batch = new Gathered()
+  let batch = new Collected()
   let next = records.next()
   for (;;) {
     const waitMs = batch.since === undefined ? aliveMs : batch.since + batchMs - performance.now()
@@ -128,12 +128,12 @@ async function* inBatches(
     }
     if (got && batch.bytes < batchBytes) continue
     yield batch.value
-    batch = new Gathered()
+    batch = new Collected()
   }
   if (batch.since !== undefined) yield batch.value
 }
 
-class Gathered {
+class Collected {
   readonly value = { lines: [] as Line[], gone: [] as GoneRecord[] }
   bytes = 0
   /** Of the first record. */

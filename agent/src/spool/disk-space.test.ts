@@ -157,8 +157,8 @@ test('a disk that is full while the tail is written', () => {
     bytesTotal: all.length,
     bytesDropped: all.length - textOf(kept).length,
   })
-  const told = seen.reduce((sum, s) => sum + s.gapBytes, 0)
-  expect(told).toBe(end.bytesDropped)
+  const reported = seen.reduce((sum, s) => sum + s.gapBytes, 0)
+  expect(reported).toBe(end.bytesDropped)
 })
 
 test('a real full file system', ({ skip }) => {

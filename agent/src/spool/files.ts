@@ -25,7 +25,7 @@ export type WriteCall = (
   position: number,
 ) => number
 
-export const isNoRoom = (error: unknown): boolean =>
+export const isDiskFull = (error: unknown): boolean =>
   ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '')
 
 /** Some file systems notice only now that the disk is full; then the checksums will tell. */
@@ -33,7 +33,7 @@ function syncNow(fd: number): void {
   try {
     fdatasyncSync(fd)
   } catch (error) {
-    if (!isNoRoom(error)) throw error
+    if (!isDiskFull(error)) throw error
   }
 }
 
@@ -46,7 +46,7 @@ function writeBlock(write: WriteCall, fd: number, block: Buffer, position: numbe
     return true
   } catch (error) {
     ftruncateSync(fd, position)
-    if (isNoRoom(error)) return false
+    if (isDiskFull(error)) return false
     throw error
   }
 }
@@ -97,7 +97,7 @@ export class SegmentFiles {
     try {
       fd = openSync(segmentPath(this.#folder, this.#segment + 1), 'wx', 0o600)
     } catch (error) {
-      if (isNoRoom(error)) return false
+      if (isDiskFull(error)) return false
       throw error
     }
     if (this.#fd !== undefined) this.#full.push(this.#fd)

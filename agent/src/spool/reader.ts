@@ -29,7 +29,7 @@ interface Missing {
   reason: GapReason
   bytes: number
   timeUs: number
-  isTold: boolean
+  isReported: boolean
 }
 
 const NO_DATA = Buffer.alloc(0)
@@ -209,7 +209,7 @@ export class SpoolReader {
       reason: isEvicted ? GapReason.EVICTED : GapReason.DAMAGED,
       bytes: Math.max(0, end - (this.#offset ?? end)),
       timeUs: header === undefined ? 0 : firstTime(this.#cursor.region),
-      isTold: false,
+      isReported: false,
     }
     return this.#readMissing(this.#missing, maxBytes)
   }
@@ -218,10 +218,10 @@ export class SpoolReader {
     const firstSeq = this.#next
     const records = Buffer.allocUnsafe(Math.max(maxBytes, 1_024))
     let bytes = 0
-    if (!missing.isTold) {
+    if (!missing.isReported) {
       const text = Buffer.from(describeGap(missing.bytes, missing.reason, 0))
       bytes = encodeGap(records, 0, missing.timeUs, text, missing.bytes, missing.reason)
-      missing.isTold = true
+      missing.isReported = true
       this.#next++
     }
     while (this.#next <= missing.throughSeq && bytes + RECORD_OVERHEAD <= records.length) {

@@ -9,7 +9,7 @@ import { mkdirSync } from 'node:fs'
 import { LOGS } from '@berth/shared'
 import { GapReason, type LogSource } from '@berth/shared/wire'
 import { describeGap, OpenBlock } from './block.ts'
-import { isNoRoom, removeTailFiles, SegmentFiles, TailFiles, type WriteCall } from './files.ts'
+import { isDiskFull, removeTailFiles, SegmentFiles, TailFiles, type WriteCall } from './files.ts'
 import { appendTail, type SpoolEnd } from './tail.ts'
 
 export interface SpoolLimits {
@@ -107,7 +107,7 @@ export class SpoolWriter {
       await this.#segments.sync()
       await this.#tail?.sync()
     } catch (error) {
-      if (!isNoRoom(error)) throw error // some file systems notice it only now
+      if (!isDiskFull(error)) throw error // some file systems notice it only now
     }
   }
 
@@ -141,7 +141,7 @@ export class SpoolWriter {
     try {
       this.#tail = new TailFiles(this.#folder, this.#limits.tailBytes, this.#limits.write)
     } catch (error) {
-      if (isNoRoom(error)) return false
+      if (isDiskFull(error)) return false
       throw error
     }
     this.#headEnd = { offset: this.#offset, kept: this.#kept }

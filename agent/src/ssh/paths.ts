@@ -12,7 +12,7 @@ const base = (s: Pick<AgentSettings, 'accountPrefix'>): string => s.accountPrefi
 export const relayAccount = (s: Pick<AgentSettings, 'accountPrefix'>, role: SshAccount): string =>
   `${base(s)}${role.replace(/^berth-/, '')}`
 
-export const sshPlaces = (s: Settings) => ({
+export const sshPaths = (s: Settings) => ({
   group: `${base(s)}relay`,
   /** The person of a whole-server shell; never a relay. */
   hostAccount: `${base(s)}host`,

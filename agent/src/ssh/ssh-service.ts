@@ -1,4 +1,4 @@
-// The SSH side of the daemon, put together: accounts, files that sshd reads, sshd itself (ours or the server's), the desk
+// The SSH side of the daemon, put together: accounts, files that sshd reads, sshd itself (ours or the server's), the session server
 // for sessions, the host certificate. Everything that takes time runs one after the other in the background; what is
 // wrong is a sentence beside the server's sshd, never the end of the agent.
 import { existsSync } from 'node:fs'
@@ -10,8 +10,8 @@ import { readIdentity, readTrust, type Trust } from '../link/identity/identity.t
 import { describeError, type Log } from '../log.ts'
 import { isRoot } from '../machine/users/users.ts'
 import type { AgentSettings } from '../settings.ts'
-import { relayAccount, sshPlaces } from './paths.ts'
-import { SshDesk } from './sessions/session-server.ts'
+import { relayAccount, sshPaths } from './paths.ts'
+import { SshSessionServer } from './sessions/session-server.ts'
 import { ensureRelayAccounts, removeRelayAccounts } from './sshd/accounts.ts'
 import { expectedEffect, renderDropIn, renderHostDropIn } from './sshd/config.ts'
 import { readEffect, readHostKeyFile, readListener, reload, type Sshd } from './sshd/control.ts'
@@ -62,7 +62,7 @@ export interface SideOptions {
 export class SshSide {
   readonly #o: SideOptions
   readonly #serverId: number
-  readonly #desk: SshDesk
+  readonly #sessionServer: SshSessionServer
   #queue: Promise<void> = Promise.resolve()
   #state: SshState
   #sign: ((publicKey: string) => Promise<string>) | undefined
@@ -74,7 +74,7 @@ export class SshSide {
     this.#o = options
     const { settings } = options
     this.#serverId = readIdentity(settings).serverId
-    this.#desk = new SshDesk({ ...options, serverId: this.#serverId })
+    this.#sessionServer = new SshSessionServer({ ...options, serverId: this.#serverId })
     const accounts = SSH_ACCOUNTS.map((role) => relayAccount(settings, role))
     this.#state = { mode: 'off', reason: '', port: 0, accounts }
   }
@@ -90,14 +90,14 @@ export class SshSide {
     every(SSHD.retryMs, async () => {
       if (this.#state.mode === 'off') await this.#setUp()
     })
-    every(SSHD.careMs, () => this.#care())
+    every(SSHD.supervisionMs, () => this.#care())
     every(SSHD.renewCheckMs, () => this.#renew())
   }
 
   close(): void {
     this.#isClosed = true
     for (const timer of this.#timers) clearInterval(timer)
-    this.#desk.close()
+    this.#sessionServer.close()
   }
 
   /** There is a session with the control plane; it signs host keys. */
@@ -121,7 +121,7 @@ export class SshSide {
   /** The server was given up: nothing of ours stays in its sshd. */
   async remove(): Promise<void> {
     await this.#enqueue(async () => {
-      await this.#desk.endAll('server_removed')
+      await this.#sessionServer.endAll('server_removed')
       await removeFromServer(this.#o.settings)
     })
     this.close()
@@ -148,7 +148,7 @@ export class SshSide {
       requireSshd()
       const gid = await ensureRelayAccounts(settings)
       await this.#applyTrust()
-      await this.#desk.open(gid)
+      await this.#sessionServer.open(gid)
       await writeLauncher(settings, program)
       await this.#setUpSshd()
     } catch (error) {
@@ -167,7 +167,7 @@ export class SshSide {
         revoked: trust.revokedSshSerials,
       })
     }
-    await this.#desk.trust({
+    await this.#sessionServer.trust({
       authorities: readAuthorities(trust.sshUserCaKeys),
       revoked: new Set(trust.revokedSshSerials),
     })
@@ -184,7 +184,7 @@ export class SshSide {
   async #useServers(): Promise<string | undefined> {
     const { settings, log } = this.#o
     const sshd: Sshd = { argv: [requireSshd()], ...settings.ssh }
-    const { dropIns } = sshPlaces(settings)
+    const { dropIns } = sshPaths(settings)
     if (!existsSync(sshd.config)) return `${sshd.config} does not exist.`
     const effect = await readEffect(sshd, 'root').catch(() => '')
     const listener = readListener(effect)
@@ -206,7 +206,7 @@ export class SshSide {
       await removeDropIns(sshd, dropIns, [DROP_IN, HOST_DROP_IN])
       return outcome.reason
     }
-    if (existsSync(sshPlaces(settings).hostCertificate)) {
+    if (existsSync(sshPaths(settings).hostCertificate)) {
       const text = renderHostDropIn(settings)
       const shown = await installDropIn(target, HOST_DROP_IN, text, [])
       if (shown.kind === 'fallback')
@@ -219,7 +219,7 @@ export class SshSide {
 
   async #useOwn(why: string): Promise<void> {
     const { settings } = this.#o
-    const { ownHostKey } = sshPlaces(settings)
+    const { ownHostKey } = sshPaths(settings)
     await keepOwnSshd(settings)
     const { address, port } = settings.ssh.own
     const at = { address: address === '0.0.0.0' ? '127.0.0.1' : address, port }
@@ -231,7 +231,7 @@ export class SshSide {
 
   #logIn(at: { address: string; port: number; keyFile: string }): Promise<string | undefined> {
     const hostKey = formatPublicKey(readHostKey(at.keyFile))
-    return logIn(this.#o.settings, this.#desk, this.#serverId, { ...at, hostKey })
+    return logIn(this.#o.settings, this.#sessionServer, this.#serverId, { ...at, hostKey })
   }
 
   async #care(): Promise<void> {
@@ -240,7 +240,7 @@ export class SshSide {
 
   async #hostKeyFacts(): Promise<HostKeyFacts | undefined> {
     const { settings } = this.#o
-    const { hostCertificate: certificateFile, ownHostKey } = sshPlaces(settings)
+    const { hostCertificate: certificateFile, ownHostKey } = sshPaths(settings)
     const authority = currentTrust(settings).sshHostCaKey
     const facts = { certificateFile, serverId: this.#serverId, authority: authority || undefined }
     if (this.#state.mode === 'dedicated') return { ...facts, keyFile: `${ownHostKey}.pub` }
@@ -278,7 +278,7 @@ function currentTrust(settings: AgentSettings): Trust {
 
 /** Files, daemon, accounts: as before Berth came. */
 export async function removeFromServer(settings: AgentSettings): Promise<void> {
-  const { dropIns } = sshPlaces(settings)
+  const { dropIns } = sshPaths(settings)
   await stopOwnSshd(settings)
   if (settings.ssh.mode === 'auto') {
     const sshd: Sshd = { argv: [requireSshd()], ...settings.ssh }

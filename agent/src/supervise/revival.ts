@@ -10,22 +10,22 @@ import { type Revival, reviveServices } from './control.ts'
 
 export interface RevivalParts {
   settings: AgentSettings
-  keeper: Pick<Revival, 'occupy' | 'vacate'>
+  manager: Pick<Revival, 'occupy' | 'vacate'>
   log: Log
-  /** Takes back the routes of a runner that died (housekeeping). */
+  /** Takes back the routes of a runner that died (maintenance). */
   settle: (ledger: Ledger, environmentId: number) => Promise<void>
 }
 
 /** Begins at once; returns how to end it. */
-export function keepServicesUp({ settings, keeper, log, settle }: RevivalParts): () => void {
+export function keepServicesUp({ settings, manager, log, settle }: RevivalParts): () => void {
   const known = new Set<number>()
   let isBusy = false
   let isClosed = false
   const revival: Revival = {
-    occupy: (id) => !isClosed && keeper.occupy(id),
+    occupy: (id) => !isClosed && manager.occupy(id),
     vacate(id) {
       known.add(id)
-      if (!isClosed) keeper.vacate(id)
+      if (!isClosed) manager.vacate(id)
     },
     isFirst: (id) => !known.has(id),
     onTrouble: ({ environmentId, service }, error) =>

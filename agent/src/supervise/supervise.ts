@@ -19,7 +19,7 @@ import {
 } from '../machine/process/process-tree.ts'
 import { readBootId, readStartTicks } from '../machine/process/processes.ts'
 import { runProgram } from '../machine/process/programs.ts'
-import { sharedPlaces } from '../machine/users/shared-paths.ts'
+import { sharedPaths } from '../machine/users/shared-paths.ts'
 import { listEnvironmentAccounts } from '../machine/users/users.ts'
 import { parseShellFile } from '../runner/plan/variable-files.ts'
 import { ServiceLog } from '../service-logs/writer.ts'
@@ -161,13 +161,13 @@ class Supervisor {
   #freePort(): void {
     const { port, account } = this.#instructions
     if (port === null || account === null) return
-    const strangers = findListeners(port).filter(({ uid }) => uid !== account.uid)
-    if (strangers.length === 0) return
+    const unknownAttempts = findListeners(port).filter(({ uid }) => uid !== account.uid)
+    if (unknownAttempts.length === 0) return
     const settings = this.#settings
     const accounts = listEnvironmentAccounts(settings.accountPrefix, (id) =>
       environmentDir(settings, id),
     )
-    const ended = endHolders(strangers, new Set([...accounts.values()].map(({ uid }) => uid)))
+    const ended = endHolders(unknownAttempts, new Set([...accounts.values()].map(({ uid }) => uid)))
     const said = `berth: ${ended.join(', ')} of another environment held port ${port} and was ended.\n`
     if (ended.length > 0) this.#keepLog((log) => log.write('err', Buffer.from(said)))
   }
@@ -179,7 +179,7 @@ class Supervisor {
       account: account ?? undefined,
       cgroupFiles: this.#cgroup?.joinFiles() ?? [],
       directory,
-      places: temporary ? { temporary, instead: sharedPlaces(this.#settings) } : undefined,
+      paths: temporary ? { temporary, instead: sharedPaths(this.#settings) } : undefined,
       variablesFile,
       additions,
       hasTerminal: false,

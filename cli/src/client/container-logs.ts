@@ -23,7 +23,7 @@ import {
   type SshEnd,
   whyLost,
 } from './ssh/run.ts'
-import { openDoor, type SshDoor, type SshPlace } from './ssh/ssh.ts'
+import { openEndpoint, type SshEndpoint, type SshPlace } from './ssh/ssh.ts'
 import { pauseMs, pollInterval } from './wait.ts'
 
 export interface LogsRequest {
@@ -63,10 +63,10 @@ export interface LogsSource {
 async function* readSession(
   source: LogsSource,
   words: readonly string[],
-): AsyncGenerator<LogItem, { end: SshEnd; door: SshDoor }> {
+): AsyncGenerator<LogItem, { end: SshEnd; endpoint: SshEndpoint }> {
   const { io } = source
-  const door = await openDoor(source, source.place, 'logs')
-  const session = openSession(io, door.argv(words))
+  const endpoint = await openEndpoint(source, source.place, 'logs')
+  const session = openSession(io, endpoint.argv(words))
   const stop = () => void session.close().catch(() => {})
   io.interrupted.addEventListener('abort', stop, { once: true })
   try {
@@ -76,11 +76,11 @@ async function* readSession(
       yield parseItem(line)
     }
     if (io.interrupted.aborted) throw interrupted()
-    return { end: await session.ended, door }
+    return { end: await session.ended, endpoint }
   } finally {
     io.interrupted.removeEventListener('abort', stop)
     await session.close().catch(() => {})
-    door.close()
+    endpoint.close()
   }
 }
 
@@ -126,7 +126,7 @@ async function* readService(
         const item = step.value
         if (isGap(item) ? since === null : resumption.take(item)) yield item
       }
-      const { end, door } = step.value
+      const { end, endpoint } = step.value
       if (end.code === 0 && !request.follow) return
       const hasLasted = request.follow && io.now() - beganAt >= CLIENT.noContactMs
       if (end.code === 0 || hasLasted) {
@@ -135,7 +135,7 @@ async function* readService(
       }
       if (end.code === 0) broken = new CliError(EXIT.error, 'the session ended')
       else {
-        broken = explainEnd(end, door)
+        broken = explainEnd(end, endpoint)
         if (!hadContact || !isBreak(end, hasLasted)) throw broken
       }
     } catch (error) {

@@ -1,5 +1,5 @@
 // What the server refused, in the client's words: problem+json → exit code, message, hint. One
-// table per door; this one is the client's. An answer that is no problem document is said to be
+// table per gateway; this one is the client's. An answer that is no problem document is said to be
 // that, never guessed at.
 import { Problem as Documented } from '@berth/shared/api'
 import type { z } from 'zod'

@@ -72,7 +72,7 @@ export function fence(lines: readonly string[]): string {
 }
 
 /** Both fences of the longest line there can be, and the words around them. */
-const FENCE_ROOM = 2 * MCP.lineChars + 100
+const FENCE_BYTES = 2 * MCP.lineChars + 100
 
 /** Head, output, foot: what does not fit is missing at the output's beginning. */
 export function withOutput(
@@ -81,7 +81,7 @@ export function withOutput(
   label: (shown: number) => string,
   foot: string,
 ): string {
-  const room = MCP.textBytes - Buffer.byteLength(head) - Buffer.byteLength(foot) - FENCE_ROOM
+  const room = MCP.textBytes - Buffer.byteLength(head) - Buffer.byteLength(foot) - FENCE_BYTES
   const shown = lastThatFit(lines, Math.max(0, room - label(lines.length).length), textSize)
   if (shown.length === 0) return `${head}\n${foot}`
   return `${head}\n${label(shown.length)}\n${fence(shown)}\n${foot}`

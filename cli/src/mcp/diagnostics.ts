@@ -61,7 +61,7 @@ export const markDiagnostics = (found: DiagnosticsOut): DiagnosticsOut => ({
 })
 
 /** What stands beside the output, measured before the output gets the rest of the room. */
-const OUTPUT_ROOM = MCP.structuredBytes - 3_072
+const OUTPUT_BYTES = MCP.structuredBytes - 3_072
 
 /** The contract's object, cleaned and small enough. */
 export function boundDiagnostics(found: Diagnostics, maxLines: number): DiagnosticsOut {
@@ -81,7 +81,7 @@ export function boundDiagnostics(found: Diagnostics, maxLines: number): Diagnost
     output: null,
   }
   if (found.output === null) return rest
-  const room = Math.max(0, OUTPUT_ROOM - jsonSize(rest))
+  const room = Math.max(0, OUTPUT_BYTES - jsonSize(rest))
   const shown = lastThatFit(lines.slice(-maxLines), room, (line) => jsonSize(line))
   const { output_first_line: first, output_last_line: last } = found
   const isCut = shown.length < lines.length

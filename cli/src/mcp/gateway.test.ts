@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { temporaryFolder } from '../testing/berth.ts'
 import { testIo } from '../testing/io.ts'
-import { createDoor } from './gateway.ts'
+import { createGateway } from './gateway.ts'
 
 const entry = (token: string, usedAt: string) => ({
   access_token: token,
@@ -19,10 +19,10 @@ test('a login takes effect at the next call; a later one elsewhere leads nowhere
   const folder = temporaryFolder()
   const file = join(folder, 'credentials.json')
   const store = (entries: object) => writeFileSync(file, JSON.stringify(entries), { mode: 0o600 })
-  const door = createDoor(FLAGS, testIo({ env: { BERTH_CONFIG_DIR: folder } }))
-  const open = () => door.open(new AbortController().signal)
+  const gateway = createGateway(FLAGS, testIo({ env: { BERTH_CONFIG_DIR: folder } }))
+  const open = () => gateway.open(new AbortController().signal)
   await expect(open()).rejects.toMatchObject({ exitCode: 4, message: 'not logged in' })
-  expect(door.baseUrl).toBeUndefined()
+  expect(gateway.baseUrl).toBeUndefined()
 
   const first = entry('berth_one', '2026-11-15T09:00:00Z')
   store({ 'https://one.example.com': first })
@@ -40,7 +40,7 @@ test('what a call writes goes to stderr, and it ends with the call', async () =>
   const env = { BERTH_URL: 'https://one.example.com', BERTH_TOKEN: 'berth_one' }
   const io = testIo({ env })
   const stop = new AbortController()
-  const opened = await createDoor(FLAGS, io).open(stop.signal)
+  const opened = await createGateway(FLAGS, io).open(stop.signal)
   expect(opened.io.stdout).toBe(io.stderr)
   const asleep = opened.io.sleep(60_000)
   stop.abort()

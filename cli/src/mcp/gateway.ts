@@ -10,13 +10,13 @@ export interface Opened {
   io: Io
 }
 
-export interface Door {
+export interface Gateway {
   /** Undefined: nobody was logged in yet. */
   readonly baseUrl: string | undefined
   open(signal: AbortSignal): Promise<Opened>
 }
 
-export function createDoor(flags: SessionFlags, io: Io): Door {
+export function createGateway(flags: SessionFlags, io: Io): Gateway {
   let baseUrl: string | undefined
   return {
     get baseUrl() {

@@ -9,7 +9,7 @@ import { trustAuthority } from '../client/login.ts'
 import { type Context, compose, flagOn, type Invocation } from '../context.ts'
 import { CliError, EXIT, type ExitCode, usage } from '../terminal/exit.ts'
 import type { Io } from '../terminal/io.ts'
-import { createDoor, type Door } from './gateway.ts'
+import { createGateway, type Gateway } from './gateway.ts'
 import { createServer } from './server.ts'
 import { createTargets, type Targets } from './targets.ts'
 
@@ -29,9 +29,9 @@ function turnConsole({ stderr }: Io): void {
 const PASSING: readonly ExitCode[] = [EXIT.notLoggedIn, EXIT.error, EXIT.interrupted]
 
 /** Fixes the project and the environment to what their names mean now. */
-async function settle(door: Door, targets: Targets, io: Io): Promise<void> {
+async function settle(gateway: Gateway, targets: Targets, io: Io): Promise<void> {
   try {
-    const { api } = await door.open(AbortSignal.timeout(2 * MCP.pinMs))
+    const { api } = await gateway.open(AbortSignal.timeout(2 * MCP.pinMs))
     await targets.settle(api, { retries: 0, timeoutMs: MCP.pinMs })
   } catch (error) {
     if (!(error instanceof CliError)) throw error
@@ -75,9 +75,9 @@ export async function performServe(options: ServeOptions, context: Context): Pro
     project: globals.project ?? (io.env.BERTH_PROJECT || undefined),
     environment: globals.env ?? (io.env.BERTH_ENV || undefined),
   })
-  const door = createDoor(globals, io)
-  await settle(door, targets, io)
-  await serveUntilClosed(() => createServer({ ...options, door, targets, io }), io)
+  const gateway = createGateway(globals, io)
+  await settle(gateway, targets, io)
+  await serveUntilClosed(() => createServer({ ...options, gateway, targets, io }), io)
   return io.interrupted.aborted ? EXIT.interrupted : EXIT.done
 }
 

@@ -9,7 +9,7 @@ import { toResult, UNTRUSTED } from './answer.ts'
 import type { Progress, Tool } from './call.ts'
 import { deployEnvironment } from './deploy.ts'
 import { getDeployDiagnostics } from './diagnostics.ts'
-import type { Door } from './gateway.ts'
+import type { Gateway } from './gateway.ts'
 import { explain } from './refusal.ts'
 import { ENVIRONMENT, PROJECT, type Where } from './schemas.ts'
 import type { Targets } from './targets.ts'
@@ -26,7 +26,7 @@ export const toolsFor = (allowWrite: boolean): Tool[] =>
   [...READ, ...(allowWrite ? WRITE : [])].map(asTool)
 
 export interface Surroundings {
-  door: Door
+  gateway: Gateway
   targets: Targets
   allowWrite: boolean
   io: Io
@@ -68,7 +68,7 @@ async function perform(
   tool: Tool,
   input: Where,
   context: ServerContext,
-  { door, targets, io }: Surroundings,
+  { gateway, targets, io }: Surroundings,
 ) {
   const { undertaking } = tool
   let target: Target | undefined
@@ -79,7 +79,7 @@ async function perform(
       ...(project === undefined ? {} : { project }),
       ...(environment === undefined ? {} : { environment }),
     }
-    const opened = await door.open(context.mcpReq.signal)
+    const opened = await gateway.open(context.mcpReq.signal)
     return toResult(
       await tool.run(rest, {
         ...opened,
@@ -98,11 +98,11 @@ async function perform(
 }
 
 export function createServer(surroundings: Surroundings): McpServer {
-  const { door, targets, allowWrite } = surroundings
+  const { gateway, targets, allowWrite } = surroundings
   const server = new McpServer(
     { name: 'berth', title: 'Berth', version: VERSION },
     {
-      instructions: instructionsOf(door.baseUrl, targets.describe()),
+      instructions: instructionsOf(gateway.baseUrl, targets.describe()),
       capabilities: { tools: { listChanged: false } },
     },
   )

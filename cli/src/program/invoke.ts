@@ -215,12 +215,12 @@ function fromCommander(error: CommanderError): CliError | null {
   return usage(first.replace(/^error: /, ''), hint ?? 'berth help COMMAND shows what it takes')
 }
 
-async function tellError(error: unknown, argv: readonly string[], io: Io): Promise<ExitCode> {
+async function reportError(error: unknown, argv: readonly string[], io: Io): Promise<ExitCode> {
   const known = error instanceof CommanderError ? fromCommander(error) : error
   if (known === null) return EXIT.done
   const color = !argv.includes('--no-color')
   const screen = openScreen(io, { json: false, color, quiet: false })
-  const told =
+  const reported =
     known instanceof CliError
       ? known
       : new CliError(
@@ -229,13 +229,13 @@ async function tellError(error: unknown, argv: readonly string[], io: Io): Promi
           undefined,
           known,
         )
-  await screen.fail(told)
+  await screen.fail(reported)
   if (io.env.BERTH_DEBUG === '1') {
-    for (let one: unknown = told; one instanceof Error; one = one.cause) {
-      await screen.tell(one.stack ?? one.message)
+    for (let one: unknown = reported; one instanceof Error; one = one.cause) {
+      await screen.say(one.stack ?? one.message)
     }
   }
-  return told.exitCode
+  return reported.exitCode
 }
 
 /** Flags whose next word is their value. */
@@ -270,6 +270,6 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
     await program.parseAsync(own, { from: 'user' })
     return code
   } catch (error) {
-    return tellError(error, argv, io)
+    return reportError(error, argv, io)
   }
 }

@@ -98,7 +98,11 @@ async function readEnvironment(api: Api, id: number): Promise<Environment | unde
   }
 }
 
-async function tellSuccess(context: Context, task: Task, environment?: Environment): Promise<void> {
+async function reportSuccess(
+  context: Context,
+  task: Task,
+  environment?: Environment,
+): Promise<void> {
   const { screen, io } = context
   const took = tookText(task)
   const url = environment?.url ?? ''
@@ -118,27 +122,27 @@ async function tellSuccess(context: Context, task: Task, environment?: Environme
   }
 }
 
-async function tellLines(context: Context, api: Api, task: Task): Promise<void> {
+async function reportLines(context: Context, api: Api, task: Task): Promise<void> {
   const { screen } = context
-  const tell = (text: string) => screen.tell(`  ${text}`)
+  const say = (text: string) => screen.say(`  ${text}`)
   let lines: NumberedLine[] = []
   try {
     lines = await readFailedLines(api, task)
   } catch (error) {
     if (error instanceof CliError && error.exitCode === EXIT.interrupted) throw error
-    await tell(cleanText(`(its output could not be read: ${(error as Error).message})`))
+    await say(cleanText(`(its output could not be read: ${(error as Error).message})`))
   }
   const width = Math.max(0, ...lines.map((line) => String(line.n ?? '').length))
   for (const { n, text } of lines) {
     const number = String(n ?? '').padStart(width)
-    await tell(`${number} │ ${cleanLogLine(text, screen.err.colour)}`)
+    await say(`${number} │ ${cleanLogLine(text, screen.err.colour)}`)
   }
   if (task.failure && (lines.length === 0 || task.failure.is_platform_check)) {
-    for (const line of task.failure.message.split('\n')) await tell(cleanText(line))
+    for (const line of task.failure.message.split('\n')) await say(cleanText(line))
   }
 }
 
-async function tellFailure(
+async function reportFailure(
   context: Context,
   api: Api,
   task: Task,
@@ -149,34 +153,34 @@ async function tellFailure(
   const place = cleanText(failurePlace(task))
   if (screen.live) {
     const text = `${nounOf(task)} failed ${place}${took === '' ? '' : ` after ${took}`}`
-    await screen.tell(`${screen.err.paint('red', '✗')} ${cleanText(text)}\n`)
+    await screen.say(`${screen.err.paint('red', '✗')} ${cleanText(text)}\n`)
   } else {
     const text = `${formatClock(io.now())} task ${task.id} failed ${took} ${place}`
-    await screen.tell(text.replace(/ +/g, ' ').trimEnd())
+    await screen.say(text.replace(/ +/g, ' ').trimEnd())
   }
-  await tellLines(context, api, task)
+  await reportLines(context, api, task)
   const survivor = survivorSentence(task, environment)
   const anchor = task.failure?.line ? `#L${task.failure.line}` : ''
-  if (screen.live) await screen.tell('')
-  if (survivor) await screen.tell(`  ${cleanText(survivor)}`)
-  await screen.tell(
+  if (screen.live) await screen.say('')
+  if (survivor) await screen.say(`  ${cleanText(survivor)}`)
+  await screen.say(
     `  Full log:   berth tasks log ${task.id}          ${cleanText(task.url)}${anchor}`,
   )
 }
 
-async function tellCanceled(context: Context, task: Task, target: Target): Promise<void> {
+async function reportCanceled(context: Context, task: Task, target: Target): Promise<void> {
   const { screen, io } = context
   const reason = cancelReason(task)
   if (screen.live) {
-    await screen.tell(
+    await screen.say(
       `${screen.err.paint('yellow', '–')} ${cleanText(nounOf(task))} canceled: ${reason}`,
     )
   } else {
-    await screen.tell(`${formatClock(io.now())} task ${task.id} canceled: ${reason}`)
+    await screen.say(`${formatClock(io.now())} task ${task.id} canceled: ${reason}`)
   }
   if (task.superseded_by !== null) {
     const name = cleanText(`-p ${target.project.name} -e ${target.environment.identifier}`)
-    await screen.tell(`  Follow task ${task.superseded_by} with:  berth deploy ${name} --attach`)
+    await screen.say(`  Follow task ${task.superseded_by} with:  berth deploy ${name} --attach`)
   }
 }
 
@@ -190,14 +194,14 @@ export async function reportVerdict(
 ): Promise<ExitCode> {
   const { screen } = context
   // an action changes nothing about the addresses and what serves there
-  const isTold = task.status !== 'canceled' && task.type === 'deploy'
-  const environment = isTold ? await readEnvironment(api, task.environment_id) : undefined
+  const isReported = task.status !== 'canceled' && task.type === 'deploy'
+  const environment = isReported ? await readEnvironment(api, task.environment_id) : undefined
   if (screen.live && !options.hasLog) {
     for (const line of summaryLines(task, screen.width, screen.err.paint)) await screen.note(line)
   }
-  if (task.status === 'succeeded') await tellSuccess(context, task, environment)
-  else if (task.status === 'failed') await tellFailure(context, api, task, environment)
-  else await tellCanceled(context, task, target)
+  if (task.status === 'succeeded') await reportSuccess(context, task, environment)
+  else if (task.status === 'failed') await reportFailure(context, api, task, environment)
+  else await reportCanceled(context, task, target)
   for (const warning of task.warnings) await screen.warn(warning.message)
   await printTask(context, target, task, raw, environment?.url ?? null, options.hasData)
   return exitCodeOfTask(task)

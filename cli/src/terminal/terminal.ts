@@ -46,7 +46,7 @@ export interface Screen {
   /** One line of data; the caller has cleaned what came from elsewhere. */
   print(line: string): Promise<void>
   /** What a person must see, on stderr. */
-  tell(line: string): Promise<void>
+  say(line: string): Promise<void>
   /** A message for people on stderr; --quiet drops it. */
   note(line: string): Promise<void>
   warn(message: string): Promise<void>
@@ -131,7 +131,7 @@ export function openScreen(io: Io, flags: OutputFlags): Screen {
   out.paint = painter(out.colour)
   err.paint = painter(err.colour)
   const print = (line: string) => io.stdout.write(`${line}\n`)
-  const tell = (line: string) => io.stderr.write(`${line}\n`)
+  const say = (line: string) => io.stderr.write(`${line}\n`)
   const printJson = (value: unknown) => print(toJson(value, 2))
 
   return {
@@ -145,13 +145,13 @@ export function openScreen(io: Io, flags: OutputFlags): Screen {
     out,
     err,
     print,
-    tell,
+    say,
     printJson,
-    note: (line) => (flags.quiet ? Promise.resolve() : tell(line)),
-    warn: (message) => tell(`${err.paint('yellow', 'warning:')} ${cleanText(message)}`),
+    note: (line) => (flags.quiet ? Promise.resolve() : say(line)),
+    warn: (message) => say(`${err.paint('yellow', 'warning:')} ${cleanText(message)}`),
     async fail(error) {
-      await tell(`${err.paint('red', 'error:')} ${cleanText(error.message)}`)
-      if (error.hint) await tell(`${err.paint('cyan', 'hint:')}  ${cleanText(error.hint)}`)
+      await say(`${err.paint('red', 'error:')} ${cleanText(error.message)}`)
+      if (error.hint) await say(`${err.paint('cyan', 'hint:')}  ${cleanText(error.hint)}`)
     },
     async printList(listing) {
       if (flags.json) return printJson(listing.raw)
@@ -159,7 +159,7 @@ export function openScreen(io: Io, flags: OutputFlags): Screen {
         for (const row of listing.rows) await print(plainLine(listing.plain(row)))
         return
       }
-      if (listing.rows.length === 0) return tell(cleanText(listing.empty))
+      if (listing.rows.length === 0) return say(cleanText(listing.empty))
       const cells = listing.rows.map((row) => listing.human(row))
       const lines = renderTable(listing.header, cells, io.stdout.columns, out.paint)
       await print(lines.join('\n'))

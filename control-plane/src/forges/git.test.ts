@@ -378,10 +378,10 @@ describe('words of git', () => {
     ['something new', 'failed'],
   ])('%s is %s', (text, code) => {
     const context = { host: 'github.com', publicKey: 'ssh-ed25519 KEY', isSsh: true }
-    const told = explainLook(text, context)
-    expect(told.code).toBe(code)
-    expect(told.message).not.toContain('something new')
-    if (code === 'auth_failed') expect(told.message).toContain('ssh-ed25519 KEY')
+    const reported = explainLook(text, context)
+    expect(reported.code).toBe(code)
+    expect(reported.message).not.toContain('something new')
+    if (code === 'auth_failed') expect(reported.message).toContain('ssh-ed25519 KEY')
   })
 
   test('the only reader of what a host says is this list', () => {

@@ -1,5 +1,5 @@
 // Whose address a request counts for: the connection's, or, where proxies are named (BERTH_TRUSTED_PROXY), the nearest
-// one of X-Forwarded-For that no named proxy has. One rule for every door: Fastify gets the same judgement of proxies.
+// one of X-Forwarded-For that no named proxy has. One rule for every gateway: Fastify gets the same judgement of proxies.
 import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP, isIPv6 } from 'node:net'
 

@@ -1,4 +1,4 @@
-// The X.509 authority of the agents' door: it signs agents' client certificates and the listener's
+// The X.509 authority of the agents' gateway: it signs agents' client certificates and the listener's
 // own. Invariant: a certificate's names, usage and life are decided here; a request contributes its
 // key alone. `parseAgentIdentity` is the reverse: the one function that turns a certificate into an
 // agent's id. Deliberately absent: revocation lists (a column of the agent says it) and

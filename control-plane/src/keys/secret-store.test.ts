@@ -12,17 +12,17 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
-import { CUSTODY } from '@berth/shared'
+import { SECRET_STORE } from '@berth/shared'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
-  Custody,
-  CustodyError,
   createKek,
   encodePlace,
   KekError,
   LABELS,
   loadKek,
   type Place,
+  SecretStore,
+  SecretStoreError,
 } from './secret-store.ts'
 
 let folder = ''
@@ -110,28 +110,31 @@ describe('the key file', () => {
 describe('a sealed value', () => {
   const place: Place = { table: 'variables', column: 'value', organizationId: 7, rowId: 41 }
   const plain = Buffer.from('postgres://app:s3cret@db/app')
-  const newCustody = () => new Custody(createKek(fresh()))
+  const newSecretStore = () => new SecretStore(createKek(fresh()))
 
   test('opens in its own place, and two seals of one value have nothing in common', () => {
-    const custody = newCustody()
-    const [a, b] = [custody.seal('variable', place, plain), custody.seal('variable', place, plain)]
-    expect(Buffer.from(custody.open('variable', place, a))).toEqual(plain)
+    const secretStore = newSecretStore()
+    const [a, b] = [
+      secretStore.seal('variable', place, plain),
+      secretStore.seal('variable', place, plain),
+    ]
+    expect(Buffer.from(secretStore.open('variable', place, a))).toEqual(plain)
     expect(a.split('|')).toHaveLength(6)
     expect(a).toMatch(/^v1\|[\w-]{12}(\|[\w-]*){4}$/)
     for (const part of [2, 3, 4, 5]) expect(a.split('|')[part]).not.toBe(b.split('|')[part])
   })
 
   test('may be empty, and has an upper bound', () => {
-    const custody = newCustody()
-    const empty = custody.seal('variable', place, new Uint8Array())
-    expect(custody.open('variable', place, empty)).toHaveLength(0)
-    const tooLong = new Uint8Array(CUSTODY.plainBytes + 1)
-    expect(() => custody.seal('variable', place, tooLong)).toThrow(CustodyError)
+    const secretStore = newSecretStore()
+    const empty = secretStore.seal('variable', place, new Uint8Array())
+    expect(secretStore.open('variable', place, empty)).toHaveLength(0)
+    const tooLong = new Uint8Array(SECRET_STORE.plainBytes + 1)
+    expect(() => secretStore.seal('variable', place, tooLong)).toThrow(SecretStoreError)
   })
 
   test('moved to another place or read under another label is refused', () => {
-    const custody = newCustody()
-    const sealed = custody.seal('variable', place, plain)
+    const secretStore = newSecretStore()
+    const sealed = secretStore.seal('variable', place, plain)
     const moves: Partial<Place>[] = [
       { table: 'projects' },
       { column: 'previous' },
@@ -141,28 +144,30 @@ describe('a sealed value', () => {
       { rowId: '41' },
     ]
     for (const move of moves)
-      expect(() => custody.open('variable', { ...place, ...move }, sealed)).toThrow(/moved/)
+      expect(() => secretStore.open('variable', { ...place, ...move }, sealed)).toThrow(/moved/)
     for (const label of LABELS.filter((l) => l !== 'variable'))
-      expect(() => custody.open(label, place, sealed)).toThrow(CustodyError)
-    expect(() => custody.open('no-such' as 'ca', place, sealed)).toThrow(/no label/)
+      expect(() => secretStore.open(label, place, sealed)).toThrow(SecretStoreError)
+    expect(() => secretStore.open('no-such' as 'ca', place, sealed)).toThrow(/no label/)
   })
 
   test('with one changed bit is refused, for every bit of the text', () => {
-    const custody = newCustody()
+    const secretStore = newSecretStore()
     // 1, 2 and 3 bytes: each leaves a different number of unused bits in the last character
     for (const length of [1, 2, 3, 300]) {
-      const sealed = Buffer.from(custody.seal('ca', place, randomBytes(length)), 'latin1')
+      const sealed = Buffer.from(secretStore.seal('ca', place, randomBytes(length)), 'latin1')
       for (let bit = 0; bit < sealed.length * 8; bit++) {
         const changed = Buffer.from(sealed)
         changed.writeUInt8(changed.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3)
-        expect(() => custody.open('ca', place, changed.toString('latin1'))).toThrow(CustodyError)
+        expect(() => secretStore.open('ca', place, changed.toString('latin1'))).toThrow(
+          SecretStoreError,
+        )
       }
     }
   })
 
   test('with parts missing, added, cut or padded is refused', () => {
-    const custody = newCustody()
-    const sealed = custody.seal('variable', place, plain)
+    const secretStore = newSecretStore()
+    const sealed = secretStore.seal('variable', place, plain)
     const parts = sealed.split('|')
     const tag = parts.at(-1) ?? ''
     const forms = [
@@ -175,16 +180,16 @@ describe('a sealed value', () => {
     ]
     forms.push([...parts.slice(0, 5), tag.slice(0, 6)].join('|')) // a tag of 4 bytes
     for (const form of forms)
-      expect(() => custody.open('variable', place, form)).toThrow(CustodyError)
+      expect(() => secretStore.open('variable', place, form)).toThrow(SecretStoreError)
   })
 
   test('opens after the key was changed as long as the former key is there', () => {
     const [old, now] = [createKek(fresh()), createKek(fresh())]
-    const sealed = new Custody(old).seal('variable', place, plain)
-    const both = new Custody(now, [old])
+    const sealed = new SecretStore(old).seal('variable', place, plain)
+    const both = new SecretStore(now, [old])
     expect(Buffer.from(both.open('variable', place, sealed))).toEqual(plain)
     expect(both.seal('variable', place, plain)).toContain(now.id)
-    expect(() => new Custody(now).open('variable', place, sealed)).toThrow(/another key/)
+    expect(() => new SecretStore(now).open('variable', place, sealed)).toThrow(/another key/)
   })
 })
 
@@ -193,12 +198,12 @@ describe('data keys of one organization', () => {
   const place = { table: 't', column: 'c', organizationId: 1, rowId: 1 }
 
   test('the newest seals, in whatever order they are told', () => {
-    const custody = new Custody(createKek(fresh()))
+    const secretStore = new SecretStore(createKek(fresh()))
     const [one, two, three] = [made(1), made(2), made(3)]
-    for (const key of [one, three, two]) custody.addDataKey(key)
-    expect(custody.findDataKey(1)).toBe(three)
-    expect(custody.listRetired()).toEqual([one, two])
-    expect(custody.seal('variable', place, Buffer.from('x'))).toMatch(/^v2\|3\|/)
+    for (const key of [one, three, two]) secretStore.addDataKey(key)
+    expect(secretStore.findDataKey(1)).toBe(three)
+    expect(secretStore.listRetired()).toEqual([one, two])
+    expect(secretStore.seal('variable', place, Buffer.from('x'))).toMatch(/^v2\|3\|/)
   })
 })
 
@@ -227,8 +232,8 @@ describe('places', () => {
 
   test('that cannot be told apart are refused', () => {
     const place = { table: 't', column: 'c', organizationId: 1, rowId: 1 }
-    expect(() => encodePlace({ ...place, table: '\ud800' })).toThrow(CustodyError)
-    expect(() => encodePlace({ ...place, rowId: 1.5 })).toThrow(CustodyError)
-    expect(() => encodePlace({ ...place, rowId: 2 ** 60 })).toThrow(CustodyError)
+    expect(() => encodePlace({ ...place, table: '\ud800' })).toThrow(SecretStoreError)
+    expect(() => encodePlace({ ...place, rowId: 1.5 })).toThrow(SecretStoreError)
+    expect(() => encodePlace({ ...place, rowId: 2 ** 60 })).toThrow(SecretStoreError)
   })
 })

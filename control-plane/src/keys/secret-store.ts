@@ -24,7 +24,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
-import { CUSTODY } from '@berth/shared'
+import { SECRET_STORE } from '@berth/shared'
 
 /** The key-encryption key; `id` says which one sealed a value and gives nothing away. */
 export interface Kek {
@@ -69,7 +69,7 @@ export class KekError extends Error {
 }
 
 /** A stored value that does not open. Names the place, never the value. */
-export class CustodyError extends Error {
+export class SecretStoreError extends Error {
   override readonly name = 'CustodyError'
 }
 
@@ -83,7 +83,7 @@ function makeKek(bytes: Buffer): Kek {
 const MAKE_ONE = 'make one with `head -c 32 /dev/urandom | base64`, mode 0400'
 
 function decodeKek(file: string, content: Buffer): Buffer {
-  const { kekBytes, kekDistinctBytes } = CUSTODY
+  const { kekBytes, kekDistinctBytes } = SECRET_STORE
   const text = content.toString('latin1').trim()
   const encoded = /^[A-Za-z0-9+/_-]{43}=?$/.test(text)
   const key = encoded ? Buffer.from(text, 'base64') : content
@@ -145,7 +145,7 @@ export function loadKek(file: string): Kek {
         `The key file ${file} belongs to another user (uid ${stat.uid}), who can read and change ` +
           'it. Give it to the user that runs the control plane: chown.',
       )
-    const content = Buffer.alloc(CUSTODY.kekFileBytes)
+    const content = Buffer.alloc(SECRET_STORE.kekFileBytes)
     const length = readSync(fd, content, 0, content.length, 0)
     try {
       return makeKek(decodeKek(file, content.subarray(0, length)))
@@ -162,7 +162,7 @@ export function loadKek(file: string): Kek {
  * never in place of another: losing a KEK loses every secret.
  */
 export function createKek(file: string): Kek {
-  const bytes = randomBytes(CUSTODY.kekBytes)
+  const bytes = randomBytes(SECRET_STORE.kekBytes)
   const draft = `${file}.${randomBytes(6).toString('hex')}.new`
   const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW } = constants
   const fd = openSync(draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o400)
@@ -188,10 +188,10 @@ export function createKek(file: string): Kek {
 
 function encodeField(value: number | string | null): Buffer {
   if (typeof value === 'number' && !Number.isSafeInteger(value))
-    throw new CustodyError('A place is named by whole numbers.')
+    throw new SecretStoreError('A place is named by whole numbers.')
   // lone surrogates all become U+FFFD in UTF-8: two names would be one
   if (typeof value === 'string' && !value.isWellFormed())
-    throw new CustodyError('A place is named by well-formed text.')
+    throw new SecretStoreError('A place is named by well-formed text.')
   const kind = value === null ? 0 : typeof value === 'number' ? 1 : 2
   const text = Buffer.from(value === null ? '' : String(value), 'utf8')
   const head = Buffer.alloc(5)
@@ -220,7 +220,8 @@ const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
 function deriveKey(from: KeyObject, version: Version, salt: Buffer, label: Label): KeyObject {
-  if (!LABELS.includes(label)) throw new CustodyError(`There is no label ${JSON.stringify(label)}.`)
+  if (!LABELS.includes(label))
+    throw new SecretStoreError(`There is no label ${JSON.stringify(label)}.`)
   const bytes = Buffer.from(hkdfSync('sha256', from, salt, `berth ${version} ${label}`, 32))
   const key = createSecretKey(bytes)
   bytes.fill(0)
@@ -243,7 +244,7 @@ interface Source {
   key: KeyObject
 }
 
-export class Custody {
+export class SecretStore {
   readonly #current: Kek
   readonly #keks: ReadonlyMap<string, Kek>
   readonly #dataKeys = new Map<string, DataKey>()
@@ -320,7 +321,7 @@ export class Custody {
   }
 
   /**
-   * The value, or a CustodyError: changed, moved, another label, or a key this process does not
+   * The value, or a SecretStoreError: changed, moved, another label, or a key this process does not
    * have.
    */
   open(label: Label, place: Place, sealed: string): Uint8Array {
@@ -332,10 +333,10 @@ export class Custody {
     const tag = decodeExactly(texts[3], TAG_BYTES)
     const known = version === DIRECT || version === BY_DATA_KEY
     if (!known || texts.length !== 4 || !salt || !nonce || !ciphertext || !tag)
-      throw new CustodyError(`${where} is not in a form this version can read.`)
+      throw new SecretStoreError(`${where} is not in a form this version can read.`)
     const key = this.#keyFor(version, keyId, place.organizationId)
     if (!key)
-      throw new CustodyError(
+      throw new SecretStoreError(
         `${where} was sealed with another key than the key file holds (or was changed). Start ` +
           'with the key file that belongs to this database.',
       )
@@ -348,7 +349,9 @@ export class Custody {
     try {
       return Buffer.concat([plain, decipher.final()])
     } catch {
-      throw new CustodyError(`${where} was changed or moved from another place; it is not used.`)
+      throw new SecretStoreError(
+        `${where} was changed or moved from another place; it is not used.`,
+      )
     }
   }
 
@@ -361,8 +364,8 @@ export class Custody {
 }
 
 function sealWith(source: Source, label: Label, place: Place, plain: Uint8Array): string {
-  if (plain.length > CUSTODY.plainBytes)
-    throw new CustodyError(`A secret has at most ${CUSTODY.plainBytes} bytes.`)
+  if (plain.length > SECRET_STORE.plainBytes)
+    throw new SecretStoreError(`A secret has at most ${SECRET_STORE.plainBytes} bytes.`)
   const salt = randomBytes(SALT_BYTES)
   const nonce = randomBytes(NONCE_BYTES)
   const key = deriveKey(source.key, source.version, salt, label)

@@ -6,17 +6,17 @@ import { join } from 'node:path'
 import { inspect } from 'node:util'
 import { parsePublicKey, signCertificate, verifyCertificate } from '@berth/shared/ssh'
 import { afterAll, describe, expect, test } from 'vitest'
-import { Custody, createKek, LABELS } from './secret-store.ts'
+import { createKek, LABELS, SecretStore } from './secret-store.ts'
 import { SshSigners } from './ssh-signers.ts'
 
 const dir = mkdtempSync(join(tmpdir(), 'berth-signers-'))
 afterAll(() => rmSync(dir, { recursive: true, force: true }))
 let keks = 0
-const makeCustody = (): Custody => {
+const makeSecretStore = (): SecretStore => {
   keks += 1
-  return new Custody(createKek(join(dir, `kek-${keks}`)))
+  return new SecretStore(createKek(join(dir, `kek-${keks}`)))
 }
-const custody = makeCustody()
+const secretStore = makeSecretStore()
 const user = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINdamAGCsQq31Uv+08lkBzoO4XLz2qYjJa8CGmj3B1Ea'
 const content = {
   kind: 'user' as const,
@@ -31,8 +31,8 @@ const content = {
 
 describe('SshSigners', () => {
   test('another process with the same key file signs with what was stored', async () => {
-    const stored = new SshSigners(custody).create('user')
-    const signer = new SshSigners(custody).open(stored)
+    const stored = new SshSigners(secretStore).create('user')
+    const signer = new SshSigners(secretStore).open(stored)
     const text = await signCertificate(parsePublicKey(user), content, signer)
     const blob = Buffer.from(text.split(' ')[1] ?? '', 'base64')
     const at = { kind: 'user', nowSeconds: 1_500 } as const
@@ -42,7 +42,7 @@ describe('SshSigners', () => {
   })
 
   test('two authorities never share a key', () => {
-    const signers = new SshSigners(custody)
+    const signers = new SshSigners(secretStore)
     const made = [signers.create('user'), signers.create('host'), signers.create('user')]
     expect(new Set(made.map((a) => a.fingerprint)).size).toBe(3)
     for (const a of made) {
@@ -53,7 +53,7 @@ describe('SshSigners', () => {
   })
 
   test('moved to another row, another kind, or sealed by another key file: it does not open', () => {
-    const signers = new SshSigners(custody)
+    const signers = new SshSigners(secretStore)
     const first = signers.create('user')
     const second = signers.create('user')
     const moved = [
@@ -62,15 +62,15 @@ describe('SshSigners', () => {
       { ...first, fingerprint: second.fingerprint },
     ]
     for (const row of moved)
-      expect(() => new SshSigners(custody).open(row)).toThrow(/changed or moved/)
-    expect(() => new SshSigners(makeCustody()).open(first)).toThrow('another key')
+      expect(() => new SshSigners(secretStore).open(row)).toThrow(/changed or moved/)
+    expect(() => new SshSigners(makeSecretStore()).open(first)).toThrow('another key')
     const swapped = { ...first, publicKey: second.publicKey }
-    expect(() => new SshSigners(custody).open(swapped)).toThrow('damaged')
-    expect(new SshSigners(custody).open(first).publicKey.type).toBe('ssh-ed25519') // the control
+    expect(() => new SshSigners(secretStore).open(swapped)).toThrow('damaged')
+    expect(new SshSigners(secretStore).open(first).publicKey.type).toBe('ssh-ed25519') // the control
   })
 
   test('what is stored under another label does not open as an authority', () => {
-    const stored = new SshSigners(custody).create('user')
+    const stored = new SshSigners(secretStore).create('user')
     const place = {
       table: 'ssh_authorities',
       column: 'key_sealed',
@@ -78,15 +78,15 @@ describe('SshSigners', () => {
       rowId: `user ${stored.fingerprint}`,
     }
     for (const label of LABELS.filter((l) => l !== 'ca')) {
-      const keySealed = custody.seal(label, place, randomBytes(48))
-      expect(() => new SshSigners(custody).open({ ...stored, keySealed })).toThrow(
+      const keySealed = secretStore.seal(label, place, randomBytes(48))
+      expect(() => new SshSigners(secretStore).open({ ...stored, keySealed })).toThrow(
         'changed or moved',
       )
     }
   })
 
   test('neither inspection nor JSON shows a key', () => {
-    const signers = new SshSigners(custody)
+    const signers = new SshSigners(secretStore)
     const signer = signers.open(signers.create('user'))
     const shown = inspect(signers, { depth: 9, showHidden: true }) + inspect(signer, { depth: 9 })
     expect(`${shown}${JSON.stringify(signer)}`).not.toMatch(/PRIVATE|pkcs8|"d"/)

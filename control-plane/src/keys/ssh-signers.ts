@@ -1,11 +1,11 @@
-// The private keys of the SSH authorities: made here, sealed by custody, opened into a KeyObject that signs and is never
+// The private keys of the SSH authorities: made here, sealed by the secret store, opened into a KeyObject that signs and is never
 // given out. Invariant: a sealed key opens only in the row it was made for (kind and fingerprint are part of its place)
 // and only if it belongs to the row's public key. Deliberately absent: export, import, keys of another kind.
 import { createPrivateKey, generateKeyPairSync, sign } from 'node:crypto'
 import { SSH } from '@berth/shared'
 import type { Signer } from '@berth/shared/ssh'
 import { ed25519PublicKey, fingerprintOf, formatPublicKey } from '@berth/shared/ssh'
-import type { Custody, Place } from './secret-store.ts'
+import type { Place, SecretStore } from './secret-store.ts'
 
 export type AuthorityKind = 'user' | 'host'
 
@@ -25,11 +25,11 @@ export const sshAuthorityPlace = (authority: { kind: string; fingerprint: string
 })
 
 export class SshSigners {
-  readonly #custody: Custody
+  readonly #secretStore: SecretStore
   readonly #opened = new Map<string, Signer>()
 
-  constructor(custody: Custody) {
-    this.#custody = custody
+  constructor(secretStore: SecretStore) {
+    this.#secretStore = secretStore
   }
 
   /** A new authority, ready to be stored; its key is sealed before anybody sees it. */
@@ -38,7 +38,7 @@ export class SshSigners {
     const open = ed25519PublicKey(privateKey)
     const authority = { kind, publicKey: formatPublicKey(open), fingerprint: fingerprintOf(open) }
     const plain = privateKey.export({ format: 'der', type: 'pkcs8' })
-    const keySealed = this.#custody.seal('ca', sshAuthorityPlace(authority), plain)
+    const keySealed = this.#secretStore.seal('ca', sshAuthorityPlace(authority), plain)
     plain.fill(0)
     return { ...authority, keySealed }
   }
@@ -48,7 +48,7 @@ export class SshSigners {
     const known = this.#opened.get(authority.keySealed)
     if (known) return known
     const plain = Buffer.from(
-      this.#custody.open('ca', sshAuthorityPlace(authority), authority.keySealed),
+      this.#secretStore.open('ca', sshAuthorityPlace(authority), authority.keySealed),
     )
     const key = createPrivateKey({ key: plain, format: 'der', type: 'pkcs8' })
     plain.fill(0)

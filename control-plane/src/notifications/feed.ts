@@ -11,7 +11,7 @@ import {
   listEventsAfter,
 } from '../store/core/events.ts'
 import type { Db } from '../store/engine/database.ts'
-import type { Wakes } from './notifier.ts'
+import type { Notifier } from './notifier.ts'
 import { describeEvents, type LiveEvent } from './states.ts'
 
 /** Where one subscriber's events wait for it. */
@@ -100,7 +100,7 @@ export class Tap {
 
 interface Parts {
   db: Db
-  wakes: Wakes
+  notifier: Notifier
   log: Logger
   /** The topic that is woken after a commit with events. */
   topic: string
@@ -154,10 +154,10 @@ export class EventFeed {
   }
 
   async #run(): Promise<void> {
-    const { wakes, log, topic } = this.#parts
+    const { notifier, log, topic } = this.#parts
     const { signal } = this.#stopping
     let isWoken = false
-    const off = wakes.on(topic, () => {
+    const off = notifier.on(topic, () => {
       isWoken = true
       this.#ring?.()
     })

@@ -7,7 +7,7 @@ import { AppError, LIVE } from '@berth/shared'
 
 type Listener = () => void
 
-export class Wakes {
+export class Notifier {
   readonly #listeners = new Map<string, Set<Listener>>()
   readonly #report: (error: unknown) => void
   #count = 0
@@ -25,7 +25,7 @@ export class Wakes {
   }
 
   /** Listeners hear of it after the code that is running now, so call it after the commit. */
-  wake(topic: string): void {
+  notify(topic: string): void {
     if (!this.#listeners.has(topic)) return
     const isFirst = this.#pending.size === 0
     this.#pending.add(topic)

@@ -8,7 +8,7 @@ import type { Context } from '../context.ts'
 import { deleteOldEvents, findEventRange, insertEvents } from '../store/core/events.ts'
 import type { OpenDatabase } from '../store/engine/database.ts'
 import { EventFeed } from './feed.ts'
-import { Wakes } from './notifier.ts'
+import { Notifier } from './notifier.ts'
 import type { LiveEvent } from './states.ts'
 import { type Begun, type Reset, type Subscription, streamEvents } from './stream.ts'
 
@@ -17,16 +17,21 @@ const upTo = (count: number) => Array.from({ length: count }, (_, n) => n)
 describe.each(ENGINES)('a stream on %s', (engine) => {
   let opened: OpenDatabase
   let feed: EventFeed
-  let wakes: Wakes
+  let notifier: Notifier
   let ctx: Context
   const leaving: AbortController[] = []
   const streams: AsyncGenerator<LiveEvent | Begun | Reset>[] = []
   beforeAll(async () => {
     opened = await openEngine(engine)
-    wakes = new Wakes((error) => {
+    notifier = new Notifier((error) => {
       throw error
     })
-    feed = new EventFeed({ db: opened.db, wakes, log: pino({ level: 'silent' }), topic: 'events' })
+    feed = new EventFeed({
+      db: opened.db,
+      notifier,
+      log: pino({ level: 'silent' }),
+      topic: 'events',
+    })
     await feed.start()
     ctx = { db: opened.db, feed } as Context
   })
@@ -42,7 +47,7 @@ describe.each(ENGINES)('a stream on %s', (engine) => {
   const happen = async (count: number, organizationId = 1, at = 1): Promise<void> => {
     const events = upTo(count).map((n) => ({ organizationId, kind: 'x', body: { n }, at }))
     await opened.db.transaction().execute((tx) => insertEvents(tx, engine, events))
-    wakes.wake('events')
+    notifier.notify('events')
   }
   const subscribe = (over: Partial<Subscription> = {}) => {
     const leave = new AbortController()

@@ -168,7 +168,7 @@ async function nextView(
   const topic = !attempt || attempt.logCompleteAt ? taskTopic(task.id) : logTopic(attempt.id)
   const armed = new AbortController()
   const signal = AbortSignal.any([s.signal, armed.signal])
-  const woken = ctx.wakes.wait(topic, signal, LIVE.recheckMs) // before the look, or one is slept through
+  const woken = ctx.notifier.wait(topic, signal, LIVE.recheckMs) // before the look, or one is slept through
   try {
     const now = await refreshLog(ctx, view)
     if (hasMoved(view, now)) return now

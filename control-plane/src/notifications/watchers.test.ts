@@ -3,8 +3,8 @@ import { Watchers } from './watchers.ts'
 
 test('a log is watched from the first to the last reader, and each change is told once', () => {
   const watchers = new Watchers()
-  const told: [string, boolean][] = []
-  const stop = watchers.onChange((id, watched) => told.push([id, watched]))
+  const reported: [string, boolean][] = []
+  const stop = watchers.onChange((id, watched) => reported.push([id, watched]))
   const first = watchers.watch('a')
   const second = watchers.watch('a')
   const other = watchers.watch('b')
@@ -16,7 +16,7 @@ test('a log is watched from the first to the last reader, and each change is tol
   expect(watchers.isWatched('a')).toBe(false)
   stop()
   other()
-  expect(told).toEqual([
+  expect(reported).toEqual([
     ['a', true],
     ['b', true],
     ['a', false],

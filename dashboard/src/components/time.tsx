@@ -11,7 +11,7 @@ function subscribe(listener: () => void): () => void {
   timer ??= setInterval(() => {
     if (document.hidden) return
     now = Date.now()
-    for (const tell of listeners) tell()
+    for (const report of listeners) report()
   }, 1_000)
   return () => {
     listeners.delete(listener)

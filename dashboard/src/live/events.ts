@@ -4,7 +4,7 @@ import type { Query } from '@tanstack/react-query'
 import { queryClient, trpc } from '../api.ts'
 import { isTouched, type LiveMessage } from './touches.ts'
 
-const GATHER_MS = 40
+const COLLECT_MS = 40
 const PAUSE_MS = 300
 
 let waiting: LiveMessage[] = []
@@ -30,7 +30,7 @@ export function applyEvent(message: LiveMessage): void {
   if (waiting.length < 1_000) waiting.push(message)
   if (isPlanned) return
   isPlanned = true
-  setTimeout(round, Math.max(GATHER_MS, lastRound + PAUSE_MS - Date.now()))
+  setTimeout(round, Math.max(COLLECT_MS, lastRound + PAUSE_MS - Date.now()))
 }
 
 type Shown = { id: number; status: string; locked: boolean }

@@ -30,7 +30,7 @@ export function isTouched(key: readonly unknown[], message: LiveMessage): boolea
   const input = rest?.input ?? {}
   return IDS.every((id) => {
     const asked = input[id]
-    const told = message[id]
-    return asked === undefined || told === undefined || told === null || asked === told
+    const reported = message[id]
+    return asked === undefined || reported === undefined || reported === null || asked === reported
   })
 }

@@ -69,7 +69,7 @@ export function FixedRows(props: RowsProps) {
   const box = useRef<HTMLDivElement>(null)
   const [top, setTop] = useState(0)
   const [rows, setRows] = useState(40)
-  const told = useFollow(props, box)
+  const reported = useFollow(props, box)
   const last = Math.max(0, count - rows)
   const first = isFollowing ? last : Math.min(top, last + STEP)
   const from = Math.max(0, first - SPARE)
@@ -115,7 +115,7 @@ export function FixedRows(props: RowsProps) {
       // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so the keyboard has to reach it
       tabIndex={0}
       onScroll={(event) => {
-        told()
+        reported()
         setTop(stepped(event.currentTarget.scrollTop))
       }}
     >

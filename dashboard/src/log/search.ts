@@ -5,7 +5,7 @@ import { firstOf, type LogStore, RANGE, rangeOf } from './store.ts'
 
 export const MATCHES = 10_000
 /** New lines are gathered this long before they are searched. */
-const GATHER_MS = 300
+const COLLECT_MS = 300
 /** Whoever types a word does not want the search for its first letter. */
 const TYPING_MS = 120
 
@@ -81,7 +81,7 @@ export function createSearch({ store, ask, work, later }: SearchParts) {
       const stop = store.subscribe(() => {
         if (mine === run && store.total <= state.upTo) return
         stop()
-        later(resolve, GATHER_MS)
+        later(resolve, COLLECT_MS)
       })
       enders.add(() => {
         stop()

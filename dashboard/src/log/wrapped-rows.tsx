@@ -8,7 +8,7 @@ import { boxHeight, ROW_PX, type RowsProps, SPARE, useFollow } from './rows.tsx'
 export function WrappedRows(props: RowsProps) {
   const { count, isFollowing, onView } = props
   const box = useRef<HTMLDivElement>(null)
-  const told = useFollow(props, box)
+  const reported = useFollow(props, box)
   const virtual = useVirtualizer({
     count,
     getScrollElement: () => box.current,
@@ -38,7 +38,7 @@ export function WrappedRows(props: RowsProps) {
       style={{ height: boxHeight(height) }}
       // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so the keyboard has to reach it
       tabIndex={0}
-      onScroll={told}
+      onScroll={reported}
     >
       {/* biome-ignore lint/a11y/useSemanticElements: of many thousands a few are in the document */}
       <div role="list" className={css.all} style={{ height }}>

@@ -163,7 +163,7 @@ export const JoinToken = z.object({
   command: z.string(),
 })
 
-/** POST /api/agent/enroll: the agents' door; no bearer token. */
+/** POST /api/agent/enroll: the agents' gateway; no bearer token. */
 export const EnrollRequest = z.strictObject({
   token: z.string().max(300),
   csr: z.string().max(8_192),

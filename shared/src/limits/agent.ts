@@ -7,9 +7,9 @@ export const MASKING = {
   /** Shorter values would mask half of every log. */
   valueBytes: 6,
   lineBytes: 8,
-  needles: 20_000,
-  /** Bytes of all needles together: one state of the automaton each, about 20 bytes of memory. */
-  needlesBytes: 4 * MiB,
+  patterns: 20_000,
+  /** Bytes of all patterns together: one state of the automaton each, about 20 bytes of memory. */
+  patternsBytes: 4 * MiB,
   /** A colour code inside a value is skipped up to this length; longer ones are no colour codes. */
   sgrBytes: 64,
   /** A value with colour codes inside is followed this far: what is held back stays bounded. */
@@ -319,7 +319,7 @@ export const PROXY = {
   connections: 64,
   routesPerEnvironment: 100,
   /** Looks at edge and Caddy; a killed one is away at most about this long. */
-  careMs: 500,
+  supervisionMs: 500,
   /** Of edge and Caddy; everything else has 0, and the lowest number goes first. */
   priority: -10,
   restartMs: SECOND,

@@ -72,8 +72,8 @@ export const BUILDS = {
   questionHeaders: 50_000,
   /** The first thing an engine does for a build is to ask for its Dockerfile. */
   questionMs: 60 * SECOND,
-  /** A rehearsal that takes longer teaches nothing. */
-  rehearsalMs: 2 * SECOND,
+  /** A warm-up that takes longer teaches nothing. */
+  warmUpMs: 2 * SECOND,
 } as const
 
 /** Containers of environments. */

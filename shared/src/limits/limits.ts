@@ -46,7 +46,7 @@ export const RESTORE = {
 } as const
 
 /** Secrets at rest. */
-export const CUSTODY = {
+export const SECRET_STORE = {
   kekBytes: 32,
   /** 32 random bytes have about 30 different ones; fewer than this was typed, not drawn. */
   kekDistinctBytes: 16,

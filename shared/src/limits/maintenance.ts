@@ -1,4 +1,4 @@
-// Numbers of housekeeping on a server: slots, room on its disks, what is collected and when, how often it looks. Under
+// Numbers of maintenance on a server: slots, room on its disks, what is collected and when, how often it looks. Under
 // the rule of limits.ts: every number with its reason, times in milliseconds, sizes in bytes.
 import { DAY, GiB, HOUR, MINUTE, MiB, SECOND } from './units.ts'
 
@@ -12,7 +12,7 @@ export const SLOTS = {
   pollMs: 200,
 } as const
 
-export const ROOM = {
+export const DISK_SPACE = {
   /** A deployment may grow over the largest of its last ones by this. */
   growthFactor: 1.5,
   growths: 5,
@@ -29,7 +29,7 @@ export const ROOM = {
 /** Packet rules. */
 export const FIREWALL = {
   /** Somebody emptied the firewall: our rules are back after at most this long. */
-  careMs: MINUTE,
+  supervisionMs: MINUTE,
   /** Other programs hold iptables' own lock for moments. */
   waitSeconds: 10,
   programMs: 30 * SECOND,
@@ -41,7 +41,7 @@ export const FIREWALL = {
   turnPollMs: 5,
 } as const
 
-export const HOUSE = {
+export const MAINTENANCE = {
   /** Folders that everybody may write to are searched for so often, so deep and for so long. */
   searchEveryMs: DAY,
   searchDepth: 6,

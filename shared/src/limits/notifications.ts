@@ -32,7 +32,7 @@ export const LIVE = {
   /** What a browser sends us over a socket are names and numbers. */
   messageBytes: 64 * KiB,
   /** Nothing more is read for a socket that has this much under way... */
-  roomBytes: 64 * KiB,
+  bufferBytes: 64 * KiB,
   /** ...one that reads nothing for this long is closed, and so is one that has this much under way. */
   stallMs: 30 * SECOND,
   bufferedBytes: MiB,

@@ -82,7 +82,7 @@ export const SSHD = {
   comparedAccounts: 200,
   /** Everything is looked at again: somebody may have edited a file, a package may have replaced one. */
   checkMs: DAY,
-  careMs: 10 * SECOND,
+  supervisionMs: 10 * SECOND,
   renewCheckMs: MINUTE,
   renewRetryMs: 5 * MINUTE,
   probeCertificateSeconds: 60,

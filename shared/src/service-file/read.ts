@@ -64,7 +64,7 @@ function readText(source: string, report: Report): ServiceFile | undefined {
   const written = check(serviceFileSchema, root, report)
   checkMeaning(root, report)
   const parsed = serviceFileSchema.safeParse(written)
-  if (parsed.success) return normalize(parsed.data, placesIn(root, report))
+  if (parsed.success) return normalize(parsed.data, positionsIn(root, report))
   if (!report.problems().some(({ severity }) => severity === 'error')) {
     // The walk and the schema disagree: a defect of ours, and no reason to deploy the file.
     report.error(START, [], 'invalid_value', 'the file could not be understood')
@@ -72,7 +72,7 @@ function readText(source: string, report: Report): ServiceFile | undefined {
   return undefined
 }
 
-const placesIn =
+const positionsIn =
   (root: TreeNode, report: Report) =>
   (section: string, name: string): ReturnType<Report['rangeOf']> => {
     const service = entryOf(childOf(childOf(root, section), 'services'), name)

@@ -1,10 +1,10 @@
-// The records of a file line: a connection that carries one transfer of files without HTTP/2, whose frames of 16 KiB cost
+// The records of a bulk transfer: a connection that carries one transfer of files without HTTP/2, whose frames of 16 KiB cost
 // more than the encryption. A byte for the kind, four for the length, then the content: a message, or bytes of a file.
 // Invariants: no record is larger than its bound; bytes of a file are copied once, into pieces of the size that is read.
 import { TRANSFERS } from '../limits/agent.ts'
 
-/** What a file line calls itself in the TLS handshake (ALPN); another form of it has another name. */
-export const FILE_LINE = 'berth-files/1'
+/** What a bulk transfer calls itself in the TLS handshake (ALPN); another form of it has another name. */
+export const BULK_TRANSFER = 'berth-files/1'
 
 const HEAD_BYTES = 5
 const KIND = { message: 1, data: 2 } as const

@@ -1,4 +1,4 @@
-// The agents' own door: identity comes from a certificate of our authority alone, joining works once.
+// The agents' own gateway: identity comes from a certificate of our authority alone, joining works once.
 
 import { execFileSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
@@ -7,19 +7,19 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import { type Case, must } from '../case.ts'
-import type { World } from '../target.ts'
+import type { AttackedInstallation } from '../target.ts'
 
-const identity = (w: World) => {
-  const folder = join(w.lab.stateDir, 'identity', 'current')
+const identity = (w: AttackedInstallation) => {
+  const folder = join(w.fixture.stateDir, 'identity', 'current')
   return (name: string): string => readFileSync(join(folder, name), 'utf8')
 }
 
 /** Whether the gateway lets this client speak HTTP/2 at all. */
-function handshake(w: World, options: ConnectionOptions): Promise<boolean> {
+function handshake(w: AttackedInstallation, options: ConnectionOptions): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connectTls({
       host: '127.0.0.1',
-      port: w.lab.agentPort,
+      port: w.fixture.agentPort,
       rejectUnauthorized: false,
       ALPNProtocols: ['h2'],
       ...options,
@@ -44,7 +44,7 @@ function handshake(w: World, options: ConnectionOptions): Promise<boolean> {
   })
 }
 
-const honest = async (w: World): Promise<void> => {
+const honest = async (w: AttackedInstallation): Promise<void> => {
   const read = identity(w)
   must(
     await handshake(w, { key: read('key.pem'), cert: read('certificate.pem') }),
@@ -53,7 +53,7 @@ const honest = async (w: World): Promise<void> => {
 }
 
 /** A certificate that names the real agent, signed by the attacker. */
-function forged(w: World): { key: string; cert: string } {
+function forged(w: AttackedInstallation): { key: string; cert: string } {
   const folder = mkdtempSync(join(tmpdir(), 'berth-forged-'))
   try {
     const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
@@ -107,15 +107,17 @@ export const AGENTS: Case[] = [
     subject: 'agents',
     title: 'a join token works once, and a made-up one never',
     async control(w) {
-      const server = await w.lab.post<{ id: number }>('/api/servers', {
+      const server = await w.fixture.post<{ id: number }>('/api/servers', {
         name: 'spare',
         hostname: 'spare',
       })
-      const { token } = await w.lab.post<{ token: string }>(`/api/servers/${server.id}/join_token`)
+      const { token } = await w.fixture.post<{ token: string }>(
+        `/api/servers/${server.id}/join_token`,
+      )
       must(token.startsWith('berth_join_'), 'no token')
     },
     async attack(w) {
-      const bodies = ['', 'berth_join_aaaaaaaaaaaa.bbbb.cccc', w.lab.token].map((token) => ({
+      const bodies = ['', 'berth_join_aaaaaaaaaaaa.bbbb.cccc', w.fixture.token].map((token) => ({
         token,
         csr: 'x',
         install_id: 'x',
@@ -133,18 +135,23 @@ export const AGENTS: Case[] = [
     title:
       'a machine’s token opens nothing of people’s API, and a person’s token nothing of agents’',
     control: async (w) =>
-      must((await w.api(w.lab.token, 'GET', '/api/me')).status === 200, 'the token does not work'),
+      must(
+        (await w.api(w.fixture.token, 'GET', '/api/me')).status === 200,
+        'the token does not work',
+      ),
     async attack(w) {
-      const server = await w.lab.post<{ id: number }>('/api/servers', {
+      const server = await w.fixture.post<{ id: number }>('/api/servers', {
         name: 'other',
         hostname: 'other',
       })
-      const { token } = await w.lab.post<{ token: string }>(`/api/servers/${server.id}/join_token`)
+      const { token } = await w.fixture.post<{ token: string }>(
+        `/api/servers/${server.id}/join_token`,
+      )
       for (const path of ['/api/me', '/api/projects', '/api/servers']) {
         const { status } = await w.api(token, 'GET', path)
         if (status !== 401) return `${path} answered ${status} to a join token`
       }
-      const renew = await w.api(w.lab.token, 'POST', '/api/agent/renew/challenge', {
+      const renew = await w.api(w.fixture.token, 'POST', '/api/agent/renew/challenge', {
         certificate: 'x',
       })
       return renew.status < 400 ? 'a person renewed a certificate' : undefined

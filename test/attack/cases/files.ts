@@ -4,13 +4,17 @@ import type { Artifact, Task } from '@berth/shared/api'
 import { callEngine } from '../../fixtures/docker/engine.ts'
 import { NODE_IMAGE } from '../../fixtures/docker/images.ts'
 import { type Case, found, must } from '../case.ts'
-import { CANARY, dockerFiles, type Target, type World } from '../target.ts'
+import { type AttackedInstallation, CANARY, dockerFiles, type Target } from '../target.ts'
 import { containerAddress } from './ports.ts'
 
-const targets = new WeakMap<World, Map<string, Promise<Target>>>()
+const targets = new WeakMap<AttackedInstallation, Map<string, Promise<Target>>>()
 
 /** A victim of its own for what may break it; made once. */
-function lazily(w: World, name: string, make: () => Promise<Target>): Promise<Target> {
+function lazily(
+  w: AttackedInstallation,
+  name: string,
+  make: () => Promise<Target>,
+): Promise<Target> {
   const known = targets.get(w) ?? new Map<string, Promise<Target>>()
   targets.set(w, known)
   const target = known.get(name) ?? make()
@@ -18,13 +22,13 @@ function lazily(w: World, name: string, make: () => Promise<Target>): Promise<Ta
   return target
 }
 
-const anvil = (w: World): Promise<Target> =>
+const anvil = (w: AttackedInstallation): Promise<Target> =>
   lazily(w, 'anvil', () => w.deployed('anvil', 'docker', dockerFiles('anvil')))
 
 /** A commit that must fail before anything of it runs, and leave the old version serving. */
 const rejected = (
   title: string,
-  files: (w: World) => Record<string, string> | Promise<Record<string, string>>,
+  files: (w: AttackedInstallation) => Record<string, string> | Promise<Record<string, string>>,
   sign: RegExp,
   isImportant = false,
 ): Case => ({
@@ -33,7 +37,7 @@ const rejected = (
   isImportant,
   async control(w) {
     const target = await anvil(w)
-    w.lab.repository('anvil', dockerFiles('anvil'))
+    w.fixture.repository('anvil', dockerFiles('anvil'))
     await w.redeploy(target)
     must(
       (await w.visit(target.host())).text.includes('implant anvil'),
@@ -58,7 +62,7 @@ const bomb = `a: &a [x, x, x, x, x, x, x, x, x]\n${'bcdefghi'
   .map((c, n) => `${c}: &${c} [${Array(9).fill(`*${'abcdefgh'[n]}`).join(', ')}]`)
   .join('\n')}\n`
 
-const imageOf = (w: World, target: Target): string => {
+const imageOf = (w: AttackedInstallation, target: Target): string => {
   const filter = `label=dev.berth.environment=${target.environment.id}`
   const argv = [
     '-H',
@@ -73,11 +77,11 @@ const imageOf = (w: World, target: Target): string => {
 }
 
 /** Names that the neighbour's image has or might have. */
-async function imageNames(w: World): Promise<string[]> {
-  const prefix = w.lab.accountPrefix.replace(/-e$/, '')
+async function imageNames(w: AttackedInstallation): Promise<string[]> {
+  const prefix = w.fixture.accountPrefix.replace(/-e$/, '')
   const { id } = w.vault.environment
   const tasks = JSON.parse(
-    (await w.api(w.lab.token, 'GET', `/api/environments/${id}/tasks`)).text,
+    (await w.api(w.fixture.token, 'GET', `/api/environments/${id}/tasks`)).text,
   ) as Task[]
   const guessed = tasks.flatMap((task) => [
     `${prefix}/e${id}-web:${task.id}`,
@@ -114,7 +118,11 @@ const uses = (title: string, file: (image: string) => Record<string, string>): C
 })
 
 /** A build that says what it could reach; the address is known to the attacker. */
-const reaches = (title: string, address: (w: World) => Promise<string>, sign: RegExp): Case => ({
+const reaches = (
+  title: string,
+  address: (w: AttackedInstallation) => Promise<string>,
+  sign: RegExp,
+): Case => ({
   subject: 'images',
   title,
   isImportant: true,
@@ -134,24 +142,31 @@ const built = (command: string): Record<string, string> => ({
   Dockerfile: `FROM ${NODE_IMAGE}\nRUN ${command} # ${Date.now()}\nCOPY implant.cjs /app/\nENV NAME=anvil\nCMD ["node", "/app/implant.cjs"]\n`,
 })
 
-async function collect(w: World, prepare: string): Promise<{ names: string[]; bytes: string }> {
+async function collect(
+  w: AttackedInstallation,
+  prepare: string,
+): Promise<{ names: string[]; bytes: string }> {
   await w.implant(
     w.mallory,
     `cd "$(dirname "$BERTH_SHARED_DIR")/current" && rm -rf out && mkdir out && cd out && ${prepare}`,
   )
   const path = `/api/environments/${w.mallory.environment.id}/actions/collect/tasks`
-  const { id } = await w.lab.post<Task>(path, {})
-  await w.lab.finished(id)
+  const { id } = await w.fixture.post<Task>(path, {})
+  await w.fixture.finished(id)
   const listed = JSON.parse(
-    (await w.api(w.lab.token, 'GET', `/api/tasks/${id}/artifacts`)).text,
+    (await w.api(w.fixture.token, 'GET', `/api/tasks/${id}/artifacts`)).text,
   ) as Artifact[]
   let bytes = ''
   for (const one of listed)
-    bytes += (await w.api(w.lab.token, 'GET', `/api/artifacts/${one.id}/content`)).text
+    bytes += (await w.api(w.fixture.token, 'GET', `/api/artifacts/${one.id}/content`)).text
   return { names: listed.map(({ path: name }) => name), bytes }
 }
 
-const collected = (title: string, prepare: (w: World) => string, sign: RegExp): Case => ({
+const collected = (
+  title: string,
+  prepare: (w: AttackedInstallation) => string,
+  sign: RegExp,
+): Case => ({
   subject: 'files',
   title,
   async control(w) {
@@ -185,7 +200,7 @@ const printed = (title: string, command: string, sign: (value: string) => string
   },
 })
 
-const printer = (w: World): Promise<Target> =>
+const printer = (w: AttackedInstallation): Promise<Target> =>
   lazily(w, 'printer', () =>
     w.deployed('printer', 'manual', service("manual: { deploy: ['true'] }\n"), {
       variables: { SECRET: CANARY },
@@ -332,10 +347,10 @@ export const FILES: Case[] = [
       must(status === 200 && text.includes('page of mallory'), `${status} ${text}`)
     },
     async attack(w) {
-      w.lab.repository('mallory', { extra: 'links' })
+      w.fixture.repository('mallory', { extra: 'links' })
       const files = {
         '.service.yml': w
-          .manualFiles(w.lab.node(), 'mallory')
+          .manualFiles(w.fixture.node(), 'mallory')
           ['.service.yml'].replace(
             'echo hidden',
             'ln -s /etc/passwd public/passwd; ln -s / public/root; echo hidden',
@@ -354,7 +369,7 @@ export const FILES: Case[] = [
         got ??= found(text, /root:x:0|hidden/)
       }
       if (said.startsWith('succeeded'))
-        await w.attempt(w.mallory, w.manualFiles(w.lab.node(), 'mallory'))
+        await w.attempt(w.mallory, w.manualFiles(w.fixture.node(), 'mallory'))
       return got
     },
   },

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Case, found, must } from '../case.ts'
-import type { World } from '../target.ts'
+import type { AttackedInstallation } from '../target.ts'
 
 /** A folder that every account can write: what escapes leaves a file here. */
 const LOOT = '/var/tmp/berth-attack-loot'
@@ -55,7 +55,10 @@ export const GIT: Case[] = [
     control: async () => plantedRuns(),
     async attack(w) {
       await w.implant(w.mallory, PLANT(`id >>${LOOT}`))
-      w.lab.repository('mallory', { '.gitattributes': '* filter=evil\n', extra: `${Date.now()}\n` })
+      w.fixture.repository('mallory', {
+        '.gitattributes': '* filter=evil\n',
+        extra: `${Date.now()}\n`,
+      })
       await w.redeploy(w.mallory)
       const got = existsSync(LOOT) ? found(readFileSync(LOOT, 'utf8'), /uid/) : undefined
       clean()
@@ -69,7 +72,7 @@ export const GIT: Case[] = [
     control: async () => plantedRuns(),
     async attack(w) {
       await w.implant(w.mallory, PLANT(`env >>${LOOT}; cat \\$BERTH_SSH_KEY >>${LOOT}`))
-      w.lab.repository('mallory', { extra: `${Date.now()}\n` })
+      w.fixture.repository('mallory', { extra: `${Date.now()}\n` })
       await w.redeploy(w.mallory)
       const got = existsSync(LOOT)
         ? found(readFileSync(LOOT, 'utf8'), /PRIVATE KEY|BERTH_SSH/)
@@ -91,11 +94,11 @@ export const GIT: Case[] = [
     },
     async attack(w) {
       const look = `rm -f "$HOME/own"; end=$(($(date +%s) + 12)); while [ $(date +%s) -lt $end ]; do
-        grep -rls "OPENSSH PRIVATE KEY" /proc/[0-9]*/environ ${w.lab.stateDir}/run ${w.lab.stateDir}/attempts ${w.lab.stateDir}/environments /tmp /dev/shm 2>/dev/null | grep -v self
+        grep -rls "OPENSSH PRIVATE KEY" /proc/[0-9]*/environ ${w.fixture.stateDir}/run ${w.fixture.stateDir}/attempts ${w.fixture.stateDir}/environments /tmp /dev/shm 2>/dev/null | grep -v self
         for p in /proc/[0-9]*; do tr '\\0' '\\n' <$p/environ | grep -a BERTH_SSH_KEY; done
       done 2>/dev/null`
       const looking = w.implant(w.mallory, look)
-      w.lab.repository('mallory', { extra: `${Date.now()}\n` })
+      w.fixture.repository('mallory', { extra: `${Date.now()}\n` })
       await w.redeploy(w.mallory)
       const { out } = await looking
       return found(out, /\S/)
@@ -109,7 +112,7 @@ export const GIT: Case[] = [
       must(out.includes('wrote'), out)
     },
     async attack(w) {
-      const all = execFileSync('find', [w.lab.stateDir, '-name', 'HEAD', '-type', 'f'], {
+      const all = execFileSync('find', [w.fixture.stateDir, '-name', 'HEAD', '-type', 'f'], {
         encoding: 'utf8',
       })
       const uid = Number((await w.implant(w.mallory, 'id -u')).out)
@@ -128,15 +131,15 @@ export const GIT: Case[] = [
     title: 'a .service.yml that is a link shows no file of the server',
     control: async (w) => must((await w.visit(w.box.host())).status === 200, 'no answer'),
     async attack(w) {
-      const folder = join(w.lab.dir, 'repositories', 'links')
-      w.lab.repository('links', { 'a.txt': 'a' })
+      const folder = join(w.fixture.dir, 'repositories', 'links')
+      w.fixture.repository('links', { 'a.txt': 'a' })
       execFileSync('ln', ['-sfn', '/etc/passwd', join(folder, '.service.yml')])
       const target = {
-        project: await w.lab.project('links', w.lab.repository('links', {})),
+        project: await w.fixture.project('links', w.fixture.repository('links', {})),
         environment: undefined as never,
         host: () => '',
       }
-      target.environment = (await w.lab.environment(target.project.id, 'main')) as never
+      target.environment = (await w.fixture.environment(target.project.id, 'main')) as never
       const said = await w.attempt(target, {})
       return found(said, /root:x:0/) ?? (said.startsWith('failed') ? undefined : said.slice(0, 100))
     },
@@ -146,7 +149,7 @@ export const GIT: Case[] = [
     title: 'addresses of repositories that run programs are refused',
     control: async (w) => {
       const { status } = await w.api(
-        w.lab.token,
+        w.fixture.token,
         'POST',
         '/api/projects',
         project('good', 'https://git.example.com/a/b.git', w),
@@ -166,7 +169,7 @@ export const GIT: Case[] = [
       ]
       for (const url of bad) {
         const { status, text } = await w.api(
-          w.lab.token,
+          w.fixture.token,
           'POST',
           '/api/projects',
           project(`bad-${bad.indexOf(url)}`, url, w),
@@ -178,9 +181,9 @@ export const GIT: Case[] = [
   },
 ]
 
-const project = (name: string, repo_url: string, w: World) => ({
+const project = (name: string, repo_url: string, w: AttackedInstallation) => ({
   name,
   repo_url,
   domain: `${name}.example.com`,
-  server_ids: [w.lab.serverId],
+  server_ids: [w.fixture.serverId],
 })

@@ -1,14 +1,18 @@
 // An environment that takes all it can get: the others go on.
 import { type Case, must } from '../case.ts'
-import type { World } from '../target.ts'
+import type { AttackedInstallation } from '../target.ts'
 
-const victimAnswers = async (w: World): Promise<void> => {
+const victimAnswers = async (w: AttackedInstallation): Promise<void> => {
   const { status } = await w.visit(w.victim.host(), '/', w.friend())
   must(status === 200, `the victim is answered ${status}`)
 }
 
 /** A script that takes too much; it says GOT when nothing stopped it. */
-const greedy = (title: string, where: 'mallory' | 'box', script: (w: World) => string): Case => ({
+const greedy = (
+  title: string,
+  where: 'mallory' | 'box',
+  script: (w: AttackedInstallation) => string,
+): Case => ({
   subject: 'limits',
   title,
   isImportant: title.includes('processes'),
@@ -35,6 +39,8 @@ const MEMORY = (node: string): string =>
 export const LIMITS: Case[] = [
   greedy('a manual environment does not fill the machine with processes', 'mallory', () => FORKS),
   greedy('a container does not fill the machine with processes', 'box', () => FORKS),
-  greedy('a manual environment does not take all memory', 'mallory', (w) => MEMORY(w.lab.node())),
+  greedy('a manual environment does not take all memory', 'mallory', (w) =>
+    MEMORY(w.fixture.node()),
+  ),
   greedy('a container does not take all memory', 'box', () => MEMORY('node')),
 ]

@@ -2,13 +2,17 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Case, found, must } from '../case.ts'
-import { CANARY, type World } from '../target.ts'
+import { type AttackedInstallation, CANARY } from '../target.ts'
 
-const environmentDir = (w: World, who: 'victim' | 'mallory'): string =>
-  join(w.lab.stateDir, 'environments', `e${w[who].environment.id}`)
+const environmentDir = (w: AttackedInstallation, who: 'victim' | 'mallory'): string =>
+  join(w.fixture.stateDir, 'environments', `e${w[who].environment.id}`)
 
 /** Cannot be read, while an own file of the same kind can. */
-const unreadable = (what: string, path: (w: World) => string, isImportant = false): Case => ({
+const unreadable = (
+  what: string,
+  path: (w: AttackedInstallation) => string,
+  isImportant = false,
+): Case => ({
   subject: 'neighbours',
   title: `an account cannot read ${what}`,
   isImportant,
@@ -78,14 +82,18 @@ export const NEIGHBOURS: Case[] = [
   ),
   unreadable('a neighbour’s shared folder', (w) => join(environmentDir(w, 'victim'), 'shared')),
   unreadable('a neighbour’s logs', (w) =>
-    join(w.lab.stateDir, 'logs', `e${w.victim.environment.id}`),
+    join(w.fixture.stateDir, 'logs', `e${w.victim.environment.id}`),
   ),
-  unreadable('the agent’s identity', (w) => join(w.lab.stateDir, 'identity')),
-  unreadable('the agent’s journal', (w) => join(w.lab.stateDir, 'journal.db')),
-  unreadable('the agent’s ledger', (w) => join(w.lab.stateDir, 'ledger.db')),
-  unreadable('the secret of the proxy’s probe', (w) => join(w.lab.stateDir, 'edge', 'keys.json')),
-  unreadable('the control plane’s database', (w) => join(w.lab.dir, 'control-plane', 'berth.db')),
-  unreadable('the key that seals secrets', (w) => join(w.lab.dir, 'control-plane', 'kek')),
+  unreadable('the agent’s identity', (w) => join(w.fixture.stateDir, 'identity')),
+  unreadable('the agent’s journal', (w) => join(w.fixture.stateDir, 'journal.db')),
+  unreadable('the agent’s ledger', (w) => join(w.fixture.stateDir, 'ledger.db')),
+  unreadable('the secret of the proxy’s probe', (w) =>
+    join(w.fixture.stateDir, 'edge', 'keys.json'),
+  ),
+  unreadable('the control plane’s database', (w) =>
+    join(w.fixture.dir, 'control-plane', 'berth.db'),
+  ),
+  unreadable('the key that seals secrets', (w) => join(w.fixture.dir, 'control-plane', 'kek')),
   unreadable('the engine’s socket', (w) => w.engine.socket),
   ...['/tmp', '/var/tmp', '/dev/shm', '/run/lock', '/dev/mqueue'].map(shared),
   {
@@ -175,7 +183,7 @@ export const NEIGHBOURS: Case[] = [
       must(readFileSync(file, 'utf8').includes(CANARY), 'the value is not where it belongs')
     },
     async attack(w) {
-      const script = `grep -rls ${CANARY} ${w.lab.dir} /tmp /var/tmp /dev/shm /run /etc /var/log 2>/dev/null | head -5; true`
+      const script = `grep -rls ${CANARY} ${w.fixture.dir} /tmp /var/tmp /dev/shm /run /etc /var/log 2>/dev/null | head -5; true`
       return found((await w.implant(w.mallory, script)).out, /\S/)
     },
   },

@@ -1,7 +1,7 @@
 // The loopback port of a manual service, networks of containers, and addresses that hand out a machine's credentials.
 import { execFileSync, spawn } from 'node:child_process'
 import { type Case, found, must } from '../case.ts'
-import type { World } from '../target.ts'
+import type { AttackedInstallation } from '../target.ts'
 
 const METADATA = ['169.254.169.254', '169.254.170.2', 'fd00:ec2::254'] as const
 
@@ -9,13 +9,13 @@ const CONNECT = (host: string, port: number): string =>
   `const s = require('net').connect(${port}, '${host}'); s.setTimeout(3000, () => { console.log('timeout'); process.exit() })
    s.on('connect', () => s.write('GET / HTTP/1.0\\r\\nHost: x\\r\\n\\r\\n')); s.on('data', (d) => { console.log('got ' + d); process.exit() }); s.on('error', (e) => console.log(e.code)); s.on('close', () => console.log('closed'))`
 
-const from = (w: World, where: 'mallory' | 'box', script: string) =>
+const from = (w: AttackedInstallation, where: 'mallory' | 'box', script: string) =>
   w.implant(
     w[where],
-    `${where === 'box' ? 'node' : w.lab.node()} -e '${script.replaceAll("'", `'"'"'`)}'`,
+    `${where === 'box' ? 'node' : w.fixture.node()} -e '${script.replaceAll("'", `'"'"'`)}'`,
   )
 
-async function guardedAnswers(w: World): Promise<void> {
+async function guardedAnswers(w: AttackedInstallation): Promise<void> {
   const without = await w.visit(w.victim.host())
   const { status, text } = await w.visit(w.victim.host(), '/', w.friend())
   must(
@@ -56,7 +56,7 @@ async function withAddress<T>(address: string, work: () => Promise<T>): Promise<
 }
 
 /** Its address and the gateway of its network. */
-export const containerAddress = (w: World, target: 'box' | 'vault'): string => {
+export const containerAddress = (w: AttackedInstallation, target: 'box' | 'vault'): string => {
   const argv = [
     '-H',
     `unix://${w.engine.socket}`,
@@ -119,7 +119,7 @@ export const PORTS: Case[] = [
       const squat = `const take = () => { const s = require('http').createServer((q, r) => { require('fs').appendFileSync(process.env.HOME + '/stolen', JSON.stringify(q.headers) + '\\n'); r.end('stolen') }); s.on('error', () => setTimeout(take, 1)); s.listen(${port}, '0.0.0.0') }; take(); setTimeout(() => process.exit(), 15000)`
       const squatting = w.implant(
         w.mallory,
-        `rm -f "$HOME/stolen"; (${w.lab.node()} -e '${squat.replaceAll("'", `'"'"'`)}' & wait) `,
+        `rm -f "$HOME/stolen"; (${w.fixture.node()} -e '${squat.replaceAll("'", `'"'"'`)}' & wait) `,
       )
       let got: string | undefined
       try {

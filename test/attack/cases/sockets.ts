@@ -3,16 +3,17 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Case, found, must } from '../case.ts'
-import type { World } from '../target.ts'
+import type { AttackedInstallation } from '../target.ts'
 
 const SWAPPED_MS = 10_000
 const OWN = 'socket of mallory'
 
-const runDir = (w: World): string => join(w.lab.stateDir, 'run')
-const socketDir = (w: World): string => join(runDir(w), `e${w.mallory.environment.id}`)
+const runDir = (w: AttackedInstallation): string => join(w.fixture.stateDir, 'run')
+const socketDir = (w: AttackedInstallation): string =>
+  join(runDir(w), `e${w.mallory.environment.id}`)
 
 /** The service's own program is asked to come back: its supervisor starts it again. */
-async function restore(w: World): Promise<void> {
+async function restore(w: AttackedInstallation): Promise<void> {
   await w.implant(
     w.mallory,
     `rm -rf "$BERTH_SOCKET_DIR"/app.sock "$BERTH_SOCKET_DIR"/other.sock
@@ -21,7 +22,7 @@ async function restore(w: World): Promise<void> {
   await ownAnswers(w)
 }
 
-async function ownAnswers(w: World): Promise<void> {
+async function ownAnswers(w: AttackedInstallation): Promise<void> {
   for (let tries = 0; ; tries += 1) {
     const { status, text } = await w.visit(w.mallory.host('app'))
     if (status === 200 && text.includes(OWN)) return
@@ -30,7 +31,7 @@ async function ownAnswers(w: World): Promise<void> {
   }
 }
 
-const swap = (title: string, target: (w: World) => string, sign: RegExp): Case => ({
+const swap = (title: string, target: (w: AttackedInstallation) => string, sign: RegExp): Case => ({
   subject: 'sockets',
   title,
   isImportant: true,

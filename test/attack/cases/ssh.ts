@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { SshCertificate } from '@berth/shared/api'
 import { type Case, found, must } from '../case.ts'
-import { CANARY, type Target, type World } from '../target.ts'
+import { type AttackedInstallation, CANARY, type Target } from '../target.ts'
 
 interface Login {
   purpose?: 'logs' | 'shell'
-  target?: (w: World) => Target
+  target?: (w: AttackedInstallation) => Target
   /** After ssh's own options and the destination. */
   words?: string[]
   flags?: string[]
@@ -19,12 +19,15 @@ interface Login {
   withoutCertificate?: boolean
 }
 
-async function login(w: World, o: Login = {}): Promise<{ code: number | null; out: string }> {
+async function login(
+  w: AttackedInstallation,
+  o: Login = {},
+): Promise<{ code: number | null; out: string }> {
   const folder = mkdtempSync(join(tmpdir(), 'berth-login-'))
   try {
     const key = join(folder, 'key')
     execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', key])
-    const reply = await w.lab.post<SshCertificate>(`/api/servers/${w.lab.serverId}/ssh`, {
+    const reply = await w.fixture.post<SshCertificate>(`/api/servers/${w.fixture.serverId}/ssh`, {
       public_key: readFileSync(`${key}.pub`, 'utf8').trim(),
       purpose: o.purpose ?? 'logs',
       environment_id: (o.target?.(w) ?? w.mallory).environment.id,
@@ -77,11 +80,11 @@ async function login(w: World, o: Login = {}): Promise<{ code: number | null; ou
 const argvOf = (...argv: string[]): string =>
   Buffer.from(JSON.stringify(argv)).toString('base64url')
 
-const logsWork = async (w: World): Promise<void> => {
+const logsWork = async (w: AttackedInstallation): Promise<void> => {
   const { code, out } = await login(w, { words: ['logs', '-', '--tail=5'] })
   must(code === 0, `logs end with ${code}: ${out}`)
 }
-const execWorks = async (w: World): Promise<void> => {
+const execWorks = async (w: AttackedInstallation): Promise<void> => {
   const { out } = await login(w, {
     purpose: 'shell',
     words: ['exec', 'web', argvOf('echo', 'in it')],
@@ -146,7 +149,7 @@ export const SSH: Case[] = [
     async attack(w) {
       const { out } = await login(w, {
         purpose: 'shell',
-        target: (world) => world.victim,
+        target: (installation) => installation.victim,
         words: ['exec', 'web', argvOf('sh', '-c', 'echo "$SECRET"; echo "$SECRET" | base64')],
       })
       return (

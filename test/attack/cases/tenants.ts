@@ -1,7 +1,7 @@
 // Organizations, roles and machines: foreign things answer as missing ones, lesser rights do less.
 import type { Environment } from '@berth/shared/api'
 import { type Case, found, must } from '../case.ts'
-import { CANARY, type World } from '../target.ts'
+import { type AttackedInstallation, CANARY } from '../target.ts'
 
 const MISSING = 2_000_000_001
 
@@ -13,8 +13,8 @@ const strip = (text: string): string =>
 const foreign = (
   what: string,
   method: string,
-  path: (w: World, id: number) => string,
-  id: (w: World) => number,
+  path: (w: AttackedInstallation, id: number) => string,
+  id: (w: AttackedInstallation) => number,
   body?: unknown,
 ): Case => ({
   subject: 'tenants',
@@ -22,7 +22,7 @@ const foreign = (
   isImportant: what === 'environment',
   async control(w) {
     if (method !== 'GET') return
-    const { status } = await w.api(w.lab.token, method, path(w, id(w)), body)
+    const { status } = await w.api(w.fixture.token, method, path(w, id(w)), body)
     must(status < 300, `its own people get ${status}`)
   },
   async attack(w) {
@@ -37,8 +37,8 @@ const foreign = (
 
 const refused = (
   title: string,
-  make: (w: World) => Promise<{ status: number; text: string }>,
-  control: (w: World) => Promise<{ status: number; text: string }>,
+  make: (w: AttackedInstallation) => Promise<{ status: number; text: string }>,
+  control: (w: AttackedInstallation) => Promise<{ status: number; text: string }>,
 ): Case => ({
   subject: 'tenants',
   title,
@@ -54,13 +54,14 @@ const refused = (
 
 let spares = 0
 /** An environment that nothing depends on. */
-const spare = (w: World): Promise<Environment> => {
+const spare = (w: AttackedInstallation): Promise<Environment> => {
   spares += 1
-  return w.lab.environment(w.mallory.project.id, `spare-${spares}`)
+  return w.fixture.environment(w.mallory.project.id, `spare-${spares}`)
 }
 
-const environmentOf = (w: World): number => w.victim.environment.id
-const variables = (w: World): string => `/api/environments/${environmentOf(w)}/variables`
+const environmentOf = (w: AttackedInstallation): number => w.victim.environment.id
+const variables = (w: AttackedInstallation): string =>
+  `/api/environments/${environmentOf(w)}/variables`
 
 export const TENANTS: Case[] = [
   foreign('environment', 'GET', (_, id) => `/api/environments/${id}`, environmentOf),
@@ -79,7 +80,7 @@ export const TENANTS: Case[] = [
     'server',
     'GET',
     (_, id) => `/api/servers/${id}`,
-    (w) => w.lab.serverId,
+    (w) => w.fixture.serverId,
   ),
   refused(
     'a viewer cannot deploy',
@@ -93,8 +94,10 @@ export const TENANTS: Case[] = [
   ),
   refused(
     'a viewer gets no certificate for a shell',
-    (w) => w.api(w.viewer, 'POST', `/api/servers/${w.lab.serverId}/ssh`, certificate(w, 'shell')),
-    (w) => w.api(w.viewer, 'POST', `/api/servers/${w.lab.serverId}/ssh`, certificate(w, 'logs')),
+    (w) =>
+      w.api(w.viewer, 'POST', `/api/servers/${w.fixture.serverId}/ssh`, certificate(w, 'shell')),
+    (w) =>
+      w.api(w.viewer, 'POST', `/api/servers/${w.fixture.serverId}/ssh`, certificate(w, 'logs')),
   ),
   refused(
     'a member cannot add a server or raise a limit',
@@ -117,7 +120,7 @@ export const TENANTS: Case[] = [
     title: 'a stranger’s lists hold nothing of others',
     control: async (w) =>
       must(
-        (await w.api(w.lab.token, 'GET', '/api/projects')).text.includes('"shop"'),
+        (await w.api(w.fixture.token, 'GET', '/api/projects')).text.includes('"shop"'),
         'its own people do not see it',
       ),
     async attack(w) {
@@ -134,13 +137,13 @@ export const TENANTS: Case[] = [
     isImportant: true,
     control: async (w) =>
       must(
-        (await w.api(w.lab.token, 'GET', variables(w))).text.includes('SECRET'),
+        (await w.api(w.fixture.token, 'GET', variables(w))).text.includes('SECRET'),
         'the key is not listed',
       ),
     async attack(w) {
       const id = environmentOf(w)
       const tasks = JSON.parse(
-        (await w.api(w.lab.token, 'GET', `/api/environments/${id}/tasks`)).text,
+        (await w.api(w.fixture.token, 'GET', `/api/environments/${id}/tasks`)).text,
       ) as { id: number }[]
       const paths = [
         variables(w),
@@ -152,7 +155,7 @@ export const TENANTS: Case[] = [
         ...tasks.flatMap((t) => [`/api/tasks/${t.id}`, `/api/tasks/${t.id}/log`]),
       ]
       for (const path of paths) {
-        for (const who of [w.lab.token, w.viewer, w.member]) {
+        for (const who of [w.fixture.token, w.viewer, w.member]) {
           const got = found((await w.api(who, 'GET', path)).text, CANARY)
           if (got) return `${path}: ${got}`
         }
@@ -166,13 +169,17 @@ export const TENANTS: Case[] = [
     control: spare,
     async attack(w) {
       const { id } = await spare(w)
-      const { status } = await w.api(w.lab.token, 'DELETE', `/api/environments/${id}?confirm=wrong`)
+      const { status } = await w.api(
+        w.fixture.token,
+        'DELETE',
+        `/api/environments/${id}?confirm=wrong`,
+      )
       return status < 400 ? `answered ${status}` : undefined
     },
   },
 ]
 
-const certificate = (w: World, purpose: string) => ({
+const certificate = (w: AttackedInstallation, purpose: string) => ({
   public_key: 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKTphRrBoRz3q2o0rCJtGWxFu9ZyPJHG1rsfXm4Lz1qD',
   purpose,
   environment_id: w.victim.environment.id,

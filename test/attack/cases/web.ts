@@ -1,16 +1,20 @@
-// The proxy in front of environments and the control plane's own door: host names, smuggled requests, headers of the
+// The proxy in front of environments and the control plane's own gateway: host names, smuggled requests, headers of the
 // platform, foreign pages, slow clients.
 import { connect } from 'node:net'
 import { type Case, found, must } from '../case.ts'
 import { withOrdinaryLimits } from '../plain.ts'
 import { isWhole, sendRaw, statusOf } from '../raw.ts'
-import { PASSWORD, type World } from '../target.ts'
+import { type AttackedInstallation, PASSWORD } from '../target.ts'
 
-const openAnswers = async (w: World): Promise<void> =>
+const openAnswers = async (w: AttackedInstallation): Promise<void> =>
   must((await w.visit(w.mallory.host())).text.includes('implant mallory'), 'the open host is away')
 
 /** Bytes to the proxy that must never be answered by the guarded application. */
-const atProxy = (title: string, bytes: (w: World) => string, isImportant = false): Case => ({
+const atProxy = (
+  title: string,
+  bytes: (w: AttackedInstallation) => string,
+  isImportant = false,
+): Case => ({
   subject: 'web',
   title,
   isImportant,
@@ -18,12 +22,12 @@ const atProxy = (title: string, bytes: (w: World) => string, isImportant = false
     await openAnswers(w)
     const request = `GET / HTTP/1.1\r\nHost: ${w.victim.host()}\r\nAuthorization: ${w.friend().authorization}\r\nConnection: close\r\n\r\n`
     must(
-      (await sendRaw(w.lab.proxyPort, request)).includes('implant victim'),
+      (await sendRaw(w.fixture.proxyPort, request)).includes('implant victim'),
       'the password does not work',
     )
   },
   async attack(w) {
-    return found(await sendRaw(w.lab.proxyPort, bytes(w), undefined, 8_000), /implant victim/)
+    return found(await sendRaw(w.fixture.proxyPort, bytes(w), undefined, 8_000), /implant victim/)
   },
 })
 
@@ -34,7 +38,7 @@ const foreignPage = (title: string, path: string, type: string, body: string): C
   subject: 'web',
   title,
   async control(w) {
-    const headers = { cookie: w.member.cookie, origin: w.lab.url }
+    const headers = { cookie: w.member.cookie, origin: w.fixture.url }
     const { status, text } = await w.api(
       undefined,
       'GET',
@@ -45,7 +49,11 @@ const foreignPage = (title: string, path: string, type: string, body: string): C
     must(status === 200 && text.includes('mike@'), `the cookie is not believed: ${status} ${text}`)
   },
   async attack(w) {
-    for (const origin of ['https://evil.example.com', 'null', `${w.lab.url}.evil.example.com`]) {
+    for (const origin of [
+      'https://evil.example.com',
+      'null',
+      `${w.fixture.url}.evil.example.com`,
+    ]) {
       const headers = { cookie: w.member.cookie, origin, 'content-type': type }
       const { status, text } = await w.api(undefined, 'POST', path, body, headers)
       if (status < 400) return `${origin}: ${status} ${text.slice(0, 100)}`
@@ -131,14 +139,14 @@ export const WEB: Case[] = [
     title: 'a socket from a foreign page is refused',
     isImportant: true,
     async control(w) {
-      const { port } = new URL(w.lab.url)
-      const answer = await sendRaw(Number(port), upgrade(w, w.lab.url), (text) =>
+      const { port } = new URL(w.fixture.url)
+      const answer = await sendRaw(Number(port), upgrade(w, w.fixture.url), (text) =>
         text.includes('\r\n\r\n'),
       )
       must(statusOf(answer) === 101, `an own page gets ${answer.slice(0, 60)}`)
     },
     async attack(w) {
-      const { port } = new URL(w.lab.url)
+      const { port } = new URL(w.fixture.url)
       for (const origin of ['https://evil.example.com', 'null']) {
         const answer = await sendRaw(Number(port), upgrade(w, origin), (text) =>
           text.includes('\r\n\r\n'),
@@ -152,10 +160,13 @@ export const WEB: Case[] = [
     subject: 'web',
     title: 'a token in an address opens nothing',
     control: async (w) =>
-      must((await w.api(w.lab.token, 'GET', '/api/me')).status === 200, 'the token does not work'),
+      must(
+        (await w.api(w.fixture.token, 'GET', '/api/me')).status === 200,
+        'the token does not work',
+      ),
     async attack(w) {
       for (const name of ['token', 'access_token', 'bearer']) {
-        const { status } = await w.api(undefined, 'GET', `/api/me?${name}=${w.lab.token}`)
+        const { status } = await w.api(undefined, 'GET', `/api/me?${name}=${w.fixture.token}`)
         if (status < 400) return `?${name}= is believed`
       }
       return undefined
@@ -166,7 +177,7 @@ export const WEB: Case[] = [
     title: 'no path leaves the folder of the dashboard',
     control: async (w) => must((await w.api(undefined, 'GET', '/')).status === 200, 'no dashboard'),
     async attack(w) {
-      const { port } = new URL(w.lab.url)
+      const { port } = new URL(w.fixture.url)
       for (const path of [
         '/../../../../etc/passwd',
         '/..%2f..%2f..%2fetc%2fpasswd',
@@ -189,14 +200,14 @@ export const WEB: Case[] = [
     subject: 'web',
     title: 'methods without a handler are refused, never a fault',
     control: async (w) =>
-      must((await w.api(w.lab.token, 'GET', '/api/projects')).status === 200, 'no list'),
+      must((await w.api(w.fixture.token, 'GET', '/api/projects')).status === 200, 'no list'),
     async attack(w) {
-      const { port } = new URL(w.lab.url)
+      const { port } = new URL(w.fixture.url)
       for (const method of ['QUERY', 'TRACE', 'PROPFIND', 'PURGE', 'LINK', 'BREW']) {
         const request = lines(
           `${method} /api/projects HTTP/1.1`,
           'Host: x',
-          `Authorization: Bearer ${w.lab.token}`,
+          `Authorization: Bearer ${w.fixture.token}`,
           'Connection: close',
         )
         const status = statusOf(await sendRaw(Number(port), request, isWhole))
@@ -231,7 +242,7 @@ export const WEB: Case[] = [
     control: async (w) =>
       must((await w.api(undefined, 'GET', '/api/health')).status === 200, 'no health'),
     async attack(w) {
-      const { port } = new URL(w.lab.url)
+      const { port } = new URL(w.fixture.url)
       const sockets = Array.from({ length: 200 }, () => connect(Number(port), '127.0.0.1'))
       let open = sockets.length
       const ended = new Promise<void>((resolve) => {
@@ -257,10 +268,10 @@ export const WEB: Case[] = [
   },
 ]
 
-const upgrade = (w: World, origin: string): string =>
+const upgrade = (w: AttackedInstallation, origin: string): string =>
   lines(
     'GET /trpc?connectionParams=1 HTTP/1.1',
-    `Host: ${new URL(w.lab.url).host}`,
+    `Host: ${new URL(w.fixture.url).host}`,
     'Upgrade: websocket',
     'Connection: Upgrade',
     'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',

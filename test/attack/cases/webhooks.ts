@@ -6,11 +6,11 @@ import {
   signAs,
 } from '../../../control-plane/src/domain/forges/payloads/fixtures.testing.ts'
 import { type Case, must } from '../case.ts'
-import type { World } from '../target.ts'
+import type { AttackedInstallation } from '../target.ts'
 
-const made = new WeakMap<World, Promise<[ProjectCreated, ProjectCreated]>>()
+const made = new WeakMap<AttackedInstallation, Promise<[ProjectCreated, ProjectCreated]>>()
 
-const projects = (w: World): Promise<[ProjectCreated, ProjectCreated]> => {
+const projects = (w: AttackedInstallation): Promise<[ProjectCreated, ProjectCreated]> => {
   const known = made.get(w) ?? Promise.all([w.created('hooked'), w.created('other-hooked')])
   made.set(w, known)
   return known
@@ -20,7 +20,7 @@ const { headers, body } = fixture('github', 'push')
 const sign = (secret: string, id: string = randomUUID()): Record<string, string> =>
   signAs('github', headers, body, { secret, id, now: Date.now() })
 
-async function send(w: World, signed: Record<string, string>, text = body) {
+async function send(w: AttackedInstallation, signed: Record<string, string>, text = body) {
   const [{ id }] = await projects(w)
   return w.api(undefined, 'POST', `/webhooks/${id}`, text, {
     'content-type': 'application/json',
@@ -98,7 +98,7 @@ export const WEBHOOKS: Case[] = [
         must(answer.status === 202, `${name}: ${answer.status}`)
       }
       const path = `/api/projects/${id}/environments`
-      const list = JSON.parse((await w.api(w.lab.token, 'GET', path)).text) as unknown[]
+      const list = JSON.parse((await w.api(w.fixture.token, 'GET', path)).text) as unknown[]
       return list.length > 0 ? `${list.length} environments` : undefined
     },
   },

@@ -285,7 +285,7 @@ export class LogSender {
     } finally {
       this.#pumping = false
     }
-    this.#tellIdle()
+    this.#reportIdle()
   }
 
   /** What was read is on the disk afterwards; the log of a forgotten attempt is nobody's trouble. */
@@ -358,7 +358,7 @@ export class LogSender {
     this.#timer = setTimeout(() => this.notice(), wait)
   }
 
-  #tellIdle(): void {
+  #reportIdle(): void {
     const busy = [...this.#lines.values()].some(
       ({ flow }) => !flow.stopped && (flow.waiting !== 'nothing' || flow.flying.length > 0),
     )

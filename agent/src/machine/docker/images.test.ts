@@ -8,25 +8,25 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { dockerEngine } from '../../../../test/fixtures/platform/components.ts'
 import { removeContainer } from './containers.ts'
 import { inspectImage, listOwnedImages, pullImage, removeImage, tagImage } from './images.ts'
-import { BASE, DockerLab } from './lab.testing.ts'
+import { BASE, DockerFixture } from './lab.testing.ts'
 import { shownImage } from './names.ts'
 
-let lab: DockerLab
+let fixture: DockerFixture
 describe.skipIf(!dockerEngine())('an image', () => {
   beforeAll(() => {
-    lab = new DockerLab()
+    fixture = new DockerFixture()
   })
-  afterAll(() => lab.close())
+  afterAll(() => fixture.close())
 
   test('is described by what a container of it would do', async () => {
-    const tag = shownImage(lab.settings, 1, 'shown', 1)
-    const { imageId } = await lab.build(
+    const tag = shownImage(fixture.settings, 1, 'shown', 1)
+    const { imageId } = await fixture.build(
       {
         Dockerfile: `FROM ${BASE}\nENV A=1\nWORKDIR /app\nUSER app\nENTRYPOINT ["/bin/sh","-c"]\nCMD ["true"]\n`,
       },
       { tag },
     )
-    const seen = await inspectImage(lab.engine, tag)
+    const seen = await inspectImage(fixture.engine, tag)
     expect(seen).toMatchObject({
       id: imageId,
       entrypoint: ['/bin/sh', '-c'],
@@ -36,28 +36,28 @@ describe.skipIf(!dockerEngine())('an image', () => {
     })
     expect(seen?.env).toContain('A=1')
     expect(seen?.size).toBeGreaterThan(1_000_000)
-    expect(await inspectImage(lab.engine, 'not/there:1')).toBeUndefined()
+    expect(await inspectImage(fixture.engine, 'not/there:1')).toBeUndefined()
   })
 
   test('in use is not removed, and stays whole', async () => {
-    const tag = shownImage(lab.settings, 1, 'used', 2)
-    const { imageId } = await lab.build(
+    const tag = shownImage(fixture.settings, 1, 'used', 2)
+    const { imageId } = await fixture.build(
       { Dockerfile: `FROM ${BASE}\nRUN echo used > /used\n` },
       { tag },
     )
-    const listed = await listOwnedImages(lab.engine, lab.settings, 1)
+    const listed = await listOwnedImages(fixture.engine, fixture.settings, 1)
     expect(listed.find(({ id }) => id === imageId)).toMatchObject({ names: [tag] })
-    const { id } = await lab.run('true', { image: tag })
-    expect(await removeImage(lab.engine, tag)).toBe('in_use')
-    expect(await inspectImage(lab.engine, tag)).toMatchObject({ id: imageId })
-    await removeContainer(lab.engine, id)
-    const other = shownImage(lab.settings, 1, 'used', 3)
-    await tagImage(lab.engine, tag, other)
-    expect(await removeImage(lab.engine, tag)).toBe('removed')
-    expect(await inspectImage(lab.engine, other)).toMatchObject({ id: imageId })
-    expect(await removeImage(lab.engine, other)).toBe('removed')
-    expect(await removeImage(lab.engine, other)).toBe('removed')
-    expect(await inspectImage(lab.engine, imageId)).toBeUndefined()
+    const { id } = await fixture.run('true', { image: tag })
+    expect(await removeImage(fixture.engine, tag)).toBe('in_use')
+    expect(await inspectImage(fixture.engine, tag)).toMatchObject({ id: imageId })
+    await removeContainer(fixture.engine, id)
+    const other = shownImage(fixture.settings, 1, 'used', 3)
+    await tagImage(fixture.engine, tag, other)
+    expect(await removeImage(fixture.engine, tag)).toBe('removed')
+    expect(await inspectImage(fixture.engine, other)).toMatchObject({ id: imageId })
+    expect(await removeImage(fixture.engine, other)).toBe('removed')
+    expect(await removeImage(fixture.engine, other)).toBe('removed')
+    expect(await inspectImage(fixture.engine, imageId)).toBeUndefined()
   })
 
   describe('that is pulled', () => {
@@ -90,19 +90,21 @@ describe.skipIf(!dockerEngine())('an image', () => {
       const host = await listen({ ...ping, ...answers })
       const lines: string[] = []
       const reference = `${host}/team/app:1`
-      const pulled = await pullImage(lab.engine, reference, { onText: (text) => lines.push(text) })
+      const pulled = await pullImage(fixture.engine, reference, {
+        onText: (text) => lines.push(text),
+      })
       expect(pulled).toEqual({ imageId: configDigest, digest: `${host}/team/app@${digest}` })
       expect(lines.join('')).toContain(`Digest: ${digest}\n`)
-      expect(await inspectImage(lab.engine, pulled.digest)).toMatchObject({
+      expect(await inspectImage(fixture.engine, pulled.digest)).toMatchObject({
         id: configDigest,
         cmd: ['/hello'],
       })
-      expect(await removeImage(lab.engine, reference)).toBe('removed')
-      expect(await removeImage(lab.engine, pulled.digest)).toBe('removed')
+      expect(await removeImage(fixture.engine, reference)).toBe('removed')
+      expect(await removeImage(fixture.engine, pulled.digest)).toBe('removed')
     })
 
     test('from a registry that is not there fails with the reason', async () => {
-      await expect(pullImage(lab.engine, '127.0.0.1:1/team/app:1')).rejects.toMatchObject({
+      await expect(pullImage(fixture.engine, '127.0.0.1:1/team/app:1')).rejects.toMatchObject({
         name: 'EngineError',
         message: expect.stringMatching(/connection refused/),
       })
@@ -110,14 +112,14 @@ describe.skipIf(!dockerEngine())('an image', () => {
 
     test('and is not in the registry fails with what that said', async () => {
       const host = await listen(ping)
-      await expect(pullImage(lab.engine, `${host}/team/app:1`)).rejects.toMatchObject({
+      await expect(pullImage(fixture.engine, `${host}/team/app:1`)).rejects.toMatchObject({
         message: expect.stringMatching(/manifest unknown|not found/i),
       })
     })
 
     test('ends at once when it is canceled', async () => {
       const signal = AbortSignal.abort()
-      await expect(pullImage(lab.engine, 'x/y:1', { signal })).rejects.toMatchObject({
+      await expect(pullImage(fixture.engine, 'x/y:1', { signal })).rejects.toMatchObject({
         kind: 'canceled',
       })
     })
@@ -129,7 +131,7 @@ const sha256 = (bytes: Buffer): string =>
 
 /** An image of one file, as a registry answers for it. */
 function makeRegistryImage() {
-  const folder = lab.write({ hello: 'hello\n' })
+  const folder = fixture.write({ hello: 'hello\n' })
   const layer = execFileSync('tar', ['-C', folder, '--numeric-owner', '-c', 'hello'])
   const zipped = gzipSync(layer)
   const platform = { os: 'linux', architecture: process.arch === 'x64' ? 'amd64' : process.arch }

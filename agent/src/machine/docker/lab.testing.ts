@@ -24,7 +24,7 @@ import { listOwnedVolumes, removeVolume } from './volumes.ts'
 export const BASE = 'berth-test/busybox'
 export type Files = Record<string, string | { link: string }>
 
-export class DockerLab {
+export class DockerFixture {
   readonly settings
   readonly engine
   readonly folder = mkdtempSync(join(tmpdir(), 'berth-docker-lab-'))

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { dockerEngine } from '../../../../test/fixtures/platform/components.ts'
 import { eventually } from '../../../../test/fixtures/server/deployment.ts'
 import { removeContainer } from './containers.ts'
-import { DockerLab } from './lab.testing.ts'
+import { DockerFixture } from './lab.testing.ts'
 import {
   followLogs,
   type LogRecord,
@@ -88,30 +88,32 @@ test('instants keep their nanoseconds', () => {
 })
 
 describe.skipIf(!dockerEngine())('the log of a container', () => {
-  let lab: DockerLab
+  let fixture: DockerFixture
   beforeAll(() => {
-    lab = new DockerLab()
+    fixture = new DockerFixture()
   })
-  afterAll(() => lab.close())
+  afterAll(() => fixture.close())
 
   test('gives its last lines, of both streams', async () => {
-    const { id } = await lab.run('for n in 1 2 3 4 5; do echo "line $n"; done; echo problem >&2')
-    const all = (await tailLogs(lab.engine, id, 6)).split('\n')
+    const { id } = await fixture.run(
+      'for n in 1 2 3 4 5; do echo "line $n"; done; echo problem >&2',
+    )
+    const all = (await tailLogs(fixture.engine, id, 6)).split('\n')
     // between the two streams there is no order
     expect(all.toSorted()).toEqual(
       ['', 'line 1', 'line 2', 'line 3', 'line 4', 'line 5', 'problem'].toSorted(),
     )
-    expect((await tailLogs(lab.engine, id, 2)).split('\n')).toEqual(all.slice(-3))
-    await removeContainer(lab.engine, id)
-    expect(await tailLogs(lab.engine, id, 3)).toBe('')
+    expect((await tailLogs(fixture.engine, id, 2)).split('\n')).toEqual(all.slice(-3))
+    await removeContainer(fixture.engine, id)
+    expect(await tailLogs(fixture.engine, id, 3)).toBe('')
   })
 
   test('is read to its end, with lines of any length', async () => {
-    const { id } = await lab.run(
+    const { id } = await fixture.run(
       'for n in 100000 16384 32768; do head -c $n /dev/zero | tr "\\0" a; echo; done; echo ä€; echo bad >&2; printf unfinished',
     )
     const texts = { out: '', err: '' }
-    const isWhole = await readLogsToEnd(lab.engine, id, {
+    const isWhole = await readLogsToEnd(fixture.engine, id, {
       onRecord: ({ stream, at, bytes }) => {
         expect(at).toMatch(/^\d{4}-\d\d-\d\dT[\d:]+\.\d+Z$/)
         texts[stream] += bytes.toString()
@@ -124,10 +126,12 @@ describe.skipIf(!dockerEngine())('the log of a container', () => {
   })
 
   test('is followed while it grows, and again from an instant on', async () => {
-    const id = await lab.start('n=0; while true; do n=$((n+1)); echo "tick $n"; sleep 0.05; done')
+    const id = await fixture.start(
+      'n=0; while true; do n=$((n+1)); echo "tick $n"; sleep 0.05; done',
+    )
     const abort = new AbortController()
     const seen: LogRecord[] = []
-    const following = followLogs(lab.engine, id, {
+    const following = followLogs(fixture.engine, id, {
       signal: abort.signal,
       onRecord: (record) => seen.push({ ...record, bytes: Buffer.from(record.bytes) }),
     })
@@ -138,20 +142,20 @@ describe.skipIf(!dockerEngine())('the log of a container', () => {
     expect([first, second].map((r) => r?.bytes.toString())).toEqual(['tick 1\n', 'tick 2\n'])
 
     const later: string[] = []
-    const again = followLogs(lab.engine, id, {
+    const again = followLogs(fixture.engine, id, {
       since: second?.at,
       onRecord: (record) => later.push(record.bytes.toString()),
     })
     await eventually(() => later.length >= 2, 'two more lines')
     expect(later.slice(0, 2)).toEqual(['tick 2\n', 'tick 3\n'])
-    await removeContainer(lab.engine, id)
+    await removeContainer(fixture.engine, id)
     await again // ends with its container
   })
 
   test('of a container that is gone is not found', async () => {
     const options = { onRecord: () => {} }
     const gone = { kind: 'not_found' }
-    await expect(followLogs(lab.engine, 'gone', options)).rejects.toMatchObject(gone)
-    await expect(readLogsToEnd(lab.engine, 'gone', options)).rejects.toMatchObject(gone)
+    await expect(followLogs(fixture.engine, 'gone', options)).rejects.toMatchObject(gone)
+    await expect(readLogsToEnd(fixture.engine, 'gone', options)).rejects.toMatchObject(gone)
   })
 })

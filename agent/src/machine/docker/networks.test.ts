@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { dockerEngine } from '../../../../test/fixtures/platform/components.ts'
 import { removeContainer } from './containers.ts'
-import { DockerLab } from './lab.testing.ts'
+import { DockerFixture } from './lab.testing.ts'
 import { ensureNetwork, listOwnedNetworks, removeNetwork } from './networks.ts'
 import { overlaps, parseRange, parseRoutes, type Range, writeAddress } from './subnets.ts'
 
@@ -37,61 +37,61 @@ eth0\t0001A8C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
 })
 
 describe.skipIf(!dockerEngine())('a network', () => {
-  let lab: DockerLab
+  let fixture: DockerFixture
   beforeAll(() => {
-    lab = new DockerLab()
+    fixture = new DockerFixture()
   })
-  afterAll(() => lab.close())
+  afterAll(() => fixture.close())
   const ensure = (environmentId: number, changes: { pool?: string; taken?: string[] } = {}) =>
     ensureNetwork(
-      lab.engine,
-      { ...lab.settings, networkPool: changes.pool ?? lab.settings.networkPool },
-      { environmentId, labels: lab.labels(environmentId), takenSubnets: changes.taken ?? [] },
+      fixture.engine,
+      { ...fixture.settings, networkPool: changes.pool ?? fixture.settings.networkPool },
+      { environmentId, labels: fixture.labels(environmentId), takenSubnets: changes.taken ?? [] },
     )
 
   test('is made once for an environment, 40 of them with 40 subnets of the pool', async () => {
     const made: string[] = []
     for (let n = 1; n <= 40; n += 1) made.push((await ensure(n)).subnet)
     expect(new Set(made).size).toBe(40)
-    const pool = range(lab.settings.networkPool)
+    const pool = range(fixture.settings.networkPool)
     for (const subnet of made) {
       expect(subnet).toMatch(/\/26$/)
       expect(overlaps(range(subnet), pool)).toBe(true)
     }
     const again = await ensure(7)
-    expect(again).toMatchObject({ name: `${lab.settings.accountPrefix}7`, subnet: made[6] })
-    const listed = await listOwnedNetworks(lab.engine, lab.settings)
+    expect(again).toMatchObject({ name: `${fixture.settings.accountPrefix}7`, subnet: made[6] })
+    const listed = await listOwnedNetworks(fixture.engine, fixture.settings)
     expect(listed).toHaveLength(40)
-    expect(await listOwnedNetworks(lab.engine, lab.settings, 7)).toMatchObject([again])
+    expect(await listOwnedNetworks(fixture.engine, fixture.settings, 7)).toMatchObject([again])
   })
 
   test('goes when nobody is on it', async () => {
-    const id = await lab.start('sleep 600')
-    const name = `${lab.settings.accountPrefix}1`
-    expect(await removeNetwork(lab.engine, lab.settings, name)).toBe('in_use')
+    const id = await fixture.start('sleep 600')
+    const name = `${fixture.settings.accountPrefix}1`
+    expect(await removeNetwork(fixture.engine, fixture.settings, name)).toBe('in_use')
     // another agent's of that name is none of ours
-    await removeNetwork(lab.engine, { owner: 'somebody-else' }, name)
-    expect(await listOwnedNetworks(lab.engine, lab.settings, 1)).toMatchObject([{ name }])
+    await removeNetwork(fixture.engine, { owner: 'somebody-else' }, name)
+    expect(await listOwnedNetworks(fixture.engine, fixture.settings, 1)).toMatchObject([{ name }])
 
-    await removeContainer(lab.engine, id)
-    expect(await removeNetwork(lab.engine, lab.settings, name)).toBe('removed')
-    expect(await removeNetwork(lab.engine, lab.settings, name)).toBe('removed')
+    await removeContainer(fixture.engine, id)
+    expect(await removeNetwork(fixture.engine, fixture.settings, name)).toBe('removed')
+    expect(await removeNetwork(fixture.engine, fixture.settings, name)).toBe('removed')
   })
 
   /** The last /24 of the run's pool: other files take theirs from the beginning of it. */
   const corner = (n: number): string => {
-    const { to } = range(lab.settings.networkPool)
+    const { to } = range(fixture.settings.networkPool)
     return writeAddress(to - 255 + n * 64)
   }
 
   test('leaves out what the ledger has given away, and tells its choice before it is made', async () => {
     const chosen: string[] = []
     const network = await ensureNetwork(
-      lab.engine,
-      { ...lab.settings, networkPool: `${corner(0)}/24` },
+      fixture.engine,
+      { ...fixture.settings, networkPool: `${corner(0)}/24` },
       {
         environmentId: 101,
-        labels: lab.labels(101),
+        labels: fixture.labels(101),
         takenSubnets: [`${corner(0)}/26`, 'nonsense'],
         onChosen: ({ subnet }) => chosen.push(subnet),
       },
@@ -114,9 +114,9 @@ describe.skipIf(!dockerEngine())('a network', () => {
 
   test('of another agent is not used, whatever its name', async () => {
     await ensure(106)
-    const other = { ...lab.labels(106), 'dev.berth.agent': 'somebody else' }
+    const other = { ...fixture.labels(106), 'dev.berth.agent': 'somebody else' }
     await expect(
-      ensureNetwork(lab.engine, lab.settings, {
+      ensureNetwork(fixture.engine, fixture.settings, {
         environmentId: 106,
         labels: other,
         takenSubnets: [],

@@ -1,28 +1,28 @@
 // biome-ignore-all lint/style/noNonNullAssertion: states and bytes are in range by construction.
-// Aho–Corasick over bytes, in typed arrays: one state per needle byte, shared by all streams of a
-// masker. A state's first child is the next state, so a long needle costs a chain of 20 bytes per
+// Aho–Corasick over bytes, in typed arrays: one state per pattern byte, shared by all streams of a
+// masker. A state's first child is the next state, so a long pattern costs a chain of 20 bytes per
 // state; other children are in a hash. Beside it a table of block shifts passes over text in which
-// no needle can begin, four bytes a look at best. Invariant: `next` is the longest suffix of what
-// was read that begins a needle; `skip` passes no such beginning. Deliberately absent: any state of
+// no pattern can begin, four bytes a look at best. Invariant: `next` is the longest suffix of what
+// was read that begins a pattern; `skip` passes no such beginning. Deliberately absent: any state of
 // a stream.
 
-/** All needles have at least this many bytes; the shifts rely on it. */
-export const SHORTEST_NEEDLE = 6
+/** All patterns have at least this many bytes; the shifts rely on it. */
+export const SHORTEST_PATTERN = 6
 
 const NO_CHILD = 256
 const HAS_BRANCHES = 512
-const BLOCK_SHIFT = SHORTEST_NEEDLE - 2
+const BLOCK_SHIFT = SHORTEST_PATTERN - 2
 const hashBlock = (a: number, b: number, c: number): number =>
   ((a << 11) ^ (b << 5) ^ c ^ (a >>> 3)) & 0xffff
 
 export class Automaton {
   /** Bytes of the partial match that a state stands for. */
   readonly depth: Int32Array
-  /** Length of the longest needle that ends in this state; 0 = none does. */
+  /** Length of the longest pattern that ends in this state; 0 = none does. */
   readonly longest: Int32Array
-  /** Length of the shortest needle that goes through this state. */
+  /** Length of the shortest pattern that goes through this state. */
   readonly shortest: Int32Array
-  /** A needle has a line feed among its first bytes: carriage returns matter to `skip`. */
+  /** A pattern has a line feed among its first bytes: carriage returns matter to `skip`. */
   readonly earlyNewline: boolean
   readonly #root = new Int32Array(256)
   readonly #children: Int16Array
@@ -32,10 +32,10 @@ export class Automaton {
   readonly #shifts = new Uint8Array(0x10000).fill(BLOCK_SHIFT)
   #states = 1
 
-  constructor(needles: readonly Uint8Array[]) {
-    const room = needles.reduce((sum, needle) => sum + needle.length, 1)
+  constructor(patterns: readonly Uint8Array[]) {
+    const room = patterns.reduce((sum, pattern) => sum + pattern.length, 1)
     let slots = 16
-    while (slots < needles.length * 2 + 2) slots *= 2
+    while (slots < patterns.length * 2 + 2) slots *= 2
     this.depth = new Int32Array(room)
     this.longest = new Int32Array(room)
     this.shortest = new Int32Array(room)
@@ -45,9 +45,11 @@ export class Automaton {
     this.#branchStates = new Int32Array(slots)
     const parents = new Int32Array(room)
     const bytes = new Uint8Array(room)
-    for (const needle of needles) this.#insert(needle, parents, bytes)
+    for (const pattern of patterns) this.#insert(pattern, parents, bytes)
     this.#link(parents, bytes)
-    this.earlyNewline = needles.some((needle) => needle.subarray(0, SHORTEST_NEEDLE).includes(10))
+    this.earlyNewline = patterns.some((pattern) =>
+      pattern.subarray(0, SHORTEST_PATTERN).includes(10),
+    )
   }
 
   /** The state after one more byte. */
@@ -71,13 +73,13 @@ export class Automaton {
   }
 
   /**
-   * The first place at or after `from` where a needle may begin, as far as bytes before `end` can
+   * The first place at or after `from` where a pattern may begin, as far as bytes before `end` can
    * tell; the last few places are always answered with "may".
    */
   skip(bytes: Uint8Array, from: number, end: number): number {
     const shifts = this.#shifts
     let at = from
-    for (const last = end - SHORTEST_NEEDLE; at <= last; ) {
+    for (const last = end - SHORTEST_PATTERN; at <= last; ) {
       const shift = shifts[hashBlock(bytes[at + 3]!, bytes[at + 4]!, bytes[at + 5]!)]!
       if (shift === 0) return at
       at += shift
@@ -85,14 +87,15 @@ export class Automaton {
     return at
   }
 
-  #insert(needle: Uint8Array, parents: Int32Array, bytes: Uint8Array): void {
-    if (needle.length < SHORTEST_NEEDLE) throw new RangeError('A needle is too short to be masked.')
-    for (let last = 2; last < SHORTEST_NEEDLE; last++) {
-      const hash = hashBlock(needle[last - 2]!, needle[last - 1]!, needle[last]!)
-      this.#shifts[hash] = Math.min(this.#shifts[hash]!, SHORTEST_NEEDLE - 1 - last)
+  #insert(pattern: Uint8Array, parents: Int32Array, bytes: Uint8Array): void {
+    if (pattern.length < SHORTEST_PATTERN)
+      throw new RangeError('A needle is too short to be masked.')
+    for (let last = 2; last < SHORTEST_PATTERN; last++) {
+      const hash = hashBlock(pattern[last - 2]!, pattern[last - 1]!, pattern[last]!)
+      this.#shifts[hash] = Math.min(this.#shifts[hash]!, SHORTEST_PATTERN - 1 - last)
     }
     let state = 0
-    for (const byte of needle) {
+    for (const byte of pattern) {
       let child = this.#child(state, byte)
       if (child === 0) {
         child = this.#states++
@@ -100,12 +103,12 @@ export class Automaton {
         parents[child] = state
         bytes[child] = byte
         this.depth[child] = this.depth[state]! + 1
-        this.shortest[child] = needle.length
+        this.shortest[child] = pattern.length
       }
       state = child
-      if (needle.length < this.shortest[state]!) this.shortest[state] = needle.length
+      if (pattern.length < this.shortest[state]!) this.shortest[state] = pattern.length
     }
-    this.longest[state] = needle.length
+    this.longest[state] = pattern.length
   }
 
   #child(state: number, byte: number): number {
@@ -157,11 +160,11 @@ export class Automaton {
     for (let state = 1; state < this.#states; state++) {
       deepest = Math.max(deepest, this.depth[state]!)
     }
-    const places = new Int32Array(deepest + 2)
-    for (let state = 1; state < this.#states; state++) places[this.depth[state]! + 1]!++
-    for (let depth = 1; depth < places.length; depth++) places[depth]! += places[depth - 1]!
+    const paths = new Int32Array(deepest + 2)
+    for (let state = 1; state < this.#states; state++) paths[this.depth[state]! + 1]!++
+    for (let depth = 1; depth < paths.length; depth++) paths[depth]! += paths[depth - 1]!
     const order = new Int32Array(this.#states - 1)
-    for (let state = 1; state < this.#states; state++) order[places[this.depth[state]!]!++] = state
+    for (let state = 1; state < this.#states; state++) order[paths[this.depth[state]!]!++] = state
     return order
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { Masker } from './mask.ts'
-import { type MaskedValue, makeNeedles } from './secret-patterns.ts'
+import { type MaskedValue, makeSecretPatterns } from './secret-patterns.ts'
 
 /** All at once, byte by byte and in threes: the result must be one and the same. */
 function mask(values: MaskedValue[], input: string): string {
@@ -144,9 +144,10 @@ describe('forms', () => {
 
   test('what the bounds leave out is counted, and the values themselves never are', () => {
     const values = Array.from({ length: 8 }, (_, n) => noise(n, 64 * 1_024))
-    const { needles, leftOut } = makeNeedles(values)
+    const { patterns, leftOut } = makeSecretPatterns(values)
     expect(leftOut).toBeGreaterThan(0)
-    for (const value of values) expect(needles.some((n) => n.equals(Buffer.from(value)))).toBe(true)
+    for (const value of values)
+      expect(patterns.some((n) => n.equals(Buffer.from(value)))).toBe(true)
     expect(new Masker(values).leftOut).toBe(leftOut)
     expect(new Masker([SECRET]).leftOut).toBe(0)
   })

@@ -5,9 +5,9 @@
 // current partial match is held back. Deliberately absent: a timed flush. It would leak the
 // beginning of a value that a program prints in two writes.
 import { MASKING } from '@berth/shared'
-import { Automaton, SHORTEST_NEEDLE } from './automaton.ts'
+import { Automaton, SHORTEST_PATTERN } from './automaton.ts'
 import { PlainLane } from './lane.ts'
-import { type MaskedValue, makeNeedles } from './secret-patterns.ts'
+import { type MaskedValue, makeSecretPatterns } from './secret-patterns.ts'
 
 const MASK = Buffer.from('***')
 const NOTHING = Buffer.alloc(0)
@@ -16,32 +16,32 @@ const RETURN = 0x0d
 const LINE_FEED = 0x0a
 const BRACKET = 0x5b
 const LETTER_M = 0x6d
-/** Bytes behind a place that are needed to rule out that a needle began before it. */
-const WINDOW = SHORTEST_NEEDLE - 1
+/** Bytes behind a place that are needed to rule out that a pattern began before it. */
+const WINDOW = SHORTEST_PATTERN - 1
 
 export interface MaskStream {
   /** What can be said now of the output so far; may be the chunk itself. */
   push(chunk: Buffer): Buffer
   /**
-   * What was held back. A partial match of more than half a needle is masked. The stream starts
+   * What was held back. A partial match of more than half a pattern is masked. The stream starts
    * anew.
    */
   end(): Buffer
 }
 
 export class Masker {
-  /** Forms of very long values that are not looked for (see needles.ts). */
+  /** Forms of very long values that are not looked for (see patterns.ts). */
   readonly leftOut: number
   readonly #automaton: Automaton | undefined
 
   constructor(values: readonly MaskedValue[]) {
-    const { needles, leftOut } = makeNeedles(values)
+    const { patterns, leftOut } = makeSecretPatterns(values)
     this.leftOut = leftOut
-    this.#automaton = needles.length === 0 ? undefined : new Automaton(needles)
+    this.#automaton = patterns.length === 0 ? undefined : new Automaton(patterns)
   }
 
   source(): MaskStream {
-    return this.#automaton === undefined ? OPEN_STREAM : new NeedleStream(this.#automaton)
+    return this.#automaton === undefined ? OPEN_STREAM : new PatternStream(this.#automaton)
   }
 
   /** A message for a person. */
@@ -68,7 +68,7 @@ function colourEnd(chunk: Buffer, from: number): number {
   return -1
 }
 
-class NeedleStream implements MaskStream {
+class PatternStream implements MaskStream {
   readonly #automaton: Automaton
   /** Reads every byte as it is. */
   #state = 0
@@ -146,7 +146,7 @@ class NeedleStream implements MaskStream {
   }
 
   /**
-   * Runs the automaton over the chunk. Where no needle can begin, it is not run at all: `#jump`
+   * Runs the automaton over the chunk. Where no pattern can begin, it is not run at all: `#jump`
    * finds the next place.
    */
   #scan(chunk: Buffer, base: number): void {
@@ -176,7 +176,7 @@ class NeedleStream implements MaskStream {
       const bytes = depth[state]!
       const start = at - bytes
       // Short partial matches are left to `#jump`, which looks at them again; only ever farther on.
-      if (bytes < SHORTEST_NEEDLE && start > anchor) {
+      if (bytes < SHORTEST_PATTERN && start > anchor) {
         at = this.#jump(chunk, start)
         anchor = at
         state = 0
@@ -186,9 +186,9 @@ class NeedleStream implements MaskStream {
   }
 
   /**
-   * The first place at or after `from` where a needle may begin. The look of `skip` is at bytes as
+   * The first place at or after `from` where a pattern may begin. The look of `skip` is at bytes as
    * they are, so it stops short of colour codes (and of returns, where they matter); a code is
-   * passed when no needle begins in the few bytes before it, neither with nor without the code, nor
+   * passed when no pattern begins in the few bytes before it, neither with nor without the code, nor
    * inside it.
    */
   #jump(chunk: Buffer, from: number): number {
@@ -198,7 +198,7 @@ class NeedleStream implements MaskStream {
       if (at > this.#stop) this.#stop = this.#nextStop(chunk, at)
       const stop = this.#stop
       at = automaton.skip(chunk, at, stop)
-      if (at + SHORTEST_NEEDLE <= stop || stop === chunk.length || at > stop) return at
+      if (at + SHORTEST_PATTERN <= stop || stop === chunk.length || at > stop) return at
       const after = colourEnd(chunk, stop)
       const before = stop - at
       if (after < 0 || after + WINDOW > chunk.length) return at

@@ -1,7 +1,7 @@
-// Which byte strings must not leave a server: from the values of an environment to the needles of
+// Which byte strings must not leave a server: from the values of an environment to the patterns of
 // the masker. A value is looked for as it is, line by line, and in the encodings in which programs
 // print things (base64 in its three alignments, URL, JSON, shell, hexadecimal). Pure. Invariant: no
-// needle is shorter than MASKING.valueBytes, the whole values come first, and what the bounds leave
+// pattern is shorter than MASKING.valueBytes, the whole values come first, and what the bounds leave
 // out is counted, never forgotten silently.
 import { isUtf8 } from 'node:buffer'
 import { MASKING } from '@berth/shared'
@@ -11,13 +11,13 @@ const COLOUR_CODES = /\u001b\[[0-9:;]*m/g
 
 export type MaskedValue = string | Uint8Array
 
-export interface NeedleSet {
-  needles: Buffer[]
+export interface PatternSet {
+  patterns: Buffer[]
   /** Forms of very long values that the bounds do not allow to look for. */
   leftOut: number
 }
 
-export function makeNeedles(values: readonly MaskedValue[]): NeedleSet {
+export function makeSecretPatterns(values: readonly MaskedValue[]): PatternSet {
   const wholes: Buffer[] = []
   const lines: Buffer[] = []
   for (const given of values) {
@@ -27,31 +27,31 @@ export function makeNeedles(values: readonly MaskedValue[]): NeedleSet {
   }
   const plain = [...wholes, ...lines]
   const set = new Collection()
-  for (const needle of plain) set.add(needle)
+  for (const pattern of plain) set.add(pattern)
   // Short values first: the long ones are those that may be left out.
   plain.sort((a, b) => a.length - b.length)
-  for (const needle of plain) for (const form of encodedForms(needle)) set.add(form)
-  return { needles: set.needles, leftOut: set.leftOut }
+  for (const pattern of plain) for (const form of encodedForms(pattern)) set.add(form)
+  return { patterns: set.patterns, leftOut: set.leftOut }
 }
 
 class Collection {
-  readonly needles: Buffer[] = []
+  readonly patterns: Buffer[] = []
   leftOut = 0
   readonly #seen = new Set<string>()
   #bytes = 0
 
-  add(needle: Buffer): void {
-    if (needle.length < MASKING.valueBytes) return
-    const key = needle.toString('latin1')
+  add(pattern: Buffer): void {
+    if (pattern.length < MASKING.valueBytes) return
+    const key = pattern.toString('latin1')
     if (this.#seen.has(key)) return
     this.#seen.add(key)
-    const bytes = this.#bytes + needle.length
-    if (this.needles.length >= MASKING.needles || bytes > MASKING.needlesBytes) {
+    const bytes = this.#bytes + pattern.length
+    if (this.patterns.length >= MASKING.patterns || bytes > MASKING.patternsBytes) {
       this.leftOut++
       return
     }
     this.#bytes = bytes
-    this.needles.push(needle)
+    this.patterns.push(pattern)
   }
 }
 

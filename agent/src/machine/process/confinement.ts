@@ -43,16 +43,16 @@ const HIDE = [
 const HIDDEN = ['/tmp/', '/var/tmp/', '/home/', '/dev/']
 
 /** What a command gets in the place of folders that everybody may write to. */
-export interface OwnPlaces {
+export interface OwnPaths {
   /** Of the environment; shown to the command as /tmp. */
   temporary: string
-  /** Of the machine (shared-places.ts). */
+  /** Of the machine (shared-paths.ts). */
   instead: readonly string[]
 }
 
 /** Empty where the machine does not allow it, or where the folder itself would be hidden (development). */
-export function ownPlaces(places: OwnPlaces | undefined): string[] {
-  const { temporary, instead } = places ?? { temporary: '/tmp/', instead: [] }
+export function ownPaths(paths: OwnPaths | undefined): string[] {
+  const { temporary, instead } = paths ?? { temporary: '/tmp/', instead: [] }
   if (HIDDEN.some((hidden) => temporary.startsWith(hidden))) return []
   const unshare = locateProgram('unshare')
   const kinds = unshare ? ownNamespaces(unshare) : []
@@ -96,7 +96,7 @@ export interface Confinement {
   account: Account | undefined
   cgroupFiles: string[]
   directory: string
-  places?: OwnPlaces | undefined
+  paths?: OwnPaths | undefined
   /** Shell form; readable by the account. */
   variablesFile: string
   /** Stronger than the file; from the repository, so it may be seen in a list of processes. */
@@ -112,7 +112,7 @@ export function confineCommand(command: string, inside: Confinement): string[] {
   const env = locateProgram('env') ?? '/usr/bin/env'
   return [
     ...joinGroups(inside.cgroupFiles),
-    ...(inside.account ? ownPlaces(inside.places) : []),
+    ...(inside.account ? ownPaths(inside.paths) : []),
     ...dropRights(inside.account),
     ...['/bin/sh', '-c', inside.hasTerminal ? ENTER_TERMINAL : ENTER, 'berth-enter'],
     ...[inside.offersSocket ? '0007' : '0027', inside.variablesFile, inside.directory],
@@ -121,7 +121,7 @@ export function confineCommand(command: string, inside: Confinement): string[] {
   ]
 }
 
-export interface CommandPlaces {
+export interface CommandPaths {
   environmentDir: string
   releaseDir: string
   socketDir: string
@@ -130,15 +130,15 @@ export interface CommandPlaces {
 }
 
 /** What a command starts with: Berth's own words only. The variables are added when the rights are gone. */
-export const baseEnvironment = (places: CommandPlaces): Record<string, string> => ({
-  PATH: `${places.environmentDir}/bin:${SYSTEM_PATH}`,
+export const baseEnvironment = (paths: CommandPaths): Record<string, string> => ({
+  PATH: `${paths.environmentDir}/bin:${SYSTEM_PATH}`,
   // the environment's own folder belongs to root, so that no application replaces `current`; tools want to write
-  HOME: `${places.environmentDir}/home`,
+  HOME: `${paths.environmentDir}/home`,
   LANG: 'C.UTF-8',
-  BERTH_RELEASE_DIR: places.releaseDir,
-  BERTH_SHARED_DIR: `${places.environmentDir}/shared`,
-  BERTH_LOG_DIR: `${places.environmentDir}/shared/log`,
-  BERTH_SOCKET_DIR: places.socketDir,
-  BERTH_COMMIT: places.commit,
-  BERTH_VARIABLES_FILE: places.variablesFile,
+  BERTH_RELEASE_DIR: paths.releaseDir,
+  BERTH_SHARED_DIR: `${paths.environmentDir}/shared`,
+  BERTH_LOG_DIR: `${paths.environmentDir}/shared/log`,
+  BERTH_SOCKET_DIR: paths.socketDir,
+  BERTH_COMMIT: paths.commit,
+  BERTH_VARIABLES_FILE: paths.variablesFile,
 })

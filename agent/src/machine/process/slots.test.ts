@@ -78,17 +78,17 @@ test('a holder and a waiting one that were killed leave nothing behind', async (
   expect(await holder.next()).toBe('in')
   const gone = another(1)
   expect(await gone.next()).toBe('place 1')
-  const places: number[] = []
+  const paths: number[] = []
   const { signal } = new AbortController()
   const taken = takeSlot({ runDir }, 'build', {
     slots: 1,
     signal,
-    onPlace: (place) => places.push(place),
+    onPlace: (place) => paths.push(place),
   })
   gone.child.kill('SIGKILL')
   holder.child.kill('SIGKILL')
   const release = await taken
-  expect(places[0]).toBe(2)
+  expect(paths[0]).toBe(2)
   release()
   release()
   expect(readdirSync(join(runDir, 'slots'))).toEqual([])

@@ -76,15 +76,15 @@ export async function takeSlot(
   const release = (): void => rmSync(holding, { force: true })
   writeFileSync(waiting, '', { mode: 0o600 })
   try {
-    for (let told = 0; ; ) {
+    for (let reported = 0; ; ) {
       const place = findPlace(readLine(folder, kind), id, slots)
       if (place <= 0) {
         writeFileSync(holding, '', { mode: 0o600 })
         const holders = readLine(folder, kind).filter(({ stage }) => stage === 'hold')
         if (holders.length <= slots) return release
         release()
-      } else if (place !== told) {
-        told = place
+      } else if (place !== reported) {
+        reported = place
         onPlace(place)
       }
       // of several that stepped back one is earlier than the others

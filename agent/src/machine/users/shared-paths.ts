@@ -4,7 +4,7 @@
 // Deliberately absent: /srv, /mnt, /media and disks of their own. A folder that is open to everybody there was opened on purpose.
 import { readFileSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { HOUSE, PROCESSES } from '@berth/shared'
+import { MAINTENANCE, PROCESSES } from '@berth/shared'
 import { replaceFile } from '../../journal/attempt-files.ts'
 import type { AgentSettings } from '../../settings.ts'
 import { locateProgram, type ProgramResult, runProgram } from '../process/programs.ts'
@@ -18,18 +18,24 @@ const CLOSED = ['/var/lib/docker', '/var/lib/containerd', '/run/docker', '/run/c
 export const SHARED_MEMORY = ['/dev/shm', '/dev/mqueue']
 
 const listFile = ({ runDir }: Pick<AgentSettings, 'runDir'>): string =>
-  join(runDir, 'shared-places.json')
+  join(runDir, 'shared-paths.json')
 
-type Places = Pick<AgentSettings, 'runDir' | 'stateDir'>
+type PathSettings = Pick<AgentSettings, 'runDir' | 'stateDir'>
 
 /** The daemon searches and notes what it found: commands are started by other processes, and must not wait for it. */
-export async function searchSharedPlaces(settings: Places): Promise<void> {
+export async function searchSharedPaths(settings: PathSettings): Promise<void> {
   const closed = [...CLOSED, ...SHARED_MEMORY, settings.stateDir, settings.runDir]
   const skipped = closed.flatMap((folder) => ['-path', folder, '-o']).slice(0, -1)
-  const argv = ['find', ...AREAS.filter(isFolder), '-xdev', '-maxdepth', String(HOUSE.searchDepth)]
+  const argv = [
+    'find',
+    ...AREAS.filter(isFolder),
+    '-xdev',
+    '-maxdepth',
+    String(MAINTENANCE.searchDepth),
+  ]
   argv.push('(', ...skipped, ')', '-prune', '-o')
   argv.push('-type', 'd', '-perm', '-0002', '-print0', '-prune')
-  const found = await runProgram(argv, { timeoutMs: HOUSE.searchMs })
+  const found = await runProgram(argv, { timeoutMs: MAINTENANCE.searchMs })
   // a folder that went meanwhile makes it say 1; what was seen counts
   if (found.timedOut || found.overflow) throw new Error('the search took too long')
   const names = found.stdout.toString('utf8').split('\0').filter(Boolean)
@@ -40,7 +46,7 @@ function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
 }
 
-function noted(settings: Places): string[] {
+function noted(settings: PathSettings): string[] {
   try {
     const list: unknown = JSON.parse(readFileSync(listFile(settings), 'utf8'))
     return Array.isArray(list) ? list.filter((name) => typeof name === 'string') : []
@@ -52,7 +58,7 @@ function noted(settings: Places): string[] {
 const holds = (folder: string, path: string): boolean => `${path}/`.startsWith(`${folder}/`)
 
 /** As they are now, without links. */
-function openPlaces(settings: Places): string[] {
+function sharedFolders(settings: PathSettings): string[] {
   const real = [...KNOWN, ...noted(settings)].flatMap((path) => {
     try {
       const found = realpathSync(path)
@@ -66,8 +72,8 @@ function openPlaces(settings: Places): string[] {
 }
 
 /** Those in whose place a command can see another folder; never one that holds the agent's own. */
-export const sharedPlaces = (settings: Places): string[] =>
-  openPlaces(settings).filter(
+export const sharedPaths = (settings: PathSettings): string[] =>
+  sharedFolders(settings).filter(
     (place) => !holds(place, settings.stateDir) && !holds(place, settings.runDir),
   )
 
@@ -94,9 +100,9 @@ function ownedObjects(uid: number): string[] {
  * Removes everything of an account from the shared places. Nothing of the account runs any more. What lies deeper than the
  * first level may lie in a folder of somebody else: `find` removes it by descriptor, no path is looked up again.
  */
-export async function clearShared(settings: Places, uid: number): Promise<string[]> {
+export async function clearShared(settings: PathSettings, uid: number): Promise<string[]> {
   if (!(uid > 0)) return []
-  const folders = [...openPlaces(settings), ...SHARED_MEMORY.filter(isFolder)]
+  const folders = [...sharedFolders(settings), ...SHARED_MEMORY.filter(isFolder)]
   const own = ['-uid', String(uid)]
   const first = ['-xdev', '-mindepth', '1', '-maxdepth', '1', ...own]
   const remove = ['-exec', '/bin/rm', '-rf', '--one-file-system', '--', '{}', '+']

@@ -21,7 +21,7 @@ import { locateProgram } from '../../machine/process/programs.ts'
 import { O_PATH } from '../../machine/process/sockets.ts'
 import { ensureAccount, findAccount, findClosedFolder, isRoot } from '../../machine/users/users.ts'
 import type { AgentSettings } from '../../settings.ts'
-import { edgePlaces } from '../paths.ts'
+import { edgePaths } from '../paths.ts'
 import { ensureWebGroup, findWebGroup } from './web-group.ts'
 
 type Names = Pick<AgentSettings, 'accountPrefix'>
@@ -41,7 +41,7 @@ export async function findCaddyAccount(settings: Names): Promise<Account | undef
 export async function ensureCaddyAccount(
   settings: AgentSettings,
 ): Promise<{ account: Account; isNew: boolean }> {
-  const home = edgePlaces(settings).caddy
+  const home = edgePaths(settings).caddy
   const made = await ensureAccount(caddyAccount(settings), home, 'Berth proxy')
   await ensureWebGroup(settings, made.account.name)
   return made
@@ -67,7 +67,7 @@ export async function becomeCaddy(settings: AgentSettings): Promise<string[]> {
   if (!setpriv) throw new Error(NO_SETPRIV)
   await ensureWebGroup(settings, account.name)
   await handOver(settings, account)
-  const closed = await findClosedFolder(account, edgePlaces(settings).caddy)
+  const closed = await findClosedFolder(account, edgePaths(settings).caddy)
   if (closed) throw new Error(`${account.name} cannot enter ${closed}. Run: chmod o+x ${closed}`)
   const bind = '-all,+net_bind_service'
   return [
@@ -79,19 +79,19 @@ export async function becomeCaddy(settings: AgentSettings): Promise<string[]> {
 
 /** What a Caddy that ran as root left behind: its account can read and write all that it needs. May be repeated. */
 export async function handOver(settings: AgentSettings, account: Account): Promise<void> {
-  const places = edgePlaces(settings)
+  const paths = edgePaths(settings)
   // others must pass through those above
-  for (const above of [places.dir, settings.runDir]) {
+  for (const above of [paths.dir, settings.runDir]) {
     mkdirSync(above, { recursive: true, mode: 0o711 })
   }
-  for (const folder of [places.caddy, places.adminDir]) {
+  for (const folder of [paths.caddy, paths.adminDir]) {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
     giveTree(folder, account)
     chmodSync(folder, 0o700)
   }
-  if (statSync(places.configuration, { throwIfNoEntry: false })) {
-    lchownSync(places.configuration, 0, account.gid)
-    chmodSync(places.configuration, 0o640)
+  if (statSync(paths.configuration, { throwIfNoEntry: false })) {
+    lchownSync(paths.configuration, 0, account.gid)
+    chmodSync(paths.configuration, 0o640)
   }
   const group = await findWebGroup(settings)
   if (group === undefined) return

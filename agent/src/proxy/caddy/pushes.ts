@@ -38,7 +38,7 @@ export class Pushes {
 
   async open(): Promise<void> {
     await this.#prepare()
-    this.#timer = setInterval(() => void this.reconcile(), PROXY.careMs)
+    this.#timer = setInterval(() => void this.reconcile(), PROXY.supervisionMs)
     void this.reconcile()
   }
 
@@ -122,7 +122,7 @@ export class Pushes {
   async reconcile(): Promise<void> {
     const wanted = this.#o.wanted()
     if (this.#isBusy || this.has(wanted) || this.#o.admin.instance() === '') return
-    if (performance.now() - this.#lastPush < PROXY.careMs) return
+    if (performance.now() - this.#lastPush < PROXY.supervisionMs) return
     await this.push(wanted).then(
       () => this.#complain(''),
       (error: Error) => this.#complain(error.message),

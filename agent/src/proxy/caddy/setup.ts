@@ -7,7 +7,7 @@ import { findListeners, nameHolder } from '../../machine/process/ports.ts'
 import { locateProgram, type ProgramResult, runProgram } from '../../machine/process/programs.ts'
 import { isRoot } from '../../machine/users/users.ts'
 import type { AgentSettings } from '../../settings.ts'
-import { edgePlaces } from '../paths.ts'
+import { edgePaths } from '../paths.ts'
 import { isAlive, readProxyProcess } from '../process-files.ts'
 import { endRootCaddy } from '../supervision.ts'
 import { ensureCaddyAccount, handOver } from './account.ts'
@@ -107,7 +107,7 @@ async function disableStockUnit(say: Say): Promise<void> {
 }
 
 function reportPorts(settings: AgentSettings, say: Say): number {
-  const isOurs = isAlive(readProxyProcess(edgePlaces(settings).caddyProcess))
+  const isOurs = isAlive(readProxyProcess(edgePaths(settings).caddyProcess))
   let code = 0
   for (const endpoint of [settings.proxy.http, settings.proxy.https]) {
     if (!endpoint) continue

@@ -13,7 +13,7 @@ import { openAdmin } from '../caddy/admin.ts'
 import { Pushes } from '../caddy/pushes.ts'
 import { renderConfiguration } from '../caddy/render.ts'
 import { addLinks, syncLinks } from '../links.ts'
-import { type EdgeKeys, edgePlaces, ensureKeys } from '../paths.ts'
+import { type EdgeKeys, edgePaths, ensureKeys } from '../paths.ts'
 import { readProxyProcess, settingsDigest, writeProxyProcess } from '../process-files.ts'
 import {
   type EdgeCall,
@@ -42,7 +42,7 @@ import { openNameServer, type Upstream } from './name-server.ts'
 import { isOwnPlace } from './owned-ports.ts'
 import { openPageServer } from './page-server.ts'
 import { containersOf, type Place, pageFor, placeOf } from './resolution.ts'
-import { Switchboard } from './route-switcher.ts'
+import { RouteSwitcher } from './route-switcher.ts'
 
 export interface EdgeOptions {
   addresses: AddressBook
@@ -72,9 +72,9 @@ async function findVersion(): Promise<string> {
 
 class Edge {
   readonly #settings: AgentSettings
-  readonly #places: ReturnType<typeof edgePlaces>
+  readonly #paths: ReturnType<typeof edgePaths>
   readonly #addresses: Addresses
-  readonly #board: Switchboard
+  readonly #board: RouteSwitcher
   readonly #pushes: Pushes | undefined
   readonly #sockets: SocketLinks | undefined
   readonly #forwarder: Forwarder | undefined
@@ -86,9 +86,9 @@ class Edge {
   readonly #closers: (() => void)[] = []
 
   static async open(settings: AgentSettings, options: EdgeOptions): Promise<Edge> {
-    const places = edgePlaces(settings)
-    mkdirSync(places.dir, { recursive: true, mode: 0o711 })
-    mkdirSync(dirname(places.socket), { recursive: true, mode: 0o711 })
+    const paths = edgePaths(settings)
+    mkdirSync(paths.dir, { recursive: true, mode: 0o711 })
+    mkdirSync(dirname(paths.socket), { recursive: true, mode: 0o711 })
     const version = await (options.findVersion ?? findVersion)()
     const edge = new Edge(settings, options, version)
     await edge.#open()
@@ -97,7 +97,7 @@ class Edge {
 
   private constructor(settings: AgentSettings, { addresses, log }: EdgeOptions, version: string) {
     this.#settings = settings
-    this.#places = edgePlaces(settings)
+    this.#paths = edgePaths(settings)
     this.#version = version
     this.#log = log
     const found = readTable(settings)
@@ -113,8 +113,8 @@ class Edge {
     if (mode === 'caddy') {
       this.#sockets = new SocketLinks({ settings, table: () => this.#board.table, log })
       this.#pushes = new Pushes({
-        admin: openAdmin(this.#places.adminSocket, this.#keys.origin),
-        file: this.#places.configuration,
+        admin: openAdmin(this.#paths.adminSocket, this.#keys.origin),
+        file: this.#paths.configuration,
         group: async () => (await findCaddyAccount(settings))?.gid,
         wanted: () => this.#render(this.#board.table),
         explain: () => this.#explain(),
@@ -124,12 +124,12 @@ class Edge {
       const find = (host: string, path: string): Place => this.#serverOf(host, path)
       this.#forwarder = new Forwarder({ find, owners: new SocketOwners(settings) })
     }
-    this.#board = new Switchboard({
+    this.#board = new RouteSwitcher({
       table,
       addresses: this.#addresses,
       pushes: this.#pushes,
       render: (of) => this.#render(of),
-      prepare: (of) => addLinks(this.#places.links, of),
+      prepare: (of) => addLinks(this.#paths.links, of),
       commit: (of) => this.#commit(of),
       pageAt: () => ({ address: '127.0.0.1', port: this.#pagePort }),
     })
@@ -166,9 +166,9 @@ class Edge {
     this.#closers.push(() => this.#sockets?.close())
     await this.#pushes?.open()
     this.#closers.push(() => this.#pushes?.close())
-    const control = await openControlSocket(this.#places.socket, (call) => this.#perform(call))
+    const control = await openControlSocket(this.#paths.socket, (call) => this.#perform(call))
     this.#closers.push(() => control.close())
-    writeProxyProcess(this.#places.edgeProcess, process.pid, settingsDigest(this.#settings))
+    writeProxyProcess(this.#paths.edgeProcess, process.pid, settingsDigest(this.#settings))
   }
 
   close(): void {
@@ -184,10 +184,10 @@ class Edge {
         proxy: this.#settings.proxy,
         routes: listRoutes(table),
         keys: this.#keys,
-        adminSocket: this.#places.adminSocket,
-        links: this.#places.links,
-        sockets: this.#places.sockets,
-        logs: this.#places.caddy,
+        adminSocket: this.#paths.adminSocket,
+        links: this.#paths.links,
+        sockets: this.#paths.sockets,
+        logs: this.#paths.caddy,
         pagePort: this.#pagePort,
         version: this.#version,
       }),
@@ -198,7 +198,7 @@ class Edge {
 
   #commit(table: Table): void {
     writeTable(this.#settings, { ...table, addresses: this.#addresses.all() })
-    syncLinks(this.#places.links, table)
+    syncLinks(this.#paths.links, table)
     this.#forwarder?.prune(table)
   }
 
@@ -291,7 +291,7 @@ class Edge {
 
   #explain(): string {
     if (this.#version === '') return NO_CADDY
-    return readProxyProcess(this.#places.caddyProcess)?.reason ?? ''
+    return readProxyProcess(this.#paths.caddyProcess)?.reason ?? ''
   }
 }
 

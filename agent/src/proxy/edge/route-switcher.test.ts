@@ -6,7 +6,7 @@ import { EdgeError, type EdgeRoute } from '../protocol.ts'
 import { readTable, type Table, withAuth, withoutRoutes, withRoutes } from '../table.ts'
 import { Addresses } from './addresses.ts'
 import { containersOf } from './resolution.ts'
-import { Switchboard } from './route-switcher.ts'
+import { RouteSwitcher } from './route-switcher.ts'
 
 const empty = readTable({ stateDir: '/nonexistent', runDir: '/nonexistent' })
 const page = { address: '127.0.0.1', port: 1_000 }
@@ -36,7 +36,7 @@ function open() {
     },
   } as unknown as Pushes
   const book = { addressOf: () => Promise.resolve('10.0.0.9'), onChange: () => () => undefined }
-  const board: Switchboard = new Switchboard({
+  const board: RouteSwitcher = new RouteSwitcher({
     table: empty,
     addresses: new Addresses(
       book,

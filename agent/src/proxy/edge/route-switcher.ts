@@ -10,7 +10,7 @@ import type { Addresses } from './addresses.ts'
 import type { Upstream } from './name-server.ts'
 import { isOurName, listNames, upstreamOf } from './resolution.ts'
 
-export interface SwitchboardOptions {
+export interface RouteSwitcherOptions {
   table: Table
   addresses: Addresses
   /** Undefined: mode 'ports', without Caddy. */
@@ -32,8 +32,8 @@ interface Change {
   reject: (error: Error) => void
 }
 
-export class Switchboard {
-  readonly #o: SwitchboardOptions
+export class RouteSwitcher {
+  readonly #o: RouteSwitcherOptions
   #table: Table
   #names: ReturnType<typeof listNames>
   /** Of a table that is being pushed: its names are answered already. */
@@ -41,7 +41,7 @@ export class Switchboard {
   #waiting: Change[] = []
   #isPushing = false
 
-  constructor(options: SwitchboardOptions) {
+  constructor(options: RouteSwitcherOptions) {
     this.#o = options
     this.#table = options.table
     this.#names = listNames(options.table)

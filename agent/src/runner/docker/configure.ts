@@ -20,12 +20,12 @@ import { renderEnvFile, renderShellFile } from '../plan/variable-files.ts'
 import { resolveVariables, weakerAdditions } from '../plan/variables.ts'
 import { requireProxy } from '../routing.ts'
 import { readCustom } from '../steps/configure.ts'
-import { admitRoom } from '../steps/disk-space.ts'
+import { checkDiskSpace } from '../steps/disk-space.ts'
 import { beginFetch } from '../steps/fetch.ts'
 import { remembered } from '../warm-up.ts'
 import { LAUNCH_PROGRAM, type VariableFiles } from './container-spec.ts'
 import { dockerOf, dockerSectionOf, lastDocker } from './docker-context.ts'
-import { settleDocker } from './leftovers.ts'
+import { recoverDockerLeftovers } from './leftovers.ts'
 
 const OLDEST = [20, 10] as const
 
@@ -80,8 +80,8 @@ async function admitServer(attempt: Attempt): Promise<void> {
   dockerOf(attempt).dataRoot = dataRoot
   await proxy
   await guardServer(attempt.settings, attempt.ledger) // what is built runs code too
-  await settleDocker(attempt)
-  await admitRoom(attempt, { dataRoot })
+  await recoverDockerLeftovers(attempt)
+  await checkDiskSpace(attempt, { dataRoot })
   attempt.output.say(`Server ${hostname()}: docker recipe, engine ${version}.`)
 }
 
@@ -98,8 +98,8 @@ function ensureLauncher(attempt: Attempt): string {
 
 /** By service, since each has its own `env`. */
 export function variableFiles(attempt: Attempt, service: string): VariableFiles {
-  const { places, settings, assignment } = attempt
-  const stem = join(places.variables, `${assignment.taskId}-${service}`)
+  const { paths, settings, assignment } = attempt
+  const stem = join(paths.variables, `${assignment.taskId}-${service}`)
   return {
     launch: join(settings.stateDir, 'bin', 'launch.sh'),
     shell: `${stem}.sh`,
@@ -108,7 +108,7 @@ export function variableFiles(attempt: Attempt, service: string): VariableFiles 
 }
 
 export async function writeDockerVariables(attempt: Attempt): Promise<void> {
-  const scene = dockerOf(attempt)
+  const docker = dockerOf(attempt)
   const { services } = dockerSectionOf(attempt)
   const resolved = resolveVariables({
     section: {},
@@ -128,9 +128,9 @@ export async function writeDockerVariables(attempt: Attempt): Promise<void> {
     // 0444 in a folder that only root enters: the engine mounts the files, and the image's user can read them
     writeSecretFile(files.shell, renderShellFile(values), undefined, 0o444)
     writeSecretFile(files.env, renderEnvFile(values), undefined, 0o444)
-    scene.values.set(name, values)
+    docker.values.set(name, values)
   }
-  scene.limits = need(attempt, 'limits')
+  docker.limits = need(attempt, 'limits')
   const count = resolved.secretKeys.length
   attempt.output.say(
     `${resolved.values.size} variables (${count} custom) for ${services.length} services; in containers at /run/berth/variables.env.`,

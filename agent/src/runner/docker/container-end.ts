@@ -8,18 +8,18 @@ import {
   removeContainer,
   stopContainer,
 } from '../../machine/docker/containers.ts'
-import { keepLastWords } from '../../service-logs/drain.ts'
+import { drainContainerLog } from '../../service-logs/drain.ts'
 import type { Attempt } from '../attempt.ts'
 import { lastSecrets } from '../steps/destroy.ts'
 import { dockerOf } from './docker-context.ts'
 
 /** A log that cannot be kept is told, and keeps nothing from being removed. */
 async function keepLog(attempt: Attempt, row: ObjectRow, seen: Observed): Promise<void> {
-  const { settings, places, found, secrets, output } = attempt
+  const { settings, paths, found, secrets, output } = attempt
   const values: Buffer[] = secrets.variables.map(({ value }) => Buffer.from(value))
-  if (found.last) values.push(...lastSecrets(places, found.last))
+  if (found.last) values.push(...lastSecrets(paths, found.last))
   try {
-    const isWhole = await keepLastWords(dockerOf(attempt).engine, settings, row, seen, values)
+    const isWhole = await drainContainerLog(dockerOf(attempt).engine, settings, row, seen, values)
     if (!isWhole) output.say(`Warning: not all of the log of ${row.name} could be read.`)
   } catch (error) {
     output.say(`Warning: the log of ${row.name} was not kept: ${(error as Error).message}`)

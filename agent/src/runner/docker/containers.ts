@@ -102,14 +102,14 @@ const must = <T>(value: T | undefined, what: string): T => {
 }
 
 export function specOf(attempt: Attempt, service: DockerService): string {
-  const scene = dockerOf(attempt)
+  const docker = dockerOf(attempt)
   const { name } = service
   return fingerprint(
     attempt.settings,
     specText(service, {
-      imageId: must(scene.images.get(name), `the image of ${name}`).id,
-      values: must(scene.values.get(name), `the variables of ${name}`),
-      limits: must(scene.limits.get(name), `the limits of ${name}`),
+      imageId: must(docker.images.get(name), `the image of ${name}`).id,
+      values: must(docker.values.get(name), `the variables of ${name}`),
+      limits: must(docker.limits.get(name), `the limits of ${name}`),
       isUntrusted: isUntrusted(attempt),
     }),
   )
@@ -121,17 +121,17 @@ function factsOf(
   name: string,
   spec: string,
 ): ContainerFacts {
-  const scene = dockerOf(attempt)
+  const docker = dockerOf(attempt)
   const { environmentId } = attempt.assignment
   const { volumes } = dockerSectionOf(attempt)
   return {
     name,
-    image: must(scene.images.get(service.name), `the image of ${service.name}`),
+    image: must(docker.images.get(service.name), `the image of ${service.name}`),
     labels: labels(attempt, { service: service.name, spec }),
     network: networkName(attempt.settings, environmentId),
     volumeNames: new Map(volumes.map((v) => [v, volumeName(attempt.settings, environmentId, v)])),
     files: variableFiles(attempt, service.name),
-    limits: must(scene.limits.get(service.name), `the limits of ${service.name}`),
+    limits: must(docker.limits.get(service.name), `the limits of ${service.name}`),
     isUntrusted: isUntrusted(attempt),
   }
 }
@@ -248,17 +248,17 @@ async function bringUp(attempt: Attempt, service: DockerService): Promise<Placed
 
 /** Services of one rank start at once, a few at a time; the step of each waits for its own. */
 function startAhead(attempt: Attempt, names: string[]): void {
-  const scene = dockerOf(attempt)
+  const docker = dockerOf(attempt)
   const lanes = Array<Promise<unknown>>(DOCKER_STEPS.parallel).fill(Promise.resolve())
-  for (const [index, name] of names.filter((found) => !scene.ahead.has(found)).entries()) {
+  for (const [index, name] of names.filter((found) => !docker.ahead.has(found)).entries()) {
     const lane = index % lanes.length
     const started = (lanes[lane] as Promise<unknown>).then(() => {
       attempt.interruption.throwIfFired()
-      if (scene.isOver) throw new Error('the deployment is over')
+      if (docker.isOver) throw new Error('the deployment is over')
       return bringUp(attempt, dockerServiceOf(attempt, name))
     })
     lanes[lane] = started.catch(() => undefined) // told by the step that waits for it
-    scene.ahead.set(name, started)
+    docker.ahead.set(name, started)
   }
 }
 
@@ -275,9 +275,9 @@ function rankMates(attempt: Attempt, name: string): string[] {
 }
 
 async function started(attempt: Attempt, name: string): Promise<void> {
-  const scene = dockerOf(attempt)
-  const placed = await must(scene.ahead.get(name), `the start of ${name}`)
-  scene.containers.set(name, placed)
+  const docker = dockerOf(attempt)
+  const placed = await must(docker.ahead.get(name), `the start of ${name}`)
+  docker.containers.set(name, placed)
   const what = placed.isKept
     ? `${name} did not change; the container of deployment ${placed.taskId} is left running.`
     : `${name} was started as ${placed.name} (${placed.address}).`

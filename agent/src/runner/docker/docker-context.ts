@@ -27,7 +27,7 @@ export interface Placed {
   address: string
 }
 
-export interface DockerScene {
+export interface DockerContext {
   readonly engine: Engine
   /** Where the engine keeps its data; undefined until it was asked. */
   dataRoot: string | undefined
@@ -44,7 +44,7 @@ export interface DockerScene {
   isOver: boolean
 }
 
-export function dockerOf(attempt: Attempt): DockerScene {
+export function dockerOf(attempt: Attempt): DockerContext {
   attempt.docker ??= {
     engine: openEngine(attempt.settings),
     dataRoot: undefined,

@@ -8,7 +8,7 @@ import { tidyRepository } from '../../machine/git/git.ts'
 import { endLeftovers } from '../../machine/process/leftovers.ts'
 import { collectEnvironment } from '../../maintenance/garbage.ts'
 import { type Attempt, need } from '../attempt.ts'
-import { stopOld, tell, toWireAction } from '../manual/finish.ts'
+import { reportOrWarn, stopOld, toWireAction } from '../manual/finish.ts'
 import type { DockerPlan, RunningContainer } from '../plan/plan.ts'
 import { isManualPlan } from '../plan/plan.ts'
 import { routeOf, routingOf } from '../routing.ts'
@@ -59,11 +59,11 @@ export function completeDocker(attempt: Attempt): void {
   )
 }
 
-export function tellDocker(attempt: Attempt): void {
+export function reportDocker(attempt: Attempt): void {
   const { images } = dockerOf(attempt)
   const { edge } = routingOf(attempt)
   const hasAuth = attempt.secrets.basicAuth !== undefined
-  tell(attempt, 'the services', () =>
+  reportOrWarn(attempt, 'the services', () =>
     attempt.report.services(
       dockerSectionOf(attempt).services.map(({ name, port }) => {
         const route = routeOf(attempt, name)
@@ -79,9 +79,9 @@ export function tellDocker(attempt: Attempt): void {
       }),
     ),
   )
-  tell(attempt, 'its size on the disk', () => keepGrowth(attempt))
+  reportOrWarn(attempt, 'its size on the disk', () => keepGrowth(attempt))
   const actions = isUntrusted(attempt) ? [] : need(attempt, 'file').actions
-  tell(attempt, 'the actions', () => attempt.report.actions(actions.map(toWireAction)))
+  reportOrWarn(attempt, 'the actions', () => attempt.report.actions(actions.map(toWireAction)))
 }
 
 const retiredRows = (attempt: Attempt): ObjectRow[] =>
@@ -115,11 +115,11 @@ export async function stopOldContainers(attempt: Attempt): Promise<void> {
 
 /** Checkouts are needed for a build only. */
 export async function collectDocker(attempt: Attempt): Promise<void> {
-  const { places, ledger, settings, assignment, output } = attempt
+  const { paths, ledger, settings, assignment, output } = attempt
   const { environmentId, taskId, attemptId } = assignment
-  removeLink(places.current)
-  for (const name of listFolder(places.releases)) await removeTree(join(places.releases, name))
-  await removeTree(places.statics)
+  removeLink(paths.current)
+  for (const name of listFolder(paths.releases)) await removeTree(join(paths.releases, name))
+  await removeTree(paths.statics)
   const request = { environmentId, attemptId }
   const { engine } = dockerOf(attempt)
   const { removed, problems } = await collectEnvironment(engine, ledger, settings, request)

@@ -22,7 +22,7 @@ import { fingerprint } from '../../machine/spec-key.ts'
 import { type Attempt, need } from '../attempt.ts'
 import { ceilingOf } from '../ceiling.ts'
 import { StepFailure } from '../failure.ts'
-import { guardRoom } from '../steps/disk-space.ts'
+import { guardDiskSpace } from '../steps/disk-space.ts'
 import { buildText } from './container-spec.ts'
 import { dockerOf, dockerServiceOf, isUntrusted, type ReadyImage } from './docker-context.ts'
 import { findDockerfileFault, isOwnImage, NOT_SHARED } from './image-references.ts'
@@ -42,7 +42,7 @@ async function withSlot<T>(
   })
   const clock = AbortSignal.timeout(timeoutMs)
   try {
-    return await guardRoom(attempt, (watched) => act(AbortSignal.any([watched, clock])))
+    return await guardDiskSpace(attempt, (watched) => act(AbortSignal.any([watched, clock])))
   } catch (error) {
     if (!clock.aborted || signal.aborted) throw error
     const minutes = timeoutMs / 60_000
@@ -165,7 +165,7 @@ function shareContext(attempt: Attempt, service: string, folder: string) {
     attempt.settings,
     JSON.stringify(['context', environmentId, service, folder]),
   )
-  return { key, times: join(attempt.places.dir, 'contexts', `${service}.json`) }
+  return { key, times: join(attempt.paths.dir, 'contexts', `${service}.json`) }
 }
 
 /** What a RUN command may use: no more than the environment, and of a fork's build less. */
@@ -233,7 +233,7 @@ async function build(attempt: Attempt, service: DockerService, tag: string): Pro
 }
 
 export async function buildService(attempt: Attempt, name: string): Promise<void> {
-  const scene = dockerOf(attempt)
+  const docker = dockerOf(attempt)
   const { environmentId, taskId } = attempt.assignment
   const service = dockerServiceOf(attempt, name)
   const shown = shownImage(attempt.settings, environmentId, name, taskId)
@@ -242,13 +242,13 @@ export async function buildService(attempt: Attempt, name: string): Promise<void
   const kept = await findKept(attempt, service)
   attempt.ledger.objects.put(rowOf(attempt, 'image', tag, name, facts))
   if (kept) {
-    await tagImage(scene.engine, kept.name, tag)
+    await tagImage(docker.engine, kept.name, tag)
     attempt.output.say(`Image of deployment ${kept.taskId}: same commit, nothing to build.`)
   }
   const reference = kept ? tag : await build(attempt, service, tag)
   const image = await ready(attempt, reference, { reference: shown, digest: '' })
   attempt.ledger.objects.put(rowOf(attempt, 'image', tag, name, { ...facts, imageId: image.id }))
-  scene.images.set(name, { ...image, digest: image.id })
+  docker.images.set(name, { ...image, digest: image.id })
   attempt.output.say(`Image ${shown} is ${image.id}.`)
 }
 
@@ -286,7 +286,7 @@ async function pull(
 }
 
 export async function pullService(attempt: Attempt, name: string): Promise<void> {
-  const scene = dockerOf(attempt)
+  const docker = dockerOf(attempt)
   const reference = dockerServiceOf(attempt, name).image
   if (!reference) throw new Error(`service ${name} is not pulled`)
   if (isOurs(attempt)(reference)) {
@@ -298,11 +298,11 @@ export async function pullService(attempt: Attempt, name: string): Promise<void>
     .filter((row) => row.name === reference)
   const isKnown = brought.some((row) => row.environmentId === environmentId)
   // an image that somebody else brought here is not the agent's to remove; one of another environment is, by the last
-  const isForeign = brought.length === 0 && (await findPulled(scene.engine, reference))
+  const isForeign = brought.length === 0 && (await findPulled(docker.engine, reference))
   if (!isKnown && !isForeign)
     attempt.ledger.objects.put(rowOf(attempt, 'pulled', reference, name, {}))
   const pulled = await pull(attempt, name, reference)
   const image = await ready(attempt, pulled.id, { reference, digest: pulled.digest || pulled.id })
-  scene.images.set(name, image)
+  docker.images.set(name, image)
   attempt.output.say(`${reference} is ${image.digest}.`)
 }

@@ -7,32 +7,32 @@ import type { Attempt } from '../attempt.ts'
 import { isManualPlan } from '../plan/plan.ts'
 import { routingOf } from '../routing.ts'
 import { dockerOf, lastDocker } from './docker-context.ts'
-import { settleEnvironment } from './recover.ts'
+import { recoverDocker } from './recover.ts'
 
 /** Checkouts of attempts that are over. A manual version that still runs is in its own. */
-async function settleFiles(attempt: Attempt): Promise<void> {
-  const { places, assignment, found } = attempt
+async function removeLeftoverFiles(attempt: Attempt): Promise<void> {
+  const { paths, assignment, found } = attempt
   if (isManualPlan(found.last)) return
-  const current = basename(readLink(places.current) ?? '')
-  for (const name of listFolder(places.releases)) {
+  const current = basename(readLink(paths.current) ?? '')
+  for (const name of listFolder(paths.releases)) {
     const isOld = /^[0-9]+$/.test(name) && name !== String(assignment.taskId) && name !== current
-    if (isOld) await removeTree(join(places.releases, name))
+    if (isOld) await removeTree(join(paths.releases, name))
   }
 }
 
-export async function settleDocker(attempt: Attempt): Promise<void> {
+export async function recoverDockerLeftovers(attempt: Attempt): Promise<void> {
   const { settings, ledger, assignment, output } = attempt
   const { environmentId, attemptId, fence } = assignment
   const { engine } = dockerOf(attempt)
   const { edge } = routingOf(attempt)
   try {
-    const house = { engine, edge, ledger, settings }
-    const notes = await settleEnvironment(house, { environmentId, attemptId, fence })
+    const context = { engine, edge, ledger, settings }
+    const notes = await recoverDocker(context, { environmentId, attemptId, fence })
     for (const note of notes) output.say(note)
   } catch (error) {
     // without routes nobody needs the edge
     const needsEdge = (lastDocker(attempt)?.routes.length ?? 0) > 0
     if (!(error instanceof EdgeError) || needsEdge) throw error
   }
-  await settleFiles(attempt)
+  await removeLeftoverFiles(attempt)
 }

@@ -19,14 +19,14 @@ import type { AgentSettings } from '../../settings.ts'
 import { isDockerPlan } from '../plan/plan.ts'
 import { restoreRoutes } from '../restore-routes.ts'
 
-export interface House {
+export interface Maintenance {
   engine: Engine
   edge: EdgeClient
   ledger: Ledger
   settings: AgentSettings
 }
 
-export interface SettleRequest extends CollectRequest {
+export interface RecoverRequest extends CollectRequest {
   /** Of the deployment that asks; routes are given with the highest fence there is. */
   fence?: bigint
   /** Services that ran when the engine went away. */
@@ -34,20 +34,23 @@ export interface SettleRequest extends CollectRequest {
 }
 
 /** What was done, as sentences; empty: everything was as it should be. */
-export async function settleEnvironment(house: House, request: SettleRequest): Promise<string[]> {
-  const { engine, ledger, settings } = house
-  const notes = await resumeStopped(house, request)
-  const moved = await restoreRoutes(house, request)
+export async function recoverDocker(
+  context: Maintenance,
+  request: RecoverRequest,
+): Promise<string[]> {
+  const { engine, ledger, settings } = context
+  const notes = await resumeStopped(context, request)
+  const moved = await restoreRoutes(context, request)
   notes.push(...moved)
-  if (moved.length > 0) await delay(house.edge.refreshMs)
-  await awaitRequests(house, request)
+  if (moved.length > 0) await delay(context.edge.refreshMs)
+  await awaitRequests(context, request)
   const { removed, problems } = await collectEnvironment(engine, ledger, settings, request)
   return [...notes, ...removed.map((what) => `Left over and removed: ${what}.`), ...problems]
 }
 
 /** Those on their way to what goes now arrive, and get their answer, up to a bound. */
-async function awaitRequests(house: House, request: SettleRequest): Promise<void> {
-  const { engine, edge, ledger, settings } = house
+async function awaitRequests(context: Maintenance, request: RecoverRequest): Promise<void> {
+  const { engine, edge, ledger, settings } = context
   const { environmentId, attemptId } = request
   const leaving: string[] = []
   for (const row of ledger.objects.list({ environmentId, kind: 'container' })) {
@@ -60,8 +63,8 @@ async function awaitRequests(house: House, request: SettleRequest): Promise<void
 }
 
 /** Two containers of a service without a route never run at once: they may share a volume. */
-async function stopSuccessors(house: House, request: SettleRequest, service: string) {
-  const { engine, ledger, settings } = house
+async function stopSuccessors(context: Maintenance, request: RecoverRequest, service: string) {
+  const { engine, ledger, settings } = context
   const { environmentId, attemptId } = request
   for (const row of ledger.objects.list({ environmentId, kind: 'container' })) {
     const isSuccessor = row.state === 'making' && row.service === service
@@ -72,12 +75,16 @@ async function stopSuccessors(house: House, request: SettleRequest, service: str
   }
 }
 
-async function resume(house: House, request: SettleRequest, row: ObjectRow): Promise<boolean> {
-  const { engine, ledger, settings } = house
+async function resume(
+  context: Maintenance,
+  request: RecoverRequest,
+  row: ObjectRow,
+): Promise<boolean> {
+  const { engine, ledger, settings } = context
   const seen = await inspectOwned(engine, settings, row.name)
   const isDown = seen !== undefined && seen.state !== 'running'
   if (isDown) {
-    await stopSuccessors(house, request, row.service)
+    await stopSuccessors(context, request, row.service)
     await setRestartPolicy(engine, seen.id, 'unless-stopped')
     await startContainer(engine, seen.id)
   }
@@ -89,8 +96,8 @@ async function resume(house: House, request: SettleRequest, row: ObjectRow): Pro
  * Stopped while somebody who is no more tried a successor in its place, or by an engine that ends what its killed
  * predecessor had started and now and then forgets to start it again. One that cannot come back holds up nothing else.
  */
-async function resumeStopped(house: House, request: SettleRequest): Promise<string[]> {
-  const { ledger } = house
+async function resumeStopped(context: Maintenance, request: RecoverRequest): Promise<string[]> {
+  const { ledger } = context
   const { environmentId } = request
   const notes: string[] = []
   const plan = readPlan(ledger, environmentId)
@@ -101,7 +108,7 @@ async function resumeStopped(house: House, request: SettleRequest): Promise<stri
     if (!isDue || row.attemptId === request.attemptId || !isOfVersion(row.name)) continue
     const what = `${row.service} of deployment ${row.taskId}`
     try {
-      if (await resume(house, request, row)) notes.push(`${what} was started again.`)
+      if (await resume(context, request, row)) notes.push(`${what} was started again.`)
     } catch (error) {
       if (!(error instanceof EngineError) || error.kind === 'unavailable') throw error
       notes.push(`${what} could not be started again: ${error.message}.`)

@@ -23,9 +23,9 @@ export const newRoutes = (attempt: Attempt): ContainerRoute[] =>
 function expected(attempt: Attempt, service: string): ExpectedContainer {
   const { spec, isKept } = placedOf(attempt, service)
   const { taskId, fence } = attempt.assignment
-  const scene = dockerOf(attempt)
-  const imageId = scene.images.get(service)?.id ?? ''
-  return { service, imageId, taskId, fence, spec, isKept, notBefore: scene.beganAt }
+  const docker = dockerOf(attempt)
+  const imageId = docker.images.get(service)?.id ?? ''
+  return { service, imageId, taskId, fence, spec, isKept, notBefore: docker.beganAt }
 }
 
 /** The time in which nothing may restart is the same for all services. */

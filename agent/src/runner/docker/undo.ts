@@ -33,9 +33,9 @@ async function startOld(attempt: Attempt, row: ObjectRow): Promise<void> {
 
 /** The old one of a service returns when the new one is gone: the two may share a volume. One that fails stops no other. */
 export async function takeBackContainers(attempt: Attempt): Promise<void> {
-  const scene = dockerOf(attempt)
-  scene.isOver = true
-  await Promise.allSettled(scene.ahead.values()) // whatever is still being started has its row and its container by then
+  const docker = dockerOf(attempt)
+  docker.isOver = true
+  await Promise.allSettled(docker.ahead.values()) // whatever is still being started has its row and its container by then
   const problems: string[] = []
   const note = (error: Error): void => void problems.push(error.message)
   const inState = (state: ObjectRow['state']): ObjectRow[] =>

@@ -146,7 +146,7 @@ export function completeDeployment(attempt: Attempt): void {
 }
 
 /** After the point of no return: what cannot be told (more than an event holds) is a warning. */
-export function tell(attempt: Attempt, what: string, act: () => void): void {
+export function reportOrWarn(attempt: Attempt, what: string, act: () => void): void {
   try {
     act()
   } catch (error) {
@@ -154,9 +154,9 @@ export function tell(attempt: Attempt, what: string, act: () => void): void {
   }
 }
 
-export function tellDeployment(attempt: Attempt): void {
+export function reportDeployment(attempt: Attempt): void {
   const ports = need(attempt, 'ports')
-  tell(attempt, 'the services', () =>
+  reportOrWarn(attempt, 'the services', () =>
     attempt.report.services(
       sectionOf(attempt).services.map(({ name }) => {
         const route = routeOf(attempt, name)
@@ -170,9 +170,9 @@ export function tellDeployment(attempt: Attempt): void {
       }),
     ),
   )
-  tell(attempt, 'its size on the disk', () => keepGrowth(attempt))
+  reportOrWarn(attempt, 'its size on the disk', () => keepGrowth(attempt))
   const { actions } = need(attempt, 'file')
-  tell(attempt, 'the actions', () => attempt.report.actions(actions.map(toWireAction)))
+  reportOrWarn(attempt, 'the actions', () => attempt.report.actions(actions.map(toWireAction)))
 }
 
 export async function stopOld(attempt: Attempt): Promise<void> {
@@ -188,14 +188,14 @@ export async function stopOld(attempt: Attempt): Promise<void> {
 
 /** Old releases and variable files go; those of anything that runs stay. */
 export async function collect(attempt: Attempt): Promise<void> {
-  const { places, ledger, assignment } = attempt
+  const { paths, ledger, assignment } = attempt
   const inUse = ledger.listProcesses(assignment.environmentId).map(({ taskId }) => taskId)
-  const current = Number(basename(readLink(places.current) ?? ''))
-  const releases = listFolder(places.releases).filter((name) => /^[0-9]+$/.test(name))
+  const current = Number(basename(readLink(paths.current) ?? ''))
+  const releases = listFolder(paths.releases).filter((name) => /^[0-9]+$/.test(name))
   const newest = releases.map(Number).sort((a, b) => b - a)
   const kept = new Set([...newest.slice(0, STEPS.keptReleases), ...inUse, current])
   for (const taskId of newest.filter((id) => !kept.has(id))) {
-    await removeTree(join(places.releases, String(taskId)))
+    await removeTree(join(paths.releases, String(taskId)))
     attempt.output.say(`Release ${taskId} was removed.`)
   }
   collectVariables(attempt.settings, ledger, assignment.environmentId)

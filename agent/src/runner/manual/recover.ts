@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { ROUTE_STEPS } from '@berth/shared'
 import {
-  environmentPlaces,
+  environmentPaths,
   listFolder,
   moveLink,
   readLink,
@@ -16,7 +16,7 @@ import {
 import { collectVariables, readPlan } from '../../maintenance/garbage.ts'
 import { letRequestsEnd } from '../../proxy/client.ts'
 import { isDockerPlan, type ManualPlan } from '../plan/plan.ts'
-import { type RouteHouse, type RouteRequest, restoreRoutes } from '../restore-routes.ts'
+import { type RouteContext, type RouteRequest, restoreRoutes } from '../restore-routes.ts'
 
 export interface ManualRequest extends RouteRequest {
   /** Of the deployment that asks: what it makes is nobody's left-over. */
@@ -24,21 +24,24 @@ export interface ManualRequest extends RouteRequest {
 }
 
 /** What was done, as sentences; empty: everything was as it should be, or the environment is not a manual one. */
-export async function settleManual(house: RouteHouse, request: ManualRequest): Promise<string[]> {
-  const plan = readPlan(house.ledger, request.environmentId)
+export async function recoverManual(
+  context: RouteContext,
+  request: ManualRequest,
+): Promise<string[]> {
+  const plan = readPlan(context.ledger, request.environmentId)
   if (isDockerPlan(plan)) return []
-  const notes = await restoreRoutes(house, request)
-  if (notes.length > 0) await delay(house.edge.refreshMs)
-  await awaitRequests(house, request)
-  notes.push(...restoreCurrent(house, request, plan))
-  await collectCopies(house, request, plan)
-  collectVariables(house.settings, house.ledger, request.environmentId)
+  const notes = await restoreRoutes(context, request)
+  if (notes.length > 0) await delay(context.edge.refreshMs)
+  await awaitRequests(context, request)
+  notes.push(...restoreCurrent(context, request, plan))
+  await collectCopies(context, request, plan)
+  collectVariables(context.settings, context.ledger, request.environmentId)
   return notes
 }
 
 /** Those on their way to processes that end next arrive, and get their answer, up to a bound. */
 async function awaitRequests(
-  { edge, ledger }: RouteHouse,
+  { edge, ledger }: RouteContext,
   { environmentId, attemptId }: ManualRequest,
 ): Promise<void> {
   const rows = ledger.listProcesses(environmentId)
@@ -52,11 +55,11 @@ async function awaitRequests(
 }
 
 function restoreCurrent(
-  { settings }: RouteHouse,
+  { settings }: RouteContext,
   { environmentId }: ManualRequest,
   plan: ManualPlan | null,
 ): string[] {
-  const { current } = environmentPlaces(settings, environmentId)
+  const { current } = environmentPaths(settings, environmentId)
   const found = readLink(current)
   const wanted = plan ? join('releases', String(plan.taskId)) : undefined
   if (found === wanted || (!found && !existsSync(dirname(current)))) return []
@@ -66,11 +69,11 @@ function restoreCurrent(
 }
 
 async function collectCopies(
-  { settings }: RouteHouse,
+  { settings }: RouteContext,
   { environmentId }: ManualRequest,
   plan: ManualPlan | null,
 ): Promise<void> {
-  const { statics } = environmentPlaces(settings, environmentId)
+  const { statics } = environmentPaths(settings, environmentId)
   const routes = plan?.routes ?? []
   const kept = new Set(
     routes.flatMap(({ target }) => (target.kind === 'static' ? [target.root] : [])),

@@ -5,7 +5,7 @@ import type { ManualService } from '@berth/shared/service-file'
 import { openSocket } from '../../machine/process/sockets.ts'
 import type { ProbeAnswer } from '../../proxy/client.ts'
 import { readRouteLink } from '../../proxy/links.ts'
-import { edgePlaces } from '../../proxy/paths.ts'
+import { edgePaths } from '../../proxy/paths.ts'
 import { isLinked } from '../../proxy/socket-links.ts'
 import { readTable, routeId } from '../../proxy/table.ts'
 import { type Attempt, accountOf, need } from '../attempt.ts'
@@ -69,7 +69,7 @@ type Judge = (answer: ProbeAnswer, host: string) => string | undefined
 function byLink(attempt: Attempt, name: string, wanted: string, isIt: Judge): Judge {
   const route = routeOf(attempt, name)
   return (answer, host) => {
-    const { links } = edgePlaces(attempt.settings)
+    const { links } = edgePaths(attempt.settings)
     const found = readRouteLink(links, host, route?.path ?? '/')
     if (found !== wanted) return `${host} still leads to the version before (${found}).`
     return isIt(answer, host)
@@ -101,7 +101,7 @@ export async function verifyManualRoute(attempt: Attempt, service: ManualService
   if (isInPorts(attempt)) {
     return verifyRoute(attempt, service, answeredFrom(name, target.path))
   }
-  const { sockets } = edgePlaces(attempt.settings)
+  const { sockets } = edgePaths(attempt.settings)
   const id = routeId(route.host, route.path)
   const from = answeredFrom(name, `${sockets}/${id}`)
   return verifyRoute(attempt, service, (answer, host) =>
@@ -124,7 +124,7 @@ const CONNECT: HealthCheck = {
  * before still runs is found out by asking, with the service's own check where it has one: the kernel accepts connections
  * for a process that is being killed. Empty: there is nothing to tell.
  */
-export async function tellUnkept(attempt: Attempt, begun: PlacedStep[]): Promise<string> {
+export async function reportUnmanaged(attempt: Attempt, begun: PlacedStep[]): Promise<string> {
   const { last } = attempt.found
   const isTouched = begun.some(({ work }) => work.kind === 'command')
   if (!isManualPlan(last) || !isTouched) return ''

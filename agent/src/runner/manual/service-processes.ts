@@ -28,7 +28,7 @@ import { StepFailure } from '../failure.ts'
 import { type HealthCheck, type HealthSample, judgeHealth } from '../plan/health.ts'
 import { serviceAdditions } from '../plan/variables.ts'
 import { routeOf } from '../routing.ts'
-import { newScene, placesOf } from '../steps/command.ts'
+import { newDockerContext, pathsOf } from '../steps/command.ts'
 import { environmentFacts, sectionOf } from '../steps/configure.ts'
 import type { Upstream } from '../steps/route.ts'
 import { replacementOf } from './plan.ts'
@@ -40,7 +40,7 @@ export function serviceOf(attempt: Attempt, name: string): ManualService {
 }
 
 export const socketPath = (attempt: Attempt, path: string): string =>
-  join(attempt.places.sockets, path)
+  join(attempt.paths.sockets, path)
 
 /** Where the service can be asked; undefined for one without an address. */
 export function targetOf(attempt: Attempt, service: ManualService): ProbeTarget | undefined {
@@ -73,15 +73,15 @@ function makeInstructions(attempt: Attempt, service: ManualService): Instruction
     commit: need(attempt, 'commit').sha,
     command: run.command,
     directory,
-    temporary: attempt.places.temporary,
+    temporary: attempt.paths.temporary,
     account: accountOf(attempt) ?? null,
     variablesFile: attempt.variablesFile,
-    env: baseEnvironment(placesOf(attempt, newScene(attempt))),
+    env: baseEnvironment(pathsOf(attempt, newDockerContext(attempt))),
     additions: serviceAdditions(variables, run.env, { port, isAuto: target?.kind === 'auto' }),
     secretKeys: variables.secretKeys,
     port: port ?? null,
     socket: target?.kind === 'socket' ? socketPath(attempt, target.path) : null,
-    logDir: join(attempt.places.logs, name),
+    logDir: join(attempt.paths.logs, name),
     stopTimeoutMs: run.stopTimeoutMs,
     ...limits,
   }
@@ -116,7 +116,7 @@ async function endForgottenCommands(attempt: Attempt): Promise<void> {
  * What attempts that are over left behind: their commands and half-started processes end, then those that they
  * had paused serve again.
  */
-export async function settleLeftovers(attempt: Attempt): Promise<void> {
+export async function endLeftovers(attempt: Attempt): Promise<void> {
   const { attemptId } = attempt.assignment
   await endForgottenCommands(attempt)
   const rows = rowsOf(attempt).filter((found) => found.attemptId !== attemptId)
@@ -176,7 +176,7 @@ function withLastLines(
   code: FailureCode,
   text: string,
 ): StepFailure {
-  const lines = readLastLines(join(attempt.places.logs, name), attempt.assignment.taskId)
+  const lines = readLastLines(join(attempt.paths.logs, name), attempt.assignment.taskId)
   if (lines.length > 0) {
     attempt.output.say(`Last ${lines.length} lines of ${name}:\n${lines.join('\n')}`)
   }
@@ -255,7 +255,7 @@ export async function awaitHealthy(
 }
 
 /** Of a service that cannot run twice: from the stop of the old process to the first answer of the new one. */
-function tellGap(attempt: Attempt, name: string): void {
+function reportGap(attempt: Attempt, name: string): void {
   const since = attempt.awaySince.get(name)
   if (since === undefined) return
   const ms = Math.round(performance.now() - since)
@@ -280,5 +280,5 @@ export async function awaitHealth(attempt: Attempt, name: string): Promise<void>
   }
   await awaitHealthy(attempt, name, target, health, isAlive)
   attempt.output.say(`${name} is healthy.`)
-  tellGap(attempt, name)
+  reportGap(attempt, name)
 }

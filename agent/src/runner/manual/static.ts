@@ -8,25 +8,25 @@ import { isDiskFull } from '../../machine/git/failure.ts'
 import { type Attempt, accountOf } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
 import { sectionOf } from '../steps/configure.ts'
-import { guardRoom } from '../steps/disk-space.ts'
+import { guardDiskSpace } from '../steps/disk-space.ts'
 import { serviceOf } from './service-processes.ts'
 
-export const staticFolder = ({ places, assignment }: Attempt, service: string): string =>
-  join(places.statics, service, String(assignment.taskId))
+export const staticFolder = ({ paths, assignment }: Attempt, service: string): string =>
+  join(paths.statics, service, String(assignment.taskId))
 
 export async function copyStatic(attempt: Attempt, name: string): Promise<void> {
-  const { places, found, output, releaseDir } = attempt
+  const { paths, found, output, releaseDir } = attempt
   const { target } = serviceOf(attempt, name)
   if (target?.kind !== 'root') throw new Error(`service ${name} has no folder`)
   const failed = (what: string): StepFailure =>
     new StepFailure(FailureCode.STATIC_FAILED, `${target.path} (service ${name}) ${what}`)
   const folder = staticFolder(attempt, name)
   await removeTree(folder)
-  ensureStaticFolder(places.statics, found.webGroup ?? undefined)
+  ensureStaticFolder(paths.statics, found.webGroup ?? undefined)
   const account = accountOf(attempt) ?? null
   const started = performance.now()
   try {
-    const { files, bytes, skipped } = await guardRoom(attempt, (signal) =>
+    const { files, bytes, skipped } = await guardDiskSpace(attempt, (signal) =>
       copyStaticRoot({ account, base: releaseDir, root: target.path, target: folder, signal }),
     )
     if (files === 0) throw new StaticRefused('holds no file that could be served.')
@@ -47,15 +47,15 @@ export async function copyStatic(attempt: Attempt, name: string): Promise<void> 
 
 /** Copies that are not of this deployment: nothing leads to them any more. */
 export async function collectStatics(attempt: Attempt): Promise<void> {
-  const { places, assignment } = attempt
+  const { paths, assignment } = attempt
   const isStatic = new Set(
     sectionOf(attempt)
       .services.filter(({ target }) => target?.kind === 'root')
       .map(({ name }) => name),
   )
-  if (isStatic.size === 0) return removeTree(places.statics)
-  for (const service of listFolder(places.statics)) {
-    const folder = join(places.statics, service)
+  if (isStatic.size === 0) return removeTree(paths.statics)
+  for (const service of listFolder(paths.statics)) {
+    const folder = join(paths.statics, service)
     if (!isStatic.has(service)) await removeTree(folder)
     else {
       const old = listFolder(folder).filter((task) => task !== String(assignment.taskId))

@@ -45,7 +45,9 @@ export async function runAction(attempt: Attempt): Promise<CommandResult> {
   const action = actionOf(attempt)
   const { last } = attempt.found
   if (isManualPlan(last)) {
-    return runInLast(attempt, (scene) => runListedStep(attempt, toStep(action), 'command', scene))
+    return runInLast(attempt, (context) =>
+      runListedStep(attempt, toStep(action), 'command', context),
+    )
   }
   if (isDockerPlan(last)) return runInContainer(attempt, action, last)
   throw new Error('a plan of no recipe')

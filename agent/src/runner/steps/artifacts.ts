@@ -5,7 +5,7 @@ import { ARTIFACTS } from '@berth/shared'
 import type { Action } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
-import { CopyFailed, describeLimit, gatherFiles } from '../../files/collect.ts'
+import { CopyFailed, collectFiles, describeLimit } from '../../files/collect.ts'
 import { ArtifactIntake } from '../../files/store.ts'
 import type { ArtifactRow } from '../../journal/artifact-table.ts'
 import { containerFolder, readArchive } from '../../machine/docker/archive.ts'
@@ -41,7 +41,7 @@ class Skipped {
     this.#attempt.output.say(`Skipped ${shown}: ${why}.`)
   }
 
-  tell(): void {
+  print(): void {
     const more = this.#count - ARTIFACTS.skippedNamed
     if (more > 0) this.#attempt.output.say(`${more} more were skipped.`)
   }
@@ -90,7 +90,7 @@ async function copyAll(
   if (isDockerPlan(last)) await copyFromContainer(attempt, action, declared, intake, last, notes)
   else {
     await runInLast(attempt, ({ releaseDir }) =>
-      gatherFiles(
+      collectFiles(
         {
           root: releaseDir,
           dir: posix
@@ -110,7 +110,7 @@ async function copyAll(
       ),
     )
   }
-  notes.tell()
+  notes.print()
 }
 
 const isName = (segment: string): boolean => segment !== '' && segment !== '.'

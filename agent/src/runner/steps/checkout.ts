@@ -21,21 +21,21 @@ import { findWebGroup } from '../../proxy/caddy/web-group.ts'
 import { ensureActivateProgram } from '../activation.ts'
 import { type Attempt, accountOf, environmentName, need } from '../attempt.ts'
 import { missing, StepFailure } from '../failure.ts'
-import { settleManual } from '../manual/recover.ts'
-import { settleLeftovers } from '../manual/service-processes.ts'
+import { recoverManual } from '../manual/recover.ts'
+import { endLeftovers } from '../manual/service-processes.ts'
 import { requireProxy, routingOf } from '../routing.ts'
-import { admitRoom } from './disk-space.ts'
+import { checkDiskSpace } from './disk-space.ts'
 import { gitContext } from './fetch.ts'
 
 /** What attempts that are over left behind goes before this one makes anything of its own. */
-async function settleBefore(attempt: Attempt): Promise<void> {
+async function recoverBefore(attempt: Attempt): Promise<void> {
   const { settings, ledger, assignment, output, found } = attempt
   // what the version before routed, this one will most likely route too; the rest is asked when the file was read
   const routed = found.last?.routes?.map(({ service }) => service) ?? []
   await requireProxy(attempt, [...new Set(routed)])
-  const house = { edge: routingOf(attempt).edge, ledger, settings }
-  for (const note of await settleManual(house, assignment)) output.say(note)
-  await settleLeftovers(attempt)
+  const context = { edge: routingOf(attempt).edge, ledger, settings }
+  for (const note of await recoverManual(context, assignment)) output.say(note)
+  await endLeftovers(attempt)
 }
 
 export async function admit(attempt: Attempt): Promise<void> {
@@ -58,19 +58,19 @@ export async function admit(attempt: Attempt): Promise<void> {
   for (const name of ['git', ...(isRoot() ? ['setpriv', 'useradd'] : [])]) {
     if (!locateProgram(name)) throw missing('manual', `${name} is not installed.`)
   }
-  await settleBefore(attempt)
-  await admitRoom(attempt)
+  await recoverBefore(attempt)
+  await checkDiskSpace(attempt)
   const terminal = attempt.pty ? 'a terminal' : 'pipes (node-pty is not installed: no terminal)'
   attempt.output.say(`Server ${hostname()}: manual recipe, commands run with ${terminal}.`)
 }
 
 export async function prepareAccount(attempt: Attempt): Promise<void> {
-  const { places, output } = attempt
+  const { paths, output } = attempt
   const name = environmentName(attempt)
   if (isRoot()) {
     try {
       const purpose = `Berth environment ${attempt.assignment.environmentId}`
-      const { account, isNew } = await ensureAccount(name, places.dir, purpose)
+      const { account, isNew } = await ensureAccount(name, paths.dir, purpose)
       attempt.found.account = account
       // before its first command: metadata addresses and other environments' networks are out of its reach
       await guardServer(attempt.settings, attempt.ledger)
@@ -85,9 +85,9 @@ export async function prepareAccount(attempt: Attempt): Promise<void> {
   }
   const account = accountOf(attempt)
   attempt.found.webGroup = (await findWebGroup(attempt.settings)) ?? null
-  ensureEnvironmentFolders(places, account, attempt.found.webGroup ?? undefined)
+  ensureEnvironmentFolders(paths, account, attempt.found.webGroup ?? undefined)
   ensureActivateProgram(attempt)
-  for (const folder of [places.dir, places.sockets]) {
+  for (const folder of [paths.dir, paths.sockets]) {
     const closed = await findClosedFolder(account, folder)
     if (closed) {
       throw missing(
@@ -96,7 +96,7 @@ export async function prepareAccount(attempt: Attempt): Promise<void> {
       )
     }
   }
-  await ensureLogFolder(places, account)
+  await ensureLogFolder(paths, account)
 }
 
 function warn(attempt: Attempt, code: string, message: string): void {
@@ -118,7 +118,7 @@ const isReadable = ({ mode, size }: TreeEntry): boolean =>
 async function explainUnpack(attempt: Attempt, error: unknown): Promise<unknown> {
   attempt.interruption.throwIfFired()
   if (!(error instanceof GitError) || error.failure.trouble !== 'damaged') return error
-  await removeTree(attempt.places.repository)
+  await removeTree(attempt.paths.repository)
   return new StepFailure(
     FailureCode.CLONE_FAILED,
     'The local copy of the repository was damaged and has been removed. Deploy again.',
@@ -127,19 +127,19 @@ async function explainUnpack(attempt: Attempt, error: unknown): Promise<unknown>
 
 /** What steps after this one read is read meanwhile. */
 async function writeFiles(attempt: Attempt, sha: string): Promise<{ attributes: Buffer }> {
-  const { places, releaseDir, spec } = attempt
+  const { paths, releaseDir, spec } = attempt
   const isDocker = spec.recipe === Recipe.DOCKER
-  if (isDocker) ensureDockerFolders(places, isRoot())
-  await Promise.all([removeTree(releaseDir), removeTree(places.checkout)])
+  if (isDocker) ensureDockerFolders(paths, isRoot())
+  await Promise.all([removeTree(releaseDir), removeTree(paths.checkout)])
   const context = gitContext(attempt)
-  ensureFolder(places.checkout, 0o700, context.account)
+  ensureFolder(paths.checkout, 0o700, context.account)
   const [attributes, source] = await Promise.all([
     sourceOf(attempt, '.gitattributes'),
     sourceOf(attempt, FILE_NAME),
-    checkOut(context, sha, places.checkout),
+    checkOut(context, sha, paths.checkout),
   ])
   // a build reads it as root
-  await handOver(places.checkout, releaseDir, isDocker ? undefined : accountOf(attempt))
+  await handOver(paths.checkout, releaseDir, isDocker ? undefined : accountOf(attempt))
   attempt.found.source = source
   return { attributes }
 }

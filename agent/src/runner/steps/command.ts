@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES } from '@berth/shared'
 import type { ManualSection, Step } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
-import { measureRoom } from '../../machine/disk-space.ts'
+import { measureDiskSpace } from '../../machine/disk-space.ts'
 import { insideFolder } from '../../machine/files.ts'
 import { Cgroup, type CgroupBounds, detectCgroups } from '../../machine/process/cgroups.ts'
 import {
@@ -16,7 +16,7 @@ import {
 } from '../../machine/process/commands.ts'
 import {
   baseEnvironment,
-  type CommandPlaces,
+  type CommandPaths,
   confineCommand,
 } from '../../machine/process/confinement.ts'
 import {
@@ -26,7 +26,7 @@ import {
   type ProcessTree,
   signalMembers,
 } from '../../machine/process/process-tree.ts'
-import { sharedPlaces } from '../../machine/users/shared-paths.ts'
+import { sharedPaths } from '../../machine/users/shared-paths.ts'
 import { listenForActivation } from '../activation.ts'
 import { type Attempt, accountOf, environmentName, hasMarkerOf, need } from '../attempt.ts'
 import { ceilingOf } from '../ceiling.ts'
@@ -56,7 +56,7 @@ function commandCgroup(attempt: Attempt): Cgroup | undefined {
 }
 
 /** Which version a command belongs to: where it runs and whose values it gets. */
-export interface Scene {
+export interface CommandContext {
   releaseDir: string
   variablesFile: string
   commit: string
@@ -73,7 +73,7 @@ export const hasSocket = ({ services }: ManualSection): boolean =>
   services.some(({ target }) => target?.kind === 'socket')
 
 /** The version that this attempt deploys. */
-export const newScene = (attempt: Attempt): Scene => ({
+export const newDockerContext = (attempt: Attempt): CommandContext => ({
   releaseDir: attempt.releaseDir,
   variablesFile: attempt.variablesFile,
   commit: need(attempt, 'commit').sha,
@@ -82,21 +82,21 @@ export const newScene = (attempt: Attempt): Scene => ({
   mayActivate: true,
 })
 
-export const placesOf = (attempt: Attempt, scene: Scene): CommandPlaces => ({
-  environmentDir: attempt.places.dir,
-  releaseDir: scene.releaseDir,
-  socketDir: attempt.places.sockets,
-  variablesFile: scene.variablesFile,
-  commit: scene.commit,
+export const pathsOf = (attempt: Attempt, context: CommandContext): CommandPaths => ({
+  environmentDir: attempt.paths.dir,
+  releaseDir: context.releaseDir,
+  socketDir: attempt.paths.sockets,
+  variablesFile: context.variablesFile,
+  commit: context.commit,
 })
 
 function startCommand(
   attempt: Attempt,
   step: Step,
-  scene: Scene,
+  context: CommandContext,
   cgroup: Cgroup | undefined,
 ): RunningCommand {
-  const directory = insideFolder(scene.releaseDir, step.dir ?? '.')
+  const directory = insideFolder(context.releaseDir, step.dir ?? '.')
   if (!directory) {
     throw new StepFailure(
       FailureCode.STEP_FAILED,
@@ -109,17 +109,17 @@ function startCommand(
       account: accountOf(attempt),
       cgroupFiles: cgroup?.joinFiles() ?? [],
       directory,
-      places: {
-        temporary: attempt.places.temporary,
-        instead: sharedPlaces(attempt.settings),
+      paths: {
+        temporary: attempt.paths.temporary,
+        instead: sharedPaths(attempt.settings),
       },
-      variablesFile: scene.variablesFile,
+      variablesFile: context.variablesFile,
       hasTerminal: attempt.pty !== undefined,
-      offersSocket: scene.offersSocket,
-      additions: weakerAdditions(step.env, scene.strong),
+      offersSocket: context.offersSocket,
+      additions: weakerAdditions(step.env, context.strong),
     }),
     env: {
-      ...baseEnvironment(placesOf(attempt, scene)),
+      ...baseEnvironment(pathsOf(attempt, context)),
       CI: '1',
       [MARKER_NAME]: attempt.assignment.attemptId,
     },
@@ -191,19 +191,19 @@ async function endCommand(
 export async function runCommand(
   attempt: Attempt,
   step: Step,
-  scene: Scene,
+  context: CommandContext,
 ): Promise<{ exit: Exit; isOutOfMemory: boolean }> {
   attempt.interruption.throwIfFired()
   const cgroup = commandCgroup(attempt)
   const killsBefore = cgroup?.memoryKills() ?? 0
-  const running = startCommand(attempt, step, scene, cgroup)
+  const running = startCommand(attempt, step, context, cgroup)
   const tree: ProcessTree = {
     root: running.pid,
     marker: hasMarkerOf(attempt),
     cgroup,
     spared: attempt.spared,
   }
-  const stopListening = scene.mayActivate ? listenForActivation(attempt) : () => undefined
+  const stopListening = context.mayActivate ? listenForActivation(attempt) : () => undefined
   const ending = await awaitEnding(attempt, running.exited, step.timeoutMs).finally(stopListening)
   if (ending.kind === 'exit') {
     if (ending.exit.code === 0) releaseLeftovers(attempt, tree)
@@ -241,9 +241,9 @@ export async function runListedStep(
   attempt: Attempt,
   step: Step,
   stepId: string,
-  scene: Scene,
+  context: CommandContext,
 ): Promise<CommandResult> {
-  const { exit, isOutOfMemory } = await runCommand(attempt, step, scene)
+  const { exit, isOutOfMemory } = await runCommand(attempt, step, context)
   if (exit.code === 0) return { exitCode: 0, message: '' }
   const how = exit.signal ? `was ended by ${exit.signal}` : `exited with ${exit.code}`
   const facts = {
@@ -260,7 +260,7 @@ export async function runListedStep(
     )
   }
   const message = `\`${shown(step.run)}\` ${how}.`
-  const [room] = measureRoom([attempt.settings.stateDir])
+  const [room] = measureDiskSpace([attempt.settings.stateDir])
   if (room && room.freeBytes < PROCESSES.fullBytes) {
     const full = `The disk of this server became full while \`${shown(step.run)}\` ran.`
     throw new StepFailure(FailureCode.DISK_FULL, full, facts)

@@ -152,11 +152,11 @@ export async function choosePorts(attempt: Attempt): Promise<void> {
   holdFixed(attempt)
   for (const { name, target, run } of sectionOf(attempt).services) {
     if (target?.kind === 'port') {
-      const strangers = findListeners(target.port).filter((listener) => listener.uid !== uid)
-      if (strangers.length > 0) {
+      const unknownAttempts = findListeners(target.port).filter((listener) => listener.uid !== uid)
+      if (unknownAttempts.length > 0) {
         throw new StepFailure(
           FailureCode.PORT_IN_USE,
-          `Port ${target.port} (service ${name}) is held by ${nameHolder(strangers)}, which does not belong to ${identifier}.`,
+          `Port ${target.port} (service ${name}) is held by ${nameHolder(unknownAttempts)}, which does not belong to ${identifier}.`,
         )
       }
       ports.set(name, target.port)

@@ -10,8 +10,8 @@ import type { Step } from '@berth/shared/service-file'
 import { FailureCode, Recipe } from '@berth/shared/wire'
 import { isEngineUp, openEngine } from '../../machine/docker/engine.ts'
 import {
-  allPlaces,
-  type EnvironmentPlaces,
+  allPaths,
+  type EnvironmentPaths,
   ensureEnvironmentFolders,
   ensureLogFolder,
   insideFolder,
@@ -37,26 +37,26 @@ import { whySkipped } from '../plan/destroy.ts'
 import { isManualPlan, type LastPlan, type ManualPlan } from '../plan/plan.ts'
 import { parseShellFile } from '../plan/variable-files.ts'
 import { forgetPassword, resetRoutes } from '../routing.ts'
-import { type CommandResult, hasSocket, runListedStep, type Scene } from './command.ts'
+import { type CommandContext, type CommandResult, hasSocket, runListedStep } from './command.ts'
 
-const releaseOf = (places: EnvironmentPlaces, last: ManualPlan): string =>
-  join(places.releases, String(last.taskId))
+const releaseOf = (paths: EnvironmentPaths, last: ManualPlan): string =>
+  join(paths.releases, String(last.taskId))
 
-const variablesOf = (places: EnvironmentPlaces, last: LastPlan): string[] => {
-  if (isManualPlan(last)) return [join(places.variables, `${last.taskId}.sh`)]
+const variablesOf = (paths: EnvironmentPaths, last: LastPlan): string[] => {
+  if (isManualPlan(last)) return [join(paths.variables, `${last.taskId}.sh`)]
   const files = last.services.map(({ service, taskId }) => `${taskId}-${service}.sh`)
-  return files.map((name) => join(places.variables, name))
+  return files.map((name) => join(paths.variables, name))
 }
 
 /** Commands can still run in it, with their values. */
-export const hasRelease = (places: EnvironmentPlaces, last: LastPlan | null): boolean =>
+export const hasRelease = (paths: EnvironmentPaths, last: LastPlan | null): boolean =>
   isManualPlan(last) &&
-  insideFolder(releaseOf(places, last), '.') !== undefined &&
-  variablesOf(places, last).every((file) => existsSync(file))
+  insideFolder(releaseOf(paths, last), '.') !== undefined &&
+  variablesOf(paths, last).every((file) => existsSync(file))
 
 /** What must be masked when the steps of the last deployment run: they get the values of its file. */
-export function lastSecrets(places: EnvironmentPlaces, last: LastPlan): Buffer[] {
-  return variablesOf(places, last).flatMap((file) => {
+export function lastSecrets(paths: EnvironmentPaths, last: LastPlan): Buffer[] {
+  return variablesOf(paths, last).flatMap((file) => {
     let values: Map<string, string>
     try {
       values = parseShellFile(readFileSync(file, 'utf8'))
@@ -75,17 +75,17 @@ const failed = (message: string): StepFailure =>
 async function lookUpAccount(attempt: Attempt): Promise<void> {
   if (attempt.found.account !== undefined) return
   const found = isRoot() ? await findAccount(environmentName(attempt)) : undefined
-  const isOurs = found !== undefined && found.home === attempt.places.dir && found.uid > 0
+  const isOurs = found !== undefined && found.home === attempt.paths.dir && found.uid > 0
   attempt.found.account = isOurs ? found : null
 }
 
-function lastScene(attempt: Attempt): Scene {
-  const { places, found } = attempt
+function lastContext(attempt: Attempt): CommandContext {
+  const { paths, found } = attempt
   const { last } = found
   if (!isManualPlan(last)) throw new Error('nothing with commands was deployed here')
   return {
-    releaseDir: releaseOf(places, last),
-    variablesFile: variablesOf(places, last)[0] as string,
+    releaseDir: releaseOf(paths, last),
+    variablesFile: variablesOf(paths, last)[0] as string,
     commit: last.commit,
     strong: new Set(last.strongKeys),
     offersSocket: hasSocket(last.section),
@@ -96,7 +96,7 @@ function lastScene(attempt: Attempt): Scene {
 /** In the version that runs, as its account. */
 export async function runInLast<T>(
   attempt: Attempt,
-  run: (scene: Scene) => Promise<T>,
+  run: (context: CommandContext) => Promise<T>,
   advice = 'Deploy it again.',
 ): Promise<T> {
   await lookUpAccount(attempt)
@@ -105,7 +105,7 @@ export async function runInLast<T>(
       `Account ${environmentName(attempt)} is gone, so nobody may run the repository's commands. ${advice}`,
     )
   }
-  return run(lastScene(attempt))
+  return run(lastContext(attempt))
 }
 
 /** One entry of `manual.destroy`, while everything of the running version is still up. */
@@ -116,7 +116,7 @@ export const runDestroyStep = (
 ): Promise<CommandResult> =>
   runInLast(
     attempt,
-    (scene) => runListedStep(attempt, step, stepId, scene),
+    (context) => runListedStep(attempt, step, stepId, context),
     'Remove the environment without them.',
   )
 
@@ -124,11 +124,11 @@ export const runDestroyStep = (
 export async function belongingOf(attempt: Attempt): Promise<Belonging> {
   const name = environmentName(attempt)
   const found = isRoot() ? await findAccount(name) : undefined
-  const isOurs = found !== undefined && found.home === attempt.places.dir && found.uid > 0
+  const isOurs = found !== undefined && found.home === attempt.paths.dir && found.uid > 0
   return {
     name,
     uid: isOurs ? found.uid : undefined,
-    marker: `BERTH_SHARED_DIR=${attempt.places.shared}`,
+    marker: `BERTH_SHARED_DIR=${attempt.paths.shared}`,
   }
 }
 
@@ -165,13 +165,13 @@ async function ownsObjects({
 }
 
 /** Why the file's steps are not run, where a person would have expected them. */
-function tellSkipped(attempt: Attempt): void {
+function reportSkipped(attempt: Attempt): void {
   const { kind } = attempt.spec
   const { last } = attempt.found
   if (!last) return
   const why = whySkipped(last, {
     skipSteps: kind.case === 'destroy' && kind.value.force,
-    hasRelease: hasRelease(attempt.places, last),
+    hasRelease: hasRelease(attempt.paths, last),
   })
   if (why === 'asked') attempt.output.say("The repository's destroy steps are skipped, as asked.")
   if (why !== 'release_gone') return
@@ -181,7 +181,7 @@ function tellSkipped(attempt: Attempt): void {
 }
 
 export async function stopEverything(attempt: Attempt): Promise<void> {
-  tellSkipped(attempt)
+  reportSkipped(attempt)
   const isDocker = await ownsObjects(attempt)
   await endVersion(attempt)
   if (isDocker) await endContainers(attempt)
@@ -203,7 +203,7 @@ async function dropAccount(attempt: Attempt): Promise<void> {
   const name = environmentName(attempt)
   if (!isRoot()) return
   try {
-    const what = await removeAccount(name, attempt.places.dir)
+    const what = await removeAccount(name, attempt.paths.dir)
     if (what === 'removed') attempt.output.say(`Account ${name} was removed.`)
     if (what === 'foreign') {
       attempt.output.say(`Account ${name} is not of Berth (another home) and was left alone.`)
@@ -221,8 +221,8 @@ export async function removeEverything(attempt: Attempt): Promise<void> {
   await forgetPassword(attempt)
   const hadObjects = hasObjects(attempt.ledger, assignment.environmentId, null)
   if (await ownsObjects(attempt)) await removeObjects(attempt)
-  const places = allPlaces(settings, assignment.environmentId)
-  const present = places.filter((place) => existsSync(place))
+  const paths = allPaths(settings, assignment.environmentId)
+  const present = paths.filter((place) => existsSync(place))
   for (const place of present) await removeTree(place)
   await clearTemporary(attempt, 'remove')
   await dropAccount(attempt)
@@ -230,7 +230,7 @@ export async function removeEverything(attempt: Attempt): Promise<void> {
   await guardServer(settings, attempt.ledger)
   const of = await belongingOf(attempt)
   const left = [
-    ...places.filter((place) => existsSync(place)),
+    ...paths.filter((place) => existsSync(place)),
     ...listGroups(of).map((name) => `cgroup ${name}`),
     ...listLeftovers({ ...of, uid: undefined }).map(({ name, pid }) => `${name} (pid ${pid})`),
   ]
@@ -246,36 +246,36 @@ export async function removeEverything(attempt: Attempt): Promise<void> {
 
 /** All but the files of the deployment at hand. */
 export async function emptyFolders(attempt: Attempt): Promise<void> {
-  const { places, assignment } = attempt
-  removeLink(places.current)
+  const { paths, assignment } = attempt
+  removeLink(paths.current)
   const own = String(assignment.taskId)
-  for (const name of listFolder(places.releases)) {
-    if (name !== own) await removeTree(join(places.releases, name))
+  for (const name of listFolder(paths.releases)) {
+    if (name !== own) await removeTree(join(paths.releases, name))
   }
-  for (const name of listFolder(places.variables)) {
+  for (const name of listFolder(paths.variables)) {
     const isOwn = name.startsWith(`${own}.`) || name.startsWith(`${own}-`)
-    if (!isOwn) await removeTree(join(places.variables, name))
+    if (!isOwn) await removeTree(join(paths.variables, name))
   }
-  const others = [places.shared, places.home, places.temporary, places.sockets, places.statics]
+  const others = [paths.shared, paths.home, paths.temporary, paths.sockets, paths.statics]
   for (const folder of others) await removeTree(folder)
 }
 
 /** What the deployment at hand needs, empty. */
 async function renewFolders(attempt: Attempt): Promise<void> {
-  const { places } = attempt
-  ensureEnvironmentFolders(places, accountOf(attempt), attempt.found.webGroup ?? undefined)
+  const { paths } = attempt
+  ensureEnvironmentFolders(paths, accountOf(attempt), attempt.found.webGroup ?? undefined)
   ensureActivateProgram(attempt)
-  await ensureLogFolder(places, accountOf(attempt))
+  await ensureLogFolder(paths, accountOf(attempt))
 }
 
 /** Variables, ports, settings and logs stay; data goes. From here on there is no version to fall back to. */
 export async function reset(attempt: Attempt): Promise<void> {
-  const { output, places, found } = attempt
+  const { output, paths, found } = attempt
   const { last } = found
-  if (isManualPlan(last) && hasRelease(places, last)) {
+  if (isManualPlan(last) && hasRelease(paths, last)) {
     for (const [index, step] of last.section.destroy.entries()) {
       output.say(`Destroy step ${index + 1} of deployment ${last.taskId}: ${step.title}`)
-      await runListedStep(attempt, step, 'reset', lastScene(attempt))
+      await runListedStep(attempt, step, 'reset', lastContext(attempt))
     }
   }
   output.say('Removing the running version and its data: from here on there is none to return to.')

@@ -1,8 +1,8 @@
-// Room on the disks, for the steps of both recipes: asked before anything is made (`admitRoom`), watched while much is
-// written (`guardRoom`), remembered for the next deployment (`keepGrowth`).
+// Room on the disks, for the steps of both recipes: asked before anything is made (`checkDiskSpace`), watched while much is
+// written (`guardDiskSpace`), remembered for the next deployment (`keepGrowth`).
 import { FailureCode } from '@berth/shared/wire'
-import { describeExcess, inGigabytes, watchRoom } from '../../machine/disk-space.ts'
-import { checkRoom, recordGrowth } from '../../maintenance/admission.ts'
+import { describeExcess, inGigabytes, watchDiskSpace } from '../../machine/disk-space.ts'
+import { judgeDiskSpace, recordGrowth } from '../../maintenance/admission.ts'
 import { collectCache } from '../../maintenance/cache.ts'
 import { collectEnvironment } from '../../maintenance/garbage.ts'
 import { measureEnvironments } from '../../maintenance/measure.ts'
@@ -41,7 +41,7 @@ async function admitShare(
 }
 
 /** `dataRoot` is the engine's, when this deployment uses one. */
-export async function admitRoom(
+export async function checkDiskSpace(
   attempt: Attempt,
   { dataRoot }: { dataRoot?: string } = {},
 ): Promise<void> {
@@ -49,19 +49,19 @@ export async function admitRoom(
   const { environmentId } = assignment
   const name = spec.environment?.identifier || `e${environmentId}`
   const engine = dataRoot ? { dataRoot, collect: () => collect(attempt) } : {}
-  const answer = await checkRoom(settings, ledger, { environmentId, name, ...engine })
+  const answer = await judgeDiskSpace(settings, ledger, { environmentId, name, ...engine })
   if (!answer.ok) throw new StepFailure(FailureCode.DISK_FULL, answer.message)
-  attempt.found.room = answer.meter
+  attempt.found.disk = answer.meter
   await admitShare(attempt, { usesEngine: dataRoot !== undefined })
 }
 
 /** Builds, pulls, copies: they get a signal that also fires when the disk is nearly full, which is `disk_full`. */
-export async function guardRoom<T>(
+export async function guardDiskSpace<T>(
   attempt: Attempt,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const watch = watchRoom({
-    meter: need(attempt, 'room'),
+  const watch = watchDiskSpace({
+    meter: need(attempt, 'disk'),
     development: attempt.settings.development,
     largest: attempt.ledger.usage.list(),
     signal: attempt.interruption.signal,
@@ -78,6 +78,6 @@ export async function guardRoom<T>(
 
 /** Once the deployment succeeded. */
 export function keepGrowth(attempt: Attempt): void {
-  const { room } = attempt.found
-  if (room) recordGrowth(attempt.ledger, attempt.assignment, room)
+  const { disk } = attempt.found
+  if (disk) recordGrowth(attempt.ledger, attempt.assignment, disk)
 }

@@ -38,7 +38,7 @@ import { missing, StepFailure } from '../failure.ts'
 export const gitContext = (attempt: Attempt): GitContext => ({
   account: attempt.found.gitAccount ?? undefined,
   attemptId: attempt.assignment.attemptId,
-  repository: attempt.places.repository,
+  repository: attempt.paths.repository,
   signal: attempt.interruption.signal,
 })
 
@@ -46,7 +46,7 @@ export const gitContext = (attempt: Attempt): GitContext => ({
 export const deploymentRef = (taskId: number): string => `refs/berth/${taskId}`
 
 /** Neither root nor the environment: what an environment can write git never reads, and its keys no environment reads. */
-async function gitAccount({ places, settings, spec }: Attempt): Promise<Account | undefined> {
+async function gitAccount({ paths, settings, spec }: Attempt): Promise<Account | undefined> {
   const recipe = spec.recipe === Recipe.DOCKER ? 'docker' : 'manual'
   const name = `${settings.accountPrefix.replace(/e$/, '')}git`
   let account: Account | undefined
@@ -58,8 +58,8 @@ async function gitAccount({ places, settings, spec }: Attempt): Promise<Account 
       throw error
     }
   }
-  await ensureGitFolders(places, account)
-  const closed = await findClosedFolder(account, places.repository)
+  await ensureGitFolders(paths, account)
+  const closed = await findClosedFolder(account, paths.repository)
   if (closed) {
     const why = `account ${account?.name} cannot enter ${closed}. Allow it: chmod o+x ${closed}`
     throw missing(recipe, why)
@@ -171,14 +171,14 @@ interface Fetched {
 }
 
 async function fetchFrom(attempt: Attempt, voice: Voice, signal: AbortSignal): Promise<Fetched> {
-  const { spec, settings, assignment, places, scratch } = attempt
+  const { spec, settings, assignment, paths, scratch } = attempt
   const account = await gitAccount(attempt)
   const { address, ref, commit, knownHosts } = sourceOf(attempt)
   const from = address.host || address.url
   voice.say(`Fetching ${commit ? `${commit.slice(0, 12)} of ` : ''}${shortRef(ref)} from ${from}.`)
   await reachHost(address, signal)
   const { attemptId, taskId } = assignment
-  const context: GitContext = { account, attemptId, repository: places.repository, signal }
+  const context: GitContext = { account, attemptId, repository: paths.repository, signal }
   mkdirSync(scratch, { recursive: true, mode: 0o711 })
   const request = {
     ...context,

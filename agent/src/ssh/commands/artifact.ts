@@ -9,7 +9,7 @@ import {
 } from '../../files/reading.ts'
 import type { ArtifactRow } from '../../journal/artifact-table.ts'
 import type { AgentSettings } from '../../settings.ts'
-import type { Scene } from '../sessions/context.ts'
+import type { SessionContext } from '../sessions/context.ts'
 import type { Ending } from '../sessions/frames.ts'
 import type { Output } from '../sessions/output.ts'
 import { NOT_AVAILABLE, Refusal, type Verb } from './commands.ts'
@@ -73,26 +73,26 @@ async function sendPassed(
     found = row
     return Buffer.alloc(0)
   })
-  let isTold = false
-  const tell = async (): Promise<void> => {
-    if (isTold || !found) return
-    isTold = true
+  let isReported = false
+  const report = async (): Promise<void> => {
+    if (isReported || !found) return
+    isReported = true
     if (offset > found.size)
       throw new Refusal(`${found.path} has ${found.size} bytes.`, NOT_AVAILABLE)
     await output.write('errors', announce(found))
   }
   for await (const piece of pieces) {
-    await tell()
+    await report()
     if (Buffer.isBuffer(piece)) await output.write('data', piece.subarray(offset))
     else if (!(await output.pass(piece.fd, { offset, length: piece.size - offset }))) return
   }
-  await tell() // an empty file
+  await report() // an empty file
 }
 
 /** Size and digest are the first line of stderr; stdout is the file. */
 export function startArtifact(
   settings: AgentSettings,
-  { environmentId }: Pick<Scene, 'environmentId'>,
+  { environmentId }: Pick<SessionContext, 'environmentId'>,
   { artifactId, offset }: Extract<Verb, { verb: 'artifact' }>,
   output: Output,
 ): Work {
@@ -111,7 +111,7 @@ export function startArtifact(
 /** On stdout, for each file in turn: the line with size and digest, then that many bytes. The first that fails ends it. */
 export function startArtifacts(
   settings: AgentSettings,
-  { environmentId }: Pick<Scene, 'environmentId'>,
+  { environmentId }: Pick<SessionContext, 'environmentId'>,
   { artifactIds }: Extract<Verb, { verb: 'artifacts' }>,
   output: Output,
 ): Work {

@@ -1,7 +1,7 @@
 // `logs`: the service logs that lie on this server, then live. One JSON object a line, exactly the record of the store.
 import { readServiceLogs } from '../../service-logs/reader.ts'
 import type { AgentSettings } from '../../settings.ts'
-import type { Scene } from '../sessions/context.ts'
+import type { SessionContext } from '../sessions/context.ts'
 import type { Ending } from '../sessions/frames.ts'
 import type { Output } from '../sessions/output.ts'
 import type { Verb } from './commands.ts'
@@ -9,7 +9,7 @@ import { type Work, withoutInput } from './perform.ts'
 
 export function startLogs(
   settings: AgentSettings,
-  { environmentId, masker }: Scene,
+  { environmentId, masker }: SessionContext,
   asked: Extract<Verb, { verb: 'logs' }>,
   output: Output,
 ): Work {

@@ -13,7 +13,7 @@ import {
   baseEnvironment,
   dropRights,
   joinGroups,
-  ownPlaces,
+  ownPaths,
 } from '../../machine/process/confinement.ts'
 import {
   endTree,
@@ -22,11 +22,11 @@ import {
   signalMembers,
 } from '../../machine/process/process-tree.ts'
 import { locateProgram, SYSTEM_PATH } from '../../machine/process/programs.ts'
-import { sharedPlaces } from '../../machine/users/shared-paths.ts'
+import { sharedPaths } from '../../machine/users/shared-paths.ts'
 import { findAccount, isRoot } from '../../machine/users/users.ts'
 import type { ManualPlan } from '../../runner/plan/plan.ts'
 import type { AgentSettings } from '../../settings.ts'
-import type { Scene } from '../sessions/context.ts'
+import type { SessionContext } from '../sessions/context.ts'
 import type { Ending } from '../sessions/frames.ts'
 import { type MaskedOutput, maskedOutput } from '../sessions/masked-output.ts'
 import type { Output } from '../sessions/output.ts'
@@ -43,21 +43,24 @@ const SHELL = ['/bin/sh', '-c', 'command -v bash >/dev/null 2>&1 && exec bash -i
 export interface ManualAsk {
   job: Job
   verb: Extract<Verb, { verb: 'shell' | 'exec' }>
-  scene: Scene
+  context: SessionContext
   plan: ManualPlan
 }
 
-async function accountOf(settings: AgentSettings, scene: Scene): Promise<Account | undefined> {
+async function accountOf(
+  settings: AgentSettings,
+  context: SessionContext,
+): Promise<Account | undefined> {
   if (!isRoot()) return undefined
-  const name = `${settings.accountPrefix}${scene.environmentId}`
+  const name = `${settings.accountPrefix}${context.environmentId}`
   const found = await findAccount(name)
-  if (found && found.home === scene.places.dir && found.uid > 0) return found
+  if (found && found.home === context.paths.dir && found.uid > 0) return found
   throw new Refusal(`Account ${name} is gone. Deploy the environment again.`, NOT_AVAILABLE)
 }
 
 /** One a session, so that its end is the end of everything in it. Undefined where this machine has no groups. */
-function groupOf(settings: AgentSettings, { job, scene, plan }: ManualAsk): Cgroup | undefined {
-  const name = `${settings.accountPrefix}${scene.environmentId}-ssh-${job.id}`
+function groupOf(settings: AgentSettings, { job, context, plan }: ManualAsk): Cgroup | undefined {
+  const name = `${settings.accountPrefix}${context.environmentId}-ssh-${job.id}`
   const { stepMemoryBytes: memoryBytes, stepCpus: cpus, pids } = PROCESSES
   return Cgroup.create(detectCgroups(), name, plan.bounds ?? { memoryBytes, cpus, pids })
 }
@@ -67,26 +70,26 @@ export async function startManual(
   ask: ManualAsk,
   output: Output,
 ): Promise<Work> {
-  const { job, verb, scene, plan } = ask
-  const { places, masker } = scene
-  const releaseDir = join(places.releases, String(plan.taskId))
-  const variablesFile = join(places.variables, `${plan.taskId}.sh`)
-  const account = await accountOf(settings, scene)
+  const { job, verb, context, plan } = ask
+  const { paths, masker } = context
+  const releaseDir = join(paths.releases, String(plan.taskId))
+  const variablesFile = join(paths.variables, `${plan.taskId}.sh`)
+  const account = await accountOf(settings, context)
   // environments of earlier versions get the folder with their next deployment
-  const isOwn = account && existsSync(places.temporary)
-  const own = { temporary: places.temporary, instead: sharedPlaces(settings) }
+  const isOwn = account && existsSync(paths.temporary)
+  const own = { temporary: paths.temporary, instead: sharedPaths(settings) }
   const group = groupOf(settings, ask)
   const argv = [
     ...joinGroups(group?.joinFiles() ?? []),
-    ...ownPlaces(isOwn ? own : undefined),
+    ...ownPaths(isOwn ? own : undefined),
     ...dropRights(account),
     ...['/bin/sh', '-c', ENTER, 'berth-enter', variablesFile, releaseDir],
     ...(verb.verb === 'shell' ? SHELL : verb.argv),
   ]
   const env = baseEnvironment({
-    environmentDir: places.dir,
+    environmentDir: paths.dir,
     releaseDir,
-    socketDir: places.sockets,
+    socketDir: paths.sockets,
     variablesFile,
     commit: plan.commit,
   })

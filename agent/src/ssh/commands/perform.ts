@@ -2,7 +2,7 @@
 
 import { isDockerPlan, isManualPlan } from '../../runner/plan/plan.ts'
 import type { AgentSettings } from '../../settings.ts'
-import { openScene, type Scene } from '../sessions/context.ts'
+import { openSessionContext, type SessionContext } from '../sessions/context.ts'
 import type { Ending, TerminalSize } from '../sessions/frames.ts'
 import type { Output } from '../sessions/output.ts'
 import type { Job } from '../sessions/session-start.ts'
@@ -40,23 +40,23 @@ export async function startVerb(settings: AgentSettings, job: Job, output: Outpu
     const { startServerShell } = await import('./manual.ts')
     return startServerShell(settings, job, output)
   }
-  const scene = openScene(settings, job.environmentId ?? 0)
+  const context = openSessionContext(settings, job.environmentId ?? 0)
   switch (verb.verb) {
     case 'logs': {
       const { startLogs } = await import('./logs.ts')
-      return startLogs(settings, scene, verb, output)
+      return startLogs(settings, context, verb, output)
     }
     case 'artifact': {
       const { startArtifact } = await import('./artifact.ts')
-      return startArtifact(settings, scene, verb, output)
+      return startArtifact(settings, context, verb, output)
     }
     case 'artifacts': {
       const { startArtifacts } = await import('./artifact.ts')
-      return startArtifacts(settings, scene, verb, output)
+      return startArtifacts(settings, context, verb, output)
     }
     case 'shell':
     case 'exec':
-      return startCommand(settings, { job, verb, scene }, output)
+      return startCommand(settings, { job, verb, context }, output)
     default:
       throw new Refusal('There is nothing to do.')
   }
@@ -64,10 +64,10 @@ export async function startVerb(settings: AgentSettings, job: Job, output: Outpu
 
 async function startCommand(
   settings: AgentSettings,
-  ask: { job: Job; verb: Extract<Verb, { verb: 'shell' | 'exec' }>; scene: Scene },
+  ask: { job: Job; verb: Extract<Verb, { verb: 'shell' | 'exec' }>; context: SessionContext },
   output: Output,
 ): Promise<Work> {
-  const { plan, masker } = ask.scene
+  const { plan, masker } = ask.context
   if (isDockerPlan(plan)) {
     const { startDocker } = await import('./docker.ts')
     return startDocker(settings, { ...ask, plan, masker }, output)

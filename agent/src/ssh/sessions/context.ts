@@ -2,27 +2,27 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Ledger } from '../../journal/ledger.ts'
-import { type EnvironmentPlaces, environmentPlaces, listFolder } from '../../machine/files.ts'
+import { type EnvironmentPaths, environmentPaths, listFolder } from '../../machine/files.ts'
 import { Masker } from '../../machine/masking/mask.ts'
 import type { LastPlan } from '../../runner/plan/plan.ts'
 import { parseShellFile } from '../../runner/plan/variable-files.ts'
 import type { AgentSettings } from '../../settings.ts'
 
-export interface Scene {
+export interface SessionContext {
   environmentId: number
-  places: EnvironmentPlaces
+  paths: EnvironmentPaths
   /** Null: nothing of it was ever deployed here successfully. */
   plan: LastPlan | null
   masker: Masker
 }
 
 /** Values of every version that is kept: old lines of a log may hold old values. */
-function readSecrets(places: EnvironmentPlaces, plan: LastPlan | null): Buffer[] {
-  const files = listFolder(places.variables).filter((name) => name.endsWith('.sh'))
+function readSecrets(paths: EnvironmentPaths, plan: LastPlan | null): Buffer[] {
+  const files = listFolder(paths.variables).filter((name) => name.endsWith('.sh'))
   return files.flatMap((name) => {
     let values: Map<string, string>
     try {
-      values = parseShellFile(readFileSync(join(places.variables, name), 'utf8'))
+      values = parseShellFile(readFileSync(join(paths.variables, name), 'utf8'))
     } catch {
       return [] // gone meanwhile
     }
@@ -31,13 +31,13 @@ function readSecrets(places: EnvironmentPlaces, plan: LastPlan | null): Buffer[]
   })
 }
 
-export function openScene(settings: AgentSettings, environmentId: number): Scene {
-  const places = environmentPlaces(settings, environmentId)
+export function openSessionContext(settings: AgentSettings, environmentId: number): SessionContext {
+  const paths = environmentPaths(settings, environmentId)
   const ledger = new Ledger(settings)
   try {
     const stored = ledger.findPlan(environmentId)
     const plan = stored ? (JSON.parse(stored.body) as LastPlan) : null
-    return { environmentId, places, plan, masker: new Masker(readSecrets(places, plan)) }
+    return { environmentId, paths, plan, masker: new Masker(readSecrets(paths, plan)) }
   } finally {
     ledger.close()
   }

@@ -22,14 +22,14 @@ import {
 import { findAccount } from '../../machine/users/users.ts'
 import type { AgentSettings } from '../../settings.ts'
 import { NOT_RUNNING, Refusal, sessionEnd } from '../commands/commands.ts'
-import { relayAccount, sshPlaces } from '../paths.ts'
+import { relayAccount, sshPaths } from '../paths.ts'
 import { SessionBook, type SessionResult } from './book.ts'
 import { type Decision, decideSession, readHello } from './decide.ts'
 import { type Ending, encodeFrame, FRAME, type Hello, openFrames } from './frames.ts'
 import { isShort, type ShortSession, serveShort } from './inline-session.ts'
 import { type Job, SESSION_MARKER, startWork } from './session-start.ts'
 
-export interface DeskOptions {
+export interface SessionServerOptions {
   settings: AgentSettings
   program: readonly string[]
   serverId: number
@@ -39,16 +39,16 @@ export interface DeskOptions {
   bootId: string
 }
 
-export interface DeskTrust {
+export interface SessionServerTrust {
   authorities: readonly SshPublicKey[]
   revoked: ReadonlySet<string>
 }
 
-export class SshDesk {
-  readonly #o: DeskOptions
+export class SshSessionServer {
+  readonly #o: SessionServerOptions
   readonly #book: SessionBook
   readonly #results: string
-  #trust: DeskTrust = { authorities: [], revoked: new Set() }
+  #trust: SessionServerTrust = { authorities: [], revoked: new Set() }
   #probe: SshPublicKey | undefined
   #server: Server | undefined
   #timer: NodeJS.Timeout | undefined
@@ -57,10 +57,10 @@ export class SshDesk {
   /** Those that have no process of their own, by session. */
   readonly #short = new Map<string, ShortSession>()
 
-  constructor(options: DeskOptions) {
+  constructor(options: SessionServerOptions) {
     this.#o = options
     this.#book = new SessionBook(options.journal, options.clock)
-    this.#results = sshPlaces(options.settings).sessions
+    this.#results = sshPaths(options.settings).sessions
     this.#settle() // what ended while nobody looked
   }
 
@@ -69,7 +69,7 @@ export class SshDesk {
     this.#uids.clear()
     this.#gid = gid
     const { settings } = this.#o
-    const { sessions, socket } = sshPlaces(settings)
+    const { sessions, socket } = sshPaths(settings)
     mkdirSync(sessions, { recursive: true, mode: 0o710 })
     chownSync(sessions, 0, gid)
     chmodSync(sessions, 0o710)
@@ -98,7 +98,7 @@ export class SshDesk {
   }
 
   /** From now on: whom to believe, whom to refuse. Those that are refused now end. */
-  async trust(trust: DeskTrust): Promise<void> {
+  async trust(trust: SessionServerTrust): Promise<void> {
     this.#trust = trust
     const ending = this.#book.list().filter(({ serial }) => trust.revoked.has(serial))
     await Promise.all(ending.map((row) => this.end(row, 'revoked')))
@@ -131,8 +131,8 @@ export class SshDesk {
       if (decision.kind === 'probe') return answer(FRAME.exit, { code: 0 } satisfies Ending)
       const { settings } = this.#o
       const { grant, verb } = decision
-      const hasRoom = hello.staying && this.#short.size < SSH_SESSIONS.shortAtOnce
-      if (hasRoom && isShort(settings, grant.environment, verb)) {
+      const hasSpace = hello.staying && this.#short.size < SSH_SESSIONS.shortAtOnce
+      if (hasSpace && isShort(settings, grant.environment, verb)) {
         const row = await this.#enter(hello, decision)
         if (this.#trust.revoked.has(row.serial)) {
           this.#book.end(row.id, { reason: 'revoked', bytesSent: 0, exitCode: null })
@@ -171,7 +171,7 @@ export class SshDesk {
     { grant, verb, certificate, account }: Extract<Decision, { kind: 'session' }>,
   ): Promise<SshSessionRow> {
     const { settings, clock, bootId, log } = this.#o
-    const door = findDoor(hello.pid, await this.#uidOf(relayAccount(settings, account)))
+    const relay = findRelay(hello.pid, await this.#uidOf(relayAccount(settings, account)))
     const now = clock.now()
     const row = {
       id: randomBytes(8).toString('hex'),
@@ -182,7 +182,7 @@ export class SshDesk {
       environmentId: grant.environment,
       verb: verb.verb,
       account,
-      door,
+      relay,
       work: null,
       startedAt: now,
       until: sessionEnd(grant, verb, Math.floor(now / 1_000)),
@@ -197,7 +197,7 @@ export class SshDesk {
     return row
   }
 
-  /** Asked for once: accounts are made by the agent, which opens the desk again afterwards. */
+  /** Asked for once: accounts are made by the agent, which opens the session server again afterwards. */
   async #uidOf(name: string): Promise<number | undefined> {
     const uid = this.#uids.get(name) ?? (await findAccount(name))?.uid
     if (uid !== undefined) this.#uids.set(name, uid)
@@ -288,8 +288,8 @@ export class SshDesk {
       for (const { pid } of family) kill(pid, 'SIGKILL')
       await signalAndWait(row.work, 'SIGKILL')
     }
-    if (row.door && isAlive(row.door) && !(await signalAndWait(row.door, 'SIGTERM'))) {
-      await signalAndWait(row.door, 'SIGKILL')
+    if (row.relay && isAlive(row.relay) && !(await signalAndWait(row.relay, 'SIGTERM'))) {
+      await signalAndWait(row.relay, 'SIGKILL')
     }
     this.#settle()
   }
@@ -318,7 +318,7 @@ async function signalAndWait(key: ProcessKey, signal: NodeJS.Signals): Promise<b
 }
 
 /** sshd's process above the forced command, a shell may stand between; all of them under the relay account. */
-function findDoor(pid: number, uid: number | undefined): ProcessKey {
+function findRelay(pid: number, uid: number | undefined): ProcessKey {
   let at = readProcess(pid)
   for (let steps = 0; at && uid !== undefined && steps < 3; steps += 1) {
     if (readOwner(at.pid) !== uid) break
@@ -340,7 +340,7 @@ function readResult(file: string): SessionResult {
 /** A line that only somebody on the server itself can write. */
 function allowsServerShell(settings: AgentSettings): boolean {
   try {
-    const rules = JSON.parse(readFileSync(sshPlaces(settings).localRules, 'utf8'))
+    const rules = JSON.parse(readFileSync(sshPaths(settings).localRules, 'utf8'))
     return (rules as { allow_server_shell?: unknown }).allow_server_shell === true
   } catch {
     return false

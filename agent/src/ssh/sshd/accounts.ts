@@ -6,7 +6,7 @@ import { SSH_ACCOUNTS } from '@berth/shared'
 import { runProgram } from '../../machine/process/programs.ts'
 import { AccountError, changeAccounts, findAccount } from '../../machine/users/users.ts'
 import type { AgentSettings } from '../../settings.ts'
-import { relayAccount, sshPlaces } from '../paths.ts'
+import { relayAccount, sshPaths } from '../paths.ts'
 
 export async function findGroup(name: string): Promise<number | undefined> {
   const found = await runProgram(['getent', 'group', name])
@@ -38,7 +38,7 @@ async function ensureRelay(name: string, home: string, group: string, gid: numbe
 
 /** All of them, and the group that may reach the agent's socket. Gives its number. */
 export async function ensureRelayAccounts(settings: AgentSettings): Promise<number> {
-  const { group, home } = sshPlaces(settings)
+  const { group, home } = sshPaths(settings)
   mkdirSync(home, { recursive: true, mode: 0o755 })
   chmodSync(home, 0o755)
   chownSync(home, 0, 0)
@@ -51,7 +51,7 @@ export async function ensureRelayAccounts(settings: AgentSettings): Promise<numb
 
 /** Of a whole-server shell: ordinary, no sudo, no docker; the owner may add rights on the server itself. */
 export async function ensureHostAccount(settings: AgentSettings): Promise<string> {
-  const { hostAccount } = sshPlaces(settings)
+  const { hostAccount } = sshPaths(settings)
   const home = `/home/${hostAccount}`
   const argv = ['useradd', '--create-home', '--home-dir', home, '--shell', '/bin/bash']
   argv.push('--user-group', '--password', '*', '--comment', 'Berth server shell', '--', hostAccount)
@@ -66,7 +66,7 @@ export async function ensureHostAccount(settings: AgentSettings): Promise<string
 
 /** Those that are ours; one of that name with another home is left alone. */
 export async function removeRelayAccounts(settings: AgentSettings): Promise<void> {
-  const { group, home } = sshPlaces(settings)
+  const { group, home } = sshPaths(settings)
   for (const role of SSH_ACCOUNTS) {
     const name = relayAccount(settings, role)
     const found = await findAccount(name)

@@ -2,7 +2,7 @@
 // that a stolen key of it opens neither root nor anybody's own account; what runs is pinned by ForceCommand. PURE.
 import { SSH_ACCOUNTS, type SshAccount } from '@berth/shared'
 import type { AgentSettings } from '../../settings.ts'
-import { relayAccount, sshPlaces } from '../paths.ts'
+import { relayAccount, sshPaths } from '../paths.ts'
 
 type Settings = Pick<AgentSettings, 'accountPrefix' | 'runDir' | 'stateDir' | 'ssh'>
 
@@ -12,13 +12,13 @@ const forcedCommand = ({ ssh }: Settings, role: SshAccount): string =>
 
 function block(settings: Settings, role: SshAccount): string {
   const account = relayAccount(settings, role)
-  const places = sshPlaces(settings)
+  const paths = sshPaths(settings)
   return `Match User ${account}
     AllowUsers ${account}
-    TrustedUserCAKeys ${places.authorities}
-    AuthorizedPrincipalsFile ${places.principals}/%u
+    TrustedUserCAKeys ${paths.authorities}
+    AuthorizedPrincipalsFile ${paths.principals}/%u
     AuthorizedKeysFile none
-    RevokedKeys ${places.revoked}
+    RevokedKeys ${paths.revoked}
     AuthenticationMethods publickey
     PubkeyAcceptedAlgorithms *-cert-v01@openssh.com
     ExposeAuthInfo yes
@@ -39,18 +39,18 @@ export const renderDropIn = (settings: Settings): string => `${HEAD}${blocks(set
 
 /** Alone in its file: nothing of the blocks depends on it. */
 export const renderHostDropIn = (settings: Settings): string =>
-  `${HEAD}HostCertificate ${sshPlaces(settings).hostCertificate}\n`
+  `${HEAD}HostCertificate ${sshPaths(settings).hostCertificate}\n`
 
 /** A daemon of our own on its own port; nothing of the owner's sshd is read. */
 export function renderOwnConfig(settings: Settings, hasCertificate: boolean): string {
-  const places = sshPlaces(settings)
+  const paths = sshPaths(settings)
   const { address, port } = settings.ssh.own
   const accounts = SSH_ACCOUNTS.map((role) => relayAccount(settings, role)).join(' ')
   return `${HEAD}Port ${port}
 ListenAddress ${address}
-PidFile ${places.ownPidFile}
-HostKey ${places.ownHostKey}
-${hasCertificate ? `HostCertificate ${places.hostCertificate}\n` : ''}AllowUsers ${accounts}
+PidFile ${paths.ownPidFile}
+HostKey ${paths.ownHostKey}
+${hasCertificate ? `HostCertificate ${paths.hostCertificate}\n` : ''}AllowUsers ${accounts}
 AuthenticationMethods publickey
 PasswordAuthentication no
 KbdInteractiveAuthentication no
@@ -71,11 +71,11 @@ ${blocks(settings)}`
 
 /** What must be in force for our accounts, as `sshd -T` prints it. */
 export function expectedEffect(settings: Settings, role: SshAccount): string[] {
-  const places = sshPlaces(settings)
+  const paths = sshPaths(settings)
   return [
-    `trustedusercakeys ${places.authorities}`,
-    `authorizedprincipalsfile ${places.principals}/%u`,
-    `revokedkeys ${places.revoked}`,
+    `trustedusercakeys ${paths.authorities}`,
+    `authorizedprincipalsfile ${paths.principals}/%u`,
+    `revokedkeys ${paths.revoked}`,
     `forcecommand ${forcedCommand(settings, role)}`,
     'authorizedkeysfile none',
     'authenticationmethods publickey',

@@ -6,7 +6,7 @@ import { replaceFile } from '../../journal/attempt-files.ts'
 import { locateProgram } from '../../machine/process/programs.ts'
 import { findAccount, findClosedFolder } from '../../machine/users/users.ts'
 import type { AgentSettings } from '../../settings.ts'
-import { relayAccount, sshPlaces } from '../paths.ts'
+import { relayAccount, sshPaths } from '../paths.ts'
 
 const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 
@@ -31,7 +31,7 @@ export function renderLauncher(
   settings: Pick<AgentSettings, 'accountPrefix' | 'runDir' | 'stateDir' | 'ssh'>,
   program: readonly string[],
 ): string {
-  const { socket, authorities } = sshPlaces(settings)
+  const { socket, authorities } = sshPaths(settings)
   const words = [
     nodeFile(settings, program),
     '--disable-warning=ExperimentalWarning',

@@ -7,12 +7,12 @@ import { SSHD } from '@berth/shared'
 import { replaceFile } from '../../journal/attempt-files.ts'
 import { locateProgram, runProgram, SYSTEM_PATH } from '../../machine/process/programs.ts'
 import type { AgentSettings } from '../../settings.ts'
-import { sshPlaces } from '../paths.ts'
+import { sshPaths } from '../paths.ts'
 import { renderOwnConfig } from './config.ts'
 import { awaitGreeting, findDaemon, findFault, reload, type Sshd } from './control.ts'
 
 export function ownSshd(settings: AgentSettings): Sshd {
-  const { ownConfig, ownPidFile } = sshPlaces(settings)
+  const { ownConfig, ownPidFile } = sshPaths(settings)
   return { argv: [requireSshd()], config: ownConfig, pidFile: ownPidFile }
 }
 
@@ -23,7 +23,7 @@ export function requireSshd(): string {
 }
 
 async function ensureHostKey(settings: AgentSettings): Promise<void> {
-  const { ownHostKey } = sshPlaces(settings)
+  const { ownHostKey } = sshPaths(settings)
   if (existsSync(ownHostKey)) return
   const argv = ['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-C', 'berth', '-f', ownHostKey]
   const made = await runProgram(argv, { timeoutMs: SSHD.programMs })
@@ -37,12 +37,12 @@ const listener = (settings: AgentSettings) => {
 
 /** It answers afterwards, with the configuration of now. Throws with a sentence otherwise. */
 export async function keepOwnSshd(settings: AgentSettings): Promise<void> {
-  const places = sshPlaces(settings)
+  const paths = sshPaths(settings)
   const sshd = ownSshd(settings)
   mkdirSync(settings.ssh.dir, { recursive: true, mode: 0o755 })
   mkdirSync('/run/sshd', { recursive: true, mode: 0o755 }) // where its unprivileged half lives
   await ensureHostKey(settings)
-  const text = renderOwnConfig(settings, existsSync(places.hostCertificate))
+  const text = renderOwnConfig(settings, existsSync(paths.hostCertificate))
   const isNew = !existsSync(sshd.config) || readFileSync(sshd.config, 'utf8') !== text
   if (isNew) replaceFile(sshd.config, text, 0o644)
   if (findDaemon(sshd) !== undefined) {
@@ -51,9 +51,9 @@ export async function keepOwnSshd(settings: AgentSettings): Promise<void> {
   }
   const fault = await findFault(sshd)
   if (fault) throw new Error(`The configuration of Berth's own sshd is refused: ${fault}`)
-  const isUp = await awaitDaemon(start(sshd, places.ownLog), sshd)
+  const isUp = await awaitDaemon(start(sshd, paths.ownLog), sshd)
   if (!isUp || !(await awaitGreeting(listener(settings)))) {
-    const said = readFileSync(places.ownLog, 'utf8').trim().split('\n').at(-1)
+    const said = readFileSync(paths.ownLog, 'utf8').trim().split('\n').at(-1)
     throw new Error(`Berth's own sshd does not answer on port ${settings.ssh.own.port}: ${said}`)
   }
 }

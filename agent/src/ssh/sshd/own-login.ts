@@ -10,7 +10,7 @@ import { ed25519PublicKey, parsePublicKey, signCertificate } from '@berth/shared
 import { locateProgram, runProgram } from '../../machine/process/programs.ts'
 import type { AgentSettings } from '../../settings.ts'
 import { relayAccount } from '../paths.ts'
-import type { SshDesk } from '../sessions/session-server.ts'
+import type { SshSessionServer } from '../sessions/session-server.ts'
 import { withProbeAuthority } from './trust-files.ts'
 
 export interface LoginPlace {
@@ -31,7 +31,7 @@ async function makeKey(folder: string): Promise<string> {
 /** Why it did not work; undefined: it did. */
 export async function logIn(
   settings: AgentSettings,
-  desk: SshDesk,
+  sessionServer: SshSessionServer,
   serverId: number,
   at: LoginPlace,
 ): Promise<string | undefined> {
@@ -60,7 +60,7 @@ export async function logIn(
     writeFileSync(`${id}-cert.pub`, `${certificate}\n`)
     writeFileSync(join(folder, 'known_hosts'), `berth-probe ${at.hostKey}\n`)
     const argv = sshArguments(folder, relayAccount(settings, 'berth-ssh'), at)
-    const done = await desk.probing(authority, () =>
+    const done = await sessionServer.probing(authority, () =>
       withProbeAuthority(settings, authority, () =>
         runProgram(argv, { timeoutMs: SSHD.loginMs, env: { PATH: '/usr/bin:/bin', HOME: folder } }),
       ),

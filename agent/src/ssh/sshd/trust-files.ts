@@ -9,7 +9,7 @@ import { formatPublicKey, parsePublicKey, type SshPublicKey } from '@berth/share
 import { replaceFile } from '../../journal/attempt-files.ts'
 import { runProgram } from '../../machine/process/programs.ts'
 import type { AgentSettings } from '../../settings.ts'
-import { relayAccount, sshPlaces } from '../paths.ts'
+import { relayAccount, sshPaths } from '../paths.ts'
 
 export interface SshTrust {
   generation: number
@@ -58,20 +58,20 @@ export async function writeTrustFiles(
   serverId: number,
   trust: SshTrust,
 ): Promise<void> {
-  const places = sshPlaces(settings)
+  const paths = sshPaths(settings)
   const authorities = readAuthorities(trust.authorities).map(formatPublicKey)
   const revoked = await makeRevocationList({ ...trust, authorities })
-  for (const folder of [settings.ssh.dir, places.principals]) {
+  for (const folder of [settings.ssh.dir, paths.principals]) {
     mkdirSync(folder, { recursive: true, mode: 0o755 })
     chmodSync(folder, 0o755)
   }
   // who must be refused is known before anybody new is trusted
-  replaceFile(places.revoked, revoked, PUBLIC)
+  replaceFile(paths.revoked, revoked, PUBLIC)
   for (const role of SSH_ACCOUNTS) {
-    const file = join(places.principals, relayAccount(settings, role))
+    const file = join(paths.principals, relayAccount(settings, role))
     replaceFile(file, `${sshPrincipal(serverId, role)}\n`, PUBLIC)
   }
-  replaceFile(places.authorities, authorities.map((line) => `${line}\n`).join(''), PUBLIC)
+  replaceFile(paths.authorities, authorities.map((line) => `${line}\n`).join(''), PUBLIC)
 }
 
 /** Adds one authority of the agent's own for as long as `use` takes: its login after a set-up. */
@@ -80,7 +80,7 @@ export async function withProbeAuthority<T>(
   key: SshPublicKey,
   use: () => Promise<T>,
 ): Promise<T> {
-  const file = sshPlaces(settings).authorities
+  const file = sshPaths(settings).authorities
   const before = readFileSync(file, 'utf8')
   replaceFile(file, `${before}${formatPublicKey(key)}\n`, PUBLIC)
   try {

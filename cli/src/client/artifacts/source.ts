@@ -106,7 +106,7 @@ export async function fetchArtifacts(
   source: ArtifactSource,
   artifacts: readonly Artifact[],
   o: FetchOptions,
-  tell: (fetched: readonly Fetched[]) => Promise<void>,
+  report: (fetched: readonly Fetched[]) => Promise<void>,
 ): Promise<void> {
   const settling: { artifact: Artifact; path: Promise<string> }[] = []
   const settle = async (most: number): Promise<void> => {
@@ -117,7 +117,7 @@ export async function fetchArtifacts(
         if (next) settled.push({ artifact: next.artifact, path: await next.path })
       }
     } finally {
-      if (settled.length > 0) await tell(settled)
+      if (settled.length > 0) await report(settled)
     }
   }
   source.expect?.(artifacts)

@@ -16,7 +16,7 @@ import {
   type SshSession,
   whyLost,
 } from '../ssh/run.ts'
-import { type OpenDoor, openDoor, type SshDoor, type SshPlace } from '../ssh/ssh.ts'
+import { type OpenEndpoint, openEndpoint, type SshEndpoint, type SshPlace } from '../ssh/ssh.ts'
 import { Batch, fittingIn, type Header, openBatched, parseHeader, tooMuch } from './batch.ts'
 import { openHttpSource } from './http.ts'
 import type { ArtifactSource, OpenedArtifact, OpenTarget } from './source.ts'
@@ -61,7 +61,7 @@ async function readHeader(session: SshSession, said: () => string, changed: () =
 }
 
 interface Opened {
-  door: SshDoor
+  endpoint: SshEndpoint
   session: SshSession
   /** The session, and what was made for it. */
   end(): Promise<void>
@@ -69,19 +69,19 @@ interface Opened {
 
 function openSshSession(
   io: Io,
-  door: OpenDoor,
+  endpoint: OpenEndpoint,
   words: readonly string[],
   options: SessionOptions = {},
 ): Opened {
-  const session = openSession(io, door.argv(words), options)
+  const session = openSession(io, endpoint.argv(words), options)
   const stop = () => void session.close().catch(() => {})
   io.interrupted.addEventListener('abort', stop, { once: true })
   const end = async () => {
     io.interrupted.removeEventListener('abort', stop)
     await session.close().catch(() => {})
-    door.close()
+    endpoint.close()
   }
-  return { door, session, end }
+  return { endpoint, session, end }
 }
 
 /**
@@ -90,7 +90,7 @@ function openSshSession(
  */
 async function openOverSsh(
   io: Io,
-  door: OpenDoor,
+  endpoint: OpenEndpoint,
   artifact: Artifact,
   offset: number,
   target: OpenTarget | undefined,
@@ -103,7 +103,7 @@ async function openOverSsh(
     wake()
   }
   const into = io.platform === 'win32' ? undefined : target?.share()
-  const { session, end } = openSshSession(io, door, words, { onError, into })
+  const { session, end } = openSshSession(io, endpoint, words, { onError, into })
   const changed = () =>
     new Promise<void>((resolve) => {
       wake = resolve
@@ -115,10 +115,10 @@ async function openOverSsh(
       const message = `${artifact.path}: the server offers another file than it listed`
       throw new CliError(EXIT.error, message, 'list the files again')
     }
-    if (!header) throw await explainNothing(session, door, io)
+    if (!header) throw await explainNothing(session, endpoint, io)
     const from = { ...header, from: offset }
-    if (into === undefined) return { ...from, bytes: bytesOf(session, door, io, end) }
-    return { ...from, written: endWell(session, door, io), end }
+    if (into === undefined) return { ...from, bytes: bytesOf(session, endpoint, io, end) }
+    return { ...from, written: endWell(session, endpoint, io), end }
   } catch (error) {
     await end()
     throw error
@@ -126,16 +126,17 @@ async function openOverSsh(
 }
 
 /** For several files; which, is told when they are known. */
-const openForIds = (io: Io, door: OpenDoor): Opened => openSshSession(io, door, ['artifacts', '-'])
+const openForIds = (io: Io, endpoint: OpenEndpoint): Opened =>
+  openSshSession(io, endpoint, ['artifacts', '-'])
 
 /** Several in one session: a certificate, a connection and a process of the server serve all of them. */
 function openBatch(by: { api: Api; io: Io }, opened: Opened, files: readonly Artifact[]): Batch {
-  const { door, session, end } = opened
+  const { endpoint, session, end } = opened
   session.send(`${files.map(({ file_id: id }) => id).join(' ')}\n`)
   const explain = async (line: string | undefined, anything: boolean): Promise<CliError> => {
     if (line !== undefined) return new CliError(EXIT.error, 'the server did not say what it sends')
-    if (!anything) return explainNothing(session, door, by.io)
-    return (await explainBreak(session, door, by.io)) ?? shortOf()
+    if (!anything) return explainNothing(session, endpoint, by.io)
+    return (await explainBreak(session, endpoint, by.io)) ?? shortOf()
   }
   /**
    * The last one is believed when the server's side ended well. One that does not end at all is not waited for: every
@@ -154,43 +155,52 @@ function openBatch(by: { api: Api; io: Io }, opened: Opened, files: readonly Art
 const shortOf = (): CliError =>
   new CliError(EXIT.error, 'less came than the server was asked for', 'try again')
 
-async function explainNothing(session: SshSession, door: SshDoor, io: Io): Promise<CliError> {
+async function explainNothing(
+  session: SshSession,
+  endpoint: SshEndpoint,
+  io: Io,
+): Promise<CliError> {
   const end = await session.ended
   if (io.interrupted.aborted) return interrupted()
   if (end.code === 0) return new CliError(EXIT.error, 'the server did not say what it sends')
   if (end.code === SSH_NO_AGENT) {
-    const { exitCode, message, hint } = explainEnd(end, door)
+    const { exitCode, message, hint } = explainEnd(end, endpoint)
     return new Away(exitCode, message, hint)
   }
-  if (end.code !== NO_CONNECTION) return explainEnd(end, door)
+  if (end.code !== NO_CONNECTION) return explainEnd(end, endpoint)
   return new NoWay(EXIT.error, whyLost(end.stderr).text)
 }
 
 /** Undefined: it ended well. */
 async function explainBreak(
   session: SshSession,
-  door: SshDoor,
+  endpoint: SshEndpoint,
   io: Io,
 ): Promise<CliError | undefined> {
   const ended = await session.ended
   if (io.interrupted.aborted) return interrupted()
   if (ended.code === 0) return undefined
-  const why = explainEnd(ended, door)
+  const why = explainEnd(ended, endpoint)
   const isBroken = [NO_CONNECTION, SSH_NO_AGENT, null].includes(ended.code)
   return isBroken ? new Broken(why.exitCode, why.message, why.hint) : why
 }
 
-async function* bytesOf(session: SshSession, door: SshDoor, io: Io, end: () => Promise<void>) {
+async function* bytesOf(
+  session: SshSession,
+  endpoint: SshEndpoint,
+  io: Io,
+  end: () => Promise<void>,
+) {
   try {
     for await (const chunk of session.stdout) yield chunk as Uint8Array
-    await endWell(session, door, io)
+    await endWell(session, endpoint, io)
   } finally {
     await end()
   }
 }
 
-async function endWell(session: SshSession, door: SshDoor, io: Io): Promise<void> {
-  const why = await explainBreak(session, door, io)
+async function endWell(session: SshSession, endpoint: SshEndpoint, io: Io): Promise<void> {
+  const why = await explainBreak(session, endpoint, io)
   if (why) throw why
 }
 
@@ -207,7 +217,7 @@ const isSshOff = (error: unknown): boolean =>
 
 /** What was begun before the files were known: a certificate, and unless a large file comes first, a session. */
 interface Prepared {
-  door: OpenDoor
+  endpoint: OpenEndpoint
   opened: Opened | undefined
 }
 
@@ -229,16 +239,16 @@ export function openSshSource(
   const { name } = place.server
   let expected: readonly Artifact[] = []
   let prepared: Promise<Prepared> | undefined
-  const enter = () => openDoor(by, place, 'artifact')
+  const enter = () => openEndpoint(by, place, 'artifact')
   const takePrepared = (): Promise<Prepared> | undefined => {
     const taken = prepared
     prepared = undefined
     return taken
   }
   /** For a session of its own; one that was begun for several files is of no use for it. */
-  const doorForOne = async (): Promise<OpenDoor> => {
+  const endpointForOne = async (): Promise<OpenEndpoint> => {
     const ready = await takePrepared()
-    if (ready && !ready.opened) return ready.door
+    if (ready && !ready.opened) return ready.endpoint
     await ready?.opened?.end()
     return enter()
   }
@@ -246,10 +256,10 @@ export function openSshSource(
   let takesIds = true
   const direct = openBatched({
     openOne: async (artifact, offset, target) =>
-      openOverSsh(by.io, await doorForOne(), artifact, offset, target),
+      openOverSsh(by.io, await endpointForOne(), artifact, offset, target),
     async openMany(files) {
       const ready = await takePrepared()
-      const opened = ready?.opened ?? openForIds(by.io, ready?.door ?? (await enter()))
+      const opened = ready?.opened ?? openForIds(by.io, ready?.endpoint ?? (await enter()))
       return openBatch(by, opened, files)
     },
     isPrepared: () => prepared !== undefined,
@@ -265,16 +275,16 @@ export function openSshSource(
       http.expect?.(artifacts)
     },
     prepare() {
-      prepared = enter().then((door) => {
+      prepared = enter().then((endpoint) => {
         const isOwn = expected[0] !== undefined && isLarge(expected[0])
-        return { door, opened: isOwn ? undefined : openForIds(by.io, door) }
+        return { endpoint, opened: isOwn ? undefined : openForIds(by.io, endpoint) }
       })
       prepared.catch(() => {}) // told to whoever wants it
     },
     async close() {
       const unused = await takePrepared()?.catch(() => undefined)
       await unused?.opened?.end()
-      unused?.door.close()
+      unused?.endpoint.close()
       await direct.close()
       await http.close?.()
     },

@@ -7,7 +7,7 @@ import { CLIENT } from '@berth/shared/client-limits'
 import { CliError, EXIT } from '../../terminal/exit.ts'
 import type { Io } from '../../terminal/io.ts'
 import { cleanText } from '../../terminal/text.ts'
-import type { SshDoor } from './ssh.ts'
+import type { SshEndpoint } from './ssh.ts'
 
 export interface SshEnd {
   /** null: ended by a signal. */
@@ -149,7 +149,7 @@ export function sentenceOf(stderr: string): string | undefined {
 }
 
 /** An end that was no success, as this client's own error. */
-export function explainEnd({ code, stderr }: SshEnd, { reply, place }: SshDoor): CliError {
+export function explainEnd({ code, stderr }: SshEnd, { reply, place }: SshEndpoint): CliError {
   const { name } = place.server
   const said = sentenceOf(stderr)
   switch (code) {

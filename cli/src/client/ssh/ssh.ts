@@ -21,7 +21,7 @@ export interface SshPlace {
 }
 
 /** A certificate, and the way in that it opens. */
-export interface SshDoor {
+export interface SshEndpoint {
   reply: SshCertificate
   place: SshPlace
   /** Arguments of ssh for these words of the forced command. */
@@ -29,7 +29,7 @@ export interface SshDoor {
 }
 
 /** Whoever has it closes it. */
-export interface OpenDoor extends SshDoor {
+export interface OpenEndpoint extends SshEndpoint {
   close(): void
 }
 
@@ -169,11 +169,11 @@ export function sshArguments(
 }
 
 /** The caller closes it, whatever happens; `withCertificate` does so by itself. */
-export async function openDoor(
+export async function openEndpoint(
   { api, io }: { api: Api; io: Io },
   place: SshPlace,
   purpose: SshPurpose,
-): Promise<OpenDoor> {
+): Promise<OpenEndpoint> {
   const key = makeEphemeralKey()
   const asked = { publicKey: key.publicLine, purpose }
   const { value: reply } = await requestCertificate(api, io, place, asked)
@@ -196,7 +196,7 @@ export async function openDoor(
       certificate: write('id-cert.pub', `${reply.certificate}\n`),
       knownHosts: write('known_hosts', known.join('')),
     }
-    const argv: SshDoor['argv'] = (words, terminal = false) =>
+    const argv: SshEndpoint['argv'] = (words, terminal = false) =>
       sshArguments(reply, files, io.platform, words, terminal)
     return { reply, place, argv, close }
   } catch (error) {
@@ -209,12 +209,12 @@ export async function withCertificate<T>(
   by: { api: Api; io: Io },
   place: SshPlace,
   purpose: SshPurpose,
-  use: (door: SshDoor) => Promise<T>,
+  use: (endpoint: SshEndpoint) => Promise<T>,
 ): Promise<T> {
-  const door = await openDoor(by, place, purpose)
+  const endpoint = await openEndpoint(by, place, purpose)
   try {
-    return await use(door)
+    return await use(endpoint)
   } finally {
-    door.close()
+    endpoint.close()
   }
 }

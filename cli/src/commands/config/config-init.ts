@@ -123,7 +123,7 @@ async function writeWhole(path: string, text: string, force: boolean): Promise<v
   }
 }
 
-async function tellNext({ screen }: Context, { recipe }: Guess): Promise<void> {
+async function reportNext({ screen }: Context, { recipe }: Guess): Promise<void> {
   await screen.note('Next: read it, then')
   await screen.note('  berth config validate')
   await screen.note(`  git add ${FILE_NAME} && git commit -m "Add ${FILE_NAME}" && git push`)
@@ -147,7 +147,7 @@ export async function performInit(options: InitOptions, context: Context): Promi
   if (root !== undefined && root !== (await realpath(io.cwd))) {
     await screen.warn(`Berth reads it in the root of the repository, which is ${cleanText(root)}`)
   }
-  await tellNext(context, guess)
+  await reportNext(context, guess)
   const { recipe, reasons } = guess
   if (screen.json) await screen.printJson({ file: FILE_NAME, recipe, reasons })
   else if (!screen.human) await screen.print(`${FILE_NAME}\t${recipe}`)

@@ -116,10 +116,10 @@ export function parseActionsRun(invocation: Invocation): ActionsRunOptions {
 }
 
 /** Those there are, when this one is not among them. */
-async function unknownAction(api: Api, target: Target, name: string, told?: ApiFailure) {
+async function unknownAction(api: Api, target: Target, name: string, reported?: ApiFailure) {
   const { items } = await api.list(pathOf(target), Action)
   const names = items.map((action) => action.name)
-  if (told && (names.length === 0 || names.includes(name))) return told
+  if (reported && (names.length === 0 || names.includes(name))) return reported
   const hint = suggest(name, names, 'actions')
   return new CliError(EXIT.notFound, `no action '${name}' in ${targetName(target)}`, hint)
 }

@@ -105,7 +105,7 @@ function lineWriter(context: Context, target: Target, fullTimes: boolean) {
 }
 
 /** Nothing was there: the other log may have what is looked for. */
-async function tellNothing(context: Context, target: Target): Promise<void> {
+async function reportNothing(context: Context, target: Target): Promise<void> {
   const { last_task: last } = target.environment
   const flags = cleanText(flagsOf(target))
   const other =
@@ -152,7 +152,7 @@ export async function performLogs(options: LogsOptions, context: Context): Promi
     if (io.interrupted.aborted) throw interrupted('stopped reading', 'the containers go on')
     throw explain(error, target)
   }
-  if (count === 0) await tellNothing(context, target)
+  if (count === 0) await reportNothing(context, target)
   return EXIT.done
 }
 

@@ -92,12 +92,12 @@ export async function performEnvsList(_: unknown, context: Context): Promise<Exi
   if (screen.human && used && limit) {
     await screen.note(cleanText(`${used} of ${limit} environments used`))
   }
-  if (screen.human) await tellWaiting(context, api, project.id)
+  if (screen.human) await reportWaiting(context, api, project.id)
   return EXIT.done
 }
 
 /** Pull requests that have no environment yet. The list above is whole without them. */
-async function tellWaiting(context: Context, api: Api, projectId: number): Promise<void> {
+async function reportWaiting(context: Context, api: Api, projectId: number): Promise<void> {
   const { screen } = context
   try {
     const { items } = await listPullRequests(api, projectId)

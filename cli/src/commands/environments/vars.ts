@@ -140,21 +140,21 @@ async function sendChange(
   })
   if (screen.json) await screen.printJson(raw)
   const where = targetName(target)
-  const tell = async (verb: string, keys: string[], more = '') => {
+  const say = async (verb: string, keys: string[], more = '') => {
     if (keys.length === 0) return
     const mark = screen.err.paint('green', '✓')
     await screen.note(`${mark} ${cleanText(`${verb} ${keys.join(', ')}${more}`)}`)
   }
-  await tell('Set', value.set, ` on ${where}`)
-  await tell('Unset', value.unset, ` on ${where}`)
-  await tell('Unchanged', value.unchanged)
+  await say('Set', value.set, ` on ${where}`)
+  await say('Unset', value.unset, ` on ${where}`)
+  await say('Unchanged', value.unchanged)
   if (value.missing.length > 0) {
     await screen.note(cleanText(`  ${value.missing.join(', ')} was not set`))
   }
   if (value.variables_changed && value.hint !== null) {
     const mark = screen.err.paint('yellow', '!')
     const next = `Apply with: berth deploy -p ${target.project.name} -e ${target.environment.identifier}`
-    await screen.tell(`${mark} ${cleanText(`${value.hint}. ${next}`)}`)
+    await screen.say(`${mark} ${cleanText(`${value.hint}. ${next}`)}`)
   }
   return EXIT.done
 }

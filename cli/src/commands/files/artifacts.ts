@@ -158,7 +158,7 @@ export async function downloadAll(
   source: ArtifactSource,
   artifacts: readonly Artifact[],
   o: { dir: string; force: boolean },
-  tell: (fetched: readonly Fetched[]) => Promise<void>,
+  say: (fetched: readonly Fetched[]) => Promise<void>,
 ): Promise<void> {
   const { io } = context
   const dir = resolve(io.cwd, o.dir)
@@ -166,7 +166,7 @@ export async function downloadAll(
   const sleep = (ms: number) => io.sleep(ms)
   const release = io.atExit(removeParts)
   try {
-    await fetchArtifacts(source, artifacts, { dir, force: o.force, sleep }, tell)
+    await fetchArtifacts(source, artifacts, { dir, force: o.force, sleep }, say)
   } catch (error) {
     throw io.interrupted.aborted ? interrupted() : namingFolder(error, dir)
   } finally {

@@ -161,9 +161,9 @@ async function endLogin(baseUrl: string, entry: Entry, context: Context): Promis
   }
   const debug = globals.verbose || io.env.BERTH_DEBUG === 'api'
   const connection = { baseUrl, token: null, organizationId: null, io, debug }
-  const told = await revokeToken(connection, entry.refresh_token)
+  const reported = await revokeToken(connection, entry.refresh_token)
   await screen.note(`Logged out of ${baseUrl}`)
-  if (!told) {
+  if (!reported) {
     await screen.warn(`${baseUrl} could not be told; the login lives on there until it is revoked`)
   }
 }

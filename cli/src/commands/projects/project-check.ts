@@ -23,10 +23,10 @@ import {
   checkAgent,
   checkLimit,
   checkRepository,
-  checkRoom,
   checkServiceFile,
   checkSshPort,
   checkWebhook,
+  judgeDiskSpace,
   sshPortOf,
   unlooked,
 } from './doctor.ts'
@@ -99,7 +99,7 @@ async function lookAtServer(api: Api, id: number, now: number): Promise<Check[]>
   const { value: server } = await api.get(`/api/servers/${id}`, Server)
   const isOff = server.ssh?.state === 'off'
   const port = isOff ? null : await probePort(server.hostname, sshPortOf(server))
-  return [checkAgent(server, now), checkSshPort(server, port), checkRoom(server)]
+  return [checkAgent(server, now), checkSshPort(server, port), judgeDiskSpace(server)]
 }
 
 async function lookAtLimit(api: Api, project: ProjectDetail): Promise<Check> {

@@ -101,7 +101,7 @@ async function chooseCommit(
   if (!mayAsk(context)) {
     throw usage(`${what} is not approved; nothing was done`, `add --commit ${head}`)
   }
-  await context.screen.tell(cleanText(`${found.url}`))
+  await context.screen.say(cleanText(`${found.url}`))
   if (await askYes(context, `Deploy ${what}? Its code runs on your server.`)) return head
   throw new CliError(EXIT.refused, 'not approved; nothing was done')
 }

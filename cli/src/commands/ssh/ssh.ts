@@ -13,7 +13,7 @@ import {
 } from '../../client/ssh/run.ts'
 import {
   requestCertificate,
-  type SshDoor,
+  type SshEndpoint,
   type SshPlace,
   withCertificate,
 } from '../../client/ssh/ssh.ts'
@@ -88,10 +88,10 @@ export function sshWords(options: SshOptions, place: SshPlace): string[] {
 }
 
 /** The exit code of the far end; ssh's own failure is 1, and for a shell the forced command's refusals are ours. */
-function exitCodeOf(code: number | null, isCommand: boolean, door: SshDoor): number {
+function exitCodeOf(code: number | null, isCommand: boolean, endpoint: SshEndpoint): number {
   if (code === null) throw new CliError(EXIT.error, 'the connection was ended')
   if (code === NO_CONNECTION) {
-    const where = `${door.place.server.name}:${door.reply.port}`
+    const where = `${endpoint.place.server.name}:${endpoint.reply.port}`
     throw new CliError(EXIT.error, `no session at ${where}, or it was cut`)
   }
   if (isCommand) return code
@@ -105,16 +105,16 @@ export async function performSsh(options: SshOptions, context: Context): Promise
   const { place, name } = await findPlace(context, api, options.server, 'change')
   const words = sshWords(options, place)
   const isCommand = options.command.length > 0
-  return withCertificate({ api, io }, place, 'shell', async (door) => {
+  return withCertificate({ api, io }, place, 'shell', async (endpoint) => {
     if (!isCommand) {
-      const left = formatSpan(Date.parse(door.reply.valid_before) - io.now())
+      const left = formatSpan(Date.parse(endpoint.reply.valid_before) - io.now())
       await screen.note(
-        cleanText(`Connecting to ${name} (certificate ${door.reply.serial}, valid ${left})`),
+        cleanText(`Connecting to ${name} (certificate ${endpoint.reply.serial}, valid ${left})`),
       )
     }
-    const code = await runAttached(io, door.argv(words, !isCommand && io.stdin.isTTY))
+    const code = await runAttached(io, endpoint.argv(words, !isCommand && io.stdin.isTTY))
     if (io.interrupted.aborted) throw interrupted('the session was ended here')
-    return exitCodeOf(code, isCommand, door)
+    return exitCodeOf(code, isCommand, endpoint)
   })
 }
 

@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ENGINES, openEngine } from '../../../../test/fixtures/platform/engines.ts'
 import type { Context } from '../../context.ts'
-import { Custody, loadKek } from '../../keys/secret-store.ts'
-import { Wakes } from '../../notifications/notifier.ts'
+import { loadKek, SecretStore } from '../../keys/secret-store.ts'
+import { Notifier } from '../../notifications/notifier.ts'
 import type { AuditRow } from '../../store/core/audit.ts'
 import type { OpenDatabase } from '../../store/engine/database.ts'
 import { audit } from './audit.ts'
@@ -17,14 +17,14 @@ import { change } from './transaction.ts'
 
 const DAY = 86_400_000
 
-function makeCustody(): Custody {
+function makeSecretStore(): SecretStore {
   const dir = mkdtempSync(join(tmpdir(), 'berth-kek-'))
   const file = join(dir, 'kek')
   writeFileSync(file, randomBytes(32).toString('base64'))
   chmodSync(file, 0o400)
-  const custody = new Custody(loadKek(file))
+  const secretStore = new SecretStore(loadKek(file))
   rmSync(dir, { recursive: true })
-  return custody
+  return secretStore
 }
 
 test('different lists of fields never give the same bytes', () => {
@@ -47,8 +47,12 @@ describe.each(ENGINES)('the chain on %s', (engine) => {
   let now = Date.parse('2026-01-01T00:00:00Z')
   beforeAll(async () => {
     opened = await openEngine(engine)
-    const parts = { db: opened.db, engine: opened.engine, custody: makeCustody() }
-    ctx = { ...parts, clock: { now: () => now }, wakes: new Wakes(() => {}) } as unknown as Context
+    const parts = { db: opened.db, engine: opened.engine, secretStore: makeSecretStore() }
+    ctx = {
+      ...parts,
+      clock: { now: () => now },
+      notifier: new Notifier(() => {}),
+    } as unknown as Context
     await openAuditChain(ctx)
   })
   afterAll(() => opened.db.destroy())
@@ -133,17 +137,17 @@ describe.each(ENGINES)('the chain on %s', (engine) => {
     }
     for (let n = 0; n + 7 < all.length; n += 3) {
       const [a, b] = [all[n] as AuditRow, all[n + 7] as AuditRow]
-      const told = ({ at, verb, subjectId, details }: AuditRow) => ({
+      const reported = ({ at, verb, subjectId, details }: AuditRow) => ({
         at,
         verb,
         subjectId,
         details,
       })
-      await put(a.id, told(b))
-      await put(b.id, told(a))
+      await put(a.id, reported(b))
+      await put(b.id, reported(a))
       expect((await verifyAudit(ctx)).problems).not.toEqual([])
-      await put(a.id, told(a))
-      await put(b.id, told(b))
+      await put(a.id, reported(a))
+      await put(b.id, reported(b))
       const { seq, hash, previousHash } = a
       await put(a.id, { seq: -1 })
       await put(b.id, { seq, hash, previousHash })
@@ -182,7 +186,7 @@ describe.each(ENGINES)('the chain on %s', (engine) => {
   })
 
   test('another key proves nothing', async () => {
-    const { problems } = await verifyAudit({ ...ctx, custody: makeCustody() })
+    const { problems } = await verifyAudit({ ...ctx, secretStore: makeSecretStore() })
     expect(problems[0]).toBe('The head of the chain was changed.')
   })
 

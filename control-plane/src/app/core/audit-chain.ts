@@ -83,14 +83,14 @@ export const macOfHead = (key: KeyObject, head: Omit<AuditHead, 'mac' | 'id'>): 
 const keys = new WeakMap<object, KeyObject[]>()
 
 /** The present key first; former ones still check what they signed. */
-export function auditKeys(ctx: Pick<Context, 'custody'>): [KeyObject, ...KeyObject[]] {
-  const known = keys.get(ctx.custody) ?? ctx.custody.deriveKeys('sign audit')
-  keys.set(ctx.custody, known)
+export function auditKeys(ctx: Pick<Context, 'secretStore'>): [KeyObject, ...KeyObject[]] {
+  const known = keys.get(ctx.secretStore) ?? ctx.secretStore.deriveKeys('sign audit')
+  keys.set(ctx.secretStore, known)
   return known as [KeyObject, ...KeyObject[]]
 }
 
 /** Called by `change`, after the work and right before the commit. */
-export async function appendAudits(ctx: Pick<Context, 'custody'>, c: Change): Promise<void> {
+export async function appendAudits(ctx: Pick<Context, 'secretStore'>, c: Change): Promise<void> {
   if (c.audits.length === 0) return
   for (const entry of c.audits) {
     entry.subjectName ??= await findSubjectName(c.db, entry.subjectType, entry.subjectId)

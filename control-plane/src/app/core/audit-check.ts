@@ -17,7 +17,7 @@ import { auditKeys, hashOfRow, macOfHead } from './audit-chain.ts'
 import { change } from './transaction.ts'
 
 /** What checking needs of a context: the command has no more. */
-export type AuditContext = Pick<Context, 'db' | 'engine' | 'clock' | 'wakes' | 'custody'>
+export type AuditContext = Pick<Context, 'db' | 'engine' | 'clock' | 'notifier' | 'secretStore'>
 
 const BATCH = 1_000
 const PROBLEMS = 20 // one is enough to know; more only help to find the place

@@ -1,5 +1,5 @@
-// How often people and programs may ask: the policies and their counters, once for the whole process, whichever door a
-// request comes in by. A door says who asks for what; what is over a limit is refused here.
+// How often people and programs may ask: the policies and their counters, once for the whole process, whichever gateway a
+// request comes in by. A gateway says who asks for what; what is over a limit is refused here.
 import { LOG_PAGES, PEOPLE, REPOSITORY_CHECKS, REST } from '@berth/shared'
 import type { Config } from '../../config.ts'
 import type { Clock } from '../../context.ts'

@@ -12,7 +12,7 @@ import { type AuditEntry, appendAudits } from './audit-chain.ts'
 export interface Change {
   db: Db
   /** Delivered after the commit. */
-  wake(topic: string): void
+  notify(topic: string): void
   now: number
   /** Written last, right before the commit, so that their chain's lock is held as short as can be. */
   audits: AuditEntry[]
@@ -21,7 +21,7 @@ export interface Change {
 }
 
 /** What a change needs of a context. */
-type ChangeContext = Pick<Context, 'db' | 'engine' | 'clock' | 'wakes' | 'custody'>
+type ChangeContext = Pick<Context, 'db' | 'engine' | 'clock' | 'notifier' | 'secretStore'>
 
 const DEADLOCK_TRIES = 5 // each ends the transaction of one of those that wait for each other
 
@@ -40,7 +40,7 @@ async function changeOnce<T>(ctx: ChangeContext, work: (c: Change) => Promise<T>
   const perform = async (db: Db): Promise<T> => {
     const c: Change = {
       db,
-      wake: (topic) => void topics.add(topic),
+      notify: (topic) => void topics.add(topic),
       now: ctx.clock.now(),
       audits: [],
       events: [],
@@ -52,7 +52,7 @@ async function changeOnce<T>(ctx: ChangeContext, work: (c: Change) => Promise<T>
     return done
   }
   const result = await ctx.db.transaction().execute((db) => workInside(db, () => perform(db)))
-  for (const topic of topics) ctx.wakes.wake(topic)
+  for (const topic of topics) ctx.notifier.notify(topic)
   return result
 }
 
@@ -86,8 +86,8 @@ export function emit(c: Change, about: EventScope, kind: EventKind, body: object
     body,
     at: c.now,
   })
-  if (about.taskId) c.wake(taskTopic(about.taskId))
-  c.wake(EVENTS_TOPIC)
+  if (about.taskId) c.notify(taskTopic(about.taskId))
+  c.notify(EVENTS_TOPIC)
 }
 
 interface TaskSubject {

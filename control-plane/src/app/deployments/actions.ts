@@ -21,7 +21,7 @@ import { findServer } from '../../store/servers/servers.ts'
 import { asReader, loadEnvironment } from '../core/access.ts'
 import { byCaller } from '../core/audit.ts'
 import { type Change, change } from '../core/transaction.ts'
-import { inProgress, notStanding, serverNotReady, toOpenTask } from './deployments.ts'
+import { assertDeployable, inProgress, serverNotReady, toOpenTask } from './deployments.ts'
 import { queueTask } from './queue.ts'
 import { getTask, type TaskView } from './tasks.ts'
 
@@ -120,7 +120,7 @@ function refusal(
     case 'protected':
     case 'removing':
     case 'project_deleting':
-      return notStanding(decision, environment, about.project)
+      return assertDeployable(decision, environment, about.project)
     case 'not_deployed':
       return new AppError(
         'not_deployed',

@@ -116,7 +116,7 @@ async function watchAttempt(ctx: Context, attempt: Attempt): Promise<void> {
     if (overdue && attempt.desired === Desired.RUNNING) {
       // a backstop: the runner has its own clock; it asks, it does not decide
       await stopAttempt(ctx.db, attempt.id)
-      ctx.wakes.wake(agentTopic(attempt.agentId))
+      ctx.notifier.notify(agentTopic(attempt.agentId))
     }
     return
   }
@@ -149,7 +149,7 @@ async function giveUpLogs(ctx: Context): Promise<void> {
       logTruncated: 1,
       desired: Desired.FORGOTTEN,
     })
-    ctx.wakes.wake(agentTopic(attempt.agentId))
+    ctx.notifier.notify(agentTopic(attempt.agentId))
   }
 }
 

@@ -1,4 +1,4 @@
-// A deployment or a reset is asked for: by a person at any door, or together with the environment. The environment is
+// A deployment or a reset is asked for: by a person at any gateway, or together with the environment. The environment is
 // held first, so that the lock, protection and removal are judged on what is true until the commit.
 import { AppError, type Trigger } from '@berth/shared'
 import type { TaskCreate } from '@berth/shared/api'
@@ -61,7 +61,7 @@ export const serverNotReady = (server: Server): AppError =>
   )
 
 /** What stands in the way of everything that people start in an environment. */
-export function notStanding(
+export function assertDeployable(
   decision: { kind: 'protected'; owner: string } | { kind: 'removing' | 'project_deleting' },
   environment: Environment,
   project: { name: string },
@@ -209,7 +209,7 @@ function refusal(
     case 'protected':
     case 'removing':
     case 'project_deleting':
-      return notStanding(decision, environment, project)
+      return assertDeployable(decision, environment, project)
     case 'protection_active':
       return new AppError(
         'protection_active',

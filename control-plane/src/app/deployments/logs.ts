@@ -53,7 +53,7 @@ export async function commitLogs(
         logLines: position.lines,
         logGap: gap ? 1 : 0,
       })
-      c.wake(logTopic(attemptId))
+      c.notify(logTopic(attemptId))
     }
   })
   for (const { attemptId } of logs) await completeLog(ctx, attemptId)
@@ -77,9 +77,9 @@ export async function completeLog(ctx: Context, attemptId: string): Promise<void
       logTruncated: agrees && attempt.logGap === 0 ? 0 : 1,
       desired: Desired.FORGOTTEN,
     })
-    c.wake(logTopic(attemptId))
-    c.wake(taskTopic(attempt.taskId))
-    c.wake(agentTopic(attempt.agentId))
+    c.notify(logTopic(attemptId))
+    c.notify(taskTopic(attempt.taskId))
+    c.notify(agentTopic(attempt.agentId))
   })
 }
 
@@ -163,7 +163,7 @@ export async function awaitLog(
     for (let now = attempt; ; ) {
       const left = deadline - performance.now()
       if (left <= 0) return now
-      const woken = ctx.wakes.wait(logTopic(attempt.id), done.signal, Math.min(left, LOOK_MS))
+      const woken = ctx.notifier.wait(logTopic(attempt.id), done.signal, Math.min(left, LOOK_MS))
       now = (await listNewestAttempts(ctx.db, [attempt.taskId])).get(attempt.taskId) ?? now
       if (isOver(now)) return now
       await woken

@@ -85,7 +85,7 @@ export async function queueTask(
   await audit(c, by, task.organizationId, 'task.create', ['task', id], details)
   emitTask(c, { ...task, id }, 'task.queued', { trigger })
   const agent = await findServerAgent(c.db, task.serverId)
-  if (agent) c.wake(agentTopic(agent.id))
+  if (agent) c.notify(agentTopic(agent.id))
   return id
 }
 

@@ -50,7 +50,7 @@ import { type Agent, findAgent, updateUnderEpoch } from '../../store/servers/age
 import { auditAgent, type Subject } from '../core/audit.ts'
 import { agentTopic, type Change, change, emitTask } from '../core/transaction.ts'
 import { releaseHosts } from '../environments/hostname-claims.ts'
-import { destroyFormerCopy, settleRemoval } from '../environments/removal.ts'
+import { destroyFormerCopy, endRemovalTask } from '../environments/removal.ts'
 import { recordArtifacts } from '../files/artifacts.ts'
 import { applySshSession } from '../ssh/sessions.ts'
 import { toSyncedAction } from './actions.ts'
@@ -178,9 +178,9 @@ async function applyOwn(
   if (!task) return false
   const { body } = event
   const notBefore = task.startedAt ?? task.createdAt
-  const told = (body.case === 'attempt' && body.value.since) || event.at
+  const reported = (body.case === 'attempt' && body.value.since) || event.at
   const at = whenHappened({
-    at: told && timestampMs(told),
+    at: reported && timestampMs(reported),
     offsetMs,
     notBefore,
     heardAt: c.now,
@@ -289,7 +289,7 @@ async function applyAttempt(
     await updateAttempt(c.db, attempt.id, { lateOutcome: step.outcome, ...log })
     await updateTask(c.db, task.id, { lateOutcome: step.outcome })
     emitTask(c, task, 'task.late_outcome', { outcome: step.outcome })
-    if (step.outcome === 'succeeded') await settleLate(ctx, c, attempt, task)
+    if (step.outcome === 'succeeded') await finishLateRemoval(ctx, c, attempt, task)
     return true
   }
   const ended = step.state >= AttemptState.SUCCEEDED
@@ -317,11 +317,16 @@ async function applyAttempt(
 }
 
 /** It was given up, and it was destroyed after all: unless somebody began anything new, it is gone. */
-async function settleLate(ctx: Context, c: Change, attempt: Attempt, task: Task): Promise<void> {
+async function finishLateRemoval(
+  ctx: Context,
+  c: Change,
+  attempt: Attempt,
+  task: Task,
+): Promise<void> {
   const environment = await findEnvironment(c.db, task.environmentId)
   if (environment?.fence !== attempt.fence) return
   if (await findOpenTask(c.db, task.environmentId)) return
-  await settleRemoval(ctx, c, task, { status: 'succeeded' })
+  await endRemovalTask(ctx, c, task, { status: 'succeeded' })
 }
 
 async function moveTaskWith(
@@ -338,7 +343,7 @@ async function moveTaskWith(
   // a refusal proves that nothing ran: a task that was to be canceled is canceled
   const canceled = repeats && task.cancelRequestedAt !== null
   const status = canceled ? 'canceled' : taskStatusFor(state, repeats)
-  if (repeats && !canceled) c.wake(agentTopic(attempt.agentId)) // the next attempt follows by itself
+  if (repeats && !canceled) c.notify(agentTopic(attempt.agentId)) // the next attempt follows by itself
   if (!status || status === 'queued') return
   if (status === 'running') {
     if (await moveTask(c.db, task.id, 'running', { startedAt: at })) {
@@ -354,10 +359,10 @@ async function moveTaskWith(
   if (!moved) return
   if (status === 'succeeded') await recordSuccess(c, attempt, task)
   const { message } = changed
-  await settleRemoval(ctx, c, task, { status, message, begun: startedAt !== null })
+  await endRemovalTask(ctx, c, task, { status, message, begun: startedAt !== null })
   await updateEnvironment(c.db, task.environmentId, { updatedAt: c.now })
   emitTask(c, task, `task.${status}`, { code: failure ? failureWord(changed.code) : null })
-  c.wake(agentTopic(attempt.agentId)) // a task that waited for this one may go now
+  c.notify(agentTopic(attempt.agentId)) // a task that waited for this one may go now
 }
 
 /** What serves now: this deployment. A removal's end is removal.ts's. */

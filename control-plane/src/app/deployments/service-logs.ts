@@ -12,7 +12,7 @@ import { create } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
-import { askAgent, findLiveAgent } from '../../gateways/agents/agent-rpc.ts'
+import { callAgent, findLiveAgent } from '../../gateways/agents/agent-rpc.ts'
 import { BrokenTransfer, expectTransfer } from '../../gateways/agents/transfers.ts'
 import { loadEnvironment } from '../core/access.ts'
 
@@ -56,7 +56,7 @@ export async function* watchServiceLogs(
       ...(until ? { until: timestampFromDate(until) } : {}),
     })
     const body = { case: 'openContainerLogs', value } as const
-    const answer = await askAgent(ctx, serverId, body, { deadlineMs: DAEMON.requestMs, signal })
+    const answer = await callAgent(ctx, serverId, body, { deadlineMs: DAEMON.requestMs, signal })
     if (answer.case === 'error') throw explain(answer.value)
     for await (const { frame } of transfer.frames) {
       if (frame.case === 'error') throw explain(frame.value)

@@ -37,7 +37,7 @@ export async function stopTask(c: Change, id: number, why: StopReason): Promise<
       await updateTask(c.db, id, asked)
       if (attempt) {
         await stopAttempt(c.db, attempt.id)
-        c.wake(agentTopic(attempt.agentId))
+        c.notify(agentTopic(attempt.agentId))
       }
       emitTask(c, task, 'task.canceling', { reason: why.reason })
       break

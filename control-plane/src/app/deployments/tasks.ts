@@ -1,4 +1,4 @@
-// Deployments as tasks: asked for, looked at, canceled. The same function serves every door, so the lock and the
+// Deployments as tasks: asked for, looked at, canceled. The same function serves every gateway, so the lock and the
 // protection hold everywhere; the unique indexes hold them when two ask at once.
 import { AppError, TASKS } from '@berth/shared'
 import type { Context } from '../../context.ts'
@@ -26,7 +26,7 @@ import {
 } from '../core/access.ts'
 import { auditCaller } from '../core/audit.ts'
 import { change } from '../core/transaction.ts'
-import { settleRemoval } from '../environments/removal.ts'
+import { endRemovalTask } from '../environments/removal.ts'
 import { hasSession, inStartGrace } from '../servers/servers.ts'
 import { stopTask } from './stopping.ts'
 
@@ -59,7 +59,7 @@ export async function cancelTask(ctx: Context, caller: Caller, id: number): Prom
       throw new AppError('task_finished', `Task ${id} has ${task.status} already.`)
     }
     if (outcome === 'cancel_now') {
-      await settleRemoval(ctx, c, task, { status: 'canceled', begun: false })
+      await endRemovalTask(ctx, c, task, { status: 'canceled', begun: false })
     }
     await auditCaller(c, caller, task.organizationId, 'task.cancel', ['task', id])
   })
@@ -120,7 +120,7 @@ async function viewTasks(
   const open = await listOpenTasks(db, waitingIn)
   const acting = await listRunningActions(db, waitingIn)
   const isBusy = queued.some((t) => attempts.get(t.id)?.waitingFor === 'dispatch')
-  const places = isBusy ? await placesInLine(db, serverIds) : new Map<number, number>()
+  const places = isBusy ? await positionsInQueue(db, serverIds) : new Map<number, number>()
   return tasks.map((task) => {
     const attempt = attempts.get(task.id)
     const server = servers.get(task.serverId)
@@ -138,7 +138,7 @@ async function viewTasks(
   })
 }
 
-async function placesInLine(db: Db, serverIds: number[]): Promise<Map<number, number>> {
+async function positionsInQueue(db: Db, serverIds: number[]): Promise<Map<number, number>> {
   const lengths = new Map<number, number>()
   const places = new Map<number, number>()
   for (const { taskId, serverId } of await listBusyLine(db, serverIds)) {

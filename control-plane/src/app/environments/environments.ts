@@ -61,7 +61,7 @@ export async function createEnvironment(
     if (current.status === 'deleting') {
       throw new AppError('project_deleting', `${current.name} is being deleted.`)
     }
-    await requireRoom(c, current)
+    await requireDiskSpace(c, current)
     if (!(await holdServerOf(c, current, serverId))) {
       const servers = (await listProjectServers(c.db, [projectId])).get(projectId) ?? []
       throw invalidFields([notInProject(current.name, servers)])
@@ -139,7 +139,7 @@ async function insertWhole(
 }
 
 /** Those being removed count until they are gone. */
-async function requireRoom(c: Change, project: Project): Promise<void> {
+async function requireDiskSpace(c: Change, project: Project): Promise<void> {
   const used = (await countEnvironments(c.db, [project.id])).get(project.id) ?? 0
   const limit = project.environmentLimit
   if (used < limit) return

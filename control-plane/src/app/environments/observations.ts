@@ -41,30 +41,31 @@ export async function applyObserved(
     // in the order of their ids, as everybody who holds several
     for (const { id } of changed.toSorted((a, b) => a.id - b.id)) {
       const environment = await lockEnvironment(c.db, id)
-      const told = seen.get(id)
-      if (environment && told && isNews(environment, serverId, told)) {
-        await write(c, environment, told)
+      const reported = seen.get(id)
+      if (environment && reported && isNews(environment, serverId, reported)) {
+        await write(c, environment, reported)
       }
     }
     return true
   })
 }
 
-const take = (environment: Environment, told: ObservedEnvironment): Observation | undefined =>
-  takeObservation(environment, { ...told, fence: Number(told.fence) })
+const take = (environment: Environment, reported: ObservedEnvironment): Observation | undefined =>
+  takeObservation(environment, { ...reported, fence: Number(reported.fence) })
 
 function isNews(
   environment: Environment,
   serverId: number,
-  told: ObservedEnvironment | undefined,
+  reported: ObservedEnvironment | undefined,
 ): boolean {
-  if (!told || environment.serverId !== serverId || environment.removingAt !== null) return false
-  const next = take(environment, told)
+  if (!reported || environment.serverId !== serverId || environment.removingAt !== null)
+    return false
+  const next = take(environment, reported)
   return next !== undefined && JSON.stringify(next) !== JSON.stringify(environment.observed)
 }
 
-async function write(c: Change, environment: Environment, told: ObservedEnvironment) {
-  const observed = take(environment, told)
+async function write(c: Change, environment: Environment, reported: ObservedEnvironment) {
+  const observed = take(environment, reported)
   if (!observed) return
   const columns = { observed: JSON.stringify(observed), updatedAt: c.now }
   await updateEnvironment(c.db, environment.id, columns)

@@ -1,4 +1,4 @@
-// Delete Environment: asked for by a person. While a deployment is queued or running the door is locked; a protected
+// Delete Environment: asked for by a person. While a deployment is queued or running the gateway is locked; a protected
 // environment goes only by its owner's explicit word; a server that will never return can be given up.
 import { AppError, type Trigger } from '@berth/shared'
 import type { Context } from '../../context.ts'

@@ -27,7 +27,7 @@ import { type Actor, audit, BERTH } from '../core/audit.ts'
 import { type Change, emit, emitEnvironment, emitTask } from '../core/transaction.ts'
 import { queueTask } from '../deployments/queue.ts'
 import { stopTask } from '../deployments/stopping.ts'
-import { fillPlaces } from '../forges/waiting-list.ts'
+import { admitWaiting } from '../forges/waiting-list.ts'
 import { endSshAccess } from '../ssh/revocation.ts'
 
 export interface RemovalOptions {
@@ -99,7 +99,7 @@ export interface TaskEnd {
 }
 
 /** A task ended: if it was a removal, this is what it means. Called in the transaction that ends it. */
-export async function settleRemoval(
+export async function endRemovalTask(
   ctx: Context,
   c: Change,
   task: Task,
@@ -108,7 +108,7 @@ export async function settleRemoval(
   if (task.type !== 'destroy') return
   const environment = await lockEnvironment(c.db, task.environmentId)
   if (!environment) return
-  if (task.formerCopy) return settleFormerCopy(c, environment, task, end)
+  if (task.formerCopy) return finishFormerCopy(c, environment, task, end)
   if (end.status === 'succeeded') return finishRemoval(ctx, c, environment.id)
   const begun = end.begun ?? true
   const failed = `Its removal failed: ${end.message ?? 'no reason was given.'}`
@@ -121,7 +121,7 @@ export async function settleRemoval(
   emitEnvironment(c, environment, 'environment.updated', { removing: false })
 }
 
-async function settleFormerCopy(
+async function finishFormerCopy(
   c: Change,
   environment: Environment,
   task: Task,
@@ -211,7 +211,7 @@ async function followFormerCopy(
 export async function placeFreed(ctx: Context, c: Change, { id }: { id: number }): Promise<void> {
   const project = await lockProject(c.db, id)
   if (project?.status === 'deleting') await finishProject(c, project)
-  else if (project) await fillPlaces(ctx, c, id)
+  else if (project) await admitWaiting(ctx, c, id)
 }
 
 /** The project goes after the last of its environments. */

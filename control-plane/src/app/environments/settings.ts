@@ -81,7 +81,7 @@ async function applySettings(
   const { organizationId, identifier } = environment
   const changes = changed.map((key) => [
     key,
-    { from: environment[key], to: told(columns[key], environment[key]) },
+    { from: environment[key], to: reported(columns[key], environment[key]) },
   ])
   const details = { identifier, changes: Object.fromEntries(changes) }
   const subject: Subject = ['environment', id]
@@ -131,7 +131,7 @@ async function toColumns(
 }
 
 /** A flag is told as one, whatever its column holds. */
-const told = (after: unknown, before: unknown): unknown =>
+const reported = (after: unknown, before: unknown): unknown =>
   typeof before === 'boolean' ? after === 1 : after
 
 /** What the request names must exist here: a server of the project, a member who may own it, a branch. */

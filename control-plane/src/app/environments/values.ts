@@ -30,10 +30,10 @@ export async function readValuesForDispatch(
 ): Promise<Sensitive<DispatchValues>> {
   const sealed = await listSealedVariables(ctx.db, environment.id)
   return new Sensitive({
-    deployKey: ctx.custody.open('deploy-key', deployKeyPlace(project), project.deployKeySealed),
+    deployKey: ctx.secretStore.open('deploy-key', deployKeyPlace(project), project.deployKeySealed),
     variables: sealed.map((v) => ({
       key: v.key,
-      value: ctx.custody.open('variable', variablePlace(environment, v.key), v.sealed),
+      value: ctx.secretStore.open('variable', variablePlace(environment, v.key), v.sealed),
     })),
     basicAuth: readAuth(ctx, project, environment),
   })
@@ -45,7 +45,7 @@ function readAuth(ctx: Context, project: Project, environment: Environment): Aut
   if (username === null || from === null || sealed === null) return undefined
   const place =
     from === 'project' ? authPlace('projects', project) : authPlace('environments', environment)
-  const hash = ctx.custody.open('basic-auth', place, sealed)
+  const hash = ctx.secretStore.open('basic-auth', place, sealed)
   return { username, bcryptHash: Buffer.from(hash).toString() }
 }
 
@@ -59,12 +59,12 @@ export interface EdgeValue {
 export async function readEdgeForDispatch(
   ctx: Context,
   serverId: number,
-  isTold: (environmentId: number, revision: number) => boolean,
+  isReported: (environmentId: number, revision: number) => boolean,
 ): Promise<Sensitive<EdgeValue[]>> {
   const projects = new Map<number, Project | undefined>()
   const values: EdgeValue[] = []
   for (const known of await listEdgeRevisions(ctx.db, serverId)) {
-    if (isTold(known.id, known.edgeRevision)) continue
+    if (isReported(known.id, known.edgeRevision)) continue
     const environment = await findEnvironment(ctx.db, known.id)
     if (!environment) continue
     const { id, projectId, edgeRevision } = environment

@@ -1,7 +1,7 @@
 // Custom variables: keys come out, values only go in. Whether a value is the one that was there is told by a keyed
 // fingerprint, so that nothing is opened to compare. Values are opened in app/environments/values.ts alone, for dispatch.
 import { createHmac, randomBytes } from 'node:crypto'
-import { AppError, CUSTODY, invalidFields } from '@berth/shared'
+import { AppError, invalidFields, SECRET_STORE } from '@berth/shared'
 import { VARIABLES_HINT, type VariablesPatch, type VariablesPatched } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
@@ -53,11 +53,11 @@ export const fingerprintPlace = (organizationId: number) => ({
 async function fingerprintKey(ctx: Context, c: Change, organizationId: number): Promise<Buffer> {
   const place = fingerprintPlace(organizationId)
   const found = await findOrganizationKey(c.db, organizationId, 'fingerprint')
-  if (found) return Buffer.from(ctx.custody.open('variable', place, found.wrapped))
-  const wrapped = ctx.custody.seal('variable', place, randomBytes(CUSTODY.kekBytes))
+  if (found) return Buffer.from(ctx.secretStore.open('variable', place, found.wrapped))
+  const wrapped = ctx.secretStore.seal('variable', place, randomBytes(SECRET_STORE.kekBytes))
   const made = { organizationId, purpose: 'fingerprint', wrapped, createdAt: c.now } as const
   const kept = await insertOrganizationKey(c.db, made) // another's, when two made it at once
-  return Buffer.from(ctx.custody.open('variable', place, kept.wrapped))
+  return Buffer.from(ctx.secretStore.open('variable', place, kept.wrapped))
 }
 
 /** Sealed and fingerprinted; bound to the environment and the key, so equal values elsewhere look different. */
@@ -72,7 +72,7 @@ export async function sealVariables(
   const secret = await fingerprintKey(ctx, c, environment.organizationId)
   const made = entries.map(([key, value]) => ({
     key,
-    sealed: ctx.custody.seal('variable', variablePlace(environment, key), Buffer.from(value)),
+    sealed: ctx.secretStore.seal('variable', variablePlace(environment, key), Buffer.from(value)),
     bytes: Buffer.byteLength(value),
     fingerprint: createHmac('sha256', secret)
       .update(`${environment.id}\0${key}\0`)

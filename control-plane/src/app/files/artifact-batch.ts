@@ -7,7 +7,7 @@ import { AppError, DAEMON, TRANSFERS } from '@berth/shared'
 import type { FileFrame } from '@berth/shared/wire'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
-import { askAgent, findLiveAgent } from '../../gateways/agents/agent-rpc.ts'
+import { callAgent, findLiveAgent } from '../../gateways/agents/agent-rpc.ts'
 import { BrokenTransfer, expectTransfer } from '../../gateways/agents/transfers.ts'
 import { type Artifact, listArtifacts } from '../../store/files/artifacts.ts'
 import { loadTask } from '../core/access.ts'
@@ -57,7 +57,7 @@ export async function openArtifactBatch(
       fileLine: files.reduce((sum, one) => sum + one.sizeBytes, 0) >= TRANSFERS.lineFromBytes,
     }
     const o = { deadlineMs: DAEMON.requestMs, signal }
-    const answer = await askAgent(ctx, first.serverId, { case: 'openFiles', value }, o)
+    const answer = await callAgent(ctx, first.serverId, { case: 'openFiles', value }, o)
     if (answer.case === 'error') throw refusalOf(first, answer.value)
     const frames = transfer.frames[Symbol.asyncIterator]()
     const head = await frames.next()

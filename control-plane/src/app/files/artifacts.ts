@@ -16,7 +16,7 @@ import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import { type ByteRange, parseRange } from '../../domain/core/byte-range.ts'
 import { acceptArtifact } from '../../domain/files/artifact.ts'
-import { askAgent, findLiveAgent } from '../../gateways/agents/agent-rpc.ts'
+import { callAgent, findLiveAgent } from '../../gateways/agents/agent-rpc.ts'
 import { BrokenTransfer, expectTransfer } from '../../gateways/agents/transfers.ts'
 import type { Task } from '../../store/deployments/tasks.ts'
 import {
@@ -38,24 +38,24 @@ export async function recordArtifacts(
   if (task.type !== 'action') return
   const room = ARTIFACTS.files - (await countArtifacts(c.db, task.id))
   const kept = artifacts
-    .map((told) =>
+    .map((reported) =>
       acceptArtifact(
         {
-          fileId: told.artifactId,
-          path: told.relativePath,
-          sizeBytes: Number(told.size),
-          sha256: Buffer.from(told.sha256).toString('hex'),
-          expiresAt: told.expiresAt ? timestampMs(told.expiresAt) : 0,
+          fileId: reported.artifactId,
+          path: reported.relativePath,
+          sizeBytes: Number(reported.size),
+          sha256: Buffer.from(reported.sha256).toString('hex'),
+          expiresAt: reported.expiresAt ? timestampMs(reported.expiresAt) : 0,
         },
         c.now,
       ),
     )
-    .filter((told) => told !== undefined)
+    .filter((reported) => reported !== undefined)
     .slice(0, Math.max(0, room))
   const { id: taskId, serverId } = task
   await insertArtifacts(
     c.db,
-    kept.map((told) => ({ ...told, taskId, serverId, collectedAt: c.now })),
+    kept.map((reported) => ({ ...reported, taskId, serverId, collectedAt: c.now })),
   )
   emitTask(c, task, 'task.artifacts', { files: kept.length })
 }
@@ -169,7 +169,7 @@ async function ask(
     ...question,
   }
   const o = { deadlineMs: DAEMON.requestMs, signal }
-  const answer = await askAgent(ctx, artifact.serverId, { case: 'openFile', value }, o)
+  const answer = await callAgent(ctx, artifact.serverId, { case: 'openFile', value }, o)
   if (answer.case === 'error') throw refusalOf(artifact, answer.value)
   if (answer.case !== 'fileStat' || !isRecorded(artifact, answer.value))
     throw artifactChanged(artifact)

@@ -59,8 +59,9 @@ export async function orderEvent(
   if (action !== event.action) {
     return { kind: 'follows', event: { ...event, action }, looked: true }
   }
-  const told = correctHead(event.pull_request, sight.seen)
-  if (told) return { kind: 'follows', event: { ...event, pull_request: told }, looked: true }
+  const reported = correctHead(event.pull_request, sight.seen)
+  if (reported)
+    return { kind: 'follows', event: { ...event, pull_request: reported }, looked: true }
   const { number, head_branch } = event.pull_request
   const reason = `Branch ${head_branch} of pull request ${number} is gone; nothing of it is deployed.`
   return { kind: 'nothing', decision: decide('ignored', 'branch_deleted', reason) }

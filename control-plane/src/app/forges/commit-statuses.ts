@@ -115,8 +115,8 @@ async function noteStatus(
   moment: Moment,
 ): Promise<void> {
   const { organizationId, projectId, environmentId, taskId } = about
-  const told: StatusBody = { ...describeMoment(moment), context: `berth/${about.name}`, taskId }
-  const body = JSON.stringify(told)
+  const reported: StatusBody = { ...describeMoment(moment), context: `berth/${about.name}`, taskId }
+  const body = JSON.stringify(reported)
   const newest = await findNewestReport(c.db, projectId, 'status', sha)
   if (newest?.body === body && newest.error === null) return
   await replaceReport(c.db, {
@@ -131,7 +131,7 @@ async function noteStatus(
     nextAt: c.now,
   })
   await dropOldestReports(c.db, projectId, HOST_REPORTS.perProject)
-  c.wake(HOST_REPORTS_TOPIC)
+  c.notify(HOST_REPORTS_TOPIC)
 }
 
 /** Made at the first success, edited after, ended with the environment. */
@@ -163,7 +163,7 @@ async function noteComment(c: Change, facts: TaskFacts): Promise<void> {
     createdAt: c.now,
     nextAt: c.now,
   })
-  c.wake(HOST_REPORTS_TOPIC)
+  c.notify(HOST_REPORTS_TOPIC)
 }
 
 function commentState({ type, status }: TaskFacts): CommentBody['state'] | undefined {

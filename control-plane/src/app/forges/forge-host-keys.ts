@@ -87,7 +87,7 @@ export async function trustForgeHostKey(
     const subject: [string, number] = ['project', projectId]
     await auditCaller(c, caller, organizationId, 'project.trust_host_key', subject, details)
     emit(c, { organizationId, projectId }, 'project.updated', { host_key: chosen.fingerprint })
-    c.wake(ROUNDS_TOPIC)
+    c.notify(ROUNDS_TOPIC)
   })
   const project = await loadProject(ctx.db, caller, projectId, 'read')
   return { ...seen, ...readKnown(ctx, project, host ?? '') }

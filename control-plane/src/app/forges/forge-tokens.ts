@@ -6,7 +6,7 @@ import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import { type HostClient, HostError } from '../../forges/clients/forge.ts'
 import { splitRepositoryUrl } from '../../forges/clients/open.ts'
-import { CustodyError } from '../../keys/secret-store.ts'
+import { SecretStoreError } from '../../keys/secret-store.ts'
 import { deleteWaitingReports } from '../../store/forges/commit-statuses.ts'
 import { hastenRound, updateRepositoryFacts } from '../../store/forges/repositories.ts'
 import type { Project } from '../../store/projects/projects.ts'
@@ -26,10 +26,14 @@ export function openProjectHost(ctx: Context, project: Project): HostClient | un
   if (project.hostTokenSealed === null) return undefined
   let token: Sensitive<string>
   try {
-    const plain = ctx.custody.open('host-token', hostTokenPlace(project), project.hostTokenSealed)
+    const plain = ctx.secretStore.open(
+      'host-token',
+      hostTokenPlace(project),
+      project.hostTokenSealed,
+    )
     token = new Sensitive(Buffer.from(plain).toString('utf8'))
   } catch (error) {
-    if (error instanceof CustodyError) return undefined
+    if (error instanceof SecretStoreError) return undefined
     throw error
   }
   return ctx.outbound.openHosts(project.repoUrl, project.provider, token)[0]
@@ -73,7 +77,7 @@ export async function setHostToken(
   const { client, repository } = await findAccepting(clients)
   return change(ctx, async (c) => {
     const current = await loadProject(c.db, caller, projectId, 'project:write')
-    const sealed = ctx.custody.seal('host-token', hostTokenPlace(project), Buffer.from(given))
+    const sealed = ctx.secretStore.seal('host-token', hostTokenPlace(project), Buffer.from(given))
     await updateRepositoryFacts(c.db, projectId, {
       hostTokenSealed: sealed,
       hostTokenCheckedAt: c.now,

@@ -135,21 +135,21 @@ async function writeRecord(
   environment: Environment | undefined,
   event: PullRequestEvent,
 ): Promise<PullRequest> {
-  const told = event.pull_request
+  const reported = event.pull_request
   const state = stateAfter(event)
   const over = state !== 'open'
   const happened = happenedAt(event, c.now)
   const facts = {
-    title: told.title,
-    url: told.url,
-    author: told.author ?? record?.author ?? '',
+    title: reported.title,
+    url: reported.url,
+    author: reported.author ?? record?.author ?? '',
     state,
-    draft: told.draft ? (1 as const) : (0 as const),
-    headBranch: told.head_branch,
-    baseBranch: told.base_branch,
-    fromFork: told.from_fork ? (1 as const) : (0 as const),
-    headSha: told.head_sha ?? record?.headSha ?? '',
-    headRef: told.head_ref,
+    draft: reported.draft ? (1 as const) : (0 as const),
+    headBranch: reported.head_branch,
+    baseBranch: reported.base_branch,
+    fromFork: reported.from_fork ? (1 as const) : (0 as const),
+    headSha: reported.head_sha ?? record?.headSha ?? '',
+    headRef: reported.head_ref,
     branchMissingSince: null,
     presumedClosedAt: null,
     happenedAt: Math.max(record?.happenedAt ?? 0, happened ?? record?.happenedAt ?? c.now),
@@ -157,7 +157,7 @@ async function writeRecord(
     ...(over ? { waitingFor: null, waitingSince: null } : {}),
   }
   // what can not be told apart from a fork any more is treated as one from now on
-  if (told.from_fork && environment && !environment.fromFork) {
+  if (reported.from_fork && environment && !environment.fromFork) {
     await updateEnvironment(c.db, environment.id, { fromFork: 1 })
   }
   const written = record
@@ -166,7 +166,7 @@ async function writeRecord(
         ...facts,
         organizationId: project.organizationId,
         projectId: project.id,
-        number: told.number,
+        number: reported.number,
         environmentId: environment?.id ?? null,
         createdAt: c.now,
       })

@@ -40,7 +40,7 @@ export async function askForReconcile(
     await hastenRound(c.db, projectId, c.now)
     const subject: [string, number] = ['project', projectId]
     await auditCaller(c, caller, project.organizationId, 'project.reconcile', subject)
-    c.wake(ROUNDS_TOPIC)
+    c.notify(ROUNDS_TOPIC)
     return c.now
   })
 }
@@ -87,7 +87,7 @@ function startBeat(ctx: Context, topic: string, what: string, work: () => Promis
       })
   }
   const timer = setInterval(run, RECONCILE.tickMs)
-  const unlisten = ctx.wakes.on(topic, run)
+  const unlisten = ctx.notifier.on(topic, run)
   return async () => {
     stopped = true
     clearInterval(timer)

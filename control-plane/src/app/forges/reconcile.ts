@@ -40,7 +40,7 @@ import { openProjectHost } from './forge-tokens.ts'
 import { fromRecord, fromSeen, pullRequestEvent, pushEvent } from './reconcile-events.ts'
 import type { EventOrigin, EventResult } from './redeployments.ts'
 import { lookAtRepository, recordLook } from './repository.ts'
-import { fillPlaces } from './waiting-list.ts'
+import { admitWaiting } from './waiting-list.ts'
 
 const BY: EventOrigin = {
   by: { type: 'system', name: 'reconcile' },
@@ -158,8 +158,8 @@ async function isUnchanged(
   host: HostTruth | undefined,
 ): Promise<boolean> {
   const shown = host?.open.map((p) => p.number) ?? []
-  const told = await listPullRequestsByNumber(db, project.id, shown)
-  const records = [...known.pullRequests, ...told]
+  const reported = await listPullRequestsByNumber(db, project.id, shown)
+  const records = [...known.pullRequests, ...reported]
   const missed = findMissed({
     now: clock.now(),
     refs: look.refs,
@@ -203,9 +203,9 @@ async function applyLook(
   for (const finding of findMissed(sight)) {
     results.push(...(await applyFinding(ctx, c, project, finding)))
   }
-  results.push(...(await fillPlaces(ctx, c, project.id, BY)))
-  const told = results.filter((r) => r.outcome !== 'ignored')
-  if (told.length > 0) await writeLedger(c, project, told)
+  results.push(...(await admitWaiting(ctx, c, project.id, BY)))
+  const reported = results.filter((r) => r.outcome !== 'ignored')
+  if (reported.length > 0) await writeLedger(c, project, reported)
 }
 
 /** Nobody signed it: it is Berth's own look. */
@@ -288,8 +288,8 @@ async function applyFinding(
       const record = await findPullRequest(c.db, project.id, seen.number)
       const at = Math.max(seen.updatedAt, record?.happenedAt ?? 0)
       const isOver = action === 'merged' || action === 'closed'
-      const told = isOver && record ? fromRecord(record) : fromSeen(seen)
-      return apply(pullRequestEvent(project, action, told, at))
+      const reported = isOver && record ? fromRecord(record) : fromSeen(seen)
+      return apply(pullRequestEvent(project, action, reported, at))
     }
     default: {
       const record = await findPullRequest(c.db, project.id, finding.number)
@@ -307,14 +307,16 @@ async function applyToRecord(
   finding: RecordFinding,
   apply: (event: NormalisedEvent) => Promise<EventResult[]>,
 ): Promise<EventResult[]> {
-  const told = fromRecord(record)
+  const reported = fromRecord(record)
   switch (finding.kind) {
     case 'head':
-      return apply(pullRequestEvent(project, 'updated', { ...told, head_sha: finding.sha }, null))
+      return apply(
+        pullRequestEvent(project, 'updated', { ...reported, head_sha: finding.sha }, null),
+      )
     case 'again':
-      return apply(pullRequestEvent(project, 'reopened', told, null))
+      return apply(pullRequestEvent(project, 'reopened', reported, null))
     case 'closed':
-      return apply(pullRequestEvent(project, 'closed', told, null))
+      return apply(pullRequestEvent(project, 'closed', reported, null))
     case 'branch_gone':
       await updatePullRequest(c.db, record.id, { branchMissingSince: c.now })
       return []

@@ -1,4 +1,4 @@
-// Deliveries refused at the door, so that people see why their webhook does not work: the last few of a project, without
+// Deliveries refused at the gateway, so that people see why their webhook does not work: the last few of a project, without
 // body. They wait in memory for the next tick, bounded, because a flood of wrong signatures must neither write for each
 // nor take longer for a project that exists.
 import { type Provider, WEBHOOKS } from '@berth/shared'

@@ -21,7 +21,7 @@ export function trustedLines(ctx: Context, project: Project): string[] {
 }
 
 function lookRequest(ctx: Context, project: Project): LookRequest {
-  const key = ctx.custody.open('deploy-key', deployKeyPlace(project), project.deployKeySealed)
+  const key = ctx.secretStore.open('deploy-key', deployKeyPlace(project), project.deployKeySealed)
   return {
     projectId: project.id,
     url: project.repoUrl,

@@ -32,7 +32,7 @@ import {
 const SYSTEM: EventOrigin = { by: BERTH, trigger: 'system', origin: 'event' }
 
 /** A place may be free, or a reason to wait gone. Gives what was done. The project is held before the line is read. */
-export async function fillPlaces(
+export async function admitWaiting(
   ctx: Context,
   c: Change,
   projectId: number,
@@ -76,6 +76,6 @@ export async function serveJoinedServer(ctx: Context, c: Change, serverId: numbe
     if (pull) await performWaiting(c, pull, decided.decision)
   }
   for (const projectId of await listProjectsAwaiting(c.db, serverId)) {
-    await fillPlaces(ctx, c, projectId)
+    await admitWaiting(ctx, c, projectId)
   }
 }

@@ -1,4 +1,4 @@
-// A delivery at the door: verified, written down, decided within a second or by the next tick. Whoever cannot show the
+// A delivery at the gateway: verified, written down, decided within a second or by the next tick. Whoever cannot show the
 // project's secret learns nothing, not even whether the project exists: the same answer after the same work.
 import { randomBytes } from 'node:crypto'
 import { AppError } from '@berth/shared'
@@ -79,7 +79,8 @@ const DECOY = { table: 'projects', column: 'webhook_secret_sealed', organization
 /** As much work as a real project's secret, and nobody has it. */
 function openDecoy(ctx: Context): HookSecrets {
   const secret = `whsec_${randomBytes(32).toString('base64')}`
-  const sealed = decoys.get(ctx) ?? ctx.custody.seal('webhook-secret', DECOY, Buffer.from(secret))
+  const sealed =
+    decoys.get(ctx) ?? ctx.secretStore.seal('webhook-secret', DECOY, Buffer.from(secret))
   decoys.set(ctx, sealed)
-  return { current: Buffer.from(ctx.custody.open('webhook-secret', DECOY, sealed)).toString() }
+  return { current: Buffer.from(ctx.secretStore.open('webhook-secret', DECOY, sealed)).toString() }
 }

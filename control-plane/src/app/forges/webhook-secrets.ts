@@ -54,7 +54,7 @@ export function readWebhookSecrets(ctx: Context, project: Row): WebhookSecrets {
       ? {}
       : {
           [kind]: Buffer.from(
-            ctx.custody.open('webhook-secret', webhookSecretPlace(project, kind), sealed),
+            ctx.secretStore.open('webhook-secret', webhookSecretPlace(project, kind), sealed),
           ),
         }
   const accepted = (project.previousAcceptedUntil ?? 0) > ctx.clock.now()
@@ -107,7 +107,7 @@ const NO_FORMER = {
 const makeSecret = (): string => `whsec_${randomBytes(WEBHOOK_SECRETS.bytes).toString('base64')}`
 
 const seal = (ctx: Context, at: Place, secret: string): string =>
-  ctx.custody.seal('webhook-secret', at, Buffer.from(secret))
+  ctx.secretStore.seal('webhook-secret', at, Buffer.from(secret))
 
 /** The secret a new project starts with; the caller shows it once. */
 export async function giveWebhookSecret(

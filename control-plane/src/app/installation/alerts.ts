@@ -158,7 +158,7 @@ async function follow(
   if (turn !== 'begin') return
   await change(ctx, async (c) => {
     if (!(await insertAlert(c.db, { ...about, begunAt: c.now }))) return
-    await tell(ctx, c, about, 'begin', begun())
+    await report(ctx, c, about, 'begin', begun())
   })
 }
 
@@ -168,11 +168,11 @@ async function end(
   letter: letters.LetterText | undefined,
 ): Promise<void> {
   await change(ctx, async (c) => {
-    if (await updateAlertEnded(c.db, alert.id, c.now)) await tell(ctx, c, alert, 'end', letter)
+    if (await updateAlertEnded(c.db, alert.id, c.now)) await report(ctx, c, alert, 'end', letter)
   })
 }
 
-async function tell(
+async function report(
   ctx: Context,
   c: Change,
   { organizationId, kind, subjectId }: Pick<Alert, 'organizationId' | 'kind' | 'subjectId'>,

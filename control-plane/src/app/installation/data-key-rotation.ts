@@ -2,10 +2,10 @@
 // committed; what others sealed is sealed again in the background, a few values a second, each only if nobody wrote
 // another one since. What is left to do is read from the values themselves, so a kill at any point loses nothing. A key
 // that opens nothing any more goes an hour after it was retired: by then no request that began before still writes.
-import { AppError, CUSTODY } from '@berth/shared'
+import { AppError, SECRET_STORE } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
-import { CustodyError, type DataKey } from '../../keys/secret-store.ts'
+import { type DataKey, SecretStoreError } from '../../keys/secret-store.ts'
 import {
   deleteRetiredKey,
   findOrganizationKey,
@@ -22,7 +22,7 @@ import { requirePlatformAdmin } from '../core/access.ts'
 import { audit, BERTH, byCaller } from '../core/audit.ts'
 import { change } from '../core/transaction.ts'
 import { makeDataKey, openDataKey } from './data-keys.ts'
-import { kindsOf, type SealedKind } from './encrypted-columns.ts'
+import { type EncryptedColumn, kindsOf } from './encrypted-columns.ts'
 
 export async function listKeys(ctx: Context, caller: Caller): Promise<OrganizationKey[]> {
   requirePlatformAdmin(caller)
@@ -40,32 +40,32 @@ export async function rotateDataKey(
     const former = await findOrganizationKey(c.db, organizationId, 'data')
     if (!former) throw new AppError('not_found', 'There is no organization with this id.')
     await retireOrganizationKey(c.db, former.id, c.now)
-    const row = await makeDataKey(c.db, ctx.custody, organizationId, c.now)
+    const row = await makeDataKey(c.db, ctx.secretStore, organizationId, c.now)
     const subject = ['data_key', row.id] as [string, number]
     await audit(c, byCaller(caller), organizationId, 'data_key.rotate', subject, {
       former: former.id,
     })
     return row
   })
-  openDataKey(ctx.custody, made)
+  openDataKey(ctx.secretStore, made)
   return made
 }
 
 /** Not readable at its place: a token for a host that the project has left. It is worth nothing to anybody. */
 function sealAgain(
   ctx: Context,
-  kind: SealedKind,
+  kind: EncryptedColumn,
   row: SealedRow,
   organizationId: number | null,
 ): string | undefined {
   const place = kind.placeOf(row, organizationId ?? 0)
   try {
-    const plain = ctx.custody.open(kind.label, place, row.sealed)
-    const sealed = ctx.custody.seal(kind.label, place, plain)
+    const plain = ctx.secretStore.open(kind.label, place, row.sealed)
+    const sealed = ctx.secretStore.seal(kind.label, place, plain)
     plain.fill(0)
     return sealed
   } catch (error) {
-    if (error instanceof CustodyError) return undefined
+    if (error instanceof SecretStoreError) return undefined
     throw error
   }
 }
@@ -75,7 +75,7 @@ async function rewriteSome(ctx: Context, key: DataKey): Promise<boolean> {
   let isDone = true
   for (const kind of kindsOf(key.organizationId)) {
     await change(ctx, async (c) => {
-      const rows = await listSealedByOthers(c.db, kind, key, CUSTODY.rewrittenAtOnce)
+      const rows = await listSealedByOthers(c.db, kind, key, SECRET_STORE.rewrittenAtOnce)
       for (const row of rows) {
         const sealed = sealAgain(ctx, kind, row, key.organizationId)
         if (sealed === undefined) continue
@@ -89,9 +89,9 @@ async function rewriteSome(ctx: Context, key: DataKey): Promise<boolean> {
 
 /** Called again and again; without a retired key it costs nothing. */
 export async function continueKeyRotations(ctx: Context): Promise<void> {
-  const retired = ctx.custody.listRetired()
+  const retired = ctx.secretStore.listRetired()
   for (const organizationId of new Set(retired.map((key) => key.organizationId))) {
-    const key = ctx.custody.findDataKey(organizationId)
+    const key = ctx.secretStore.findDataKey(organizationId)
     if (!key || !(await rewriteSome(ctx, key))) continue
     await dropRetired(ctx, key)
   }
@@ -99,7 +99,7 @@ export async function continueKeyRotations(ctx: Context): Promise<void> {
 
 /** Never the one that seals here, whatever its row says. */
 async function dropRetired(ctx: Context, { id, organizationId }: DataKey): Promise<void> {
-  const before = ctx.clock.now() - CUSTODY.retiredKeptMs
+  const before = ctx.clock.now() - SECRET_STORE.retiredKeptMs
   const rows = (await listDataKeys(ctx.db)).filter(
     (row) =>
       row.organizationId === organizationId &&
@@ -112,6 +112,6 @@ async function dropRetired(ctx: Context, { id, organizationId }: DataKey): Promi
       await deleteRetiredKey(c.db, row.id)
       await audit(c, BERTH, organizationId, 'data_key.remove', ['data_key', row.id])
     })
-    ctx.custody.forget(row.id)
+    ctx.secretStore.forget(row.id)
   }
 }

@@ -12,14 +12,17 @@ import { authPlace } from '../projects/basic-auth.ts'
 import { deployKeyPlace } from '../projects/projects.ts'
 import { CA_PLACE, COOKIE_PLACE } from './setup.ts'
 
-export interface SealedKind extends SealedColumn {
+export interface EncryptedColumn extends SealedColumn {
   label: Label
   placeOf: (row: SealedRow, organizationId: number) => Place
 }
 
 const idOf = (row: SealedRow): number => Number(row.id)
 const project = { table: 'projects', key: ['id'], owner: 'organization' } as const
-const webhookSecret = (kind: 'current' | 'previous' | 'legacy', column: string): SealedKind => ({
+const webhookSecret = (
+  kind: 'current' | 'previous' | 'legacy',
+  column: string,
+): EncryptedColumn => ({
   ...project,
   column,
   label: 'webhook-secret',
@@ -27,7 +30,7 @@ const webhookSecret = (kind: 'current' | 'previous' | 'legacy', column: string):
 })
 
 /** Every column that holds sealed values of an organization. */
-const OF_ORGANIZATIONS: readonly SealedKind[] = [
+const OF_ORGANIZATIONS: readonly EncryptedColumn[] = [
   {
     table: 'variables',
     column: 'sealed',
@@ -64,7 +67,7 @@ const OF_ORGANIZATIONS: readonly SealedKind[] = [
       hostTokenPlace({ id: idOf(row), organizationId, repoUrl: String(row.repoUrl) }),
   },
   ...(['projects', 'environments'] as const).map(
-    (table): SealedKind => ({
+    (table): EncryptedColumn => ({
       ...project,
       table,
       column: 'basic_auth_hash',
@@ -77,7 +80,7 @@ const OF_ORGANIZATIONS: readonly SealedKind[] = [
 const installation = { key: ['id'], owner: 'installation' } as const
 
 /** … and of the installation itself. */
-const OF_INSTALLATION: readonly SealedKind[] = [
+const OF_INSTALLATION: readonly EncryptedColumn[] = [
   {
     ...installation,
     table: 'mails',
@@ -110,5 +113,5 @@ const OF_INSTALLATION: readonly SealedKind[] = [
   },
 ]
 
-export const kindsOf = (organizationId: number | null): readonly SealedKind[] =>
+export const kindsOf = (organizationId: number | null): readonly EncryptedColumn[] =>
   organizationId === null ? OF_INSTALLATION : OF_ORGANIZATIONS

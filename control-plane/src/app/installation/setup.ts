@@ -8,7 +8,7 @@ import { normalizeEmail } from '../../domain/people/people.ts'
 import { hashPassword } from '../../identity/passwords.ts'
 import { hashToken, makeToken } from '../../identity/tokens.ts'
 import { createAuthority } from '../../keys/authority.ts'
-import type { Custody } from '../../keys/secret-store.ts'
+import type { SecretStore } from '../../keys/secret-store.ts'
 import type { Db } from '../../store/engine/database.ts'
 import {
   consumeSetupToken,
@@ -41,7 +41,7 @@ const SETUP_SCOPES: Scope[] = ['read', 'deploy', 'write', 'ssh', 'admin']
 /** Finds the installation's row or makes it, with a certificate authority of its own. */
 export async function openInstallation(
   db: Db,
-  custody: Custody,
+  secretStore: SecretStore,
   now: number,
 ): Promise<{ installation: Installation; caKeyPem: string }> {
   let installation = await findInstallation(db)
@@ -52,25 +52,27 @@ export async function openInstallation(
       setupTokenHash: null,
       setupDoneAt: null,
       caCertificate: authority.certificatePem,
-      caKeySealed: custody.seal('ca', CA_PLACE, Buffer.from(authority.keyPem)),
+      caKeySealed: secretStore.seal('ca', CA_PLACE, Buffer.from(authority.keyPem)),
       createdAt: now,
     })
     installation = await findInstallation(db)
   }
   if (!installation) throw new Error('the installation row could not be made')
-  const caKeyPem = Buffer.from(custody.open('ca', CA_PLACE, installation.caKeySealed)).toString()
+  const caKeyPem = Buffer.from(
+    secretStore.open('ca', CA_PLACE, installation.caKeySealed),
+  ).toString()
   return { installation, caKeyPem }
 }
 
 export const COOKIE_PLACE = { ...CA_PLACE, column: 'cookie_secret_sealed' }
 
 /** What signs the cookies of browser sessions: made once, sealed at rest like every secret. */
-export async function openCookieSecret(db: Db, custody: Custody): Promise<string> {
+export async function openCookieSecret(db: Db, secretStore: SecretStore): Promise<string> {
   const fresh = randomBytes(32).toString('base64url')
-  await updateCookieSecret(db, custody.seal('cookie', COOKIE_PLACE, Buffer.from(fresh)))
+  await updateCookieSecret(db, secretStore.seal('cookie', COOKIE_PLACE, Buffer.from(fresh)))
   const sealed = (await findInstallation(db))?.cookieSecretSealed
   if (!sealed) throw new Error('the secret of cookies could not be made')
-  return Buffer.from(custody.open('cookie', COOKIE_PLACE, sealed)).toString()
+  return Buffer.from(secretStore.open('cookie', COOKIE_PLACE, sealed)).toString()
 }
 
 /** A fresh one-time token as long as nobody used one: each start prints its own, the former dies. */

@@ -1,4 +1,4 @@
-// Sign-in, sign-out and passwords of people in a browser, whichever door they come by: the limits and locks around the
+// Sign-in, sign-out and passwords of people in a browser, whichever gateway they come by: the limits and locks around the
 // library, and its answers in our words. Cookies leave as the library wrote them; a session's token is nowhere else.
 import { AppError, PEOPLE } from '@berth/shared'
 import type { Context } from '../../context.ts'
@@ -53,7 +53,7 @@ export function beginReset(ctx: Context, email: string, asked: Request, from: Fr
 }
 
 /** Before the database closes. */
-export const settleResets = async (ctx: Context): Promise<void> => {
+export const finishResets = async (ctx: Context): Promise<void> => {
   await Promise.allSettled(underWay.get(ctx) ?? [])
 }
 

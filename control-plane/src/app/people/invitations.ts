@@ -124,7 +124,7 @@ export async function invite(
     const open = await findOpenInvitation(c.db, organizationId, email)
     if (open && open.expiresAt > c.now) throw invited()
     if (open) await deleteInvitation(c.db, open.id)
-    await requireRoom(c.db, organizationId)
+    await requireDiskSpace(c.db, organizationId)
     const token = makeToken('berth_invite_')
     const row = {
       organizationId,
@@ -147,7 +147,7 @@ export async function invite(
   })
 }
 
-async function requireRoom(db: Db, organizationId: number): Promise<void> {
+async function requireDiskSpace(db: Db, organizationId: number): Promise<void> {
   const members = (await countMembers(db, [organizationId])).get(organizationId) ?? 0
   const open = await countOpenInvitations(db, organizationId)
   // each may be accepted: nobody asks again then

@@ -39,8 +39,8 @@ export async function queueMail(ctx: Context, c: Change, mail: Mail): Promise<nu
     createdAt: c.now,
     nextAt: c.now,
   })
-  const sealed = ctx.custody.seal('mail', mailPlace(id), Buffer.from(mail.text))
+  const sealed = ctx.secretStore.seal('mail', mailPlace(id), Buffer.from(mail.text))
   await updateMailText(c.db, id, sealed)
-  c.wake(MAIL_TOPIC)
+  c.notify(MAIL_TOPIC)
   return id
 }

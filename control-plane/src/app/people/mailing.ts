@@ -28,7 +28,7 @@ export async function sendDueMails(ctx: Context, mailer: Mailer): Promise<number
 async function sendOne(ctx: Context, mailer: Mailer, mail: MailRow): Promise<void> {
   const { id, kind } = mail
   try {
-    const text = Buffer.from(ctx.custody.open('mail', mailPlace(id), mail.sealed)).toString()
+    const text = Buffer.from(ctx.secretStore.open('mail', mailPlace(id), mail.sealed)).toString()
     await mailer.send({
       messageId: `<mail-${id}@${ctx.installationId}>`,
       name: `${String(id).padStart(10, '0')}-${kind}`,
@@ -64,7 +64,7 @@ export function startMailing(ctx: Context, mailer: Mailer): () => Promise<void> 
   let isStopping = false
   let isWoken = false
   let ring = (): void => {}
-  const off = ctx.wakes.on(MAIL_TOPIC, () => {
+  const off = ctx.notifier.on(MAIL_TOPIC, () => {
     isWoken = true
     ring()
   })

@@ -47,7 +47,7 @@ export function authColumns(
   const sealed =
     hash === null
       ? null
-      : ctx.custody.seal('basic-auth', authPlace(table, owner), Buffer.from(hash))
+      : ctx.secretStore.seal('basic-auth', authPlace(table, owner), Buffer.from(hash))
   return { basicAuthUsername: username, basicAuthHash: sealed }
 }
 
@@ -74,7 +74,7 @@ export async function setEnvironmentAuth(
       ...columns,
       updatedAt: c.now,
     })
-    await wakeEdges(c, await raiseEdgeRevisions(c.db, { environmentId: id }))
+    await notifyEdges(c, await raiseEdgeRevisions(c.db, { environmentId: id }))
     const details = { mode: hashed.mode, username: hashed.username }
     const subject: [string, number] = ['environment', id]
     const { organizationId } = environment
@@ -98,7 +98,7 @@ export async function setProjectAuth(
     const { organizationId } = project
     const columns = authColumns(ctx, 'projects', project, hashed)
     await updateProject(c.db, id, { ...columns, updatedAt: c.now })
-    await wakeEdges(c, await raiseEdgeRevisions(c.db, { inheritingFrom: id }))
+    await notifyEdges(c, await raiseEdgeRevisions(c.db, { inheritingFrom: id }))
     const details = { mode: hashed.mode, username: hashed.username }
     await auditCaller(c, caller, organizationId, 'project.basic_auth', ['project', id], details)
     emit(c, { organizationId, projectId: id }, 'project.updated', {})
@@ -112,9 +112,9 @@ export const projectAuth = (project: { basicAuthUsername: string | null }): Effe
     ? { mode: 'off', enabled: false, username: null, from: null }
     : { mode: 'own', enabled: true, username: project.basicAuthUsername, from: 'project' }
 
-async function wakeEdges(c: Change, serverIds: number[]): Promise<void> {
+async function notifyEdges(c: Change, serverIds: number[]): Promise<void> {
   for (const serverId of serverIds) {
     const agent = await findServerAgent(c.db, serverId)
-    if (agent) c.wake(agentTopic(agent.id))
+    if (agent) c.notify(agentTopic(agent.id))
   }
 }

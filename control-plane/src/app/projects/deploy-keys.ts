@@ -44,7 +44,7 @@ export async function replaceDeployKey(
     const place = deployKeyPlace(project)
     const columns = {
       deployKeyPublic: key.publicLine,
-      deployKeySealed: ctx.custody.seal('deploy-key', place, Buffer.from(key.privateKey)),
+      deployKeySealed: ctx.secretStore.seal('deploy-key', place, Buffer.from(key.privateKey)),
       deployKeyCreatedAt: c.now,
       previousDeployKeyPublic: project.deployKeyPublic,
       updatedAt: c.now,

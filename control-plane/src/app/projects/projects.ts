@@ -57,7 +57,7 @@ export async function createProject(
     await holdServers(c, [...new Set(asked.server_ids)])
     await claimProjectDomain(c, { id: null, organizationId }, domain)
     await requireFreeName(c.db, organizationId, name)
-    await requireRoom(c.db, organizationId)
+    await requireDiskSpace(c.db, organizationId)
     const id = await insertProject(
       db,
       {
@@ -82,7 +82,7 @@ export async function createProject(
     )
     await updateProject(db, id, projectColumns(asked))
     const place = deployKeyPlace({ id, organizationId })
-    const sealed = ctx.custody.seal('deploy-key', place, Buffer.from(key.privateKey))
+    const sealed = ctx.secretStore.seal('deploy-key', place, Buffer.from(key.privateKey))
     await updateDeployKey(db, id, { deployKeyPublic: key.publicLine, deployKeySealed: sealed })
     const webhookSecret = await giveWebhookSecret(ctx, c, { id, organizationId })
     const details = { name, repo_url, domain }
@@ -111,7 +111,7 @@ export async function requireFreeName(
   throw new AppError('name_taken', `There is a project named ${name} already.`)
 }
 
-async function requireRoom(db: Db, organizationId: number): Promise<void> {
+async function requireDiskSpace(db: Db, organizationId: number): Promise<void> {
   if ((await countProjects(db, organizationId)) < REST.projectsPerOrganization) return
   const message = `An organization has at most ${REST.projectsPerOrganization} projects.`
   throw invalidFields([{ field: 'name', code: 'too_many_projects', message }])

@@ -71,7 +71,7 @@ export async function enrolAgent(ctx: Context, asked: EnrollRequest): Promise<En
     const server = await findServer(c.db, stored.serverId)
     if (!server) throw refuse()
     for (const former of await revokeServerAgents(c.db, server.id, c.now))
-      c.wake(agentTopic(former))
+      c.notify(agentTopic(former))
     const installId = asked.install_id
     await insertAgent(c.db, { id: agentId, serverId: server.id, installId, joinedAt: c.now })
     await insertAgentCertificate(c.db, {

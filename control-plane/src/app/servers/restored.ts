@@ -25,7 +25,7 @@ import {
 import { type Agent, listFormerAgents } from '../../store/servers/agents.ts'
 import { auditAgent } from '../core/audit.ts'
 import { type Change, emitTask } from '../core/transaction.ts'
-import { settleRemoval } from '../environments/removal.ts'
+import { endRemovalTask } from '../environments/removal.ts'
 
 /** An attempt that the agent holds and that is not, or no longer, ours to hold: it is told what to do with it. */
 export interface Stranger {
@@ -52,31 +52,31 @@ export async function adoptFormerAttempts(
   agent: Agent,
   hello: Hello,
 ): Promise<{ gone: Attempt[] }> {
-  const told = new Set(hello.attempts.map((a) => a.attemptId))
+  const reported = new Set(hello.attempts.map((a) => a.attemptId))
   const gone: Attempt[] = []
   for (const former of await listFormerAgents(c.db, agent)) {
     const held = await listHeldAttempts(c.db, former)
-    const there = held.filter(({ id }) => told.has(id)).map(({ id }) => id)
+    const there = held.filter(({ id }) => reported.has(id)).map(({ id }) => id)
     await adoptAttempts(c.db, there, agent.id)
-    gone.push(...held.filter(({ id }) => !told.has(id)))
+    gone.push(...held.filter(({ id }) => !reported.has(id)))
   }
   return { gone }
 }
 
 /** What the agent holds and is not among what it should hold. Those the database never heard of are reported. */
-export async function settleStrangers(
+export async function closeUnknownAttempts(
   ctx: Context,
   c: Change,
   agent: Agent,
   hello: Hello,
   held: ReadonlySet<string>,
 ): Promise<Stranger[]> {
-  const strangers = hello.attempts.filter((a) => !held.has(a.attemptId))
+  const unknownAttempts = hello.attempts.filter((a) => !held.has(a.attemptId))
   const known = await listAttemptsById(
     c.db,
-    strangers.map((a) => a.attemptId),
+    unknownAttempts.map((a) => a.attemptId),
   )
-  const unknown = strangers.filter((a) => !known.has(a.attemptId))
+  const unknown = unknownAttempts.filter((a) => !known.has(a.attemptId))
   await report(ctx, c, agent, {
     verb: 'attempt.unknown',
     subject: 'attempt',
@@ -85,7 +85,7 @@ export async function settleStrangers(
       details: { environment_id: a.environmentId || null, fence: Number(a.fence), state: a.state },
     })),
   })
-  return strangers.map((a) => ({
+  return unknownAttempts.map((a) => ({
     attemptId: a.attemptId,
     environmentId: known.get(a.attemptId)?.environmentId ?? (a.environmentId || SOME_ENVIRONMENT),
     live: a.state < AttemptState.SUCCEEDED,
@@ -118,7 +118,7 @@ async function report(
 }
 
 /** Fences ahead of ours, and numbers that were given out: queued tasks may have run, new rows must not be mixed up. */
-export async function settleFences(
+export async function recoverFences(
   ctx: Context,
   c: Change,
   agent: Agent,
@@ -136,24 +136,24 @@ export async function settleFences(
       .map((f) => ({ id: String(f.environmentId), details: { fence: Number(f.fence) } })),
   })
   const newest = Math.max(0, ...fences.map((f) => f.taskId))
-  for (const told of fences) {
-    if (servers.get(told.environmentId) !== agent.serverId) continue
-    const environment = await findEnvironment(c.db, told.environmentId)
+  for (const reported of fences) {
+    if (servers.get(reported.environmentId) !== agent.serverId) continue
+    const environment = await findEnvironment(c.db, reported.environmentId)
     if (!environment) continue
-    if (isAnother(environment, told)) {
+    if (isAnother(environment, reported)) {
       await failTasks(ctx, c, agent, environment, ANOTHER, () => true)
-    } else if (Number(told.fence) > environment.fence) {
-      await raiseFence(c.db, environment.id, Number(told.fence))
+    } else if (Number(reported.fence) > environment.fence) {
+      await raiseFence(c.db, environment.id, Number(reported.fence))
       // made by this very process, under a number that was never given out: it cannot have run
       const isNew = (task: Task): boolean =>
-        task.createdAt >= ctx.startedAt && told.taskId > 0 && task.id > newest
+        task.createdAt >= ctx.startedAt && reported.taskId > 0 && task.id > newest
       await failTasks(ctx, c, agent, environment, MAY_HAVE_RUN, (task) => !isNew(task))
     }
   }
 }
 
-const isAnother = (environment: Environment, told: EnvironmentFence): boolean =>
-  told.createdAt !== undefined && timestampMs(told.createdAt) !== environment.createdAt
+const isAnother = (environment: Environment, reported: EnvironmentFence): boolean =>
+  reported.createdAt !== undefined && timestampMs(reported.createdAt) !== environment.createdAt
 
 async function failTasks(
   ctx: Context,
@@ -171,7 +171,7 @@ async function failTasks(
     const end = { finishedAt: c.now, failure: JSON.stringify(failure) }
     if (!(await moveTask(c.db, task.id, 'failed', end))) continue
     emitTask(c, task, 'task.failed', { code: 'stale_fence' })
-    await settleRemoval(ctx, c, task, { status: 'failed', message })
+    await endRemovalTask(ctx, c, task, { status: 'failed', message })
   }
 }
 
@@ -195,11 +195,11 @@ async function skipGivenNumbers(
     projects: Math.max(0, ...fences.map((f) => f.projectId)),
     tasks: Math.max(0, ...fences.map((f) => f.taskId)),
   }
-  for (const [table, told] of Object.entries(highest) as [Numbered, number][]) {
+  for (const [table, reported] of Object.entries(highest) as [Numbered, number][]) {
     const given = await findHighestGiven(c.db, ctx.engine, table)
-    if (told <= given) continue
+    if (reported <= given) continue
     agents.add(agent.id)
-    const atLeast = Math.min(told, given + RESTORE.numbers)
+    const atLeast = Math.min(reported, given + RESTORE.numbers)
     await skipNumbers(c.db, ctx.engine, table, atLeast)
     ctx.log.warn({ table, given, atLeast }, 'numbers were given out before a restore: skipped')
   }

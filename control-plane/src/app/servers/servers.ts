@@ -99,7 +99,7 @@ export async function createServer(
   requireHostname(asked.hostname)
   const id = await change(ctx, async (c) => {
     await holdOrganization(c, organizationId)
-    await requireRoom(c, organizationId)
+    await requireDiskSpace(c, organizationId)
     const made = await insertServer(c.db, { organizationId, ...asked, createdAt: c.now })
     await auditCaller(c, caller, organizationId, 'server.create', ['server', made], asked)
     emit(c, { organizationId }, 'server.created', { server_id: made })
@@ -111,7 +111,7 @@ export async function createServer(
   return getServer(ctx, asReader(caller), id)
 }
 
-async function requireRoom(c: Change, organizationId: number): Promise<void> {
+async function requireDiskSpace(c: Change, organizationId: number): Promise<void> {
   if ((await countServers(c.db, organizationId)) < REST.serversPerOrganization) return
   const message = `An organization has at most ${REST.serversPerOrganization} servers.`
   throw invalidFields([{ field: 'name', code: 'too_many_servers', message }])

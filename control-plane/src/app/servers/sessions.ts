@@ -31,8 +31,13 @@ import {
 import { findServer, type HostFacts, updateServerHost } from '../../store/servers/servers.ts'
 import { auditAgent } from '../core/audit.ts'
 import { type Change, change, emit, emitTask, logTopic } from '../core/transaction.ts'
-import { settleRemoval } from '../environments/removal.ts'
-import { adoptFormerAttempts, type Stranger, settleFences, settleStrangers } from './restored.ts'
+import { endRemovalTask } from '../environments/removal.ts'
+import {
+  adoptFormerAttempts,
+  closeUnknownAttempts,
+  recoverFences,
+  type Stranger,
+} from './restored.ts'
 
 export interface Opened {
   kind: 'opened'
@@ -42,7 +47,7 @@ export interface Opened {
   ackedEventSeq: number
   /** When the certificate it came with should be replaced. */
   renewAt: number
-  strangers: Stranger[]
+  unknownAttempts: Stranger[]
 }
 export interface TurnedAway {
   kind: 'turned_away'
@@ -94,16 +99,16 @@ export async function openSession(
       await loseAttempt(ctx, c, attempt, FailureCode.AGENT_LOST, UNKNOWN_THERE)
       await releaseAttempt(c, attempt)
     }
-    const ackedEventSeq = await settleJournal(ctx, c, agent, epoch, hello)
-    const strangers = await settleAttempts(ctx, c, agent, hello)
-    await settleFences(ctx, c, agent, hello)
+    const ackedEventSeq = await recoverJournal(ctx, c, agent, epoch, hello)
+    const unknownAttempts = await recoverAttempts(ctx, c, agent, hello)
+    await recoverFences(ctx, c, agent, hello)
     await updateReachability(c.db, agent.id, null)
     await hastenRoundsOfServer(c.db, agent.serverId, c.now + RECONCILE.afterReturnMs)
     if (hello.host) await updateServerHost(c.db, agent.serverId, toHostFacts(hello.host))
     await emitServer(c, agent.serverId, 'online')
     const certificate = await findAgentCertificate(c.db, identity.fingerprint)
     const renewAt = certificate ? renewalPoint(certificate) : c.now
-    return { kind: 'opened', agent, epoch, sessionId, ackedEventSeq, renewAt, strangers }
+    return { kind: 'opened', agent, epoch, sessionId, ackedEventSeq, renewAt, unknownAttempts }
   })
 }
 
@@ -184,7 +189,7 @@ export async function lockAsDuplicate(
 }
 
 /** Where the outbox continues. A new journal means a wiped disk; a hole means that we were restored from a backup. */
-async function settleJournal(
+async function recoverJournal(
   ctx: Context,
   c: Change,
   agent: Agent,
@@ -220,7 +225,7 @@ async function releaseAttempt(c: Change, attempt: Attempt): Promise<void> {
     releasedAt: c.now,
     ...(whole ? {} : { logCompleteAt: c.now, logTruncated: 1 }),
   })
-  c.wake(logTopic(attempt.id))
+  c.notify(logTopic(attempt.id))
 }
 
 const UNKNOWN_AGENT =
@@ -230,7 +235,7 @@ const UNKNOWN_AGENT =
 const UNKNOWN_THERE =
   'The agent does not know this attempt any more; what became of it is not known.'
 
-const hasNothingToTell = (hello: Hello): boolean => hello.firstEventSeq > hello.lastEventSeq
+const hasNothingToReport = (hello: Hello): boolean => hello.firstEventSeq > hello.lastEventSeq
 
 async function warnOfRestore(c: Change, { taskId }: Attempt): Promise<void> {
   const task = await lockTask(c.db, taskId)
@@ -242,29 +247,29 @@ async function warnOfRestore(c: Change, { taskId }: Attempt): Promise<void> {
 }
 
 /** Compares what the agent holds with what we think it holds. */
-async function settleAttempts(
+async function recoverAttempts(
   ctx: Context,
   c: Change,
   agent: Agent,
   hello: Hello,
-): Promise<Opened['strangers']> {
+): Promise<Opened['unknownAttempts']> {
   const held = await listHeldAttempts(c.db, agent.id)
   const fences = new Map(hello.fences.map((f) => [f.environmentId, Number(f.fence)]))
-  const retells = hello.capabilities.includes('retell')
-  const told = new Map(hello.attempts.map((a) => [a.attemptId, a]))
+  const repeats = hello.capabilities.includes('retell')
+  const reported = new Map(hello.attempts.map((a) => [a.attemptId, a]))
   for (const attempt of held) {
     const begun = attempt.state >= AttemptState.STARTING && attempt.state < AttemptState.SUCCEEDED
-    const there = told.get(attempt.id)
+    const there = reported.get(attempt.id)
     // over there, and nothing more will be told of it: we were restored from a backup
-    const untold = (there?.state ?? 0) >= AttemptState.SUCCEEDED && hasNothingToTell(hello)
-    if (begun && (!there || untold) && !retells) {
+    const unreported = (there?.state ?? 0) >= AttemptState.SUCCEEDED && hasNothingToReport(hello)
+    if (begun && (!there || unreported) && !repeats) {
       const message = there
         ? 'The attempt is over on its server, but its end was lost with a restored backup.'
         : UNKNOWN_THERE
       await loseAttempt(ctx, c, attempt, FailureCode.AGENT_LOST, message)
     }
     // forgotten there already: its acknowledgement was lost
-    if (((begun && !retells) || attempt.state >= AttemptState.SUCCEEDED) && !there) {
+    if (((begun && !repeats) || attempt.state >= AttemptState.SUCCEEDED) && !there) {
       await releaseAttempt(c, attempt)
       continue
     }
@@ -275,7 +280,7 @@ async function settleAttempts(
       await warnOfRestore(c, attempt)
     }
   }
-  return settleStrangers(ctx, c, agent, hello, new Set(held.map((a) => a.id)))
+  return closeUnknownAttempts(ctx, c, agent, hello, new Set(held.map((a) => a.id)))
 }
 
 /** The control plane gives up waiting: the lock is released, the real end may still arrive. */
@@ -296,7 +301,7 @@ export async function loseAttempt(
   const failure = JSON.stringify(describeFailure({ code: word, message }))
   if (!(await moveTask(c.db, task.id, 'failed', { finishedAt: c.now, failure }))) return
   emitTask(c, task, 'task.failed', { code: word })
-  await settleRemoval(ctx, c, task, { status: 'failed', message })
+  await endRemovalTask(ctx, c, task, { status: 'failed', message })
 }
 
 /** A sign of life, and the check that this session is still the newest. */

@@ -59,7 +59,7 @@ export async function changeServer(
   })
   const view = await getServer(ctx, asReader(caller), id)
   // one that takes tasks again looks at once
-  if (view.agent) ctx.wakes.wake(agentTopic(view.agent.id))
+  if (view.agent) ctx.notifier.notify(agentTopic(view.agent.id))
   return view
 }
 
@@ -120,7 +120,7 @@ export async function revokeAgent(ctx: Context, caller: Caller, id: number): Pro
 
 async function revoke(c: Change, server: Server): Promise<string[]> {
   const agents = await revokeServerAgents(c.db, server.id, c.now)
-  for (const agentId of agents) c.wake(agentTopic(agentId))
+  for (const agentId of agents) c.notify(agentTopic(agentId))
   await deleteUnusedJoinTokens(c.db, server.id)
   return agents
 }

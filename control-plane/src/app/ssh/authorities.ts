@@ -93,8 +93,8 @@ export const confirmSshAuthorities = (
 
 // ---- rotation: announce → adopt → retire
 
-async function wakeAgents(c: Change): Promise<void> {
-  for (const id of await listLiveAgentIds(c.db)) c.wake(trustTopic(id))
+async function notifyAgents(c: Change): Promise<void> {
+  for (const id of await listLiveAgentIds(c.db)) c.notify(trustTopic(id))
 }
 
 /** The new key is stored and published beside the old one, which still signs. */
@@ -116,7 +116,7 @@ export async function announceSshAuthority(
     if (!announced) throw new Error('unreachable: one was announced')
     if (isNew) {
       await note(c, by, 'announce', announced)
-      await wakeAgents(c)
+      await notifyAgents(c)
     }
     return announced
   })
@@ -154,7 +154,7 @@ export async function adoptSshAuthority(
       (await moveSshAuthority(c.db, announced, 'signing', c.now))
     if (!moved) throw new AppError('not_found', 'Somebody else has just moved this rotation on.')
     await note(c, by, 'adopt', announced)
-    await wakeAgents(c)
+    await notifyAgents(c)
     return getSigning(c.db, kind)
   })
 }
@@ -175,7 +175,7 @@ export async function retireSshAuthority(
     if (!(await moveSshAuthority(c.db, former, 'retired', c.now)))
       throw new AppError('not_found', 'Somebody else has just moved this rotation on.')
     await note(c, by, 'retire', former)
-    await wakeAgents(c)
+    await notifyAgents(c)
   })
 }
 

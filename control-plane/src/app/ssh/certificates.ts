@@ -20,7 +20,7 @@ import {
   decideGrant,
   needsEnvironment,
   planCertificate,
-  sshDoorOf,
+  sshEndpointOf,
   termsOf,
 } from '../../domain/ssh/grant.ts'
 import { type Environment, lockEnvironment } from '../../store/environments/environments.ts'
@@ -190,7 +190,7 @@ async function requireAccess(
     server: {
       joined: agent !== undefined,
       shellEnabled: Boolean(server.shellEnabled),
-      sshOff: sshDoorOf(server).state === 'off',
+      sshOff: sshEndpointOf(server).state === 'off',
     },
     environment: environment && { ...environment, removing: environment.removingAt !== null },
   })
@@ -211,7 +211,7 @@ async function requireAccess(
         `Shells on the whole of ${server.name} are switched off. Name an environment, or have an administrator set shell_enabled.`,
       )
     case 'ssh_unavailable': {
-      const reason = sshDoorOf(server).reason ?? 'Its agent says that SSH is off.'
+      const reason = sshEndpointOf(server).reason ?? 'Its agent says that SSH is off.'
       throw new AppError('ssh_unavailable', `Nobody can connect to ${server.name}: ${reason}`, {
         server: { id: server.id, name: server.name },
         reason,

@@ -37,7 +37,7 @@ export async function endSshAccess(
   const ended = await revokeSshCertificates(c.db, scope, { now: c.now, userId, reason })
   for (const serverId of new Set(ended.map((one) => one.serverId))) {
     const agent = await findServerAgent(c.db, serverId)
-    if (agent) c.wake(trustTopic(agent.id))
+    if (agent) c.notify(trustTopic(agent.id))
   }
   return ended.length
 }

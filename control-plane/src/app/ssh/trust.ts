@@ -41,8 +41,8 @@ export async function readServerTrust(
     revoked,
   }
   const keys = authorities.map(({ publicKey }) => publicKey)
-  const told = [content.tlsCaPem, content.hostCaKey, keys, revoked.map(String)]
-  const digest = createHash('sha256').update(JSON.stringify(told)).digest('hex')
+  const reported = [content.tlsCaPem, content.hostCaKey, keys, revoked.map(String)]
+  const digest = createHash('sha256').update(JSON.stringify(reported)).digest('hex')
   const seen = Math.min(seenGeneration, Math.floor(ctx.clock.now() / 1_000) + CLOCKS_APART_S)
   if (digest === agent.trustDigest && agent.trustGeneration >= seen) {
     return { generation: agent.trustGeneration, ...content }
@@ -56,7 +56,7 @@ export async function readServerTrust(
   return { generation, ...content }
 }
 
-async function tellServer(c: Change, agentId: string): Promise<void> {
+async function reportServer(c: Change, agentId: string): Promise<void> {
   const agent = await findAgent(c.db, agentId)
   const server = agent && (await findServer(c.db, agent.serverId))
   if (!server) return
@@ -77,6 +77,6 @@ export async function confirmServerTrust(
       await updateAgentTrust(c.db, agentId, { trustApplied: trust.generation, trustError: '' })
       await confirmSshAuthorities(c, agentId, trust.authorities)
     }
-    await tellServer(c, agentId)
+    await reportServer(c, agentId)
   })
 }

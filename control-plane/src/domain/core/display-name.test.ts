@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { shownName } from './display-name.ts'
+import { displayName } from './display-name.ts'
 
 test.each([
   ['DATABASE_URL', 'DATABASE_URL'],
@@ -11,5 +11,5 @@ test.each([
   ['a1b2c3d4-0000-4000-8000-000000000000', 'a1b2…'],
   ['x'.repeat(129), 'xxxx…'],
 ])('%s is shown as %s', (name, shown) => {
-  expect(shownName(name)).toBe(shown)
+  expect(displayName(name)).toBe(shown)
 })

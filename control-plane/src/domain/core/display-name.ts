@@ -5,5 +5,5 @@ import { VARIABLE_KEY } from '@berth/shared/service-file'
 const SHORT = 8 // masking begins there as well
 const BEGINNING = 4
 
-export const shownName = (name: string): string =>
+export const displayName = (name: string): string =>
   name.length < SHORT || VARIABLE_KEY.test(name) ? name : `${name.slice(0, BEGINNING)}…`

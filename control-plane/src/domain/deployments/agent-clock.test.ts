@@ -19,6 +19,6 @@ test.each([
   ['never after it was heard of', { at: 50_000, offsetMs: 60_000 }, 90_000],
   ['no time was told', { at: undefined, offsetMs: 60_000 }, 90_000],
   ['how far the clock is off is not known', { at: 5_000, offsetMs: undefined }, 90_000],
-])('%s', (_name, told, expected) => {
-  expect(whenHappened({ ...told, notBefore: 61_000, heardAt: 90_000 })).toBe(expected)
+])('%s', (_name, reported, expected) => {
+  expect(whenHappened({ ...reported, notBefore: 61_000, heardAt: 90_000 })).toBe(expected)
 })

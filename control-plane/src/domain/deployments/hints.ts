@@ -197,10 +197,10 @@ const compileError: Rule = ({ lines }) => {
 const npmError: Rule = ({ lines }) => {
   const code = firstMatch(lines, /^npm (?:error|ERR!) code (E[A-Z0-9]+)$/)?.[1]
   if (!code) return undefined
-  const told = lines
+  const reported = lines
     .map((line) => /^npm (?:error|ERR!) (.+)$/.exec(line)?.[1] ?? '')
     .find((line) => line !== '' && !/^(?:code|syscall|path|errno|A complete log)\b/.test(line))
-  return hint('npm_error', `npm stopped with ${code}${told ? `: ${quote(told)}` : '.'}`)
+  return hint('npm_error', `npm stopped with ${code}${reported ? `: ${quote(reported)}` : '.'}`)
 }
 
 const pipError: Rule = ({ lines }) => {

@@ -55,12 +55,12 @@ test.each<[string, Partial<HostFacts>, string]>([
 
 test('nothing of another organization is named', () => {
   const their = { project: 'secret', identifier: 'hidden', environmentId: 9, ...foreign }
-  const told = [
+  const reported = [
     verdict({ holder: their }),
     verdict({ base: { id: 9, name: 'secret', domain: 'hidden.dev', ...foreign } }),
     verdict({ server: { name: 'secret', ...foreign } }),
   ]
-  expect(JSON.stringify(told)).not.toMatch(/secret|hidden/)
+  expect(JSON.stringify(reported)).not.toMatch(/secret|hidden/)
 })
 
 test('not on the list, or not a host name', () => {

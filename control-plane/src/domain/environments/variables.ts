@@ -1,7 +1,7 @@
 // Which custom variables may be set, and how much they may hold together. Errors name the key, never the value.
 import { type FieldProblem, REST } from '@berth/shared'
 import { isReservedVariable, RESERVED_PREFIX, VARIABLE_KEY } from '@berth/shared/service-file'
-import { shownName } from '../core/display-name.ts'
+import { displayName } from '../core/display-name.ts'
 
 export type Values = ReadonlyMap<string, string>
 
@@ -27,12 +27,12 @@ function keyProblem(key: string): Wrong | undefined {
 
 function valueProblem(key: string, value: unknown): Wrong | undefined {
   if (typeof value !== 'string')
-    return ['invalid_value', `The value of ${shownName(key)} is no text.`]
-  if (value.includes('\0')) return ['invalid_value', `${shownName(key)} holds a NUL character.`]
+    return ['invalid_value', `The value of ${displayName(key)} is no text.`]
+  if (value.includes('\0')) return ['invalid_value', `${displayName(key)} holds a NUL character.`]
   // half a surrogate pair has no bytes of its own: it would arrive as something else
-  if (!value.isWellFormed()) return ['invalid_value', `${shownName(key)} holds half a character.`]
+  if (!value.isWellFormed()) return ['invalid_value', `${displayName(key)} holds half a character.`]
   if (bytes(value) > REST.variableBytes)
-    return ['value_too_large', `${shownName(key)} is over 64 KiB.`]
+    return ['value_too_large', `${displayName(key)} is over 64 KiB.`]
   return undefined
 }
 
@@ -44,7 +44,7 @@ export function checkValues(
   const values = new Map<string, string>()
   const problems: FieldProblem[] = []
   for (const [key, value] of Object.entries(given)) {
-    const at = `${field}.${shownName(key)}`
+    const at = `${field}.${displayName(key)}`
     for (const wrong of [keyProblem(key), valueProblem(key, value)]) {
       if (wrong) problems.push({ field: at, code: wrong[0], message: wrong[1] })
     }
@@ -67,13 +67,13 @@ export function checkChange(asked: {
   // "missing" would repeat it, whatever it is
   const noKeys = [...unset]
     .filter((key) => !VARIABLE_KEY.test(key))
-    .map((key) => ({ field: `unset.${shownName(key)}`, code: NO_KEY[0], message: NO_KEY[1] }))
+    .map((key) => ({ field: `unset.${displayName(key)}`, code: NO_KEY[0], message: NO_KEY[1] }))
   const inBoth = Object.keys(set)
     .filter((key) => unset.has(key))
     .map((key) => ({
-      field: `set.${shownName(key)}`,
+      field: `set.${displayName(key)}`,
       code: 'conflicting_key',
-      message: `${shownName(key)} is in both lists.`,
+      message: `${displayName(key)} is in both lists.`,
     }))
   return [...noKeys, ...inBoth].slice(0, PROBLEMS)
 }

@@ -2,7 +2,7 @@
 // names of downloads, so nothing that leads anywhere or moves a cursor is taken.
 import { ARTIFACTS } from '@berth/shared'
 
-export interface ToldArtifact {
+export interface ReportedArtifact {
   fileId: string
   path: string
   sizeBytes: number
@@ -22,12 +22,18 @@ export const isArtifactPath = (path: string): boolean =>
   path.split('/').every((name) => name !== '' && name !== '.' && name !== '..')
 
 /** What can be kept of it; undefined: nothing. */
-export function acceptArtifact(told: ToldArtifact, now: number): ToldArtifact | undefined {
-  const { fileId, path, sizeBytes, sha256, expiresAt } = told
+export function acceptArtifact(
+  reported: ReportedArtifact,
+  now: number,
+): ReportedArtifact | undefined {
+  const { fileId, path, sizeBytes, sha256, expiresAt } = reported
   if (!UUID.test(fileId) || !isArtifactPath(path) || !/^[0-9a-f]{64}$/.test(sha256))
     return undefined
   if (!(Number.isSafeInteger(sizeBytes) && sizeBytes >= 0)) return undefined
-  return { ...told, expiresAt: Math.min(Math.max(expiresAt, now), now + ARTIFACTS.retentionMaxMs) }
+  return {
+    ...reported,
+    expiresAt: Math.min(Math.max(expiresAt, now), now + ARTIFACTS.retentionMaxMs),
+  }
 }
 
 /** RFC 6266, for every client: plain letters, and the name itself beside them. */

@@ -77,8 +77,8 @@ describe('an event of a pull request follows', () => {
     ['a person deployed what no event told', { ...open, targetSha: C }, news(), false],
     ['opened again with another head', open, news({ action: 'opened', before: null }), false],
   ]
-  test.each(ROWS)('%s', (_, known, told, follows) => {
-    expect(followsPullRequest(told, known, NOW)).toBe(follows)
+  test.each(ROWS)('%s', (_, known, reported, follows) => {
+    expect(followsPullRequest(reported, known, NOW)).toBe(follows)
   })
 })
 
@@ -91,12 +91,16 @@ describe('after a look', () => {
   const unread = { refs: null, state: null }
 
   test('a push is what the branch has', () => {
-    const told = { before: null, message: null, paths: null }
+    const reported = { before: null, message: null, paths: null }
     expect(correctPush(change, seen({ 'refs/heads/x': B }))).toBe(change)
-    expect(correctPush(change, seen({ 'refs/heads/x': C }))).toEqual({ ...change, ...told, sha: C })
+    expect(correctPush(change, seen({ 'refs/heads/x': C }))).toEqual({
+      ...change,
+      ...reported,
+      sha: C,
+    })
     expect(correctPush(change, seen({ 'refs/heads/y': C }))).toEqual({
       ...change,
-      ...told,
+      ...reported,
       sha: null,
       deleted: true,
     })

@@ -90,10 +90,11 @@ export interface PullRequestHead {
 }
 
 /** The pull request's head as git has it; undefined: the branch is gone, so nothing of it is deployed. */
-export function correctHead<T extends PullRequestHead>(told: T, { refs }: Seen): T | undefined {
-  if (refs === null) return { ...told, head_sha: null, message: null }
-  const branch = told.from_fork ? undefined : refs.get(`refs/heads/${told.head_branch}`)
-  if (!told.from_fork && branch === undefined) return undefined
-  const sha = branch ?? (told.head_ref === null ? undefined : refs.get(told.head_ref)) ?? null
-  return sha === told.head_sha ? told : { ...told, head_sha: sha, message: null }
+export function correctHead<T extends PullRequestHead>(reported: T, { refs }: Seen): T | undefined {
+  if (refs === null) return { ...reported, head_sha: null, message: null }
+  const branch = reported.from_fork ? undefined : refs.get(`refs/heads/${reported.head_branch}`)
+  if (!reported.from_fork && branch === undefined) return undefined
+  const sha =
+    branch ?? (reported.head_ref === null ? undefined : refs.get(reported.head_ref)) ?? null
+  return sha === reported.head_sha ? reported : { ...reported, head_sha: sha, message: null }
 }

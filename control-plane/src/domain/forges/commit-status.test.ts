@@ -25,9 +25,12 @@ describe('statuses', () => {
   })
 
   test('success carries the address', () => {
-    const told = describeMoment({ kind: 'succeeded', address: 'https://pr-42.shop.example.com' })
-    expect(told.url).toBe('https://pr-42.shop.example.com')
-    expect(told.description).toContain('https://pr-42.shop.example.com')
+    const reported = describeMoment({
+      kind: 'succeeded',
+      address: 'https://pr-42.shop.example.com',
+    })
+    expect(reported.url).toBe('https://pr-42.shop.example.com')
+    expect(reported.description).toContain('https://pr-42.shop.example.com')
   })
 
   test('long and hostile words become one short line', () => {

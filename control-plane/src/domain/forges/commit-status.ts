@@ -27,33 +27,37 @@ const cut = (text: string): string => {
 }
 
 export function describeMoment(moment: Moment): ReportedStatus {
-  const told = (state: ReportedState, text: string, url: string | null = null): ReportedStatus => ({
+  const reported = (
+    state: ReportedState,
+    text: string,
+    url: string | null = null,
+  ): ReportedStatus => ({
     state,
     description: cut(text),
     url,
   })
   switch (moment.kind) {
     case 'queued':
-      return told('pending', `Waiting for ${moment.server}`)
+      return reported('pending', `Waiting for ${moment.server}`)
     case 'running':
-      return told('running', 'Deploying')
+      return reported('running', 'Deploying')
     case 'succeeded':
       return moment.address
-        ? told('success', `Deployed: ${moment.address}`, moment.address)
-        : told('success', 'Deployed')
+        ? reported('success', `Deployed: ${moment.address}`, moment.address)
+        : reported('success', 'Deployed')
     case 'failed':
-      return told(
+      return reported(
         'failure',
         `${moment.step ? `Failed: ${moment.step}` : 'Failed'}: ${moment.message}`,
       )
     case 'canceled':
-      if (moment.reason === 'superseded') return told('stopped', 'Replaced by a newer commit')
-      if (moment.reason === 'environment_removed') return told('stopped', 'Environment removed')
-      return told('stopped', 'Canceled')
+      if (moment.reason === 'superseded') return reported('stopped', 'Replaced by a newer commit')
+      if (moment.reason === 'environment_removed') return reported('stopped', 'Environment removed')
+      return reported('stopped', 'Canceled')
     case 'approval':
-      return told('pending', 'Waiting for approval by a member')
+      return reported('pending', 'Waiting for approval by a member')
     case 'limit':
-      return told(
+      return reported(
         'pending',
         `${moment.used} of ${moment.limit} environments in use, place ${moment.position} in line`,
       )

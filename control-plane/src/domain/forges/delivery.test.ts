@@ -1,7 +1,7 @@
 // What holds for any delivery, row by row; and which repository a delivery is about.
 import { describe, expect, test } from 'vitest'
 import { DELIVERY_ROWS, type DeliveryFacts, decideDelivery } from './delivery.ts'
-import { matchRepository, normaliseAddress, type ToldRepository } from './repository-match.ts'
+import { matchRepository, normaliseAddress, type ReportedRepository } from './repository-match.ts'
 
 const fine: DeliveryFacts = {
   earlier: undefined,
@@ -50,7 +50,7 @@ describe('whose repository', () => {
     expect(normaliseAddress(url)).toEqual({ host, path })
   })
 
-  const told: ToldRepository = {
+  const reported: ReportedRepository = {
     provider: 'github',
     externalId: '4711',
     fullName: 'acme/shop',
@@ -60,27 +60,35 @@ describe('whose repository', () => {
   const known = { ...fresh, provider: 'github', externalId: '4711' }
 
   test('the first match by name is learned', () => {
-    expect(matchRepository(fresh, told)).toEqual({ kind: 'match', learn: true, renamedTo: null })
-    const elsewhere = { ...told, webUrl: 'https://web.example.com/x/acme/shop' }
+    expect(matchRepository(fresh, reported)).toEqual({
+      kind: 'match',
+      learn: true,
+      renamedTo: null,
+    })
+    const elsewhere = { ...reported, webUrl: 'https://web.example.com/x/acme/shop' }
     expect(matchRepository(fresh, elsewhere).kind).toBe('match')
-    expect(matchRepository(fresh, { ...told, fullName: 'acme/shop2', webUrl: null }).kind).toBe(
+    expect(matchRepository(fresh, { ...reported, fullName: 'acme/shop2', webUrl: null }).kind).toBe(
       'mismatch',
     )
   })
 
   test('from then on the id decides', () => {
-    expect(matchRepository(known, told)).toEqual({ kind: 'match', learn: false, renamedTo: null })
+    expect(matchRepository(known, reported)).toEqual({
+      kind: 'match',
+      learn: false,
+      renamedTo: null,
+    })
     const renamed = {
-      ...told,
+      ...reported,
       fullName: 'acme/store',
       webUrl: 'https://git.example.com/acme/store',
     }
     expect(matchRepository(known, renamed)).toMatchObject({ renamedTo: 'acme/store' })
-    expect(matchRepository(known, { ...told, externalId: '9' }).kind).toBe('mismatch')
+    expect(matchRepository(known, { ...reported, externalId: '9' }).kind).toBe('mismatch')
   })
 
   test('another kind of host must have the very same address', () => {
-    const moved = { ...told, provider: 'gitea' as const, externalId: '1' }
+    const moved = { ...reported, provider: 'gitea' as const, externalId: '1' }
     expect(matchRepository(known, moved)).toMatchObject({ kind: 'match', learn: true })
     const nameOnly = { ...moved, webUrl: 'https://mirror.example.com/acme/shop' }
     expect(matchRepository(known, nameOnly).kind).toBe('mismatch')

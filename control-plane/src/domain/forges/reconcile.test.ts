@@ -184,32 +184,32 @@ describe('pull requests by git alone', () => {
 })
 
 describe('pull requests by the host', () => {
-  const told = (records: KnownPullRequest[], open: SeenPullRequest[], over: object = {}) =>
+  const reported = (records: KnownPullRequest[], open: SeenPullRequest[], over: object = {}) =>
     look({ pullRequests: records, host: truth(open, over) }).map((f) =>
       f.kind === 'host' ? `${f.action} ${f.pullRequest.number}` : `${f.kind}`,
     )
 
   test('what differs becomes the event that was missed', () => {
-    expect(told([], [seen()])).toEqual(['opened 7'])
-    expect(told([known()], [seen()])).toEqual([])
-    expect(told([known({ state: 'closed' })], [seen()])).toEqual(['reopened 7'])
-    expect(told([known({ state: 'merged' })], [seen()])).toEqual(['reopened 7'])
-    expect(told([known()], [seen({ headSha: B })])).toEqual(['updated 7'])
-    expect(told([known()], [seen({ baseBranch: 'next' })])).toEqual(['edited 7'])
-    expect(told([known()], [seen({ draft: true })])).toEqual(['edited 7'])
-    expect(told([known()], [seen({ title: 'New' })])).toEqual(['edited 7'])
+    expect(reported([], [seen()])).toEqual(['opened 7'])
+    expect(reported([known()], [seen()])).toEqual([])
+    expect(reported([known({ state: 'closed' })], [seen()])).toEqual(['reopened 7'])
+    expect(reported([known({ state: 'merged' })], [seen()])).toEqual(['reopened 7'])
+    expect(reported([known()], [seen({ headSha: B })])).toEqual(['updated 7'])
+    expect(reported([known()], [seen({ baseBranch: 'next' })])).toEqual(['edited 7'])
+    expect(reported([known()], [seen({ draft: true })])).toEqual(['edited 7'])
+    expect(reported([known()], [seen({ title: 'New' })])).toEqual(['edited 7'])
   })
   test('one that left the list is merged, closed or unknown by now', () => {
     const asked = (value: SeenPullRequest | undefined) => ({ asked: new Map([[7, value]]) })
-    expect(told([known()], [], asked(seen({ state: 'merged' })))).toEqual(['merged 7'])
-    expect(told([known()], [], asked(seen({ state: 'closed' })))).toEqual(['closed 7'])
-    expect(told([known()], [], asked(undefined))).toEqual(['closed'])
-    expect(told([known()], [], asked(seen()))).toEqual([]) // opened since the list was read
-    expect(told([known()], [])).toEqual([]) // not asked about: nothing follows
+    expect(reported([known()], [], asked(seen({ state: 'merged' })))).toEqual(['merged 7'])
+    expect(reported([known()], [], asked(seen({ state: 'closed' })))).toEqual(['closed 7'])
+    expect(reported([known()], [], asked(undefined))).toEqual(['closed'])
+    expect(reported([known()], [], asked(seen()))).toEqual([]) // opened since the list was read
+    expect(reported([known()], [])).toEqual([]) // not asked about: nothing follows
   })
   test('nothing follows from a list that is not complete', () => {
     const over = { complete: false, asked: new Map([[7, seen({ state: 'closed' })]]) }
-    expect(told([known()], [], over)).toEqual([])
+    expect(reported([known()], [], over)).toEqual([])
   })
   test('the host’s word stands above a branch that is gone', () => {
     const at = { 'refs/heads/main': A }

@@ -96,15 +96,15 @@ export function findMissed(sight: Sight): Finding[] {
   const settled = new Set<number>()
   const findings: Finding[] = []
   if (host) {
-    const told = findFromHost(sight, host)
-    for (const number of told.settled) settled.add(number)
-    findings.push(...told.findings)
+    const reported = findFromHost(sight, host)
+    for (const number of reported.settled) settled.add(number)
+    findings.push(...reported.findings)
   }
-  const isTold = (number: number): boolean =>
+  const isReported = (number: number): boolean =>
     findings.some((f) => f.kind === 'host' && f.pullRequest.number === number)
   for (const { number, state, fromFork, neverStarted } of sight.pullRequests) {
     // those of the same repository are told by their branch
-    if (!neverStarted || !fromFork || state !== 'open' || isTold(number)) continue
+    if (!neverStarted || !fromFork || state !== 'open' || isReported(number)) continue
     findings.push({ kind: 'again', number })
   }
   // a repository without any branch was just made, or is being restored: nothing follows from what is not there

@@ -9,7 +9,7 @@ export interface KnownRepository {
   externalId: string | null
 }
 
-export interface ToldRepository {
+export interface ReportedRepository {
   provider: Provider
   externalId: string
   fullName: string
@@ -47,25 +47,28 @@ const normalisePath = (path: string): string =>
     .replace(/^scm\//, '')
     .replace(/^projects\/([^/]+)\/repos\//, '$1/')
 
-export function matchRepository(known: KnownRepository, told: ToldRepository): RepositoryMatch {
+export function matchRepository(
+  known: KnownRepository,
+  reported: ReportedRepository,
+): RepositoryMatch {
   const own = normaliseAddress(known.repoUrl)
-  const web = told.webUrl === null ? undefined : normaliseAddress(told.webUrl)
+  const web = reported.webUrl === null ? undefined : normaliseAddress(reported.webUrl)
   const sameAddress = web !== undefined && web.host === own.host && web.path === own.path
-  const sameName = sameAddress || normalisePath(told.fullName) === own.path
+  const sameName = sameAddress || normalisePath(reported.fullName) === own.path
   const learned = known.provider !== null && known.externalId !== null
-  if (learned && known.provider === told.provider) {
-    if (known.externalId === told.externalId) {
-      return { kind: 'match', learn: false, renamedTo: sameName ? null : told.fullName }
+  if (learned && known.provider === reported.provider) {
+    if (known.externalId === reported.externalId) {
+      return { kind: 'match', learn: false, renamedTo: sameName ? null : reported.fullName }
     }
     const reason = sameName
-      ? `${told.fullName} is another repository than the one this project knows under that name.`
-      : `The delivery is about ${told.fullName}, not about this project's repository.`
+      ? `${reported.fullName} is another repository than the one this project knows under that name.`
+      : `The delivery is about ${reported.fullName}, not about this project's repository.`
     return { kind: 'mismatch', reason }
   }
   // another kind of host than before: only the very same address convinces
   if (learned ? sameAddress : sameName) return { kind: 'match', learn: true, renamedTo: null }
   return {
     kind: 'mismatch',
-    reason: `The delivery is about ${told.fullName}, not about this project's repository.`,
+    reason: `The delivery is about ${reported.fullName}, not about this project's repository.`,
   }
 }

@@ -9,7 +9,7 @@ import {
   type GrantFacts,
   needsEnvironment,
   planCertificate,
-  sshDoorOf,
+  sshEndpointOf,
 } from './grant.ts'
 
 const caller = { userId: 17 } as Caller
@@ -121,13 +121,13 @@ test('only a shell can do without an environment', () => {
 test('where people connect: a port that was set, otherwise what the agent set up', () => {
   const parts = [{ name: 'sshd', reason: 'Because.' }]
   const at = (sshPort: number, ssh?: { isOff: boolean; port: number }) =>
-    sshDoorOf({ sshPort, host: { ...(ssh ? { ssh } : {}), parts } })
+    sshEndpointOf({ sshPort, host: { ...(ssh ? { ssh } : {}), parts } })
   const reason = 'Because.'
   expect(at(22, { isOff: false, port: 2222 })).toEqual({ state: 'ready', port: 2222, reason })
   expect(at(2022, { isOff: false, port: 2222 })).toEqual({ state: 'ready', port: 2022, reason })
   expect(at(22, { isOff: true, port: 0 })).toEqual({ state: 'off', port: 22, reason })
   expect(at(22)).toEqual({ state: 'unknown', port: 22, reason })
-  expect(sshDoorOf({ sshPort: 22, host: null })).toEqual({
+  expect(sshEndpointOf({ sshPort: 22, host: null })).toEqual({
     state: 'unknown',
     port: 22,
     reason: null,

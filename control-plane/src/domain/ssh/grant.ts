@@ -83,7 +83,7 @@ export function decideGrant(caller: Caller, asked: AskedGrant, facts: GrantFacts
 }
 
 /** How people connect to a server. */
-export interface SshDoor {
+export interface SshEndpoint {
   /** `unknown`: its agent has not told yet. */
   state: 'ready' | 'off' | 'unknown'
   /** A port that somebody set wins; else what the agent set up. */
@@ -92,17 +92,17 @@ export interface SshDoor {
   reason: string | null
 }
 
-export function sshDoorOf(server: {
+export function sshEndpointOf(server: {
   sshPort: number
   host: {
     ssh?: { isOff?: boolean; port: number } | undefined
     parts: { name: string; reason: string }[]
   } | null
-}): SshDoor {
-  const told = server.host?.ssh
-  const own = told && !told.isOff ? told.port : SSH.port
+}): SshEndpoint {
+  const reported = server.host?.ssh
+  const own = reported && !reported.isOff ? reported.port : SSH.port
   return {
-    state: told ? (told.isOff ? 'off' : 'ready') : 'unknown',
+    state: reported ? (reported.isOff ? 'off' : 'ready') : 'unknown',
     port: server.sshPort === SSH.port ? own : server.sshPort,
     reason: server.host?.parts.find((part) => part.name === 'sshd')?.reason || null,
   }

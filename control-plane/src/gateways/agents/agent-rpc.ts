@@ -41,7 +41,7 @@ const busy = (): AppError =>
   )
 
 /** The questions of one session. */
-export class Desk {
+export class PendingRequests {
   readonly #send: Send
   readonly #open = new Map<string, Question>()
   readonly #whenClosed = new Set<() => void>()
@@ -100,28 +100,28 @@ export class Desk {
   }
 }
 
-/** The desks of all live sessions, by agent; the newest session of an agent holds its place. */
+/** The pending requests of all live sessions, by agent; the newest session of an agent holds its place. */
 export class Asking {
-  readonly #desks = new Map<string, Desk>()
+  readonly #requests = new Map<string, PendingRequests>()
 
-  open(agentId: string, desk: Desk): void {
-    this.#desks.set(agentId, desk)
+  open(agentId: string, requests: PendingRequests): void {
+    this.#requests.set(agentId, requests)
   }
 
-  close(agentId: string, desk: Desk): void {
-    desk.close()
-    if (this.#desks.get(agentId) === desk) this.#desks.delete(agentId)
+  close(agentId: string, requests: PendingRequests): void {
+    requests.close()
+    if (this.#requests.get(agentId) === requests) this.#requests.delete(agentId)
   }
 
-  find(agentId: string): Desk | undefined {
-    return this.#desks.get(agentId)
+  find(agentId: string): PendingRequests | undefined {
+    return this.#requests.get(agentId)
   }
 }
 
 /** The agent of a server that has a session now; refused with `server_offline` when there is none. */
 export async function findLiveAgent(ctx: Context, serverId: number): Promise<string> {
   const agent = await findServerAgent(ctx.db, serverId)
-  if (!agent || !ctx.asking.find(agent.id)) throw offline()
+  if (!agent || !ctx.agentRpc.find(agent.id)) throw offline()
   return agent.id
 }
 
@@ -129,15 +129,15 @@ export async function findLiveAgent(ctx: Context, serverId: number): Promise<str
  * Asks the agent of a server. Too busy, too late and away are thrown as refusals; any other error of the agent is an
  * answer (`case: 'error'`), because only the asker knows what it means.
  */
-export async function askAgent(
+export async function callAgent(
   ctx: Context,
   serverId: number,
   body: Request['body'],
   o: AskOptions,
 ): Promise<Response['body']> {
-  const desk = ctx.asking.find(await findLiveAgent(ctx, serverId))
-  if (!desk) throw offline()
-  const answer = await desk.ask(body, o)
+  const requests = ctx.agentRpc.find(await findLiveAgent(ctx, serverId))
+  if (!requests) throw offline()
+  const answer = await requests.ask(body, o)
   if (answer.case !== 'error') return answer
   if (answer.value.code === RequestErrorCode.TOO_MANY) throw busy()
   if (answer.value.code === RequestErrorCode.DEADLINE) throw tooLate()

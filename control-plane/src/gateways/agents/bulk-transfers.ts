@@ -1,4 +1,4 @@
-// File lines: connections of an agent that carry one transfer each, without HTTP/2, into the same transfers as SendFile.
+// Bulk transfers: connections of an agent that carry one transfer each, without HTTP/2, into the same transfers as SendFile.
 // What was expected of whom, for how long and how much of it waits in memory is decided there. Invariants: nothing is
 // read of a stranger; an agent holds no more lines than it may send files; a line ends with its transfer.
 import type { TLSSocket } from 'node:tls'

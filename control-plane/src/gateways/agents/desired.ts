@@ -28,7 +28,7 @@ export class DesiredState {
   #unconfirmed: { version: number; at: number; tries: number } | undefined
   readonly #sent = new Map<string, number>()
   #forgotten: { version: number; attemptId: string }[] = []
-  readonly #strangers = new Map<string, Stranger>()
+  readonly #unknownAttempts = new Map<string, Stranger>()
 
   constructor(ctx: Context, agentId: string, send: (assignments: Assignments) => void) {
     this.#ctx = ctx
@@ -37,8 +37,8 @@ export class DesiredState {
   }
 
   /** Attempts that the agent holds and we do not: stopped if live, then forgotten. */
-  meet(strangers: readonly Stranger[]): void {
-    for (const stranger of strangers) this.#strangers.set(stranger.attemptId, stranger)
+  meet(unknownAttempts: readonly Stranger[]): void {
+    for (const unknown of unknownAttempts) this.#unknownAttempts.set(unknown.attemptId, unknown)
   }
 
   /** The whole set; nothing of it takes effect before the message marked last. */
@@ -47,7 +47,7 @@ export class DesiredState {
     for (const attempt of await listHeldAttempts(this.#ctx.db, this.#agentId)) {
       assignments.push(await makeAssignment(this.#ctx, attempt))
     }
-    for (const stranger of this.#strangers.values()) assignments.push(instruct(stranger))
+    for (const unknown of this.#unknownAttempts.values()) assignments.push(instruct(unknown))
     const baseVersion = this.#version
     this.#version += 1
     // one assignment a message: with a spec and secrets it may be large
@@ -68,10 +68,10 @@ export class DesiredState {
 
   /** A stranger has ended, and what it had to tell is stored. */
   forget(attemptId: string): void {
-    const stranger = this.#strangers.get(attemptId)
-    if (!stranger?.live) return
-    const ended = { ...stranger, live: false }
-    this.#strangers.set(attemptId, ended)
+    const unknown = this.#unknownAttempts.get(attemptId)
+    if (!unknown?.live) return
+    const ended = { ...unknown, live: false }
+    this.#unknownAttempts.set(attemptId, ended)
     this.#sendChange(instruct(ended))
   }
 
@@ -110,7 +110,7 @@ export class DesiredState {
     await releaseAttempts(this.#ctx, this.#agentId, gone)
     for (const id of gone) {
       this.#sent.delete(id)
-      this.#strangers.delete(id)
+      this.#unknownAttempts.delete(id)
     }
   }
 

@@ -18,7 +18,7 @@ export const revisionOnWire = ({ startedAt }: Context, revision: number): bigint
 export class EdgeState {
   readonly #ctx: Context
   readonly #send: (settings: EdgeSettings) => void
-  readonly #told = new Map<number, number>()
+  readonly #reported = new Map<number, number>()
   #serverId: number | undefined
 
   constructor(ctx: Context, send: (settings: EdgeSettings) => void) {
@@ -28,14 +28,14 @@ export class EdgeState {
 
   async sendComplete(serverId: number): Promise<void> {
     this.#serverId = serverId
-    this.#told.clear()
+    this.#reported.clear()
     await this.sendChanges()
   }
 
   async sendChanges(): Promise<void> {
     if (this.#serverId === undefined) return
-    const isTold = (id: number, revision: number) => this.#told.get(id) === revision
-    const values = (await readEdgeForDispatch(this.#ctx, this.#serverId, isTold)).reveal()
+    const isReported = (id: number, revision: number) => this.#reported.get(id) === revision
+    const values = (await readEdgeForDispatch(this.#ctx, this.#serverId, isReported)).reveal()
     for (let at = 0; at < values.length; at += EDGE.environmentsPerMessage) {
       const part = values.slice(at, at + EDGE.environmentsPerMessage)
       const environments = part.map(({ environmentId, revision, basicAuth }) => ({
@@ -44,7 +44,7 @@ export class EdgeState {
         ...(basicAuth ? { basicAuth } : {}),
       }))
       this.#send(create(EdgeSettingsSchema, { environments }))
-      for (const { environmentId, revision } of part) this.#told.set(environmentId, revision)
+      for (const { environmentId, revision } of part) this.#reported.set(environmentId, revision)
     }
   }
 }

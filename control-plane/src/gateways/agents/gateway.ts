@@ -1,4 +1,4 @@
-// The agents' door: who connects, which session is the newest, when the whole door closes. Identity comes from the
+// The agents' gateway: who connects, which session is the newest, when the whole gateway closes. Identity comes from the
 // client certificate alone; no message carries an agent's id.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { AppError, never, SESSION } from '@berth/shared'
@@ -30,7 +30,7 @@ import { type AgentHandlers, agentIdentity, openListener } from './listener.ts'
 import { LogIntake } from './log-intake.ts'
 import { openLogStream } from './log-stream.ts'
 import { AgentSession } from './session.ts'
-import type { Door, SessionIdentity } from './session-parts.ts'
+import type { Gateway, SessionIdentity } from './session-parts.ts'
 import { receiveTransfer } from './transfers.ts'
 
 const TICK_MS = 1_000
@@ -40,19 +40,19 @@ const STRANGER = {
   details: 'The certificate is not one of an agent.',
 }
 
-export interface AgentDoor {
+export interface AgentGateway {
   port: number
   sessions(): AgentSession[]
   close(): Promise<void>
 }
 
-export async function openAgentDoor(ctx: Context): Promise<AgentDoor> {
+export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
   const sessions = new Map<string, AgentSession>()
   const unclosed = new Map<string, AgentSession>() // one an agent: the rows of an older session are not its own
   const intake = new LogIntake(ctx)
   const supersedes = new Supersedes()
   const admission = new Admission()
-  const door: Door = {
+  const gateway: Gateway = {
     agentCount: () => sessions.size,
     closed: (session) => {
       if (sessions.get(session.agentId) === session) sessions.delete(session.agentId)
@@ -76,7 +76,7 @@ export async function openAgentDoor(ctx: Context): Promise<AgentDoor> {
     return true
   }
 
-  const handlers = makeHandlers(ctx, door, intake, sessions, admission)
+  const handlers = makeHandlers(ctx, gateway, intake, sessions, admission)
   const names = ctx.agentEndpoints.map((endpoint) => endpoint.replace(/:\d+$/, ''))
   const server = await issueServerCertificate(ctx.authority, {
     names: names.map((name) => name.replace(/^\[|\]$/g, '')),
@@ -167,7 +167,7 @@ function startTicking(sessions: () => Iterable<AgentSession>, endRows: () => voi
     }
     for (const session of [...sessions()]) {
       session.tick(lagged)
-      if (look) session.wake() // a lost wake-up costs this much, never correctness
+      if (look) session.notify() // a lost wake-up costs this much, never correctness
     }
   }, TICK_MS)
   return () => {
@@ -178,7 +178,7 @@ function startTicking(sessions: () => Iterable<AgentSession>, endRows: () => voi
 
 function makeHandlers(
   ctx: Context,
-  door: Door,
+  gateway: Gateway,
   intake: LogIntake,
   sessions: Map<string, AgentSession>,
   admission: Admission,
@@ -197,7 +197,7 @@ function makeHandlers(
         refuse(call, STRANGER.code, STRANGER.details)
         return
       }
-      attach(call, new AgentSession(ctx, identity, wrap(call), door), admission)
+      attach(call, new AgentSession(ctx, identity, wrap(call), gateway), admission)
     },
     streamLogs(call) {
       call.on('error', () => {})

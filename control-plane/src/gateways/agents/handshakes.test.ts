@@ -14,9 +14,9 @@ describe('a failed handshake is told in words', () => {
     ['ERR_TLS_HANDSHAKE_TIMEOUT', undefined, 'timeout', /in time/],
     ['ECONNRESET', null, 'gone', /hung up/],
   ])('%s with verdict %s is %s', (code, verdict, kind, message) => {
-    const told = describeHandshakeFailure(code, verdict)
-    expect(told.kind).toBe(kind)
-    expect(told.message).toMatch(message)
+    const reported = describeHandshakeFailure(code, verdict)
+    expect(reported.kind).toBe(kind)
+    expect(reported.message).toMatch(message)
   })
 
   test('one nobody foresaw keeps its code', () => {

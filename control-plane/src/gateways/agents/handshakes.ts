@@ -98,7 +98,7 @@ export class Handshakes {
     })
     server.on('tlsClientError', (error: NodeJS.ErrnoException, socket: TLSSocket) => {
       const verdict = socket.authorizationError as unknown as string | null
-      this.#tell(describeHandshakeFailure(error.code, verdict), this.#addressOf(socket))
+      this.#report(describeHandshakeFailure(error.code, verdict), this.#addressOf(socket))
     })
   }
 
@@ -115,7 +115,7 @@ export class Handshakes {
 
   #admit(socket: Socket): boolean {
     if (this.#pending.size >= this.#limit) {
-      this.#tell(
+      this.#report(
         { kind: 'too_many', message: `${this.#limit} handshakes are under way already` },
         socket.remoteAddress,
       )
@@ -138,7 +138,7 @@ export class Handshakes {
     return (below && this.#addresses.get(below)) ?? socket.remoteAddress ?? 'unknown'
   }
 
-  #tell({ kind, message }: { kind: string; message: string }, address: string | undefined): void {
+  #report({ kind, message }: { kind: string; message: string }, address: string | undefined): void {
     const followed = this.#quiet.get(kind)
     if (followed !== undefined) {
       this.#quiet.set(kind, followed + 1)

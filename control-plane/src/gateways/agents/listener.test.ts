@@ -169,8 +169,8 @@ describe('who may connect', () => {
   })
 
   test('nobody with a certificate of another authority', async () => {
-    const stranger = await newAgent(foreign, { installationId, agentId: 'agent-7' })
-    expect(await refusal(stranger)).toMatchObject({ code: status.UNAVAILABLE })
+    const unknown = await newAgent(foreign, { installationId, agentId: 'agent-7' })
+    expect(await refusal(unknown)).toMatchObject({ code: status.UNAVAILABLE })
     expect(lines).toMatchObject([{ kind: 'unknown_authority', address: '127.0.0.1' }])
   })
 
@@ -330,9 +330,9 @@ describe('opening and closing', { timeout: SESSION.dialMs - 2_000 }, () => {
 
   test('closing lets calls end, then cuts what is left, strangers included', async () => {
     const one = await openTestListener()
-    const stranger = connectTcp(one.port, '127.0.0.1')
-    await new Promise((resolve) => stranger.once('connect', resolve))
-    const strangerEnded = ended(stranger)
+    const unknown = connectTcp(one.port, '127.0.0.1')
+    await new Promise((resolve) => unknown.once('connect', resolve))
+    const unknownAttemptEnded = ended(unknown)
     const client = newClient(agent, one.port)
     const stream = openRawStream(client, AgentService, AgentService.method.streamLogs)
     const answers: unknown[] = []
@@ -343,7 +343,7 @@ describe('opening and closing', { timeout: SESSION.dialMs - 2_000 }, () => {
     const closing = one.close(300)
     stream.write(Buffer.alloc(1))
     await until(() => answers.length === 2) // in the time of grace
-    await Promise.all([closing, failed, strangerEnded])
+    await Promise.all([closing, failed, unknownAttemptEnded])
     client.close()
     await expect(callAs(agent, one.port)).rejects.toMatchObject({ code: status.UNAVAILABLE })
   })
@@ -351,8 +351,8 @@ describe('opening and closing', { timeout: SESSION.dialMs - 2_000 }, () => {
   test('closing without calls waits neither for the grace nor for strangers', async () => {
     const one = await openTestListener()
     await callAs(agent, one.port)
-    const stranger = connectTcp(one.port, '127.0.0.1')
-    await new Promise((resolve) => stranger.once('connect', resolve))
+    const unknown = connectTcp(one.port, '127.0.0.1')
+    await new Promise((resolve) => unknown.once('connect', resolve))
     await one.close(3_600_000)
     await (await openTestListener(one.port)).forceClose()
   })

@@ -1,6 +1,6 @@
-// The agents' door: one gRPC listener, TLS 1.3, a client certificate of our authority required from
+// The agents' gateway: one gRPC listener, TLS 1.3, a client certificate of our authority required from
 // everybody who connects. `certifiedAgent` is the only function that derives an agent from a
-// connection. Connections that name themselves file lines in the handshake are taken out before
+// connection. Connections that name themselves bulk transfers in the handshake are taken out before
 // HTTP/2. It starts whole or not at all: after binding it dials itself and looks at its receive
 // windows. Deliberately absent: what the calls do (the handlers) and whether an agent is known and
 // not revoked.
@@ -10,7 +10,7 @@ import type { TLSSocket } from 'node:tls'
 import { SESSION } from '@berth/shared'
 import {
   AgentService,
-  FILE_LINE,
+  BULK_TRANSFER,
   type LogDown,
   type ServiceHandlers,
   serviceDefinition,
@@ -48,7 +48,7 @@ export interface ListenerSettings {
   /** Key and certificate of this listener, by `issueServerCertificate`. */
   server: KeyPair
   handlers: AgentHandlers
-  /** Takes the connections that are file lines; absent: there are none. */
+  /** Takes the connections that are bulk transfers; absent: there are none. */
   fileLine?: (socket: TLSSocket) => void
   log: Log
 }
@@ -109,14 +109,14 @@ function bind(server: Server, settings: ListenerSettings): Promise<number> {
 }
 
 const ALPNCallback = ({ protocols }: { protocols: string[] }): string | undefined =>
-  ['h2', FILE_LINE].find((name) => protocols.includes(name))
+  ['h2', BULK_TRANSFER].find((name) => protocols.includes(name))
 
-/** Connections that are file lines never reach HTTP/2, which would take any name for its own. */
+/** Connections that are bulk transfers never reach HTTP/2, which would take any name for its own. */
 function divert(server: Http2SecureServer, fileLine: (socket: TLSSocket) => void): void {
   const others = server.listeners('secureConnection')
   server.removeAllListeners('secureConnection')
   server.on('secureConnection', (socket: TLSSocket) => {
-    if (socket.alpnProtocol === FILE_LINE) fileLine(socket)
+    if (socket.alpnProtocol === BULK_TRANSFER) fileLine(socket)
     else for (const listener of others) listener.call(server, socket)
   })
 }
@@ -190,7 +190,7 @@ export const agentIdentity = (
 ): AgentIdentity | undefined =>
   certifiedAgent(call.getAuthContext()?.sslPeerCertificate?.raw, installationId)
 
-/** The agent on a file line. */
+/** The agent on a bulk transfer. */
 export const lineIdentity = (
   socket: TLSSocket,
   installationId: string,

@@ -1,4 +1,4 @@
-// What a session of an agent is given and what it tells: the stream below it, the certificate it came with, the door around it.
+// What a session of an agent is given and what it tells: the stream below it, the certificate it came with, the gateway around it.
 import type { Hello, ServerMessage } from '@berth/shared/wire'
 import type { Certified, Opened } from '../../app/servers/sessions.ts'
 import type { AgentSession } from './session.ts'
@@ -15,8 +15,8 @@ export interface ControlStream {
 
 export type SessionIdentity = Certified
 
-/** What a session tells the rest of the door. */
-export interface Door {
+/** What a session tells the rest of the gateway. */
+export interface Gateway {
   agentCount(): number
   opened(session: AgentSession, opened: Opened, hello: Hello): Promise<boolean>
   closed(session: AgentSession): void

@@ -27,11 +27,11 @@ import { closeSession, openSession, touchSession } from '../../app/servers/sessi
 import type { Context } from '../../context.ts'
 import { ClockOffset } from '../../domain/deployments/agent-clock.ts'
 import { findAgent } from '../../store/servers/agents.ts'
-import { Desk } from './agent-rpc.ts'
+import { PendingRequests } from './agent-rpc.ts'
 import { DesiredState } from './desired.ts'
 import { EdgeState } from './edge.ts'
 import { heartbeatMs, logPolicy } from './policy.ts'
-import type { ControlStream, Door, SessionIdentity } from './session-parts.ts'
+import type { ControlStream, Gateway, SessionIdentity } from './session-parts.ts'
 import { TrustState } from './trust.ts'
 
 const INBOX = 64 // messages read ahead; the stream is paused beyond
@@ -47,7 +47,7 @@ export class AgentSession {
   #serverId = 0
   readonly #ctx: Context
   readonly #stream: ControlStream
-  readonly #door: Door
+  readonly #gateway: Gateway
   #state: 'opening' | 'active' | 'closed' = 'opening'
   #heard = performance.now()
   #timeoutMs: number = SESSION.helloMs
@@ -60,16 +60,16 @@ export class AgentSession {
   readonly #trust: TrustState
   #isTrustDue = false
   readonly #clock = new ClockOffset()
-  readonly #desk = new Desk((message) => this.send(message))
+  readonly #requests = new PendingRequests((message) => this.send(message))
   #refresh: 'idle' | 'busy' | 'again' = 'idle'
   #unsubscribe: () => void = () => {}
   readonly #whenClosed: (() => void)[] = []
 
-  constructor(ctx: Context, identity: SessionIdentity, stream: ControlStream, door: Door) {
+  constructor(ctx: Context, identity: SessionIdentity, stream: ControlStream, gateway: Gateway) {
     this.#ctx = ctx
     this.identity = identity
     this.#stream = stream
-    this.#door = door
+    this.#gateway = gateway
     this.#desired = new DesiredState(ctx, identity.agentId, (value) =>
       this.send({ case: 'assignments', value }),
     )
@@ -88,8 +88,8 @@ export class AgentSession {
     return this.#clock.ms
   }
 
-  #noteTime(told: Timestamp | undefined): void {
-    if (told) this.#clock.note(timestampMs(told), this.#ctx.clock.now())
+  #noteTime(reported: Timestamp | undefined): void {
+    if (reported) this.#clock.note(timestampMs(reported), this.#ctx.clock.now())
   }
 
   /** The log stream dies with its session. */
@@ -157,12 +157,12 @@ export class AgentSession {
       case 'heartbeat': {
         this.#noteTime(msg.value.agentTime)
         const diskFreeBytes = Number(msg.value.diskFreeBytes)
-        const told = { diskFreeBytes }
-        if (!(await touchSession(this.#ctx, this.agentId, this.epoch, told)))
+        const reported = { diskFreeBytes }
+        if (!(await touchSession(this.#ctx, this.agentId, this.epoch, reported)))
           return this.superseded()
         if (msg.value.usage)
           await recordUsage(this.#ctx, this.#serverId, msg.value.usage, msg.value)
-        const nextInterval = durationFromMs(heartbeatMs(this.#door.agentCount()))
+        const nextInterval = durationFromMs(heartbeatMs(this.#gateway.agentCount()))
         const serverTime = timestampFromMs(this.#ctx.clock.now())
         this.send({
           case: 'heartbeatAck',
@@ -206,7 +206,7 @@ export class AgentSession {
         this.close()
         return
       case 'response':
-        return this.#desk.answer(msg.value)
+        return this.#requests.answer(msg.value)
       default:
         return // unknown members come from newer agents
     }
@@ -227,15 +227,15 @@ export class AgentSession {
     this.epoch = opened.epoch
     this.#serverId = opened.agent.serverId
     this.sessionId = opened.sessionId
-    if (!(await this.#door.opened(this, opened, hello))) return
+    if (!(await this.#gateway.opened(this, opened, hello))) return
     if (this.#isClosed()) {
       // the stream ended while the rows were written: nobody else will close them
-      this.#door.closed(this)
+      this.#gateway.closed(this)
       this.endRows()
       return
     }
     this.#state = 'active'
-    const interval = heartbeatMs(this.#door.agentCount())
+    const interval = heartbeatMs(this.#gateway.agentCount())
     this.#timeoutMs = interval * SESSION.timeoutIntervals
     this.send({
       case: 'welcome',
@@ -255,18 +255,18 @@ export class AgentSession {
     await this.#trust.sendFirst(Number(hello.trustGeneration))
     await this.#edge.sendComplete(opened.agent.serverId)
     await dispatchTasks(this.#ctx, this.agentId, this.epoch)
-    this.#desired.meet(opened.strangers)
+    this.#desired.meet(opened.unknownAttempts)
     await this.#desired.sendComplete()
     if (this.#isClosed()) return // nobody may ask a session that has ended
-    this.#ctx.asking.open(this.agentId, this.#desk)
-    const stop = this.#ctx.wakes.on(agentTopic(this.agentId), () => this.wake())
-    const stopTrust = this.#ctx.wakes.on(trustTopic(this.agentId), () => this.wake(true))
+    this.#ctx.agentRpc.open(this.agentId, this.#requests)
+    const stop = this.#ctx.notifier.on(agentTopic(this.agentId), () => this.notify())
+    const stopTrust = this.#ctx.notifier.on(trustTopic(this.agentId), () => this.notify(true))
     this.#unsubscribe = () => {
       stop()
       stopTrust()
     }
     this.#isTrustDue = true
-    this.wake() // whatever happened between the look and the subscription
+    this.notify() // whatever happened between the look and the subscription
   }
 
   // TypeScript narrows #state after the checks above; awaits in between may have changed it.
@@ -275,7 +275,7 @@ export class AgentSession {
   }
 
   /** Something about this agent may have changed: look, and send what differs. Calls coalesce. */
-  wake(isTrust = false): void {
+  notify(isTrust = false): void {
     if (this.#state !== 'active') return
     this.#isTrustDue ||= isTrust
     if (this.#refresh !== 'idle') {
@@ -294,7 +294,7 @@ export class AgentSession {
     } finally {
       const again = this.#refresh === 'again'
       this.#refresh = 'idle'
-      if (again) this.wake()
+      if (again) this.notify()
     }
   }
 
@@ -367,10 +367,10 @@ export class AgentSession {
     const wasActive = this.#state === 'active'
     this.#state = 'closed'
     this.#unsubscribe()
-    this.#ctx.asking.close(this.agentId, this.#desk)
+    this.#ctx.agentRpc.close(this.agentId, this.#requests)
     for (const end of this.#whenClosed) end()
     this.#stream.end()
-    this.#door.closed(this)
+    this.#gateway.closed(this)
     if (wasActive) this.endRows()
   }
 
@@ -378,7 +378,7 @@ export class AgentSession {
   endRows(): void {
     closeSession(this.#ctx, this.agentId, this.epoch).catch((error: unknown) => {
       this.#ctx.log.error({ err: error, agentId: this.agentId }, 'session could not be closed')
-      this.#door.unclosed(this)
+      this.#gateway.unclosed(this)
     })
   }
 }

@@ -85,11 +85,11 @@ export function expectTransfer<K extends TransferKind>(
   o: TransferOptions,
 ): ExpectedTransfer<Frames[K]> {
   o.signal.throwIfAborted()
-  const desk = ctx.asking.find(agentId)
-  if (!desk) throw offline()
+  const requests = ctx.agentRpc.find(agentId)
+  if (!requests) throw offline()
   const transfer = new Transfer(agentId, kind, o)
   ctx.transfers.add(transfer)
-  const unwatch = desk.whenClosed(() => transfer.fail(offline()))
+  const unwatch = requests.whenClosed(() => transfer.fail(offline()))
   const left = (): void => transfer.fail(o.signal.reason)
   o.signal.addEventListener('abort', left, { once: true })
   transfer.whenOver(() => {
@@ -169,7 +169,7 @@ class Transfer<K extends TransferKind> {
   #done: Done | undefined
   #outcome: { error?: unknown } | undefined
   #isOver = false
-  #wake: (() => void) | undefined
+  #notify: (() => void) | undefined
   #over: () => void = () => undefined
   #timer: NodeJS.Timeout
 
@@ -210,7 +210,7 @@ class Transfer<K extends TransferKind> {
       this.#paused = true
       this.#call?.pause()
     }
-    this.#wake?.()
+    this.#notify?.()
   }
 
   /** The agent's side of the stream ended: whatever is queued is still read. */
@@ -218,7 +218,7 @@ class Transfer<K extends TransferKind> {
     // grpc-js tells a stream that was cut as one that ended, too: only the last frame proves the difference
     if (!this.#hasLast) this.fail(broken())
     this.#outcome ??= {}
-    this.#wake?.()
+    this.#notify?.()
   }
 
   /** Also after the agent's end, while frames wait: what the reader has then is not the whole. */
@@ -226,7 +226,7 @@ class Transfer<K extends TransferKind> {
     if (this.#isOver) return
     this.#queue.length = 0
     this.#outcome = { error }
-    this.#wake?.()
+    this.#notify?.()
     this.#finish({ code: Status.CANCELLED, details: 'It is no longer wanted.' })
   }
 
@@ -247,9 +247,9 @@ class Transfer<K extends TransferKind> {
           return
         }
         await new Promise<void>((resolve) => {
-          this.#wake = resolve
+          this.#notify = resolve
         })
-        this.#wake = undefined
+        this.#notify = undefined
       }
     } finally {
       this.fail(new BrokenTransfer('Nobody reads it any more.'))

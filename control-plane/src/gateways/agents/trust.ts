@@ -9,7 +9,7 @@ export class TrustState {
   readonly #ctx: Context
   readonly #agentId: string
   readonly #send: (bundle: TrustBundle) => void
-  #told: ServerTrust | undefined
+  #reported: ServerTrust | undefined
 
   constructor(ctx: Context, agentId: string, send: (bundle: TrustBundle) => void) {
     this.#ctx = ctx
@@ -28,8 +28,8 @@ export class TrustState {
 
   async #sendAfter(seenGeneration: number): Promise<void> {
     const trust = await readServerTrust(this.#ctx, this.#agentId, seenGeneration)
-    if (!trust || trust.generation === this.#told?.generation) return
-    this.#told = trust
+    if (!trust || trust.generation === this.#reported?.generation) return
+    this.#reported = trust
     this.#send(
       create(TrustBundleSchema, {
         generation: BigInt(trust.generation),
@@ -42,9 +42,9 @@ export class TrustState {
   }
 
   async confirm({ generation, error }: TrustApplied): Promise<void> {
-    const told = this.#told
-    if (told && BigInt(told.generation) === generation) {
-      await confirmServerTrust(this.#ctx, this.#agentId, told, error)
+    const reported = this.#reported
+    if (reported && BigInt(reported.generation) === generation) {
+      await confirmServerTrust(this.#ctx, this.#agentId, reported, error)
     }
   }
 }

@@ -5,7 +5,7 @@ import { time } from './fields.ts'
 
 const orNull = (text: string): string | null => (text === '' ? null : text)
 
-export const presentAction = (action: SyncedAction, syncedAt: number): Action => ({
+export const serializeAction = (action: SyncedAction, syncedAt: number): Action => ({
   name: action.name,
   title: action.title,
   description: orNull(action.description),

@@ -4,7 +4,7 @@ import type { Context } from '../../context.ts'
 import type { Artifact } from '../../store/files/artifacts.ts'
 import { time } from './fields.ts'
 
-export const presentArtifact = (ctx: Context, artifact: Artifact): Shown => ({
+export const serializeArtifact = (ctx: Context, artifact: Artifact): Shown => ({
   id: artifact.id,
   file_id: artifact.fileId,
   task_id: artifact.taskId,

@@ -6,7 +6,7 @@ import { time } from './fields.ts'
 const idOf = (id: string | null): number | string | null =>
   id !== null && /^[1-9]\d{0,14}$/.test(id) ? Number(id) : id
 
-export const presentAudit = (row: AuditRow): AuditEntry => ({
+export const serializeAudit = (row: AuditRow): AuditEntry => ({
   id: row.id,
   at: time(row.at),
   organization_id: row.organizationId,

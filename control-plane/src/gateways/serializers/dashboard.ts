@@ -7,10 +7,10 @@ import type { SessionView } from '../../app/people/browser-logins.ts'
 import type { Context } from '../../context.ts'
 import { type Caller, permissionsOf } from '../../domain/core/access.ts'
 import type { User } from '../../store/people/people.ts'
-import { presentTask, time } from './fields.ts'
+import { serializeTask, time } from './fields.ts'
 
 /** As /api/me, but for whoever has no token. */
-export const presentSelf = (
+export const serializeSelf = (
   user: User,
   caller: Caller,
   projectCounts: Map<number, number>,
@@ -33,10 +33,10 @@ export const presentSelf = (
 })
 
 /** With phases, steps and their lines. */
-export const presentWholeTask = async (ctx: Context, view: TaskView): Promise<Task> =>
-  presentTask(ctx, view, { lines: await readStepLines(ctx, view) })
+export const serializeWholeTask = async (ctx: Context, view: TaskView): Promise<Task> =>
+  serializeTask(ctx, view, { lines: await readStepLines(ctx, view) })
 
-export const presentSession = (view: SessionView) => ({
+export const serializeSession = (view: SessionView) => ({
   id: view.id,
   address: view.address,
   user_agent: view.userAgent,
@@ -47,7 +47,7 @@ export const presentSession = (view: SessionView) => ({
 })
 
 /** Opened by the browser itself, once. */
-export const presentTicket = ({ path, expiresAt }: TicketView) => ({
+export const serializeTicket = ({ path, expiresAt }: TicketView) => ({
   url: path,
   expires_at: time(expiresAt),
 })

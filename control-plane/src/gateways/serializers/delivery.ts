@@ -23,7 +23,7 @@ const taskIdsOf = (row: Row): number[] =>
     .map((result) => result.taskId)
     .filter((id) => id !== null)
 
-export const presentAnswer = (row: Row): WebhookAnswer => ({
+export const serializeAnswer = (row: Row): WebhookAnswer => ({
   delivery: row.id,
   outcome: row.outcome as DeliveryOutcome,
   rule: row.rule as DeliveryRule | null,
@@ -31,7 +31,7 @@ export const presentAnswer = (row: Row): WebhookAnswer => ({
   task_ids: taskIdsOf(row),
 })
 
-export const presentDelivery = (row: Row): Delivery => ({
+export const serializeDelivery = (row: Row): Delivery => ({
   id: row.id,
   project_id: row.projectId,
   provider: row.provider === 'git' ? null : (row.provider as Provider),
@@ -61,8 +61,8 @@ export const presentDelivery = (row: Row): Delivery => ({
   error: row.error,
 })
 
-export const presentDeliveryDetail = ({ delivery, body }: DeliveryView): DeliveryDetail => ({
-  ...presentDelivery(delivery),
+export const serializeDeliveryDetail = ({ delivery, body }: DeliveryView): DeliveryDetail => ({
+  ...serializeDelivery(delivery),
   headers: JSON.parse(delivery.headers) as Record<string, string>,
   normalised:
     delivery.normalised === null
@@ -73,14 +73,14 @@ export const presentDeliveryDetail = ({ delivery, body }: DeliveryView): Deliver
   body,
 })
 
-export const presentRefused = (row: RefusedRow): RefusedDelivery => ({
+export const serializeRefused = (row: RefusedRow): RefusedDelivery => ({
   at: time(row.at),
   address: row.address,
   provider: row.provider as Provider | null,
   reason: row.reason,
 })
 
-export function presentPullRequest(view: PullRequestView): PullRequest {
+export function serializePullRequest(view: PullRequestView): PullRequest {
   const { pullRequest: p, approval, approvedBy, position } = view
   return {
     project_id: p.projectId,

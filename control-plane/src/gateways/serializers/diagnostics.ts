@@ -20,13 +20,13 @@ const NONE = {
   superseded_by: null,
 } satisfies Partial<Diagnostics>
 
-export const presentDiagnostics = (ctx: Context, view: DiagnosticsView): Diagnostics => ({
+export const serializeDiagnostics = (ctx: Context, view: DiagnosticsView): Diagnostics => ({
   environment_id: view.environmentId,
   status: view.status,
-  ...(view.failed ? presentFailed(ctx, view.failed) : NONE),
+  ...(view.failed ? serializeFailed(ctx, view.failed) : NONE),
 })
 
-export const presentSince = (since: SinceLastSuccess | null): Diagnostics['since_last_success'] =>
+export const serializeSince = (since: SinceLastSuccess | null): Diagnostics['since_last_success'] =>
   since && {
     task_id: since.taskId,
     commit_sha: since.commitSha,
@@ -34,7 +34,7 @@ export const presentSince = (since: SinceLastSuccess | null): Diagnostics['since
     variable_keys_changed: since.variableKeysChanged,
   }
 
-function presentFailed(ctx: Context, failed: FailedDeployment) {
+function serializeFailed(ctx: Context, failed: FailedDeployment) {
   const { task, failure, since, supersededBy } = failed
   const url = `${ctx.baseUrl}/tasks/${task.id}`
   return {
@@ -54,7 +54,7 @@ function presentFailed(ctx: Context, failed: FailedDeployment) {
     output_truncated: failed.isTruncated,
     output_complete: failed.isComplete,
     hints: failed.hints,
-    since_last_success: presentSince(since),
+    since_last_success: serializeSince(since),
     log_url: `${ctx.baseUrl}/api/tasks/${task.id}/log`,
     web_url: failure.line === null ? url : `${url}#L${failure.line}`,
     superseded_by: supersededBy ? { id: supersededBy.id, status: supersededBy.status } : null,

@@ -7,13 +7,13 @@ import { environmentUrl, serviceUrl } from '../../domain/environments/environmen
 import { degradation, serviceState } from '../../domain/environments/observation.ts'
 import { time, timeOrNull } from './fields.ts'
 
-export const presentBasicAuth = ({ mode, enabled, username }: EffectiveAuth): BasicAuth => ({
+export const serializeBasicAuth = ({ mode, enabled, username }: EffectiveAuth): BasicAuth => ({
   mode,
   enabled,
   username,
 })
 
-function presentPullRequest({ pullRequest }: EnvironmentView): Environment['pull_request'] {
+function serializePullRequest({ pullRequest }: EnvironmentView): Environment['pull_request'] {
   if (!pullRequest) return null
   const { number, url, title, author, state } = pullRequest
   const fromFork = pullRequest.fromFork === 1
@@ -31,7 +31,7 @@ function presentPullRequest({ pullRequest }: EnvironmentView): Environment['pull
   }
 }
 
-export function presentEnvironment(view: EnvironmentView): Environment {
+export function serializeEnvironment(view: EnvironmentView): Environment {
   const { environment: e, server, openTask, lastTask, lastSuccess } = view
   const services = e.deployedFence > 0 ? e.services : []
   return {
@@ -47,7 +47,7 @@ export function presentEnvironment(view: EnvironmentView): Environment {
     commit_sha: e.commitSha,
     target_sha: e.targetSha,
     pinned: e.pinnedFrom !== null,
-    pull_request: presentPullRequest(view),
+    pull_request: serializePullRequest(view),
     url: environmentUrl(services, server.hostname),
     domain: e.domain,
     server,
@@ -55,7 +55,7 @@ export function presentEnvironment(view: EnvironmentView): Environment {
     protected: e.protected,
     sticky: e.sticky,
     auto_deploy: e.autoDeploy,
-    basic_auth: presentBasicAuth(view.basicAuth),
+    basic_auth: serializeBasicAuth(view.basicAuth),
     status: view.status,
     status_reason: degradation(e),
     locked: openTask !== undefined,
@@ -88,7 +88,7 @@ export function presentEnvironment(view: EnvironmentView): Environment {
   }
 }
 
-export const presentVariable = (v: VariableView): Variable => ({
+export const serializeVariable = (v: VariableView): Variable => ({
   key: v.key,
   updated_at: time(v.updatedAt),
   updated_by: { id: v.updatedBy, name: v.updatedByName },

@@ -20,7 +20,7 @@ import type { Context } from '../../context.ts'
 import { type Caller, permissionsOf } from '../../domain/core/access.ts'
 import { toUtc } from '../../domain/core/utc.ts'
 import { isOlder } from '../../domain/servers/server.ts'
-import { sshDoorOf } from '../../domain/ssh/grant.ts'
+import { sshEndpointOf } from '../../domain/ssh/grant.ts'
 import type { Token, User } from '../../store/people/people.ts'
 import type { HostFacts } from '../../store/servers/servers.ts'
 import type { ServerUsage as StoredUsage } from '../../store/servers/usage.ts'
@@ -40,7 +40,7 @@ export function time(ms: number): string {
 }
 export const timeOrNull = (ms: number | null): string | null => (ms === null ? null : time(ms))
 
-export function presentMe(
+export function serializeMe(
   user: User,
   token: Token,
   caller: Caller,
@@ -74,7 +74,7 @@ export function presentMe(
 }
 
 /** Exactly the six fields of the specification. */
-export const presentProject = ({ project, servers, environmentCount }: Listed): Project => ({
+export const serializeProject = ({ project, servers, environmentCount }: Listed): Project => ({
   id: project.id,
   name: project.name,
   repo_url: project.repoUrl,
@@ -83,7 +83,7 @@ export const presentProject = ({ project, servers, environmentCount }: Listed): 
   servers,
 })
 
-export const presentUsage = (usage: StoredUsage): ServerUsage => ({
+export const serializeUsage = (usage: StoredUsage): ServerUsage => ({
   at: time(usage.at),
   cpu_percent: usage.cpuPermille / 10,
   load: usage.loadHundredths / 100,
@@ -95,7 +95,7 @@ export const presentUsage = (usage: StoredUsage): ServerUsage => ({
   proxy_ok: usage.proxyOk === 1,
 })
 
-function presentTrust({ agent, status }: ServerView): ServerTrust | null {
+function serializeTrust({ agent, status }: ServerView): ServerTrust | null {
   if (!agent) return null
   if (status !== 'online' && status !== 'draining') return { state: 'away', reason: null }
   if (agent.trustError !== '') return { state: 'refused', reason: agent.trustError }
@@ -104,14 +104,14 @@ function presentTrust({ agent, status }: ServerView): ServerTrust | null {
 }
 
 /** The disk has one source: the newest measurement, which the charts end with; before the first, what the agent said when it connected. */
-function presentDisk(host: HostFacts, usage: StoredUsage | undefined) {
+function serializeDisk(host: HostFacts, usage: StoredUsage | undefined) {
   const [all, free] = usage
     ? [usage.diskBytes, usage.diskBytes - usage.diskUsedBytes]
     : [host.diskBytes, host.diskFreeBytes]
   return { disk_bytes: all, disk_free_bytes: Math.max(0, free) }
 }
 
-export function presentServer(view: ServerView): Server {
+export function serializeServer(view: ServerView): Server {
   const { server, agent, status, environmentCount, usage } = view
   const { host } = server
   const offered = new Set(agent?.capabilities ?? [])
@@ -127,7 +127,7 @@ export function presentServer(view: ServerView): Server {
     last_seen_at: timeOrNull(agent?.lastSeenAt ?? null),
     joined_at: timeOrNull(agent?.joinedAt ?? null),
     ssh_port: server.sshPort,
-    ssh: sshDoorOf(server),
+    ssh: sshEndpointOf(server),
     shell_enabled: server.shellEnabled,
     recipes: (['docker', 'manual'] as const).filter((r) => offered.has(r)),
     facts: host && {
@@ -135,7 +135,7 @@ export function presentServer(view: ServerView): Server {
       arch: host.arch,
       cpus: host.cpus,
       memory_bytes: host.memoryBytes,
-      ...presentDisk(host, usage),
+      ...serializeDisk(host, usage),
       docker_version: host.dockerVersion || null,
     },
     parts: (host?.parts ?? []).map((p) => ({
@@ -146,8 +146,8 @@ export function presentServer(view: ServerView): Server {
     environment_count: environmentCount,
     limits: readCeilings(server.ceilings),
     default_limits: host && knownSize(host) ? defaultCeilings(host) : null,
-    usage: usage ? presentUsage(usage) : null,
-    trust: presentTrust(view),
+    usage: usage ? serializeUsage(usage) : null,
+    trust: serializeTrust(view),
     created_at: time(server.createdAt),
   }
 }
@@ -172,7 +172,7 @@ function phaseStatus(steps: Step[]): StepStatus {
   return steps.every((s) => s.status === 'skipped') ? 'skipped' : 'succeeded'
 }
 
-function presentPhases(view: TaskView, lines: StepLines): Phase[] {
+function serializePhases(view: TaskView, lines: StepLines): Phase[] {
   const phases: Phase[] = []
   for (const row of view.steps) {
     let phase = phases.find((p) => p.name === row.phase)
@@ -214,13 +214,13 @@ function presentPhases(view: TaskView, lines: StepLines): Phase[] {
 }
 
 /** A list, without phases; `lines` are those of `readFailureLines`. */
-export const presentTasks = (
+export const serializeTasks = (
   ctx: Context,
   views: readonly TaskView[],
   lines: ReadonlyMap<number, number>,
-): Task[] => views.map((view) => presentTask(ctx, view, undefined, lines.get(view.task.id)))
+): Task[] => views.map((view) => serializeTask(ctx, view, undefined, lines.get(view.task.id)))
 
-export function presentTask(
+export function serializeTask(
   ctx: Context,
   view: TaskView,
   phases?: { lines: StepLines },
@@ -270,6 +270,6 @@ export function presentTask(
     log_url: `${ctx.baseUrl}/api/tasks/${task.id}/log`,
     log_lines: attempt?.logLines ?? 0,
     log_complete: attempt ? attempt.logCompleteAt !== null : task.finishedAt !== null,
-    ...(phases ? { phases: presentPhases(view, phases.lines) } : {}),
+    ...(phases ? { phases: serializePhases(view, phases.lines) } : {}),
   }
 }

@@ -20,7 +20,7 @@ import type { Member as MemberRow } from '../../store/people/organizations.ts'
 import type { Token as TokenRow } from '../../store/people/people.ts'
 import { time, timeOrNull } from './fields.ts'
 
-export const presentAdminOrganization = (view: OrganizationCounts): AdminOrganization => ({
+export const serializeAdminOrganization = (view: OrganizationCounts): AdminOrganization => ({
   id: view.organization.id,
   name: view.organization.name,
   slug: view.organization.slug,
@@ -30,20 +30,20 @@ export const presentAdminOrganization = (view: OrganizationCounts): AdminOrganiz
   created_at: time(view.organization.createdAt),
 })
 
-export const presentOrganization = (view: OrganizationView): OrganizationDetail => ({
-  ...presentAdminOrganization(view),
+export const serializeOrganization = (view: OrganizationView): OrganizationDetail => ({
+  ...serializeAdminOrganization(view),
   role: view.role,
   permissions: view.permissions,
 })
 
-export const presentMember = (member: MemberRow): Member => ({
+export const serializeMember = (member: MemberRow): Member => ({
   user: { id: member.userId, name: member.name, email: member.email },
   role: member.role,
   joined_at: time(member.createdAt),
   last_active_at: timeOrNull(member.lastActiveAt),
 })
 
-export const presentInvitation = ({
+export const serializeInvitation = ({
   invitation,
   invitedByName,
   status,
@@ -57,13 +57,13 @@ export const presentInvitation = ({
   status,
 })
 
-export const presentJoined = ({ organization, role, joinedAt }: Joined): AcceptedMembership => ({
+export const serializeJoined = ({ organization, role, joinedAt }: Joined): AcceptedMembership => ({
   organization: { id: organization.id, name: organization.name, slug: organization.slug },
   role,
   joined_at: time(joinedAt),
 })
 
-export const presentToken = (token: TokenRow): Token => ({
+export const serializeToken = (token: TokenRow): Token => ({
   id: token.id,
   kind: token.kind,
   name: token.name,
@@ -76,7 +76,7 @@ export const presentToken = (token: TokenRow): Token => ({
   expires_at: timeOrNull(token.expiresAt),
 })
 
-export const presentAdminUser = ({ user, organizationCount }: UserView): AdminUser => ({
+export const serializeAdminUser = ({ user, organizationCount }: UserView): AdminUser => ({
   id: user.id,
   name: user.name,
   email: user.email,
@@ -87,7 +87,7 @@ export const presentAdminUser = ({ user, organizationCount }: UserView): AdminUs
   last_active_at: timeOrNull(user.lastActiveAt),
 })
 
-export const presentAdminProject = ({
+export const serializeAdminProject = ({
   project,
   environmentCount,
 }: ProjectCounts): AdminProject => ({
@@ -101,7 +101,7 @@ export const presentAdminProject = ({
 })
 
 /** What the invited person is shown before they decide. */
-export const presentOffer = (offer: InvitationOffer): z.infer<typeof InvitationDescription> => ({
+export const serializeOffer = (offer: InvitationOffer): z.infer<typeof InvitationDescription> => ({
   organization: { id: offer.organization.id, name: offer.organization.name },
   email: offer.invitation.email,
   role: offer.invitation.role,
@@ -110,7 +110,7 @@ export const presentOffer = (offer: InvitationOffer): z.infer<typeof InvitationD
   account_exists: offer.accountExists,
 })
 
-export const presentDevice = (view: DeviceView): DeviceDescription => ({
+export const serializeDevice = (view: DeviceView): DeviceDescription => ({
   user_code: view.userCode,
   device_name: view.deviceName,
   address: view.address,

@@ -8,17 +8,17 @@ import { projectAuth } from '../../app/projects/basic-auth.ts'
 import type { DeployKeyView } from '../../app/projects/deploy-keys.ts'
 import type { ProjectView } from '../../app/projects/views.ts'
 import type { Context } from '../../context.ts'
-import { presentBasicAuth } from './environment.ts'
-import { presentProject, time, timeOrNull } from './fields.ts'
-import { presentHostTokenFacts, presentRepository } from './repository.ts'
+import { serializeBasicAuth } from './environment.ts'
+import { serializeProject, time, timeOrNull } from './fields.ts'
+import { serializeHostTokenFacts, serializeRepository } from './repository.ts'
 
 const list = (json: string): string[] => JSON.parse(json) as string[]
 
-export function presentProjectDetail(ctx: Context, view: ProjectView): ProjectDetail {
+export function serializeProjectDetail(ctx: Context, view: ProjectView): ProjectDetail {
   const { project: p, ownerName } = view
   const accepted = (p.previousAcceptedUntil ?? 0) > ctx.clock.now()
   return {
-    ...presentProject(view),
+    ...serializeProject(view),
     organization_id: p.organizationId,
     status: p.status,
     owner: { id: p.ownerId, name: ownerName },
@@ -37,7 +37,7 @@ export function presentProjectDetail(ctx: Context, view: ProjectView): ProjectDe
     comment_on_pull_requests: p.commentOnPullRequests === 1,
     custom_domains: list(p.customDomains),
     lost_after_seconds: Math.round(p.lostAfterMs / 1_000),
-    basic_auth: presentBasicAuth(projectAuth(p)),
+    basic_auth: serializeBasicAuth(projectAuth(p)),
     webhook: {
       url: `${ctx.baseUrl}/webhooks/${p.id}`,
       secret_source:
@@ -50,14 +50,14 @@ export function presentProjectDetail(ctx: Context, view: ProjectView): ProjectDe
       last_delivery_secret: p.lastDeliverySecret,
     },
     repo_public_key: p.deployKeyPublic,
-    repository: presentRepository(p),
-    host_token: presentHostTokenFacts(p),
+    repository: serializeRepository(p),
+    host_token: serializeHostTokenFacts(p),
     created_at: time(p.createdAt),
     updated_at: time(p.updatedAt),
   }
 }
 
-export const presentForgeHostKey = (view: ForgeHostKeyView): ForgeHostKey => {
+export const serializeForgeHostKey = (view: ForgeHostKeyView): ForgeHostKey => {
   const shown = (keys: ForgeHostKeyView['known']) =>
     keys.map(({ type, fingerprint }) => ({ type, fingerprint }))
   const known = new Set(view.known.map((key) => key.fingerprint))
@@ -75,7 +75,7 @@ export const presentForgeHostKey = (view: ForgeHostKeyView): ForgeHostKey => {
   }
 }
 
-export const presentDeployKey = (key: DeployKeyView): z.infer<typeof DeployKey> => ({
+export const serializeDeployKey = (key: DeployKeyView): z.infer<typeof DeployKey> => ({
   public_key: key.publicKey,
   fingerprint: key.fingerprint,
   created_at: time(key.createdAt),
@@ -83,7 +83,7 @@ export const presentDeployKey = (key: DeployKeyView): z.infer<typeof DeployKey> 
 })
 
 /** The one answer that holds it. */
-export const presentWebhookSecret = (made: {
+export const serializeWebhookSecret = (made: {
   secret: string
   previousAcceptedUntil: number | null
 }): z.infer<typeof WebhookSecret> => ({

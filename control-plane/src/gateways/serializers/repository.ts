@@ -5,7 +5,7 @@ import { type RepositoryCheck as CheckView, decodeLookError } from '../../app/fo
 import type { Project } from '../../store/projects/projects.ts'
 import { timeOrNull } from './fields.ts'
 
-export const presentRepository = (project: Project): RepositoryFacts => ({
+export const serializeRepository = (project: Project): RepositoryFacts => ({
   provider: project.provider,
   external_id: project.externalId,
   renamed_to: project.renamedTo,
@@ -14,20 +14,20 @@ export const presentRepository = (project: Project): RepositoryFacts => ({
   error: decodeLookError(project.repositoryError),
 })
 
-export const presentHostTokenFacts = (project: Project): HostTokenFacts => ({
+export const serializeHostTokenFacts = (project: Project): HostTokenFacts => ({
   set: project.hostTokenSealed !== null,
   checked_at: timeOrNull(project.hostTokenCheckedAt),
   error: project.hostTokenError,
 })
 
-export const presentHostToken = (view: HostTokenView): HostToken => ({
+export const serializeHostToken = (view: HostTokenView): HostToken => ({
   set: view.set,
   host: view.host,
   checked_at: timeOrNull(view.checkedAt),
   error: view.error,
 })
 
-export const presentRepositoryCheck = (check: CheckView): RepositoryCheck => ({
+export const serializeRepositoryCheck = (check: CheckView): RepositoryCheck => ({
   reachable: check.reachable,
   default_branch: check.defaultBranch,
   branch_count: check.branchCount,

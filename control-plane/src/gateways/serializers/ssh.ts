@@ -8,12 +8,12 @@ import type {
 } from '@berth/shared/api'
 import type { IssuedCertificate } from '../../app/ssh/certificates.ts'
 import type { SshAuthorityView } from '../../app/ssh/rotation.ts'
-import { certificateStatus, sshDoorOf } from '../../domain/ssh/grant.ts'
+import { certificateStatus, sshEndpointOf } from '../../domain/ssh/grant.ts'
 import type { SshAuthority } from '../../store/ssh/authorities.ts'
 import type { ListedSshCertificate } from '../../store/ssh/certificates.ts'
 import { time, timeOrNull } from './fields.ts'
 
-export function presentCertificate(issued: IssuedCertificate): SshCertificate {
+export function serializeCertificate(issued: IssuedCertificate): SshCertificate {
   const { row, server } = issued
   return {
     certificate: issued.certificate,
@@ -26,20 +26,20 @@ export function presentCertificate(issued: IssuedCertificate): SshCertificate {
     valid_before: time(row.validBefore),
     server: { id: server.id, name: server.name, hostname: server.hostname },
     host: server.hostname,
-    ...presentDoor(server, row.account),
+    ...serializeEndpoint(server, row.account),
     host_alias: sshHostAlias(server.id),
     host_ca: issued.hostKeys,
   }
 }
 
-function presentDoor(server: IssuedCertificate['server'], account: SshAccount) {
+function serializeEndpoint(server: IssuedCertificate['server'], account: SshAccount) {
   return {
-    port: sshDoorOf(server).port,
+    port: sshEndpointOf(server).port,
     user: server.host?.ssh?.accounts[SSH_ACCOUNTS.indexOf(account)] ?? account,
   }
 }
 
-export const presentIssued = (row: ListedSshCertificate, now: number): IssuedBody => ({
+export const serializeIssued = (row: ListedSshCertificate, now: number): IssuedBody => ({
   serial: row.serial,
   key_id: row.keyId,
   status: certificateStatus(row, now),
@@ -60,13 +60,13 @@ export const presentIssued = (row: ListedSshCertificate, now: number): IssuedBod
   revoke_reason: row.revokeReason,
 })
 
-export const presentHostAuthority = (authority: SshAuthority): SshHostAuthority => ({
+export const serializeHostAuthority = (authority: SshAuthority): SshHostAuthority => ({
   public_key: authority.publicKey,
   fingerprint: authority.fingerprint,
   created_at: time(authority.createdAt),
 })
 
-export function presentSshAuthority({ authority, waitsFor }: SshAuthorityView): SshAuthorityBody {
+export function serializeSshAuthority({ authority, waitsFor }: SshAuthorityView): SshAuthorityBody {
   const { phase } = authority
   if (phase === 'retired') throw new Error('a retired authority is not published')
   return {

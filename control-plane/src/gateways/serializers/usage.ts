@@ -1,10 +1,10 @@
 // Fields of what a server takes of its machine, now and in the past.
 import type { ServerUsageHistory } from '@berth/shared/api'
 import type { ServerFacts, UsageSpan } from '../../app/servers/facts.ts'
-import { presentUsage, time } from './fields.ts'
+import { serializeUsage, time } from './fields.ts'
 
-export const presentFacts = (facts: ServerFacts, span: UsageSpan): ServerUsageHistory => ({
-  latest: facts.latest ? presentUsage(facts.latest) : null,
+export const serializeFacts = (facts: ServerFacts, span: UsageSpan): ServerUsageHistory => ({
+  latest: facts.latest ? serializeUsage(facts.latest) : null,
   environments: facts.environments.map((of) => ({
     id: of.environmentId,
     identifier: of.identifier,

@@ -5,7 +5,7 @@ import { initTRPC } from '@trpc/server'
 import { type Policy, requireQuota } from '../../app/core/quotas.ts'
 import type { Context } from '../../context.ts'
 import type { Admission } from '../../notifications/admission.ts'
-import { presentError } from './errors.ts'
+import { serializeError } from './errors.ts'
 
 export interface CallContext {
   ctx: Context
@@ -49,7 +49,7 @@ const t = initTRPC
   .create({
     isDev: false, // no stack ever leaves
     errorFormatter({ error, shape, ctx }) {
-      return { ...shape, ...presentError(error, ctx?.requestId ?? null) }
+      return { ...shape, ...serializeError(error, ctx?.requestId ?? null) }
     },
   })
 

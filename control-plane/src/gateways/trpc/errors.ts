@@ -4,7 +4,7 @@ import { AppError, type FieldProblem, invalidFields } from '@berth/shared'
 import type { TRPCError } from '@trpc/server'
 import { ZodError } from 'zod'
 import { storeRefusal } from '../../app/core/store-refusals.ts'
-import { shownName } from '../../domain/core/display-name.ts'
+import { displayName } from '../../domain/core/display-name.ts'
 
 /** Undefined: a fault, to be logged. */
 export function refusalOf(error: TRPCError): AppError | undefined {
@@ -37,9 +37,9 @@ function toProblems(issue: ZodError['issues'][number]): FieldProblem[] {
   const field = issue.path.join('.')
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) => ({
-      field: [field, shownName(key)].filter(Boolean).join('.'),
+      field: [field, displayName(key)].filter(Boolean).join('.'),
       code: 'unknown_field',
-      message: `There is no field "${shownName(key).slice(0, 60)}" here.`,
+      message: `There is no field "${displayName(key).slice(0, 60)}" here.`,
     }))
   }
   const message = `${field || 'The input'}: ${issue.message}.`
@@ -53,7 +53,7 @@ export interface ErrorData {
   [detail: string]: unknown
 }
 
-export function presentError(
+export function serializeError(
   error: TRPCError,
   requestId: string | null,
 ): { message: string; data: ErrorData } {

@@ -30,7 +30,7 @@ export interface EventMessage {
   task: LiveEvent['task']
 }
 
-export const presentEvent = (e: LiveEvent): EventMessage => ({
+export const serializeEvent = (e: LiveEvent): EventMessage => ({
   seq: e.seq,
   kind: e.kind,
   at: new Date(e.at).toISOString(),
@@ -84,7 +84,7 @@ export async function* watchEvents(
   for await (const message of streamEvents(watcher.ctx, { ...whom, filter, after })) {
     yield tracked(
       String(message.seq),
-      'organizationId' in message ? presentEvent(message) : message,
+      'organizationId' in message ? serializeEvent(message) : message,
     )
   }
 }

@@ -1,4 +1,4 @@
-// What goes wrong at this door. Faults of procedures are logged once, with their cause; refusals are answers and are not,
+// What goes wrong at this gateway. Faults of procedures are logged once, with their cause; refusals are answers and are not,
 // but whoever shows no good token is counted by address, as everywhere.
 import { AppError } from '@berth/shared'
 import type { TRPCError } from '@trpc/server'

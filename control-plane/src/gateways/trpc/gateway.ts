@@ -1,4 +1,4 @@
-// The dashboard's door: queries and changes at /trpc/{procedure}, one socket at /trpc for what happens. JSON only; a
+// The dashboard's gateway: queries and changes at /trpc/{procedure}, one socket at /trpc for what happens. JSON only; a
 // body is at most what every body is, a request has a bounded number of calls.
 import { AppError, LIVE } from '@berth/shared'
 import { fastifyRequestHandler } from '@trpc/server/adapters/fastify'
@@ -15,7 +15,7 @@ import { SOCKET_PATH, Sockets } from './sockets.ts'
 
 export { SOCKET_PATH, type Sockets } from './sockets.ts'
 
-export function openBrowserDoor(ctx: Context, http: FastifyInstance): Sockets {
+export function openBrowserGateway(ctx: Context, http: FastifyInstance): Sockets {
   http.register(async (scope) => {
     scope.removeContentTypeParser('application/json')
     // tRPC parses it itself

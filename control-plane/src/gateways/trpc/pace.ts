@@ -23,9 +23,9 @@ export class Pace {
     socket.once('close', () => this.#release())
   }
 
-  get #hasRoom(): boolean {
+  get #hasSpace(): boolean {
     const { bufferedAmount, readyState, OPEN } = this.#socket
-    return bufferedAmount <= LIVE.roomBytes || readyState !== OPEN
+    return bufferedAmount <= LIVE.bufferBytes || readyState !== OPEN
   }
 
   #release(): void {
@@ -38,7 +38,7 @@ export class Pace {
     const since = this.#clock.now()
     let least = this.#socket.bufferedAmount
     let moved = since
-    while (!this.#hasRoom && !signal.aborted) {
+    while (!this.#hasSpace && !signal.aborted) {
       await this.#turn(signal)
       const { bufferedAmount } = this.#socket
       if (bufferedAmount < least) {

@@ -7,7 +7,7 @@ import pg from 'pg'
 import type { Schema } from '../tables/schema.ts'
 import { ColumnNames } from './camel-case.ts'
 import { allowDirect } from './compiled.ts'
-import { hasRoom } from './disk-space.ts'
+import { hasSpace } from './disk-space.ts'
 import { codeOf, Refusals, StorageFull } from './faults.ts'
 import { openPool, SteadyPostgresDialect } from './postgres-dialect.ts'
 import { makePrivateDatabase } from './private-files.ts'
@@ -41,9 +41,9 @@ export function openSqlite(file: string): OpenDatabase {
   const database = withStatementCache(raw, {
     rename: (column) => names.rename(column),
     explain: (error) => {
-      const told = explainSqlite(error, file)
-      refusals.note(told)
-      return told
+      const reported = explainSqlite(error, file)
+      refusals.note(reported)
+      return reported
     },
   })
   const dialect = new SteadySqliteDialect({ database }, () => raw.inTransaction)
@@ -60,7 +60,7 @@ export function openSqlite(file: string): OpenDatabase {
 
 /** A disk without room shows as a failed file operation too: SQLite's files beside the database are made as it goes. */
 function explainSqlite(error: unknown, file: string): unknown {
-  if (!/^SQLITE_(IOERR|CANTOPEN)/.test(codeOf(error)) || hasRoom(dirname(file))) return error
+  if (!/^SQLITE_(IOERR|CANTOPEN)/.test(codeOf(error)) || hasSpace(dirname(file))) return error
   return new StorageFull(error)
 }
 

@@ -10,7 +10,7 @@ const PROBE = Buffer.alloc(64 * 1_024)
 const LOOK_EACH_MS = 1_000
 
 /** By writing, because only that counts quotas and reserved blocks as the next write will. */
-export function hasRoom(folder: string): boolean {
+export function hasSpace(folder: string): boolean {
   const file = join(folder, '.room')
   try {
     writeFileSync(file, PROBE, { mode: 0o600 })
@@ -22,7 +22,7 @@ export function hasRoom(folder: string): boolean {
   }
 }
 
-export class Room {
+export class DiskSpace {
   readonly #folder: string
   readonly #db: Db
   readonly #refusals: Refusals
@@ -37,7 +37,7 @@ export class Room {
   async isFull(): Promise<boolean> {
     const now = performance.now()
     if (this.#looked && now - this.#looked.at < LOOK_EACH_MS) return this.#looked.isFull
-    const isFull = !hasRoom(this.#folder) || (this.#refusals.isFull && !(await this.#canWrite()))
+    const isFull = !hasSpace(this.#folder) || (this.#refusals.isFull && !(await this.#canWrite()))
     this.#looked = { at: now, isFull }
     return isFull
   }

@@ -80,7 +80,7 @@ export async function listEnvironmentsById(
 
 /**
  * The environment, held until the transaction ends: whoever deploys, changes or removes it takes this first, so that
- * the lock holds at every door. A write that changes nothing, because both databases understand that.
+ * the lock holds at every gateway. A write that changes nothing, because both databases understand that.
  */
 export async function lockEnvironment(db: Db, id: number): Promise<Environment | undefined> {
   const [row] = await runCompiled(db, 'lock environment', [id], () =>

@@ -1,5 +1,5 @@
 // What people need: passwords, browser sessions, invitations, logins of clients with their rotating refresh tokens.
-// Everything that opens a door is here as a hash alone. An organization that was deleted keeps its row, because tasks
+// Everything that opens a gateway is here as a hash alone. An organization that was deleted keeps its row, because tasks
 // and audit point at it, and gives its short name free.
 import type { Migration } from '../engine/migrations.ts'
 

@@ -8,7 +8,7 @@ interface Page {
   before?: number | undefined
 }
 
-/** What still opens doors, the newest first. */
+/** What still opens gateways, the newest first. */
 export async function listUserTokens(
   db: Db,
   userId: number,

@@ -22,11 +22,11 @@ export function Announcer({ task: t }: { task: Task }) {
       isFirst.current = false // what the page says already is no news
       return
     }
-    const tell = () => {
+    const report = () => {
       saidAt.current = Date.now()
       say(words)
     }
-    const timer = setTimeout(tell, Math.max(0, saidAt.current + QUIET_MS - Date.now()))
+    const timer = setTimeout(report, Math.max(0, saidAt.current + QUIET_MS - Date.now()))
     return () => clearTimeout(timer)
   }, [words])
   return (

@@ -8,21 +8,21 @@ import { eventually } from '../../../../../test/fixtures/server/deployment.ts'
 import { listProcesses } from '../../process/processes.ts'
 import { engineFacts, openEngine } from '../engine.ts'
 import { inspectImage } from '../images.ts'
-import { BASE, DockerLab, type Files } from '../lab.testing.ts'
+import { BASE, DockerFixture, type Files } from '../lab.testing.ts'
 import { BuildError, type BuildStep, buildImage } from './build.ts'
 import { findBuildProcesses, markArguments } from './fence.ts'
 
-let lab: DockerLab
+let fixture: DockerFixture
 const from = `FROM ${BASE}\n`
 
 describe.skipIf(!dockerEngine())('a build', () => {
   beforeAll(() => {
-    lab = new DockerLab()
+    fixture = new DockerFixture()
   })
-  afterAll(() => lab.close())
+  afterAll(() => fixture.close())
 
-  const failure = async (files: Files, options: Parameters<DockerLab['build']>[1] = {}) => {
-    const error = await lab.build(files, options).then(
+  const failure = async (files: Files, options: Parameters<DockerFixture['build']>[1] = {}) => {
+    const error = await fixture.build(files, options).then(
       () => new Error('it succeeded'),
       (e: unknown) => e,
     )
@@ -38,8 +38,8 @@ describe.skipIf(!dockerEngine())('a build', () => {
     }
     const steps: BuildStep[] = []
     let text = ''
-    const tag = `${lab.settings.accountPrefix.replace(/-e$/, '')}/e1-web:7`
-    const { imageId } = await lab.build(files, {
+    const tag = `${fixture.settings.accountPrefix.replace(/-e$/, '')}/e1-web:7`
+    const { imageId } = await fixture.build(files, {
       tag,
       args: { WHO: 'you & me' },
       onStep: (step) => steps.push(step),
@@ -49,7 +49,7 @@ describe.skipIf(!dockerEngine())('a build', () => {
       },
     })
     expect(text).toBe(`grüße ${unique} you & me\ncontent of a\n`)
-    const image = await inspectImage(lab.engine, tag)
+    const image = await inspectImage(fixture.engine, tag)
     expect(image).toMatchObject({ id: imageId, cmd: ['/bin/true'] })
     const ran = steps.filter(({ name }) => name.includes('] RUN'))
     expect(ran.map(({ state, cached }) => [state, cached])).toEqual([
@@ -60,7 +60,7 @@ describe.skipIf(!dockerEngine())('a build', () => {
     expect(ran[0]?.number).toBe(ran[1]?.number)
 
     const again: BuildStep[] = []
-    const second = await lab.build(files, {
+    const second = await fixture.build(files, {
       args: { WHO: 'you & me' },
       onStep: (step) => again.push(step),
     })
@@ -69,13 +69,13 @@ describe.skipIf(!dockerEngine())('a build', () => {
     expect(cached.map((step) => [step.state, step.cached])).toEqual([['done', true]])
 
     const fresh: BuildStep[] = []
-    await lab.build(files, { noCache: true, onStep: (step) => fresh.push(step) })
+    await fixture.build(files, { noCache: true, onStep: (step) => fresh.push(step) })
     expect(fresh.some(({ name, cached }) => name.includes('] RUN') && cached)).toBe(false)
   })
 
   test('has the files of its context, whatever their names, and none that is ignored', async () => {
     const large = Buffer.alloc(50_000_000, randomUUID())
-    const folder = lab.write({
+    const folder = fixture.write({
       'docker/Production': `${from}COPY . /app\nRUN : ${randomUUID()}; cd /app && find . | sort && sha256sum large && ls -ln run.sh && test -f "$(printf 'na\\357')" && readlink link && test ! -s none\n`,
       'docker/Production.dockerignore': 'docker\nignored/*\n!ignored/kept\ngrüße.txt\n',
       '.dockerignore': 'run.sh\n',
@@ -92,7 +92,7 @@ describe.skipIf(!dockerEngine())('a build', () => {
     writeFileSync(Buffer.concat([Buffer.from(`${folder}/na`), Buffer.from([0xef])]), '')
     chmodSync(join(folder, 'run.sh'), 0o754)
     let text = ''
-    await lab.build(
+    await fixture.build(
       {},
       { folder, dockerfile: 'docker/Production', onText: (_step, chunk) => (text += chunk) },
     )
@@ -111,7 +111,7 @@ describe.skipIf(!dockerEngine())('a build', () => {
 
   test('after another one of the same service sends what changed, be it of the same size and time', async () => {
     const unique = randomUUID()
-    const context = { key: unique, times: join(lab.folder, 'times', unique) }
+    const context = { key: unique, times: join(fixture.folder, 'times', unique) }
     const files = Object.fromEntries(Array.from({ length: 300 }, (_, i) => [`many/${i}`, `${i}`]))
     const buildIt = async (changes: Files, second: number) => {
       let text = ''
@@ -121,10 +121,10 @@ describe.skipIf(!dockerEngine())('a build', () => {
         Dockerfile: `${from}COPY . /app\nRUN : ${unique}; cd /app; cat changed; ls -d gone Dockerfile 2>&1; stat -c %Y many/7 changed\n`,
         ...changes,
       }
-      const folder = lab.write(all)
+      const folder = fixture.write(all)
       for (const path of Object.keys(files)) utimesSync(join(folder, path), second, second)
       utimesSync(join(folder, 'changed'), 1_000, 1_000)
-      const { imageId } = await lab.build(
+      const { imageId } = await fixture.build(
         {},
         { folder, context, onText: (_step, chunk) => (text += chunk) },
       )
@@ -148,15 +148,15 @@ describe.skipIf(!dockerEngine())('a build', () => {
 
   test('stops at the target it was given', async () => {
     const files = { Dockerfile: `${from.trim()} AS a\nENV STAGE=a\n${from}ENV STAGE=b\n` }
-    const { imageId } = await lab.build(files, { target: 'a' })
-    expect((await inspectImage(lab.engine, imageId))?.env).toContain('STAGE=a')
+    const { imageId } = await fixture.build(files, { target: 'a' })
+    expect((await inspectImage(fixture.engine, imageId))?.env).toContain('STAGE=a')
   })
 
   test('of text with characters of several bytes loses none of them', async () => {
     const line = '€ä🙂'.repeat(500) // the engine itself cuts output above 200 KiB a second
     let text = ''
     let chunks = 0
-    await lab.build(
+    await fixture.build(
       { Dockerfile: `${from}COPY t /t\nRUN : ${randomUUID()}; cat /t\n`, t: line.repeat(20) },
       {
         onText: (_step, chunk) => {
@@ -271,14 +271,14 @@ describe.skipIf(!dockerEngine())('a build', () => {
     expect(findBuildProcesses(mark)).toEqual([])
 
     const files = { Dockerfile: `${from}RUN echo ${randomUUID()}\n` }
-    const tag = `${lab.settings.owner}/marked:1`
-    await lab.build(files, { tag, mark: 'one' })
+    const tag = `${fixture.settings.owner}/marked:1`
+    await fixture.build(files, { tag, mark: 'one' })
     const steps: BuildStep[] = []
-    await lab.build(files, { tag, mark: 'two', onStep: (step) => steps.push(step) })
+    await fixture.build(files, { tag, mark: 'two', onStep: (step) => steps.push(step) })
     expect(steps.find(({ name }) => name.includes('RUN'))).toMatchObject({ cached: true })
     const [image, history] = await Promise.all(
       ['json', 'history'].map((what) =>
-        lab.engine.ask({ method: 'GET', path: `/images/${tag}/${what}` }),
+        fixture.engine.ask({ method: 'GET', path: `/images/${tag}/${what}` }),
       ),
     )
     expect(JSON.stringify([image, history])).not.toContain('berth-build')
@@ -295,14 +295,14 @@ describe.skipIf(!dockerEngine())('a build', () => {
   })
 
   test('is bounded too when its command forgets its environment', async () => {
-    const { dataRoot } = await engineFacts(lab.engine)
+    const { dataRoot } = await engineFacts(fixture.engine)
     const wait =
       'n=0; until [ $(cat /proc/self/oom_score_adj) = 900 ] || [ $n = 100 ]; do sleep 0.1; n=$((n+1)); done'
     const texts: string[] = []
     const script = `: ${randomUUID()}; ${wait}; cat /proc/self/oom_score_adj`
     const words = JSON.stringify(['/bin/busybox', 'env', '-i', '/bin/sh', '-c', script])
     const onText = (_step: unknown, text: string): void => void texts.push(text)
-    await lab.build({ Dockerfile: `${from}RUN ${words}\n` }, { dataRoot, onText })
+    await fixture.build({ Dockerfile: `${from}RUN ${words}\n` }, { dataRoot, onText })
     expect(texts.join('')).toBe('900\n')
   })
 
@@ -313,7 +313,7 @@ describe.skipIf(!dockerEngine())('a build', () => {
       const command = `ls /cache; touch /cache/${caches}`
       const line = `RUN --mount=type=cache,id=${id},target=/cache : ${randomUUID()}; ${command}\n`
       const onText = (_step: unknown, text: string): void => void texts.push(text)
-      await lab.build({ Dockerfile: `${from}${line}` }, { caches, onText })
+      await fixture.build({ Dockerfile: `${from}${line}` }, { caches, onText })
       return texts.join('')
     }
     expect(await run('one')).toBe('')
@@ -342,13 +342,13 @@ describe.skipIf(!dockerEngine())('a build', () => {
   })
 
   test('without an engine says so', async () => {
-    const engine = openEngine({ dockerSocket: `${lab.folder}/none.sock` })
-    const folder = lab.write({ Dockerfile: from })
+    const engine = openEngine({ dockerSocket: `${fixture.folder}/none.sock` })
+    const folder = fixture.write({ Dockerfile: from })
     const options = { dockerfile: 'Dockerfile', target: null, args: {}, tag: 'x', labels: {} }
     const build = buildImage(engine, { ...options, folder, noCache: false })
     await expect(build).rejects.toMatchObject({
       kind: 'unavailable',
-      message: `connect ENOENT ${lab.folder}/none.sock`,
+      message: `connect ENOENT ${fixture.folder}/none.sock`,
     })
   })
 })

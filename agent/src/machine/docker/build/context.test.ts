@@ -68,8 +68,8 @@ describe('.dockerignore', () => {
 
   test.each(cases.cases)('$rules', ({ rules, sent }) => {
     // the CLI of the recording always sent these two
-    const told = files({ excludes: readLines(rules) }).filter((f) => f !== 'Dockerfile')
-    expect(told).toEqual(sent)
+    const reported = files({ excludes: readLines(rules) }).filter((f) => f !== 'Dockerfile')
+    expect(reported).toEqual(sent)
   })
 
   test.each([
@@ -83,16 +83,16 @@ describe('.dockerignore', () => {
   ])('%s means these characters', (rule, ignored, sent) => {
     write(ignored)
     write(sent)
-    const told = files({ excludes: [rule] })
-    expect(told).not.toContain(ignored)
-    expect(told).toContain(sent)
+    const reported = files({ excludes: [rule] })
+    expect(reported).not.toContain(ignored)
+    expect(reported).toContain(sent)
   })
 
   test('a list that does not know negations fails these cases', () => {
     let wrong = 0
     for (const { rules, sent } of cases.cases.filter((c) => c.rules.includes('!'))) {
-      const told = files({ excludes: readLines(rules.replaceAll(/^!.*$/gm, '')) })
-      if (told.filter((f) => f !== 'Dockerfile').join() !== sent.join()) wrong += 1
+      const reported = files({ excludes: readLines(rules.replaceAll(/^!.*$/gm, '')) })
+      if (reported.filter((f) => f !== 'Dockerfile').join() !== sent.join()) wrong += 1
     }
     expect(wrong).toBeGreaterThan(10)
   })

@@ -154,28 +154,28 @@ describe('files', () => {
   const DATA = 2
   const END = 3
   const ERROR = 4
-  interface Told {
+  interface Reported {
     type: number
     id: number
     path: string | undefined
     data: Buffer
   }
 
-  function decode(bytes: Uint8Array): Told {
-    const told: Told = { type: STAT, id: 0, path: undefined, data: Buffer.alloc(0) }
+  function decode(bytes: Uint8Array): Reported {
+    const reported: Reported = { type: STAT, id: 0, path: undefined, data: Buffer.alloc(0) }
     const reader = new BinaryReader(bytes)
     while (reader.pos < reader.len) {
       const [field] = reader.tag()
-      if (field === 1) told.type = reader.int32()
-      else if (field === 3) told.id = reader.uint32()
-      else if (field === 4) told.data = Buffer.from(reader.bytes())
+      if (field === 1) reported.type = reader.int32()
+      else if (field === 3) reported.id = reader.uint32()
+      else if (field === 4) reported.data = Buffer.from(reader.bytes())
       else {
         const stat = new BinaryReader(reader.bytes())
         stat.tag()
-        told.path = stat.string()
+        reported.path = stat.string()
       }
     }
-    return told
+    return reported
   }
 
   /** What the engine does: reads packets, sends its own. */
@@ -187,14 +187,14 @@ describe('files', () => {
       te: 'trailers',
       ...headers,
     }) as ClientHttp2Stream
-    const told: Told[] = []
+    const reported: Reported[] = []
     const state = { status: '', isOver: false }
     let rest = Buffer.alloc(0)
     stream.on('data', (chunk: Buffer) => {
       rest = Buffer.concat([rest, chunk])
       while (rest.length >= 5 && rest.length >= 5 + rest.readUInt32BE(1)) {
         const end = 5 + rest.readUInt32BE(1)
-        told.push(decode(rest.subarray(5, end)))
+        reported.push(decode(rest.subarray(5, end)))
         rest = rest.subarray(end)
       }
     })
@@ -214,10 +214,10 @@ describe('files', () => {
       stream.write(Buffer.concat([prefix, message]))
     }
     const listed = () =>
-      eventually(() => told.some((t) => t.type === STAT && t.path === undefined), 'the list')
+      eventually(() => reported.some((t) => t.type === STAT && t.path === undefined), 'the list')
     const over = () => eventually(() => state.isOver, 'the end')
-    const paths = () => told.flatMap(({ path }) => (path === undefined ? [] : [path]))
-    return { stream, told, state, say, listed, over, paths }
+    const paths = () => reported.flatMap(({ path }) => (path === undefined ? [] : [path]))
+    return { stream, reported, state, say, listed, over, paths }
   }
 
   test('are told in order and sent when they are asked for, in pieces', async () => {
@@ -228,14 +228,14 @@ describe('files', () => {
     writeFileSync(join(root, 'none'), '')
     symlinkSync('a', join(root, 'link'))
     await open()
-    const { told, say, listed, over, paths, state } = talk()
+    const { reported, say, listed, over, paths, state } = talk()
     await listed()
     expect(paths()).toEqual(['a', 'b', 'b/large', 'link', 'none'])
     for (const id of [4, 2, 0]) say(REQUEST, id)
     const isComplete = (id: number) =>
-      told.some((t) => t.type === DATA && t.id === id && t.data.length === 0)
+      reported.some((t) => t.type === DATA && t.id === id && t.data.length === 0)
     await eventually(() => [0, 2, 4].every(isComplete), 'the files')
-    const pieces = (id: number) => told.filter((t) => t.type === DATA && t.id === id)
+    const pieces = (id: number) => reported.filter((t) => t.type === DATA && t.id === id)
     const whole = (id: number) => Buffer.concat(pieces(id).map(({ data }) => data))
     expect(whole(0).toString()).toBe('text')
     expect(whole(2).equals(large)).toBe(true)
@@ -243,7 +243,7 @@ describe('files', () => {
     expect(pieces(4).length).toBe(1)
     say(END)
     await over()
-    expect(told.at(-1)?.type).toBe(END)
+    expect(reported.at(-1)?.type).toBe(END)
     expect(state.status).toBe('0')
   })
 
@@ -270,12 +270,12 @@ describe('files', () => {
 
   const failed = async (words: RegExp, act: (say: (type: number, id?: number) => void) => void) => {
     const { session } = await open()
-    const { told, say, listed, over, state } = talk()
+    const { reported, say, listed, over, state } = talk()
     await listed()
     act(say)
     await over()
-    expect(told.at(-1)).toMatchObject({ type: ERROR })
-    expect(told.at(-1)?.data.toString()).toMatch(words)
+    expect(reported.at(-1)).toMatchObject({ type: ERROR })
+    expect(reported.at(-1)?.data.toString()).toMatch(words)
     expect(state.status).toBe('2')
     expect(session.failure?.message).toMatch(words)
   }
@@ -321,10 +321,10 @@ describe('files', () => {
   test('of a folder that is gone end with the reason', async () => {
     const { session } = await open()
     rmSync(root, { recursive: true })
-    const { told, over, state } = talk()
+    const { reported, over, state } = talk()
     await over()
     mkdirSync(root)
-    expect(told.map(({ type }) => type)).toEqual([ERROR])
+    expect(reported.map(({ type }) => type)).toEqual([ERROR])
     expect(state.status).toBe('2')
     expect(session.failure?.message).toMatch(/ENOENT/)
   })
@@ -332,10 +332,10 @@ describe('files', () => {
   test('that nobody wants any more are no failure', async () => {
     writeFileSync(join(root, 'a'), Buffer.alloc(50_000_000))
     const { session } = await open()
-    const { told, stream, say, listed, over } = talk()
+    const { reported, stream, say, listed, over } = talk()
     await listed()
     say(REQUEST, 0)
-    await eventually(() => told.some(({ type }) => type === DATA), 'the first piece')
+    await eventually(() => reported.some(({ type }) => type === DATA), 'the first piece')
     stream.close(8) // CANCEL
     await over()
     const second = talk()

@@ -9,7 +9,7 @@ import { openTimes } from './context-times.ts'
 import { FILES, serveSession } from './session.ts'
 
 /** Lists the files of a folder over a session. */
-export async function rehearseSession(folder: string): Promise<void> {
+export async function warmUpBuildSession(folder: string): Promise<void> {
   const [ours, theirs] = duplexPair()
   const engine = connect('http://localhost', { createConnection: () => theirs })
   engine.on('error', () => {})
@@ -24,7 +24,7 @@ export async function rehearseSession(folder: string): Promise<void> {
       'exclude-patterns': 'none',
       followpaths: 'Dockerfile',
     })
-    await once(asked, 'data', { signal: AbortSignal.timeout(BUILDS.rehearsalMs) })
+    await once(asked, 'data', { signal: AbortSignal.timeout(BUILDS.warmUpMs) })
   } finally {
     engine.destroy()
     ours.destroy()

@@ -65,8 +65,8 @@ const readRepository = (body: unknown): EventRepository => ({
 
 function readPush(delivery: Delivery): NormalisedEvent {
   const { body, provider, deliveryId } = delivery
-  const told = list(body, 'push.changes')
-  const changes = told
+  const reported = list(body, 'push.changes')
+  const changes = reported
     .slice(0, WEBHOOKS.changes)
     .map(readChange)
     .filter((change) => change !== undefined)
@@ -79,7 +79,7 @@ function readPush(delivery: Delivery): NormalisedEvent {
     repository: readRepository(body),
     actor: readActor(body),
     changes,
-    truncated: told.length > WEBHOOKS.changes,
+    truncated: reported.length > WEBHOOKS.changes,
   }
 }
 

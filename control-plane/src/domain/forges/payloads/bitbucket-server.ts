@@ -66,8 +66,8 @@ const readRepository = (body: unknown, where: string): EventRepository => ({
 
 function readPush(delivery: Delivery): NormalisedEvent {
   const { body, provider, deliveryId } = delivery
-  const told = list(body, 'changes')
-  const changes = told
+  const reported = list(body, 'changes')
+  const changes = reported
     .slice(0, WEBHOOKS.changes)
     .filter((change) => at(change, 'ref.type') === 'BRANCH')
     .map((change) => readChange(change, body))
@@ -80,7 +80,7 @@ function readPush(delivery: Delivery): NormalisedEvent {
     repository: readRepository(body, 'repository'),
     actor: readActor(body),
     changes,
-    truncated: told.length > WEBHOOKS.changes,
+    truncated: reported.length > WEBHOOKS.changes,
   }
 }
 

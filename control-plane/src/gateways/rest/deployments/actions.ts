@@ -3,10 +3,10 @@ import { Action, ActionParams, ActionStart, IdParams, Task } from '@berth/shared
 import { z } from 'zod'
 import { listActions, startAction } from '../../../app/deployments/actions.ts'
 import type { Context } from '../../../context.ts'
-import { presentAction } from '../../serializers/action.ts'
+import { serializeAction } from '../../serializers/action.ts'
 import { type Api, callerOf } from '../http/http.ts'
 import { triggerOf } from '../http/triggers.ts'
-import { presentWholeTask } from './environment-tasks.ts'
+import { serializeWholeTask } from './environment-tasks.ts'
 
 export function actionRoutes(api: Api, ctx: Context): void {
   api.get(
@@ -21,7 +21,7 @@ export function actionRoutes(api: Api, ctx: Context): void {
     },
     async (request) => {
       const { actions, syncedAt } = await listActions(ctx, callerOf(request), request.params.id)
-      return actions.map((action) => presentAction(action, syncedAt))
+      return actions.map((action) => serializeAction(action, syncedAt))
     },
   )
   api.post(
@@ -58,7 +58,7 @@ export function actionRoutes(api: Api, ctx: Context): void {
       return reply
         .code(201)
         .header('location', `/api/tasks/${view.task.id}`)
-        .send(await presentWholeTask(ctx, view))
+        .send(await serializeWholeTask(ctx, view))
     },
   )
 }

@@ -2,7 +2,7 @@
 import { Diagnostics, DiagnosticsQuery, IdParams } from '@berth/shared/api'
 import { diagnoseEnvironment } from '../../../app/deployments/diagnostics.ts'
 import type { Context } from '../../../context.ts'
-import { presentDiagnostics } from '../../serializers/diagnostics.ts'
+import { serializeDiagnostics } from '../../serializers/diagnostics.ts'
 import { type Api, callerOf } from '../http/http.ts'
 
 export function diagnosticsRoutes(api: Api, ctx: Context): void {
@@ -14,7 +14,7 @@ export function diagnosticsRoutes(api: Api, ctx: Context): void {
     },
     async (request) => {
       const { params, query } = request
-      return presentDiagnostics(
+      return serializeDiagnostics(
         ctx,
         await diagnoseEnvironment(ctx, callerOf(request), params.id, query),
       )

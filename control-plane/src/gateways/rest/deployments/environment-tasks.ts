@@ -12,13 +12,13 @@ import {
 } from '../../../app/deployments/tasks.ts'
 import type { Context } from '../../../context.ts'
 import type { TaskFilter } from '../../../store/deployments/task-history.ts'
-import { presentTask, presentTasks } from '../../serializers/fields.ts'
+import { serializeTask, serializeTasks } from '../../serializers/fields.ts'
 import { type Api, callerOf } from '../http/http.ts'
 import { ById, linkPages, makeCursor, pageSize, readCursor } from '../http/paging.ts'
 import { triggerOf } from '../http/triggers.ts'
 
-export const presentWholeTask = async (ctx: Context, view: TaskView) =>
-  presentTask(ctx, view, { lines: await readStepLines(ctx, view) })
+export const serializeWholeTask = async (ctx: Context, view: TaskView) =>
+  serializeTask(ctx, view, { lines: await readStepLines(ctx, view) })
 
 export function environmentTaskRoutes(api: Api, ctx: Context): void {
   taskHistory(api, ctx)
@@ -48,7 +48,7 @@ export function environmentTaskRoutes(api: Api, ctx: Context): void {
       return reply
         .code(201)
         .header('location', `/api/tasks/${view.task.id}`)
-        .send(await presentWholeTask(ctx, view))
+        .send(await serializeWholeTask(ctx, view))
     },
   )
 }
@@ -79,8 +79,8 @@ async function sendPage(
   linkPages(ctx, request, reply, more ? makeCursor({ i: last.id }) : undefined)
   const withSteps = request.query.include === 'phases'
   return withSteps
-    ? Promise.all(page.map((view) => presentWholeTask(ctx, view)))
-    : presentTasks(ctx, page, await readFailureLines(ctx, page))
+    ? Promise.all(page.map((view) => serializeWholeTask(ctx, view)))
+    : serializeTasks(ctx, page, await readFailureLines(ctx, page))
 }
 
 function taskHistory(api: Api, ctx: Context): void {

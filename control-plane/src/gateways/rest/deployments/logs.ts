@@ -107,7 +107,7 @@ function admitFollower(followers: Map<number, number>, userId: number): () => vo
   }
 }
 
-/** A stream outlives the answer to who it is for: it is asked again, as at the live door. */
+/** A stream outlives the answer to who it is for: it is asked again, as at the live gateway. */
 function admissionOf(ctx: Context, request: FastifyRequest): Admission {
   if (!request.who) throw new AppError('token_missing', 'A bearer token is needed.')
   const { authorization, 'x-service-organization': organization } = request.headers
@@ -246,7 +246,7 @@ async function* follow(
         view.attempt?.ackedLogSeq !== before.attempt?.ackedLogSeq ||
         isComplete(view) !== complete
       if (moved) continue
-      await ctx.wakes.wait(topic, gone, admission.trustedMs)
+      await ctx.notifier.wait(topic, gone, admission.trustedMs)
       view = await refreshLog(ctx, view)
     }
   } finally {

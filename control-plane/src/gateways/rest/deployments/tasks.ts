@@ -3,7 +3,7 @@ import { IdParams, Task } from '@berth/shared/api'
 import { readStepLines } from '../../../app/deployments/logs.ts'
 import { cancelTask, getTask } from '../../../app/deployments/tasks.ts'
 import type { Context } from '../../../context.ts'
-import { presentTask } from '../../serializers/fields.ts'
+import { serializeTask } from '../../serializers/fields.ts'
 import { type Api, callerOf } from '../http/http.ts'
 
 export function taskRoutes(api: Api, ctx: Context): void {
@@ -19,7 +19,7 @@ export function taskRoutes(api: Api, ctx: Context): void {
     },
     async (request) => {
       const view = await getTask(ctx, callerOf(request), request.params.id)
-      return presentTask(ctx, view, { lines: await readStepLines(ctx, view) })
+      return serializeTask(ctx, view, { lines: await readStepLines(ctx, view) })
     },
   )
   api.post(
@@ -31,7 +31,7 @@ export function taskRoutes(api: Api, ctx: Context): void {
     async (request, reply) => {
       const view = await cancelTask(ctx, callerOf(request), request.params.id)
       const lines = await readStepLines(ctx, view)
-      return reply.code(202).send(presentTask(ctx, view, { lines }))
+      return reply.code(202).send(serializeTask(ctx, view, { lines }))
     },
   )
 }

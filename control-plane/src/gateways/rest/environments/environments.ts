@@ -20,8 +20,8 @@ import { changeEnvironment } from '../../../app/environments/settings.ts'
 import { getEnvironment, listProjectEnvironments } from '../../../app/environments/views.ts'
 import { setEnvironmentAuth } from '../../../app/projects/basic-auth.ts'
 import type { Context } from '../../../context.ts'
-import { presentBasicAuth, presentEnvironment } from '../../serializers/environment.ts'
-import { presentWholeTask } from '../deployments/environment-tasks.ts'
+import { serializeBasicAuth, serializeEnvironment } from '../../serializers/environment.ts'
+import { serializeWholeTask } from '../deployments/environment-tasks.ts'
 import { type Api, callerOf } from '../http/http.ts'
 import { triggerOf } from '../http/triggers.ts'
 
@@ -43,7 +43,7 @@ export function environmentRoutes(api: Api, ctx: Context): void {
       const list = await listProjectEnvironments(ctx, caller, request.params.id, request.query)
       reply.header('berth-environment-count', list.used)
       reply.header('berth-environment-limit', list.limit)
-      return list.environments.map(presentEnvironment)
+      return list.environments.map(serializeEnvironment)
     },
   )
   api.post(
@@ -71,8 +71,8 @@ export function environmentRoutes(api: Api, ctx: Context): void {
         .code(201)
         .header('location', `/api/environments/${made.view.environment.id}`)
         .send({
-          ...presentEnvironment(made.view),
-          task: made.task && (await presentWholeTask(ctx, made.task)),
+          ...serializeEnvironment(made.view),
+          task: made.task && (await serializeWholeTask(ctx, made.task)),
         })
     },
   )
@@ -80,7 +80,7 @@ export function environmentRoutes(api: Api, ctx: Context): void {
     '/api/environments/:id',
     { config: { needs: 'read' }, schema: { params: IdParams, response: { 200: Environment } } },
     async (request) =>
-      presentEnvironment(await getEnvironment(ctx, callerOf(request), request.params.id)),
+      serializeEnvironment(await getEnvironment(ctx, callerOf(request), request.params.id)),
   )
   changeRoutes(api, ctx)
 }
@@ -103,7 +103,7 @@ function changeRoutes(api: Api, ctx: Context): void {
       schema: { params: IdParams, body: EnvironmentPatch, response: { 200: Environment } },
     },
     async (request) =>
-      presentEnvironment(
+      serializeEnvironment(
         await changeEnvironment(ctx, callerOf(request), request.params.id, request.body),
       ),
   )
@@ -132,7 +132,7 @@ function changeRoutes(api: Api, ctx: Context): void {
       return reply
         .code(202)
         .header('location', `/api/tasks/${view.task.id}`)
-        .send(await presentWholeTask(ctx, view))
+        .send(await serializeWholeTask(ctx, view))
     },
   )
   api.post(
@@ -161,7 +161,7 @@ function changeRoutes(api: Api, ctx: Context): void {
       return reply
         .code(201)
         .header('location', `/api/tasks/${view.task.id}`)
-        .send(await presentWholeTask(ctx, view))
+        .send(await serializeWholeTask(ctx, view))
     },
   )
   api.put(
@@ -174,7 +174,7 @@ function changeRoutes(api: Api, ctx: Context): void {
       schema: { params: IdParams, body: EnvironmentBasicAuth, response: { 200: BasicAuth } },
     },
     async (request) =>
-      presentBasicAuth(
+      serializeBasicAuth(
         await setEnvironmentAuth(ctx, callerOf(request), request.params.id, request.body),
       ),
   )

@@ -3,7 +3,7 @@ import { IdParams, Variable, VariablesPatch, VariablesPatched } from '@berth/sha
 import { z } from 'zod'
 import { changeVariables, listEnvironmentVariables } from '../../../app/environments/variables.ts'
 import type { Context } from '../../../context.ts'
-import { presentVariable } from '../../serializers/environment.ts'
+import { serializeVariable } from '../../serializers/environment.ts'
 import { type Api, callerOf } from '../http/http.ts'
 
 export function variableRoutes(api: Api, ctx: Context): void {
@@ -15,7 +15,7 @@ export function variableRoutes(api: Api, ctx: Context): void {
     },
     async (request) => {
       const views = await listEnvironmentVariables(ctx, callerOf(request), request.params.id)
-      return views.map(presentVariable)
+      return views.map(serializeVariable)
     },
   )
   api.patch(

@@ -13,7 +13,7 @@ import {
 } from '../../../app/files/artifacts.ts'
 import type { Context } from '../../../context.ts'
 import { contentDisposition } from '../../../domain/files/artifact.ts'
-import { presentArtifact } from '../../serializers/artifact.ts'
+import { serializeArtifact } from '../../serializers/artifact.ts'
 import { ByteStream } from '../http/byte-stream.ts'
 import { type Api, callerOf } from '../http/http.ts'
 
@@ -41,7 +41,7 @@ export function artifactRoutes(api: Api, ctx: Context): void {
     },
     async (request) => {
       const artifacts = await listTaskArtifacts(ctx, callerOf(request), request.params.id)
-      return artifacts.map((artifact) => presentArtifact(ctx, artifact))
+      return artifacts.map((artifact) => serializeArtifact(ctx, artifact))
     },
   )
   api.get(

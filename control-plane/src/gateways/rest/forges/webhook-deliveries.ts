@@ -21,12 +21,12 @@ import {
 } from '../../../app/forges/webhook-deliveries.ts'
 import type { Context } from '../../../context.ts'
 import {
-  presentDelivery,
-  presentDeliveryDetail,
-  presentPullRequest,
-  presentRefused,
+  serializeDelivery,
+  serializeDeliveryDetail,
+  serializePullRequest,
+  serializeRefused,
 } from '../../serializers/delivery.ts'
-import { presentWholeTask } from '../deployments/environment-tasks.ts'
+import { serializeWholeTask } from '../deployments/environment-tasks.ts'
 import { type Api, callerOf } from '../http/http.ts'
 import { ById, linkPages, makeCursor, pageSize, readCursor } from '../http/paging.ts'
 import { triggerOf } from '../http/triggers.ts'
@@ -58,7 +58,7 @@ export function deliveryRoutes(api: Api, ctx: Context): void {
       const last = page.at(-1)
       const more = rows.length > limit && last
       linkPages(ctx, request, reply, more ? makeCursor({ i: last.id }) : undefined)
-      return page.map(presentDelivery)
+      return page.map(serializeDelivery)
     },
   )
   api.get(
@@ -73,7 +73,7 @@ export function deliveryRoutes(api: Api, ctx: Context): void {
       },
     },
     async (request) =>
-      (await listProjectRefusals(ctx, callerOf(request), request.params.id)).map(presentRefused),
+      (await listProjectRefusals(ctx, callerOf(request), request.params.id)).map(serializeRefused),
   )
   api.get(
     '/api/deliveries/:id',
@@ -86,7 +86,7 @@ export function deliveryRoutes(api: Api, ctx: Context): void {
       },
     },
     async (request) =>
-      presentDeliveryDetail(await getDelivery(ctx, callerOf(request), request.params.id)),
+      serializeDeliveryDetail(await getDelivery(ctx, callerOf(request), request.params.id)),
   )
   api.post(
     '/api/deliveries/:id/redeliver',
@@ -100,7 +100,7 @@ export function deliveryRoutes(api: Api, ctx: Context): void {
     },
     async (request, reply) => {
       const made = await redeliver(ctx, callerOf(request), request.params.id)
-      return reply.code(202).send(presentDelivery(made))
+      return reply.code(202).send(serializeDelivery(made))
     },
   )
 }
@@ -119,7 +119,7 @@ export function pullRequestRoutes(api: Api, ctx: Context): void {
     },
     async (request) => {
       const views = await listProjectPullRequests(ctx, callerOf(request), request.params.id)
-      return views.map(presentPullRequest)
+      return views.map(serializePullRequest)
     },
   )
   api.post(
@@ -149,8 +149,8 @@ export function pullRequestRoutes(api: Api, ctx: Context): void {
       const asked = { headSha: request.body.head_sha, trigger: triggerOf(request) }
       const { view, task } = await approvePullRequest(ctx, caller, id, number, asked)
       return {
-        ...presentPullRequest(view),
-        task: task ? await presentWholeTask(ctx, task) : null,
+        ...serializePullRequest(view),
+        task: task ? await serializeWholeTask(ctx, task) : null,
       }
     },
   )

@@ -1,4 +1,4 @@
-// The door of repository hosts: POST /webhooks/{project_id}. The body is taken as raw bytes, because those are what was
+// The gateway of repository hosts: POST /webhooks/{project_id}. The body is taken as raw bytes, because those are what was
 // signed. Bounds come before everything: wrong signatures are counted before a body is read, large bodies are counted
 // while they are in memory. A verified delivery is always answered 202.
 import { AppError, WEBHOOKS } from '@berth/shared'
@@ -7,7 +7,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { receiveDelivery } from '../../../app/forges/webhook-intake.ts'
 import type { Context } from '../../../context.ts'
-import { presentAnswer } from '../../serializers/delivery.ts'
+import { serializeAnswer } from '../../serializers/delivery.ts'
 import type { Api } from '../http/http.ts'
 import { sendProblem } from '../http/problem.ts'
 import { WebhookFailures } from './webhook-failures.ts'
@@ -85,7 +85,7 @@ export function webhookRoutes(api: Api, ctx: Context): void {
         throw error
       })
       failures.noteGood(request.ip)
-      return reply.code(202).header('cache-control', 'no-store').send(presentAnswer(row))
+      return reply.code(202).header('cache-control', 'no-store').send(serializeAnswer(row))
     },
   )
 }

@@ -3,7 +3,7 @@
 import { AppError, REST } from '@berth/shared'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
-import { shownName } from '../../../domain/core/display-name.ts'
+import { displayName } from '../../../domain/core/display-name.ts'
 
 /** The path alone, also of a request that named the whole address (RFC 9112, absolute form). */
 export function pathOf(request: FastifyRequest): string {
@@ -45,9 +45,9 @@ export function refuseUnknownParameters(request: FastifyRequest): void {
   const known = Object.keys(shape)
   const hint = known.length === 0 ? 'This address takes none.' : `Known: ${known.join(', ')}.`
   const errors = unknown.slice(0, MOST_NAMED).map((name) => ({
-    field: shownName(name),
+    field: displayName(name),
     code: 'unknown_field',
-    message: `There is no parameter "${shownName(name).slice(0, 60)}" here. ${hint}`,
+    message: `There is no parameter "${displayName(name).slice(0, 60)}" here. ${hint}`,
   }))
   throw new AppError('invalid_parameter', errors[0]?.message ?? hint, { errors })
 }

@@ -27,7 +27,7 @@ import { acceptRepeats, mayRepeat } from './idempotency.ts'
 import { findNul } from './json-body.ts'
 import { acceptSignedCursors } from './paging.ts'
 import { sendProblem } from './problem.ts'
-import { countBadToken, countRequest, presentQuotas } from './quotas.ts'
+import { countBadToken, countRequest, serializeQuotas } from './quotas.ts'
 import { type AllowedAt, answerBroken, refuseTunnel, wrongMethod } from './raw-answers.ts'
 import { requestId } from './request-ids.ts'
 
@@ -221,7 +221,7 @@ export function requireToken(api: Api, ctx: Context): void {
   acceptSignedCursors(api, ctx)
   acceptRepeats(api, ctx)
   api.addHook('onSend', (request, reply, payload, done) => {
-    presentQuotas(request, reply)
+    serializeQuotas(request, reply)
     done(null, payload)
   })
   api.addHook('onRequest', async (request) => {

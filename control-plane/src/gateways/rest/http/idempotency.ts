@@ -27,7 +27,7 @@ export const mayRepeat = (request: FastifyRequest): boolean =>
   REPEATABLE.has(request.method) && request.headers['idempotency-key'] !== undefined
 
 export function acceptRepeats(api: Api, ctx: Context): void {
-  const [key] = ctx.custody.deriveKeys('compare requests')
+  const [key] = ctx.secretStore.deriveKeys('compare requests')
   api.addHook('preValidation', (request, reply, done) => {
     if (mayRepeat(request) && request.who) return takeTurn(request, request.who, reply)
     done()

@@ -1,4 +1,4 @@
-// A NUL in a text of a body: PostgreSQL cannot store it and nobody means it, so it is refused by name at the door.
+// A NUL in a text of a body: PostgreSQL cannot store it and nobody means it, so it is refused by name at the gateway.
 // Bodies may be nested as deep as 1 MiB allows; the walk has no recursion.
 import { type AppError, invalidFields } from '@berth/shared'
 

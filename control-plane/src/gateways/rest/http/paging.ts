@@ -32,8 +32,9 @@ export function readCursor<T>(cursor: string | undefined, shape: z.ZodType<T>): 
 const keys = new WeakMap<object, KeyObject>()
 
 function sign(ctx: Context, path: string, cursor: string): Buffer {
-  const key = keys.get(ctx.custody) ?? (ctx.custody.deriveKeys('sign cursor')[0] as KeyObject)
-  keys.set(ctx.custody, key)
+  const key =
+    keys.get(ctx.secretStore) ?? (ctx.secretStore.deriveKeys('sign cursor')[0] as KeyObject)
+  keys.set(ctx.secretStore, key)
   return createHmac('sha256', key)
     .update(`${path}\n${cursor}`)
     .digest()

@@ -5,7 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod'
 import { storeRefusal } from '../../../app/core/store-refusals.ts'
 import type { Context } from '../../../context.ts'
-import { shownName } from '../../../domain/core/display-name.ts'
+import { displayName } from '../../../domain/core/display-name.ts'
 import { pathOf } from './broken-requests.ts'
 
 export const PROBLEM = 'application/problem+json'
@@ -34,9 +34,9 @@ function fieldProblems(issues: Issue[]): FieldProblem[] {
     const field = issue.instancePath.replace(/^\//, '').replaceAll('/', '.')
     if (issue.keyword === 'unrecognized_keys') {
       return (issue.params?.keys ?? []).map((key) => ({
-        field: [field, shownName(key)].filter(Boolean).join('.'),
+        field: [field, displayName(key)].filter(Boolean).join('.'),
         code: 'unknown_field',
-        message: `There is no field "${shownName(key).slice(0, 60)}" here.`,
+        message: `There is no field "${displayName(key).slice(0, 60)}" here.`,
       }))
     }
     const code = issue.keyword === 'invalid_type' ? 'invalid_type' : 'invalid_value'

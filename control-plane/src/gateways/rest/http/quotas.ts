@@ -26,7 +26,7 @@ export function countRequest(ctx: Context, request: FastifyRequest, by: Asker): 
 }
 
 /** Last of all: the status is known, and 304 costs nothing. */
-export function presentQuotas(request: FastifyRequest, reply: FastifyReply): void {
+export function serializeQuotas(request: FastifyRequest, reply: FastifyReply): void {
   if (!request.counted) return
   if (reply.statusCode === 304) {
     for (const c of request.counted) {

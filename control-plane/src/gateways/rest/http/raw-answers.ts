@@ -3,7 +3,7 @@
 import type { Socket } from 'node:net'
 import { AppError, ERRORS, type ErrorCode, REST, VERSION } from '@berth/shared'
 import type { Context } from '../../../context.ts'
-import { shownName } from '../../../domain/core/display-name.ts'
+import { displayName } from '../../../domain/core/display-name.ts'
 import { PROBLEM } from './problem.ts'
 import { requestId } from './request-ids.ts'
 
@@ -13,7 +13,7 @@ export type AllowedAt = (path: string) => string[]
 export const wrongMethod = (method: string, allowed: readonly string[]): AppError =>
   new AppError(
     'method_not_allowed',
-    `${shownName(method).slice(0, 60)} is not possible here; ${allowed.join(', ')} is.`,
+    `${displayName(method).slice(0, 60)} is not possible here; ${allowed.join(', ')} is.`,
   )
 
 const refuseMethod = (method: string, allowed: readonly string[]): AppError =>

@@ -19,7 +19,7 @@ import {
 import type { Context } from '../../../context.ts'
 import type { OrganizationKey } from '../../../store/installation/organization-keys.ts'
 import { time, timeOrNull } from '../../serializers/fields.ts'
-import { presentSshAuthority } from '../../serializers/ssh.ts'
+import { serializeSshAuthority } from '../../serializers/ssh.ts'
 import { type Api, callerOf } from '../http/http.ts'
 
 export function adminKeyRoutes(api: Api, ctx: Context): void {
@@ -34,7 +34,8 @@ export function adminKeyRoutes(api: Api, ctx: Context): void {
         response: { 200: z.array(SshAuthority) },
       },
     },
-    async (request) => (await listSshAuthorities(ctx, callerOf(request))).map(presentSshAuthority),
+    async (request) =>
+      (await listSshAuthorities(ctx, callerOf(request))).map(serializeSshAuthority),
   )
   api.post(
     `${path}/:kind/announce`,
@@ -48,7 +49,7 @@ export function adminKeyRoutes(api: Api, ctx: Context): void {
     },
     async (request, reply) => {
       const made = await announceAuthority(ctx, callerOf(request), request.params.kind)
-      return reply.code(201).send(presentSshAuthority(made))
+      return reply.code(201).send(serializeSshAuthority(made))
     },
   )
   api.post(
@@ -66,7 +67,7 @@ export function adminKeyRoutes(api: Api, ctx: Context): void {
       const { without, force } = request.body ?? {}
       const haste = { ...(without ? { without } : {}), ...(force ? { force } : {}) }
       const { kind } = request.params
-      return presentSshAuthority(await adoptAuthority(ctx, callerOf(request), kind, haste))
+      return serializeSshAuthority(await adoptAuthority(ctx, callerOf(request), kind, haste))
     },
   )
   api.post(
@@ -88,7 +89,7 @@ export function adminKeyRoutes(api: Api, ctx: Context): void {
   )
 }
 
-const presentDataKey = (key: OrganizationKey) => ({
+const serializeDataKey = (key: OrganizationKey) => ({
   id: key.id,
   organization_id: key.organizationId,
   created_at: time(key.createdAt),
@@ -107,7 +108,7 @@ export function dataKeyRoutes(api: Api, ctx: Context): void {
         response: { 200: z.array(DataKey) },
       },
     },
-    async (request) => (await listKeys(ctx, callerOf(request))).map(presentDataKey),
+    async (request) => (await listKeys(ctx, callerOf(request))).map(serializeDataKey),
   )
   api.post(
     `${path}/rotate`,
@@ -122,7 +123,7 @@ export function dataKeyRoutes(api: Api, ctx: Context): void {
     },
     async (request, reply) => {
       const made = await rotateDataKey(ctx, callerOf(request), request.body.organization_id)
-      return reply.code(201).send(presentDataKey(made))
+      return reply.code(201).send(serializeDataKey(made))
     },
   )
 }

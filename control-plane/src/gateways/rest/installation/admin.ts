@@ -16,9 +16,9 @@ import {
 } from '../../../app/installation/users.ts'
 import type { Context } from '../../../context.ts'
 import {
-  presentAdminOrganization,
-  presentAdminProject,
-  presentAdminUser,
+  serializeAdminOrganization,
+  serializeAdminProject,
+  serializeAdminUser,
 } from '../../serializers/people.ts'
 import { type Api, callerOf } from '../http/http.ts'
 import { pageById } from '../http/id-pages.ts'
@@ -39,7 +39,7 @@ export function adminRoutes(api: Api, ctx: Context): void {
       const load = ({ limit, from }: { limit: number; from: number | undefined }) =>
         listEveryUser(ctx, caller, { limit, after: from })
       const rows = await pageById(ctx, request, reply, load, (view) => view.user.id)
-      return rows.map(presentAdminUser)
+      return rows.map(serializeAdminUser)
     },
   )
   api.patch(
@@ -54,7 +54,7 @@ export function adminRoutes(api: Api, ctx: Context): void {
       },
     },
     async (request) =>
-      presentAdminUser(await changeUser(ctx, callerOf(request), request.params.id, request.body)),
+      serializeAdminUser(await changeUser(ctx, callerOf(request), request.params.id, request.body)),
   )
   api.get(
     '/api/admin/organizations',
@@ -71,7 +71,7 @@ export function adminRoutes(api: Api, ctx: Context): void {
       const load = ({ limit, from }: { limit: number; from: number | undefined }) =>
         listEveryOrganization(ctx, caller, { limit, after: from })
       const rows = await pageById(ctx, request, reply, load, (view) => view.organization.id)
-      return rows.map(presentAdminOrganization)
+      return rows.map(serializeAdminOrganization)
     },
   )
   api.get(
@@ -89,7 +89,7 @@ export function adminRoutes(api: Api, ctx: Context): void {
       const load = ({ limit, from }: { limit: number; from: number | undefined }) =>
         listEveryProject(ctx, caller, { limit, after: from })
       const rows = await pageById(ctx, request, reply, load, (view) => view.project.id)
-      return rows.map(presentAdminProject)
+      return rows.map(serializeAdminProject)
     },
   )
 }

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { listOrganizationAudit, listWholeAudit } from '../../../app/core/audit.ts'
 import type { Context } from '../../../context.ts'
 import type { AuditFilter, AuditRow } from '../../../store/core/audit.ts'
-import { presentAudit } from '../../serializers/audit.ts'
+import { serializeAudit } from '../../serializers/audit.ts'
 import { type Api, callerOf } from '../http/http.ts'
 import { ById, linkPages, makeCursor, pageSize, readCursor } from '../http/paging.ts'
 
@@ -35,7 +35,7 @@ export function auditRoutes(api: Api, ctx: Context): void {
     const page = rows.slice(0, limit)
     const more = rows.length > limit ? page.at(-1) : undefined
     linkPages(ctx, request, reply, more && makeCursor({ i: more.id }))
-    return page.map(presentAudit)
+    return page.map(serializeAudit)
   }
   api.get(
     '/api/organizations/:id/audit',

@@ -1,4 +1,4 @@
-// The browser's door: sign-in, sign-out, password change and reset, passed on to the sign-in library as they are, and the
+// The browser's gateway: sign-in, sign-out, password change and reset, passed on to the sign-in library as they are, and the
 // decision about a device that wants to log in. Works by cookie, so every request must come from our own pages; not part
 // of the REST contract.
 import { AppError, PEOPLE } from '@berth/shared'
@@ -12,7 +12,7 @@ import type { Caller } from '../../../domain/core/access.ts'
 import { AUTH_PATHS } from '../../../identity/auth.ts'
 import type { Authenticated } from '../../../identity/callers.ts'
 import { authenticateSession } from '../../../identity/logins.ts'
-import { presentDevice } from '../../serializers/people.ts'
+import { serializeDevice } from '../../serializers/people.ts'
 import type { Api } from '../http/http.ts'
 
 const PREFIX = '/api/auth'
@@ -66,7 +66,7 @@ function withoutTokens(text: string): string {
   }
 }
 
-async function tell(answer: Response, reply: FastifyReply): Promise<void> {
+async function report(answer: Response, reply: FastifyReply): Promise<void> {
   for (const cookie of answer.headers.getSetCookie()) reply.header('set-cookie', cookie)
   reply.code(answer.status).type('application/json').header('cache-control', 'no-store')
   reply.send(withoutTokens(await answer.text()))
@@ -102,7 +102,7 @@ export function authRoutes(api: Api, ctx: Context): void {
       const from = fromOf(request)
       if (path === '/sign-in/email') {
         const email = emailOf(request.body)
-        await tell(await answerSignIn(ctx, email, toRequest(ctx, request), from), reply)
+        await report(await answerSignIn(ctx, email, toRequest(ctx, request), from), reply)
       } else if (path === '/request-password-reset') {
         const message = beginReset(ctx, emailOf(request.body), toRequest(ctx, request), from)
         reply.header('cache-control', 'no-store').send({ status: true, message })
@@ -110,10 +110,10 @@ export function authRoutes(api: Api, ctx: Context): void {
         // guessing here is guessing at sign-in: one account, one count
         const { user } = await signedIn(ctx, request)
         const asked = toRequest(ctx, endOtherSessions(request))
-        await tell(await answerSignIn(ctx, user.email, asked, from), reply)
+        await report(await answerSignIn(ctx, user.email, asked, from), reply)
       } else {
         if (path === '/reset-password') ctx.quotas.narrow.links.take(request.ip)
-        await tell(await askLibrary(ctx, toRequest(ctx, request), from), reply)
+        await report(await askLibrary(ctx, toRequest(ctx, request), from), reply)
       }
       return reply
     },
@@ -144,7 +144,7 @@ export function deviceRoutes(api: Api, ctx: Context): void {
       const caller = await browserCaller(ctx, request)
       const view = await describeDevice(ctx, caller, request.body.user_code)
       reply.header('cache-control', 'no-store')
-      return presentDevice(view)
+      return serializeDevice(view)
     },
   )
   api.post(

@@ -22,7 +22,7 @@ import {
   withdrawInvitation,
 } from '../../../app/people/invitations.ts'
 import type { Context } from '../../../context.ts'
-import { presentInvitation, presentJoined, presentOffer } from '../../serializers/people.ts'
+import { serializeInvitation, serializeJoined, serializeOffer } from '../../serializers/people.ts'
 import { type Api, callerOf } from '../http/http.ts'
 import { pageById } from '../http/id-pages.ts'
 
@@ -48,7 +48,7 @@ export function invitationRoutes(api: Api, ctx: Context): void {
           listOrganizationInvitations(ctx, caller, request.params.id, { limit, before: from }),
         (view) => view.invitation.id,
       )
-      return rows.map(presentInvitation)
+      return rows.map(serializeInvitation)
     },
   )
   api.post(
@@ -67,7 +67,7 @@ export function invitationRoutes(api: Api, ctx: Context): void {
     },
     async (request, reply) => {
       const made = await invite(ctx, callerOf(request), request.params.id, request.body)
-      return reply.code(201).send(presentInvitation(made))
+      return reply.code(201).send(serializeInvitation(made))
     },
   )
   api.post(
@@ -83,7 +83,7 @@ export function invitationRoutes(api: Api, ctx: Context): void {
     async (request, reply) => {
       const { id, invitation_id } = request.params
       const sent = await resendInvitation(ctx, callerOf(request), id, invitation_id)
-      return reply.code(202).send(presentInvitation(sent))
+      return reply.code(202).send(serializeInvitation(sent))
     },
   )
   api.delete(
@@ -116,7 +116,7 @@ export function invitationRoutes(api: Api, ctx: Context): void {
       },
     },
     async (request) =>
-      presentJoined(await acceptInvitation(ctx, callerOf(request), request.body.token)),
+      serializeJoined(await acceptInvitation(ctx, callerOf(request), request.body.token)),
   )
 }
 
@@ -137,7 +137,7 @@ export function openInvitationRoutes(api: Api, ctx: Context): void {
       tries.take(request.ip)
       const offer = await describeInvitation(ctx, request.body.token)
       reply.header('cache-control', 'no-store')
-      return presentOffer(offer)
+      return serializeOffer(offer)
     },
   )
   api.post(
@@ -160,7 +160,7 @@ export function openInvitationRoutes(api: Api, ctx: Context): void {
       return reply
         .code(201)
         .header('cache-control', 'no-store')
-        .send({ ...presentJoined(joined), user: joined.user })
+        .send({ ...serializeJoined(joined), user: joined.user })
     },
   )
 }

@@ -2,7 +2,7 @@
 import { Me } from '@berth/shared/api'
 import type { Context } from '../../../context.ts'
 import { countProjectsByOrganization } from '../../../store/people/people.ts'
-import { presentMe } from '../../serializers/fields.ts'
+import { serializeMe } from '../../serializers/fields.ts'
 import { type Api, callerOf } from '../http/http.ts'
 
 export function meRoutes(api: Api, ctx: Context): void {
@@ -17,6 +17,6 @@ export function meRoutes(api: Api, ctx: Context): void {
       ctx.db,
       caller.memberships.map((m) => m.organizationId),
     )
-    return presentMe(user, token, caller, counts)
+    return serializeMe(user, token, caller, counts)
   })
 }

@@ -24,7 +24,7 @@ import {
   listOwnOrganizations,
 } from '../../../app/people/organizations.ts'
 import type { Context } from '../../../context.ts'
-import { presentMember, presentOrganization } from '../../serializers/people.ts'
+import { serializeMember, serializeOrganization } from '../../serializers/people.ts'
 import { type Api, callerOf } from '../http/http.ts'
 import { pageById } from '../http/id-pages.ts'
 
@@ -40,7 +40,7 @@ export function organizationRoutes(api: Api, ctx: Context): void {
       },
     },
     async (request) =>
-      (await listOwnOrganizations(ctx, callerOf(request))).map(presentOrganization),
+      (await listOwnOrganizations(ctx, callerOf(request))).map(serializeOrganization),
   )
   api.post(
     '/api/organizations',
@@ -57,7 +57,7 @@ export function organizationRoutes(api: Api, ctx: Context): void {
       return reply
         .code(201)
         .header('location', `/api/organizations/${made.organization.id}`)
-        .send(presentOrganization(made))
+        .send(serializeOrganization(made))
     },
   )
   api.patch(
@@ -72,7 +72,7 @@ export function organizationRoutes(api: Api, ctx: Context): void {
       },
     },
     async (request) =>
-      presentOrganization(
+      serializeOrganization(
         await changeOrganization(ctx, callerOf(request), request.params.id, request.body),
       ),
   )
@@ -120,7 +120,7 @@ function memberRoutes(api: Api, ctx: Context): void {
           listOrganizationMembers(ctx, caller, request.params.id, { limit, after: from }),
         (member) => member.userId,
       )
-      return rows.map(presentMember)
+      return rows.map(serializeMember)
     },
   )
   api.patch(
@@ -137,7 +137,7 @@ function memberRoutes(api: Api, ctx: Context): void {
     async (request) => {
       const { id, user_id } = request.params
       const { role } = request.body
-      return presentMember(await changeMemberRole(ctx, callerOf(request), id, user_id, role))
+      return serializeMember(await changeMemberRole(ctx, callerOf(request), id, user_id, role))
     },
   )
   api.delete(

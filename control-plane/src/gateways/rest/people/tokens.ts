@@ -3,7 +3,7 @@ import { IdParams, Paging, Token, TokenCreate, TokenCreated } from '@berth/share
 import { z } from 'zod'
 import { createToken, listOwnTokens, revokeToken } from '../../../app/people/tokens.ts'
 import type { Context } from '../../../context.ts'
-import { presentToken } from '../../serializers/people.ts'
+import { serializeToken } from '../../serializers/people.ts'
 import { type Api, callerOf } from '../http/http.ts'
 import { pageById } from '../http/id-pages.ts'
 
@@ -27,7 +27,7 @@ export function tokenRoutes(api: Api, ctx: Context): void {
         ({ limit, from }) => listOwnTokens(ctx, caller, { limit, before: from }),
         (token) => token.id,
       )
-      return rows.map(presentToken)
+      return rows.map(serializeToken)
     },
   )
   api.post(
@@ -45,7 +45,7 @@ export function tokenRoutes(api: Api, ctx: Context): void {
       return reply
         .code(201)
         .header('cache-control', 'no-store')
-        .send({ ...presentToken(token), token: secret })
+        .send({ ...serializeToken(token), token: secret })
     },
   )
   api.delete(

@@ -17,11 +17,11 @@ import { setProjectAuth } from '../../../app/projects/basic-auth.ts'
 import { getDeployKey, replaceDeployKey } from '../../../app/projects/deploy-keys.ts'
 import { setEnvironmentLimit } from '../../../app/projects/settings.ts'
 import type { Context } from '../../../context.ts'
-import { presentBasicAuth } from '../../serializers/environment.ts'
+import { serializeBasicAuth } from '../../serializers/environment.ts'
 import {
-  presentDeployKey,
-  presentForgeHostKey,
-  presentWebhookSecret,
+  serializeDeployKey,
+  serializeForgeHostKey,
+  serializeWebhookSecret,
 } from '../../serializers/project.ts'
 import { type Api, callerOf } from '../http/http.ts'
 
@@ -34,7 +34,7 @@ export function projectKeyRoutes(api: Api, ctx: Context): void {
     },
     async (request, reply) => {
       const made = await regenerateWebhookSecret(ctx, callerOf(request), request.params.id)
-      return reply.code(201).header('cache-control', 'no-store').send(presentWebhookSecret(made))
+      return reply.code(201).header('cache-control', 'no-store').send(serializeWebhookSecret(made))
     },
   )
   api.delete(
@@ -52,7 +52,7 @@ export function projectKeyRoutes(api: Api, ctx: Context): void {
     '/api/projects/:id/deploy_key',
     { config: { needs: 'read' }, schema: { params: IdParams, response: { 200: DeployKey } } },
     async (request) =>
-      presentDeployKey(await getDeployKey(ctx, callerOf(request), request.params.id)),
+      serializeDeployKey(await getDeployKey(ctx, callerOf(request), request.params.id)),
   )
   api.post(
     '/api/projects/:id/deploy_key',
@@ -62,7 +62,7 @@ export function projectKeyRoutes(api: Api, ctx: Context): void {
     },
     async (request, reply) => {
       const key = await replaceDeployKey(ctx, callerOf(request), request.params.id)
-      return reply.code(201).send(presentDeployKey(key))
+      return reply.code(201).send(serializeDeployKey(key))
     },
   )
   api.get(
@@ -72,7 +72,7 @@ export function projectKeyRoutes(api: Api, ctx: Context): void {
       schema: { params: IdParams, response: { 200: ForgeHostKey } },
     },
     async (request) =>
-      presentForgeHostKey(await getForgeHostKey(ctx, callerOf(request), request.params.id)),
+      serializeForgeHostKey(await getForgeHostKey(ctx, callerOf(request), request.params.id)),
   )
   api.post(
     '/api/projects/:id/host_key',
@@ -86,7 +86,9 @@ export function projectKeyRoutes(api: Api, ctx: Context): void {
     async (request) => {
       const caller = callerOf(request)
       const { params, body } = request
-      return presentForgeHostKey(await trustForgeHostKey(ctx, caller, params.id, body.fingerprint))
+      return serializeForgeHostKey(
+        await trustForgeHostKey(ctx, caller, params.id, body.fingerprint),
+      )
     },
   )
   api.put(
@@ -96,7 +98,7 @@ export function projectKeyRoutes(api: Api, ctx: Context): void {
       schema: { params: IdParams, body: ProjectBasicAuth, response: { 200: BasicAuth } },
     },
     async (request) =>
-      presentBasicAuth(
+      serializeBasicAuth(
         await setProjectAuth(ctx, callerOf(request), request.params.id, request.body),
       ),
   )

@@ -15,8 +15,8 @@ import { deleteProject } from '../../../app/projects/removal.ts'
 import { changeProject } from '../../../app/projects/settings.ts'
 import { getProject, listVisibleProjects } from '../../../app/projects/views.ts'
 import type { Context } from '../../../context.ts'
-import { presentProject } from '../../serializers/fields.ts'
-import { presentProjectDetail } from '../../serializers/project.ts'
+import { serializeProject } from '../../serializers/fields.ts'
+import { serializeProjectDetail } from '../../serializers/project.ts'
 import { type Api, callerOf } from '../http/http.ts'
 import { ByName, linkPages, makeCursor, pageSize, readCursor } from '../http/paging.ts'
 
@@ -41,14 +41,14 @@ export function projectRoutes(api: Api, ctx: Context): void {
       const last = page.at(-1)?.project
       const more = views.length > limit && last
       linkPages(ctx, request, reply, more ? makeCursor({ n: last.name, i: last.id }) : undefined)
-      return page.map(presentProject)
+      return page.map(serializeProject)
     },
   )
   api.get(
     '/api/projects/:id',
     { config: { needs: 'read' }, schema: { params: IdParams, response: { 200: ProjectDetail } } },
     async (request) =>
-      presentProjectDetail(ctx, await getProject(ctx, callerOf(request), request.params.id)),
+      serializeProjectDetail(ctx, await getProject(ctx, callerOf(request), request.params.id)),
   )
   api.post(
     '/api/projects',
@@ -66,7 +66,7 @@ export function projectRoutes(api: Api, ctx: Context): void {
         .code(201)
         .header('location', `/api/projects/${view.project.id}`)
         .header('cache-control', 'no-store')
-        .send({ ...presentProjectDetail(ctx, view), webhook_secret: webhookSecret })
+        .send({ ...serializeProjectDetail(ctx, view), webhook_secret: webhookSecret })
     },
   )
   api.patch(
@@ -85,7 +85,7 @@ export function projectRoutes(api: Api, ctx: Context): void {
       schema: { params: IdParams, body: ProjectPatch, response: { 200: ProjectDetail } },
     },
     async (request) =>
-      presentProjectDetail(
+      serializeProjectDetail(
         ctx,
         await changeProject(ctx, callerOf(request), request.params.id, request.body),
       ),
@@ -109,7 +109,7 @@ export function projectRoutes(api: Api, ctx: Context): void {
         confirm,
         confirmProtected: (guarded ?? '').split(',').filter(Boolean),
       })
-      return reply.code(202).send(presentProjectDetail(ctx, view))
+      return reply.code(202).send(serializeProjectDetail(ctx, view))
     },
   )
 }

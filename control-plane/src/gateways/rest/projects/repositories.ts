@@ -12,7 +12,7 @@ import { askForReconcile } from '../../../app/forges/reconcile-rounds.ts'
 import { checkRepository } from '../../../app/forges/repository.ts'
 import type { Context } from '../../../context.ts'
 import { time } from '../../serializers/fields.ts'
-import { presentHostToken, presentRepositoryCheck } from '../../serializers/repository.ts'
+import { serializeHostToken, serializeRepositoryCheck } from '../../serializers/repository.ts'
 import { type Api, callerOf } from '../http/http.ts'
 
 export function repositoryRoutes(api: Api, ctx: Context): void {
@@ -24,7 +24,7 @@ export function repositoryRoutes(api: Api, ctx: Context): void {
     },
     async (request) => {
       ctx.quotas.narrow.repositoryChecks.take(`user ${callerOf(request).userId}`)
-      return presentRepositoryCheck(
+      return serializeRepositoryCheck(
         await checkRepository(ctx, callerOf(request), request.params.id),
       )
     },
@@ -47,7 +47,7 @@ export function repositoryRoutes(api: Api, ctx: Context): void {
       schema: { params: IdParams, body: HostTokenPut, response: { 200: HostToken } },
     },
     async (request) =>
-      presentHostToken(
+      serializeHostToken(
         await setHostToken(ctx, callerOf(request), request.params.id, request.body.token),
       ),
   )

@@ -8,9 +8,9 @@ import { z } from 'zod'
 import type { Context } from '../../../context.ts'
 import { sendPage } from '../http/html.ts'
 import type { Api } from '../http/http.ts'
-import { presentErrorPage } from './error-pages.ts'
+import { serializeErrorPage } from './error-pages.ts'
 import { documentOf } from './openapi.ts'
-import { presentReference } from './reference.ts'
+import { serializeReference } from './reference.ts'
 
 const HTML = { content: { 'text/html': { schema: z.string() } } }
 const PUBLIC = 'public, max-age=300'
@@ -39,7 +39,7 @@ export function documentRoutes(api: Api, ctx: Context): void {
     '/api/docs',
     { config, schema: { summary: 'This reference as a page', response: { 200: HTML } } },
     async (_request, reply) => {
-      reference ??= presentReference(documentOf(api))
+      reference ??= serializeReference(documentOf(api))
       return sendPage(reply.header('cache-control', PUBLIC), reference)
     },
   )
@@ -52,7 +52,7 @@ export function documentRoutes(api: Api, ctx: Context): void {
     async (request, reply) => {
       const { code } = request.params
       if (!Object.hasOwn(ERRORS, code)) throw new AppError('not_found', 'There is no such code.')
-      const text = presentErrorPage(code as ErrorCode, ctx.baseUrl)
+      const text = serializeErrorPage(code as ErrorCode, ctx.baseUrl)
       return sendPage(reply.header('cache-control', PUBLIC), text)
     },
   )

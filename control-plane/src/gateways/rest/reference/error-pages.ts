@@ -3,7 +3,7 @@ import { ERRORS, type ErrorCode } from '@berth/shared'
 import { html, page, prose } from '../http/html.ts'
 import { ERROR_TEXTS } from './messages.ts'
 
-export function presentErrorPage(code: ErrorCode, baseUrl: string): string {
+export function serializeErrorPage(code: ErrorCode, baseUrl: string): string {
   const [status, title] = ERRORS[code]
   const { means, next } = ERROR_TEXTS[code]
   return page(

@@ -151,7 +151,7 @@ ${
 ${answers(document, o)}${refusals(o)}</section>`
 }
 
-export function presentReference(document: Document): string {
+export function serializeReference(document: Document): string {
   const all = Object.entries(document.paths).flatMap(([path, item]) =>
     Object.entries(item).map(([method, operation]) => ({ path, method, operation })),
   )

@@ -26,8 +26,8 @@ import {
   revokeAgent,
 } from '../../../app/servers/settings.ts'
 import type { Context } from '../../../context.ts'
-import { presentServer, time } from '../../serializers/fields.ts'
-import { presentFacts } from '../../serializers/usage.ts'
+import { serializeServer, time } from '../../serializers/fields.ts'
+import { serializeFacts } from '../../serializers/usage.ts'
 import { type Api, callerOf } from '../http/http.ts'
 
 export function serverRoutes(api: Api, ctx: Context): void {
@@ -37,12 +37,12 @@ export function serverRoutes(api: Api, ctx: Context): void {
       config: { needs: 'read' },
       schema: { querystring: OnePage, response: { 200: z.array(Server) } },
     },
-    async (request) => (await listVisibleServers(ctx, callerOf(request))).map(presentServer),
+    async (request) => (await listVisibleServers(ctx, callerOf(request))).map(serializeServer),
   )
   api.get(
     '/api/servers/:id',
     { config: { needs: 'read' }, schema: { params: IdParams, response: { 200: Server } } },
-    async (request) => presentServer(await getServer(ctx, callerOf(request), request.params.id)),
+    async (request) => serializeServer(await getServer(ctx, callerOf(request), request.params.id)),
   )
   api.get(
     '/api/servers/:id/usage',
@@ -56,7 +56,7 @@ export function serverRoutes(api: Api, ctx: Context): void {
     },
     async (request) => {
       const span = request.query.span ?? 'day'
-      return presentFacts(
+      return serializeFacts(
         await getServerFacts(ctx, callerOf(request), request.params.id, span),
         span,
       )
@@ -76,7 +76,7 @@ export function serverRoutes(api: Api, ctx: Context): void {
       return reply
         .code(201)
         .header('location', `/api/servers/${view.server.id}`)
-        .send(presentServer(view))
+        .send(serializeServer(view))
     },
   )
   api.patch(
@@ -86,7 +86,7 @@ export function serverRoutes(api: Api, ctx: Context): void {
       schema: { params: IdParams, body: ServerPatch, response: { 200: Server } },
     },
     async (request) =>
-      presentServer(await changeServer(ctx, callerOf(request), request.params.id, request.body)),
+      serializeServer(await changeServer(ctx, callerOf(request), request.params.id, request.body)),
   )
   api.delete(
     '/api/servers/:id',
@@ -145,7 +145,7 @@ function agentRoutes(api: Api, ctx: Context): void {
     },
     async (request, reply) => {
       const view = await revokeAgent(ctx, callerOf(request), request.params.id)
-      return reply.code(202).send(presentServer(view))
+      return reply.code(202).send(serializeServer(view))
     },
   )
 }

@@ -13,7 +13,11 @@ import { listHostAuthorities } from '../../../app/ssh/authorities.ts'
 import { issueSshCertificate, listIssuedSshCertificates } from '../../../app/ssh/certificates.ts'
 import { revokeSshCertificate } from '../../../app/ssh/revocation.ts'
 import type { Context } from '../../../context.ts'
-import { presentCertificate, presentHostAuthority, presentIssued } from '../../serializers/ssh.ts'
+import {
+  serializeCertificate,
+  serializeHostAuthority,
+  serializeIssued,
+} from '../../serializers/ssh.ts'
 import { type Api, callerOf } from '../http/http.ts'
 import { ById, linkPages, makeCursor, pageSize, readCursor } from '../http/paging.ts'
 
@@ -51,7 +55,7 @@ export function sshRoutes(api: Api, ctx: Context): void {
     async (request, reply) => {
       const { id } = request.params
       const issued = await issueSshCertificate(ctx, callerOf(request), id, request.body)
-      return reply.code(201).header('cache-control', 'no-store').send(presentCertificate(issued))
+      return reply.code(201).header('cache-control', 'no-store').send(serializeCertificate(issued))
     },
   )
   api.get(
@@ -73,7 +77,7 @@ export function sshRoutes(api: Api, ctx: Context): void {
       const shown = rows.slice(0, limit)
       const last = rows.length > limit ? shown.at(-1) : undefined
       linkPages(ctx, request, reply, last && makeCursor({ i: last.id }))
-      return shown.map((row) => presentIssued(row, ctx.clock.now()))
+      return shown.map((row) => serializeIssued(row, ctx.clock.now()))
     },
   )
   api.delete(
@@ -89,7 +93,7 @@ export function sshRoutes(api: Api, ctx: Context): void {
     async (request, reply) => {
       const { id, serial } = request.params
       const row = await revokeSshCertificate(ctx, callerOf(request), id, serial)
-      return reply.code(202).send(presentIssued(row, ctx.clock.now()))
+      return reply.code(202).send(serializeIssued(row, ctx.clock.now()))
     },
   )
   api.get(
@@ -101,6 +105,6 @@ export function sshRoutes(api: Api, ctx: Context): void {
         response: { 200: z.array(SshHostAuthority) },
       },
     },
-    async () => (await listHostAuthorities(ctx)).map(presentHostAuthority),
+    async () => (await listHostAuthorities(ctx)).map(serializeHostAuthority),
   )
 }

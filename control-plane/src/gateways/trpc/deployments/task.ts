@@ -24,11 +24,11 @@ import {
   type TaskMessage,
   writePosition,
 } from '../../../notifications/task-stream.ts'
-import { presentTicket, presentWholeTask } from '../../serializers/dashboard.ts'
-import { presentSince } from '../../serializers/diagnostics.ts'
-import { presentTasks } from '../../serializers/fields.ts'
+import { serializeTicket, serializeWholeTask } from '../../serializers/dashboard.ts'
+import { serializeSince } from '../../serializers/diagnostics.ts'
+import { serializeTasks } from '../../serializers/fields.ts'
 import { browserCall, call, router, watch } from '../base.ts'
-import { counted, type EventMessage, presentEvent, watcherOf } from '../events.ts'
+import { counted, type EventMessage, serializeEvent, watcherOf } from '../events.ts'
 
 const History = {
   status: z.array(z.enum(TASK_STATUSES)).min(1).optional(),
@@ -62,7 +62,7 @@ const Stream = z.strictObject({
 type TaskStreamMessage = EventMessage | Begun | Reset | LogLines | LogReset | LogEnd
 
 function present(message: TaskMessage): TaskStreamMessage {
-  return 'organizationId' in message ? presentEvent(message) : message
+  return 'organizationId' in message ? serializeEvent(message) : message
 }
 
 async function* track(
@@ -71,14 +71,14 @@ async function* track(
   for await (const { message, at } of messages) yield tracked(writePosition(at), present(message))
 }
 
-const presentLog = ({ attempt, task }: LogView) => ({
+const serializeLog = ({ attempt, task }: LogView) => ({
   attempt: attempt?.number ?? 0,
   log_lines: attempt?.logLines ?? 0,
   log_complete: attempt ? attempt.logCompleteAt !== null : isFinished(task.status),
 })
 
-const presentSearch = ({ view, found, nextLine }: LogSearch) => ({
-  ...presentLog(view),
+const serializeSearch = ({ view, found, nextLine }: LogSearch) => ({
+  ...serializeLog(view),
   found: [...found],
   next_line: nextLine,
 })
@@ -93,49 +93,49 @@ export const taskRouter = router({
       : listEnvironmentTasks(ctx, caller, input.environment_id, filter, false))
     const page = views.slice(0, limit)
     return {
-      tasks: presentTasks(ctx, page, await readFailureLines(ctx, page)),
+      tasks: serializeTasks(ctx, page, await readFailureLines(ctx, page)),
       next: views.length > limit ? (page.at(-1)?.task.id ?? null) : null,
     }
   }),
   get: call
     .input(One)
     .query(async ({ ctx: { ctx, caller }, input }) =>
-      presentWholeTask(ctx, await getTask(ctx, caller, input.task_id)),
+      serializeWholeTask(ctx, await getTask(ctx, caller, input.task_id)),
     ),
   cancel: call
     .input(One)
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
-      presentWholeTask(ctx, await cancelTask(ctx, caller, input.task_id)),
+      serializeWholeTask(ctx, await cancelTask(ctx, caller, input.task_id)),
     ),
   /** What is different from the last deployment that succeeded; null: none did. */
   compare: call
     .input(One)
     .query(async ({ ctx: { ctx, caller }, input }) =>
-      presentSince(await compareTask(ctx, caller, input.task_id)),
+      serializeSince(await compareTask(ctx, caller, input.task_id)),
     ),
   /** Lines from..to, both included, as the stream has them; at most a range of the viewer at once. */
   log: call.input(Range).query(async ({ ctx: { ctx, caller }, input }) => {
     const { task_id: id, from, to } = input
     const { view, lines, nextLine } = await readLogLines(ctx, caller, id, { from, to })
-    return { ...presentLog(view), lines, next_line: nextLine }
+    return { ...serializeLog(view), lines, next_line: nextLine }
   }),
   /** Numbers of the lines that hold a text, as people see them. */
   search: call.input(Search).query(async ({ ctx: { ctx, caller }, input }) => {
     const { task_id: id, query, case_sensitive: isCaseSensitive, from_line: fromLine } = input
-    return presentSearch(await searchLog(ctx, caller, id, { query, isCaseSensitive, fromLine }))
+    return serializeSearch(await searchLog(ctx, caller, id, { query, isCaseSensitive, fromLine }))
   }),
   /** Numbers of the lines that look like errors. */
   errors: call
     .input(z.strictObject({ task_id: Id, from_line: Line.optional() }))
     .query(async ({ ctx: { ctx, caller }, input }) => {
       const { task_id: id, from_line: fromLine } = input
-      return presentSearch(await searchLog(ctx, caller, id, { fromLine }))
+      return serializeSearch(await searchLog(ctx, caller, id, { fromLine }))
     }),
   /** A link to the raw log; `shown`: to be read in the browser instead of being saved. */
   logTicket: browserCall
     .input(z.strictObject({ task_id: Id, shown: z.boolean().optional() }))
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
-      presentTicket(await giveLogTicket(ctx, caller, input.task_id, input.shown ?? false)),
+      serializeTicket(await giveLogTicket(ctx, caller, input.task_id, input.shown ?? false)),
     ),
   stream: watch
     .input(Stream)

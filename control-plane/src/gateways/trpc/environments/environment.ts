@@ -18,9 +18,9 @@ import { deleteEnvironment } from '../../../app/environments/removal-request.ts'
 import { changeEnvironment } from '../../../app/environments/settings.ts'
 import { getEnvironment, listProjectEnvironments } from '../../../app/environments/views.ts'
 import { setEnvironmentAuth } from '../../../app/projects/basic-auth.ts'
-import { presentWholeTask } from '../../serializers/dashboard.ts'
-import { presentDiagnostics } from '../../serializers/diagnostics.ts'
-import { presentBasicAuth, presentEnvironment } from '../../serializers/environment.ts'
+import { serializeWholeTask } from '../../serializers/dashboard.ts'
+import { serializeDiagnostics } from '../../serializers/diagnostics.ts'
+import { serializeBasicAuth, serializeEnvironment } from '../../serializers/environment.ts'
 import { call, router, watch } from '../base.ts'
 import { serviceLogs } from '../deployments/service-logs.ts'
 import { counted, Resume, watchEvents } from '../events.ts'
@@ -43,43 +43,43 @@ export const environmentRouter = router({
     .query(async ({ ctx: { ctx, caller }, input }) => {
       const list = await listProjectEnvironments(ctx, caller, input.project_id, {})
       const { used, limit } = list
-      return { environments: list.environments.map(presentEnvironment), used, limit }
+      return { environments: list.environments.map(serializeEnvironment), used, limit }
     }),
   get: call
     .input(One)
     .query(async ({ ctx: { ctx, caller }, input }) =>
-      presentEnvironment(await getEnvironment(ctx, caller, input.environment_id)),
+      serializeEnvironment(await getEnvironment(ctx, caller, input.environment_id)),
     ),
   create: call
     .input(z.strictObject({ project_id: Id, ...EnvironmentCreate.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const { project_id: id, ...asked } = input
       const { view, task } = await createEnvironment(ctx, caller, id, asked, BY)
-      return { ...presentEnvironment(view), task: task && (await presentWholeTask(ctx, task)) }
+      return { ...serializeEnvironment(view), task: task && (await serializeWholeTask(ctx, task)) }
     }),
   update: call
     .input(z.strictObject({ environment_id: Id, ...EnvironmentPatch.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const { environment_id: id, ...asked } = input
-      return presentEnvironment(await changeEnvironment(ctx, caller, id, asked))
+      return serializeEnvironment(await changeEnvironment(ctx, caller, id, asked))
     }),
   delete: call.input(Deletion).mutation(async ({ ctx: { ctx, caller }, input }) => {
     const { environment_id: id, confirm, force = false, forget = false } = input
     const asked = { confirm, force, forget, trigger: BY } as const
-    return presentWholeTask(ctx, await deleteEnvironment(ctx, caller, id, asked))
+    return serializeWholeTask(ctx, await deleteEnvironment(ctx, caller, id, asked))
   }),
   reset: call
     .meta({ policy: 'deploy' })
     .input(z.strictObject({ environment_id: Id, ...ResetRequest.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const { environment_id: id, ...asked } = input
-      return presentWholeTask(ctx, await resetEnvironment(ctx, caller, id, asked, BY))
+      return serializeWholeTask(ctx, await resetEnvironment(ctx, caller, id, asked, BY))
     }),
   setBasicAuth: call
     .input(z.strictObject({ environment_id: Id, basic_auth: EnvironmentBasicAuth }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const { environment_id: id, basic_auth: asked } = input
-      return presentBasicAuth(await setEnvironmentAuth(ctx, caller, id, asked))
+      return serializeBasicAuth(await setEnvironmentAuth(ctx, caller, id, asked))
     }),
   diagnostics: call
     .input(
@@ -89,14 +89,17 @@ export const environmentRouter = router({
       }),
     )
     .query(async ({ ctx: { ctx, caller }, input }) =>
-      presentDiagnostics(ctx, await diagnoseEnvironment(ctx, caller, input.environment_id, input)),
+      serializeDiagnostics(
+        ctx,
+        await diagnoseEnvironment(ctx, caller, input.environment_id, input),
+      ),
     ),
   deploy: call
     .meta({ policy: 'deploy' })
     .input(z.strictObject({ environment_id: Id, ...TaskCreate.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const { environment_id: id, ...asked } = input
-      return presentWholeTask(ctx, await requestDeployment(ctx, caller, id, asked, BY))
+      return serializeWholeTask(ctx, await requestDeployment(ctx, caller, id, asked, BY))
     }),
   /** What its services write. */
   logs: serviceLogs,

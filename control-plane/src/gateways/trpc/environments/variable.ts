@@ -3,9 +3,9 @@ import { ActionStart, Id, VariablesPatch } from '@berth/shared/api'
 import { z } from 'zod'
 import { listActions, startAction } from '../../../app/deployments/actions.ts'
 import { changeVariables, listEnvironmentVariables } from '../../../app/environments/variables.ts'
-import { presentAction } from '../../serializers/action.ts'
-import { presentWholeTask } from '../../serializers/dashboard.ts'
-import { presentVariable } from '../../serializers/environment.ts'
+import { serializeAction } from '../../serializers/action.ts'
+import { serializeWholeTask } from '../../serializers/dashboard.ts'
+import { serializeVariable } from '../../serializers/environment.ts'
 import { call, router } from '../base.ts'
 
 const One = z.strictObject({ environment_id: Id })
@@ -13,7 +13,7 @@ const One = z.strictObject({ environment_id: Id })
 export const variableRouter = router({
   list: call.input(One).query(async ({ ctx: { ctx, caller }, input }) => {
     const views = await listEnvironmentVariables(ctx, caller, input.environment_id)
-    return { variables: views.map(presentVariable) }
+    return { variables: views.map(serializeVariable) }
   }),
   change: call
     .meta({ policy: 'variables' })
@@ -27,7 +27,7 @@ export const variableRouter = router({
 export const actionRouter = router({
   list: call.input(One).query(async ({ ctx: { ctx, caller }, input }) => {
     const { actions, syncedAt } = await listActions(ctx, caller, input.environment_id)
-    return { actions: actions.map((action) => presentAction(action, syncedAt)) }
+    return { actions: actions.map((action) => serializeAction(action, syncedAt)) }
   }),
   run: call
     .meta({ policy: 'deploy' })
@@ -35,6 +35,6 @@ export const actionRouter = router({
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const { environment_id: id, name, ...asked } = input
       const view = await startAction(ctx, caller, id, name, asked, 'dashboard')
-      return presentWholeTask(ctx, view)
+      return serializeWholeTask(ctx, view)
     }),
 })

@@ -4,8 +4,8 @@ import { Id } from '@berth/shared/api'
 import { z } from 'zod'
 import { listTaskArtifacts } from '../../../app/files/artifacts.ts'
 import { giveArtifactTicket } from '../../../app/files/downloads.ts'
-import { presentArtifact } from '../../serializers/artifact.ts'
-import { presentTicket } from '../../serializers/dashboard.ts'
+import { serializeArtifact } from '../../serializers/artifact.ts'
+import { serializeTicket } from '../../serializers/dashboard.ts'
 import { browserCall, call, router } from '../base.ts'
 
 export const artifactRouter = router({
@@ -13,11 +13,11 @@ export const artifactRouter = router({
     .input(z.strictObject({ task_id: Id }))
     .query(async ({ ctx: { ctx, caller }, input }) => {
       const rows = await listTaskArtifacts(ctx, caller, input.task_id)
-      return { artifacts: rows.map((row) => presentArtifact(ctx, row)) }
+      return { artifacts: rows.map((row) => serializeArtifact(ctx, row)) }
     }),
   ticket: browserCall
     .input(z.strictObject({ artifact_id: Id }))
     .mutation(async ({ ctx: { ctx, caller }, input, signal = new AbortController().signal }) =>
-      presentTicket(await giveArtifactTicket(ctx, caller, input.artifact_id, signal)),
+      serializeTicket(await giveArtifactTicket(ctx, caller, input.artifact_id, signal)),
     ),
 })

@@ -9,12 +9,12 @@ import {
   listProjectDeliveries,
   redeliver,
 } from '../../../app/forges/webhook-deliveries.ts'
-import { presentWholeTask } from '../../serializers/dashboard.ts'
+import { serializeWholeTask } from '../../serializers/dashboard.ts'
 import {
-  presentDelivery,
-  presentDeliveryDetail,
-  presentPullRequest,
-  presentRefused,
+  serializeDelivery,
+  serializeDeliveryDetail,
+  serializePullRequest,
+  serializeRefused,
 } from '../../serializers/delivery.ts'
 import { call, router } from '../base.ts'
 import { Page, pageById } from '../paging.ts'
@@ -44,26 +44,26 @@ export const deliveryRouter = router({
           limit,
         }),
       (row) => row.id,
-      presentDelivery,
+      serializeDelivery,
     )
     return { deliveries: items, next }
   }),
-  /** The last ones that were refused at the door. */
+  /** The last ones that were refused at the gateway. */
   refused: call
     .input(z.strictObject({ project_id: Id }))
     .query(async ({ ctx: { ctx, caller }, input }) => {
       const rows = await listProjectRefusals(ctx, caller, input.project_id)
-      return { refused: rows.map(presentRefused) }
+      return { refused: rows.map(serializeRefused) }
     }),
   get: call
     .input(z.strictObject({ delivery_id: Id }))
     .query(async ({ ctx: { ctx, caller }, input }) =>
-      presentDeliveryDetail(await getDelivery(ctx, caller, input.delivery_id)),
+      serializeDeliveryDetail(await getDelivery(ctx, caller, input.delivery_id)),
     ),
   replay: call
     .input(z.strictObject({ delivery_id: Id }))
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
-      presentDelivery(await redeliver(ctx, caller, input.delivery_id)),
+      serializeDelivery(await redeliver(ctx, caller, input.delivery_id)),
     ),
 })
 
@@ -73,7 +73,7 @@ export const pullRequestRouter = router({
     .input(z.strictObject({ project_id: Id }))
     .query(async ({ ctx: { ctx, caller }, input }) => {
       const views = await listProjectPullRequests(ctx, caller, input.project_id)
-      return { pull_requests: views.map(presentPullRequest) }
+      return { pull_requests: views.map(serializePullRequest) }
     }),
   approve: call
     .meta({ policy: 'deploy' })
@@ -82,6 +82,6 @@ export const pullRequestRouter = router({
       const asked = { headSha: input.head_sha, trigger: 'dashboard' as const }
       const { project_id: id, number } = input
       const { view, task } = await approvePullRequest(ctx, caller, id, number, asked)
-      return { ...presentPullRequest(view), task: task && (await presentWholeTask(ctx, task)) }
+      return { ...serializePullRequest(view), task: task && (await serializeWholeTask(ctx, task)) }
     }),
 })

@@ -21,11 +21,11 @@ import {
   retireAuthority,
 } from '../../../app/ssh/rotation.ts'
 import {
-  presentAdminOrganization,
-  presentAdminProject,
-  presentAdminUser,
+  serializeAdminOrganization,
+  serializeAdminProject,
+  serializeAdminUser,
 } from '../../serializers/people.ts'
-import { presentSshAuthority } from '../../serializers/ssh.ts'
+import { serializeSshAuthority } from '../../serializers/ssh.ts'
 import { call, router } from '../base.ts'
 import { Page, pageById } from '../paging.ts'
 
@@ -38,7 +38,7 @@ export const adminRouter = router({
       input,
       ({ limit, from }) => listEveryUser(ctx, caller, { limit, after: from }),
       (view) => view.user.id,
-      presentAdminUser,
+      serializeAdminUser,
     )
     return { users: items, next }
   }),
@@ -46,14 +46,14 @@ export const adminRouter = router({
     .input(z.strictObject({ user_id: Id, ...AdminUserUpdate.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const { user_id: id, ...asked } = input
-      return presentAdminUser(await changeUser(ctx, caller, id, asked))
+      return serializeAdminUser(await changeUser(ctx, caller, id, asked))
     }),
   organizations: call.input(Paged).query(async ({ ctx: { ctx, caller }, input }) => {
     const { items, next } = await pageById(
       input,
       ({ limit, from }) => listEveryOrganization(ctx, caller, { limit, after: from }),
       (view) => view.organization.id,
-      presentAdminOrganization,
+      serializeAdminOrganization,
     )
     return { organizations: items, next }
   }),
@@ -62,25 +62,25 @@ export const adminRouter = router({
       input,
       ({ limit, from }) => listEveryProject(ctx, caller, { limit, after: from }),
       (view) => view.project.id,
-      presentAdminProject,
+      serializeAdminProject,
     )
     return { projects: items, next }
   }),
   sshAuthorities: call.query(async ({ ctx: { ctx, caller } }) => {
     const views = await listSshAuthorities(ctx, caller)
-    return { authorities: views.map(presentSshAuthority) }
+    return { authorities: views.map(serializeSshAuthority) }
   }),
   announceSshAuthority: call
     .input(Authority)
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
-      presentSshAuthority(await announceAuthority(ctx, caller, input.kind)),
+      serializeSshAuthority(await announceAuthority(ctx, caller, input.kind)),
     ),
   adoptSshAuthority: call
     .input(Authority.extend({ haste: SshAuthorityAdoption }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const { without, force } = input.haste ?? {}
       const haste = { ...(without ? { without } : {}), ...(force ? { force } : {}) }
-      return presentSshAuthority(await adoptAuthority(ctx, caller, input.kind, haste))
+      return serializeSshAuthority(await adoptAuthority(ctx, caller, input.kind, haste))
     }),
   retireSshAuthority: call
     .input(Authority.extend({ haste: SshAuthorityRetirement }))

@@ -3,7 +3,7 @@ import { AuditQuery, Id } from '@berth/shared/api'
 import { z } from 'zod'
 import { listOrganizationAudit, listWholeAudit } from '../../../app/core/audit.ts'
 import type { AuditFilter } from '../../../store/core/audit.ts'
-import { presentAudit } from '../../serializers/audit.ts'
+import { serializeAudit } from '../../serializers/audit.ts'
 import { call, router } from '../base.ts'
 import { Page, pageById } from '../paging.ts'
 
@@ -37,7 +37,7 @@ export const auditRouter = router({
       input,
       (page) => listOrganizationAudit(ctx, caller, input.organization_id, filterOf(input, page)),
       (row) => row.id,
-      presentAudit,
+      serializeAudit,
     )
     return { entries: items, next }
   }),
@@ -46,7 +46,7 @@ export const auditRouter = router({
       input,
       (page) => listWholeAudit(ctx, caller, filterOf(input ?? {}, page)),
       (row) => row.id,
-      presentAudit,
+      serializeAudit,
     )
     return { entries: items, next }
   }),

@@ -15,7 +15,7 @@ import {
   signOut,
 } from '../../../app/people/browser-sign-in.ts'
 import { authenticateSession } from '../../../identity/logins.ts'
-import { presentSession } from '../../serializers/dashboard.ts'
+import { serializeSession } from '../../serializers/dashboard.ts'
 import { browserCall, openCall, router } from '../base.ts'
 
 const Email = z.string().min(1).max(254)
@@ -77,7 +77,7 @@ export const sessionRouter = router({
     }),
   list: browserCall.query(async ({ ctx: { ctx, caller, visitor } }) => {
     const views = await listOwnSessions(ctx, caller, visitor.cookie)
-    return { sessions: views.map(presentSession) }
+    return { sessions: views.map(serializeSession) }
   }),
   revoke: browserCall
     .input(z.strictObject({ session_id: Id }))

@@ -22,10 +22,10 @@ import {
   removeMember,
 } from '../../../app/people/members.ts'
 import {
-  presentInvitation,
-  presentJoined,
-  presentMember,
-  presentOffer,
+  serializeInvitation,
+  serializeJoined,
+  serializeMember,
+  serializeOffer,
 } from '../../serializers/people.ts'
 import { call, openCall, router } from '../base.ts'
 import { Page, pageById } from '../paging.ts'
@@ -41,7 +41,7 @@ export const memberRouter = router({
       ({ limit, from }) =>
         listOrganizationMembers(ctx, caller, input.organization_id, { limit, after: from }),
       (row) => row.userId,
-      presentMember,
+      serializeMember,
     )
     return { members: items, next }
   }),
@@ -49,7 +49,7 @@ export const memberRouter = router({
     .input(z.strictObject({ ...Member, ...MemberUpdate.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const { organization_id: id, user_id: userId, role } = input
-      return presentMember(await changeMemberRole(ctx, caller, id, userId, role))
+      return serializeMember(await changeMemberRole(ctx, caller, id, userId, role))
     }),
   /** Of oneself: leaving. */
   remove: call.input(z.strictObject(Member)).mutation(async ({ ctx: { ctx, caller }, input }) => {
@@ -65,7 +65,7 @@ export const invitationRouter = router({
       ({ limit, from }) =>
         listOrganizationInvitations(ctx, caller, input.organization_id, { limit, before: from }),
       (view) => view.invitation.id,
-      presentInvitation,
+      serializeInvitation,
     )
     return { invitations: items, next }
   }),
@@ -73,11 +73,11 @@ export const invitationRouter = router({
     .input(z.strictObject({ organization_id: Id, ...InvitationCreate.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const { organization_id: id, ...asked } = input
-      return presentInvitation(await invite(ctx, caller, id, asked))
+      return serializeInvitation(await invite(ctx, caller, id, asked))
     }),
   resend: call.input(Invited).mutation(async ({ ctx: { ctx, caller }, input }) => {
     const { organization_id: id, invitation_id: invitationId } = input
-    return presentInvitation(await resendInvitation(ctx, caller, id, invitationId))
+    return serializeInvitation(await resendInvitation(ctx, caller, id, invitationId))
   }),
   withdraw: call.input(Invited).mutation(async ({ ctx: { ctx, caller }, input }) => {
     await withdrawInvitation(ctx, caller, input.organization_id, input.invitation_id)
@@ -86,7 +86,7 @@ export const invitationRouter = router({
   /** A change in form alone: the link must not stand in an address. */
   describe: openCall.input(InvitationAccept).mutation(async ({ ctx: { ctx, visitor }, input }) => {
     ctx.quotas.narrow.invitations.take(visitor.address)
-    return presentOffer(await describeInvitation(ctx, input.token))
+    return serializeOffer(await describeInvitation(ctx, input.token))
   }),
   register: openCall
     .input(InvitationRegister)
@@ -94,11 +94,11 @@ export const invitationRouter = router({
       ctx.quotas.narrow.invitations.take(visitor.address)
       const { address, requestId } = visitor
       const joined = await registerByInvitation(ctx, input, { address, requestId })
-      return { ...presentJoined(joined), user: joined.user }
+      return { ...serializeJoined(joined), user: joined.user }
     }),
   accept: call
     .input(InvitationAccept)
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
-      presentJoined(await acceptInvitation(ctx, caller, input.token)),
+      serializeJoined(await acceptInvitation(ctx, caller, input.token)),
     ),
 })

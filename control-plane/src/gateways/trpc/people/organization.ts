@@ -8,25 +8,25 @@ import {
   endOrganization,
   listOwnOrganizations,
 } from '../../../app/people/organizations.ts'
-import { presentOrganization } from '../../serializers/people.ts'
+import { serializeOrganization } from '../../serializers/people.ts'
 import { call, router, watch } from '../base.ts'
 import { counted, Resume, watchEvents } from '../events.ts'
 
 export const organizationRouter = router({
   list: call.query(async ({ ctx: { ctx, caller } }) => {
     const views = await listOwnOrganizations(ctx, caller)
-    return { organizations: views.map(presentOrganization) }
+    return { organizations: views.map(serializeOrganization) }
   }),
   create: call
     .input(OrganizationCreate)
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
-      presentOrganization(await createOrganization(ctx, caller, input)),
+      serializeOrganization(await createOrganization(ctx, caller, input)),
     ),
   update: call
     .input(z.strictObject({ organization_id: Id, ...OrganizationUpdate.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const { organization_id: id, ...asked } = input
-      return presentOrganization(await changeOrganization(ctx, caller, id, asked))
+      return serializeOrganization(await changeOrganization(ctx, caller, id, asked))
     }),
   delete: call
     .input(z.strictObject({ organization_id: Id, ...Confirmation.shape }))

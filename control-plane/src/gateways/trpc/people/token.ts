@@ -3,7 +3,7 @@ import { Id, TokenCreate, UserCodeRequest } from '@berth/shared/api'
 import { z } from 'zod'
 import { approveDevice, denyDevice, describeDevice } from '../../../app/people/device-login.ts'
 import { createToken, listOwnTokens, revokeToken } from '../../../app/people/tokens.ts'
-import { presentDevice, presentToken } from '../../serializers/people.ts'
+import { serializeDevice, serializeToken } from '../../serializers/people.ts'
 import { browserCall, call, router } from '../base.ts'
 import { Page, pageById } from '../paging.ts'
 
@@ -15,14 +15,14 @@ export const tokenRouter = router({
         input,
         ({ limit, from }) => listOwnTokens(ctx, caller, { limit, before: from }),
         (token) => token.id,
-        presentToken,
+        serializeToken,
       )
       return { tokens: items, next }
     }),
   /** With the token itself, this once. */
   create: call.input(TokenCreate).mutation(async ({ ctx: { ctx, caller }, input }) => {
     const { token, secret } = await createToken(ctx, caller, input)
-    return { ...presentToken(token), token: secret }
+    return { ...serializeToken(token), token: secret }
   }),
   revoke: call
     .input(z.strictObject({ token_id: Id }))
@@ -37,7 +37,7 @@ export const deviceRouter = router({
   describe: browserCall
     .input(UserCodeRequest)
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
-      presentDevice(await describeDevice(ctx, caller, input.user_code)),
+      serializeDevice(await describeDevice(ctx, caller, input.user_code)),
     ),
   approve: browserCall.input(UserCodeRequest).mutation(async ({ ctx: { ctx, caller }, input }) => {
     await approveDevice(ctx, caller, input.user_code)

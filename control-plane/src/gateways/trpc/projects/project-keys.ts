@@ -16,14 +16,14 @@ import { endPreviousSecret, regenerateWebhookSecret } from '../../../app/forges/
 import { setProjectAuth } from '../../../app/projects/basic-auth.ts'
 import { getDeployKey, replaceDeployKey } from '../../../app/projects/deploy-keys.ts'
 import { setEnvironmentLimit } from '../../../app/projects/settings.ts'
-import { presentBasicAuth } from '../../serializers/environment.ts'
+import { serializeBasicAuth } from '../../serializers/environment.ts'
 import { time } from '../../serializers/fields.ts'
 import {
-  presentDeployKey,
-  presentForgeHostKey,
-  presentWebhookSecret,
+  serializeDeployKey,
+  serializeForgeHostKey,
+  serializeWebhookSecret,
 } from '../../serializers/project.ts'
-import { presentHostToken, presentRepositoryCheck } from '../../serializers/repository.ts'
+import { serializeHostToken, serializeRepositoryCheck } from '../../serializers/repository.ts'
 import { call } from '../base.ts'
 
 const One = z.strictObject({ project_id: Id })
@@ -32,7 +32,7 @@ export const projectKeyProcedures = {
   regenerateSecret: call
     .input(One)
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
-      presentWebhookSecret(await regenerateWebhookSecret(ctx, caller, input.project_id)),
+      serializeWebhookSecret(await regenerateWebhookSecret(ctx, caller, input.project_id)),
     ),
   endPreviousSecret: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
     await endPreviousSecret(ctx, caller, input.project_id)
@@ -41,30 +41,30 @@ export const projectKeyProcedures = {
   deployKey: call
     .input(One)
     .query(async ({ ctx: { ctx, caller }, input }) =>
-      presentDeployKey(await getDeployKey(ctx, caller, input.project_id)),
+      serializeDeployKey(await getDeployKey(ctx, caller, input.project_id)),
     ),
   replaceDeployKey: call
     .input(One)
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
-      presentDeployKey(await replaceDeployKey(ctx, caller, input.project_id)),
+      serializeDeployKey(await replaceDeployKey(ctx, caller, input.project_id)),
     ),
   /** It reaches outside, so nothing asks again by itself: no query. */
   hostKey: call
     .input(One)
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
-      presentForgeHostKey(await getForgeHostKey(ctx, caller, input.project_id)),
+      serializeForgeHostKey(await getForgeHostKey(ctx, caller, input.project_id)),
     ),
   trustHostKey: call
     .input(z.strictObject({ project_id: Id, ...ForgeHostKeyPost.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
-      presentForgeHostKey(
+      serializeForgeHostKey(
         await trustForgeHostKey(ctx, caller, input.project_id, input.fingerprint),
       ),
     ),
   setBasicAuth: call
     .input(z.strictObject({ project_id: Id, basic_auth: ProjectBasicAuth }))
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
-      presentBasicAuth(await setProjectAuth(ctx, caller, input.project_id, input.basic_auth)),
+      serializeBasicAuth(await setProjectAuth(ctx, caller, input.project_id, input.basic_auth)),
     ),
   setLimit: call
     .input(z.strictObject({ project_id: Id, ...EnvironmentLimitPut.shape }))
@@ -73,7 +73,7 @@ export const projectKeyProcedures = {
     ),
   check: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
     ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
-    return presentRepositoryCheck(await checkRepository(ctx, caller, input.project_id))
+    return serializeRepositoryCheck(await checkRepository(ctx, caller, input.project_id))
   }),
   reconcile: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
     const startedAt = await askForReconcile(ctx, caller, input.project_id)
@@ -82,7 +82,7 @@ export const projectKeyProcedures = {
   setHostToken: call
     .input(z.strictObject({ project_id: Id, ...HostTokenPut.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
-      presentHostToken(await setHostToken(ctx, caller, input.project_id, input.token)),
+      serializeHostToken(await setHostToken(ctx, caller, input.project_id, input.token)),
     ),
   removeHostToken: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
     await removeHostToken(ctx, caller, input.project_id)

@@ -8,8 +8,8 @@ import { createProject } from '../../../app/projects/projects.ts'
 import { deleteProject } from '../../../app/projects/removal.ts'
 import { changeProject } from '../../../app/projects/settings.ts'
 import { getProject, listVisibleProjects } from '../../../app/projects/views.ts'
-import { presentProject } from '../../serializers/fields.ts'
-import { presentProjectDetail } from '../../serializers/project.ts'
+import { serializeProject } from '../../serializers/fields.ts'
+import { serializeProjectDetail } from '../../serializers/project.ts'
 import { call, router, watch } from '../base.ts'
 import { counted, Resume, watchEvents } from '../events.ts'
 import { projectKeyProcedures } from './project-keys.ts'
@@ -37,31 +37,31 @@ export const projectRouter = router({
     const views = await listVisibleProjects(ctx, caller, page)
     const last = views.length > limit ? views[limit - 1]?.project : undefined
     return {
-      projects: views.slice(0, limit).map(presentProject),
+      projects: views.slice(0, limit).map(serializeProject),
       next: last ? { name: last.name, id: last.id } : null,
     }
   }),
   get: call
     .input(z.strictObject({ project_id: Id }))
     .query(async ({ ctx: { ctx, caller }, input }) =>
-      presentProjectDetail(ctx, await getProject(ctx, caller, input.project_id)),
+      serializeProjectDetail(ctx, await getProject(ctx, caller, input.project_id)),
     ),
   /** With the webhook secret, which is shown this once. */
   create: call.input(ProjectCreate).mutation(async ({ ctx: { ctx, caller }, input }) => {
     const { view, webhookSecret } = await createProject(ctx, caller, input)
-    return { ...presentProjectDetail(ctx, view), webhook_secret: webhookSecret }
+    return { ...serializeProjectDetail(ctx, view), webhook_secret: webhookSecret }
   }),
   update: call
     .input(z.strictObject({ project_id: Id, ...ProjectPatch.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const { project_id: id, ...asked } = input
-      return presentProjectDetail(ctx, await changeProject(ctx, caller, id, asked))
+      return serializeProjectDetail(ctx, await changeProject(ctx, caller, id, asked))
     }),
   delete: call.input(Deletion).mutation(async ({ ctx: { ctx, caller }, input }) => {
     const { project_id: id, confirm, confirm_protected: confirmProtected = [] } = input
     const asked = { confirm, confirmProtected: confirmProtected.map(String) }
     const view = await deleteProject(ctx, caller, id, asked)
-    return presentProjectDetail(ctx, view)
+    return serializeProjectDetail(ctx, view)
   }),
   ...projectKeyProcedures,
   events: watch

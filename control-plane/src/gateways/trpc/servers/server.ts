@@ -25,9 +25,9 @@ import {
 } from '../../../app/servers/settings.ts'
 import { listIssuedSshCertificates } from '../../../app/ssh/certificates.ts'
 import { revokeSshCertificate } from '../../../app/ssh/revocation.ts'
-import { presentServer, time } from '../../serializers/fields.ts'
-import { presentIssued } from '../../serializers/ssh.ts'
-import { presentFacts } from '../../serializers/usage.ts'
+import { serializeServer, time } from '../../serializers/fields.ts'
+import { serializeIssued } from '../../serializers/ssh.ts'
+import { serializeFacts } from '../../serializers/usage.ts'
 import { call, router } from '../base.ts'
 import { Page, pageById } from '../paging.ts'
 
@@ -36,30 +36,30 @@ const One = z.strictObject({ server_id: Id })
 export const serverRouter = router({
   list: call.query(async ({ ctx: { ctx, caller } }) => {
     const views = await listVisibleServers(ctx, caller)
-    return { servers: views.map(presentServer) }
+    return { servers: views.map(serializeServer) }
   }),
   get: call
     .input(One)
     .query(async ({ ctx: { ctx, caller }, input }) =>
-      presentServer(await getServer(ctx, caller, input.server_id)),
+      serializeServer(await getServer(ctx, caller, input.server_id)),
     ),
   /** How busy it is and was, and what each environment takes of it. */
   usage: call
     .input(z.strictObject({ server_id: Id, ...ServerUsageQuery.shape }))
     .query(async ({ ctx: { ctx, caller }, input }) => {
       const { server_id: id, span = 'day' } = input
-      return presentFacts(await getServerFacts(ctx, caller, id, span), span)
+      return serializeFacts(await getServerFacts(ctx, caller, id, span), span)
     }),
   create: call
     .input(ServerCreate)
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
-      presentServer(await createServer(ctx, caller, input)),
+      serializeServer(await createServer(ctx, caller, input)),
     ),
   update: call
     .input(z.strictObject({ server_id: Id, ...ServerPatch.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const { server_id: id, ...asked } = input
-      return presentServer(await changeServer(ctx, caller, id, asked))
+      return serializeServer(await changeServer(ctx, caller, id, asked))
     }),
   delete: call
     .input(z.strictObject({ server_id: Id, ...ServerDeleteQuery.shape }))
@@ -82,7 +82,7 @@ export const serverRouter = router({
   revokeAgent: call
     .input(One)
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
-      presentServer(await revokeAgent(ctx, caller, input.server_id)),
+      serializeServer(await revokeAgent(ctx, caller, input.server_id)),
     ),
   certificates: call
     .input(z.strictObject({ server_id: Id, ...Page }))
@@ -92,7 +92,7 @@ export const serverRouter = router({
         ({ limit, from }) =>
           listIssuedSshCertificates(ctx, caller, input.server_id, { limit, beforeId: from }),
         (row) => row.id,
-        (row) => presentIssued(row, ctx.clock.now()),
+        (row) => serializeIssued(row, ctx.clock.now()),
       )
       return { certificates: items, next }
     }),
@@ -100,6 +100,6 @@ export const serverRouter = router({
     .input(z.strictObject({ server_id: Id, serial: SerialParams.shape.serial }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {
       const row = await revokeSshCertificate(ctx, caller, input.server_id, input.serial)
-      return presentIssued(row, ctx.clock.now())
+      return serializeIssued(row, ctx.clock.now())
     }),
 })
