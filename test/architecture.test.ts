@@ -1,11 +1,13 @@
-// The house rules as tests: who may import whom, what is pure, how large things may be, that generated code is fresh.
-// A rule that only people keep is not kept.
+// The architecture rules as tests: the import table of ARCHITECTURE.md, no cycles, what is pure, how large things may be,
+// and that generated code is fresh.
 import { execFileSync } from 'node:child_process'
 import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
+import { listStatements } from '../control-plane/src/store/engine/migrations.ts'
+import { describeTables } from '../control-plane/src/store/engine/table-types.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const PACKAGES = ['shared', 'control-plane', 'agent', 'cli', 'dashboard']
@@ -33,8 +35,8 @@ const all = globSync([...PACKAGES, 'test', 'scripts'].map((p) => join(root, p, '
   .filter((file) => !/node_modules|\/gen\/|\/dist\//.test(file))
   .map(readSource)
 const isTest = (s: Source) =>
-  /\.test\.ts$|\.testing\.ts$/.test(s.path) || s.path.startsWith('test/')
-const product = all.filter((s) => !isTest(s) && !s.path.startsWith('scripts/'))
+  /\.test\.tsx?$|\.testing\.ts$|\/testing\//.test(s.path) || s.path.startsWith('test/')
+const product = all.filter((s) => !isTest(s) && s.path.includes('/src/'))
 const under = (folder: string) => product.filter((s) => s.path.startsWith(`${folder}/`))
 
 /** Every import of `sources` that `bad` names, as "file imports name". */
@@ -56,35 +58,149 @@ test('the reader of imports sees them', () => {
   expect(names).toContain('pino')
 })
 
-describe('who may import whom', () => {
-  test('packages know each other only through shared', () => {
-    expect(
-      offences(product, ({ name, target }, s) => {
-        const own = s.path.split('/')[0] ?? ''
-        // the dashboard's one window into the control plane: the type of its router
-        if (name === '@berth/control-plane/router')
-          return own !== 'dashboard' || !isTypeOnly(s, name)
-        if (name.startsWith('@berth/')) return own === 'shared' || !name.startsWith('@berth/shared')
-        return target !== undefined && !target.startsWith(`${own}/`)
-      }),
-    ).toEqual([])
+/** Rows of the table in ARCHITECTURE.md: folder → what it may import, as full folder names. */
+function readTable(): Map<string, Set<string>> {
+  const page = readFileSync(join(root, 'ARCHITECTURE.md'), 'utf8')
+  const section = /## Import table\n([\s\S]*?)\n## /.exec(page)?.[1] ?? ''
+  const rows = section.split('\n').flatMap((line) => {
+    const [, folder = '', , may = ''] = line.split('|').map((cell) => cell.trim())
+    const name = /^`([\w/-]+)`$/.exec(folder)?.[1]
+    if (!name) return []
+    const base = `${name.split('/')[0]}/src`
+    const allowed = [...may.matchAll(/`([\w/*-]+)`/g)].map(([, word = '']) => {
+      if (word === '*') return '*'
+      return word === 'src' ? base : `${base}/${word}`
+    })
+    return [[name, new Set(allowed)] as const]
+  })
+  return new Map(rows)
+}
+
+const table = readTable()
+/** The row that a file belongs to: the longest folder that holds it. Files in `src` itself have a row of their own. */
+function rowOf(path: string): string | undefined {
+  const folders = path.split('/').slice(0, -1)
+  for (let length = folders.length; length > 0; length--) {
+    const folder = folders.slice(0, length).join('/')
+    // `src` is the row of the files in it, not of folders below it
+    if (table.has(folder) && (!folder.endsWith('/src') || length === folders.length)) return folder
+  }
+  return undefined
+}
+
+const EXPORTS = JSON.parse(readFileSync(join(root, 'shared/package.json'), 'utf8')).exports
+/** Type imports included; `@berth/shared/…` as the file behind it. */
+const targetOf = ({ name, target }: Source['imports'][number]): string | undefined =>
+  target ??
+  (name.startsWith('@berth/shared')
+    ? `shared/${EXPORTS[`.${name.slice(13)}`]?.slice(2)}`
+    : undefined)
+
+describe('the map', () => {
+  test('every folder has a row, every row a folder', () => {
+    expect(table.size).toBeGreaterThan(40)
+    const folders = new Set(product.map((s) => rowOf(s.path) ?? `no row for ${dirname(s.path)}`))
+    expect([...folders].toSorted()).toEqual([...table.keys()].toSorted())
   })
 
-  test('domain and recipes are pure: shared and themselves, no node:, no clock, no chance', () => {
-    const pure = [...under('control-plane/src/domain'), ...under('agent/src/runner/plan')]
-    expect(pure.length).toBeGreaterThan(5)
+  test('imports are those of the table', () => {
+    const forbidden = product.flatMap((s) => {
+      const own = rowOf(s.path) ?? ''
+      const allowed = table.get(own)
+      return s.imports.flatMap((i) => {
+        const target = targetOf(i)
+        if (target === undefined || !/\.tsx?$/.test(target)) return []
+        const row = rowOf(target) ?? target
+        const isOwnPackage = row.split('/')[0] === own.split('/')[0]
+        const isFine = isOwnPackage
+          ? row === own || allowed?.has('*') || allowed?.has(row)
+          : row.startsWith('shared/')
+        return isFine ? [] : [`${s.path} imports ${target}: ${own} may not import ${row}`]
+      })
+    })
+    expect(forbidden).toEqual([])
+  })
+
+  test('the dashboard knows the type of the router, and nothing else of the control plane', () => {
+    const others = product.flatMap((s) =>
+      s.imports
+        .filter(({ name }) => name.startsWith('@berth/') && !name.startsWith('@berth/shared'))
+        .filter(({ name }) => name !== '@berth/control-plane/router' || !isTypeOnly(s, name))
+        .map(({ name }) => `${s.path} imports ${name}`),
+    )
+    expect(others).toEqual([])
+  })
+
+  test('there are no cycles', () => {
+    const edges = new Map(
+      product.map((s) => [s.path, s.imports.map(targetOf).filter((t) => t !== undefined)]),
+    )
+    expect(findCycle(edges)).toBeUndefined()
+    const control = new Map([
+      ['a.ts', ['b.ts']],
+      ['b.ts', ['c.ts']],
+      ['c.ts', ['a.ts']],
+    ])
+    expect(findCycle(control)).toBe('a.ts → b.ts → c.ts → a.ts')
+  })
+
+  test('a folder holds at most 20 product files', () => {
+    const counts = new Map<string, number>()
+    for (const { path } of product) {
+      if (path.startsWith('control-plane/src/store/migrations/')) continue // ten to a folder, by number
+      counts.set(dirname(path), (counts.get(dirname(path)) ?? 0) + 1)
+    }
+    expect([...counts].filter(([, count]) => count > 20)).toEqual([])
+  })
+})
+
+/** The first cycle, written out. */
+function findCycle(edges: ReadonlyMap<string, readonly string[]>): string | undefined {
+  const done = new Set<string>()
+  const way: string[] = []
+  const visit = (file: string): string | undefined => {
+    const before = way.indexOf(file)
+    if (before >= 0) return [...way.slice(before), file].join(' → ')
+    if (done.has(file)) return undefined
+    way.push(file)
+    for (const next of edges.get(file) ?? []) {
+      if (next === file || !edges.has(next)) continue
+      const found = visit(next)
+      if (found) return found
+    }
+    way.pop()
+    done.add(file)
+    return undefined
+  }
+  for (const file of edges.keys()) {
+    const found = visit(file)
+    if (found) return found
+  }
+  return undefined
+}
+
+describe('who may do what', () => {
+  test('pure code has no clock, no chance and no I/O', () => {
+    const strict = ['control-plane/src/domain', 'agent/src/runner/plan']
     expect(
-      offences(pure, ({ name, target }, s) => {
-        const own = s.path.startsWith('agent/') ? dirname(s.path) : 'control-plane/src/domain'
-        return target === undefined ? !name.startsWith('@berth/shared') : !into(target, own)
+      offences(strict.flatMap(under), (i, s) => {
+        const target = targetOf(i)
+        if (target === undefined) return true
+        return !target.startsWith('shared/') && rowOf(target) !== rowOf(s.path)
       }),
     ).toEqual([])
+    const opening = (s: Source): string => /^(?:\/\/.*\n)+/.exec(s.text)?.[0] ?? ''
+    const pure = product.filter(
+      (s) =>
+        strict.some((folder) => s.path.startsWith(`${folder}/`)) || /\bPURE\b/.test(opening(s)),
+    )
+    expect(pure.length).toBeGreaterThan(70)
     const impure = /\basync\b|\bawait\b|\bDate\.now\b|new Date\(\)|Math\.random|\bprocess\./
     const found = pure.filter((s) => impure.test(s.text.replaceAll(/\/\/.*|\/\*[\s\S]*?\*\//g, '')))
     expect(found.map((s) => s.path)).toEqual([])
   })
 
-  test('doors call app and never write to the store or import each other', () => {
+  test('gateways call app and never write to the store or import each other', () => {
     const cp = 'control-plane/src'
     const gateways = ['rest', 'trpc', 'agents'].map((d) => `${cp}/gateways/${d}`)
     expect(
@@ -164,7 +280,9 @@ function isTypeOnly(s: Source, name: string): boolean {
 describe('size and speech', () => {
   test('files stay small and say what they are', () => {
     const most = 600
-    const long = all.filter((s) => s.text.split('\n').length > most + 1)
+    const long = all.filter(
+      (s) => s.text.split('\n').length > most + 1 && !s.text.startsWith('// Generated '),
+    )
     expect(long.map((s) => s.path)).toEqual([])
     const silent = product.filter(
       (s) => !/^(#!.*\n)?\/\//.test(s.text) && !/index\.ts$/.test(s.path),
@@ -207,6 +325,11 @@ describe('what is made from something else is fresh', () => {
     for (const file of ['pnpm-lock.yaml', 'scripts/toolchain/package-lock.json']) {
       expect(readFileSync(join(root, file), 'utf8').includes('://'), file).toBe(false)
     }
+  })
+
+  test('the types of the tables are those that the migrations make', () => {
+    const committed = readFileSync(join(root, 'control-plane/src/store/schema.ts'), 'utf8')
+    expect(describeTables(listStatements('sqlite'))).toBe(committed)
   })
 
   test('generated protobuf code is what the schema gives', () => {

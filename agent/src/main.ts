@@ -106,7 +106,7 @@ async function main([command, ...rest]: string[]): Promise<number> {
     }
     case 'firewall': {
       if (only !== 'stop') return usage()
-      const { unguardServer } = await import('./maintenance/firewall.ts')
+      const { unguardServer } = await import('./resources/firewall.ts')
       await unguardServer(settings)
       process.stdout.write(
         'Nothing of Berth is in the firewall. A running daemon sets its rules again, unless BERTH_FIREWALL=off.\n',

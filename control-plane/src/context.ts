@@ -1,13 +1,14 @@
 // What every app function gets first: the parts of one running control plane. Built in server.ts and nowhere else.
 import type { Kysely } from 'kysely'
 import type { Logger } from 'pino'
-import type { Quotas } from './app/core/quotas.ts'
-import type { DownloadTickets } from './app/files/download-tickets.ts'
+import type { LiveAgents } from './agents/agent-rpc.ts'
+import type { Transfers } from './agents/transfers.ts'
+import type { Clock } from './clock.ts'
 import type { Config } from './config.ts'
 import type { Outbound } from './forges/forges.ts'
-import type { Asking } from './gateways/agents/agent-rpc.ts'
-import type { Transfers } from './gateways/agents/transfers.ts'
-import type { Identity } from './identity/auth.ts'
+import type { DownloadTickets } from './identity/download-tickets.ts'
+import type { Identity } from './identity/identity.ts'
+import type { Quotas } from './identity/quotas.ts'
 import type { Authority } from './keys/authority.ts'
 import type { SecretStore } from './keys/secret-store.ts'
 import type { SshSigners } from './keys/ssh-signers.ts'
@@ -15,14 +16,9 @@ import type { EventFeed } from './notifications/feed.ts'
 import type { Notifier } from './notifications/notifier.ts'
 import type { Watchers } from './notifications/watchers.ts'
 import type { LogFiles } from './store/deployments/log-files.ts'
-import type { Engine } from './store/engine/database.ts'
+import type { Engine } from './store/engine/db.ts'
 import type { DiskSpace } from './store/engine/disk-space.ts'
-import type { Schema } from './store/tables/schema.ts'
-
-/** Wall-clock time, for what is stored and shown; tests move it. */
-export interface Clock {
-  now(): number
-}
+import type { Schema } from './store/schema.ts'
 
 export interface Context {
   config: Config
@@ -32,7 +28,7 @@ export interface Context {
   notifier: Notifier
   watchers: Watchers
   /** Questions to live agents, and the bytes they send in return. */
-  agentRpc: Asking
+  agentRpc: LiveAgents
   transfers: Transfers
   /** Committed events as they come, for whoever watches. */
   feed: EventFeed

@@ -7,7 +7,7 @@ import { request } from 'node:http'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Environment, Server, Task } from '@berth/shared/api'
-import { unguardServer } from '../../agent/src/maintenance/firewall.ts'
+import { unguardServer } from '../../agent/src/resources/firewall.ts'
 import { readSettings } from '../../agent/src/settings.ts'
 import { type Backup, restoreBackup, takeBackup } from '../fixtures/platform/backups.ts'
 import {

@@ -19,7 +19,7 @@ import { ActionSchema, AttemptState, FileFrameSchema, RequestErrorCode } from '@
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { findLiveAgent } from '../../control-plane/src/gateways/agents/agent-rpc.ts'
+import { findLiveAgent } from '../../control-plane/src/agents/agent-rpc.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { Platform } from '../fixtures/platform/platform.ts'

@@ -3,9 +3,9 @@ import { request } from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { admitSignIn, replacePassword } from '../../control-plane/src/app/people/sign-in.ts'
 import type { Context } from '../../control-plane/src/context.ts'
-import { requestOrigin } from '../../control-plane/src/identity/adapter.ts'
-import { createIdentity } from '../../control-plane/src/identity/auth.ts'
 import { hashPassword } from '../../control-plane/src/identity/passwords.ts'
+import { requestOrigin } from '../../control-plane/src/identity/sign-in/adapter.ts'
+import { createIdentity } from '../../control-plane/src/identity/sign-in/auth.ts'
 import {
   Browser,
   linkIn,

@@ -1,7 +1,7 @@
 // Rate limits and their headers; who counts as which address; what a flood may cost.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { RateLimit } from '../../control-plane/src/app/core/rate-limit.ts'
 import { readConfig } from '../../control-plane/src/config.ts'
+import { RateLimit } from '../../control-plane/src/identity/rate-limit.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { makePerson } from '../fixtures/platform/dashboard-client.ts'
 import { LiveSocket } from '../fixtures/platform/live-socket.ts'

@@ -14,8 +14,8 @@ import {
   type ServiceLogRecord,
   watchServiceLogs,
 } from '../../control-plane/src/app/deployments/service-logs.ts'
+import { authenticate } from '../../control-plane/src/app/people/callers.ts'
 import { recordUsage } from '../../control-plane/src/app/servers/facts.ts'
-import { authenticate } from '../../control-plane/src/identity/callers.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { Platform } from '../fixtures/platform/platform.ts'
 import { until } from '../fixtures/server/installation.ts'

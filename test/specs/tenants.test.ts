@@ -190,10 +190,11 @@ describe.each(ENGINES)('tenants on %s', (engine) => {
             const after = await snapshot(tenants.cp.running.ctx.db, engine)
             return { what, changed: differences(before, after) }
           }
-          const { changed } = await attempt()
-          // what the control plane does by itself meanwhile (an alert, say) it does once, a request that writes each time
-          const again = changed.length === 0 ? undefined : await attempt()
-          expect(again?.changed ?? [], again?.what).toEqual([])
+          // a request that writes does so each time; what the control plane does by itself meanwhile (a server
+          // goes offline, an alert begins) is over after a few, however slow the machine is
+          let last = await attempt()
+          for (let left = 5; last.changed.length > 0 && left > 0; left--) last = await attempt()
+          expect(last.changed, last.what).toEqual([])
         }
   })
 

@@ -7,7 +7,7 @@ import { AttemptState, FailureCode } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Ledger } from '../../agent/src/journal/ledger.ts'
 import { openMeter, watchDiskSpace } from '../../agent/src/machine/disk-space.ts'
-import { judgeDiskSpace, recordGrowth } from '../../agent/src/maintenance/admission.ts'
+import { judgeDiskSpace, recordGrowth } from '../../agent/src/resources/admission.ts'
 import { readSettings } from '../../agent/src/settings.ts'
 import { AgentHost, isRoot } from '../fixtures/server/server.ts'
 

@@ -11,7 +11,7 @@ import {
   tagImage,
 } from '../../agent/src/machine/docker/images.ts'
 import { shownImage } from '../../agent/src/machine/docker/names.ts'
-import { collectEnvironment } from '../../agent/src/maintenance/garbage.ts'
+import { collectEnvironment } from '../../agent/src/resources/garbage.ts'
 import { DockerHost, httpd } from '../fixtures/docker/server.ts'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'
 import type { Deployment, Files, Repository } from '../fixtures/server/deployment.ts'

@@ -13,8 +13,8 @@ import { lookAtParts } from '../../agent/src/machine/host-parts.ts'
 import { findListeners } from '../../agent/src/machine/process/ports.ts'
 import { findAccount } from '../../agent/src/machine/users/users.ts'
 import { DriftWatch } from '../../agent/src/maintenance/drift.ts'
-import { guardServer, unguardServer } from '../../agent/src/maintenance/firewall.ts'
 import { Observations } from '../../agent/src/maintenance/observations.ts'
+import { guardServer, unguardServer } from '../../agent/src/resources/firewall.ts'
 import { readLastLines } from '../../agent/src/service-logs/writer.ts'
 import { readState, serviceDir } from '../../agent/src/supervise/instructions.ts'
 import { missing } from '../fixtures/platform/components.ts'
@@ -338,7 +338,7 @@ describe.skipIf(!isRoot || missing('caddy'))('without packet rules', () => {
       const state = await guardServer(JSON.parse(process.argv[2]), undefined, { isFresh: true })
       console.log(JSON.stringify(state))
     })`
-    const module = new URL('../../agent/src/maintenance/firewall.ts', import.meta.url).href
+    const module = new URL('../../agent/src/resources/firewall.ts', import.meta.url).href
     const given = JSON.stringify({ ...settings, firewall: true })
     const caps = ['--bounding-set', '-net_admin', '--inh-caps', '-net_admin']
     const argv = [...caps, '--', process.execPath, '-e', source, module, given]

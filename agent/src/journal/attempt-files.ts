@@ -4,23 +4,14 @@
 //   spec.bin     daemon, before the spawn   the Assignment, secrets removed
 //   claim.json   whoever creates it first   runner: "I run it"; daemon: abandoned, "nobody will ever run it"
 //   events.log   runner                     framed events (event-file.ts); a terminal AttemptChanged is the last
-//   log/         runner                     spool (spool-format.ts)
+//   log/         runner                     spool (spool/format.ts)
 //   stop         daemon                     stop was asked, and why; looked at on start, on SIGUSR2, every second
-//   hosts.ask    runner                     host names it wants to serve (host-files.ts)
+//   hosts.ask    runner                     host names it wants to serve (hostname-files.ts)
 //   hosts.answer daemon                     what the control plane says of them
 //   runner.log   runner's own stderr        what a person reads when a runner died
-import {
-  closeSync,
-  fsyncSync,
-  linkSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  unlinkSync,
-  writeFileSync,
-} from 'node:fs'
-import { dirname, join } from 'node:path'
+import { linkSync, readFileSync, unlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { syncFolder, writeAndSync } from '../machine/atomic-files.ts'
 import { readStartTicks } from '../machine/process/processes.ts'
 
 export interface Claim {
@@ -42,40 +33,6 @@ export const attemptPaths = (dir: string) => ({
   hostsAnswer: join(dir, 'hosts.answer'),
   runnerLog: join(dir, 'runner.log'),
 })
-
-/** fsync of a folder makes the names in it durable. */
-export function syncFolder(dir: string): void {
-  const fd = openSync(dir, 'r')
-  try {
-    fsyncSync(fd)
-  } finally {
-    closeSync(fd)
-  }
-}
-
-function writeAndSync(file: string, flags: string, bytes: Uint8Array | string, mode: number): void {
-  const fd = openSync(file, flags, mode)
-  try {
-    writeFileSync(fd, bytes) // all of it: on a full disk one write may take a part and say nothing
-    fsyncSync(fd)
-  } finally {
-    closeSync(fd)
-  }
-  syncFolder(dirname(file))
-}
-
-/** Whole or not at all, also after a power loss, and when another process does the same at this moment. */
-export function replaceFile(file: string, bytes: Uint8Array | string, mode = 0o600): void {
-  const temporary = `${file}.${process.pid}.tmp`
-  try {
-    writeAndSync(temporary, 'w', bytes, mode)
-    renameSync(temporary, file)
-  } catch (error) {
-    rmSync(temporary, { force: true })
-    throw error
-  }
-  syncFolder(dirname(file))
-}
 
 /**
  * True when this call created the claim; false when somebody was first. The file appears with its content or not at

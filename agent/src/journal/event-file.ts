@@ -10,8 +10,8 @@ import { dirname } from 'node:path'
 import { EVENTS } from '@berth/shared'
 import { crc32c, type Event, EventSchema } from '@berth/shared/wire'
 import { clone, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { syncFolder } from '../machine/atomic-files.ts'
 import { isDiskFull } from '../spool/files.ts'
-import { syncFolder } from './attempt-files.ts'
 
 const FRAME_BYTES = 12
 

@@ -2,7 +2,8 @@
 // replaced whole. The number of the question ties an answer to it, so that one of an earlier question counts for nothing.
 // Both survive either process: a daemon that starts finds the question, a runner finds the answer.
 import { existsSync, readFileSync } from 'node:fs'
-import { attemptPaths, replaceFile } from './attempt-files.ts'
+import { replaceFile } from '../machine/atomic-files.ts'
+import { attemptPaths } from './attempt-files.ts'
 
 export interface HostQuestion {
   id: string

@@ -21,8 +21,8 @@ import {
 } from 'node:fs'
 import { dirname, join, relative, resolve, sep } from 'node:path'
 import { PROCESSES } from '@berth/shared'
-import { syncFolder } from '../journal/attempt-files.ts'
 import { type AgentSettings, environmentDir } from '../settings.ts'
+import { syncFolder } from './atomic-files.ts'
 import { type Account, dropRights } from './process/confinement.ts'
 import { runProgram } from './process/programs.ts'
 

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { replaceFile } from '../journal/attempt-files.ts'
+import { replaceFile } from '../machine/atomic-files.ts'
 import type { AgentSettings } from '../settings.ts'
 
 type Folders = Pick<AgentSettings, 'stateDir' | 'runDir'>

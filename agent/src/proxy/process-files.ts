@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { VERSION } from '@berth/shared'
-import { replaceFile } from '../journal/attempt-files.ts'
+import { replaceFile } from '../machine/atomic-files.ts'
 import { isSameProcess, readBootId, readStartTicks } from '../machine/process/processes.ts'
 import { type AgentSettings, settingsEnvironment } from '../settings.ts'
 

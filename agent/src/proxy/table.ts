@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
-import { replaceFile } from '../journal/attempt-files.ts'
+import { replaceFile } from '../machine/atomic-files.ts'
 import type { AgentSettings } from '../settings.ts'
 import { edgePaths } from './paths.ts'
 import {

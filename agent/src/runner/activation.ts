@@ -4,7 +4,7 @@
 import { lstatSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PROCESSES } from '@berth/shared'
-import { replaceFile } from '../journal/attempt-files.ts'
+import { replaceFile } from '../machine/atomic-files.ts'
 import { moveLink, readLink, removeLink } from '../machine/files.ts'
 import { dropRights } from '../machine/process/confinement.ts'
 import { runProgram } from '../machine/process/programs.ts'
@@ -36,19 +36,19 @@ export function ensureActivateProgram(attempt: Attempt): void {
 
 export function moveCurrent(attempt: Attempt): void {
   const { current } = attempt.paths
-  attempt.found.previousRelease ??= readLink(current) ?? ''
+  attempt.results.previousRelease ??= readLink(current) ?? ''
   moveLink(current, join('releases', String(attempt.assignment.taskId)))
   attempt.output.say(`current is now release ${attempt.assignment.taskId}.`)
 }
 
 /** Nothing happens when it was not moved, or was put back already. */
 export function restoreCurrent(attempt: Attempt): void {
-  const { found, paths, output } = attempt
-  const before = found.previousRelease
+  const { results, paths, output } = attempt
+  const before = results.previousRelease
   if (before === undefined) return
   if (before === '') removeLink(paths.current)
   else moveLink(paths.current, before)
-  delete found.previousRelease
+  delete results.previousRelease
   const again = before === '' ? 'was removed' : `is ${before}`
   output.say(`current ${again} again; commands that ran are not undone.`)
 }

@@ -1,5 +1,5 @@
-// Everything the steps of one attempt share. What is known from the start is read-only; what a step finds out is in
-// `found`, which later steps read with `need`: a step that runs before its facts exist is a defect, not a guess.
+// What the steps of one attempt work with. The context is known from the start and does not change. What a step finds
+// out becomes a result, which later steps read with `need`: a step that runs before its facts exist is a defect.
 import type { ServiceFile } from '@berth/shared/service-file'
 import type { Assignment, TaskSecrets, TaskSpec } from '@berth/shared/wire'
 import type { Ledger } from '../journal/ledger.ts'
@@ -10,22 +10,21 @@ import type { Cgroup } from '../machine/process/cgroups.ts'
 import type { Pty } from '../machine/process/commands.ts'
 import type { Account } from '../machine/process/confinement.ts'
 import type { AgentSettings } from '../settings.ts'
-import type { DockerContext } from './docker/docker-context.ts'
 import type { Interruption } from './interruption.ts'
 import type { Output } from './output.ts'
+import type { Parts } from './parts.ts'
 import type { Limits } from './plan/ceilings.ts'
 import type { LastPlan, Plan } from './plan/plan.ts'
 import type { ResolvedVariables } from './plan/variables.ts'
 import type { Reporter } from './report.ts'
-import type { Routing } from './routing.ts'
-import type { Fetching } from './steps/fetch.ts'
 
 export interface AttemptLimits {
   killGraceMs: number
   cleanupMs: number
 }
 
-export interface Found {
+/** What steps found out so far. */
+export interface Results {
   /** Null: without root, as the developer's own user. */
   account?: Account | null
   /** As whom git works, with both recipes; null: the same. */
@@ -48,6 +47,12 @@ export interface Found {
   previousRelease?: string
   /** Counts what this deployment takes on the disks, from `admit` on. */
   disk?: DiskSpaceMeter
+  /** Of this attempt's commands; made with the first one. */
+  cgroup?: Cgroup | undefined
+  /** When `verify` began and every process was up, monotonic. */
+  verifySince?: number
+  /** Grows once: from the checkout alone to everything that .service.yml asks for. */
+  plan: Plan
 }
 
 export interface Attempt {
@@ -67,32 +72,22 @@ export interface Attempt {
   readonly ledger: Ledger
   readonly interruption: Interruption
   readonly pty: Pty | undefined
-  /** Of this attempt's commands; made with the first one. */
-  cgroup: Cgroup | undefined
   /** Processes of finished commands that go on by right, as `pid:ticks`. */
   readonly spared: Set<string>
   /** When the old process of a service that cannot run twice was stopped, monotonic. */
   readonly awaySince: Map<string, number>
-  /** When `verify` began and every process was up, monotonic. */
-  verifySince: number | undefined
-  /** Made by the first step that needs it (docker-scene.ts). */
-  docker: DockerContext | undefined
-  /** The same (routing.ts). */
-  routing: Routing | undefined
-  /** Begun before its step, where the recipe allows it. */
-  fetching: Fetching | undefined
-  plan: Plan
-  readonly found: Found
+  readonly parts: Parts
+  readonly results: Results
 }
 
-export function need<K extends keyof Found>(attempt: Attempt, key: K): NonNullable<Found[K]> {
-  const value = attempt.found[key]
+export function need<K extends keyof Results>(attempt: Attempt, key: K): NonNullable<Results[K]> {
+  const value = attempt.results[key]
   if (value === undefined || value === null) throw new Error(`${key} is not known yet`)
-  return value as NonNullable<Found[K]>
+  return value as NonNullable<Results[K]>
 }
 
 export const accountOf = (attempt: Attempt): Account | undefined =>
-  attempt.found.account ?? undefined
+  attempt.results.account ?? undefined
 
 /** Account name or, without accounts, the same name: it tells this agent's environments apart on the machine. */
 export const environmentName = (attempt: Attempt): string =>

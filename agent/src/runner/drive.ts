@@ -25,7 +25,7 @@ import { unroute } from './routing.ts'
 import { runAction } from './steps/action.ts'
 import { collectArtifacts } from './steps/artifacts.ts'
 import { admit, prepareAccount, unpack } from './steps/checkout.ts'
-import { newDockerContext, runListedStep } from './steps/command.ts'
+import { newCommandContext, runListedStep } from './steps/command.ts'
 import { choosePorts, readConfig, writeVariables } from './steps/configure.ts'
 import { removeEverything, reset, runDestroyStep, stopEverything } from './steps/destroy.ts'
 import { drainOld } from './steps/drain.ts'
@@ -52,7 +52,7 @@ async function perform(attempt: Attempt, step: PlacedStep): Promise<StepResult |
   const { work } = step
   switch (work.kind) {
     case 'command':
-      return runListedStep(attempt, work.step, step.id, newDockerContext(attempt))
+      return runListedStep(attempt, work.step, step.id, newCommandContext(attempt))
     case 'destroy-command':
       return runDestroyStep(attempt, work.step, step.id)
     case 'start':
@@ -139,7 +139,7 @@ function interrupted(attempt: Attempt, stepId: string): Verdict {
     case 'stop':
       return { ...SUCCESS, state: AttemptState.CANCELED, message: reason.why }
     case 'timeout': {
-      const what = KINDS[attempt.plan.kind]
+      const what = KINDS[attempt.results.plan.kind]
       const message = `The ${what} took longer than it may; it was in step ${stepId || 'admit'}.`
       const code = FailureCode.TIMEOUT
       return { ...SUCCESS, state: AttemptState.TIMED_OUT, code, message, failedStepId: stepId }
@@ -191,7 +191,7 @@ async function runStep(
     reportStep(StepState.SUCCEEDED, result ?? {})
     return undefined
   } catch (error) {
-    if (isAfterSuccess(attempt.plan.kind, step.phase)) {
+    if (isAfterSuccess(attempt.results.plan.kind, step.phase)) {
       const message = `${step.title} did not finish: ${(error as Error).message}`
       output.say(`Warning: ${message}`)
       report.warning('cleanup_failed', message, step.id)
@@ -221,10 +221,10 @@ async function runPlan(attempt: Attempt, progress: Progress): Promise<Verdict> {
   const { interruption, report } = attempt
   const { begun } = progress
   for (let index = 0; ; index += 1) {
-    const step = flattenPlan(attempt.plan)[index]
+    const step = flattenPlan(attempt.results.plan)[index]
     if (!step) return SUCCESS
-    if (isShielded(attempt.plan.kind, step.phase)) interruption.shield()
-    if (isAfterSuccess(attempt.plan.kind, step.phase) && !progress.isComplete) {
+    if (isShielded(attempt.results.plan.kind, step.phase)) interruption.shield()
+    if (isAfterSuccess(attempt.results.plan.kind, step.phase) && !progress.isComplete) {
       interruption.unshield()
       if (interruption.reason) return interrupted(attempt, '')
       const isDocker = attempt.spec.recipe === Recipe.DOCKER
@@ -249,7 +249,7 @@ export async function drive(attempt: Attempt): Promise<Verdict> {
   attempt.interruption.look()
   let verdict: Verdict
   try {
-    if (!attempt.interruption.reason) attempt.report.plan(attempt.plan)
+    if (!attempt.interruption.reason) attempt.report.plan(attempt.results.plan)
     verdict = await runPlan(attempt, progress)
   } catch (error) {
     const stepId = begun.at(-1)?.id ?? 'admit'
@@ -260,7 +260,7 @@ export async function drive(attempt: Attempt): Promise<Verdict> {
   attempt.interruption.close()
   if (verdict.state === AttemptState.SUCCEEDED) return verdict
   if (begun.length > 0) {
-    for (const step of flattenPlan(attempt.plan).slice(begun.length)) {
+    for (const step of flattenPlan(attempt.results.plan).slice(begun.length)) {
       attempt.report.step({ stepId: step.id, state: StepState.SKIPPED })
     }
     attempt.output.setStep(NO_STEP)

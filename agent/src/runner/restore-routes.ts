@@ -2,10 +2,10 @@
 // recipe. May be repeated. The caller makes sure that no other deployment works in the environment.
 
 import type { Ledger } from '../journal/ledger.ts'
-import { readPlan } from '../maintenance/garbage.ts'
 import type { EdgeClient } from '../proxy/client.ts'
 import type { EdgeRoute } from '../proxy/protocol.ts'
 import { readTable } from '../proxy/table.ts'
+import { readPlan } from '../resources/garbage.ts'
 import type { AgentSettings } from '../settings.ts'
 import { isDockerPlan } from './plan/plan.ts'
 

@@ -12,6 +12,7 @@ import { readTable } from '../proxy/table.ts'
 import type { AgentSettings } from '../settings.ts'
 import type { Attempt } from './attempt.ts'
 import { StepFailure } from './failure.ts'
+import { PartKey } from './parts.ts'
 import { restoreRoutes } from './restore-routes.ts'
 
 export interface Routing {
@@ -27,16 +28,17 @@ export interface Routing {
   settledAt: number
 }
 
+const ROUTING = new PartKey<Routing>('routing')
+
 export function routingOf(attempt: Attempt): Routing {
-  attempt.routing ??= {
+  return attempt.parts.open(ROUTING, () => ({
     edge: openEdge(attempt.settings),
     routes: [],
     routesBefore: [],
     showsPages: false,
     hasSwitched: false,
     settledAt: 0,
-  }
-  return attempt.routing
+  }))
 }
 
 export const routeOf = (attempt: Attempt, service: string): Route | undefined =>

@@ -31,14 +31,16 @@ import { planDockerCheckout } from './docker/plan.ts'
 import { drive, type Verdict } from './drive.ts'
 import { asFailure, StepFailure } from './failure.ts'
 import { Interruption } from './interruption.ts'
+import { hasRelease, lastSecrets } from './last-version.ts'
 import { planCheckout } from './manual/plan.ts'
 import { Output } from './output.ts'
+import { Parts } from './parts.ts'
 import { planAction } from './plan/action.ts'
 import { planDestroy } from './plan/destroy.ts'
 import { isDockerPlan, type LastPlan, type Plan } from './plan/plan.ts'
 import { Reporter } from './report.ts'
 import { hasRoutes } from './routing.ts'
-import { hasRelease, lastSecrets } from './steps/destroy.ts'
+import { stopFetch } from './steps/fetch.ts'
 
 /** One whole TaskSecrets message on stdin (secrets-pipe.ts), or no attempt at all. */
 async function readSecrets(): Promise<TaskSecrets> {
@@ -131,15 +133,10 @@ async function openAttempt(
     ledger,
     interruption,
     pty: await loadPty(),
-    cgroup: undefined,
     spared: new Set(),
     awaySince: new Map(),
-    verifySince: undefined,
-    docker: undefined,
-    routing: undefined,
-    fetching: undefined,
-    plan: firstPlan(settings, assignment, paths, last),
-    found: { last },
+    parts: new Parts(),
+    results: { last, plan: firstPlan(settings, assignment, paths, last) },
   }
 }
 
@@ -190,8 +187,8 @@ const internal = (error: unknown, attemptId: string): Verdict => {
 
 async function close(attempt: Attempt | undefined): Promise<void> {
   if (!attempt) return
-  await attempt.fetching?.stop()
-  attempt.cgroup?.remove()
+  await stopFetch(attempt)
+  attempt.results.cgroup?.remove()
   attempt.ledger.close()
   await removeTree(attempt.scratch)
 }

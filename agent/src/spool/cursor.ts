@@ -4,7 +4,7 @@
 // records mean (spool-reader.ts).
 import { openSync, readSync } from 'node:fs'
 import { LOGS } from '@berth/shared'
-import { FileSyncs } from '../journal/file-syncs.ts'
+import { FileSyncs } from '../machine/file-syncs.ts'
 import {
   type BlockHeader,
   blockBytes,

@@ -13,7 +13,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { LOGS } from '@berth/shared'
-import { FileSyncs } from '../journal/file-syncs.ts'
+import { FileSyncs } from '../machine/file-syncs.ts'
 import { segmentPath, TAIL_FILES } from './format.ts'
 
 /** What of the system a spool writes with; tests give one whose disk is full. */

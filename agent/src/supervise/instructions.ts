@@ -7,7 +7,7 @@
 //   supervisor.log      supervisor         its own stderr
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { replaceFile } from '../journal/attempt-files.ts'
+import { replaceFile } from '../machine/atomic-files.ts'
 import type { Account } from '../machine/process/confinement.ts'
 import { isSameProcess, readBootId } from '../machine/process/processes.ts'
 import type { AgentSettings } from '../settings.ts'

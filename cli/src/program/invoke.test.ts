@@ -4,14 +4,15 @@ import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { completionLevels } from '../commands/completion.ts'
 import { EXIT } from '../terminal/exit.ts'
 import { berth, nowhere, temporaryFolder } from '../testing/berth.ts'
 import { staging, startInstallation } from '../testing/installation.ts'
 import { type TestIo, testIo } from '../testing/io.ts'
 import { environment, me } from '../testing/samples.ts'
+import { completionLevels } from './completion.ts'
 import { run } from './invoke.ts'
-import { COMMANDS, GROUPS } from './program.ts'
+import { COMMANDS } from './program.ts'
+import { GROUPS } from './spec.ts'
 
 const AT = '2026-11-15T10:00:00Z'
 
@@ -127,7 +128,7 @@ describe('faults', () => {
 
 describe('completion', () => {
   it('knows every command under every name', () => {
-    const paths = new Set(completionLevels().map((level) => level.path))
+    const paths = new Set(completionLevels(COMMANDS).map((level) => level.path))
     for (const spec of COMMANDS.filter((one) => !one.hidden)) {
       expect(paths).toContain(spec.path)
       const [group = '', verb] = spec.path.split(' ')

@@ -8,7 +8,8 @@ import { CliError, EXIT, EXIT_MEANINGS, type ExitCode, usage } from '../terminal
 import type { Io } from '../terminal/io.ts'
 import { suggest } from '../terminal/suggest.ts'
 import { openScreen } from '../terminal/terminal.ts'
-import { COMMANDS, type CommandSpec, type FlagSpec, GLOBAL_FLAGS, GROUPS } from './program.ts'
+import { COMMANDS } from './program.ts'
+import { type CommandSpec, type FlagSpec, GLOBAL_FLAGS, GROUPS } from './spec.ts'
 
 const collect = (value: string, before: unknown): string[] =>
   Array.isArray(before) ? [...before, value] : [value]
@@ -70,7 +71,7 @@ function openContext(io: Io, globals: Globals): Context {
     const { connect } = await import('../client/login.ts')
     const opened = await connect(globals, io)
     if (!screen.live) return opened
-    const { spinWhileAsking } = await import('../terminal/live.ts')
+    const { spinWhileAsking } = await import('../progress/live.ts')
     return spinWhileAsking(opened, io.stderr)
   }
   return {
@@ -257,7 +258,7 @@ export function splitRest(argv: readonly string[]): { own: string[]; rest: strin
 
 export async function run(argv: readonly string[], io: Io): Promise<number> {
   if (argv[0] === '__complete') {
-    const { complete } = await import('../commands/complete.ts')
+    const { complete } = await import('./complete.ts')
     return complete(argv.slice(1), io).catch(() => EXIT.done)
   }
   let code: number = EXIT.done

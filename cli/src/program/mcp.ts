@@ -1,12 +1,12 @@
-// The part of the command table that serves programs which speak MCP.
-import type { CommandSpec, FlagSpec } from './program.ts'
+// Commands about programs that speak MCP.
+import type { CommandSpec, FlagSpec } from './spec.ts'
 
 const ALLOW_WRITE: FlagSpec = {
   flags: '--allow-write',
   summary: 'also offer deploy_environment, set_variables and unset_variables',
 }
 
-export const MCP_COMMANDS: readonly CommandSpec[] = [
+export const MCP: readonly CommandSpec[] = [
   {
     path: 'mcp serve',
     summary:

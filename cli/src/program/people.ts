@@ -1,10 +1,45 @@
-// The part of the command table about who and where: organizations, people, tokens, pull requests, the working folder.
-import type { CommandSpec } from './program.ts'
+// Commands about who you are, organizations, people and tokens.
+import type { CommandSpec } from './spec.ts'
 
 const SCOPES = ['read', 'deploy', 'write', 'ssh', 'admin']
+
 const ROLES = ['viewer', 'developer', 'admin', 'owner']
 
-export const PEOPLE_COMMANDS: readonly CommandSpec[] = [
+export const PEOPLE: readonly CommandSpec[] = [
+  {
+    path: 'login',
+    summary: 'log in to a server, through a browser on any device',
+    flags: [
+      { flags: '--with-token', summary: 'read a token from stdin instead' },
+      {
+        flags: '--scope <scope>',
+        summary: 'ask for this scope as well (admin: set-up, members, tokens)',
+        choices: ['read', 'deploy', 'write', 'ssh', 'admin'],
+        repeat: true,
+      },
+      { flags: '--name <name>', summary: 'what this device is called (its host name)' },
+      { flags: '--no-browser', summary: 'do not open the page, only show its address' },
+    ],
+    examples: [
+      'berth login --url https://deploy.example.com',
+      'berth login --scope admin',
+      'berth login --with-token --url https://deploy.example.com < token-file',
+    ],
+    load: async () => (await import('../commands/people/login.ts')).login,
+  },
+  {
+    path: 'logout',
+    summary: 'end the login at a server',
+    flags: [{ flags: '--all', summary: 'of every server' }],
+    examples: ['berth logout', 'berth logout --all'],
+    load: async () => (await import('../commands/people/login.ts')).logout,
+  },
+  {
+    path: 'whoami',
+    summary: 'who is logged in, where, with which organizations',
+    examples: ['berth whoami'],
+    load: async () => (await import('../commands/people/login.ts')).whoami,
+  },
   {
     path: 'orgs list',
     summary: 'list the organizations you belong to',
@@ -17,39 +52,6 @@ export const PEOPLE_COMMANDS: readonly CommandSpec[] = [
     args: '<org>',
     examples: ['berth orgs use acme', 'berth orgs use -'],
     load: async () => (await import('../commands/people/orgs.ts')).orgsUse,
-  },
-  {
-    path: 'link',
-    summary: 'tie this folder to a project, and to an environment',
-    examples: ['berth link -p shop', 'berth link -p shop -e staging'],
-    load: async () => (await import('../commands/projects/link.ts')).link,
-  },
-  {
-    path: 'unlink',
-    summary: 'forget what this folder is tied to',
-    examples: ['berth unlink'],
-    load: async () => (await import('../commands/projects/link.ts')).unlink,
-  },
-  {
-    path: 'open',
-    summary: 'show an environment in the browser',
-    flags: [{ flags: '--dashboard', summary: 'its page in the dashboard instead' }],
-    examples: ['berth open -e pr-42', 'berth open -e pr-42 --dashboard'],
-    load: async () => (await import('../commands/environments/open.ts')).openPage,
-  },
-  {
-    path: 'prs list',
-    summary: 'list pull requests, also those without an environment',
-    examples: ['berth prs -p shop'],
-    load: async () => (await import('../commands/projects/prs.ts')).prsList,
-  },
-  {
-    path: 'prs approve',
-    summary: 'let the code of a fork be deployed, at one exact commit',
-    args: '<number>',
-    flags: [{ flags: '--commit <sha>', summary: 'the commit that was looked at' }],
-    examples: ['berth prs approve 51', 'berth prs approve 51 --commit "$(git rev-parse HEAD)"'],
-    load: async () => (await import('../commands/projects/prs.ts')).prsApprove,
   },
   {
     path: 'user list',

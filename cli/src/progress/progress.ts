@@ -3,9 +3,9 @@
 import type { StepStatus, TaskStatus } from '@berth/shared'
 import type { Phase, Step, Task } from '@berth/shared/api'
 import { formatStepDuration, shortCommit } from '../terminal/format.ts'
-import { spinnerFrame } from '../terminal/live.ts'
 import type { Paint, Style } from '../terminal/terminal.ts'
 import { cleanText, cutText, padText, textWidth } from '../terminal/text.ts'
+import { spinnerFrame } from './live.ts'
 
 type Status = StepStatus | TaskStatus
 const MARKS: Record<Status, readonly [string, Style | undefined]> = {

@@ -10,8 +10,8 @@ import { type Target, targetName } from '../client/resolve.ts'
 import type { WaitWatcher } from '../client/wait.ts'
 import type { Context } from '../context.ts'
 import { formatClock, shortCommit } from '../terminal/format.ts'
-import { LiveBlock } from '../terminal/live.ts'
 import { cleanLogLine, cleanText, cutText } from '../terminal/text.ts'
+import { LiveBlock } from './live.ts'
 import { blockLines, describeChanges, type TaskEvent } from './progress.ts'
 
 export interface Reporter extends WaitWatcher {

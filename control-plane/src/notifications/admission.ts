@@ -3,10 +3,10 @@
 // session or a membership that ends takes its subscriptions along.
 import { AppError, LIVE } from '@berth/shared'
 import { requirePermission } from '../app/core/access.ts'
+import { authenticateSession } from '../app/people/browser-callers.ts'
+import { type Authenticated, authenticate } from '../app/people/callers.ts'
 import type { Context } from '../context.ts'
 import { type Caller, mayAskOrganization } from '../domain/core/access.ts'
-import { type Authenticated, authenticate } from '../identity/callers.ts'
-import { authenticateSession } from '../identity/logins.ts'
 
 export type Who = Pick<Authenticated, 'caller' | 'user'>
 

@@ -10,7 +10,7 @@ import {
   findEventRange,
   listEventsAfter,
 } from '../store/core/events.ts'
-import type { Db } from '../store/engine/database.ts'
+import type { Db } from '../store/engine/db.ts'
 import type { Notifier } from './notifier.ts'
 import { describeEvents, type LiveEvent } from './states.ts'
 

@@ -6,7 +6,7 @@ import { degradation } from '../domain/environments/observation.ts'
 import type { EventRow } from '../store/core/events.ts'
 import { listRunningSteps } from '../store/deployments/attempts.ts'
 import { listOpenTasks, listTasksById } from '../store/deployments/tasks.ts'
-import type { Db } from '../store/engine/database.ts'
+import type { Db } from '../store/engine/db.ts'
 import { listEnvironmentsById } from '../store/environments/environments.ts'
 
 export interface LiveEvent extends EventRow {

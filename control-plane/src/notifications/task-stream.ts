@@ -3,10 +3,10 @@
 // pieces (same number: append) and a record may take the place of the one before it of its source (`replaces`).
 import { isFinished, LIVE } from '@berth/shared'
 import { logTopic, taskTopic } from '../app/core/transaction.ts'
+import { type LiveLine, LogReader } from '../app/deployments/log-reader.ts'
 import { type LogView, openTaskLog, refreshLog } from '../app/deployments/logs.ts'
 import type { Context } from '../context.ts'
 import type { Caller } from '../domain/core/access.ts'
-import { type LiveLine, LogReader } from './log-reader.ts'
 import type { LiveEvent } from './states.ts'
 import { type Begun, type Reset, type Subscription, streamEvents } from './stream.ts'
 

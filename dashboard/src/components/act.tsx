@@ -3,8 +3,8 @@ import { type ReactNode, useState } from 'react'
 import { type Problem, problemOf } from '../api.ts'
 import { Button, type ButtonKind } from './button.tsx'
 import { Dialog } from './dialog.tsx'
-import { Check, Text } from './field.tsx'
-import { Form, FormError, isChecked, text } from './form.tsx'
+import { Check, Text } from './forms/field.tsx'
+import { Form, FormError, isChecked, text } from './forms/form.tsx'
 import { say } from './toast.tsx'
 
 export interface Act {

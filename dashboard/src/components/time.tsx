@@ -1,6 +1,6 @@
 // A time: how long ago, the exact moment on hover and for those who copy it. One ticker for all of them.
 import { useSyncExternalStore } from 'react'
-import { ago, clock } from '../words.ts'
+import { ago, clock } from '../format.ts'
 
 const listeners = new Set<() => void>()
 let now = Date.now()

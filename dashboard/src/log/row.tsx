@@ -1,7 +1,7 @@
 // One line of the log. Memoised on the line itself: a row that does not change is not touched, so that what somebody
 // selected stays selected while lines arrive. Text nodes only.
 import { type MouseEvent, memo, useMemo, useState } from 'react'
-import { duration } from '../words.ts'
+import { duration } from '../format.ts'
 import { type Piece, parseAnsi, type Style } from './ansi.ts'
 import { inlineColours } from './colour.ts'
 import type { Line } from './lines.ts'

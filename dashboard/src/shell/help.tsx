@@ -1,7 +1,7 @@
 // The keys, and the switch for whoever does not want them.
 import { Dialog } from '../components/dialog.tsx'
+import { shortcutsOn, switchShortcuts } from '../components/shortcuts.ts'
 import { useStore } from '../stores.ts'
-import { shortcutsOn, switchShortcuts } from './shortcuts.ts'
 
 const KEYS = [
   ['⌘K or Ctrl K', 'Search and go anywhere'],

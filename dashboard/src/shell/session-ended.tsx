@@ -1,8 +1,8 @@
 // The session ended while the page was open: said over it, and what was typed below stays.
 import { queryClient } from '../api.ts'
 import { Dialog } from '../components/dialog.tsx'
+import { SignInForm } from '../components/forms/sign-in-form.tsx'
 import { beginSession } from '../session.ts'
-import { SignInForm } from './sign-in-form.tsx'
 
 export default function SessionEnded({ email }: { email: string }) {
   return (

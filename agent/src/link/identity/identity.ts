@@ -18,7 +18,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { DAEMON } from '@berth/shared'
-import { replaceFile, syncFolder } from '../../journal/attempt-files.ts'
+import { replaceFile, syncFolder } from '../../machine/atomic-files.ts'
 import type { AgentSettings } from '../../settings.ts'
 
 export interface Identity {

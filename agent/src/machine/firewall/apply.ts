@@ -1,13 +1,13 @@
 // Brings the packet rules into the kernel with iptables and ip6tables, whole and at once, and remembers whether they are in
 // force: for the server's page, and for the edge, which looks at listeners itself where they are not. Who calls holds the
-// turn (maintenance/firewall.ts): an older picture must not replace a newer one.
+// turn (resources/firewall.ts): an older picture must not replace a newer one.
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { FIREWALL } from '@berth/shared'
-import { replaceFile } from '../../journal/attempt-files.ts'
 import type { AgentSettings } from '../../settings.ts'
+import { replaceFile } from '../atomic-files.ts'
 import { readBootId } from '../process/processes.ts'
 import { locateProgram, runProgram, SYSTEM_PATH } from '../process/programs.ts'
 import { type Family, type FirewallFacts, renderRemoval, renderRules, type Saved } from './rules.ts'

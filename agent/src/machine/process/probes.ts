@@ -3,7 +3,7 @@
 import { request } from 'node:http'
 import { connect, type NetConnectOpts } from 'node:net'
 import { STEPS } from '@berth/shared'
-import { type HealthCheck, type HealthSample, isExpectedStatus } from '../../runner/plan/health.ts'
+import { type HealthCheck, type HealthSample, isExpectedStatus } from './health.ts'
 
 /** Without an address: on this machine's loopback. */
 export type ProbeTarget =

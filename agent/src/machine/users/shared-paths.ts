@@ -5,8 +5,8 @@
 import { readFileSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { MAINTENANCE, PROCESSES } from '@berth/shared'
-import { replaceFile } from '../../journal/attempt-files.ts'
 import type { AgentSettings } from '../../settings.ts'
+import { replaceFile } from '../atomic-files.ts'
 import { locateProgram, type ProgramResult, runProgram } from '../process/programs.ts'
 
 /** Looked at in any case, before anybody has searched the machine. */

@@ -4,7 +4,7 @@
 import { chownSync, existsSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROXY } from '@berth/shared'
-import { replaceFile } from '../../journal/attempt-files.ts'
+import { replaceFile } from '../../machine/atomic-files.ts'
 import { EdgeError } from '../protocol.ts'
 import { type CaddyAdmin, CaddyRefused } from './admin.ts'
 

@@ -4,7 +4,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { FailureCode } from '@berth/shared/wire'
-import { replaceFile } from '../../journal/attempt-files.ts'
+import { replaceFile } from '../../machine/atomic-files.ts'
 import {
   EngineError,
   type EngineFacts,
@@ -13,7 +13,7 @@ import {
 } from '../../machine/docker/engine.ts'
 import { writeSecretFile } from '../../machine/files.ts'
 import { locateProgram } from '../../machine/process/programs.ts'
-import { guardServer } from '../../maintenance/firewall.ts'
+import { guardServer } from '../../resources/firewall.ts'
 import { type Attempt, need } from '../attempt.ts'
 import { missing, StepFailure } from '../failure.ts'
 import { renderEnvFile, renderShellFile } from '../plan/variable-files.ts'
@@ -118,7 +118,7 @@ export async function writeDockerVariables(attempt: Attempt): Promise<void> {
     defaultService: undefined,
     system: attempt.spec.systemVariables,
   })
-  attempt.found.variables = resolved
+  attempt.results.variables = resolved
   ensureLauncher(attempt)
   for (const { name, env } of services) {
     const own = Object.entries(weakerAdditions(env, resolved.strong))

@@ -10,14 +10,14 @@ import {
 } from '../../machine/docker/containers.ts'
 import { drainContainerLog } from '../../service-logs/drain.ts'
 import type { Attempt } from '../attempt.ts'
-import { lastSecrets } from '../steps/destroy.ts'
+import { lastSecrets } from '../last-version.ts'
 import { dockerOf } from './docker-context.ts'
 
 /** A log that cannot be kept is told, and keeps nothing from being removed. */
 async function keepLog(attempt: Attempt, row: ObjectRow, seen: Observed): Promise<void> {
-  const { settings, paths, found, secrets, output } = attempt
+  const { settings, paths, results, secrets, output } = attempt
   const values: Buffer[] = secrets.variables.map(({ value }) => Buffer.from(value))
-  if (found.last) values.push(...lastSecrets(paths, found.last))
+  if (results.last) values.push(...lastSecrets(paths, results.last))
   try {
     const isWhole = await drainContainerLog(dockerOf(attempt).engine, settings, row, seen, values)
     if (!isWhole) output.say(`Warning: not all of the log of ${row.name} could be read.`)

@@ -22,7 +22,7 @@ import { containerName, networkName, releaseName, volumeName } from '../../machi
 import { ensureNetwork } from '../../machine/docker/networks.ts'
 import { ensureVolume } from '../../machine/docker/volumes.ts'
 import { fingerprint } from '../../machine/spec-key.ts'
-import { guardServer } from '../../maintenance/firewall.ts'
+import { guardServer } from '../../resources/firewall.ts'
 import { type Attempt, need } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
 import { routeOf } from '../routing.ts'
@@ -264,7 +264,7 @@ function startAhead(attempt: Attempt, names: string[]): void {
 
 /** The start steps that follow each other in the plan are those of one rank. */
 function rankMates(attempt: Attempt, name: string): string[] {
-  const steps = attempt.plan.phases.find((phase) => phase.name === 'start')?.steps ?? []
+  const steps = attempt.results.plan.phases.find((phase) => phase.name === 'start')?.steps ?? []
   const at = steps.findIndex(({ id }) => id === `start:${name}`)
   const mates: string[] = []
   for (const { work } of steps.slice(at)) {

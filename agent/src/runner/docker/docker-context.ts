@@ -4,6 +4,7 @@ import type { DockerSection, DockerService } from '@berth/shared/service-file'
 import { type Engine, openEngine } from '../../machine/docker/engine.ts'
 import { labelsOf } from '../../machine/docker/names.ts'
 import { type Attempt, need } from '../attempt.ts'
+import { PartKey } from '../parts.ts'
 import type { Limits } from '../plan/ceilings.ts'
 import { type DockerPlan, isDockerPlan } from '../plan/plan.ts'
 import type { Values } from '../plan/variable-files.ts'
@@ -44,8 +45,10 @@ export interface DockerContext {
   isOver: boolean
 }
 
+const DOCKER = new PartKey<DockerContext>('docker')
+
 export function dockerOf(attempt: Attempt): DockerContext {
-  attempt.docker ??= {
+  return attempt.parts.open(DOCKER, () => ({
     engine: openEngine(attempt.settings),
     dataRoot: undefined,
     beganAt: Date.now(),
@@ -55,8 +58,7 @@ export function dockerOf(attempt: Attempt): DockerContext {
     containers: new Map(),
     ahead: new Map(),
     isOver: false,
-  }
-  return attempt.docker
+  }))
 }
 
 export function dockerSectionOf(attempt: Attempt): DockerSection {
@@ -72,7 +74,7 @@ export function dockerServiceOf(attempt: Attempt, name: string): DockerService {
 }
 
 export const lastDocker = (attempt: Attempt): DockerPlan | undefined =>
-  isDockerPlan(attempt.found.last) ? attempt.found.last : undefined
+  isDockerPlan(attempt.results.last) ? attempt.results.last : undefined
 
 export const isUntrusted = (attempt: Attempt): boolean =>
   attempt.spec.environment?.untrusted ?? false
@@ -83,6 +85,6 @@ export function labels(
   facts: { service?: string; spec?: string } = {},
 ): Record<string, string> {
   const { environmentId, taskId, fence, attemptId } = attempt.assignment
-  const commit = attempt.found.commit?.sha
+  const commit = attempt.results.commit?.sha
   return labelsOf(attempt.settings, { environmentId, taskId, fence, attemptId, commit, ...facts })
 }

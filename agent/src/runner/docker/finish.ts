@@ -6,14 +6,14 @@ import { inspectContainer } from '../../machine/docker/containers.ts'
 import { listFolder, removeLink, removeTree } from '../../machine/files.ts'
 import { tidyRepository } from '../../machine/git/git.ts'
 import { endLeftovers } from '../../machine/process/leftovers.ts'
-import { collectEnvironment } from '../../maintenance/garbage.ts'
+import { collectEnvironment } from '../../resources/garbage.ts'
 import { type Attempt, need } from '../attempt.ts'
 import { reportOrWarn, stopOld, toWireAction } from '../manual/finish.ts'
 import type { DockerPlan, RunningContainer } from '../plan/plan.ts'
 import { isManualPlan } from '../plan/plan.ts'
 import { routeOf, routingOf } from '../routing.ts'
-import { belongingOf } from '../steps/destroy.ts'
 import { keepGrowth } from '../steps/disk-space.ts'
+import { belongingOf } from '../steps/end-version.ts'
 import { deploymentRef, gitContext } from '../steps/fetch.ts'
 import type { Upstream } from '../steps/route.ts'
 import { endContainer } from './container-end.ts'
@@ -108,7 +108,7 @@ export async function stopOldContainers(attempt: Attempt): Promise<void> {
     )
   }
   await stopOld(attempt)
-  if (!isManualPlan(attempt.found.last)) return
+  if (!isManualPlan(attempt.results.last)) return
   const left = await endLeftovers(await belongingOf(attempt), attempt.limits.killGraceMs)
   if (left.length > 0) throw new Error(`${left.length} processes could not be ended`)
 }

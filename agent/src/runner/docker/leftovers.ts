@@ -11,8 +11,8 @@ import { recoverDocker } from './recover.ts'
 
 /** Checkouts of attempts that are over. A manual version that still runs is in its own. */
 async function removeLeftoverFiles(attempt: Attempt): Promise<void> {
-  const { paths, assignment, found } = attempt
-  if (isManualPlan(found.last)) return
+  const { paths, assignment, results } = attempt
+  if (isManualPlan(results.last)) return
   const current = basename(readLink(paths.current) ?? '')
   for (const name of listFolder(paths.releases)) {
     const isOld = /^[0-9]+$/.test(name) && name !== String(assignment.taskId) && name !== current

@@ -13,8 +13,8 @@ import {
   stopContainer,
 } from '../../machine/docker/containers.ts'
 import { type Engine, EngineError } from '../../machine/docker/engine.ts'
-import { type CollectRequest, collectEnvironment, readPlan } from '../../maintenance/garbage.ts'
 import { type EdgeClient, letRequestsEnd } from '../../proxy/client.ts'
+import { type CollectRequest, collectEnvironment, readPlan } from '../../resources/garbage.ts'
 import type { AgentSettings } from '../../settings.ts'
 import { isDockerPlan } from '../plan/plan.ts'
 import { restoreRoutes } from '../restore-routes.ts'

@@ -8,12 +8,12 @@ import { listOwnedImages, removeImage } from '../../machine/docker/images.ts'
 import { showImage } from '../../machine/docker/names.ts'
 import { listOwnedNetworks, removeNetwork } from '../../machine/docker/networks.ts'
 import { listOwnedVolumes, removeVolume } from '../../machine/docker/volumes.ts'
-import { isShared, removeFormer } from '../../maintenance/garbage.ts'
+import { isShared, removeFormer } from '../../resources/garbage.ts'
 import type { Attempt } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
 import { isDockerPlan, type LastPlan } from '../plan/plan.ts'
 import { resetRoutes } from '../routing.ts'
-import { emptyFolders, endVersion } from '../steps/destroy.ts'
+import { emptyFolders, endVersion } from '../steps/end-version.ts'
 import { endContainer } from './container-end.ts'
 import { dockerOf } from './docker-context.ts'
 
@@ -37,8 +37,8 @@ export async function endContainers(attempt: Attempt): Promise<void> {
 
 /** The environment left the docker recipe: what it had there ends. Its data stays until it is removed or reset. */
 export async function retireDocker(attempt: Attempt): Promise<void> {
-  const { ledger, assignment, found } = attempt
-  if (!hasObjects(ledger, assignment.environmentId, found.last ?? null)) return
+  const { ledger, assignment, results } = attempt
+  if (!hasObjects(ledger, assignment.environmentId, results.last ?? null)) return
   await endContainers(attempt)
 }
 
@@ -117,13 +117,13 @@ export async function removeObjects(attempt: Attempt): Promise<void> {
 
 /** Routes, containers and volumes go; images, variables and settings stay. No version is left to return to. */
 export async function resetDocker(attempt: Attempt): Promise<void> {
-  const { output, found } = attempt
+  const { output, results } = attempt
   output.say('Removing the running version and its data: from here on there is none to return to.')
   await resetRoutes(attempt)
   await endVersion(attempt)
   await endContainers(attempt)
   await removeVolumes(attempt)
   await emptyFolders(attempt)
-  found.last = null
+  results.last = null
   output.say('The environment is empty.')
 }

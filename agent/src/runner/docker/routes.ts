@@ -30,8 +30,8 @@ function expected(attempt: Attempt, service: string): ExpectedContainer {
 
 /** The time in which nothing may restart is the same for all services. */
 async function watchAwhile(attempt: Attempt): Promise<void> {
-  attempt.verifySince ??= performance.now()
-  const left = attempt.verifySince + proofMs(attempt.settings) - performance.now()
+  attempt.results.verifySince ??= performance.now()
+  const left = attempt.results.verifySince + proofMs(attempt.settings) - performance.now()
   if (left > 0) await attempt.interruption.wait(left)
 }
 

@@ -8,7 +8,7 @@ import { FailureCode } from '@berth/shared/wire'
 import { listFolder, readLink, removeTree } from '../../machine/files.ts'
 import { tidyRepository } from '../../machine/git/git.ts'
 import { findListeners, findSocketListeners, holdsListener } from '../../machine/process/ports.ts'
-import { collectVariables } from '../../maintenance/garbage.ts'
+import { collectVariables } from '../../resources/garbage.ts'
 import { proofMs } from '../../settings.ts'
 import { instructionsOf, listServiceProcesses, stopService } from '../../supervise/control.ts'
 import { markVerified, serviceDir } from '../../supervise/instructions.ts'
@@ -61,8 +61,8 @@ function ownRow(attempt: Attempt, service: string) {
 
 /** One after the other, but the time in which nothing may restart is the same for all of them. */
 async function watchAwhile(attempt: Attempt, name: string): Promise<void> {
-  attempt.verifySince ??= performance.now()
-  const left = attempt.verifySince + proofMs(attempt.settings) - performance.now()
+  attempt.results.verifySince ??= performance.now()
+  const left = attempt.results.verifySince + proofMs(attempt.settings) - performance.now()
   requireAlive(attempt, name)
   if (left > 0) await attempt.interruption.wait(left)
 }

@@ -13,8 +13,8 @@ import {
   removeLink,
   removeTree,
 } from '../../machine/files.ts'
-import { collectVariables, readPlan } from '../../maintenance/garbage.ts'
 import { letRequestsEnd } from '../../proxy/client.ts'
+import { collectVariables, readPlan } from '../../resources/garbage.ts'
 import { isDockerPlan, type ManualPlan } from '../plan/plan.ts'
 import { type RouteContext, type RouteRequest, restoreRoutes } from '../restore-routes.ts'
 

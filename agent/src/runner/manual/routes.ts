@@ -2,6 +2,7 @@
 // through the proxy, that their hosts lead there; and what is still there of services that nobody but their owner starts.
 import { STEPS } from '@berth/shared'
 import type { ManualService } from '@berth/shared/service-file'
+import type { HealthCheck } from '../../machine/process/health.ts'
 import { openSocket } from '../../machine/process/sockets.ts'
 import type { ProbeAnswer } from '../../proxy/client.ts'
 import { readRouteLink } from '../../proxy/links.ts'
@@ -9,7 +10,6 @@ import { edgePaths } from '../../proxy/paths.ts'
 import { isLinked } from '../../proxy/socket-links.ts'
 import { readTable, routeId } from '../../proxy/table.ts'
 import { type Attempt, accountOf, need } from '../attempt.ts'
-import type { HealthCheck } from '../plan/health.ts'
 import { isManualPlan, type ManualRoute, type PlacedStep } from '../plan/plan.ts'
 import { routeOf, routingOf } from '../routing.ts'
 import { sectionOf } from '../steps/configure.ts'
@@ -59,7 +59,7 @@ export const processUpstreams = (attempt: Attempt): string[] =>
   sectionOf(attempt)
     .services.filter((service) => service.run && replacementOf(service) === 'beside')
     .flatMap(({ name }) => {
-      const port = routeOf(attempt, name) && attempt.found.ports?.get(name)
+      const port = routeOf(attempt, name) && attempt.results.ports?.get(name)
       return port === undefined ? [] : [`127.0.0.1:${port}`]
     })
 
@@ -125,7 +125,7 @@ const CONNECT: HealthCheck = {
  * for a process that is being killed. Empty: there is nothing to tell.
  */
 export async function reportUnmanaged(attempt: Attempt, begun: PlacedStep[]): Promise<string> {
-  const { last } = attempt.found
+  const { last } = attempt.results
   const isTouched = begun.some(({ work }) => work.kind === 'command')
   if (!isManualPlan(last) || !isTouched) return ''
   const sentences: string[] = []

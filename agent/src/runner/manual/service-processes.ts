@@ -10,6 +10,7 @@ import type { ProcessRow } from '../../journal/ledger.ts'
 import { insideFolder } from '../../machine/files.ts'
 import { Cgroup, detectCgroups, listCgroups } from '../../machine/process/cgroups.ts'
 import { baseEnvironment } from '../../machine/process/confinement.ts'
+import { type HealthCheck, type HealthSample, judgeHealth } from '../../machine/process/health.ts'
 import { type ProbeTarget, probe } from '../../machine/process/probes.ts'
 import { openSocket } from '../../machine/process/sockets.ts'
 import { readLastLines } from '../../service-logs/writer.ts'
@@ -25,10 +26,9 @@ import {
 } from '../../supervise/instructions.ts'
 import { type Attempt, accountOf, environmentName, need } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
-import { type HealthCheck, type HealthSample, judgeHealth } from '../plan/health.ts'
 import { serviceAdditions } from '../plan/variables.ts'
 import { routeOf } from '../routing.ts'
-import { newDockerContext, pathsOf } from '../steps/command.ts'
+import { newCommandContext, pathsOf } from '../steps/command.ts'
 import { environmentFacts, sectionOf } from '../steps/configure.ts'
 import type { Upstream } from '../steps/route.ts'
 import { replacementOf } from './plan.ts'
@@ -76,7 +76,7 @@ function makeInstructions(attempt: Attempt, service: ManualService): Instruction
     temporary: attempt.paths.temporary,
     account: accountOf(attempt) ?? null,
     variablesFile: attempt.variablesFile,
-    env: baseEnvironment(pathsOf(attempt, newDockerContext(attempt))),
+    env: baseEnvironment(pathsOf(attempt, newCommandContext(attempt))),
     additions: serviceAdditions(variables, run.env, { port, isAuto: target?.kind === 'auto' }),
     secretKeys: variables.secretKeys,
     port: port ?? null,
@@ -89,7 +89,7 @@ function makeInstructions(attempt: Attempt, service: ManualService): Instruction
 
 /** Where processes that are about to go answer; a port that the new version took over is not theirs any more. */
 export function retiredProcesses(attempt: Attempt): Upstream[] {
-  const taken = new Set(attempt.found.ports?.values())
+  const taken = new Set(attempt.results.ports?.values())
   return rowsOf(attempt).flatMap(({ state, port }) =>
     state === 'retired' && port !== undefined && !taken.has(port)
       ? [{ address: '127.0.0.1', port }]

@@ -15,14 +15,14 @@ export const staticFolder = ({ paths, assignment }: Attempt, service: string): s
   join(paths.statics, service, String(assignment.taskId))
 
 export async function copyStatic(attempt: Attempt, name: string): Promise<void> {
-  const { paths, found, output, releaseDir } = attempt
+  const { paths, results, output, releaseDir } = attempt
   const { target } = serviceOf(attempt, name)
   if (target?.kind !== 'root') throw new Error(`service ${name} has no folder`)
   const failed = (what: string): StepFailure =>
     new StepFailure(FailureCode.STATIC_FAILED, `${target.path} (service ${name}) ${what}`)
   const folder = staticFolder(attempt, name)
   await removeTree(folder)
-  ensureStaticFolder(paths.statics, found.webGroup ?? undefined)
+  ensureStaticFolder(paths.statics, results.webGroup ?? undefined)
   const account = accountOf(attempt) ?? null
   const started = performance.now()
   try {

@@ -26,7 +26,7 @@ const LAUNCH = '/run/berth/launch.sh'
 export function actionOf(attempt: Attempt): Action {
   const { kind, environment } = attempt.spec
   const name = kind.case === 'action' ? kind.value.name : ''
-  const { last } = attempt.found
+  const { last } = attempt.results
   if (!last) {
     throw new StepFailure(
       FailureCode.NOT_DEPLOYED,
@@ -43,7 +43,7 @@ export function actionOf(attempt: Attempt): Action {
 
 export async function runAction(attempt: Attempt): Promise<CommandResult> {
   const action = actionOf(attempt)
-  const { last } = attempt.found
+  const { last } = attempt.results
   if (isManualPlan(last)) {
     return runInLast(attempt, (context) =>
       runListedStep(attempt, toStep(action), 'command', context),

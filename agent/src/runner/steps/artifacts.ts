@@ -86,7 +86,7 @@ async function copyAll(
   bounds: { files: number; bytes: number },
 ): Promise<void> {
   const notes = new Skipped(attempt)
-  const { last } = attempt.found
+  const { last } = attempt.results
   if (isDockerPlan(last)) await copyFromContainer(attempt, action, declared, intake, last, notes)
   else {
     await runInLast(attempt, ({ releaseDir }) =>

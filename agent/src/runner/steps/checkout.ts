@@ -16,8 +16,8 @@ import {
 import { checkOut, GitError, readBlob, type TreeEntry } from '../../machine/git/git.ts'
 import { locateProgram } from '../../machine/process/programs.ts'
 import { AccountError, ensureAccount, findClosedFolder, isRoot } from '../../machine/users/users.ts'
-import { guardServer } from '../../maintenance/firewall.ts'
 import { findWebGroup } from '../../proxy/caddy/web-group.ts'
+import { guardServer } from '../../resources/firewall.ts'
 import { ensureActivateProgram } from '../activation.ts'
 import { type Attempt, accountOf, environmentName, need } from '../attempt.ts'
 import { missing, StepFailure } from '../failure.ts'
@@ -29,9 +29,9 @@ import { gitContext } from './fetch.ts'
 
 /** What attempts that are over left behind goes before this one makes anything of its own. */
 async function recoverBefore(attempt: Attempt): Promise<void> {
-  const { settings, ledger, assignment, output, found } = attempt
+  const { settings, ledger, assignment, output, results } = attempt
   // what the version before routed, this one will most likely route too; the rest is asked when the file was read
-  const routed = found.last?.routes?.map(({ service }) => service) ?? []
+  const routed = results.last?.routes?.map(({ service }) => service) ?? []
   await requireProxy(attempt, [...new Set(routed)])
   const context = { edge: routingOf(attempt).edge, ledger, settings }
   for (const note of await recoverManual(context, assignment)) output.say(note)
@@ -71,7 +71,7 @@ export async function prepareAccount(attempt: Attempt): Promise<void> {
     try {
       const purpose = `Berth environment ${attempt.assignment.environmentId}`
       const { account, isNew } = await ensureAccount(name, paths.dir, purpose)
-      attempt.found.account = account
+      attempt.results.account = account
       // before its first command: metadata addresses and other environments' networks are out of its reach
       await guardServer(attempt.settings, attempt.ledger)
       output.say(isNew ? `Account ${name} was made.` : `Account ${name}.`)
@@ -80,12 +80,12 @@ export async function prepareAccount(attempt: Attempt): Promise<void> {
       throw error
     }
   } else {
-    attempt.found.account = null
+    attempt.results.account = null
     output.say('Warning: without root, commands run as your own user and can do what you can.')
   }
   const account = accountOf(attempt)
-  attempt.found.webGroup = (await findWebGroup(attempt.settings)) ?? null
-  ensureEnvironmentFolders(paths, account, attempt.found.webGroup ?? undefined)
+  attempt.results.webGroup = (await findWebGroup(attempt.settings)) ?? null
+  ensureEnvironmentFolders(paths, account, attempt.results.webGroup ?? undefined)
   ensureActivateProgram(attempt)
   for (const folder of [paths.dir, paths.sockets]) {
     const closed = await findClosedFolder(account, folder)
@@ -140,13 +140,13 @@ async function writeFiles(attempt: Attempt, sha: string): Promise<{ attributes: 
   ])
   // a build reads it as root
   await handOver(paths.checkout, releaseDir, isDocker ? undefined : accountOf(attempt))
-  attempt.found.source = source
+  attempt.results.source = source
   return { attributes }
 }
 
 export async function unpack(attempt: Attempt): Promise<void> {
   const { sha } = need(attempt, 'commit')
-  const { tree } = attempt.found
+  const { tree } = attempt.results
   if (!tree || tree.files > STEPS.repositoryFiles) {
     const bound = STEPS.repositoryFiles.toLocaleString('en-US')
     throw new StepFailure(

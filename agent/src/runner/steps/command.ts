@@ -47,12 +47,12 @@ export function stepBounds(attempt: Attempt): CgroupBounds {
 }
 
 function commandCgroup(attempt: Attempt): Cgroup | undefined {
-  attempt.cgroup ??= Cgroup.create(
+  attempt.results.cgroup ??= Cgroup.create(
     detectCgroups(),
     `${environmentName(attempt)}-${attempt.assignment.taskId}`,
     stepBounds(attempt),
   )
-  return attempt.cgroup
+  return attempt.results.cgroup
 }
 
 /** Which version a command belongs to: where it runs and whose values it gets. */
@@ -73,7 +73,7 @@ export const hasSocket = ({ services }: ManualSection): boolean =>
   services.some(({ target }) => target?.kind === 'socket')
 
 /** The version that this attempt deploys. */
-export const newDockerContext = (attempt: Attempt): CommandContext => ({
+export const newCommandContext = (attempt: Attempt): CommandContext => ({
   releaseDir: attempt.releaseDir,
   variablesFile: attempt.variablesFile,
   commit: need(attempt, 'commit').sha,

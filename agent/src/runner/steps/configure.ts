@@ -23,7 +23,7 @@ import { EnvironmentType, FailureCode, Recipe } from '@berth/shared/wire'
 import { PortsExhausted } from '../../journal/ledger.ts'
 import { writeSecretFile } from '../../machine/files.ts'
 import { findListeners, nameHolder } from '../../machine/process/ports.ts'
-import { guardServer } from '../../maintenance/firewall.ts'
+import { guardServer } from '../../resources/firewall.ts'
 import { type Attempt, accountOf, need } from '../attempt.ts'
 import { shareCeiling } from '../ceiling.ts'
 import { planDocker } from '../docker/plan.ts'
@@ -114,7 +114,7 @@ function judge(attempt: Attempt, source: Buffer): ServiceFile {
 function makePlan(attempt: Attempt, { docker, manual }: ServiceFile): Plan {
   const { kind } = attempt.spec
   const asked = { fresh: kind.case === 'deploy' && kind.value.fresh }
-  const last = attempt.found.last ?? undefined
+  const last = attempt.results.last ?? undefined
   if (recipeOf(attempt) === 'docker' && docker) return planDocker(docker, last, asked)
   if (manual) return planManual(manual, last, asked)
   throw new Error('the file has no section of this recipe')
@@ -129,10 +129,10 @@ function asksOf(attempt: Attempt, { docker, manual }: ServiceFile): Ask[] {
 
 export async function readConfig(attempt: Attempt): Promise<void> {
   const file = judge(attempt, sourceOf(attempt))
-  attempt.found.file = file
-  attempt.found.limits = shareCeiling(attempt, asksOf(attempt, file))
-  attempt.plan = makePlan(attempt, file)
-  attempt.report.plan(attempt.plan)
+  attempt.results.file = file
+  attempt.results.limits = shareCeiling(attempt, asksOf(attempt, file))
+  attempt.results.plan = makePlan(attempt, file)
+  attempt.report.plan(attempt.results.plan)
 }
 
 /** The section that this deployment follows. */
@@ -173,7 +173,7 @@ export async function choosePorts(attempt: Attempt): Promise<void> {
       ports.set(name, kept.find((port) => port !== serving) as number)
     }
   }
-  attempt.found.ports = ports
+  attempt.results.ports = ports
   for (const [name, port] of ports) attempt.output.say(`${name} answers on port ${port}.`)
   // from here on nobody else answers there
   const guard = await guardServer(attempt.settings, attempt.ledger)
@@ -265,7 +265,7 @@ export async function writeVariables(attempt: Attempt): Promise<void> {
   const account = accountOf(attempt)
   writeSecretFile(attempt.variablesFile, renderShellFile(resolved.values), account)
   writeSecretFile(envFile(attempt.variablesFile), renderEnvFile(resolved.values), account)
-  attempt.found.variables = resolved
+  attempt.results.variables = resolved
   const count = resolved.secretKeys.length
   attempt.output.say(
     `${resolved.values.size} variables (${count} custom) are in ${join('variables', `${attempt.assignment.taskId}.env`)}.`,

@@ -2,86 +2,35 @@
 // release that runs, then the end of every process, then of every file, at last of the account. Each step may be
 // repeated, by another attempt as well: what is gone already is no failure. Invariant: once `stop` has begun no
 // version of the environment is ever started again, whoever dies meanwhile.
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { join } from 'node:path'
 import { DAEMON } from '@berth/shared'
 import type { Step } from '@berth/shared/service-file'
-import { FailureCode, Recipe } from '@berth/shared/wire'
+import { Recipe } from '@berth/shared/wire'
 import { isEngineUp, openEngine } from '../../machine/docker/engine.ts'
 import {
   allPaths,
-  type EnvironmentPaths,
   ensureEnvironmentFolders,
   ensureLogFolder,
-  insideFolder,
-  listFolder,
-  removeLink,
   removeTree,
 } from '../../machine/files.ts'
-import {
-  type Belonging,
-  endLeftovers,
-  listGroups,
-  listLeftovers,
-} from '../../machine/process/leftovers.ts'
+import { listGroups, listLeftovers } from '../../machine/process/leftovers.ts'
 import { clearShared } from '../../machine/users/shared-paths.ts'
-import { AccountError, findAccount, isRoot, removeAccount } from '../../machine/users/users.ts'
-import { guardServer } from '../../maintenance/firewall.ts'
-import { instructionsOf, stopService } from '../../supervise/control.ts'
+import { AccountError, isRoot, removeAccount } from '../../machine/users/users.ts'
+import { guardServer } from '../../resources/firewall.ts'
 import { ensureActivateProgram } from '../activation.ts'
 import { type Attempt, accountOf, environmentName } from '../attempt.ts'
 import { endContainers, hasObjects, removeObjects, removeVolumes } from '../docker/remove.ts'
-import { StepFailure } from '../failure.ts'
+import { hasRelease, releaseOf, variablesOf } from '../last-version.ts'
 import { whySkipped } from '../plan/destroy.ts'
-import { isManualPlan, type LastPlan, type ManualPlan } from '../plan/plan.ts'
-import { parseShellFile } from '../plan/variable-files.ts'
+import { isManualPlan } from '../plan/plan.ts'
 import { forgetPassword, resetRoutes } from '../routing.ts'
 import { type CommandContext, type CommandResult, hasSocket, runListedStep } from './command.ts'
-
-const releaseOf = (paths: EnvironmentPaths, last: ManualPlan): string =>
-  join(paths.releases, String(last.taskId))
-
-const variablesOf = (paths: EnvironmentPaths, last: LastPlan): string[] => {
-  if (isManualPlan(last)) return [join(paths.variables, `${last.taskId}.sh`)]
-  const files = last.services.map(({ service, taskId }) => `${taskId}-${service}.sh`)
-  return files.map((name) => join(paths.variables, name))
-}
-
-/** Commands can still run in it, with their values. */
-export const hasRelease = (paths: EnvironmentPaths, last: LastPlan | null): boolean =>
-  isManualPlan(last) &&
-  insideFolder(releaseOf(paths, last), '.') !== undefined &&
-  variablesOf(paths, last).every((file) => existsSync(file))
-
-/** What must be masked when the steps of the last deployment run: they get the values of its file. */
-export function lastSecrets(paths: EnvironmentPaths, last: LastPlan): Buffer[] {
-  return variablesOf(paths, last).flatMap((file) => {
-    let values: Map<string, string>
-    try {
-      values = parseShellFile(readFileSync(file, 'utf8'))
-    } catch {
-      return [] // without the file nobody gets a value
-    }
-    const keys = last.secretKeys ?? [...values.keys()]
-    return keys.map((key) => Buffer.from(values.get(key) ?? '')).filter((value) => value.length > 0)
-  })
-}
-
-const failed = (message: string): StepFailure =>
-  new StepFailure(FailureCode.STEP_FAILED, message, { isCheck: false })
-
-/** The account as it is; none is made for a removal. */
-async function lookUpAccount(attempt: Attempt): Promise<void> {
-  if (attempt.found.account !== undefined) return
-  const found = isRoot() ? await findAccount(environmentName(attempt)) : undefined
-  const isOurs = found !== undefined && found.home === attempt.paths.dir && found.uid > 0
-  attempt.found.account = isOurs ? found : null
-}
+import { belongingOf, emptyFolders, endVersion, failed, lookUpAccount } from './end-version.ts'
 
 function lastContext(attempt: Attempt): CommandContext {
-  const { paths, found } = attempt
-  const { last } = found
+  const { paths, results } = attempt
+  const { last } = results
   if (!isManualPlan(last)) throw new Error('nothing with commands was deployed here')
   return {
     releaseDir: releaseOf(paths, last),
@@ -120,54 +69,22 @@ export const runDestroyStep = (
     'Remove the environment without them.',
   )
 
-/** Of the environment's own account, whoever this attempt works as: git's, with the docker recipe, is shared. */
-export async function belongingOf(attempt: Attempt): Promise<Belonging> {
-  const name = environmentName(attempt)
-  const found = isRoot() ? await findAccount(name) : undefined
-  const isOurs = found !== undefined && found.home === attempt.paths.dir && found.uid > 0
-  return {
-    name,
-    uid: isOurs ? found.uid : undefined,
-    marker: `BERTH_SHARED_DIR=${attempt.paths.shared}`,
-  }
-}
-
-/** Everything that runs on the machine itself ends, and nothing of it comes back. */
-export async function endVersion(attempt: Attempt): Promise<void> {
-  const { ledger, settings, output, assignment, limits } = attempt
-  await lookUpAccount(attempt)
-  ledger.endVersion(assignment.environmentId)
-  for (const row of ledger.listProcesses(assignment.environmentId)) {
-    const tookMs = await stopService(settings, instructionsOf(row))
-    ledger.removeProcess(row)
-    output.say(`${row.service} of deployment ${row.taskId} stopped in ${Math.round(tookMs)} ms.`)
-  }
-  const of = await belongingOf(attempt)
-  const more = listLeftovers(of).length
-  if (more > 0) output.say(`${more} other processes of it are being ended.`)
-  const left = await endLeftovers(of, limits.killGraceMs)
-  attempt.cgroup = undefined // gone with the others; the next command makes its own
-  if (left.length === 0) return
-  const names = left.slice(0, 5).map(({ name, pid }) => `${name} (pid ${pid})`)
-  throw failed(`${left.length} processes could not be ended: ${names.join(', ')}.`)
-}
-
 /** Without a row nothing was made there; the engine is asked all the same where it is there to be asked. */
 async function ownsObjects({
   ledger,
   assignment,
-  found,
+  results,
   spec,
   settings,
 }: Attempt): Promise<boolean> {
-  if (hasObjects(ledger, assignment.environmentId, found.last ?? null)) return true
+  if (hasObjects(ledger, assignment.environmentId, results.last ?? null)) return true
   return spec.recipe === Recipe.DOCKER && isEngineUp(openEngine(settings), DAEMON.probeMs)
 }
 
 /** Why the file's steps are not run, where a person would have expected them. */
 function reportSkipped(attempt: Attempt): void {
   const { kind } = attempt.spec
-  const { last } = attempt.found
+  const { last } = attempt.results
   if (!last) return
   const why = whySkipped(last, {
     skipSteps: kind.case === 'destroy' && kind.value.force,
@@ -235,7 +152,7 @@ export async function removeEverything(attempt: Attempt): Promise<void> {
     ...listLeftovers({ ...of, uid: undefined }).map(({ name, pid }) => `${name} (pid ${pid})`),
   ]
   if (left.length > 0) throw failed(`Not everything could be removed: ${left.join(', ')}.`)
-  const nothing = present.length === 0 && !hadObjects && !attempt.found.last
+  const nothing = present.length === 0 && !hadObjects && !attempt.results.last
   const identifier = attempt.spec.environment?.identifier
   output.say(
     nothing
@@ -244,34 +161,18 @@ export async function removeEverything(attempt: Attempt): Promise<void> {
   )
 }
 
-/** All but the files of the deployment at hand. */
-export async function emptyFolders(attempt: Attempt): Promise<void> {
-  const { paths, assignment } = attempt
-  removeLink(paths.current)
-  const own = String(assignment.taskId)
-  for (const name of listFolder(paths.releases)) {
-    if (name !== own) await removeTree(join(paths.releases, name))
-  }
-  for (const name of listFolder(paths.variables)) {
-    const isOwn = name.startsWith(`${own}.`) || name.startsWith(`${own}-`)
-    if (!isOwn) await removeTree(join(paths.variables, name))
-  }
-  const others = [paths.shared, paths.home, paths.temporary, paths.sockets, paths.statics]
-  for (const folder of others) await removeTree(folder)
-}
-
 /** What the deployment at hand needs, empty. */
 async function renewFolders(attempt: Attempt): Promise<void> {
   const { paths } = attempt
-  ensureEnvironmentFolders(paths, accountOf(attempt), attempt.found.webGroup ?? undefined)
+  ensureEnvironmentFolders(paths, accountOf(attempt), attempt.results.webGroup ?? undefined)
   ensureActivateProgram(attempt)
   await ensureLogFolder(paths, accountOf(attempt))
 }
 
 /** Variables, ports, settings and logs stay; data goes. From here on there is no version to fall back to. */
 export async function reset(attempt: Attempt): Promise<void> {
-  const { output, paths, found } = attempt
-  const { last } = found
+  const { output, paths, results } = attempt
+  const { last } = results
   if (isManualPlan(last) && hasRelease(paths, last)) {
     for (const [index, step] of last.section.destroy.entries()) {
       output.say(`Destroy step ${index + 1} of deployment ${last.taskId}: ${step.title}`)
@@ -289,6 +190,6 @@ export async function reset(attempt: Attempt): Promise<void> {
   await emptyFolders(attempt)
   await clearTemporary(attempt, 'reset')
   await renewFolders(attempt)
-  found.last = null
+  results.last = null
   output.say('The environment is empty.')
 }

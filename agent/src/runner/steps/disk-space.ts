@@ -2,10 +2,10 @@
 // written (`guardDiskSpace`), remembered for the next deployment (`keepGrowth`).
 import { FailureCode } from '@berth/shared/wire'
 import { describeExcess, inGigabytes, watchDiskSpace } from '../../machine/disk-space.ts'
-import { judgeDiskSpace, recordGrowth } from '../../maintenance/admission.ts'
-import { collectCache } from '../../maintenance/cache.ts'
-import { collectEnvironment } from '../../maintenance/garbage.ts'
-import { measureEnvironments } from '../../maintenance/measure.ts'
+import { judgeDiskSpace, recordGrowth } from '../../resources/admission.ts'
+import { collectCache } from '../../resources/cache.ts'
+import { collectEnvironment } from '../../resources/garbage.ts'
+import { measureEnvironments } from '../../resources/measure.ts'
 import { type Attempt, need } from '../attempt.ts'
 import { ceilingOf } from '../ceiling.ts'
 import { dockerOf } from '../docker/docker-context.ts'
@@ -51,7 +51,7 @@ export async function checkDiskSpace(
   const engine = dataRoot ? { dataRoot, collect: () => collect(attempt) } : {}
   const answer = await judgeDiskSpace(settings, ledger, { environmentId, name, ...engine })
   if (!answer.ok) throw new StepFailure(FailureCode.DISK_FULL, answer.message)
-  attempt.found.disk = answer.meter
+  attempt.results.disk = answer.meter
   await admitShare(attempt, { usesEngine: dataRoot !== undefined })
 }
 
@@ -78,6 +78,6 @@ export async function guardDiskSpace<T>(
 
 /** Once the deployment succeeded. */
 export function keepGrowth(attempt: Attempt): void {
-  const { disk } = attempt.found
+  const { disk } = attempt.results
   if (disk) recordGrowth(attempt.ledger, attempt.assignment, disk)
 }

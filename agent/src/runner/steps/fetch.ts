@@ -34,9 +34,10 @@ import { dial } from '../../machine/process/probes.ts'
 import { AccountError, ensureAccount, findClosedFolder, isRoot } from '../../machine/users/users.ts'
 import type { Attempt } from '../attempt.ts'
 import { missing, StepFailure } from '../failure.ts'
+import { PartKey } from '../parts.ts'
 
 export const gitContext = (attempt: Attempt): GitContext => ({
-  account: attempt.found.gitAccount ?? undefined,
+  account: attempt.results.gitAccount ?? undefined,
   attemptId: attempt.assignment.attemptId,
   repository: attempt.paths.repository,
   signal: attempt.interruption.signal,
@@ -221,8 +222,16 @@ export interface Fetching {
   stop: () => Promise<void>
 }
 
-/** The step `fetch` takes it up; until then its owner is whoever began it. */
-export function beginFetch(attempt: Attempt): Fetching {
+const FETCHING = new PartKey<Fetching>('fetching')
+
+/** Begins the fetch, before its step where the recipe allows it; the step `fetch` takes it up. */
+export const beginFetch = (attempt: Attempt): Fetching =>
+  attempt.parts.open(FETCHING, () => startFetch(attempt))
+
+export const stopFetch = async (attempt: Attempt): Promise<void> =>
+  attempt.parts.find(FETCHING)?.stop()
+
+function startFetch(attempt: Attempt): Fetching {
   const given = new AbortController()
   const voice = holdVoice(attempt)
   const signal = AbortSignal.any([attempt.interruption.signal, given.signal])
@@ -235,19 +244,18 @@ export function beginFetch(attempt: Attempt): Fetching {
     given.abort()
     return ended
   }
-  attempt.fetching = { voice, result, stop }
-  return attempt.fetching
+  return { voice, result, stop }
 }
 
 export async function fetchRepository(attempt: Attempt): Promise<void> {
-  const { voice, result } = attempt.fetching ?? beginFetch(attempt)
+  const { voice, result } = beginFetch(attempt)
   voice.release()
   const { account, ref, commit, tree } = await result.catch((error) => {
     throw explainFetch(attempt, error)
   })
-  attempt.found.gitAccount = account ?? null
-  attempt.found.commit = commit
-  attempt.found.tree = tree
+  attempt.results.gitAccount = account ?? null
+  attempt.results.commit = commit
+  attempt.results.tree = tree
   attempt.report.commit(commit, ref)
   attempt.output.say(`Commit ${commit.sha.slice(0, 12)}: ${commit.subject}`)
 }

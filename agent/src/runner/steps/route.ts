@@ -7,13 +7,13 @@ import { type Health, routes } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
 import { countConnections } from '../../machine/process/connections.ts'
 import { tryHandshake } from '../../machine/process/handshake.ts'
+import { isExpectedStatus } from '../../machine/process/health.ts'
 import { isLocalHost, type ProbeAnswer } from '../../proxy/client.ts'
 import { EdgeError, type EdgeRoute } from '../../proxy/protocol.ts'
 import { type Attempt, need } from '../attempt.ts'
 import { probeOf } from '../docker/verify.ts'
 import { StepFailure } from '../failure.ts'
 import { claimHosts } from '../hostname-claims.ts'
-import { isExpectedStatus } from '../plan/health.ts'
 import {
   findProxyProblem,
   giveAuth,

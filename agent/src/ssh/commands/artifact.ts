@@ -13,7 +13,7 @@ import type { SessionContext } from '../sessions/context.ts'
 import type { Ending } from '../sessions/frames.ts'
 import type { Output } from '../sessions/output.ts'
 import { NOT_AVAILABLE, Refusal, type Verb } from './commands.ts'
-import { type Work, withoutInput } from './perform.ts'
+import { type Work, withoutInput } from './work.ts'
 
 type Opened = Extract<OpenedArtifact, { kind: 'ok' }>
 

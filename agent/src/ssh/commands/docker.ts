@@ -17,7 +17,7 @@ import { maskedOutput } from '../sessions/masked-output.ts'
 import type { Output } from '../sessions/output.ts'
 import { type Job, SESSION_MARKER } from '../sessions/session-start.ts'
 import { NOT_AVAILABLE, Refusal, type Verb } from './commands.ts'
-import type { Work } from './perform.ts'
+import type { Work } from './work.ts'
 
 const LAUNCH = '/run/berth/launch.sh'
 /** The better shell where the image has it. */

@@ -5,7 +5,7 @@ import type { SessionContext } from '../sessions/context.ts'
 import type { Ending } from '../sessions/frames.ts'
 import type { Output } from '../sessions/output.ts'
 import type { Verb } from './commands.ts'
-import { type Work, withoutInput } from './perform.ts'
+import { type Work, withoutInput } from './work.ts'
 
 export function startLogs(
   settings: AgentSettings,

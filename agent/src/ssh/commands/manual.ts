@@ -33,7 +33,7 @@ import type { Output } from '../sessions/output.ts'
 import { type Job, SESSION_MARKER } from '../sessions/session-start.ts'
 import { ensureHostAccount } from '../sshd/accounts.ts'
 import { NOT_AVAILABLE, Refusal, type Verb } from './commands.ts'
-import type { Work } from './perform.ts'
+import type { Work } from './work.ts'
 
 /** As the account already: the values, the folder, then the rest. */
 const ENTER =

@@ -3,35 +3,10 @@
 import { isDockerPlan, isManualPlan } from '../../runner/plan/plan.ts'
 import type { AgentSettings } from '../../settings.ts'
 import { openSessionContext, type SessionContext } from '../sessions/context.ts'
-import type { Ending, TerminalSize } from '../sessions/frames.ts'
 import type { Output } from '../sessions/output.ts'
 import type { Job } from '../sessions/session-start.ts'
 import { NOT_AVAILABLE, Refusal, type Verb } from './commands.ts'
-
-export interface Work {
-  /** False: wait until `whenReady` before more. */
-  input(chunk: Buffer): boolean
-  whenReady(go: () => void): void
-  /** False: a session of this verb ends with its input. */
-  endInput(): boolean
-  resize(size: TerminalSize): void
-  done: Promise<Ending>
-  /** Resolves when nothing of it is left. */
-  end(): Promise<void>
-}
-
-/** For verbs that take nothing. */
-export const withoutInput = (done: Promise<Ending>, stop: AbortController): Work => ({
-  input: () => true,
-  whenReady: (go) => go(),
-  endInput: () => false,
-  resize: () => undefined,
-  done,
-  async end() {
-    stop.abort()
-    await done.catch(() => undefined)
-  },
-})
+import type { Work } from './work.ts'
 
 export async function startVerb(settings: AgentSettings, job: Job, output: Output): Promise<Work> {
   const { verb } = job

@@ -10,7 +10,7 @@ import {
   type SshCertificate,
   type SshPublicKey,
 } from '@berth/shared/ssh'
-import { replaceFile } from '../../journal/attempt-files.ts'
+import { replaceFile } from '../../machine/atomic-files.ts'
 
 export interface HostKeyFacts {
   /** The file of the public key that sshd shows. */

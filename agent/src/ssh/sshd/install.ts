@@ -4,7 +4,7 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { SSHD } from '@berth/shared'
-import { replaceFile, syncFolder } from '../../journal/attempt-files.ts'
+import { replaceFile, syncFolder } from '../../machine/atomic-files.ts'
 import { runProgram } from '../../machine/process/programs.ts'
 import { awaitGreeting, findFault, readEffect, reload, type Sshd } from './control.ts'
 

@@ -2,7 +2,7 @@
 // Node.js. What varies is written into it here, quoted; nothing of a request is.
 import { chmodSync, existsSync, mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { replaceFile } from '../../journal/attempt-files.ts'
+import { replaceFile } from '../../machine/atomic-files.ts'
 import { locateProgram } from '../../machine/process/programs.ts'
 import { findAccount, findClosedFolder } from '../../machine/users/users.ts'
 import type { AgentSettings } from '../../settings.ts'

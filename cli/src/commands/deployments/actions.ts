@@ -13,10 +13,10 @@ import { taskHeader } from '../../progress/reporter.ts'
 import { printTask } from '../../progress/verdict.ts'
 import { CliError, EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
 import { formatAgo } from '../../terminal/format.ts'
-import { askYes, mayAsk } from '../../terminal/prompt.ts'
 import { suggest } from '../../terminal/suggest.ts'
 import type { CellLike } from '../../terminal/terminal.ts'
 import { cleanText } from '../../terminal/text.ts'
+import { askYes, mayAsk } from '../prompt.ts'
 import { explainRefusal, flagsOf, parseWait, type WaitChoice, waitAndReport } from './deploy.ts'
 
 const pathOf = (target: Target): string => `/api/environments/${target.environment.id}/actions`

@@ -5,10 +5,10 @@ import { Environment, EnvironmentPatch, Server, Task } from '@berth/shared/api'
 import { findTarget, matchNamed, targetName } from '../../client/resolve.ts'
 import { type Context, compose, flagOn, flagText, type Invocation } from '../../context.ts'
 import { EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
-import { confirmName } from '../../terminal/prompt.ts'
 import { cleanText } from '../../terminal/text.ts'
 import { readSettings, typedSettings } from '../assignments.ts'
 import { invalidInput } from '../projects/projects.ts'
+import { confirmName } from '../prompt.ts'
 
 interface EnvEditOptions {
   server: string | undefined

@@ -15,12 +15,12 @@ import { findProject, findTarget, matchNamed } from '../../client/resolve.ts'
 import { type Context, compose, flagOn, flagText, type Invocation } from '../../context.ts'
 import { CliError, EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
 import { formatAgo, shortCommit } from '../../terminal/format.ts'
-import { askSecret, mayAsk } from '../../terminal/prompt.ts'
 import type { Cell, Style } from '../../terminal/terminal.ts'
 import { cleanText } from '../../terminal/text.ts'
 import { parseWait, type WaitChoice, waitAndReport } from '../deployments/deploy.ts'
 import { invalidInput } from '../projects/projects.ts'
 import { listPullRequests, waitingText } from '../projects/prs.ts'
+import { askSecret, mayAsk } from '../prompt.ts'
 import { readVariables } from './vars.ts'
 
 const STATUS: Record<Environment['status'], readonly [string, Style | undefined]> = {

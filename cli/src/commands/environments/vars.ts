@@ -8,8 +8,8 @@ import { findTarget, type Target, targetName } from '../../client/resolve.ts'
 import { type Context, compose, flagOn, flagText, type Invocation } from '../../context.ts'
 import { CliError, EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
 import { formatAgo } from '../../terminal/format.ts'
-import { askSecret, mayAsk } from '../../terminal/prompt.ts'
 import { cleanText } from '../../terminal/text.ts'
+import { askSecret, mayAsk } from '../prompt.ts'
 import { readVariableFile } from './variable-file.ts'
 
 const pathOf = (target: Target): string => `/api/environments/${target.environment.id}/variables`

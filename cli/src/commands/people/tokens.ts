@@ -5,8 +5,8 @@ import { removeAt } from '../../client/api.ts'
 import { type Context, compose, flagList, flagText, type Invocation } from '../../context.ts'
 import { CliError, EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
 import { formatAgo, formatUntil, parseCount, parseDuration } from '../../terminal/format.ts'
-import { confirmYes } from '../../terminal/prompt.ts'
 import { cleanText } from '../../terminal/text.ts'
+import { confirmYes } from '../prompt.ts'
 import { findOrganization } from './orgs.ts'
 
 const DAY = 86_400_000

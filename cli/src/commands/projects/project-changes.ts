@@ -4,10 +4,10 @@ import { Environment, ProjectDetail, ProjectPatch, Server } from '@berth/shared/
 import { findProject, matchEnvironment, matchNamed } from '../../client/resolve.ts'
 import { type Context, compose, flagList, flagText, type Invocation } from '../../context.ts'
 import { EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
-import { confirmName } from '../../terminal/prompt.ts'
 import { cleanText } from '../../terminal/text.ts'
 import { readSettings, typedSettings } from '../assignments.ts'
 import { givenSettings } from '../environments/env-changes.ts'
+import { confirmName } from '../prompt.ts'
 import { invalidInput } from './projects.ts'
 
 interface ProjectEditOptions {

@@ -5,8 +5,8 @@ import { ForgeHostKey } from '@berth/shared/api'
 import { findProject } from '../../client/resolve.ts'
 import { type Context, compose, flagText, type Invocation } from '../../context.ts'
 import { CliError, EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
-import { confirmYes } from '../../terminal/prompt.ts'
 import { cleanText } from '../../terminal/text.ts'
+import { confirmYes } from '../prompt.ts'
 
 export interface HostKeyOptions {
   project: string | undefined

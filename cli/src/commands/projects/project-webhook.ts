@@ -6,9 +6,9 @@ import { findProject } from '../../client/resolve.ts'
 import { type Context, compose, flagOn, flagText, type Invocation } from '../../context.ts'
 import { EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
 import { formatAgo, formatUntil, parseCount } from '../../terminal/format.ts'
-import { confirmYes } from '../../terminal/prompt.ts'
 import { renderTable } from '../../terminal/terminal.ts'
 import { cleanText } from '../../terminal/text.ts'
+import { confirmYes } from '../prompt.ts'
 
 export interface WebhookOptions {
   project: string | undefined

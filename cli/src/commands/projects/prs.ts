@@ -6,9 +6,9 @@ import { findProject } from '../../client/resolve.ts'
 import { type Context, compose, flagText, type Invocation } from '../../context.ts'
 import { CliError, EXIT, type ExitCode, usage } from '../../terminal/exit.ts'
 import { formatAgo, parseCount, shortCommit } from '../../terminal/format.ts'
-import { askYes, mayAsk } from '../../terminal/prompt.ts'
 import type { Cell } from '../../terminal/terminal.ts'
 import { cleanText } from '../../terminal/text.ts'
+import { askYes, mayAsk } from '../prompt.ts'
 
 export async function listPullRequests(api: Api, projectId: number) {
   const path = `/api/projects/${projectId}/pull_requests`

@@ -3,8 +3,8 @@ import { removeAt } from '../../client/api.ts'
 import { ApiFailure } from '../../client/problem.ts'
 import { type Context, compose, flagText, type Invocation } from '../../context.ts'
 import { CliError, EXIT, type ExitCode } from '../../terminal/exit.ts'
-import { confirmName } from '../../terminal/prompt.ts'
 import { cleanText } from '../../terminal/text.ts'
+import { confirmName } from '../prompt.ts'
 import { findServer } from './servers.ts'
 
 interface ServerRemoveOptions {

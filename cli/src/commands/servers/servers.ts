@@ -14,9 +14,9 @@ import {
   flagText,
   type Invocation,
 } from '../../context.ts'
+import { LiveBlock, spinnerFrame } from '../../progress/live.ts'
 import { CliError, EXIT, type ExitCode, interrupted } from '../../terminal/exit.ts'
 import { formatAgo, formatBytes, formatSpan } from '../../terminal/format.ts'
-import { LiveBlock, spinnerFrame } from '../../terminal/live.ts'
 import type { Cell, Style } from '../../terminal/terminal.ts'
 import { cleanText } from '../../terminal/text.ts'
 import { invalidInput } from '../projects/projects.ts'

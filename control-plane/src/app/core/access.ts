@@ -11,7 +11,7 @@ import {
   SCOPE_OF,
 } from '../../domain/core/access.ts'
 import { findTask, type Task } from '../../store/deployments/tasks.ts'
-import type { Db } from '../../store/engine/database.ts'
+import type { Db } from '../../store/engine/db.ts'
 import { type Environment, findEnvironment } from '../../store/environments/environments.ts'
 import { listUserNames } from '../../store/people/people.ts'
 import { findProject, type Project } from '../../store/projects/projects.ts'

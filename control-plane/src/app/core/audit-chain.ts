@@ -11,24 +11,7 @@ import {
   insertAudits,
   updateAuditHead,
 } from '../../store/core/audit.ts'
-import type { Change } from './transaction.ts'
-
-/** What happened; place and hashes are given when it is written. */
-export interface AuditEntry {
-  at: number
-  organizationId: number | null
-  actorType: AuditRow['actorType']
-  actorId: string | null
-  actorName: string | null
-  tokenId: number | null
-  address: string | null
-  requestId: string | null
-  verb: string
-  subjectType: string
-  subjectId: string
-  subjectName: string | null
-  details: Record<string, unknown>
-}
+import type { Change } from './change.ts'
 
 type Field = string | number | null
 

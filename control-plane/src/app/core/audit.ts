@@ -6,7 +6,7 @@ import { type AuditFilter, type AuditRow, listAudit } from '../../store/core/aud
 import { findAgent } from '../../store/servers/agents.ts'
 import { findServer } from '../../store/servers/servers.ts'
 import { requirePermission, requirePlatformAdmin } from './access.ts'
-import type { Change } from './transaction.ts'
+import type { Change } from './change.ts'
 
 /** What was changed: its kind and its id; its name is looked up where the kind has one. */
 export type Subject = [kind: string, id: number | string, name?: string]

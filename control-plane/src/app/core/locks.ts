@@ -6,7 +6,7 @@ import { touchOrganization } from '../../store/people/organizations.ts'
 import { listProjectServers, lockProject, type Project } from '../../store/projects/projects.ts'
 import { listServerProjects, lockServer, type Server } from '../../store/servers/servers.ts'
 import { missing } from './access.ts'
-import type { Change } from './transaction.ts'
+import type { Change } from './change.ts'
 
 export async function holdOrganization(c: Change, id: number): Promise<void> {
   if (!(await touchOrganization(c.db, id))) throw missing()

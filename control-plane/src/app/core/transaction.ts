@@ -3,22 +3,13 @@
 // Event rows are written as the transaction's last act, so that their numbers follow the order of commits.
 import type { EventKind } from '@berth/shared'
 import type { Context } from '../../context.ts'
-import { insertEvents, type NewEvent } from '../../store/core/events.ts'
+import { insertEvents } from '../../store/core/events.ts'
 import { workInside } from '../../store/engine/compiled.ts'
-import { type Db, isDeadlock } from '../../store/engine/database.ts'
-import { noteForHosts } from '../forges/commit-statuses.ts'
-import { type AuditEntry, appendAudits } from './audit-chain.ts'
-
-export interface Change {
-  db: Db
-  /** Delivered after the commit. */
-  notify(topic: string): void
-  now: number
-  /** Written last, right before the commit, so that their chain's lock is held as short as can be. */
-  audits: AuditEntry[]
-  /** Rows for the bus, in order; `emit` adds to them. */
-  events: NewEvent[]
-}
+import { isDeadlock } from '../../store/engine/database.ts'
+import type { Db } from '../../store/engine/db.ts'
+import { appendAudits } from './audit-chain.ts'
+import type { Change } from './change.ts'
+import { noteForHosts } from './commit-statuses.ts'
 
 /** What a change needs of a context. */
 type ChangeContext = Pick<Context, 'db' | 'engine' | 'clock' | 'notifier' | 'secretStore'>

@@ -27,7 +27,8 @@ import {
   requirePermission,
 } from '../core/access.ts'
 import { byCaller } from '../core/audit.ts'
-import { type Change, change } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { change } from '../core/transaction.ts'
 import { queueTask } from './queue.ts'
 import { getTask, type TaskView } from './tasks.ts'
 

@@ -15,7 +15,8 @@ import {
 import { isApproved } from '../../store/forges/pull-requests.ts'
 import { findAgent } from '../../store/servers/agents.ts'
 import { findServer } from '../../store/servers/servers.ts'
-import { type Change, change, emitTask } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { change, emitTask } from '../core/transaction.ts'
 
 const BATCH = 50 // attempts made in one transaction; the next wake-up or re-read continues
 

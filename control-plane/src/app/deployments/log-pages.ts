@@ -4,7 +4,7 @@ import { LOG_PAGES } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import { holdsText, isErrorLine, LineSearch } from '../../domain/deployments/log-search.ts'
-import { type LiveLine, LogReader } from '../../notifications/log-reader.ts'
+import { type LiveLine, LogReader } from './log-reader.ts'
 import { type LogView, openTaskLog } from './logs.ts'
 
 export interface LogPage {

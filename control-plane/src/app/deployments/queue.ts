@@ -7,7 +7,8 @@ import { type Environment, rememberTask } from '../../store/environments/environ
 import type { Project } from '../../store/projects/projects.ts'
 import { findServerAgent } from '../../store/servers/agents.ts'
 import { type Actor, actorName, audit } from '../core/audit.ts'
-import { agentTopic, type Change, emitTask } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { agentTopic, emitTask } from '../core/transaction.ts'
 
 export interface AskedTask {
   type: 'deploy' | 'destroy' | 'action'

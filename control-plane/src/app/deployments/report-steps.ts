@@ -8,7 +8,7 @@ import {
   insertSteps,
   updateStep,
 } from '../../store/deployments/attempts.ts'
-import type { Change } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
 
 const numberOrNull = (n: bigint): number | null => (n > 0n ? Number(n) : null)
 

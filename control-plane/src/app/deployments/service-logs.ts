@@ -10,10 +10,10 @@ import {
 } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
+import { callAgent, findLiveAgent } from '../../agents/agent-rpc.ts'
+import { BrokenTransfer, expectTransfer } from '../../agents/transfers.ts'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
-import { callAgent, findLiveAgent } from '../../gateways/agents/agent-rpc.ts'
-import { BrokenTransfer, expectTransfer } from '../../gateways/agents/transfers.ts'
 import { loadEnvironment } from '../core/access.ts'
 
 /** One line, or the days of the range that are not kept any more. */

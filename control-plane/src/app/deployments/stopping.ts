@@ -4,7 +4,8 @@ import { AppError } from '@berth/shared'
 import { type CancelDecision, decideCancel } from '../../domain/deployments/task.ts'
 import { findLiveAttempt, stopAttempt } from '../../store/deployments/attempts.ts'
 import { lockTask, moveTask, type Task, updateTask } from '../../store/deployments/tasks.ts'
-import { agentTopic, type Change, emitTask } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { agentTopic, emitTask } from '../core/transaction.ts'
 
 export interface StopReason {
   reason: 'user' | 'superseded' | 'environment_removed'

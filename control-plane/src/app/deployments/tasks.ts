@@ -13,7 +13,7 @@ import {
 } from '../../store/deployments/attempts.ts'
 import { listTasks, type TaskFilter } from '../../store/deployments/task-history.ts'
 import { listOpenTasks, type ShownTask, type Task } from '../../store/deployments/tasks.ts'
-import type { Db } from '../../store/engine/database.ts'
+import type { Db } from '../../store/engine/db.ts'
 import { lockEnvironment } from '../../store/environments/environments.ts'
 import { type Agent, listServerAgents } from '../../store/servers/agents.ts'
 import { listServersById } from '../../store/servers/servers.ts'

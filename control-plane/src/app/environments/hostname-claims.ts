@@ -29,7 +29,8 @@ import {
 import { findProject, type Project } from '../../store/projects/projects.ts'
 import { findAgent } from '../../store/servers/agents.ts'
 import { auditAgent, type Subject } from '../core/audit.ts'
-import { type Change, change } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { change } from '../core/transaction.ts'
 import { ownHost } from './hostnames.ts'
 
 export interface AskedHosts {

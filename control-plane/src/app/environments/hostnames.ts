@@ -14,7 +14,7 @@ import {
   listEnvironmentsBelow,
   listOverlappingProjects,
 } from '../../store/environments/hostnames.ts'
-import type { Change } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
 
 const inUse = (host: string): AppError =>
   new AppError('domain_in_use', `${host} is used elsewhere on this installation.`)

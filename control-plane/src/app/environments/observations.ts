@@ -16,7 +16,8 @@ import {
 } from '../../store/environments/environments.ts'
 import { findAgent, updateUnderEpoch } from '../../store/servers/agents.ts'
 import { findServer, type HostFacts, updateServerHost } from '../../store/servers/servers.ts'
-import { type Change, change, emit, emitEnvironment } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { change, emit, emitEnvironment } from '../core/transaction.ts'
 import type { SessionRef } from '../deployments/reports.ts'
 import { toHostFacts } from '../servers/sessions.ts'
 

@@ -28,7 +28,8 @@ import {
 import { listUserNames } from '../../store/people/people.ts'
 import { loadEnvironment, requireUnprotected } from '../core/access.ts'
 import { auditCaller } from '../core/audit.ts'
-import { type Change, change, emitEnvironment } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { change, emitEnvironment } from '../core/transaction.ts'
 import { variablesChanged } from './views.ts'
 
 interface Place {

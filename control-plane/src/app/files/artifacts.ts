@@ -12,12 +12,12 @@ import {
   RequestErrorCode,
 } from '@berth/shared/wire'
 import { timestampMs } from '@bufbuild/protobuf/wkt'
+import { callAgent, findLiveAgent } from '../../agents/agent-rpc.ts'
+import { BrokenTransfer, expectTransfer } from '../../agents/transfers.ts'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import { type ByteRange, parseRange } from '../../domain/core/byte-range.ts'
 import { acceptArtifact } from '../../domain/files/artifact.ts'
-import { callAgent, findLiveAgent } from '../../gateways/agents/agent-rpc.ts'
-import { BrokenTransfer, expectTransfer } from '../../gateways/agents/transfers.ts'
 import type { Task } from '../../store/deployments/tasks.ts'
 import {
   type Artifact,
@@ -27,7 +27,8 @@ import {
   listArtifacts,
 } from '../../store/files/artifacts.ts'
 import { loadTask } from '../core/access.ts'
-import { type Change, emitTask } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { emitTask } from '../core/transaction.ts'
 
 /** As an agent told it; what is no such file, and more than a task may have, is not kept. */
 export async function recordArtifacts(

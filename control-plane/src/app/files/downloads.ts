@@ -2,10 +2,10 @@
 // that a refusal is a sentence on the page and never a file. Access is asked once more when the ticket is used.
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
+import type { Download } from '../../identity/download-tickets.ts'
 import { missing } from '../core/access.ts'
 import { type LogView, openTaskLog } from '../deployments/logs.ts'
 import { openArtifactContent } from './artifacts.ts'
-import type { Download } from './download-tickets.ts'
 
 export interface TicketView {
   /** Path on this installation. */

@@ -27,7 +27,8 @@ import {
 import { findServerAgent } from '../../store/servers/agents.ts'
 import { findServer } from '../../store/servers/servers.ts'
 import { audit } from '../core/audit.ts'
-import { type Change, emit } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { emit } from '../core/transaction.ts'
 import { claimEnvironmentDomain } from '../environments/hostnames.ts'
 import {
   commitNews,

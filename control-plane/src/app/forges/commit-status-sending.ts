@@ -14,7 +14,7 @@ import {
 } from '../../store/forges/commit-statuses.ts'
 import { updateRepositoryFacts } from '../../store/forges/repositories.ts'
 import { findProject } from '../../store/projects/projects.ts'
-import type { CommentBody, StatusBody } from './commit-statuses.ts'
+import type { CommentBody, StatusBody } from '../core/commit-statuses.ts'
 import { openProjectHost } from './forge-tokens.ts'
 
 /** One look at the outbox; resolves when everything due was tried. */

@@ -29,7 +29,8 @@ import {
 } from '../../store/forges/webhook-deliveries.ts'
 import { findProject, lockProject, type Project } from '../../store/projects/projects.ts'
 import { audit } from '../core/audit.ts'
-import { type Change, change, emit } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { change, emit } from '../core/transaction.ts'
 import { isWorthWaiting, lookForEvent, orderEvent, type Sight } from './branch-looks.ts'
 import {
   type AppliedEvent,

@@ -13,9 +13,9 @@ import {
 } from '../../store/forges/repositories.ts'
 import { loadProject } from '../core/access.ts'
 import { auditCaller } from '../core/audit.ts'
+import { HOST_REPORTS_TOPIC } from '../core/commit-statuses.ts'
 import { change } from '../core/transaction.ts'
 import { sendHostReports } from './commit-status-sending.ts'
-import { HOST_REPORTS_TOPIC } from './commit-statuses.ts'
 import { reconcileProject } from './reconcile.ts'
 
 export const ROUNDS_TOPIC = 'reconcile'

@@ -10,7 +10,8 @@ import { learnDefaultBranch, updateRepositoryFacts } from '../../store/forges/re
 import type { Project } from '../../store/projects/projects.ts'
 import { loadProject } from '../core/access.ts'
 import { auditCaller } from '../core/audit.ts'
-import { type Change, change, emit } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { change, emit } from '../core/transaction.ts'
 import { deployKeyPlace } from '../projects/projects.ts'
 
 /** Lines of known_hosts that servers are held to; empty: the first key that each of them sees. */

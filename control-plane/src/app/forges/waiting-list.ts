@@ -19,7 +19,7 @@ import {
   type Project,
 } from '../../store/projects/projects.ts'
 import { BERTH } from '../core/audit.ts'
-import type { Change } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
 import { admit, performWaiting } from './admissions.ts'
 import {
   commitNews,

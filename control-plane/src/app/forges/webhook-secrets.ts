@@ -14,7 +14,8 @@ import {
 import { lockProject, type Project } from '../../store/projects/projects.ts'
 import { loadOwnedProject } from '../core/access.ts'
 import { audit, auditCaller, BERTH } from '../core/audit.ts'
-import { type Change, change, emit } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { change, emit } from '../core/transaction.ts'
 
 export type SignedWith = 'current' | 'previous' | 'legacy'
 

@@ -25,7 +25,8 @@ import {
   type WatchedAgent,
 } from '../../store/installation/alerts.ts'
 import { audit } from '../core/audit.ts'
-import { type Change, change, emit } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { change, emit } from '../core/transaction.ts'
 import { queueMail } from '../people/mail.ts'
 import { inStartGrace } from '../servers/servers.ts'
 

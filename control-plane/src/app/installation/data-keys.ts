@@ -6,7 +6,7 @@ import { createSecretKey, randomBytes } from 'node:crypto'
 import { SECRET_STORE } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Place, SecretStore } from '../../keys/secret-store.ts'
-import type { Db } from '../../store/engine/database.ts'
+import type { Db } from '../../store/engine/db.ts'
 import {
   insertOrganizationKey,
   listDataKeys,

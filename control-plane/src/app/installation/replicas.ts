@@ -7,7 +7,7 @@ import type { Logger } from 'pino'
 import type { Config } from '../../config.ts'
 import type { Context } from '../../context.ts'
 import { toUtc } from '../../domain/core/utc.ts'
-import type { Db } from '../../store/engine/database.ts'
+import type { Db } from '../../store/engine/db.ts'
 import {
   findReplica,
   type Hold,

@@ -9,7 +9,7 @@ import { hashPassword } from '../../identity/passwords.ts'
 import { hashToken, makeToken } from '../../identity/tokens.ts'
 import { createAuthority } from '../../keys/authority.ts'
 import type { SecretStore } from '../../keys/secret-store.ts'
-import type { Db } from '../../store/engine/database.ts'
+import type { Db } from '../../store/engine/db.ts'
 import {
   consumeSetupToken,
   findInstallation,

@@ -2,7 +2,8 @@
 // library, and its answers in our words. Cookies leave as the library wrote them; a session's token is nowhere else.
 import { AppError, PEOPLE } from '@berth/shared'
 import type { Context } from '../../context.ts'
-import { admitReset, admitSignIn, type From, forgetWrongPasswords } from './sign-in.ts'
+import type { From } from '../../domain/core/access.ts'
+import { admitReset, admitSignIn, forgetWrongPasswords } from './sign-in.ts'
 
 export interface Browser extends From {
   cookie: string | undefined

@@ -5,7 +5,7 @@ import { AppError, PEOPLE } from '@berth/shared'
 import type { OauthErrorCode, Scope, TokenAnswer } from '@berth/shared/api'
 import { CLIENT_ID } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
-import type { Caller } from '../../domain/core/access.ts'
+import type { Caller, From } from '../../domain/core/access.ts'
 import {
   decidePoll,
   readUserCode,
@@ -28,9 +28,10 @@ import {
 } from '../../store/people/logins.ts'
 import { findUser } from '../../store/people/users.ts'
 import { auditCaller } from '../core/audit.ts'
-import { type Change, change } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { change } from '../core/transaction.ts'
 import { issueTokens } from './login-tokens.ts'
-import { type From, personAsCaller } from './sign-in.ts'
+import { personAsCaller } from './sign-in.ts'
 
 /** What OAuth's endpoints refuse with, in OAuth's words. */
 export class OauthRefusal extends Error {

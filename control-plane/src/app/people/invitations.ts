@@ -3,12 +3,13 @@
 import { AppError, invalidFields, PEOPLE } from '@berth/shared'
 import type { InvitationCreate, Role } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
-import type { Caller } from '../../domain/core/access.ts'
+import type { Caller, From } from '../../domain/core/access.ts'
 import { isAbove, normalizeEmail } from '../../domain/people/people.ts'
 import { hashPassword } from '../../identity/passwords.ts'
 import { hashToken, makeToken, parseToken } from '../../identity/tokens.ts'
 import { invitationLetter } from '../../mail/messages.ts'
-import { type Db, isUniqueViolation } from '../../store/engine/database.ts'
+import { isUniqueViolation } from '../../store/engine/database.ts'
+import type { Db } from '../../store/engine/db.ts'
 import { insertPassword } from '../../store/people/accounts.ts'
 import {
   countOpenInvitations,
@@ -34,10 +35,11 @@ import { insertMember, insertUser, listUserNames, type User } from '../../store/
 import { findUser, findUserByEmail } from '../../store/people/users.ts'
 import { requirePermission } from '../core/access.ts'
 import { auditCaller, type Subject } from '../core/audit.ts'
-import { type Change, change } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { change } from '../core/transaction.ts'
 import { queueMail } from './mail.ts'
 import { emitMember } from './members.ts'
-import { type From, personAsCaller } from './sign-in.ts'
+import { personAsCaller } from './sign-in.ts'
 
 export interface InvitationView {
   invitation: Invitation

@@ -3,6 +3,7 @@
 import { PEOPLE } from '@berth/shared'
 import type { TokenAnswer } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
+import type { From } from '../../domain/core/access.ts'
 import { decideRefresh } from '../../domain/people/device-login.ts'
 import { hashToken, makeToken, parseToken } from '../../identity/tokens.ts'
 import {
@@ -19,8 +20,9 @@ import { findTokenByHash, insertToken, type User } from '../../store/people/peop
 import { updateFormerTokens } from '../../store/people/tokens.ts'
 import { findUser } from '../../store/people/users.ts'
 import { auditCaller } from '../core/audit.ts'
-import { type Change, change } from '../core/transaction.ts'
-import { type From, personAsCaller } from './sign-in.ts'
+import type { Change } from '../core/change.ts'
+import { change } from '../core/transaction.ts'
+import { personAsCaller } from './sign-in.ts'
 import { endToken } from './tokens.ts'
 
 /** A new pair; the former access token ends soon, so that requests under way still pass. */

@@ -3,7 +3,8 @@
 import { MAIL } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { insertMail, updateMailText } from '../../store/people/mails.ts'
-import { type Change, MAIL_TOPIC } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { MAIL_TOPIC } from '../core/transaction.ts'
 
 export const MAIL_KINDS = ['password_reset', 'invitation', 'alert'] as const
 export type MailKind = (typeof MAIL_KINDS)[number]

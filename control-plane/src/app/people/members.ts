@@ -18,7 +18,8 @@ import {
 import { deleteBoundTokens } from '../../store/people/tokens.ts'
 import { requirePermission, requireScope } from '../core/access.ts'
 import { auditCaller, type Subject } from '../core/audit.ts'
-import { type Change, change, emit } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { change, emit } from '../core/transaction.ts'
 import { endSshAccess, endSshAccessBeyondRole } from '../ssh/revocation.ts'
 
 const missing = () => new AppError('not_found', 'There is no such thing, or not for you.')

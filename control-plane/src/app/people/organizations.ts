@@ -3,7 +3,8 @@ import { AppError } from '@berth/shared'
 import type { OrganizationCreate, OrganizationUpdate, Permission, Role } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
 import { type Caller, effectiveMemberships, permissionsOf } from '../../domain/core/access.ts'
-import { type Db, isUniqueViolation } from '../../store/engine/database.ts'
+import { isUniqueViolation } from '../../store/engine/database.ts'
+import type { Db } from '../../store/engine/db.ts'
 import { deleteOpenInvitations } from '../../store/people/invitations.ts'
 import {
   countMembers,

@@ -2,7 +2,7 @@
 // session's row with its audit row, the end of every other session and login when a password changes.
 import { AppError, PEOPLE } from '@berth/shared'
 import type { Context } from '../../context.ts'
-import type { Caller, Origin } from '../../domain/core/access.ts'
+import type { Caller, From } from '../../domain/core/access.ts'
 import { normalizeEmail } from '../../domain/people/people.ts'
 import { hashToken } from '../../identity/tokens.ts'
 import { passwordResetLetter } from '../../mail/messages.ts'
@@ -19,11 +19,10 @@ import { type IdentityRow, insertIdentityRow } from '../../store/people/identity
 import { deleteEndedLogins, deleteLogins } from '../../store/people/logins.ts'
 import { findUser, updateUser } from '../../store/people/users.ts'
 import { audit, auditCaller } from '../core/audit.ts'
-import { type Change, change } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { change } from '../core/transaction.ts'
 import { endSshAccess } from '../ssh/revocation.ts'
 import { queueMail } from './mail.ts'
-
-export type From = Pick<Origin, 'address' | 'requestId'>
 
 /** By hash: the table must not list whom somebody tried to be. */
 const lockKey = (email: string): string => `sign-in:${hashToken(normalizeEmail(email))}`

@@ -10,7 +10,8 @@ import { insertToken, type Token } from '../../store/people/people.ts'
 import { findToken, listUserTokens, updateTokenRevoked } from '../../store/people/tokens.ts'
 import { requireScope } from '../core/access.ts'
 import { auditCaller } from '../core/audit.ts'
-import { type Change, change } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { change } from '../core/transaction.ts'
 
 const DAY_MS = 86_400_000
 

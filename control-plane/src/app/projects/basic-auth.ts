@@ -14,7 +14,8 @@ import { lockProject, updateProject } from '../../store/projects/projects.ts'
 import { findServerAgent } from '../../store/servers/agents.ts'
 import { loadEnvironment, loadProject, requireUnprotected } from '../core/access.ts'
 import { auditCaller } from '../core/audit.ts'
-import { agentTopic, type Change, change, emit, emitEnvironment } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { agentTopic, change, emit, emitEnvironment } from '../core/transaction.ts'
 
 type Owner = { id: number; organizationId: number }
 

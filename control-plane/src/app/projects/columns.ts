@@ -4,9 +4,9 @@ import type { ProjectPatch } from '@berth/shared/api'
 import type { Updateable } from 'kysely'
 import type { Context } from '../../context.ts'
 import { branchProblem, repositoryProblem } from '../../domain/forges/repository.ts'
-import type { Db } from '../../store/engine/database.ts'
+import type { Db } from '../../store/engine/db.ts'
+import type { ProjectsTable } from '../../store/schema.ts'
 import { listServersById } from '../../store/servers/servers.ts'
-import type { ProjectsTable } from '../../store/tables/schema.ts'
 import { reservedProblem } from '../environments/hostnames.ts'
 
 export type ProjectColumns = Updateable<ProjectsTable>

@@ -11,7 +11,8 @@ import {
 import { lockProject, type Project, updateProject } from '../../store/projects/projects.ts'
 import { loadProject, missing } from '../core/access.ts'
 import { auditCaller, byCaller } from '../core/audit.ts'
-import { type Change, change, emit } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { change, emit } from '../core/transaction.ts'
 import { beginRemoval, finishProject } from '../environments/removal.ts'
 import { type ProjectView, viewProject } from './views.ts'
 

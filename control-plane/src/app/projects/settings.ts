@@ -24,8 +24,9 @@ import {
 } from '../../store/projects/projects.ts'
 import { asReader, loadOwnedProject, loadProject, missing } from '../core/access.ts'
 import { auditCaller } from '../core/audit.ts'
+import type { Change } from '../core/change.ts'
 import { holdServers } from '../core/locks.ts'
-import { type Change, change, emit } from '../core/transaction.ts'
+import { change, emit } from '../core/transaction.ts'
 import {
   claimEnvironmentDomain,
   claimProjectDomain,

@@ -24,7 +24,8 @@ import {
 } from '../../store/environments/environments.ts'
 import { type Agent, listFormerAgents } from '../../store/servers/agents.ts'
 import { auditAgent } from '../core/audit.ts'
-import { type Change, emitTask } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { emitTask } from '../core/transaction.ts'
 import { endRemovalTask } from '../environments/removal.ts'
 
 /** An attempt that the agent holds and that is not, or no longer, ours to hold: it is told what to do with it. */

@@ -29,8 +29,9 @@ import {
   requirePermission,
 } from '../core/access.ts'
 import { auditCaller, type Subject } from '../core/audit.ts'
+import type { Change } from '../core/change.ts'
 import { holdOrganization } from '../core/locks.ts'
-import { type Change, change, emit } from '../core/transaction.ts'
+import { change, emit } from '../core/transaction.ts'
 import { joinCommand } from './agent-packages.ts'
 
 export interface ServerView {

@@ -30,7 +30,8 @@ import {
 } from '../../store/servers/agents.ts'
 import { findServer, type HostFacts, updateServerHost } from '../../store/servers/servers.ts'
 import { auditAgent } from '../core/audit.ts'
-import { type Change, change, emit, emitTask, logTopic } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { change, emit, emitTask, logTopic } from '../core/transaction.ts'
 import { endRemovalTask } from '../environments/removal.ts'
 import {
   adoptFormerAttempts,

@@ -17,8 +17,9 @@ import {
 } from '../../store/servers/servers.ts'
 import { asReader, loadServer, missing } from '../core/access.ts'
 import { auditCaller, type Subject } from '../core/audit.ts'
+import type { Change } from '../core/change.ts'
 import { holdServer } from '../core/locks.ts'
-import { agentTopic, type Change, change, emit } from '../core/transaction.ts'
+import { agentTopic, change, emit } from '../core/transaction.ts'
 import { endSshAccess } from '../ssh/revocation.ts'
 import { getServer, requireHostname, type ServerView } from './servers.ts'
 

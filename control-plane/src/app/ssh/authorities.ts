@@ -5,7 +5,7 @@ import { AppError, SSH } from '@berth/shared'
 import type { Signer } from '@berth/shared/ssh'
 import type { Context } from '../../context.ts'
 import type { AuthorityKind } from '../../keys/ssh-signers.ts'
-import type { Db } from '../../store/engine/database.ts'
+import type { Db } from '../../store/engine/db.ts'
 import {
   findSshAuthority,
   insertAuthorityConfirmations,
@@ -19,7 +19,8 @@ import {
   type SshAuthority,
 } from '../../store/ssh/authorities.ts'
 import { type Actor, audit, BERTH } from '../core/audit.ts'
-import { type Change, change, trustTopic } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { change, trustTopic } from '../core/transaction.ts'
 
 const KINDS: readonly AuthorityKind[] = ['user', 'host']
 

@@ -38,7 +38,8 @@ import {
 } from '../../store/ssh/certificates.ts'
 import { environmentProtected, loadServer, requirePermission } from '../core/access.ts'
 import { auditCaller } from '../core/audit.ts'
-import { type Change, change } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { change } from '../core/transaction.ts'
 import { ensureSshAuthorities, openSshSigner } from './authorities.ts'
 
 export interface IssuedCertificate {

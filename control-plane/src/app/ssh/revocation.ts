@@ -13,7 +13,8 @@ import {
 } from '../../store/ssh/certificates.ts'
 import { loadServer, requirePermission } from '../core/access.ts'
 import { auditCaller } from '../core/audit.ts'
-import { type Change, change, trustTopic } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { change, trustTopic } from '../core/transaction.ts'
 
 /** Why, in the words of the list; the audit row of the cause tells the rest. */
 export type RevocationReason =

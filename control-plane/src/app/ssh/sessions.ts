@@ -5,7 +5,7 @@ import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Agent } from '../../store/servers/agents.ts'
 import { findSshCertificate } from '../../store/ssh/certificates.ts'
 import { auditAgent } from '../core/audit.ts'
-import type { Change } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
 
 const short = (text: string): string => text.slice(0, 200)
 

@@ -7,7 +7,8 @@ import { findAgent, updateAgentTrust } from '../../store/servers/agents.ts'
 import { findServer } from '../../store/servers/servers.ts'
 import { findSshAuthority, type SshAuthority } from '../../store/ssh/authorities.ts'
 import { listRevokedSerials } from '../../store/ssh/certificates.ts'
-import { type Change, change, emit } from '../core/transaction.ts'
+import type { Change } from '../core/change.ts'
+import { change, emit } from '../core/transaction.ts'
 import { confirmSshAuthorities, publishSshAuthorities } from './authorities.ts'
 
 export interface ServerTrust {

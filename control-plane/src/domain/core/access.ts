@@ -30,6 +30,9 @@ export interface Origin {
   requestId: string
 }
 
+/** Where a request came from. */
+export type From = Pick<Origin, 'address' | 'requestId'>
+
 const VIEWER: Permission[] = ['read']
 const DEVELOPER: Permission[] = [...VIEWER, 'deploy', 'environment:write', 'variables:write', 'ssh']
 const ADMIN: Permission[] = [

@@ -12,9 +12,9 @@ import {
   SendFileResponseSchema,
 } from '@berth/shared/wire'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { receiveTransfer, type Upload } from '../../agents/transfers.ts'
 import type { Context } from '../../context.ts'
 import { lineIdentity } from './listener.ts'
-import { receiveTransfer, type Upload } from './transfers.ts'
 
 const COMPLETE = encodeMessage(
   toBinary(SendFileResponseSchema, create(SendFileResponseSchema, { complete: true })),
@@ -37,8 +37,8 @@ export function openFileLines(ctx: Context): (socket: TLSSocket) => void {
       if (left > 0) open.set(agentId, left)
       else open.delete(agentId)
     })
-    receiveTransfer(ctx, agentId, 'file', uploadOn(socket), (error) => {
-      if (error) socket.destroy()
+    receiveTransfer(ctx, agentId, 'file', uploadOn(socket), (refused) => {
+      if (refused) socket.destroy()
       else {
         socket.write(COMPLETE)
         socket.destroySoon()

@@ -19,6 +19,7 @@ import {
 import { create } from '@bufbuild/protobuf'
 import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { type ServerDuplexStream, status as Status } from '@grpc/grpc-js'
+import { type RefusedUpload, receiveTransfer } from '../../agents/transfers.ts'
 import { claimHosts } from '../../app/environments/hostname-claims.ts'
 import { renewAgentCertificate } from '../../app/servers/enrolment.ts'
 import { lockAsDuplicate, type Opened } from '../../app/servers/sessions.ts'
@@ -29,9 +30,7 @@ import { openFileLines } from './bulk-transfers.ts'
 import { type AgentHandlers, agentIdentity, openListener } from './listener.ts'
 import { LogIntake } from './log-intake.ts'
 import { openLogStream } from './log-stream.ts'
-import { AgentSession } from './session.ts'
-import type { Gateway, SessionIdentity } from './session-parts.ts'
-import { receiveTransfer } from './transfers.ts'
+import { AgentSession, type Gateway, type SessionIdentity } from './session.ts'
 
 const TICK_MS = 1_000
 const SUPERSEDES_KEPT = 1_000
@@ -277,21 +276,30 @@ function makeHandlers(
       call.on('error', () => {})
       const identity = identify(call)
       if (!identity) return done(STRANGER)
-      receiveTransfer(ctx, identity.agentId, 'file', call, (error) =>
-        error ? done(error) : done(null, create(SendFileResponseSchema, { complete: true })),
+      receiveTransfer(ctx, identity.agentId, 'file', call, (refused) =>
+        refused
+          ? done(statusOf(refused))
+          : done(null, create(SendFileResponseSchema, { complete: true })),
       )
     },
     sendContainerLogs(call, done) {
       call.on('error', () => {})
       const identity = identify(call)
       if (!identity) return done(STRANGER)
-      receiveTransfer(ctx, identity.agentId, 'container_logs', call, (error) =>
-        error ? done(error) : done(null, create(SendContainerLogsResponseSchema)),
+      receiveTransfer(ctx, identity.agentId, 'container_logs', call, (refused) =>
+        refused ? done(statusOf(refused)) : done(null, create(SendContainerLogsResponseSchema)),
       )
     },
     fetchRelease: (call) => refuse(call, Status.UNIMPLEMENTED, 'No release is offered.'),
   }
 }
+
+const UPLOAD_STATUS = {
+  late: Status.DEADLINE_EXCEEDED,
+  canceled: Status.CANCELLED,
+  unexpected: Status.PERMISSION_DENIED,
+} as const
+const statusOf = ({ reason, details }: RefusedUpload) => ({ code: UPLOAD_STATUS[reason], details })
 
 const VERDICTS = {
   granted: HostVerdict.GRANTED,

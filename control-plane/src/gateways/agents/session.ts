@@ -17,21 +17,26 @@ import {
   timestampFromMs,
   timestampMs,
 } from '@bufbuild/protobuf/wkt'
+import { PendingRequests } from '../../agents/agent-rpc.ts'
 import { agentTopic, trustTopic } from '../../app/core/transaction.ts'
 import { dispatchTasks } from '../../app/deployments/dispatching.ts'
 import { completeLog } from '../../app/deployments/logs.ts'
 import { applyEvents } from '../../app/deployments/reports.ts'
 import { applyObserved } from '../../app/environments/observations.ts'
 import { recordUsage } from '../../app/servers/facts.ts'
-import { closeSession, openSession, touchSession } from '../../app/servers/sessions.ts'
+import {
+  type Certified,
+  closeSession,
+  type Opened,
+  openSession,
+  touchSession,
+} from '../../app/servers/sessions.ts'
 import type { Context } from '../../context.ts'
 import { ClockOffset } from '../../domain/deployments/agent-clock.ts'
 import { findAgent } from '../../store/servers/agents.ts'
-import { PendingRequests } from './agent-rpc.ts'
 import { DesiredState } from './desired.ts'
 import { EdgeState } from './edge.ts'
 import { heartbeatMs, logPolicy } from './policy.ts'
-import type { ControlStream, Gateway, SessionIdentity } from './session-parts.ts'
 import { TrustState } from './trust.ts'
 
 const INBOX = 64 // messages read ahead; the stream is paused beyond
@@ -39,6 +44,27 @@ const BACKLOG = 1_024 // messages an agent does not take; then it is cut
 const PROTOCOL = 1
 
 class ProtocolError extends Error {}
+
+/** The stream, as far as a session needs it. */
+export interface ControlStream {
+  write(message: ServerMessage): boolean
+  /** Messages waiting to be sent. */
+  backlog(): number
+  pause(): void
+  resume(): void
+  end(): void
+}
+
+export type SessionIdentity = Certified
+
+/** What a session tells the rest of the gateway. */
+export interface Gateway {
+  agentCount(): number
+  opened(session: AgentSession, opened: Opened, hello: Hello): Promise<boolean>
+  closed(session: AgentSession): void
+  /** Its rows could not be written; endRows is to be called again. */
+  unclosed(session: AgentSession): void
+}
 
 export class AgentSession {
   readonly identity: SessionIdentity

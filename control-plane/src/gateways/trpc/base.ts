@@ -2,8 +2,8 @@
 // HTTP, subscriptions over the socket; each is refused on the other, where nothing bounds it.
 import { AppError, LIVE } from '@berth/shared'
 import { initTRPC } from '@trpc/server'
-import { type Policy, requireQuota } from '../../app/core/quotas.ts'
 import type { Context } from '../../context.ts'
+import { type Policy, requireQuota } from '../../identity/quotas.ts'
 import type { Admission } from '../../notifications/admission.ts'
 import { serializeError } from './errors.ts'
 

@@ -2,8 +2,8 @@
 // but whoever shows no good token is counted by address, as everywhere.
 import { AppError } from '@berth/shared'
 import type { TRPCError } from '@trpc/server'
-import { requireQuota } from '../../app/core/quotas.ts'
 import type { Context } from '../../context.ts'
+import { requireQuota } from '../../identity/quotas.ts'
 import { refusalOf } from './errors.ts'
 
 export function logFault(ctx: Context, error: TRPCError, path: string | undefined): void {

@@ -2,7 +2,7 @@
 // or has too much under way whatever the reason, is cut off and comes back by number. tRPC itself sends without looking.
 import { LIVE } from '@berth/shared'
 import type { WebSocket } from 'ws'
-import type { Clock } from '../../context.ts'
+import type { Clock } from '../../clock.ts'
 
 const LOOK_MS = 250 // the wait for room looks at the clock this often
 

@@ -2,8 +2,8 @@
 // head row is the chain's lock: who advances it writes next, on both engines.
 import type { Insertable, Selectable } from 'kysely'
 import { insertCompiled, runCompiled, updateCompiled } from '../engine/compiled.ts'
-import type { Db } from '../engine/database.ts'
-import type { AuditHeadTable, AuditTable } from '../tables/schema-doors.ts'
+import type { Db } from '../engine/db.ts'
+import type { AuditHeadTable, AuditTable } from '../schema.ts'
 
 export type AuditHead = Selectable<AuditHeadTable>
 export type AuditRow = Selectable<AuditTable>

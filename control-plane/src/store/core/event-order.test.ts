@@ -5,7 +5,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { missing } from '../../../../test/fixtures/platform/components.ts'
 import { openEngine } from '../../../../test/fixtures/platform/engines.ts'
 import { until } from '../../../../test/fixtures/server/installation.ts'
-import type { Db, OpenDatabase } from '../engine/database.ts'
+import type { OpenDatabase } from '../engine/database.ts'
+import type { Db } from '../engine/db.ts'
 import { findEventRange, insertEvents, listEventsAfter, type NewEvent } from './events.ts'
 
 const event = (kind: string): NewEvent => ({ organizationId: 1, kind, body: {}, at: 1 })

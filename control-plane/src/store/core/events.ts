@@ -2,8 +2,8 @@
 // Also what agents reported, kept for a while.
 import { type Insertable, type Selectable, sql } from 'kysely'
 import { runCompiled } from '../engine/compiled.ts'
-import type { Db, Engine } from '../engine/database.ts'
-import type { AgentEventsTable, EventsTable } from '../tables/schema.ts'
+import type { Db, Engine } from '../engine/db.ts'
+import type { AgentEventsTable, EventsTable } from '../schema.ts'
 
 export interface EventRow extends Omit<Selectable<EventsTable>, 'body'> {
   body: object

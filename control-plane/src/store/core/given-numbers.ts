@@ -1,7 +1,7 @@
 // Numbers that were given out before the database was restored from a backup: the next one comes after them, so that a
 // new row never has the number of one that a server still knows.
 import { sql } from 'kysely'
-import type { Db, Engine } from '../engine/database.ts'
+import type { Db, Engine } from '../engine/db.ts'
 
 export type Numbered = 'environments' | 'projects' | 'tasks'
 

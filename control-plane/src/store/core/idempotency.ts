@@ -1,7 +1,7 @@
 // Requests that carry an Idempotency-Key: that they run, and what was answered. Bodies of requests are not here.
 import type { Selectable } from 'kysely'
-import type { Db } from '../engine/database.ts'
-import type { IdempotencyKeysTable } from '../tables/schema-doors.ts'
+import type { Db } from '../engine/db.ts'
+import type { IdempotencyKeysTable } from '../schema.ts'
 
 export type RepeatedRequest = Selectable<IdempotencyKeysTable>
 

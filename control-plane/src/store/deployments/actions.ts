@@ -1,7 +1,7 @@
 // Actions of environments, as the last successful deployment brought them, and their tasks.
 import type { SyncedAction } from '../../domain/deployments/action.ts'
 import { runCompiled } from '../engine/compiled.ts'
-import type { Db } from '../engine/database.ts'
+import type { Db } from '../engine/db.ts'
 import { updateDeployed } from '../environments/environments.ts'
 import { isOpen } from './task-conditions.ts'
 import { readTask, type Task } from './tasks.ts'

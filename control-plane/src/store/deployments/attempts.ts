@@ -2,8 +2,8 @@
 import { Desired, type StepState } from '@berth/shared/wire'
 import type { Insertable, Selectable, Updateable } from 'kysely'
 import { runCompiled } from '../engine/compiled.ts'
-import type { Db } from '../engine/database.ts'
-import type { AttemptStepsTable, AttemptsTable } from '../tables/schema-tasks.ts'
+import type { Db } from '../engine/db.ts'
+import type { AttemptStepsTable, AttemptsTable } from '../schema.ts'
 
 export type Attempt = Selectable<AttemptsTable>
 export type AttemptStep = Selectable<AttemptStepsTable>

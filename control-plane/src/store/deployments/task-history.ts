@@ -4,8 +4,8 @@
 import { TASK_TYPES, type TaskStatus, type TaskType, type Trigger } from '@berth/shared'
 import type { SelectQueryBuilder } from 'kysely'
 import { runCompiled } from '../engine/compiled.ts'
-import type { Db } from '../engine/database.ts'
-import type { Schema } from '../tables/schema.ts'
+import type { Db } from '../engine/db.ts'
+import type { Schema } from '../schema.ts'
 import { hasEnded, isOpen } from './task-conditions.ts'
 import { readShownTask, readTask, SHOWN, type ShownTask, type Task } from './tasks.ts'
 

@@ -6,8 +6,8 @@ import { AttemptState } from '@berth/shared/wire'
 import type { Insertable, Selectable, Updateable } from 'kysely'
 import { sourcesOf } from '../../domain/deployments/task.ts'
 import { insertCompiled, runCompiled } from '../engine/compiled.ts'
-import type { Db } from '../engine/database.ts'
-import type { TasksTable } from '../tables/schema-tasks.ts'
+import type { Db } from '../engine/db.ts'
+import type { TasksTable } from '../schema.ts'
 import { isOpen, isQueued } from './task-conditions.ts'
 
 export type Warning = RestTask['warnings'][number]

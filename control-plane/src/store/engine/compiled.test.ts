@@ -1,9 +1,10 @@
 import type { Transaction } from 'kysely'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { ENGINES, openEngine } from '../../../../test/fixtures/platform/engines.ts'
-import type { Schema } from '../tables/schema.ts'
+import type { Schema } from '../schema.ts'
 import { runCompiled, workInside } from './compiled.ts'
-import type { Db, OpenDatabase } from './database.ts'
+import type { OpenDatabase } from './database.ts'
+import type { Db } from './db.ts'
 
 describe.each(ENGINES)('compiled statements on %s', (engine) => {
   let opened: OpenDatabase

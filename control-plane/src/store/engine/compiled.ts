@@ -4,8 +4,8 @@
 // calls do not wait, such a statement is then run at once: the way through kysely's queue for the one connection costs
 // more than most statements. A transaction sees to it that nobody else's statement comes between its own.
 import { type Compilable, CompiledQuery, type Kysely } from 'kysely'
-import type { Schema } from '../tables/schema.ts'
-import type { Db } from './database.ts'
+import type { Schema } from '../schema.ts'
+import type { Db } from './db.ts'
 
 const MAX_SHAPES = 200 // distinct shapes of the whole control plane, with room
 

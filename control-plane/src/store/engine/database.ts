@@ -2,21 +2,18 @@
 // few type words, and nowhere else. Columns are snake_case in SQL and camelCase in TypeScript.
 import { dirname } from 'node:path'
 import Database from 'better-sqlite3'
-import { Kysely, type Transaction } from 'kysely'
+import { Kysely } from 'kysely'
 import pg from 'pg'
-import type { Schema } from '../tables/schema.ts'
+import type { Schema } from '../schema.ts'
 import { ColumnNames } from './camel-case.ts'
 import { allowDirect } from './compiled.ts'
+import type { Engine } from './db.ts'
 import { hasSpace } from './disk-space.ts'
 import { codeOf, Refusals, StorageFull } from './faults.ts'
 import { openPool, SteadyPostgresDialect } from './postgres-dialect.ts'
 import { makePrivateDatabase } from './private-files.ts'
 import { SteadySqliteDialect } from './sqlite-dialect.ts'
 import { withStatementCache } from './statement-cache.ts'
-
-/** What store functions take first: the database or the transaction they run in. */
-export type Db = Kysely<Schema> | Transaction<Schema>
-export type Engine = 'sqlite' | 'postgres'
 
 export interface OpenDatabase {
   db: Kysely<Schema>

@@ -2,7 +2,7 @@
 // holds until a write succeeds. Asked by health checks, so it looks at most once a second.
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Db } from './database.ts'
+import type { Db } from './db.ts'
 import { isStorageFull, type Refusals } from './faults.ts'
 
 /** More than one page of a database and one piece of a log. */

@@ -1,5 +1,5 @@
 // What the edge of each environment must know, by revision: desired state that a server takes over when it is there.
-import type { Db } from '../engine/database.ts'
+import type { Db } from '../engine/db.ts'
 
 /** Gives the servers concerned; a copy that still serves on a former server follows too. */
 export async function raiseEdgeRevisions(

@@ -3,8 +3,8 @@ import type { Insertable, Selectable, Updateable } from 'kysely'
 import type { DeployedService } from '../../domain/environments/environment.ts'
 import type { Observation } from '../../domain/environments/observation.ts'
 import { runCompiled, updateCompiled } from '../engine/compiled.ts'
-import type { Db } from '../engine/database.ts'
-import type { EnvironmentsTable } from '../tables/schema.ts'
+import type { Db } from '../engine/db.ts'
+import type { EnvironmentsTable } from '../schema.ts'
 
 export interface Environment
   extends Omit<

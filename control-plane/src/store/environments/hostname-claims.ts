@@ -1,5 +1,5 @@
 // Host names that environments hold beside their own domain: one owner a name, by key.
-import type { Db } from '../engine/database.ts'
+import type { Db } from '../engine/db.ts'
 
 export interface HostHolder {
   environmentId: number

@@ -1,7 +1,7 @@
 // Host names in use: base domains of projects, addresses of environments, names of servers.
 import { sql } from 'kysely'
 import { parentDomains } from '../../domain/environments/hostnames.ts'
-import type { Db } from '../engine/database.ts'
+import type { Db } from '../engine/db.ts'
 
 /** Overlap is no unique key: whoever claims a name does so one after the other. */
 export async function holdDomains(db: Db): Promise<void> {

@@ -1,7 +1,7 @@
 // The pull request an environment belongs to, and whether its head may be deployed.
 import type { Selectable } from 'kysely'
-import type { Db } from '../engine/database.ts'
-import type { PullRequestsTable } from '../tables/schema-rules.ts'
+import type { Db } from '../engine/db.ts'
+import type { PullRequestsTable } from '../schema.ts'
 
 export interface EnvironmentPullRequest extends Selectable<PullRequestsTable> {
   approved: boolean

@@ -1,5 +1,5 @@
 // The end of an environment or a project: the row stays, because tasks and audit point at it; every secret and every host name goes.
-import type { Db } from '../engine/database.ts'
+import type { Db } from '../engine/db.ts'
 
 export async function closeEnvironment(db: Db, id: number, now: number): Promise<void> {
   await db.deleteFrom('variables').where('environmentId', '=', id).execute()

@@ -4,7 +4,7 @@ import type { TaskStatus } from '@berth/shared'
 import { sql } from 'kysely'
 import { hasEnded } from '../deployments/task-conditions.ts'
 import { runCompiled } from '../engine/compiled.ts'
-import type { Db } from '../engine/database.ts'
+import type { Db } from '../engine/db.ts'
 
 export interface Surroundings {
   server: { id: number; name: string; hostname: string }

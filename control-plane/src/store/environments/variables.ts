@@ -1,7 +1,7 @@
 // Custom variables. Values are sealed; only readValuesForDispatch (dispatch/ alone imports it) gives them out.
 import type { Selectable } from 'kysely'
-import type { Db } from '../engine/database.ts'
-import type { VariablesTable } from '../tables/schema.ts'
+import type { Db } from '../engine/db.ts'
+import type { VariablesTable } from '../schema.ts'
 
 export interface SealedVariable {
   key: string

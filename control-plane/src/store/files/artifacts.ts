@@ -1,7 +1,7 @@
 // Files that actions left: which there are, on which server, until when.
 import type { Insertable, Selectable } from 'kysely'
-import type { Db } from '../engine/database.ts'
-import type { ArtifactsTable } from '../tables/schema-artifacts.ts'
+import type { Db } from '../engine/db.ts'
+import type { ArtifactsTable } from '../schema.ts'
 
 export type Artifact = Selectable<ArtifactsTable>
 

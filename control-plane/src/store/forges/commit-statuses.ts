@@ -2,8 +2,8 @@
 // a newer one takes the place of the older one that was not sent yet. Rows that went out stay for a while.
 import type { Insertable, Selectable, Updateable } from 'kysely'
 import { runCompiled } from '../engine/compiled.ts'
-import type { Db } from '../engine/database.ts'
-import type { HostReportsTable } from '../tables/schema-rules.ts'
+import type { Db } from '../engine/db.ts'
+import type { HostReportsTable } from '../schema.ts'
 
 export type HostReport = Selectable<HostReportsTable>
 export type ReportKind = 'status' | 'comment'

@@ -1,5 +1,5 @@
 // Heads of pull requests as reports and reconcile read them.
-import type { Db } from '../engine/database.ts'
+import type { Db } from '../engine/db.ts'
 import { countEnvironments } from '../projects/projects.ts'
 import type { PullRequest } from './pull-requests.ts'
 

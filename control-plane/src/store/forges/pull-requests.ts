@@ -1,8 +1,8 @@
 // Pull requests: one row each, kept after the end, found by (project, number). The line is the rows that wait for a
 // place, by the time since they wait. Approvals are rows of their own and are never taken back.
 import { type Insertable, type Selectable, sql, type Updateable } from 'kysely'
-import type { Db } from '../engine/database.ts'
-import type { PullRequestsTable } from '../tables/schema-rules.ts'
+import type { Db } from '../engine/db.ts'
+import type { PullRequestsTable } from '../schema.ts'
 
 export interface PullRequest extends Omit<Selectable<PullRequestsTable>, 'draft' | 'fromFork'> {
   draft: boolean

@@ -1,9 +1,9 @@
 // What is known of a project's repository and host, and when it is looked at next. A due round is claimed by one
 // conditional update, so that two replicas do not make the same round.
 import { sql, type Updateable } from 'kysely'
-import type { Db } from '../engine/database.ts'
+import type { Db } from '../engine/db.ts'
 import type { Project } from '../projects/projects.ts'
-import type { ProjectsTable } from '../tables/schema.ts'
+import type { ProjectsTable } from '../schema.ts'
 
 type Facts = Pick<
   Updateable<ProjectsTable>,

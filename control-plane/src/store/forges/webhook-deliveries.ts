@@ -1,8 +1,8 @@
 // The ledger of webhook deliveries. A row without decided_at is the queue: whoever decides it holds it first, so it is
 // decided once. Refused attempts are rows of their own, a few per project, without any body.
 import { type Insertable, type Selectable, sql, type Updateable } from 'kysely'
-import type { Db } from '../engine/database.ts'
-import type { DeliveriesTable, RefusedDeliveriesTable } from '../tables/schema-rules.ts'
+import type { Db } from '../engine/db.ts'
+import type { DeliveriesTable, RefusedDeliveriesTable } from '../schema.ts'
 
 export type Delivery = Selectable<DeliveriesTable>
 export type RefusedDelivery = Selectable<RefusedDeliveriesTable>

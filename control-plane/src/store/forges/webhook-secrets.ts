@@ -1,7 +1,7 @@
 // The webhook secrets of a project, sealed. Which of them still count is app/forges/webhook-secrets.ts's to say.
 import type { Updateable } from 'kysely'
-import type { Db } from '../engine/database.ts'
-import type { ProjectsTable } from '../tables/schema.ts'
+import type { Db } from '../engine/db.ts'
+import type { ProjectsTable } from '../schema.ts'
 
 type Columns =
   | 'webhookSecretSealed'

@@ -1,9 +1,9 @@
 // Episodes of alerts, and what is looked at to begin and end them.
 import { type Selectable, sql } from 'kysely'
-import type { Db } from '../engine/database.ts'
+import type { Db } from '../engine/db.ts'
+import type { AlertsTable } from '../schema.ts'
 import type { AgentCertificate } from '../servers/agents.ts'
 import type { HostFacts } from '../servers/servers.ts'
-import type { AlertsTable } from '../tables/schema-live.ts'
 
 export type Alert = Selectable<AlertsTable>
 

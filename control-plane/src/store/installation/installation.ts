@@ -1,7 +1,7 @@
 // The one row that says which installation this is and keeps the agents' certificate authority (its key sealed).
 import type { Insertable, Selectable } from 'kysely'
-import type { Db } from '../engine/database.ts'
-import type { InstallationTable } from '../tables/schema.ts'
+import type { Db } from '../engine/db.ts'
+import type { InstallationTable } from '../schema.ts'
 
 export type Installation = Selectable<InstallationTable>
 

@@ -1,7 +1,7 @@
 // Keys of organizations, wrapped by the installation's key.
 import type { Insertable, Selectable } from 'kysely'
-import type { Db } from '../engine/database.ts'
-import type { OrganizationKeysTable } from '../tables/schema-environments.ts'
+import type { Db } from '../engine/db.ts'
+import type { OrganizationKeysTable } from '../schema.ts'
 
 export type OrganizationKey = Selectable<OrganizationKeysTable>
 type Purpose = OrganizationKey['purpose']

@@ -4,8 +4,8 @@
 import { closeSync, openSync } from 'node:fs'
 import Database from 'better-sqlite3'
 import pg from 'pg'
-import type { Db } from '../engine/database.ts'
-import type { ReplicasTable } from '../tables/schema.ts'
+import type { Db } from '../engine/db.ts'
+import type { ReplicasTable } from '../schema.ts'
 
 export type Replica = ReplicasTable
 

@@ -1,7 +1,7 @@
 // Sealed values by the key that sealed them, wherever they are stored: for giving an organization another data key. Names
 // of tables and columns come from a list in the code, never from a request.
 import { type RawBuilder, sql } from 'kysely'
-import type { Db } from '../engine/database.ts'
+import type { Db } from '../engine/db.ts'
 
 export interface SealedColumn {
   table: string

@@ -1,6 +1,6 @@
 // Passwords and what guards them: credential accounts, browser sessions, wrong tries, one-use links.
 import { sql } from 'kysely'
-import type { Db } from '../engine/database.ts'
+import type { Db } from '../engine/db.ts'
 
 const CREDENTIAL = 'credential'
 

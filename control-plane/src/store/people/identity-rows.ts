@@ -1,7 +1,7 @@
 // Rows of accounts, browser sessions, verifications and (read only) users, as the sign-in library asks for them: by
 // table name and conditions. Nothing else may use it; everybody who knows what they want has a function of their own.
 import { type Kysely, type SelectQueryBuilder, sql } from 'kysely'
-import type { Db } from '../engine/database.ts'
+import type { Db } from '../engine/db.ts'
 
 export const IDENTITY_TABLES = ['users', 'accounts', 'browserSessions', 'verifications'] as const
 export type IdentityTable = (typeof IDENTITY_TABLES)[number]

@@ -1,7 +1,7 @@
 // Invitations: of the mailed link only its hash is here, bound to one address.
 import type { Insertable, Selectable } from 'kysely'
-import type { Db } from '../engine/database.ts'
-import type { InvitationsTable } from '../tables/schema-people.ts'
+import type { Db } from '../engine/db.ts'
+import type { InvitationsTable } from '../schema.ts'
 
 export type Invitation = Selectable<InvitationsTable>
 

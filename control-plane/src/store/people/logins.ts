@@ -2,8 +2,8 @@
 // only once is one conditional update.
 import type { Scope } from '@berth/shared/api'
 import type { Insertable, Selectable } from 'kysely'
-import type { Db } from '../engine/database.ts'
-import type { DeviceLoginsTable, LoginsTable, RefreshTokensTable } from '../tables/schema-people.ts'
+import type { Db } from '../engine/db.ts'
+import type { DeviceLoginsTable, LoginsTable, RefreshTokensTable } from '../schema.ts'
 
 export interface Login extends Omit<Selectable<LoginsTable>, 'scopes'> {
   scopes: Scope[]

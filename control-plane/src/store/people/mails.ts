@@ -1,8 +1,8 @@
 // Mail on its way out: written in the transaction of what it is about, sent afterwards, its text gone once it was sent or
 // given up. A row is leased to one sender at a time, whichever process it is in.
 import type { Insertable, Selectable } from 'kysely'
-import type { Db } from '../engine/database.ts'
-import type { MailsTable } from '../tables/schema-rules.ts'
+import type { Db } from '../engine/db.ts'
+import type { MailsTable } from '../schema.ts'
 
 export type MailRow = Selectable<MailsTable>
 

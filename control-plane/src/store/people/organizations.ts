@@ -1,8 +1,8 @@
 // Organizations and who belongs to them. What an organization's end leaves behind is one row without a short name.
 import type { Role } from '@berth/shared/api'
 import type { Selectable } from 'kysely'
-import type { Db } from '../engine/database.ts'
-import type { OrganizationsTable } from '../tables/schema-people.ts'
+import type { Db } from '../engine/db.ts'
+import type { OrganizationsTable } from '../schema.ts'
 
 export type Organization = Selectable<OrganizationsTable>
 

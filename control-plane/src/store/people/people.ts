@@ -3,8 +3,8 @@ import type { Role, Scope } from '@berth/shared/api'
 import type { Insertable, Selectable } from 'kysely'
 import type { Membership } from '../../domain/core/access.ts'
 import { runCompiled } from '../engine/compiled.ts'
-import type { Db } from '../engine/database.ts'
-import type { TokensTable, UsersTable } from '../tables/schema-people.ts'
+import type { Db } from '../engine/db.ts'
+import type { TokensTable, UsersTable } from '../schema.ts'
 
 export type User = Selectable<UsersTable>
 export interface Token extends Omit<Selectable<TokensTable>, 'scopes'> {

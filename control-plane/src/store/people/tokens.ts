@@ -1,6 +1,6 @@
 // Access tokens beyond finding one by its hash: lists, ends. Revoking is a mark, never a deletion: audit points at rows.
 import type { Scope } from '@berth/shared/api'
-import type { Db } from '../engine/database.ts'
+import type { Db } from '../engine/db.ts'
 import type { Token } from './people.ts'
 
 interface Page {

@@ -1,5 +1,5 @@
 // Users as administrators see them, and projects across organizations: names, counts and limits, nothing inside.
-import type { Db } from '../engine/database.ts'
+import type { Db } from '../engine/db.ts'
 import type { Page } from './organizations.ts'
 import type { User } from './people.ts'
 

@@ -1,8 +1,8 @@
 // Projects and the servers they may use.
 import type { Insertable, Selectable, Updateable } from 'kysely'
 import { runCompiled } from '../engine/compiled.ts'
-import type { Db } from '../engine/database.ts'
-import type { ProjectsTable } from '../tables/schema.ts'
+import type { Db } from '../engine/db.ts'
+import type { ProjectsTable } from '../schema.ts'
 
 export type Project = Selectable<ProjectsTable>
 

@@ -2,8 +2,8 @@
 // a session that was superseded changes nothing any more.
 import type { Insertable, Selectable, Updateable } from 'kysely'
 import { runCompiled } from '../engine/compiled.ts'
-import type { Db } from '../engine/database.ts'
-import type { AgentCertificatesTable, AgentsTable } from '../tables/schema.ts'
+import type { Db } from '../engine/db.ts'
+import type { AgentCertificatesTable, AgentsTable } from '../schema.ts'
 
 export interface Agent extends Omit<Selectable<AgentsTable>, 'capabilities'> {
   capabilities: string[]

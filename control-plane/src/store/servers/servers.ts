@@ -1,8 +1,8 @@
 // Servers, and the one-use tokens by which their agents join.
 import type { Insertable, Selectable, Updateable } from 'kysely'
 import { runCompiled } from '../engine/compiled.ts'
-import type { Db } from '../engine/database.ts'
-import type { JoinTokensTable, ServersTable } from '../tables/schema.ts'
+import type { Db } from '../engine/db.ts'
+import type { JoinTokensTable, ServersTable } from '../schema.ts'
 import { deleteServerUsage } from './usage.ts'
 
 /** What an agent said of its host in its last hello. */

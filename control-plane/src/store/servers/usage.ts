@@ -1,8 +1,8 @@
 // What servers said of their use of processor, memory and disk: the newest word, and a ring of points for charts.
 import { USAGE } from '@berth/shared'
 import { type Selectable, sql } from 'kysely'
-import type { Db } from '../engine/database.ts'
-import type { ServerUsageTable, UsagePointsTable } from '../tables/schema-usage.ts'
+import type { Db } from '../engine/db.ts'
+import type { ServerUsageTable, UsagePointsTable } from '../schema.ts'
 
 export interface EnvironmentUsage {
   environmentId: number

@@ -1,11 +1,7 @@
 // SSH authorities through the phases of a rotation, which agents trust them, and each server's host certificate.
 import type { Insertable, Selectable } from 'kysely'
-import type { Db } from '../engine/database.ts'
-import type {
-  AuthorityPhase,
-  SshAuthoritiesTable,
-  SshHostCertificatesTable,
-} from '../tables/schema-ssh.ts'
+import type { Db } from '../engine/db.ts'
+import type { AuthorityPhase, SshAuthoritiesTable, SshHostCertificatesTable } from '../schema.ts'
 
 export type SshAuthority = Selectable<SshAuthoritiesTable>
 export type SshHostCertificate = Selectable<SshHostCertificatesTable>

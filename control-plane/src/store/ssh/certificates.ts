@@ -2,8 +2,8 @@
 import type { SshVerb } from '@berth/shared'
 import type { Permission } from '@berth/shared/api'
 import type { Insertable, Selectable } from 'kysely'
-import type { Db } from '../engine/database.ts'
-import type { SshCertificatesTable } from '../tables/schema-ssh.ts'
+import type { Db } from '../engine/db.ts'
+import type { SshCertificatesTable } from '../schema.ts'
 
 export interface SshCertificateRow extends Omit<Selectable<SshCertificatesTable>, 'can'> {
   can: SshVerb[]

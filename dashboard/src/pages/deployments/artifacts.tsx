@@ -5,7 +5,7 @@ import { api, change, trpc } from '../../api.ts'
 import { ActButton } from '../../components/act.tsx'
 import { Icon } from '../../components/icon.tsx'
 import { Moment, Time, useNow } from '../../components/time.tsx'
-import { bytes } from '../../words.ts'
+import { bytes } from '../../format.ts'
 
 export function Artifacts({ taskId }: { taskId: number }) {
   const list = useQuery(trpc.artifact.list.queryOptions({ task_id: taskId })).data?.artifacts ?? []

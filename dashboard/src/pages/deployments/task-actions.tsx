@@ -4,11 +4,11 @@ import { useState } from 'react'
 import { api, change } from '../../api.ts'
 import { Ask, useAct } from '../../components/act.tsx'
 import { Button } from '../../components/button.tsx'
-import { FormError } from '../../components/form.tsx'
+import { FormError } from '../../components/forms/form.tsx'
 import { Icon } from '../../components/icon.tsx'
 import type { Environment, Task } from '../../data.ts'
+import { short } from '../../format.ts'
 import { copyAddress } from '../../log/toolbar.tsx'
-import { short } from '../../words.ts'
 import { deployReason, isReadOnly } from '../environments/bits.tsx'
 
 /** A ticket first: a refusal is a sentence here, and never a file. */

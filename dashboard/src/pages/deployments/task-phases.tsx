@@ -5,7 +5,7 @@ import { Icon } from '../../components/icon.tsx'
 import { Status, TaskStatus } from '../../components/status.tsx'
 import { useNow } from '../../components/time.tsx'
 import type { Task } from '../../data.ts'
-import { capital, clock, duration } from '../../words.ts'
+import { capital, clock, duration } from '../../format.ts'
 import css from './task.module.css'
 
 type Phase = NonNullable<Task['phases']>[number]

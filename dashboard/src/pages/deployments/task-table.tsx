@@ -4,7 +4,7 @@ import { TaskStatus } from '../../components/status.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { Clock, Time } from '../../components/time.tsx'
 import type { Task } from '../../data.ts'
-import { capital, duration, short, triggerWords } from '../../words.ts'
+import { capital, duration, short, triggerWords } from '../../format.ts'
 
 const KINDS = { deploy: 'Deployment', destroy: 'Removal', action: 'Action' } as const
 

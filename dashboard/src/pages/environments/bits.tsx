@@ -5,11 +5,11 @@ import { useState } from 'react'
 import { api, change, trpc } from '../../api.ts'
 import { Ask, useAct } from '../../components/act.tsx'
 import { Button } from '../../components/button.tsx'
-import { FormError } from '../../components/form.tsx'
+import { FormError } from '../../components/forms/form.tsx'
+import { useShortcuts } from '../../components/shortcuts.ts'
 import { Note } from '../../components/states.tsx'
 import type { Environment } from '../../data.ts'
-import { useShortcuts } from '../../shell/shortcuts.ts'
-import { triggerWords } from '../../words.ts'
+import { triggerWords } from '../../format.ts'
 
 /** "Deployment 813 is running (started by a push)" */
 export function lockReason(e: Environment): string | undefined {

@@ -6,8 +6,8 @@ import { Page } from '../../components/page.tsx'
 import { Empty, Note } from '../../components/states.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
+import { short } from '../../format.ts'
 import { type Membership, useOrganization, usePermission } from '../../organization.ts'
-import { short } from '../../words.ts'
 import css from './audit.module.css'
 
 type Entry = Awaited<ReturnType<typeof api.audit.list.query>>['entries'][number]

@@ -5,13 +5,13 @@ import { useState } from 'react'
 import { api, change, trpc } from '../../api.ts'
 import { Ask } from '../../components/act.tsx'
 import { Button } from '../../components/button.tsx'
-import { Text } from '../../components/field.tsx'
-import { Form, text } from '../../components/form.tsx'
+import { Text } from '../../components/forms/field.tsx'
+import { Form, text } from '../../components/forms/form.tsx'
 import { Facts, Page, Section } from '../../components/page.tsx'
 import { Loaded } from '../../components/states.tsx'
 import { Time } from '../../components/time.tsx'
+import { count } from '../../format.ts'
 import { chooseOrganization, useOrganization } from '../../organization.ts'
-import { count } from '../../words.ts'
 
 export function OrganizationSettings() {
   const current = useOrganization()

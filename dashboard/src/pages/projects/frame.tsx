@@ -4,9 +4,9 @@ import { Page } from '../../components/page.tsx'
 import { Loaded, Note } from '../../components/states.tsx'
 import { Tabs } from '../../components/tabs.tsx'
 import { type Project, useEnvironments, useProject } from '../../data.ts'
+import { repositoryName } from '../../format.ts'
 import { useOrganizationOf } from '../../organization.ts'
 import { useId } from '../../params.ts'
-import { repositoryName } from '../../words.ts'
 import { NotFound } from '../not-found.tsx'
 
 interface FrameProps {

@@ -10,8 +10,8 @@ import { Empty, Loaded } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { Time } from '../../components/time.tsx'
 import { type Server, useEnvironments, useProjects, useServers } from '../../data.ts'
+import { count, repositoryName } from '../../format.ts'
 import { useOrganization, usePermission } from '../../organization.ts'
-import { count, repositoryName } from '../../words.ts'
 import css from './projects.module.css'
 
 type Listed = NonNullable<ReturnType<typeof useProjects>['data']>['projects'][number]

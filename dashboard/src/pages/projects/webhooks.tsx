@@ -13,8 +13,8 @@ import { Status } from '../../components/status.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { Moment, Time } from '../../components/time.tsx'
 import type { Project } from '../../data.ts'
+import { short } from '../../format.ts'
 import { usePermission } from '../../organization.ts'
-import { short } from '../../words.ts'
 import { ProjectFrame } from './frame.tsx'
 
 const SIGNED = {

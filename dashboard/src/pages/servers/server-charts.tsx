@@ -7,7 +7,7 @@ import { Chart } from '../../components/meter.tsx'
 import { Section } from '../../components/page.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
-import { bytes } from '../../words.ts'
+import { bytes } from '../../format.ts'
 import css from './server.module.css'
 
 const MINUTE_MS = 60_000

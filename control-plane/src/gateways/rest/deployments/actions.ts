@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { listActions, startAction } from '../../../app/deployments/actions.ts'
 import type { Context } from '../../../context.ts'
 import { serializeAction } from '../../serializers/action.ts'
-import { type Api, callerOf } from '../http/http.ts'
+import { type Api, callerOf } from '../http/api.ts'
 import { triggerOf } from '../http/triggers.ts'
 import { serializeWholeTask } from './environment-tasks.ts'
 

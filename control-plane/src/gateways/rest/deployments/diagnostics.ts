@@ -3,7 +3,7 @@ import { Diagnostics, DiagnosticsQuery, IdParams } from '@berth/shared/api'
 import { diagnoseEnvironment } from '../../../app/deployments/diagnostics.ts'
 import type { Context } from '../../../context.ts'
 import { serializeDiagnostics } from '../../serializers/diagnostics.ts'
-import { type Api, callerOf } from '../http/http.ts'
+import { type Api, callerOf } from '../http/api.ts'
 
 export function diagnosticsRoutes(api: Api, ctx: Context): void {
   api.get(

@@ -13,7 +13,7 @@ import {
 import type { Context } from '../../../context.ts'
 import type { TaskFilter } from '../../../store/deployments/task-history.ts'
 import { serializeTask, serializeTasks } from '../../serializers/fields.ts'
-import { type Api, callerOf } from '../http/http.ts'
+import { type Api, callerOf } from '../http/api.ts'
 import { ById, linkPages, makeCursor, pageSize, readCursor } from '../http/paging.ts'
 import { triggerOf } from '../http/triggers.ts'
 

@@ -8,11 +8,11 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { logTopic, taskTopic } from '../../../app/core/transaction.ts'
 import { awaitLog, type LogView, openTaskLog, refreshLog } from '../../../app/deployments/logs.ts'
+import { authenticate } from '../../../app/people/callers.ts'
 import type { Context } from '../../../context.ts'
 import { parseRange } from '../../../domain/core/byte-range.ts'
-import { authenticate } from '../../../identity/callers.ts'
 import { Admission, askOrganization } from '../../../notifications/admission.ts'
-import { type Api, callerOf } from '../http/http.ts'
+import { type Api, callerOf } from '../http/api.ts'
 import { stripAnsi, writeNdjson } from './log-text.ts'
 
 const LOG_TEXT = {

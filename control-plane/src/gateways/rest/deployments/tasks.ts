@@ -4,7 +4,7 @@ import { readStepLines } from '../../../app/deployments/logs.ts'
 import { cancelTask, getTask } from '../../../app/deployments/tasks.ts'
 import type { Context } from '../../../context.ts'
 import { serializeTask } from '../../serializers/fields.ts'
-import { type Api, callerOf } from '../http/http.ts'
+import { type Api, callerOf } from '../http/api.ts'
 
 export function taskRoutes(api: Api, ctx: Context): void {
   api.get(

@@ -22,7 +22,7 @@ import { setEnvironmentAuth } from '../../../app/projects/basic-auth.ts'
 import type { Context } from '../../../context.ts'
 import { serializeBasicAuth, serializeEnvironment } from '../../serializers/environment.ts'
 import { serializeWholeTask } from '../deployments/environment-tasks.ts'
-import { type Api, callerOf } from '../http/http.ts'
+import { type Api, callerOf } from '../http/api.ts'
 import { triggerOf } from '../http/triggers.ts'
 
 const ListQuery = OnePage.extend({

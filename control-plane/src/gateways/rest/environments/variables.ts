@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { changeVariables, listEnvironmentVariables } from '../../../app/environments/variables.ts'
 import type { Context } from '../../../context.ts'
 import { serializeVariable } from '../../serializers/environment.ts'
-import { type Api, callerOf } from '../http/http.ts'
+import { type Api, callerOf } from '../http/api.ts'
 
 export function variableRoutes(api: Api, ctx: Context): void {
   api.get(

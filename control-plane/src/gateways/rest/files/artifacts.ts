@@ -14,8 +14,8 @@ import {
 import type { Context } from '../../../context.ts'
 import { contentDisposition } from '../../../domain/files/artifact.ts'
 import { serializeArtifact } from '../../serializers/artifact.ts'
+import { type Api, callerOf } from '../http/api.ts'
 import { ByteStream } from '../http/byte-stream.ts'
-import { type Api, callerOf } from '../http/http.ts'
 
 const BYTES = { content: { 'application/octet-stream': { schema: z.string() } } }
 

@@ -27,7 +27,7 @@ import {
   serializeRefused,
 } from '../../serializers/delivery.ts'
 import { serializeWholeTask } from '../deployments/environment-tasks.ts'
-import { type Api, callerOf } from '../http/http.ts'
+import { type Api, callerOf } from '../http/api.ts'
 import { ById, linkPages, makeCursor, pageSize, readCursor } from '../http/paging.ts'
 import { triggerOf } from '../http/triggers.ts'
 

@@ -8,7 +8,7 @@ import { z } from 'zod'
 import { receiveDelivery } from '../../../app/forges/webhook-intake.ts'
 import type { Context } from '../../../context.ts'
 import { serializeAnswer } from '../../serializers/delivery.ts'
-import type { Api } from '../http/http.ts'
+import type { Api } from '../http/api.ts'
 import { sendProblem } from '../http/problem.ts'
 import { WebhookFailures } from './webhook-failures.ts'
 

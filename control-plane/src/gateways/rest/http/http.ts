@@ -1,26 +1,16 @@
 // The HTTP host: one Fastify with zod, one error shape, one not-found, the headers every answer carries. Routes are
 // thin and live in files of their own; what holds for all of them is here.
 import { hash } from 'node:crypto'
-import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { AppError, type ErrorCode, REST, VERSION } from '@berth/shared'
-import type { Permission } from '@berth/shared/api'
-import Fastify, {
-  type FastifyBaseLogger,
-  type FastifyInstance,
-  type FastifyReply,
-  type FastifyRequest,
-  type RawServerDefault,
-  type RouteOptions,
-} from 'fastify'
+import { AppError, REST, VERSION } from '@berth/shared'
+import Fastify, { type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify'
 import { validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod'
-import type { Policy } from '../../../app/core/quotas.ts'
+import { authenticate } from '../../../app/people/callers.ts'
 import type { Context } from '../../../context.ts'
-import type { Caller } from '../../../domain/core/access.ts'
-import { authenticate, type ByToken } from '../../../identity/callers.ts'
 import { trustProxies } from '../../../identity/client-address.ts'
 import { askOrganization } from '../../../notifications/admission.ts'
 import { registerOpenApi } from '../reference/openapi.ts'
+import type { Api } from './api.ts'
 import { pathOf, refuseUnfit, refuseUnknownParameters } from './broken-requests.ts'
 import { boundHalfOpen } from './half-open.ts'
 import { acceptRepeats, mayRepeat } from './idempotency.ts'
@@ -30,40 +20,6 @@ import { sendProblem } from './problem.ts'
 import { countBadToken, countRequest, serializeQuotas } from './quotas.ts'
 import { type AllowedAt, answerBroken, refuseTunnel, wrongMethod } from './raw-answers.ts'
 import { requestId } from './request-ids.ts'
-
-export type Api = FastifyInstance<
-  RawServerDefault,
-  IncomingMessage,
-  ServerResponse,
-  FastifyBaseLogger,
-  ZodTypeProvider
->
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    who: ByToken | null
-  }
-  interface FastifyContextConfig {
-    /** What the caller needs: a permission of `domain/core/access.ts`, or one of the three words. */
-    needs?: Permission | 'token' | 'platform_admin' | 'nothing'
-    /** Refusals of this operation beyond those every operation has. */
-    errors?: readonly ErrorCode[]
-    /** The 2xx body shows a secret once: it is not kept for a repeated Idempotency-Key. */
-    showsSecret?: boolean
-    /** A stricter rate limit than the default one. */
-    policy?: Policy
-    /** Response headers of this operation beyond those every answer has: name → what it says. */
-    headers?: Readonly<Record<string, string>>
-    /** Query parameters that nobody declared are left alone. */
-    anyQuery?: boolean
-  }
-}
-
-/** The caller of an authenticated route. */
-export function callerOf(request: FastifyRequest): Caller {
-  if (!request.who) throw new AppError('token_missing', 'A bearer token is needed.')
-  return request.who.caller
-}
 
 export function buildHttp(ctx: Context): Api {
   const routes = new Routes()

@@ -7,10 +7,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { encodeFields } from '../../../app/core/audit-chain.ts'
 import { beginRequest, finishRequest, replyOf, type Turn } from '../../../app/core/idempotency.ts'
 import { type About, KINDS, requireAccess } from '../../../app/core/replay-access.ts'
+import type { ByToken } from '../../../app/people/callers.ts'
 import type { Context } from '../../../context.ts'
-import type { ByToken } from '../../../identity/callers.ts'
+import type { Api } from './api.ts'
 import { pathOf, queryOf } from './broken-requests.ts'
-import type { Api } from './http.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -5,8 +5,8 @@ import { AppError, REST } from '@berth/shared'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { Context } from '../../../context.ts'
+import type { Api } from './api.ts'
 import { pathOf } from './broken-requests.ts'
-import type { Api } from './http.ts'
 
 const SIGNATURE_BYTES = 16
 

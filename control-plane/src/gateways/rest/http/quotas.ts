@@ -1,8 +1,8 @@
 // REST's side of the rate limits: which policies a request counts for, and the headers that say what is left (RateLimit,
 // RateLimit-Policy). An unchanged answer is free.
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type Asker, type Counted, requireQuota } from '../../../app/core/quotas.ts'
 import type { Context } from '../../../context.ts'
+import { type Asker, type Counted, requireQuota } from '../../../identity/quotas.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {

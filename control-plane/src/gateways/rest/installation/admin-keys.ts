@@ -20,7 +20,7 @@ import type { Context } from '../../../context.ts'
 import type { OrganizationKey } from '../../../store/installation/organization-keys.ts'
 import { time, timeOrNull } from '../../serializers/fields.ts'
 import { serializeSshAuthority } from '../../serializers/ssh.ts'
-import { type Api, callerOf } from '../http/http.ts'
+import { type Api, callerOf } from '../http/api.ts'
 
 export function adminKeyRoutes(api: Api, ctx: Context): void {
   const config = { needs: 'platform_admin' as const, errors: ['confirmation_required'] as const }

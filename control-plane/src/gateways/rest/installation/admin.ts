@@ -20,7 +20,7 @@ import {
   serializeAdminProject,
   serializeAdminUser,
 } from '../../serializers/people.ts'
-import { type Api, callerOf } from '../http/http.ts'
+import { type Api, callerOf } from '../http/api.ts'
 import { pageById } from '../http/id-pages.ts'
 
 export function adminRoutes(api: Api, ctx: Context): void {

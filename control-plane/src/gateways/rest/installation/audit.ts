@@ -6,7 +6,7 @@ import { listOrganizationAudit, listWholeAudit } from '../../../app/core/audit.t
 import type { Context } from '../../../context.ts'
 import type { AuditFilter, AuditRow } from '../../../store/core/audit.ts'
 import { serializeAudit } from '../../serializers/audit.ts'
-import { type Api, callerOf } from '../http/http.ts'
+import { type Api, callerOf } from '../http/api.ts'
 import { ById, linkPages, makeCursor, pageSize, readCursor } from '../http/paging.ts'
 
 function filterOf(query: AuditQuery): AuditFilter {

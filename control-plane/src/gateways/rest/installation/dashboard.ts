@@ -9,8 +9,8 @@ import {
   readDashboard,
 } from '../../../app/installation/dashboard-files.ts'
 import type { Context } from '../../../context.ts'
+import type { Api } from '../http/api.ts'
 import { html, page, sendPage } from '../http/html.ts'
-import type { Api } from '../http/http.ts'
 
 /** Addresses the dashboard's own router knows; with those below them where there are such. */
 const PAGES = ['/', '/login', '/setup', '/device', '/docs/service-file']

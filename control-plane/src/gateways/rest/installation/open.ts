@@ -11,12 +11,12 @@ import {
   SetupRequest,
   SetupResponse,
 } from '@berth/shared/api'
-import { RateLimit } from '../../../app/core/rate-limit.ts'
 import { completeSetup, isSetupDone } from '../../../app/installation/setup.ts'
 import { challengeRenewal, enrolAgent, renewExpired } from '../../../app/servers/enrolment.ts'
 import type { Context } from '../../../context.ts'
+import { RateLimit } from '../../../identity/rate-limit.ts'
 import { time } from '../../serializers/fields.ts'
-import type { Api } from '../http/http.ts'
+import type { Api } from '../http/api.ts'
 
 export function openRoutes(api: Api, ctx: Context): void {
   api.get(

@@ -23,7 +23,7 @@ import {
 } from '../../../app/people/invitations.ts'
 import type { Context } from '../../../context.ts'
 import { serializeInvitation, serializeJoined, serializeOffer } from '../../serializers/people.ts'
-import { type Api, callerOf } from '../http/http.ts'
+import { type Api, callerOf } from '../http/api.ts'
 import { pageById } from '../http/id-pages.ts'
 
 export function invitationRoutes(api: Api, ctx: Context): void {

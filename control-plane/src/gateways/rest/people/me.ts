@@ -3,7 +3,7 @@ import { Me } from '@berth/shared/api'
 import type { Context } from '../../../context.ts'
 import { countProjectsByOrganization } from '../../../store/people/people.ts'
 import { serializeMe } from '../../serializers/fields.ts'
-import { type Api, callerOf } from '../http/http.ts'
+import { type Api, callerOf } from '../http/api.ts'
 
 export function meRoutes(api: Api, ctx: Context): void {
   const route = {

@@ -12,7 +12,6 @@ import {
 } from '@berth/shared/api'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
-import { RateLimit } from '../../../app/core/rate-limit.ts'
 import {
   OauthRefusal,
   pollDevice,
@@ -21,7 +20,8 @@ import {
 } from '../../../app/people/device-login.ts'
 import { refreshTokens, revokeByToken } from '../../../app/people/login-tokens.ts'
 import type { Context } from '../../../context.ts'
-import type { Api } from '../http/http.ts'
+import { RateLimit } from '../../../identity/rate-limit.ts'
+import type { Api } from '../http/api.ts'
 import { toAppError } from '../http/problem.ts'
 
 const Parameter = z.string().max(500)

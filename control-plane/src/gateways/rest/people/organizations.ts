@@ -25,7 +25,7 @@ import {
 } from '../../../app/people/organizations.ts'
 import type { Context } from '../../../context.ts'
 import { serializeMember, serializeOrganization } from '../../serializers/people.ts'
-import { type Api, callerOf } from '../http/http.ts'
+import { type Api, callerOf } from '../http/api.ts'
 import { pageById } from '../http/id-pages.ts'
 
 export function organizationRoutes(api: Api, ctx: Context): void {

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { createToken, listOwnTokens, revokeToken } from '../../../app/people/tokens.ts'
 import type { Context } from '../../../context.ts'
 import { serializeToken } from '../../serializers/people.ts'
-import { type Api, callerOf } from '../http/http.ts'
+import { type Api, callerOf } from '../http/api.ts'
 import { pageById } from '../http/id-pages.ts'
 
 export function tokenRoutes(api: Api, ctx: Context): void {

@@ -23,7 +23,7 @@ import {
   serializeForgeHostKey,
   serializeWebhookSecret,
 } from '../../serializers/project.ts'
-import { type Api, callerOf } from '../http/http.ts'
+import { type Api, callerOf } from '../http/api.ts'
 
 export function projectKeyRoutes(api: Api, ctx: Context): void {
   api.post(

@@ -17,7 +17,7 @@ import { getProject, listVisibleProjects } from '../../../app/projects/views.ts'
 import type { Context } from '../../../context.ts'
 import { serializeProject } from '../../serializers/fields.ts'
 import { serializeProjectDetail } from '../../serializers/project.ts'
-import { type Api, callerOf } from '../http/http.ts'
+import { type Api, callerOf } from '../http/api.ts'
 import { ByName, linkPages, makeCursor, pageSize, readCursor } from '../http/paging.ts'
 
 const ListQuery = Paging.extend({ name: z.string().max(64).optional() })

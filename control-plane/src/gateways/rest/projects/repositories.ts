@@ -13,7 +13,7 @@ import { checkRepository } from '../../../app/forges/repository.ts'
 import type { Context } from '../../../context.ts'
 import { time } from '../../serializers/fields.ts'
 import { serializeHostToken, serializeRepositoryCheck } from '../../serializers/repository.ts'
-import { type Api, callerOf } from '../http/http.ts'
+import { type Api, callerOf } from '../http/api.ts'
 
 export function repositoryRoutes(api: Api, ctx: Context): void {
   api.post(

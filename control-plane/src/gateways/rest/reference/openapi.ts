@@ -12,7 +12,7 @@ import {
 } from 'fastify-type-provider-zod'
 import { z } from 'zod'
 import type { Context } from '../../../context.ts'
-import type { Api } from '../http/http.ts'
+import type { Api } from '../http/api.ts'
 import {
   completeOperation,
   HEADERS,

@@ -5,10 +5,10 @@ import { createReadStream } from 'node:fs'
 import { AppError, ENROLMENT } from '@berth/shared'
 import type { FastifyReply } from 'fastify'
 import { z } from 'zod'
-import { RateLimit } from '../../../app/core/rate-limit.ts'
 import { installScript, listAgentPackages } from '../../../app/servers/agent-packages.ts'
 import type { Context } from '../../../context.ts'
-import type { Api } from '../http/http.ts'
+import { RateLimit } from '../../../identity/rate-limit.ts'
+import type { Api } from '../http/api.ts'
 
 const notPackaged = (): AppError =>
   new AppError(

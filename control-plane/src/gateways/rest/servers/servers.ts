@@ -28,7 +28,7 @@ import {
 import type { Context } from '../../../context.ts'
 import { serializeServer, time } from '../../serializers/fields.ts'
 import { serializeFacts } from '../../serializers/usage.ts'
-import { type Api, callerOf } from '../http/http.ts'
+import { type Api, callerOf } from '../http/api.ts'
 
 export function serverRoutes(api: Api, ctx: Context): void {
   api.get(

@@ -18,7 +18,7 @@ import {
   serializeHostAuthority,
   serializeIssued,
 } from '../../serializers/ssh.ts'
-import { type Api, callerOf } from '../http/http.ts'
+import { type Api, callerOf } from '../http/api.ts'
 import { ById, linkPages, makeCursor, pageSize, readCursor } from '../http/paging.ts'
 
 declare module 'fastify' {

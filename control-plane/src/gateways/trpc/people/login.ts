@@ -3,8 +3,8 @@
 import { VERSION } from '@berth/shared'
 import { Id, Password, SetupRequest } from '@berth/shared/api'
 import { z } from 'zod'
-import { requireQuota } from '../../../app/core/quotas.ts'
 import { completeSetup, isSetupDone } from '../../../app/installation/setup.ts'
+import { authenticateSession } from '../../../app/people/browser-callers.ts'
 import { endSession, listOwnSessions } from '../../../app/people/browser-logins.ts'
 import {
   changePassword,
@@ -14,7 +14,7 @@ import {
   signIn,
   signOut,
 } from '../../../app/people/browser-sign-in.ts'
-import { authenticateSession } from '../../../identity/logins.ts'
+import { requireQuota } from '../../../identity/quotas.ts'
 import { serializeSession } from '../../serializers/dashboard.ts'
 import { browserCall, openCall, router } from '../base.ts'
 

@@ -1,0 +1,316 @@
+// Removes from the engine what no version of an environment needs any more; resources/garbage-rules.ts says what that is.
+// Used by a deployment at its end and by the daemon. Invariants: only what carries our label and has a row in the
+// ledger is ever removed, by its id; what carries our label without a row gets one first; another agent's things are
+// not even listed. The caller makes sure that no other deployment works in the environment.
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { MAINTENANCE, STEPS } from '@berth/shared'
+import type { Ledger } from '../journal/ledger.ts'
+import type { ObjectRow } from '../journal/objects.ts'
+import {
+  listOwnedContainers,
+  removeContainer,
+  stopContainer,
+} from '../machine/docker/containers.ts'
+import type { Engine } from '../machine/docker/engine.ts'
+import {
+  inspectImage,
+  listOwnedImages,
+  removeImage,
+  removeNameless,
+  tagImage,
+} from '../machine/docker/images.ts'
+import { hideImage, isGuessable, LABELS, showImage, volumeName } from '../machine/docker/names.ts'
+import { listOwnedNetworks, removeNetwork } from '../machine/docker/networks.ts'
+import { listOwnedVolumes, removeVolume } from '../machine/docker/volumes.ts'
+import { environmentPaths, listFolder } from '../machine/files.ts'
+import { isDockerPlan, type LastPlan } from '../runner/plan/plan.ts'
+import { drainContainerLog } from '../service-logs/drain.ts'
+import type { AgentSettings } from '../settings.ts'
+import { decideCollection } from './garbage-rules.ts'
+
+export interface CollectRequest {
+  environmentId: number
+  /** Of the deployment that asks, at its end: what it is still making stays. */
+  attemptId?: string | undefined
+  now?: number
+}
+
+export interface Collected {
+  /** Names, as `image berth/e1-web:5`. */
+  removed: string[]
+  /** What could not be removed, and why; the next collection tries again. */
+  problems: string[]
+}
+
+/** What the engine holds of an environment, by kind and name; the id is what it is removed by. */
+interface Found {
+  kind: ObjectRow['kind']
+  name: string
+  id: string
+  labels: Record<string, string>
+  isRunning: boolean
+  madeAt: Date
+}
+
+const STILL = { isRunning: false, madeAt: new Date(0) }
+
+async function takeInventory(
+  engine: Engine,
+  settings: AgentSettings,
+  environmentId: number,
+): Promise<Found[]> {
+  const [containers, images, networks, volumes] = await Promise.all([
+    listOwnedContainers(engine, settings, environmentId),
+    listOwnedImages(engine, settings, environmentId),
+    listOwnedNetworks(engine, settings, environmentId),
+    listOwnedVolumes(engine, settings, environmentId),
+  ])
+  return [
+    ...containers.map(({ id, name, labels, state, madeAt }) => {
+      return {
+        kind: 'container' as const,
+        id,
+        name,
+        labels,
+        madeAt,
+        isRunning: state === 'running' || state === 'restarting',
+      }
+    }),
+    ...images.flatMap(({ id, names, labels }) =>
+      // one whose name went to a newer build is found by its id
+      (names.length > 0 ? names : [id]).map((name) => {
+        return { kind: 'image' as const, id, name, labels, ...STILL }
+      }),
+    ),
+    ...networks.map(({ id, name, labels }) => {
+      return { kind: 'network' as const, id, name, labels, ...STILL }
+    }),
+    ...volumes.map(({ name, labels }) => {
+      return { kind: 'volume' as const, id: name, name, labels, ...STILL }
+    }),
+  ]
+}
+
+export function readPlan(ledger: Ledger, environmentId: number): LastPlan | null {
+  const stored = ledger.findPlan(environmentId)
+  return stored ? (JSON.parse(stored.body) as LastPlan) : null
+}
+
+/** Found by our label without a row (a lost ledger): it gets one, and is judged like the others from then on. */
+function adopt(ledger: Ledger, environmentId: number, found: Found): void {
+  const { kind, name, id, labels, isRunning } = found
+  const isNameless = kind === 'image' && name === id
+  const state = isNameless ? 'making' : kind === 'container' && isRunning ? 'serving' : 'kept'
+  ledger.objects.put({
+    kind,
+    name,
+    environmentId,
+    taskId: Number(labels[LABELS.task] ?? 0) || 0,
+    attemptId: labels[LABELS.attempt] ?? '',
+    service: labels[LABELS.service] ?? '',
+    state,
+    facts: kind === 'image' ? { imageId: id } : {},
+  })
+}
+
+/** Makes the rows of an environment agree with what the engine holds; returns both, matched. */
+async function match(
+  engine: Engine,
+  ledger: Ledger,
+  settings: AgentSettings,
+  { environmentId, attemptId }: CollectRequest,
+): Promise<Map<ObjectRow, Found | undefined>> {
+  const inventory = await takeInventory(engine, settings, environmentId)
+  const keyOf = ({ kind, name }: Pick<Found, 'kind' | 'name'>): string => `${kind} ${name}`
+  const known = new Set(ledger.objects.list({ environmentId }).map(keyOf))
+  for (const found of inventory) if (!known.has(keyOf(found))) adopt(ledger, environmentId, found)
+  const byKey = new Map(inventory.map((found) => [keyOf(found), found]))
+  const matched = new Map<ObjectRow, Found | undefined>()
+  for (const row of ledger.objects.list({ environmentId })) {
+    const found = byKey.get(keyOf(row))
+    const isOwn = row.state === 'making' && row.attemptId === attemptId
+    // pulled images carry no label of ours: they are asked for one by one
+    const isThere =
+      row.kind === 'pulled' ? (await inspectImage(engine, row.name)) !== undefined : found
+    if (isThere || isOwn) matched.set(row, found)
+    else ledger.objects.remove(row)
+  }
+  return matched
+}
+
+/** Another environment pulled it too. */
+export const isShared = (ledger: Ledger, row: ObjectRow): boolean =>
+  ledger.objects
+    .list({ kind: 'pulled' })
+    .some(({ name, environmentId }) => name === row.name && environmentId !== row.environmentId)
+
+const idsOf = ({ facts }: ObjectRow): string[] =>
+  Array.isArray(facts.imageIds) ? facts.imageIds.filter((id) => typeof id === 'string') : []
+
+/** A tag that moved leaves the image it named before without a name: it is found by the ids that were seen under it. */
+export async function removeFormer(
+  engine: Engine,
+  ledger: Ledger,
+  row: ObjectRow,
+  current: string | undefined,
+): Promise<void> {
+  const former = idsOf(row).filter((id) => id !== current)
+  const others = ledger.objects.list({ kind: 'pulled' }).filter((other) => other.name !== row.name)
+  for (const id of former)
+    if (!others.some((o) => idsOf(o).includes(id))) await removeNameless(engine, id)
+}
+
+/** Of each pulled image that the running version uses: which one it is now, and away with the one it was before. */
+async function followTags(
+  engine: Engine,
+  ledger: Ledger,
+  plan: LastPlan | null,
+  rows: ObjectRow[],
+) {
+  if (!isDockerPlan(plan)) return
+  for (const row of rows.filter(({ kind }) => kind === 'pulled')) {
+    const used = plan.services.find(({ image }) => image === row.name)
+    if (!used || (idsOf(row).length === 1 && idsOf(row)[0] === used.imageId)) continue
+    await removeFormer(engine, ledger, row, used.imageId)
+    ledger.objects.put({ ...row, facts: { ...row.facts, imageIds: [used.imageId] } })
+  }
+}
+
+/** 'in_use': it stays for now. */
+async function removeObject(
+  engine: Engine,
+  ledger: Ledger,
+  settings: AgentSettings,
+  row: ObjectRow,
+  found: Found | undefined,
+): Promise<'removed' | 'in_use'> {
+  switch (row.kind) {
+    case 'container':
+      if (found?.isRunning) {
+        const timeoutMs = Number(row.facts.stopTimeoutMs ?? STEPS.stopTimeoutMs)
+        await stopContainer(engine, found.id, timeoutMs)
+      }
+      // its log is worth a try, its end is not worth less without it
+      if (found) await drainContainerLog(engine, settings, row, found).catch(() => undefined)
+      if (found) await removeContainer(engine, found.id)
+      return 'removed'
+    case 'image':
+      return removeImage(engine, row.name)
+    case 'pulled':
+      // in use by somebody we do not know: from here on it is theirs
+      if (!isShared(ledger, row)) await removeImage(engine, row.name)
+      await removeFormer(engine, ledger, row, undefined)
+      return 'removed'
+    case 'network':
+      return removeNetwork(engine, settings, row.name)
+    case 'volume':
+      return removeVolume(engine, row.name)
+  }
+}
+
+function namedVolumes(settings: AgentSettings, environmentId: number, plan: LastPlan | null) {
+  if (!isDockerPlan(plan)) return new Set<string>()
+  const names = [
+    ...plan.section.volumes,
+    ...plan.section.services.flatMap(({ volumes }) => volumes.map(({ name }) => name)),
+  ]
+  return new Set(names.map((name) => volumeName(settings, environmentId, name)))
+}
+
+/** `812.sh`, `812-web.env`, and what a writer that died left beside them. */
+const VARIABLES = /^([0-9]+(?:-.+)?)\.(?:sh|env)(?:\.tmp)?$/
+
+/**
+ * Variable files that nothing of the environment uses any more, of either recipe: a value that was replaced is not kept on
+ * the disk. Those of the running version stay, and of every container and process that is still there.
+ */
+export function collectVariables(
+  settings: AgentSettings,
+  ledger: Ledger,
+  environmentId: number,
+): void {
+  const plan = readPlan(ledger, environmentId)
+  if (!plan) return
+  const rows = ledger.objects.list({ environmentId, kind: 'container' })
+  const used = [...rows, ...(isDockerPlan(plan) ? plan.services : [])]
+  const kept = new Set([
+    ...used.map(({ taskId, service }) => `${taskId}-${service}`),
+    ...ledger.listProcesses(environmentId).map(({ taskId }) => String(taskId)),
+    ...(isDockerPlan(plan) ? [] : [String(plan.taskId)]),
+  ])
+  const folder = environmentPaths(settings, environmentId).variables
+  for (const name of listFolder(folder)) {
+    const of = VARIABLES.exec(name)?.[1]
+    if (of !== undefined && !kept.has(of)) rmSync(join(folder, name), { force: true })
+  }
+}
+
+/**
+ * Images of versions that gave them names which anybody could guess, and build upon, get others. The row of the new name
+ * is there before the name is; a second call finds what is left.
+ */
+async function hideNames(
+  engine: Engine,
+  ledger: Ledger,
+  settings: AgentSettings,
+  environmentId: number,
+): Promise<void> {
+  const rows = ledger.objects.list({ environmentId, kind: 'image' })
+  for (const { id, names, labels } of await listOwnedImages(engine, settings, environmentId)) {
+    for (const name of names.filter((one) => isGuessable(settings, one))) {
+      const hidden = hideImage(name)
+      const row = rows.find((one) => one.name === name)
+      if (row) ledger.objects.put({ ...row, name: hidden })
+      else adopt(ledger, environmentId, { kind: 'image', name: hidden, id, labels, ...STILL })
+      await tagImage(engine, id, hidden)
+      await removeImage(engine, name)
+      if (row) ledger.objects.remove(row)
+    }
+  }
+}
+
+export async function collectEnvironment(
+  engine: Engine,
+  ledger: Ledger,
+  settings: AgentSettings,
+  request: CollectRequest,
+): Promise<Collected> {
+  const { environmentId, now = Date.now() } = request
+  await hideNames(engine, ledger, settings, environmentId)
+  const matched = await match(engine, ledger, settings, request)
+  const plan = readPlan(ledger, environmentId)
+  const decision = decideCollection(
+    {
+      rows: [...matched.keys()],
+      plan,
+      namedVolumes: namedVolumes(settings, environmentId, plan),
+      ownAttempt: request.attemptId,
+      now,
+    },
+    { images: MAINTENANCE.keptImages, unnamedVolumeMs: MAINTENANCE.unnamedVolumeMs },
+  )
+  for (const { row, state } of decision.settle) ledger.objects.setState(row, state)
+  for (const row of decision.flag) {
+    ledger.objects.put({ ...row, facts: { ...row.facts, unnamedSince: now } })
+  }
+  for (const { facts, ...row } of decision.unflag) {
+    const { unnamedSince: _, ...rest } = facts
+    ledger.objects.put({ ...row, facts: rest })
+  }
+  const collected: Collected = { removed: [], problems: [] }
+  for (const row of decision.remove) {
+    const what = `${row.kind} ${showImage(row.name)}`
+    try {
+      const result = await removeObject(engine, ledger, settings, row, matched.get(row))
+      if (result === 'in_use') continue
+      ledger.objects.remove(row)
+      collected.removed.push(what)
+    } catch (error) {
+      collected.problems.push(`${what} could not be removed: ${(error as Error).message}`)
+    }
+  }
+  await followTags(engine, ledger, plan, ledger.objects.list({ environmentId }))
+  collectVariables(settings, ledger, environmentId)
+  return collected
+}

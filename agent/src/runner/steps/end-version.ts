@@ -1,0 +1,68 @@
+// The end of a version on this server, for removals and resets of both recipes: its processes, then its files.
+import { join } from 'node:path'
+import { FailureCode } from '@berth/shared/wire'
+import { listFolder, removeLink, removeTree } from '../../machine/files.ts'
+import { type Belonging, endLeftovers, listLeftovers } from '../../machine/process/leftovers.ts'
+import { findAccount, isRoot } from '../../machine/users/users.ts'
+import { instructionsOf, stopService } from '../../supervise/control.ts'
+import { type Attempt, environmentName } from '../attempt.ts'
+import { StepFailure } from '../failure.ts'
+
+export const failed = (message: string): StepFailure =>
+  new StepFailure(FailureCode.STEP_FAILED, message, { isCheck: false })
+
+/** The account as it is; none is made for a removal. */
+export async function lookUpAccount(attempt: Attempt): Promise<void> {
+  if (attempt.results.account !== undefined) return
+  const found = isRoot() ? await findAccount(environmentName(attempt)) : undefined
+  const isOurs = found !== undefined && found.home === attempt.paths.dir && found.uid > 0
+  attempt.results.account = isOurs ? found : null
+}
+
+/** Of the environment's own account, whoever this attempt works as: git's, with the docker recipe, is shared. */
+export async function belongingOf(attempt: Attempt): Promise<Belonging> {
+  const name = environmentName(attempt)
+  const found = isRoot() ? await findAccount(name) : undefined
+  const isOurs = found !== undefined && found.home === attempt.paths.dir && found.uid > 0
+  return {
+    name,
+    uid: isOurs ? found.uid : undefined,
+    marker: `BERTH_SHARED_DIR=${attempt.paths.shared}`,
+  }
+}
+
+/** Everything that runs on the machine itself ends, and nothing of it comes back. */
+export async function endVersion(attempt: Attempt): Promise<void> {
+  const { ledger, settings, output, assignment, limits } = attempt
+  await lookUpAccount(attempt)
+  ledger.endVersion(assignment.environmentId)
+  for (const row of ledger.listProcesses(assignment.environmentId)) {
+    const tookMs = await stopService(settings, instructionsOf(row))
+    ledger.removeProcess(row)
+    output.say(`${row.service} of deployment ${row.taskId} stopped in ${Math.round(tookMs)} ms.`)
+  }
+  const of = await belongingOf(attempt)
+  const more = listLeftovers(of).length
+  if (more > 0) output.say(`${more} other processes of it are being ended.`)
+  const left = await endLeftovers(of, limits.killGraceMs)
+  attempt.results.cgroup = undefined // gone with the others; the next command makes its own
+  if (left.length === 0) return
+  const names = left.slice(0, 5).map(({ name, pid }) => `${name} (pid ${pid})`)
+  throw failed(`${left.length} processes could not be ended: ${names.join(', ')}.`)
+}
+
+/** All but the files of the deployment at hand. */
+export async function emptyFolders(attempt: Attempt): Promise<void> {
+  const { paths, assignment } = attempt
+  removeLink(paths.current)
+  const own = String(assignment.taskId)
+  for (const name of listFolder(paths.releases)) {
+    if (name !== own) await removeTree(join(paths.releases, name))
+  }
+  for (const name of listFolder(paths.variables)) {
+    const isOwn = name.startsWith(`${own}.`) || name.startsWith(`${own}-`)
+    if (!isOwn) await removeTree(join(paths.variables, name))
+  }
+  const others = [paths.shared, paths.home, paths.temporary, paths.sockets, paths.statics]
+  for (const folder of others) await removeTree(folder)
+}

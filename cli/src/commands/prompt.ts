@@ -1,0 +1,51 @@
+// Questions to a person. Only where one is sure to see and answer them: stdin and stderr are a terminal, and nothing
+// asked for a run without questions. Everywhere else the caller names the flag that answers instead.
+import { CLIENT } from '@berth/shared/client-limits'
+import type { Context } from '../context.ts'
+import { CliError, EXIT, usage } from '../terminal/exit.ts'
+import { cleanText } from '../terminal/text.ts'
+
+export function mayAsk({ io, globals }: Pick<Context, 'io' | 'globals'>): boolean {
+  const inTerminal = io.stdin.isTTY && io.stderr.isTTY && io.env.CI !== 'true'
+  return inTerminal && globals.input && !globals.json
+}
+
+/** Anything but a clear yes is a no. */
+export async function askYes({ io }: Pick<Context, 'io'>, question: string): Promise<boolean> {
+  await io.stderr.write(`${cleanText(question)} [y/N] `)
+  const answer = await io.stdin.readLine(CLIENT.answerLineBytes)
+  if (answer === null) await io.stderr.write('\n')
+  return /^\s*y(es)?\s*$/i.test(answer ?? '')
+}
+
+/** A yes, from the person or by --yes; else nothing is done. */
+export async function confirmYes(context: Context, question: string): Promise<void> {
+  if (context.globals.yes) return
+  if (!mayAsk(context)) throw usage(`${question} Nothing was done`, 'add --yes')
+  if (await askYes(context, question)) return
+  throw new CliError(EXIT.refused, 'not confirmed; nothing was done')
+}
+
+/** What cannot be undone: the exact name, as --confirm, by --yes, or typed. `what` says what will happen. */
+export async function confirmName(
+  context: Context,
+  given: string | undefined,
+  name: string,
+  what: string,
+): Promise<string> {
+  if (given !== undefined) return given // the server judges it
+  if (context.globals.yes) return name
+  if (!mayAsk(context)) throw usage(`${what}; nothing was done`, `add --yes, or --confirm ${name}`)
+  await context.io.stderr.write(cleanText(`${what}. Type ${name} to go on: `))
+  const typed = await context.io.stdin.readLine(CLIENT.answerLineBytes)
+  if (typed?.trim() === name) return name
+  throw new CliError(EXIT.refused, `that is not ${name}; nothing was done`)
+}
+
+/** A value that is not shown while it is typed. */
+export async function askSecret(context: Context, question: string): Promise<string> {
+  await context.io.stderr.write(cleanText(question))
+  const typed = await context.io.stdin.readSecret(CLIENT.stdinBytes)
+  if (typed === null) throw new CliError(EXIT.refused, 'no value was typed; nothing was done')
+  return typed
+}

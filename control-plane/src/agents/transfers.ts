@@ -1,0 +1,281 @@
+// Bytes on their way from an agent to whoever asked for them. A transfer is expected before it is asked for, accepted only
+// from the agent it was expected of, and bounded in number, time and memory: a reader that is slow pauses the stream.
+// It dies with the session, the reader or silence. Frames are passed on as they are; what they mean is the reader's.
+import { randomUUID } from 'node:crypto'
+import { AppError, TRANSFERS } from '@berth/shared'
+import type { ContainerLogFrame, FileFrame } from '@berth/shared/wire'
+import { type LiveAgents, offline } from './agent-rpc.ts'
+
+interface Frames {
+  file: FileFrame
+  container_logs: ContainerLogFrame
+}
+export type TransferKind = keyof Frames
+
+export interface TransferOptions {
+  /** From the expectation to the header. */
+  firstFrameMs: number
+  /** Without a frame while somebody waits for one, or without anybody who takes what is there. */
+  idleMs: number
+  /** The reader went away. */
+  signal: AbortSignal
+}
+
+export interface ExpectedTransfer<F> {
+  transferId: string
+  /** For one reader. Ends after the agent's last frame; throws when it broke before. The header is its first frame. */
+  frames: AsyncIterable<F>
+  /** Nobody wants it any more; also needed when the agent refused to send it. */
+  cancel(): void
+}
+
+/** An upload, as far as a transfer needs it. */
+export interface Upload<F> {
+  on(event: 'data', listener: (frame: F) => void): unknown
+  on(event: 'end' | 'cancelled' | 'close' | 'error', listener: () => void): unknown
+  pause(): unknown
+  resume(): unknown
+}
+/** Why an upload was not taken to its end. */
+export interface RefusedUpload {
+  reason: 'late' | 'canceled' | 'unexpected'
+  details: string
+}
+type Done = (refused: RefusedUpload | null) => void
+
+/** It ended before its end; the reader must not take what it has for the whole. */
+export class BrokenTransfer extends AppError {
+  constructor(message: string) {
+    super('unavailable', message)
+  }
+}
+
+const broken = () => new BrokenTransfer('The connection to the server broke. Try again.')
+
+const MOST = { file: TRANSFERS.files, container_logs: TRANSFERS.logStreams } as const
+
+export class Transfers {
+  readonly #open = new Map<string, Transfer<TransferKind>>()
+
+  add<K extends TransferKind>(transfer: Transfer<K>): void {
+    const same = [...this.#open.values()].filter(
+      (t) => t.agentId === transfer.agentId && t.kind === transfer.kind,
+    )
+    if (same.length >= MOST[transfer.kind]) {
+      const message = `${same.length} transfers from this server are under way. Try again in a moment.`
+      throw new AppError('transfers_busy', message)
+    }
+    this.#open.set(transfer.id, transfer)
+  }
+
+  remove(id: string): void {
+    this.#open.delete(id)
+  }
+
+  /** The upload of a transfer that is expected of exactly this agent and not yet under way. */
+  find<K extends TransferKind>(agentId: string, kind: K, id: string): Transfer<K> | undefined {
+    const found = this.#open.get(id)
+    if (found?.agentId !== agentId || found.kind !== kind || found.isTaken) return undefined
+    return found as unknown as Transfer<K>
+  }
+}
+
+/** Expects an upload; ask the agent for it with the id it returns. */
+export function expectTransfer<K extends TransferKind>(
+  ctx: { agentRpc: LiveAgents; transfers: Transfers },
+  agentId: string,
+  kind: K,
+  o: TransferOptions,
+): ExpectedTransfer<Frames[K]> {
+  o.signal.throwIfAborted()
+  const requests = ctx.agentRpc.find(agentId)
+  if (!requests) throw offline()
+  const transfer = new Transfer(agentId, kind, o)
+  ctx.transfers.add(transfer)
+  const unwatch = requests.whenClosed(() => transfer.fail(offline()))
+  const left = (): void => transfer.fail(o.signal.reason)
+  o.signal.addEventListener('abort', left, { once: true })
+  transfer.whenOver(() => {
+    ctx.transfers.remove(transfer.id)
+    unwatch()
+    o.signal.removeEventListener('abort', left)
+  })
+  return {
+    transferId: transfer.id,
+    frames: transfer.read(),
+    cancel: () => transfer.fail(new BrokenTransfer('It was canceled.')),
+  }
+}
+
+/** For the two calls that upload: the first frame names the transfer, the rest goes to whoever expects it. */
+export function receiveTransfer<K extends TransferKind>(
+  ctx: { transfers: Transfers },
+  agentId: string,
+  kind: K,
+  call: Upload<Frames[K]>,
+  done: Done,
+): void {
+  let transfer: Transfer<K> | undefined
+  let over = false
+  const end = (error: Parameters<Done>[0]): void => {
+    if (over) return
+    over = true
+    clearTimeout(timer)
+    done(error)
+  }
+  const timer = setTimeout(() => {
+    end({ reason: 'late', details: 'No header came.' })
+  }, TRANSFERS.firstFrameMs)
+  const cut = (): void => {
+    if (transfer?.isComplete) return // its reader still takes what is queued
+    if (!over) transfer?.fail(broken())
+    end({ reason: 'canceled', details: 'It was cut.' })
+  }
+  call.on('error', cut) // first: an error event without a listener ends the process
+  call.on('cancelled', cut)
+  call.on('close', cut)
+  call.on('end', () => (transfer ? transfer.ended() : cut()))
+  call.on('data', (frame) => {
+    if (over) return
+    if (transfer) {
+      transfer.take(frame)
+      return
+    }
+    const id = frame.frame.case === 'header' ? frame.frame.value.transferId : ''
+    transfer = ctx.transfers.find(agentId, kind, id)
+    clearTimeout(timer)
+    if (!transfer) {
+      end({ reason: 'unexpected', details: 'Nobody expects this transfer.' })
+      return
+    }
+    transfer.begin(call, end)
+    transfer.take(frame)
+  })
+}
+
+const bytesOf = (frame: FileFrame | ContainerLogFrame): number => {
+  if (frame.frame.case === 'data') return frame.frame.value.length
+  if (frame.frame.case !== 'batch') return 64
+  return frame.frame.value.lines.reduce((sum, line) => sum + line.data.length + 64, 64)
+}
+
+class Transfer<K extends TransferKind> {
+  readonly id = randomUUID()
+  readonly agentId: string
+  readonly kind: K
+  readonly #idleMs: number
+  readonly #queue: Frames[K][] = []
+  #queued = 0
+  #call: Upload<Frames[K]> | undefined
+  #paused = false
+  #hasLast = false
+  #done: Done | undefined
+  #outcome: { error?: unknown } | undefined
+  #isOver = false
+  #notify: (() => void) | undefined
+  #over: () => void = () => undefined
+  #timer: NodeJS.Timeout
+
+  constructor(agentId: string, kind: K, o: TransferOptions) {
+    this.agentId = agentId
+    this.kind = kind
+    this.#idleMs = o.idleMs
+    this.#timer = this.#limit(o.firstFrameMs)
+  }
+
+  get isTaken(): boolean {
+    return this.#call !== undefined
+  }
+
+  /** Everything arrived, though not everything may have been read. */
+  get isComplete(): boolean {
+    return this.#hasLast && !this.#isOver
+  }
+
+  whenOver(over: () => void): void {
+    this.#over = over
+  }
+
+  begin(call: Upload<Frames[K]>, done: Done): void {
+    this.#call = call
+    this.#done = done
+    clearTimeout(this.#timer)
+    this.#timer = this.#limit(this.#idleMs)
+  }
+
+  take(frame: Frames[K]): void {
+    if (this.#outcome) return
+    this.#timer.refresh()
+    this.#hasLast = frame.frame.case === 'end' || frame.frame.case === 'error'
+    this.#queue.push(frame)
+    this.#queued += bytesOf(frame)
+    if (this.#queued >= TRANSFERS.queueBytes && !this.#paused) {
+      this.#paused = true
+      this.#call?.pause()
+    }
+    this.#notify?.()
+  }
+
+  /** The agent's side of the stream ended: whatever is queued is still read. */
+  ended(): void {
+    // grpc-js tells a stream that was cut as one that ended, too: only the last frame proves the difference
+    if (!this.#hasLast) this.fail(broken())
+    this.#outcome ??= {}
+    this.#notify?.()
+  }
+
+  /** Also after the agent's end, while frames wait: what the reader has then is not the whole. */
+  fail(error: unknown): void {
+    if (this.#isOver) return
+    this.#queue.length = 0
+    this.#outcome = { error }
+    this.#notify?.()
+    this.#finish({ reason: 'canceled', details: 'It is no longer wanted.' })
+  }
+
+  async *read(): AsyncGenerator<Frames[K], void, undefined> {
+    try {
+      for (;;) {
+        const frame = this.#queue.shift()
+        if (frame) {
+          this.#queued -= bytesOf(frame)
+          this.#resume()
+          yield frame
+          if (!this.#isOver) this.#timer.refresh()
+          continue
+        }
+        if (this.#outcome) {
+          if ('error' in this.#outcome) throw this.#outcome.error
+          this.#finish(null)
+          return
+        }
+        await new Promise<void>((resolve) => {
+          this.#notify = resolve
+        })
+        this.#notify = undefined
+      }
+    } finally {
+      this.fail(new BrokenTransfer('Nobody reads it any more.'))
+    }
+  }
+
+  #resume(): void {
+    if (!this.#paused || this.#queued > TRANSFERS.queueBytes / 2) return
+    this.#paused = false
+    this.#call?.resume()
+  }
+
+  #limit(ms: number): NodeJS.Timeout {
+    const message = 'The server did not send in time. Try again.'
+    return setTimeout(() => this.fail(new AppError('server_timeout', message)), ms)
+  }
+
+  #finish(error: Parameters<Done>[0]): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    clearTimeout(this.#timer)
+    this.#done?.(error)
+    this.#call?.resume() // what still comes is read and dropped, so that its stream can end
+    this.#over()
+  }
+}

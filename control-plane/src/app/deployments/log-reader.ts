@@ -1,0 +1,75 @@
+// Records of one stored log as messages of a bounded size. A character may lie in two records, so each source is decoded
+// as one stream; who comes in the middle reads the record before as well, for the beginning of such a character.
+import { LIVE } from '@berth/shared'
+import type { LogLine } from '@berth/shared/api'
+import { LogSource } from '@berth/shared/wire'
+import type { Context } from '../../context.ts'
+import type { AttemptStep } from '../../store/deployments/attempts.ts'
+import type { StoredRecord } from '../../store/deployments/log-files.ts'
+import type { LogView } from './logs.ts'
+
+export interface LiveLine extends LogLine {
+  /** Takes the place of the record before it of the same source: a progress bar. */
+  replaces?: true
+}
+
+const SOURCES = new Map<number, LogLine['s']>([
+  [LogSource.STDOUT, 'out'],
+  [LogSource.STDERR, 'err'],
+  [LogSource.PTY, 'pty'],
+  [LogSource.SYSTEM, 'system'],
+  [LogSource.GAP, 'gap'],
+])
+
+export class LogReader {
+  readonly attemptId: string
+  readonly #ctx: Context
+  readonly #decoders = new Map<number, InstanceType<typeof TextDecoder>>()
+  #isPrimed = false
+
+  constructor(ctx: Context, attemptId: string) {
+    this.#ctx = ctx
+    this.attemptId = attemptId
+  }
+
+  /** From a record to what is certain; each message says how many records there are with it. */
+  async *read(
+    { attempt, steps }: LogView,
+    from: number,
+  ): AsyncGenerator<{ lines: LiveLine[]; records: number }> {
+    if (!attempt || from >= attempt.ackedLogSeq) return
+    const byIndex = new Map(steps.map((step) => [step.stepIndex, step]))
+    let records = this.#isPrimed ? from : Math.max(0, from - 1)
+    this.#isPrimed = true
+    let lines: LiveLine[] = []
+    let bytes = 0
+    const query = { from: records, to: attempt.ackedLogSeq, bytes: attempt.logBytes }
+    for await (const record of this.#ctx.logs.records(attempt.id, query)) {
+      const line = this.#toLine(record, byIndex)
+      records += 1
+      if (records <= from) continue
+      lines.push(line)
+      bytes += record.data.length
+      if (lines.length < LIVE.logLines && bytes < LIVE.logBytes) continue
+      yield { lines, records }
+      lines = []
+      bytes = 0
+    }
+    if (lines.length > 0) yield { lines, records }
+  }
+
+  #toLine(record: StoredRecord, steps: Map<number, AttemptStep>): LiveLine {
+    const step = record.step === undefined ? undefined : steps.get(record.step)
+    const decoder = this.#decoders.get(record.source) ?? new TextDecoder()
+    this.#decoders.set(record.source, decoder)
+    return {
+      n: record.line,
+      t: new Date(record.timeUs / 1_000).toISOString(),
+      s: SOURCES.get(record.source) ?? 'out',
+      phase: step?.phase ?? null,
+      step: step?.stepId ?? null,
+      text: decoder.decode(record.data, { stream: true }),
+      ...(record.replacesPrevious ? { replaces: true as const } : {}),
+    }
+  }
+}

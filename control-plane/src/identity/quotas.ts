@@ -1,0 +1,88 @@
+// How often people and programs may ask: the policies and their counters, once for the whole process, whichever gateway a
+// request comes in by. A gateway says who asks for what; what is over a limit is refused here.
+import { LOG_PAGES, PEOPLE, REPOSITORY_CHECKS, REST } from '@berth/shared'
+import type { Clock } from '../clock.ts'
+import type { Config } from '../config.ts'
+import { type Quota, RateLimit, tooMany } from './rate-limit.ts'
+
+/** Stricter than the default, and per person: many tokens do not help. */
+const POLICIES = ['deploy', 'certificates', 'variables'] as const
+export type Policy = (typeof POLICIES)[number]
+
+/** One request in one policy's window. */
+export interface Counted extends Quota {
+  name: string
+  key: string
+  limit: RateLimit
+}
+
+export interface Asker {
+  /** Null: a browser. */
+  tokenId: number | null
+  userId: number
+}
+
+export class Quotas {
+  readonly #default: RateLimit
+  readonly #policies: ReadonlyMap<Policy, RateLimit>
+  readonly #badTokens: RateLimit
+  /** What has a limit of its own, by address unless said otherwise; no factor makes these wider. */
+  readonly narrow: {
+    setUps: RateLimit
+    invitations: RateLimit
+    /** Of wrong passwords: right ones are given back. */
+    signIns: RateLimit
+    /** Mailed links: asked for, and used. */
+    links: RateLimit
+    /** By person. */
+    repositoryChecks: RateLimit
+    searches: RateLimit
+  }
+
+  constructor(config: Pick<Config, 'rateLimitFactor'>, clock: Clock) {
+    const now = (): number => clock.now()
+    const of = (perMinute: number): RateLimit =>
+      new RateLimit(Math.round(perMinute * config.rateLimitFactor), now)
+    this.#default = of(REST.requestsPerMinute)
+    this.#policies = new Map(POLICIES.map((name) => [name, of(REST.strictPerMinute)]))
+    this.#badTokens = new RateLimit(REST.badTokensPerMinute, now)
+    this.narrow = {
+      setUps: new RateLimit(REST.setupPerMinute, now),
+      invitations: new RateLimit(REST.setupPerMinute, now),
+      signIns: new RateLimit(PEOPLE.wrongSignInsPerMinute, now),
+      links: new RateLimit(PEOPLE.wrongSignInsPerMinute, now),
+      repositoryChecks: new RateLimit(REPOSITORY_CHECKS.perMinute, now),
+      searches: new RateLimit(LOG_PAGES.searchesPerMinute, now),
+    }
+  }
+
+  /** A request without a good token: by address, since nothing else tells callers apart. */
+  countBadToken(address: string): Counted[] {
+    return [count('bad_tokens', address, this.#badTokens)]
+  }
+
+  /** A request of somebody known. */
+  countRequest({ tokenId, userId }: Asker): Counted[] {
+    const holder = tokenId === null ? `user ${userId}` : `token ${tokenId}`
+    return [count('default', holder, this.#default)]
+  }
+
+  /** What a policy is for. */
+  countUse(policy: Policy, userId: number): Counted[] {
+    const limit = this.#policies.get(policy)
+    return limit ? [count(policy, `user ${userId}`, limit)] : []
+  }
+}
+
+const count = (name: string, key: string, limit: RateLimit): Counted => ({
+  name,
+  key,
+  limit,
+  ...limit.count(key),
+})
+
+/** Throws 429 with the longest wait when any of them is used up. */
+export function requireQuota(counted: readonly Counted[]): void {
+  const over = counted.filter((c) => !c.allowed)
+  if (over.length > 0) throw tooMany(Math.max(...over.map((c) => c.seconds)))
+}

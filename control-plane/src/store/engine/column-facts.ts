@@ -1,0 +1,265 @@
+// What SQL does not say of a column: a narrower type, and a note for people who read it. `npm run gen` puts both into
+// ../schema.ts. The key `$` is a note on the table itself.
+
+export interface ColumnFacts {
+  type?: string
+  note?: string
+}
+
+export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
+  replicas: {
+    id: { note: 'Random per start.' },
+  },
+  installation: {
+    cookieSecretSealed: { note: 'Signs the cookies of browser sessions; null: not made yet.' },
+  },
+  organizations: {
+    removedAt: { note: 'The row stays for tasks and audit; the short name is free again.' },
+  },
+  users: {
+    isPlatformAdmin: { type: 'Flag' },
+  },
+  tokens: {
+    kind: { type: "'login' | 'personal'" },
+    loginId: { note: 'The login this access token belongs to; null: a personal token.' },
+  },
+  servers: {
+    paused: { type: 'Flag' },
+    host: { note: 'What the agent said of its host, as JSON.' },
+    shellEnabled: { type: 'Flag' },
+    ceilings: { note: 'JSON of what an environment may use on it at most.' },
+    removedAt: { note: 'The row stays for its tasks; the name is free again.' },
+  },
+  serverUsage: {
+    dockerOk: { type: 'Flag' },
+    proxyOk: { type: 'Flag' },
+    environments: { note: 'JSON of store/servers/usage.ts EnvironmentUsage[].' },
+  },
+  usagePoints: {
+    span: { type: "'minute' | 'hour'" },
+    slot: { note: 'The minute or hour, counted from 1970, modulo the length of the ring.' },
+    at: { note: 'When this minute or hour began.' },
+    samples: { note: 'Averages of so many measurements.' },
+  },
+  agents: {
+    diskFreeBytes: { note: 'Told by heartbeats; null: not yet.' },
+    trustGeneration: {
+      note: 'Of the newest bundle of what it must trust and refuse; rises with every change.',
+    },
+    trustDigest: { note: "SHA-256 of that bundle's content." },
+    trustApplied: { note: 'The newest one that it confirmed.' },
+    trustError: {
+      note: 'Why the newest one is not in force; empty: it is, or nothing was said yet.',
+    },
+  },
+  joinTokens: {
+    usedKeyHash: {
+      note: 'SHA-256 of the public key that used it: the same key may ask again for a while.',
+    },
+    response: { note: 'The answer, kept for as long as it may be repeated. It holds no secret.' },
+  },
+  projects: {
+    status: { type: "'active' | 'deleting'" },
+    defaultRecipe: { type: 'Recipe' },
+    autoDeploy: { type: 'Flag' },
+    removedAt: { note: 'The row stays for its tasks; the name is free again.' },
+    pullRequestEnvironments: { type: 'Flag' },
+    pullRequestBases: { note: 'JSON array of globs.' },
+    deployDrafts: { type: 'Flag' },
+    forkPullRequests: { type: "'approve' | 'never'" },
+    watchPaths: { note: 'JSON array of globs; empty: off.' },
+    skipMarker: { type: 'Flag' },
+    commentOnPullRequests: { type: 'Flag' },
+    customDomains: { note: 'JSON array of host names.' },
+    basicAuthUsername: { note: 'Null: no Basic Auth of the project.' },
+    lastDeliverySecret: { type: "'current' | 'previous' | 'legacy'" },
+    reachable: { type: 'Flag' },
+    trustedHostKey: { note: 'A line of known_hosts; null: the first key that is seen.' },
+    reconcileAt: { note: 'When the repository is looked at next.' },
+    reconcileAskedAt: { note: 'When a person last asked for a round.' },
+    ceilings: { note: 'JSON of what its environments may use at most.' },
+  },
+  environments: {
+    type: { type: "'pull_request' | 'manual'" },
+    recipe: { type: 'Recipe', note: 'Null: inherited from the project.' },
+    protected: { type: 'Flag' },
+    sticky: { type: 'Flag' },
+    autoDeploy: { type: 'Flag' },
+    fence: { note: 'The newest fence given out, and the one whose deployment serves.' },
+    lastTaskId: { note: 'The newest task: found without looking through history.' },
+    basicAuthMode: { type: "'inherit' | 'own' | 'off'" },
+    branchMissing: { type: 'Flag' },
+    fromFork: { type: 'Flag' },
+    formerServerId: {
+      note: 'Still holds the copy of before the move; destroyed after the first success on the new one.',
+    },
+    headSha: { note: 'The newest commit an event told of.' },
+    deployOnJoin: { type: 'Flag', note: 'Waits for a server that never joined.' },
+    skippedSha: {
+      note: 'What a push skipped, compared with which served commit, and by which rule.',
+    },
+    skippedRule: { type: "'skip_marker' | 'paths_unchanged'" },
+    edgeRevision: { note: 'Rises with each change of what the edge must know (Basic Auth).' },
+    observed: {
+      note: 'JSON of domain/environments/observation.ts: what its server last saw of it.',
+    },
+    pinnedFrom: {
+      note: 'JSON: the commits its branch had when somebody chose another one; null: it follows its branch.',
+    },
+  },
+  variables: {
+    fingerprint: { note: 'Says whether a value is the same, without the value.' },
+    bytes: { note: 'Length of the value; the set as a whole is limited.' },
+  },
+  tasks: {
+    type: { type: 'TaskType' },
+    reset: { type: 'Flag' },
+    noCache: { type: 'Flag' },
+    status: { type: 'TaskStatus' },
+    triggerBy: { type: 'Trigger' },
+    recipe: { type: 'Recipe' },
+    askedSha: { note: "The commit that was asked for; null: the branch's head." },
+    commitSha: { note: 'The commit that was checked out.' },
+    cancelReason: { type: "'user' | 'superseded' | 'environment_removed'" },
+    skipSteps: { type: 'Flag' },
+    serviceFileSha: { note: 'Of the .service.yml it read.' },
+    formerCopy: {
+      type: 'Flag',
+      note: 'Removes the copy on a former server; the environment itself stays and is not locked.',
+    },
+  },
+  attempts: {
+    platformCheck: { type: 'Flag' },
+    finalLogSeq: {
+      note: 'Set with the terminal state: the log is complete when this record is stored.',
+    },
+    logGap: {
+      type: 'Flag',
+      note: "The stored log has a gap that the agent's digest does not know.",
+    },
+    logTruncated: { type: 'Flag' },
+    releasedAt: { note: 'The agent has deleted everything of it but its tombstone.' },
+  },
+  audit: {
+    actorType: { type: "'user' | 'agent' | 'webhook' | 'system'" },
+    seq: { note: 'Place in the chain; null: written before there was one.' },
+  },
+  pullRequests: {
+    state: { type: "'open' | 'merged' | 'closed' | 'presumed_closed'" },
+    draft: { type: 'Flag' },
+    fromFork: { type: 'Flag' },
+    headRef: { note: 'Where the head stands in the base repository; null: only as its branch.' },
+    waitingFor: {
+      type: "'approval' | 'environment_limit' | 'server_not_ready' | 'environment_removing'",
+    },
+    happenedAt: { note: "The host's time of the newest event that was applied." },
+  },
+  deliveries: {
+    decidedAt: { note: 'Null: the row is the queue, somebody still has to decide it.' },
+    signedWith: {
+      type: "'current' | 'previous' | 'legacy' | 'none'",
+      note: "none: nobody's delivery, a look of our own.",
+    },
+    results: { note: 'JSON: one entry per environment.' },
+    headers: { note: 'JSON, without credentials.' },
+    normalised: { note: 'JSON of the normalised event.' },
+    body: { note: 'Compressed, base64; gone after its retention.' },
+  },
+  mails: {
+    $: { note: 'The text is sealed: it may hold a one-use link.' },
+    nextAt: { note: 'Null: sent or given up.' },
+    leaseUntil: { note: 'Somebody is sending it until then.' },
+  },
+  hostReports: {
+    $: { note: 'Commit statuses and comments on their way to a repository host.' },
+    subject: { note: 'What it is about at the host: a commit, a pull request.' },
+    body: { note: 'JSON.' },
+    externalId: { note: 'What the host calls it, once known.' },
+  },
+  alerts: {
+    kind: { type: "'server_offline' | 'disk_full' | 'certificate' | 'delivery'" },
+    subjectId: { note: 'The server, or for deliveries the project.' },
+    endedAt: { note: 'Null: it lasts.' },
+  },
+  accounts: {
+    $: { note: 'How a user proves who they are; today always by password.' },
+  },
+  verifications: {
+    $: {
+      note: 'One-use links of password resets: the identifier is a hash, the value says for whom.',
+    },
+  },
+  wrongTries: {
+    since: { note: 'Of the last try that was counted; later ones do not prolong the lock.' },
+  },
+  invitations: {
+    role: { type: 'Role' },
+  },
+  logins: {
+    $: { note: 'A client that logged in as a user: the family of its tokens.' },
+  },
+  refreshTokens: {
+    repeatedAt: { note: 'The one repetition a lost reply may have.' },
+  },
+  deviceLogins: {
+    status: { type: "'pending' | 'approved' | 'denied' | 'spent'" },
+  },
+  auditHead: {
+    seq: { note: "The newest row of the chain and its hash; 0 and '' before the first." },
+    firstSeq: { note: 'The oldest row that is kept, and the hash that the one before it had.' },
+    legacyId: { note: 'Rows up to here were written before there was a chain.' },
+    mac: { note: 'Over all of the above: who edits the head without the key is noticed.' },
+  },
+  idempotencyKeys: {
+    fingerprint: {
+      note: 'Keyed hash of query, organization and body; the body itself is never stored.',
+    },
+    status: { note: 'Null: still running.' },
+    body: { note: 'Null with a status: not kept, because it showed a secret.' },
+  },
+  sshAuthorities: {
+    kind: { type: "'user' | 'host'" },
+    phase: { type: 'AuthorityPhase' },
+    keySealed: { note: 'Null once it is retired: nobody can sign with it again.' },
+  },
+  sshAuthorityConfirmations: {
+    $: { note: 'The agent said that it trusts this authority.' },
+  },
+  sshCertificates: {
+    purpose: { type: 'SshPurpose' },
+    permission: {
+      type: 'Permission',
+      note: 'What its holder had to be allowed to: whoever loses it loses the certificate.',
+    },
+    can: { note: 'JSON array.' },
+    account: { type: 'SshAccount' },
+    address: { note: 'Where the request came from.' },
+    sessionUntil: { note: 'The latest end of a session that it opened.' },
+    signedAt: {
+      note: 'Null: the signature failed or was never made; nobody has this certificate.',
+    },
+    revokedBy: { note: 'Null: the platform, because the access ended.' },
+  },
+  sshHostCertificates: {
+    $: { note: 'The newest host certificate of each server.' },
+  },
+  organizationKeys: {
+    organizationId: { note: "Null: the installation's own." },
+    purpose: { type: "'data' | 'fingerprint'" },
+    wrapped: { note: 'Sealed to this very row; opened in memory alone.' },
+    retiredAt: { note: 'Still opens what it sealed; seals nothing new.' },
+  },
+  hosts: {
+    $: { note: "A host name beside the environment's own domain." },
+    fence: {
+      note: "Of the attempt that claimed it, or the newest one when the name was the environment's domain.",
+    },
+  },
+  artifacts: {
+    fileId: { note: "Its name in the agent's store, and in the SSH verb." },
+    serverId: { note: 'Where the bytes are.' },
+  },
+  members: {
+    role: { type: 'Role' },
+  },
+}

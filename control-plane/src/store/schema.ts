@@ -1,0 +1,855 @@
+// Generated from the migrations by `npm run gen`. Do not edit: narrow a column in engine/column-facts.ts.
+// Times are epoch milliseconds, booleans 0 or 1, JSON is text that store functions parse themselves.
+import type { Recipe, SshAccount, TaskStatus, TaskType, Trigger } from '@berth/shared'
+import type { Permission, Role, SshPurpose } from '@berth/shared/api'
+import type { Generated } from 'kysely'
+
+export type Flag = 0 | 1
+export type AuthorityPhase = 'announced' | 'signing' | 'retiring' | 'retired'
+
+export interface Schema {
+  accounts: AccountsTable
+  agentCertificates: AgentCertificatesTable
+  agentEvents: AgentEventsTable
+  agents: AgentsTable
+  alerts: AlertsTable
+  approvals: ApprovalsTable
+  artifacts: ArtifactsTable
+  attemptSteps: AttemptStepsTable
+  attempts: AttemptsTable
+  audit: AuditTable
+  auditHead: AuditHeadTable
+  browserSessions: BrowserSessionsTable
+  deliveries: DeliveriesTable
+  deviceLogins: DeviceLoginsTable
+  environments: EnvironmentsTable
+  events: EventsTable
+  hostReports: HostReportsTable
+  hosts: HostsTable
+  idempotencyKeys: IdempotencyKeysTable
+  installation: InstallationTable
+  invitations: InvitationsTable
+  joinTokens: JoinTokensTable
+  logins: LoginsTable
+  mails: MailsTable
+  members: MembersTable
+  organizationKeys: OrganizationKeysTable
+  organizations: OrganizationsTable
+  projectServers: ProjectServersTable
+  projects: ProjectsTable
+  pullRequests: PullRequestsTable
+  refreshTokens: RefreshTokensTable
+  refusedDeliveries: RefusedDeliveriesTable
+  replicas: ReplicasTable
+  serverUsage: ServerUsageTable
+  servers: ServersTable
+  sshAuthorities: SshAuthoritiesTable
+  sshAuthorityConfirmations: SshAuthorityConfirmationsTable
+  sshCertificates: SshCertificatesTable
+  sshHostCertificates: SshHostCertificatesTable
+  tasks: TasksTable
+  tokens: TokensTable
+  usagePoints: UsagePointsTable
+  users: UsersTable
+  variableChanges: VariableChangesTable
+  variables: VariablesTable
+  verifications: VerificationsTable
+  wrongTries: WrongTriesTable
+}
+
+/** How a user proves who they are; today always by password. */
+export interface AccountsTable {
+  id: Generated<number>
+  userId: number
+  provider: string
+  subject: string
+  passwordHash: string | null
+  createdAt: number
+  updatedAt: number
+}
+
+export interface AgentCertificatesTable {
+  fingerprint: string
+  agentId: string
+  generation: number
+  notAfter: number
+  firstSeenAt: number | null
+  issuedAt: number
+}
+
+export interface AgentEventsTable {
+  agentId: string
+  journalId: string
+  seq: number
+  attemptId: string
+  kind: string
+  body: string
+  receivedAt: number
+}
+
+export interface AgentsTable {
+  id: string
+  serverId: number
+  installId: string
+  joinedAt: number
+  revokedAt: number | null
+  lockedAt: number | null
+  lockReason: string | null
+  sessionEpoch: Generated<number>
+  sessionId: string | null
+  replicaId: string | null
+  instanceId: string | null
+  journalId: string | null
+  ackedEventSeq: Generated<number>
+  connectedAt: number | null
+  disconnectedAt: number | null
+  lastSeenAt: number | null
+  drainingAt: number | null
+  version: string | null
+  capabilities: Generated<string>
+  /** Told by heartbeats; null: not yet. */
+  diskFreeBytes: number | null
+  /** Of the newest bundle of what it must trust and refuse; rises with every change. */
+  trustGeneration: Generated<number>
+  /** SHA-256 of that bundle's content. */
+  trustDigest: Generated<string>
+  /** The newest one that it confirmed. */
+  trustApplied: Generated<number>
+  /** Why the newest one is not in force; empty: it is, or nothing was said yet. */
+  trustError: Generated<string>
+}
+
+export interface AlertsTable {
+  id: Generated<number>
+  organizationId: number
+  kind: 'server_offline' | 'disk_full' | 'certificate' | 'delivery'
+  /** The server, or for deliveries the project. */
+  subjectId: number
+  begunAt: number
+  /** Null: it lasts. */
+  endedAt: number | null
+}
+
+export interface ApprovalsTable {
+  projectId: number
+  number: number
+  sha: string
+  userId: number
+  at: number
+}
+
+export interface ArtifactsTable {
+  id: Generated<number>
+  /** Its name in the agent's store, and in the SSH verb. */
+  fileId: string
+  taskId: number
+  /** Where the bytes are. */
+  serverId: number
+  path: string
+  sizeBytes: number
+  sha256: string
+  collectedAt: number
+  expiresAt: number
+}
+
+export interface AttemptStepsTable {
+  attemptId: string
+  stepIndex: number
+  phase: string
+  phaseTitle: string
+  stepId: string
+  title: string
+  state: Generated<number>
+  exitCode: number | null
+  message: Generated<string>
+  firstLogSeq: number | null
+  lastLogSeq: number | null
+  startedAt: number | null
+  durationMs: number | null
+}
+
+export interface AttemptsTable {
+  id: string
+  taskId: number
+  number: number
+  agentId: string
+  environmentId: number
+  fence: number
+  state: number
+  desired: number
+  variablesRevision: number
+  waitingFor: string | null
+  createdAt: number
+  acceptedAt: number | null
+  startedAt: number | null
+  finishedAt: number | null
+  code: Generated<number>
+  message: Generated<string>
+  failedStepId: Generated<string>
+  exitCode: number | null
+  platformCheck: Generated<Flag>
+  /** Set with the terminal state: the log is complete when this record is stored. */
+  finalLogSeq: number | null
+  logSha256: string | null
+  logDropped: Generated<number>
+  ackedLogSeq: Generated<number>
+  logBytes: Generated<number>
+  logLines: Generated<number>
+  /** The stored log has a gap that the agent's digest does not know. */
+  logGap: Generated<Flag>
+  logCompleteAt: number | null
+  logTruncated: Generated<Flag>
+  logExpiredAt: number | null
+  unreachableSince: number | null
+  lateOutcome: string | null
+  /** The agent has deleted everything of it but its tombstone. */
+  releasedAt: number | null
+}
+
+export interface AuditTable {
+  id: Generated<number>
+  at: number
+  organizationId: number | null
+  actorType: 'user' | 'agent' | 'webhook' | 'system'
+  actorId: string | null
+  verb: string
+  subjectType: string
+  subjectId: string | null
+  details: string
+  actorName: string | null
+  tokenId: number | null
+  address: string | null
+  requestId: string | null
+  subjectName: string | null
+  /** Place in the chain; null: written before there was one. */
+  seq: number | null
+  previousHash: string | null
+  hash: string | null
+}
+
+export interface AuditHeadTable {
+  id: number
+  /** The newest row of the chain and its hash; 0 and '' before the first. */
+  seq: number
+  hash: string
+  /** The oldest row that is kept, and the hash that the one before it had. */
+  firstSeq: number
+  firstPrevious: string
+  /** Rows up to here were written before there was a chain. */
+  legacyId: number
+  /** Over all of the above: who edits the head without the key is noticed. */
+  mac: string
+}
+
+export interface BrowserSessionsTable {
+  id: Generated<number>
+  userId: number
+  tokenHash: string
+  address: string | null
+  userAgent: string | null
+  expiresAt: number
+  createdAt: number
+  updatedAt: number
+}
+
+export interface DeliveriesTable {
+  id: Generated<number>
+  organizationId: number
+  projectId: number
+  provider: string
+  deliveryId: string
+  event: string
+  receivedAt: number
+  /** Null: the row is the queue, somebody still has to decide it. */
+  decidedAt: number | null
+  actor: string | null
+  branch: string | null
+  pullRequestNumber: number | null
+  sha: string | null
+  /** none: nobody's delivery, a look of our own. */
+  signedWith: 'current' | 'previous' | 'legacy' | 'none'
+  outcome: string
+  rule: string | null
+  reason: string | null
+  /** JSON: one entry per environment. */
+  results: Generated<string>
+  replayOf: number | null
+  tries: Generated<number>
+  responseStatus: number
+  error: string | null
+  /** JSON, without credentials. */
+  headers: string
+  /** JSON of the normalised event. */
+  normalised: string | null
+  bodySha256: string
+  bodyBytes: number
+  /** Compressed, base64; gone after its retention. */
+  body: string | null
+}
+
+export interface DeviceLoginsTable {
+  id: Generated<number>
+  deviceCodeHash: string
+  userCode: string
+  clientId: string
+  deviceName: string
+  scopes: string
+  address: string
+  status: 'pending' | 'approved' | 'denied' | 'spent'
+  userId: number | null
+  intervalMs: number
+  polledAt: number | null
+  createdAt: number
+  expiresAt: number
+}
+
+export interface EnvironmentsTable {
+  id: Generated<number>
+  organizationId: number
+  projectId: number
+  identifier: string
+  title: string
+  type: 'pull_request' | 'manual'
+  /** Null: inherited from the project. */
+  recipe: Recipe | null
+  branch: string
+  domain: string
+  serverId: number
+  ownerId: number
+  protected: Generated<Flag>
+  sticky: Generated<Flag>
+  autoDeploy: Generated<Flag>
+  /** The newest fence given out, and the one whose deployment serves. */
+  fence: Generated<number>
+  deployedFence: Generated<number>
+  commitSha: string | null
+  targetSha: string | null
+  services: Generated<string>
+  actions: Generated<string>
+  variablesRevision: Generated<number>
+  deployedVariablesRevision: number | null
+  degradedReason: string | null
+  removingAt: number | null
+  /** The newest task: found without looking through history. */
+  lastTaskId: number | null
+  createdAt: number
+  updatedAt: number
+  removedAt: number | null
+  basicAuthMode: Generated<'inherit' | 'own' | 'off'>
+  basicAuthUsername: string | null
+  basicAuthHash: string | null
+  branchMissing: Generated<Flag>
+  pullRequestNumber: number | null
+  fromFork: Generated<Flag>
+  /** Still holds the copy of before the move; destroyed after the first success on the new one. */
+  formerServerId: number | null
+  /** The newest commit an event told of. */
+  headSha: string | null
+  /** Waits for a server that never joined. */
+  deployOnJoin: Generated<Flag>
+  /** What a push skipped, compared with which served commit, and by which rule. */
+  skippedSha: string | null
+  skippedFrom: string | null
+  skippedRule: 'skip_marker' | 'paths_unchanged' | null
+  /** Rises with each change of what the edge must know (Basic Auth). */
+  edgeRevision: Generated<number>
+  /** JSON of domain/environments/observation.ts: what its server last saw of it. */
+  observed: string | null
+  /** JSON: the commits its branch had when somebody chose another one; null: it follows its branch. */
+  pinnedFrom: string | null
+  actionsSyncedAt: number | null
+}
+
+export interface EventsTable {
+  seq: Generated<number>
+  organizationId: number
+  projectId: number | null
+  environmentId: number | null
+  taskId: number | null
+  kind: string
+  body: string
+  at: number
+}
+
+/** Commit statuses and comments on their way to a repository host. */
+export interface HostReportsTable {
+  id: Generated<number>
+  organizationId: number
+  projectId: number
+  environmentId: number | null
+  taskId: number | null
+  kind: string
+  /** What it is about at the host: a commit, a pull request. */
+  subject: string
+  /** JSON. */
+  body: string
+  /** What the host calls it, once known. */
+  externalId: string | null
+  createdAt: number
+  tries: Generated<number>
+  nextAt: number | null
+  doneAt: number | null
+  error: string | null
+}
+
+/** A host name beside the environment's own domain. */
+export interface HostsTable {
+  host: string
+  environmentId: number
+  /** Of the attempt that claimed it, or the newest one when the name was the environment's domain. */
+  fence: number
+  claimedAt: number
+}
+
+export interface IdempotencyKeysTable {
+  id: Generated<number>
+  userId: number
+  method: string
+  path: string
+  key: string
+  /** Keyed hash of query, organization and body; the body itself is never stored. */
+  fingerprint: string
+  startedAt: number
+  /** Null: still running. */
+  status: number | null
+  contentType: string | null
+  location: string | null
+  /** Null with a status: not kept, because it showed a secret. */
+  body: string | null
+  madeId: number | null
+}
+
+export interface InstallationTable {
+  id: number
+  installationId: string
+  setupTokenHash: string | null
+  setupDoneAt: number | null
+  caCertificate: string
+  caKeySealed: string
+  createdAt: number
+  /** Signs the cookies of browser sessions; null: not made yet. */
+  cookieSecretSealed: string | null
+}
+
+export interface InvitationsTable {
+  id: Generated<number>
+  organizationId: number
+  email: string
+  role: Role
+  tokenHash: string
+  invitedBy: number
+  createdAt: number
+  expiresAt: number
+  acceptedAt: number | null
+  acceptedBy: number | null
+}
+
+export interface JoinTokensTable {
+  id: string
+  secretHash: string
+  serverId: number
+  createdAt: number
+  expiresAt: number
+  usedAt: number | null
+  /** SHA-256 of the public key that used it: the same key may ask again for a while. */
+  usedKeyHash: string | null
+  agentId: string | null
+  /** The answer, kept for as long as it may be repeated. It holds no secret. */
+  response: string | null
+}
+
+/** A client that logged in as a user: the family of its tokens. */
+export interface LoginsTable {
+  id: Generated<number>
+  userId: number
+  clientId: string
+  name: string
+  scopes: string
+  createdAt: number
+  revokedAt: number | null
+}
+
+/** The text is sealed: it may hold a one-use link. */
+export interface MailsTable {
+  id: Generated<number>
+  kind: string
+  recipient: string
+  subject: string
+  sealed: string
+  createdAt: number
+  tries: Generated<number>
+  /** Null: sent or given up. */
+  nextAt: number | null
+  sentAt: number | null
+  error: string | null
+  /** Somebody is sending it until then. */
+  leaseUntil: number | null
+  givenUpAt: number | null
+}
+
+export interface MembersTable {
+  organizationId: number
+  userId: number
+  role: Role
+  createdAt: number
+}
+
+export interface OrganizationKeysTable {
+  id: Generated<number>
+  /** Null: the installation's own. */
+  organizationId: number | null
+  purpose: 'data' | 'fingerprint'
+  /** Sealed to this very row; opened in memory alone. */
+  wrapped: string
+  createdAt: number
+  /** Still opens what it sealed; seals nothing new. */
+  retiredAt: number | null
+}
+
+export interface OrganizationsTable {
+  id: Generated<number>
+  name: string
+  slug: string
+  createdAt: number
+  /** The row stays for tasks and audit; the short name is free again. */
+  removedAt: number | null
+}
+
+export interface ProjectServersTable {
+  projectId: number
+  serverId: number
+}
+
+export interface ProjectsTable {
+  id: Generated<number>
+  organizationId: number
+  name: string
+  repoUrl: string
+  domain: string
+  status: Generated<'active' | 'deleting'>
+  ownerId: number
+  defaultRecipe: Recipe
+  defaultBranch: string
+  defaultServerId: number | null
+  environmentLimit: number
+  autoDeploy: Generated<Flag>
+  lostAfterMs: number
+  deployKeyPublic: string
+  deployKeySealed: string
+  createdAt: number
+  updatedAt: number
+  /** The row stays for its tasks; the name is free again. */
+  removedAt: number | null
+  pullRequestEnvironments: Generated<Flag>
+  /** JSON array of globs. */
+  pullRequestBases: Generated<string>
+  deployDrafts: Generated<Flag>
+  forkPullRequests: Generated<'approve' | 'never'>
+  /** JSON array of globs; empty: off. */
+  watchPaths: Generated<string>
+  skipMarker: Generated<Flag>
+  commentOnPullRequests: Generated<Flag>
+  /** JSON array of host names. */
+  customDomains: Generated<string>
+  /** Null: no Basic Auth of the project. */
+  basicAuthUsername: string | null
+  basicAuthHash: string | null
+  webhookSecretSealed: string | null
+  webhookSecretRotatedAt: number | null
+  previousWebhookSecretSealed: string | null
+  previousAcceptedUntil: number | null
+  legacyWebhookSecretSealed: string | null
+  lastDeliveryAt: number | null
+  lastDeliverySecret: 'current' | 'previous' | 'legacy' | null
+  provider: string | null
+  externalId: string | null
+  renamedTo: string | null
+  reachable: Flag | null
+  checkedAt: number | null
+  repositoryError: string | null
+  hostTokenSealed: string | null
+  hostTokenCheckedAt: number | null
+  hostTokenError: string | null
+  deployKeyCreatedAt: number | null
+  previousDeployKeyPublic: string | null
+  /** When the repository is looked at next. */
+  reconcileAt: number | null
+  reconciledAt: number | null
+  /** When a person last asked for a round. */
+  reconcileAskedAt: number | null
+  /** JSON of what its environments may use at most. */
+  ceilings: Generated<string>
+  /** A line of known_hosts; null: the first key that is seen. */
+  trustedHostKey: string | null
+  trustedHostKeyAt: number | null
+}
+
+export interface PullRequestsTable {
+  id: Generated<number>
+  organizationId: number
+  projectId: number
+  number: number
+  title: string
+  url: string
+  author: string
+  state: 'open' | 'merged' | 'closed' | 'presumed_closed'
+  draft: Flag
+  headBranch: string
+  baseBranch: string
+  fromFork: Flag
+  headSha: string
+  /** Where the head stands in the base repository; null: only as its branch. */
+  headRef: string | null
+  environmentId: number | null
+  waitingFor: 'approval' | 'environment_limit' | 'server_not_ready' | 'environment_removing' | null
+  waitingSince: number | null
+  branchMissingSince: number | null
+  presumedClosedAt: number | null
+  /** The host's time of the newest event that was applied. */
+  happenedAt: number
+  createdAt: number
+  updatedAt: number
+}
+
+export interface RefreshTokensTable {
+  id: Generated<number>
+  loginId: number
+  hash: string
+  createdAt: number
+  expiresAt: number
+  spentAt: number | null
+  /** The one repetition a lost reply may have. */
+  repeatedAt: number | null
+}
+
+export interface RefusedDeliveriesTable {
+  id: Generated<number>
+  projectId: number
+  at: number
+  address: string
+  provider: string | null
+  reason: string
+}
+
+export interface ReplicasTable {
+  /** Random per start. */
+  id: string
+  host: string
+  pid: number
+  address: string
+  startedAt: number
+}
+
+export interface ServerUsageTable {
+  serverId: number
+  at: number
+  cpuPermille: number
+  memoryUsedBytes: number
+  memoryBytes: number
+  diskUsedBytes: number
+  diskBytes: number
+  loadHundredths: number
+  dockerOk: Flag
+  proxyOk: Flag
+  /** JSON of store/servers/usage.ts EnvironmentUsage[]. */
+  environments: string
+}
+
+export interface ServersTable {
+  id: Generated<number>
+  organizationId: number
+  name: string
+  hostname: string
+  paused: Generated<Flag>
+  /** What the agent said of its host, as JSON. */
+  host: string | null
+  createdAt: number
+  sshPort: Generated<number>
+  shellEnabled: Generated<Flag>
+  /** The row stays for its tasks; the name is free again. */
+  removedAt: number | null
+  /** JSON of what an environment may use on it at most. */
+  ceilings: Generated<string>
+}
+
+export interface SshAuthoritiesTable {
+  id: Generated<number>
+  kind: 'user' | 'host'
+  phase: AuthorityPhase
+  publicKey: string
+  fingerprint: string
+  /** Null once it is retired: nobody can sign with it again. */
+  keySealed: string | null
+  createdAt: number
+  signingAt: number | null
+  retiringAt: number | null
+  retiredAt: number | null
+}
+
+/** The agent said that it trusts this authority. */
+export interface SshAuthorityConfirmationsTable {
+  authorityId: number
+  agentId: string
+  confirmedAt: number
+}
+
+export interface SshCertificatesTable {
+  id: Generated<number>
+  serial: string
+  organizationId: number
+  serverId: number
+  environmentId: number | null
+  userId: number
+  authorityId: number
+  purpose: SshPurpose
+  /** What its holder had to be allowed to: whoever loses it loses the certificate. */
+  permission: Permission
+  /** JSON array. */
+  can: string
+  account: SshAccount
+  principal: string
+  keyId: string
+  keyType: string
+  fingerprint: string
+  /** Where the request came from. */
+  address: string
+  issuedAt: number
+  validAfter: number
+  validBefore: number
+  /** The latest end of a session that it opened. */
+  sessionUntil: number
+  /** Null: the signature failed or was never made; nobody has this certificate. */
+  signedAt: number | null
+  revokedAt: number | null
+  /** Null: the platform, because the access ended. */
+  revokedBy: number | null
+  revokeReason: string | null
+}
+
+/** The newest host certificate of each server. */
+export interface SshHostCertificatesTable {
+  serverId: number
+  authorityId: number
+  serial: string
+  fingerprint: string
+  issuedAt: number
+  validBefore: number
+}
+
+export interface TasksTable {
+  id: Generated<number>
+  organizationId: number
+  projectId: number
+  environmentId: number
+  serverId: number
+  type: TaskType
+  reset: Generated<Flag>
+  noCache: Generated<Flag>
+  status: TaskStatus
+  triggerBy: Trigger
+  userId: number | null
+  triggeredBy: string
+  message: string | null
+  branch: string
+  recipe: Recipe
+  /** The commit that was asked for; null: the branch's head. */
+  askedSha: string | null
+  /** The commit that was checked out. */
+  commitSha: string | null
+  commitMessage: string | null
+  cancelRequestedAt: number | null
+  cancelReason: 'user' | 'superseded' | 'environment_removed' | null
+  supersededBy: number | null
+  failure: string | null
+  warnings: Generated<string>
+  lateOutcome: string | null
+  createdAt: number
+  startedAt: number | null
+  liveAt: number | null
+  finishedAt: number | null
+  deliveryId: number | null
+  skipSteps: Generated<Flag>
+  /** Removes the copy on a former server; the environment itself stays and is not locked. */
+  formerCopy: Generated<Flag>
+  /** Of the .service.yml it read. */
+  serviceFileSha: string | null
+  action: string | null
+}
+
+export interface TokensTable {
+  id: Generated<number>
+  userId: number
+  kind: 'login' | 'personal'
+  name: string
+  hash: string
+  hint: string
+  scopes: string
+  organizationId: number | null
+  expiresAt: number | null
+  revokedAt: number | null
+  lastUsedAt: number | null
+  createdAt: number
+  lastUsedAddress: string | null
+  /** The login this access token belongs to; null: a personal token. */
+  loginId: number | null
+}
+
+export interface UsagePointsTable {
+  serverId: number
+  span: 'minute' | 'hour'
+  /** The minute or hour, counted from 1970, modulo the length of the ring. */
+  slot: number
+  /** When this minute or hour began. */
+  at: number
+  /** Averages of so many measurements. */
+  samples: number
+  cpuPermille: number
+  memoryUsedBytes: number
+  diskUsedBytes: number
+}
+
+export interface UsersTable {
+  id: Generated<number>
+  name: string
+  email: string
+  isPlatformAdmin: Generated<Flag>
+  disabledAt: number | null
+  createdAt: number
+  lastActiveAt: number | null
+}
+
+export interface VariableChangesTable {
+  environmentId: number
+  revision: number
+  key: string
+}
+
+export interface VariablesTable {
+  environmentId: number
+  key: string
+  sealed: string
+  revision: number
+  updatedAt: number
+  updatedBy: number
+  /** Says whether a value is the same, without the value. */
+  fingerprint: string | null
+  /** Length of the value; the set as a whole is limited. */
+  bytes: Generated<number>
+}
+
+/** One-use links of password resets: the identifier is a hash, the value says for whom. */
+export interface VerificationsTable {
+  id: Generated<number>
+  identifier: string
+  value: string
+  expiresAt: number
+  createdAt: number
+  updatedAt: number
+}
+
+export interface WrongTriesTable {
+  key: string
+  count: number
+  /** Of the last try that was counted; later ones do not prolong the lock. */
+  since: number
+}

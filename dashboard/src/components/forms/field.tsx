@@ -1,0 +1,175 @@
+// Fields: a label, a hint, what is wrong, tied together for whoever cannot see that they stand close.
+import {
+  type InputHTMLAttributes,
+  type ReactNode,
+  type SelectHTMLAttributes,
+  type TextareaHTMLAttributes,
+  useId,
+  useState,
+} from 'react'
+import { Button } from '../button.tsx'
+import { Icon } from '../icon.tsx'
+import css from './form.module.css'
+import { useFieldError } from './form.tsx'
+
+interface About {
+  label: string
+  hint?: ReactNode
+}
+
+interface Ties {
+  id: string
+  className: string | undefined
+  'aria-invalid': true | undefined
+  'aria-describedby': string | undefined
+}
+
+function useTies(
+  name: string | undefined,
+  hint: ReactNode,
+): { ties: Ties; error: string | undefined } {
+  const id = useId()
+  const error = useFieldError(name)
+  const described = [hint ? `${id}-hint` : '', error ? `${id}-error` : ''].filter(Boolean).join(' ')
+  const ties = {
+    id,
+    className: css.control,
+    'aria-invalid': error ? (true as const) : undefined,
+    'aria-describedby': described || undefined,
+  }
+  return { ties, error }
+}
+
+function Frame({
+  id,
+  label,
+  hint,
+  error,
+  children,
+}: About & {
+  id: string
+  error: string | undefined
+  children: ReactNode
+}) {
+  return (
+    <div className={css.field}>
+      <label className={css.label} htmlFor={id}>
+        {label}
+      </label>
+      {children}
+      {hint && (
+        <div id={`${id}-hint`} className={css.hint}>
+          {hint}
+        </div>
+      )}
+      {error && (
+        <div id={`${id}-error`} className={css.error}>
+          {error}
+        </div>
+      )}
+    </div>
+  )
+}
+
+type Plain<T> = Omit<T, 'id' | 'className' | 'style'>
+
+export function Text({
+  label,
+  hint,
+  ...rest
+}: About & Plain<InputHTMLAttributes<HTMLInputElement>>) {
+  const { ties, error } = useTies(rest.name, hint)
+  return (
+    <Frame id={ties.id} label={label} hint={hint} error={error}>
+      <input type="text" {...rest} {...ties} />
+    </Frame>
+  )
+}
+
+export function Area({
+  label,
+  hint,
+  ...rest
+}: About & Plain<TextareaHTMLAttributes<HTMLTextAreaElement>>) {
+  const { ties, error } = useTies(rest.name, hint)
+  return (
+    <Frame id={ties.id} label={label} hint={hint} error={error}>
+      <textarea spellCheck={false} {...rest} {...ties} />
+    </Frame>
+  )
+}
+
+export function Select({
+  label,
+  hint,
+  children,
+  ...rest
+}: About & Plain<SelectHTMLAttributes<HTMLSelectElement>>) {
+  const { ties, error } = useTies(rest.name, hint)
+  return (
+    <Frame id={ties.id} label={label} hint={hint} error={error}>
+      <select {...rest} {...ties}>
+        {children}
+      </select>
+    </Frame>
+  )
+}
+
+export function Check({
+  label,
+  hint,
+  ...rest
+}: About & Plain<InputHTMLAttributes<HTMLInputElement>>) {
+  const { ties, error } = useTies(rest.name, hint)
+  return (
+    <div className={css.check}>
+      <input type="checkbox" {...rest} {...ties} className={undefined} />
+      <div>
+        <label htmlFor={ties.id}>{label}</label>
+        {hint && (
+          <div id={`${ties.id}-hint`} className={css.hint}>
+            {hint}
+          </div>
+        )}
+        {error && (
+          <div id={`${ties.id}-error`} className={css.error}>
+            {error}
+          </div>
+        )}
+      </div>
+    </div>
+  )
+}
+
+/** A value that is typed and never shown again: masked, with a look at what is being typed. */
+export function Secret({
+  label,
+  hint,
+  name,
+  required,
+  maxLength,
+}: About & { name: string; required?: boolean; maxLength?: number }) {
+  const [isShown, show] = useState(false)
+  const { ties, error } = useTies(name, hint)
+  return (
+    <Frame id={ties.id} label={label} hint={hint} error={error}>
+      <div className={css.secret}>
+        <textarea
+          {...ties}
+          className={`${css.control} ${isShown ? '' : css.masked}`}
+          name={name}
+          rows={1}
+          required={required}
+          maxLength={maxLength}
+          autoComplete="off"
+          autoCapitalize="off"
+          spellCheck={false}
+        />
+        <Button aria-pressed={isShown} onClick={() => show(!isShown)}>
+          <Icon name="eye" />
+          <span className="visually-hidden">Show what is typed</span>
+        </Button>
+      </div>
+    </Frame>
+  )
+}

@@ -1,0 +1,94 @@
+// What one environment may use at most, for a project or a server. Empty means: as the server's size gives it.
+import type { Limits } from '@berth/shared/api'
+import { bytes } from '../../format.ts'
+import { Section } from '../page.tsx'
+import { Text } from './field.tsx'
+import { Form, text } from './form.tsx'
+
+const MiB = 1_024 ** 2
+const GiB = 1_024 ** 3
+
+interface Props {
+  now: Limits
+  /** What holds where nothing is set; null: not known here. */
+  usual: Limits | null
+  hint: string
+  reason: string | undefined
+  send: (limits: Limits) => Promise<unknown>
+}
+
+const shown = (value: number | null, unit: number): number | undefined =>
+  value === null ? undefined : Number((value / unit).toFixed(2))
+
+/** Of a field that is empty: null. */
+const read = (data: FormData, name: string, unit: number): number | null => {
+  const written = text(data, name).trim()
+  if (written === '') return null
+  return unit === 1 ? Number(written) : Math.round(Number(written) * unit)
+}
+
+export function LimitsForm({ now, usual, hint, reason, send }: Props) {
+  const isFixed = reason !== undefined
+  const without = (value: string | number | undefined): string =>
+    value === undefined ? '' : `Without a value: ${value}.`
+  const size = (value: number | null | undefined): string | undefined =>
+    value == null ? undefined : bytes(value)
+  return (
+    <Section title="Limits of an environment">
+      <p className="muted">{hint}</p>
+      <Form
+        submit="Save"
+        done="Saved."
+        label="Limits of an environment"
+        reason={reason}
+        send={(data) =>
+          send({
+            memory_bytes: read(data, 'limits.memory_bytes', MiB),
+            cpus: read(data, 'limits.cpus', 1),
+            pids: read(data, 'limits.pids', 1),
+            disk_bytes: read(data, 'limits.disk_bytes', GiB),
+          })
+        }
+      >
+        <Text
+          label="Memory (MiB)"
+          name="limits.memory_bytes"
+          type="number"
+          min={64}
+          defaultValue={shown(now.memory_bytes, MiB)}
+          hint={without(size(usual?.memory_bytes))}
+          readOnly={isFixed}
+        />
+        <Text
+          label="Processors"
+          name="limits.cpus"
+          type="number"
+          min={0.1}
+          step="any"
+          defaultValue={now.cpus ?? undefined}
+          hint={without(usual?.cpus ?? undefined)}
+          readOnly={isFixed}
+        />
+        <Text
+          label="Processes"
+          name="limits.pids"
+          type="number"
+          min={64}
+          defaultValue={now.pids ?? undefined}
+          hint={without(usual?.pids ?? undefined)}
+          readOnly={isFixed}
+        />
+        <Text
+          label="Disk (GiB)"
+          name="limits.disk_bytes"
+          type="number"
+          min={0.1}
+          step="any"
+          defaultValue={shown(now.disk_bytes, GiB)}
+          hint={without(size(usual?.disk_bytes))}
+          readOnly={isFixed}
+        />
+      </Form>
+    </Section>
+  )
+}
