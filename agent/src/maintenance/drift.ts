@@ -202,9 +202,9 @@ export class DriftWatch {
 /** Another account listens where the service should: no request reaches it, and none reaches the service either. */
 function portProblem(row: ProcessRow | undefined, listeners: Listener[]): string {
   const account = row && instructionsOf(row).account
-  const unknownAttempts = account ? listeners.filter(({ uid }) => uid !== account.uid) : []
-  if (!row || unknownAttempts.length === 0) return ''
-  return `Port ${row.port} (service ${row.service}) is held by ${nameHolder(unknownAttempts)}, which does not belong to this environment.`
+  const others = account ? listeners.filter(({ uid }) => uid !== account.uid) : []
+  if (!row || others.length === 0) return ''
+  return `Port ${row.port} (service ${row.service}) is held by ${nameHolder(others)}, which does not belong to this environment.`
 }
 
 /** Something else has the name of a service's socket: the proxy does not dial it. */

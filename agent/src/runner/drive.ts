@@ -2,35 +2,13 @@
 // that began is reported as ended; whatever happens, exactly one verdict comes out; once the deployment is the
 // running version, success stands.
 import { never } from '@berth/shared'
-import { AttemptState, FailureCode, NO_STEP, Recipe, StepState } from '@berth/shared/wire'
+import { AttemptState, FailureCode, NO_STEP, StepState } from '@berth/shared/wire'
 import type { Attempt } from './attempt.ts'
-import { completeDocker, reportDocker } from './docker/finish.ts'
-import { retireDocker } from './docker/remove.ts'
-import { performDocker } from './docker/steps.ts'
 import { asFailure, Interrupted, StepFailure } from './failure.ts'
-import {
-  activate,
-  collect,
-  completeDeployment,
-  reportDeployment,
-  stopOld,
-  verify,
-} from './manual/finish.ts'
-import { reportUnmanaged, switchManual } from './manual/routes.ts'
-import { awaitHealth, startProcess } from './manual/service-processes.ts'
-import { copyStatic } from './manual/static.ts'
-import { flattenPlan, isAfterSuccess, isShielded, type PlacedStep } from './plan/plan.ts'
+import { flattenPlan, isAfterSuccess, isShielded, type PlacedStep, type Work } from './plan/plan.ts'
+import { recipeOf, type StepResult } from './recipe.ts'
 import { toDuration } from './report.ts'
-import { unroute } from './routing.ts'
-import { runAction } from './steps/action.ts'
-import { collectArtifacts } from './steps/artifacts.ts'
-import { admit, prepareAccount, unpack } from './steps/checkout.ts'
-import { newCommandContext, runListedStep } from './steps/command.ts'
-import { choosePorts, readConfig, writeVariables } from './steps/configure.ts'
-import { removeEverything, reset, runDestroyStep, stopEverything } from './steps/destroy.ts'
-import { drainOld } from './steps/drain.ts'
-import { fetchRepository } from './steps/fetch.ts'
-import { claimRoutes } from './steps/route.ts'
+import { SHARED_STEPS } from './steps/shared.ts'
 import { undo } from './undo.ts'
 
 export interface Verdict {
@@ -43,70 +21,14 @@ export interface Verdict {
   isCheck: boolean
 }
 
-interface StepResult {
-  exitCode?: number | undefined
-  message?: string
-}
-
 async function perform(attempt: Attempt, step: PlacedStep): Promise<StepResult | undefined> {
   const { work } = step
-  switch (work.kind) {
-    case 'command':
-      return runListedStep(attempt, work.step, step.id, newCommandContext(attempt))
-    case 'destroy-command':
-      return runDestroyStep(attempt, work.step, step.id)
-    case 'start':
-      return void (await startProcess(attempt, work.service))
-    case 'health':
-      return void (await awaitHealth(attempt, work.service))
-    case 'static':
-      return void (await copyStatic(attempt, work.service))
-    case 'verify':
-      return void (await verify(attempt, work.service))
-    case 'docker':
-      return void (await performDocker(attempt, work))
-    case 'admit':
-      return void (await admit(attempt))
-    case 'account':
-      return void (await prepareAccount(attempt))
-    case 'fetch':
-      return void (await fetchRepository(attempt))
-    case 'unpack':
-      return void (await unpack(attempt))
-    case 'read-config':
-      return void (await readConfig(attempt))
-    case 'claim-hosts':
-      return void (await claimRoutes(attempt, 'manual'))
-    case 'ports':
-      return void (await choosePorts(attempt))
-    case 'variables':
-      return void (await writeVariables(attempt))
-    case 'activate':
-      return void (await activate(attempt))
-    case 'switch':
-      return void (await switchManual(attempt))
-    case 'drain':
-      return void (await drainOld(attempt))
-    case 'stop-old':
-      await retireDocker(attempt)
-      return void (await stopOld(attempt))
-    case 'collect':
-      return void (await collect(attempt))
-    case 'reset':
-      return void (await reset(attempt))
-    case 'unroute':
-      return void (await unroute(attempt))
-    case 'stop':
-      return void (await stopEverything(attempt))
-    case 'action':
-      return runAction(attempt)
-    case 'artifacts':
-      return void (await collectArtifacts(attempt))
-    case 'remove':
-      return void (await removeEverything(attempt))
-    default:
-      return never(work)
-  }
+  const { steps } = recipeOf(attempt)
+  const act = (steps[work.kind] ?? SHARED_STEPS[work.kind]) as
+    | ((attempt: Attempt, work: Work, stepId: string) => Promise<StepResult | undefined>)
+    | undefined
+  if (!act) throw new Error(`nothing performs ${work.kind}`)
+  return act(attempt, work, step.id)
 }
 
 const SUCCESS: Verdict = {
@@ -227,13 +149,11 @@ async function runPlan(attempt: Attempt, progress: Progress): Promise<Verdict> {
     if (isAfterSuccess(attempt.results.plan.kind, step.phase) && !progress.isComplete) {
       interruption.unshield()
       if (interruption.reason) return interrupted(attempt, '')
-      const isDocker = attempt.spec.recipe === Recipe.DOCKER
-      if (isDocker) completeDocker(attempt)
-      else completeDeployment(attempt)
+      const recipe = recipeOf(attempt)
+      recipe.complete(attempt)
       progress.isComplete = true
       interruption.close()
-      if (isDocker) reportDocker(attempt)
-      else reportDeployment(attempt)
+      recipe.report(attempt)
     }
     if (!progress.isComplete && interruption.reason) return interrupted(attempt, step.id)
     if (begun.length === 0) report.attempt({ state: AttemptState.RUNNING })
@@ -265,7 +185,7 @@ export async function drive(attempt: Attempt): Promise<Verdict> {
     }
     attempt.output.setStep(NO_STEP)
     await undo(attempt, begun)
-    const more = await reportUnmanaged(attempt, begun)
+    const more = await recipeOf(attempt).explainFailure(attempt, begun)
     if (more) return { ...verdict, message: `${verdict.message} ${more}`.trim() }
   }
   return verdict

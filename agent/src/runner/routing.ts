@@ -28,6 +28,13 @@ export interface Routing {
   settledAt: number
 }
 
+export interface Upstream {
+  address: string
+  port: number
+}
+
+export const nameUpstream = ({ address, port }: Upstream): string => `${address}:${port}`
+
 const ROUTING = new PartKey<Routing>('routing')
 
 export function routingOf(attempt: Attempt): Routing {

@@ -27,17 +27,17 @@ import { readBootId } from '../machine/process/processes.ts'
 import { type AgentSettings, scratchDir } from '../settings.ts'
 import { SpoolWriter } from '../spool/writer.ts'
 import type { Attempt } from './attempt.ts'
-import { planDockerCheckout } from './docker/plan.ts'
 import { drive, type Verdict } from './drive.ts'
 import { asFailure, StepFailure } from './failure.ts'
 import { Interruption } from './interruption.ts'
 import { hasRelease, lastSecrets } from './last-version.ts'
-import { planCheckout } from './manual/plan.ts'
 import { Output } from './output.ts'
 import { Parts } from './parts.ts'
 import { planAction } from './plan/action.ts'
 import { planDestroy } from './plan/destroy.ts'
 import { isDockerPlan, type LastPlan, type Plan } from './plan/plan.ts'
+import { openRecipes } from './recipe.ts'
+import { findRecipe, RECIPES } from './recipes.ts'
 import { Reporter } from './report.ts'
 import { hasRoutes } from './routing.ts'
 import { stopFetch } from './steps/fetch.ts'
@@ -86,13 +86,13 @@ function firstPlan(
   paths: EnvironmentPaths,
   last: LastPlan | null,
 ): Plan {
-  const isDocker = spec?.recipe === Recipe.DOCKER
   if (spec?.kind.case === 'action') return planAction(last, spec.kind.value.name)
-  if (spec?.kind.case !== 'destroy') return isDocker ? planDockerCheckout() : planCheckout()
+  if (spec?.kind.case !== 'destroy') return findRecipe(spec?.recipe).planCheckout()
   return planDestroy(last ?? undefined, {
     skipSteps: spec.kind.value.force,
     hasRelease: hasRelease(paths, last),
-    hasRoutes: isDocker || isDockerPlan(last) || hasRoutes(settings, environmentId),
+    hasRoutes:
+      spec.recipe === Recipe.DOCKER || isDockerPlan(last) || hasRoutes(settings, environmentId),
   })
 }
 
@@ -116,7 +116,7 @@ async function openAttempt(
   // its steps run with the values of its own deployment, which may not be those of today
   if (last && runsLast(spec))
     log.output.setValues([...secretValues(secrets), ...lastSecrets(paths, last)])
-  return {
+  const attempt: Attempt = {
     settings,
     assignment,
     spec,
@@ -138,6 +138,8 @@ async function openAttempt(
     parts: new Parts(),
     results: { last, plan: firstPlan(settings, assignment, paths, last) },
   }
+  openRecipes(attempt, { own: findRecipe(spec.recipe), all: RECIPES })
+  return attempt
 }
 
 type LogField = 'finalLogSeq' | 'logBytesTotal' | 'logBytesDropped' | 'logSha256'

@@ -4,49 +4,11 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { never } from '@berth/shared'
-import { Recipe } from '@berth/shared/wire'
 import { listFolder, removeTree } from '../machine/files.ts'
-import { instructionsOf, startService, stopService } from '../supervise/control.ts'
-import { restoreCurrent } from './activation.ts'
 import type { Attempt } from './attempt.ts'
-import { containerUpstreams, takeBackContainers, takeBackImages } from './docker/undo.ts'
-import { processUpstreams } from './manual/routes.ts'
-import { staticFolder } from './manual/static.ts'
 import type { Made, PlacedStep } from './plan/plan.ts'
-import { routeAgain, routeOf, routingOf, takeBackPages, takeBackRoutes } from './routing.ts'
-import { releasePorts } from './steps/configure.ts'
-
-const isDocker = ({ spec }: Attempt): boolean => spec.recipe === Recipe.DOCKER
-
-/** Where the routes could not be taken back, what they lead to stays; whoever settles the environment later ends it. */
-function requireUnrouted(attempt: Attempt, service: string): void {
-  const isLedTo = routingOf(attempt).hasSwitched && routeOf(attempt, service) !== undefined
-  if (isLedTo) throw new Error('the routes still lead there')
-}
-
-async function takeBackProcess(attempt: Attempt, service: string): Promise<void> {
-  const { ledger, settings, output, assignment } = attempt
-  const rows = ledger.listProcesses(assignment.environmentId)
-  const own = rows.find(
-    (row) =>
-      row.service === service && row.taskId === assignment.taskId && row.state === 'starting',
-  )
-  if (own) {
-    requireUnrouted(attempt, service)
-    await stopService(settings, instructionsOf(own))
-    ledger.removeProcess(own)
-    output.say(`${service} of this deployment was stopped.`)
-  }
-  const old = rows.find(
-    (row) =>
-      row.service === service && row.state === 'paused' && row.attemptId === assignment.attemptId,
-  )
-  if (!old) return
-  await startService(settings, instructionsOf(old), { isVerified: true })
-  ledger.setProcessState(old, 'serving', assignment.attemptId)
-  output.say(`${service} of deployment ${old.taskId} was started again.`)
-}
+import { recipeOf, type UndoTable } from './recipe.ts'
+import { routeAgain, takeBackPages, takeBackRoutes } from './routing.ts'
 
 /** With the docker recipe there are two files a service. */
 function removeVariables({ paths, assignment }: Attempt): void {
@@ -56,38 +18,25 @@ function removeVariables({ paths, assignment }: Attempt): void {
   }
 }
 
+/** Things that every recipe makes. */
+const SHARED: UndoTable = {
+  variables: async (attempt) => removeVariables(attempt),
+  routes: (attempt) => takeBackRoutes(attempt, recipeOf(attempt).upstreams(attempt)),
+  pages: takeBackPages,
+  unrouted: routeAgain,
+  async release(attempt) {
+    await removeTree(attempt.paths.checkout) // where it was interrupted
+    await removeTree(attempt.releaseDir)
+  },
+}
+
 async function takeBack(attempt: Attempt, made: Made): Promise<void> {
-  switch (made.kind) {
-    case 'process':
-      return takeBackProcess(attempt, made.service)
-    case 'current':
-      return restoreCurrent(attempt)
-    case 'variables':
-      return removeVariables(attempt)
-    case 'ports':
-      return releasePorts(attempt)
-    case 'routes':
-      return takeBackRoutes(
-        attempt,
-        isDocker(attempt) ? containerUpstreams(attempt) : processUpstreams(attempt),
-      )
-    case 'containers':
-      return takeBackContainers(attempt)
-    case 'images':
-      return takeBackImages(attempt)
-    case 'pages':
-      return takeBackPages(attempt)
-    case 'unrouted':
-      return routeAgain(attempt)
-    case 'static':
-      requireUnrouted(attempt, made.service)
-      return removeTree(staticFolder(attempt, made.service))
-    case 'release':
-      await removeTree(attempt.paths.checkout) // where it was interrupted
-      return removeTree(attempt.releaseDir)
-    default:
-      return never(made)
-  }
+  const { undo: own } = recipeOf(attempt)
+  const act = (own[made.kind] ?? SHARED[made.kind]) as
+    | ((attempt: Attempt, made: Made) => Promise<void>)
+    | undefined
+  if (!act) throw new Error(`nothing takes back ${made.kind}`)
+  await act(attempt, made)
 }
 
 /** `begun` are the steps that were started, in their order. */

@@ -161,13 +161,13 @@ class Supervisor {
   #freePort(): void {
     const { port, account } = this.#instructions
     if (port === null || account === null) return
-    const unknownAttempts = findListeners(port).filter(({ uid }) => uid !== account.uid)
-    if (unknownAttempts.length === 0) return
+    const others = findListeners(port).filter(({ uid }) => uid !== account.uid)
+    if (others.length === 0) return
     const settings = this.#settings
     const accounts = listEnvironmentAccounts(settings.accountPrefix, (id) =>
       environmentDir(settings, id),
     )
-    const ended = endHolders(unknownAttempts, new Set([...accounts.values()].map(({ uid }) => uid)))
+    const ended = endHolders(others, new Set([...accounts.values()].map(({ uid }) => uid)))
     const said = `berth: ${ended.join(', ')} of another environment held port ${port} and was ended.\n`
     if (ended.length > 0) this.#keepLog((log) => log.write('err', Buffer.from(said)))
   }

@@ -26,14 +26,14 @@ import { move, renewExpired } from './renewal.ts'
 
 type Reply = { status?: number; body: unknown }
 let authority: Authority
-let unknown: Authority
+let foreign: Authority
 let dir: string
 let requests: { path: string; body: unknown }[]
 const servers: http.Server[] = []
 
 beforeAll(async () => {
   authority = await createAuthority()
-  unknown = await createAuthority('Stranger')
+  foreign = await createAuthority('Stranger')
 })
 beforeEach(() => {
   dir = mkdtempSync(joinPath(tmpdir(), 'berth-join-'))
@@ -111,7 +111,7 @@ test('joining twice needs --force, keeps the install id and flips to the next ge
   expect(requests).toHaveLength(1)
   installTrust(settings(), {
     generation: 4,
-    tlsCaPem: [unknown.pem],
+    tlsCaPem: [foreign.pem],
     sshUserCaKeys: [],
     revokedSshSerials: [],
   })
@@ -126,7 +126,7 @@ test('joining twice needs --force, keeps the install id and flips to the next ge
 
 test('an answer without the CA that the token names is thrown away whole', async () => {
   const url = await listen(
-    http.createServer(serve((_path, body) => enrolment(body, { ca: [unknown.pem] }))),
+    http.createServer(serve((_path, body) => enrolment(body, { ca: [foreign.pem] }))),
   )
   await expect(startJoin(url)).rejects.toThrow(/did not show the authority/)
   expect(isJoined(settings())).toBe(false)
@@ -142,7 +142,7 @@ test("a certificate for another key or of another authority isn't kept", async (
   const wrongCa = await listen(
     http.createServer(
       serve(async (_path, body) =>
-        enrolment(body, { certificate: await unknown.issueAgent((body as EnrollRequest).csr) }),
+        enrolment(body, { certificate: await foreign.issueAgent((body as EnrollRequest).csr) }),
       ),
     ),
   )
@@ -161,9 +161,9 @@ test('https with a certificate of the CA the token names needs no other trust', 
 })
 
 test('https of anybody else is refused before the token is sent', async () => {
-  const { key, cert } = await unknown.issueListener('localhost')
+  const { key, cert } = await foreign.issueListener('localhost')
   const server = https.createServer(
-    { key, cert: `${cert}\n${unknown.pem}` },
+    { key, cert: `${cert}\n${foreign.pem}` },
     serve((_path, body) => enrolment(body)),
   )
   await expect(startJoin(await listen(server))).rejects.toThrow(/Nothing was sent/)
@@ -293,7 +293,7 @@ test('a control plane with another address is found by its address, and proves i
     )
   await startJoin(await listen(http.createServer(serve((_path, body) => enrolment(body)))))
   const before = readIdentity(settings())
-  await expect(move(settings(), await listen(moved(unknown)))).rejects.toThrow(/not ours/)
+  await expect(move(settings(), await listen(moved(foreign)))).rejects.toThrow(/not ours/)
   expect(readIdentity(settings())).toEqual(before)
   const url = await listen(moved(authority))
   await move(settings(), url)
@@ -311,9 +311,9 @@ test('a renewed certificate of a foreign CA leaves the old identity in place', a
       }
       if (!path.endsWith('/renew')) return enrolment(body)
       const { csr } = RenewRequest.parse(body)
-      const certificate = await unknown.issueAgent(csr)
+      const certificate = await foreign.issueAgent(csr)
       const first = EnrollRequest.parse(requests[0]?.body)
-      return enrolment({ ...first, csr }, { certificate, ca: [unknown.pem] })
+      return enrolment({ ...first, csr }, { certificate, ca: [foreign.pem] })
     }),
   )
   await startJoin(await listen(server))
@@ -327,7 +327,7 @@ test('a trust bundle replaces the CAs, a lower generation does not, rubbish is r
   const bundle = {
     sshUserCaKeys: ['k'],
     revokedSshSerials: [],
-    tlsCaPem: [authority.pem, unknown.pem],
+    tlsCaPem: [authority.pem, foreign.pem],
   }
   expect(installTrust(settings(), { ...bundle, generation: 2 })).toBeUndefined()
   expect(readIdentity(settings())).toMatchObject({ trustGeneration: 2, ca: { length: 2 } })

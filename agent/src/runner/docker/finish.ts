@@ -5,17 +5,14 @@ import type { ObjectRow } from '../../journal/objects.ts'
 import { inspectContainer } from '../../machine/docker/containers.ts'
 import { listFolder, removeLink, removeTree } from '../../machine/files.ts'
 import { tidyRepository } from '../../machine/git/git.ts'
-import { endLeftovers } from '../../machine/process/leftovers.ts'
 import { collectEnvironment } from '../../resources/garbage.ts'
 import { type Attempt, need } from '../attempt.ts'
-import { reportOrWarn, stopOld, toWireAction } from '../manual/finish.ts'
 import type { DockerPlan, RunningContainer } from '../plan/plan.ts'
-import { isManualPlan } from '../plan/plan.ts'
+import type { Upstream } from '../routing.ts'
 import { routeOf, routingOf } from '../routing.ts'
 import { keepGrowth } from '../steps/disk-space.ts'
-import { belongingOf } from '../steps/end-version.ts'
 import { deploymentRef, gitContext } from '../steps/fetch.ts'
-import type { Upstream } from '../steps/route.ts'
+import { reportOrWarn, toWireAction } from '../steps/success.ts'
 import { endContainer } from './container-end.ts'
 import { dockerOf, dockerSectionOf, isUntrusted } from './docker-context.ts'
 import { placedOf } from './health.ts'
@@ -99,7 +96,7 @@ export async function retiredContainers(attempt: Attempt): Promise<Upstream[]> {
   return found
 }
 
-/** Containers that were replaced; of an environment that was manual until now, its processes. */
+/** Containers that were replaced. */
 export async function stopOldContainers(attempt: Attempt): Promise<void> {
   for (const row of retiredRows(attempt)) {
     const tookMs = await endContainer(attempt, row)
@@ -107,10 +104,6 @@ export async function stopOldContainers(attempt: Attempt): Promise<void> {
       `${row.service} of deployment ${row.taskId} stopped in ${Math.round(tookMs)} ms.`,
     )
   }
-  await stopOld(attempt)
-  if (!isManualPlan(attempt.results.last)) return
-  const left = await endLeftovers(await belongingOf(attempt), attempt.limits.killGraceMs)
-  if (left.length > 0) throw new Error(`${left.length} processes could not be ended`)
 }
 
 /** Checkouts are needed for a build only. */

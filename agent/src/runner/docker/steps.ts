@@ -2,11 +2,11 @@
 import { never } from '@berth/shared'
 import type { Attempt } from '../attempt.ts'
 import type { Work } from '../plan/plan.ts'
-import { drainOld } from '../steps/drain.ts'
+import { drainOld, stopOld } from '../steps/drain.ts'
 import { claimRoutes, switchTraffic } from '../steps/route.ts'
 import { admitDocker, writeDockerVariables } from './configure.ts'
 import { bringUpDependency, networkStep, releaseService, startService } from './containers.ts'
-import { collectDocker, stopOldContainers } from './finish.ts'
+import { collectDocker } from './finish.ts'
 import { awaitContainer } from './health.ts'
 import { buildService, pullService } from './images.ts'
 import { resetDocker } from './remove.ts'
@@ -46,7 +46,7 @@ export function performDocker(
     case 'drain':
       return drainOld(attempt)
     case 'stop-old':
-      return stopOldContainers(attempt)
+      return stopOld(attempt)
     case 'collect':
       return collectDocker(attempt)
     default:

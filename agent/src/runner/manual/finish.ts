@@ -1,9 +1,10 @@
 // From `activate` to the end: `current` moves, each service proves that it is the new version which answers, the
 // deployment becomes the running version, and what it replaced goes. After the proof nothing fails any more: trouble
 // with the old version is a warning.
+
 import { basename, join } from 'node:path'
 import { PROCESSES, STEPS } from '@berth/shared'
-import type { Action, ManualService } from '@berth/shared/service-file'
+import type { ManualService } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
 import { listFolder, readLink, removeTree } from '../../machine/files.ts'
 import { tidyRepository } from '../../machine/git/git.ts'
@@ -17,13 +18,13 @@ import type { Attempt } from '../attempt.ts'
 import { need } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
 import type { ManualPlan } from '../plan/plan.ts'
-import { toDuration } from '../report.ts'
 import { routeOf, routingOf } from '../routing.ts'
 import { stepBounds } from '../steps/command.ts'
-import { sectionOf } from '../steps/configure.ts'
 import { keepGrowth } from '../steps/disk-space.ts'
 import { deploymentRef, gitContext } from '../steps/fetch.ts'
 import { unproven } from '../steps/route.ts'
+import { reportOrWarn, toWireAction } from '../steps/success.ts'
+import { sectionOf } from './configure.ts'
 import { manualRoutes, verifyManualRoute } from './routes.ts'
 import { awaitHealthy, requireAlive, serviceOf, targetOf } from './service-processes.ts'
 import { collectStatics } from './static.ts'
@@ -107,18 +108,6 @@ export async function verify(attempt: Attempt, name: string): Promise<void> {
   attempt.output.say(`${name} is verified.`)
 }
 
-export const toWireAction = (action: Action) => ({
-  name: action.name,
-  title: action.title,
-  description: action.description,
-  confirm: action.confirm ?? '',
-  service: action.service ?? '',
-  timeout: toDuration(action.timeoutMs),
-  artifactPaths: action.artifacts?.paths ?? [],
-  artifactRetention: toDuration(action.artifacts?.retentionMs ?? 0),
-  disabledReason: action.disabledReason ?? '',
-})
-
 /** The point of no return: this version is the running one, and its processes are restarted when they end. */
 export function completeDeployment(attempt: Attempt): void {
   const { environmentId, taskId, fence } = attempt.assignment
@@ -143,15 +132,6 @@ export function completeDeployment(attempt: Attempt): void {
     bounds: stepBounds(attempt),
   }
   attempt.ledger.saveSuccess({ environmentId, taskId, fence, commit, body: JSON.stringify(plan) })
-}
-
-/** After the point of no return: what cannot be told (more than an event holds) is a warning. */
-export function reportOrWarn(attempt: Attempt, what: string, act: () => void): void {
-  try {
-    act()
-  } catch (error) {
-    attempt.output.say(`Warning: ${what} could not be told: ${(error as Error).message}`)
-  }
 }
 
 export function reportDeployment(attempt: Attempt): void {

@@ -27,10 +27,11 @@ import {
 import { type Attempt, accountOf, environmentName, need } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
 import { serviceAdditions } from '../plan/variables.ts'
+import type { Upstream } from '../routing.ts'
 import { routeOf } from '../routing.ts'
 import { newCommandContext, pathsOf } from '../steps/command.ts'
-import { environmentFacts, sectionOf } from '../steps/configure.ts'
-import type { Upstream } from '../steps/route.ts'
+import { environmentFacts } from '../steps/configure.ts'
+import { sectionOf } from './configure.ts'
 import { replacementOf } from './plan.ts'
 
 export function serviceOf(attempt: Attempt, name: string): ManualService {

@@ -7,8 +7,8 @@ import { ensureStaticFolder, listFolder, removeTree } from '../../machine/files.
 import { isDiskFull } from '../../machine/git/failure.ts'
 import { type Attempt, accountOf } from '../attempt.ts'
 import { StepFailure } from '../failure.ts'
-import { sectionOf } from '../steps/configure.ts'
 import { guardDiskSpace } from '../steps/disk-space.ts'
+import { sectionOf } from './configure.ts'
 import { serviceOf } from './service-processes.ts'
 
 export const staticFolder = ({ paths, assignment }: Attempt, service: string): string =>

@@ -1,103 +1,13 @@
-// Phase checkout: may this server do it (`admit`), as whom (`account`), and the files of the commit that was fetched
-// (`unpack`). Every refusal is a sentence to act on; until `unpack` nothing but empty folders and fetched objects was
-// made.
-import { hostname } from 'node:os'
+// The files of the commit that was fetched (`unpack`), for either recipe.
 import { SERVICE_FILE, STEPS } from '@berth/shared'
 import { FILE_NAME } from '@berth/shared/service-file'
-import { FailureCode, Recipe } from '@berth/shared/wire'
-import {
-  ensureDockerFolders,
-  ensureEnvironmentFolders,
-  ensureFolder,
-  ensureLogFolder,
-  handOver,
-  removeTree,
-} from '../../machine/files.ts'
+import { FailureCode } from '@berth/shared/wire'
+import { ensureFolder, handOver, removeTree } from '../../machine/files.ts'
 import { checkOut, GitError, readBlob, type TreeEntry } from '../../machine/git/git.ts'
-import { locateProgram } from '../../machine/process/programs.ts'
-import { AccountError, ensureAccount, findClosedFolder, isRoot } from '../../machine/users/users.ts'
-import { findWebGroup } from '../../proxy/caddy/web-group.ts'
-import { guardServer } from '../../resources/firewall.ts'
-import { ensureActivateProgram } from '../activation.ts'
-import { type Attempt, accountOf, environmentName, need } from '../attempt.ts'
-import { missing, StepFailure } from '../failure.ts'
-import { recoverManual } from '../manual/recover.ts'
-import { endLeftovers } from '../manual/service-processes.ts'
-import { requireProxy, routingOf } from '../routing.ts'
-import { checkDiskSpace } from './disk-space.ts'
+import { type Attempt, need } from '../attempt.ts'
+import { StepFailure } from '../failure.ts'
+import { recipeOf } from '../recipe.ts'
 import { gitContext } from './fetch.ts'
-
-/** What attempts that are over left behind goes before this one makes anything of its own. */
-async function recoverBefore(attempt: Attempt): Promise<void> {
-  const { settings, ledger, assignment, output, results } = attempt
-  // what the version before routed, this one will most likely route too; the rest is asked when the file was read
-  const routed = results.last?.routes?.map(({ service }) => service) ?? []
-  await requireProxy(attempt, [...new Set(routed)])
-  const context = { edge: routingOf(attempt).edge, ledger, settings }
-  for (const note of await recoverManual(context, assignment)) output.say(note)
-  await endLeftovers(attempt)
-}
-
-export async function admit(attempt: Attempt): Promise<void> {
-  const { spec, settings } = attempt
-  if (spec.kind.case !== 'deploy' || spec.recipe !== Recipe.MANUAL) {
-    throw new StepFailure(
-      FailureCode.AGENT_OUTDATED,
-      `The agent of server ${hostname()} does not know this kind of task. Update the agent.`,
-    )
-  }
-  if (spec.environment?.untrusted) {
-    throw missing(
-      'manual',
-      'commits of forks never run commands directly on a server. Use the docker recipe for them.',
-    )
-  }
-  if (!isRoot() && !settings.development) {
-    throw missing('manual', 'the agent does not run as root and may not create accounts.')
-  }
-  for (const name of ['git', ...(isRoot() ? ['setpriv', 'useradd'] : [])]) {
-    if (!locateProgram(name)) throw missing('manual', `${name} is not installed.`)
-  }
-  await recoverBefore(attempt)
-  await checkDiskSpace(attempt)
-  const terminal = attempt.pty ? 'a terminal' : 'pipes (node-pty is not installed: no terminal)'
-  attempt.output.say(`Server ${hostname()}: manual recipe, commands run with ${terminal}.`)
-}
-
-export async function prepareAccount(attempt: Attempt): Promise<void> {
-  const { paths, output } = attempt
-  const name = environmentName(attempt)
-  if (isRoot()) {
-    try {
-      const purpose = `Berth environment ${attempt.assignment.environmentId}`
-      const { account, isNew } = await ensureAccount(name, paths.dir, purpose)
-      attempt.results.account = account
-      // before its first command: metadata addresses and other environments' networks are out of its reach
-      await guardServer(attempt.settings, attempt.ledger)
-      output.say(isNew ? `Account ${name} was made.` : `Account ${name}.`)
-    } catch (error) {
-      if (error instanceof AccountError) throw missing('manual', error.message)
-      throw error
-    }
-  } else {
-    attempt.results.account = null
-    output.say('Warning: without root, commands run as your own user and can do what you can.')
-  }
-  const account = accountOf(attempt)
-  attempt.results.webGroup = (await findWebGroup(attempt.settings)) ?? null
-  ensureEnvironmentFolders(paths, account, attempt.results.webGroup ?? undefined)
-  ensureActivateProgram(attempt)
-  for (const folder of [paths.dir, paths.sockets]) {
-    const closed = await findClosedFolder(account, folder)
-    if (closed) {
-      throw missing(
-        'manual',
-        `account ${name} cannot enter ${closed}. Allow it: chmod o+x ${closed}`,
-      )
-    }
-  }
-  await ensureLogFolder(paths, account)
-}
 
 function warn(attempt: Attempt, code: string, message: string): void {
   attempt.output.say(`Warning: ${message}`)
@@ -127,9 +37,9 @@ async function explainUnpack(attempt: Attempt, error: unknown): Promise<unknown>
 
 /** What steps after this one read is read meanwhile. */
 async function writeFiles(attempt: Attempt, sha: string): Promise<{ attributes: Buffer }> {
-  const { paths, releaseDir, spec } = attempt
-  const isDocker = spec.recipe === Recipe.DOCKER
-  if (isDocker) ensureDockerFolders(paths, isRoot())
+  const { paths, releaseDir } = attempt
+  const recipe = recipeOf(attempt)
+  recipe.prepareFolders(attempt)
   await Promise.all([removeTree(releaseDir), removeTree(paths.checkout)])
   const context = gitContext(attempt)
   ensureFolder(paths.checkout, 0o700, context.account)
@@ -138,8 +48,7 @@ async function writeFiles(attempt: Attempt, sha: string): Promise<{ attributes: 
     sourceOf(attempt, FILE_NAME),
     checkOut(context, sha, paths.checkout),
   ])
-  // a build reads it as root
-  await handOver(paths.checkout, releaseDir, isDocker ? undefined : accountOf(attempt))
+  await handOver(paths.checkout, releaseDir, recipe.releaseOwner(attempt))
   attempt.results.source = source
   return { attributes }
 }

@@ -31,8 +31,8 @@ import { listenForActivation } from '../activation.ts'
 import { type Attempt, accountOf, environmentName, hasMarkerOf, need } from '../attempt.ts'
 import { ceilingOf } from '../ceiling.ts'
 import { Interrupted, StepFailure } from '../failure.ts'
+import { sectionOf } from '../manual/configure.ts'
 import { weakerAdditions } from '../plan/variables.ts'
-import { sectionOf } from './configure.ts'
 
 const MARKER_NAME = 'BERTH_ATTEMPT_ID'
 

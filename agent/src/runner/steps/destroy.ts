@@ -4,10 +4,7 @@
 // version of the environment is ever started again, whoever dies meanwhile.
 import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { DAEMON } from '@berth/shared'
 import type { Step } from '@berth/shared/service-file'
-import { Recipe } from '@berth/shared/wire'
-import { isEngineUp, openEngine } from '../../machine/docker/engine.ts'
 import {
   allPaths,
   ensureEnvironmentFolders,
@@ -20,10 +17,10 @@ import { AccountError, isRoot, removeAccount } from '../../machine/users/users.t
 import { guardServer } from '../../resources/firewall.ts'
 import { ensureActivateProgram } from '../activation.ts'
 import { type Attempt, accountOf, environmentName } from '../attempt.ts'
-import { endContainers, hasObjects, removeObjects, removeVolumes } from '../docker/remove.ts'
 import { hasRelease, releaseOf, variablesOf } from '../last-version.ts'
 import { whySkipped } from '../plan/destroy.ts'
 import { isManualPlan } from '../plan/plan.ts'
+import { allRecipes, type Removal } from '../recipe.ts'
 import { forgetPassword, resetRoutes } from '../routing.ts'
 import { type CommandContext, type CommandResult, hasSocket, runListedStep } from './command.ts'
 import { belongingOf, emptyFolders, endVersion, failed, lookUpAccount } from './end-version.ts'
@@ -69,16 +66,13 @@ export const runDestroyStep = (
     'Remove the environment without them.',
   )
 
-/** Without a row nothing was made there; the engine is asked all the same where it is there to be asked. */
-async function ownsObjects({
-  ledger,
-  assignment,
-  results,
-  spec,
-  settings,
-}: Attempt): Promise<boolean> {
-  if (hasObjects(ledger, assignment.environmentId, results.last ?? null)) return true
-  return spec.recipe === Recipe.DOCKER && isEngineUp(openEngine(settings), DAEMON.probeMs)
+/** Of every recipe that may have left something here: the environment may have had another one before. */
+async function findRemovals(attempt: Attempt): Promise<Removal[]> {
+  const found: Removal[] = []
+  for (const { removal } of allRecipes(attempt)) {
+    if (removal && (await removal.owns(attempt))) found.push(removal)
+  }
+  return found
 }
 
 /** Why the file's steps are not run, where a person would have expected them. */
@@ -99,9 +93,9 @@ function reportSkipped(attempt: Attempt): void {
 
 export async function stopEverything(attempt: Attempt): Promise<void> {
   reportSkipped(attempt)
-  const isDocker = await ownsObjects(attempt)
+  const removals = await findRemovals(attempt)
   await endVersion(attempt)
-  if (isDocker) await endContainers(attempt)
+  for (const removal of removals) await removal.stop(attempt)
   attempt.output.say('Nothing of it runs any more.')
 }
 
@@ -136,8 +130,8 @@ export async function removeEverything(attempt: Attempt): Promise<void> {
   const { settings, assignment, output } = attempt
   await lookUpAccount(attempt)
   await forgetPassword(attempt)
-  const hadObjects = hasObjects(attempt.ledger, assignment.environmentId, null)
-  if (await ownsObjects(attempt)) await removeObjects(attempt)
+  const hadRows = allRecipes(attempt).some(({ removal }) => removal?.hasRows(attempt))
+  for (const removal of await findRemovals(attempt)) await removal.remove(attempt)
   const paths = allPaths(settings, assignment.environmentId)
   const present = paths.filter((place) => existsSync(place))
   for (const place of present) await removeTree(place)
@@ -152,7 +146,7 @@ export async function removeEverything(attempt: Attempt): Promise<void> {
     ...listLeftovers({ ...of, uid: undefined }).map(({ name, pid }) => `${name} (pid ${pid})`),
   ]
   if (left.length > 0) throw failed(`Not everything could be removed: ${left.join(', ')}.`)
-  const nothing = present.length === 0 && !hadObjects && !attempt.results.last
+  const nothing = present.length === 0 && !hadRows && !attempt.results.last
   const identifier = attempt.spec.environment?.identifier
   output.say(
     nothing
@@ -181,11 +175,11 @@ export async function reset(attempt: Attempt): Promise<void> {
   }
   output.say('Removing the running version and its data: from here on there is none to return to.')
   await resetRoutes(attempt)
-  const isDocker = await ownsObjects(attempt)
+  const removals = await findRemovals(attempt)
   await endVersion(attempt)
-  if (isDocker) {
-    await endContainers(attempt)
-    await removeVolumes(attempt)
+  for (const removal of removals) {
+    await removal.stop(attempt)
+    await removal.empty(attempt)
   }
   await emptyFolders(attempt)
   await clearTemporary(attempt, 'reset')

@@ -13,7 +13,7 @@ import {
   STEPS,
   shortRef,
 } from '@berth/shared'
-import { FailureCode, LogSource, Recipe } from '@berth/shared/wire'
+import { FailureCode, LogSource } from '@berth/shared/wire'
 import { ensureFolder, ensureGitFolders, removeTree } from '../../machine/files.ts'
 import { isDiskFull } from '../../machine/git/failure.ts'
 import {
@@ -35,6 +35,7 @@ import { AccountError, ensureAccount, findClosedFolder, isRoot } from '../../mac
 import type { Attempt } from '../attempt.ts'
 import { missing, StepFailure } from '../failure.ts'
 import { PartKey } from '../parts.ts'
+import { recipeOf } from '../recipe.ts'
 
 export const gitContext = (attempt: Attempt): GitContext => ({
   account: attempt.results.gitAccount ?? undefined,
@@ -47,8 +48,9 @@ export const gitContext = (attempt: Attempt): GitContext => ({
 export const deploymentRef = (taskId: number): string => `refs/berth/${taskId}`
 
 /** Neither root nor the environment: what an environment can write git never reads, and its keys no environment reads. */
-async function gitAccount({ paths, settings, spec }: Attempt): Promise<Account | undefined> {
-  const recipe = spec.recipe === Recipe.DOCKER ? 'docker' : 'manual'
+async function gitAccount(attempt: Attempt): Promise<Account | undefined> {
+  const { paths, settings } = attempt
+  const recipe = recipeOf(attempt).name
   const name = `${settings.accountPrefix.replace(/e$/, '')}git`
   let account: Account | undefined
   if (isRoot()) {

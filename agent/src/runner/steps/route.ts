@@ -19,10 +19,12 @@ import {
   giveAuth,
   giveRoutes,
   hasRoutes,
+  nameUpstream,
   requireProxy,
   routeOf,
   routingOf,
   showPages,
+  type Upstream,
 } from '../routing.ts'
 import { environmentFacts } from './configure.ts'
 
@@ -121,13 +123,6 @@ async function verifyHandshake(attempt: Attempt, name: string, host: string): Pr
   attempt.output.say(`Warning: ${message}`)
   attempt.report.warning('tls_not_ready', message, `verify:${name}`)
 }
-
-export interface Upstream {
-  address: string
-  port: number
-}
-
-export const nameUpstream = ({ address, port }: Upstream): string => `${address}:${port}`
 
 /** Requests that still run; where the proxy does not count them, connections, of which an idle one counts too. */
 async function countBusy(attempt: Attempt, old: Upstream[]): Promise<number> {

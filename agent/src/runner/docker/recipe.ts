@@ -1,0 +1,47 @@
+// The docker recipe: images, containers and volumes in the engine.
+import { DAEMON } from '@berth/shared'
+import { Recipe as WireRecipe } from '@berth/shared/wire'
+import { isEngineUp, openEngine } from '../../machine/docker/engine.ts'
+import { ensureDockerFolders } from '../../machine/files.ts'
+import { isRoot } from '../../machine/users/users.ts'
+import type { Attempt } from '../attempt.ts'
+import type { Recipe } from '../recipe.ts'
+import { completeDocker, reportDocker, retiredContainers, stopOldContainers } from './finish.ts'
+import { planDocker, planDockerCheckout } from './plan.ts'
+import { endContainers, hasObjects, removeObjects, removeVolumes, retireDocker } from './remove.ts'
+import { performDocker } from './steps.ts'
+import { containerUpstreams, takeBackContainers, takeBackImages } from './undo.ts'
+
+/** Without a row nothing was made there; the engine is asked all the same where it is there to be asked. */
+async function ownsObjects(attempt: Attempt): Promise<boolean> {
+  const { ledger, assignment, results, spec, settings } = attempt
+  if (hasObjects(ledger, assignment.environmentId, results.last ?? null)) return true
+  return spec.recipe === WireRecipe.DOCKER && isEngineUp(openEngine(settings), DAEMON.probeMs)
+}
+
+export const docker: Recipe = {
+  name: 'docker',
+  planCheckout: planDockerCheckout,
+  plan({ docker: section }, last, asked) {
+    if (!section) throw new Error('the file has no docker section')
+    return planDocker(section, last, asked)
+  },
+  asks: ({ docker: section }) => section?.services ?? [],
+  steps: { docker: performDocker },
+  prepareFolders: ({ paths }) => ensureDockerFolders(paths, isRoot()),
+  releaseOwner: () => undefined, // a build reads it as root
+  upstreams: containerUpstreams,
+  retired: retiredContainers,
+  stopOld: (attempt, isLeft) => (isLeft ? retireDocker(attempt) : stopOldContainers(attempt)),
+  complete: completeDocker,
+  report: reportDocker,
+  undo: { containers: takeBackContainers, images: takeBackImages },
+  explainFailure: async () => '',
+  removal: {
+    hasRows: ({ ledger, assignment }) => hasObjects(ledger, assignment.environmentId, null),
+    owns: ownsObjects,
+    stop: endContainers,
+    empty: removeVolumes,
+    remove: removeObjects,
+  },
+}

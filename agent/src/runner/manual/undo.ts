@@ -1,0 +1,33 @@
+// Takes back the processes that a manual deployment started; one that had been paused for it is started again.
+import { instructionsOf, startService, stopService } from '../../supervise/control.ts'
+import type { Attempt } from '../attempt.ts'
+import { routeOf, routingOf } from '../routing.ts'
+
+/** Where the routes could not be taken back, what they lead to stays; the recovery of the environment ends it later. */
+export function requireUnrouted(attempt: Attempt, service: string): void {
+  const isLedTo = routingOf(attempt).hasSwitched && routeOf(attempt, service) !== undefined
+  if (isLedTo) throw new Error('the routes still lead there')
+}
+
+export async function takeBackProcess(attempt: Attempt, service: string): Promise<void> {
+  const { ledger, settings, output, assignment } = attempt
+  const rows = ledger.listProcesses(assignment.environmentId)
+  const own = rows.find(
+    (row) =>
+      row.service === service && row.taskId === assignment.taskId && row.state === 'starting',
+  )
+  if (own) {
+    requireUnrouted(attempt, service)
+    await stopService(settings, instructionsOf(own))
+    ledger.removeProcess(own)
+    output.say(`${service} of this deployment was stopped.`)
+  }
+  const old = rows.find(
+    (row) =>
+      row.service === service && row.state === 'paused' && row.attemptId === assignment.attemptId,
+  )
+  if (!old) return
+  await startService(settings, instructionsOf(old), { isVerified: true })
+  ledger.setProcessState(old, 'serving', assignment.attemptId)
+  output.say(`${service} of deployment ${old.taskId} was started again.`)
+}

@@ -1,0 +1,16 @@
+// The recipes there are.
+import { Recipe as WireRecipe } from '@berth/shared/wire'
+import { docker } from './docker/recipe.ts'
+import { manual } from './manual/recipe.ts'
+import type { Recipe } from './recipe.ts'
+
+const BY_WIRE: Readonly<Partial<Record<WireRecipe, Recipe>>> = {
+  [WireRecipe.DOCKER]: docker,
+  [WireRecipe.MANUAL]: manual,
+}
+
+export const RECIPES: readonly Recipe[] = [docker, manual]
+
+/** Without one (a removal of something that never ran) the manual recipe has nothing of its own to do. */
+export const findRecipe = (recipe: WireRecipe | undefined): Recipe =>
+  BY_WIRE[recipe ?? WireRecipe.UNSPECIFIED] ?? manual

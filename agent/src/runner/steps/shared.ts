@@ -1,0 +1,25 @@
+// Steps of every recipe, of removals and of actions.
+import type { StepTable } from '../recipe.ts'
+import { unroute } from '../routing.ts'
+import { runAction } from './action.ts'
+import { collectArtifacts } from './artifacts.ts'
+import { unpack } from './checkout.ts'
+import { readConfig } from './configure.ts'
+import { removeEverything, reset, runDestroyStep, stopEverything } from './destroy.ts'
+import { drainOld, stopOld } from './drain.ts'
+import { fetchRepository } from './fetch.ts'
+
+export const SHARED_STEPS: StepTable = {
+  fetch: fetchRepository,
+  unpack,
+  'read-config': readConfig,
+  drain: drainOld,
+  'stop-old': stopOld,
+  reset,
+  unroute,
+  'destroy-command': (attempt, { step }, stepId) => runDestroyStep(attempt, step, stepId),
+  stop: stopEverything,
+  remove: removeEverything,
+  action: runAction,
+  artifacts: collectArtifacts,
+}
