@@ -16,6 +16,7 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts', '*/src/**/*.test.ts'],
     globalSetup: './test/setup.ts',
+    reporters: ['default', './test/spec-coverage-reporter.ts'],
     pool: 'forks', // native addons and real processes
     maxWorkers: 4, // most of the time they wait for processes, proofs and databases
     sequence: { sequencer: LongFirst },

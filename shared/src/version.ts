@@ -1,2 +1,4 @@
-// The release this tree builds: shown by every response, every client and every agent.
-export const VERSION = '1.15.0'
+// The release this tree builds, from package.json at the top: shown by every response, every client and every agent.
+import manifest from '../../package.json' with { type: 'json' }
+
+export const VERSION: string = manifest.version

@@ -14,6 +14,7 @@ import { AGENT_ENV, AGENT_FLAGS } from '../../scripts/agent-flags.ts'
 import { deployed, dockerEnvironment, openDockerFixture } from '../fixtures/docker/engine-lab.ts'
 import type { Fixture } from '../fixtures/server/installation.ts'
 import { residentMiB, round } from './figures.ts'
+import { goalAtMost } from './goals.ts'
 
 const root = join(import.meta.dirname, '../..')
 const GOALS = { idlePercent: 0.5, memoryMB: 90, busyPercent: 1 }
@@ -59,13 +60,6 @@ async function measure(pid: number, seconds: number): Promise<Footprint> {
   }
 }
 
-function judge(what: string, value: number, goal: number, unit: string): boolean {
-  const isMet = value <= goal
-  const word = isMet ? 'ok' : 'MISSED'
-  console.log(`  ${what.padEnd(34)} ${round(value)} ${unit} (goal ${goal} ${unit}) ${word}`)
-  return isMet
-}
-
 const dockerFiles = {
   Dockerfile: 'FROM berth-test/busybox\nCMD ["/bin/sh", "-c", "while :; do date; sleep 5; done"]\n',
   '.service.yml': 'docker: { services: { web: { build: . } } }\n',
@@ -99,8 +93,7 @@ async function deployAll(fixture: Fixture, count: number): Promise<void> {
   for (const { id } of environments) await deployed(fixture, id)
 }
 
-/** True: every goal is met. */
-export async function benchAgent(count: number, seconds: number): Promise<boolean> {
+export async function benchAgent(count: number, seconds: number): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'berth-bench-agent-'))
   const agent = packaged(folder)
   const made = await openDockerFixture({
@@ -111,26 +104,21 @@ export async function benchAgent(count: number, seconds: number): Promise<boolea
     const pid = fixture.agent?.pid ?? 0
     console.log(`daemon of the agent, nothing deployed, ${seconds} s:`)
     const idle = await measure(pid, seconds)
-    const met = [
-      judge('processor', idle.percent, GOALS.idlePercent, '% of one core'),
-      judge('resident memory', idle.residentMB, GOALS.memoryMB, 'MB'),
-    ]
+    goalAtMost('processor', idle.percent, GOALS.idlePercent, '% of one core')
+    goalAtMost('resident memory', idle.residentMB, GOALS.memoryMB, 'MB')
     console.log(`  ${'proportional memory (PSS)'.padEnd(34)} ${round(idle.proportionalMB)} MB`)
     await deployAll(fixture, count)
     const all = 2 * count
     console.log(`with ${count} containers and ${count} processes, ${seconds} s:`)
     const busy = await measure(pid, seconds)
-    met.push(
-      judge('processor', busy.percent, GOALS.busyPercent, '% of one core'),
-      judge('resident memory', busy.residentMB, GOALS.memoryMB, 'MB'),
-    )
+    goalAtMost('processor', busy.percent, GOALS.busyPercent, '% of one core')
+    goalAtMost('resident memory', busy.residentMB, GOALS.memoryMB, 'MB')
     const each = (a: number, b: number): string => round((b - a) / all, 3)
     console.log(
       `  cost of one environment in the daemon: processor ${each(idle.percent, busy.percent)} %,`,
     )
     console.log(`    memory ${each(idle.residentMB, busy.residentMB)} MB`)
     printOthers(fixture)
-    return met.every(Boolean)
   } finally {
     await made.close()
     rmSync(folder, { recursive: true })

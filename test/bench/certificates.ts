@@ -16,6 +16,7 @@ import { makeEd25519, signerOf } from '../../control-plane/src/keys/ssh-craft.te
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { WireAgent } from '../fixtures/platform/wire-agent.ts'
 import { percentile, round, thousands } from './figures.ts'
+import { goalAtLeast } from './goals.ts'
 
 const ROUNDS = 5
 const ROUND_MS = 2_000
@@ -109,4 +110,6 @@ export async function benchCertificates(): Promise<void> {
     const ratio = `${round(rate / floor, 1)} × ssh-keygen -s`
     console.log(`${name.padEnd(16)} ${thousands(rate).padStart(7)} certificates/s   ${ratio}`)
   }
+  goalAtLeast('codec', median('codec') / floor, 50, '× ssh-keygen -s')
+  goalAtLeast('whole request', median('whole request') / floor, 2, '× ssh-keygen -s')
 }

@@ -13,6 +13,7 @@ import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { makePerson } from '../fixtures/platform/dashboard-client.ts'
 import { until } from '../fixtures/server/installation.ts'
 import { percentile, residentMiB, round, thousands } from './figures.ts'
+import { goal, goalAtMost } from './goals.ts'
 
 const PHASE_MS = 6_000
 const KIB = 1_024
@@ -78,6 +79,8 @@ export async function benchWebhooks(perSecond: number): Promise<void> {
         `p99 ${round(percentile(quiet, 99))} and ${round(percentile(flooded, 99))} ms; ` +
         `memory ${round(residentMiB(process.pid) - before, 0)} MiB more`,
     )
+    goalAtMost('GET /api/projects during the flood, p50', f50 / q50, 5, '× quiet')
+    goal('wrong signatures written down', rows.length === 0, String(rows.length))
   } finally {
     await cp.close()
   }
@@ -162,14 +165,22 @@ export async function benchSubscribers(count: number): Promise<void> {
     const isWhole = page.numbers.every((n, at) => n === at)
     console.log(
       `${count} pages that do not read, 1 MB/s of events to each for ${PHASE_MS / 1_000} s: ` +
-        `${round(kept, 0)} MiB kept (goal: under 100), ${round(most - before, 0)} MiB more with what was not ` +
+        `${round(kept, 0)} MiB kept, ${round(most - before, 0)} MiB more with what was not ` +
         `collected yet, at most ${round(buffered / KIB, 0)} KiB under way to one`,
     )
     console.log(
       `a page that reads: lag p50 ${round(percentile(quiet, 50))} ms alone, ${round(percentile(flooded, 50))} ms beside them ` +
         `(${round(percentile(flooded, 50) / percentile(quiet, 50), 1)} times), p99 ${round(percentile(flooded, 99))} ms ` +
-        `(goal: under 1000); ${isWhole ? 'nothing' : 'SOMETHING'} lost`,
+        `; ${isWhole ? 'nothing' : 'SOMETHING'} lost`,
     )
+    goalAtMost('memory kept for pages that do not read', kept / count, 0.2, 'MiB a page')
+    goalAtMost(
+      'lag beside them, p50',
+      percentile(flooded, 50) / percentile(quiet, 50),
+      20,
+      '× alone',
+    )
+    goal('events', isWhole && missing === 0, `${missing} missed after coming back`)
     console.log(`all were cut off; ${resumed} of them came back by number and missed ${missing}`)
   } finally {
     await cp.close()

@@ -9,6 +9,7 @@ import { Platform } from '../fixtures/platform/platform.ts'
 import type { ScriptedAttempt } from '../fixtures/platform/scripted-executor.ts'
 import { until } from '../fixtures/server/installation.ts'
 import { percentile, round, thousands } from './figures.ts'
+import { goal } from './goals.ts'
 import {
   bothFloors,
   describeTasks,
@@ -58,14 +59,8 @@ const SCROLL = `(async () => {
   return document.querySelectorAll('[data-n]').length
 })()`
 
-let isAllWell = true
-function goal(what: string, isMet: boolean, detail: string): void {
-  isAllWell &&= isMet
-  console.log(`${isMet ? 'ok    ' : 'MISSED'} ${what}: ${detail}`)
-}
-
 const smooth = (what: string, seen: Seen, floor: Seen, detail = ''): void =>
-  goal(what, isSmooth(seen, floor), `${detail}${describeTasks(seen, floor)}`)
+  void goal(what, isSmooth(seen, floor), `${detail}${describeTasks(seen, floor)}`)
 
 const reportLoad = (): void =>
   console.log(
@@ -210,7 +205,7 @@ async function follow(
   await p.settled(task.id)
 }
 
-export async function benchLogViewer(lines: number, seconds: number): Promise<boolean> {
+export async function benchLogViewer(lines: number, seconds: number): Promise<void> {
   const p = await Platform.start('sqlite', { password: PASSWORD })
   const chrome = await Chromium.launch()
   try {
@@ -255,7 +250,6 @@ export async function benchLogViewer(lines: number, seconds: number): Promise<bo
     await follow(v, p, environment.id, seconds)
     for (const complaint of v.complaints) goal('complaints', false, complaint)
     reportLoad()
-    return isAllWell
   } finally {
     await chrome.close()
     await p.close()

@@ -388,7 +388,7 @@ describe.each(ENGINES)('deployments on %s', (engine) => {
     await p.settled(body.id)
     const accept = { accept: 'application/x-ndjson' }
     const { text } = await p.cp.call('GET', `/api/tasks/${body.id}/log`, undefined, accept)
-    const page = readFileSync(join(import.meta.dirname, '../../docs/api.md'), 'utf8')
+    const page = readFileSync(join(import.meta.dirname, '../../docs/reference/api.md'), 'utf8')
     const [, keys = ''] = /Keys of a record: ([^.]+)\./.exec(page) ?? []
     const named = keys.replaceAll(/\([^)]*\)/g, '').match(/(?<=`)\w+(?=`)/g)
     expect(named).toEqual(Object.keys(JSON.parse(text.split('\n')[0] ?? '') as object))

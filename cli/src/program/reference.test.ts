@@ -2,8 +2,8 @@ import { expect, it } from 'vitest'
 import { COMMANDS } from './program.ts'
 import { referencePage } from './reference.ts'
 
-it('docs/client.md is what the command table says', async () => {
-  await expect(referencePage()).toMatchFileSnapshot('../../../docs/client.md')
+it('docs/reference/client.md is what the command table says', async () => {
+  await expect(referencePage()).toMatchFileSnapshot('../../../docs/reference/client.md')
 })
 
 it('every command and every example is on the page', () => {

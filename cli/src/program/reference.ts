@@ -1,4 +1,4 @@
-// The reference page of the client, docs/client.md, made from the command table: it cannot know less than the program.
+// The reference page of the client, docs/reference/client.md, made from the command table: it cannot know less than the program.
 import { EXIT_MEANINGS } from '../terminal/exit.ts'
 import { COMMANDS } from './program.ts'
 import { type CommandSpec, type FlagSpec, GLOBAL_FLAGS, GROUPS } from './spec.ts'

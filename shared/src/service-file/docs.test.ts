@@ -1,11 +1,11 @@
-// docs/service-file.md is held to the code: every key and every code is in it, and every example is valid.
+// docs/reference/service-file.md is held to the code: every key and every code is in it, and every example is valid.
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { ERROR_CODES, jsonSchema, readServiceFile, WARNING_CODES } from './index.ts'
 import { serviceFileSchema } from './schema.ts'
 
-const page = readFileSync(new URL('../../../docs/service-file.md', import.meta.url), 'utf8')
+const page = readFileSync(new URL('../../../docs/reference/service-file.md', import.meta.url), 'utf8')
 
 function keysIn(schema: z.ZodType): string[] {
   if (schema instanceof z.ZodOptional) return keysIn(schema.unwrap() as z.ZodType)

@@ -1,5 +1,5 @@
 // The variables of a deployment: who wins. PURE. Weakest to strongest (the one
-// list is docs/service-file.md): PORT of a fixed port < env of the section < env of service or step < custom values
+// list is docs/reference/service-file.md): PORT of a fixed port < env of the section < env of service or step < custom values
 // < PORT… of `auto` < the four system variables, which are always there and which nothing replaces.
 import {
   isReservedVariable,
