@@ -1,5 +1,5 @@
-// The one place where an id from outside meets the caller's organizations. Whatever is foreign answers exactly as
-// what is missing; what is seen but not allowed says which permission or scope is missing.
+// The one place that checks an id from outside against the caller's organizations. A row of another organization gets
+// the same answer as a missing row; for a visible row the refusal names the missing permission or scope.
 import { AppError } from '@berth/shared'
 import type { Permission, Scope } from '@berth/shared/api'
 import {
@@ -48,16 +48,16 @@ const scopeMissing = (scope: Scope): AppError =>
     { required_scope: scope },
   )
 
-/** Whoever did something is shown what became of it, also with a token that may read nothing else. */
+/** Lets a caller see the result of their own action, even with a token that lacks the scope `read`. */
 export const asReader = (caller: Caller): Caller =>
   caller.scopes.includes('read') ? caller : { ...caller, scopes: [...caller.scopes, 'read'] }
 
-/** For what is the caller's own and no organization's. */
+/** For data that belongs to the caller and to no organization. */
 export function requireScope(caller: Caller, scope: Scope): void {
   if (!caller.scopes.includes(scope)) throw scopeMissing(scope)
 }
 
-/** A flag of the person, and a token that is bound to no organization and has the scope. */
+/** Requires the admin flag of the user, and a token that has the scope and is bound to no organization. */
 export function requirePlatformAdmin(caller: Caller, scope: Scope = 'admin'): void {
   if (!caller.isPlatformAdmin || caller.tokenOrganizationId !== null) {
     throw new AppError('platform_admin_only', 'Only a platform administrator can do this.')
@@ -89,7 +89,7 @@ export const loadProject = async (
   permission: Permission,
 ): Promise<Project> => allowed(await findProject(db, id), caller, permission)
 
-/** What only the project's owner and the owners of its organization do; a token needs the scope for projects. */
+/** For actions of the project's owner and the owners of its organization; a token also needs the scope for projects. */
 export async function loadOwnedProject(db: Db, caller: Caller, id: number): Promise<Project> {
   const project = allowed(await findProject(db, id), caller, 'read')
   const isOwner = project.ownerId === caller.userId
@@ -123,14 +123,14 @@ export const loadTask = async (
   permission: Permission,
 ): Promise<Task> => allowed(await findTask(db, id), caller, permission)
 
-/** Organizations whose things a list shows. */
+/** Organizations whose rows a list may show. */
 export function readableOrganizations(caller: Caller): number[] {
   return effectiveMemberships(caller)
     .filter((m) => permit(caller, m.organizationId, 'read').kind === 'granted')
     .map((m) => m.organizationId)
 }
 
-/** Where a new thing goes: the header's organization, or the only one the caller has. */
+/** Where a new row goes: the organization of the header, or the only one the caller has. */
 export function organizationForCreation(caller: Caller, permission: Permission): number {
   const memberships = effectiveMemberships(caller)
   const [only] = memberships
@@ -145,7 +145,7 @@ export function organizationForCreation(caller: Caller, permission: Permission):
   return only.organizationId
 }
 
-/** Protection is above every role. */
+/** Protection overrides every role. */
 export async function requireUnprotected(
   db: Db,
   caller: Caller,

@@ -1,4 +1,4 @@
-// The chain of the audit log: it holds when many write at once, and every edit, deletion, insertion and swap is noticed.
+// The audit chain stays intact under concurrent writers; the check finds each edit, deletion, insertion and swap.
 import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

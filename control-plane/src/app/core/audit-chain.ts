@@ -1,6 +1,6 @@
-// The chain of the audit log: each row carries the hash of the one before and its own, keyed, over all its fields, typed
-// and length-prefixed. Rows are appended as the last act of the transaction they tell of: the head's lock is the last one
-// taken, so it can never be part of a deadlock, and a row is in the chain exactly when its change is committed.
+// The chain of the audit log. Each row holds the previous row's hash and its own keyed hash over all fields, typed and
+// length-prefixed. A transaction appends its rows last: the head's lock is the last one taken, so it cannot cause a
+// deadlock, and a row is in the chain exactly when its change is committed.
 import { createHmac, type KeyObject } from 'node:crypto'
 import type { Context } from '../../context.ts'
 import {
@@ -15,7 +15,7 @@ import type { Change } from './change.ts'
 
 type Field = string | number | null
 
-/** Kind, length, bytes: no two lists of fields give the same bytes. */
+/** Encodes kind, length and bytes, so two different lists of fields never give the same bytes. */
 export function encodeFields(fields: readonly Field[]): Buffer {
   return Buffer.concat(
     fields.flatMap((field) => {
@@ -65,14 +65,14 @@ export const macOfHead = (key: KeyObject, head: Omit<AuditHead, 'mac' | 'id'>): 
 
 const keys = new WeakMap<object, KeyObject[]>()
 
-/** The present key first; former ones still check what they signed. */
+/** The present key comes first; former keys still check the rows they signed. */
 export function auditKeys(ctx: Pick<Context, 'secretStore'>): [KeyObject, ...KeyObject[]] {
   const known = keys.get(ctx.secretStore) ?? ctx.secretStore.deriveKeys('sign audit')
   keys.set(ctx.secretStore, known)
   return known as [KeyObject, ...KeyObject[]]
 }
 
-/** Called by `change`, after the work and right before the commit. */
+/** `change` calls this after the work, right before the commit. */
 export async function appendAudits(ctx: Pick<Context, 'secretStore'>, c: Change): Promise<void> {
   if (c.audits.length === 0) return
   for (const entry of c.audits) {

@@ -1,5 +1,5 @@
-// Is the audit log what was written? Walks the chain from its oldest kept row to its head and says what does not fit.
-// Also the retention: rows go from the oldest end only, and the head remembers the hash at which the rest begins.
+// Checks the audit log: walks the chain from its oldest kept row to its head and reports what does not fit. Also trims
+// it: only the oldest rows are deleted, and the head keeps the hash at which the rest begins.
 import { REST } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import {
@@ -16,24 +16,24 @@ import {
 import { auditKeys, hashOfRow, macOfHead } from './audit-chain.ts'
 import { change } from './transaction.ts'
 
-/** What checking needs of a context: the command has no more. */
+/** The part of a context that the check needs; the command has only this part. */
 export type AuditContext = Pick<Context, 'db' | 'engine' | 'clock' | 'notifier' | 'secretStore'>
 
 const BATCH = 1_000
-const PROBLEMS = 20 // one is enough to know; more only help to find the place
+const PROBLEMS = 20 // one proves the change; more help to find the place
 
 export interface AuditVerdict {
   /** Rows that were checked. */
   rows: number
-  /** Rows of before the chain began; nothing is promised about them. */
+  /** Rows from before the chain began; the check covers none of them. */
   unchained: number
-  /** The head: written down elsewhere, it shows later that nothing was cut off. */
+  /** The head. A copy kept elsewhere proves later that no rows were cut off. */
   seq: number
   hash: string
   problems: string[]
 }
 
-/** A head of before the first row has no signature yet: it gets one at the first start. */
+/** A new chain's head has no signature yet; the first start signs it. */
 export async function openAuditChain(ctx: Context): Promise<void> {
   await change(ctx, async ({ db }) => {
     const head = await advanceAuditHead(db, 0)
@@ -45,7 +45,7 @@ export async function openAuditChain(ctx: Context): Promise<void> {
 export async function verifyAudit(ctx: AuditContext): Promise<AuditVerdict> {
   const before = (await getAuditHead(ctx.db)).firstSeq
   const verdict = await walk(ctx)
-  // retention took rows away under our eyes: what is left is looked at again
+  // retention deleted rows during the walk, so walk the remaining ones again
   return (await getAuditHead(ctx.db)).firstSeq === before ? verdict : walk(ctx)
 }
 
@@ -94,7 +94,7 @@ function judge(row: AuditRow, seq: number, hash: string, note: (text: string) =>
   }
 }
 
-/** 400 days; what is left begins where the head says. */
+/** Keeps 400 days; the head says where the remaining rows begin. */
 export async function trimAudit(ctx: Context): Promise<void> {
   const before = ctx.clock.now() - REST.auditMs
   await change(ctx, async ({ db }) => {

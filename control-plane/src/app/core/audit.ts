@@ -1,5 +1,5 @@
-// Who changed what: one row in the transaction of the change. Details hold names and keys, never a value. Rows are only
-// collected here; audit-chain.ts writes them as the transaction's last act.
+// Who changed what: one row in the transaction of the change. Details hold names and keys, never a value. This file
+// only collects rows; audit-chain.ts writes them at the end of the transaction.
 import type { Context } from '../../context.ts'
 import type { Caller, Origin } from '../../domain/core/access.ts'
 import { type AuditFilter, type AuditRow, listAudit } from '../../store/core/audit.ts'
@@ -8,16 +8,16 @@ import { findServer } from '../../store/servers/servers.ts'
 import { requirePermission, requirePlatformAdmin } from './access.ts'
 import type { Change } from './change.ts'
 
-/** What was changed: its kind and its id; its name is looked up where the kind has one. */
+/** The kind and the id of the changed row; its name is looked up if the kind has one. */
 export type Subject = [kind: string, id: number | string, name?: string]
 
-/** On whose behalf something is changed. */
+/** Who makes the change. */
 export type Actor =
   | { type: 'user'; caller: Caller }
   | { type: 'webhook'; name: string; deliveryId: number }
   | { type: 'system'; name: string }
 
-/** What the control plane concludes by itself. */
+/** For what the control plane decides by itself. */
 export const BERTH: Actor = { type: 'system', name: 'Berth' }
 
 export const byCaller = (caller: Caller): Actor => ({ type: 'user', caller })
@@ -75,7 +75,7 @@ function record(
   })
 }
 
-/** Something a person did. */
+/** For an action of a user. */
 export const auditCaller = (
   c: Change,
   caller: Caller,
@@ -96,7 +96,7 @@ export async function audit(
   record(c, whoIs(actor), organizationId, verb, subject, details)
 }
 
-/** Something a person did who is no caller yet: set-up, sign-in, an accepted invitation. */
+/** For an action of a person who is not a caller yet: set-up, sign-in, an accepted invitation. */
 export async function auditPerson(
   c: Change,
   who: { userId: number; name: string; origin: Origin },
@@ -108,7 +108,7 @@ export async function auditPerson(
   record(c, person(who), organizationId, verb, subject, details)
 }
 
-/** Something an agent did, or the control plane concluded about it (`by` system). */
+/** For an action of an agent, or what the control plane concluded about it (`by` system). */
 export async function auditAgent(
   c: Change,
   agentId: string,

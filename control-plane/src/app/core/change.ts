@@ -3,7 +3,7 @@ import type { AuditRow } from '../../store/core/audit.ts'
 import type { NewEvent } from '../../store/core/events.ts'
 import type { Db } from '../../store/engine/db.ts'
 
-/** What happened. Its place in the chain and its hashes are added when it is written. */
+/** One action. Its place in the chain and its hashes are added when it is written. */
 export interface AuditEntry {
   at: number
   organizationId: number | null
@@ -25,7 +25,7 @@ export interface Change {
   /** Delivered after the commit. */
   notify(topic: string): void
   now: number
-  /** Written last, right before the commit, so that the lock of the chain is held briefly. */
+  /** Written last, right before the commit, so that the chain's lock is held briefly. */
   audits: AuditEntry[]
   /** Rows for the bus, in order; `emit` adds to them. */
   events: NewEvent[]

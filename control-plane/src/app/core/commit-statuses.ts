@@ -1,7 +1,6 @@
-// What a repository host should hear of: written as the last act of the transaction that changed a task or a pull
-// request, from the events it emitted, so that nothing that happened is untold and nothing is told that did not happen.
-// No network here; a sender empties the outbox later (host-report-sending.ts). Projects without a host token cost one
-// read per task.
+// Commit statuses and comments for forges. Each transaction that changed a task or a pull request derives them from its
+// events as its last step, so a forge hears of exactly what was committed. This file does no network work;
+// app/forges/commit-status-sending.ts empties the outbox. A project without a forge token costs one read per task.
 import { HOST_REPORTS } from '@berth/shared'
 import type { Failure } from '@berth/shared/api'
 import { type DeployedService, environmentUrl } from '../../domain/environments/environment.ts'
@@ -37,7 +36,7 @@ const WAITING_KINDS = new Set([
 
 export interface StatusBody extends ReportedStatus {
   context: string
-  /** Null: it is about a pull request that has none yet. */
+  /** Null for a pull request without a task. */
   taskId: number | null
 }
 
@@ -102,12 +101,12 @@ interface StatusAbout {
   organizationId: number
   projectId: number
   environmentId: number | null
-  /** Of the project. */
+  /** The project's name. */
   name: string
   taskId: number | null
 }
 
-/** The newest status of a commit wins; saying the same again is left out. */
+/** The newest status of a commit wins; an unchanged status is not queued again. */
 async function noteStatus(
   c: Change,
   about: StatusAbout,
@@ -134,7 +133,7 @@ async function noteStatus(
   c.notify(HOST_REPORTS_TOPIC)
 }
 
-/** Made at the first success, edited after, ended with the environment. */
+/** The first success creates the comment, later results edit it, and removing the environment ends it. */
 async function noteComment(c: Change, facts: TaskFacts): Promise<void> {
   const { pullRequestNumber: number, environmentId, projectId } = facts
   const state = commentState(facts)
@@ -171,7 +170,7 @@ function commentState({ type, status }: TaskFacts): CommentBody['state'] | undef
   return type === 'deploy' && (status === 'succeeded' || status === 'failed') ? status : undefined
 }
 
-/** Pull requests that wait for a member or for a place: each is told where it stands. */
+/** Shows on each waiting pull request what it waits for: a member's approval or a free place. */
 async function noteWaiting(c: Change, projectId: number): Promise<void> {
   const waiting = await listWaitingHeads(c.db, projectId, HOST_REPORTS.perProject)
   if (!waiting) return

@@ -1,5 +1,5 @@
-// Repeated requests: the same key and the same request within 24 hours have one effect and one reply. A control plane
-// killed in the middle leaves a row that counts as running for some minutes; then the key is free again.
+// Idempotency keys: the same key and request within 24 hours have one effect and one reply. If the control plane is
+// killed during a request, its row counts as running for some minutes; then the key is free again.
 import { AppError, REST } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import {
@@ -15,18 +15,18 @@ import {
 } from '../../store/core/idempotency.ts'
 import { change } from './transaction.ts'
 
-/** This request's turn; handed back with its reply. */
+/** The right to run this request; the caller returns it with the reply. */
 export interface Turn {
   id: number
   startedAt: number
 }
 
-/** Its turn, or what is known of the first with its key. */
+/** The turn of this request, or the row of the first request with its key. */
 export type Begun = { turn: Turn } | { known: RepeatedRequest }
 
 export type KeptReply = RepeatedRequest & { status: number; body: string }
 
-/** The first with its key runs; for others it is looked up what became of it. */
+/** The first request with a key runs; later ones get the row of the first. */
 export async function beginRequest(
   ctx: Context,
   name: RequestName,
@@ -37,7 +37,7 @@ export async function beginRequest(
     const made = await insertRequest(db, { ...name, ...fresh })
     if (made !== undefined) return { turn: { id: made, startedAt: now } }
     const known = await findRequest(db, name)
-    if (!known) throw inFlight() // its first ended without a reply this very moment
+    if (!known) throw inFlight() // the first request ended without a reply just now
     const age = now - known.startedAt
     const bound = known.status === null ? REST.idempotencyInFlightMs : REST.idempotencyMs
     if (age >= bound) {
@@ -54,7 +54,7 @@ const inFlight = (): AppError =>
     'The first request with this Idempotency-Key is still running. Repeat it in a moment.',
   )
 
-/** The reply, or why there is none. Whoever calls this has asked whether the caller may still see it. */
+/** Returns the reply or throws the reason. The calling code must have checked that the caller may still see it. */
 export function replyOf(known: RepeatedRequest, fingerprint: string): KeptReply {
   if (known.fingerprint !== fingerprint) {
     throw new AppError(
@@ -74,7 +74,7 @@ export function replyOf(known: RepeatedRequest, fingerprint: string): KeptReply 
   return { ...known, status, body }
 }
 
-/** Undefined: the answer is not one to remember; the key is free again. */
+/** Undefined means that the reply is not stored, so the key is free again. */
 export async function finishRequest(
   ctx: Context,
   turn: Turn,

@@ -1,6 +1,6 @@
-// What something new stands on, held until the transaction ends, so that it is not taken away meanwhile: the organization
-// of a project or a server, the servers of a project, the server of an environment. Whoever holds several holds them in
-// this order: organization, projects, servers; among themselves by number.
+// Locks the parents of a new row until the transaction ends, so they cannot be deleted concurrently: the organization
+// of a project or server, the servers of a project, the server of an environment. Lock order: organization, projects,
+// servers; within a kind by id.
 import { invalidFields } from '@berth/shared'
 import { touchOrganization } from '../../store/people/organizations.ts'
 import { listProjectServers, lockProject, type Project } from '../../store/projects/projects.ts'
@@ -12,7 +12,7 @@ export async function holdOrganization(c: Change, id: number): Promise<void> {
   if (!(await touchOrganization(c.db, id))) throw missing()
 }
 
-/** Servers a project is to have; one that was removed in this moment is told as one that never was. */
+/** Locks the servers of a project. A server that was removed concurrently is reported like one that never existed. */
 export async function holdServers(c: Change, ids: readonly number[]): Promise<void> {
   for (const id of ids.toSorted((a, b) => a - b)) {
     if (await lockServer(c.db, id)) continue
@@ -21,19 +21,19 @@ export async function holdServers(c: Change, ids: readonly number[]): Promise<vo
   }
 }
 
-/** The server an environment is put on; false: the project has it no longer. */
+/** Locks the server of an environment; false if the project no longer has it. */
 export async function holdServerOf(c: Change, project: Project, id: number): Promise<boolean> {
   if (!(await lockServer(c.db, id))) return false
   const servers = (await listProjectServers(c.db, [project.id])).get(project.id) ?? []
   return servers.some((server) => server.id === id)
 }
 
-/** A server that is to be removed, after the projects that name it: nobody puts anything on it now. */
+/** Locks a server for removal, after the projects that use it, so that nothing new is placed on it. */
 export async function holdServer(c: Change, id: number): Promise<Server> {
   for (const projectId of await listServerProjects(c.db, id)) await lockProject(c.db, projectId)
   const server = await lockServer(c.db, id)
   if (!server) throw missing()
-  // those that took it on since the first look: their transactions are over, or this one begins anew
+  // projects that added it since the first read: their transactions have ended, or a deadlock restarts this one
   for (const projectId of await listServerProjects(c.db, id)) await lockProject(c.db, projectId)
   return server
 }

@@ -1,5 +1,5 @@
-// Whether the kept reply to a request may still be shown to who made it: access is asked for again, as the request itself
-// would be asked for it now. A role that was taken away takes the replies along; whatever is gone is not found.
+// Decides whether a caller may still see the stored reply to a request: access is checked again, as for the same
+// request made now. A caller who lost a role loses these replies too; a deleted row is reported as not found.
 import type { Permission } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
@@ -15,7 +15,7 @@ import {
   requirePlatformAdmin,
 } from './access.ts'
 
-/** What requests are about, by the word their addresses begin with. */
+/** The subjects of requests, by the first word of their paths. */
 export const KINDS = [
   'organizations',
   'projects',
@@ -29,12 +29,12 @@ export type Kind = (typeof KINDS)[number]
 
 export interface About {
   kind: Kind
-  /** Of the thing in the address, or of the one that the first request made; null: neither. */
+  /** The id in the path, or the id that the first request created; null for neither. */
   id: number | null
   needs: Permission | 'token' | 'platform_admin' | 'nothing'
 }
 
-/** Throws what the request would be refused with today. */
+/** Throws the refusal that the request would get now. */
 export async function requireAccess(ctx: Context, caller: Caller, about: About): Promise<void> {
   const { kind, id, needs } = about
   if (needs === 'platform_admin' && kind !== 'organizations') return requirePlatformAdmin(caller)

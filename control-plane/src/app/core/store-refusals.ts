@@ -1,9 +1,9 @@
-// What a caller is told when the storage below cannot do its part now, the same words by every gateway.
+// The refusals that callers get when the storage fails, with the same words in every gateway.
 import { AppError } from '@berth/shared'
 import { LogGone } from '../../store/deployments/log-files.ts'
 import { isStorageFull, isStoreUnavailable } from '../../store/engine/faults.ts'
 
-/** Undefined: the error has another cause. */
+/** Undefined if the error has another cause. */
 export function storeRefusal(error: unknown): AppError | undefined {
   if (isStorageFull(error)) {
     return new AppError(

@@ -1,6 +1,6 @@
-// The one way to change something: load, decide, save and emit in one transaction; wake-ups go out after the commit.
-// No network, docker or file work happens inside. A wake-up is a hint: whoever misses it re-reads by its own clock.
-// Event rows are written as the transaction's last act, so that their numbers follow the order of commits.
+// The one way to change something: load, decide, save and emit in one transaction; wake-ups go out after the commit. No
+// network, docker or file work happens inside. A wake-up is a hint: a process that misses it re-reads on its own timer.
+// Event rows are written at the end of the transaction, so that their numbers follow the order of commits.
 import type { EventKind } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { insertEvents } from '../../store/core/events.ts'
@@ -11,10 +11,10 @@ import { appendAudits } from './audit-chain.ts'
 import type { Change } from './change.ts'
 import { noteForHosts } from './commit-statuses.ts'
 
-/** What a change needs of a context. */
+/** The part of a context that a change needs. */
 type ChangeContext = Pick<Context, 'db' | 'engine' | 'clock' | 'notifier' | 'secretStore'>
 
-const DEADLOCK_TRIES = 5 // each ends the transaction of one of those that wait for each other
+const DEADLOCK_TRIES = 5 // each try ends one of the transactions that wait for each other
 
 export async function change<T>(ctx: ChangeContext, work: (c: Change) => Promise<T>): Promise<T> {
   for (let left = DEADLOCK_TRIES; ; left--) {
@@ -48,14 +48,14 @@ async function changeOnce<T>(ctx: ChangeContext, work: (c: Change) => Promise<T>
 }
 
 export const agentTopic = (agentId: string): string => `agent:${agentId}`
-/** What a server must trust or refuse may have changed. */
+/** The list of what a server must trust or refuse may have changed. */
 export const trustTopic = (agentId: string): string => `trust:${agentId}`
 export const taskTopic = (taskId: number): string => `task:${taskId}`
 export const logTopic = (attemptId: string): string => `log:${attemptId}`
 export const EVENTS_TOPIC = 'events'
 export const MAIL_TOPIC = 'mail'
 
-/** What an event is about: always an organization, and as much of the way down as there is. */
+/** The subject of an event: always an organization, and the levels below it that apply. */
 export interface EventScope {
   organizationId: number
   projectId?: number | null
@@ -64,8 +64,8 @@ export interface EventScope {
 }
 
 /**
- * The one way onto the bus: what people see live. The body is small and holds names, numbers and words, never a value:
- * everybody who may read the organization reads it.
+ * The one way to publish a live event. The body is small and holds names, numbers and words, never a value, because
+ * every reader of the organization can see it.
  */
 export function emit(c: Change, about: EventScope, kind: EventKind, body: object = {}): void {
   c.events.push({
@@ -97,7 +97,7 @@ export function emitEnvironment(
   emit(c, { organizationId, projectId, environmentId: id }, kind, body)
 }
 
-/** Everything people see of a task. */
+/** Emits all that people see of a task. */
 export function emitTask(
   c: Change,
   { organizationId, projectId, environmentId, id }: TaskSubject,

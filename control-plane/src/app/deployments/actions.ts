@@ -1,5 +1,5 @@
-// Actions: what the last successful deployment of an environment offers, and starting one. The environment is held
-// first, so that the lock, protection and removal are judged on what is true until the commit.
+// Actions: the list from the last successful deployment of an environment, and starting one. The environment is locked
+// first, so that the decision about its lock, protection and removal stays true until the commit.
 import { AppError, type Trigger } from '@berth/shared'
 import type { ActionStart } from '@berth/shared/api'
 import type { Action as WireAction } from '@berth/shared/wire'
@@ -26,7 +26,7 @@ import { assertDeployable, inProgress, serverNotReady, toOpenTask } from './depl
 import { queueTask } from './queue.ts'
 import { getTask, type TaskView } from './tasks.ts'
 
-/** What an agent reports, cut to what is kept. */
+/** An agent's report, cut to the stored fields and lengths. */
 export const toSyncedAction = (action: WireAction): SyncedAction => ({
   name: action.name,
   title: action.title || action.name,

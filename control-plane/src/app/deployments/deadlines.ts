@@ -1,5 +1,5 @@
-// What time alone changes: tasks whose server stays away, attempts nobody hears of, deadlines that passed, logs that
-// never became whole. Run by a tick; tests move the clock and call it.
+// Changes that depend on time alone: tasks of offline servers, attempts without reports, passed deadlines, incomplete
+// logs. A tick runs this; tests move the clock and call it.
 import {
   ALERTS,
   ARTIFACTS,
@@ -55,7 +55,7 @@ export async function passDeadlines(ctx: Context): Promise<void> {
   await each(ctx, [failUnsentTasks, watchAttempts, giveUpLogs, decideOpenDeliveries, flushRefused])
 }
 
-/** One after the other; whatever fails is tried again at the next tick and keeps nobody else from their turn. */
+/** Runs them one after the other; the next tick retries a failed one, and the others still run. */
 async function each(
   ctx: Context,
   works: readonly ((ctx: Context) => Promise<unknown>)[],
@@ -67,10 +67,10 @@ async function each(
   }
 }
 
-/** Safe, because a task without an attempt was never sent. Destroy tasks wait without a limit. */
+/** Safe, because a task without an attempt was never sent. Destroy tasks have no deadline. */
 async function failUnsentTasks(ctx: Context): Promise<void> {
   const now = ctx.clock.now()
-  if (now < ctx.startedAt + TASKS.serverOfflineMs) return // nobody can be away long enough
+  if (now < ctx.startedAt + TASKS.serverOfflineMs) return // no server can be offline that long
   const waiting = await listNeverSent(ctx.db, now - TASKS.serverOfflineMs)
   const unsent = waiting.filter((task) => task.type !== 'destroy')
   const agents = await listServerAgents(ctx.db, [...new Set(unsent.map((task) => task.serverId))])
@@ -114,7 +114,7 @@ async function watchAttempt(ctx: Context, attempt: Attempt): Promise<void> {
     const deadline = TASKS.timeoutMs + TASKS.backstopMs
     const overdue = attempt.startedAt !== null && now - attempt.startedAt > deadline
     if (overdue && attempt.desired === Desired.RUNNING) {
-      // a backstop: the runner has its own clock; it asks, it does not decide
+      // a backstop for the runner's own timeout; it only asks the agent to stop
       await stopAttempt(ctx.db, attempt.id)
       ctx.notifier.notify(agentTopic(attempt.agentId))
     }
@@ -140,7 +140,7 @@ async function watchAttempt(ctx: Context, attempt: Attempt): Promise<void> {
   })
 }
 
-/** After a day an incomplete log is called truncated, so that the agent may forget the attempt. */
+/** After a day an incomplete log counts as truncated, so that the agent may forget the attempt. */
 async function giveUpLogs(ctx: Context): Promise<void> {
   const now = ctx.clock.now()
   for (const attempt of await listIncompleteLogs(ctx.db, now - LOGS.completeMs)) {
@@ -153,7 +153,7 @@ async function giveUpLogs(ctx: Context): Promise<void> {
   }
 }
 
-/** Once an hour: rows past their retention. */
+/** Once an hour, deletes rows past their retention. */
 export async function sweep(ctx: Context): Promise<void> {
   const now = ctx.clock.now()
   await each(ctx, [

@@ -1,5 +1,5 @@
-// A deployment or a reset is asked for: by a person at any gateway, or together with the environment. The environment is
-// held first, so that the lock, protection and removal are judged on what is true until the commit.
+// Requests for a deployment or a reset: by a user through any gateway, or at creation of the environment. The
+// environment is locked first, so that the decision about its lock, protection and removal stays true until the commit.
 import { AppError, type Trigger } from '@berth/shared'
 import type { TaskCreate } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
@@ -61,7 +61,7 @@ export const serverNotReady = (server: Server): AppError =>
     { server: { id: server.id, name: server.name } },
   )
 
-/** What stands in the way of everything that people start in an environment. */
+/** Refusals that apply to everything that users start in an environment. */
 export function assertDeployable(
   decision: { kind: 'protected'; owner: string } | { kind: 'removing' | 'project_deleting' },
   environment: Environment,
@@ -93,7 +93,7 @@ export async function requestDeployment(
   return startDeployment(ctx, caller, environmentId, asked, trigger)
 }
 
-/** What is there is removed first; settings and variables stay, and the commit is the one that was asked for last. */
+/** Removes the deployed services first; settings and variables stay, and the commit is the last requested one. */
 export async function resetEnvironment(
   ctx: Context,
   caller: Caller,
@@ -125,7 +125,7 @@ async function startDeployment(
     queueDeployment(ctx, c, caller, environmentId, asked, trigger),
   ).catch(async (error: unknown) => {
     if (!isUniqueViolation(error)) throw error
-    // the index was quicker than our look: somebody else's deployment is there now
+    // the index decided after our check: a concurrent request queued its deployment first
     const environment = await loadEnvironment(ctx.db, caller, environmentId, 'deploy')
     const open = await findOpenTask(ctx.db, environmentId)
     if (open) throw inProgress(ctx, environment.identifier, toOpenTask(open))
@@ -170,13 +170,13 @@ export async function queueDeployment(
   })
 }
 
-/** A reset deploys what is there once more. */
+/** A reset deploys the same commit again. */
 function pinOf(environment: Environment, asked: Asked): string[] | null {
   if (asked.reset) return environment.pinnedFrom
   return asked.commit_sha ? pinFor(environment, asked.commit_sha) : null
 }
 
-/** Null: the branch's head. Of a fork only approved commits, and without a word the approved one. */
+/** Null means the branch's head. A fork deploys only approved commits; by default, the approved one. */
 async function commitFor(
   c: Change,
   environment: Environment,

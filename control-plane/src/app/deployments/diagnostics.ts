@@ -1,5 +1,5 @@
-// Why the most recent failed deployment of an environment failed: found by key, read from its log, explained by
-// domain/. Changes nothing. A log past its retention leaves the failure's own sentence.
+// Explains the most recent failed deployment of an environment: found by key, read from its log, explained by domain/.
+// Read-only. If the log is past its retention, only the failure's own sentence is left.
 import { DIAGNOSTICS } from '@berth/shared'
 import type { Failure, Hint } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
@@ -31,7 +31,7 @@ type LoggedStep = Pick<AttemptStep, 'stepIndex' | 'firstLogSeq' | 'lastLogSeq'>
 export interface DiagnosticsView {
   environmentId: number
   status: DiagnosticsStatus
-  /** Undefined: no deployment of it ever failed. */
+  /** Undefined if none of its deployments ever failed. */
   failed: FailedDeployment | undefined
 }
 
@@ -42,14 +42,14 @@ export interface FailedDeployment {
   firstLine: number | null
   lastLine: number | null
   isTruncated: boolean
-  /** False: the server has not sent all of it yet. */
+  /** False if the server has not sent all of it yet. */
   isComplete: boolean
   hints: Hint[]
   since: SinceLastSuccess | null
   supersededBy: Task | undefined
 }
 
-/** What was said before the first step is all there is. */
+/** For a failure before the first step, only the earlier output exists. */
 const BEFORE_STEPS: LoggedStep = { stepIndex: 0, firstLogSeq: 1, lastLogSeq: null }
 
 const NOTHING: Excerpt = { lines: [], firstLine: null, lastLine: null, isTruncated: false }
@@ -69,10 +69,10 @@ export async function diagnoseEnvironment(
   const { attempt, isComplete } = found
   const step = found.step ?? (failure.code === 'not_started' ? BEFORE_STEPS : undefined)
   const lines = asked.lines ?? DIAGNOSTICS.lines
-  // causes are looked for in as much as usual, also when somebody wants to see less
+  // search for causes in the usual number of lines, even if the caller wants fewer
   const read = await readEnd(ctx, attempt, step, Math.max(lines, DIAGNOSTICS.lines)).catch(
     (error: unknown) => {
-      if (error instanceof LogGone) return NOTHING // which step failed is known without its log
+      if (error instanceof LogGone) return NOTHING // the failed step is known without its log
       throw error
     },
   )
@@ -96,7 +96,7 @@ export async function diagnoseEnvironment(
   }
 }
 
-/** The failed step and its attempt, once its output is there; after a bounded time as far as it is. */
+/** Returns the failed step and its attempt when the output has arrived, or after a timeout. */
 async function awaitOutput(ctx: Context, task: Task, failure: Failure) {
   const found = (await listNewestAttempts(ctx.db, [task.id])).get(task.id)
   const steps = found ? await listSteps(ctx.db, [found.id]) : []
@@ -112,7 +112,7 @@ function lastLines(excerpt: Excerpt, lines: number): Excerpt {
   const { firstLine, lastLine } = excerpt
   const dropped = excerpt.lines.length - lines
   if (dropped <= 0 || firstLine === null || lastLine === null) return excerpt
-  // the numbers of a step's own lines have no holes unless steps side by side mix theirs
+  // a step's line numbers have no holes unless concurrent steps mix their lines
   const first = Math.max(firstLine, lastLine - lines + 1)
   return { lines: excerpt.lines.slice(dropped), firstLine: first, lastLine, isTruncated: true }
 }
@@ -148,7 +148,7 @@ async function readEnd(
   }
 }
 
-/** What is different from the last deployment before it that succeeded; null: there is none. */
+/** Compares it with the last successful deployment before it; null if there is none. */
 export async function compareTask(
   ctx: Context,
   caller: Caller,

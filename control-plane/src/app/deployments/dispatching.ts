@@ -1,5 +1,5 @@
-// From the queue to an agent: a task gets its attempt, with a fence of its own, only while its agent has a session.
-// So "no attempt" proves "never sent".
+// Dispatches queued tasks: a task gets an attempt, with its own fence, only while its agent has a session. So "no
+// attempt" proves "never sent".
 import { isFinished, TASKS, type Trigger } from '@berth/shared'
 import { AttemptState, Desired } from '@berth/shared/wire'
 import type { Context } from '../../context.ts'
@@ -18,9 +18,9 @@ import { findServer } from '../../store/servers/servers.ts'
 import type { Change } from '../core/change.ts'
 import { change, emitTask } from '../core/transaction.ts'
 
-const BATCH = 50 // attempts made in one transaction; the next wake-up or re-read continues
+const BATCH = 50 // attempts created in one transaction; the next wake-up or re-read continues
 
-/** True when an attempt was made. Under the session's epoch: a superseded session dispatches nothing. */
+/** True when an attempt was created. Checks the session's epoch: a superseded session dispatches nothing. */
 export async function dispatchTasks(
   ctx: Context,
   agentId: string,
@@ -44,14 +44,14 @@ export async function dispatchTasks(
     }
     return made
   }).catch((error: unknown) => {
-    // another transaction gave the environment its attempt first: nothing is lost, the next look sees it
+    // another transaction gave the environment its attempt first; the next read finds it
     if (isUniqueViolation(error)) return false
     throw error
   })
 }
 
 async function makeAttempt(c: Change, listed: Task, agentId: string): Promise<boolean> {
-  // the environment before its task, as everybody who holds both: a push may be replacing this very task
+  // lock order: environment before task; a push may be replacing this task
   const environment = await lockEnvironment(c.db, listed.environmentId)
   const task = await lockTask(c.db, listed.id)
   if (!task || isFinished(task.status)) return false // canceled or failed since it was listed
@@ -83,7 +83,7 @@ interface Objection {
 
 const AUTOMATIC: readonly Trigger[] = ['webhook', 'reconcile', 'system']
 
-/** The last look before a server gets it: a queue may be long, and what was decided on may have changed meanwhile. */
+/** The last check before a server gets the task: its environment may have changed while it was queued. */
 async function objectionTo(
   c: Change,
   environment: Environment,
@@ -102,7 +102,7 @@ async function objectionTo(
   return { code: 'approval_required', message }
 }
 
-/** Not failed: once nothing stands in its way, the same commit is deployed. */
+/** Cancels instead of failing: once the objection ends, the same commit is deployed. */
 async function withdraw(c: Change, task: Task, why: Objection): Promise<false> {
   const warnings = [...task.warnings, { ...why, step: null }]
   const moved = await moveTask(c.db, task.id, 'canceled', {

@@ -1,5 +1,5 @@
-// Parts of a task's log for people who look at it: a range of lines, and which lines hold a text or look like an error.
-// Every answer is bounded and says where to go on.
+// Parts of a task's log for readers: a range of lines, and the lines that contain a text or look like an error. Every
+// answer is bounded and says where to continue.
 import { LOG_PAGES } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
@@ -10,11 +10,11 @@ import { type LogView, openTaskLog } from './logs.ts'
 export interface LogPage {
   view: LogView
   lines: LiveLine[]
-  /** The first line that is not in it although it was asked for; null: none is missing. */
+  /** The first requested line that did not fit; null if all fit. */
   nextLine: number | null
 }
 
-/** The last line a record reaches: most hold one, some several. */
+/** The last line that a record reaches: most records hold one line, some several. */
 const lastLineOf = ({ n, text }: LiveLine): number =>
   n + Math.max(0, text.split('\n').length - (text.endsWith('\n') ? 2 : 1))
 
@@ -32,13 +32,13 @@ export async function readLogLines(
   if (!attempt) return { view, lines, nextLine: null }
   const first = await ctx.logs.findLine(attempt.id, asked.from, attempt.ackedLogSeq)
   let bytes = 0
-  // one record earlier: it may reach into the first line
+  // start one record earlier, because it may reach into the first line
   const read = new LogReader(ctx, attempt.id).read(view, Math.max(0, first - 1))
   for await (const { lines: some } of read) {
     for (const line of some) {
       if (lastLineOf(line) < asked.from) continue
       if (line.n > to) return { view, lines, nextLine: isAsked(to, asked, view) }
-      // never within a line: its pieces belong together
+      // never stop within a line, because its pieces belong together
       if (bytes >= LOG_PAGES.bytes && line.n > (lines.at(-1)?.n ?? 0)) {
         return { view, lines, nextLine: line.n }
       }
@@ -55,13 +55,13 @@ function isAsked(to: number, asked: { to: number }, view: LogView): number | nul
 
 export interface LogSearch {
   view: LogView
-  /** Numbers of lines, rising. */
+  /** Line numbers, ascending. */
   found: readonly number[]
-  /** Where the next search begins; null: the log was searched to its end. */
+  /** Where the next search begins; null if the log was searched to its end. */
   nextLine: number | null
 }
 
-/** Without a query: lines that look like errors. */
+/** Without a query, finds lines that look like errors. */
 export async function searchLog(
   ctx: Context,
   caller: Caller,
@@ -83,7 +83,7 @@ export async function searchLog(
   let bytes = 0
   for await (const piece of ctx.logs.read(attempt.id, 0, attempt.logBytes)) {
     search.add(piece)
-    // what lies before the first line is only counted
+    // bytes before the first line do not count against the limit
     if (search.line >= fromLine) bytes += piece.length
     if (search.isFull || bytes >= searchBytes) {
       const isWhole = search.line > attempt.logLines

@@ -1,5 +1,5 @@
-// Records of one stored log as messages of a bounded size. A character may lie in two records, so each source is decoded
-// as one stream; who comes in the middle reads the record before as well, for the beginning of such a character.
+// Reads the records of one stored log as messages of a bounded size. A character may span two records, so each source
+// is decoded as one stream; a reader that starts in the middle also reads the previous record to complete it.
 import { LIVE } from '@berth/shared'
 import type { LogLine } from '@berth/shared/api'
 import { LogSource } from '@berth/shared/wire'
@@ -9,7 +9,7 @@ import type { StoredRecord } from '../../store/deployments/log-files.ts'
 import type { LogView } from './logs.ts'
 
 export interface LiveLine extends LogLine {
-  /** Takes the place of the record before it of the same source: a progress bar. */
+  /** Replaces the previous record of the same source, as progress bars do. */
   replaces?: true
 }
 
@@ -32,7 +32,7 @@ export class LogReader {
     this.attemptId = attemptId
   }
 
-  /** From a record to what is certain; each message says how many records there are with it. */
+  /** Reads from a record to the last acknowledged one; each message has the number of records up to its end. */
   async *read(
     { attempt, steps }: LogView,
     from: number,

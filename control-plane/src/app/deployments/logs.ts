@@ -1,5 +1,5 @@
-// Logs of attempts: where one stands, when it is whole, who may read it. Bytes lie in files (store/deployments/log-files.ts); the
-// attempt's row says how much of them is certain, and nothing beyond that is ever shown.
+// Logs of attempts: how far they are, when they are complete, who may read them. The bytes are in files
+// (store/deployments/log-files.ts); the attempt's row says how many of them are final, and only those are shown.
 import { AppError, DIAGNOSTICS, isTerminal, LOGS } from '@berth/shared'
 import { Desired } from '@berth/shared/wire'
 import type { Context } from '../../context.ts'
@@ -29,7 +29,7 @@ const positionOf = (a: Attempt): LogPosition => ({
   lines: a.logLines,
 })
 
-/** Where an agent's log continues; undefined: not this agent's, or nothing more of it is wanted. */
+/** Where an agent's log continues; undefined if it is another agent's or no more of it is wanted. */
 export async function findLogPosition(
   ctx: Context,
   agentId: string,
@@ -40,7 +40,7 @@ export async function findLogPosition(
   return { position: positionOf(attempt), fence: attempt.fence, gap: attempt.logGap === 1 }
 }
 
-/** The files are synced; now the rows say so, and whoever waits hears of it. */
+/** After the files were synced, updates the rows and wakes the readers. */
 export async function commitLogs(
   ctx: Context,
   logs: { attemptId: string; position: LogPosition; gap: boolean }[],
@@ -60,8 +60,8 @@ export async function commitLogs(
 }
 
 /**
- * A log is complete when its last record is stored and its digest agrees. Then, and not before, the agent may forget the
- * attempt. Called whenever either may have become true; does nothing otherwise.
+ * A log is complete when its last record is stored and its digest agrees; only then may the agent forget the attempt.
+ * Called whenever either may have become true, otherwise a no-op.
  */
 export async function completeLog(ctx: Context, attemptId: string): Promise<void> {
   const attempt = await findAttempt(ctx.db, attemptId)
@@ -83,7 +83,7 @@ export async function completeLog(ctx: Context, attemptId: string): Promise<void
   })
 }
 
-/** The agent keeps nothing of these but tombstones. */
+/** The agent keeps only tombstones of these. */
 export async function releaseAttempts(
   ctx: Context,
   agentId: string,
@@ -100,8 +100,8 @@ export async function releaseAttempts(
 const NOTHING: LogPosition = { records: 0, bytes: 0, lines: 0 }
 
 /**
- * On start: whatever the files hold beyond the rows was never acknowledged and comes again. Files that hold less (the
- * database was restored, they were not) start again from nothing: the agent sends what it still has, and says what is missing.
+ * At start, cuts files back to their rows: the rest was never acknowledged and comes again. A file shorter than its
+ * row (only the database was restored) starts from nothing: the agent sends what it still has and reports the gap.
  */
 export async function recoverLogs(ctx: Context): Promise<void> {
   for (const attempt of await listUncertainLogs(ctx.db)) {
@@ -116,7 +116,7 @@ export async function recoverLogs(ctx: Context): Promise<void> {
 
 export interface LogView {
   task: Task
-  /** Undefined: nothing ran, so there is no output. */
+  /** Undefined if nothing ran, so there is no output. */
   attempt: ShownAttempt | undefined
   steps: AttemptStep[]
 }
@@ -135,7 +135,7 @@ export async function openTaskLog(ctx: Context, caller: Caller, taskId: number):
   return { task, attempt, steps: attempt ? await listSteps(ctx.db, [attempt.id]) : [] }
 }
 
-/** The same log again, later: follow asks until it is complete. */
+/** Re-reads the log; a follower repeats this until it is complete. */
 export async function refreshLog(ctx: Context, view: LogView): Promise<LogView> {
   const task = (await findTask(ctx.db, view.task.id)) ?? view.task
   const attempt = (await listNewestAttempts(ctx.db, [task.id])).get(task.id)
@@ -145,8 +145,8 @@ export async function refreshLog(ctx: Context, view: LogView): Promise<LogView> 
 const LOOK_MS = 250 // a lost wake-up costs this much
 
 /**
- * The end of a task is told before the last of its output has arrived: waits for it, not long. Not for a server that is
- * away. Gives the attempt as it is then.
+ * A task's end can be reported before its last output arrives: waits for it briefly, unless the server is offline.
+ * Returns the attempt in its state after the wait.
  */
 export async function awaitLog(
   ctx: Context,
@@ -158,7 +158,7 @@ export async function awaitLog(
   if (attempt.unreachableSince !== null || isOver(attempt)) return attempt
   const deadline = performance.now() + DIAGNOSTICS.settleMs
   const done = new AbortController()
-  const unwatch = ctx.watchers.watch(attempt.id) // so that the server hurries
+  const unwatch = ctx.watchers.watch(attempt.id) // makes the server send immediately
   try {
     for (let now = attempt; ; ) {
       const left = deadline - performance.now()
@@ -181,7 +181,7 @@ export async function readStepLines(ctx: Context, view: TaskView): Promise<StepL
   const lines: StepLines = new Map()
   const { attempt } = view
   if (!attempt || attempt.logExpiredAt !== null) return lines
-  if (!(await isLogWhole(ctx, attempt))) return lines // what the steps did is known all the same
+  if (!(await isLogWhole(ctx, attempt))) return lines // the steps' results are known without it
   for (const step of view.steps) {
     const { firstLogSeq, lastLogSeq } = step
     if (firstLogSeq === null || firstLogSeq > attempt.ackedLogSeq) continue
@@ -194,7 +194,7 @@ export async function readStepLines(ctx: Context, view: TaskView): Promise<StepL
   return lines
 }
 
-/** The line of each failure in a list, as the task by itself has it. */
+/** The line of each failure in a list, the same as in the view of a single task. */
 export async function readFailureLines(
   ctx: Context,
   views: readonly TaskView[],
@@ -214,7 +214,7 @@ export async function readFailureLines(
   return found
 }
 
-/** Files past their retention go; the rows stay and say so. All of them: a busy day has more than one batch an hour. */
+/** Deletes files past their retention and marks their rows. Handles all batches; a busy hour has more than one. */
 export async function expireLogs(ctx: Context): Promise<void> {
   const now = ctx.clock.now()
   for (;;) {
@@ -222,7 +222,7 @@ export async function expireLogs(ctx: Context): Promise<void> {
     if (batch.length === 0) return
     for (const { id } of batch) {
       await ctx.logs.remove(id)
-      await updateAttempt(ctx.db, id, { logExpiredAt: now }) // so that each batch is another one
+      await updateAttempt(ctx.db, id, { logExpiredAt: now }) // so that the next query returns the next batch
     }
   }
 }

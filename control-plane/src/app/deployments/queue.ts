@@ -1,5 +1,5 @@
-// The one way into the queue: a task's row, what its environment remembers of it, audit and event, in the caller's
-// transaction. Whether it may be queued was decided before; the unique indexes hold it when two decide at once.
+// The one way into the queue: writes the task's row, the environment's references to it, audit and event in the
+// caller's transaction. The caller decided that it may be queued; unique indexes guard against concurrent requests.
 import type { Trigger } from '@berth/shared'
 import { effectiveRecipe } from '../../domain/environments/environment.ts'
 import { insertTask, updateSuccessor } from '../../store/deployments/tasks.ts'
@@ -12,21 +12,21 @@ import { agentTopic, emitTask } from '../core/transaction.ts'
 
 export interface AskedTask {
   type: 'deploy' | 'destroy' | 'action'
-  /** Which one, of the last successful deployment. */
+  /** The name of an action of the last successful deployment. */
   action?: string
   by: Actor
   trigger: Trigger
-  /** Null: the branch's head. */
+  /** Null means the branch's head. */
   sha?: string | null
-  /** A person chose it: what the branch is known to have stood at. Absent: the environment follows its branch. */
+  /** Set when a user chose the commit: the known heads of the branch. Absent if the environment follows its branch. */
   pinnedFrom?: string[] | null
   noCache?: boolean
-  /** A deployment that first removes what is there. */
+  /** A deployment that first removes the deployed services. */
   reset?: boolean
   /** A removal without the repository's own steps. */
   skipSteps?: boolean
   message?: string | null
-  /** The former server: the copy that was left behind there. */
+  /** The former server, for the removal of the copy left there. */
   formerServerId?: number
 }
 
@@ -59,7 +59,7 @@ export async function queueTask(
     branch: environment.branch,
     recipe: effectiveRecipe(environment, project.defaultRecipe),
     askedSha: sha,
-    // an action runs in what is deployed
+    // an action runs in the deployed commit
     commitSha: asked.type === 'action' ? environment.commitSha : sha,
     action: asked.action ?? null,
     deliveryId: by.type === 'webhook' ? by.deliveryId : null,
@@ -90,7 +90,7 @@ export async function queueTask(
   return id
 }
 
-/** Whoever looks at a withdrawn task finds the one that came instead, also when that came much later. */
+/** Links a withdrawn task to its successor, even if that comes much later. */
 async function nameSuccessor(c: Change, environment: Environment, id: number): Promise<void> {
   const { lastTaskId: former, organizationId, projectId, id: environmentId } = environment
   if (former === null || !(await updateSuccessor(c.db, former, id))) return

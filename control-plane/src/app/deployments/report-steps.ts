@@ -45,7 +45,7 @@ export async function applyStep(
   })
 }
 
-/** A runner that died tells no end of its step, and reports may be lost with a restored backup. */
+/** A runner that died reports no end of its step, and a restored backup may have lost reports. */
 export async function closeOpenSteps(
   c: Change,
   id: string,

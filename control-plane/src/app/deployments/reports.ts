@@ -1,5 +1,5 @@
-// What agents report becomes rows: one transaction per batch, each event exactly once, acknowledged after the commit.
-// Events of unknown attempts, old fences and finished attempts are kept as history and change nothing else.
+// Turns agents' reports into rows: one transaction per batch, each event exactly once, acknowledged after the commit.
+// Events of unknown attempts, old fences and finished attempts are stored as history and change nothing else.
 import { failureWord, SERVICE_FILE, TASKS } from '@berth/shared'
 import {
   type AttemptChanged,
@@ -58,13 +58,13 @@ import { toSyncedAction } from './actions.ts'
 import { applyPlan, applyStep, closeOpenSteps } from './report-steps.ts'
 
 export type Applied =
-  /** `unknown`: ended attempts that no row is about. */
+  /** `unknown`: ended attempts without a row. */
   | { kind: 'applied'; ackedSeq: number; finished: string[]; unknown: string[] }
   | { kind: 'superseded' }
   | { kind: 'hole'; expected: number; got: number }
   | { kind: 'foreign'; attemptId: string }
 
-/** Ends the transaction: a batch is applied whole or not at all. */
+/** Rolls the transaction back: a batch is applied completely or not at all. */
 class Refused extends Error {
   readonly applied: Exclude<Applied, { kind: 'applied' }>
   constructor(applied: Exclude<Applied, { kind: 'applied' }>) {
@@ -76,7 +76,7 @@ class Refused extends Error {
 export interface SessionRef {
   agentId: string
   epoch: number
-  /** How far the server's clock is behind ours; undefined: not known. */
+  /** How far the server's clock is behind ours; undefined if unknown. */
   clockOffsetMs?: number | undefined
 }
 
@@ -104,7 +104,7 @@ async function applyBatch(
   session: SessionRef,
   events: readonly Event[],
 ): Promise<Applied> {
-  // a write first: it holds the row, so that no newer session begins between the look and the commit
+  // write first: this locks the row, so that no newer session begins before the commit
   const { agentId, epoch } = session
   const mine = await updateUnderEpoch(c.db, agentId, epoch, { lastSeenAt: c.now })
   const agent = mine ? await findAgent(c.db, agentId) : undefined
@@ -143,7 +143,7 @@ async function applyBatch(
 
 const DEPLOYED: ReadonlySet<string> = new Set(['commit', 'serviceFile', 'services', 'actions'])
 
-/** How the attempt ended by this event; undefined: it did not. */
+/** How this event ended the attempt; undefined if it did not. */
 async function applyEvent(
   ctx: Context,
   c: Change,
@@ -156,7 +156,7 @@ async function applyEvent(
   if (attempt?.agentId === agent.id) {
     return (await applyOwn(ctx, c, attempt, event, offsetMs)) ? 'finished' : undefined
   }
-  // what a former identity of the same server left in the journal is history, as what no row is about
+  // events of the server's former identity are history, like events without a row
   const owner = attempt && (await findAgent(c.db, attempt.agentId))
   if (owner && owner.serverId !== agent.serverId) {
     throw new Refused({ kind: 'foreign', attemptId: event.attemptId })
@@ -166,7 +166,7 @@ async function applyEvent(
   return isEnd ? 'unknown' : undefined
 }
 
-/** True when the attempt ended by this event. */
+/** True when this event ended the attempt. */
 async function applyOwn(
   ctx: Context,
   c: Change,
@@ -186,11 +186,11 @@ async function applyOwn(
     notBefore,
     heardAt: c.now,
   })
-  // what is deployed is said by deployments alone
+  // only deployments change what is deployed
   if (DEPLOYED.has(body.case ?? '') && task.type !== 'deploy') return false
   switch (body.case) {
     case 'attempt': {
-      await lockEnvironment(c.db, task.environmentId) // before its task, as everybody who holds both
+      await lockEnvironment(c.db, task.environmentId) // lock order: environment before task
       const held = await lockTask(c.db, task.id)
       const current = await findAttempt(c.db, attempt.id)
       return held && current ? applyAttempt(ctx, c, current, held, body.value, at) : false
@@ -210,7 +210,7 @@ async function applyOwn(
       const { commitSha, subject } = body.value
       const environment = await lockEnvironment(c.db, task.environmentId)
       await updateTask(c.db, task.id, { commitSha, commitMessage: subject })
-      // a newer deployment waits behind this one: what was asked for last stays the target
+      // if a newer deployment is queued, its commit stays the target
       if (environment?.lastTaskId === task.id) {
         await updateDeployed(c.db, task.environmentId, attempt.fence, { targetSha: commitSha })
       }
@@ -240,7 +240,7 @@ async function applyOwn(
       await recordArtifacts(c, task, body.value)
       return false
     default:
-      return false // kept as history; unknown kinds come from newer agents
+      return false // stored as history; unknown kinds come from newer agents
   }
 }
 
@@ -286,7 +286,7 @@ async function applyAttempt(
     logDropped: Number(changed.logBytesDropped),
   }
   if (step.kind === 'late') {
-    // given up already: the task stays failed, what really happened stands beside it
+    // the task was given up and stays failed; the real outcome is recorded beside it
     await updateAttempt(c.db, attempt.id, { lateOutcome: step.outcome, ...log })
     await updateTask(c.db, task.id, { lateOutcome: step.outcome })
     emitTask(c, task, 'task.late_outcome', { outcome: step.outcome })
@@ -304,7 +304,7 @@ async function applyAttempt(
     ...(step.state === AttemptState.ACCEPTED ? { acceptedAt: c.now } : {}),
     ...(step.state === AttemptState.STARTING ? { startedAt: c.now } : {}),
     ...(ended ? { finishedAt: c.now, unreachableSince: null, ...log } : {}),
-    // the server had forgotten it before its end was told (again): of its log nothing more will come
+    // the server forgot the attempt before it reported the end again, so no more of its log will arrive
     ...(ended && attempt.logCompleteAt !== null
       ? {
           desired: Desired.FORGOTTEN,
@@ -317,7 +317,7 @@ async function applyAttempt(
   return ended
 }
 
-/** It was given up, and it was destroyed after all: unless somebody began anything new, it is gone. */
+/** A given-up removal succeeded after all: closes the environment unless a newer task began. */
 async function finishLateRemoval(
   ctx: Context,
   c: Change,
@@ -341,10 +341,10 @@ async function moveTaskWith(
 ): Promise<void> {
   const refused = state === AttemptState.REFUSED
   const repeats = refused && mayRepeat(changed.code, attempt.number, TASKS.attempts)
-  // a refusal proves that nothing ran: a task that was to be canceled is canceled
+  // a refusal proves that nothing ran, so a requested cancel succeeds
   const canceled = repeats && task.cancelRequestedAt !== null
   const status = canceled ? 'canceled' : taskStatusFor(state, repeats)
-  if (repeats && !canceled) c.notify(agentTopic(attempt.agentId)) // the next attempt follows by itself
+  if (repeats && !canceled) c.notify(agentTopic(attempt.agentId)) // dispatches the next attempt
   if (!status || status === 'queued') return
   if (status === 'running') {
     if (await moveTask(c.db, task.id, 'running', { startedAt: at })) {
@@ -353,7 +353,7 @@ async function moveTaskWith(
     return
   }
   const failure = status === 'failed' ? JSON.stringify(await failureOf(c, attempt, changed)) : null
-  // of the attempt the arrival of its reports is kept, which deadlines run from
+  // the attempt's row has the arrival times of its reports, because deadlines run from them
   const begun = attempt.startedAt === null ? null : Math.min(attempt.startedAt, at)
   const startedAt = task.startedAt ?? begun
   const moved = await moveTask(c.db, task.id, status, { finishedAt: at, failure, startedAt })
@@ -363,10 +363,10 @@ async function moveTaskWith(
   await endRemovalTask(ctx, c, task, { status, message, begun: startedAt !== null })
   await updateEnvironment(c.db, task.environmentId, { updatedAt: c.now })
   emitTask(c, task, `task.${status}`, { code: failure ? failureWord(changed.code) : null })
-  c.notify(agentTopic(attempt.agentId)) // a task that waited for this one may go now
+  c.notify(agentTopic(attempt.agentId)) // a task that waited for this one may start now
 }
 
-/** What serves now: this deployment. A removal's end is removal.ts's. */
+/** Records that this deployment serves now. removal.ts handles the end of a removal. */
 async function recordSuccess(c: Change, attempt: Attempt, task: Task): Promise<void> {
   if (task.type !== 'deploy') return
   await updateDeployed(c.db, task.environmentId, attempt.fence, {

@@ -1,6 +1,6 @@
-// What the services of an environment wrote, read on its server at this moment and passed on: nothing of it is kept here.
-// Whoever may read the environment may read them. Ends with its reader; a server that is away, silent or busy is a
-// refusal, and a stream that breaks is an error, never an end.
+// The output of an environment's services, read on its server on request and passed on without storing it. A caller who
+// may read the environment may read it. The stream ends with its reader; an offline, silent or busy server is a
+// refusal, and a broken stream is an error, never an end.
 import { AppError, DAEMON, LOG_SENDING, SERVICE_LOGS, TRANSFERS } from '@berth/shared'
 import {
   type ContainerLogBatch,
@@ -16,24 +16,24 @@ import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import { loadEnvironment } from '../core/access.ts'
 
-/** One line, or the days of the range that are not kept any more. */
+/** One line, or the days of the range that are no longer stored. */
 export type ServiceLogRecord =
   | { t: string; s: 'out' | 'err'; service: string; task: number; text: string }
   | { kind: 'gone'; service: string; days: string }
 
 export interface WatchRequest {
-  /** Undefined or empty: all of them. */
+  /** Undefined or empty means all of them. */
   services?: string[] | undefined
-  /** Last lines of each service; undefined: as many as a page shows. */
+  /** Last lines of each service; undefined means as many as a page shows. */
   tail?: number | undefined
   since?: Date | undefined
   until?: Date | undefined
-  /** False: what is there now, then the end. */
+  /** False returns the present lines, then ends. */
   follow?: boolean | undefined
   signal: AbortSignal
 }
 
-/** Records in the order of their time, as they come: each time at least one. */
+/** Yields records in order of time as they arrive, at least one each time. */
 export async function* watchServiceLogs(
   ctx: Context,
   caller: Caller,

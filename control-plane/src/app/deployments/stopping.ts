@@ -1,5 +1,5 @@
-// A task that is not wanted any more, whoever says so. One that never reached a server ends here; of every other one
-// only its agent knows, and it is asked.
+// Stops a task, for every cause. A task that never reached a server ends here; for any other one the agent is asked to
+// stop, because only it knows the state.
 import { AppError } from '@berth/shared'
 import { type CancelDecision, decideCancel } from '../../domain/deployments/task.ts'
 import { findLiveAttempt, stopAttempt } from '../../store/deployments/attempts.ts'
@@ -16,7 +16,7 @@ export interface Stopped {
   outcome: CancelDecision['kind']
 }
 
-/** Refuses nothing: a finished task is left as it is, and the outcome says so. */
+/** Never refuses: a finished task stays as it is, and the outcome says so. */
 export async function stopTask(c: Change, id: number, why: StopReason): Promise<Stopped> {
   const task = await lockTask(c.db, id)
   if (!task) throw new AppError('not_found', 'There is no such thing, or not for you.')

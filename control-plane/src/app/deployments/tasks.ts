@@ -1,5 +1,5 @@
-// Deployments as tasks: asked for, looked at, canceled. The same function serves every gateway, so the lock and the
-// protection hold everywhere; the unique indexes hold them when two ask at once.
+// Deployments as tasks: requested, read, canceled. Every gateway uses the same functions, so the lock and the
+// protection apply everywhere; unique indexes guard against concurrent requests.
 import { AppError, TASKS } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
@@ -36,7 +36,7 @@ export interface Waiting {
   since: number
   deadline: number | null
   taskId: number | null
-  /** From 1, among those that wait for the same busy server. */
+  /** From 1, among the tasks that wait for the same busy server. */
   position: number | null
 }
 
@@ -84,7 +84,7 @@ export async function listEnvironmentTasks(
   return viewTasks(ctx, ctx.db, await listTasks(ctx.db, { environmentId }, filter), withSteps)
 }
 
-/** Of all its environments, those that were removed as well. */
+/** Of all its environments, including removed ones. */
 export async function listProjectTasks(
   ctx: Context,
   caller: Caller,
@@ -149,7 +149,7 @@ async function positionsInQueue(db: Db, serverIds: number[]): Promise<Map<number
   return places
 }
 
-/** Made by an event while another one is under way: it takes its turn. */
+/** An event queued it while another task was in progress, so it waits for that one. */
 function waitingBehind(task: ShownTask, open: Task | undefined): Waiting | undefined {
   if (!open || open.id >= task.id) return undefined
   const message = `Task ${open.id} of this environment ends first.`
@@ -158,7 +158,7 @@ function waitingBehind(task: ShownTask, open: Task | undefined): Waiting | undef
   return { code: 'environment', message, since, deadline: null, taskId, position: null }
 }
 
-/** Why a queued task has not started, in the words people get. */
+/** Why a queued task has not started, as users see it. */
 function explainWaiting(
   ctx: Context,
   task: ShownTask,
@@ -189,7 +189,7 @@ function explainWaiting(
   return { ...base, code: 'server', message: `${server.name} is offline.`, since, deadline }
 }
 
-/** Counted only while this control plane is up and the server has no session. */
+/** Counts only time in which this control plane runs and the server has no session. */
 export const offlineDeadline = (
   ctx: Context,
   task: Pick<Task, 'createdAt'>,

@@ -1,5 +1,5 @@
-// Environments made by people: settings, variables, Basic Auth, the limit and, if asked for, the first deployment in one
-// transaction. What is refused leaves nothing.
+// Environments that people create: settings, variables, Basic Auth, the limit and, on request, the first deployment in
+// one transaction. A refused request leaves no rows.
 import { AppError, invalidFields, type Trigger } from '@berth/shared'
 import type { EnvironmentCreate } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
@@ -40,7 +40,7 @@ import { type EnvironmentView, getEnvironment } from './views.ts'
 
 export interface Created {
   view: EnvironmentView
-  /** The first deployment, where it was asked for. */
+  /** The first deployment, if it was requested. */
   task: TaskView | null
 }
 
@@ -139,7 +139,7 @@ async function insertWhole(
   return id
 }
 
-/** Those being removed count until they are gone. */
+/** Environments count until their removal ends. */
 async function requireDiskSpace(c: Change, project: Project): Promise<void> {
   const used = (await countEnvironments(c.db, [project.id])).get(project.id) ?? 0
   const limit = project.environmentLimit

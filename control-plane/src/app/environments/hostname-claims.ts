@@ -1,6 +1,6 @@
-// Claims of host names by agents: only for an attempt of their own that is live and the newest of its environment. One
-// transaction, in which nobody else claims a name; the store's key holds it besides. Asking again gives the same answer.
-// A name is released by the first successful deployment that does not name it, and with its environment.
+// Agents claim hostnames, only for their own attempt that is live and the newest of its environment. Claims are
+// serialized in one transaction, the store's unique key backs them, and they are idempotent. A name is released by the
+// first successful deployment that does not use it, and with its environment.
 import { HOST_CLAIMS } from '@berth/shared'
 import { hostFault, normalizeHost } from '@berth/shared/service-file'
 import { AttemptState } from '@berth/shared/wire'
@@ -41,7 +41,7 @@ export interface AskedHosts {
 
 export type HostClaims =
   | { kind: 'decided'; claims: (HostDecision & { host: string })[] }
-  /** Unknown, or another agent's: both look the same from outside. */
+  /** Unknown, or another agent's; the caller cannot distinguish them. */
   | { kind: 'foreign' }
   | { kind: 'over'; message: string }
   | { kind: 'too_many'; message: string }
@@ -60,7 +60,7 @@ export async function claimHosts(
     if (!attempt) return { kind: 'foreign' }
     const environment = await lockEnvironment(c.db, attempt.environmentId)
     const project = environment && (await findProject(c.db, environment.projectId))
-    const current = await findAttempt(c.db, attempt.id) // as it is now that the environment is held
+    const current = await findAttempt(c.db, attempt.id) // re-read under the environment's lock
     const over = whyOver(asked, current, environment)
     if (over || !environment || !project) {
       return { kind: 'over', message: over ?? 'The environment was removed.' }
@@ -90,7 +90,7 @@ export async function claimHosts(
   })
 }
 
-/** Undefined also for a revoked or locked agent. */
+/** Also undefined for a revoked or locked agent. */
 async function ownAttempt(
   c: Change,
   agentId: string,
@@ -164,7 +164,7 @@ async function gatherFacts(
   }
 }
 
-/** The newest deployment serves these and no others: what else the environment held is free again. */
+/** The newest deployment serves only these names; the environment's other names become free. */
 export async function releaseHosts(
   c: Change,
   agentId: string,

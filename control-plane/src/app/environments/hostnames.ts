@@ -1,4 +1,4 @@
-// Claims of host names, inside the transaction that stores them. Another organization's use is told without naming it.
+// Claims of hostnames, inside the transaction that stores them. A conflict never names another organization.
 import { AppError, type FieldProblem, invalidFields } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { isAtOrBelow, isReserved, isUnlisted } from '../../domain/environments/hostnames.ts'
@@ -31,7 +31,7 @@ export function reservedProblem(
   return { field, code: 'reserved_domain', message }
 }
 
-/** The base domain of a project: not at, above or below what another organization uses. */
+/** The base domain of a project must not be at, above or below a name that another organization uses. */
 export async function claimProjectDomain(
   c: Change,
   project: { id: number | null; organizationId: number },
@@ -51,7 +51,7 @@ export async function claimProjectDomain(
   if (environments.some(isForeign) || claims.some(isForeign)) throw inUse(domain)
 }
 
-/** The address of an environment: its own alone, and not below another project's domain. */
+/** The address of an environment must be unique and not below another project's domain. */
 export async function claimEnvironmentDomain(
   ctx: Context,
   c: Change,
@@ -68,7 +68,7 @@ export async function claimEnvironmentDomain(
     throw invalidFields([{ field: 'domain', code: 'domain_not_allowed', message }])
   }
   if (await findServerByName(c.db, host)) throw inUse(host)
-  // the most specific project decides: within one organization a domain may lie below another
+  // the most specific project decides: within one organization a domain may be below another
   const holders = (await listOverlappingProjects(c.db, host))
     .filter((p) => isAtOrBelow(host, p.domain))
     .toSorted((a, b) => b.domain.length - a.domain.length)
@@ -79,9 +79,9 @@ export async function claimEnvironmentDomain(
   if (claimed && claimed.environmentId !== environmentId) throw inUse(host)
 }
 
-/** Its address changes: the former one is served until the next deployment, so it stays its own as long. */
+/** The environment serves its former address until the next deployment, so it keeps the claim until then. */
 export async function keepFormerDomain(c: Change, environment: Environment): Promise<void> {
   const { id, domain, fence } = environment
-  if (fence === 0) return // nothing of it was ever sent anywhere
+  if (fence === 0) return // it was never sent to a server
   await insertHost(c.db, { host: domain, environmentId: id, fence, claimedAt: c.now })
 }

@@ -1,6 +1,5 @@
-// What a server tells of what it serves: latest wins, never journaled, written only when something differs from what is
-// known, under the session's epoch. An agent speaks of the environments of its own server alone; of others nothing is
-// read and nothing is said.
+// What a server reports about its services: the latest report wins, is never journaled, and is written only on a
+// difference, under the session's epoch. An agent reports only environments of its own server; others are ignored.
 import type { HostInfo, Observed, ObservedEnvironment } from '@berth/shared/wire'
 import type { Context } from '../../context.ts'
 import {
@@ -21,7 +20,7 @@ import { change, emit, emitEnvironment } from '../core/transaction.ts'
 import type { SessionRef } from '../deployments/reports.ts'
 import { toHostFacts } from '../servers/sessions.ts'
 
-/** False: a newer session took over. */
+/** False if a newer session took over. */
 export async function applyObserved(
   ctx: Context,
   session: SessionRef,
@@ -39,7 +38,7 @@ export async function applyObserved(
     const { agentId, epoch } = session
     if (!(await updateUnderEpoch(c.db, agentId, epoch, { lastSeenAt: c.now }))) return false
     if (facts) await writeHost(c, serverId, facts)
-    // in the order of their ids, as everybody who holds several
+    // lock in the order of ids, as everywhere
     for (const { id } of changed.toSorted((a, b) => a.id - b.id)) {
       const environment = await lockEnvironment(c.db, id)
       const reported = seen.get(id)
@@ -74,7 +73,7 @@ async function write(c: Change, environment: Environment, reported: ObservedEnvi
   emitEnvironment(c, environment, 'environment.updated', { degraded })
 }
 
-/** Undefined: nothing that people see changed; the free space of the disk comes with heartbeats. */
+/** Undefined if nothing visible changed; the free disk space comes with heartbeats. */
 async function changedHost(
   ctx: Context,
   serverId: number,

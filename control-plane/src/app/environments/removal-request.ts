@@ -1,5 +1,5 @@
-// Delete Environment: asked for by a person. While a deployment is queued or running the gateway is locked; a protected
-// environment goes only by its owner's explicit word; a server that will never return can be given up.
+// A user deletes an environment: refused while a deployment is queued or running. A protected environment needs its
+// owner's explicit confirmation; a server that will never return can be given up.
 import { AppError, type Trigger } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
@@ -16,9 +16,9 @@ import { beginRemoval, finishRemoval } from './removal.ts'
 
 export interface AskedRemoval {
   confirm?: string | undefined
-  /** Without the repository's own destroy steps. */
+  /** Skips the repository's own destroy steps. */
   force: boolean
-  /** Without its server. */
+  /** Does not wait for its server. */
   forget: boolean
   trigger: Trigger
 }
@@ -74,7 +74,7 @@ async function remove(
   return taskId
 }
 
-/** Whatever its server still does of it is stopped if it ever returns; nothing waits for that. */
+/** If its server ever returns, it stops what still runs there; the removal does not wait for that. */
 async function forget(ctx: Context, c: Change, environmentId: number): Promise<void> {
   for (const task of await listUnfinishedTasks(c.db, environmentId)) {
     await stopTask(c, task.id, { reason: 'environment_removed' })

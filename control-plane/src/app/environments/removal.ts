@@ -1,6 +1,6 @@
-// An environment goes: what is queued is canceled, what runs is asked to stop, its server destroys it, and only then the
-// row is closed. Nothing here waits in memory: the destroy task is the queue, so a restart or a server that is away
-// for weeks changes nothing. A removal that fails leaves the environment, with the reason, to be tried again.
+// Removes an environment: queued tasks are canceled, running ones are asked to stop, its server destroys it, and then
+// the row is closed. Nothing waits in memory: the destroy task is the queue, so a restart or a server that is offline
+// for weeks changes nothing. A failed removal keeps the environment, with the reason, for a retry.
 import { AppError, type Trigger } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import {
@@ -33,11 +33,11 @@ import { endSshAccess } from '../ssh/revocation.ts'
 
 export interface RemovalOptions {
   trigger: Trigger
-  /** "Remove anyway": without the repository's own destroy steps. */
+  /** "Remove anyway": skips the repository's own destroy steps. */
   skipSteps?: boolean
 }
 
-/** Queues the destroy task behind whatever is going on, and gives its id. */
+/** Queues the destroy task after all other tasks and returns its id. */
 export async function beginRemoval(
   ctx: Context,
   c: Change,
@@ -67,7 +67,7 @@ export async function beginRemoval(
   })
   emitEnvironment(c, held, 'environment.updated', { removing: true, task_id: id })
   if (!(await wasSentTo(c.db, held.id, environmentNow.serverId))) {
-    // nothing of it ever reached its server, which may not even exist: there is nothing to destroy
+    // it never reached its server, which may not even exist, so there is nothing to destroy
     await moveTask(c.db, id, 'succeeded', { startedAt: c.now, finishedAt: c.now })
     const task = { ...held, id, environmentId: held.id }
     emitTask(c, task, 'task.succeeded', {})
@@ -76,14 +76,14 @@ export async function beginRemoval(
   return id
 }
 
-/** Deployments and actions end; the removal of a copy on a former server goes on. */
+/** Stops deployments and actions; the removal of a copy on a former server continues. */
 async function stopTasks(c: Change, environmentId: number): Promise<void> {
   for (const task of await listUnfinishedTasks(c.db, environmentId)) {
     if (task.type !== 'destroy') await stopTask(c, task.id, { reason: 'environment_removed' })
   }
 }
 
-/** Moved, but never deployed where it was moved to: the one copy there is stands on the former server. */
+/** If it was moved but never deployed on the new server, its only copy is on the former server. */
 async function leaveEmptyServer(c: Change, environment: Environment): Promise<Environment> {
   const { id, serverId, formerServerId } = environment
   if (formerServerId === null || (await wasSentTo(c.db, id, serverId))) return environment
@@ -95,11 +95,11 @@ export interface TaskEnd {
   status: 'succeeded' | 'failed' | 'canceled'
   /** Why it failed, in a sentence. */
   message?: string
-  /** False: it ended before anything was done on the server. */
+  /** False if it ended before anything was done on the server. */
   begun?: boolean
 }
 
-/** A task ended: if it was a removal, this is what it means. Called in the transaction that ends it. */
+/** Applies the end of a removal, in the transaction that ends the task; ignores other tasks. */
 export async function endRemovalTask(
   ctx: Context,
   c: Change,
@@ -141,7 +141,7 @@ async function finishFormerCopy(
   emitEnvironment(c, environment, 'environment.updated', {})
 }
 
-/** After the first success on another server: the copy on the former one is destroyed, however long that takes. */
+/** After the first success on another server, queues the destruction of the former copy, without a deadline. */
 export async function destroyFormerCopy(c: Change, environmentId: number): Promise<void> {
   const environment = await lockEnvironment(c.db, environmentId)
   const project = environment && (await findProject(c.db, environment.projectId))
@@ -158,7 +158,7 @@ export async function destroyFormerCopy(c: Change, environmentId: number): Promi
   await queueTask(c, environment, project, asked)
 }
 
-/** Its server destroyed it, or it is forgotten: the row is closed and every secret of it deleted. */
+/** Its server destroyed it, or was given up: closes the row and deletes all its secrets. */
 export async function finishRemoval(
   ctx: Context,
   c: Change,
@@ -177,7 +177,7 @@ export async function finishRemoval(
   await placeFreed(ctx, c, project)
 }
 
-/** The copy that moved away is gone, another one is left: the removal goes on there. True: it is not over. */
+/** If a copy on a former server is left, the removal continues there. True if it does. */
 async function followFormerCopy(
   c: Change,
   environment: Environment,
@@ -205,9 +205,9 @@ async function followFormerCopy(
 }
 
 /**
- * A place of the project is free, or there are more: the next in line gets it, or the project's deletion is over. The
- * project is held before anybody counts: of two that free the last places at once, one sees what the other did, and
- * whoever joins the line at this moment is in it or finds the place.
+ * Gives free places of the project to the next pull requests in line, or finishes the project's deletion. Locks the
+ * project before counting, so two concurrent removals see each other's effect, and a pull request that joins the line
+ * now is either seen here or finds the place.
  */
 export async function placeFreed(ctx: Context, c: Change, { id }: { id: number }): Promise<void> {
   const project = await lockProject(c.db, id)
@@ -215,7 +215,7 @@ export async function placeFreed(ctx: Context, c: Change, { id }: { id: number }
   else if (project) await admitWaiting(ctx, c, id)
 }
 
-/** The project goes after the last of its environments. */
+/** Closes the project after the last of its environments. */
 export async function finishProject(c: Change, project: Project): Promise<void> {
   const left = await countEnvironments(c.db, [project.id])
   if ((left.get(project.id) ?? 0) > 0) return

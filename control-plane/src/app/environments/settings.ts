@@ -1,5 +1,5 @@
-// Settings of an environment. What protection, a deployment under way and the kind of the environment leave open is
-// domain/environments/settings.ts's to say; here it holds, because the environment is held while it is asked.
+// Settings of an environment. domain/environments/settings.ts decides what protection, a running deployment and the
+// kind of the environment allow; the environment's lock keeps that decision valid until the commit.
 import { AppError, invalidFields } from '@berth/shared'
 import type { EnvironmentPatch } from '@berth/shared/api'
 import type { Updateable } from 'kysely'
@@ -90,7 +90,7 @@ async function applySettings(
   if (changed.length > 0) emitEnvironment(c, environment, 'environment.updated', { changed })
 }
 
-/** Where it left, nobody enters it any more; a shell into a protected one is its owner's alone. */
+/** Ends access on the server that the environment left; only the owner of a protected environment keeps a shell. */
 async function endLostAccess(c: Change, before: Environment, columns: Columns): Promise<void> {
   const { id, serverId } = before
   if (columns.serverId !== undefined && columns.serverId !== serverId) {
@@ -116,7 +116,7 @@ async function toColumns(
     ...(asked.domain === undefined ? {} : { domain: asked.domain }),
     ...(asked.recipe === undefined ? {} : { recipe: asked.recipe }),
     ...(asked.branch === undefined ? {} : { branch: asked.branch }),
-    // that the former one is gone says nothing of this one; a look at the repository does
+    // the missing branch was the former one; the next read of the repository checks the new one
     ...(asked.branch === undefined || asked.branch === environment.branch
       ? {}
       : { branchMissing: 0 }),
@@ -131,11 +131,11 @@ async function toColumns(
   return { ...columns, serverId, formerServerId }
 }
 
-/** A flag is told as one, whatever its column holds. */
+/** Reports a flag as a boolean, although its column holds a number. */
 const reported = (after: unknown, before: unknown): unknown =>
   typeof before === 'boolean' ? after === 1 : after
 
-/** What the request names must exist here: a server of the project, a member who may own it, a branch. */
+/** Checks that the named server, owner and branch exist here and are allowed. */
 async function checkReferences(
   c: Change,
   project: Project,

@@ -1,5 +1,5 @@
-// The one reader of secret values: what the agent needs to run an attempt and what its edge must know. Only dispatch/
-// imports it (a test says so), and it is called while the message is built, not before.
+// The one reader of secret values: what the agent needs to run an attempt and to configure its edge. Only
+// gateways/agents imports it (a test checks this), and calls it only while building the message.
 import { Sensitive } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { effectiveAuth } from '../../domain/environments/basic-auth.ts'
@@ -19,7 +19,7 @@ export interface AuthValue {
 export interface DispatchValues {
   deployKey: Uint8Array
   variables: { key: string; value: Uint8Array }[]
-  /** Undefined: nothing stands before the environment. */
+  /** Undefined if the environment has no Basic Auth. */
   basicAuth: AuthValue | undefined
 }
 
@@ -55,7 +55,7 @@ export interface EdgeValue {
   basicAuth: AuthValue | undefined
 }
 
-/** What the edge of a server must know and has not been told yet, by revision. */
+/** The edge settings of a server that were not sent yet, by revision. */
 export async function readEdgeForDispatch(
   ctx: Context,
   serverId: number,

@@ -1,5 +1,5 @@
-// Custom variables: keys come out, values only go in. Whether a value is the one that was there is told by a keyed
-// fingerprint, so that nothing is opened to compare. Values are opened in app/environments/values.ts alone, for dispatch.
+// Custom variables: callers can read keys but only write values. A keyed fingerprint shows whether a value changed, so
+// comparing decrypts nothing. Only app/environments/values.ts decrypts values, for dispatch.
 import { createHmac, randomBytes } from 'node:crypto'
 import { AppError, invalidFields, SECRET_STORE } from '@berth/shared'
 import { VARIABLES_HINT, type VariablesPatch, type VariablesPatched } from '@berth/shared/api'
@@ -57,11 +57,11 @@ async function fingerprintKey(ctx: Context, c: Change, organizationId: number): 
   if (found) return Buffer.from(ctx.secretStore.open('variable', place, found.wrapped))
   const wrapped = ctx.secretStore.seal('variable', place, randomBytes(SECRET_STORE.kekBytes))
   const made = { organizationId, purpose: 'fingerprint', wrapped, createdAt: c.now } as const
-  const kept = await insertOrganizationKey(c.db, made) // another's, when two made it at once
+  const kept = await insertOrganizationKey(c.db, made) // the other row, if two requests created it concurrently
   return Buffer.from(ctx.secretStore.open('variable', place, kept.wrapped))
 }
 
-/** Sealed and fingerprinted; bound to the environment and the key, so equal values elsewhere look different. */
+/** Encrypts and fingerprints; bound to the environment and the key, so equal values elsewhere look different. */
 export async function sealVariables(
   ctx: Context,
   c: Change,
@@ -105,7 +105,7 @@ export async function listEnvironmentVariables(
   }))
 }
 
-/** All or nothing. Allowed while a deployment runs: it applies to the next one. */
+/** All or nothing. Allowed while a deployment runs, and applies to the next one. */
 export async function changeVariables(
   ctx: Context,
   caller: Caller,
@@ -115,7 +115,7 @@ export async function changeVariables(
   await loadEnvironment(ctx.db, caller, environmentId, 'variables:write')
   const checked = checkValues(asked.set ?? {}, 'set')
   const problems = [...checked.problems, ...checkChange(asked)]
-  // what is too much by itself is not sealed first: a body has room for a hundred thousand keys
+  // check the limits before encrypting: a body can hold a hundred thousand keys
   if (problems.length === 0) problems.push(...limitProblems(sizesOf(checked.values), 'set'))
   if (problems.length > 0) throw invalidFields(problems)
   return change(ctx, (c) => applyChange(ctx, c, caller, environmentId, checked.values, asked))

@@ -1,5 +1,5 @@
-// What environments look like to a caller: status, lock, protection and what they may do right now. Dashboard and client
-// show this and derive nothing.
+// The view of environments for a caller: status, lock, protection and what the caller may do right now. Dashboard and
+// client show this and derive nothing.
 import type { Recipe } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { type Caller, mayChangeProtected, permit } from '../../domain/core/access.ts'
@@ -71,7 +71,7 @@ async function view(
   })
 }
 
-/** Values given at creation are revision 0: they are no change. */
+/** Values given at creation are revision 0 and do not count as a change. */
 export const variablesChanged = (
   e: Pick<Environment, 'variablesRevision' | 'deployedVariablesRevision'>,
 ): boolean => e.variablesRevision !== (e.deployedVariablesRevision ?? 0)

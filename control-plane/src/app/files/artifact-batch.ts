@@ -1,7 +1,7 @@
-// Several files of one task, in one stream: for each a line with its size and digest, then that many bytes. Servers send
-// them one behind the other; where one ends and whether it is the collected one, the records say. Invariants: the last
-// piece of a file is held back until its digest agrees; a file that cannot be had is a line that says so and the end of the
-// stream, between two files; whatever breaks inside one breaks the stream.
+// Streams several files of one task: for each file a line with size and digest, then its bytes. Servers send the files
+// back to back; the records say where one ends and check its digest. Invariants: the last piece of a file is held back
+// until its digest agrees; a missing file becomes an error line between two files and ends the stream; any other
+// failure breaks the stream.
 import { createHash, type Hash } from 'node:crypto'
 import { AppError, DAEMON, TRANSFERS } from '@berth/shared'
 import type { FileFrame } from '@berth/shared/wire'
@@ -13,7 +13,7 @@ import { type Artifact, listArtifacts } from '../../store/files/artifacts.ts'
 import { loadTask } from '../core/access.ts'
 import { artifactChanged, artifactExpired, beginReading, refusalOf } from './artifacts.ts'
 
-/** Of the task, in the order asked for; an id that is not one of its files is refused like one that is nothing. */
+/** Loads files of the task in the requested order; an id of another task is refused like an unknown id. */
 async function loadFiles(
   ctx: Context,
   caller: Caller,
@@ -30,8 +30,8 @@ async function loadFiles(
 }
 
 /**
- * The first bytes are there when this resolves: what is wrong with the first file is an error of its own. The reader has
- * the only reference to each piece.
+ * Resolves with the first bytes, so that a problem with the first file is an error of its own. The reader has the
+ * only reference to each piece.
  */
 export async function openArtifactBatch(
   ctx: Context,
@@ -45,7 +45,7 @@ export async function openArtifactBatch(
   if (!first) throw new AppError('not_found', 'There is no such thing, or not for you.')
   const now = ctx.clock.now()
   if (first.expiresAt <= now) throw artifactExpired(first)
-  // the server knows the same times; files of one task end at once
+  // all files of a task expire together, and the server knows the same expiry times
   const agentId = await findLiveAgent(ctx, first.serverId)
   const { firstFrameMs, idleMs } = TRANSFERS
   const transfer = expectTransfer(ctx, agentId, 'file', { firstFrameMs, idleMs, signal })
@@ -69,16 +69,16 @@ export async function openArtifactBatch(
   }
 }
 
-/** The file under way. */
+/** The file in progress. */
 interface Current {
   artifact: Artifact
   hash: Hash
   left: number
-  /** The last that came of it, not yet given out. */
+  /** Its last received piece, not yet passed on. */
   held: Buffer | undefined
 }
 
-/** Cuts what comes into files. */
+/** Splits the received bytes into files. */
 class Cutter {
   readonly #files: readonly Artifact[]
   #at = 0
@@ -94,7 +94,7 @@ class Cutter {
     return this.#at === this.#files.length
   }
 
-  /** Between two files: the one that comes next. */
+  /** Between two files, the one that follows. */
   get next(): Artifact | undefined {
     return this.#current ? undefined : this.#files[this.#at]
   }
@@ -112,7 +112,7 @@ class Cutter {
     }
   }
 
-  /** What may be given out by now, as one piece. */
+  /** Returns all bytes that may be passed on now, as one piece. */
   flush(): Buffer | undefined {
     const out = this.#out
     this.#out = []
@@ -136,7 +136,7 @@ class Cutter {
     this.#skipEmpty()
   }
 
-  /** They have no bytes that would come. */
+  /** No bytes arrive for empty files. */
   #skipEmpty(): void {
     for (let next = this.next; next?.sizeBytes === 0; next = this.next) {
       this.#announce(next)
@@ -177,7 +177,7 @@ async function* split(
       const ready = cutter.flush()
       if (ready) yield ready
       if (isRefused) yield refusalLine(refusalOf(next, frame.value))
-      await frames.next() // its end, so that the agent hears that everything arrived
+      await frames.next() // reads the end, so that the agent learns that everything arrived
       return
     }
   } finally {

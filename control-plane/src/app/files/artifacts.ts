@@ -1,6 +1,6 @@
-// Files that actions left: told by agents, listed, and fetched from their servers at the moment somebody asks. Access is
-// checked here and nowhere else: who may read the task may fetch its files. Invariant: whoever reads the bytes gets exactly
-// the collected ones or an error; the last piece is held back until length and digest agree.
+// Files that actions produced: reported by agents, listed, and fetched from their servers on request. This file alone
+// checks access: a caller who may read the task may fetch its files. Invariant: a reader gets exactly the collected
+// bytes or an error; the last piece is held back until length and digest agree.
 import { createHash } from 'node:crypto'
 import { AppError, ARTIFACTS, DAEMON, TRANSFERS } from '@berth/shared'
 import {
@@ -30,7 +30,7 @@ import { loadTask } from '../core/access.ts'
 import type { Change } from '../core/change.ts'
 import { emitTask } from '../core/transaction.ts'
 
-/** As an agent told it; what is no such file, and more than a task may have, is not kept. */
+/** Records what an agent reported; drops invalid files and files above the limit of a task. */
 export async function recordArtifacts(
   c: Change,
   task: Task,
@@ -78,12 +78,12 @@ async function loadArtifact(ctx: Context, caller: Caller, id: number): Promise<A
 }
 
 export interface ContentRequest {
-  /** The headers as they came; absent: the whole. */
+  /** The headers as received; absent for the whole file. */
   range?: string | undefined
   ifRange?: string | undefined
-  /** Size and digest alone are asked for (HEAD). */
+  /** Only size and digest are requested (HEAD). */
   statOnly?: boolean
-  /** The reader went away. */
+  /** Aborted when the reader disconnects. */
   signal: AbortSignal
 }
 
@@ -92,13 +92,13 @@ export interface ArtifactContent {
   /** The whole file's size. */
   size: number
   etag: string
-  /** Undefined: the whole file. */
+  /** Undefined for the whole file. */
   range: ByteRange | undefined
-  /** Exactly `range`, or it throws; for one reader, who must read it or abort, and has the only reference to each piece. */
+  /** Exactly `range`, or it throws. Its one reader must read or abort it, and has the only reference to each piece. */
   bytes: AsyncIterable<Buffer>
 }
 
-/** The server is asked for size and digest before this resolves, and the first bytes are on their way. */
+/** Resolves after the server sent size and digest; the first bytes are already requested. */
 export async function openArtifactContent(
   ctx: Context,
   caller: Caller,
@@ -135,7 +135,7 @@ export const artifactChanged = ({ path }: Artifact): AppError =>
     `${path} is no longer the file that was collected. Run the action again.`,
   )
 
-/** What an agent's refusal means for whoever asked for the file. */
+/** Translates an agent's refusal for the client that asked for the file. */
 export function refusalOf(artifact: Artifact, { code, message }: RequestError): AppError {
   switch (code) {
     case RequestErrorCode.NOT_FOUND:
@@ -226,7 +226,7 @@ async function fetch(
   }
 }
 
-/** Resolves when the first piece is there: what goes wrong before it is an error, not a broken connection. */
+/** Resolves with the first piece, so that an earlier failure is an error and not a broken connection. */
 export async function beginReading(bytes: AsyncGenerator<Buffer>): Promise<AsyncIterable<Buffer>> {
   const first = await bytes.next()
   return (async function* () {
@@ -236,7 +236,7 @@ export async function beginReading(bytes: AsyncGenerator<Buffer>): Promise<Async
   })()
 }
 
-/** Each piece is passed on when the next one has come, the last one when everything agrees. */
+/** Passes on each piece when the next one arrives, and the last one when length and digest agree. */
 async function* readBytes(
   frames: AsyncIterator<FileFrame>,
   artifact: Artifact,
@@ -272,7 +272,7 @@ async function* readBytes(
         (!isWhole || digest === artifact.sha256)
       if (!isSame) throw artifactChanged(artifact)
       if (held) yield held
-      await frames.next() // its end, so that the agent hears that everything arrived
+      await frames.next() // reads the end, so that the agent learns that everything arrived
       return
     }
   } finally {

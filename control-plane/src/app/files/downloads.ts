@@ -1,5 +1,5 @@
-// What browsers download: asked for with a ticket, which is given after everything that can be refused was checked, so
-// that a refusal is a sentence on the page and never a file. Access is asked once more when the ticket is used.
+// Downloads for browsers, by ticket. A ticket is issued after every check that can refuse, so that a refusal appears as
+// a sentence on the page and not as a file. Using the ticket checks access again.
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import type { Download } from '../../identity/download-tickets.ts'
@@ -18,7 +18,7 @@ function giveTicket(ctx: Context, caller: Caller, download: Download): TicketVie
   return { path: `/downloads/${ticket}`, expiresAt }
 }
 
-/** `isShown`: to be read in the browser instead of being saved. */
+/** `isShown`: the browser displays it instead of saving it. */
 export async function giveLogTicket(
   ctx: Context,
   caller: Caller,
@@ -54,7 +54,7 @@ export interface LogDownload {
 
 async function* nothing(): AsyncGenerator<Buffer> {}
 
-/** As much of it as is certain now. */
+/** As much of the log as is final now. */
 export async function openLogDownload(
   ctx: Context,
   caller: Caller,

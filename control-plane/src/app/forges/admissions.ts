@@ -1,6 +1,6 @@
-// A pull request gets an environment, waits for something, or gets none: facts are gathered, domain/forges/admission.ts decides,
-// the intents are carried out in the same transaction. Whoever asks holds the project, so that two never take the last
-// place. Fork environments start without any variable.
+// A pull request gets an environment, waits for something, or gets none: this gathers facts, domain/forges/admission.ts
+// decides, and the intents are performed in the same transaction. The caller has locked the project, so that two pull
+// requests never take the last place. Fork environments start without any variable.
 import { AppError, type Provider, WEBHOOKS } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { matchAny } from '../../domain/core/globs.ts'
@@ -40,7 +40,7 @@ import {
 
 export const identifierOf = (number: number): string => `pr-${number}`
 
-/** Its environment, also while it is being removed. */
+/** Also finds an environment that is being removed. */
 export async function findPullRequestEnvironment(
   c: Change,
   project: Project,
@@ -58,7 +58,7 @@ interface Home {
   joined: boolean
 }
 
-/** Whoever asks holds the project, and so whoever removes a server waits: what is found here stays. */
+/** The caller has locked the project, so a removal of the server waits and the result stays valid. */
 async function findHome(c: Change, project: Project): Promise<Home> {
   const servers = (await listProjectServers(c.db, [project.id])).get(project.id) ?? []
   const serverId = project.defaultServerId ?? servers[0]?.id
@@ -71,7 +71,7 @@ async function findHome(c: Change, project: Project): Promise<Home> {
   }
 }
 
-/** The pull request as it is on record now decides; nothing else of an event is needed. */
+/** Decides by the stored record alone; needs nothing else of an event. */
 export async function admit(
   ctx: Context,
   c: Change,
@@ -127,7 +127,7 @@ export async function admit(
 const gone = (number: number): Decision =>
   decide('ignored', 'no_environment', `The environment of pull request ${number} is gone.`)
 
-/** What the record waits for after a decision: always exactly what the decision says. */
+/** Sets what the record waits for to exactly what the decision says. */
 export async function performWaiting(
   c: Change,
   pull: PullRequest,
@@ -149,7 +149,7 @@ function waitingReason(decision: Decision): PullRequest['waitingFor'] {
   for (const intent of decision.intents) {
     if (intent.kind === 'ask_approval') return 'approval'
     if (intent.kind === 'join_line') return 'environment_limit'
-    // an environment that waits for its server remembers that itself
+    // the row of an environment records that it waits for its server
     if (intent.kind === 'wait') return intent.for
   }
   return null
@@ -192,7 +192,7 @@ async function perform(
     throw error
   })
   if (made instanceof AppError) {
-    // the address is somebody else's: told, and tried again with the next event
+    // another environment has the address: reported, and retried with the next event
     return { ...result, outcome: 'error', rule: 'domain_in_use', reason: made.message }
   }
   const news = commitNews(record.headSha || null)

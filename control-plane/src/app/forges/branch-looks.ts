@@ -1,7 +1,7 @@
-// Looks at a branch before an event is believed that does not follow from what is known (domain/forges/branch-order.ts). What is
-// doubted is found while the project is held; the look happens outside of any transaction; what changed meanwhile is
-// younger than the look and is looked at again. A repository that cannot be read does not stop a deployment for ever:
-// after the tries of a delivery the server fetches whatever the branch has by then.
+// Checks a branch before applying an event that does not follow from the known state (domain/forges/branch-order.ts).
+// Doubts are found under the project's lock; the check runs outside any transaction; if the state changed meanwhile,
+// the branch is checked again. An unreadable repository does not block a deployment forever: after a delivery's tries
+// the server fetches what the branch has then.
 import { never, WEBHOOKS } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import {
@@ -30,7 +30,7 @@ import { lookAtRepository, recordLook } from './repository.ts'
 
 type Event = PushEvent | PullRequestEvent
 
-/** What was known when the look began, and what it saw. */
+/** The known state when the check began, and its result. */
 export interface Sight {
   known: string
   seen: Seen
@@ -41,7 +41,7 @@ export type Ordered =
   | { kind: 'look'; known: string }
   | { kind: 'nothing'; decision: Decision }
 
-/** The event as it may be believed, or what has to be looked at first. The project is held by the caller. */
+/** Returns the event as it may be applied, or what to check first. The caller has locked the project. */
 export async function orderEvent(
   c: Change,
   project: Project,
@@ -68,7 +68,7 @@ export async function orderEvent(
   return { kind: 'nothing', decision: decide('ignored', 'branch_deleted', reason) }
 }
 
-/** What is known of what the event is about, as one text; undefined: the event follows from it. */
+/** The known state of the event's subjects as one text; undefined if the event follows from it. */
 async function readDoubted(c: Change, project: Project, event: Event): Promise<string | undefined> {
   switch (event.kind) {
     case 'push':
@@ -117,10 +117,10 @@ async function readDoubtedPullRequest(
   return JSON.stringify([record?.state, record?.headSha, record?.happenedAt, targetSha])
 }
 
-/** A repository that shows no branch was just made, or is being restored: nothing follows from it. */
+/** A repository without branches is new or being restored, so it proves nothing. */
 const NO_BRANCH: LookFailure = { code: 'failed', message: 'The repository shows no branch.' }
 
-/** One look. `failure`: nothing was seen; whether to try again is the caller's. Network. */
+/** Checks once. With `failure`, nothing was read, and the caller decides about a retry. Uses the network. */
 export async function lookForEvent(
   ctx: Context,
   project: Project,
@@ -137,7 +137,7 @@ export async function lookForEvent(
   return { seen: { refs: look.refs, state }, failure: undefined }
 }
 
-/** git cannot tell an open pull request from a closed one; with a token the forge can. */
+/** git does not show whether a pull request is open or closed; with a token the forge does. */
 async function askState(ctx: Context, project: Project, number: number): Promise<Seen['state']> {
   const client = openProjectHost(ctx, project)
   if (!client) return null
@@ -149,6 +149,6 @@ async function askState(ctx: Context, project: Project, number: number): Promise
   }
 }
 
-/** Trying again helps, and tries are left. An address that may not be reached from here never can be. */
+/** True if a retry may help and tries are left. A retry never helps for an address that is not allowed. */
 export const isWorthWaiting = (failure: LookFailure, tries: number): boolean =>
   failure.code !== 'address_not_allowed' && tries < WEBHOOKS.tries

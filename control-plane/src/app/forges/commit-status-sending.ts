@@ -1,6 +1,6 @@
-// Empties the outbox to repository hosts: one project after the other inside a project, several projects side by side,
-// with back-off. Whatever a host does, nothing but the report itself is late: a deployment never waits for it. A report
-// that cannot be delivered is given up with a reason; a token that stopped working is shown at the project.
+// Empties the outbox to forges: reports of one project in order, several projects concurrently, with back-off. A slow
+// forge delays only its reports: no deployment waits for them. An undeliverable report is given up with a reason; a
+// token that stopped working is shown at the project.
 import { HOST_REPORTS } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { commentMarker, describeComment } from '../../domain/forges/commit-status.ts'
@@ -17,7 +17,7 @@ import { findProject } from '../../store/projects/projects.ts'
 import type { CommentBody, StatusBody } from '../core/commit-statuses.ts'
 import { openProjectHost } from './forge-tokens.ts'
 
-/** One look at the outbox; resolves when everything due was tried. */
+/** Reads the outbox once; resolves when every due report was tried. */
 export async function sendHostReports(ctx: Context): Promise<void> {
   const due = await listDueReports(ctx.db, ctx.clock.now(), HOST_REPORTS.dueAtOnce)
   const byProject = Map.groupBy(due, (report) => report.projectId)
@@ -45,7 +45,7 @@ async function sendOfProject(ctx: Context, id: number, reports: HostReport[]): P
       if (!(error instanceof HostError)) throw error
       await putOff(ctx, report, error)
       if (error.trouble === 'refused' || error.trouble === 'not_found') continue
-      return // the host, not the report, is in trouble: the others wait as well
+      return // the forge is in trouble, not the report, so the others wait too
     }
   }
 }
@@ -72,7 +72,7 @@ async function deliver(
   try {
     return await client.putComment({ ...comment, knownId })
   } catch (error) {
-    // somebody deleted it: it is looked for, and made anew
+    // a user deleted the comment: search for it, else create it again
     const isGone = error instanceof HostError && error.trouble === 'not_found' && knownId !== null
     if (!isGone) throw error
     return client.putComment({ ...comment, knownId: null })

@@ -1,6 +1,6 @@
-// The ledger of deliveries. A verified delivery is written down first, committed, and decided afterwards in one
-// transaction: whoever dies in between loses nothing, the row is the queue. Each is decided once, also when a tick and
-// the request that brought it meet. Payloads are parsed before the transaction and nothing in it waits for a network.
+// The queue of deliveries. A verified delivery is first committed as a row and then decided in one transaction, so a
+// crash in between loses nothing. Each is decided once, even if the tick and its request meet. Payloads are parsed
+// before the transaction, and no network work happens in it.
 import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { gunzip, gzip } from 'node:zlib'
@@ -53,7 +53,7 @@ export interface VerifiedDelivery {
   verified: Verified
 }
 
-/** Headers that say something about the delivery; everything else, credentials first, is not kept. */
+/** Headers that describe the delivery; all others, above all credentials, are not stored. */
 const KEPT = new RegExp(
   '^(content-type|user-agent|idempotency-key|webhook-(id|timestamp)|x-attempt-number|x-event-(key|time)|' +
     'x-hook-uuid|x-request-(id|uuid)|x-(github|gitlab|gitea|gogs|forgejo)-' +
@@ -86,7 +86,7 @@ function factsOf(event: NormalisedEvent | null): Facts {
   return { ...common, branch, pullRequestNumber: null, sha: first?.sha ?? null }
 }
 
-/** The row, committed. The request that brought it, or the next tick, decides it. */
+/** Commits the row. The request that brought it, or the next tick, decides it. */
 export async function recordDelivery(ctx: Context, given: VerifiedDelivery): Promise<number> {
   const { projectId, provider, headers, body } = given
   const bodySha256 = createHash('sha256').update(body).digest('hex')
@@ -127,12 +127,12 @@ export async function recordDelivery(ctx: Context, given: VerifiedDelivery): Pro
   })
 }
 
-const UNIQUE_TRIES = 3 // a person's deployment and an event meet at the unique index: look again
+const UNIQUE_TRIES = 3 // a user's deployment and an event collided at the unique index: decide again
 
-/** Rows that somebody in this process decides now: a look may take longer than the tick waits. */
+/** Rows that this process is deciding now: a check of a branch may outlast the tick's interval. */
 const underWay = new WeakMap<Context, Set<number>>()
 
-/** Decides one row, once. Throws when it could not; the row stays in the queue. */
+/** Decides one row, once. Throws on failure; the row stays in the queue. */
 export async function decideRow(ctx: Context, id: number): Promise<void> {
   const busy = underWay.get(ctx) ?? new Set<number>()
   underWay.set(ctx, busy)
@@ -146,7 +146,7 @@ export async function decideRow(ctx: Context, id: number): Promise<void> {
   }
 }
 
-/** What does not follow from what is known is decided after a look, on what is known then. */
+/** An event that does not follow from the known state is decided after a check of the branch, on the state then. */
 async function decideWithLooks(ctx: Context, id: number, tries: number): Promise<void> {
   let sight: Sight | undefined
   for (let looks = 0; looks <= WEBHOOKS.looks; looks++) {
@@ -184,7 +184,7 @@ interface Doubt {
   known: string
 }
 
-/** Undefined: it is decided. Otherwise nothing was changed, and the branch has to be looked at. */
+/** Undefined if it is decided. Otherwise nothing was changed, and the branch must be checked. */
 async function decideOnce(
   ctx: Context,
   c: Change,
@@ -193,7 +193,7 @@ async function decideOnce(
 ): Promise<Doubt | undefined> {
   const peek = await findDelivery(c.db, id)
   if (!peek || peek.decidedAt !== null) return undefined
-  // the project before the row: every decision of a project is made one after the other
+  // project before row: this serializes all decisions of a project
   const project = await lockProject(c.db, peek.projectId)
   const row = await lockOpenDelivery(c.db, id)
   if (!row) return undefined
@@ -234,7 +234,7 @@ async function understand(c: Change, row: Delivery): Promise<Understood> {
   }
 }
 
-/** Stored by an earlier version, it may lack what that did not know. */
+/** An event stored by an earlier version may lack newer fields. */
 function readEvent(stored: string): NormalisedEvent {
   const event = JSON.parse(stored) as NormalisedEvent
   if (event.kind !== 'pull_request') return event
@@ -277,14 +277,14 @@ async function settle(
   emit(c, { organizationId, projectId }, 'delivery.created', { id: row.id, ...about })
 }
 
-/** Once more for what nobody decided; given up visibly after its tries. */
+/** Retries undecided deliveries; gives up visibly after the last try. */
 export async function decideOpenDeliveries(ctx: Context): Promise<void> {
   const now = ctx.clock.now()
   const due = (await listOpenDeliveries(ctx.db, WEBHOOKS.batch)).filter((row) => {
     const wait = WEBHOOKS.retryMs[Math.min(row.tries, WEBHOOKS.retryMs.length - 1)] ?? 0
     return now - row.receivedAt >= wait && !underWay.get(ctx)?.has(row.id)
   })
-  // together: each may wait for a look, and projects are held one after the other anyway
+  // concurrently: each may wait for a check, and the project lock serializes them anyway
   await Promise.all(
     due.map((row) => {
       const isLast = row.tries >= WEBHOOKS.tries
@@ -314,7 +314,7 @@ async function giveUp(ctx: Context, id: number): Promise<void> {
   ctx.log.error({ delivery: id }, 'a delivery was given up')
 }
 
-/** The stored body as it came; null: not kept, or not any more. */
+/** The body as received; null if it is not or no longer stored. */
 export async function readBody(row: Delivery): Promise<string | null> {
   if (row.body === null) return null
   const bytes = await decompress(Buffer.from(row.body, 'base64'), {
@@ -326,7 +326,7 @@ export async function readBody(row: Delivery): Promise<string | null> {
 const whereOf = (reason: string | null): string =>
   (reason ?? '').replace(/^The payload was not understood: /, '').replace(/\.$/, '')
 
-/** The stored event once more, against today's state: a new row. Only the rule of repetitions does not hold for it. */
+/** Stores the event as a new row, to be decided against the present state. A replay is not refused as a duplicate. */
 export async function insertReplay(c: Change, row: Delivery, caller: Caller): Promise<number> {
   const { id: _, tries: __, results: ___, ...rest } = row
   return insertDelivery(c.db, {

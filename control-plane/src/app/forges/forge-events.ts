@@ -1,5 +1,5 @@
-// One normalised event, applied: which repository, which environments, which decisions. The same for a delivery, a
-// replay and reconcile. The caller holds the project, in the transaction given.
+// Applies one normalised event: which repository, which environments, which decisions. Deliveries, replays and
+// reconcile share it. The caller has locked the project in the given transaction.
 import { type DeliveryOutcome, WEBHOOKS } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { decideDelivery, type EarlierDelivery } from '../../domain/forges/delivery.ts'
@@ -50,7 +50,7 @@ export const alone = (
   taskIds: [],
 })
 
-/** The strongest result speaks for all of them. */
+/** The strongest result represents all of them. */
 function together(results: EventResult[]): AppliedEvent {
   const [first, ...others] = results.toSorted((a, b) => STRENGTH[b.outcome] - STRENGTH[a.outcome])
   if (!first) return NOBODY
@@ -67,27 +67,27 @@ const NOBODY: AppliedEvent = alone({
   reason: 'No environment tracks the branch.',
 })
 
-/** What a delivery is, before its kind is looked at. `event` null: it was not understood. */
+/** A delivery before its kind is considered. `event` is null if the payload was not understood. */
 export interface Understood {
   event: NormalisedEvent | null
-  /** Where a payload is wrong that was not understood. */
+  /** Where the payload is wrong, if it was not understood. */
   where: string
   earlier: EarlierDelivery | undefined
 }
 
-/** What is left when the event itself is fine: it is about the project's repository and about something used here. */
+/** An event about the project's repository and about something used here. */
 export interface Accepted {
   event: PushEvent | PullRequestEvent
   match: RepositoryMatch | undefined
 }
 
-/** Decides what needs no look at environments or pull requests. */
+/** Decides what needs no environment or pull request. */
 export function judgeDelivery(
   project: Project,
   { event, where, earlier }: Understood,
   origin: EventOrigin['origin'],
 ): AppliedEvent | Accepted {
-  // reconcile looked at the project's own address: whose repository it is was not in question
+  // reconcile read the project's own address, so the repository matches
   const match = event && origin === 'event' ? matchOf(project, event) : undefined
   const decision = decideDelivery({
     earlier,
@@ -101,7 +101,7 @@ export function judgeDelivery(
   return { event, match }
 }
 
-/** An event that is understood and not a repetition: for reconcile. */
+/** For reconcile: an event that is understood and not a duplicate. */
 export async function applyEvent(
   ctx: Context,
   c: Change,
@@ -135,7 +135,7 @@ function matchOf(project: Project, event: NormalisedEvent): RepositoryMatch | un
   })
 }
 
-/** The first match is remembered: from then on the host's id decides. */
+/** Stores the first match; from then on the forge's id decides. */
 async function learn(
   c: Change,
   project: Project,
@@ -183,7 +183,7 @@ async function applyPush(
   return together(results)
 }
 
-/** A fork's branch may have any name, also one of ours. */
+/** A fork's branch may have the same name as one of ours. */
 export const tracks = (e: Environment, branch: string): boolean =>
   e.branch === branch && !e.fromFork
 

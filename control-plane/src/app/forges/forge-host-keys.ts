@@ -1,6 +1,6 @@
-// The SSH host key by which a project's forge proves itself. The first one that is seen counts, here and on every server,
-// until an owner trusts one by name: then exactly that key is accepted everywhere. It is bound to host and port, so a
-// project that moves to another forge starts again with the first use.
+// The SSH host key of a project's forge. The first key seen is accepted, here and on every server, until an owner
+// trusts a key explicitly: then only that key is accepted everywhere. It is bound to host and port, so a project that
+// moves to another forge starts again with the first use.
 import { AppError } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
@@ -14,17 +14,17 @@ import { change, emit } from '../core/transaction.ts'
 import { ROUNDS_TOPIC } from './reconcile-rounds.ts'
 
 export interface ForgeHostKeyView {
-  /** As known_hosts names it; null: the repository is not read over ssh. */
+  /** As known_hosts names it; null if the repository is not read over ssh. */
   host: string | null
   trust: 'trusted' | 'first_use' | 'none'
   trustedAt: number | null
   known: HostKey[]
   offered: HostKey[]
-  /** Why the forge could not be asked. */
+  /** Why the forge's keys could not be read. */
   error: LookFailure | null
 }
 
-/** What is known without asking the forge. */
+/** The stored keys, without asking the forge. */
 function readKnown(ctx: Context, project: Project, host: string) {
   const trusted = parseHostKeys(project.trustedHostKey ?? '', host)
   const known =
@@ -38,7 +38,7 @@ function readKnown(ctx: Context, project: Project, host: string) {
   return { trust, trustedAt: trusted.length > 0 ? project.trustedHostKeyAt : null, known }
 }
 
-/** Asks the forge which keys it has now. Network. */
+/** Reads the forge's present keys over the network. */
 async function look(ctx: Context, caller: Caller, project: Project): Promise<ForgeHostKeyView> {
   ctx.quotas.narrow.repositoryChecks.take(`user ${caller.userId}`)
   const scan = await ctx.outbound.git.scanHostKeys(project.repoUrl)
@@ -54,7 +54,7 @@ export async function getForgeHostKey(
   return look(ctx, caller, await loadProject(ctx.db, caller, projectId, 'read'))
 }
 
-/** Trusts the key with this fingerprint, if the forge has it now: what a person compared is what is accepted. */
+/** Trusts the key with this fingerprint if the forge has it now, so exactly the compared key is accepted. */
 export async function trustForgeHostKey(
   ctx: Context,
   caller: Caller,

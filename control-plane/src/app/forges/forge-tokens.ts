@@ -1,6 +1,6 @@
-// The token with which the control plane speaks to a project's repository host: checked there before it is kept, sealed
-// to the project and to the host's name, so that a project moved to another host does not send it there. It is in no
-// answer, log or audit row, and never reaches a server.
+// The token for the API of a project's forge: checked there before it is stored, encrypted and bound to the project and
+// the forge's hostname, so that a project moved to another forge does not send it there. It is in no answer, log or
+// audit row, and never reaches a server.
 import { invalidFields, Sensitive } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
@@ -21,7 +21,7 @@ export const hostTokenPlace = (project: Pick<Project, 'id' | 'organizationId' | 
   rowId: `${project.id}@${splitRepositoryUrl(project.repoUrl)?.origin ?? ''}`,
 })
 
-/** Undefined: no token, or one that was given for another host. */
+/** Undefined if there is no token, or only one for another forge. */
 export function openProjectHost(ctx: Context, project: Project): HostClient | undefined {
   if (project.hostTokenSealed === null) return undefined
   let token: Sensitive<string>
@@ -46,7 +46,7 @@ export interface HostTokenView {
   error: string | null
 }
 
-/** The first kind of host that takes it; what the last one said when none does. */
+/** The first kind of forge that accepts the token, or the error to report if none does. */
 async function findAccepting(clients: HostClient[]) {
   let last: HostError | undefined
   for (const client of clients) {
@@ -54,7 +54,7 @@ async function findAccepting(clients: HostClient[]) {
       return { client, repository: await client.findRepository() }
     } catch (error) {
       if (!(error instanceof HostError)) throw error
-      // the plainest reason is the one to tell: a kind that is not there says "not found" of everything
+      // a rejected token is the clearest reason; a wrong kind of forge answers "not found" to everything
       if (!last || error.trouble === 'token_rejected') last = error
     }
   }

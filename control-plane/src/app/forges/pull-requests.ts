@@ -1,5 +1,5 @@
-// Pull requests: their record, what an event makes of them, and the approval of a fork's commit. The record follows the
-// host; the environment is made, redeployed or removed by decisions alone. Nothing in a payload approves anything.
+// Pull requests: their records, the effects of events, and the approval of a fork's commit. The record follows the
+// forge; only decisions create, redeploy or remove the environment. No payload can approve a commit.
 import { AppError, never, type Trigger, WEBHOOKS } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
@@ -42,13 +42,13 @@ import {
   performFor,
 } from './redeployments.ts'
 
-/** The host's time, as far as it can be believed: one from the future would make every later event stale. */
+/** The forge's time, bounded: a time in the future would make every later event stale. */
 export function happenedAt(event: PullRequestEvent, now: number): number | null {
   if (event.happened_at === null) return null
   return Math.min(Date.parse(event.happened_at), now + WEBHOOKS.aheadMs)
 }
 
-/** One event about one pull request. The project is held by the caller. */
+/** Applies one event about one pull request. The caller has locked the project. */
 export async function applyPullRequest(
   ctx: Context,
   c: Change,
@@ -67,7 +67,7 @@ export async function applyPullRequest(
       pullRequest: record,
       fromFork: event.pull_request.from_fork,
     }))
-  // as it is while it is held: who protected it a moment ago has protected it
+  // read under its lock, so that a concurrent protection counts
   const environment = again?.environment
   const line = record ? await listLine(c.db, project.id, WEBHOOKS.line) : []
   const place = record ? line.indexOf(record.id) : -1
@@ -105,7 +105,7 @@ export async function applyPullRequest(
   return finish(ctx, c, decision, environment, o)
 }
 
-/** Admission looks at the record, so the record is written first; what it decides replaces this. */
+/** Admission reads the record, so the record is written first; admission's decision replaces this one. */
 const RECORD_FIRST: Decision = {
   intents: [{ kind: 'record' }],
   outcome: 'applied',
@@ -113,7 +113,7 @@ const RECORD_FIRST: Decision = {
   reason: 'It was noted.',
 }
 
-/** What is left to do beyond the record: at most a removal, which also frees the place. */
+/** Performs the rest of the decision: at most a removal, which also frees the place. */
 async function finish(
   ctx: Context,
   c: Change,
@@ -157,7 +157,7 @@ async function writeRecord(
     updatedAt: c.now,
     ...(over ? { waitingFor: null, waitingSince: null } : {}),
   }
-  // what can not be told apart from a fork any more is treated as one from now on
+  // a pull request that may come from a fork is treated as one from now on
   if (reported.from_fork && environment && !environment.fromFork) {
     await updateEnvironment(c.db, environment.id, { fromFork: 1 })
   }
@@ -191,8 +191,8 @@ function stateAfter({ action }: PullRequestEvent): 'open' | 'merged' | 'closed' 
 }
 
 /**
- * A push told of a pull request's branch before the pull request's own event did: only straight on, never back, unless
- * the branch itself was looked at.
+ * Applies a push that arrived before the pull request's own event: only if it follows the known head, or the branch
+ * itself was checked.
  */
 export async function followPush(
   c: Change,
@@ -233,7 +233,7 @@ async function view(ctx: Context, projectId: number, pulls: PullRequest[]) {
   })
 }
 
-/** Open, waiting, awaiting approval. */
+/** Lists open, waiting and unapproved ones. */
 export async function listProjectPullRequests(
   ctx: Context,
   caller: Caller,
@@ -245,11 +245,11 @@ export async function listProjectPullRequests(
 
 export interface Approved {
   view: PullRequestView
-  /** Its deployment, when one was made. */
+  /** Its deployment, if one was created. */
   task: TaskView | null
 }
 
-/** A member looked at exactly this commit of a fork. A later one needs its own approval. */
+/** Approves exactly this commit of a fork. A later commit needs its own approval. */
 export async function approvePullRequest(
   ctx: Context,
   caller: Caller,

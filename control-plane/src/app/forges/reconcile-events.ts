@@ -1,5 +1,5 @@
-// The events that a delivery would have told of what a look found: made of the project's own record and of what was
-// seen, in the one shape that every forge's delivery becomes. No I/O.
+// Builds the events that missed deliveries would have brought, from the project's records and the state of the
+// repository, in the normalised form of every delivery. No I/O.
 import type { Provider } from '@berth/shared'
 import type { EventPullRequest, NormalisedEvent } from '../../domain/forges/payloads/event.ts'
 import type { HostTruth } from '../../domain/forges/reconcile.ts'
@@ -11,7 +11,7 @@ const common = (project: Project, happenedAt: number | null) => ({
   delivery_id: '',
   happened_at: happenedAt === null ? null : new Date(happenedAt).toISOString(),
   actor: null,
-  // the look was at the project's own address: whose repository it is was not in question
+  // reconcile read the project's own address, so the repository matches
   repository: { external_id: project.externalId ?? '', full_name: '', web_url: null },
 })
 

@@ -1,6 +1,6 @@
-// When a repository is looked at: every few minutes, soon after a delivery, a start or the return of a server, and when a
-// person asks. The times are rows; this loop only reads them, so that a restart forgets nothing. Reports to hosts are
-// sent by the same clock. One run at a time of each.
+// Schedules reconcile rounds: every few minutes, soon after a delivery, a start or a server's return, and on request.
+// The times are rows and this loop only reads them, so a restart forgets nothing. The same timer sends reports to
+// forges. Each runs at most once at a time.
 import { AppError, RECONCILE } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
@@ -20,7 +20,7 @@ import { reconcileProject } from './reconcile.ts'
 
 export const ROUNDS_TOPIC = 'reconcile'
 
-/** POST …/reconcile. The round itself happens behind the answer. */
+/** POST …/reconcile. The round runs after the answer. */
 export async function askForReconcile(
   ctx: Context,
   caller: Caller,
@@ -50,7 +50,7 @@ const nextRound = (now: number): number => {
   return Math.round(now + everyMs * (1 + jitter * (2 * Math.random() - 1)))
 }
 
-/** Every project whose time has come; resolves when all of them were looked at. */
+/** Runs every due project; resolves when all rounds ended. */
 export async function runDueRounds(ctx: Context): Promise<void> {
   const now = ctx.clock.now()
   const due = await listDueRounds(ctx.db, now, RECONCILE.dueAtOnce)
@@ -67,7 +67,7 @@ export async function runDueRounds(ctx: Context): Promise<void> {
   )
 }
 
-/** Runs `work` at each beat and hint, never twice at once; a hint during a run is one more run. */
+/** Runs `work` at each tick and wake-up, never concurrently; a wake-up during a run causes one more run. */
 function startBeat(ctx: Context, topic: string, what: string, work: () => Promise<void>) {
   let running: Promise<void> | undefined
   let again = false

@@ -1,7 +1,6 @@
-// One round over a project: look at git, and at the host when there is a token; then, in one transaction, make of what
-// was missed the events that a delivery would have made. Nothing is reached over a network inside the transaction, and
-// what changed since the look is left to the next round: the look is older than it. One row in the ledger when something
-// changed, none otherwise. A host that cannot be reached is shown at the project, and deliveries go on without it.
+// One reconcile round of a project: reads git, and with a token the forge; then turns what was missed into events, in
+// one transaction without network work. Rows that changed since the read are newer than it and wait for the next round.
+// Writes one delivery row if something changed. An unreachable forge is shown at the project; deliveries still work.
 import { randomUUID } from 'node:crypto'
 import { HOST_API, never, WEBHOOKS } from '@berth/shared'
 import type { Context } from '../../context.ts'
@@ -49,13 +48,13 @@ const BY: EventOrigin = {
   origin: 'reconcile',
 }
 
-/** What was known before the look. */
+/** The state before the repository was read. */
 interface Known {
   lookedAt: number
   environments: Environment[]
   tasks: Map<number, Task>
   pullRequests: PullRequest[]
-  /** Numbers of pull requests that are over and whose environment was kept. */
+  /** Numbers of ended pull requests whose environment was kept. */
   over: Set<number>
   online: Set<number>
 }
@@ -80,7 +79,7 @@ export async function reconcileProject(ctx: Context, projectId: number): Promise
   })
 }
 
-const UNIQUE_TRIES = 3 // a person's deployment and ours meet at the unique index: look again
+const UNIQUE_TRIES = 3 // a user's deployment and ours collided at the unique index: try again
 
 async function changeUnlessTaken(ctx: Context, work: (c: Change) => Promise<void>): Promise<void> {
   for (let left = UNIQUE_TRIES; ; left--) {
@@ -118,7 +117,7 @@ interface HostAnswer {
   error: HostError | undefined
 }
 
-/** The list, and one by one what left it. Network. */
+/** Reads the list, and one by one the pull requests that left it. Uses the network. */
 async function askHost(client: HostClient, known: Known): Promise<HostAnswer> {
   try {
     const { pullRequests, complete } = await client.listOpenPullRequests()
@@ -148,8 +147,8 @@ async function recordHost(c: Change, project: Project, { error }: HostAnswer): P
 }
 
 /**
- * Most rounds find nothing. Then nobody is locked out and nothing is read again: what happens meanwhile is younger than
- * the look, and the next round's business.
+ * Most rounds find nothing; then no lock is taken and no row is read again. Later changes are newer than the read and
+ * belong to the next round.
  */
 async function isUnchanged(
   { db, clock }: Context,
@@ -171,7 +170,7 @@ async function isUnchanged(
   return missed.length === 0 && (await listWaitingPullRequests(db, project.id, 1)).length === 0
 }
 
-/** Whoever changed since the look knows more than the look does. */
+/** Skips rows that changed since the repository was read: they are newer. */
 async function applyLook(
   ctx: Context,
   c: Change,
@@ -209,7 +208,7 @@ async function applyLook(
   if (reported.length > 0) await writeLedger(c, project, reported)
 }
 
-/** Nobody signed it: it is Berth's own look. */
+/** Unsigned, because Berth itself found it. */
 async function writeLedger(c: Change, project: Project, results: EventResult[]): Promise<void> {
   const strongest = results.find((r) => r.taskId !== null) ?? results[0]
   if (!strongest) return

@@ -1,6 +1,6 @@
-// An event is about an environment that exists: facts are gathered, domain/forges/redeployment.ts decides, the intents are
-// carried out in the same transaction. At most one deployment runs and one is queued; a newer commit takes the queued
-// one's place. The project is held by whoever calls.
+// Applies an event to an existing environment: this gathers facts, domain/forges/redeployment.ts decides, and the
+// intents are performed in the same transaction. At most one deployment runs and one is queued; a newer commit replaces
+// the queued one. The caller has locked the project.
 import type { DeliveryOutcome, DeliveryRule, Trigger } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { matchAny } from '../../domain/core/globs.ts'
@@ -24,17 +24,17 @@ import { queueTask } from '../deployments/queue.ts'
 import { stopTask } from '../deployments/stopping.ts'
 import { hasSession, inStartGrace } from '../servers/servers.ts'
 
-/** On whose behalf an event is applied. */
+/** Who caused an event, and how. */
 export interface EventOrigin {
   by: Actor
   trigger: Trigger
-  /** Reconcile may repeat what never started. */
+  /** Reconcile may repeat a deployment that never started. */
   origin: 'event' | 'reconcile'
-  /** The branch was looked at: what is told is what it has. */
+  /** The branch was checked, so the event matches it. */
   looked?: boolean
 }
 
-/** What became of one environment or pull request. */
+/** The result for one environment or pull request. */
 export interface EventResult {
   environmentId: number | null
   identifier: string | null
@@ -44,9 +44,9 @@ export interface EventResult {
   taskId: number | null
 }
 
-/** A commit that something tells of. */
+/** A commit that an event reports. */
 export interface CommitNews {
-  /** Null: the branch's head, whatever it is. */
+  /** Null means the present head of the branch. */
   sha: string | null
   before: string | null
   message: string | null
@@ -69,7 +69,7 @@ function describeNewest(task: Task | undefined): NewestDeployment | undefined {
   }
 }
 
-/** False only when every changed path since what serves is known, and none is watched. */
+/** False only if all paths changed since the deployed commit are known and none is watched. */
 function isWatchedChanged(
   patterns: readonly string[],
   environment: Environment,
@@ -88,7 +88,7 @@ function skippedBefore(environment: Environment, sha: string | null): Environmen
   return environment.skippedFrom === environment.commitSha ? environment.skippedRule : null
 }
 
-/** Undefined: it was just removed. `pullRequest`: the one it belongs to, as it is known now. */
+/** Undefined if it was just removed. `pullRequest` is the one it belongs to, in its present state. */
 export async function decideFor(
   ctx: Context,
   c: Change,
@@ -104,7 +104,7 @@ export async function decideFor(
   const tasks = (await listUnfinishedTasks(c.db, environment.id)).filter(
     (task) => task.type === 'deploy',
   )
-  // one that was asked to stop is as good as running: whatever comes waits for its end
+  // a task that was asked to stop counts as running: the next one waits for its end
   const queued = tasks.find((t) => t.status === 'queued' && t.cancelRequestedAt === null)
   const running = tasks.find((t) => t !== queued)
   const newest = await findTask(c.db, environment.lastTaskId ?? 0)
@@ -140,7 +140,7 @@ export async function decideFor(
   return { environment, decision }
 }
 
-/** Carries out what concerns the environment; the pull request's own record is its caller's. */
+/** Performs the intents about the environment; the caller performs those about the pull request's record. */
 export async function performFor(
   c: Change,
   project: Project,
@@ -178,7 +178,7 @@ export async function performFor(
           by: o.by,
           trigger: o.trigger,
           sha: intent.sha,
-          // what a person asked of the replaced one is not forgotten
+          // keep the options that a user chose for the replaced task
           reset: superseded?.reset ?? false,
           noCache: superseded?.noCache ?? false,
         })
@@ -188,7 +188,7 @@ export async function performFor(
         emitEnvironment(c, environment, 'environment.updated', { branch_missing: true })
         break
       default:
-        break // record of the pull request: its caller's
+        break // the caller handles the pull request's record
     }
   }
   const { outcome, rule, reason } = decision

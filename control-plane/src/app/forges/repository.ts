@@ -1,5 +1,5 @@
-// A project's repository seen from here: looked at with the project's own key, outside of any transaction; what was
-// seen is kept with the project. The key leaves this file only as a Sensitive for the one call that needs it.
+// Reads a project's repository with the project's own key, outside any transaction, and stores the result with the
+// project. The key leaves this file only as a Sensitive for the one call that needs it.
 import { Sensitive } from '@berth/shared'
 import { type Problem, readServiceFile } from '@berth/shared/service-file'
 import type { Context } from '../../context.ts'
@@ -14,7 +14,7 @@ import type { Change } from '../core/change.ts'
 import { change, emit } from '../core/transaction.ts'
 import { deployKeyPlace } from '../projects/projects.ts'
 
-/** Lines of known_hosts that servers are held to; empty: the first key that each of them sees. */
+/** Lines of known_hosts that servers must accept; empty means the first key that each server sees. */
 export function trustedLines(ctx: Context, project: Project): string[] {
   if (project.trustedHostKey === null) return []
   const host = ctx.outbound.git.knownHostsNameOf(project.repoUrl)
@@ -32,26 +32,26 @@ function lookRequest(ctx: Context, project: Project): LookRequest {
   }
 }
 
-/** Network: never inside a transaction. */
+/** Uses the network, so never call it inside a transaction. */
 export const lookAtRepository = (ctx: Context, project: Project): Promise<Look> =>
   ctx.outbound.git.lookAtRepository(lookRequest(ctx, project))
 
 export const encodeLookError = (look: Look): string | null =>
   look.ok ? null : JSON.stringify({ code: look.code, message: look.message })
 
-/** The stored form of what went wrong; undefined when nothing did. */
+/** Decodes the stored error; null if there is none. */
 export function decodeLookError(stored: string | null): { code: string; message: string } | null {
   if (stored === null) return null
   return JSON.parse(stored) as { code: string; message: string }
 }
 
-/** What nobody named is learned by the first look; until then it is what most call it. */
+/** The first read learns an unset default branch; until then it is the most common name. */
 export const defaultBranchOf = (
   project: Pick<Project, 'defaultBranch'>,
   look?: { defaultBranch: string | undefined },
 ): string => project.defaultBranch || look?.defaultBranch || 'main'
 
-/** People see it live only when it changed. */
+/** Emits an event only on a change. */
 export async function recordLook(c: Change, project: Project, look: Look): Promise<void> {
   const reachable = look.ok ? 1 : 0
   await updateRepositoryFacts(c.db, project.id, {
@@ -70,12 +70,12 @@ export interface RepositoryCheck {
   reachable: boolean
   defaultBranch: string | null
   branchCount: number | null
-  /** Null: the repository could not be read that far. */
+  /** Null if the repository could not be read that far. */
   serviceFile: { found: boolean; problems: Problem[] } | null
   error: LookFailure | null
 }
 
-/** Looks now, and reads the service file of the default branch. */
+/** Reads the repository now, with the service file of the default branch. */
 export async function checkRepository(
   ctx: Context,
   caller: Caller,

@@ -1,6 +1,6 @@
-// The line of pull requests that wait for a place, and everything that waits without anybody's doing: for a server that
-// never joined, for a removal to end. Served in the transaction that removes the reason, the longest waiting first, so
-// that nobody takes the place before them.
+// Pull requests that wait for a place, and everything that waits for the platform: for a server that never joined, for
+// a removal to end. Served in the transaction that removes the reason, the longest waiting first, so that no newer pull
+// request takes the place.
 import { WEBHOOKS } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import {
@@ -31,7 +31,7 @@ import {
 
 const SYSTEM: EventOrigin = { by: BERTH, trigger: 'system', origin: 'event' }
 
-/** A place may be free, or a reason to wait gone. Gives what was done. The project is held before the line is read. */
+/** Admits waiting pull requests whose reason to wait may have ended; returns the results. Locks the project first. */
 export async function admitWaiting(
   ctx: Context,
   c: Change,
@@ -42,7 +42,7 @@ export async function admitWaiting(
   if (!project || project.status === 'deleting') return []
   const results: EventResult[] = []
   for (const pull of await listWaitingPullRequests(c.db, projectId, WEBHOOKS.line)) {
-    // without a place only those look again whose reason was another one
+    // while the project is full, only those that wait for another reason are decided again
     if (pull.waitingFor === 'environment_limit' && (await isFull(c, project))) continue
     const result = await admit(ctx, c, project, pull, o)
     if (result.outcome !== 'waiting' || result.rule !== ruleOf(pull.waitingFor)) {
@@ -60,7 +60,7 @@ async function isFull(c: Change, project: Project): Promise<boolean> {
   return used >= project.environmentLimit
 }
 
-/** An agent joined from a server for the first time: what was wanted there meanwhile is deployed. */
+/** Deploys what waited for a server when its agent joins for the first time. */
 export async function serveJoinedServer(ctx: Context, c: Change, serverId: number): Promise<void> {
   for (const waiting of await listEnvironmentsAwaitingServer(c.db, serverId)) {
     const project = await findProject(c.db, waiting.projectId)

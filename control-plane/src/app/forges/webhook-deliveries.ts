@@ -1,4 +1,4 @@
-// The ledger for people: what came, what became of it, and once more. And its retention.
+// Deliveries for users: list, details, redelivery; and their retention.
 import { AppError, WEBHOOKS } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { type Caller, permit } from '../../domain/core/access.ts'
@@ -26,7 +26,7 @@ export async function listProjectDeliveries(
 
 export interface DeliveryView {
   delivery: Delivery
-  /** Only for those who may change the project. */
+  /** Only for callers who may change the project. */
   body: string | null
 }
 
@@ -49,7 +49,7 @@ export async function getDelivery(ctx: Context, caller: Caller, id: number): Pro
   return { delivery, body: mayRead && !old ? await readBody(delivery) : null }
 }
 
-/** Decided again, against today's state, as a new row. */
+/** Decides it again as a new row, against the present state. */
 export async function redeliver(ctx: Context, caller: Caller, id: number): Promise<Delivery> {
   const row = await load(ctx, caller, id, 'project:write')
   if (ctx.clock.now() - row.receivedAt > WEBHOOKS.keptMs) {
@@ -77,7 +77,7 @@ export async function redeliver(ctx: Context, caller: Caller, id: number): Promi
   return decided
 }
 
-/** Once an hour. */
+/** Runs once an hour. */
 export const forgetDeliveries = (ctx: Context): Promise<void> => {
   const now = ctx.clock.now()
   return deleteOldDeliveries(ctx.db, {

@@ -1,5 +1,5 @@
-// A delivery at the gateway: verified, written down, decided within a second or by the next tick. Whoever cannot show the
-// project's secret learns nothing, not even whether the project exists: the same answer after the same work.
+// Receives a delivery: verified, stored, decided within a second or by the next tick. A caller without the project's
+// secret cannot learn whether the project exists: the same answer follows after the same work.
 import { randomBytes } from 'node:crypto'
 import { AppError } from '@berth/shared'
 import type { Context } from '../../context.ts'
@@ -13,7 +13,7 @@ import { noteRefused } from './rejected-deliveries.ts'
 import { readWebhookSecrets, type Verified } from './webhook-secrets.ts'
 
 export interface IncomingDelivery {
-  /** Undefined: no id at all was given. */
+  /** Undefined if the request has no id. */
   projectId: number | undefined
   headers: HookHeaders
   body: Buffer
@@ -27,7 +27,7 @@ const refused = (): AppError =>
     "The signature is not valid. Put the project's webhook secret in at the repository host.",
   )
 
-/** The row as it is known when the answer must go out. */
+/** Returns the row in its state when the answer must go out. */
 export async function receiveDelivery(ctx: Context, given: IncomingDelivery): Promise<Delivery> {
   const verified = await verify(ctx, given)
   const { projectId, headers, body, isForm } = given
@@ -45,7 +45,7 @@ export async function receiveDelivery(ctx: Context, given: IncomingDelivery): Pr
   return row
 }
 
-/** Whatever takes longer goes on behind the answer; whatever fails is left to the tick. */
+/** A slow decision continues after the answer; the tick retries a failed one. */
 async function decideInTime(ctx: Context, id: number): Promise<void> {
   const decided = decideRow(ctx, id).catch((error: unknown) =>
     ctx.log.error({ err: error, delivery: id }, 'a delivery could not be decided at once'),
@@ -76,7 +76,7 @@ async function verify(ctx: Context, given: IncomingDelivery): Promise<Verified |
 const decoys = new WeakMap<Context, string>()
 const DECOY = { table: 'projects', column: 'webhook_secret_sealed', organizationId: 0, rowId: 0 }
 
-/** As much work as a real project's secret, and nobody has it. */
+/** A random secret that costs as much work as a real project's. */
 function openDecoy(ctx: Context): HookSecrets {
   const secret = `whsec_${randomBytes(32).toString('base64')}`
   const sealed =

@@ -1,6 +1,6 @@
-// The secret by which a project knows its repository host. A new one replaces the former without a gap: the former is
-// accepted until the host has used the new one, at most a day. A secret from before projects had their own (legacy)
-// has no such limit. Shown once, in the answer that made it.
+// The secret that authenticates a project's forge. A new one replaces the former without a gap: the former is accepted
+// until the forge has used the new one, at most a day. A secret from before projects had their own (legacy) has no such
+// limit. A secret is shown once, in the answer that created it.
 import { randomBytes } from 'node:crypto'
 import { AppError, WEBHOOK_SECRETS } from '@berth/shared'
 import type { Context } from '../../context.ts'
@@ -48,7 +48,7 @@ export const webhookSecretPlace = (
   rowId: project.id,
 })
 
-/** Newest first, so that one that matches twice counts as the newest. */
+/** Newest first, so that a delivery that matches two counts for the newest. */
 export function readWebhookSecrets(ctx: Context, project: Row): WebhookSecrets {
   const read = (kind: SignedWith, sealed: string | null) =>
     sealed === null
@@ -69,15 +69,15 @@ export function readWebhookSecrets(ctx: Context, project: Row): WebhookSecrets {
   )
 }
 
-/** Which secret verified a delivery, and what the current one was when it did. */
+/** Which secret verified a delivery, and which one was current then. */
 export interface Verified {
   signedWith: SignedWith
   currentSealed: string | null
 }
 
 /**
- * A verified delivery: the first with the new secret ends the former ones. One that was verified before somebody made a
- * new secret is of the former one by now, and ends nothing.
+ * Records a verified delivery; the first one with the new secret ends the former ones. If the secret was replaced
+ * after the verification, the delivery counts for the former one and ends nothing.
  */
 export async function noteDelivery(
   c: Change,
@@ -104,13 +104,13 @@ const NO_FORMER = {
   legacyWebhookSecretSealed: null,
 }
 
-/** GitLab's signing field takes it as it is; every other host takes the whole text as key. */
+/** GitLab's signing field takes it as it is; every other forge uses the whole text as key. */
 const makeSecret = (): string => `whsec_${randomBytes(WEBHOOK_SECRETS.bytes).toString('base64')}`
 
 const seal = (ctx: Context, at: Place, secret: string): string =>
   ctx.secretStore.seal('webhook-secret', at, Buffer.from(secret))
 
-/** The secret a new project starts with; the caller shows it once. */
+/** The secret of a new project; the caller shows it once. */
 export async function giveWebhookSecret(
   ctx: Context,
   c: Change,
@@ -155,7 +155,7 @@ export async function regenerateWebhookSecret(
   })
 }
 
-/** It leaked: the former secret stops at once. */
+/** For a leaked secret: the former one is refused immediately. */
 export async function endPreviousSecret(
   ctx: Context,
   caller: Caller,
@@ -177,7 +177,7 @@ export async function endPreviousSecret(
   })
 }
 
-/** On start: projects from before each had its own secret keep the one their hosts know. */
+/** At start: projects from before each had its own secret keep the one that their forges know. */
 export async function importLegacySecret(ctx: Context): Promise<void> {
   const secret = ctx.config.legacyWebhookSecret
   if (!secret) return

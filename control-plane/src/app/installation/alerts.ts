@@ -1,6 +1,6 @@
-// System alerts: what of the installation needs people is told to the owners and admins of its organization, once when
-// it begins and once when it is over. The episode is a row with a unique index, written together with the mails: a
-// restart, a second process or a second look never tells it twice. Run by the tick; the rules are in domain/installation/alerts.ts.
+// System alerts: mails the owners and admins of an organization once when a problem begins and once when it ends. The
+// episode is a row with a unique index, written together with the mails, so a restart or a second process never sends
+// them twice. The tick runs this; the rules are in domain/installation/alerts.ts.
 import { ALERTS } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import {
@@ -32,7 +32,7 @@ import { inStartGrace } from '../servers/servers.ts'
 
 const BY = { type: 'system', name: 'alerts' } as const
 
-/** Open episodes by kind and subject; what the look does not meet again is gone, and ends without a word. */
+/** Open episodes by kind and subject. An episode whose subject no longer exists ends without a mail. */
 class Episodes {
   readonly #open: Map<string, Alert>
 
@@ -122,7 +122,7 @@ async function checkServers(
   }
 }
 
-/** One letter for a project whose deliveries fail, however many they are; that they work again shows by itself. */
+/** Sends one mail for a project with failing deliveries, however many fail; recovery needs no mail. */
 async function checkDeliveries(ctx: Context, episodes: Episodes): Promise<void> {
   const since = ctx.clock.now() - ALERTS.deliveryMs
   for (const failed of await listFailedDeliveries(ctx.db, since, ALERTS.batch)) {

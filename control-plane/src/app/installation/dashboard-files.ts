@@ -1,6 +1,6 @@
-// The built dashboard (`npm run build:dashboard`) as it lies on disk, read once into memory: file by address, with the
-// policy its own page needs. A folder that is not there is looked for again at the next request. What is not in the
-// folder has no address: nothing is ever read by a name that came in.
+// The built dashboard (`npm run build:dashboard`), read once into memory: file by address, with the policy its page
+// needs. A missing folder is looked for again at the next request. Only files found in the folder have an address: a
+// name from a request never reaches the file system.
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { extname, join, relative, sep } from 'node:path'
@@ -20,29 +20,29 @@ const TYPES: Readonly<Record<string, string>> = {
   '.txt': 'text/plain; charset=utf-8',
   '.woff2': 'font/woff2',
 }
-/** What is small already is not made smaller. */
+/** These are compressed already. */
 const PACKED = new Set(['.png', '.ico', '.woff2'])
 const compress = promisify(gzip)
 
 export interface DashboardFile {
   type: string
   bytes: Buffer
-  /** Undefined: not worth it. */
+  /** Undefined if compression saves too little. */
   gzipped: Buffer | undefined
   tag: string
-  /** Its name changes with its contents. */
+  /** True if the name changes with the contents. */
   isImmutable: boolean
 }
 
 export interface Dashboard {
   index: DashboardFile
-  /** By path from the folder, with slashes. */
+  /** By path relative to the folder, with slashes. */
   files: ReadonlyMap<string, DashboardFile>
   /** Sources of the inline scripts of its page, for `script-src`. */
   scriptHashes: readonly string[]
 }
 
-/** The theme must be known before the first paint; nothing else is inline. */
+/** The only inline script sets the theme before the first paint. */
 export function hashInlineScripts(html: string): string[] {
   const inline = [...html.matchAll(/<script(?![^>]*\ssrc=)[^>]*>([\s\S]*?)<\/script>/gi)]
   return inline.map(
@@ -62,7 +62,7 @@ async function toFile(path: string, bytes: Buffer): Promise<DashboardFile> {
   }
 }
 
-/** Undefined: it was not built. */
+/** Undefined if it was not built. */
 export async function readDashboard(folder: string): Promise<Dashboard | undefined> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => [])
   const paths = entries

@@ -1,7 +1,7 @@
-// Another data key for an organization, or for the installation itself. The new one seals from the moment its row is
-// committed; what others sealed is sealed again in the background, a few values a second, each only if nobody wrote
-// another one since. What is left to do is read from the values themselves, so a kill at any point loses nothing. A key
-// that opens nothing any more goes an hour after it was retired: by then no request that began before still writes.
+// Rotates the data key of an organization or of the installation. The new key encrypts as soon as its row is committed;
+// a background job re-encrypts older values, a few a second, each only if it did not change meanwhile. The values
+// themselves show what is left, so a kill loses nothing. An unused key is deleted an hour after it was retired, when no
+// earlier request still writes.
 import { AppError, SECRET_STORE } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
@@ -29,7 +29,7 @@ export async function listKeys(ctx: Context, caller: Caller): Promise<Organizati
   return listDataKeys(ctx.db)
 }
 
-/** The new key; the former one goes by itself. `null` is the installation's own. */
+/** Returns the new key; the former one is removed later. `null` means the installation's own. */
 export async function rotateDataKey(
   ctx: Context,
   caller: Caller,
@@ -51,7 +51,7 @@ export async function rotateDataKey(
   return made
 }
 
-/** Not readable at its place: a token for a host that the project has left. It is worth nothing to anybody. */
+/** Undefined if the value cannot be read: it is a token for a forge that the project has left, and is useless. */
 function sealAgain(
   ctx: Context,
   kind: EncryptedColumn,
@@ -70,7 +70,7 @@ function sealAgain(
   }
 }
 
-/** Some of what other keys of the same owner sealed; true: nothing is left to do. */
+/** Re-encrypts some values of other keys of the same owner; true if none are left. */
 async function rewriteSome(ctx: Context, key: DataKey): Promise<boolean> {
   let isDone = true
   for (const kind of kindsOf(key.organizationId)) {
@@ -87,7 +87,7 @@ async function rewriteSome(ctx: Context, key: DataKey): Promise<boolean> {
   return isDone
 }
 
-/** Called again and again; without a retired key it costs nothing. */
+/** Called periodically; free without a retired key. */
 export async function continueKeyRotations(ctx: Context): Promise<void> {
   const retired = ctx.secretStore.listRetired()
   for (const organizationId of new Set(retired.map((key) => key.organizationId))) {
@@ -97,7 +97,7 @@ export async function continueKeyRotations(ctx: Context): Promise<void> {
   }
 }
 
-/** Never the one that seals here, whatever its row says. */
+/** Never deletes the key in use here, even if its row says it is retired. */
 async function dropRetired(ctx: Context, { id, organizationId }: DataKey): Promise<void> {
   const before = ctx.clock.now() - SECRET_STORE.retiredKeptMs
   const rows = (await listDataKeys(ctx.db)).filter(

@@ -1,7 +1,6 @@
-// One data key an organization, and one for the installation itself: made, opened at start, wrapped again when the KEK
-// was replaced. A key is in its committed row before it seals anything. Each row is wrapped again by itself, so a kill
-// in the middle leaves rows of both KEKs, and the next start goes on. Another data key for an organization:
-// data-key-rotation.ts.
+// One data key per organization and one for the installation: created, opened at start, and rewrapped when the KEK was
+// replaced. A key's row is committed before the key encrypts anything. Each row is rewrapped on its own, so after a
+// kill the next start continues. data-key-rotation.ts replaces a data key.
 import { createSecretKey, randomBytes } from 'node:crypto'
 import { SECRET_STORE } from '@berth/shared'
 import type { Context } from '../../context.ts'
@@ -22,7 +21,7 @@ const placeOf = (organizationId: number | null): Place => ({
   rowId: 'data',
 })
 
-/** Its row must be committed: from now on it seals. */
+/** Puts the key into use; its row must be committed. */
 export function openDataKey(secretStore: SecretStore, row: OrganizationKey): void {
   const { id, organizationId } = row
   const bytes = Buffer.from(secretStore.open('data-key', placeOf(organizationId), row.wrapped))
@@ -31,7 +30,7 @@ export function openDataKey(secretStore: SecretStore, row: OrganizationKey): voi
   secretStore.addDataKey({ id, organizationId, key }, { retired: row.retiredAt !== null })
 }
 
-/** The row in use afterwards: another's, when two made it at once. */
+/** Returns the row in use, which is the other one if two processes created it concurrently. */
 export async function makeDataKey(
   db: Db,
   secretStore: SecretStore,
@@ -44,7 +43,7 @@ export async function makeDataKey(
   return insertOrganizationKey(db, { organizationId, purpose: 'data', wrapped, createdAt: now })
 }
 
-/** On start: every key is opened, each organization has one. Gives how many were wrapped with a newer KEK. */
+/** At start, opens every key and creates missing ones. Returns how many were rewrapped with a newer KEK. */
 export async function openDataKeys(db: Db, secretStore: SecretStore, now: number): Promise<number> {
   const wrappedAgain = await rotateKek(db, secretStore)
   for (const row of await listDataKeys(db)) openDataKey(secretStore, row)
@@ -55,7 +54,7 @@ export async function openDataKeys(db: Db, secretStore: SecretStore, now: number
   return wrappedAgain
 }
 
-/** Whatever a former KEK wrapped is wrapped with the present one; values are not touched. Resumable at any point. */
+/** Rewraps every key of a former KEK; values stay as they are. Resumable at any point. */
 export async function rotateKek(db: Db, secretStore: SecretStore): Promise<number> {
   let count = 0
   for (const row of await listDataKeys(db)) {
@@ -69,7 +68,7 @@ export async function rotateKek(db: Db, secretStore: SecretStore): Promise<numbe
   return count
 }
 
-/** Before anything of an organization is sealed for the first time. */
+/** Call this before encrypting the first value of an organization. */
 export async function ensureDataKey(ctx: Context, organizationId: number): Promise<void> {
   const { secretStore, db, clock } = ctx
   if (secretStore.findDataKey(organizationId)) return

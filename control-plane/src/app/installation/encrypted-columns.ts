@@ -1,6 +1,6 @@
-// Every column that holds sealed values: what they are labelled with, and the place each is bound to. A column that is
-// missing here would keep a retired data key's values for ever unreadable: `test/specs/data-keys.test.ts` compares this
-// list with the database.
+// Every column with encrypted values, with its label and the place each value is bound to. Values of a column that is
+// missing here would become unreadable with their retired data key; `test/specs/data-keys.test.ts` compares this list
+// with the database.
 import type { Label, Place } from '../../keys/secret-store.ts'
 import { sshAuthorityPlace } from '../../keys/ssh-signers.ts'
 import type { SealedColumn, SealedRow } from '../../store/installation/sealed-values.ts'
@@ -29,7 +29,7 @@ const webhookSecret = (
   placeOf: (row, organizationId) => webhookSecretPlace({ id: idOf(row), organizationId }, kind),
 })
 
-/** Every column that holds sealed values of an organization. */
+/** Every column with encrypted values of an organization. */
 const OF_ORGANIZATIONS: readonly EncryptedColumn[] = [
   {
     table: 'variables',
@@ -79,7 +79,7 @@ const OF_ORGANIZATIONS: readonly EncryptedColumn[] = [
 
 const installation = { key: ['id'], owner: 'installation' } as const
 
-/** … and of the installation itself. */
+/** Every column with encrypted values of the installation itself. */
 const OF_INSTALLATION: readonly EncryptedColumn[] = [
   {
     ...installation,

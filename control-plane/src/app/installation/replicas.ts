@@ -1,5 +1,5 @@
-// One control plane a database: two would send tasks and judge servers against each other. The second one is refused and
-// told about the first. A start after a crash succeeds at once; one that overlaps with the end of the former waits a little.
+// One control plane per database: two would dispatch tasks and judge servers against each other. A second one is
+// refused and shows the first. A start after a crash succeeds immediately; one during another's shutdown waits briefly.
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { REPLICAS } from '@berth/shared'
@@ -21,11 +21,11 @@ export interface Claim {
   config: Config
   log: Logger
   replicaId: string
-  /** Another one took the database while we were cut off from it. */
+  /** Another process took the database while this one was disconnected from it. */
   onLost: (message: string) => void
 }
 
-/** Before anything is read or migrated. Throws when another control plane has the database. */
+/** Call this before reading or migrating anything. Throws when another control plane has the database. */
 export async function holdDatabase(claim: Claim): Promise<Hold> {
   const deadline = performance.now() + REPLICAS.waitMs
   for (;;) {
@@ -57,7 +57,7 @@ async function describeHolder(db: Db): Promise<string> {
   return `${TWO} ${who} Stop it first, or give this one a database of its own.`
 }
 
-/** For the one that will be refused. Called again when the address is known. */
+/** Records this process, so that a refused one can name it. Called again when the address is known. */
 export async function nameHolder(ctx: Context): Promise<void> {
   await saveReplica(ctx.db, {
     id: ctx.replicaId,

@@ -1,4 +1,4 @@
-// The first start: who this installation is, and the first person. There is no default password; the first
+// The first start: the identity of this installation, and its first user. There is no default password; the first
 // administrator needs the token that was printed on the console.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { AppError } from '@berth/shared'
@@ -38,7 +38,7 @@ export const CA_PLACE = {
 const SETUP_TOKEN_MS = 365 * 86_400_000
 const SETUP_SCOPES: Scope[] = ['read', 'deploy', 'write', 'ssh', 'admin']
 
-/** Finds the installation's row or makes it, with a certificate authority of its own. */
+/** Finds the installation's row or creates it, with its own certificate authority. */
 export async function openInstallation(
   db: Db,
   secretStore: SecretStore,
@@ -66,7 +66,7 @@ export async function openInstallation(
 
 export const COOKIE_PLACE = { ...CA_PLACE, column: 'cookie_secret_sealed' }
 
-/** What signs the cookies of browser sessions: made once, sealed at rest like every secret. */
+/** The secret that signs the cookies of browser logins: created once, encrypted at rest like every secret. */
 export async function openCookieSecret(db: Db, secretStore: SecretStore): Promise<string> {
   const fresh = randomBytes(32).toString('base64url')
   await updateCookieSecret(db, secretStore.seal('cookie', COOKIE_PLACE, Buffer.from(fresh)))
@@ -75,7 +75,7 @@ export async function openCookieSecret(db: Db, secretStore: SecretStore): Promis
   return Buffer.from(secretStore.open('cookie', COOKIE_PLACE, sealed)).toString()
 }
 
-/** A fresh one-time token as long as nobody used one: each start prints its own, the former dies. */
+/** A new one-time token until one was used: each start prints a new one and invalidates the former. */
 export async function renewSetupToken(db: Db): Promise<string | undefined> {
   const installation = await findInstallation(db)
   if (!installation || installation.setupDoneAt !== null) return undefined
@@ -90,7 +90,7 @@ export const isSetupDone = async (db: Db): Promise<boolean> =>
 export interface SetUp {
   user: { id: number; name: string; email: string }
   organization: { id: number; name: string; slug: string }
-  /** Undefined: none was wanted. */
+  /** Undefined if none was requested. */
   token: string | undefined
   expiresAt: number | undefined
 }
@@ -103,7 +103,7 @@ export async function completeSetup(
     email: string
     organization: string
     password?: string | undefined
-    /** Programs go on with a token, browsers with the password. */
+    /** Programs continue with a token, browsers with the password. */
     withToken: boolean
   },
   from: { address: string; requestId: string },
@@ -111,7 +111,7 @@ export async function completeSetup(
   if (await isSetupDone(ctx.db)) {
     throw new AppError('setup_done', 'This installation has its first administrator already.')
   }
-  // slow on purpose, and therefore not inside the transaction
+  // slow on purpose, so it runs outside the transaction
   const hash = asked.password === undefined ? undefined : await hashPassword(asked.password)
   return change(ctx, async (c) => {
     const { db, now } = c

@@ -1,5 +1,5 @@
-// What platform administrators do and see: accounts, and names, counts and limits of every organization and project.
-// No variable, log, certificate or member list is reachable from here.
+// What platform administrators do and see: accounts, and the names, counts and limits of all organizations and
+// projects. No variable, log, certificate or member list is reachable from here.
 import { AppError } from '@berth/shared'
 import type { AdminUserUpdate } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
@@ -40,7 +40,7 @@ export async function listEveryUser(ctx: Context, caller: Caller, page: Page): P
   return users.map((user) => ({ user, organizationCount: counts.get(user.id) ?? 0 }))
 }
 
-/** A disabled account loses its sessions, logins, tokens and shells at once; enabling it again brings none of them back. */
+/** Disabling an account ends its sessions, logins, tokens and shells immediately; enabling it restores none of them. */
 export async function changeUser(
   ctx: Context,
   caller: Caller,

@@ -1,5 +1,5 @@
-// From a browser's cookie to a caller. A browser has every scope: what it may do is its user's role alone. Sessions are
-// read at each use, so an ended one is refused at once.
+// Turns a browser's cookie into a caller. A browser has every scope; only its user's role limits it. Sessions are read
+// at each use, so an ended one is refused immediately.
 import { SCOPES } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
 import type { From } from '../../domain/core/access.ts'
@@ -7,7 +7,7 @@ import { listMemberships } from '../../store/people/people.ts'
 import { findUser } from '../../store/people/users.ts'
 import type { Authenticated } from './callers.ts'
 
-/** Undefined: nobody is signed in there. Whoever calls this has checked the request's Origin. */
+/** Undefined if no user is signed in. The calling code must have checked the request's Origin. */
 export async function authenticateSession(
   ctx: Context,
   headers: { cookie?: string | undefined },

@@ -1,4 +1,4 @@
-// The browsers in which a person is signed in: listed, and ended one by one or all but the one that asks.
+// The browsers in which a user is signed in: listed, and ended one by one or all except the current one.
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import {
@@ -11,7 +11,7 @@ import { auditCaller } from '../core/audit.ts'
 import { change } from '../core/transaction.ts'
 
 export interface SessionView extends BrowserSession {
-  /** The one that asks. */
+  /** The browser that sent the request. */
   isCurrent: boolean
 }
 

@@ -1,5 +1,5 @@
-// Sign-in, sign-out and passwords of people in a browser, whichever gateway they come by: the limits and locks around the
-// library, and its answers in our words. Cookies leave as the library wrote them; a session's token is nowhere else.
+// Sign-in, sign-out and passwords of users in a browser, for every gateway: the limits and locks around the library,
+// and its answers in our words. Cookies stay as the library wrote them; only they hold a session's token.
 import { AppError, PEOPLE } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { From } from '../../domain/core/access.ts'
@@ -16,7 +16,7 @@ export async function askLibrary(ctx: Context, asked: Request, from: From): Prom
   return answer
 }
 
-/** Counted before the password is looked at, by address and by account; a right one is given back. */
+/** Counts the try by address and by account before checking the password; a right password is not counted. */
 export async function answerSignIn(
   ctx: Context,
   email: string,
@@ -36,7 +36,7 @@ export async function answerSignIn(
 
 const underWay = new WeakMap<Context, Set<Promise<unknown>>>()
 
-/** Says what to tell, before anything is looked up: the time it takes says nothing about who has an account. */
+/** Returns its answer before looking anything up, so that its timing does not reveal who has an account. */
 export function beginReset(ctx: Context, email: string, asked: Request, from: From): string {
   ctx.quotas.narrow.links.take(from.address)
   const resets = underWay.get(ctx) ?? new Set()
@@ -53,12 +53,12 @@ export function beginReset(ctx: Context, email: string, asked: Request, from: Fr
   return 'If there is an account with this address, a link is on its way to it.'
 }
 
-/** Before the database closes. */
+/** Call this before the database closes. */
 export const finishResets = async (ctx: Context): Promise<void> => {
   await Promise.allSettled(underWay.get(ctx) ?? [])
 }
 
-/** As if the page had sent it; whoever calls this has checked that it did. */
+/** Builds the request that the page would send; the calling code must have checked that the page sent it. */
 function requestOf(ctx: Context, path: string, browser: Browser, body?: object): Request {
   const { origin } = new URL(ctx.baseUrl)
   const headers = new Headers({ origin, 'x-berth-address': browser.address })
@@ -76,7 +76,7 @@ const WRONG = 'The e-mail address or the password is wrong.'
 const STALE =
   'This link was used, replaced, or is older than an hour. Ask for a new one where you sign in.'
 
-/** The cookies that begin the session. */
+/** Returns the cookies that begin the session. */
 export async function signIn(
   ctx: Context,
   asked: { email: string; password: string },
@@ -89,13 +89,13 @@ export async function signIn(
   return answer.headers.getSetCookie()
 }
 
-/** The cookies that end it; a session that is over already is no error. */
+/** Returns the cookies that end the session; an ended session is no error. */
 export async function signOut(ctx: Context, browser: Browser): Promise<string[]> {
   const answer = await askLibrary(ctx, requestOf(ctx, '/sign-out', browser, {}), browser)
   return answer.headers.getSetCookie()
 }
 
-/** Use keeps a session alive: the cookies are to be passed on. */
+/** Use extends a session; the caller must pass the cookies on. */
 export async function renewSession(ctx: Context, browser: Browser): Promise<string[]> {
   const answer = await askLibrary(ctx, requestOf(ctx, '/get-session', browser), browser)
   return answer.headers.getSetCookie()
@@ -115,7 +115,7 @@ export async function resetPassword(
   if (!answer.ok) throw new AppError('reset_link_invalid', STALE)
 }
 
-/** Ends every other session; the cookies are those of the new one. */
+/** Ends every other session; returns the cookies of the new one. */
 export async function changePassword(
   ctx: Context,
   asked: { email: string; currentPassword: string; newPassword: string },
@@ -124,7 +124,7 @@ export async function changePassword(
   const { email, currentPassword, newPassword } = asked
   const body = { currentPassword, newPassword, revokeOtherSessions: true }
   const request = requestOf(ctx, '/change-password', browser, body)
-  // guessing here is guessing there
+  // wrong passwords count here as at sign-in
   const answer = await answerSignIn(ctx, email, request, browser)
   if (!answer.ok) throw new AppError('sign_in_failed', 'The present password is wrong.')
   return answer.headers.getSetCookie()

@@ -1,5 +1,5 @@
-// From an Authorization header to a caller. Tokens are looked up by hash; what is wrong with one is said to its
-// holder and to nobody else. Cookies and tokens in addresses mean nothing here.
+// Turns an Authorization header into a caller. Tokens are looked up by hash; only the holder of a token learns what is
+// wrong with it. Cookies and tokens in addresses are ignored here.
 import { AppError } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
@@ -22,7 +22,7 @@ export interface ByToken extends Authenticated {
   token: Token
 }
 
-/** Reading goes on without room to write. */
+/** Reading continues when the storage is full. */
 async function noteUse(ctx: Context, token: Token, now: number, address: string): Promise<void> {
   try {
     await updateTokenUse(ctx.db, token, now, address)
@@ -31,7 +31,7 @@ async function noteUse(ctx: Context, token: Token, now: number, address: string)
   }
 }
 
-const USE_NOTED_MS = 60_000 // last use is shown to people; one write a minute is enough
+const USE_NOTED_MS = 60_000 // users see the last use; one write a minute is enough
 
 export async function authenticate(
   ctx: Context,

@@ -1,5 +1,5 @@
-// Device login (RFC 8628): a client starts it, a signed-in person decides it, the client fetches its tokens by polling.
-// The code is worthless until somebody who is signed in says yes, and is used once.
+// Device login (RFC 8628): a client starts it, a signed-in user decides it, the client fetches its tokens by polling.
+// The code is worthless until a signed-in user approves it, and works once.
 import { randomBytes, randomInt } from 'node:crypto'
 import { AppError, PEOPLE } from '@berth/shared'
 import type { OauthErrorCode, Scope, TokenAnswer } from '@berth/shared/api'
@@ -33,7 +33,7 @@ import { change } from '../core/transaction.ts'
 import { issueTokens } from './login-tokens.ts'
 import { personAsCaller } from './sign-in.ts'
 
-/** What OAuth's endpoints refuse with, in OAuth's words. */
+/** The refusals of OAuth endpoints, in OAuth's words. */
 export class OauthRefusal extends Error {
   readonly code: OauthErrorCode
   constructor(code: OauthErrorCode, message: string) {
@@ -65,7 +65,7 @@ export function requireClient(clientId: string | undefined): void {
   }
 }
 
-/** Names come from strangers and are shown to people: no control characters, not long. */
+/** Unauthenticated clients send these names and users see them: no control characters, not long. */
 const cleanName = (name: string | undefined): string =>
   (name ?? '')
     .replaceAll(/\p{Cc}/gu, '')
@@ -108,7 +108,7 @@ export async function startDevice(
         intervalMs: PEOPLE.devicePollMs,
       }
     } catch (error) {
-      if (!isUniqueViolation(error) || attempt >= 5) throw error // somebody has this code now
+      if (!isUniqueViolation(error) || attempt >= 5) throw error // the code is taken
     }
   }
 }
@@ -123,7 +123,7 @@ const MESSAGES: Partial<Record<OauthErrorCode, string>> = {
 const refusal = (code: OauthErrorCode): OauthRefusal =>
   new OauthRefusal(code, MESSAGES[code] ?? code)
 
-/** One poll. The tokens are handed out once: of two polls at the same time one gets them. */
+/** One poll. The tokens are handed out once: of two concurrent polls one gets them. */
 export async function pollDevice(
   ctx: Context,
   deviceCode: string,
@@ -172,7 +172,7 @@ export interface DeviceView {
 const triesKey = (userId: number): string => `device:${userId}`
 const WRONG_CODE = 'This code is not known, was used, or is older than 15 minutes.'
 
-/** Wrong codes are counted against the person who types them, before the look: five, then none for a while. */
+/** Counts the try against the user before the lookup; five wrong codes block the user for a while. */
 async function findTyped(ctx: Context, caller: Caller, typed: string): Promise<DeviceLogin> {
   const now = ctx.clock.now()
   const key = triesKey(caller.userId)
@@ -192,7 +192,7 @@ async function findTyped(ctx: Context, caller: Caller, typed: string): Promise<D
   return found
 }
 
-/** What the page shows before it asks "did you start this?". Decides nothing. */
+/** The data for the page that asks "did you start this?". Read-only. */
 export async function describeDevice(
   ctx: Context,
   caller: Caller,
@@ -232,7 +232,7 @@ async function decideDevice(
   })
 }
 
-/** From here on the device may fetch tokens that act as the caller. */
+/** From now on the device may fetch tokens that act as the caller. */
 export const approveDevice = (ctx: Context, caller: Caller, userCode: string): Promise<void> =>
   decideDevice(ctx, caller, userCode, 'approved')
 

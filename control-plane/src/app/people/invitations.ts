@@ -1,5 +1,5 @@
-// Invitations: one mailed link each, one use, bound to an address, 7 days. The link is nowhere but in the mail. Accepting
-// is the only way into an organization, and beside the set-up the only way an account arises.
+// Invitations: one mailed link each, for one use, one address and 7 days. Only the mail holds the link. Accepting one
+// is the only way into an organization, and apart from set-up the only way to create an account.
 import { AppError, invalidFields, PEOPLE } from '@berth/shared'
 import type { InvitationCreate, Role } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
@@ -152,7 +152,7 @@ export async function invite(
 async function requireDiskSpace(db: Db, organizationId: number): Promise<void> {
   const members = (await countMembers(db, [organizationId])).get(organizationId) ?? 0
   const open = await countOpenInvitations(db, organizationId)
-  // each may be accepted: nobody asks again then
+  // open invitations count, because accepting one checks no limit
   if (members + open < PEOPLE.members && open < PEOPLE.openInvitations) return
   throw invalidFields([
     {
@@ -173,7 +173,7 @@ async function loadInvitation(
   return found
 }
 
-/** A new link for the same address; the former one is dead with this answer. */
+/** Sends a new link to the same address and invalidates the former one. */
 export async function resendInvitation(
   ctx: Context,
   caller: Caller,
@@ -216,7 +216,7 @@ export async function withdrawInvitation(
   })
 }
 
-/** Unknown, used and expired links answer alike: nobody learns which links there were. */
+/** Unknown, used and expired links get the same answer, so that a caller cannot distinguish them. */
 async function openLink(db: Db, token: string, now: number): Promise<Invitation> {
   const known = parseToken(token)?.prefix === 'berth_invite_'
   const found = known ? await findInvitationByHash(db, hashToken(token)) : undefined
@@ -256,7 +256,7 @@ async function join(
   return { organization, role, joinedAt: c.now, user }
 }
 
-/** For somebody who has an account: it must be the invited address's. */
+/** For a user with an account: its address must be the invited one. */
 export async function acceptInvitation(
   ctx: Context,
   caller: Caller,
@@ -275,7 +275,7 @@ export async function acceptInvitation(
   })
 }
 
-/** For somebody new: the account and the membership arise together or not at all. */
+/** For a new user: creates the account and the membership atomically. */
 export async function registerByInvitation(
   ctx: Context,
   asked: { token: string; name: string; password: string },
@@ -306,7 +306,7 @@ export interface InvitationOffer {
   accountExists: boolean
 }
 
-/** What the holder of a link is shown before they decide. */
+/** The data that the holder of a link sees before deciding. */
 export async function describeInvitation(ctx: Context, token: string): Promise<InvitationOffer> {
   const invitation = await openLink(ctx.db, token, ctx.clock.now())
   const names = await listUserNames(ctx.db, [invitation.invitedBy])

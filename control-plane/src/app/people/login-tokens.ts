@@ -1,5 +1,5 @@
-// The tokens of a client's login: an access token of 30 days and a refresh token that is spent by its use. A spent one
-// that comes again means two hold it; the login ends for both, but for a moment in which a reply may have got lost.
+// The tokens of a client's login: an access token for 30 days and a refresh token for one use. A reused refresh token
+// means that two parties hold it, so the login ends, except shortly after the use, when the reply may have been lost.
 import { PEOPLE } from '@berth/shared'
 import type { TokenAnswer } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
@@ -25,7 +25,7 @@ import { change } from '../core/transaction.ts'
 import { personAsCaller } from './sign-in.ts'
 import { endToken } from './tokens.ts'
 
-/** A new pair; the former access token ends soon, so that requests under way still pass. */
+/** Issues a new pair; the former access token expires soon, so that requests in progress still pass. */
 export async function issueTokens(c: Change, login: Login): Promise<TokenAnswer> {
   const access = makeToken('berth_at_')
   const refresh = makeToken('berth_rt_')
@@ -57,7 +57,7 @@ export async function issueTokens(c: Change, login: Login): Promise<TokenAnswer>
   }
 }
 
-/** Undefined: not good, or not any more. The end of a login is kept even though the answer is a refusal. */
+/** Undefined if the token is not or no longer valid. Ending a login is committed although the answer is a refusal. */
 export async function refreshTokens(
   ctx: Context,
   text: string,
@@ -79,7 +79,7 @@ export async function refreshTokens(
       case 'revoke':
         return revokeStolen(c, login, user, from)
       case 'rotate':
-        // somebody was quicker between our look and now: theirs is the use, ours the repetition
+        // a concurrent request used it first, so this one counts as the repetition
         if (await takeRefreshToken(c.db, token.id, c.now)) break
         if (await takeRepetition(c.db, token.id, c.now)) break
         return revokeStolen(c, login, user, from)
@@ -87,7 +87,7 @@ export async function refreshTokens(
         if (await takeRepetition(c.db, token.id, c.now)) break
         return revokeStolen(c, login, user, from)
     }
-    // somebody ended it since our look; whoever ends it from now on finds the new tokens
+    // false if it was ended since our read; the lock makes a later end include the new tokens
     if (!(await holdLogin(c.db, login.id))) return undefined
     const answer = await issueTokens(c, login)
     await auditCaller(c, personAsCaller(user, from), null, 'login.refresh', ['login', login.id])
@@ -103,7 +103,7 @@ async function revokeStolen(c: Change, login: Login, user: User, from: From): Pr
   return undefined
 }
 
-/** RFC 7009: whoever holds a token may end it. Unknown ones are no error. */
+/** RFC 7009: the holder of a token may end it. Unknown tokens are no error. */
 export async function revokeByToken(ctx: Context, text: string, from: From): Promise<void> {
   const prefix = parseToken(text)?.prefix
   if (prefix === 'berth_rt_') {

@@ -1,5 +1,5 @@
-// Mail is part of a change: queued in its transaction, so that a refused change sends nothing and a killed control plane
-// loses nothing. The text may hold a one-use link and is therefore sealed at rest.
+// Queues mail in the transaction of its change, so that a refused change sends nothing and a killed control plane loses
+// nothing. The text may hold a one-use link and is therefore encrypted at rest.
 import { MAIL } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { insertMail, updateMailText } from '../../store/people/mails.ts'
@@ -27,7 +27,7 @@ export const mailPlace = (id: number) => ({
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is removed
 const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g
 
-/** Names of people and projects stand in subjects: what could end a header is a blank. */
+/** Subjects contain names of users and projects: replaces characters that could end a header with blanks. */
 export const oneLine = (text: string): string =>
   text.replaceAll(CONTROL, ' ').trim().slice(0, MAIL.subjectCharacters)
 

@@ -1,6 +1,6 @@
-// Sends what was queued: one sender a mail (a lease in its row), a few tries with growing pauses, given up after a day.
-// At least once: a process that dies between the server's "accepted" and our note sends it again, under the same
-// Message-ID. The text is in no log and is gone from the table with the last try.
+// Sends queued mail: one sender per mail (a lease in its row), a few retries with back-off, given up after a day. At
+// least once: a process that dies between the server's "accepted" and our update sends it again, under the same
+// Message-ID. The text is in no log and is deleted from the table with the last try.
 import { MAIL } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { type Mailer, RefusedForGood } from '../../mail/mail.ts'
@@ -14,7 +14,7 @@ import {
 import { MAIL_TOPIC } from '../core/transaction.ts'
 import { mailPlace } from './mail.ts'
 
-/** How many were tried. */
+/** Returns how many were tried. */
 export async function sendDueMails(ctx: Context, mailer: Mailer): Promise<number> {
   const ids = await listDueMails(ctx.db, ctx.clock.now(), MAIL.batch)
   for (const id of ids) {
@@ -59,7 +59,7 @@ function judgeFailure(mail: MailRow, error: unknown, now: number) {
   }
 }
 
-/** Until the returned function is called. */
+/** Runs until the returned function is called. */
 export function startMailing(ctx: Context, mailer: Mailer): () => Promise<void> {
   let isStopping = false
   let isWoken = false

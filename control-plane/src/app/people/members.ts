@@ -1,5 +1,5 @@
-// Members: roles, leaving, being removed. Whoever leaves takes nothing along: tokens bound to the organization die, what
-// they owned passes on, and every other token of theirs sees the organization no more from the next request on.
+// Members: roles, leaving, removal. A former member keeps nothing: tokens bound to the organization are revoked, owned
+// projects and environments get a new owner, and other tokens lose the organization from the next request on.
 import { AppError } from '@berth/shared'
 import type { Role } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
@@ -34,7 +34,7 @@ export async function listOrganizationMembers(
   return listMembers(ctx.db, organizationId, page)
 }
 
-/** The caller's role now, not at the start of the request; nobody demoted decides with an old one. */
+/** The caller's role now, not at the start of the request, so that a demoted caller cannot use the old one. */
 async function ownRole(c: Change, caller: Caller, organizationId: number): Promise<Role> {
   const own = await findMember(c.db, organizationId, caller.userId)
   if (!own) throw missing()
@@ -100,7 +100,7 @@ export async function changeMemberRole(
   })
 }
 
-/** Removing somebody needs the permission; leaving needs only to be there and a token that may manage members. */
+/** Removing a member needs the permission; leaving needs a membership and a token that may manage members. */
 export async function removeMember(
   ctx: Context,
   caller: Caller,

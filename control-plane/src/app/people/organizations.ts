@@ -1,4 +1,4 @@
-// Organizations: made, renamed, ended. One that still has projects or servers is not ended.
+// Organizations: created, renamed, ended. An organization with projects or servers cannot be ended.
 import { AppError } from '@berth/shared'
 import type { OrganizationCreate, OrganizationUpdate, Permission, Role } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
@@ -84,7 +84,7 @@ const slugTaken = (slug: string) => (error: unknown) => {
   throw new AppError('slug_taken', `There is an organization with the short name ${slug}.`)
 }
 
-/** By a platform administrator, or by anybody where the installation says so; its maker owns it. */
+/** For platform administrators, or for every user if the installation allows it; the creator becomes its owner. */
 export async function createOrganization(
   ctx: Context,
   caller: Caller,
@@ -140,7 +140,7 @@ export async function changeOrganization(
   return viewOne(ctx, caller, id)
 }
 
-/** Needs its short name as confirmation, and nothing left inside. */
+/** Needs its slug as confirmation, and an empty organization. */
 export async function endOrganization(
   ctx: Context,
   caller: Caller,

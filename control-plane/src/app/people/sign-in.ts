@@ -1,5 +1,5 @@
-// What signing in and changing a password mean beyond the library that checks them: the lock after wrong passwords, the
-// session's row with its audit row, the end of every other session and login when a password changes.
+// Sign-in and password changes beyond the library that checks passwords: the lock after wrong passwords, the session's
+// row with its audit row, and the end of every other session and login when a password changes.
 import { AppError, PEOPLE } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller, From } from '../../domain/core/access.ts'
@@ -24,10 +24,10 @@ import { change } from '../core/transaction.ts'
 import { endSshAccess } from '../ssh/revocation.ts'
 import { queueMail } from './mail.ts'
 
-/** By hash: the table must not list whom somebody tried to be. */
+/** A hash, because the table must not list the addresses that were tried. */
 const lockKey = (email: string): string => `sign-in:${hashToken(normalizeEmail(email))}`
 
-/** A person who acts without a token: at sign-in, at a reset, in a browser. */
+/** A user without a token: at sign-in, at a reset, in a browser. */
 export function personAsCaller(user: { id: number; name: string }, from: From): Caller {
   return {
     userId: user.id,
@@ -42,8 +42,8 @@ export function personAsCaller(user: { id: number; name: string }, from: From): 
 }
 
 /**
- * Counts a sign-in before its password is looked at; refuses once there were too many. The answer is the same whether
- * the account exists or not, because the count is.
+ * Counts a sign-in before its password is checked; refuses after too many. Unknown accounts are counted too, so the
+ * answer does not reveal whether the account exists.
  */
 export async function admitSignIn(ctx: Context, email: string): Promise<void> {
   const bounds = { now: ctx.clock.now(), most: PEOPLE.wrongPasswords, windowMs: PEOPLE.lockMs }
@@ -64,13 +64,13 @@ export async function admitSignIn(ctx: Context, email: string): Promise<void> {
   )
 }
 
-/** The password was right. */
+/** Call this after a right password. */
 export const forgetWrongPasswords = (ctx: Context, email: string): Promise<void> =>
   deleteWrongTries(ctx.db, lockKey(email))
 
 /**
- * The password that was shown must be the one in force. Asked with the person held: a change of password is over before
- * this or begins after it, and then ends what is made here.
+ * Requires that the proven password is still in force. The user's row is locked: a change of password either ended
+ * before, or comes later and ends what is created here.
  */
 async function requireProven(c: Change, userId: number, proven: string): Promise<void> {
   if ((await findPasswordHash(c.db, userId)) === proven) return
@@ -78,8 +78,8 @@ async function requireProven(c: Change, userId: number, proven: string): Promise
 }
 
 /**
- * A browser's session, made by the library: its row, the audit row and the last activity are one change. `proven` is the
- * hash the password was compared with: a sign-in under way while the password changes begins nothing.
+ * Stores a browser session that the library made: its row, the audit row and the last activity are one change.
+ * `proven` is the hash that the password was compared with: if the password changed meanwhile, no session begins.
  */
 export async function beginBrowserSession(
   ctx: Context,
@@ -88,7 +88,7 @@ export async function beginBrowserSession(
   proven: string,
 ): Promise<IdentityRow> {
   return change(ctx, async (c) => {
-    await updateUser(c.db, row.userId, { lastActiveAt: c.now }) // holds the person
+    await updateUser(c.db, row.userId, { lastActiveAt: c.now }) // locks the user
     const user = await findUser(c.db, row.userId)
     if (!user || user.disabledAt !== null) throw new AppError('account_disabled', 'Disabled.')
     await requireProven(c, user.id, proven)
@@ -100,8 +100,8 @@ export async function beginBrowserSession(
 }
 
 /**
- * Every session, login and SSH certificate ends with the old password; whoever had it is out. Personal tokens stay. With
- * `proven` the former password was the proof, and it must still be in force.
+ * Ends every session, login and SSH certificate together with the old password; personal tokens stay. With `proven`,
+ * the former password was the proof and must still be in force.
  */
 export async function replacePassword(
   ctx: Context,
@@ -113,7 +113,7 @@ export async function replacePassword(
   await change(ctx, async (c) => {
     const user = await findUser(c.db, userId)
     if (!user) throw new AppError('not_found', 'There is no such account.')
-    // holds the person: a certificate being given at this moment is written before, and ends here
+    // locks the user: a certificate that is issued concurrently is written before, and ends here
     await updateUser(c.db, userId, { lastActiveAt: c.now })
     if (proven !== undefined) await requireProven(c, userId, proven)
     await upsertPassword(c.db, userId, passwordHash, c.now)
@@ -136,7 +136,7 @@ export async function admitReset(ctx: Context, email: string): Promise<boolean> 
   return count <= PEOPLE.resetMails
 }
 
-/** The link is made from the configured address; what the request called its host is never looked at. */
+/** Builds the link from the configured address, never from the request's Host header. */
 export async function mailReset(
   ctx: Context,
   user: { id: number; name: string; email: string },
@@ -151,7 +151,7 @@ export async function mailReset(
   })
 }
 
-/** Once an hour. */
+/** Runs once an hour. */
 export async function sweepSignIns(ctx: Context): Promise<void> {
   const now = ctx.clock.now()
   await deleteEndedSessions(ctx.db, now, PEOPLE.lockMs)

@@ -1,4 +1,4 @@
-// A person's own tokens: listed without the secret, made with at most the scopes of what makes them, revoked at once.
+// A user's own tokens: listed without the secret, created with at most the scopes of the caller, revoked immediately.
 import { AppError, type FieldProblem, invalidFields, PEOPLE } from '@berth/shared'
 import { SCOPES, type TokenCreate } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
@@ -24,7 +24,7 @@ export async function listOwnTokens(
   return listUserTokens(ctx.db, caller.userId, ctx.clock.now(), page)
 }
 
-/** Where the new token is bound: as asked, else as the header says; a bound token makes only tokens bound alike. */
+/** The requested organization, else the header's, else the token's; `checkToken` enforces a token's binding. */
 function chooseBinding(caller: Caller, asked: number | null | undefined): number | null {
   if (asked !== undefined && asked !== null) return asked
   return caller.askedOrganizationId ?? caller.tokenOrganizationId
@@ -88,13 +88,13 @@ export async function createToken(
   })
 }
 
-/** A login's token takes its whole login along: a refresh token must not bring it back. */
+/** Revoking a login's token ends the whole login, so that its refresh token cannot restore it. */
 export async function endToken(c: Change, token: Token): Promise<void> {
   await updateTokenRevoked(c.db, token.id, c.now)
   if (token.loginId !== null) await deleteLogins(c.db, { id: token.loginId }, c.now)
 }
 
-/** One's own token; the one in use may always end itself. */
+/** Revokes a token of the caller; the token in use may always revoke itself. */
 export async function revokeToken(ctx: Context, caller: Caller, id: number): Promise<void> {
   if (id !== caller.origin.tokenId) requireScope(caller, 'admin')
   await change(ctx, async (c) => {

@@ -1,6 +1,6 @@
-// Basic Auth before environments: set on the environment, on the project, or at creation. The password becomes a bcrypt
-// hash before anything is stored, the hash is sealed, and neither is ever shown. A change reaches the edge without a
-// deployment, by the environment's edge revision.
+// Basic Auth for environments: set on the environment, on the project, or at creation. The password becomes a bcrypt
+// hash before anything is stored, the hash is encrypted, and neither is ever shown. A change reaches the edge without a
+// deployment, through the environment's edge revision.
 import { AppError } from '@berth/shared'
 import type { EnvironmentBasicAuth, ProjectBasicAuth } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
@@ -26,7 +26,7 @@ export const authPlace = (table: 'environments' | 'projects', owner: Owner): Pla
   rowId: owner.id,
 })
 
-/** Mode, name and bcrypt hash; the password itself ends here. */
+/** Mode, name and bcrypt hash; the password itself is not passed on. */
 export interface HashedAuth {
   mode: 'own' | 'inherit' | 'off'
   username: string | null
@@ -38,7 +38,7 @@ export async function hashAuth(asked: EnvironmentBasicAuth): Promise<HashedAuth>
   return { mode: 'own', username: asked.username, hash: await hashPassword(asked.password) }
 }
 
-/** As columns, sealed to the row. */
+/** As columns, encrypted for the row. */
 export function authColumns(
   ctx: Context,
   table: 'environments' | 'projects',
@@ -107,7 +107,7 @@ export async function setProjectAuth(
   })
 }
 
-/** A project has its own or none. */
+/** A project has its own setting or none. */
 export const projectAuth = (project: { basicAuthUsername: string | null }): EffectiveAuth =>
   project.basicAuthUsername === null
     ? { mode: 'off', enabled: false, username: null, from: null }

@@ -1,4 +1,4 @@
-// A project's settings as columns, and what of them can be wrong by itself; the same for making and changing one.
+// A project's settings as columns, and the checks that need no other row; used to create and to change a project.
 import type { FieldProblem } from '@berth/shared'
 import type { ProjectPatch } from '@berth/shared/api'
 import type { Updateable } from 'kysely'
@@ -13,7 +13,7 @@ export type ProjectColumns = Updateable<ProjectsTable>
 
 const flag = (value: boolean) => (value ? 1 : 0)
 
-/** Only what was asked; the rest keeps what it has. */
+/** Contains only the settings in the request; the others keep their values. */
 export function projectColumns(asked: ProjectPatch): ProjectColumns {
   const columns: ProjectColumns = {}
   if (asked.name !== undefined) columns.name = asked.name

@@ -1,5 +1,5 @@
-// The key pair by which a project's repository is read: looked at, and replaced when the old one is not trusted any more.
-// The former public line stays visible, so that people know what to take away at the host.
+// The key pair that reads a project's repository: shown, and replaced when it is no longer trusted. The former public
+// line stays visible, so that users know which key to delete at the forge.
 
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'

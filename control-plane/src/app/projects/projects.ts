@@ -1,5 +1,5 @@
-// Making a project: a repository, a base domain and servers. Each gets its own Ed25519 key pair for reading its
-// repository and its own webhook secret, which is shown this once.
+// Creates a project from a repository, a base domain and servers. Each project gets its own Ed25519 key pair for
+// reading its repository and its own webhook secret, which is shown only once.
 import { AppError, invalidFields, RECONCILE, REST, TASKS } from '@berth/shared'
 import type { ProjectCreate } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
@@ -49,7 +49,7 @@ export async function createProject(
   if (wrongDefault) problems.push(wrongDefault)
   if (problems.length > 0) throw invalidFields(problems)
   const key = createDeployKey(asked.name)
-  await ensureDataKey(ctx, organizationId) // the first secret of an organization is a project's
+  await ensureDataKey(ctx, organizationId) // an organization's first secret belongs to a project
   const { name, repo_url, domain } = asked
   const made = await change(ctx, async (c) => {
     const { db, now } = c
@@ -67,7 +67,7 @@ export async function createProject(
         domain,
         ownerId: caller.userId,
         defaultRecipe: 'docker',
-        defaultBranch: '', // the first look at the repository tells
+        defaultBranch: '', // the first read of the repository finds it
         defaultServerId: asked.server_ids[0] ?? null,
         environmentLimit: REST.environmentsPerProject,
         lostAfterMs: TASKS.lostAfterMs,
@@ -90,7 +90,7 @@ export async function createProject(
     emit(c, { organizationId, projectId: id }, 'project.created', { name })
     return { id, webhookSecret }
   }).catch((error: unknown) => {
-    // both were looked at; two requests at once are told apart by the index alone
+    // both were checked above; only the index decides between two concurrent requests
     if (!isUniqueViolation(error)) throw error
     throw new AppError('name_taken', `The name ${name} or the domain ${domain} was just taken.`)
   })

@@ -1,5 +1,5 @@
-// Deleting a project: each environment is first stopped and removed from its server, then the project disappears after
-// the last one is gone. A server that is away is waited for; a removal that failed is tried again by asking again.
+// Deletes a project: each environment is stopped and removed from its server, and the project is deleted after the last
+// one. The removal waits for offline servers; a failed removal is retried by asking again.
 import { AppError } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
@@ -18,7 +18,7 @@ import { type ProjectView, viewProject } from './views.ts'
 
 export interface AskedDeletion {
   confirm?: string | undefined
-  /** The protected environments that go with it, each by its identifier or id. */
+  /** The protected environments to delete too, each by its identifier or id. */
   confirmProtected: readonly string[]
 }
 
@@ -64,7 +64,7 @@ async function remove(
   return { project: deleting, left: left.length }
 }
 
-/** Held, so that what was protected a moment ago is asked for too. */
+/** Locks them, so that an environment that was just protected also needs a confirmation. */
 async function holdEnvironments(c: Change, projectId: number): Promise<Environment[]> {
   const held: Environment[] = []
   for (const { id } of await listEnvironments(c.db, projectId)) {

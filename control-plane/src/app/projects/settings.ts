@@ -1,5 +1,5 @@
 // Settings of a project: who may change which of them, and what has to follow (servers still in use, addresses of
-// environments, the owner of pull requests' environments). The limit of environments is the platform's alone.
+// environments, the owner of pull requests' environments). Only platform administrators set the environment limit.
 import { AppError, changeCeilings, invalidFields } from '@berth/shared'
 import type { ProjectPatch } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
@@ -91,16 +91,16 @@ async function applySettings(
   const moved = asked.repo_url !== undefined && asked.repo_url !== project.repoUrl
   await updateProject(c.db, id, {
     ...columns,
-    // which repository that is, the next delivery tells
+    // the next delivery says which repository that is
     ...(moved ? { provider: null, externalId: null, renamedTo: null } : {}),
     ...(asked.limits ? { ceilings: changeCeilings(project.ceilings, asked.limits) } : {}),
     defaultServerId: servers.defaultId,
     updatedAt: c.now,
   })
-  // another repository counts its pull requests from 1 again: what ended in the former one is not these
+  // another repository numbers its pull requests from 1 again, so the ended ones must not match
   if (moved) await deleteEndedPullRequests(c.db, id)
   await follow(ctx, c, project, asked)
-  await placeFreed(ctx, c, project) // what a pull request waited for may be another server's now
+  await placeFreed(ctx, c, project) // a waiting pull request may get another server now
   const fields = Object.keys(asked)
   await auditCaller(c, caller, organizationId, 'project.update', ['project', id], {
     name: project.name,
@@ -109,7 +109,7 @@ async function applySettings(
   emit(c, { organizationId, projectId: id }, 'project.updated', { changed: fields })
 }
 
-/** The servers afterwards. One that still holds environments of the project stays. */
+/** Returns the new list of servers. A server that still holds environments of the project stays. */
 async function chooseServers(c: Change, project: Project, asked: ProjectPatch) {
   const now = (await listProjectServers(c.db, [project.id])).get(project.id) ?? []
   const ids = asked.server_ids === undefined ? now.map((s) => s.id) : [...new Set(asked.server_ids)]
@@ -136,7 +136,7 @@ async function chooseServers(c: Change, project: Project, asked: ProjectPatch) {
   return { ids, defaultId, problem: undefined }
 }
 
-/** Environments at their default address move along, unless protected; so does who owns pull requests' environments. */
+/** Moves unprotected environments at their default address, and sets the new owner of pull requests' environments. */
 async function follow(
   ctx: Context,
   c: Change,
@@ -147,7 +147,7 @@ async function follow(
   const gives = asked.owner_id !== undefined && asked.owner_id !== project.ownerId
   if (!moves && !gives) return
   for (const { id, identifier } of await listEnvironments(c.db, project.id)) {
-    const environment = await lockEnvironment(c.db, id) // protection holds from its commit on
+    const environment = await lockEnvironment(c.db, id) // protection counts from its commit on
     if (!environment) continue
     const atDefault = environment.domain === defaultDomain(identifier, project.domain)
     if (moves && asked.domain && atDefault && !environment.protected) {
@@ -164,7 +164,7 @@ async function follow(
   }
 }
 
-/** Platform administrators, members or not: they see the number and nothing else of the project. */
+/** For platform administrators, members or not: they see the number and nothing else of the project. */
 export async function setEnvironmentLimit(
   ctx: Context,
   caller: Caller,
@@ -184,7 +184,7 @@ export async function setEnvironmentLimit(
     throw new AppError('insufficient_scope', message, { required_scope })
   }
   const found = await findProject(ctx.db, id)
-  // a token bound to an organization, and the header, bind an administrator as everybody else
+  // a token's organization and the header limit an administrator like every caller
   if (!found || !isWithin(caller, found.organizationId)) throw missing()
   return change(ctx, async (c) => {
     const project = await lockProject(c.db, id)

@@ -1,4 +1,4 @@
-// What projects look like: their servers, how many environments they hold, who owns them.
+// The views of projects: their servers, their number of environments, their owners.
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
 import { listUserNames } from '../../store/people/people.ts'

@@ -1,5 +1,5 @@
-// The packaged agents that lie beside this control plane (`npm run bundle`), and the script that installs one of them.
-// A digest is computed once for a file as it is; another file under the same name is hashed again.
+// The packaged agents next to this control plane (`npm run bundle`), and the script that installs one of them. A digest
+// is computed once for each state of a file; a replaced file is hashed again.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
@@ -19,7 +19,7 @@ async function hashFile(path: string): Promise<string> {
   return hash.digest('hex')
 }
 
-/** By path, size and time: a package that was replaced has another digest. */
+/** Cached by path, size and time, so that a replaced package gets a new digest. */
 async function digestOf(path: string): Promise<{ sha256: string; bytes: number }> {
   const { size, mtimeMs } = await stat(path)
   const key = `${path}:${size}:${mtimeMs}`
@@ -40,7 +40,7 @@ export interface StoredPackage extends PackagedAgent {
 
 export async function listAgentPackages(ctx: Context): Promise<StoredPackage[]> {
   const folder = ctx.config.agentPackages
-  const names = await readdir(folder).catch(() => []) // none was made here
+  const names = await readdir(folder).catch(() => []) // no agent was packaged here
   const found: StoredPackage[] = []
   for (const name of names.toSorted()) {
     const platform = PACKAGE.exec(name)?.[1]
@@ -51,14 +51,14 @@ export async function listAgentPackages(ctx: Context): Promise<StoredPackage[]> 
   return found
 }
 
-/** Undefined: no agent was packaged here, so there is nothing to install. */
+/** Undefined if no agent was packaged here. */
 export async function installScript(ctx: Context): Promise<string | undefined> {
   const packages = await listAgentPackages(ctx)
   if (packages.length === 0) return undefined
   return renderInstallScript({ baseUrl: ctx.baseUrl, version: VERSION, packages })
 }
 
-/** What a person runs on the new server: the script is checked against a digest that came another way. */
+/** The command for the new server; it checks the script against a digest from a separate channel. */
 export async function joinCommand(ctx: Context, token: string): Promise<string> {
   const script = await installScript(ctx)
   if (!script) return `berth-agent join ${ctx.baseUrl} ${token}`

@@ -1,5 +1,5 @@
-// An agent becomes one: join token + certificate request → identity; and later a new certificate for the same
-// identity. One transaction each, so that fifty parallel joins with one token make one agent.
+// Enrols agents: a join token and a certificate request become an identity; later the identity gets new certificates.
+// Each is one transaction, so that fifty parallel joins with one token create one agent.
 import {
   createHash,
   createPublicKey,
@@ -36,7 +36,7 @@ import { agentTopic, change } from '../core/transaction.ts'
 import { serveJoinedServer } from '../forges/waiting-list.ts'
 import { confirmSshAuthorities, publishSshAuthorities } from '../ssh/authorities.ts'
 
-// Unknown, used, expired and malformed tokens get the same answer: nobody learns which it was.
+// Unknown, used, expired and malformed tokens get the same answer, so that a caller cannot distinguish them.
 const refuse = (): AppError =>
   new AppError(
     'join_token_invalid',
@@ -89,14 +89,14 @@ export async function enrolAgent(ctx: Context, asked: EnrollRequest): Promise<En
     return response
   })
   if (joined) return joined
-  // lost the race: the winner may have been our own first try
+  // lost the race; the winner may be this agent's own first try
   const again = await findJoinToken(ctx.db, stored.id)
   const answered = again && repeatedAnswer(again, keyHash, now)
   if (answered) return answered
   throw refuse()
 }
 
-/** A lost answer can be asked again with the same key for ten minutes. */
+/** An agent that lost the answer can ask again with the same key for ten minutes. */
 function repeatedAnswer(
   stored: JoinToken,
   keyHash: string,
@@ -131,7 +131,7 @@ export interface Renewed extends IssuedCertificate {
   generation: number
 }
 
-/** Compare-and-set on the generation the caller presents: of two copies of a disk one is left behind. */
+/** Compare-and-set on the generation that the caller presents, so only one of two copies of a disk can renew. */
 export async function renewAgentCertificate(
   ctx: Context,
   agentId: string,
@@ -162,7 +162,7 @@ export async function renewAgentCertificate(
   })
 }
 
-// ---- renewal after expiry: the server was switched off; the old key proves itself by a signature
+// ---- renewal after expiry, for a server that was switched off: the agent signs with the old key
 
 const challenges = new WeakMap<Context, Map<string, { fingerprint: string; until: number }>>()
 const CHALLENGES = 1_000 // a flood of challenges evicts the oldest

@@ -1,5 +1,5 @@
-// What servers take of their machines: taken in about once a minute with a heartbeat, shown to whoever may read the
-// server. Kept in a fixed number of rows; a value beyond reason is cut, never stored.
+// Resource usage of servers: stored about once a minute from a heartbeat, shown to callers who may read the server. The
+// number of rows is fixed, and values above their maximum are clamped.
 import { USAGE } from '@berth/shared'
 import type { HostUsage } from '@berth/shared/wire'
 import { timestampMs } from '@bufbuild/protobuf/wkt'
@@ -19,7 +19,7 @@ import { change } from '../core/transaction.ts'
 
 const SKEW_MS = 5 * 60_000
 
-/** A server whose clock is off is charted by ours. */
+/** If the server's clock is off, the point gets our time. */
 function momentOf(usage: HostUsage, now: number): number {
   const at = usage.at ? timestampMs(usage.at) : now
   return Math.abs(at - now) > SKEW_MS ? now : at
@@ -68,9 +68,9 @@ const WINDOWS = {
 } as const
 
 export interface ServerFacts {
-  /** Undefined: it has not told yet. */
+  /** Undefined before the first report. */
   latest: ServerUsage | undefined
-  /** Of environments that are there; names as people know them. */
+  /** Existing environments only, with the names that people know. */
   environments: (ServerUsage['environments'][number] & { identifier: string })[]
   points: UsagePoint[]
 }

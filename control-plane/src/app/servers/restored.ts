@@ -1,6 +1,6 @@
-// After the database was restored from a backup the servers know more than it does (wire.md, "After a restore"). What
-// they tell in their first message is compared with the rows here: nothing that may have run is sent again, no number is
-// given out twice, and what the database does not know is written down once, in the audit log, before it is forgotten.
+// After a database restore, servers know more than the database. Compares an agent's hello with the rows
+// (docs/decisions/0026-after-a-restore.md): what may have run is not sent again, no number is issued twice, and what
+// the database does not know is recorded once in the audit log before it is forgotten.
 import { RESTORE } from '@berth/shared'
 import { AttemptState, type EnvironmentFence, type Hello } from '@berth/shared/wire'
 import { timestampMs } from '@bufbuild/protobuf/wkt'
@@ -28,7 +28,7 @@ import type { Change } from '../core/change.ts'
 import { emitTask } from '../core/transaction.ts'
 import { endRemovalTask } from '../environments/removal.ts'
 
-/** An attempt that the agent holds and that is not, or no longer, ours to hold: it is told what to do with it. */
+/** An attempt that the agent holds and should not hold, or no longer; the control plane says what to do with it. */
 export interface Stranger {
   attemptId: string
   environmentId: number
@@ -42,12 +42,12 @@ const ANOTHER =
   'The control plane was restored from a backup, and another environment has this number on its server. ' +
   'Remove this environment and create it again.'
 
-/** An older agent refuses 0, and reads the number only where there is something to do. */
+/** For an unknown environment. An older agent refuses 0, and reads the number only if it has something to do. */
 const SOME_ENVIRONMENT = 0xffff_ffff
 
-const HIGHEST_ID = 0x7fff_ffff // beyond it no database gives one out
+const HIGHEST_ID = 0x7fff_ffff // the highest id that a database issues
 
-/** A server that joined again keeps its attempts: those of its former identity are this one's now. */
+/** A server that joined again keeps its attempts: those of its former identity move to the new one. */
 export async function adoptFormerAttempts(
   c: Change,
   agent: Agent,
@@ -64,7 +64,7 @@ export async function adoptFormerAttempts(
   return { gone }
 }
 
-/** What the agent holds and is not among what it should hold. Those the database never heard of are reported. */
+/** Returns the attempts that the agent should not hold. Those that the database never knew are reported. */
 export async function closeUnknownAttempts(
   ctx: Context,
   c: Change,
@@ -94,7 +94,7 @@ export async function closeUnknownAttempts(
   }))
 }
 
-/** Each one once, however often the agent comes back with it. */
+/** Reports each one once, even if the agent sends it repeatedly. */
 async function report(
   ctx: Context,
   c: Change,
@@ -118,7 +118,7 @@ async function report(
   }
 }
 
-/** Fences ahead of ours, and numbers that were given out: queued tasks may have run, new rows must not be mixed up. */
+/** Skips fences and ids that were issued before the restore, and fails queued tasks that may have run. */
 export async function recoverFences(
   ctx: Context,
   c: Change,
@@ -145,7 +145,7 @@ export async function recoverFences(
       await failTasks(ctx, c, agent, environment, ANOTHER, () => true)
     } else if (Number(reported.fence) > environment.fence) {
       await raiseFence(c.db, environment.id, Number(reported.fence))
-      // made by this very process, under a number that was never given out: it cannot have run
+      // created by this process under an id that was never issued before, so it cannot have run
       const isNew = (task: Task): boolean =>
         task.createdAt >= ctx.startedAt && reported.taskId > 0 && task.id > newest
       await failTasks(ctx, c, agent, environment, MAY_HAVE_RUN, (task) => !isNew(task))
@@ -165,8 +165,8 @@ async function failTasks(
   isConcerned: (task: Task) => boolean,
 ): Promise<void> {
   for (const task of await listUnfinishedTasks(c.db, environment.id)) {
-    if (task.serverId !== agent.serverId) continue // a copy elsewhere has nothing to do with it
-    // it has an attempt that we know: the server tells what became of that one
+    if (task.serverId !== agent.serverId) continue // a copy on another server is unaffected
+    // the server reports the end of an attempt that we know
     if (!isConcerned(task) || (await findLiveAttempt(c.db, task.id))) continue
     const failure = describeFailure({ code: 'stale_fence', message })
     const end = { finishedAt: c.now, failure: JSON.stringify(failure) }
@@ -179,8 +179,8 @@ async function failTasks(
 const asked = new WeakMap<Context, Set<string>>()
 
 /**
- * Once an agent in the life of a control plane, and not far: numbers belong to everybody, and one server must not use
- * them up.
+ * Runs once per agent in the life of a control plane, with a bound: all servers share the ids, and one server must
+ * not use them up.
  */
 async function skipGivenNumbers(
   ctx: Context,

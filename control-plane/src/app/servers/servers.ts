@@ -1,4 +1,4 @@
-// Servers and the tokens by which their agents join.
+// Servers and the tokens with which their agents join.
 import { AppError, ENROLMENT, invalidFields, REST, SESSION } from '@berth/shared'
 import { isHostOrAddress, type ServerStatus } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
@@ -39,15 +39,15 @@ export interface ServerView {
   agent: Agent | undefined
   status: ServerStatus
   environmentCount: number
-  /** Undefined: it has not told yet. */
+  /** Undefined before the first report. */
   usage: ServerUsage | undefined
 }
 
-/** A session row counts only if this very process made it. */
+/** A session row counts only if this process wrote it. */
 export const hasSession = (ctx: Context, agent: Agent | undefined): boolean =>
   agent !== undefined && agent.sessionId !== null && agent.replicaId === ctx.replicaId
 
-/** For a while after a start nobody is called offline: agents need time to return. */
+/** For a while after a start no server counts as offline, because agents need time to return. */
 export const inStartGrace = (ctx: Context): boolean =>
   ctx.clock.now() - ctx.startedAt <
   SESSION.graceTimeouts * SESSION.timeoutIntervals * SESSION.heartbeatMinMs
@@ -130,7 +130,7 @@ export interface MadeJoinToken {
   command: string
 }
 
-/** One use, 15 minutes, bound to this server; the server's former unused tokens die. */
+/** Valid for one use and 15 minutes, for this server only; invalidates the server's former unused tokens. */
 export async function makeServerJoinToken(
   ctx: Context,
   caller: Caller,

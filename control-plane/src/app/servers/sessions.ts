@@ -1,5 +1,5 @@
-// One agent, one session; the newest wins. What a hello means for the rows: who may come in, what was lost while
-// nobody looked, where the journal continues.
+// One agent, one session; the newest wins. Applies a hello to the rows: which agent may connect, which attempts were
+// lost meanwhile, and where the journal continues.
 import { randomUUID } from 'node:crypto'
 import { ENROLMENT, RECONCILE, RESTORE } from '@berth/shared'
 import { AttemptState, FailureCode, GoodbyeReason, type Hello } from '@berth/shared/wire'
@@ -46,7 +46,7 @@ export interface Opened {
   epoch: number
   sessionId: string
   ackedEventSeq: number
-  /** When the certificate it came with should be replaced. */
+  /** When the agent should replace the certificate it connected with. */
   renewAt: number
   unknownAttempts: Stranger[]
 }
@@ -54,11 +54,11 @@ export interface TurnedAway {
   kind: 'turned_away'
   reason: GoodbyeReason
   message: string
-  /** When it may ask again; 0: as it likes. */
+  /** The agent may retry after this time; 0 means that the agent decides. */
   againAfterMs: number
 }
 
-/** What the certificate of a connection says; it was signed by our own authority. */
+/** The contents of a connection's certificate, which our own authority signed. */
 export interface Certified {
   agentId: string
   fingerprint: string
@@ -113,7 +113,7 @@ export async function openSession(
   })
 }
 
-/** A point of the certificate's life that is the same each time it is asked for, and differs between agents. */
+/** A point in the certificate's life that is always the same for one agent and differs between agents. */
 function renewalPoint(certificate: AgentCertificate): number {
   const life = certificate.notAfter - certificate.issuedAt
   const spread = Number.parseInt(certificate.fingerprint.slice(0, 8), 16) / 0xffff_ffff
@@ -127,7 +127,7 @@ async function judgeIdentity(
   hello: Hello,
 ): Promise<TurnedAway | undefined> {
   const agent = await findAgent(c.db, identity.agentId)
-  // revoked agents keep their row: one that is not there joined after the backup that was restored
+  // revoked agents keep their row, so an agent without one joined after the restored backup was made
   if (!agent) return turnAway(GoodbyeReason.UNKNOWN_AGENT, UNKNOWN_AGENT, RESTORE.unknownAgentMs)
   if (agent.revokedAt !== null) return turnAway(GoodbyeReason.REVOKED, 'This agent was revoked.')
   if (agent.lockedAt !== null) {
@@ -148,8 +148,8 @@ async function judgeIdentity(
 }
 
 /**
- * Our own authority signed it for this agent. One that is not in the database was issued after the backup that was
- * restored: newer than all we know it is the agent's newest, otherwise it comes from a copy of the disk.
+ * Our own authority signed it for this agent. If it is missing here, it was issued after the restored backup was
+ * made: the newest one is the agent's own, an older one comes from a copy of the disk.
  */
 async function findOwnCertificate(
   c: Change,
@@ -189,7 +189,7 @@ export async function lockAsDuplicate(
   })
 }
 
-/** Where the outbox continues. A new journal means a wiped disk; a hole means that we were restored from a backup. */
+/** Where the outbox continues. A new journal means a wiped disk; a hole means that our database was restored. */
 async function recoverJournal(
   ctx: Context,
   c: Change,
@@ -219,7 +219,7 @@ async function recoverJournal(
   return acked
 }
 
-/** The agent holds nothing of it any more, so nothing more of its log will come either. */
+/** The agent no longer holds the attempt, so no more of its log will arrive. */
 async function releaseAttempt(c: Change, attempt: Attempt): Promise<void> {
   const whole = attempt.logCompleteAt !== null
   await updateAttempt(c.db, attempt.id, {
@@ -247,7 +247,7 @@ async function warnOfRestore(c: Change, { taskId }: Attempt): Promise<void> {
   await updateTask(c.db, taskId, { warnings: JSON.stringify(warnings) })
 }
 
-/** Compares what the agent holds with what we think it holds. */
+/** Compares the attempts that the agent holds with the rows. */
 async function recoverAttempts(
   ctx: Context,
   c: Change,
@@ -261,7 +261,7 @@ async function recoverAttempts(
   for (const attempt of held) {
     const begun = attempt.state >= AttemptState.STARTING && attempt.state < AttemptState.SUCCEEDED
     const there = reported.get(attempt.id)
-    // over there, and nothing more will be told of it: we were restored from a backup
+    // ended there, and the agent will not report it again, because our database was restored
     const unreported = (there?.state ?? 0) >= AttemptState.SUCCEEDED && hasNothingToReport(hello)
     if (begun && (!there || unreported) && !repeats) {
       const message = there
@@ -269,12 +269,12 @@ async function recoverAttempts(
         : UNKNOWN_THERE
       await loseAttempt(ctx, c, attempt, FailureCode.AGENT_LOST, message)
     }
-    // forgotten there already: its acknowledgement was lost
+    // the agent forgot it already, so only its acknowledgement was lost
     if (((begun && !repeats) || attempt.state >= AttemptState.SUCCEEDED) && !there) {
       await releaseAttempt(c, attempt)
       continue
     }
-    // it was there and is forgotten: its end is told again, its log is gone
+    // the agent had it and forgot it: it reports the end again, but the log is lost
     const was = begun || attempt.fence <= (fences.get(attempt.environmentId) ?? 0)
     if (was && !there && attempt.logCompleteAt === null) {
       await updateAttempt(c.db, attempt.id, { logCompleteAt: c.now })
@@ -284,7 +284,7 @@ async function recoverAttempts(
   return closeUnknownAttempts(ctx, c, agent, hello, new Set(held.map((a) => a.id)))
 }
 
-/** The control plane gives up waiting: the lock is released, the real end may still arrive. */
+/** The control plane stops waiting and releases the lock; the real end may still arrive. */
 export async function loseAttempt(
   ctx: Context,
   c: Change,
@@ -296,7 +296,7 @@ export async function loseAttempt(
   if (moveAttempt(attempt.state, 'lost').kind !== 'moved') return
   const task = await lockTask(c.db, attempt.taskId)
   const lost = { code, message, finishedAt: c.now }
-  // false: it ended by itself since it was read
+  // false if it ended by itself since it was read
   if (!(await raiseAttempt(c.db, attempt.id, AttemptState.LOST, lost)) || !task) return
   const word = code === FailureCode.JOURNAL_LOST ? 'journal_lost' : 'agent_lost'
   const failure = JSON.stringify(describeFailure({ code: word, message }))
@@ -305,7 +305,7 @@ export async function loseAttempt(
   await endRemovalTask(ctx, c, task, { status: 'failed', message })
 }
 
-/** A sign of life, and the check that this session is still the newest. */
+/** Records a sign of life and checks that this session is still the newest. */
 export const touchSession = (
   ctx: Context,
   agentId: string,
@@ -318,7 +318,7 @@ export const touchSession = (
     ...(change.draining ? { drainingAt: ctx.clock.now() } : {}),
   })
 
-/** The stream is gone. Live attempts go on without us; people see since when nobody hears of them. */
+/** The stream ended. Live attempts continue; people see since when they have not been heard of. */
 export async function closeSession(ctx: Context, agentId: string, epoch: number): Promise<void> {
   await change(ctx, async (c) => {
     const mine = await updateUnderEpoch(c.db, agentId, epoch, {
@@ -342,7 +342,7 @@ async function emitServer(
   emit(c, { organizationId: server.organizationId }, 'server.updated', { id: serverId, status })
 }
 
-/** On start: sessions of a former life are over. */
+/** At start, ends the sessions of earlier processes. */
 export const endFormerSessions = (ctx: Context): Promise<void> =>
   endSessionsOfOthers(ctx.db, ctx.replicaId, ctx.clock.now())
 
@@ -363,7 +363,7 @@ export function toHostFacts(host: NonNullable<Hello['host']>): HostFacts {
 
 const ACCOUNT = /^[a-z_][a-z0-9_-]{0,31}$/
 
-/** Only what can be the port and the names of two accounts. */
+/** Accepts only a valid port and two valid account names. */
 function toSshFacts(details: { [key: string]: string }): HostFacts['ssh'] {
   if (details.mode === 'off') return { isOff: true, port: 0, accounts: [] }
   const port = Number(details.port)

@@ -1,5 +1,5 @@
-// Changing and giving up a server. What still holds environments stays; an agent that is not trusted any more loses its
-// session and its certificate at once.
+// Changes and removes servers. A server that still holds environments cannot be removed; a revoked agent loses its
+// session and its certificate immediately.
 import { AppError, changeCeilings } from '@berth/shared'
 import type { ServerPatch } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
@@ -23,7 +23,7 @@ import { agentTopic, change, emit } from '../core/transaction.ts'
 import { endSshAccess } from '../ssh/revocation.ts'
 import { getServer, requireHostname, type ServerView } from './servers.ts'
 
-/** The server, held, after the caller was let through. */
+/** Locks the server after the caller's access was checked. */
 async function hold(c: Change, id: number): Promise<Server> {
   const server = await lockServer(c.db, id)
   if (!server) throw missing()
@@ -59,7 +59,7 @@ export async function changeServer(
     throw new AppError('name_taken', `There is a server named ${asked.name} already.`)
   })
   const view = await getServer(ctx, asReader(caller), id)
-  // one that takes tasks again looks at once
+  // if it takes tasks again, it reads the queue immediately
   if (view.agent) ctx.notifier.notify(agentTopic(view.agent.id))
   return view
 }
@@ -106,7 +106,7 @@ export async function deleteJoinToken(ctx: Context, caller: Caller, id: number):
   })
 }
 
-/** Its session is cut by the wake-up, its certificate opens nothing any more; the server needs a new join token. */
+/** The wake-up ends its session and its certificate is no longer accepted; the server needs a new join token. */
 export async function revokeAgent(ctx: Context, caller: Caller, id: number): Promise<ServerView> {
   await loadServer(ctx.db, caller, id, 'server:write')
   await change(ctx, async (c) => {

@@ -1,6 +1,6 @@
-// The two SSH authorities: made when first needed, and replaced in phases that overlap, so that nobody is locked out
-// while the keys change. Each phase is one transaction on a row that says how far the rotation is: it may be repeated,
-// and a crash between two leaves a state that works. Deliberately absent: a way to see or bring a private key.
+// The two SSH authorities: created when first needed, and rotated in overlapping phases, so that no user is locked out.
+// Each phase is one idempotent transaction on a row that records the progress; a crash between two phases leaves a
+// working state. By design, a private key cannot be read or imported.
 import { AppError, SSH } from '@berth/shared'
 import type { Signer } from '@berth/shared/ssh'
 import type { Context } from '../../context.ts'
@@ -30,7 +30,7 @@ const note = (c: Change, by: Actor, phase: string, authority: SshAuthority): Pro
   return audit(c, by, null, `ssh_authority.${phase}`, ['ssh_authority', id], details)
 }
 
-/** Both are there afterwards. One look at the database when they are there already. */
+/** Creates the missing ones; costs one read when both exist. */
 export async function ensureSshAuthorities(ctx: Context): Promise<void> {
   const missing = await listMissing(ctx.db)
   if (missing.length === 0) return
@@ -54,7 +54,7 @@ async function getSigning(db: Db, kind: AuthorityKind): Promise<SshAuthority> {
   return authority
 }
 
-/** The keys that others must know now, made if there are none yet. */
+/** The keys that others must know now, created if there are none yet. */
 export async function publishSshAuthorities(
   ctx: Context,
   kind: AuthorityKind,
@@ -63,11 +63,11 @@ export async function publishSshAuthorities(
   return listPublishedAuthorities(ctx.db, kind)
 }
 
-/** As `publishSshAuthorities`, for those who only look: nothing is made. */
+/** Like `publishSshAuthorities`, but read-only: creates no key. */
 export const listHostAuthorities = (ctx: Context): Promise<SshAuthority[]> =>
   listPublishedAuthorities(ctx.db, 'host')
 
-/** The authority that signs now, seen from inside a transaction. */
+/** The authority that signs now, read inside the transaction. */
 export async function openSshSigner(
   ctx: Context,
   db: Db,
@@ -79,7 +79,7 @@ export async function openSshSigner(
   return { authority, signer: ctx.sshSigners.open({ ...authority, keySealed }) }
 }
 
-/** An agent told that it trusts these. */
+/** An agent reported that it trusts these. */
 export const confirmSshAuthorities = (
   c: Change,
   agentId: string,
@@ -98,7 +98,7 @@ async function notifyAgents(c: Change): Promise<void> {
   for (const id of await listLiveAgentIds(c.db)) c.notify(trustTopic(id))
 }
 
-/** The new key is stored and published beside the old one, which still signs. */
+/** Stores the new key and publishes it beside the old one, which still signs. */
 export async function announceSshAuthority(
   ctx: Context,
   by: Actor,
@@ -126,13 +126,13 @@ export async function announceSshAuthority(
 const list = (servers: { name: string }[]): string => servers.map((s) => s.name).join(', ')
 
 export interface Haste {
-  /** Servers, by name, that need not be waited for. */
+  /** Names of servers whose confirmation is not needed. */
   without?: readonly string[]
-  /** The key may be in wrong hands: nothing is waited for. */
+  /** The key may be compromised, so do not wait for any server. */
   force?: boolean
 }
 
-/** The announced key signs from now on; the former one stays published. */
+/** The announced key signs from now on; the former key stays published. */
 export async function adoptSshAuthority(
   ctx: Context,
   by: Actor,
@@ -160,7 +160,7 @@ export async function adoptSshAuthority(
   })
 }
 
-/** The former key is no longer published and is destroyed. */
+/** Stops publishing the former key and destroys it. */
 export async function retireSshAuthority(
   ctx: Context,
   by: Actor,
@@ -180,7 +180,7 @@ export async function retireSshAuthority(
   })
 }
 
-/** Users' certificates run out by themselves; servers must have fetched new host certificates. */
+/** Certificates of users expire by themselves; servers must have fetched new host certificates. */
 async function reasonToWait(c: Change, former: SshAuthority): Promise<string | undefined> {
   if (former.kind === 'host') {
     const signed = await listServersSignedBy(c.db, former.id, c.now)

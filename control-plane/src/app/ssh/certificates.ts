@@ -1,6 +1,6 @@
-// An SSH certificate for one purpose, one environment, one server, a few minutes. The access is decided in the
-// transaction that writes the row and its audit; the certificate is signed after it committed. A failed signature
-// leaves a row without one; a certificate without a row cannot exist.
+// Issues an SSH certificate for one purpose, one environment, one server and a few minutes. Access is decided in the
+// transaction that writes the row and its audit; signing follows the commit. A failed signature leaves a row without a
+// certificate; a certificate without a row cannot exist.
 import { randomBytes } from 'node:crypto'
 import { AppError, type FieldProblem, invalidFields, SSH } from '@berth/shared'
 import type { SshCertificateRequest } from '@berth/shared/api'
@@ -48,11 +48,11 @@ export interface IssuedCertificate {
   row: SshCertificateRow
   extensions: string[]
   server: Server
-  /** Lines for known_hosts: who vouches for this server. */
+  /** Lines for known_hosts that identify this server. */
   hostKeys: string[]
 }
 
-/** 63 random bits, never 0: a revocation list cannot name that one. */
+/** 63 random bits, never 0, because a revocation list cannot name serial 0. */
 export function makeSerial(): bigint {
   for (;;) {
     const serial = randomBytes(8).readBigUInt64BE(0) >> 1n
@@ -60,7 +60,7 @@ export function makeSerial(): bigint {
   }
 }
 
-/** What was asked for, with every default filled in; all that is wrong with it at once. */
+/** Fills in every default; throws all problems of the request together. */
 function readRequest(asked: SshCertificateRequest): { key: SshPublicKey; grant: AskedGrant } {
   const problems: FieldProblem[] = []
   let key: SshPublicKey | undefined
@@ -171,7 +171,7 @@ async function recordCertificate(
   return { row, plan, signer, server, hostKeys: hosts.map((host) => host.publicKey) }
 }
 
-/** Everything that decides is read here and held: who takes it away meanwhile waits, then revokes. */
+/** Reads and locks every input of the decision, so a concurrent revocation waits and then covers this certificate. */
 async function requireAccess(
   c: Change,
   caller: Caller,
@@ -227,7 +227,7 @@ async function requireAccess(
   }
 }
 
-/** Whoever ended it meanwhile held the person, too: what they revoked must not give one more certificate. */
+/** Revoking a token locks the user too, so a token that was just revoked cannot get another certificate. */
 async function requireLiveToken(c: Change, { origin }: Caller): Promise<void> {
   const token = origin.tokenId === null ? undefined : await findToken(c.db, origin.tokenId)
   if (token && token.revokedAt !== null) {
@@ -235,7 +235,7 @@ async function requireLiveToken(c: Change, { origin }: Caller): Promise<void> {
   }
 }
 
-/** An environment that lives elsewhere is, seen from this server, none. */
+/** An environment of another server is reported as not found. */
 async function loadOnServer(
   c: Change,
   server: Server,

@@ -1,5 +1,5 @@
-// A server proves itself: its agent submits the server's own host key and gets a certificate for the server's alias.
-// Invariant: only the key comes from the agent; for whom it speaks is known from its authenticated session.
+// Signs a server's host key: its agent submits the key and gets a certificate for the server's alias. Invariant: only
+// the key comes from the agent; the session's authentication says which server it is.
 import { AppError, SSH, sshHostAlias } from '@berth/shared'
 import { acceptPublicKey, fingerprintOf, SshKeyError, signCertificate } from '@berth/shared/ssh'
 import type { Context } from '../../context.ts'

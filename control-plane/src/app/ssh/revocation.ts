@@ -1,5 +1,5 @@
-// Access by SSH ends: the transaction that takes somebody's right away also marks the certificates it gave, and wakes
-// the agents of those servers. What a server must refuse is read from the rows (`listRevokedSerials`), complete.
+// Ends SSH access. The transaction that takes a right away also revokes the certificates that depended on it and wakes
+// the agents of those servers. `listRevokedSerials` reads the complete list that a server must refuse from the rows.
 import { AppError } from '@berth/shared'
 import { PERMISSIONS, type Role, SCOPES } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
@@ -16,7 +16,7 @@ import { auditCaller } from '../core/audit.ts'
 import type { Change } from '../core/change.ts'
 import { change, trustTopic } from '../core/transaction.ts'
 
-/** Why, in the words of the list; the audit row of the cause tells the rest. */
+/** The reason shown in lists; the audit row of the cause has the details. */
 export type RevocationReason =
   | 'revoked'
   | 'environment_removed'
@@ -28,7 +28,7 @@ export type RevocationReason =
   | 'account_disabled'
   | 'password_reset'
 
-/** Ends them; gives how many there were. The caller's own audit row says who did it. */
+/** Revokes the certificates and returns their number. The caller's own audit row names the actor. */
 export async function endSshAccess(
   c: Change,
   scope: RevocationScope,
@@ -43,7 +43,7 @@ export async function endSshAccess(
   return ended.length
 }
 
-/** For a role that was lowered: what the new one still includes stays. */
+/** For a lowered role: certificates that the new role still allows stay valid. */
 export function endSshAccessBeyondRole(
   c: Change,
   member: { organizationId: number; userId: number },
@@ -65,7 +65,7 @@ export const endShellsOfOthers = (
     'environment_protected',
   )
 
-/** By hand: one's own, or anybody's with the right to manage the server. Twice is once. */
+/** Revokes one's own certificate, or any certificate with the permission to manage the server. Idempotent. */
 export async function revokeSshCertificate(
   ctx: Context,
   caller: Caller,
@@ -75,7 +75,7 @@ export async function revokeSshCertificate(
   return change(ctx, async (c) => {
     const server = await loadServer(c.db, caller, serverId, 'read')
     const found = await findSshCertificate(c.db, serverId, serial)
-    // before the question whether it exists: others learn nothing about serials
+    // checked before existence, so that other users learn nothing about serials
     if (found?.userId !== caller.userId)
       requirePermission(caller, server.organizationId, 'server:write')
     if (!found) throw new AppError('not_found', 'There is no such thing, or not for you.')

@@ -1,5 +1,5 @@
-// The administrator's side of rotating an SSH authority: what there is, what the next step waits for, and the three steps.
-// Private keys are shown to nobody.
+// The administrator's side of rotating an SSH authority: the present state, what the next step waits for, and the three
+// steps. Private keys are never shown.
 
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
@@ -45,7 +45,7 @@ export async function listSshAuthorities(
   return Promise.all([...users, ...hosts].map((authority) => view(ctx, authority)))
 }
 
-/** Repeated, it gives the one that is announced already. */
+/** Idempotent: repeated, it returns the authority that is already announced. */
 export async function announceAuthority(
   ctx: Context,
   caller: Caller,

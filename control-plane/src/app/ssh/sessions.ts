@@ -1,5 +1,5 @@
-// The session book of a server, as it reaches the audit log: one row when somebody comes in, one when it is over. What
-// the server says about a certificate counts only for certificates that were issued for that very server.
+// Writes a server's SSH sessions to the audit log: one row at the start, one at the end. What a server reports about a
+// certificate counts only if the certificate was issued for that server.
 import type { SshSessionChanged } from '@berth/shared/wire'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Agent } from '../../store/servers/agents.ts'
@@ -30,7 +30,7 @@ export async function applySshSession(
   const { endedAt } = session
   const ended = endedAt && {
     ended_at: timestampDate(endedAt).toISOString(),
-    // why the certificate was revoked says more than that it was
+    // the reason of the revocation says more than the revocation itself
     reason: certificate?.revokeReason ?? short(session.endReason),
     bytes_sent: Number(session.bytesSent),
     exit_code: session.exitCode ?? null,

@@ -1,6 +1,6 @@
-// What a server must trust and refuse, complete and numbered: authorities of people, serials that were revoked, the
-// authority that signs host keys. The number rises with every change of the content and never falls, also after a
-// database was restored: it is at least the clock. What a server confirmed is written down.
+// What a server must trust and refuse, complete and numbered: user authorities, revoked serials, and the authority that
+// signs host keys. The number rises with every change and is at least the clock, so it never falls, even after a
+// database restore. What a server confirmed is recorded.
 import { createHash } from 'node:crypto'
 import type { Context } from '../../context.ts'
 import { findAgent, updateAgentTrust } from '../../store/servers/agents.ts'
@@ -19,11 +19,11 @@ export interface ServerTrust {
   revoked: bigint[]
 }
 
-const CLOCKS_APART_S = 86_400 // a number beyond it was never given out by a control plane
+const CLOCKS_APART_S = 86_400 // no control plane ever issued a number beyond this
 
 /**
- * As of now; a new generation when it differs from what was made last, or when the server has seen a later one: the
- * database was restored from a backup.
+ * The present state. It gets a new generation when its content changed, or when the server has seen a later
+ * generation because the database was restored from a backup.
  */
 export async function readServerTrust(
   ctx: Context,
@@ -64,7 +64,7 @@ async function reportServer(c: Change, agentId: string): Promise<void> {
   emit(c, { organizationId: server.organizationId }, 'server.updated', { id: server.id })
 }
 
-/** The server said that a bundle is in force, or why it is not. */
+/** The server reported that a bundle is in force, or why it is not. */
 export async function confirmServerTrust(
   ctx: Context,
   agentId: string,

@@ -16,7 +16,7 @@ import {
   permit,
 } from './access.ts'
 
-/** The table of roles and permissions as it is written down; one row a permission. */
+/** The documented table of roles and permissions; one row per permission. */
 const TABLE: Record<Permission, string> = {
   //                   viewer developer admin owner
   read: /*            */ 'y   y         y     y',

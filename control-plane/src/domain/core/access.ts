@@ -1,5 +1,5 @@
-// Who may do what: the table of roles, what a token's scopes leave of it, and the rules beyond roles. Everything that
-// asks for permission asks here; there is no other table.
+// Who may do what: the table of roles, how a token's scopes limit it, and the rules beyond roles. Every permission
+// check uses this table; there is no other.
 import { PERMISSIONS, type Permission, type Role, type Scope } from '@berth/shared/api'
 
 export interface Membership {
@@ -9,22 +9,22 @@ export interface Membership {
   role: Role
 }
 
-/** Whoever sent a request, as far as decisions need it. */
+/** The sender of a request, as far as decisions need it. */
 export interface Caller {
   userId: number
   name: string
   isPlatformAdmin: boolean
   scopes: readonly Scope[]
-  /** What the token is bound to, and what the request's header asked for. */
+  /** The organization that the token is bound to, and the one that the request's header names. */
   tokenOrganizationId: number | null
   askedOrganizationId: number | null
   memberships: readonly Membership[]
-  /** Where the request came from, for the audit log alone. */
+  /** Where the request came from; only for the audit log. */
   origin: Origin
 }
 
 export interface Origin {
-  /** Null: a browser's session. */
+  /** Null for a browser's session. */
   tokenId: number | null
   address: string
   requestId: string
@@ -69,7 +69,7 @@ export function permissionsOf(role: Role, scopes: readonly Scope[]): Permission[
   return PERMISSIONS.filter((p) => ofRole.has(p) && scopes.includes(SCOPE_OF[p]))
 }
 
-/** A bound token and the organization header narrow what a request is about. */
+/** A bound token and the organization header limit the organizations of a request. */
 export const isWithin = (caller: Caller, organizationId: number): boolean =>
   (caller.tokenOrganizationId === null || organizationId === caller.tokenOrganizationId) &&
   (caller.askedOrganizationId === null || organizationId === caller.askedOrganizationId)
@@ -86,7 +86,7 @@ const membershipIn = (caller: Caller, organizationId: number): Membership | unde
 export const roleIn = (caller: Caller, organizationId: number): Role | undefined =>
   membershipIn(caller, organizationId)?.role
 
-/** A header that names an organization the caller cannot act in is refused before anything else. */
+/** False if the header names an organization in which the caller cannot act; checked before anything else. */
 export function mayAskOrganization(caller: Caller): boolean {
   return caller.askedOrganizationId === null || effectiveMemberships(caller).length > 0
 }
@@ -97,7 +97,7 @@ export type Permit =
   | { kind: 'role_lacks'; permission: Permission }
   | { kind: 'scope_lacks'; scope: Scope }
 
-/** What the caller may do in an organization. Not a member: the thing does not exist for them. */
+/** What the caller may do in an organization. For callers who are not members, its rows do not exist. */
 export function permit(caller: Caller, organizationId: number, permission: Permission): Permit {
   const membership = membershipIn(caller, organizationId)
   if (!membership) return { kind: 'hidden' }
@@ -108,7 +108,7 @@ export function permit(caller: Caller, organizationId: number, permission: Permi
   return caller.scopes.includes(scope) ? { kind: 'granted' } : { kind: 'scope_lacks', scope }
 }
 
-/** Nobody's role overrides protection: only the owner changes a protected environment. */
+/** No role overrides protection: only the owner changes a protected environment. */
 export const mayChangeProtected = (
   caller: Caller,
   environment: { protected: boolean; ownerId: number },

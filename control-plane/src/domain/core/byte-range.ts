@@ -1,11 +1,11 @@
-// Which bytes of something a request wants (RFC 9110). PURE.
+// Parses the byte range that a request asks for (RFC 9110). PURE.
 export interface ByteRange {
   from: number
   /** Exclusive. */
   to: number
 }
 
-/** One range; several, or something else, is answered with the whole (RFC 9110 allows it). */
+/** One range; several, or another unit, get the whole file (RFC 9110 allows it). */
 export function parseRange(
   header: string | undefined,
   total: number,

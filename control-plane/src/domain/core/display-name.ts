@@ -1,8 +1,8 @@
-// A name as somebody sent it, on its way into an answer. What cannot be a name may be a secret in the wrong place, and
-// answers are logged, pasted and kept for repetition: its beginning is enough to find the mistake.
+// Shortens a received name for an answer. Text that cannot be a name may be a misplaced secret, and answers are logged,
+// pasted and stored for replays; its first characters are enough to find the mistake.
 import { VARIABLE_KEY } from '@berth/shared/service-file'
 
-const SHORT = 8 // masking begins there as well
+const SHORT = 8 // masking begins at this length too
 const BEGINNING = 4
 
 export const displayName = (name: string): string =>

@@ -1,4 +1,4 @@
-// Globs: what they mean, and that no pattern costs more than its budget.
+// The meaning of globs, and that no pattern costs more than its budget.
 import { GLOBS } from '@berth/shared'
 import { describe, expect, test } from 'vitest'
 import { isGlob, matchAny } from './globs.ts'
@@ -44,7 +44,7 @@ describe('bounds', () => {
     expect(isGlob('x'.repeat(GLOBS.characters + 1))).toBe(false)
     expect(isGlob('{a,b}{a,b}{a,b}{a,b}{a,b}')).toBe(true)
     expect(isGlob('{a,b}'.repeat(6))).toBe(false)
-    expect(isGlob('{a'.repeat(100))).toBe(true) // no braces at all: they never close
+    expect(isGlob('{a'.repeat(100))).toBe(true) // not a brace expression: they never close
   })
 
   test('patterns made to be slow are given up, not waited for', () => {

@@ -1,11 +1,11 @@
-// Globs of a project's settings: which bases, which paths. PURE. `*` and `?` stay inside a segment, `**` is any number of
-// segments, `{a,b}` either. No regular expression is made from them: matching counts its steps and gives up beyond a
-// budget, so no pattern of a person and no name of a stranger holds the process up.
+// Globs in a project's settings, for bases and paths. PURE. `*` and `?` stay inside a segment, `**` is any number of
+// segments, `{a,b}` either. They never become regular expressions: matching counts its steps and stops at a budget, so
+// neither a pattern nor a name from outside can block the process.
 import { expandBraces, GLOBS } from '@berth/shared'
 
 export type GlobAnswer = 'yes' | 'no' | 'too_much'
 
-/** A pattern that may be stored: bounded, and its braces stand for few things. */
+/** A pattern that may be stored: bounded, with few alternatives in its braces. */
 export const isGlob = (pattern: string): boolean => alternativesOf(pattern) !== undefined
 
 const alternativesOf = (pattern: string): string[] | undefined =>
@@ -17,7 +17,7 @@ interface Budget {
   steps: number
 }
 
-/** Does any name match any pattern? `folders`: a pattern that names a folder means everything in it. */
+/** Whether any name matches any pattern. With `folders`, a pattern that names a folder matches everything in it. */
 export function matchAny(
   patterns: readonly string[],
   names: readonly string[],
@@ -39,7 +39,7 @@ export function matchAny(
   return 'no'
 }
 
-/** Greedy with one way back: the last `**` takes one segment more. Every comparison is counted. */
+/** Greedy with one way to backtrack: the last `**` takes one more segment. Counts every comparison. */
 function matchSegments(pattern: string[], name: string[], budget: Budget): boolean {
   let p = 0
   let n = 0

@@ -1,9 +1,9 @@
-// May this action be started now? The answer is a value; the app turns it into a task or a refusal.
+// Decides whether an action may start now. The decision is a value; the app turns it into a task or a refusal.
 import { TASKS } from '@berth/shared'
 import { type Caller, mayChangeProtected } from '../core/access.ts'
 import type { OpenTask } from './deployment.ts'
 
-/** An action as the last successful deployment brought it (JSON in the environment's row). */
+/** An action from the last successful deployment (JSON in the environment's row). */
 export interface SyncedAction {
   name: string
   title: string
@@ -27,7 +27,7 @@ export interface ActionFacts {
   serverJoined: boolean
   /** A queued or running deployment or removal of this environment. */
   openTask: OpenTask | undefined
-  /** Actions of the environment that wait. */
+  /** The number of queued actions of the environment. */
   queued: number
   actions: readonly SyncedAction[]
   name: string
@@ -45,7 +45,7 @@ export type ActionDecision =
   | { kind: 'unconfirmed'; question: string }
   | { kind: 'too_many'; limit: number }
 
-/** Protection first: nobody learns more of an environment they may not change. */
+/** Checks protection first, so that a refused caller learns nothing else about the environment. */
 export function decideAction(caller: Caller, facts: ActionFacts): ActionDecision {
   const { environment, actions, name } = facts
   if (!mayChangeProtected(caller, environment)) return { kind: 'protected', owner: facts.ownerName }

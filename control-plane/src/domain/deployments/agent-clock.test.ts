@@ -8,7 +8,7 @@ test('the offset is that of the message that was under way for the shortest time
   clock.note(2_000, 62_010)
   clock.note(3_000, 63_400)
   expect(clock.ms).toBe(60_010)
-  // the server's clock was put right
+  // the server's clock was corrected
   for (let n = 0; n < 8; n++) clock.note(70_000 + n, 70_002 + n)
   expect(clock.ms).toBe(2)
 })

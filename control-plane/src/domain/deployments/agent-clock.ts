@@ -1,11 +1,11 @@
-// When something happened on a server, by the control plane's clock: the server's own time, corrected by how far its clock
-// is off. Shown to people, never decided on: deadlines run from the arrival of reports. PURE.
+// Converts a server's time to the control plane's clock by the offset of the server's clock. Only for display:
+// deadlines run from the arrival of reports. PURE.
 
-const KEPT = 8 // heartbeats: a minute or two
+const KEPT = 8 // heartbeats, which cover a minute or two
 
 /**
- * How far a server's clock is behind ours. Each message that tells its time says so, too large by the time it was under
- * way; the smallest of the last few is the closest.
+ * How far a server's clock is behind ours. Each message with a time gives a sample that is too large by its transit
+ * time, so the smallest of the last few is the closest.
  */
 export class ClockOffset {
   readonly #samples: number[] = []
@@ -15,19 +15,19 @@ export class ClockOffset {
     if (this.#samples.length > KEPT) this.#samples.shift()
   }
 
-  /** Undefined: the server has not told its time. */
+  /** Undefined before the server's first time. */
   get ms(): number | undefined {
     return this.#samples.length === 0 ? undefined : Math.min(...this.#samples)
   }
 }
 
 export interface Happened {
-  /** By the server's clock; undefined: not told. */
+  /** By the server's clock; undefined if not reported. */
   at: number | undefined
   offsetMs: number | undefined
-  /** What it followed, by our clock. */
+  /** The earlier event that it followed, by our clock. */
   notBefore: number
-  /** When we heard of it: nothing is told before it happens. */
+  /** When we received the report; the event cannot be later. */
   heardAt: number
 }
 

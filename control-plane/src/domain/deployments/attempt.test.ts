@@ -12,7 +12,7 @@ import {
 } from './attempt.ts'
 import { mayMoveTask } from './task.ts'
 
-/** Small, seeded, the same on every machine. */
+/** A small random generator, seeded, so that it is the same on every machine. */
 function seeded(seed: number): () => number {
   let state = seed >>> 0
   return () => {

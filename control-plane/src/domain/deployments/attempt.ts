@@ -1,6 +1,6 @@
-// The life of an attempt as a matrix: state × event → next state. The compiler demands every cell, the test walks
-// every cell. Numbers never decrease; >= 100 is final. What a change means for the task is decided here as well,
-// so that the store only carries it out.
+// The life of an attempt as a matrix: state × event → next state. The compiler demands every cell, the test walks every
+// cell. Numbers never decrease; >= 100 is final. This file also decides what a change means for the task, so that the
+// store only performs it.
 import { failureWord, type TaskStatus } from '@berth/shared'
 import { AttemptState as S } from '@berth/shared/wire'
 
@@ -42,7 +42,7 @@ const ends = {
   lost: S.LOST,
 } as const
 
-/** `stay`: the report is old news or repeated. `late`: recorded beside a lost attempt. */
+/** `stay`: the report is old or repeated. `late`: recorded beside a lost attempt. */
 type Cell = AttemptStateValue | 'stay' | 'late'
 type Row = Record<AttemptEvent, Cell>
 
@@ -60,8 +60,8 @@ const final: Row = {
 }
 
 /**
- * An agent that was away may report several steps at once, of which coalescing leaves only the last: a jump forward is
- * always allowed, a step back never.
+ * An agent that was offline may skip states, because coalescing leaves only the last one: a jump forward is always
+ * allowed, a step back never.
  */
 export const ATTEMPT_MATRIX: Record<AttemptStateValue, Row> = {
   [S.ASSIGNED]: {
@@ -88,7 +88,7 @@ export const ATTEMPT_MATRIX: Record<AttemptStateValue, Row> = {
     refused: S.REFUSED,
     ...ends,
   },
-  // a refusal proves that nothing happened; once the first step ran there is none
+  // a refusal proves that nothing happened, so it cannot come after the first step
   [S.RUNNING]: {
     accepted: 'stay',
     starting: 'stay',
@@ -137,21 +137,21 @@ const eventOfState = new Map<number, AttemptEvent>([
   [S.REFUSED, 'refused'],
 ])
 
-/** The event behind a reported state; ASSIGNED and LOST are never the agent's to report. */
+/** The event of a reported state; agents never report ASSIGNED and LOST. */
 export const attemptEvent = (reported: number): AttemptEvent | undefined =>
   eventOfState.get(reported)
 
 export const isAttemptState = (n: number): n is AttemptStateValue =>
   (ATTEMPT_STATES as readonly number[]).includes(n)
 
-/** Only these refusals lead to a new attempt by themselves: they prove that nothing happened. */
+/** Only these refusals lead to a new attempt automatically, because they prove that nothing happened. */
 const REPEATABLE: ReadonlySet<string> = new Set(['draining', 'not_started'])
 
 export function mayRepeat(code: number, attemptNumber: number, maxAttempts: number): boolean {
   return REPEATABLE.has(failureWord(code)) && attemptNumber < maxAttempts
 }
 
-/** What an attempt in this state makes of its task; undefined: nothing new. */
+/** The status of the task for this state of its attempt; undefined if it does not change. */
 export function taskStatusFor(state: AttemptStateValue, repeats: boolean): TaskStatus | undefined {
   switch (state) {
     case S.ASSIGNED:

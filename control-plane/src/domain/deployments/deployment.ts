@@ -1,5 +1,5 @@
-// May this environment be deployed now? The answer is a value; the app turns it into a task or a refusal, the
-// unique indexes of the store make it hold when two people ask at once.
+// Decides whether an environment may be deployed now. The decision is a value; the app turns it into a task or a
+// refusal, and unique indexes guard against concurrent requests.
 import type { TaskStatus, Trigger } from '@berth/shared'
 import { type Caller, mayChangeProtected } from '../core/access.ts'
 
@@ -18,7 +18,7 @@ export interface DeploymentFacts {
   server: { id: number; name: string; joined: boolean }
   /** A queued or running deployment or removal of this environment. */
   openTask: OpenTask | undefined
-  /** What is there is to be removed first. */
+  /** The deployed services are removed first. */
   reset: boolean
 }
 
@@ -30,7 +30,7 @@ export type DeploymentDecision =
   | { kind: 'protection_active' }
   | { kind: 'in_progress'; task: OpenTask }
 
-/** Protection first: nobody learns more of an environment they may not change. */
+/** Checks protection first, so that a refused caller learns nothing else about the environment. */
 export function decideDeployment(caller: Caller, facts: DeploymentFacts): DeploymentDecision {
   if (!mayChangeProtected(caller, facts.environment)) {
     return { kind: 'protected', owner: facts.ownerName }
@@ -43,7 +43,7 @@ export function decideDeployment(caller: Caller, facts: DeploymentFacts): Deploy
   return { kind: 'start' }
 }
 
-/** Who started it, in words for a sentence. */
+/** Who started it, as part of a sentence. */
 export function triggerWords(trigger: Trigger): string {
   switch (trigger) {
     case 'webhook':

@@ -1,12 +1,12 @@
-// What a failed deployment has to say: its own output, what is known about the cause, what changed since the last
-// success. PURE. The platform's own checks are ordinary steps, so nothing here treats them apart; where a step wrote
-// nothing, or there was none, the failure's own sentence is the output. There is no text for "could not be parsed".
+// Describes a failed deployment: its output, the known cause, the changes since the last success. PURE. The platform's
+// own checks are ordinary steps and need no special case; if a step wrote nothing, or there was none, the failure's own
+// sentence is the output. No text says "could not be parsed".
 import type { Failure, Hint } from '@berth/shared/api'
 import { readHints } from './hints.ts'
 
 export type DiagnosticsStatus = 'failed' | 'recovered' | 'none'
 
-/** The newest failed deployment stands as long as none after it has succeeded. */
+/** The newest failure counts until a later deployment succeeds. */
 export const diagnosticsStatus = (
   failedId: number | undefined,
   laterSuccessId: number | undefined,
@@ -18,12 +18,12 @@ export const diagnosticsStatus = (
 export interface SinceLastSuccess {
   taskId: number
   commitSha: string | null
-  /** Null: one of the two never read its file. */
+  /** Null if one of the two never read its file. */
   serviceFileChanged: boolean | null
   variableKeysChanged: string[]
 }
 
-/** The message first where the output does not say it already: the reason and the evidence belong together. */
+/** Puts the message first if the output does not contain it, so that reason and evidence are together. */
 export function composeOutput(failure: Failure, lines: readonly string[]): string {
   const text = lines.join('\n')
   if (lines.length === 0) return failure.message
@@ -38,7 +38,7 @@ const named = (keys: readonly string[]): string => {
   return keys.length > 10 ? `${shown} and ${keys.length - 10} more` : shown
 }
 
-/** Where to look when the output alone does not tell: what is not as it was when it last worked. */
+/** Hints for when the output does not explain the failure: the differences from the last success. */
 export function changeHints(commitSha: string | null, since: SinceLastSuccess | null): Hint[] {
   if (!since) return []
   const hints: Hint[] = []

@@ -1,4 +1,4 @@
-// The failure people read: code, step, sentence. One shape for everything that can end a task badly.
+// The failure that users read: code, step, sentence. One shape for everything that can make a task fail.
 import type { Failure } from '@berth/shared/api'
 
 export interface FailedStep {

@@ -1,5 +1,5 @@
-// Each hint against what the tools really print: the texts below were written by dash, bash, Node.js, npm, Python,
-// TypeScript, Go, GCC, rustc and javac, and cut where they repeat themselves.
+// Checks each hint against real output: the texts below come from dash, bash, Node.js, npm, Python, TypeScript, Go,
+// GCC, rustc and javac, shortened where they repeat themselves.
 import { describe, expect, it } from 'vitest'
 import { readHints } from './hints.ts'
 

@@ -1,6 +1,6 @@
-// What the output of a failed step says about its cause, in a sentence: recognised words of shells, runtimes and
-// compilers, never a guess. PURE. A hint quotes what the line says and nothing else; lines are masked before they are
-// stored, so no hint can hold a secret. No match means no hint: there is no sentence for "something failed".
+// Explains the cause of a failed step in a sentence, from known phrases of shells, runtimes and compilers, never a
+// guess. PURE. A hint quotes only its line; lines are masked before they are stored, so no hint can hold a secret.
+// Without a match there is no hint, not even "something failed".
 import type { Failure, Hint } from '@berth/shared/api'
 
 export interface FailureEvidence {
@@ -17,7 +17,7 @@ const quote = (text: string): string => {
   return line.length > QUOTED ? `${line.slice(0, QUOTED - 1)}…` : line
 }
 
-/** The newest line that matches: what came last is what ended it. */
+/** The newest matching line, because the last message usually ended the process. */
 function lastMatch(lines: readonly string[], ...patterns: RegExp[]): RegExpExecArray | undefined {
   for (const line of lines.toReversed()) {
     for (const pattern of patterns) {
@@ -28,7 +28,7 @@ function lastMatch(lines: readonly string[], ...patterns: RegExp[]): RegExpExecA
   return undefined
 }
 
-/** The oldest: of a compiler's errors the first one counts, the others often follow from it. */
+/** The oldest matching line, because a compiler's later errors often follow from its first. */
 const firstMatch = (lines: readonly string[], pattern: RegExp): RegExpExecArray | undefined => {
   for (const line of lines) {
     const match = pattern.exec(line)
@@ -137,7 +137,7 @@ const commandNotFound: Rule = ({ failure, lines }) => {
   if (name) {
     return hint('command_not_found', `The command ${quote(name)} is not installed on the server.`)
   }
-  const isUnbound = lastMatch(lines, /unbound variable/) !== undefined // bash ends so with 127, too
+  const isUnbound = lastMatch(lines, /unbound variable/) !== undefined // bash exits with 127 here too
   if (failure.exit_code !== 127 || isUnbound) return undefined
   return hint('command_not_found', 'Exit code 127: the shell did not find a command of this step.')
 }
@@ -222,7 +222,7 @@ const notStarted: Rule = ({ failure }) =>
     ? hint('deploy_again', 'Nothing was changed on the server. Deploy again: berth deploy')
     : undefined
 
-/** In the order in which they explain: what ended the process, then what it missed, then what it said. */
+/** In the order of explanation: what ended the process, then what it missed, then its output. */
 const RULES: readonly Rule[] = [
   notStarted,
   outOfMemory,
@@ -246,7 +246,7 @@ export function readHints(evidence: FailureEvidence): Hint[] {
     const one = rule(evidence)
     if (one && !found.has(one.code)) found.set(one.code, one)
   }
-  // npm and a missing module tell of the same file once more
+  // npm and a missing module report the same file again
   if (found.has('npm_error') || found.has('missing_module')) found.delete('missing_file')
   return [...found.values()]
 }

@@ -1,14 +1,14 @@
 // The end of a step's output as plain text: lines without escape sequences, as a terminal would show them, bounded by
-// lines and bytes. PURE: takes records, keeps no more than the excerpt, so a log of any size costs the same memory.
+// lines and bytes. PURE: takes records and stores only the excerpt, so a log of any size costs the same memory.
 
-// CSI (colours, cursor), OSC up to BEL or ST, two-character escapes; and lone control characters but tab and line ends
+// CSI (colours, cursor), OSC up to BEL or ST, two-character escapes; lone control characters except tab and line ends
 const ESCAPES =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is removed
   /\u001b\[[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b[ -~]|[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g
 
 export const stripEscapes = (text: string): string => text.replaceAll(ESCAPES, '')
 
-/** A line that was rewritten by carriage returns shows its last version. */
+/** Shows the last version of a line that was rewritten by carriage returns. */
 const shownLine = (line: string): string => {
   const versions = line.split('\r').filter((version) => version !== '')
   return stripEscapes(versions.at(-1) ?? '').trimEnd()
@@ -21,7 +21,7 @@ export interface ExcerptBounds {
 
 export interface Excerpt {
   lines: string[]
-  /** Numbers in the whole log; null: there is no line. */
+  /** Numbers in the whole log; null if there is no line. */
   firstLine: number | null
   lastLine: number | null
   isTruncated: boolean
@@ -36,7 +36,7 @@ interface Piece {
 
 const sizeOf = (text: string): number => new TextEncoder().encode(text).length
 
-/** The last characters of a text that fit into so many bytes. */
+/** The last characters of a text that fit into the given bytes. */
 function cutFront(text: string, bytes: number): string {
   const encoded = new TextEncoder().encode(text)
   if (encoded.length <= bytes) return text
@@ -53,7 +53,7 @@ export class ExcerptBuilder {
     this.#bounds = bounds
   }
 
-  /** Records in their order, with the number of their first line; several may belong to one line. */
+  /** Takes records in order, with the number of their first line; several may belong to one line. */
   add(line: number, data: Uint8Array): void {
     let number = line
     for (let from = 0; from < data.length; ) {
@@ -64,7 +64,7 @@ export class ExcerptBuilder {
       number += 1
     }
     this.#bytes += data.length
-    // escape sequences and rewritten lines need room beyond what will be shown
+    // escape sequences and rewritten lines need more bytes than the shown text
     if (this.#bytes > this.#bounds.bytes * 8) this.#drop(this.#bounds.bytes * 4)
   }
 
@@ -79,7 +79,7 @@ export class ExcerptBuilder {
     this.#isTruncated = true
   }
 
-  /** `isWhole`: everything of the step was added. */
+  /** `isWhole`: all records of the step were added. */
   finish(isWhole: boolean): Excerpt {
     const byLine = new Map<number, Uint8Array[]>()
     for (const { line, data } of this.#pieces) {

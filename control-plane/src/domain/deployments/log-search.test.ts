@@ -3,7 +3,7 @@ import { holdsText, isErrorLine, LineSearch } from './log-search.ts'
 
 const bounds = { fromLine: 1, matches: 100, lineBytes: 1_000 }
 
-/** Fed in pieces of every size: where a piece ends must not matter. */
+/** Fed in pieces of every size, because the borders of pieces must not matter. */
 function search(text: string, query: string, size: number, over: Partial<typeof bounds> = {}) {
   const bytes = new TextEncoder().encode(text)
   const found = new LineSearch(holdsText(query, false), { ...bounds, ...over })
@@ -17,7 +17,7 @@ describe('lines that hold a text', () => {
 
   test.each([1, 2, 3, 7, 100])('are numbered as the log numbers them, in pieces of %i', (size) => {
     expect(search(text, 'two', size).found).toEqual([2, 4, 5])
-    expect(search(text, 'TWO Ü', size).found).toEqual([2]) // as people see it
+    expect(search(text, 'TWO Ü', size).found).toEqual([2]) // as users see it
     expect(search(text, '31m', size).found).toEqual([])
   })
 

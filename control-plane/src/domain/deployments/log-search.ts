@@ -1,10 +1,10 @@
-// Looking for text in a log that comes in pieces: which lines hold it. PURE. A line is searched as people see it,
-// without escape sequences; lines are told apart by their ends alone, which is how the log numbers them.
+// Finds the lines of a log that contain a text, while the log arrives in pieces. PURE. A line is searched as users see
+// it, without escape sequences; only line ends separate lines, which is how the log numbers them.
 import { stripEscapes } from './log-excerpt.ts'
 
 const NEWLINE = 10
 
-/** Words that make a line worth a look; "0 errors" and names of files are not among them. */
+/** Words that mark a line as an error; "0 errors" and names of files do not count. */
 const ERROR_LINE =
   /(?:^|[\s[(:!>])(?:error|fatal|panic|exception|traceback|segfault|err!|failed|failure)(?:$|[\s\]):!,.[]|E\d)/i
 const NO_ERROR = /\b(?:0|no) (?:errors?|failures?|failed)\b/i
@@ -46,7 +46,7 @@ export class LineSearch {
     return this.#found.length >= this.#bounds.matches
   }
 
-  /** The line that is looked at next. */
+  /** The number of the next line to search. */
   get line(): number {
     return this.#line
   }
@@ -63,7 +63,7 @@ export class LineSearch {
     if (!this.isFull && from < piece.length) this.#keep(piece.subarray(from))
   }
 
-  /** What stands after the last line end is a line too. */
+  /** Text after the last line end is a line too. */
   finish(): void {
     if (!this.isFull && this.#restBytes > 0) this.#endLine()
   }

@@ -1,19 +1,19 @@
-// A person deploys a commit that is not the head of the branch, most often an earlier one: the environment stays there. A
-// look at the repository must not move it back; a push, or a deployment of the branch, ends it. So what the branch stood
-// at is remembered: whatever else it is found at was pushed since. PURE.
+// Pins an environment when a user deploys a commit other than the head of the branch. Reconcile must not move it back;
+// a push, or a deployment of the branch, ends the pin. So the known heads of the branch are stored: any other head was
+// pushed since. PURE.
 
-const KEPT = 20 // somebody who tries one commit after the other; older ones are long gone from the branch's head
+const KEPT = 20 // enough for a user who tries one commit after the other; the branch no longer has older heads
 
 export interface Pinnable {
-  /** Null: nothing was ever deployed, so nothing is left behind. */
+  /** Null if nothing was ever deployed; then there is nothing to pin. */
   targetSha: string | null
-  /** The newest commit an event told of. */
+  /** The newest commit that an event reported. */
   headSha: string | null
-  /** Null: it follows its branch. */
+  /** Null if it follows its branch. */
   pinnedFrom: readonly string[] | null
 }
 
-/** What the branch is known to have stood at, when this very commit is asked for; null: it follows its branch. */
+/** The known heads of the branch when this commit is requested; null if it follows its branch. */
 export function pinFor(e: Pinnable, asked: string): string[] | null {
   if (e.targetSha === null || asked === e.headSha) return null
   if (asked === e.targetSha) return e.pinnedFrom && [...e.pinnedFrom]
@@ -22,6 +22,6 @@ export function pinFor(e: Pinnable, asked: string): string[] | null {
   return [...new Set(others as string[])].slice(-KEPT)
 }
 
-/** A look found the branch at a commit that it stood at already when somebody chose another one. */
+/** True if the branch still has a head that it had when a user chose another commit. */
 export const isLeftBehind = (pinnedFrom: readonly string[] | null, sha: string | null): boolean =>
   sha !== null && (pinnedFrom?.includes(sha) ?? false)

@@ -1,5 +1,5 @@
-// The life of a task: five words, three of them final. A typed matrix of status × wanted status; whoever wants to
-// move a task asks here first, and the store's conditional update asks once more.
+// The life of a task: five statuses, three of them final, as a typed matrix of status × wanted status. Code that moves
+// a task checks here first, and the store's conditional update checks again.
 import { TASK_STATUSES, type TaskStatus } from '@berth/shared'
 
 type Row = Record<TaskStatus, boolean>
@@ -11,9 +11,9 @@ const nowhere: Row = {
   canceled: false,
 }
 
-/** From (row) to (column). A task never moves back, and what is final stays. */
+/** From (row) to (column). A task never moves back, and a final status stays. */
 export const TASK_MATRIX: Record<TaskStatus, Row> = {
-  // succeeded from queued: the agent was away and reports the whole story at once
+  // succeeded from queued: the agent was offline and reports several states together
   queued: { queued: false, running: true, succeeded: true, failed: true, canceled: true },
   running: { queued: false, running: false, succeeded: true, failed: true, canceled: true },
   succeeded: nowhere,
@@ -32,7 +32,7 @@ export type CancelDecision =
   | { kind: 'cancel_now' }
   | { kind: 'ask_the_agent' }
 
-/** A task without a live attempt never reached a server: it can end here. Otherwise only the agent knows. */
+/** A task without a live attempt never reached a server, so it can end here. Otherwise only the agent knows. */
 export function decideCancel(status: TaskStatus, hasLiveAttempt: boolean): CancelDecision {
   if (status !== 'queued' && status !== 'running') return { kind: 'refuse_finished' }
   return hasLiveAttempt ? { kind: 'ask_the_agent' } : { kind: 'cancel_now' }

@@ -1,4 +1,4 @@
-// Which Basic Auth stands before an environment: its own, the project's, or none.
+// Which Basic Auth applies to an environment: its own, the project's, or none.
 export interface EnvironmentAuth {
   basicAuthMode: 'inherit' | 'own' | 'off'
   basicAuthUsername: string | null
@@ -12,7 +12,7 @@ export interface EffectiveAuth {
   mode: 'inherit' | 'own' | 'off'
   enabled: boolean
   username: string | null
-  /** Whose password it is. */
+  /** Where the password comes from. */
   from: 'environment' | 'project' | null
 }
 

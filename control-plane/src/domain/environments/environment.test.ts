@@ -1,4 +1,4 @@
-// Which address of an environment people see.
+// Which address of an environment users see.
 import { describe, expect, test } from 'vitest'
 import { environmentUrl, serviceUrl, shownUrl } from './environment.ts'
 

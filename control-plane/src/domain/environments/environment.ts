@@ -1,11 +1,11 @@
-// What an environment is called, where it lives, and which word describes it now.
+// An environment's names, its addresses, and the word for its present status.
 import type { Recipe, TaskStatus } from '@berth/shared'
 
 export interface DeployedService {
   name: string
   hosts: string[]
   port: number
-  /** Where people reach it, as the server's edge says; absent in reports of agents that do not know. */
+  /** Its public address, as the server's edge reports it; absent in reports of agents that do not know it. */
   url?: string | undefined
 }
 
@@ -14,7 +14,7 @@ export const RESERVED_IDENTIFIER = /^pr-\d+$/
 export const defaultDomain = (identifier: string, projectDomain: string): string =>
   `${identifier}.${projectDomain}`
 
-/** A fork's never runs its commands on the server itself, whatever it or its project was set to before or since. */
+/** A fork never runs commands on the server itself, regardless of its own and its project's settings. */
 export const effectiveRecipe = (
   environment: { recipe: Recipe | null; fromFork: boolean },
   projectDefault: Recipe,
@@ -22,7 +22,7 @@ export const effectiveRecipe = (
 
 const MAX_URL = 2_048
 
-/** An address an agent reported, as it is shown: people click on it, so nothing but plain http(s) passes. */
+/** An agent's reported address, as it is shown: users click on it, so only plain http(s) passes. */
 export function shownUrl(reported: string): string | undefined {
   if (reported === '' || reported.length > MAX_URL || !URL.canParse(reported)) return undefined
   const url = new URL(reported)
@@ -31,7 +31,7 @@ export function shownUrl(reported: string): string | undefined {
   return url.pathname === '/' && url.search === '' && url.hash === '' ? url.origin : url.href
 }
 
-/** A service's address: what its edge says; else its host name behind a proxy, or its port on the server itself. */
+/** A service's address: the one its edge reports, else its hostname behind a proxy or its port on the server. */
 export function serviceUrl(service: DeployedService, hostname: string): string | null {
   if (service.url) return service.url
   const [host] = service.hosts
@@ -39,7 +39,7 @@ export function serviceUrl(service: DeployedService, hostname: string): string |
   return service.port > 0 ? `http://${hostname}:${service.port}` : null
 }
 
-/** The one people open first: the default service stands first in what the agent reports. */
+/** The address that users open first: agents report the default service first. */
 export function environmentUrl(services: DeployedService[], hostname: string): string | null {
   for (const service of services) {
     const url = serviceUrl(service, hostname)

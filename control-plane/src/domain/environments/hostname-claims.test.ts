@@ -1,4 +1,4 @@
-// Who may serve a host name: one row of the table after the other.
+// Who may serve a hostname, one row of the table after the other.
 import { expect, test } from 'vitest'
 import { decideHost, type HostFacts } from './hostname-claims.ts'
 

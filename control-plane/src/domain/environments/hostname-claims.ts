@@ -1,22 +1,22 @@
-// May an environment serve a host name that its .service.yml asks for? One owner a name on the whole installation. What
-// belongs to another organization is told without naming it. PURE.
+// Decides whether an environment may serve a hostname that its .service.yml requests. A name has one owner in the whole
+// installation. A conflict never names another organization. PURE.
 import { RESERVED_IDENTIFIER } from './environment.ts'
 
 export interface HostFacts {
   host: string
-  /** What is wrong with it as a host name; null: nothing. */
+  /** Why it is not a valid hostname; null if it is valid. */
   fault: string | null
   /** The control plane's own name, or below it. */
   isOwn: boolean
-  /** A server with this very name. */
+  /** A server with exactly this name. */
   server: { name: string; organizationId: number } | undefined
-  /** Who holds it: as its domain, or by a claim. */
+  /** The environment that has it as its domain or by a claim. */
   holder:
     | { environmentId: number; organizationId: number; identifier: string; project: string }
     | undefined
   /** The project with the closest base domain at or above it. */
   base: { id: number; organizationId: number; name: string; domain: string } | undefined
-  /** The installation wants names outside the project's domain listed, and this one is not. */
+  /** The installation requires a list of names outside the project's domain, and this one is not listed. */
   isUnlisted: boolean
 }
 
@@ -29,7 +29,7 @@ export interface HostAsker {
 
 export interface HostDecision {
   verdict: 'granted' | 'taken' | 'not_allowed'
-  /** For a person; empty when it is granted. */
+  /** For users; empty when it is granted. */
   message: string
 }
 

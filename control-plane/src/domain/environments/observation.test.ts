@@ -1,4 +1,4 @@
-// Which observation counts, and what it makes of an environment.
+// Which observation counts, and its effect on an environment.
 import { expect, test } from 'vitest'
 import { degradation, type Observation, serviceState, takeObservation } from './observation.ts'
 
@@ -78,7 +78,7 @@ test('another commit than the deployed one runs', () => {
   const differs = 'Running differs from last deployed: bbbbbbb runs, aaaaaaa was deployed.'
   const commit = 'b'.repeat(40)
   expect(degradation({ ...shown, observed: { ...fine, commit } })).toBe(differs)
-  // a deployment that was given up went on and won: it serves, and nobody recorded it
+  // a given-up deployment continued and succeeded: it serves, but no row records it
   expect(degradation({ ...shown, observed: { ...fine, fence: 7, commit } })).toBe(differs)
   expect(degradation({ ...shown, observed: { ...fine, fence: 7, reason: 'x' } })).toBe(null)
 })

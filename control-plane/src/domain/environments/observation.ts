@@ -1,21 +1,21 @@
-// What a server sees of what it serves, and what people are shown of it. An observation counts for the version it is about,
-// by its fence: one of a former version is dropped, one of a version whose success was not told yet waits for it, and a
-// new version begins with a clean sheet without anybody clearing it. PURE.
+// What a server observes about its services, and what users see of it. An observation counts only for the version with
+// its fence: one of a former version is dropped, one of a version whose success is not reported yet waits for it, and a
+// new version starts without observations. PURE.
 import { SERVICE_STATES } from '@berth/shared/api'
 
 export type ServiceState = (typeof SERVICE_STATES)[number]
 
-/** As it is stored. */
+/** The stored form. */
 export interface Observation {
   fence: number
-  /** The commit that serves; null: not told. */
+  /** The commit that serves; null if not reported. */
   commit: string | null
-  /** Why it is degraded, in a sentence; null: it is not. */
+  /** Why it is degraded, in a sentence; null if it is not. */
   reason: string | null
   services: { name: string; state: ServiceState }[]
 }
 
-/** As an agent tells it; fence 0: nothing of the environment runs there. */
+/** An agent's report; fence 0 means that nothing of the environment runs there. */
 export interface Seen {
   fence: number
   commitSha: string
@@ -37,14 +37,14 @@ const GONE = 'Nothing of it runs on its server any more.'
 const isState = (text: string): text is ServiceState =>
   (SERVICE_STATES as readonly string[]).includes(text)
 
-/** One line without control characters, whatever the agent sent. */
+/** Turns any text of an agent into one line without control characters. */
 const sentence = (text: string): string | null =>
   text
     .replaceAll(/\p{Cc}+/gu, ' ')
     .trim()
     .slice(0, REASON_LENGTH) || null
 
-/** What is to be stored; undefined: it is about no version that matters. */
+/** Returns what to store; undefined if it is about no version that matters. */
 export function takeObservation(environment: Observed, seen: Seen): Observation | undefined {
   const { fence, deployedFence } = environment
   if (seen.fence === 0) {
@@ -53,7 +53,7 @@ export function takeObservation(environment: Observed, seen: Seen): Observation 
     return { fence: deployedFence, commit: null, reason: GONE, services }
   }
   if (seen.fence < deployedFence || seen.fence > fence) return undefined
-  // not compared with what was deployed: of a version whose success is not told yet nobody knows the services
+  // not compared with the deployed services: those of a version without a reported success are unknown
   const services = seen.services.slice(0, SERVICES).flatMap(({ name, state }) => {
     return isState(state) && NAME.test(name) ? [{ name, state }] : []
   })
@@ -65,11 +65,11 @@ export interface Shown {
   deployedFence: number
   commitSha: string | null
   observed: Observation | null
-  /** Of the control plane itself: a removal that failed, say. */
+  /** Set by the control plane itself, for example after a failed removal. */
   degradedReason: string | null
 }
 
-/** Why the environment is degraded; null: it is not, as far as anybody knows. */
+/** Why the environment is degraded; null if it is not, as far as is known. */
 export function degradation(e: Shown): string | null {
   if (e.degradedReason !== null) return e.degradedReason
   const { observed } = e

@@ -1,5 +1,5 @@
-// May this caller change these settings now? Protection first: nobody learns more of an environment they may not
-// change. The answer is a value; the app turns it into a change or a refusal.
+// Decides whether this caller may change these settings now. Checks protection first, so that a refused caller learns
+// nothing else about the environment. The decision is a value; the app turns it into a change or a refusal.
 import type { EnvironmentPatch, Role } from '@berth/shared/api'
 import { type Caller, mayChangeProtected } from '../core/access.ts'
 import type { OpenTask } from '../deployments/deployment.ts'
@@ -29,9 +29,9 @@ export type SettingsDecision =
   | { kind: 'fixed'; fields: Field[] }
   | { kind: 'in_progress'; task: OpenTask }
 
-/** While an environment is protected these stay as they are, even in the request that removes protection. */
+/** Protection fixes these, even in the request that removes protection. */
 const FIXED_BY_PROTECTION: readonly Field[] = ['title', 'server_id', 'domain']
-/** What a deployment under way was started with. */
+/** A running deployment was started with these, so they stay. */
 const FIXED_BY_DEPLOYMENT: readonly Field[] = ['server_id', 'domain', 'recipe', 'branch']
 
 export function decideSettings(
@@ -69,7 +69,7 @@ function fixedForPullRequest(
   const fields: Field[] = []
   if (asked.domain !== undefined) fields.push('domain')
   if (asked.branch !== undefined) fields.push('branch')
-  // the manual recipe runs a stranger's commands on the server itself
+  // the manual recipe would run commands of a fork on the server itself
   if (asked.recipe === 'manual' && environment.fromFork) fields.push('recipe')
   return fields
 }
@@ -80,8 +80,8 @@ export interface Move {
 }
 
 /**
- * The copy on the present server, if there is one, is destroyed after the first success on the new one. Where nothing
- * was deployed in between, the copy is still the one of before.
+ * The copy on the present server, if there is one, is destroyed after the first success on the new one. If there is
+ * none here, the copy on the former server stays the one to destroy.
  */
 export function moveServer(
   environment: { serverId: number; formerServerId: number | null },

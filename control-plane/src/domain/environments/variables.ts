@@ -1,11 +1,11 @@
-// Which custom variables may be set, and how much they may hold together. Errors name the key, never the value.
+// Which custom variables may be set, and how large they may be together. Errors name the key, never the value.
 import { type FieldProblem, REST } from '@berth/shared'
 import { isReservedVariable, RESERVED_PREFIX, VARIABLE_KEY } from '@berth/shared/service-file'
 import { displayName } from '../core/display-name.ts'
 
 export type Values = ReadonlyMap<string, string>
 
-const PROBLEMS = 50 // one request of nothing but mistakes must not make a huge answer
+const PROBLEMS = 50 // a request full of mistakes must not cause a huge answer
 
 const bytes = (text: string): number => new TextEncoder().encode(text).length
 
@@ -29,14 +29,14 @@ function valueProblem(key: string, value: unknown): Wrong | undefined {
   if (typeof value !== 'string')
     return ['invalid_value', `The value of ${displayName(key)} is no text.`]
   if (value.includes('\0')) return ['invalid_value', `${displayName(key)} holds a NUL character.`]
-  // half a surrogate pair has no bytes of its own: it would arrive as something else
+  // half a surrogate pair has no encoding of its own and would arrive changed
   if (!value.isWellFormed()) return ['invalid_value', `${displayName(key)} holds half a character.`]
   if (bytes(value) > REST.variableBytes)
     return ['value_too_large', `${displayName(key)} is over 64 KiB.`]
   return undefined
 }
 
-/** Keys and values one by one; only what is right comes out. */
+/** Checks keys and values one by one. */
 export function checkValues(
   given: Record<string, unknown>,
   field: string,
@@ -53,7 +53,7 @@ export function checkValues(
   return { values, problems: problems.slice(0, PROBLEMS) }
 }
 
-/** Set and unset as a pair. */
+/** Checks set and unset together. */
 export function checkChange(asked: {
   set?: Record<string, unknown> | undefined
   unset?: readonly string[] | undefined
@@ -64,7 +64,7 @@ export function checkChange(asked: {
     const message = 'Nothing is asked: name variables in "set" or "unset".'
     return [{ field: 'set', code: 'empty_change', message }]
   }
-  // "missing" would repeat it, whatever it is
+  // checked here, because the later "missing" message would repeat the text, which may be a secret
   const noKeys = [...unset]
     .filter((key) => !VARIABLE_KEY.test(key))
     .map((key) => ({ field: `unset.${displayName(key)}`, code: NO_KEY[0], message: NO_KEY[1] }))
@@ -78,7 +78,7 @@ export function checkChange(asked: {
   return [...noKeys, ...inBoth].slice(0, PROBLEMS)
 }
 
-/** The set as it would be: so many keys, so many bytes together. */
+/** Checks the resulting set: its number of keys and its total bytes. */
 export function limitProblems(sizes: ReadonlyMap<string, number>, field: string): FieldProblem[] {
   const problems: FieldProblem[] = []
   const total = [...sizes.values()].reduce((sum, size) => sum + size, 0)

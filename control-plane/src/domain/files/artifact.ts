@@ -1,5 +1,5 @@
-// What an agent says of a file that an action left, held to what such a file may be. PURE. Paths are shown and become
-// names of downloads, so nothing that leads anywhere or moves a cursor is taken.
+// Validates an agent's report of a file that an action produced. PURE. Paths are shown and become names of downloads,
+// so a path that leaves its folder or moves a cursor is refused.
 import { ARTIFACTS } from '@berth/shared'
 
 export interface ReportedArtifact {
@@ -14,14 +14,14 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\\]/
 
-/** Relative, without a way up, nothing that a terminal or a header would take for its own. */
+/** Relative, without `..`, without characters that a terminal or a header would interpret. */
 export const isArtifactPath = (path: string): boolean =>
   path !== '' &&
   path.length <= ARTIFACTS.pathBytes &&
   !CONTROL.test(path) &&
   path.split('/').every((name) => name !== '' && name !== '.' && name !== '..')
 
-/** What can be kept of it; undefined: nothing. */
+/** The part of the report to store; undefined if it is invalid. */
 export function acceptArtifact(
   reported: ReportedArtifact,
   now: number,
@@ -36,7 +36,7 @@ export function acceptArtifact(
   }
 }
 
-/** RFC 6266, for every client: plain letters, and the name itself beside them. */
+/** RFC 6266, for every client: an ASCII name, and the real name beside it. */
 export function contentDisposition(path: string): string {
   const name = path.split('/').at(-1) ?? 'file'
   const plain = name.replaceAll(/[^\w.-]/g, '_')

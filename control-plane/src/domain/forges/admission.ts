@@ -1,5 +1,5 @@
-// Does an open pull request get an environment now? One ordered list of conditions: the first that holds decides, and the
-// compiler demands one for every name. PURE. A fork's commit that nobody approved gets none and uses no place.
+// Decides whether an open pull request gets an environment now: the first of an ordered list of conditions that holds
+// decides; the compiler demands one for every name. PURE. A fork's unapproved commit gets none and uses no place.
 import type { Provider, PullRequestState, Recipe } from '@berth/shared'
 import { type Decision, decide, RECORD, shortSha } from './intent.ts'
 import { isOver, type PullRequestEnvironment } from './pull-request.ts'

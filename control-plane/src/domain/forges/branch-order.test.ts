@@ -1,4 +1,4 @@
-// When an event is believed, and what counts instead when it is not: late, doubled and shuffled ones, row by row.
+// When an event is applied as it is, and what counts otherwise: late, duplicate and shuffled events, row by row.
 import { WEBHOOKS } from '@berth/shared'
 import { describe, expect, test } from 'vitest'
 import {
@@ -135,7 +135,7 @@ describe('after a look', () => {
     expect(correctHead(fork, seen({ 'refs/heads/x': C, 'refs/pull/4/head': A }))).toMatchObject({
       head_sha: A,
     })
-    // no commit of a fork is deployed that nobody can see there
+    // a commit of a fork is deployed only if git shows it there
     expect(correctHead(fork, seen({ 'refs/heads/x': C }))).toMatchObject({ head_sha: null })
   })
 

@@ -1,11 +1,11 @@
-// Does an event follow from what is known of its branch? Deliveries come late, twice and in any order, so a commit that
-// does not follow is not deployed on the event's word: the branch is looked at first, and what it has now counts. PURE.
+// Decides whether an event follows from the known state of its branch. Deliveries come late, twice and in any order, so
+// for a commit that does not follow, the branch is checked first and its present head counts. PURE.
 import { type PullRequestAction, WEBHOOKS } from '@berth/shared'
 
 /** One changed branch of a push, as far as its order matters. */
 export interface BranchStep {
   branch: string
-  /** Null when the branch was deleted, or when its head is whatever the server finds. */
+  /** Null when the branch was deleted, or when the server resolves its head. */
   sha: string | null
   before: string | null
   deleted: boolean
@@ -13,30 +13,30 @@ export interface BranchStep {
   paths: string[] | null
 }
 
-/** What is known of an environment's branch. */
+/** The known state of an environment's branch. */
 export interface KnownBranch {
-  /** The newest commit an event or a look told of. */
+  /** The newest commit from an event or a check. */
   headSha: string | null
-  /** What the newest deployment asked for. */
+  /** The commit of the newest requested deployment. */
   targetSha: string | null
   branchMissing: boolean
 }
 
-/** The branch went from what is known straight to what the push says, or nothing new would be deployed. */
+/** True if the push goes directly from the known head to its new one, or would deploy nothing new. */
 export function followsBranch(
   { sha, before, deleted }: Pick<BranchStep, 'sha' | 'before' | 'deleted'>,
   known: KnownBranch,
 ): boolean {
   if (!deleted && sha === known.targetSha && sha === (known.headSha ?? sha)) return true
-  // a branch that was gone begins again at nothing
+  // a deleted branch starts again without a former head
   if (known.branchMissing) return deleted || before === null
   return before !== null && before === known.headSha && before === known.targetSha
 }
 
-/** What is known of a pull request, and of its environment if it has one. */
+/** The known state of a pull request, and of its environment if it has one. */
 export interface KnownPullRequest {
   state: 'open' | 'merged' | 'closed' | 'presumed_closed'
-  /** Empty: never told in full. */
+  /** Empty if it was never reported in full. */
   headSha: string
   happenedAt: number
   targetSha: string | null
@@ -45,7 +45,7 @@ export interface KnownPullRequest {
 export interface PullRequestNews {
   action: PullRequestAction
   headSha: string | null
-  /** What the host says the head was before; null: it does not say. */
+  /** The head before the event, according to the forge; null if it does not say. */
   before: string | null
   happenedAt: number | null
 }
@@ -58,21 +58,21 @@ export function followsPullRequest(
   const { action, headSha, before, happenedAt } = news
   if (action === 'merged' || action === 'closed') return true
   if (!known) return happenedAt === null || now - happenedAt <= WEBHOOKS.lateMs
-  if (happenedAt !== null && happenedAt < known.happenedAt) return true // older: not used at all
+  if (happenedAt !== null && happenedAt < known.happenedAt) return true // older, so it is ignored later
   if (known.state === 'merged' || known.state === 'closed') return action !== 'reopened'
-  // a short commit is never used: the branch's head is deployed, whatever it is
+  // a shortened commit is never used: the present head of the branch is deployed
   if (headSha === null || headSha === known.headSha || known.headSha === '') return true
   return before === known.headSha && (known.targetSha ?? known.headSha) === known.headSha
 }
 
-/** What a look saw; refs null: the repository could not be read, and nothing more is waited for. */
+/** The result of a check; refs is null if the repository could not be read and the tries are used up. */
 export interface Seen {
   refs: ReadonlyMap<string, string> | null
-  /** What the forge says of the pull request; null: it was not asked, or does not know. */
+  /** The pull request's state at the forge; null if it was not asked or does not know. */
   state: 'open' | 'merged' | 'closed' | null
 }
 
-/** The push as the branch says it. Without a look: whatever the branch has when the server fetches it. */
+/** Corrects the push to the branch's present head. Without a check, the server fetches the head. */
 export function correctPush<T extends BranchStep>(change: T, { refs }: Seen): T {
   const asRead = { ...change, before: null, message: null, paths: null }
   if (refs === null) return change.deleted ? change : { ...asRead, sha: null }
@@ -89,7 +89,7 @@ export interface PullRequestHead {
   message: string | null
 }
 
-/** The pull request's head as git has it; undefined: the branch is gone, so nothing of it is deployed. */
+/** Corrects the head to git's state; undefined if the branch was deleted, so nothing is deployed. */
 export function correctHead<T extends PullRequestHead>(reported: T, { refs }: Seen): T | undefined {
   if (refs === null) return { ...reported, head_sha: null, message: null }
   const branch = reported.from_fork ? undefined : refs.get(`refs/heads/${reported.head_branch}`)

@@ -1,4 +1,4 @@
-// The words of each moment, and that nothing in them can be more than words.
+// The words of each moment, and that they contain no markup.
 import { describe, expect, test } from 'vitest'
 import { describeComment, describeMoment } from './commit-status.ts'
 

@@ -1,5 +1,5 @@
-// What a repository host is told at each moment of a deployment. PURE. Words are short: the hosts cut or refuse more
-// than 140 characters. What was skipped by a rule is not told at all.
+// The texts for a forge at each moment of a deployment. PURE. Texts are short, because forges cut or refuse more than
+// 140 characters. A deployment that a rule skipped is not reported.
 import { HOST_REPORTS } from '@berth/shared'
 
 export type ReportedState = 'pending' | 'running' | 'success' | 'failure' | 'stopped'
@@ -7,7 +7,7 @@ export type ReportedState = 'pending' | 'running' | 'success' | 'failure' | 'sto
 export interface ReportedStatus {
   state: ReportedState
   description: string
-  /** Where the link leads; null: the task's own page. */
+  /** The link's target; null means the task's own page. */
   url: string | null
 }
 
@@ -64,7 +64,7 @@ export function describeMoment(moment: Moment): ReportedStatus {
   }
 }
 
-/** One comment an environment; whoever writes another one with it writes into ours. */
+/** Marks the one comment of an environment; Berth edits the comment that has this marker. */
 export const commentMarker = (environmentId: number): string => `berth:env:${environmentId}`
 
 export interface CommentFacts {
@@ -75,7 +75,7 @@ export interface CommentFacts {
   taskUrl: string
 }
 
-/** Text that people see below their pull request. Names are shown as code, so that nothing in them is markup. */
+/** The text below a pull request. Names are shown as code, so that they cannot contain markup. */
 export function describeComment(
   state: 'succeeded' | 'failed' | 'removed',
   facts: CommentFacts,

@@ -1,4 +1,4 @@
-// What holds for any delivery, row by row; and which repository a delivery is about.
+// The rules for every delivery, row by row; and which repository a delivery is about.
 import { describe, expect, test } from 'vitest'
 import { DELIVERY_ROWS, type DeliveryFacts, decideDelivery } from './delivery.ts'
 import { matchRepository, normaliseAddress, type ReportedRepository } from './repository-match.ts'

@@ -1,4 +1,4 @@
-// What holds for any delivery before its kind is looked at, in the order of the table. PURE.
+// The rules for every delivery, before its kind is considered, in the order of the table. PURE.
 import type { DeliveryOutcome, DeliveryRule } from '@berth/shared'
 import { type Decision, decide } from './intent.ts'
 import type { RepositoryMatch } from './repository-match.ts'
@@ -14,7 +14,7 @@ export interface DeliveryFacts {
   /** The same delivery id, decided within seven days; never for a replay. */
   earlier: EarlierDelivery | undefined
   kind: 'push' | 'pull_request' | 'ping' | 'other' | 'malformed'
-  /** The host's name of what is not used here; where a malformed payload is wrong. */
+  /** The forge's name for an unused event; or where a malformed payload is wrong. */
   what: string
   match: RepositoryMatch | undefined
   projectDeleting: boolean
@@ -56,7 +56,7 @@ const ROWS: Record<DeliveryRow, (f: DeliveryFacts) => Decision | undefined> = {
       : undefined,
 }
 
-/** Undefined: the tables of pushes and pull requests go on. */
+/** Undefined if the tables of pushes and pull requests decide. */
 export function decideDelivery(facts: DeliveryFacts): Decision | undefined {
   for (const row of DELIVERY_ROWS) {
     const decision = ROWS[row](facts)

@@ -1,12 +1,12 @@
-// What a decision about an event may ask for, and how a decision looks. PURE: app/ carries intents out, in order, in the
+// Decisions about events, and the intents that they contain. PURE: app/ performs the intents in order, in the
 // transaction in which the decision was made.
 import type { DeliveryOutcome, DeliveryRule, WaitingReason } from '@berth/shared'
 
 export type Intent =
-  /** What the event says goes into the pull request's record, or the head into the environment's. */
+  /** Stores the event in the pull request's record, or the head in the environment's row. */
   | { kind: 'record' }
   | { kind: 'create_environment' }
-  /** Null: the branch's head, which the checkout resolves. */
+  /** Null means the branch's head, which the checkout resolves. */
   | { kind: 'deploy'; sha: string | null }
   | { kind: 'supersede'; taskId: number }
   /** Cancels the queued deployment, asks the running one to stop, then removes. */
@@ -16,14 +16,14 @@ export type Intent =
   | { kind: 'ask_approval' }
   | { kind: 'wait'; for: Extract<WaitingReason, 'server_not_ready' | 'environment_removing'> }
   | { kind: 'mark_branch_missing' }
-  /** Remembered, so that the other event of the same push is skipped too. */
+  /** Stored, so that the other event of the same push is skipped too. */
   | { kind: 'mark_skipped'; rule: 'skip_marker' | 'paths_unchanged' }
 
 export interface Decision {
   intents: Intent[]
   outcome: DeliveryOutcome
   rule: DeliveryRule
-  /** A sentence for the ledger and for the host's own list of deliveries. */
+  /** A sentence for our list of deliveries and for the forge's own. */
   reason: string
 }
 

@@ -1,7 +1,6 @@
-// What an event about a pull request means, as a matrix action × situation: the compiler demands every cell. PURE.
-// Identity is (project, number); base, branch and title never select an environment for removal. Whatever would give it
-// an environment goes through one list of conditions (admission.ts), whoever asks: an event, a freed place, an approval,
-// a server that joined, reconcile.
+// Decides what an event about a pull request means, as a matrix action × situation: the compiler demands every cell.
+// PURE. Identity is (project, number); base, branch and title never select an environment for removal. An event, a
+// freed place, an approval, a server that joined and reconcile all use one list of conditions (admission.ts).
 import {
   type DeliveryRule,
   never,
@@ -11,12 +10,12 @@ import {
 } from '@berth/shared'
 import { type Decision, decide, RECORD } from './intent.ts'
 
-/** What is on record, as far as decisions need it. */
+/** The part of the record that decisions need. */
 export interface PullRequestRecord {
   state: PullRequestState
   draft: boolean
   baseBranch: string
-  /** Empty: never told in full. */
+  /** Empty if it was never reported in full. */
   headSha: string
   waitingFor: WaitingReason | null
   happenedAt: number
@@ -28,11 +27,11 @@ export interface PullRequestNews {
   draft: boolean
   baseBranch: string
   headSha: string | null
-  /** Null: the host did not say. */
+  /** Null if the forge did not say. */
   happenedAt: number | null
 }
 
-/** Its environment, if one exists that is not gone. */
+/** Its environment, if it still exists. */
 export interface PullRequestEnvironment {
   removing: boolean
   protected: boolean
@@ -53,7 +52,7 @@ export const SITUATIONS = [
 ] as const
 export type Situation = (typeof SITUATIONS)[number]
 
-/** An environment says more than what the record waits for; what is over says more than both. */
+/** An ended pull request takes priority over its environment, and the environment over the record's waiting reason. */
 export function situationOf(
   record: PullRequestRecord | undefined,
   environment: PullRequestEnvironment | undefined,
@@ -78,11 +77,11 @@ export function situationOf(
   }
 }
 
-/** Merged or closed: nothing of it is deployed again unless it is reopened. */
+/** Merged or closed: it is not deployed again unless it is reopened. */
 export const isOver = (record: Pick<PullRequestRecord, 'state'> | undefined): boolean =>
   record?.state === 'merged' || record?.state === 'closed'
 
-/** Hosts say "updated" for edited titles and "edited" for new commits: the head decides, once there is a record. */
+/** Forges say "updated" for edited titles and "edited" for new commits, so with a record the head decides. */
 export function effectiveAction(
   news: Pick<PullRequestNews, 'action' | 'headSha'>,
   record: PullRequestRecord | undefined,
@@ -120,7 +119,7 @@ const ADMIT: Record<Situation, Cell> = {
 
 const END: Record<Situation, Cell> = {
   unknown: 'nothing_to_remove',
-  // a kept environment is deleted by hand, also after its protection was lifted
+  // users delete a kept environment by hand, even after its protection was removed
   finished: 'stays_closed',
   ending: 'removing_already',
   idle: 'nothing_to_remove',
@@ -165,7 +164,7 @@ export interface PullRequestFacts {
   record: PullRequestRecord | undefined
   environment: PullRequestEnvironment | undefined
   identifier: string
-  /** Place in line, from 1; null: not in line. */
+  /** Place in line, from 1; null if it is not in line. */
   position: number | null
   admit(): Decision
   redeploy(): Decision
@@ -212,7 +211,7 @@ export function decidePullRequest(f: PullRequestFacts): Decision {
   }
 }
 
-/** Ready for review, or into another base: what filtered it out may be gone. */
+/** Ready for review, or with another base: the reason that filtered it out may have ended. */
 const isReadier = (news: PullRequestNews, record: PullRequestRecord | undefined): boolean =>
   record !== undefined && ((record.draft && !news.draft) || record.baseBranch !== news.baseBranch)
 

@@ -1,4 +1,4 @@
-// Each row of the table of reconcile, and what must not follow from what is seen.
+// Each row of the table of reconcile, and what reconcile must not conclude.
 import { RECONCILE } from '@berth/shared'
 import { describe, expect, test } from 'vitest'
 import {
@@ -205,7 +205,7 @@ describe('pull requests by the host', () => {
     expect(reported([known()], [], asked(seen({ state: 'closed' })))).toEqual(['closed 7'])
     expect(reported([known()], [], asked(undefined))).toEqual(['closed'])
     expect(reported([known()], [], asked(seen()))).toEqual([]) // opened since the list was read
-    expect(reported([known()], [])).toEqual([]) // not asked about: nothing follows
+    expect(reported([known()], [])).toEqual([]) // not asked about, so nothing follows
   })
   test('nothing follows from a list that is not complete', () => {
     const over = { complete: false, asked: new Map([[7, seen({ state: 'closed' })]]) }

@@ -1,23 +1,23 @@
-// What a look at git, and at the host when there is a token, tells that no delivery told. PURE: what is known and what was
-// seen go in, findings come out; app/forges/reconcile.ts makes the events of them that a delivery would have made. What git
-// cannot know is not guessed: a head ref outlives its pull request, so only a branch that stays away says "closed", and
-// that slowly. Something that never was deployed was not missed.
+// Finds what deliveries missed, from the known state and the state of git and, with a token, of the forge. PURE:
+// returns findings; app/forges/reconcile.ts turns them into the events of a delivery. It never guesses: a head ref
+// outlives its pull request, so only a branch that stays missing means "closed", after a while. What was never deployed
+// was not missed.
 import { RECONCILE } from '@berth/shared'
 import { isLeftBehind } from '../deployments/pinning.ts'
 
-/** An environment as it was before the look. */
+/** An environment before the repository was read. */
 export interface KnownEnvironment {
   id: number
   type: 'manual' | 'pull_request'
   branch: string
   targetSha: string | null
-  /** It stays at a commit that somebody chose while its branch stood at one of these. */
+  /** A user chose a commit while the branch had one of these heads, so it stays there. */
   pinnedFrom: readonly string[] | null
   branchMissing: boolean
   fromFork: boolean
-  /** It is being removed, or its pull request is over: what is pushed does not concern it. */
+  /** It is being removed, or its pull request ended, so pushes do not concern it. */
   ended: boolean
-  /** Its newest deployment never started because its server was away, which is back now. */
+  /** Its newest deployment never started because its server was offline, and the server is back. */
   neverStarted: boolean
 }
 
@@ -29,16 +29,16 @@ export interface KnownPullRequest {
   headBranch: string
   baseBranch: string
   fromFork: boolean
-  /** Empty: never told in full. */
+  /** Empty if it was never reported in full. */
   headSha: string
   headRef: string | null
   branchMissingSince: number | null
   presumedClosedAt: number | null
-  /** As of an environment; of the one it has. */
+  /** Like that of an environment, for the pull request's own. */
   neverStarted: boolean
 }
 
-/** A pull request as the host has it. */
+/** A pull request at the forge. */
 export interface SeenPullRequest {
   number: number
   title: string
@@ -56,9 +56,9 @@ export interface SeenPullRequest {
 
 export interface HostTruth {
   open: SeenPullRequest[]
-  /** False: nothing follows from one that is not in the list. */
+  /** False if a missing entry proves nothing. */
   complete: boolean
-  /** Known ones that were not in the list, asked for one by one; undefined: the host knows them no more. */
+  /** Known ones missing from the list, asked for one by one; undefined if the forge no longer knows them. */
   asked: ReadonlyMap<number, SeenPullRequest | undefined>
 }
 
@@ -68,7 +68,7 @@ export interface Sight {
   refs: ReadonlyMap<string, string>
   host: HostTruth | undefined
   environments: readonly KnownEnvironment[]
-  /** Those that are open or presumed closed, and whatever the host shows as open. */
+  /** The open and presumed closed ones, and all that the forge shows as open. */
   pullRequests: readonly KnownPullRequest[]
 }
 
@@ -78,10 +78,10 @@ export type Finding =
   | { kind: 'push'; branch: string; sha: string }
   | { kind: 'branch_deleted'; branch: string }
   | { kind: 'head'; number: number; sha: string }
-  /** Its newest deployment never started because its server was away, and the server is back. */
+  /** Its newest deployment never started because its server was offline, and the server is back. */
   | { kind: 'again'; number: number }
   | { kind: 'host'; action: PullRequestAction; pullRequest: SeenPullRequest }
-  /** The host knows it no more, or its branch stayed away: closed, by what is on record. */
+  /** The forge no longer knows it, or its branch stayed missing: closed, with the data on record. */
   | { kind: 'closed'; number: number; reason: 'unknown_to_host' | 'branch_gone' }
   | { kind: 'branch_gone'; number: number }
   | { kind: 'presumed_closed'; number: number }
@@ -103,11 +103,11 @@ export function findMissed(sight: Sight): Finding[] {
   const isReported = (number: number): boolean =>
     findings.some((f) => f.kind === 'host' && f.pullRequest.number === number)
   for (const { number, state, fromFork, neverStarted } of sight.pullRequests) {
-    // those of the same repository are told by their branch
+    // those of the same repository are found by their branch
     if (!neverStarted || !fromFork || state !== 'open' || isReported(number)) continue
     findings.push({ kind: 'again', number })
   }
-  // a repository without any branch was just made, or is being restored: nothing follows from what is not there
+  // a repository without branches is new or being restored, so missing branches prove nothing
   if (!hasBranches) return findings
   findings.push(...findBranches(sight))
   for (const known of sight.pullRequests) {
@@ -118,8 +118,8 @@ export function findMissed(sight: Sight): Finding[] {
 }
 
 /**
- * Branches of environments, each once. Also those of pull requests: a late, older push may have led their environment
- * astray while their record is right. A fork's branch may have any name, also one of ours.
+ * Branches of environments, each once. Includes those of pull requests: a late, older push may have moved the
+ * environment while the record is right. A fork's branch may have the same name as one of ours.
  */
 function findBranches({ refs, environments }: Sight): Finding[] {
   const findings = new Map<string, Finding>()
@@ -144,7 +144,7 @@ const headOf = (refs: Sight['refs'], known: KnownPullRequest): string | undefine
   return own ?? (known.fromFork ? undefined : refs.get(branchRef(known.headBranch)))
 }
 
-/** What git alone can say of an open pull request. */
+/** What git alone shows about an open pull request. */
 function findHead({ refs, now }: Sight, known: KnownPullRequest): Finding[] {
   const { number, fromFork, branchMissingSince, presumedClosedAt, state } = known
   const findings: Finding[] = []
@@ -167,7 +167,7 @@ function findHead({ refs, now }: Sight, known: KnownPullRequest): Finding[] {
   return findings
 }
 
-/** The host's list is the truth: what differs from the record becomes the event that was missed. */
+/** The forge's list is authoritative: a difference from the record becomes the missed event. */
 function findFromHost(
   { refs, pullRequests }: Sight,
   host: HostTruth,
@@ -201,7 +201,7 @@ function findFromHost(
   return { findings, settled }
 }
 
-/** Hosts that tell only a part of the commit: git knows the whole of it, by the branch. */
+/** For forges that send shortened commits: git has the full one, by the branch. */
 const resolveHead = (refs: Sight['refs'], seen: SeenPullRequest): string | null =>
   seen.fromFork ? null : (refs.get(branchRef(seen.headBranch)) ?? null)
 

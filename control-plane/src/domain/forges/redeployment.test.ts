@@ -44,7 +44,7 @@ interface Case {
   intents: string[]
 }
 
-/** What makes each row hold; facts of earlier rows stay as they are. */
+/** The facts that make each row hold; facts of earlier rows stay as they are. */
 const CASES: Record<RedeploymentRow, Case> = {
   environment_removing: {
     facts: { removing: true },
@@ -143,7 +143,7 @@ describe('each row', () => {
   })
 
   test('the first row whose condition holds wins', () => {
-    // two rows that exclude each other by their own condition
+    // two rows whose conditions exclude each other
     const apart = (a: RedeploymentRow, b: RedeploymentRow) =>
       a === 'already_deployed' && b === 'already_attempted'
     for (const [i, first] of REDEPLOYMENT_ROWS.entries()) {

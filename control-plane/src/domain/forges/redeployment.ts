@@ -1,48 +1,47 @@
-// May an event redeploy an environment that exists? The whole table as one ordered list: the first row whose condition
-// holds decides. PURE. Used for pushes, for new commits of pull requests and by reconcile. The compiler demands a row
-// for every name.
+// Decides whether an event redeploys an existing environment: the first row of an ordered list whose condition holds
+// decides. PURE. Pushes, new commits of pull requests and reconcile use it. The compiler demands a row for every name.
 import type { TaskStatus } from '@berth/shared'
 import { type Decision, decide, RECORD, shortSha } from './intent.ts'
 
 export interface NewestDeployment {
   status: TaskStatus
-  /** A person canceled it; superseded and removed ones do not count as a decision. */
+  /** A user canceled it; superseded and removed ones do not count. */
   canceledByPerson: boolean
   failureCode: string | null
 }
 
 export interface RedeploymentFacts {
   identifier: string
-  /** The commit the event asks for; null: the host did not tell it in full. */
+  /** The commit that the event asks for; null if the forge did not send it in full. */
   sha: string | null
   removing: boolean
-  /** Of its pull request, when that is over. */
+  /** The end of its pull request, if that ended. */
   ended: 'merged' | 'closed' | null
   protected: boolean
   autoDeploy: boolean
   fromFork: boolean
   shaApproved: boolean
-  /** What the newest deployment asked for, and what serves. */
+  /** The commit of the newest requested deployment, and the one that serves. */
   targetSha: string | null
   commitSha: string | null
   newest: NewestDeployment | undefined
   skipMarkerOn: boolean
-  /** The head commit's message, where anybody knows it. */
+  /** The head commit's message, if known. */
   message: string | null
-  /** A push said so before for this very commit. */
+  /** An earlier push skipped exactly this commit. */
   skippedBefore: 'skip_marker' | 'paths_unchanged' | null
   watchesPaths: boolean
-  /** False only when it is certain that nothing watched changed since what serves. */
+  /** False only if certainly no watched path changed since the deployed commit. */
   watchedChanged: boolean
   serverName: string
   serverJoined: boolean
   serverOnline: boolean
-  /** Somebody chose another commit while the branch stood at this one. */
+  /** A user chose another commit while the branch had this head. */
   leftBehind: boolean
-  /** A deployment that has not started; a running one. */
+  /** A deployment that has not started, and a running one. */
   queuedTaskId: number | null
   runningTaskId: number | null
-  /** Reconcile may repeat what failed because the server was away: it never started. */
+  /** Reconcile may repeat a deployment that never started because the server was offline. */
   origin: 'event' | 'reconcile'
 }
 
@@ -74,7 +73,7 @@ interface Row {
 
 const isTarget = (f: RedeploymentFacts): boolean => f.sha !== null && f.sha === f.targetSha
 
-/** Both settings never skip a first deployment. */
+/** Neither setting skips a first deployment. */
 const maySkip = (f: RedeploymentFacts): boolean => f.commitSha !== null && f.sha !== null
 
 const neverStarted = (f: RedeploymentFacts): boolean =>
@@ -86,7 +85,7 @@ const ROWS: Record<RedeploymentRow, Row> = {
     gives: (f) =>
       decide('ignored', 'environment_removing', `${f.identifier} is being removed.`, RECORD),
   },
-  // before protection: lifting that changes nothing about it
+  // before protection, because removing protection does not reopen the pull request
   pull_request_closed: {
     when: (f) => f.ended !== null,
     gives: (f) =>
@@ -147,7 +146,7 @@ const ROWS: Record<RedeploymentRow, Row> = {
         RECORD,
       ),
   },
-  // a push is news and moves it on; a look that finds the branch where it was is none
+  // a push moves the environment on; reconcile leaves it if the branch still has its former head
   pinned: {
     when: (f) => f.leftBehind && f.origin === 'reconcile',
     gives: (f) =>
@@ -242,7 +241,7 @@ const ROWS: Record<RedeploymentRow, Row> = {
   },
 }
 
-/** The row is told beside the decision: two of them carry one rule. */
+/** Also returns the row, because two rows share one rule. */
 export function decideRedeployment(facts: RedeploymentFacts): Decision & { row: RedeploymentRow } {
   for (const row of REDEPLOYMENT_ROWS) {
     if (ROWS[row].when(facts)) return { ...ROWS[row].gives(facts), row }
@@ -250,7 +249,7 @@ export function decideRedeployment(facts: RedeploymentFacts): Decision & { row: 
   throw new Error('unreachable: the last row always holds')
 }
 
-/** One changed branch that an environment tracks. */
+/** Decides about one changed branch that an environment tracks. */
 export function decidePush(
   change: { branch: string; deleted: boolean },
   environment: { type: 'manual' | 'pull_request'; identifier: string },

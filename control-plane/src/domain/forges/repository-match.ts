@@ -1,6 +1,5 @@
-// Is a delivery about the project's own repository? By name at first, from then on by the host's id: the same id under a
-// new name is a rename, another id under the same name is another repository. PURE. Addresses are compared, never
-// contacted.
+// Decides whether a delivery is about the project's repository: by name at first, later by the forge's id. The same id
+// under a new name is a rename, another id under the same name another repository. PURE. Addresses are never contacted.
 import type { Provider } from '@berth/shared'
 
 export interface KnownRepository {
@@ -25,7 +24,7 @@ interface Address {
   path: string
 }
 
-/** Without scheme, user, port, `.git`, case and the parts that only some hosts put before the name. */
+/** Without scheme, user, port, `.git`, case and the prefixes that only some forges put before the name. */
 export function normaliseAddress(url: string): Address {
   const scheme = /^[a-z][a-z0-9+.-]*:\/\//i.exec(url)
   const scp = scheme ? null : /^(?:[^@/]*@)?([^:/]+):(.*)$/.exec(url)
@@ -65,7 +64,7 @@ export function matchRepository(
       : `The delivery is about ${reported.fullName}, not about this project's repository.`
     return { kind: 'mismatch', reason }
   }
-  // another kind of host than before: only the very same address convinces
+  // another kind of forge than before: only exactly the same address matches
   if (learned ? sameAddress : sameName) return { kind: 'match', learn: true, renamedTo: null }
   return {
     kind: 'mismatch',

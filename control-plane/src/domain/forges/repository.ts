@@ -1,10 +1,10 @@
-// Which repository addresses and branches a project may have. The rule itself is shared with the agent, which asks it
-// again before a process starts; here it gets the name of the field and a code.
+// Which repository addresses and branches a project may have. The agent shares the rule and checks it again before a
+// process starts; here it gets the name of the field and a code.
 import { checkRef, checkRepositoryUrl, type FieldProblem } from '@berth/shared'
 
 const WITH_CREDENTIALS = /^https?:\/\/[^/]*@/i
 
-/** `allowLocal`: file:// and http:// to loopback, for tests and the local example. Undefined: fine. */
+/** `allowLocal`: file:// and http:// to loopback, for tests and the local example. Undefined if it is valid. */
 export function repositoryProblem(
   url: string,
   { allowLocal }: { allowLocal: boolean },

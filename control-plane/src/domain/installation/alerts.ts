@@ -1,8 +1,8 @@
-// When something needs people, and when it does not any more. Between the two nothing is said: an alert has a beginning
-// and an end with a gap between their conditions, so that a server at the edge is one episode and not a hundred.
+// When an alert begins and when it ends. The two conditions differ, with a gap between them, so that a server at the
+// threshold causes one episode and not a hundred.
 import { ALERTS } from '@berth/shared'
 
-/** What an alert does next; undefined: nothing. */
+/** The next change of an alert; undefined for none. */
 export type Turn = 'begin' | 'end' | undefined
 
 const turn = (isOpen: boolean, isBad: boolean, isGood: boolean): Turn => {
@@ -13,14 +13,14 @@ const turn = (isOpen: boolean, isBad: boolean, isGood: boolean): Turn => {
 export interface WatchedServer {
   connected: boolean
   paused: boolean
-  /** Since when nobody is connected. */
+  /** Since when its agent is disconnected. */
   awaySince: number
   diskBytes: number | null
   diskFreeBytes: number | null
   certificate: { issuedAt: number; notAfter: number } | undefined
 }
 
-/** A paused server is being worked on: nobody is told that it is away. */
+/** A paused server is under maintenance, so its absence begins no alert. */
 export const judgeOffline = (isOpen: boolean, s: WatchedServer, now: number): Turn =>
   turn(
     isOpen,
@@ -33,14 +33,14 @@ export function diskFloor(diskBytes: number): number {
   return Math.min(Math.max(part, ALERTS.diskFreeMinBytes), ALERTS.diskFreeMaxBytes)
 }
 
-/** What a server that is away said last is no news. */
+/** The last report of an offline server is too old to judge. */
 export function judgeDisk(isOpen: boolean, s: WatchedServer): Turn {
   if (!s.connected || !s.diskBytes || s.diskFreeBytes === null) return undefined
   const floor = diskFloor(s.diskBytes)
   return turn(isOpen, s.diskFreeBytes < floor, s.diskFreeBytes >= floor * ALERTS.diskRecovery)
 }
 
-/** Renewal comes before 80 % of a certificate's life; one that is older than 85 % is not being renewed. */
+/** Renewal comes before 80 % of a certificate's life, so beyond 85 % renewal is failing. */
 export function judgeCertificate(isOpen: boolean, s: WatchedServer, now: number): Turn {
   if (!s.certificate) return undefined
   const { issuedAt, notAfter } = s.certificate
@@ -48,6 +48,6 @@ export function judgeCertificate(isOpen: boolean, s: WatchedServer, now: number)
   return turn(isOpen, s.connected && isOld, !isOld)
 }
 
-/** Of a project: the newest delivery that was decided. */
+/** Judges a project by its newest decided delivery. */
 export const judgeDeliveries = (isOpen: boolean, newest: { outcome: string } | undefined): Turn =>
   turn(isOpen, newest?.outcome === 'error', newest?.outcome !== 'error')

@@ -1,12 +1,12 @@
-// RFC 8628 and rotating refresh tokens as decisions: what a poll is answered with, what a refresh token may still do.
+// RFC 8628 and rotating refresh tokens as decisions: the answer to a poll, and what a refresh token may still do.
 import { PEOPLE } from '@berth/shared'
 
-export const USER_CODE_LETTERS = 'BCDFGHJKLMNPQRSTVWXZ' // no vowels, nothing that looks like another
+export const USER_CODE_LETTERS = 'BCDFGHJKLMNPQRSTVWXZ' // no vowels and no letters that look alike
 export const USER_CODE_CHARS = 8
 
 export const showUserCode = (code: string): string => `${code.slice(0, 4)}-${code.slice(4)}`
 
-/** What a person typed: case, dashes and blanks do not matter. Undefined: cannot be a code. */
+/** Reads what a user typed, ignoring case, dashes and blanks. Undefined if it cannot be a code. */
 export function readUserCode(text: string): string | undefined {
   const code = text.toUpperCase().replaceAll(/[\s-]/g, '')
   const isCode =
@@ -27,7 +27,7 @@ export type PollVerdict =
     }
   | { kind: 'slow_down'; intervalMs: number }
 
-/** Answers that end the login come before the question of how often somebody asks. */
+/** Answers that end the login come before the check of the polling rate. */
 export function decidePoll(device: DeviceFacts | undefined, now: number): PollVerdict {
   if (!device || device.status === 'spent') return { kind: 'invalid_grant' }
   if (device.expiresAt <= now) return { kind: 'expired_token' }
@@ -47,7 +47,7 @@ export interface RefreshFacts {
   userDisabled: boolean
 }
 
-/** `revoke`: a spent token came again, so somebody else has it; the whole login ends. */
+/** `revoke`: a used token was presented again, so another party has it, and the whole login ends. */
 export type RefreshVerdict = 'rotate' | 'repeat' | 'revoke' | 'refuse'
 
 export function decideRefresh(token: RefreshFacts | undefined, now: number): RefreshVerdict {

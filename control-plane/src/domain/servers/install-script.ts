@@ -1,5 +1,5 @@
-// The script that makes a machine a server of this installation: unpack, join, start. PURE. Everything it needs is
-// written into it, digests too; what varies at run time is the token alone, which it never prints.
+// The script that makes a machine a server of this installation: unpack, join, start. PURE. It contains everything it
+// needs, digests too; only the token varies at run time, and the script never prints it.
 export interface PackagedAgent {
   /** `linux-x64` or `linux-arm64`. */
   platform: string
@@ -13,7 +13,7 @@ export interface InstallFacts {
   packages: readonly PackagedAgent[]
 }
 
-/** For single quotes in sh. */
+/** Quotes for sh. */
 const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 
 const choice = ({ platform, name, sha256 }: PackagedAgent): string =>

@@ -1,9 +1,9 @@
-// Whether a server's agent is behind.
+// Decides whether a server's agent is outdated.
 
 const numbers = (version: string): number[] =>
   (/^v?(\d+)\.(\d+)\.(\d+)/.exec(version) ?? []).slice(1).map(Number)
 
-/** A version this build cannot read is taken as it is: not older. */
+/** A version that this build cannot parse does not count as older. */
 export function isOlder(version: string | null, than: string): boolean {
   const [a, b] = [numbers(version ?? ''), numbers(than)]
   if (a.length === 0) return false

@@ -1,5 +1,5 @@
-// Who gets which SSH certificate: what each purpose needs, what stands in the way, and everything the certificate says.
-// Values in, values out; signing, times and chance belong to others.
+// Who gets which SSH certificate: what each purpose requires, what prevents it, and the certificate's contents. Values
+// in, values out; callers do the signing and supply times and random numbers.
 import {
   GRANT_EXTENSION,
   SSH,
@@ -13,7 +13,7 @@ import { type Caller, mayChangeProtected } from '../core/access.ts'
 
 export interface AskedGrant {
   purpose: SshPurpose
-  /** Null: the whole server, for which there is only a shell. */
+  /** Null for the whole server, which allows only a shell. */
   environmentId: number | null
   ttlSeconds: number
 }
@@ -54,11 +54,11 @@ export function termsOf(asked: Pick<AskedGrant, 'purpose' | 'environmentId'>): T
   }
 }
 
-/** Logs and artifacts belong to an environment; a shell may be the server's. */
+/** Logs and artifacts belong to an environment; a shell may be for the whole server. */
 export const needsEnvironment = (purpose: SshPurpose): boolean => purpose !== 'shell'
 
 export interface GrantFacts {
-  /** `sshOff`: the agent says that nobody can connect. */
+  /** `sshOff`: the agent reports that no user can connect. */
   server: { joined: boolean; shellEnabled: boolean; sshOff: boolean }
   environment: { protected: boolean; ownerId: number; removing: boolean } | undefined
 }
@@ -71,7 +71,7 @@ export type GrantDecision =
   | { kind: 'server_not_ready' }
   | { kind: 'ssh_unavailable' }
 
-/** What stands in the way of somebody who has the permission. Protection first, as everywhere. */
+/** What prevents a grant to a caller with the permission. Checks protection first, as everywhere. */
 export function decideGrant(caller: Caller, asked: AskedGrant, facts: GrantFacts): GrantDecision {
   const { environment, server } = facts
   const shell = asked.purpose === 'shell'
@@ -82,13 +82,13 @@ export function decideGrant(caller: Caller, asked: AskedGrant, facts: GrantFacts
   return server.sshOff ? { kind: 'ssh_unavailable' } : { kind: 'granted' }
 }
 
-/** How people connect to a server. */
+/** How users connect to a server. */
 export interface SshEndpoint {
-  /** `unknown`: its agent has not told yet. */
+  /** `unknown` before the agent's first report. */
   state: 'ready' | 'off' | 'unknown'
-  /** A port that somebody set wins; else what the agent set up. */
+  /** A configured port wins over the one that the agent set up. */
   port: number
-  /** Why nobody can connect, or why not at the usual port. */
+  /** Why no user can connect, or why the port is not the usual one. */
   reason: string | null
 }
 
@@ -157,7 +157,7 @@ export function planCertificate(
   }
 }
 
-/** In one word, for people who look at the list. */
+/** The status in one word, for lists. */
 export function certificateStatus(
   row: { signedAt: number | null; revokedAt: number | null; validBefore: number },
   nowMs: number,

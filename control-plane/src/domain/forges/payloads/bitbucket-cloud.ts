@@ -1,5 +1,5 @@
-// Bitbucket Cloud: `repo:push` with several refs and full hashes, `pullrequest:*` with hashes of twelve characters, which
-// are never used. A pull request has no ref in the base repository: only its branch. PURE.
+// Bitbucket Cloud: `repo:push` with several refs and full hashes, `pullrequest:*` with hashes of twelve characters,
+// which are never used. A pull request has no ref in the base repository, only its branch. PURE.
 import { type PullRequestAction, WEBHOOKS } from '@berth/shared'
 import type { BranchChange, EventPullRequest, EventRepository, NormalisedEvent } from './event.ts'
 import {
@@ -44,7 +44,7 @@ export function parseBitbucketCloud(delivery: Delivery): NormalisedEvent {
   const ended = ENDED[String(at(body, 'pullrequest.state'))]
   return {
     kind: 'pull_request',
-    // what is over can be edited all the same; it stays over
+    // an ended pull request can still be edited, and stays ended
     action: ended ?? action,
     provider,
     delivery_id: deliveryId,
@@ -83,7 +83,7 @@ function readPush(delivery: Delivery): NormalisedEvent {
   }
 }
 
-/** Undefined: a tag. */
+/** Undefined for a tag. */
 function readChange(change: unknown): BranchChange | undefined {
   const side = (name: string) => at(change, `${name}.type`)
   const now = side('new')

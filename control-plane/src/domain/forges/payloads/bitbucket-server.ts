@@ -1,4 +1,4 @@
-// Bitbucket Data Center: `repo:refs_changed` with several refs, `pr:*`, `diagnostics:ping`. Times are milliseconds. PURE.
+// Bitbucket Data Center: `repo:refs_changed` with several refs, `pr:*`, `diagnostics:ping`. Times are in ms. PURE.
 import { type PullRequestAction, WEBHOOKS } from '@berth/shared'
 import type { BranchChange, EventPullRequest, EventRepository, NormalisedEvent } from './event.ts'
 import {
@@ -45,7 +45,7 @@ export function parseBitbucketServer(delivery: Delivery): NormalisedEvent {
   const ended = state === 'MERGED' ? 'merged' : state === 'DECLINED' ? 'closed' : undefined
   return {
     kind: 'pull_request',
-    // what is over can be edited all the same; it stays over
+    // an ended pull request can still be edited, and stays ended
     action: ended ?? action,
     provider,
     delivery_id: deliveryId,

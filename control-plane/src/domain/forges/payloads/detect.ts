@@ -1,4 +1,4 @@
-// Which host sent it, and under which id, by its headers alone. The order matters: Forgejo also sends Gitea's headers,
+// Detects the forge and the delivery's id by the headers alone. The order matters: Forgejo also sends Gitea's headers,
 // and both also send GitHub's. PURE.
 import type { Provider } from '@berth/shared'
 import { parseBitbucketCloud } from './bitbucket-cloud.ts'
@@ -20,7 +20,7 @@ export function detectProvider(headers: HookHeaders): Provider | undefined {
   if (key === undefined) return undefined
   if (/^(repo:refs_changed$|pr:|diagnostics:ping$)/.test(key)) return 'bitbucket_server'
   if (/^(repo:push$|pullrequest:)/.test(key)) return 'bitbucket_cloud'
-  // other keys exist on both; only Cloud names the hook
+  // both send other keys; only Cloud names the hook
   return headers['x-hook-uuid'] === undefined ? 'bitbucket_server' : 'bitbucket_cloud'
 }
 
@@ -33,7 +33,7 @@ const ID_HEADERS: Record<Provider, readonly string[]> = {
   bitbucket_server: ['x-request-id'],
 }
 
-/** Without an id of the host's, equal bytes are one delivery. */
+/** If the forge sends no id, equal bytes are one delivery. */
 export function deliveryId(provider: Provider, headers: HookHeaders, bodySha256: string): string {
   for (const name of ID_HEADERS[provider]) {
     const value = headers[name]?.trim()
@@ -53,7 +53,7 @@ const PARSERS: Record<Provider, Parser> = {
 
 export type Parsed = { ok: true; event: NormalisedEvent } | { ok: false; where: string }
 
-/** The JSON inside a body: as it is, or the `payload` field of a form. */
+/** The JSON inside a body: the body itself, or the `payload` field of a form. */
 export function payloadText(body: string, isForm: boolean): string | undefined {
   return isForm ? (new URLSearchParams(body).get('payload') ?? undefined) : body
 }

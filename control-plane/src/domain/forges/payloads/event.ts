@@ -1,5 +1,5 @@
-// The one shape every host's delivery becomes. It is a document: stored in the ledger, shown and decided again as it is,
-// so its fields are spelled as in JSON. Deliberately absent: clone addresses, e-mail addresses, flags of trust.
+// The one shape of every forge's delivery. It is stored, shown and replayed as a document, so its fields are spelled as
+// in JSON. Deliberately absent: clone addresses, e-mail addresses, flags of trust.
 import type { Provider, PullRequestAction } from '@berth/shared'
 
 export interface EventRepository {
@@ -17,12 +17,12 @@ export interface BranchChange {
   branch: string
   /** Null when the branch was deleted. */
   sha: string | null
-  /** Null when the branch is new, or the host does not say. */
+  /** Null when the branch is new, or the forge does not say. */
   before: string | null
   deleted: boolean
-  /** The head commit's message, where the payload has it. */
+  /** The head commit's message, if the payload has it. */
   message: string | null
-  /** Every path that differs between `before` and `sha`; null: the payload cannot tell them all. */
+  /** Every path that differs between `before` and `sha`; null if the payload may not list them all. */
   paths: string[] | null
 }
 
@@ -30,15 +30,15 @@ export interface EventPullRequest {
   number: number
   title: string
   url: string
-  /** Null: the host does not name the author. */
+  /** Null if the forge does not name the author. */
   author: string | null
   draft: boolean
   head_branch: string
-  /** Always a full hash; null: the host tells only a short one, which is never compared or deployed. */
+  /** Always a full hash; null if the forge sends only a short one, which is never compared or deployed. */
   head_sha: string | null
-  /** The head before this event; null: nothing was pushed, or the host does not say. */
+  /** The head before this event; null if nothing was pushed or the forge does not say. */
   before: string | null
-  /** Where the head stands in the base repository; null: only as its branch. */
+  /** The head's ref in the base repository; null if it has only its branch. */
   head_ref: string | null
   base_branch: string
   /** True unless both repositories are known and the same. */
@@ -57,7 +57,7 @@ export interface PushEvent extends Common {
   kind: 'push'
   repository: EventRepository
   changes: BranchChange[]
-  /** The host, or our bound, left refs out. */
+  /** The forge, or our limit, left refs out. */
   truncated: boolean
 }
 
@@ -75,14 +75,14 @@ export interface PingEvent extends Common {
 
 export interface OtherEvent extends Common {
   kind: 'other'
-  /** The host's own name of it. */
+  /** The forge's own name for it. */
   name: string
   repository: EventRepository | null
 }
 
 export type NormalisedEvent = PushEvent | PullRequestEvent | PingEvent | OtherEvent
 
-/** "push", "pull_request.updated", "ping", or what the host calls it. */
+/** "push", "pull_request.updated", "ping", or the forge's own name. */
 export function eventName(event: NormalisedEvent): string {
   switch (event.kind) {
     case 'push':

@@ -1,4 +1,4 @@
-// The recorded deliveries of every host, for tests: their bytes as they were signed, and how to sign others the same way.
+// Recorded deliveries of every forge, for tests: their bytes as they were signed, and how to sign others the same way.
 import { createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { PROVIDERS, type Provider } from '@berth/shared'
@@ -30,7 +30,7 @@ const fileOf = (provider: Provider): File => {
   return JSON.parse(readFileSync(url, 'utf8')) as File
 }
 
-/** What every stored delivery is signed with. */
+/** The secret that signed every stored delivery. */
 export const FIXTURE_SECRET = fileOf('github').secret
 /** When GitLab signed them. */
 export const FIXTURE_TIME = Date.parse('2026-11-15T09:12:29Z')
@@ -63,7 +63,7 @@ export const parseFixture = (f: Fixture): Parsed =>
 const SIGNATURES =
   /^(x-hub-signature(-256)?|x-(gitea|gogs|forgejo)-signature|webhook-(id|timestamp|signature)|x-gitlab-token)$/
 
-/** The headers as the host would send them with this body, secret and id. */
+/** The headers that the forge would send with this body, secret and id. */
 export function signAs(
   provider: Provider,
   headers: Record<string, string>,

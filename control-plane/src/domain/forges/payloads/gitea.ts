@@ -1,5 +1,5 @@
-// Gitea and Forgejo: GitHub's shapes under own header names, own words for some actions, and repository ids beside the
-// repositories. Their test delivery is a real-shaped push. PURE.
+// Gitea and Forgejo: GitHub's shapes under their own header names, their own words for some actions, and repository ids
+// beside the repositories. Their test delivery looks like a real push. PURE.
 import type { PullRequestAction } from '@berth/shared'
 import type { NormalisedEvent } from './event.ts'
 import { readPullRequest, readPush } from './github.ts'
@@ -16,7 +16,7 @@ const ACTIONS: Record<string, PullRequestAction> = {
 export function parseGitea(delivery: Delivery): NormalisedEvent {
   const own = delivery.provider === 'forgejo' ? 'x-forgejo-event' : 'x-gitea-event'
   const name = delivery.headers[own] ?? ''
-  // no flag says whether history was rewritten, so the listed commits never prove what changed
+  // no flag says whether history was rewritten, so the listed commits never prove the changed paths
   if (name === 'push') return readPush(delivery, () => null)
   if (name === 'pull_request' || name === 'pull_request_sync') {
     return readPullRequest(delivery, ACTIONS, isFork)

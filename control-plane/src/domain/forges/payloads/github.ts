@@ -1,5 +1,5 @@
-// GitHub: `push`, `pull_request`, `ping`. Gitea and Forgejo write the same shapes with few differences; what is common
-// is exported for them. PURE.
+// GitHub: `push`, `pull_request`, `ping`. Gitea and Forgejo send nearly the same shapes, so the common part is exported
+// for them. PURE.
 import { type PullRequestAction, WEBHOOKS } from '@berth/shared'
 import type {
   BranchChange,
@@ -42,7 +42,7 @@ const ACTIONS: Record<string, PullRequestAction> = {
   closed: 'closed',
 }
 
-/** GitHub lists at most so many commits of one push. */
+/** GitHub lists at most this many commits of one push. */
 const LISTED_COMMITS = 2_048
 
 export function parseGithub(delivery: Delivery): NormalisedEvent {
@@ -91,7 +91,7 @@ export function readPush(
   }
 }
 
-/** Complete only when nothing was rewritten and every commit is listed with its files. */
+/** Complete only if no history was rewritten and every commit is listed with its files. */
 function changedPaths(body: unknown): string[] | null {
   const commits = at(body, 'commits')
   const whole = at(body, 'forced') === false && at(body, 'created') === false
@@ -127,7 +127,7 @@ export function readPullRequest(
   const ended = flag(body, 'pull_request.merged') ? 'merged' : 'closed'
   return {
     kind: 'pull_request',
-    // what is over can be edited and pushed to all the same; it stays over
+    // an ended pull request can still be edited and pushed to, and stays ended
     action: isClosed ? ended : known,
     provider,
     delivery_id: deliveryId,
@@ -156,7 +156,7 @@ function readHead(body: unknown, fromFork: boolean): EventPullRequest {
   }
 }
 
-/** Never `head.repo.fork`: a fork's own pull requests stay inside it. */
+/** Ignores `head.repo.fork`, because pull requests inside a fork have it too. */
 function isGithubFork(body: unknown): boolean {
   const head = optionalIdentity(body, 'pull_request.head.repo.id')
   const base = optionalIdentity(body, 'pull_request.base.repo.id')

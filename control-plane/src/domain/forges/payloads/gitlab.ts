@@ -1,5 +1,5 @@
-// GitLab: `Push Hook`, `Merge Request Hook`. A merge request is named by its `iid`; `changes` may leave things out and is
-// not read. PURE.
+// GitLab: `Push Hook`, `Merge Request Hook`. A merge request is identified by its `iid`; `changes` may be incomplete
+// and is not read. PURE.
 import type { PullRequestAction } from '@berth/shared'
 import type { EventPullRequest, EventRepository, NormalisedEvent } from './event.ts'
 import {
@@ -69,7 +69,7 @@ function readPush(delivery: Delivery): NormalisedEvent {
         before: commitOrNull(body, 'before'),
         deleted: sha === null,
         message: sha === null ? null : message(head, 'message'),
-        // commits are cut at twenty and nothing tells a rewritten history
+        // GitLab lists at most twenty commits, and no flag says whether history was rewritten
         paths: null,
       },
     ],
@@ -87,7 +87,7 @@ function readMergeRequest(delivery: Delivery): NormalisedEvent {
   const now = known === 'edited' && pushed ? 'updated' : known
   return {
     kind: 'pull_request',
-    // what is over can be edited and pushed to all the same; it stays over
+    // an ended pull request can still be edited and pushed to, and stays ended
     action: state === 'merged' || state === 'closed' ? state : now,
     provider,
     delivery_id: deliveryId,
@@ -104,7 +104,7 @@ function readHead(body: unknown): EventPullRequest {
   const target = optionalIdentity(body, 'object_attributes.target_project_id')
   const known = typeof at(body, 'object_attributes.source') === 'object'
   const gone = !known || at(body, 'object_attributes.source') === null
-  // only the author's id is told; whoever acts may be the author
+  // the payload has only the author's id; the acting user may be the author
   const author = optionalIdentity(body, 'object_attributes.author_id')
   const acts = optionalIdentity(body, 'user.id')
   return {

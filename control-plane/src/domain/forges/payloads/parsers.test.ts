@@ -1,4 +1,4 @@
-// Every host's deliveries become the one event; odd ones become nothing that could do harm.
+// Every forge's deliveries become the one event; malformed ones become nothing harmful.
 import { describe, expect, test } from 'vitest'
 import { deliveryId, detectProvider, parseDelivery } from './detect.ts'
 import { eventName, type NormalisedEvent, type PullRequestEvent, type PushEvent } from './event.ts'
@@ -24,7 +24,7 @@ const push = (provider: Parameters<typeof fixture>[0], name: string): PushEvent 
   return event
 }
 
-/** What each stored delivery is, in one word. */
+/** The meaning of each stored delivery, in one word. */
 const MEANINGS: Record<string, Record<string, string>> = {
   github: {
     ping: 'ping',
@@ -116,7 +116,7 @@ test.each(FIXTURES.map((f) => [`${f.provider} ${f.name}`, f] as const))('%s', (_
   expect(detectProvider(f.headers)).toBe(f.provider)
   const result = parseFixture(f)
   expect(result.ok && eventName(result.event)).toBe(MEANINGS[f.provider]?.[f.name])
-  // nothing of a payload's addresses to clone from is kept
+  // no clone address of a payload is kept
   expect(JSON.stringify(result)).not.toContain('clone.invalid')
   if (!result.ok || result.event.kind === 'ping' || result.event.kind === 'other') return
   expect(result.event.repository.full_name.toLowerCase()).toBe('acme/shop')

@@ -1,5 +1,5 @@
-// Reads values out of a host's payload: own properties only, every text bounded, and what is missing or of another kind
-// is named by its path. PURE. A payload is data of strangers, however well it is signed.
+// Reads values from a forge's payload: own properties only, every text bounded; an error names the path of a missing or
+// mistyped value. PURE. A payload is untrusted, even with a valid signature.
 import { checkCommit, checkRef, type Provider, WEBHOOKS } from '@berth/shared'
 import type { EventActor, NormalisedEvent, OtherEvent, PingEvent } from './event.ts'
 
@@ -11,7 +11,7 @@ export class MalformedPayload extends Error {
   }
 }
 
-/** What every parser gets: lower-case headers, the parsed body, and who sent it. */
+/** The input of every parser: lower-case headers, the parsed body, and the forge. */
 export interface Delivery {
   provider: Provider
   headers: Readonly<Record<string, string | undefined>>
@@ -21,7 +21,7 @@ export interface Delivery {
 
 export type Parser = (delivery: Delivery) => NormalisedEvent
 
-/** The value at a path such as `pull_request.head.sha`; undefined when anything on the way is missing. */
+/** The value at a path such as `pull_request.head.sha`; undefined when any part of the path is missing. */
 export function at(value: unknown, path: string): unknown {
   let here = value
   for (const key of path.split('.')) {
@@ -34,7 +34,7 @@ export function at(value: unknown, path: string): unknown {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what it removes
 const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]+/g
 
-/** A text for people: one line, bounded. */
+/** A text for users: one line, bounded. */
 const shown = (text: string, most: number): string =>
   text.replaceAll(CONTROL, ' ').trim().slice(0, most)
 
@@ -55,18 +55,18 @@ export function optionalText(
   return typeof value === 'string' ? shown(value, most) || null : null
 }
 
-/** Titles may be empty; everything else about them is as with texts. */
+/** Like other texts, but a title may be empty. */
 export const title = (body: unknown, path: string, fallback: string): string =>
   optionalText(body, path, WEBHOOKS.titleCharacters) ?? fallback
 
-/** Only addresses people can open; anything else is not even stored. */
+/** Only addresses that users can open; others are not stored. */
 export function webUrl(body: unknown, path: string): string | null {
   const value = at(body, path)
   const isWeb = typeof value === 'string' && /^https?:\/\/[^\s\p{Cc}"'<>\\]+$/iu.test(value)
   return isWeb && value.length <= WEBHOOKS.urlCharacters ? value : null
 }
 
-/** Ids of hosts are numbers or texts; here they are texts. */
+/** Forges send ids as numbers or texts; here they are texts. */
 export function identity(body: unknown, path: string): string {
   const found = optionalIdentity(body, path)
   if (found === null) throw new MalformedPayload(path, 'is not an id')
@@ -96,7 +96,7 @@ export function list(body: unknown, path: string): unknown[] {
   return value
 }
 
-/** A branch's short name; whatever git would not take as one is malformed. */
+/** A branch's short name; a name that git would refuse is malformed. */
 export function branch(body: unknown, path: string): string {
   const value = at(body, path)
   if (typeof value !== 'string') throw new MalformedPayload(path, 'is missing or not a text')
@@ -110,7 +110,7 @@ export function commit(body: unknown, path: string): string {
   throw new MalformedPayload(path, 'is not a full commit hash')
 }
 
-/** All zeros: there is no commit on this side of the change. */
+/** Null for all zeros, which mean that this side of the change has no commit. */
 export function commitOrNull(body: unknown, path: string): string | null {
   const value = at(body, path)
   if (value === null || value === undefined) return null
@@ -118,14 +118,14 @@ export function commitOrNull(body: unknown, path: string): string | null {
   return commit(body, path)
 }
 
-/** Only a full hash says something; whatever else stands there does not spoil the rest. */
+/** Null unless it is a full hash; any other value is ignored, so that the rest stays usable. */
 export function optionalCommit(body: unknown, path: string): string | null {
   const value = at(body, path)
   const isCommit = typeof value === 'string' && checkCommit(value).ok
   return isCommit && !/^0+$/.test(value) ? value : null
 }
 
-/** `refs/heads/main` → main; undefined: a tag or something else. As it came: made fit to show it may be another's. */
+/** `refs/heads/main` → main; undefined for other refs. Unchanged, because a cleaned name may be another branch's. */
 export function pushedBranch(body: unknown, path: string): string | undefined {
   const ref = at(body, path)
   if (typeof ref !== 'string' || !checkRef(ref).ok) {
@@ -136,7 +136,7 @@ export function pushedBranch(body: unknown, path: string): string | undefined {
 
 const TIME = /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d(?:\.\d{1,9})?) ?(Z|UTC|[+-]\d\d:?\d\d)$/
 
-/** Times of hosts: ISO, "2026-11-15 09:12:29 UTC", or milliseconds. Null: none that can be read. */
+/** Forges send ISO, "2026-11-15 09:12:29 UTC", or milliseconds. Null if it cannot be read. */
 export function time(body: unknown, path: string): string | null {
   const value = at(body, path)
   if (typeof value === 'number') return isoTime(value)
