@@ -1,7 +1,7 @@
-// Reads the files that an action left, as the environment's own user (`berth-agent gather`, a child of the runner): gives
-// up every other right first, then walks element by element. Each element is opened by its name in its parent's open
-// folder, never followed if it is a link, and looked at again after it was opened, so nothing that is swapped meanwhile
-// leads out. Files go to standard output in order of their names. Everything here is synchronous: nothing else runs.
+// Reads the files that an action left, as the environment's own user (`berth-agent gather`, a child of the runner):
+// drops all other rights first, then walks element by element. Each element is opened by its name in its parent's open
+// folder, without following links, and checked again after opening, so a swap cannot lead outside. Files go to stdout
+// in order of their names. Everything is synchronous, as nothing else runs.
 import {
   closeSync,
   constants,
@@ -19,7 +19,7 @@ import { ARTIFACTS } from '@berth/shared'
 import { encodeHead, type FrameKind } from './frames.ts'
 import { compareNames } from './names.ts'
 
-/** What is looked for, as far as a walk needs to know it. */
+/** What to look for, as far as the walk needs it. */
 export interface Wanted {
   matches(path: readonly string[]): boolean
   mayHold(folder: readonly string[]): boolean
@@ -27,9 +27,9 @@ export interface Wanted {
 }
 
 export interface CollectOrder {
-  /** Root's folder up to here; from here on nothing is trusted. */
+  /** Root owns the path up to here; nothing below is trusted. */
   root: string
-  /** Of the action, below it. */
+  /** The action's folder, below it. */
   dir: string[]
   patterns: string[]
   account: { uid: number; gid: number } | null
@@ -42,10 +42,10 @@ const FOLDER = O_RDONLY | O_DIRECTORY | O_NOFOLLOW
 const FILE = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY
 
 const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? 'unknown'
-/** A name in an open folder: no other element of any path is looked up. */
+/** A name in an open folder; no other element of a path is resolved. */
 const inFolder = (fd: number, name: string): string => `/proc/self/fd/${fd}/${name}`
 
-/** For good: no group, no capability, no way back. */
+/** Permanently: no groups, no capabilities, no way back. */
 export function becomeAccount(account: { uid: number; gid: number }): void {
   if (!(account.uid > 0 && account.gid > 0)) throw new Error('not an account without rights')
   process.setgroups?.([])
@@ -127,7 +127,7 @@ export class Walk {
     }
   }
 
-  /** Closes `fd`. In order of whole paths: a folder's name counts with its slash. */
+  /** Closes `fd`. Sorts by whole paths, so a folder's name counts with its slash. */
   #walk(fd: number, path: readonly string[]): void {
     try {
       for (const entry of this.#list(fd, path)) this.#visit(fd, entry, [...path, entry.name])
@@ -172,7 +172,7 @@ export class Walk {
     const shown = path.join('/')
     const unfit = this.#wanted.whyUnfit(shown)
     if (unfit) return void this.#skip(path, unfit)
-    // opening a device can have effects: it is looked at before, and again after
+    // opening a device can have effects, so it is checked before, and again after
     const before = lstatSync(inFolder(parent, name), NO_THROW)
     if (!before) return
     const strange = this.#whyStrange(before)
@@ -249,7 +249,7 @@ function writeWhole(bytes: Buffer): void {
       at += writeSync(OUT, bytes, at)
     } catch (error) {
       if (codeOf(error) !== 'EAGAIN') throw error
-      Atomics.wait(wait, 0, 0, 1) // the runner is busy writing
+      Atomics.wait(wait, 0, 0, 1) // the pipe is full
     }
   }
 }
@@ -259,7 +259,7 @@ function sayFrame(kind: FrameKind, body: Buffer): void {
   if (body.length > 0) writeWhole(body)
 }
 
-/** What `berth-agent gather` does; its order comes on standard input. */
+/** Runs `berth-agent gather`; the order comes on stdin. */
 export function collect(read: (order: CollectOrder) => Wanted): void {
   const order = JSON.parse(readFileSync(0, 'utf8')) as CollectOrder
   const wanted = read(order)

@@ -1,5 +1,5 @@
-// What `berth-agent gather` does: the child of a runner that reads files as the environment's user. Its order comes on
-// standard input, files go to standard output; patterns are read while it still has the rights of the agent, files after.
+// `berth-agent gather`: the runner's child that reads files as the environment's user. Its order comes on stdin, files
+// go to stdout. It parses the patterns while it still has the agent's rights, and reads the files afterwards.
 
 import { readPatterns, whyUnfit } from '../runner/plan/artifact-patterns.ts'
 import { collect } from './collect-child.ts'

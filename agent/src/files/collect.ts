@@ -1,5 +1,5 @@
-// The runner's side of collecting files from a release: starts the child that may read them, takes what it says into the
-// store and holds it to the bounds, whatever it says.
+// The runner's side of collecting files from a release: starts the child that may read them, stores what it sends, and
+// enforces the bounds without trusting it.
 import { spawn } from 'node:child_process'
 import { ARTIFACTS } from '@berth/shared'
 import { dropRights } from '../machine/process/confinement.ts'
@@ -8,7 +8,7 @@ import type { CollectOrder } from './collect-child.ts'
 import { type Frame, FrameReader } from './frames.ts'
 import type { ArtifactIntake, Bound, Incoming } from './store.ts'
 
-/** What a collection tells besides its files. */
+/** What a collection returns besides its files. */
 export interface CollectionNotes {
   skipped(path: string, why: string): void
 }
@@ -29,7 +29,7 @@ export async function collectFiles(
   notes: CollectionNotes,
   o: { marker: Record<string, string>; signal: AbortSignal },
 ): Promise<void> {
-  // it gives up its rights itself: the agent's own files need not be readable for an environment
+  // it drops its rights itself, so the environment needs no access to the agent's own files
   const [file = '', ...args] = [
     ...dropRights(undefined),
     process.execPath,
@@ -125,7 +125,7 @@ class Taker {
 const LIMITS: readonly Bound[] = ['files', 'bytes', 'entries']
 const limitOf = (given: unknown): Bound => LIMITS.find((limit) => limit === given) ?? 'files'
 
-/** For people: which bound it was. */
+/** Names the bound for people. */
 export const describeLimit = (limit: Bound, bounds: { files: number; bytes: number }): string => {
   if (limit === 'files') return `${bounds.files.toLocaleString('en-US')} files`
   if (limit === 'passed') return `${ARTIFACTS.passedBytes / 1_024 ** 3} GiB of files to read past`

@@ -1,8 +1,8 @@
-// What the child that reads an environment's files says to the runner, over its standard output: a kind, a length, bytes.
-// The child has the environment's rights, so whatever it says is checked again by whoever reads it.
+// The protocol from the child that reads an environment's files to the runner, over its stdout: a kind, a length,
+// bytes. The child has the environment's rights, so the reader checks everything again.
 import { ARTIFACTS } from '@berth/shared'
 
-/** file: begins, `data` follows, `end` closes it. over: the first that a bound leaves out; nothing follows but `done`. */
+/** file: begins, `data` follows, `end` closes it. over: the first that a bound leaves out; only `done` follows. */
 export type FrameKind = 'file' | 'data' | 'end' | 'skip' | 'over' | 'fail' | 'done'
 
 const KINDS: readonly FrameKind[] = ['file', 'data', 'end', 'skip', 'over', 'fail', 'done']
@@ -27,7 +27,7 @@ export class FrameReader {
     this.#rest = Buffer.alloc(0)
   }
 
-  /** The whole frames that are there now. */
+  /** The frames that are complete now. */
   *read(chunk: Buffer): Generator<Frame> {
     this.#rest = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk])
     while (this.#rest.length >= HEAD) {

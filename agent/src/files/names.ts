@@ -1,3 +1,3 @@
-// The order of names of files: by bytes, the same on every machine and for every language.
+// The order of file names: by bytes, so that it is the same on every machine and in every language.
 export const compareNames = (a: string, b: string): number =>
   Buffer.compare(Buffer.from(a), Buffer.from(b))

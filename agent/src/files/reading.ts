@@ -1,6 +1,6 @@
-// Copies of the agent's store on their way out: one, from any byte on, or several one after the other. Invariants: a file
-// that is not the recorded one (another inode, size or time, a link) is never read; of several, those that were given out
-// before one that cannot be had are whole.
+// Reads copies out of the agent's store: one, from any byte on, or several in order. Invariants: a file that is not the
+// recorded one (another inode, size or time, a link) is never read; when one of several is refused, those sent before
+// it are complete.
 import {
   type BigIntStats,
   closeSync,
@@ -22,11 +22,11 @@ import type { AgentSettings } from '../settings.ts'
 import { copyOf } from './store.ts'
 
 export interface ArtifactQuestion {
-  /** Undefined: whoever asks may have any of this server (the control plane has checked). */
+  /** Undefined when the caller may read any artifact of this server (the control plane has checked). */
   environmentId?: number | undefined
   artifactId: string
   offset: number
-  /** Absent: to the end. */
+  /** Absent to read to the end. */
   length?: number
 }
 
@@ -41,7 +41,7 @@ interface Opened<T> {
   size: number
   sha256: string
   modifiedAt: Date
-  /** From `offset` on. Destroy it when it is not wanted. */
+  /** From `offset` on. The caller destroys it when it is not needed. */
   stream: T
 }
 
@@ -50,14 +50,14 @@ export type BorrowedArtifact = Opened<BorrowedPieces> | Refused
 
 const GONE: Refused = { kind: 'gone', message: 'The file is no longer on the server.' }
 
-/** Opens the copy of one artifact after comparing it with its record; never anything else. */
+/** Opens the copy of one artifact after comparing it with its record. */
 export const openArtifact = (
   settings: AgentSettings,
   question: ArtifactQuestion,
   now = Date.now(),
 ): OpenedArtifact => openPart(settings, question, readPart, now)
 
-/** The same, read into memory that is used again. */
+/** The same, with a reused buffer. */
 export const borrowArtifact = (
   settings: AgentSettings,
   question: ArtifactQuestion,
@@ -83,7 +83,7 @@ function openPart<T>(
   return { kind: 'ok', path, size, sha256, modifiedAt: new Date(modifiedAt), stream }
 }
 
-/** Undefined: nothing was ever collected here. */
+/** Undefined when nothing was ever collected here. */
 function inLedger<T>(settings: AgentSettings, use: (ledger: Ledger) => T): T | undefined {
   if (!existsSync(ledgerFile(settings))) return undefined
   const ledger = new Ledger(settings)
@@ -94,7 +94,7 @@ function inLedger<T>(settings: AgentSettings, use: (ledger: Ledger) => T): T | u
   }
 }
 
-/** In the order asked for; undefined: there is no such artifact, or not for this environment. */
+/** In the requested order; undefined for an artifact that does not exist, or not in this environment. */
 function findRows(
   settings: AgentSettings,
   ids: readonly string[],
@@ -106,14 +106,14 @@ function findRows(
   return rows?.map((row) => (isAsked(row) ? row : undefined)) ?? ids.map(() => undefined)
 }
 
-/** Bytes of those there are. */
+/** Total bytes of those that exist. */
 export const sumSizes = (
   settings: AgentSettings,
   ids: readonly string[],
   environmentId: number,
 ): number => inLedger(settings, ({ artifacts }) => artifacts.sumSizes(ids, environmentId)) ?? 0
 
-/** A descriptor of exactly the recorded file. */
+/** Opens exactly the recorded file. */
 function openCopy(
   settings: AgentSettings,
   row: ArtifactRow | undefined,
@@ -143,7 +143,7 @@ function readPart(fd: number, from: number, to: number): Readable {
   return Readable.from([])
 }
 
-/** Each piece is there until the next one is asked for. Closes its file at the end, or when it is destroyed. */
+/** Each piece is valid until the next one is requested. Closes its file at the end, or when it is destroyed. */
 export interface BorrowedPieces extends AsyncIterable<Buffer> {
   destroy(): void
 }
@@ -166,7 +166,7 @@ function borrowPart(fd: number, from: number, to: number): BorrowedPieces {
   }
 }
 
-/** Reads the next piece while one is used. New memory for each would cost more than the reading. */
+/** Reads the next piece while the caller uses one. A new buffer for each would cost more than the read. */
 async function* readPieces(fd: number, from: number, to: number): AsyncGenerator<Buffer> {
   const size = Math.min(ARTIFACTS.readBytes, to - from)
   const buffers = [Buffer.allocUnsafeSlow(size), Buffer.allocUnsafeSlow(size)] as const
@@ -182,11 +182,11 @@ async function* readPieces(fd: number, from: number, to: number): AsyncGenerator
       const piece = await next
       if (piece.length === 0) return
       next = fill(buffers[turn % 2 === 0 ? 0 : 1])
-      next.catch(() => undefined) // told when its turn comes
+      next.catch(() => undefined) // reported when it is awaited
       yield piece
     }
   } finally {
-    await next.catch(() => undefined) // a descriptor that is being read stays open
+    await next.catch(() => undefined) // a descriptor must stay open during a read
     closeSync(fd)
   }
 }
@@ -204,7 +204,7 @@ const isRecorded = (found: BigIntStats, row: ArtifactRow): boolean =>
   found.size === BigInt(row.size) &&
   found.mtimeNs === row.storedMtimeNs
 
-/** One of several cannot be had; those before it are out, and whole. */
+/** One of several is unavailable; those before it were sent completely. */
 export class ArtifactRefused extends Error {
   override readonly name = 'ArtifactRefused'
   readonly kind: Refused['kind']
@@ -215,7 +215,7 @@ export class ArtifactRefused extends Error {
   }
 }
 
-/** What waits until it is worth a piece of its own. */
+/** Small buffers, collected until they fill a piece. */
 class Waiting {
   #buffers: Buffer[] = []
   bytes = 0
@@ -237,15 +237,15 @@ class Waiting {
 
 const NOTHING = Buffer.alloc(0)
 
-/** A large file, open, for whoever has a better way than reading it here; closed when the next piece is asked for. */
+/** A large file, open, for callers with a faster way to copy it; closed when the next piece is requested. */
 export interface OpenFile {
   fd: number
   size: number
 }
 
 /**
- * Several, one after the other, each behind what `announce` says of it. Small ones are read at once and share a piece:
- * most of what one costs is what surrounds its bytes. Throws ArtifactRefused.
+ * Reads several in order, each after the header from `announce`. Small files are read as a whole and share a piece,
+ * because the overhead per piece costs more than their bytes. Throws ArtifactRefused.
  */
 export function readArtifacts(
   settings: AgentSettings,
@@ -255,13 +255,13 @@ export function readArtifacts(
   return listPieces(settings, asked, announce, readLarge)
 }
 
-/** The same; each piece is there until the next one is asked for. */
+/** The same; each piece is valid until the next one is requested. */
 export const borrowArtifacts = (
   settings: AgentSettings,
   asked: ArtifactList,
 ): AsyncGenerator<Buffer> => listPieces(settings, asked, () => NOTHING, borrowLarge)
 
-/** The same, large ones as open files. */
+/** The same, with large ones as open files. */
 export const openArtifacts = (
   settings: AgentSettings,
   asked: ArtifactList,
@@ -291,7 +291,7 @@ async function* listPieces<T>(
       }
       if (waiting.bytes < ARTIFACTS.pieceBytes) continue
       yield waiting.take()
-      await turn() // nobody else of this process waits for long
+      await turn() // lets other work of this process run
     }
   } catch (error) {
     if (waiting.bytes > 0) yield waiting.take()

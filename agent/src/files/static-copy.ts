@@ -1,7 +1,7 @@
-// The copy of a static root, which the proxy serves: Caddy follows links, so it never gets a folder that an environment can
-// write. A child with the environment's rights reads (static-reading.ts); here, as root, its bytes become regular files in
-// a folder of root's. Invariants: nothing outside the target is written, whatever the child says; a copy is whole and on
-// the disk when this returns, or the target is to be thrown away.
+// Copies a static root for the proxy. Caddy follows links, so it never gets a folder that an environment can write: a
+// child with the environment's rights reads (static-reading.ts), and root writes its bytes as regular files to a folder
+// of root's. Invariants: nothing outside the target is written, even if the child misbehaves; the copy is complete and
+// durable when this returns, or the caller must delete the target.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, writeSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -11,10 +11,10 @@ import { decodeHeader, isStaticPath, type StaticHeader } from './static-frames.t
 import type { ReadRequest } from './static-reading.ts'
 
 export interface CopyRequest extends ReadRequest {
-  /** Does not exist yet; the folder above it does. */
+  /** Does not exist yet; its parent does. */
   target: string
   signal: AbortSignal
-  /** Arguments of Node that start this agent; the ones of this process unless told. */
+  /** Node's arguments that start this agent; by default those of this process. */
   program?: readonly string[]
 }
 
@@ -25,12 +25,12 @@ export interface CopyResult {
   skipped: number
 }
 
-/** What is wrong with the folder itself: a sentence without its subject. */
+/** What is wrong with the folder itself, as a sentence without its subject. */
 export class StaticRefused extends Error {
   override readonly name = 'StaticRefused'
 }
 
-/** Takes the child's bytes as they come. */
+/** Writes the child's bytes as they arrive. */
 class Writer {
   readonly #target: string
   #pending = Buffer.alloc(0)
@@ -118,7 +118,7 @@ function startReader(copy: CopyRequest): ChildProcess {
   })
 }
 
-/** Rejects with StaticRefused for what its repository can change, and with the signal's own reason. */
+/** Rejects with StaticRefused for problems that the repository can fix, or with the signal's reason. */
 export async function copyStaticRoot(request: CopyRequest): Promise<CopyResult> {
   const writer = new Writer(request.target)
   const child = startReader(request)
@@ -134,7 +134,7 @@ export async function copyStaticRoot(request: CopyRequest): Promise<CopyResult> 
       resolve(code === 0 ? '' : why || `it ended with ${signal ?? code}`)
     })
   })
-  ended.catch(() => undefined) // read below
+  ended.catch(() => undefined) // awaited below
   try {
     for await (const chunk of child.stdout ?? []) writer.take(chunk as Buffer)
     const trouble = await ended

@@ -1,12 +1,12 @@
-// What the child that reads a static root says to the parent that writes the copy: a header (4 bytes of length, JSON),
-// and after the header of a file exactly its bytes. PURE. The parent believes nothing: names are checked again there.
+// The protocol from the child that reads a static root to the parent that writes the copy: a header (4 bytes of length,
+// JSON), and after the header of a file exactly its bytes. PURE. The parent trusts nothing and checks names again.
 import { STATIC } from '@berth/shared'
 
 export type StaticHeader =
   /** Its bytes follow. */
   | { kind: 'file'; path: string; size: number }
   | { kind: 'end'; skipped: number }
-  /** The sentence for the deployment. */
+  /** The message for the deployment. */
   | { kind: 'fail'; message: string }
 
 export function encodeHeader(header: StaticHeader): Buffer {
@@ -16,10 +16,10 @@ export function encodeHeader(header: StaticHeader): Buffer {
   return Buffer.concat([length, text])
 }
 
-/** Longer is no header of ours. */
+/** The bound for a valid header. */
 const HEADER_BYTES = STATIC.pathLength * 6 + 1_024
 
-/** Undefined: more bytes are needed. */
+/** Undefined when more bytes are needed. */
 export function decodeHeader(bytes: Buffer): { header: StaticHeader; bytes: number } | undefined {
   if (bytes.length < 4) return undefined
   const length = bytes.readUInt32BE(0)
@@ -29,7 +29,7 @@ export function decodeHeader(bytes: Buffer): { header: StaticHeader; bytes: numb
   return { header, bytes: 4 + length }
 }
 
-/** Relative, without dots at the beginning of a name: nothing hidden is copied, and no name leads out. */
+/** Relative, and no name begins with a dot, so no hidden file is copied and no path leads outside. */
 export function isStaticPath(path: unknown): path is string {
   if (typeof path !== 'string' || path.length === 0 || path.length > STATIC.pathLength) return false
   if (path.includes('\0')) return false

@@ -1,8 +1,7 @@
-// `berth-agent read-static`: the child that reads a static root with the rights of its environment alone, and writes what
-// it finds to its stdout (static-frames.ts). It starts as root, so that it can load this program and so that no process
-// of the environment can trace it; its rights are gone before it touches a file of the environment. Folders are entered
-// and files opened through the descriptor of their parent, never through a link: one that is swapped meanwhile leads
-// nowhere.
+// `berth-agent read-static`: the child that reads a static root with its environment's rights alone, and writes it to
+// stdout (static-frames.ts). It starts as root, so that it can load this program and no process of the environment can
+// trace it, and drops its rights before it touches a file of the environment. Folders and files are opened through
+// their parent's descriptor, never through a link, so a swap cannot lead outside.
 import {
   closeSync,
   constants,
@@ -18,17 +17,17 @@ import { encodeHeader, isStaticPath, type StaticHeader } from './static-frames.t
 const { O_RDONLY, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK } = constants
 
 export interface ReadRequest {
-  /** Null: in development without root, as whoever runs this. */
+  /** Null in development without root, where the developer reads. */
   account: { uid: number; gid: number } | null
   /** The checkout. */
   base: string
-  /** Of the folder in it. */
+  /** The folder, relative to it. */
   root: string
 }
 
 class Refused extends Error {}
 
-/** To the pipe, whole: it blocks as long as the parent is busy. */
+/** Writes everything; blocks while the parent is busy. */
 function write(bytes: Buffer): void {
   for (let at = 0; at < bytes.length; ) at += writeSync(1, bytes, at)
 }
@@ -46,7 +45,7 @@ function dropTo({ uid, gid }: { uid: number; gid: number }): void {
 
 const inside = (folder: number, name: string): string => `/proc/self/fd/${folder}/${name}`
 
-/** Undefined: it is a link, or no folder, or not there. */
+/** Undefined when it is a link, no folder, or missing. */
 function enter(folder: number, name: string): number | undefined {
   try {
     return openSync(inside(folder, name), O_RDONLY | O_DIRECTORY | O_NOFOLLOW)
@@ -69,11 +68,11 @@ class Reader {
     }
   }
 
-  /** False: neither a folder nor a regular file that may be read. */
+  /** False when it is neither a folder nor a readable regular file. */
   #entry(parent: number, name: string, path: string): boolean {
     let fd: number
     try {
-      // not blocking: a pipe without a writer would be waited for
+      // non-blocking, as opening a pipe without a writer would wait
       fd = openSync(inside(parent, name), O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
     } catch {
       return false
@@ -100,7 +99,7 @@ class Reader {
     say({ kind: 'file', path, size })
     for (let left = size; left > 0; ) {
       const got = readSync(fd, this.#buffer, 0, Math.min(left, this.#buffer.length), null)
-      // the bytes that were promised cannot come any more: the parent sees an end in the middle of a file
+      // the announced bytes cannot follow; the parent sees the stream end inside a file
       if (got === 0) throw new Error(`${path} became shorter while it was copied`)
       write(this.#buffer.subarray(0, got))
       left -= got
@@ -108,7 +107,7 @@ class Reader {
   }
 }
 
-/** The exit code. */
+/** Returns the exit code. */
 export function readStatic({ account, base, root }: ReadRequest): number {
   if (account) dropTo(account)
   let fd: number | undefined = openSync(base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW)

@@ -1,6 +1,6 @@
-// The agent's own store of artifacts: copies under random names in folders that are root's alone, written while a task
-// collects, removed when their time is over; `artifact-reading.ts` reads them. No path of an environment is ever opened
-// here. Invariants: a copy is hashed as it is written and synced before its record; a record is of exactly one file.
+// The agent's own store of artifacts: copies under random names in folders of root, written while a task collects and
+// removed after their retention; reading.ts reads them. No path of an environment is ever opened here. Invariants: a
+// copy is hashed while it is written and synced before its record; each record describes exactly one file.
 import { createHash, type Hash, randomUUID } from 'node:crypto'
 import {
   closeSync,
@@ -35,14 +35,14 @@ const taskDir = (s: StoreSettings, environmentId: number, taskId: number): strin
 export const copyOf = (s: StoreSettings, row: ArtifactRow): string =>
   join(taskDir(s, row.environmentId, row.taskId), row.id)
 
-/** The disk of the store has not enough room for one more file; the code is the kernel's own word for it. */
+/** Thrown when the store's disk has no space for another file, with the kernel's error code. */
 function diskFull(): Error {
   return Object.assign(new Error('no space left on the disk of the store'), { code: 'ENOSPC' })
 }
 
 const syncFile = promisify(fsync)
 
-/** One file on its way in: written as it comes, hashed, closed by `finish` or `drop`. */
+/** One incoming file: written as it arrives, hashed, closed by `finish` or `drop`. */
 export interface Incoming {
   readonly path: string
   write(chunk: Buffer): void
@@ -50,8 +50,8 @@ export interface Incoming {
   drop(): void
 }
 
-/** entries: of folders, for a collection that looks through them. */
-/** passed: bytes of files in a container that had to be read past. */
+/** entries: of folders, for a collection that searches them. */
+/** passed: bytes of files in a container that had to be skipped. */
 export type Bound = 'files' | 'bytes' | 'entries' | 'passed'
 
 interface Copy {
@@ -62,7 +62,7 @@ interface Copy {
   modifiedAt: number
 }
 
-/** The copies of one task: bounded, whole or not at all. */
+/** The copies of one task; bounded, and committed atomically. */
 export class ArtifactIntake {
   readonly #settings: StoreSettings
   readonly #dir: string
@@ -70,7 +70,7 @@ export class ArtifactIntake {
   readonly #limits: { files: number; bytes: number }
   readonly #copies = new Map<string, Copy>()
   #bytes = 0
-  /** The first in order of name that is left out: nothing from here on is offered. */
+  /** The first name that is left out; no file from here on is offered. */
   #firstLeftOut: { path: string; limit: Bound } | undefined
 
   constructor(
@@ -96,7 +96,7 @@ export class ArtifactIntake {
     return this.#bytes
   }
 
-  /** Undefined: known already, or beyond a bound. May come in any order: what a bound leaves out are the last by name. */
+  /** Undefined when known already, or beyond a bound. Files come in any order; a bound leaves out the last by name. */
   begin(path: string, size: number, modifiedAt: number): Incoming | undefined {
     if (this.#copies.has(path)) return undefined
     if (this.#firstLeftOut && compareNames(path, this.#firstLeftOut.path) >= 0) return undefined
@@ -105,7 +105,7 @@ export class ArtifactIntake {
     return this.#open(path, size, modifiedAt)
   }
 
-  /** Everything on disk, then the records. */
+  /** Syncs all copies, then writes the records. */
   async commit(ledger: Ledger, expiresAt: number): Promise<ArtifactRow[]> {
     const copies = [...this.#copies.values()].toSorted((a, b) => compareNames(a.path, b.path))
     const rows: ArtifactRow[] = []
@@ -121,7 +121,7 @@ export class ArtifactIntake {
     return rows
   }
 
-  /** Nothing is offered. */
+  /** Removes all copies. */
   async discard(): Promise<void> {
     this.#copies.clear()
     if (existsSync(this.#dir)) await removeTree(this.#dir)
@@ -176,12 +176,12 @@ export class ArtifactIntake {
     }
   }
 
-  /** By the size that a file says it has, before a byte of it is copied. False: it is itself beyond a bound. */
+  /** Uses the size that a file claims, before a byte is copied. False when this file itself exceeds a bound. */
   #reserveSpace(path: string, size: number): boolean {
     const { files, bytes } = this.#limits
     while (this.#copies.size + 1 > files || this.#bytes + size > bytes) {
       const limit = this.#copies.size + 1 > files ? 'files' : 'bytes'
-      // of one that fits nowhere nothing else has to go
+      // a file that exceeds the bound alone displaces no other
       const last = size > bytes ? path : this.#lastName(path)
       this.leaveOut(last, limit)
       if (last === path) return false
@@ -193,7 +193,7 @@ export class ArtifactIntake {
     return [...this.#copies.keys()].reduce((a, b) => (compareNames(a, b) >= 0 ? a : b), path)
   }
 
-  /** Nothing from this name on is offered. */
+  /** Offers no file from this name on. */
   leaveOut(path: string, limit: Bound): void {
     if (this.#firstLeftOut && compareNames(path, this.#firstLeftOut.path) >= 0) return
     const later = [...this.#copies.values()].filter((copy) => compareNames(copy.path, path) >= 0)
@@ -214,7 +214,7 @@ export class ArtifactIntake {
 
 const CHECK_EVERY = 64 * 1_024 * 1_024
 
-/** Removes what is over its retention, and copies of tasks that never finished. Returns how many files. */
+/** Removes copies after their retention, and copies of tasks that never finished. Returns how many files. */
 export async function expireArtifacts(
   settings: StoreSettings,
   ledger: Ledger,
@@ -257,6 +257,6 @@ function removeEmpty(folder: string): void {
   try {
     rmdirSync(folder)
   } catch {
-    // somebody's copies are still in it
+    // still contains copies of another task
   }
 }

@@ -1,8 +1,8 @@
-// Files that are written whole and durably, or not at all.
+// Writes files atomically and durably.
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 
-/** fsync of a folder makes the names in it durable. */
+/** An fsync of a folder makes the names in it durable. */
 export function syncFolder(dir: string): void {
   const fd = openSync(dir, 'r')
   try {
@@ -20,7 +20,7 @@ export function writeAndSync(
 ): void {
   const fd = openSync(file, flags, mode)
   try {
-    writeFileSync(fd, bytes) // all of it: on a full disk one write may take a part and say nothing
+    writeFileSync(fd, bytes) // writes everything; on a full disk, one write() may write only a part without an error
     fsyncSync(fd)
   } finally {
     closeSync(fd)
@@ -28,7 +28,7 @@ export function writeAndSync(
   syncFolder(dirname(file))
 }
 
-/** Whole or not at all, also after a power loss, and when another process does the same at this moment. */
+/** Atomic, also across a power loss and when another process replaces the same file concurrently. */
 export function replaceFile(file: string, bytes: Uint8Array | string, mode = 0o600): void {
   const temporary = `${file}.${process.pid}.tmp`
   try {

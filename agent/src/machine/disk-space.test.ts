@@ -1,4 +1,4 @@
-// Need, reserve and the sentences, from numbers; the watch and the meter on the disk of this machine.
+// Need, reserve and messages, from given numbers; the watch and the meter, on the disk of this machine.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { expect, test } from 'vitest'

@@ -1,12 +1,12 @@
-// Room on the disks of this server: how much a deployment needs, how much stays reserved, whether both are there, and
-// a watch that stops a step before the disk is full for everybody else. Measured now, never remembered.
+// Measures disk space on this server: how much a deployment needs, how much stays reserved, and whether both are free.
+// A watch stops a step before it fills the disk for other environments. Every figure is measured now, never cached.
 import { statfsSync, statSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { DISK_SPACE, PROCESSES, STEPS } from '@berth/shared'
 
 /** One file system. */
 export interface DiskSpace {
-  /** The first of the asked folders that lies on it. */
+  /** The first of the given folders that is on it. */
   folder: string
   freeBytes: number
   sizeBytes: number
@@ -18,7 +18,7 @@ export interface Share {
   bytes: number
 }
 
-/** Each file system once, in the order of the folders; one that does not exist has no room to speak of. */
+/** Each file system once, in the order of the folders; a missing folder is left out. */
 export function measureDiskSpace(folders: readonly string[]): DiskSpace[] {
   const devices = new Set<number>()
   const disks: DiskSpace[] = []
@@ -31,21 +31,21 @@ export function measureDiskSpace(folders: readonly string[]): DiskSpace[] {
       folder,
       freeBytes: facts.bavail * facts.bsize,
       sizeBytes: facts.blocks * facts.bsize,
-      // file systems that make inodes as they go (btrfs, some overlays) say 0 of 0
+      // file systems that allocate inodes on demand (btrfs, some overlays) report 0 of 0
       freeInodes: facts.files === 0 ? PROCESSES.inodes : facts.ffree,
     })
   }
   return disks
 }
 
-/** What stays free for everything else that runs here. A developer's machine is not asked to keep it. */
+/** Stays free for everything else on this server; 0 on a developer's machine. */
 export function reserveOf(sizeBytes: number, development: boolean): number {
   if (development) return 0
   const part = Math.round(sizeBytes * STEPS.reservePart)
   return Math.min(STEPS.reserveBytesMax, Math.max(STEPS.reserveBytesMin, part))
 }
 
-/** `growths`: of the environment's last deployments there. */
+/** `growths` are those of the environment's last deployments on this disk. */
 export function needOf(growths: readonly number[], development: boolean): number {
   if (development) return STEPS.deploymentBytes
   if (growths.length === 0) return STEPS.firstDeploymentBytes
@@ -57,7 +57,7 @@ export const inGigabytes = (bytes: number): string => `${(bytes / 1_024 ** 3).to
 
 const count = (n: number): string => n.toLocaleString('en-US')
 
-/** " Largest: pr-31 4.1 GB, pr-12 2.7 GB."; what takes next to nothing is not named. */
+/** " Largest: pr-31 4.1 GB, pr-12 2.7 GB."; leaves out shares of almost nothing. */
 export function nameLargest(shares: readonly Share[]): string {
   const named = shares
     .filter(({ bytes }) => bytes >= 0.05 * 1_024 ** 3)
@@ -74,7 +74,7 @@ export interface Demand {
   largest: readonly Share[]
 }
 
-/** Why a deployment may not begin, as a sentence with its figures; undefined: there is room. */
+/** Why a deployment may not begin, as a sentence with figures; undefined when there is enough space. */
 export function findShortage(demand: Demand): string | undefined {
   const { disks, development } = demand
   const server = `Server ${hostname()}`
@@ -92,11 +92,11 @@ export function findShortage(demand: Demand): string | undefined {
   return undefined
 }
 
-/** What is said of an environment that takes more of the disk than it may. */
+/** The message for an environment that uses more of the disk than it may. */
 export const describeExcess = (excess: { name: string; bytes: number; most: number }): string =>
   `${excess.name} uses ${inGigabytes(excess.bytes)} of disk; an environment of this project may use ${inGigabytes(excess.most)} on ${hostname()}. Remove what it does not need any more, or let an administrator raise the limit.`
 
-/** Why a step must not go on; undefined: it may. */
+/** Why a step must stop; undefined when it may continue. */
 export function findDanger(
   demand: Pick<Demand, 'disks' | 'development' | 'largest'>,
 ): string | undefined {
@@ -114,10 +114,10 @@ export function findDanger(
   return undefined
 }
 
-/** How much the file systems have filled since it was opened, at the most. */
+/** Measures by how much the file systems filled up, at most, since it was opened. */
 export interface DiskSpaceMeter {
   readonly folders: readonly string[]
-  /** Looks now, and remembers the least room that was seen. */
+  /** Measures now, and remembers the least free space seen. */
   sample(): DiskSpace[]
   grown(): { folder: string; bytes: number }[]
 }
@@ -145,9 +145,9 @@ export function openMeter(folders: readonly string[]): DiskSpaceMeter {
 }
 
 export interface DiskSpaceWatch {
-  /** Fires when the disk is nearly full, or with the caller's own signal. */
+  /** Fires when the disk is nearly full, or together with the caller's signal. */
   readonly signal: AbortSignal
-  /** The sentence of `disk_full`, once it fired for that reason. */
+  /** The message of `disk_full`, once the signal fired for that reason. */
   readonly problem: string | undefined
   close(): void
 }
@@ -156,12 +156,12 @@ export interface WatchOptions {
   meter: DiskSpaceMeter
   development: boolean
   largest: readonly Share[]
-  /** The caller's own reason to stop. */
+  /** Stops the step for the caller's own reasons. */
   signal: AbortSignal
   everyMs?: number
 }
 
-/** For builds, pulls and copies: give them `signal`, and close it when they are done. */
+/** For builds, pulls and copies. The caller passes them `signal`, and closes the watch when they are done. */
 export function watchDiskSpace(options: WatchOptions): DiskSpaceWatch {
   const { meter, development, largest, everyMs = DISK_SPACE.watchMs } = options
   const full = new AbortController()
@@ -170,7 +170,7 @@ export function watchDiskSpace(options: WatchOptions): DiskSpaceWatch {
     try {
       problem = findDanger({ disks: meter.sample(), development, largest })
     } catch {
-      return // a folder that just went away: the step itself will say so
+      return // a folder was just removed; the step itself reports that
     }
     if (problem === undefined) return
     clearInterval(timer)

@@ -1,6 +1,5 @@
-// fdatasync of open files off the main thread, and closing them without a race: a descriptor that
-// is closed while a sync of it waits for a thread may be another file's by the time it runs. So
-// closing waits until no sync is under way.
+// Runs fdatasync of open files off the main thread, and closes them without a race. A descriptor that is closed while
+// its sync waits for a thread may belong to another file when the sync runs, so closing waits for pending syncs.
 import { closeSync, fdatasync, fsync } from 'node:fs'
 import { promisify } from 'node:util'
 
@@ -15,7 +14,7 @@ export class FileSyncs {
     return this.#run(() => syncData(fd))
   }
 
-  /** The names in a folder. */
+  /** Syncs the names in a folder. */
   names(folderFd: number): Promise<void> {
     return this.#run(() => syncNames(folderFd))
   }

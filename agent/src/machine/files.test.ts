@@ -92,7 +92,7 @@ it('removes a tree without following links out of it', async () => {
   await removeTree(tree)
   expect(existsSync(tree)).toBe(false)
   expect(existsSync(join(outside, 'kept'))).toBe(true)
-  await removeTree(tree) // gone already is no failure
+  await removeTree(tree) // a missing tree is no error
 })
 
 it('gives the account only what is its own', async (t) => {
@@ -104,7 +104,7 @@ it('gives the account only what is its own', async (t) => {
   })
   const paths = environmentPaths(settings, 9)
   ensureEnvironmentFolders(paths, nobody, undefined)
-  await ensureLogFolder(paths, nobody).catch(() => undefined) // the temporary folder itself is closed
+  await ensureLogFolder(paths, nobody).catch(() => undefined) // the account cannot enter the temporary folder itself
   const facts = (path: string) => `${modeOf(path)} ${statSync(path).uid}:${statSync(path).gid}`
   expect(facts(paths.dir)).toBe('710 0:65534')
   expect(facts(paths.releases)).toBe('710 0:65534')

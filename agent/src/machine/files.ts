@@ -1,5 +1,5 @@
-// Folders and files of an environment. Root makes only what lies in folders that root owns; inside a folder that the
-// environment's user can write, everything is done as that user, so that a link planted there leads nowhere.
+// Folders and files of an environment. Root creates only what is in folders that root owns; inside a folder that the
+// environment's user can write, that user performs every operation, so a planted link gains nothing.
 import {
   chmodSync,
   closeSync,
@@ -29,16 +29,16 @@ import { runProgram } from './process/programs.ts'
 export interface EnvironmentPaths {
   /** 0710 root:<account>. Never writable by the environment. */
   dir: string
-  /** 0710 root:<account of git>: nothing below it ever belonged to an environment's account, nor can one enter it. */
+  /** 0710 root:<account of git>. Nothing below it ever belonged to an environment's account, and none can enter it. */
   git: string
   repository: string
-  /** Where git writes the files of a commit; they become a release when they are whole. */
+  /** Where git writes the files of a commit; once complete, they become a release. */
   checkout: string
-  /** Of earlier versions: it belonged to the environment's account, so nothing in it is used again. */
+  /** Made by earlier versions. It belonged to the environment's account, so nothing in it is used again. */
   formerRepository: string
   shared: string
   home: string
-  /** What its commands see as /tmp; theirs alone. */
+  /** What its commands see as /tmp; private to them. */
   temporary: string
   releases: string
   variables: string
@@ -46,15 +46,15 @@ export interface EnvironmentPaths {
   current: string
   sockets: string
   logs: string
-  /** Copies of what actions left, root's alone; kept by a reset. */
+  /** Copies of what actions left, accessible to root alone; a reset keeps them. */
   artifacts: string
-  /** Copies of static roots, <service>/<task>: read by the proxy, written by root alone. */
+  /** Copies of static roots, <service>/<task>; the proxy reads them, and only root writes them. */
   statics: string
 }
 
 export function environmentPaths(s: AgentSettings, environmentId: number): EnvironmentPaths {
   const dir = environmentDir(s, environmentId)
-  // beside the environments: a checkout becomes a release by its name alone
+  // beside the environments, so that a rename turns a checkout into a release
   const git = join(dirname(dir), 'git', `e${environmentId}`)
   return {
     dir,
@@ -76,7 +76,7 @@ export function environmentPaths(s: AgentSettings, environmentId: number): Envir
   }
 }
 
-/** Everything of an environment on this server's disks: when none of it exists, nothing is left. */
+/** Every path of an environment on this server's disks; if none exists, the environment left nothing behind. */
 export const allPaths = (s: AgentSettings, environmentId: number): string[] => {
   const { dir, git, sockets, logs, artifacts, statics } = environmentPaths(s, environmentId)
   return [
@@ -91,8 +91,8 @@ export const allPaths = (s: AgentSettings, environmentId: number): string[] => {
 }
 
 /**
- * The folders that accounts of environments pass through on the way to their own: entered by everybody, listed by root alone.
- * Also where an earlier version, or a shell that closes what it makes, left them closed.
+ * The folders that accounts of environments pass through on the way to their own: all may enter them, only root may
+ * list them. Also repairs folders that an earlier version, or a shell with a strict umask, left closed.
  */
 export function ensureStateFolders({ stateDir, runDir }: AgentSettings): void {
   for (const folder of [stateDir, runDir, join(stateDir, 'environments')]) {
@@ -102,7 +102,7 @@ export function ensureStateFolders({ stateDir, runDir }: AgentSettings): void {
   }
 }
 
-/** Makes or corrects one folder; `account` undefined means root (or the developer) keeps it. */
+/** Makes or corrects one folder; without `owner`, the owner stays (root or the developer). */
 export function ensureFolder(
   folder: string,
   mode: number,
@@ -113,11 +113,11 @@ export function ensureFolder(
   chmodSync(folder, mode)
 }
 
-/** The part that root makes (or the developer): every folder here lies in one that the environment cannot write. */
+/** The part that root (or the developer) makes; the environment cannot write to the parents of these folders. */
 export function ensureEnvironmentFolders(
   paths: EnvironmentPaths,
   account: Account | undefined,
-  /** Through which the proxy reaches sockets. */
+  /** The group through which the proxy reaches sockets. */
   webGroup: number | undefined,
 ): void {
   const theirs = account && { uid: account.uid, gid: account.gid }
@@ -131,18 +131,18 @@ export function ensureEnvironmentFolders(
   ensureFolder(paths.variables, 0o710, enterable)
   ensureFolder(paths.bin, 0o755)
   mkdirSync(dirname(paths.sockets), { recursive: true, mode: 0o711 })
-  // setgid: a socket belongs to the group of the folder, whoever makes it
+  // setgid: a socket gets the group of the folder, no matter which process makes it
   const shared = account && webGroup !== undefined && { uid: account.uid, gid: webGroup }
   ensureFolder(paths.sockets, shared ? 0o2750 : 0o750, shared || theirs)
 }
 
-/** Where copies of static roots go: for root and the proxy, not for other environments. */
+/** Where copies of static roots go; root and the proxy can read it, other environments cannot. */
 export function ensureStaticFolder(folder: string, webGroup: number | undefined): void {
   mkdirSync(dirname(folder), { recursive: true, mode: 0o711 })
   ensureFolder(folder, 0o750, webGroup === undefined ? undefined : { uid: 0, gid: webGroup })
 }
 
-/** docker: nobody but root reads the variables, nobody but the engine works here. */
+/** For docker: only root reads the variables, and only the engine works here. */
 export function ensureDockerFolders(paths: EnvironmentPaths, isOwned: boolean): void {
   mkdirSync(dirname(paths.dir), { recursive: true, mode: 0o711 })
   ensureFolder(paths.dir, 0o710)
@@ -150,7 +150,7 @@ export function ensureDockerFolders(paths: EnvironmentPaths, isOwned: boolean): 
   ensureFolder(paths.variables, 0o700, isOwned ? { uid: 0, gid: 0 } : undefined)
 }
 
-/** Where git works, as an account of its own. A repository that another account made is thrown away. */
+/** Where git works, under an account of its own. Removes a repository that another account made. */
 export async function ensureGitFolders(
   paths: EnvironmentPaths,
   account: Account | undefined,
@@ -164,8 +164,8 @@ export async function ensureGitFolders(
 }
 
 /**
- * The files of a checkout become a release of `account`. Until its new name is there only root can enter the folder, so
- * nobody changes what is being given away; chown follows no link.
+ * Turns the files of a checkout into a release of `account`. Until the rename only root can enter the folder, so no
+ * other process can change the files while they are chowned; chown follows no link.
  */
 export async function handOver(
   checkout: string,
@@ -182,7 +182,7 @@ export async function handOver(
   renameSync(checkout, release)
 }
 
-/** Inside `shared`, which is the environment's own: made as its user. */
+/** Made as the environment's user, because it is inside `shared`, which that user owns. */
 export async function ensureLogFolder(
   paths: EnvironmentPaths,
   account: Account | undefined,
@@ -200,10 +200,7 @@ export async function ensureLogFolder(
   if (made.code !== 0) throw new Error(`${log} could not be made: ${made.stderr.trim()}`)
 }
 
-/**
- * Whole or not at all. With a reader it is root's, and the account can read it and not change it; without one the mode says
- * who can.
- */
+/** Atomic. With a reader, root owns the file and the account can only read it; without one, the mode decides. */
 export function writeSecretFile(
   file: string,
   text: string,
@@ -225,7 +222,7 @@ export function writeSecretFile(
   syncFolder(dirname(file))
 }
 
-/** `dir` below `base` after every link was followed; undefined when it leads out or is no folder. */
+/** `dir` below `base` with all links resolved; undefined when it leads outside or is no folder. */
 export function insideFolder(base: string, dir: string): string | undefined {
   try {
     const root = realpathSync(base)
@@ -246,7 +243,7 @@ export function readLink(link: string): string | undefined {
   }
 }
 
-/** Moves a link in one step: everybody sees the old target or the new one. */
+/** Moves a link atomically; readers see the old target or the new one. */
 export function moveLink(link: string, target: string): void {
   const temporary = `${link}.tmp`
   rmSync(temporary, { force: true })
@@ -257,9 +254,9 @@ export function moveLink(link: string, target: string): void {
 
 export const removeLink = (link: string): void => rmSync(link, { force: true })
 
-/** rm walks by descriptor, so a folder that is swapped for a link meanwhile does not lead it out. */
+/** rm walks by descriptor, so a folder that is swapped for a link meanwhile cannot lead it outside. */
 export async function removeTree(path: string): Promise<void> {
-  if (!lstatSync(path, { throwIfNoEntry: false })) return // most calls only make sure
+  if (!lstatSync(path, { throwIfNoEntry: false })) return // usually there is nothing to remove
   const removed = await runProgram(['rm', '-rf', '--one-file-system', '--', path], {
     timeoutMs: PROCESSES.removeMs,
   })

@@ -1,5 +1,5 @@
-// The parts of this machine that recipes need, each looked at in a short, bounded way: argv only, a deadline, a cut
-// output. A part that is missing comes with the sentence a person can act on.
+// Checks the parts of this machine that recipes need. Each check runs argv only, with a deadline and bounded output.
+// A missing part has a reason that a person can act on.
 import { execFile } from 'node:child_process'
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { DAEMON } from '@berth/shared'
@@ -11,7 +11,7 @@ import { locateProgram } from './process/programs.ts'
 
 export interface HostPart {
   name: string
-  /** Empty: missing, and `reason` says why. */
+  /** Empty when the part is missing; `reason` says why. */
   version: string
   reason: string
   details: Record<string, string>
@@ -28,10 +28,10 @@ const part = (name: string, version: string, reason = ''): HostPart => ({
   details: {},
 })
 
-/** By program: what it said, and of which file. Starting programs every minute would be most of what an idle agent costs. */
+/** The version and the file of each program. Starting programs every minute would be most of an idle agent's cost. */
 const known = new Map<string, { stamp: string; version: string }>()
 
-/** Changes with the file; empty: there is none. */
+/** Changes with the file; empty when there is none. */
 function stampOf(program: string): string {
   for (const folder of PATH.split(':')) {
     const found = statSync(`${folder}/${program}`, { throwIfNoEntry: false })
@@ -51,7 +51,7 @@ async function askVersion(argv: [string, ...string[]], pattern: RegExp): Promise
   return version
 }
 
-/** First match of the pattern in what the program prints, whatever its exit code; empty when there is none. */
+/** First match of the pattern in the program's output, for any exit code; empty when there is none. */
 function runForVersion(argv: [string, ...string[]], pattern: RegExp): Promise<string> {
   const [file, ...args] = argv
   return new Promise((resolve) => {
@@ -89,7 +89,7 @@ async function lookAtDocker(settings: DockerSettings): Promise<HostPart> {
 }
 
 async function lookAtPty(): Promise<HostPart> {
-  const name = 'node-pty' // optional: absent where it could not be built
+  const name = 'node-pty' // optional; absent where it could not be built
   try {
     await import(name)
     return part('pty', 'node-pty')
@@ -133,7 +133,7 @@ async function lookAtUsers(): Promise<HostPart> {
   return part('users', isRoot && found ? 'useradd' : '', reason)
 }
 
-/** Without them the commands of all environments share the machine's temporary folders and its shared memory. */
+/** Without mount namespaces the commands of all environments share the machine's temporary folders and memory. */
 function lookAtMounts(): HostPart {
   const unshare = locateProgram('unshare')
   const isAllowed = unshare !== undefined && canUnshareMounts(unshare)
@@ -145,7 +145,7 @@ function lookAtMounts(): HostPart {
 const UNBOUND =
   'The Docker engine has no control group of its own: ADD of a Dockerfile is fetched with the rights of this server. Run it as a service of systemd.'
 
-/** What the last try said (machine/firewall/apply.ts). */
+/** The result of the last attempt (machine/firewall/apply.ts). */
 function lookAtFirewall(settings: PartSettings, version: string): HostPart {
   const state = readFirewallState(settings)
   if (state?.isInForce) {

@@ -1,5 +1,5 @@
-// Fingerprints of what holds values: keyed with a secret of this server, so that a label or a row tells whether two
-// things are equal and nothing else.
+// Fingerprints of specs that contain secret values. The key is a secret of this server, so a label or a row reveals
+// only whether two specs are equal.
 import { createHmac, randomBytes } from 'node:crypto'
 import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ function readKey(settings: Pick<AgentSettings, 'stateDir'>): Buffer {
   const own = `${file}.${process.pid}`
   writeFileSync(own, randomBytes(32), { mode: 0o600 })
   try {
-    linkSync(own, file) // whole, and only once: two runners may begin at the same moment
+    linkSync(own, file) // atomically, and only once: two runners may start concurrently
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   } finally {

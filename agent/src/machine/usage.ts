@@ -1,5 +1,5 @@
-// How busy this machine is, and what single processes' groups take: a few files of the kernel, read at once. Nothing
-// here waits or starts a process. What a kernel does not tell is 0.
+// Reads how busy this machine is, and what single control groups use, from a few files of the kernel. Nothing here
+// waits or starts a process. A figure that the kernel does not report is 0.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { findCgroupMounts } from './process/cgroups.ts'
@@ -25,7 +25,7 @@ export function readCpuTicks(text = read('/proc/stat')): CpuTicks {
   return { busy, all: busy + idle + wait }
 }
 
-/** Of 1000: what all processors together did between two looks. */
+/** Per mille; the load of all processors together between two samples. */
 export function busyPermille(before: CpuTicks, now: CpuTicks): number {
   const all = now.all - before.all
   return all > 0 ? Math.round((1_000 * Math.max(0, now.busy - before.busy)) / all) : 0
@@ -40,7 +40,7 @@ export function readMemory(text = read('/proc/meminfo')): { used: number; all: n
 
 export const readLoad = (text = read('/proc/loadavg')): number => Number(text.split(' ')[0]) || 0
 
-/** Folders of the control group of a process, by controller; those of the machine as a whole are left out. */
+/** Folders of the control group of a process, by controller, without the root groups of the machine. */
 export interface GroupFolders {
   memory?: string
   cpu?: string
@@ -72,7 +72,7 @@ export function findGroup(pid: number): GroupFolders {
   return folders
 }
 
-/** Without what the kernel could take back at once (files it keeps in memory). */
+/** Without the file cache, which the kernel can reclaim immediately. */
 export function readGroupMemory({ memory, isUnified }: GroupFolders): number {
   if (memory === undefined) return 0
   const used = Number(read(join(memory, isUnified ? 'memory.current' : 'memory.usage_in_bytes')))

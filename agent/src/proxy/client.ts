@@ -1,5 +1,5 @@
-// How runner and daemon speak to the edge: one call a connection, every one with a deadline, every failure an EdgeError
-// with a sentence. Reading an address for people (`urlOf`) needs no edge, only its table.
+// The edge's client for runner and daemon: one call per connection, each with a deadline; each failure is an EdgeError
+// with a sentence. Finding an address for people (`urlOf`) needs only the edge's table.
 import { request } from 'node:http'
 import { createConnection } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -26,31 +26,31 @@ import { readTable, routeKey } from './table.ts'
 export interface ProbeRequest {
   host: string
   path: string
-  /** Asked again until this status comes; null: any answer of the application. */
+  /** Retries until this status comes; null accepts any answer of the application. */
   status: number | null
   timeoutMs: number
 }
 
 export interface ProbeAnswer {
   status: number
-  /** ip:port that answered; the socket's or folder's name for those. */
+  /** The ip:port that answered, or the name of a socket or folder. */
   upstream: string
 }
 
 export interface EdgeClient {
-  /** All routes of the environment at once; durable, served and resolvable when it returns. */
+  /** Sets all routes of the environment atomically; they are durable, served and resolvable when it returns. */
   setRoutes(routes: SetRoutes): Promise<{ generation: number }>
   getRoutes(environmentId: number): Promise<{ fence: bigint; routes: EdgeRoute[] } | undefined>
   removeRoutes(removal: RemoveRoutes): Promise<void>
   setAuth(auth: SetAuth): Promise<void>
   describe(): Promise<EdgeDescription>
-  /** As people type it. */
+  /** The address that people type. */
   urlOf(host: string, path: string): string
-  /** How long until a switch is seen everywhere. */
+  /** How long a switch may take to be visible everywhere. */
   refreshMs: number
-  /** Requests that run at this moment to these upstreams (ip:port); undefined where nobody counts them. */
+  /** Running requests to these upstreams (ip:port); undefined when they are not counted. */
   countRequests(upstreams: readonly string[]): Promise<number | undefined>
-  /** Through the proxy, at the real name, past Basic Auth: who answers there now. */
+  /** Finds out which upstream answers now: through the proxy, with the real hostname, without Basic Auth. */
   probe(probe: ProbeRequest): Promise<ProbeAnswer>
 }
 
@@ -97,7 +97,7 @@ export function openEdge(settings: ClientSettings): EdgeClient {
   }
 }
 
-/** One line there, one line back. */
+/** Sends one line and reads one line. */
 function callEdge(paths: EdgePaths, value: EdgeCall, ms: number): Promise<unknown> {
   const away = (why: string) =>
     new EdgeError('unavailable', `The edge of this server does not answer: ${why}.`)
@@ -114,7 +114,7 @@ function callEdge(paths: EdgePaths, value: EdgeCall, ms: number): Promise<unknow
     socket.setEncoding('utf8')
     socket.on('connect', () => socket.write(encodeLine(value)))
     socket.on('error', ({ message }) => {
-      const reason = readProxyProcess(paths.edgeProcess)?.reason // of who starts it
+      const reason = readProxyProcess(paths.edgeProcess)?.reason // written by the process that starts it
       end(reason ? new EdgeError('unavailable', reason) : away(message))
     })
     socket.on('close', () => end(away('it closed the connection')))
@@ -159,7 +159,7 @@ function probeCaddy(settings: ClientSettings, probe: ProbeRequest): Promise<Prob
   return ask({ host, port }, probe, { host: probe.host, 'x-berth-probe': secret })
 }
 
-/** The last answer when the wanted status never came; an error when nobody ever answered. */
+/** Returns the last answer when the wanted status never came; throws when there was no answer. */
 async function probeUntil(
   probe: ProbeRequest,
   look: () => Promise<ProbeAnswer>,
@@ -183,10 +183,10 @@ async function probeUntil(
   }
 }
 
-/** Caddy knows the name that the name server gave it: ip-10-214-0-5.berth.internal.:8080. */
+/** Caddy uses the name that the name server gave it: ip-10-214-0-5.berth.internal.:8080. */
 const readUpstream = (text: string): string =>
   text
-    .replace('{http.reverse_proxy.upstream.hostport}', '') // a file was served, nobody was asked
+    .replace('{http.reverse_proxy.upstream.hostport}', '') // Caddy served a file and used no upstream
     .replace(/^ip-(\d+)-(\d+)-(\d+)-(\d+)\.[a-z.]+:(\d+)$/, '$1.$2.$3.$4:$5')
 
 function ask(
@@ -208,7 +208,7 @@ function ask(
   })
 }
 
-/** Before something ends to which requests may be on their way: they arrive and get their answer, up to a bound. */
+/** Called before an upstream ends: waits for its running requests, up to a bound. */
 export async function letRequestsEnd(
   edge: EdgeClient,
   upstreams: readonly string[],

@@ -1,5 +1,5 @@
-// Stable names for folders of static files, which only root writes. Caddy's configuration knows only the name, so a new
-// version moves a link and pushes nothing. Sockets have theirs in socket-links.ts.
+// Stable names for folders of static files, which only root writes. Caddy's configuration contains only the name, so a
+// new version moves a link and needs no push. socket-links.ts does the same for sockets.
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { listFolder, moveLink, readLink } from '../machine/files.ts'
@@ -13,18 +13,18 @@ function wantedLinks(table: Table): Map<string, string> {
   return wanted
 }
 
-/** Where the name of a route leads at this moment. */
+/** The current target of a route's link. */
 export const readRouteLink = (folder: string, host: string, path: string): string | undefined =>
   readLink(join(folder, routeId(host, path)))
 
-/** Before a push: names that the new configuration uses and the old one does not. */
+/** Called before a push: adds the names that only the new configuration uses. */
 export function addLinks(folder: string, table: Table): void {
   for (const [id, target] of wantedLinks(table)) {
     if (readLink(join(folder, id)) === undefined) moveLink(join(folder, id), target)
   }
 }
 
-/** After the table was written: every name leads where the table says, and no other is left. */
+/** Called after the table was written: every name leads where the table says, and all others are removed. */
 export function syncLinks(folder: string, table: Table): void {
   mkdirSync(folder, { recursive: true, mode: 0o711 })
   const wanted = wantedLinks(table)

@@ -1,5 +1,4 @@
-// Where the edge and Caddy keep their things. What Caddy itself writes lies in folders of its own account; everything
-// else is root's.
+// Paths of the edge and Caddy. Files that Caddy itself writes are in folders of its own account; root owns the rest.
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,19 +13,19 @@ export const edgePaths = (s: Folders) => {
     dir,
     table: join(dir, 'table.json'),
     keys: join(dir, 'keys.json'),
-    /** The last configuration that Caddy took; it starts with it. */
+    /** The last configuration that Caddy accepted; it starts with it. */
     configuration: join(dir, 'caddy.json'),
-    /** Names that stay while what they lead to changes: static roots. */
+    /** Stable names of static roots, whose targets change. */
     links: join(dir, 'links'),
-    /** The same for sockets, as hard links: beside the folders in which environments make theirs. */
+    /** Stable names of sockets, as hard links; beside the folders in which environments make their sockets. */
     sockets: join(s.runDir, 'sockets'),
     /** Caddy's own: certificates, its log, the access log. */
     caddy: join(dir, 'caddy'),
-    /** Who runs: pid and start ticks. */
+    /** The running process: pid and start ticks. */
     edgeProcess: join(s.runDir, 'edge.json'),
     caddyProcess: join(s.runDir, 'caddy.json'),
     socket: join(s.runDir, 'edge.sock'),
-    /** 0700 of Caddy's account. */
+    /** 0700, owned by Caddy's account. */
     adminDir: join(s.runDir, 'caddy'),
     adminSocket: join(s.runDir, 'caddy', 'admin.sock'),
   }
@@ -35,15 +34,15 @@ export const edgePaths = (s: Folders) => {
 export type EdgePaths = ReturnType<typeof edgePaths>
 
 export interface EdgeKeys {
-  /** Who sends it in X-Berth-Probe is this server's agent. */
+  /** The secret in X-Berth-Probe, by which Caddy recognises this server's agent. */
   probe: string
-  /** What Caddy's admin socket must be called; a random name, so that no routed service can be used to reach it. */
+  /** The random Host of Caddy's admin socket, so that no routed service can be used to reach it. */
   origin: string
-  /** Only Caddy knows where to ask whether a certificate may be had. */
+  /** A secret in the address of the certificate check, which only Caddy knows. */
   ask: string
 }
 
-/** Made by whoever comes first (the edge); readers find them there. */
+/** The first process, which is the edge, makes them; others read them. */
 export function ensureKeys(s: Folders): EdgeKeys {
   const { keys, dir } = edgePaths(s)
   if (!existsSync(keys)) {

@@ -1,4 +1,4 @@
-// Development without Caddy: the edge in this process, told that there is none.
+// Development without Caddy: the edge runs in this process, configured without it.
 import { createSocket } from 'node:dgram'
 import {
   chownSync,
@@ -23,7 +23,7 @@ import type { EdgeRoute, EdgeTarget } from './protocol.ts'
 import { readTable, writeTable } from './table.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'berth-ports-'))
-/** Given by the kernel and given back. */
+/** Allocated by the kernel, then released. */
 const namesPort = await new Promise<number>((resolve) => {
   const socket = createSocket('udp4')
   socket.bind(0, '127.0.0.1', () => {
@@ -128,7 +128,7 @@ it('dials the socket of the account, whatever its name leads to later', async ()
   renameSync(`${own}.kept`, own)
   expect((await get(url)).text).toBe('own.sock')
   if (process.getuid?.() === 0) {
-    // nobody says whose it is, and the environment has no account
+    // its owner is unknown, as the environment has no account
     const unknown = { kind: 'socket' as const, path: own }
     await client.setRoutes({ environmentId: 1, fence: 5n, routes: routes(unknown) })
     await expect(get(url)).rejects.toThrow()
@@ -142,7 +142,7 @@ it('on a full disk it starts, serves and takes news, and refuses changes', async
   await client.setRoutes({ environmentId: 1, fence: 5n, routes: routes(await application('one')) })
   const url = client.urlOf('pr-1.localhost', '/')
   edge?.close()
-  // nothing can be written in the table's place
+  // blocks the replacement of the table
   const blocked = `${edgePaths(settings).table}.${process.pid}.tmp`
   mkdirSync(blocked)
   try {
@@ -191,7 +191,7 @@ it('an engine that says nothing does not keep it from starting', async () => {
   const target = { kind: 'container', id: 'c1', port: 80 } as const
   await client.setRoutes({ environmentId: 1, fence: 10n, routes: routes(target) })
   edge?.close()
-  // as after a restart of the machine
+  // simulates a restart of the machine
   writeTable(settings, { ...readTable(settings), addresses: {} })
   await start({ ...nobody, addressOf: () => new Promise(() => undefined) })
   expect((await get(client.urlOf('pr-1.localhost', '/'))).text).toContain('Nothing here')

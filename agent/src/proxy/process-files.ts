@@ -1,5 +1,5 @@
-// Who runs: small files by which daemon, edge and tests find the edge's and Caddy's processes again. A file is believed
-// only while the very process it names lives on this boot.
+// Small files by which daemon, edge and tests find the processes of the edge and of Caddy. A file is valid only while
+// exactly the process it names is alive on this boot.
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { VERSION } from '@berth/shared'
@@ -11,9 +11,9 @@ export interface ProxyProcess {
   pid: number
   startTicks: string
   bootId: string
-  /** With which settings it was started; others need another process. */
+  /** Of the settings it was started with; other settings need another process. */
   digest: string
-  /** Why there is none: a sentence. */
+  /** Why no process runs, as a sentence. */
   reason: string
 }
 
@@ -34,7 +34,7 @@ export function writeProxyProcess(file: string, pid: number, digest: string, rea
   replaceFile(file, JSON.stringify(written))
 }
 
-/** Another build or other settings: another edge. */
+/** Changes with the build and the settings; the edge is then replaced. */
 export const settingsDigest = (settings: AgentSettings): string =>
   createHash('sha256')
     .update(JSON.stringify([VERSION, settingsEnvironment(settings)]))

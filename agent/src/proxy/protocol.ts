@@ -1,5 +1,5 @@
-// What is said on the edge's socket: one line of JSON each way, one call a connection. Plain data and its checks; both
-// sides import it. Fences and revisions are bigint in code and decimal text on the wire.
+// The protocol of the edge's socket: one line of JSON each way, one call per connection. Plain data and its checks,
+// used by both sides. Fences and revisions are bigint in code and decimal text on the wire.
 import { PROXY } from '@berth/shared'
 
 export type PageName = 'deploying' | 'failed' | 'stopped'
@@ -14,7 +14,7 @@ export type EdgeTarget =
 export interface SocketTarget {
   kind: 'socket'
   path: string
-  /** Of the account whose socket it must be. Undefined: without accounts, or written by a former version. */
+  /** The account that must own the socket; undefined without accounts, or when an earlier version wrote the route. */
   uid?: number
 }
 
@@ -22,9 +22,9 @@ export interface EdgeRoute {
   service: string
   /** Lower case, punycode, no trailing dot. */
   host: string
-  /** '/' or '/x': the longest prefix on segment borders wins. */
+  /** '/' or '/x'; the longest prefix on segment boundaries wins. */
   path: string
-  /** False: the environment's password is not asked for this service. */
+  /** False when this service does not ask for the environment's password. */
   auth: boolean
   target: EdgeTarget
 }
@@ -44,7 +44,7 @@ export interface SetRoutes {
 export interface RemoveRoutes {
   environmentId: number
   fence: bigint
-  /** The environment is gone for good: its password goes too. */
+  /** The environment is removed for good, and its password with it. */
   forget?: boolean
 }
 
@@ -55,25 +55,25 @@ export interface SetAuth {
 }
 
 export interface EdgeDescription {
-  /** Rises with every change of the table. */
+  /** Increases with every change of the table. */
   generation: number
   caddy: {
     up: boolean
     version: string
-    /** Why it is not up: a sentence to act on. */
+    /** Why it is not up, as a sentence that a person can act on. */
     reason: string
   }
-  /** 'ports': development without Caddy; one loopback port per routed service. */
+  /** 'ports' is development without Caddy, with one loopback port per routed service. */
   mode: 'caddy' | 'ports'
 }
 
-/** Where a route of mode 'ports' is reached and who answers there. */
+/** The address of a route in mode 'ports', and its upstream. */
 export interface PortRoute {
   port: number
   upstream: string
 }
 
-/** unavailable: nobody there, try later · refused: it will not work this way · stale: a newer one was here before. */
+/** unavailable: not reachable, retry later · refused: it cannot work · stale: a newer call came first. */
 export type EdgeErrorKind = 'unavailable' | 'refused' | 'stale'
 
 export class EdgeError extends Error {
@@ -114,7 +114,7 @@ const BCRYPT = /^\$2[aby]\$\d\d\$[./A-Za-z0-9]{53}$/
 const CONTAINER = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,254}$/
 
 const isPort = (n: unknown): boolean => Number.isInteger(n) && Number(n) >= 1 && Number(n) <= 65_535
-/** Root's sockets are nobody's service. */
+/** Excludes root, whose sockets are never a service. */
 const isUser = (n: unknown): boolean => Number.isSafeInteger(n) && Number(n) >= 1
 const isPlace = (path: unknown): boolean =>
   typeof path === 'string' && /^\/[^\0{}]{1,4000}$/.test(path)
@@ -148,7 +148,7 @@ function findRouteProblem(route: EdgeRoute): string | undefined {
   return problem && `Service ${name} ${problem}.`
 }
 
-/** A sentence, or undefined when the call can be performed. The socket is root's alone; this catches mistakes. */
+/** A sentence, or undefined when the call is valid. Only root can use the socket; this catches mistakes. */
 export function findProblem(call: EdgeCall): string | undefined {
   const params = call.params as Partial<SetRoutes & SetAuth>
   if (call.method === 'describe' || call.method === 'findPort') return undefined

@@ -1,8 +1,7 @@
-// The names under which Caddy dials sockets of manual services: hard links of the sockets themselves, in a folder that
-// only root can write. A socket is checked and linked through one descriptor, so whatever an environment's account does
-// to the name in its own folder, before or afterwards, Caddy dials the socket that was checked. A program that starts
-// again binds another one, which is noticed by looking: a look is two calls a route, and an account cannot make it cost
-// more, as it could with watches. Invariant: a name that leads to nothing of the environment's own is dialled by nobody.
+// The names under which Caddy dials sockets of manual services: hard links of the sockets, in a folder that only root
+// can write. A socket is checked and linked through one descriptor, so renames in the environment's folder cannot
+// change what Caddy dials. Polling finds the new socket of a restarted program: two calls per route, and unlike with
+// watches an account cannot raise that cost. Invariant: Caddy dials only sockets of the environment's account.
 import {
   type BigIntStats,
   chmodSync,
@@ -37,11 +36,11 @@ const wantedLinks = (table: Table): Wanted[] =>
     target.kind === 'socket' ? [{ id: routeId(host, path), environmentId, service, target }] : [],
   )
 
-/** What the kernel takes as the address of a socket. */
+/** The kernel's limit for the address of a socket. */
 const ADDRESS_BYTES = 107
 const SHARED = 0o060
 
-/** Undefined also where the account has made a way there that leads nowhere. */
+/** Undefined also when the account has made the path unusable. */
 function look(path: string): BigIntStats | undefined {
   try {
     return lstatSync(path, { bigint: true, throwIfNoEntry: false })
@@ -53,7 +52,7 @@ function look(path: string): BigIntStats | undefined {
 const isSameInode = (a: BigIntStats | undefined, b: BigIntStats | undefined): boolean =>
   a !== undefined && b !== undefined && a.ino === b.ino && a.dev === b.dev
 
-/** Whether Caddy dials the very socket that has this name now. */
+/** Whether Caddy dials exactly the socket that has this name now. */
 export const isLinked = (folder: string, id: string, path: string): boolean =>
   isSameInode(look(join(folder, id)), look(path))
 
@@ -69,9 +68,9 @@ export class SocketLinks {
   readonly #owners: SocketOwners
   #group: number | undefined
   #groupAskedAt = Number.NEGATIVE_INFINITY
-  /** When each route's link was made last: an account that swaps its socket all the time gets one a second. */
+  /** When each route's link was made last; an account that keeps swapping its socket gets one per second. */
   readonly #madeAt = new Map<string, number>()
-  /** What was said last about each route; at most once a minute, or an account could fill the log. */
+  /** The last message about each route; at most one per minute, so that an account cannot fill the log. */
   readonly #said = new Map<string, { trouble: string; at: number }>()
   #listed: { table: Table; wanted: Wanted[] } | undefined
   #turn: Promise<void> = Promise.resolve()
@@ -96,7 +95,7 @@ export class SocketLinks {
     clearInterval(this.#timer)
   }
 
-  /** Before routes are taken over: sockets that could never be linked. Absent and wrong ones are only not dialled. */
+  /** Called before a change of routes: refuses sockets that cannot be linked. Absent and wrong ones pass, undialled. */
   async require({ environmentId, routes }: SetRoutes): Promise<void> {
     if (!(await this.#hasGroup())) return
     for (const { service, host, path, target } of routes) {
@@ -116,12 +115,12 @@ export class SocketLinks {
     }
   }
 
-  /** After a change of routes: their links are made when it returns. */
+  /** Called after a change of routes; their links exist when it returns. */
   look(environmentId: number): Promise<void> {
     return this.#queue(environmentId)
   }
 
-  /** One look at a time. `asked`: the environment whose links are made at once. */
+  /** Runs one check at a time. `asked` is the environment whose links are made immediately. */
   #queue(asked: number | undefined): Promise<void> {
     this.#turn = this.#turn.then(() => this.#lookOnce(asked))
     return this.#turn
@@ -160,7 +159,7 @@ export class SocketLinks {
     }
   }
 
-  /** As root Caddy connects through its group; before there is one, there is no Caddy. */
+  /** As root, Caddy connects through its group; without the group there is no Caddy yet. */
   async #hasGroup(): Promise<boolean> {
     if (!isRoot() || this.#group !== undefined) return true
     if (performance.now() - this.#groupAskedAt < PROXY.relinkMs) return false
@@ -205,7 +204,7 @@ export class SocketLinks {
     return madeAt !== undefined && performance.now() - madeAt < PROXY.relinkMs
   }
 
-  /** Otherwise why not; empty: its program is just not there. */
+  /** Returns the reason when it fails; an empty one when the program is just not running. */
   #open(target: SocketTarget, uid: number | undefined): OpenSocket | string {
     if (uid === undefined) return 'the account of its environment is not known'
     const socket = openSocket(target.path, uid)
@@ -218,7 +217,7 @@ export class SocketLinks {
     return (Number(socket?.mode ?? 0) & SHARED) === SHARED && Number(socket?.gid) === this.#group
   }
 
-  /** Whatever its program's umask and group are: Caddy may connect, and nobody else more than before. */
+  /** Lets Caddy connect, independent of the program's umask and group; other accounts gain no access. */
   #share({ path }: OpenSocket): void {
     if (this.#group === undefined) return
     const { uid, mode } = statSync(path)
@@ -226,7 +225,7 @@ export class SocketLinks {
     chmodSync(path, (mode & 0o777) | SHARED)
   }
 
-  /** A new link of the socket itself, under a name that nobody dials. */
+  /** Makes a new hard link of the socket, under a temporary name that Caddy does not dial. */
   async #link({ path }: OpenSocket, id: string): Promise<string> {
     if (this.#group === undefined) ensureFolder(this.#folder, 0o700)
     else ensureFolder(this.#folder, 0o710, { uid: 0, gid: this.#group })
@@ -236,7 +235,7 @@ export class SocketLinks {
       throw new Error(`${this.#folder} is too long a name for sockets; choose a shorter run folder`)
     }
     rmSync(temporary, { force: true })
-    // follows the descriptor's link, and no name of the environment; Node's own call does not
+    // follows the link of the descriptor, not a name of the environment; linkSync of Node would not
     const made = await runProgram(['ln', '-L', '-T', '--', path, temporary])
     if (made.code === 0) return temporary
     const isElsewhere = /cross-device/i.test(made.stderr)
@@ -247,7 +246,7 @@ export class SocketLinks {
     )
   }
 
-  /** Called with each look, so that what lasts is said. */
+  /** Called with each check, so that lasting problems are logged. */
   #say({ id, target, service, environmentId }: Wanted, trouble: string): void {
     const said = this.#said.get(id) ?? { trouble: '', at: Number.NEGATIVE_INFINITY }
     if (said.trouble === trouble || performance.now() - said.at < PROXY.steadyMs) return

@@ -1,5 +1,5 @@
-// Whose a routed socket must be: the account of its environment. The route says it; of a route that a former version
-// wrote, the environment's number tells the account. Invariant: as root no socket is dialled whose owner is not known.
+// Finds the account that must own a routed socket: the one in the route, or for a route of an earlier version the one
+// of the environment's number. Invariant: as root, a socket of unknown owner is never dialled.
 import { PROXY } from '@berth/shared'
 import { findAccount, isRoot } from '../machine/users/users.ts'
 import type { AgentSettings } from '../settings.ts'
@@ -9,14 +9,14 @@ export class SocketOwners {
   readonly #prefix: string
   /** By environment. */
   readonly #known = new Map<number, number>()
-  /** An account that is not there is asked for once a second. */
+  /** Limits the search for a missing account to one per second. */
   readonly #askedAt = new Map<number, number>()
 
   constructor({ accountPrefix }: Pick<AgentSettings, 'accountPrefix'>) {
     this.#prefix = accountPrefix
   }
 
-  /** Undefined: nobody's; it must not be dialled. */
+  /** Undefined when there is no owner; the socket must not be dialled. */
   async find(environmentId: number, { uid }: SocketTarget): Promise<number | undefined> {
     if (!isRoot()) return process.getuid?.()
     const found = uid ?? this.#known.get(environmentId) ?? (await this.#look(environmentId))

@@ -1,6 +1,6 @@
-// The daemon's care for edge and Caddy: both run detached, are found again by a new daemon, and are started again when
-// they die, later each time it does not last. Invariant: a process that lives is never touched, except an edge of other
-// settings or of another build, and a Caddy that runs as root.
+// The daemon's supervision of edge and Caddy: both run detached, a new daemon finds them again, and it restarts them
+// with back-off when they die. Invariant: a live process is never touched, except an edge with other settings or of
+// another build, and a Caddy that runs as root.
 import { spawn } from 'node:child_process'
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { setPriority } from 'node:os'
@@ -24,7 +24,7 @@ import {
   writeProxyProcess,
 } from './process-files.ts'
 
-/** How long a dead one stays dead: doubled with each end, from the beginning after it was up for a while. */
+/** The pause before a restart: doubles with each exit, and resets after a long enough run. */
 export function nextDelay(upMs: number, previousMs: number | undefined): number {
   if (previousMs === undefined || upMs >= PROXY.steadyMs) return PROXY.restartMs
   return Math.min(previousMs * 2, PROXY.restartCapMs)
@@ -39,7 +39,7 @@ async function until(holds: () => boolean, ms: number): Promise<boolean> {
   return true
 }
 
-/** SIGTERM, and SIGKILL to whoever does not listen. */
+/** SIGTERM, then SIGKILL if it does not end. */
 async function end(found: ProxyProcess | undefined): Promise<void> {
   if (!isAlive(found)) return
   process.kill(found.pid, 'SIGTERM')
@@ -63,16 +63,16 @@ interface Start {
   log: string
 }
 
-/** Requests go before builds: on a busy server a new edge must be there before those who wait give up. */
+/** Prefers requests to builds: on a busy server a new edge must be up before waiting requests time out. */
 function preferTo(pid: number): void {
   try {
     setPriority(pid, PROXY.priority)
   } catch {
-    // gone already, or not ours to decide (no root)
+    // ended already, or not permitted (no root)
   }
 }
 
-/** Detached, nobody's child; undefined when it could not even be started. */
+/** Detached; undefined when it could not be started. */
 function launch({ argv, env, log }: Start): number | undefined {
   const [file = '', ...args] = argv
   const output = openSync(log, 'w', 0o600)
@@ -106,7 +106,7 @@ async function startEdgeProcess(
     PATH: SYSTEM_PATH,
     LANG: 'C.UTF-8',
     ...settingsEnvironment(settings),
-    // requests wait for a new edge
+    // speeds up the start, because requests wait for a new edge
     NODE_COMPILE_CACHE: compiledDir(settings),
   }
   const pid = launch({ argv: [...program, 'edge'], env, log })
@@ -119,7 +119,7 @@ async function startEdgeProcess(
   if (!isUp()) throw new Error(`The edge did not start. ${lastLine(log)}`)
 }
 
-/** Throws with the sentence that a person can act on. */
+/** Throws an error with a sentence that a person can act on. */
 async function startCaddy(settings: AgentSettings): Promise<void> {
   const paths = edgePaths(settings)
   const caddy = locateProgram('caddy')
@@ -145,7 +145,7 @@ async function startCaddy(settings: AgentSettings): Promise<void> {
   }
   const argv = [...become, caddy, 'run', '--config', paths.configuration]
   const pid = launch({ argv, env, log })
-  // at once: a daemon that dies now must not leave a Caddy that nobody knows
+  // immediately, so that a daemon that dies now leaves no unknown Caddy
   if (pid !== undefined) writeProxyProcess(paths.caddyProcess, pid, '')
   const isListening = (): boolean => findListeners(settings.proxy.http.port).length > 0
   const isOver = (): boolean => pid === undefined || readProcess(pid) === undefined
@@ -153,7 +153,7 @@ async function startCaddy(settings: AgentSettings): Promise<void> {
   if (isOver()) throw new Error(`Caddy did not start. ${lastLine(log)}`)
 }
 
-/** Of a former version: it is ended, whether or not another one can be started. */
+/** Started by an earlier version; it is ended, even if no other one can be started. */
 const isRootCaddy = (found: ProxyProcess): boolean => isRoot() && readOwner(found.pid) === 0
 
 const isCaddyUp = (settings: AgentSettings): boolean => {
@@ -161,7 +161,7 @@ const isCaddyUp = (settings: AgentSettings): boolean => {
   return isAlive(found) && !isRootCaddy(found)
 }
 
-/** True: there was one. */
+/** Returns whether there was one. */
 export async function endRootCaddy(settings: AgentSettings): Promise<boolean> {
   const found = readProxyProcess(edgePaths(settings).caddyProcess)
   if (!isAlive(found) || !isRootCaddy(found)) return false
@@ -169,7 +169,7 @@ export async function endRootCaddy(settings: AgentSettings): Promise<boolean> {
   return true
 }
 
-/** Once: what is not up is started. Throws when it cannot be; why is written down for those who need it. */
+/** Starts what is not up, once. Throws when that fails, and records the reason for other processes. */
 export async function ensureProxy(
   settings: AgentSettings,
   program: readonly string[],
@@ -196,7 +196,7 @@ async function ensureCaddy(settings: AgentSettings): Promise<boolean> {
   const paths = edgePaths(settings)
   if (isCaddyUp(settings)) return false
   await endRootCaddy(settings)
-  if (settings.development && !locateProgram('caddy')) return false // the edge works without
+  if (settings.development && !locateProgram('caddy')) return false // the edge works without Caddy
   if (!existsSync(paths.configuration)) return false // the edge has not written one yet
   try {
     await startCaddy(settings)
@@ -207,7 +207,7 @@ async function ensureCaddy(settings: AgentSettings): Promise<boolean> {
   return true
 }
 
-/** One process that is to be kept up: looked at often, started again with a growing pause. */
+/** Keeps one process up: checks it often, and restarts it with back-off. */
 class Kept {
   readonly #name: string
   readonly #ensure: () => Promise<boolean>
@@ -223,7 +223,7 @@ class Kept {
     this.#log = log
   }
 
-  /** True: it was started. */
+  /** Returns whether it was started. */
   async look(isDown: boolean): Promise<boolean> {
     const now = performance.now()
     if (!isDown || now < this.#notBefore) return false
@@ -248,11 +248,11 @@ export interface ProxyParts {
   settings: AgentSettings
   program: readonly string[]
   log: Log
-  /** Something of it is up again. */
+  /** Called after a start of either process. */
   onStarted: () => void
 }
 
-/** Begins at once; returns how to end the care. The processes themselves go on. */
+/** Begins immediately; the returned function ends the supervision, while the processes continue. */
 export function keepProxyUp({ settings, program, log, onStarted }: ProxyParts): () => void {
   const paths = edgePaths(settings)
   const refusal = handOverUnaccepted()
@@ -283,7 +283,7 @@ export function keepProxyUp({ settings, program, log, onStarted }: ProxyParts): 
   }
 }
 
-/** Caddy first: nobody waits in vain for the edge. */
+/** Caddy first, so that no request waits for the edge in vain. */
 export async function stopProxy(settings: AgentSettings): Promise<void> {
   const paths = edgePaths(settings)
   await end(readProxyProcess(paths.caddyProcess))

@@ -48,7 +48,7 @@ describe('the table', () => {
     const guarded = withAuth(one, { environmentId: 1, revision: 3n, basicAuth: auth })
     const lower = { environmentId: 1, revision: 2n, basicAuth: null }
     expect(() => withAuth(guarded, lower)).toThrow(expect.objectContaining(stale))
-    // numbers beyond what a double holds are compared as numbers, not as text
+    // numbers above the precision of a double are compared as numbers, not as text
     const big = withRoutes(one, set(2n ** 62n))
     expect(() => withRoutes(big, set(2n ** 62n - 1n))).toThrow(expect.objectContaining(stale))
     expect(() => withRoutes(withRoutes(one, set(9n)), set(10n))).not.toThrow()

@@ -1,6 +1,6 @@
-// The routing table: everything the edge knows, in one file that is replaced whole before anybody is answered. Functions
-// here are pure but for reading and writing that file. Invariants: a lower fence or revision never changes anything; no
-// two routes of the table have the same host and path.
+// The routing table: the edge's whole state, in one file that is replaced atomically before a call is answered. Apart
+// from reading and writing that file, the functions are pure. Invariants: a lower fence or revision never changes
+// anything; no two routes of the table have the same host and path.
 
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync } from 'node:fs'
@@ -18,7 +18,7 @@ import {
 } from './protocol.ts'
 
 export interface TableEntry {
-  /** Of the attempt that set the routes, decimal. */
+  /** Of the attempt that set the routes, as a decimal. */
   fence: string
   routes: EdgeRoute[]
   revision: string
@@ -29,13 +29,13 @@ export interface Table {
   format: 1
   generation: number
   mode: 'caddy' | 'ports'
-  /** Of the page server; kept, because Caddy's configuration names it. 0: not chosen yet. */
+  /** Of the page server; stored, because Caddy's configuration contains it. 0 when not chosen yet. */
   pagePort: number
   /** By environment. */
   environments: Record<string, TableEntry>
-  /** Mode 'ports': by host and path. */
+  /** In mode 'ports', by host and path. */
   ports: Record<string, number>
-  /** Last known address of each routed container, believed after a restart of the edge on the same boot. */
+  /** Last known address of each routed container, used after a restart of the edge on the same boot. */
   addresses: Record<string, string>
   bootId: string
 }
@@ -53,7 +53,7 @@ const EMPTY: Table = {
 
 type Folders = Pick<AgentSettings, 'stateDir' | 'runDir'>
 
-/** Empty when there is none yet; a table that cannot be read is an error, never an empty one. */
+/** Empty when there is no file yet; an unreadable table is an error, never an empty table. */
 export function readTable(settings: Folders): Table {
   let text: string
   try {
@@ -73,7 +73,7 @@ export function writeTable(settings: Folders, table: Table): void {
 
 export const routeKey = (host: string, path: string): string => `${host} ${path}`
 
-/** Short, safe in names of files and of the name server; the same for one host and path for ever. */
+/** Short, safe in names of files and of the name server, and always the same for one host and path. */
 export const routeId = (host: string, path: string): string =>
   createHash('sha256').update(routeKey(host, path)).digest('hex').slice(0, 20)
 
@@ -82,7 +82,7 @@ export interface PlacedRoute extends EdgeRoute {
   basicAuth: BasicAuth | null
 }
 
-/** Every route with what its environment adds, in one order. */
+/** Every route with its environment's data, in a fixed order. */
 export const listRoutes = (table: Table): PlacedRoute[] =>
   Object.entries(table.environments)
     .flatMap(([id, entry]) =>
@@ -130,7 +130,7 @@ export function withRoutes(table: Table, set: SetRoutes): Table {
   return changed(table, set.environmentId, next)
 }
 
-/** The fence stays: an attempt that is later than the removal in time, and older in number, must not come back. */
+/** Keeps the fence, so that an attempt with a lower number that comes later cannot set routes again. */
 export function withoutRoutes(table: Table, removal: RemoveRoutes): Table {
   const entry = entryOf(table, removal.environmentId)
   refuseOldFence(entry, removal.fence)
@@ -139,7 +139,7 @@ export function withoutRoutes(table: Table, removal: RemoveRoutes): Table {
   return changed(table, removal.environmentId, next)
 }
 
-/** The same table where nothing changes: each deployment says it again. */
+/** Returns the same table when nothing changes, as each deployment repeats the call. */
 export function withAuth(table: Table, set: SetAuth): Table {
   const entry = entryOf(table, set.environmentId)
   if (set.revision < BigInt(entry.revision)) {
@@ -151,11 +151,11 @@ export function withAuth(table: Table, set: SetAuth): Table {
   return isKnown ? table : changed(table, set.environmentId, next)
 }
 
-/** Whether a path lies below a prefix, on segment borders. */
+/** Whether a path is below a prefix, on segment boundaries. */
 export const isBelow = (path: string, prefix: string): boolean =>
   prefix === '/' || path === prefix || path.startsWith(`${prefix}/`)
 
-/** The route that a request belongs to: the longest prefix of its host. */
+/** The route of a request: the longest prefix on its host. */
 export function findRoute(table: Table, host: string, path: string): PlacedRoute | undefined {
   return listRoutes(table)
     .filter((route) => route.host === host && isBelow(path, route.path))

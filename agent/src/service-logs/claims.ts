@@ -1,5 +1,5 @@
-// Who writes the log of a container at the moment: its follower in the daemon, or the runner that removes it. A small
-// file in the run folder, named after the log and holding its process; that of a dead process counts for nothing.
+// Decides who writes the log of a container: its follower in the daemon, or the runner that removes it. A claim is a
+// small file in the run folder, named after the log, with the id of the process; a claim of a dead process is void.
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -25,7 +25,7 @@ function isLive(file: string): boolean {
   }
 }
 
-/** How to give it back; undefined: somebody else writes. */
+/** Returns how to release the claim; undefined when another process writes. */
 export function claimLog(
   settings: Pick<AgentSettings, 'runDir'>,
   log: ClaimedLog,
@@ -46,7 +46,7 @@ export function claimLog(
   return undefined
 }
 
-/** The same, waiting for whoever writes to come to an end. */
+/** The same, but waits for the current writer to finish. */
 export async function awaitLog(
   settings: Pick<AgentSettings, 'runDir'>,
   log: ClaimedLog,

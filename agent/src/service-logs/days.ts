@@ -1,7 +1,6 @@
 // Files of a service's log: `2026-11-15.ndjson` is being written; a part that is full, or whose day is over, is set
-// aside as `2026-11-15.1.ndjson`, 2, 3 … and compressed. Invariants: of a part that lies here plain and compressed the
-// compressed one is whole; nothing but what age or size demand is removed, oldest first, and the days that went are
-// noted, so that a reader can name them.
+// aside as `2026-11-15.1.ndjson`, 2, 3 … and compressed. Invariants: if a part exists plain and compressed, the
+// compressed one is complete; only age and size remove parts, oldest first, and the removed days are recorded.
 import {
   createReadStream,
   createWriteStream,
@@ -20,7 +19,7 @@ import { SERVICE_LOGS } from '@berth/shared'
 export interface LogPart {
   name: string
   day: string
-  /** Infinity: the one that is being written. */
+  /** Infinity for the one that is being written. */
   seq: number
   isCompressed: boolean
 }
@@ -55,19 +54,19 @@ export function listParts(dir: string): LogPart[] {
   return [...parts.values()].sort(compareParts)
 }
 
-/** Names of services that ever wrote here. */
+/** Names of all services that ever wrote here. */
 export const listLoggedServices = (environmentLogs: string): string[] =>
   list(environmentLogs)
     .filter((name) => !name.startsWith('.'))
     .sort()
 
-/** The number that the part being written will get. */
+/** The number that the current part will get. */
 export function nextSeq(dir: string, day: string): number {
   const taken = listParts(dir).filter((part) => part.day === day && Number.isFinite(part.seq))
   return Math.max(0, ...taken.map(({ seq }) => seq)) + 1
 }
 
-/** From here on writers begin a new file. */
+/** Writers then begin a new file. */
 export function setAside(dir: string, day: string): void {
   const to = join(dir, `${day}.${nextSeq(dir, day)}.ndjson`)
   renameSync(join(dir, `${day}.ndjson`), to)
@@ -75,7 +74,7 @@ export function setAside(dir: string, day: string): void {
 
 const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0
 
-/** False: somebody still wrote to it; the next sweep tries again. */
+/** False when it was written meanwhile; the next sweep retries. */
 async function compress(dir: string, name: string): Promise<boolean> {
   const plain = join(dir, name)
   const temporary = join(dir, `.${name}.gz.tmp`)
@@ -94,12 +93,12 @@ async function compress(dir: string, name: string): Promise<boolean> {
   return true
 }
 
-/** Sets past days aside and compresses what nobody writes any more. */
+/** Sets past days aside and compresses parts that are no longer written. */
 export async function compressParts(dir: string, now: Date): Promise<void> {
   const today = now.toISOString().slice(0, 10)
   const names = new Set(list(dir))
   for (const name of names) {
-    // left by one that died: the compressed part is whole as soon as it has its name
+    // left by a process that died; a compressed part is complete once it has its final name
     if (name.endsWith('.gz.tmp')) rmSync(join(dir, name), { force: true })
     if (names.has(`${name}.gz`)) rmSync(join(dir, name), { force: true })
   }
@@ -121,7 +120,7 @@ export interface GoneDays {
   to: string
 }
 
-/** Undefined: every line that was ever written is there. */
+/** Undefined when no line was ever removed. */
 export function readGone(dir: string): GoneDays | undefined {
   try {
     const gone = JSON.parse(readFileSync(join(dir, GONE), 'utf8')) as GoneDays
@@ -141,10 +140,7 @@ function noteGone(dir: string, day: string): void {
   renameSync(`${file}.tmp`, file)
 }
 
-/**
- * Removes what is too old or too much, oldest first, over all services of an environment. The part of today that is
- * being written stays.
- */
+/** Removes what is too old or too much, oldest first, over all services of an environment; keeps the current part. */
 export function keepWithinBounds(
   environmentLogs: string,
   now: Date,

@@ -1,7 +1,6 @@
-// Copies the log of a container into the log of its service, masked, with the times of the engine: as it is written
-// (the daemon's followers), and to its end before the container is removed, because the engine's log dies with it.
-// Invariants: one writer at a time; it goes on where the one before stopped; without the values to mask nothing is
-// written.
+// Copies the log of a container into the log of its service, masked, with the engine's timestamps: live (the daemon's
+// followers), and completely before the container is removed, because that deletes the engine's log. Invariants: one
+// writer at a time; it continues where the previous one stopped; without the values to mask, nothing is written.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ObjectRow } from '../journal/objects.ts'
@@ -19,7 +18,7 @@ export type LoggedContainer = Pick<ObjectRow, 'environmentId' | 'service' | 'tas
   facts?: ObjectRow['facts']
 }
 
-/** Rows say which of the values are secret; without that all of them are masked. */
+/** Rows say which values are secret; without a row, all values are masked. */
 function readValues(settings: AgentSettings, of: LoggedContainer): Buffer[] {
   const { variables } = environmentPaths(settings, of.environmentId)
   const file = join(variables, `${of.taskId}-${of.service}.sh`)
@@ -54,7 +53,7 @@ async function beginCopy(
   return { log, since: resume?.since, onRecord, last: () => last }
 }
 
-/** Until the container ends, or `signal`. The caller holds the claim. Throws what the engine says. */
+/** Ends with the container, or on `signal`. The caller holds the claim. Throws the engine's errors. */
 export async function followContainer(
   engine: Engine,
   settings: AgentSettings,
@@ -71,8 +70,8 @@ export async function followContainer(
 }
 
 /**
- * Of a container that runs no more. Without `secrets` its variable file is read; where that is gone too its log is not
- * kept: nobody could mask it. False: not all of it could be read in time.
+ * For a stopped container. Without `secrets`, reads its variable file; if that is missing too, the log is dropped,
+ * because it cannot be masked. False when the time was too short to read all of it.
  */
 export async function drainContainerLog(
   engine: Engine,

@@ -1,7 +1,6 @@
-// Follows the log of every container that is ours, so that its lines outlive it. Containers are found by the engine's
-// events and by a look every minute; a stream that breaks is opened again where the file ends. Invariants: at most so
-// many streams at once (containers beyond are read in turn, without a stream of their own); one follower a container;
-// trouble with one log concerns nobody else.
+// Follows the log of every container of ours, so that its lines outlive it. Finds containers by the engine's events and
+// by a check every minute; reopens a broken stream where the file ends. Invariants: a bounded number of streams
+// (further containers are read in turn); one follower per container; a problem with one log affects no other.
 import { setTimeout as delay } from 'node:timers/promises'
 import { SERVICE_LOGS } from '@berth/shared'
 import type { Ledger } from '../journal/ledger.ts'
@@ -17,13 +16,13 @@ export interface FollowerParts {
   engine: Engine
   settings: AgentSettings
   log: Log
-  /** Undefined: nothing was ever deployed here. */
+  /** Undefined when nothing was ever deployed here. */
   ledger: () => Ledger | undefined
 }
 
 type Followed = LoggedContainer & { id: string; name: string; madeAt: Date }
 
-/** Output of release commands is in the log of their deployment. */
+/** The output of release commands goes to the log of their deployment. */
 const isService = ({ name }: OwnedContainer): boolean => !name.endsWith('-release')
 
 export class LogFollowers {
@@ -31,7 +30,7 @@ export class LogFollowers {
   readonly #ending = new AbortController()
   /** By container. */
   readonly #following = new Map<string, Promise<void>>()
-  /** Ended containers whose log was read to its end, by container. */
+  /** Ended containers whose log was read completely, by container. */
   readonly #done = new Set<string>()
   #looking: Promise<void> | undefined
   #lookAgain = false
@@ -46,7 +45,7 @@ export class LogFollowers {
     clearTimeout(this.#timer)
   }
 
-  /** A container started, or the engine came: looks now; calls of one moment make one look. */
+  /** Called when a container or the engine started; concurrent calls share one check. */
   noteStart(containerId?: string): void {
     if (containerId !== undefined) this.#done.delete(containerId)
     if (this.#looking) {
@@ -105,7 +104,7 @@ export class LogFollowers {
     this.#following.set(of.id, following)
   }
 
-  /** Until the container has ended and every line of it is written, or it is gone. */
+  /** Until the container has ended and all its lines are written, or it is removed. */
   async #keepFollowing(of: Followed): Promise<void> {
     const { engine, settings, log } = this.#p
     const { signal } = this.#ending

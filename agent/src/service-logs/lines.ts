@@ -1,5 +1,5 @@
-// Lines of one part of a service's log, read forward in pieces: memory stays at one piece, however large the part is.
-// A plain part may still be written: its end is only the end so far.
+// Reads the lines of one part of a service's log forward in pieces, so memory stays at one piece for any size of the
+// part. A plain part may still be written, so its end is only the end so far.
 import { closeSync, createReadStream, fstatSync, openSync, read as readFd } from 'node:fs'
 import { promisify } from 'node:util'
 import { createGunzip } from 'node:zlib'
@@ -9,7 +9,7 @@ const readBytes = promisify(readFd)
 const NEWLINE = 0x0a
 const NOTHING = Buffer.alloc(0)
 
-/** Cuts a stream of bytes into lines; one that is no line of ours (too long) is left out. */
+/** Splits a stream of bytes into lines; leaves out a line that is too long to be ours. */
 class Splitter {
   #rest: Buffer = NOTHING
   #isSkipping = false
@@ -29,9 +29,9 @@ class Splitter {
 }
 
 export interface PartReader {
-  /** Of a plain part: which file it is, whatever its name is now. */
+  /** Identifies the file of a plain part, also after a rename. */
   readonly inode: number
-  /** The next lines; undefined: there are no more, for now. */
+  /** The next lines; undefined when there are no more for now. */
   next(): Promise<Buffer[] | undefined>
   close(): void
 }
@@ -67,7 +67,7 @@ function readCompressed(file: string): PartReader {
   source.on('error', (error) => stream.destroy(error))
   const splitter = new Splitter()
   const chunks = (stream as AsyncIterable<Buffer>)[Symbol.asyncIterator]()
-  // one that vanished or is damaged ends here: the other parts are as good as they were
+  // a removed or damaged part ends here; the other parts stay readable
   const read = () => chunks.next().catch(() => ({ value: undefined, done: true as const }))
   return {
     inode: 0,
@@ -86,13 +86,13 @@ function readCompressed(file: string): PartReader {
   }
 }
 
-/** Throws ENOENT for a part that has just been removed or compressed: its folder is to be listed anew. */
+/** Throws ENOENT for a part that was just removed or compressed; the caller then lists its folder again. */
 export const readPart = (file: string, isCompressed: boolean): PartReader =>
   isCompressed ? readCompressed(file) : readPlain(file)
 
 const HEAD = '{"t":"'
 
-/** The time of a line, without its Z: so that times of different precision compare as text. */
+/** The time of a line, without its Z, so that times of different precision compare as text. */
 export function timeOf(line: Buffer): string | undefined {
   if (line.toString('latin1', 0, HEAD.length) !== HEAD) return undefined
   const end = line.indexOf(0x5a, HEAD.length)

@@ -1,6 +1,6 @@
 // Copies what applications of the manual recipe write to `shared/log/*.log` into the logs of their environment: masked,
-// by the time it was read, each file as a service of its name. A large file is emptied once all of it is copied. The
-// place in each file lies beside the logs and counts whole lines only.
+// with the time of reading, each file as a service of its name. Empties a large file once all of it is copied. The
+// position in each file is stored beside the logs and counts whole lines only.
 import { mkdirSync, read as readFd, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -16,14 +16,14 @@ const readBytes = promisify(readFd)
 
 interface Place {
   inode: number
-  /** Behind the last whole line that was copied. */
+  /** The position after the last whole line that was copied. */
   at: number
 }
 
 interface Copy {
   taskId: number
   log: ServiceLog
-  /** Behind what was read, also of a line that has not ended. */
+  /** The position after the last byte that was read, including an unfinished line. */
   at: number
   inode: number
 }
@@ -31,7 +31,7 @@ interface Copy {
 export interface ManualVersion {
   environmentId: number
   taskId: number
-  /** Undefined: all values are secret. */
+  /** Undefined when all values are secret. */
   secretKeys: string[] | undefined
 }
 
@@ -49,7 +49,7 @@ export class OwnLogs {
     this.#copies.clear()
   }
 
-  /** One look at the files of an environment. Throws when they cannot be read or its values are not known. */
+  /** Reads the files of an environment once. Throws when they cannot be read or its values are not known. */
   async copy(version: ManualVersion): Promise<void> {
     const paths = environmentPaths(this.#settings, version.environmentId)
     const note = join(paths.logs, '.own.json')
@@ -64,7 +64,7 @@ export class OwnLogs {
     renameSync(`${note}.tmp`, note)
   }
 
-  /** No version of it runs: what is open of it is let go. */
+  /** Called when no version of it runs; closes its files. */
   forget(environmentId: number): void {
     for (const [key, { log }] of this.#copies) {
       if (!key.startsWith(`${environmentId}/`)) continue
@@ -81,7 +81,7 @@ export class OwnLogs {
     const copy = this.#open(version, own, start, ino)
     const place: Place = { inode: ino, at: start }
     const chunk = Buffer.allocUnsafe(SERVICE_LOGS.chunkBytes)
-    // one look is bounded: a program that writes without end is read again at the next one
+    // bounded, as a program may write endlessly; the next round continues
     for (let read = 0; read < SERVICE_LOGS.ownFileBytes; ) {
       const { bytesRead } = await readBytes(own.fd, chunk, 0, chunk.length, copy.at)
       if (bytesRead === 0) break

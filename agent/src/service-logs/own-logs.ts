@@ -1,6 +1,6 @@
-// Log files that an application of the manual recipe writes itself, in `shared/log`. The folder is the environment's:
-// every element of the path is opened without following links, and only a regular file that belongs to its account and
-// has no second name is read. So nothing is read here that the account could not read itself.
+// Opens log files that an application of the manual recipe writes itself, in `shared/log`. The environment owns the
+// folder, so every element of the path is opened without following links, and only a regular file of its account with a
+// single name is read. So nothing is read here that the account could not read itself.
 import {
   closeSync,
   constants,
@@ -33,7 +33,7 @@ function openOwned(path: string, uid: number): { fd: number; stats: Stats } | un
   return undefined
 }
 
-/** `use` is called with each of them, in order of name; a file that is not to be read is passed over. */
+/** Calls `use` for each of them, in order of name; skips files that must not be read. */
 export async function withOwnLogs(
   paths: Pick<EnvironmentPaths, 'shared'>,
   use: (log: OwnLog) => Promise<void>,
@@ -51,7 +51,7 @@ export async function withOwnLogs(
       try {
         opened = openOwned(`/proc/self/fd/${folder}/${file}`, uid)
       } catch {
-        continue // a link, a socket, or gone meanwhile
+        continue // a link, a socket, or removed meanwhile
       }
       if (!opened) continue
       try {
@@ -66,5 +66,5 @@ export async function withOwnLogs(
   }
 }
 
-/** What was copied goes; its program writes on at the beginning (it must append, as programs with log files do). */
+/** Removes what was copied; the program continues at the beginning (it must append, as programs with log files do). */
 export const emptyOwnLog = ({ fd }: OwnLog): void => ftruncateSync(fd, 0)

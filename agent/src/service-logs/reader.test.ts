@@ -25,14 +25,14 @@ afterEach(() => rmSync(folder, { recursive: true }))
 
 const dirOf = (service: string) => join(environmentPaths(settings, 7).logs, service)
 const open = (service: string, task = 1) => new ServiceLog(dirOf(service), task, new Masker([]))
-/** Through the real writer, at a moment of the past. */
+/** Uses the real writer, at a time in the past. */
 function write(service: string, text: string, daysAgo: number, ms = 0, task = 1): void {
   const log = open(service, task)
   const at = new Date(NOW - daysAgo * DAY + ms).toISOString()
   log.write('out', Buffer.from(`${text}\n`), at)
   log.close(at)
 }
-/** The daemon's sweep, when nobody has written for a while. */
+/** The daemon's sweep, after a while without writes. */
 async function sweep(): Promise<void> {
   for (const service of readdirSync(environmentPaths(settings, 7).logs)) {
     for (const file of readdirSync(dirOf(service))) {

@@ -1,7 +1,6 @@
-// What services of an environment wrote, from the files on this server: a range, the last lines, and live. Several
-// services are merged by time. Invariants: memory is bounded, however much lies there (lines are read in pieces, and
-// the next ones when the caller wants them); days that were removed are named; a live reader goes on over days, full
-// parts, redeployments and services that are new.
+// Reads what services of an environment wrote, from the files on this server: a range, the last lines, and live. Merges
+// several services by time. Invariants: memory is bounded for any size of the logs (lines are read in pieces, on
+// demand); removed days are named; a live reader continues across days, full parts, redeployments and new services.
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -35,11 +34,11 @@ export interface GoneRecord {
 
 export interface ServiceLogQuery {
   environmentId: number
-  /** Null: all of them, also those that begin to write while somebody reads. */
+  /** Null for all of them, including those that begin to write during the read. */
   services: string[] | null
   since?: Date | undefined
   until?: Date | undefined
-  /** Of each service. */
+  /** Per service. */
   tail?: number | undefined
   follow: boolean
   signal: AbortSignal
@@ -47,7 +46,7 @@ export interface ServiceLogQuery {
 
 interface Range {
   since: string
-  /** Itself left out. */
+  /** Exclusive. */
   until: string
 }
 
@@ -64,7 +63,7 @@ const isIn = (range: Range, line: Buffer): boolean => {
   return t !== undefined && t >= range.since && t < range.until
 }
 
-/** The log of one service, read on and on. */
+/** Reads the log of one service continuously. */
 class ServiceReader {
   readonly #dir: string
   readonly #service: string
@@ -89,7 +88,7 @@ class ServiceReader {
     this.#reader = undefined
   }
 
-  /** Days of the range that were removed. */
+  /** Removed days in the range. */
   gone(): GoneRecord | undefined {
     const gone = readGone(this.#dir)
     const { since, until } = this.#range
@@ -100,7 +99,7 @@ class ServiceReader {
     return { kind: 'gone', service: this.#service, days }
   }
 
-  /** Starts with the last lines of the range. False: there were fewer. */
+  /** Starts with the last lines of the range. False when there were fewer. */
   async seekTail(count: number): Promise<boolean> {
     const found: Buffer[][] = []
     let missing = Math.min(count, SERVICE_LOGS.tailLines)
@@ -114,7 +113,7 @@ class ServiceReader {
           for (const line of lines) if (isIn(this.#range, line)) last.add(line)
         }
       } finally {
-        // live reading goes on behind the newest part
+        // live reading continues after the newest part
         if (this.#reader) reader.close()
         else {
           this.#part = part
@@ -128,7 +127,7 @@ class ServiceReader {
     return missing === 0
   }
 
-  /** Undefined: no more for now. */
+  /** Undefined when there are no more for now. */
   async next(): Promise<ServiceRecord | undefined> {
     for (;;) {
       for (let line = this.#take(); line; line = this.#take()) {
@@ -154,7 +153,7 @@ class ServiceReader {
       }
       const next = this.#nextPart()
       if (!next) return false
-      // what was written between the end and the look at the folder
+      // lines written between the end of the part and the listing of the folder
       const rest = await this.#reader?.next()
       this.#reader?.close()
       this.#reader = this.#open(next)
@@ -187,7 +186,7 @@ class ServiceReader {
     return statSync(join(this.#dir, name), { throwIfNoEntry: false })?.ino
   }
 
-  /** The part that is being written counts as the number it will get. Undefined: it has just been set aside. */
+  /** The current part counts as the number it will get. Undefined when it was just set aside. */
   #open(part: LogPart): PartReader | undefined {
     try {
       const reader = readPart(join(this.#dir, part.name), part.isCompressed)
@@ -211,7 +210,7 @@ class Ring {
   }
 
   add(line: Buffer): void {
-    this.#lines.push(Buffer.from(line)) // a part of a chunk would keep the whole chunk
+    this.#lines.push(Buffer.from(line)) // a slice would keep the whole chunk in memory
     this.#bytes += line.length
     while (
       this.#lines.length - this.#first > this.#most ||
@@ -259,7 +258,7 @@ class Readers {
     return [...this.#open.values()]
   }
 
-  /** Those that wrote something since the last call. */
+  /** Services that wrote for the first time since the last call. */
   openNew(): ServiceReader[] {
     const { services } = this.#query
     const names = listLoggedServices(this.#logs)
@@ -276,7 +275,7 @@ class Readers {
   }
 }
 
-/** Everything that is there now, oldest first. */
+/** Everything that exists now, oldest first. */
 async function* merge(readers: ServiceReader[], signal: AbortSignal) {
   const heads: { record: ServiceRecord; reader: ServiceReader }[] = []
   const pull = async (reader: ServiceReader): Promise<void> => {

@@ -1,5 +1,5 @@
-// Where the writers of a container's log stopped, found in the log itself: a line that is in the file was written, and
-// nothing else counts. So no crash between a line and a note about it can lose or repeat one.
+// Finds where the last writer of a container's log stopped, in the log itself: only a line in the file counts as
+// written. So a crash between a line and a separate position cannot lose or repeat one.
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { SERVICE_LOGS } from '@berth/shared'
@@ -7,7 +7,7 @@ import { listParts } from './days.ts'
 import { readPart } from './lines.ts'
 
 export interface LastLines {
-  /** The newest moment, and how many lines of it are there. */
+  /** The newest time, and how many lines have it. */
   at: string
   count: number
 }
@@ -15,9 +15,9 @@ export interface LastLines {
 export interface Resume {
   out?: LastLines | undefined
   err?: LastLines | undefined
-  /** Of a source without last lines: everything before this moment was written. */
+  /** For a source without last lines: everything before this time was written. */
   complete: string
-  /** The engine is asked for lines from here on. */
+  /** Where to start reading from the engine. */
   since: string
 }
 
@@ -27,7 +27,7 @@ interface Line {
   task: number
 }
 
-/** Gathers what the lines of one deployment say, in the order of the file. */
+/** Collects facts from the lines of one deployment, in the order of the file. */
 class Collecting {
   readonly #mark: Buffer
   readonly #taskId: number
@@ -55,7 +55,7 @@ class Collecting {
     this.#last[entry.s] = { at: entry.t, count }
   }
 
-  /** `isAll`: nothing of the deployment lies before what was read. */
+  /** `isAll` says that no earlier lines of the deployment exist. */
   result(isAll: boolean): Resume | undefined {
     const { out, err } = this.#last
     if (!out && !err) return undefined
@@ -65,7 +65,7 @@ class Collecting {
   }
 }
 
-/** The end of a plain part: enough, unless somebody else wrote much since. */
+/** Reads the end of a plain part, which suffices unless other deployments wrote much since. */
 function collectEnd(file: string, collecting: Collecting): { isWhole: boolean } {
   const fd = openSync(file, 'r')
   try {
@@ -85,7 +85,7 @@ function collectEnd(file: string, collecting: Collecting): { isWhole: boolean } 
   }
 }
 
-/** Undefined: no line of this deployment is there. `notBefore`: when its container was made. */
+/** Undefined when the log has no line of this deployment. `notBefore` is when its container was made. */
 export async function findResume(
   dir: string,
   taskId: number,

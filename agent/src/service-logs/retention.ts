@@ -1,5 +1,5 @@
-// The daemon's care for logs on this disk: days that are over are compressed, what is too old or too much goes, and
-// what applications write to files of their own is taken in. Trouble with one environment stops nobody else.
+// The daemon's maintenance of logs on this disk: compresses past days, removes what is too old or too much, and copies
+// what applications write to their own files. A problem with one environment does not affect others.
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { SERVICE_LOGS } from '@berth/shared'
@@ -11,7 +11,7 @@ import type { AgentSettings } from '../settings.ts'
 import { compressParts, keepWithinBounds, listLoggedServices } from './days.ts'
 import { type ManualVersion, OwnLogs } from './own-log-copies.ts'
 
-/** All environments that ever wrote here and are not removed. */
+/** All environments that ever wrote here and still exist. */
 export async function sweepLogs(settings: AgentSettings, log: Log, now: Date): Promise<void> {
   const root = join(settings.stateDir, 'logs')
   for (const name of listFolder(root)) {
@@ -31,7 +31,7 @@ class OwnLogRetention {
   readonly #settings: AgentSettings
   readonly #log: Log
   readonly #own: OwnLogs
-  /** The version that runs, by environment; null: of another recipe. */
+  /** The running version, by environment; null for another recipe. */
   readonly #versions = new Map<number, { taskId: number; manual: ManualVersion | null }>()
   #ledger: Ledger | undefined
   #isBusy = false
@@ -73,7 +73,7 @@ class OwnLogRetention {
     }
   }
 
-  /** Of environments with the manual recipe; a plan is read once. */
+  /** Of environments with the manual recipe; each plan is read once. */
   #listVersions(): ManualVersion[] {
     if (!this.#ledger && !existsSync(ledgerFile(this.#settings))) return []
     this.#ledger ??= new Ledger(this.#settings)
@@ -95,7 +95,7 @@ class OwnLogRetention {
   }
 }
 
-/** Begins at once; returns how to end it. */
+/** Begins immediately; returns how to end it. */
 export function keepLogs({ settings, log }: { settings: AgentSettings; log: Log }): () => void {
   const own = new OwnLogRetention(settings, log)
   let isSweeping = false

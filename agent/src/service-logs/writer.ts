@@ -1,6 +1,6 @@
-// The log of one service: one line of JSON per line of output, masked, in parts of a day (service-logs/days.ts). Written by
-// the supervisor of a process, by the daemon that follows a container, and by whoever removes one. Invariants: a line is
-// written whole or repeated; the environment's log stays within its bound whoever writes; a log that is taken up where
+// Writes the log of one service: one line of JSON per line of output, masked, in parts of a day (days.ts). Used by the
+// supervisor of a process, the daemon that follows a container, and the runner that removes one. Invariants: a line is
+// written whole or repeated; the environment's log stays within its bound for all writers; a log that continues where
 // another writer stopped (`resume`) repeats no line.
 import { closeSync, fstatSync, mkdirSync, openSync, readSync, statSync, writeSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -12,7 +12,7 @@ import type { Resume } from './resume.ts'
 export type ServiceSource = 'out' | 'err'
 
 export interface ServiceLine {
-  /** As precise as its writer knows it; the engine knows nanoseconds. */
+  /** As precise as its writer knows it; the engine has nanoseconds. */
   t: string
   s: ServiceSource
   task: number
@@ -21,7 +21,7 @@ export interface ServiceLine {
 
 export interface ServiceLogOptions {
   now?: () => Date
-  /** What a writer before this one wrote already is dropped. */
+  /** Drops what an earlier writer wrote already. */
   resume?: Resume | undefined
 }
 
@@ -51,12 +51,12 @@ export class ServiceLog {
     }
   }
 
-  /** `at`: when the program wrote it, where somebody knows. */
+  /** `at` is when the program wrote it, if that is known. */
   write(source: ServiceSource, chunk: Buffer, at?: string): void {
     this.#split(source, this.#streams[source].mask.push(chunk), at)
   }
 
-  /** What was held back is written; the log may go on afterwards (a restarted command). */
+  /** Writes what was held back; the log may continue afterwards (a restarted command). */
   flush(at?: string): void {
     for (const source of ['out', 'err'] as const) {
       const stream = this.#streams[source]
@@ -74,14 +74,14 @@ export class ServiceLog {
     }
   }
 
-  /** Nothing more is written, not even what was held back: whoever takes the log up reads that again. */
+  /** Drops what was held back, as the next writer reads it again. */
   abandon(): void {
     this.#release()
   }
 
   #release(): void {
     const fd = this.#fd
-    this.#fd = -1 // what follows may fail; the number may soon be another file's
+    this.#fd = -1 // what follows may fail, and the descriptor may soon belong to another file
     if (fd >= 0) closeSync(fd)
   }
 
@@ -94,7 +94,7 @@ export class ServiceLog {
       lines.push(rest.subarray(0, end))
       rest = rest.subarray(end + 1)
     }
-    // a line without an end is written in pieces, so that no program can fill the memory
+    // an endless line is written in pieces, so that no program can fill the memory
     while (rest.length >= PROCESSES.serviceLineBytes) {
       lines.push(rest.subarray(0, PROCESSES.serviceLineBytes))
       rest = rest.subarray(PROCESSES.serviceLineBytes)
@@ -117,7 +117,7 @@ export class ServiceLog {
     if (text.length > 0) this.#put(at.slice(0, 10), Buffer.from(text.join('')))
   }
 
-  /** Lines of one moment are told apart by their number alone: as many of them as are there already are dropped. */
+  /** Lines of the same time can only be counted; drops as many of them as the file has already. */
   #isKnown(source: ServiceSource, at: string): boolean {
     if (!this.#resume) return false
     const last = this.#resume[source]
@@ -132,13 +132,13 @@ export class ServiceLog {
     try {
       for (let done = 0; done < bytes.length; ) done += writeSync(this.#fd, bytes, done)
     } catch (error) {
-      this.#release() // part of a line may be there: whoever opens the file next ends it
+      this.#release() // part of a line may be written; the next writer ends it
       throw error
     }
     this.#bytes += bytes.length
   }
 
-  /** The part of the day that is being written; a full one is set aside. */
+  /** Opens the current part of the day; sets a full one aside. */
   #open(day: string, coming: number): void {
     if (this.#fd >= 0 && day === this.#day && this.#isCurrent()) {
       if (this.#bytes === 0 || this.#bytes + coming <= SERVICE_LOGS.partBytes) return
@@ -158,7 +158,7 @@ export class ServiceLog {
     return join(this.#dir, `${day}.ndjson`)
   }
 
-  /** Another writer, or the daemon, may have set it aside meanwhile. */
+  /** False when another writer, or the daemon, has set it aside meanwhile. */
   #isCurrent(): boolean {
     const found = statSync(this.#fileOf(this.#day), { throwIfNoEntry: false })
     if (found?.ino !== this.#inode) return false
@@ -167,7 +167,7 @@ export class ServiceLog {
   }
 }
 
-/** After a crash or on a full disk the last line may lack its end; it was never counted as written. */
+/** After a crash or on a full disk the last line may lack its end; it never counted as written. */
 function endLine(fd: number, size: number): number {
   if (size === 0) return 0
   const last = Buffer.alloc(1)

@@ -1,6 +1,6 @@
-// The SSH side of the daemon, put together: accounts, files that sshd reads, sshd itself (ours or the server's), the session server
-// for sessions, the host certificate. Everything that takes time runs one after the other in the background; what is
-// wrong is a sentence beside the server's sshd, never the end of the agent.
+// The SSH service of the daemon: accounts, files that sshd reads, sshd itself (ours or the server's), the session
+// server, the host certificate. Slow work runs in sequence in the background; a problem is shown as a sentence beside
+// the server's sshd and never ends the agent.
 import { existsSync } from 'node:fs'
 import { SSH_ACCOUNTS, SSHD } from '@berth/shared'
 import { formatPublicKey } from '@berth/shared/ssh'
@@ -30,17 +30,17 @@ import { readAuthorities, writeTrustFiles } from './sshd/trust-files.ts'
 const DROP_IN = '60-berth.conf'
 const HOST_DROP_IN = '61-berth-host.conf'
 
-/** Shown with the server. */
+/** Shown on the server's page. */
 export interface SshState {
   mode: 'drop-in' | 'dedicated' | 'off'
-  /** Why not, or why not the better way. */
+  /** Why it does not work, or why it uses the fallback. */
   reason: string
   port: number
   /** Unix names of the two roles. */
   accounts: string[]
 }
 
-/** Said as well: nobody looks for a port where nothing listens. */
+/** Reported too, so that people do not search for a port where nothing listens. */
 export const SSH_SWITCHED_OFF: SshState = {
   mode: 'off',
   reason:
@@ -100,25 +100,25 @@ export class SshSide {
     this.#sessionServer.close()
   }
 
-  /** There is a session with the control plane; it signs host keys. */
+  /** Called when there is a session with the control plane, which signs host keys. */
   connected(sign: (publicKey: string) => Promise<string>): void {
     this.#sign = sign
     this.#retryAt = 0
     void this.#enqueue(() => this.#renew())
   }
 
-  /** Throws with the sentence that the control plane shows. Sessions that must end have ended when it resolves. */
+  /** Throws the sentence that the control plane shows. Revoked sessions have ended when it resolves. */
   async trust(): Promise<void> {
     await this.#enqueue(() => this.#applyTrust(), true)
     void this.#enqueue(() => this.#renew())
   }
 
-  /** Everything that was asked for so far is done. */
+  /** Resolves when all work queued so far is done. */
   settled(): Promise<void> {
     return this.#queue
   }
 
-  /** The server was given up: nothing of ours stays in its sshd. */
+  /** Called when the server is removed from Berth: removes everything of ours from its sshd. */
   async remove(): Promise<void> {
     await this.#enqueue(async () => {
       await this.#sessionServer.endAll('server_removed')
@@ -127,7 +127,7 @@ export class SshSide {
     this.close()
   }
 
-  /** One after the other; a failure is shown and does not stop those behind it. */
+  /** Runs work in sequence; a failure is shown and does not stop later work. */
   #enqueue(work: () => Promise<void>, throws = false): Promise<void> {
     const done = this.#queue.then(() => (this.#isClosed ? undefined : work()))
     this.#queue = done.catch((error: unknown) => {
@@ -180,7 +180,7 @@ export class SshSide {
     await this.#useOwn(reason)
   }
 
-  /** Undefined: it works. */
+  /** Undefined when it works. */
   async #useServers(): Promise<string | undefined> {
     const { settings, log } = this.#o
     const sshd: Sshd = { argv: [requireSshd()], ...settings.ssh }
@@ -269,14 +269,14 @@ export class SshSide {
   }
 }
 
-/** What was trusted last, also before the first bundle came. */
+/** What was trusted last, also before the first bundle arrived. */
 function currentTrust(settings: AgentSettings): Trust {
   const { sshUserCaKeys } = readIdentity(settings)
   const none = { generation: 0, tlsCaPem: [], revokedSshSerials: [], sshHostCaKey: '' }
   return { ...none, ...readTrust(settings), sshUserCaKeys }
 }
 
-/** Files, daemon, accounts: as before Berth came. */
+/** Restores files, daemon and accounts to the state before Berth. */
 export async function removeFromServer(settings: AgentSettings): Promise<void> {
   const { dropIns } = sshPaths(settings)
   await stopOwnSshd(settings)

@@ -1,4 +1,4 @@
-// Starting, watching and ending supervisors, for the runner (a deployment) and the daemon (after a reboot, after a
+// Starts, watches and ends supervisors, for the runner (in a deployment) and the daemon (after a reboot, or when a
 // supervisor died). Invariant: when `stopService` returns, no process of that service and deployment is left.
 import { spawn } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, rmSync } from 'node:fs'
@@ -40,7 +40,7 @@ async function until<T>(look: () => T | undefined, ms: number): Promise<T | unde
   }
 }
 
-/** Everything of the service that is alive, supervised or not. */
+/** All live processes of the service, supervised or not. */
 function treeOf(settings: AgentSettings, of: Instructions): ProcessTree {
   return {
     root: readState(serviceDir(settings, of))?.pid || -1,
@@ -54,8 +54,8 @@ export const listServiceProcesses = (settings: AgentSettings, of: Instructions):
   listTree(treeOf(settings, of))
 
 /**
- * Starts the supervisor, detached, and waits until it has started the command (or has seen it end). `verified` from
- * the beginning for a version that had been verified before.
+ * Starts the supervisor, detached, and waits until it has started the command (or seen it exit). `verified` is set for
+ * a version that was verified before.
  */
 export async function startService(
   settings: AgentSettings,
@@ -71,7 +71,7 @@ export async function startService(
   const program = [...process.execArgv, process.argv[1] as string, 'supervise', dir]
   const child = spawn(process.execPath, program, {
     cwd: '/',
-    // a clean environment: nothing of the attempt that starts it may find or end it later
+    // a clean environment, so that the attempt that starts it cannot find or end it later
     env: {
       PATH: SYSTEM_PATH,
       LANG: 'C.UTF-8',
@@ -113,20 +113,21 @@ export async function stopService(settings: AgentSettings, of: Instructions): Pr
 }
 
 export interface Revival {
-  /** False: a runner works in this environment; its services are left alone. True: none starts until `vacate`. */
+  /**
+   * False when a runner works in this environment; its services stay untouched. Otherwise none starts until `vacate`.
+   */
   occupy: (environmentId: number) => boolean
   vacate: (environmentId: number) => void
-  /** The daemon has just begun: also what was stopped by hand, or by the end of the machine, comes back. */
+  /** The daemon has just started, so services that were stopped by hand or by a shutdown are started too. */
   isFirst: (environmentId: number) => boolean
   onTrouble: (row: ProcessRow, error: unknown) => void
-  /** Before processes of an attempt that is no more end: nothing may lead to them any more. Throws: they go on. */
+  /** Called before processes of a dead attempt end, to remove all routes to them. If it throws, they keep running. */
   prepare?: (environmentId: number) => Promise<void>
 }
 
 /**
- * Brings back what should run: after a reboot, or when a supervisor died. What an attempt that is no more was
- * starting is ended, what it had paused serves again, what was replaced is stopped. One service that cannot be
- * brought back does not keep the others down.
+ * Restarts what should run, after a reboot or when a supervisor died. Ends what a dead attempt was starting, resumes
+ * what it had paused, and stops what was replaced. A service that fails to start does not affect the others.
  */
 export async function reviveServices(
   settings: AgentSettings,
@@ -138,7 +139,7 @@ export async function reviveServices(
     if (!revival.occupy(environmentId)) continue
     try {
       const isFirst = revival.isFirst(environmentId)
-      // read only now: a deployment may have ended since; ends come first, they may hold the port of the others
+      // read only now, as a deployment may have ended since; ends come first, as they may free the port of others
       const rows = ledger.listProcesses(environmentId)
       const over = rows.filter(isOver)
       const isPrepared = over.length === 0 || (await prepare(revival, over))
@@ -158,7 +159,7 @@ export async function reviveServices(
   return revived
 }
 
-/** False: they cannot end yet; the next look tries again. */
+/** False when they cannot end yet; the next round retries. */
 async function prepare(revival: Revival, [row]: ProcessRow[]): Promise<boolean> {
   try {
     if (row) await revival.prepare?.(row.environmentId)
@@ -171,7 +172,7 @@ async function prepare(revival: Revival, [row]: ProcessRow[]): Promise<boolean> 
 
 const isOver = ({ state }: ProcessRow): boolean => state === 'starting' || state === 'retired'
 
-/** True when it was started. */
+/** Returns whether it was started. */
 async function reviveOne(
   settings: AgentSettings,
   ledger: Ledger,
@@ -187,17 +188,17 @@ async function reviveOne(
   const state = readState(serviceDir(settings, instructions))
   const isUp: boolean = isSupervised(state)
   if (!isUp) {
-    // `services stop` leaves no state, or one that says so; a supervisor that was killed leaves its last word
+    // `services stop` leaves no state, or a stopped one; a killed supervisor leaves its last state
     const died = state?.condition === 'running' || state?.condition === 'waiting'
     if (!isFirst && !died && row.state !== 'paused') return false
-    await stopService(settings, instructions) // what a dead supervisor left behind
+    await stopService(settings, instructions) // ends what a dead supervisor left behind
     await startService(settings, instructions, { isVerified: true })
   }
   if (row.state === 'paused') ledger.setProcessState(row, 'serving', row.attemptId)
   return !isUp
 }
 
-/** Ends everything that is supervised here; the ledger keeps it, so a later start of the daemon brings it back. */
+/** Ends every supervised service; the ledger keeps the rows, so a later start of the daemon restarts them. */
 export async function stopAllServices(settings: AgentSettings): Promise<number> {
   const ledger = new Ledger(settings)
   try {

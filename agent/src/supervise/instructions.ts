@@ -1,9 +1,9 @@
-// The files between a supervisor and those who start, watch and stop it (runner, daemon). One folder per process of a
-// service; no file holds the value of a variable. Either side may die at any moment: files are replaced whole.
+// The files between a supervisor and its runner or daemon, one folder per process of a service; no file contains a
+// variable's value. Either side may die at any moment, so files are replaced atomically.
 //
 //   instructions.json   runner or daemon   what to run, as whom, where; also kept in the ledger
-//   state.json          supervisor         what became of it
-//   verified            runner             the deployment succeeded: from now on an end is followed by a restart
+//   state.json          supervisor         the current state
+//   verified            runner             the deployment succeeded; from now on an exit is followed by a restart
 //   supervisor.log      supervisor         its own stderr
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,21 +15,21 @@ import type { AgentSettings } from '../settings.ts'
 export interface Instructions {
   format: 1
   environmentId: number
-  /** berth-e101: tells this agent's environments apart on the machine. */
+  /** For example berth-e101; distinguishes this agent's environments on the machine. */
   environmentName: string
   service: string
   taskId: number
   commit: string
-  /** Given to `/bin/sh -eu -c` as one argument. */
+  /** Passed to `/bin/sh -eu -c` as one argument. */
   command: string
   directory: string
   /** What it sees as /tmp; absent in instructions of earlier versions. */
   temporary?: string
   account: Account | null
   variablesFile: string
-  /** Berth's own words: PATH, BERTH_…; in force before the rights are gone. */
+  /** Berth's own variables, PATH and BERTH_…; set before the rights are dropped. */
   env: Record<string, string>
-  /** `env` of the service and its PORT; in force afterwards, over the variable file. */
+  /** `env` of the service and its PORT; set afterwards, and overrides the variable file. */
   additions: Record<string, string>
   /** Names of the variables whose values are masked in the service's log. */
   secretKeys: string[]
@@ -39,7 +39,7 @@ export interface Instructions {
   stopTimeoutMs: number
   memoryBytes: number
   cpus: number
-  /** Absent: written before processes had a ceiling. */
+  /** Absent when written before processes had a limit. */
   pids?: number
 }
 
@@ -49,7 +49,7 @@ export interface ServiceEnd {
   code: number | null
   signal: string | null
   isOutOfMemory: boolean
-  /** How long it had been up, monotonic. */
+  /** How long it was up, on the monotonic clock. */
   upMs: number
   at: string
 }
@@ -72,7 +72,7 @@ export const serviceDir = (
   of: Pick<Instructions, 'environmentId' | 'service' | 'taskId'>,
 ): string => join(s.runDir, 'services', `e${of.environmentId}`, `${of.service}-${of.taskId}`)
 
-/** In the environment of every process of a service, and the name of its cgroup. */
+/** In the environment of every process of a service; also names its cgroup. */
 export const processName = (
   of: Pick<Instructions, 'environmentName' | 'service' | 'taskId'>,
 ): string => `${of.environmentName}-${of.service}-${of.taskId}`
@@ -96,7 +96,7 @@ export const readInstructions = (dir: string): Instructions =>
 export const writeState = (dir: string, state: ServiceState): void =>
   replaceFile(files(dir).state, JSON.stringify(state))
 
-/** Undefined: never started, or before the last boot of the machine. */
+/** Undefined when it never started, or not since the last boot. */
 export function readState(dir: string): ServiceState | undefined {
   try {
     const state = JSON.parse(readFileSync(files(dir).state, 'utf8')) as ServiceState

@@ -1,6 +1,6 @@
-// Looks after the services of all environments while the daemon runs: brings them back when it begins (a reboot), when
-// a supervisor was killed, and when a runner died that had paused the version before. Invariant: never in an
-// environment where a runner works, and no runner starts where this is at work.
+// Keeps the services of all environments up while the daemon runs: restarts them when it starts (after a reboot), when
+// a supervisor was killed, and when a runner died that had paused the previous version. Invariant: it never acts in an
+// environment where a runner works, and no runner starts where it acts.
 import { existsSync } from 'node:fs'
 import { DAEMON } from '@berth/shared'
 import { Ledger, ledgerFile } from '../journal/ledger.ts'
@@ -12,11 +12,11 @@ export interface RevivalParts {
   settings: AgentSettings
   manager: Pick<Revival, 'occupy' | 'vacate'>
   log: Log
-  /** Takes back the routes of a runner that died (maintenance). */
+  /** Restores the routes after a dead runner (maintenance). */
   settle: (ledger: Ledger, environmentId: number) => Promise<void>
 }
 
-/** Begins at once; returns how to end it. */
+/** Begins immediately; returns how to end it. */
 export function keepServicesUp({ settings, manager, log, settle }: RevivalParts): () => void {
   const known = new Set<number>()
   let isBusy = false
@@ -34,7 +34,7 @@ export function keepServicesUp({ settings, manager, log, settle }: RevivalParts)
         'a service could not be started again',
       ),
   }
-  // kept open: opening one every few seconds was most of what an idle daemon did
+  // kept open, because opening one every few seconds was most of an idle daemon's work
   let ledger: Ledger | undefined
   const letGo = (): void => {
     ledger?.close()

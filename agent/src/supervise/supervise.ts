@@ -1,7 +1,6 @@
 // The parent of one long-running process of an environment (`berth-agent supervise <folder>`): starts it as the
-// environment's user, writes its log, starts it again when it ends, ends it on SIGTERM. It is nobody's child: daemon,
-// runner and control plane may come and go. Until the deployment is verified nothing is restarted: an end is a
-// failure.
+// environment's user, writes its log, restarts it when it exits, ends it on SIGTERM. It is detached, so daemon, runner
+// and control plane may come and go. Until the deployment is verified there is no restart, and an exit is a failure.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
@@ -35,7 +34,7 @@ import {
   writeState,
 } from './instructions.ts'
 
-/** Returns when the service has ended for good. */
+/** Resolves when the service has ended for good. */
 export async function superviseService(dir: string, settings: AgentSettings): Promise<void> {
   await new Supervisor(dir, settings).run()
 }
@@ -104,7 +103,7 @@ class Supervisor {
     }
   }
 
-  /** One life of the command; everything it started is gone when this returns. How long it was up. */
+  /** Runs the command once; everything it started has ended when this returns. Returns how long it was up. */
   async #runOnce(): Promise<number> {
     const { memoryBytes, cpus, pids = PROCESSES.pids } = this.#instructions
     const bounds = { memoryBytes, cpus, pids }
@@ -138,7 +137,7 @@ class Supervisor {
     const upMs = Math.round(performance.now() - startedAt)
     const isOutOfMemory = (this.#cgroup?.memoryKills() ?? 0) > killsBefore
     await killTree(tree)
-    // nobody holds the pipes any more, but a descriptor may have been passed on to somebody outside
+    // the processes have ended, but one may have passed a descriptor of the pipes to another process
     await Promise.race([closed, delay(PROCESSES.drainMs, undefined, { ref: false })])
     this.#keepLog((log) => log.flush())
     const lastEnd = { code, signal, isOutOfMemory, upMs, at: new Date().toISOString() }
@@ -146,7 +145,7 @@ class Supervisor {
     return upMs
   }
 
-  /** Nobody unlinks a Unix socket for a process that was killed, and the next one could not listen there. */
+  /** The socket of a killed process stays, and would keep the next one from listening. */
   async #removeStaleSocket(): Promise<void> {
     const { socket, account } = this.#instructions
     if (socket === null || findSocketListeners(socket).length > 0) return
@@ -155,8 +154,8 @@ class Supervisor {
   }
 
   /**
-   * The port is this environment's, also while its service was down. A process of another environment that took it gets
-   * no request (the packet rules), but the service could not listen there again.
+   * The port belongs to this environment, also while its service is down. A process of another environment on it gets
+   * no request (packet rules), but keeps the service from listening.
    */
   #freePort(): void {
     const { port, account } = this.#instructions
@@ -196,7 +195,7 @@ class Supervisor {
     return child
   }
 
-  /** A full disk costs lines of the log, never the service. */
+  /** On a full disk the service loses log lines, but keeps running. */
   #keepLog(act: (log: ServiceLog) => void): void {
     try {
       act(this.#log)

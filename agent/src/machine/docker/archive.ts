@@ -1,5 +1,5 @@
-// Files out of a container: the engine's archive of a path, read as a stream. No path of the container is ever opened on
-// the host; only entries that are regular files are passed on, whatever their names say.
+// Reads files out of a container: the engine's archive of a path, as a stream. No path of the container is ever opened
+// on the host; each entry has a kind, so callers can take regular files only.
 import { posix } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { ENGINE } from '@berth/shared'
@@ -7,16 +7,16 @@ import { extract } from 'tar-stream'
 import { type Engine, isNotFound, toEngineError } from './engine.ts'
 
 export interface ArchivedFile {
-  /** Below the asked folder. */
+  /** Below the requested folder. */
   path: string[]
   kind: 'file' | 'link' | 'other'
   size: number
   modifiedAt: number
-  /** Must be read, or left, before the next one is asked for. */
+  /** Must be consumed or skipped before the next entry is requested. */
   bytes: AsyncIterable<Buffer>
 }
 
-/** The folder that commands of a container run in; `wanted` is below it. */
+/** The working directory of a container's commands; `wanted` is below it. */
 export async function containerFolder(
   engine: Engine,
   id: string,
@@ -29,7 +29,7 @@ export async function containerFolder(
   return posix.resolve('/', Config.WorkingDir || '/', wanted ?? '.')
 }
 
-/** Everything at `root` below `folder`, in the order of the engine; nothing when there is nothing. */
+/** Everything at `root` below `folder`, in the order of the engine; empty when the path does not exist. */
 export async function* readArchive(
   engine: Engine,
   id: string,
@@ -53,7 +53,7 @@ export async function* readArchive(
   if (!stream) return
   const entries = extract()
   const flow = pipeline(stream, entries)
-  flow.catch(() => undefined) // told by the entries
+  flow.catch(() => undefined) // the loop over the entries reports it
   try {
     for await (const entry of entries) {
       const path = placeOf(entry.header.name, root)
@@ -76,7 +76,7 @@ export async function* readArchive(
 const linkOrOther = (type: string | null | undefined): 'link' | 'other' =>
   type === 'symlink' || type === 'link' ? 'link' : 'other'
 
-/** The engine names entries by the last element of what was asked for. */
+/** The engine names entries after the last element of the requested path. */
 function placeOf(name: string, root: readonly string[]): string[] | undefined {
   const segments = name.split('/').filter((segment) => segment !== '' && segment !== '.')
   if (segments.includes('..')) return undefined

@@ -1,4 +1,4 @@
-// Containers on a real engine: that the limits are set and work, that nothing of the host gets in, how they end.
+// Containers on a real engine: limits are set and work, nothing of the host gets in, and how containers end.
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -132,7 +132,7 @@ describe.skipIf(!dockerEngine())('a container', () => {
       'variables.sh': `TOKEN='${secret.replaceAll("'", "'\\''")}'\n`,
       'launch.sh': 'set -a\n. /run/berth/variables.sh\nset +a\nexec "$@"\n',
     })
-    chmodSync(folder, 0o700) // the files are mounted, not the folder
+    chmodSync(folder, 0o700) // mounts the files, not the folder
     const mount = (name: string) => ({
       source: join(folder, name),
       target: `/run/berth/${name}`,
@@ -183,7 +183,7 @@ describe.skipIf(!dockerEngine())('a container', () => {
     const second = await fixture.run('cat /data/f; touch /data/g', {
       mounts: { file: [], volumes: [{ name, path: '/data', readOnly: true }] },
     })
-    const lines = await output(second.id) // of two streams: in any order
+    const lines = await output(second.id) // two streams have no common order
     expect(lines).toMatch(/^kept$/m)
     expect(lines).toMatch(/^touch: .*Read-only file system$/m)
     expect(await removeVolume(fixture.engine, name)).toBe('in_use')
@@ -283,7 +283,7 @@ describe.skipIf(!dockerEngine())('a container', () => {
     const seen: EngineEvent[] = []
     const spec = await fixture.spec('exit 4')
     const stream = events(fixture.engine, abort.signal)
-    const first = stream.next() // opens it
+    const first = stream.next() // opens the stream
     const id = await createContainer(fixture.engine, spec)
     const loop = (async () => {
       let { value, done } = await first
@@ -293,7 +293,7 @@ describe.skipIf(!dockerEngine())('a container', () => {
         ;({ value, done } = await stream.next())
       }
     })()
-    // the stream may open after the creation: what counts is from the start on
+    // the stream may open after the creation, so only events from the start on count
     await eventually(async () => {
       if (seen.length > 0) return true
       await startContainer(fixture.engine, id)

@@ -1,19 +1,19 @@
-// Containers of environments: made from plain data with the same fences for everybody, looked at, ended. Nothing of the
-// host is ever shared with one but single files, read-only, and named volumes; no port is published.
+// Creates, inspects and ends the containers of environments, from plain data and with the same limits for all. A
+// container shares nothing with the host but single read-only files and named volumes; no port is published.
 import { readFileSync } from 'node:fs'
 import { CONTAINERS, ENGINE } from '@berth/shared'
 import { type Engine, EngineError, isNotFound } from './engine.ts'
 import { LABELS, type OwnerSettings, ownedFilter } from './names.ts'
 
-/** What recipes say about a container; everything else is decided here. */
+/** What recipes decide about a container; this file decides the rest. */
 export interface ContainerSpec {
   name: string
   /** Reference or id. */
   image: string
-  /** Null: the image's own. */
+  /** Null for the image's own. */
   entrypoint: string[] | null
   command: string[] | null
-  /** Visible to everybody who may inspect: never a value of a person's variable where there is a shell. */
+  /** Visible through inspect, so it holds no secret value where the image has a shell. */
   env: string[]
   labels: Record<string, string>
   /** Name of the environment's network. */
@@ -30,16 +30,16 @@ export interface ContainerSpec {
   init: true
   stopTimeoutMs: number
   restart: RestartPolicy
-  /** Code of a fork: no capability at all, root read-only. */
+  /** For code of a fork: no capabilities, read-only root. */
   untrusted: boolean
-  /** Absent: the image's own. */
+  /** Absent for the image's own. */
   user?: string
   workingDir?: string
 }
 
 export type RestartPolicy = 'no' | 'unless-stopped'
 
-/** What images need that start as root and become another user. */
+/** What images need that start as root and switch to another user. */
 const CAPABILITIES = [
   'CHOWN',
   'DAC_OVERRIDE',
@@ -66,7 +66,7 @@ const binds = ({ mounts }: ContainerSpec): object[] => [
   })),
 ]
 
-/** An engine that may not raise limits (one inside a container) starts nothing that asks for more than it has itself. */
+/** An engine that may not raise limits (one inside a container) starts no container that asks for more than its own. */
 export function openFiles(limits = readFileSync('/proc/self/limits', 'utf8')): number {
   const hard = /^Max open files +\S+ +(\d+)/m.exec(limits)?.[1]
   return Math.min(CONTAINERS.files, hard === undefined ? CONTAINERS.files : Number(hard))
@@ -74,7 +74,7 @@ export function openFiles(limits = readFileSync('/proc/self/limits', 'utf8')): n
 
 const toHostConfig = (spec: ContainerSpec): object => ({
   Memory: spec.memoryBytes,
-  MemorySwap: spec.memoryBytes, // both together: no swap
+  MemorySwap: spec.memoryBytes, // equal to Memory: no swap
   NanoCpus: Math.round(spec.cpus * 1e9),
   PidsLimit: spec.pids,
   Init: spec.init,
@@ -100,7 +100,7 @@ const toHostConfig = (spec: ContainerSpec): object => ({
   Mounts: binds(spec),
 })
 
-/** The id. A name that is taken is a 'conflict'. */
+/** Returns the id. Throws a 'conflict' when the name is taken. */
 export async function createContainer(engine: Engine, spec: ContainerSpec): Promise<string> {
   const { Id } = await engine.ask<{ Id: string }>({
     method: 'POST',
@@ -130,7 +130,7 @@ export async function startContainer(engine: Engine, id: string): Promise<void> 
   await engine.ask({ method: 'POST', path: at(id, '/start') })
 }
 
-/** SIGTERM, after `timeoutMs` SIGKILL. One that is stopped, or gone, is stopped. */
+/** SIGTERM, then SIGKILL after `timeoutMs`. Succeeds when the container is stopped already, or missing. */
 export async function stopContainer(engine: Engine, id: string, timeoutMs: number): Promise<void> {
   const seconds = Math.ceil(timeoutMs / 1_000)
   await orGone(
@@ -151,7 +151,7 @@ export async function killContainer(engine: Engine, id: string, signal = 'SIGKIL
   }
 }
 
-/** With the unnamed volumes its image asked for. One that runs is ended at once. */
+/** Removes its anonymous volumes too. Kills a running container. */
 export async function removeContainer(engine: Engine, id: string): Promise<void> {
   try {
     await orGone(engine.ask({ method: 'DELETE', path: at(id), query: { force: true, v: true } }))
@@ -183,13 +183,13 @@ export interface Observed {
   name: string
   madeAt: Date
   state: ContainerState
-  /** Of the last end; 0 before the first. */
+  /** Of the last exit; 0 before the first. */
   exitCode: number
   outOfMemory: boolean
   restarts: number
-  /** Undefined: never started. */
+  /** Undefined when it never started. */
   startedAt: string | undefined
-  /** Of the last end; undefined: it runs, or never did. */
+  /** Of the last exit; undefined while it runs, or when it never did. */
   endedAt: string | undefined
   imageId: string
   /** On its environment's network; undefined while it does not run. */
@@ -248,13 +248,13 @@ function toObserved(raw: RawContainer): Observed {
   }
 }
 
-/** By id or name. Undefined: there is none. */
+/** By id or name; undefined when there is none. */
 export async function inspectContainer(engine: Engine, id: string): Promise<Observed | undefined> {
   const raw = await orGone(engine.ask<RawContainer>({ method: 'GET', path: at(id, '/json') }))
   return raw && toObserved(raw)
 }
 
-/** By a name that we would have given it. One of that name that somebody else made is none of ours. */
+/** By a name that we would have given it. Ignores a container of that name that another program made. */
 export async function inspectOwned(
   engine: Engine,
   settings: OwnerSettings,
@@ -264,7 +264,7 @@ export async function inspectOwned(
   return seen?.labels[LABELS.agent] === settings.owner ? seen : undefined
 }
 
-/** Its end, also one that was before the call. */
+/** Resolves at its exit, also when it exited before the call. */
 export async function waitContainer(
   engine: Engine,
   id: string,
@@ -280,7 +280,7 @@ export async function waitContainer(
   return { exitCode: StatusCode, outOfMemory: seen?.outOfMemory ?? false }
 }
 
-/** Whether its image holds /bin/sh; asked of a container that was made and need not run. */
+/** Whether its image has /bin/sh; works on a created container, running or not. */
 export async function hasShell(engine: Engine, id: string): Promise<boolean> {
   const answer = await orGone(
     engine.ask({ method: 'HEAD', path: at(id, '/archive'), query: { path: '/bin/sh' } }),

@@ -1,15 +1,15 @@
-// Where the engine's own process is among the control groups. `ADD https://…` of a Dockerfile, and of a base image it names,
-// is fetched by the engine itself with root's rights, past every rule for containers: its group is how packet rules tell
-// it from the rest of root.
+// Finds the control group of the engine's own process. The engine itself, as root and past every rule for containers,
+// fetches `ADD https://…` of a Dockerfile and of a base image it names; through the group, packet rules distinguish it
+// from other processes of root.
 import { readFileSync, realpathSync } from 'node:fs'
 import type { AgentSettings } from '../../settings.ts'
 import { findSocketListeners } from '../process/ports.ts'
 import { listProcesses, readSocketInodes } from '../process/processes.ts'
 
 export interface EngineGroup {
-  /** In version 2 of the control groups, without the slash in front; undefined: others, this agent too, are in it. */
+  /** In version 2, without the leading slash; undefined when other processes, such as this agent, share the group. */
   path: string | undefined
-  /** Another process has another group, of the same name or not. */
+  /** A restarted engine may have another group. */
   pid: number
 }
 
@@ -29,7 +29,7 @@ const realPath = (file: string): string => {
   }
 }
 
-/** Undefined: there is no engine. */
+/** Undefined when there is no engine. */
 export function findEngineGroup(
   { dockerSocket }: Pick<AgentSettings, 'dockerSocket'>,
   own = groupOf(process.pid),

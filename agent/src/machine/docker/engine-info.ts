@@ -1,6 +1,5 @@
-// Questions about the engine as a whole: is it ours alone, what lies in it, how large is its build cache. Pruning the
-// cache is the one thing here that is not about single objects: records of the cache carry no owner, so it is for
-// engines that nobody else uses.
+// Answers questions about the engine as a whole: is it ours alone, what does it hold, how large is its build cache.
+// Records of the cache have no owner, so the cache is pruned only on engines that no other program uses.
 import { ENGINE } from '@berth/shared'
 import type { Engine } from './engine.ts'
 import { LABELS, type OwnerSettings } from './names.ts'
@@ -13,7 +12,7 @@ const BUILT_IN = new Set(['bridge', 'host', 'none'])
 export const readEngineId = async (engine: Engine): Promise<string> =>
   (await engine.ask<{ ID?: string }>({ method: 'GET', path: '/info' })).ID ?? ''
 
-/** Something that does not carry our label: a container, an image, a volume, a network. */
+/** Whether a container, image, volume or network lacks our label. */
 export async function holdsForeign(engine: Engine, settings: OwnerSettings): Promise<boolean> {
   const ask = <T>(path: string): Promise<T> =>
     engine.ask<T>({ method: 'GET', path, query: path === '/volumes' ? {} : { all: true } })
@@ -33,7 +32,7 @@ export async function holdsForeign(engine: Engine, settings: OwnerSettings): Pro
 }
 
 export interface EngineUsage {
-  /** Bytes of what carries our label, by environment. */
+  /** Bytes of objects with our label, by environment. */
   environments: Map<number, number>
   cacheBytes: number
 }
@@ -45,7 +44,7 @@ interface RawUsage {
   BuildCache: { Size: number; Shared: boolean }[] | null
 }
 
-/** Walks every volume and layer: minutes on a large engine, so nobody waits for it. */
+/** Walks every volume and layer, which takes minutes on a large engine; runs in the background. */
 export async function measureEngine(engine: Engine, settings: OwnerSettings): Promise<EngineUsage> {
   const raw = await engine.ask<RawUsage>({
     method: 'GET',
@@ -65,7 +64,7 @@ export async function measureEngine(engine: Engine, settings: OwnerSettings): Pr
   return { environments, cacheBytes }
 }
 
-/** Records that nothing used for `olderMs`, and the oldest ones above `keepBytes`. Bytes that went. */
+/** Removes records unused for `olderMs`, and the oldest ones above `keepBytes`. Returns the freed bytes. */
 export async function pruneBuildCache(
   engine: Engine,
   bounds: { olderMs: number; keepBytes: number },

@@ -1,4 +1,4 @@
-// The way to the engine: every failure has a kind and a reason, no call waits without end, also when the engine is away,
+// Access to the engine: every failure has a kind and a reason, and every call ends, also when the engine is down,
 // silent or breaks off in the middle of an answer.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type RequestListener, type Server } from 'node:http'
@@ -24,7 +24,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-/** An engine that answers as it is told. */
+/** An engine with scripted answers. */
 function fake(listener: RequestListener): Promise<Engine> {
   const dockerSocket = join(folder, 'docker.sock')
   server = createServer(listener)
@@ -151,7 +151,7 @@ describe('a build whose engine', () => {
     const options = { dockerfile: 'Dockerfile', target: null, args: {}, tag: 'x', labels: {} }
     return buildImage(engine, { ...options, folder, noCache: false })
   }
-  /** Upgrades the session, asks nothing and answers the build. */
+  /** Upgrades the session, requests nothing and answers the build. */
   const answering = async (text: string, isWhole: boolean): Promise<Engine> => {
     const engine = await fake((request, response) => {
       const answer = () =>

@@ -1,14 +1,14 @@
-// The way to the Docker engine: one object per socket, each call with a deadline, each failure an EngineError whose
-// message is the reason alone (who calls it makes the sentence). Answers are always read as streams: a connection that
-// breaks in the middle of an answer is an error, never silence.
+// Access to the Docker engine: one object per socket, each call with a deadline. Each failure is an EngineError whose
+// message is only the reason; the caller makes the sentence. Answers are always read as streams, so a connection that
+// breaks in the middle of an answer is an error.
 import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import type { Duplex, Readable } from 'node:stream'
 import { ENGINE } from '@berth/shared'
 import type { AgentSettings } from '../../settings.ts'
 
 /**
- * unavailable: no engine, no right to use it, no answer in time. conflict: in use, or exists already. refused: every
- * other answer of the engine that is not what was asked for.
+ * unavailable: no engine, no permission to use it, or a timeout. conflict: in use, or exists already. refused: every
+ * other unwanted answer of the engine.
  */
 export type EngineErrorKind =
   | 'unavailable'
@@ -21,7 +21,7 @@ export type EngineErrorKind =
 export class EngineError extends Error {
   override readonly name = 'EngineError'
   readonly kind: EngineErrorKind
-  /** Of the engine's answer; undefined: there was none. */
+  /** Of the engine's answer; undefined when there was none. */
   readonly status: number | undefined
 
   constructor(kind: EngineErrorKind, message: string, status?: number) {
@@ -42,20 +42,20 @@ export interface EngineRequest {
   path: string
   query?: Record<string, string | number | boolean>
   body?: object
-  /** Until the answer begins, and for `ask` until it ends. */
+  /** Until the answer begins; for `ask`, until it ends. */
   timeoutMs?: number
   signal?: AbortSignal | undefined
 }
 
 export interface Engine {
   readonly socket: string
-  /** The whole answer, as JSON where it is JSON. */
+  /** The whole answer, parsed if it is JSON. */
   ask<T>(request: EngineRequest): Promise<T>
-  /** The same for an answer that may take any time; the signal ends it. */
+  /** The same without a deadline for the end; the signal aborts it. */
   askLong<T>(request: EngineRequest): Promise<T>
-  /** An answer that goes on; the signal ends it. Its errors are not EngineErrors yet: see `toEngineError`. */
+  /** A streamed answer; the signal ends it. Its errors are raw (see `toEngineError`). */
   open(request: EngineRequest): Promise<Readable>
-  /** For one build: connections of its own, which `close` cuts whatever state they are in. */
+  /** Connections for one build, which `close` cuts in any state. */
   lease(): Lease
 }
 
@@ -81,7 +81,7 @@ const cut = (text: string): string => {
   return line.length > ENGINE.reasonLength ? `${line.slice(0, ENGINE.reasonLength)}…` : line
 }
 
-/** What Node or a stream of the engine threw, as one of our kinds. `signal`: whoever wanted the call to end. */
+/** Turns an error of Node or of an engine's stream into an EngineError; `signal` may have aborted the call. */
 export function toEngineError(error: unknown, signal?: AbortSignal): EngineError {
   if (error instanceof EngineError) return error
   const raw = error as RawError
@@ -99,7 +99,7 @@ const ACCEPTED = new Set([200, 201, 204, 304])
 
 export function openEngine(settings: Pick<AgentSettings, 'dockerSocket'>): Engine {
   const socketPath = settings.dockerSocket
-  // no kept connections: one from before a restart of the engine would fail the next call
+  // no keep-alive: a connection from before a restart of the engine would fail the next call
   const agent = new Agent({ keepAlive: false })
   const engine: Engine = {
     socket: socketPath,
@@ -133,7 +133,7 @@ const signalsOf = ({ signal }: EngineRequest): AbortSignal[] => (signal ? [signa
 const noAnswer = ({ method, path }: EngineRequest, ms: number): EngineError =>
   new EngineError('unavailable', `no answer to ${method} ${path} in ${ms / 1_000} s`)
 
-/** Resolves with the answer when it begins. After `signal` its stream is destroyed. */
+/** Resolves when the answer begins. `signal` then destroys its stream. */
 function dial(line: Line, request: EngineRequest, signal: AbortSignal): Promise<Readable> {
   const timeoutMs = request.timeoutMs ?? ENGINE.callMs
   return new Promise((resolve, reject) => {
@@ -180,7 +180,7 @@ function ask(line: Line, { method, path, query, body }: EngineRequest): ClientRe
   return asked
 }
 
-/** The engine's own words for what it did not do. */
+/** The engine's own error message. */
 export async function readRefusal(answer: IncomingMessage): Promise<RawError> {
   const text = await readAll(answer)
   let message = text
@@ -188,13 +188,13 @@ export async function readRefusal(answer: IncomingMessage): Promise<RawError> {
     const said = JSON.parse(text) as { message?: unknown; error?: unknown }
     message = String(said.message ?? said.error ?? text)
   } catch {
-    // an answer of something that is no engine
+    // not the answer of an engine
   }
   const error: RawError = new Error(message.trim() || `status ${answer.statusCode}`)
   return Object.assign(error, { statusCode: answer.statusCode ?? 0 })
 }
 
-/** An aborted request does not end an answer that has begun. */
+/** Needed because aborting a request does not end an answer that has begun. */
 function endWith(answer: Readable, signal: AbortSignal): Readable {
   const onAbort = () => void answer.destroy(new Error('aborted'))
   if (signal.aborted) onAbort()
@@ -223,7 +223,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** A build has a second connection, its session: whoever leases closes both, however the build ended. */
+/** A build has a second connection, its session; the caller closes both, however the build ended. */
 function lease(socketPath: string): Lease {
   const sockets = new Set<Duplex>()
   const agent = new Agent({ keepAlive: false })
@@ -257,7 +257,7 @@ const askVersion = (engine: Engine, timeoutMs: number = ENGINE.callMs) =>
     timeoutMs,
   })
 
-/** `known` again when it is still that engine, which is a much cheaper question. */
+/** Returns `known` if the engine is still the same, which is much cheaper to check. */
 export async function engineFactsAgain(engine: Engine, known: EngineFacts): Promise<EngineFacts> {
   const { Version, ApiVersion } = await askVersion(engine)
   const isSame = Version === known.version && ApiVersion === known.api
@@ -285,7 +285,7 @@ export async function engineFacts(
   }
 }
 
-/** Whether the engine answers at all. */
+/** Whether the engine answers. */
 export const isEngineUp = (engine: Engine, timeoutMs: number): Promise<boolean> =>
   engine.ask({ method: 'GET', path: '/_ping', timeoutMs }).then(
     () => true,

@@ -1,5 +1,5 @@
-// What happens to containers, as the engine tells it. The stream ends with an EngineError when the connection breaks;
-// whoever needs to know more looks, and opens it anew.
+// Streams the engine's events about containers and networks. The stream ends with an EngineError when the connection
+// breaks; the caller then inspects the current state and opens it again.
 import { type Engine, EngineError, toEngineError } from './engine.ts'
 import { readMessages } from './messages.ts'
 
@@ -7,10 +7,10 @@ export interface EngineEvent {
   kind: 'container' | 'network' | 'volume' | 'image'
   /** `start`, `die`, `oom`, `destroy`, `connect`, … */
   action: string
-  /** Container id; for networks the id of the container that came or went, if there is one. */
+  /** Container id; for networks the id of the container that joined or left, if there is one. */
   id: string
   labels: Record<string, string>
-  /** Of `die`. */
+  /** Only for `die`. */
   exitCode: number | undefined
   atMs: number
 }
@@ -22,7 +22,7 @@ interface RawEvent {
   timeNano: number
 }
 
-/** Containers and networks of the whole engine, from now on (`onOpen`), until `signal`. */
+/** Events of all containers and networks of the engine, from now on (`onOpen`) until `signal`. */
 export async function* events(
   engine: Engine,
   signal: AbortSignal,

@@ -1,5 +1,5 @@
-// A command inside a running container that a person talks to: input goes in, with or without a terminal. The engine
-// cannot end one: whoever wants that takes its host pid and ends the process tree.
+// An interactive command inside a running container, with or without a terminal. The engine cannot end one; a caller
+// that must takes its host pid and ends the process tree.
 import type { Duplex } from 'node:stream'
 import { type Engine, toEngineError } from './engine.ts'
 import { hijack } from './hijack.ts'
@@ -7,19 +7,19 @@ import { readFrames } from './logs.ts'
 
 export interface TalkSpec {
   argv: string[]
-  /** Visible to everybody who may inspect. */
+  /** Visible through inspect. */
   env: string[]
   terminal: { columns: number; rows: number } | null
-  /** Awaited: the engine's output waits for whoever reads it. */
+  /** Awaited, so that a slow reader slows the engine's output down. */
   onOutput: (stream: 'out' | 'err', chunk: Buffer) => Promise<void>
 }
 
 export interface TalkingExec {
   input: Duplex
   resize(size: { columns: number; rows: number }): void
-  /** On the host; undefined: it has ended already. */
+  /** On the host; undefined when it has ended already. */
   pid(): Promise<number | undefined>
-  /** Undefined: the container ended, and took it along. */
+  /** Undefined when the container ended, and the command with it. */
   exited: Promise<number | undefined>
 }
 

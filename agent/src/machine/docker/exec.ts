@@ -1,22 +1,22 @@
-// A command inside a running container. The engine cannot stop one: whoever wants it to end takes its host pid and ends
-// that process tree. Nothing of its argv is a value: variables come from the mounted file.
+// A command inside a running container. The engine cannot end one; a caller that must takes its host pid and ends the
+// process tree. The argv holds no secret values; variables come from the mounted file.
 import { posix } from 'node:path'
 import { type Engine, toEngineError } from './engine.ts'
 import { readFrames } from './logs.ts'
 
 export interface ExecSpec {
   argv: string[]
-  /** Relative: below the image's working directory. Null: that one. */
+  /** Relative to the image's working directory; null for that directory. */
   directory: string | null
-  /** Visible to everybody who may inspect. */
+  /** Visible through inspect. */
   env: string[]
   onOutput: (stream: 'out' | 'err', chunk: Buffer) => void
 }
 
 export interface RunningExec {
-  /** On the host; undefined: it has ended already. */
+  /** On the host; undefined when it has ended already. */
   pid(): Promise<number | undefined>
-  /** Undefined: the container ended, and took it along. */
+  /** Undefined when the container ended, and the command with it. */
   exited: Promise<number | undefined>
 }
 
@@ -34,7 +34,7 @@ async function workingDirectory(engine: Engine, id: string, wanted: string): Pro
   return posix.resolve('/', Config.WorkingDir || '/', wanted)
 }
 
-/** Resolves when the command runs, or has run. */
+/** Resolves when the command runs, or has run already. */
 export async function startExec(engine: Engine, id: string, spec: ExecSpec): Promise<RunningExec> {
   const directory =
     spec.directory === null ? null : await workingDirectory(engine, id, spec.directory)

@@ -1,5 +1,5 @@
-// A call whose connection becomes a line in both directions: the session of a build, a command in a container that a
-// person talks to. It lasts until either side cuts it.
+// A call whose connection becomes a bidirectional stream: the session of a build, or an interactive command in a
+// container. It lasts until either side closes it.
 import { request as httpRequest } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { ENGINE } from '@berth/shared'
@@ -7,7 +7,7 @@ import { EngineError, type Line, readRefusal, toEngineError } from './engine.ts'
 
 export interface HijackRequest {
   path: string
-  /** What the connection becomes. */
+  /** The protocol to which the connection is upgraded. */
   protocol: 'h2c' | 'tcp'
   headers?: Record<string, string | string[]>
   body?: object
@@ -43,7 +43,7 @@ export function hijack(line: Line, request: HijackRequest): Promise<Duplex> {
     asked.on('error', fail)
     asked.on('upgrade', (_, socket, head) => {
       clearTimeout(timer)
-      socket.on('error', () => {}) // whoever reads it sees it end
+      socket.on('error', () => {}) // the reader sees the stream end
       if (head.length > 0) socket.unshift(head)
       resolve(socket)
     })

@@ -1,4 +1,4 @@
-// Images: looked at, tagged, removed without force; a pull that fails says why, soon.
+// Images: inspected, tagged, removed without force; a failing pull reports the reason quickly.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
@@ -63,7 +63,7 @@ describe.skipIf(!dockerEngine())('an image', () => {
   describe('that is pulled', () => {
     let registry: Server | undefined
     afterEach(() => registry?.close())
-    /** On loopback the engine speaks plain HTTP. Paths without an answer are 404. */
+    /** The engine uses plain HTTP on loopback. Paths without an answer return 404. */
     const listen = (answers: Record<string, { type: string; body: Buffer }>): Promise<string> => {
       const server = createServer((request, response) => {
         const found = answers[request.url ?? '']
@@ -129,7 +129,7 @@ describe.skipIf(!dockerEngine())('an image', () => {
 const sha256 = (bytes: Buffer): string =>
   `sha256:${createHash('sha256').update(bytes).digest('hex')}`
 
-/** An image of one file, as a registry answers for it. */
+/** An image of one file, in the form a registry serves it. */
 function makeRegistryImage() {
   const folder = fixture.write({ hello: 'hello\n' })
   const layer = execFileSync('tar', ['-C', folder, '--numeric-owner', '-c', 'hello'])

@@ -1,4 +1,4 @@
-// Images: pulled, looked at, tagged, removed. Removal is never forced: what a container uses stays.
+// Pulls, inspects, tags and removes images. Removal is never forced, so an image that a container uses stays.
 import { ENGINE } from '@berth/shared'
 import { type Engine, EngineError, isNotFound, toEngineError } from './engine.ts'
 import { readMessages } from './messages.ts'
@@ -48,19 +48,19 @@ async function readImage(engine: Engine, reference: string): Promise<RawImage | 
   }
 }
 
-/** By reference or id. Undefined: there is none. */
+/** By reference or id; undefined when there is none. */
 export async function inspectImage(engine: Engine, reference: string): Promise<Image | undefined> {
   const raw = await readImage(engine, reference)
   return raw && toImage(raw)
 }
 
-/** As the engine shows it: `docker.io/library/postgres` is `postgres`. */
+/** As the engine displays it: `docker.io/library/postgres` is `postgres`. */
 const familiar = (reference: string): string =>
   reference.replace(/^(?:index\.)?docker\.io\//, '').replace(/^library\//, '')
 
 /**
- * By a name of a registry alone. The engine also takes ids, and beginnings of ids, for names; and what Berth built, for
- * whomever, is not there to be pulled.
+ * Finds an image by its registry name alone. The engine also accepts ids and prefixes of ids as names; and images that
+ * Berth built, for any environment, cannot be pulled.
  */
 export async function findPulled(engine: Engine, reference: string): Promise<Image | undefined> {
   const raw = await readImage(engine, reference)
@@ -84,7 +84,7 @@ function toImage(raw: RawImage): Image {
 
 export interface PullOptions {
   signal?: AbortSignal
-  /** Lines for the log: one per layer and state, no progress bars. */
+  /** Lines for the log, one per layer and state, without progress bars. */
   onText?: (text: string) => void
 }
 
@@ -101,7 +101,7 @@ interface PullMessage {
   progressDetail?: object
 }
 
-/** Fails with what the registry said. `postgres` means `postgres:latest`, never every tag there is. */
+/** Fails with the registry's reason. `postgres` means `postgres:latest`, never all its tags. */
 export async function pullImage(
   engine: Engine,
   reference: string,
@@ -154,7 +154,7 @@ export async function tagImage(engine: Engine, reference: string, name: string):
   await engine.ask({ method: 'POST', path: at(reference, '/tag'), query: { repo, tag } })
 }
 
-/** A name, or an id with its last name. One that is gone is removed; 'in_use': a container has it, or others stand on it. */
+/** Removes a name, or an id with its last name; idempotent. 'in_use' when a container or another image needs it. */
 export async function removeImage(
   engine: Engine,
   reference: string,
@@ -170,7 +170,7 @@ export async function removeImage(
   }
 }
 
-/** By its id. One that somebody has given a name meanwhile is theirs, and stays. */
+/** By its id. Keeps an image that a person has named meanwhile. */
 export async function removeNameless(engine: Engine, id: string): Promise<void> {
   const raw = await readImage(engine, id)
   if (raw && (raw.RepoTags ?? []).length === 0) await removeImage(engine, id)
@@ -178,17 +178,17 @@ export async function removeNameless(engine: Engine, id: string): Promise<void> 
 
 export interface OwnedImage {
   id: string
-  /** Names; empty for one whose names went to newer ones. */
+  /** Empty when newer images took its names. */
   names: string[]
   size: number
-  /** Seconds of the epoch. */
+  /** Seconds since the epoch. */
   created: number
   labels: Record<string, string>
 }
 
 /**
- * Those built for environments; pulled images carry no label of ours. One that has only names that people gave it is
- * theirs: whoever tags an image wants to keep it.
+ * Images built for environments; pulled images lack our label. Leaves out an image with only names that people gave it,
+ * because they want to keep it.
  */
 export async function listOwnedImages(
   engine: Engine,

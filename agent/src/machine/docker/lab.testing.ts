@@ -1,5 +1,5 @@
-// A corner of the run's Docker engine for one file of tests: a prefix and an owner of its own, so that several files use
-// one engine at once; `close` removes whatever carries that owner.
+// A part of the run's Docker engine for one test file, with its own prefix and owner, so that several files can use one
+// engine concurrently; `close` removes everything with that owner.
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -47,7 +47,7 @@ export class DockerFixture {
     return labelsOf(this.settings, { environmentId })
   }
 
-  /** A folder with these files. */
+  /** Makes a folder with these files. */
   write(files: Files): string {
     this.#count += 1
     const folder = join(this.folder, String(this.#count))
@@ -73,7 +73,7 @@ export class DockerFixture {
     })
   }
 
-  /** Of environment 1, whose network is made; a shell that runs `script`. */
+  /** A shell in environment 1 that runs `script`; makes the environment's network. */
   async spec(script: string, changes: Partial<ContainerSpec> = {}): Promise<ContainerSpec> {
     this.#count += 1
     const { settings } = this
@@ -106,7 +106,7 @@ export class DockerFixture {
     return id
   }
 
-  /** Runs to its end. */
+  /** Runs a container until it exits. */
   async run(script: string, changes: Partial<ContainerSpec> = {}) {
     const id = await this.start(script, changes)
     return { id, ...(await waitContainer(this.engine, id)) }

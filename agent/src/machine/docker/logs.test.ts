@@ -1,4 +1,4 @@
-// Logs of containers: frames over the borders of chunks, tails, following from an instant on, the end.
+// Logs of containers: frames across chunk boundaries, tails, following from an instant on, the end.
 import { Readable } from 'node:stream'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { dockerEngine } from '../../../../test/fixtures/platform/components.ts'
@@ -66,7 +66,7 @@ test('lines that the engine cut get back the newline it forgot', () => {
   give(2, '3Z other stream\n')
   give(1, '2Z rest')
   give(1, `4Z ${part}`)
-  give(1, '5Z next\n') // another instant: the line before ended where it was cut
+  give(1, '5Z next\n') // another instant: the line before it ended at its cut
   give(1, '6Z unfinished')
   expect(seen).toEqual([
     'out 1Z "line\\n"',
@@ -99,7 +99,7 @@ describe.skipIf(!dockerEngine())('the log of a container', () => {
       'for n in 1 2 3 4 5; do echo "line $n"; done; echo problem >&2',
     )
     const all = (await tailLogs(fixture.engine, id, 6)).split('\n')
-    // between the two streams there is no order
+    // the two streams have no common order
     expect(all.toSorted()).toEqual(
       ['', 'line 1', 'line 2', 'line 3', 'line 4', 'line 5', 'problem'].toSorted(),
     )

@@ -1,5 +1,5 @@
-// Logs of containers. The engine sends frames (8 bytes of header, then one record); a line over 16 KiB comes in parts.
-// Between stdout and stderr there is no order.
+// Reads logs of containers. The engine sends frames (8 bytes of header, then one record); a line over 16 KiB comes in
+// parts. stdout and stderr have no common order.
 import type { Readable } from 'node:stream'
 import { ENGINE } from '@berth/shared'
 import { type Engine, EngineError, toEngineError } from './engine.ts'
@@ -8,7 +8,7 @@ export interface LogRecord {
   stream: 'out' | 'err'
   /** As the engine wrote it, with nanoseconds: `2026-11-15T11:20:03.123456789Z`. */
   at: string
-  /** Ends with a newline, or the line goes on in the next record of this stream. May be cut inside a character. */
+  /** Ends with a newline, or the line continues in the next record of this stream. May be cut inside a character. */
   bytes: Buffer
 }
 
@@ -17,7 +17,7 @@ interface Frame {
   bytes: Buffer
 }
 
-/** Demultiplexes; throws on a stream that is none of the engine's, or that ends inside a frame. */
+/** Demultiplexes; throws when the stream is malformed or ends inside a frame. */
 export async function* readFrames(stream: Readable): AsyncGenerator<Frame> {
   let rest: Buffer = Buffer.alloc(0)
   for await (const chunk of stream as AsyncIterable<Buffer>) {
@@ -40,8 +40,8 @@ export async function* readFrames(stream: Readable): AsyncGenerator<Frame> {
 const NEWLINE = Buffer.from('\n')
 
 /**
- * The engine's `local` log forgets the newline of a line that it cut. Cuts happen at 16 KiB and nowhere else, and the
- * parts of a line carry one instant: so the newline is put back.
+ * The engine's `local` log driver drops the newline of a line that it cut. It cuts only at 16 KiB, and the parts of a
+ * line have the same timestamp, so this function can restore the newline.
  */
 export function toRecords(onRecord: (record: LogRecord) => void): (frame: Frame) => void {
   const cutAt: { out?: string | undefined; err?: string | undefined } = {}
@@ -59,7 +59,7 @@ export function toRecords(onRecord: (record: LogRecord) => void): (frame: Frame)
   }
 }
 
-/** Seconds of the epoch with nanoseconds, as the engine wants them. */
+/** Seconds since the epoch with nanoseconds, as the engine expects them. */
 export function toEngineTime(at: string): string {
   const [, whole = '', fraction = ''] = /^(.*?)(?:\.(\d+))?Z$/.exec(at) ?? []
   const ms = Date.parse(`${whole}Z`)
@@ -89,7 +89,7 @@ const openLog = (engine: Engine, id: string, q: LogQuery): Promise<Readable> =>
     signal: q.signal,
   })
 
-/** The last lines, of both streams, as text; bounded in bytes too. Empty: it wrote none, or is gone. */
+/** The last lines of both streams, as text of bounded size. Empty when there are none, or no container. */
 export async function tailLogs(engine: Engine, id: string, lines: number): Promise<string> {
   const signal = AbortSignal.timeout(ENGINE.callMs)
   const kept: Buffer[] = []
@@ -110,13 +110,13 @@ export async function tailLogs(engine: Engine, id: string, lines: number): Promi
 }
 
 export interface FollowOptions {
-  /** Records of this instant and later ones. */
+  /** Records of this instant and later. */
   since?: string | undefined
   signal?: AbortSignal
   onRecord: (record: LogRecord) => void
 }
 
-/** Until the container ends, or the signal; a broken connection throws. */
+/** Resolves when the container ends or the signal fires; throws when the connection breaks. */
 export async function followLogs(
   engine: Engine,
   id: string,
@@ -137,7 +137,7 @@ export interface ReadToEndOptions {
   onRecord: (record: LogRecord) => void
 }
 
-/** Everything that is there now. False: not all of it was read in time. */
+/** Reads everything there is now. False when the time was too short. */
 export async function readLogsToEnd(
   engine: Engine,
   id: string,

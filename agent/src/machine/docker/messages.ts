@@ -1,5 +1,5 @@
-// Streams of the engine that are one JSON object per line (build, pull, events): cut at line ends, UTF-8 over the borders
-// of chunks, each message bounded. A stream that breaks off throws.
+// Parses streams of the engine with one JSON object per line (build, pull, events): handles UTF-8 across chunk
+// boundaries, and bounds each message. Throws when the stream breaks off.
 import type { Readable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
 import { ENGINE } from '@berth/shared'

@@ -1,5 +1,5 @@
-// Names and labels of everything that is made in the engine. Only what carries our label is ever listed; the names let
-// a person see whose it is.
+// Names and labels of everything that Berth makes in the engine. Only objects with our label are ever listed; the names
+// show people what each object belongs to.
 import { randomBytes } from 'node:crypto'
 import type { AgentSettings } from '../../settings.ts'
 
@@ -33,11 +33,11 @@ export const releaseName = (
 
 const imagePrefix = (s: NamingSettings): string => `${s.accountPrefix.replace(/-e$/, '')}/e`
 
-/** Names that people gave to our images are theirs. */
+/** False for names that people gave to our images. */
 export const isImageName = (s: NamingSettings, name: string): boolean =>
   name.startsWith(imagePrefix(s)) && /^\d+-/.test(name.slice(imagePrefix(s).length))
 
-/** `berth/e101-web:812`: how people see an image in logs and answers. No image of the engine has this name. */
+/** `berth/e101-web:812`, the name that people see in logs and answers. No image in the engine has this name. */
 export const shownImage = (
   s: NamingSettings,
   environmentId: number,
@@ -47,12 +47,12 @@ export const shownImage = (
 
 const SECRET_PART = /-[0-9a-f]{32}$/
 
-/** Ends in a random part, because a build can use every image whose name it knows. The name never leaves the server. */
+/** Adds a random part, because a build can use every image whose name it knows. The name never leaves the server. */
 export const hideImage = (shown: string): string => `${shown}-${randomBytes(16).toString('hex')}`
 
 export const showImage = (name: string): string => name.replace(SECRET_PART, '')
 
-/** As versions before this one named images. */
+/** A name without the random part, as earlier versions of Berth made them. */
 export const isGuessable = (s: NamingSettings, name: string): boolean =>
   isImageName(s, name) && !SECRET_PART.test(name)
 
@@ -69,7 +69,7 @@ export interface LabelFacts {
   fence?: bigint | undefined
   attemptId?: string | undefined
   commit?: string | undefined
-  /** Hash of what the container is made from. */
+  /** Hash of the container's spec. */
   spec?: string | undefined
 }
 
@@ -89,7 +89,7 @@ export function labelsOf(s: OwnerSettings, facts: LabelFacts): Record<string, st
   )
 }
 
-/** The engine's filter for what is ours, of one environment or of all. */
+/** The engine's filter for our objects, of one environment or of all. */
 export const ownedFilter = (s: OwnerSettings, environmentId?: number): string =>
   JSON.stringify({
     label: [

@@ -1,5 +1,4 @@
-// Networks: subnets are chosen as told, also when the engine, the host or the ledger has taken some; a pool that is full
-// says so.
+// Networks: which subnets are chosen, also when the engine, the host or the ledger has taken some; a full pool fails.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { dockerEngine } from '../../../../test/fixtures/platform/components.ts'
 import { removeContainer } from './containers.ts'
@@ -69,7 +68,7 @@ describe.skipIf(!dockerEngine())('a network', () => {
     const id = await fixture.start('sleep 600')
     const name = `${fixture.settings.accountPrefix}1`
     expect(await removeNetwork(fixture.engine, fixture.settings, name)).toBe('in_use')
-    // another agent's of that name is none of ours
+    // ignores another agent's network of that name
     await removeNetwork(fixture.engine, { owner: 'somebody-else' }, name)
     expect(await listOwnedNetworks(fixture.engine, fixture.settings, 1)).toMatchObject([{ name }])
 
@@ -78,7 +77,7 @@ describe.skipIf(!dockerEngine())('a network', () => {
     expect(await removeNetwork(fixture.engine, fixture.settings, name)).toBe('removed')
   })
 
-  /** The last /24 of the run's pool: other files take theirs from the beginning of it. */
+  /** The last /24 of the run's pool; other files take subnets from its beginning. */
   const corner = (n: number): string => {
     const { to } = range(fixture.settings.networkPool)
     return writeAddress(to - 255 + n * 64)

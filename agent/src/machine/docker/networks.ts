@@ -1,6 +1,5 @@
-// One bridge network per environment. The subnet is chosen here and not by the engine, whose own pools end after 29
-// networks: the first /26 of our pool that no route of the host, no other network of the engine and no row of the
-// ledger covers.
+// One bridge network per environment. This file chooses the subnet, as the engine's own pools end after 29 networks:
+// the first /26 of our pool that no route of the host, network of the engine or row of the ledger covers.
 import { NETWORKS } from '@berth/shared'
 import type { AgentSettings } from '../../settings.ts'
 import { type Engine, EngineError, isNotFound } from './engine.ts'
@@ -43,15 +42,15 @@ const listNetworks = (engine: Engine, filters = '{}'): Promise<RawNetwork[]> =>
 export interface NetworkWish {
   environmentId: number
   labels: Record<string, string>
-  /** For code of a fork: its containers reach each other and are reached from this server, nothing else. */
+  /** For code of a fork: its containers reach only each other; this server can reach them. */
   isIsolated?: boolean
-  /** Subnets the ledger has given to environments whose network may not exist at the moment. */
+  /** Subnets that the ledger has given to environments; their networks may not exist now. */
   takenSubnets: string[]
-  /** Called before the network is made, for the ledger's row; again when the engine refuses a subnet. */
+  /** Called before the network is made, for the ledger's row; called again when the engine refuses a subnet. */
   onChosen?: (network: { name: string; subnet: string }) => void
 }
 
-/** The environment's network, made when it is not there. An environment has one attempt at a time: nobody races. */
+/** Makes the environment's network if it is missing. An environment has one attempt at a time, so there is no race. */
 export async function ensureNetwork(
   engine: Engine,
   settings: NetworkSettings,
@@ -82,7 +81,7 @@ export async function ensureNetwork(
   )
 }
 
-/** The network of another agent on this engine is never used, whatever its name, nor one with a way out for a fork. */
+/** Rejects a network of another agent on this engine, and one with internet access when the code is a fork's. */
 function ours(raw: RawNetwork, { labels, isIsolated = false }: NetworkWish): Network {
   if (raw.Labels?.[LABELS.agent] !== labels[LABELS.agent]) {
     const why = `network ${raw.Name} exists and does not belong to this agent`
@@ -93,7 +92,7 @@ function ours(raw: RawNetwork, { labels, isIsolated = false }: NetworkWish): Net
   throw new EngineError('conflict', why)
 }
 
-/** A route to more than the pool (of a VPN, say) would leave nothing of it, and ours are closer than it. */
+/** Such a route (of a VPN, for example) is ignored: it would leave no subnet, and our routes are more specific. */
 const covers = (route: Range, pool: Range): boolean =>
   route.from <= pool.from && route.to >= pool.to
 
@@ -115,7 +114,7 @@ function chooseSubnet(pool: Range, taken: Range[]): Range | undefined {
 const countTaken = (pool: Range, taken: Range[]): number =>
   [...subnetsIn(pool)].filter((range) => taken.some((other) => overlaps(range, other))).length
 
-/** Undefined: the engine does not want this subnet. */
+/** Undefined when the engine refuses this subnet. */
 async function makeNetwork(
   engine: Engine,
   name: string,
@@ -140,7 +139,7 @@ async function makeNetwork(
     return { name, id: Id, subnet }
   } catch (error) {
     if (error instanceof EngineError && error.kind === 'conflict') {
-      // somebody made it between our look and our call
+      // created concurrently after our check
       const found = (await listNetworks(engine)).find((raw) => raw.Name === name)
       return found && ours(found, wish)
     }
@@ -152,7 +151,9 @@ async function makeNetwork(
 const isOverlap = ({ status, message }: EngineError): boolean =>
   status === 403 || /overlap|conflicts with network/i.test(message)
 
-/** One that is gone is removed; 'in_use': a container is still on it. The engine allows two of one name: all of ours go. */
+/**
+ * Idempotent; 'in_use' when a container is connected. Names may be duplicate in the engine, so it removes all of ours.
+ */
 export async function removeNetwork(
   engine: Engine,
   settings: OwnerSettings,

@@ -23,7 +23,7 @@ export const writeAddress = (n: number): string =>
 
 export const overlaps = (a: Range, b: Range): boolean => a.from <= b.to && b.from <= a.to
 
-/** Ranges in /proc/net/route; the default route, which covers everything, is none of them. */
+/** Ranges in /proc/net/route, without the default route, which covers everything. */
 export function parseRoutes(table: string): Range[] {
   const rows = table.split('\n').slice(1)
   return rows.flatMap((row) => {
@@ -34,7 +34,7 @@ export function parseRoutes(table: string): Range[] {
   })
 }
 
-/** The kernel writes addresses in hex, in the byte order of the machine: little-endian wherever we run. */
+/** The kernel writes addresses in hex, in the byte order of the machine, which is little-endian wherever we run. */
 function readHex(text: string | undefined): number | undefined {
   if (!text || !/^[0-9A-Fa-f]{8}$/.test(text)) return undefined
   return Buffer.from(text, 'hex').readUInt32LE()

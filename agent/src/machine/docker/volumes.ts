@@ -1,8 +1,8 @@
-// Named volumes of environments. They are data of people: nothing here removes one that was not named.
+// Named volumes of environments. They hold user data, so a caller must name the volume to remove.
 import { type Engine, EngineError } from './engine.ts'
 import { LABELS, type OwnerSettings, ownedFilter } from './names.ts'
 
-/** Makes it, or leaves the one of that name as it is. Data of another agent on this engine is never used. */
+/** Makes it, or keeps the existing one. Never uses a volume of another agent on this engine. */
 export async function ensureVolume(
   engine: Engine,
   { name, labels }: { name: string; labels: Record<string, string> },
@@ -17,7 +17,7 @@ export async function ensureVolume(
   throw new EngineError('conflict', `volume ${name} exists and does not belong to this agent`)
 }
 
-/** One that is gone is removed; 'in_use': a container still has it. */
+/** Idempotent; 'in_use' when a container still uses it. */
 export async function removeVolume(engine: Engine, name: string): Promise<'removed' | 'in_use'> {
   try {
     await engine.ask({ method: 'DELETE', path: `/volumes/${encodeURIComponent(name)}` })

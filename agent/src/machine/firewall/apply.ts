@@ -1,6 +1,6 @@
-// Brings the packet rules into the kernel with iptables and ip6tables, whole and at once, and remembers whether they are in
-// force: for the server's page, and for the edge, which looks at listeners itself where they are not. Who calls holds the
-// turn (resources/firewall.ts): an older picture must not replace a newer one.
+// Loads the packet rules into the kernel atomically (iptables, ip6tables), and records whether they are in force.
+// The server's page shows that; where they are not, the edge checks listeners itself. The caller holds the turn
+// (resources/firewall.ts), so that older facts never replace newer ones.
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,9 +16,9 @@ export interface FirewallState {
   isInForce: boolean
   /** Of the facts that the rules were made from. */
   digest: string
-  /** Whether the engine itself, on behalf of a build, can reach what they keep apart. */
+  /** Whether the engine itself, on behalf of a build, can reach what the rules isolate. */
   engine: 'none' | 'bound' | 'unbound'
-  /** Why not: a sentence that a person can act on. */
+  /** Why the rules are not in force, as a sentence that a person can act on. */
   reason: string
   bootId: string
 }
@@ -27,7 +27,7 @@ type Folders = Pick<AgentSettings, 'runDir'>
 
 const stateFile = ({ runDir }: Folders): string => join(runDir, 'firewall.json')
 
-/** Undefined: nobody tried on this boot. */
+/** Undefined when no process has tried since boot. */
 export function readFirewallState(settings: Folders): FirewallState | undefined {
   try {
     const found = JSON.parse(readFileSync(stateFile(settings), 'utf8')) as FirewallState
@@ -66,7 +66,7 @@ async function save(family: Family): Promise<Saved> {
   return { filter: tableOf('filter'), mangle: tableOf('mangle') }
 }
 
-/** The kernel takes all of it or nothing. */
+/** The kernel accepts all rules or none. */
 function restore(family: Family, rules: string): Promise<void> {
   const program = programOf(family, 'restore')
   return new Promise((resolve, reject) => {
@@ -81,7 +81,7 @@ function restore(family: Family, rules: string): Promise<void> {
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       said = (said + text).slice(0, FIREWALL.savedBytes)
     })
-    child.stdin.on('error', () => undefined) // it ended before it had read everything: its exit code says why
+    child.stdin.on('error', () => undefined) // it exited before it had read everything; its exit code says why
     child.once('error', reject)
     child.once('close', (code) => {
       if (code === 0) resolve()
@@ -91,7 +91,7 @@ function restore(family: Family, rules: string): Promise<void> {
   })
 }
 
-/** A kernel without IPv6 has nothing to guard there. */
+/** A kernel without IPv6 needs no IPv6 rules. */
 const families = (): Family[] => (existsSync('/proc/net/if_inet6') ? [4, 6] : [4])
 
 async function applyTo(family: Family, facts: FirewallFacts): Promise<boolean> {
@@ -101,18 +101,18 @@ async function applyTo(family: Family, facts: FirewallFacts): Promise<boolean> {
     return facts.engineGroup !== undefined
   } catch (error) {
     if (facts.engineGroup === undefined) throw error
-    // a kernel that does not know control groups here: the rest is worth having
+    // this kernel cannot match control groups here; apply the other rules
     return applyTo(family, { ...facts, engineGroup: undefined })
   }
 }
 
-/** Whether the engine itself is bounded too. Throws a FirewallError. */
+/** Returns whether the engine itself is restricted too. Throws a FirewallError. */
 export async function applyRules(facts: FirewallFacts): Promise<boolean> {
   const done = await Promise.all(families().map((family) => applyTo(family, facts)))
   return done.every((isEngineBound) => isEngineBound)
 }
 
-/** Nothing of this installation is left in the kernel. */
+/** Removes every rule of this installation from the kernel. */
 export async function removeRules(stateDir: string): Promise<void> {
   for (const family of families()) {
     const removal = renderRemoval(stateDir, await save(family))
@@ -123,7 +123,7 @@ export async function removeRules(stateDir: string): Promise<void> {
 const CONSEQUENCE =
   'While a service of the manual recipe is down its route is taken away; other accounts of this server can reach its port, and environments the metadata addresses of a cloud.'
 
-/** Written only when it changes: the edge reads it often. */
+/** Writes only when the state changes, because the edge reads it often. */
 function note(settings: Folders, state: Omit<FirewallState, 'bootId'>): FirewallState {
   const noted = { ...state, bootId: readBootId() }
   if (!isDeepStrictEqual(readFirewallState(settings), noted)) {
@@ -138,7 +138,7 @@ export const noteForce = (
   done: Pick<FirewallState, 'digest' | 'engine'>,
 ): FirewallState => note(settings, { isInForce: true, reason: '', ...done })
 
-/** `problem`: a sentence. */
+/** `problem` is a sentence. */
 export const noteProblem = (settings: Folders, problem: string): FirewallState =>
   note(settings, {
     isInForce: false,

@@ -1,5 +1,4 @@
-// What the rules say, and that a real kernel takes them: in a network namespace of its own, the machine's firewall is not
-// touched.
+// The text of the rules, and that a real kernel accepts them, in a network namespace apart from the machine's firewall.
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { METADATA_ADDRESSES } from '@berth/shared'
@@ -44,7 +43,7 @@ describe('rules', () => {
       const rule = `-A ${answers} -p tcp --sport ${port} -m owner ! --uid-owner ${uid} -j DROP`
       expect(linesOf(text)).toContain(rule)
     }
-    // root and the proxy are trusted to ask, not to answer
+    // root and the proxy may connect, but not answer
     expect(text.indexOf('-g ')).toBeLessThan(text.indexOf('--uid-owner 998 -j RETURN'))
   })
 
@@ -55,7 +54,7 @@ describe('rules', () => {
     ] as const) {
       const text = renderRules(FACTS, family, NONE)
       for (const address of addresses) {
-        expect(text.split(`-d ${address} `)).toHaveLength(5) // once for accounts, three times for what passes
+        expect(text.split(`-d ${address} `)).toHaveLength(5) // once for accounts, three times for forwarded packets
       }
     }
   })

@@ -1,14 +1,14 @@
-// The packet rules of this installation, as the text that iptables-restore reads. PURE: facts in, text out, and the whole of
-// our chains each time, so that applying them is one atomic step. What they promise:
+// Renders the packet rules of this installation as input of iptables-restore. PURE: facts in, text out, and always all
+// of our chains, so that applying them is one atomic step. The rules guarantee:
 //   ports       only the environment's own account answers on a port that the ledger keeps for it, also when another
 //               process takes the port while the service is down; only that account, root and the proxy connect to it;
 //               nothing from outside does
-//   edge        the same for the page server and the name server, which are root's
+//   edge        the same for the page server and the name server, which belong to root
 //   accounts    processes of manual environments reach neither metadata addresses nor container networks
 //   engine      the engine itself, which fetches what a Dockerfile ADDs, reaches none of these
-//   forwarding  nothing that passes through this server reaches a metadata address; nothing but this server itself opens
-//               a connection to a container of an environment, but containers of the same network
-// Names are resolved all the same: port 53 of a metadata address is the resolver of some clouds.
+//   forwarding  nothing that passes through this server reaches a metadata address; only this server itself and
+//               containers of the same network open connections to a container of an environment
+// DNS stays open, because port 53 of a metadata address is the resolver of some clouds.
 import { createHash } from 'node:crypto'
 import { METADATA_ADDRESSES } from '@berth/shared'
 
@@ -16,30 +16,30 @@ export type Family = 4 | 6
 
 export interface GuardedPort {
   port: number
-  /** Of the account that may answer there. */
+  /** The account that may answer there. */
   uid: number
 }
 
 export interface FirewallFacts {
-  /** Its hash names the chains; the rules that lead into them name the folder in a comment. */
+  /** Its hash names the chains; the rules that jump to them name the folder in a comment. */
   stateDir: string
   ports: readonly GuardedPort[]
-  /** Undefined: Caddy has no account of its own. */
+  /** Undefined when Caddy has no account of its own. */
   caddyUid: number | undefined
   edge: { dnsPort: number; pagePort: number | undefined }
   /** Of manual environments. */
   accounts: readonly number[]
-  /** Every environment's network is taken from it. */
+  /** The range from which every environment's network is allocated. */
   pool: string
   /** Subnets of the networks that this installation made. */
   networks: readonly string[]
-  /** Of the engine's own process; undefined: it cannot be told from the rest of root. */
+  /** Of the engine's own process; undefined when it cannot be distinguished from other processes of root. */
   engineGroup: string | undefined
 }
 
 type Table = 'filter' | 'mangle'
 
-/** The way from a chain of the kernel into ours. */
+/** A jump from a chain of the kernel to one of ours. */
 export interface Hook {
   table: Table
   from: string
@@ -50,7 +50,7 @@ export interface Hook {
 const TAG = 'berth-agent'
 const DNS = 53
 
-/** 16 letters: iptables takes 28. */
+/** 16 letters; iptables accepts 28. */
 const chainOf = (stateDir: string, letter: string): string =>
   `BERTH-${createHash('sha256').update(stateDir).digest('hex').slice(0, 8)}-${letter}`
 
@@ -68,7 +68,7 @@ export function hooksOf(stateDir: string, family: Family): Hook[] {
   return [
     hook('filter', 'OUTPUT', 'O'),
     hook('filter', 'INPUT', 'I', '! -i lo -p tcp --syn '),
-    // before the engine's own chains, which accept what containers send, and before addresses are translated
+    // before the engine's own chains, which accept what containers send, and before address translation
     hook('mangle', 'PREROUTING', 'P', '! -i lo '),
     ...(family === 4 ? [hook('mangle', 'FORWARD', 'F')] : []),
   ]
@@ -76,7 +76,7 @@ export function hooksOf(stateDir: string, family: Family): Hook[] {
 
 const SYN_ACK = '--tcp-flags SYN,ACK SYN,ACK'
 
-/** What leaves this machine. Of a connection that is made only its first two packets come further than the first rule. */
+/** Outgoing packets. The first rule passes all packets of an established connection but its first two. */
 function outputRules(facts: FirewallFacts, family: Family): string[] {
   const { stateDir, ports, caddyUid, edge, pool } = facts
   const [out, answers, refuse, destinations, metadata, engine] = chainsOf(stateDir, 'filter')
@@ -91,7 +91,7 @@ function outputRules(facts: FirewallFacts, family: Family): string[] {
     ...(family === 4 ? [`-A ${out} -d ${pool} -j ${destinations}`] : []),
     ...addresses.map((address) => `-A ${out} -d ${address} -j ${metadata}`),
     `-A ${out} ! -o lo -j RETURN`,
-    // who answers the proxy's question where a host is decides where its requests go
+    // the proxy sends requests to the address that it gets as DNS answer
     `-A ${out} -p udp --sport ${dnsPort} ${others(0)} -j DROP`,
     `-A ${out} ! -p tcp -j RETURN`,
     `-A ${out} -p tcp ${SYN_ACK} -g ${answers}`,
@@ -99,10 +99,10 @@ function outputRules(facts: FirewallFacts, family: Family): string[] {
     ...trusted.map((uid) => `-A ${out} -m owner --uid-owner ${uid} -j RETURN`),
     ...guarded.flatMap(({ port, uid }) => [
       `-A ${out} -p tcp --dport ${port} ${others(uid)} -j REJECT --reject-with tcp-reset`,
-      // two that connect to each other at once need nobody who accepts
+      // a simultaneous open of two clients needs no listener
       `-A ${out} -p tcp --sport ${port} ${others(uid)} -j REJECT --reject-with tcp-reset`,
     ]),
-    // a refusal of the kernel has no owner and is no SYN-ACK: a service that is down is refused at once
+    // a kernel's RST has no owner and is no SYN-ACK, so connections to a stopped service are refused immediately
     ...guarded.map(
       ({ port, uid }) => `-A ${answers} -p tcp --sport ${port} ${others(uid)} -j DROP`,
     ),
@@ -133,7 +133,7 @@ function passingRules({ stateDir }: FirewallFacts, family: Family): string[] {
   ])
 }
 
-/** Answers to what a container asked for belong to no new connection. */
+/** Answers to a container's own requests belong to connections that exist already. */
 function forwardRules({ stateDir, pool, networks }: FirewallFacts): string[] {
   const chain = chainOf(stateDir, 'F')
   if (networks.length === 0) return []
@@ -144,7 +144,7 @@ function forwardRules({ stateDir, pool, networks }: FirewallFacts): string[] {
   ]
 }
 
-/** No more than a comment may hold, and nothing that ends one. */
+/** Fits into a comment, without characters that would end it. */
 const written = (stateDir: string): string => stateDir.replaceAll(/[^\w./-]/g, '_').slice(0, 200)
 
 const hookRule = ({ stateDir }: Pick<FirewallFacts, 'stateDir'>, { from, chain, match }: Hook) =>
@@ -159,11 +159,11 @@ export const ownerOf = (rule: string): string | undefined =>
 
 const isOurs = (rule: string): boolean => CHAIN.test(/ -j (\S+)$/.exec(rule)?.[1] ?? '')
 
-/** Rules of the kernel's chain `from`, in their order, from what iptables-save printed of one table. */
+/** Rules of the kernel's chain `from`, in order, from the output of iptables-save for one table. */
 const rulesOf = (saved: string, from: string): string[] =>
   saved.split('\n').filter((line) => line.startsWith(`-A ${from} `))
 
-/** Before every other rule there, whose verdict would be the last: those of other installations of ours judge nothing else. */
+/** Keeps our jump ahead of rules whose verdict would be final; jumps of other Berth installations may precede it. */
 function hookChanges(facts: FirewallFacts, hook: Hook, saved: string): string[] {
   const rules = rulesOf(saved, hook.from)
   const present = rules.filter((rule) => rule.endsWith(` -j ${hook.chain}`))
@@ -174,7 +174,7 @@ function hookChanges(facts: FirewallFacts, hook: Hook, saved: string): string[] 
 
 export type Saved = Record<Table, string>
 
-/** `saved`: what iptables-save printed of each table. */
+/** `saved` is the output of iptables-save for each table. */
 export function renderRules(facts: FirewallFacts, family: Family, saved: Saved): string {
   const { stateDir } = facts
   const rules: Record<Table, string[]> = {
@@ -185,7 +185,7 @@ export function renderRules(facts: FirewallFacts, family: Family, saved: Saved):
   return (['mangle', 'filter'] as const)
     .map((table) =>
       section(table, [
-        // named here, an existing chain is emptied first
+        // naming an existing chain here empties it first
         ...chainsOf(stateDir, table).map((chain) => `:${chain} - [0:0]`),
         ...rules[table],
         ...hooks
@@ -196,7 +196,7 @@ export function renderRules(facts: FirewallFacts, family: Family, saved: Saved):
     .join('')
 }
 
-/** Takes every chain of one installation away; undefined: there is none. */
+/** Removes every chain of one installation; undefined when there is none. */
 export function renderRemoval(stateDir: string, saved: Saved): string | undefined {
   const parts = (['mangle', 'filter'] as const).flatMap((table) => {
     const lines = saved[table].split('\n')

@@ -1,6 +1,6 @@
-// What git and ssh say, as a sentence that a person can act on. PURE. Their texts are matched in English: git runs
-// with LC_ALL=C. What is not recognised is passed on as it is, cut.
-/** `damaged`: the local copy; everything else is of the other side or the way there. */
+// Turns the output of git and ssh into a sentence that a person can act on. PURE. The patterns are English, as git runs
+// with LC_ALL=C. Unrecognised text is passed on, cut.
+/** `damaged` concerns the local copy; every other value concerns the remote or the network. */
 export type GitTrouble = 'refused' | 'missing_ref' | 'damaged' | 'other'
 
 export interface GitFailure {
@@ -16,7 +16,7 @@ interface Rule {
 
 const RULES: Rule[] = [
   {
-    // lines of the other side begin with `remote:`; a lock is what a killed git left behind
+    // lines of the remote begin with `remote:`; a killed git leaves its lock
     pattern:
       /^(?:fatal|error): (?:not a git repository: '|bad config |object file .* is empty|loose object .* is corrupt|inflate: data stream error|.*Unable to create '.*\.lock': File exists)/m,
     trouble: 'damaged',
@@ -61,7 +61,7 @@ const RULES: Rule[] = [
     say: (_host, match) => `${match[1]} does not exist in the repository.`,
   },
   {
-    // GitHub, GitLab and Gitea say the same for "does not exist" and "this key may not see it"
+    // GitHub, GitLab and Gitea answer the same for "does not exist" and "this key may not see it"
     pattern:
       /Repository not found|repository '.*' not found|does not appear to be a git repository|returned error: 404|No such (?:project|repository)/i,
     trouble: 'other',
@@ -94,7 +94,7 @@ const RULES: Rule[] = [
 export const isDiskFull = (text: string): boolean =>
   /No space left on device|ENOSPC|Disk quota exceeded/i.test(text)
 
-/** `errorText` is all that git and ssh wrote to stderr. */
+/** `errorText` is the whole stderr of git and ssh. */
 export function explainGit(errorText: string, host: string): GitFailure {
   for (const rule of RULES) {
     const match = rule.pattern.exec(errorText)

@@ -1,6 +1,6 @@
-// git, the only way it is ever called: argv only, as an account that runs nothing else, in folders that no environment can
-// enter, without hooks, helpers, prompts, filters, submodules or anybody's configuration, and with nothing of people's
-// before `--end-of-options`. Addresses, refs and commits were checked by shared/src/repository.ts before they come here.
+// The only way git is called: argv only, as an account that runs nothing else, in folders that no environment can
+// enter, without hooks, helpers, prompts, filters, submodules or user configuration, and with user input only after
+// `--end-of-options`. Callers check addresses, refs and commits with shared/src/repository.ts.
 import { lstatSync, rmSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { RepositoryAddress } from '@berth/shared'
@@ -9,10 +9,10 @@ import { type Account, dropRights } from '../process/confinement.ts'
 import { locateProgram, type ProgramResult, runProgram, SYSTEM_PATH } from '../process/programs.ts'
 import { explainGit, type GitFailure } from './failure.ts'
 
-/** Everything one fetch needs; made by git-session.ts. */
+/** Everything one fetch needs; made by session.ts. */
 export interface GitSession {
   account: Account | undefined
-  /** Whose git it is: what outlives its runner is found by it. */
+  /** The attempt that git runs for; identifies a git that outlives its runner. */
   attemptId: string
   /** Bare repository of the environment. */
   repository: string
@@ -47,12 +47,12 @@ const SAFE_OPTIONS = [
   'gc.auto=0',
   'core.askPass=',
   'maintenance.auto=false',
-  // a host that stops sending is given up long before the step is
+  // gives up on a stalled forge long before the step's timeout
   'http.lowSpeedLimit=1',
   'http.lowSpeedTime=60',
 ]
 
-/** Local calls speak to nobody; a fetch adds what it needs. */
+/** Local calls use no network; a fetch adds what it needs. */
 export const gitEnvironment = (home: string): Record<string, string> => ({
   PATH: SYSTEM_PATH,
   HOME: home,
@@ -98,7 +98,7 @@ export function callGit(
   args: string[],
   options: LocalOptions = {},
 ): Promise<ProgramResult> {
-  // named: git would look for one that it cannot use in the folders above
+  // explicit: git would otherwise search the parent folders for a usable repository
   const where = { GIT_DIR: context.repository }
   return runProgram(gitArgv(context, args), {
     env: { ...gitEnvironment('/nonexistent'), ...where, ...markOf(context), ...options.env },
@@ -126,28 +126,28 @@ function localFailure([name]: string[], { stderr, signal, code }: ProgramResult)
 
 const isDamage = (stderr: string): boolean => explainGit(stderr, '').trouble === 'damaged'
 
-/** What `checkOut` keeps of one folder only. */
+/** The index of `checkOut`, which describes one folder only. */
 const CHECKOUT_INDEX = 'checkout-index'
 
 /**
- * One attempt at a time uses the repository: a lock that it finds was left by a git that was killed, and would be there for
- * ever. Only names in the folder itself, which root made; another lock makes the copy a damaged one.
+ * One attempt at a time uses the repository, so a lock was left by a killed git and would stay forever. Removes only
+ * files directly in the folder, which root made; any other lock makes the repository count as damaged.
  */
 export function breakLocks({ repository }: Pick<GitContext, 'repository'>): void {
   for (const name of ['shallow', 'packed-refs', 'config', 'HEAD', CHECKOUT_INDEX]) {
     try {
       unlinkSync(join(repository, `${name}.lock`))
     } catch {
-      // not there; if it cannot be removed, git says so
+      // absent; if it cannot be removed, git reports that
     }
   }
 }
 
-/** Whether somebody made one here; whether git can use it the first call of git says. */
+/** Whether a repository was made here; the first call of git shows whether it is usable. */
 export const hasRepository = ({ repository }: Pick<GitContext, 'repository'>): boolean =>
   lstatSync(join(repository, 'HEAD'), { throwIfNoEntry: false }) !== undefined
 
-/** A bare repository in an empty folder; false: git cannot make one. */
+/** Makes a bare repository in an empty folder; false when git fails. */
 export async function makeRepository(context: GitContext): Promise<boolean> {
   const made = await callGit(context, [
     'init',
@@ -176,7 +176,7 @@ async function fetchOnce(session: GitSession, source: string, target: string, de
     onStderr: session.onText,
   })
   if (result.code !== 0) return explainFetch(session, result)
-  // git goes on without objects that it finds broken here, as long as it does not need them itself
+  // git continues without objects that it finds broken here, as long as it does not need them itself
   const said = explainGit(result.stderr, session.address.host)
   const isHere = said.trouble === 'damaged' && result.stderr.includes(session.repository)
   return isHere ? said : undefined
@@ -205,7 +205,7 @@ async function resolveCommit(context: GitContext, name: string): Promise<string 
 const isAncestor = async (context: GitContext, commit: string, of: string): Promise<boolean> =>
   (await callGit(context, ['merge-base', '--is-ancestor', commit, of])).code === 0
 
-/** To be found at `target` afterwards. False: the repository was reached, and the commit is not on the ref. */
+/** The commit is at `target` afterwards. False when the repository was reached, but the commit is not on the ref. */
 export async function fetchCommit(
   session: GitSession,
   ref: string,
@@ -263,7 +263,7 @@ export interface TreeFacts {
   root: TreeEntry[]
 }
 
-/** Undefined when the commit holds more names than the bound. */
+/** Undefined when the commit contains more names than the bound allows. */
 export async function readTree(context: GitContext, name: string): Promise<TreeFacts | undefined> {
   const args = ['ls-tree', '-r', '-l', '-z', '--full-tree', name]
   const listed = await callGit(context, args, {
@@ -271,7 +271,7 @@ export async function readTree(context: GitContext, name: string): Promise<TreeF
     timeoutMs: STEPS.fetchMs,
   })
   if (listed.overflow) return undefined
-  // it calls the size of a broken object BAD, and succeeds
+  // for a broken object git prints BAD as size, and succeeds
   if (listed.code !== 0 || isDamage(listed.stderr)) throw localFailure(args, listed)
   const facts: TreeFacts = { files: 0, bytes: 0, submodules: [], root: [] }
   for (const line of listed.stdout.toString('utf8').split('\0')) {
@@ -290,18 +290,18 @@ export async function readTree(context: GitContext, name: string): Promise<TreeF
 export const readBlob = (context: GitContext, object: string, maxBytes: number): Promise<Buffer> =>
   mustCall(context, ['cat-file', 'blob', object], { maxBytes })
 
-/** Puts the files of a commit into an empty folder; no `.git` comes with them. */
+/** Puts the files of a commit into an empty folder, without `.git`. */
 export async function checkOut(context: GitContext, sha: string, folder: string): Promise<void> {
   const env = {
     GIT_WORK_TREE: folder,
     GIT_INDEX_FILE: join(context.repository, CHECKOUT_INDEX),
   }
-  // that of an earlier checkout would call files present that this folder does not have
+  // the index of an earlier checkout would list files that this folder does not have
   rmSync(env.GIT_INDEX_FILE, { force: true })
   await mustCall(context, ['read-tree', '--reset', '-u', sha], { env, timeoutMs: STEPS.fetchMs })
 }
 
-/** Forgets the refs of deployments that are gone, and packs anew when many packs or objects have gathered. */
+/** Removes the refs of deployments that are gone, and repacks when there are many packs or loose objects. */
 export async function tidyRepository(
   context: GitContext,
   keep: ReadonlySet<string>,
@@ -313,7 +313,7 @@ export async function tidyRepository(
   const counted = (await mustCall(context, ['count-objects', '-v'])).toString()
   const count = (what: string): number =>
     Number(new RegExp(`^${what}: ([0-9]+)$`, 'm').exec(counted)?.[1] ?? 0)
-  // small fetches come without a pack: their objects gather one by one
+  // small fetches come without a pack and leave loose objects
   if (count('packs') > REPOSITORY.packs || count('count') > REPOSITORY.looseObjects) {
     await mustCall(context, ['gc', '--quiet', '--prune=now'], { timeoutMs: STEPS.fetchMs })
   }

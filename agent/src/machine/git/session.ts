@@ -1,5 +1,5 @@
-// What lies on disk for the time of one fetch: the deploy key (readable by git's account alone), the known hosts, an
-// empty home, and our ssh program. Invariant: closing the session removes all of it; the key outlives no fetch.
+// The files of one fetch: the deploy key (readable by git's account alone), the known hosts, an empty home, and our ssh
+// program. Invariant: closing the session removes all of it; the key outlives no fetch.
 import {
   chmodSync,
   chownSync,
@@ -23,8 +23,8 @@ import { locateProgram } from '../process/programs.ts'
 import { type GitSession, gitEnvironment } from './git.ts'
 
 /**
- * git starts it as `program [-o …] [-p port] [user@]host command`. Constant: what differs comes from the environment
- * of that git process. Options other than those two are not passed on, and the host comes after `--`.
+ * git starts it as `program [-o …] [-p port] [user@]host command`. The text is constant; parameters come from the
+ * environment of that git process. It passes on no other options, and the hostname comes after `--`.
  */
 const SSH_PROGRAM = `#!/bin/sh
 # Started by git (GIT_SSH) for one fetch; settings come from the environment. Written by Berth, do not edit.
@@ -44,7 +44,7 @@ exec "$BERTH_SSH" -F none -o IdentityFile="$BERTH_SSH_KEY" -o IdentitiesOnly=yes
   -o ConnectTimeout=15 -o ServerAliveInterval=15 -o SendEnv=GIT_PROTOCOL \${port:+-p "$port"} -- "$@"
 `
 
-/** Not in the run directory: hosts mount that without the right to execute. */
+/** Not in the run directory, which is often mounted noexec. */
 function ensureSshProgram(settings: AgentSettings): string {
   const file = join(settings.stateDir, 'bin', 'berth-git-ssh')
   if (existsSync(file) && readFileSync(file, 'utf8') === SSH_PROGRAM) return file
@@ -84,7 +84,7 @@ const readText = (file: string): string => {
   }
 }
 
-/** `use` gets the session; the files are gone when it ends, however it ends. */
+/** Passes the session to `use` and removes its files afterwards, also after an error. */
 export async function withGitSession<T>(
   request: SessionRequest,
   use: (session: GitSession) => Promise<T>,
@@ -105,7 +105,7 @@ export async function withGitSession<T>(
   try {
     const isGiven = request.knownHosts.length > 0
     const remembered = projectHosts(settings, request.projectId)
-    // an owner named the key to trust: what this server saw first counts no more, also not later
+    // an owner named the key to trust, so the key that this server saw first is forgotten for good
     if (isGiven) rmSync(remembered, { force: true })
     const hosts = isGiven ? `${request.knownHosts.join('\n')}\n` : readText(remembered)
     const hostsFile = put('known_hosts', hosts)
@@ -123,7 +123,7 @@ export async function withGitSession<T>(
       BERTH_SSH_CHECKING: isGiven ? 'yes' : 'accept-new',
     }
     if (address.transport === 'file') {
-      // the serving side of a folder looks at its owner; only a configuration file reaches it
+      // the serving git of a local folder checks its owner, and reads this setting only from a configuration file
       env.GIT_CONFIG_GLOBAL = put('config', '[safe]\n\tdirectory = *\n')
     }
     give(home)
@@ -137,7 +137,7 @@ export async function withGitSession<T>(
   }
 }
 
-/** What was put there; false: git left something beside it. Nobody but root can put another folder in this one's place. */
+/** Removes the files of the session; false when git left others. Only root can replace this folder. */
 function removeOwn(folder: string): boolean {
   try {
     for (const name of ['key', 'known_hosts', 'config']) rmSync(join(folder, name), { force: true })
@@ -152,7 +152,7 @@ function removeOwn(folder: string): boolean {
 const allowedProtocols = ({ transport }: RepositoryAddress): string =>
   transport === 'https' || transport === 'ssh' ? 'https:ssh' : transport
 
-/** The first key that a project sees of a host is kept for all its environments; a later, other one fails. */
+/** Keeps the first host key that a project sees, for all its environments; a different key later fails. */
 function remember(file: string, before: string, seen: string): void {
   const hostOf = (line: string): string => line.slice(0, line.indexOf(' '))
   const known = new Set(before.split('\n').map(hostOf))

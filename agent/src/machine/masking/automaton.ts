@@ -1,12 +1,10 @@
 // biome-ignore-all lint/style/noNonNullAssertion: states and bytes are in range by construction.
-// Aho–Corasick over bytes, in typed arrays: one state per pattern byte, shared by all streams of a
-// masker. A state's first child is the next state, so a long pattern costs a chain of 20 bytes per
-// state; other children are in a hash. Beside it a table of block shifts passes over text in which
-// no pattern can begin, four bytes a look at best. Invariant: `next` is the longest suffix of what
-// was read that begins a pattern; `skip` passes no such beginning. Deliberately absent: any state of
-// a stream.
+// Aho–Corasick over bytes, in typed arrays, shared by all streams of a masker; it holds no state of a stream. A state's
+// first child is the next state, so a long pattern costs 20 bytes per state; a hash holds other children. A table of
+// block shifts skips text in which no pattern can begin, at best four bytes per step. Invariant: `next` is the longest
+// suffix of the input that begins a pattern; `skip` never passes such a beginning.
 
-/** All patterns have at least this many bytes; the shifts rely on it. */
+/** The length of the shortest allowed pattern; the shifts rely on it. */
 export const SHORTEST_PATTERN = 6
 
 const NO_CHILD = 256
@@ -16,13 +14,13 @@ const hashBlock = (a: number, b: number, c: number): number =>
   ((a << 11) ^ (b << 5) ^ c ^ (a >>> 3)) & 0xffff
 
 export class Automaton {
-  /** Bytes of the partial match that a state stands for. */
+  /** Bytes of the partial match that a state represents. */
   readonly depth: Int32Array
-  /** Length of the longest pattern that ends in this state; 0 = none does. */
+  /** Length of the longest pattern that ends in this state; 0 when none does. */
   readonly longest: Int32Array
   /** Length of the shortest pattern that goes through this state. */
   readonly shortest: Int32Array
-  /** A pattern has a line feed among its first bytes: carriage returns matter to `skip`. */
+  /** A pattern has a line feed among its first bytes, so carriage returns matter to `skip`. */
   readonly earlyNewline: boolean
   readonly #root = new Int32Array(256)
   readonly #children: Int16Array
@@ -73,8 +71,8 @@ export class Automaton {
   }
 
   /**
-   * The first place at or after `from` where a pattern may begin, as far as bytes before `end` can
-   * tell; the last few places are always answered with "may".
+   * The first position at or after `from` where a pattern may begin, judged by the bytes before `end`. The last few
+   * positions always count as possible.
    */
   skip(bytes: Uint8Array, from: number, end: number): number {
     const shifts = this.#shifts
@@ -135,9 +133,7 @@ export class Automaton {
     return this.#branchStates[this.#slot(state * 256 + byte)]!
   }
 
-  /**
-   * Where the key is, or would be; the table is at most half full, so a free slot ends the walk.
-   */
+  /** The slot of the key, or the free slot for it; the table is at most half full, so the search ends. */
   #slot(key: number): number {
     const keys = this.#branchKeys
     const mask = keys.length - 1
@@ -146,7 +142,7 @@ export class Automaton {
     return slot
   }
 
-  /** Fail links, shallow states first, since a link always leads to a shallower one. */
+  /** Sets the fail links, shallow states first, since a link always leads to a shallower state. */
   #link(parents: Int32Array, bytes: Uint8Array): void {
     for (const state of this.#shallowFirst()) {
       const parent = parents[state]!

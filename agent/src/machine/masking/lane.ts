@@ -1,9 +1,8 @@
 // biome-ignore-all lint/style/noNonNullAssertion: the runs are never empty where they are read.
-// The second reading of a stream: without colour codes (ESC [ … m) and without the carriage returns
-// that a terminal puts before a line feed, so that neither hides a value. It is followed from the
-// first such byte until the literal reading has come to the same state; in between the two are
-// independent, which is why cuts cannot matter. Invariant: `start()` is the position of the first
-// byte of the partial match, however much was skipped after it.
+// The second reading of a stream: without colour codes (ESC [ … m) and without the carriage returns that a terminal
+// puts before a line feed, so that neither hides a value. It runs from the first such byte until the literal reading
+// reaches the same state; in between the two are independent, so cuts cannot matter. Invariant: `start()` is the
+// position of the first byte of the partial match, however much was skipped after it.
 import { MASKING } from '@berth/shared'
 import type { Automaton } from './automaton.ts'
 
@@ -12,7 +11,7 @@ const RETURN = 0x0d
 const LINE_FEED = 0x0a
 const BRACKET = 0x5b
 const LETTER_M = 0x6d
-/** A terminal adds one; a program that wrote its own makes two. */
+/** A terminal adds one; a program that writes its own makes it two. */
 const RETURNS_SKIPPED = 2
 
 export class PlainLane {
@@ -23,10 +22,10 @@ export class PlainLane {
   #runStarts: number[] = []
   #runBytes: number[] = []
   #bytes = 0
-  /** The beginning of what may be a colour code, and where it stands. */
+  /** The beginning of a possible colour code, and its position. */
   #code: number[] = []
   #codeFrom = 0
-  /** Positions of carriage returns that a line feed may follow. */
+  /** Positions of carriage returns that may precede a line feed. */
   #returns: number[] = []
 
   constructor(automaton: Automaton, matched: (start: number, end: number) => void) {
@@ -46,7 +45,7 @@ export class PlainLane {
 
   push(byte: number, position: number): void {
     if (position - this.start() > MASKING.spanBytes) {
-      // Colours without end: the partial match is given up, not held for ever.
+      // Endless colour codes: drops the partial match, instead of holding it forever.
       this.state = 0
       this.#keep(0)
       this.#returns = []
@@ -83,7 +82,7 @@ export class PlainLane {
     return byte >= 0x30 && byte <= 0x3b && bytes < MASKING.sgrBytes ? 'goes on' : 'no'
   }
 
-  /** They were no part of a line ending. */
+  /** The returns were no part of a line ending. */
   #stepReturns(): void {
     if (this.#returns.length === 0) return
     for (const position of this.#returns) this.#step(RETURN, position)
@@ -131,10 +130,7 @@ export class PlainLane {
     }
   }
 
-  /**
-   * Where the partial match begins, or returns stand that may begin one; Infinity when there is
-   * none.
-   */
+  /** The position of the partial match, or of returns that may begin one; Infinity when there is none. */
   start(): number {
     const first = this.#runStarts[0] ?? this.#returns[0]
     if (first === undefined) return Number.POSITIVE_INFINITY
@@ -143,17 +139,17 @@ export class PlainLane {
       : first
   }
 
-  /** Behind the last byte of the partial match. */
+  /** The position after the last byte of the partial match. */
   end(): number {
     return this.#runStarts.at(-1)! + this.#runBytes.at(-1)!
   }
 
-  /** The stream may end here: returns stand that only a line feed would make part of a match. */
+  /** Whether returns are pending that only a line feed would make part of a match. */
   get awaitsLineFeed(): boolean {
     return this.#returns.length > 0
   }
 
-  /** Nothing is undecided, and the literal reading at `position` stands where this one does. */
+  /** Whether nothing is pending and the literal reading at `position` is in the same state. */
   agreesWith(literal: number, position: number): boolean {
     if (literal !== this.state || this.#code.length > 0 || this.#returns.length > 0) return false
     return literal === 0 || (this.#runStarts.length === 1 && this.end() === position)

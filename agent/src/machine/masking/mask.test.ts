@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { Masker } from './mask.ts'
 import { type MaskedValue, makeSecretPatterns } from './secret-patterns.ts'
 
-/** All at once, byte by byte and in threes: the result must be one and the same. */
+/** In one piece, byte by byte and in threes; the result must be the same. */
 function mask(values: MaskedValue[], input: string): string {
   const masker = new Masker(values)
   const bytes = Buffer.from(input)

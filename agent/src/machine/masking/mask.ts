@@ -1,9 +1,8 @@
 // biome-ignore-all lint/style/noNonNullAssertion: every index is in range by construction.
-// Replaces secret values in output by `***`, before anything is stored or sent. One automaton, one
-// MaskStream per source. Invariants: the output does not depend on how the input was cut; every
-// byte of every occurrence is replaced (overlapping ones together, by one `***`); exactly the
-// current partial match is held back. Deliberately absent: a timed flush. It would leak the
-// beginning of a value that a program prints in two writes.
+// Replaces secret values in output by `***`, before anything is stored or sent. One automaton, one MaskStream per
+// source. Invariants: the output does not depend on how the input was cut; every byte of every occurrence is replaced
+// (overlapping ones by one `***`); exactly the current partial match is held back. Deliberately absent: a timed flush,
+// which would leak the beginning of a value that a program prints in two writes.
 import { MASKING } from '@berth/shared'
 import { Automaton, SHORTEST_PATTERN } from './automaton.ts'
 import { PlainLane } from './lane.ts'
@@ -16,21 +15,18 @@ const RETURN = 0x0d
 const LINE_FEED = 0x0a
 const BRACKET = 0x5b
 const LETTER_M = 0x6d
-/** Bytes behind a place that are needed to rule out that a pattern began before it. */
+/** How many bytes after a position rule out that a pattern began before it. */
 const WINDOW = SHORTEST_PATTERN - 1
 
 export interface MaskStream {
-  /** What can be said now of the output so far; may be the chunk itself. */
+  /** The output that is decided so far; may be the chunk itself. */
   push(chunk: Buffer): Buffer
-  /**
-   * What was held back. A partial match of more than half a pattern is masked. The stream starts
-   * anew.
-   */
+  /** Flushes what was held back; masks a partial match of more than half a pattern. The stream can then be reused. */
   end(): Buffer
 }
 
 export class Masker {
-  /** Forms of very long values that are not looked for (see patterns.ts). */
+  /** Encoded forms of very long values that the masker does not search for (see secret-patterns.ts). */
   readonly leftOut: number
   readonly #automaton: Automaton | undefined
 
@@ -57,7 +53,7 @@ export class Masker {
 
 const OPEN_STREAM: MaskStream = { push: (chunk) => chunk, end: () => NOTHING }
 
-/** Behind the colour code that begins at `from`; -1 when there is none, or not all of it. */
+/** The position after the colour code that begins at `from`; -1 when there is none, or it is incomplete. */
 function colourEnd(chunk: Buffer, from: number): number {
   if (chunk[from] !== ESCAPE || chunk[from + 1] !== BRACKET) return -1
   for (let at = from + 2; at < chunk.length && at - from < MASKING.sgrBytes; at++) {
@@ -70,26 +66,23 @@ function colourEnd(chunk: Buffer, from: number): number {
 
 class PatternStream implements MaskStream {
   readonly #automaton: Automaton
-  /** Reads every byte as it is. */
+  /** State of the literal reading. */
   #state = 0
-  /**
-   * Reads without colour codes and without returns before line feeds; followed while that makes a
-   * difference.
-   */
+  /** The reading without colour codes and returns before line feeds; runs while it differs from the literal one. */
   readonly #plain: PlainLane
   #isForked = false
   /** Bytes pushed so far; all positions below count from the beginning of the stream. */
   #position = 0
-  /** Matches that are not passed yet: ends ascend, no two overlap. */
+  /** Pending matches, in order of their ends; no two overlap. */
   readonly #starts: number[] = []
   readonly #ends: number[] = []
-  /** The `***` of the first of them was put out already. */
+  /** Whether the `***` of the first of them was written already. */
   #begun = false
   /** Bytes [#out, #position) between two pushes. */
   #held: Buffer = NOTHING
   #heldBytes = 0
   #out = 0
-  /** Of the chunk at hand: the next byte that `skip` must not look across. */
+  /** In the current chunk, the next byte that `skip` must not cross. */
   #stop = -1
   readonly #window = new Uint8Array(2 * WINDOW)
 
@@ -125,7 +118,7 @@ class PatternStream implements MaskStream {
       return depth[state]!
     }
     const plain = this.#plain
-    // behind returns only a value that has a line feed here can go on; others ended at the return
+    // after a return, only a value with a line feed here can continue; others ended at the return
     const mayGoOn = (state: number): boolean =>
       !plain.awaitsLineFeed || depth[automaton.next(state, LINE_FEED)] === depth[state]! + 1
     const inPlain = this.#isForked ? overHalf(plain.state, mayGoOn) : 0
@@ -139,16 +132,13 @@ class PatternStream implements MaskStream {
     return output
   }
 
-  /** Everything before this is either masked or no part of any value. */
+  /** Every byte before it is either masked or part of no value. */
   #safeEnd(): number {
     const literal = this.#position - this.#automaton.depth[this.#state]!
     return this.#isForked ? Math.min(literal, this.#plain.start()) : literal
   }
 
-  /**
-   * Runs the automaton over the chunk. Where no pattern can begin, it is not run at all: `#jump`
-   * finds the next place.
-   */
+  /** Runs the automaton over the chunk; `#jump` skips the text where no pattern can begin. */
   #scan(chunk: Buffer, base: number): void {
     const automaton = this.#automaton
     const { depth, longest } = automaton
@@ -175,7 +165,7 @@ class PatternStream implements MaskStream {
       }
       const bytes = depth[state]!
       const start = at - bytes
-      // Short partial matches are left to `#jump`, which looks at them again; only ever farther on.
+      // Leaves short partial matches to `#jump`, which checks them again and always advances.
       if (bytes < SHORTEST_PATTERN && start > anchor) {
         at = this.#jump(chunk, start)
         anchor = at
@@ -186,10 +176,9 @@ class PatternStream implements MaskStream {
   }
 
   /**
-   * The first place at or after `from` where a pattern may begin. The look of `skip` is at bytes as
-   * they are, so it stops short of colour codes (and of returns, where they matter); a code is
-   * passed when no pattern begins in the few bytes before it, neither with nor without the code, nor
-   * inside it.
+   * The first position at or after `from` where a pattern may begin. `skip` reads literal bytes, so it stops before
+   * colour codes (and before returns, where they matter). A code is passed when no pattern begins inside it or in the
+   * few bytes before it, read with or without the code.
    */
   #jump(chunk: Buffer, from: number): number {
     const automaton = this.#automaton
@@ -231,7 +220,7 @@ class PatternStream implements MaskStream {
     return next
   }
 
-  /** A match: joined with those it overlaps. */
+  /** Adds a match, joined with those it overlaps. */
   #add(from: number, to: number): void {
     let start = from
     let end = to
@@ -243,7 +232,7 @@ class PatternStream implements MaskStream {
     this.#ends.push(end)
   }
 
-  /** Puts out everything before `safe`; the chunk begins at `base`, what is older is in `#held`. */
+  /** Writes everything before `safe`; the chunk begins at `base`, and `#held` has older bytes. */
   #release(safe: number, chunk: Buffer, base: number): Buffer {
     const parts: Buffer[] = []
     const copy = (to: number): void => {
@@ -270,13 +259,11 @@ class PatternStream implements MaskStream {
     this.#starts.splice(0, passed)
     this.#ends.splice(0, passed)
     if (this.#out < safe) copy(safe)
-    // A copy in any case: the buffer of held bytes is used again.
+    // Always a copy, because the buffer of held bytes is reused.
     return parts.length === 1 ? Buffer.from(parts[0]!) : Buffer.concat(parts)
   }
 
-  /**
-   * Keeps [#out, end of chunk): appended to what is held when the match began in an earlier chunk.
-   */
+  /** Keeps [#out, end of chunk); appends when the match began in an earlier chunk. */
   #hold(chunk: Buffer, base: number): void {
     const end = base + chunk.length
     const kept = end - this.#out

@@ -1,8 +1,6 @@
-// Which byte strings must not leave a server: from the values of an environment to the patterns of
-// the masker. A value is looked for as it is, line by line, and in the encodings in which programs
-// print things (base64 in its three alignments, URL, JSON, shell, hexadecimal). Pure. Invariant: no
-// pattern is shorter than MASKING.valueBytes, the whole values come first, and what the bounds leave
-// out is counted, never forgotten silently.
+// Turns the secret values of an environment into the masker's patterns: each value as it is, line by line, and in the
+// encodings that programs print (base64 in its three alignments, URL, JSON, shell, hexadecimal). Pure. Invariant: no
+// pattern is shorter than MASKING.valueBytes, whole values come first, and forms beyond the bounds are counted.
 import { isUtf8 } from 'node:buffer'
 import { MASKING } from '@berth/shared'
 
@@ -13,7 +11,7 @@ export type MaskedValue = string | Uint8Array
 
 export interface PatternSet {
   patterns: Buffer[]
-  /** Forms of very long values that the bounds do not allow to look for. */
+  /** Forms of very long values that exceed the bounds. */
   leftOut: number
 }
 
@@ -28,7 +26,7 @@ export function makeSecretPatterns(values: readonly MaskedValue[]): PatternSet {
   const plain = [...wholes, ...lines]
   const set = new Collection()
   for (const pattern of plain) set.add(pattern)
-  // Short values first: the long ones are those that may be left out.
+  // Short values first, so that only long ones are left out.
   plain.sort((a, b) => a.length - b.length)
   for (const pattern of plain) for (const form of encodedForms(pattern)) set.add(form)
   return { patterns: set.patterns, leftOut: set.leftOut }
@@ -55,10 +53,7 @@ class Collection {
   }
 }
 
-/**
- * The value; without the line ending that editors add; and as the masker's plain reading sees it
- * (mask-lane.ts).
- */
+/** The value, the value without a final line ending, and both as the masker's plain reading sees them (lane.ts). */
 function wholeForms(value: Buffer): Buffer[] {
   if (value.length < MASKING.valueBytes) return []
   const text = value.toString('latin1')
@@ -92,20 +87,20 @@ function* textForms(text: string): Generator<string> {
   yield text.replaceAll("'", "'\\''")
   const json = JSON.stringify(text).slice(1, -1)
   yield json
-  yield json.replace(/[^\x20-\x7e]/g, unicodeEscape) // as encoders write it that keep to ASCII
-  yield json.replace(/[<>&]/g, unicodeEscape) // as encoders write it that think of HTML
+  yield json.replace(/[^\x20-\x7e]/g, unicodeEscape) // for encoders that write ASCII only
+  yield json.replace(/[<>&]/g, unicodeEscape) // for encoders that escape HTML
   const url = encodeURIComponent(text)
   yield url
   yield url.replace(/%[0-9A-F]{2}/g, (pair) => pair.toLowerCase())
-  yield new URLSearchParams([['', text]]).toString().slice(1) // forms: a space is "+"
+  yield new URLSearchParams([['', text]]).toString().slice(1) // in forms, a space is "+"
 }
 
 const unicodeEscape = (char: string): string =>
   `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
 
 /**
- * The characters that depend on the value alone when `shift` bytes (modulo 3) stand before it in
- * what was encoded: those whose six bits all lie inside.
+ * The base64 characters that depend on the value alone when `shift` bytes (modulo 3) precede it: those whose six bits
+ * all belong to the value.
  */
 function base64Inside(value: Buffer, shift: number): string {
   const encoded = Buffer.concat([Buffer.alloc(shift), value]).toString('base64')

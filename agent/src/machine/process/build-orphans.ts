@@ -1,28 +1,28 @@
-// Commands of builds whose engine was killed: they go on without anybody who waits for them, with their mounts. Found by
-// three facts together: the root of such a process is an overlay in the engine's data, its cgroup is one of BuildKit's,
-// and its parent is gone. Containers have none of the last two; a build under way lacks the last.
+// Finds build commands whose engine was killed; they keep running, with their mounts, and no process waits for them.
+// Three facts together identify one: its root is an overlay in the engine's data, its cgroup is one of BuildKit's, and
+// its parent is gone. Containers lack the last two; a build in progress lacks the last.
 import { readFileSync } from 'node:fs'
 import { isSameProcess, listProcesses, type ProcessFacts } from './processes.ts'
 
 export interface BuildOrphan {
-  /** Names the file system of the one command that these processes belong to. */
+  /** Identifies the file system of the one command that these processes belong to. */
   root: string
   members: ProcessFacts[]
   /** Milliseconds since the epoch. */
   startedAt: number
 }
 
-const TICKS_PER_SECOND = 100 // of every Linux that Node runs on
+const TICKS_PER_SECOND = 100 // on every Linux that Node runs on
 
 const readOf = (pid: number, file: string): string => {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'utf8')
   } catch {
-    return '' // ended meanwhile, or not ours to look at
+    return '' // ended meanwhile, or not readable for us
   }
 }
 
-/** Where the writable layer of the process's root lies; undefined: it is no overlay. */
+/** The path of the writable layer of the process's root; undefined when the root is no overlay. */
 function upperFolder(mountinfo: string): string | undefined {
   const line = mountinfo.split('\n').find((text) => text.split(' ')[4] === '/')
   return /[ ,]upperdir=([^, ]+)/.exec(line ?? '')?.[1]
@@ -47,7 +47,7 @@ export function findBuildOrphans(dataRoot: string): BuildOrphan[] {
   })
 }
 
-/** How many processes were ended. */
+/** Returns how many processes were ended. */
 export function endBuildOrphan({ members }: BuildOrphan): number {
   let count = 0
   for (const { pid, startTicks } of members) {
@@ -56,7 +56,7 @@ export function endBuildOrphan({ members }: BuildOrphan): number {
       process.kill(pid, 'SIGKILL')
       count += 1
     } catch {
-      // gone meanwhile
+      // ended meanwhile
     }
   }
   return count

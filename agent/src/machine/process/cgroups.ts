@@ -1,7 +1,7 @@
-// Groups of processes that nothing escapes from by forking: one per command and per service, where this machine lets
-// us make them. Version 2 (`cgroup.kill`) and the hierarchies of version 1 are used side by side, since many hosts
-// have both: one is enough to end a tree, memory and cpu are bounded where a controller is at hand.
-// Deliberately absent: systemd. A host without cgroups is served by processes.ts (findFamily) instead.
+// Control groups, one per command and per service where this machine allows it; a process cannot leave one by forking.
+// Version 2 (`cgroup.kill`) and the hierarchies of version 1 are used together, since many machines have both: one is
+// enough to end a tree, and memory and cpu are bounded where a controller exists.
+// Deliberately absent: systemd. Without cgroups, processes.ts (findFamily) finds the processes instead.
 import {
   accessSync,
   constants,
@@ -17,7 +17,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES } from '@berth/shared'
 
 export interface CgroupHost {
-  /** Folder of ours in each hierarchy that can be used. */
+  /** Our folder in each usable hierarchy. */
   unified?: string
   freezer?: string
   pids?: string
@@ -55,7 +55,7 @@ const write = (file: string, text: string): boolean => {
 const makeFolder = (folder: string): boolean => {
   try {
     mkdirSync(folder, { recursive: true, mode: 0o755 })
-    accessSync(folder, constants.W_OK) // it may be there and belong to another agent
+    accessSync(folder, constants.W_OK) // it may exist and belong to another agent
     return true
   } catch {
     return false
@@ -81,8 +81,8 @@ export function findCgroupMounts(): Map<string, string> {
 }
 
 /**
- * Where this process is in a hierarchy of version 1. Bounds go below it, so that those set from outside still hold;
- * the hierarchies that name members have one place for all processes of the agent, wherever each of them was started.
+ * The cgroup of this process in a hierarchy of version 1. Bounds go below it, so that bounds set from outside still
+ * hold; the hierarchies that list members use one place for all processes of the agent.
  */
 function ownPath(controller: string): string {
   if (controller === 'freezer' || controller === 'pids') return '/'
@@ -95,7 +95,7 @@ function ownPath(controller: string): string {
 
 let detected: CgroupHost | undefined
 
-/** Looks once per process; makes our folder in each hierarchy that can be written. */
+/** Checks once per process; makes our folder in each writable hierarchy. */
 export function detectCgroups(): CgroupHost {
   if (detected) return detected
   const host: CgroupHost = {}
@@ -120,7 +120,7 @@ export function detectCgroups(): CgroupHost {
   return host
 }
 
-/** Names of our groups that begin so, also those whose maker is gone. */
+/** Names of our groups with this prefix, also those whose maker has exited. */
 export function listCgroups(host: CgroupHost, prefix: string): string[] {
   const names = Object.values(host).flatMap((folder: string) => {
     try {
@@ -139,7 +139,7 @@ export class Cgroup {
     this.#folders = folders
   }
 
-  /** `name` is ours: letters, digits, dashes. Undefined when this host has nothing to make it of. */
+  /** `name` is ours: letters, digits, dashes. Returns undefined when this machine has no usable hierarchy. */
   static create(host: CgroupHost, name: string, bounds?: CgroupBounds): Cgroup | undefined {
     const folders = new Map<Hierarchy, string>()
     for (const [hierarchy, base] of Object.entries(host) as [Hierarchy, string][]) {
@@ -163,7 +163,7 @@ export class Cgroup {
     return undefined
   }
 
-  /** Each is asked for alone: a controller that is missing or refuses leaves the others in force. */
+  /** Sets each bound separately; when a controller is missing or refuses, the others still apply. */
   #bound(bounds: CgroupBounds): void {
     const memory = String(bounds.memoryBytes)
     const set = (hierarchy: Hierarchy, file: string, text: string): void => {
@@ -181,7 +181,7 @@ export class Cgroup {
     set('cpu', 'cpu.cfs_quota_us', String(Math.round(bounds.cpus * 100_000)))
   }
 
-  /** A process that writes 0 to each of these is inside, and so is everything it starts. The first one decides. */
+  /** A process that writes 0 to each of these files joins, with its children. The first file lists the members. */
   joinFiles(): string[] {
     return [...this.#folders.values()].map((folder) => join(folder, 'cgroup.procs'))
   }
@@ -193,7 +193,7 @@ export class Cgroup {
     return text.split('\n').filter(Boolean).map(Number)
   }
 
-  /** The kernel ended processes of this group for their memory, so often since it was made. */
+  /** How many processes of this group the kernel has killed for lack of memory. */
   memoryKills(): number {
     const unified = this.#folders.get('unified')
     const memory = this.#folders.get('memory')
@@ -205,7 +205,7 @@ export class Cgroup {
     )
   }
 
-  /** Ends everything inside, also what is being forked meanwhile. True when nobody is left. */
+  /** Ends every process inside, including those forked meanwhile. Returns true when none is left. */
   async kill(): Promise<boolean> {
     const [hierarchy, folder] = this.#holder() ?? []
     if (!hierarchy || !folder) return true
@@ -214,7 +214,7 @@ export class Cgroup {
       if (hierarchy === 'unified') write(join(folder, 'cgroup.kill'), '1')
       if (hierarchy === 'freezer') await this.#killFrozen(folder)
       if (hierarchy === 'pids') {
-        write(join(folder, 'pids.max'), '0') // nobody may fork while it is being ended
+        write(join(folder, 'pids.max'), '0') // no member may fork meanwhile
         this.#signalAll()
       }
       await delay(PROCESSES.endPollMs)
@@ -238,12 +238,12 @@ export class Cgroup {
       try {
         process.kill(pid, 'SIGKILL')
       } catch {
-        // gone already
+        // ended already
       }
     }
   }
 
-  /** What goes on living moves elsewhere; bounded, since it may fork while it moves. */
+  /** Moves surviving processes to another group; bounded, since they may fork while they move. */
   moveMembers(to: Cgroup): void {
     for (let round = 0; round < PROCESSES.killRounds; round += 1) {
       const pids = this.members()
@@ -252,13 +252,13 @@ export class Cgroup {
     }
   }
 
-  /** Nothing happens while somebody is inside: the kernel refuses. */
+  /** Has no effect while the group has members, because the kernel refuses. */
   remove(): void {
     for (const folder of this.#folders.values()) {
       try {
         rmdirSync(folder)
       } catch {
-        // in use, or gone
+        // in use, or removed already
       }
     }
   }

@@ -1,4 +1,4 @@
-// Real terminals and real pipes: every byte arrives, also those written in the very last moment.
+// Real terminals and real pipes: every byte arrives, also those written just before the exit.
 import { createHash } from 'node:crypto'
 import { LogSource } from '@berth/shared/wire'
 import { beforeAll, describe, expect, it } from 'vitest'
@@ -62,7 +62,7 @@ describe('under a terminal', () => {
       env,
       onOutput: (_: LogSource, chunk: Buffer) => {
         parts.push(chunk)
-        const end = performance.now() + 5 // a disk that takes its time
+        const end = performance.now() + 5 // a slow disk
         while (performance.now() < end);
       },
     }

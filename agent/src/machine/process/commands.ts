@@ -1,6 +1,6 @@
 // Starts one command and passes on every byte it writes: under a terminal (node-pty) or, where node-pty could not be
-// built, through two pipes. Invariant: when `exited` resolves, all output written before the end was passed on.
-// Deliberately absent: input. Nobody can type into a deployment.
+// built, through two pipes. Invariant: when `exited` resolves, all output written before the exit was passed on.
+// Deliberately absent: input. A deployment is not interactive.
 import { spawn } from 'node:child_process'
 import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs'
 import { constants as osConstants } from 'node:os'
@@ -24,12 +24,12 @@ export interface CommandStart {
 export interface RunningCommand {
   /** Leads its own session and group. */
   pid: number
-  /** ^C on a terminal, SIGTERM to the group otherwise. */
+  /** Sends ^C on a terminal, otherwise SIGTERM to the group. */
   interrupt(): void
   exited: Promise<Exit>
 }
 
-/** The part of node-pty below its own stream class, which gives up on unread output 200 ms after the end. */
+/** The part of node-pty below its stream class, which drops unread output 200 ms after the exit. */
 export interface Pty {
   fork(
     file: string,
@@ -47,7 +47,7 @@ export interface Pty {
   resize(fd: number, columns: number, rows: number): void
 }
 
-/** Undefined where node-pty is not installed or was built for another Node. */
+/** Undefined when node-pty is not installed or was built for another Node. */
 export async function loadPty(): Promise<Pty | undefined> {
   try {
     const loaded = (await import('node-pty')) as unknown as {
@@ -66,7 +66,7 @@ const signalNames = new Map(
   Object.entries(osConstants.signals).map(([name, number]) => [number as number, name]),
 )
 
-/** Reads without waiting until the kernel has nothing more: EAGAIN is only said after all that was written is out. */
+/** Reads without waiting until the kernel has no more data; EAGAIN comes only after all written bytes were read. */
 function drainTerminal(fd: number, pass: (chunk: Buffer) => void): void {
   const buffer = Buffer.allocUnsafe(64 * 1_024)
   for (let total = 0; total < PROCESSES.drainBytes; ) {
@@ -74,7 +74,7 @@ function drainTerminal(fd: number, pass: (chunk: Buffer) => void): void {
     try {
       count = readSync(fd, buffer)
     } catch {
-      return // EAGAIN: read to the end
+      return // EAGAIN: everything was read
     }
     if (count <= 0) return
     total += count
@@ -83,8 +83,8 @@ function drainTerminal(fd: number, pass: (chunk: Buffer) => void): void {
 }
 
 /**
- * Our own descriptor of the terminal's inner end stays open until everything was read: no hang-up of the last process
- * can end the stream early, and the end of the output is found by reading, not by a timer.
+ * Our own descriptor of the terminal's inner end stays open until everything was read. So the hang-up of the last
+ * process cannot end the stream early, and reading, not a timer, finds the end of the output.
  */
 export function startUnderTerminal(pty: Pty, start: CommandStart): RunningCommand {
   const [file = '', ...args] = start.argv
@@ -150,7 +150,7 @@ export function startWithPipes(start: CommandStart): RunningCommand {
     child.once('exit', (code, signal) => resolve({ code, signal }))
   })
   const exited = ended.then(async (exit) => {
-    // a process left in the background may hold the pipes for ever; what was written before the end is there by now
+    // a background process may hold the pipes open forever; by now all output from before the exit has arrived
     await Promise.race([closed, delay(PROCESSES.drainMs, undefined, { ref: false })])
     child.stdout.destroy()
     child.stderr.destroy()

@@ -1,4 +1,4 @@
-// What varies reaches the command as it is, however it is spelled: folders, variables and the command itself.
+// Folders, variables and the command itself reach the command unchanged, however they are spelled.
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,7 +1,6 @@
-// How a command of the repository is started: which argv puts it into its cgroup, takes every right away and runs it
-// as the environment's user. Builds argv, starts nothing. The small scripts are constants; what varies travels as
-// their arguments, so no value is ever read as shell text. The one exception by design is the user's own command, one
-// argument of `/bin/sh -eu -c`.
+// Builds the argv that puts a command of the repository into its cgroup, drops every privilege and runs it as the
+// environment's user; starts nothing. The small scripts are constants and get values as arguments, so the shell never
+// parses a value. The one exception, by design, is the user's own command, one argument of `/bin/sh -eu -c`.
 import { ownNamespaces } from './namespaces.ts'
 import { locateProgram, SYSTEM_PATH } from './programs.ts'
 
@@ -12,45 +11,45 @@ export interface Account {
 }
 
 /**
- * Joins the cgroups named before `--`, still as root, then becomes the rest. The first one names the members and must
+ * Joins the cgroups named before `--`, still as root, then execs the rest. The first one lists the members and must
  * be joined; the others only bound memory and cpu.
  */
 const JOIN =
   'echo 0 >"$1" || exit 125; shift; while [ "$1" != -- ]; do echo 0 2>/dev/null >"$1"; shift; done; shift; exec "$@"'
 
 /**
- * As the user already: the variables (read from their file here, so that no variable of anybody is in the environment
- * of a process that still has rights: LD_PRELOAD would run as root), then folder, umask, and nothing to read.
+ * Runs as the user already. Reads the variables from their file here, because in the environment of a process that is
+ * still root LD_PRELOAD would run as root. Then sets folder and umask, and leaves no input.
  */
 const ENTER =
   'umask "$1"; shift; set -a; . "$1" || exit 126; set +a; cd -- "$2" || exit 126; unset OLDPWD; shift 2; exec "$@" </dev/null'
 
 /**
- * Still as root, in namespaces of its own: the folders of the machine that everybody may write to are the environment's own
- * temporary one, shared memory is new and empty, and there is nothing in the homes of people.
+ * Runs as root, in namespaces of its own. The environment's temporary folder replaces the machine's world-writable
+ * folders, shared memory is new and empty, and the home folders of people are hidden.
  */
 const HIDE = [
   'own=$1; queues=$2; shift 2',
   'while [ "$1" != -- ]; do mount --bind "$own" "$1" || exit 125; shift; done; shift',
   '[ ! -d /home ] || mount -t tmpfs -o ro,size=4k,mode=0755 berth-hidden /home || exit 125',
   '[ ! -d /dev/shm ] || mount -t tmpfs -o nosuid,nodev,mode=1777 berth-memory /dev/shm || exit 125',
-  // queues of the machine's own would still be seen there, whatever else is of this command alone
+  // without an ipc namespace of its own, a new mount would still show the machine's queues
   '[ ! -d /dev/mqueue ] || { [ "$queues" = new ] && mount -t mqueue berth-queues /dev/mqueue 2>/dev/null; } || mount -t tmpfs -o ro,size=4k berth-hidden /dev/mqueue || exit 125',
   'unset own queues; exec "$@"',
 ].join('; ')
 
-/** Where a folder below would vanish from the view of its own command. */
+/** A folder below one of these would be hidden from its own command. */
 const HIDDEN = ['/tmp/', '/var/tmp/', '/home/', '/dev/']
 
-/** What a command gets in the place of folders that everybody may write to. */
+/** What a command sees in place of world-writable folders. */
 export interface OwnPaths {
   /** Of the environment; shown to the command as /tmp. */
   temporary: string
-  /** Of the machine (shared-paths.ts). */
+  /** Of the machine (users/shared-paths.ts). */
   instead: readonly string[]
 }
 
-/** Empty where the machine does not allow it, or where the folder itself would be hidden (development). */
+/** Empty when the machine does not allow it, or when the folder itself would be hidden (development). */
 export function ownPaths(paths: OwnPaths | undefined): string[] {
   const { temporary, instead } = paths ?? { temporary: '/tmp/', instead: [] }
   if (HIDDEN.some((hidden) => temporary.startsWith(hidden))) return []
@@ -62,11 +61,11 @@ export function ownPaths(paths: OwnPaths | undefined): string[] {
   return [unshare, ...kinds, '--', ...hide]
 }
 
-/** Empty where this machine has no groups. */
+/** Empty when this machine has no cgroups. */
 export const joinGroups = (files: readonly string[]): string[] =>
   files.length > 0 ? ['/bin/sh', '-c', JOIN, 'berth-join', ...files, '--'] : []
 
-/** Removes every right but those of the account. Without an account (development) only the way back up is closed. */
+/** Drops every privilege but those of the account. Without an account (development), only prevents regaining any. */
 export function dropRights(account: Account | undefined): string[] {
   const setpriv = locateProgram('setpriv')
   if (!setpriv) {
@@ -87,8 +86,8 @@ export function dropRights(account: Account | undefined): string[] {
 }
 
 /**
- * With a terminal, the end of the command hangs up on everything it started, also on an application that is just
- * about to detach itself. Without this line `nohup app &` would be a race.
+ * On a terminal, the exit of the command hangs up on everything it started, also on an application that is about to
+ * detach itself. Without this line `nohup app &` would be a race.
  */
 const ENTER_TERMINAL = `trap '' HUP; ${ENTER}`
 
@@ -99,14 +98,14 @@ export interface Confinement {
   paths?: OwnPaths | undefined
   /** Shell form; readable by the account. */
   variablesFile: string
-  /** Stronger than the file; from the repository, so it may be seen in a list of processes. */
+  /** Overrides the file; comes from the repository, so a list of processes may show it. */
   additions: Readonly<Record<string, string>>
   hasTerminal: boolean
-  /** It may offer a socket to the proxy, which connects as the group of the folder. */
+  /** It may serve a socket to the proxy, which connects through the group of the folder. */
   offersSocket?: boolean
 }
 
-/** The user's own command, exactly one argv element, in its folder and with its rights. */
+/** The user's own command as exactly one argv element, in its folder and with its privileges. */
 export function confineCommand(command: string, inside: Confinement): string[] {
   const additions = Object.entries(inside.additions).map(([key, value]) => `${key}=${value}`)
   const env = locateProgram('env') ?? '/usr/bin/env'
@@ -129,10 +128,10 @@ export interface CommandPaths {
   commit: string
 }
 
-/** What a command starts with: Berth's own words only. The variables are added when the rights are gone. */
+/** The initial environment of a command, only Berth's own variables; the others follow when privileges are dropped. */
 export const baseEnvironment = (paths: CommandPaths): Record<string, string> => ({
   PATH: `${paths.environmentDir}/bin:${SYSTEM_PATH}`,
-  // the environment's own folder belongs to root, so that no application replaces `current`; tools want to write
+  // root owns the environment's folder, so that no application replaces `current`; tools need a writable home
   HOME: `${paths.environmentDir}/home`,
   LANG: 'C.UTF-8',
   BERTH_RELEASE_DIR: paths.releaseDir,

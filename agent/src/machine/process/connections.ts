@@ -1,5 +1,4 @@
-// Connections of this machine to an address, from the kernel's own table: a version that is being replaced is stopped
-// when nobody talks to it any more.
+// Counts connections of this machine to an address in the kernel's table. A replaced version is stopped at zero.
 import { readFileSync } from 'node:fs'
 
 const ESTABLISHED = '01'
@@ -16,7 +15,7 @@ export function countPeers(table: string, address: string, port: number): number
   const peer = encodePeer(address, port)
   return table.split('\n').filter((line) => {
     const [, , remote = '', state = ''] = line.trim().split(/\s+/)
-    // an IPv6 socket that speaks IPv4 has the same eight digits at its end
+    // an IPv4-mapped address ends with the same eight digits
     return state === ESTABLISHED && (remote === peer || remote.endsWith(`0000FFFF${peer}`))
   }).length
 }

@@ -1,6 +1,6 @@
-// Descriptors that this program was started with and did not ask for (of a shell, a script, a service manager): each would go
-// on to every program that it starts, also to commands of environments. Node.js marks its own ones, so what bears no mark
-// is somebody else's.
+// Closes descriptors that this program inherited from a shell, a script or a service manager. Otherwise every program
+// it starts would inherit them too, including commands of environments. Node.js sets close-on-exec on its own
+// descriptors, so one without that flag was inherited.
 import { closeSync, readdirSync, readFileSync } from 'node:fs'
 
 const CLOSE_ON_EXEC = 0o2000000
@@ -15,7 +15,7 @@ function isInherited(fd: number): boolean {
   }
 }
 
-/** At the very start, before this program opens anything that a child is meant to get. */
+/** Call it first, before this program opens a descriptor that a child is meant to get. */
 export function closeInherited(): void {
   for (const name of readdirSync(OWN)) {
     const fd = Number(name)

@@ -1,9 +1,8 @@
-// One TLS handshake with this server's proxy for a name: what a browser would meet. Never throws: what went wrong is the
-// answer.
+// Performs one TLS handshake with this server's proxy for a name, as a browser would. Returns errors, never throws.
 import { connect } from 'node:tls'
 import type { Endpoint } from '../../settings.ts'
 
-/** Undefined: it has a certificate for the name. Who issued it is not judged: installations may use their own. */
+/** Undefined when the proxy has a certificate for the name. Any issuer is fine, as installations may use their own. */
 export function tryHandshake(
   { address, port }: Endpoint,
   servername: string,

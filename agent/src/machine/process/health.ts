@@ -1,12 +1,12 @@
-// When a service counts as healthy, and when to give up. PURE: the caller asks, waits and measures time. The first
-// success is enough; failures count only after the start period, and only in a row.
+// Decides when a service counts as healthy, and when to give up. PURE: the caller probes, waits and measures time. The
+// first success is enough; failures count only after the start period, and only in a row.
 import { STEPS } from '@berth/shared'
 import type { Health } from '@berth/shared/service-file'
 
-/** A service that can be asked. */
+/** A service that can be probed. */
 export type HealthCheck = Extract<Health, { kind: 'http' | 'connect' }>
 
-/** One look at a service. `said` is what a person reads; `detail`, in parentheses after it, may be empty. */
+/** One probe of a service. A person reads `said`; `detail` follows it in parentheses and may be empty. */
 export interface HealthSample {
   isHealthy: boolean
   said: string
@@ -24,7 +24,7 @@ const times = (count: number): string => NUMBERS[count] ?? `${count} times`
 export const isExpectedStatus = (expected: number | null, status: number): boolean =>
   expected === null ? status >= 200 && status <= 399 : status === expected
 
-/** `elapsedMs` since the process was started; `failures` in a row so far, those of the start period not counted. */
+/** `elapsedMs` is the time since the start; `failures` in a row exclude those of the start period. */
 export function judgeHealth(
   check: HealthCheck,
   sample: HealthSample,
@@ -38,7 +38,7 @@ export function judgeHealth(
     const detail = sample.detail ? ` (${sample.detail})` : ''
     return { kind: 'unhealthy', message: `${sample.said}${often}${detail}.` }
   }
-  // a process that comes up quickly is noticed quickly
+  // notices a process that starts quickly
   const isFirst = elapsedMs < STEPS.healthFirstForMs
   const fastMs = isFirst ? STEPS.healthFirstMs : STEPS.healthFastMs
   const waitMs = elapsedMs < STEPS.healthFastForMs ? fastMs : check.intervalMs

@@ -1,6 +1,6 @@
-// Everything that an environment still runs on this machine, however it was started: under its account, in one of its
-// cgroups, or with its folder in the environment it was born with. Ended as a whole when the environment goes.
-// Invariant: nothing of another environment, of Berth or of a person is ever among it.
+// Finds and ends everything that an environment still runs on this machine, however it was started: under its account,
+// in one of its cgroups, or with its folder in the initial environment.
+// Invariant: processes of another environment, of Berth or of a person are never among them.
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES } from '@berth/shared'
 import { Cgroup, detectCgroups, listCgroups } from './cgroups.ts'
@@ -8,11 +8,11 @@ import { signalMembers } from './process-tree.ts'
 import { hasMarker, listProcesses, type ProcessFacts, readOwner } from './processes.ts'
 
 export interface Belonging {
-  /** berth-e101: its cgroups are this and a dash and more. */
+  /** For example berth-e101; the names of its cgroups begin with it and a dash. */
   name: string
-  /** Of its account; undefined where it has none. Never root's. */
+  /** Of its account; undefined when it has none. Never root's. */
   uid: number | undefined
-  /** `BERTH_SHARED_DIR=…`, which every command and service of it was started with. */
+  /** `BERTH_SHARED_DIR=…`, which all its commands and services were started with. */
   marker: string
 }
 
@@ -21,7 +21,7 @@ const groupsOf = ({ name }: Belonging): Cgroup[] => {
   return listCgroups(host, `${name}-`).flatMap((found) => Cgroup.create(host, found) ?? [])
 }
 
-/** This very process and those above it, whatever they were started with. */
+/** This process and its ancestors, regardless of their environment. */
 function ownLine(all: ProcessFacts[]): Set<number> {
   const parents = new Map(all.map(({ pid, parent }) => [pid, parent]))
   const line = new Set<number>()
@@ -33,7 +33,7 @@ export function listLeftovers(of: Belonging): ProcessFacts[] {
   const all = listProcesses()
   const spared = ownLine(all)
   const grouped = new Set(groupsOf(of).flatMap((group) => group.members()))
-  const uid = of.uid || undefined // 0 would mean everybody
+  const uid = of.uid || undefined // 0 would match every process of root
   return all.filter(({ pid }) => {
     if (spared.has(pid) || pid <= 1) return false
     if (grouped.has(pid) || hasMarker(pid, of.marker)) return true
@@ -41,7 +41,7 @@ export function listLeftovers(of: Belonging): ProcessFacts[] {
   })
 }
 
-/** SIGTERM, the grace, SIGKILL until nobody is left; its cgroups go as well. Returns who could not be ended. */
+/** SIGTERM, the grace period, SIGKILL until none is left; removes the cgroups too. Returns the survivors. */
 export async function endLeftovers(of: Belonging, graceMs: number): Promise<ProcessFacts[]> {
   signalMembers(listLeftovers(of), 'SIGTERM')
   const until = performance.now() + graceMs
@@ -59,6 +59,6 @@ export async function endLeftovers(of: Belonging, graceMs: number): Promise<Proc
   return left
 }
 
-/** Names of its cgroups that are still there. */
+/** Names of its cgroups that still exist. */
 export const listGroups = ({ name }: Belonging): string[] =>
   listCgroups(detectCgroups(), `${name}-`)

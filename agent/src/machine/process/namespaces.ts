@@ -1,4 +1,4 @@
-// What the kernel lets us do with mounts: some containers have no right to, and there the confinement is weaker.
+// Checks what the kernel lets us do with mounts; some containers lack the right, which makes the confinement weaker.
 import { execFileSync } from 'node:child_process'
 import { DAEMON } from '@berth/shared'
 
@@ -18,8 +18,8 @@ function isAllowed(unshare: string, kinds: string[]): boolean {
 }
 
 /**
- * What a command gets of its own, as options of unshare: mounts, and the memory that processes share by name. Empty: nothing.
- * Asked once a process: it does not change while a machine is up.
+ * The namespaces of a command, as options of unshare: mounts, and named shared memory; possibly empty. Checked once per
+ * process, because it does not change until the next boot.
  */
 export function ownNamespaces(unshare: string): string[] {
   answer ??= [[...MOUNTS, '--ipc'], MOUNTS].find((kinds) => isAllowed(unshare, kinds)) ?? []

@@ -1,10 +1,10 @@
-// Who listens on this machine: from the kernel's tables, so that looking never takes a port away from anybody.
+// Finds who listens on this machine, in the kernel's tables; so a check never occupies a port.
 import { readFileSync } from 'node:fs'
 import type { Member } from './process-tree.ts'
 import { listProcesses, readSocketInodes } from './processes.ts'
 
 export interface Listener {
-  /** Of the socket; names it in /proc/<pid>/fd. */
+  /** Of the socket; identifies it in /proc/<pid>/fd. */
   inode: string
   uid: number
 }
@@ -36,7 +36,7 @@ export function listListeners(): Map<number, Listener[]> {
 
 export const findListeners = (port: number): Listener[] => listListeners().get(port) ?? []
 
-/** Unix sockets that listen under this path. */
+/** Unix sockets that listen on this path. */
 export function findSocketListeners(path: string): Listener[] {
   const ACCEPTING = 0x10000
   return readTable('/proc/net/unix')
@@ -46,13 +46,13 @@ export function findSocketListeners(path: string): Listener[] {
     .map((fields) => ({ inode: fields[6] ?? '', uid: -1 }))
 }
 
-/** Somebody of `members` holds one of these sockets. */
+/** Whether one of `members` holds one of these sockets. */
 export function holdsListener(members: Member[], listeners: Listener[]): boolean {
   const wanted = new Set(listeners.map(({ inode }) => inode))
   return members.some(({ pid }) => [...readSocketInodes(pid)].some((inode) => wanted.has(inode)))
 }
 
-/** Ends processes of these accounts that hold one of the sockets; their names. */
+/** Ends processes of these accounts that hold one of the sockets; returns their names. */
 export function endHolders(listeners: Listener[], accounts: ReadonlySet<number>): string[] {
   const wanted = new Set(listeners.filter(({ uid }) => accounts.has(uid)).map(({ inode }) => inode))
   if (wanted.size === 0) return []
@@ -61,7 +61,7 @@ export function endHolders(listeners: Listener[], accounts: ReadonlySet<number>)
     try {
       process.kill(pid, 'SIGKILL')
     } catch {
-      // gone meanwhile
+      // ended meanwhile
     }
     return [`${name} (pid ${pid})`]
   })

@@ -1,4 +1,4 @@
-// Real servers on loopback: what is said about each kind of answer.
+// Real servers on loopback: the message for each kind of answer.
 
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'

@@ -1,14 +1,14 @@
-// One look at a service: a connection or a GET, straight to its port or socket, bounded in time and
-// in what is read of the answer. Never throws: what went wrong is the answer.
+// Probes a service once: a connection or a GET, straight to its port or socket, with a deadline and a bound on what is
+// read of the answer. Never throws; it returns the error.
 import { request } from 'node:http'
 import { connect, type NetConnectOpts } from 'node:net'
 import { STEPS } from '@berth/shared'
 import { type HealthCheck, type HealthSample, isExpectedStatus } from './health.ts'
 
-/** Without an address: on this machine's loopback. */
+/** Without an address, it is on this machine's loopback. */
 export type ProbeTarget =
   | { port: number; address?: string }
-  /** `shown`: what a message calls it. */
+  /** `shown` is its name in messages. */
   | { socket: string; shown?: string }
 
 const nameTarget = (target: ProbeTarget): string =>
@@ -91,7 +91,7 @@ function probeHttp(
   })
 }
 
-/** `host` is what the service would see from outside. */
+/** `host` is the hostname that a client outside would send. */
 export function probe(
   target: ProbeTarget,
   check: HealthCheck,
@@ -102,7 +102,7 @@ export function probe(
     : probeHttp(target, check, host)
 }
 
-/** Undefined: somebody accepts connections there. Otherwise the error's code, ETIMEDOUT included. */
+/** Undefined when a process accepts connections there; otherwise the error code, possibly ETIMEDOUT. */
 export function dial(
   host: string,
   port: number,

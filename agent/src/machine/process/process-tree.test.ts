@@ -1,5 +1,5 @@
-// Trees that do not want to end: signals ignored, double fork, new session, cleared environment. One test per means
-// that a host may offer, each with the means that this machine has.
+// Trees that resist: ignored signals, double fork, new session, cleared environment. One test for each mechanism that a
+// machine may offer, as far as this machine has it.
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -61,7 +61,7 @@ async function plant(script: string, means: CgroupHost): Promise<ProcessTree> {
   })
   const marker = `BERTH_ATTEMPT_ID=${name}`
   const tree: ProcessTree = { root: child.pid as number, marker, cgroup, spared: new Set() }
-  // whatever the test found: these trees end by no signal of a terminal and no closed pipe
+  // in any case: no hang-up and no closed pipe ends these trees
   onTestFinished(async () => {
     await killTree(tree)
   })
@@ -73,7 +73,7 @@ describe.each(MEANS)('with %s', (_, means) => {
   it('asks, waits, and then ends every process of a stubborn tree', async (t) => {
     if (!means) return t.skip('this machine does not offer it')
     const tree = await plant(STUBBORN, means)
-    // the daemon has forked before it has its own session
+    // the daemon forks before it gets its own session
     const sessions = () => new Set(listTree(tree).map(({ pid }) => readProcess(pid)?.session))
     await until(() => listTree(tree).length >= 4 && sessions().size > 1)
     const before = listTree(tree)

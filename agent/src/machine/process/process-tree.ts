@@ -1,6 +1,6 @@
-// Everything that came out of one command or service, and its end: asked first, then made to. A cgroup names its
-// members exactly; without one, /proc is searched (session, group, descendants, marker in the environment).
-// Invariant: a tree that was ended is empty, or the caller is told how many are left.
+// All processes of one command or service, and how to end them: first asked, then killed. A cgroup lists its members
+// exactly; without one, /proc is searched (session, group, descendants, marker in the environment).
+// Invariant: after an end the tree is empty, or the caller learns how many processes are left.
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES } from '@berth/shared'
 import type { Cgroup } from './cgroups.ts'
@@ -9,10 +9,10 @@ import { findFamily, readProcess } from './processes.ts'
 export interface ProcessTree {
   /** Pid of the first process, which leads its own session. */
   root: number
-  /** NAME=value that every process of it was started with. */
+  /** NAME=value that all its processes were started with. */
   marker: string
   cgroup: Cgroup | undefined
-  /** Processes of earlier commands that go on by right, as `pid:ticks`. */
+  /** Processes of earlier commands that may continue, as `pid:ticks`. */
   spared: ReadonlySet<string>
 }
 
@@ -30,13 +30,13 @@ export function listTree(tree: ProcessTree): Member[] {
   return found.filter((member) => !tree.spared.has(memberKey(member)))
 }
 
-/** To the group of the first process: what a terminal or a shell would do. */
+/** Signals the group of the first process, as a terminal or a shell would. */
 export function signalGroup(root: number, signal: NodeJS.Signals): void {
-  if (root <= 1) return // 0 and 1 would mean our own group and everybody
+  if (root <= 1) return // 0 and 1 would mean our own group and every process
   try {
     process.kill(-root, signal)
   } catch {
-    // gone already
+    // ended already
   }
 }
 
@@ -45,12 +45,12 @@ export function signalMembers(members: Member[], signal: NodeJS.Signals): void {
     try {
       process.kill(pid, signal)
     } catch {
-      // gone already
+      // ended already
     }
   }
 }
 
-/** SIGKILL until nobody is left. Returns how many still are, which is none unless the kernel holds them. */
+/** SIGKILL until none is left. Returns how many remain, which is 0 unless the kernel holds them. */
 export async function killTree(tree: ProcessTree): Promise<number> {
   if (tree.cgroup) {
     await tree.cgroup.kill()
@@ -66,8 +66,8 @@ export async function killTree(tree: ProcessTree): Promise<number> {
 }
 
 /**
- * The ladder: `ask` (^C, SIGTERM), then up to `graceMs` for everybody to end, then SIGKILL. The grace is measured on
- * the monotonic clock, so a changed wall clock neither shortens nor prolongs it.
+ * Calls `ask` (^C, SIGTERM), waits up to `graceMs` for all processes to end, then sends SIGKILL. The monotonic clock
+ * measures the grace period, so a changed wall clock cannot affect it.
  */
 export async function endTree(
   tree: ProcessTree,

@@ -1,5 +1,5 @@
-// What /proc says about processes: who is alive, under which start time, on which boot of the machine, and which
-// processes belong to one command. Nothing here starts or ends a process.
+// Reads /proc: which processes are alive, when they started, on which boot, and which ones belong to one command.
+// Nothing here starts or ends a process.
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
 export interface ProcessFacts {
@@ -7,16 +7,16 @@ export interface ProcessFacts {
   parent: number
   group: number
   session: number
-  /** With the pid it names one process of this boot. */
+  /** Together with the pid, identifies one process of this boot. */
   startTicks: string
   name: string
 }
 
-/** Undefined: no such process, or one that only waits to be collected by its parent. */
+/** Undefined when there is no such process, or it is a zombie. */
 export function readProcess(pid: number): ProcessFacts | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // the command name is in parentheses and may hold spaces and parentheses itself
+    // the command name is in parentheses and may contain spaces and parentheses itself
     const close = stat.lastIndexOf(')')
     const fields = stat.slice(close + 2).split(' ')
     if (fields[0] === 'Z' || fields[0] === 'X') return undefined
@@ -33,7 +33,7 @@ export function readProcess(pid: number): ProcessFacts | undefined {
   }
 }
 
-/** Field 22 of /proc/<pid>/stat. Undefined: no such process. */
+/** Field 22 of /proc/<pid>/stat; undefined when there is no such process. */
 export const readStartTicks = (pid: number): string | undefined => readProcess(pid)?.startTicks
 
 export const isSameProcess = (pid: number, startTicks: string): boolean =>
@@ -53,7 +53,7 @@ export function listProcesses(): ProcessFacts[] {
   return found
 }
 
-/** `NAME=value` is in the environment the process was started with. */
+/** Whether the process was started with `NAME=value` in its environment. */
 export function hasMarker(pid: number, marker: string): boolean {
   try {
     return `\0${readFileSync(`/proc/${pid}/environ`, 'latin1')}\0`.includes(`\0${marker}\0`)
@@ -62,7 +62,7 @@ export function hasMarker(pid: number, marker: string): boolean {
   }
 }
 
-/** Real user id; undefined: gone meanwhile. */
+/** Real user id; undefined when the process has ended. */
 export function readOwner(pid: number): number | undefined {
   try {
     const uid = /^Uid:\t([0-9]+)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]
@@ -91,8 +91,8 @@ export function readSocketInodes(pid: number): Set<string> {
 }
 
 /**
- * Everything that came out of one command: its session, its group, its children's children, and whoever carries its
- * marker in the environment. The caller and its ancestors are never part of it.
+ * All processes of one command: its session, its group, its descendants, and those with its marker in their
+ * environment. Never contains the caller or its ancestors.
  */
 export function findFamily(root: number, marker: string): ProcessFacts[] {
   const all = listProcesses()

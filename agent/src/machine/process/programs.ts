@@ -1,17 +1,17 @@
-// Runs a program of the host and waits for it: argv only, no shell, bounded time and output, its whole process group
-// ended when it takes too long or the caller gives up. For Berth's own tools (git, useradd, rm); the user's commands
-// go through commands.ts.
+// Runs a program of the server and waits for it: argv only, no shell, bounded time and output. Ends its whole process
+// group when it takes too long or the caller aborts. For Berth's own tools (git, useradd, rm); the user's commands go
+// through commands.ts.
 import { spawn } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
 import { PROCESSES } from '@berth/shared'
 
-/** The search path of everything Berth starts; the agent's own may be anything. */
+/** The PATH of everything Berth starts; the agent's own PATH is unknown. */
 export const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 const located = new Map<string, string>()
 
-/** The absolute path of a host program, so that no environment's PATH decides which one runs as root. */
+/** The absolute path of a program, so that no environment's PATH decides which one runs as root. */
 export function locateProgram(name: string): string | undefined {
   const known = located.get(name)
   if (known) return known
@@ -30,10 +30,10 @@ export function locateProgram(name: string): string | undefined {
 
 export interface ProgramOptions {
   cwd?: string
-  /** Complete: nothing of the runner's own environment is handed down. */
+  /** Complete; nothing of the runner's own environment is inherited. */
   env?: Record<string, string>
   timeoutMs?: number
-  /** Output above it ends the program (`overflow`). */
+  /** More output ends the program (`overflow`). */
   maxBytes?: number
   signal?: AbortSignal
   onStderr?: (chunk: Buffer) => void
@@ -53,11 +53,11 @@ function killGroup(pid: number | undefined): void {
   try {
     process.kill(-pid, 'SIGKILL')
   } catch {
-    // gone already
+    // ended already
   }
 }
 
-/** Rejects when the program cannot be started; its exit code is the caller's to judge. */
+/** Rejects when the program cannot be started; the caller judges its exit code. */
 export function runProgram(argv: string[], options: ProgramOptions = {}): Promise<ProgramResult> {
   const [name = '', ...args] = argv
   const file = name.startsWith('/') ? name : locateProgram(name)
@@ -97,7 +97,7 @@ export function runProgram(argv: string[], options: ProgramOptions = {}): Promis
     })
     child.stderr.on('data', (chunk: Buffer) => {
       options.onStderr?.(chunk)
-      if (keptErrors > maxBytes) return // only the first part of an error explains it
+      if (keptErrors > maxBytes) return // only the beginning of the errors is useful
       keptErrors += chunk.length
       stderr.push(chunk)
     })

@@ -1,4 +1,4 @@
-// Slots across real processes: how many get in, in which order, and what happens to the slot of one that was killed.
+// Slots across real processes: how many enter, in which order, and what happens to the slot of a killed process.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -27,7 +27,7 @@ console.log('in')
 process.stdin.on('data', () => { release(); console.log('out'); process.exit(0) })
 `
 
-/** Another process that takes a slot; `next` is its next line. */
+/** Another process that takes a slot; `next` returns its next line. */
 function another(slots: number) {
   const child = spawn(
     process.execPath,

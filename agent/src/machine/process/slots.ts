@@ -1,7 +1,7 @@
-// Work that a server does a few at a time: builds and pulls, whichever process asks. Two kinds of small files in
-// runDir/slots, each named after the process that made it: `wait` is a place in line, `hold` a slot. Invariants: who
-// enters has made its `hold` first and then seen no more of them than there are slots, so the last one of too many
-// always steps back; a file of a dead process counts for nothing and is removed by whoever sees it.
+// Limits how many builds and pulls a server runs concurrently, across processes. Two kinds of small files in
+// runDir/slots, each named after its process: `wait` is a place in line, `hold` a slot. Invariants: a caller enters
+// only if, after it made its `hold`, it sees no more of them than slots, so the last of too many always backs off;
+// every reader ignores and removes the file of a dead process.
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -15,9 +15,9 @@ export type SlotKind = 'build' | 'pull'
 
 export interface SlotOptions {
   signal: AbortSignal
-  /** Told when it has to wait, and at each change: 1 is next. */
+  /** Called when it has to wait, and at each change; 1 is next. */
   onPlace: (place: number) => void
-  /** How many there are; otherwise what this server's cores give. */
+  /** How many slots there are; the default depends on this server's cores. */
   slots?: number
 }
 
@@ -29,7 +29,7 @@ type Stage = 'wait' | 'hold'
 interface Entry {
   file: string
   stage: Stage
-  /** Monotonic, the same for all processes of one boot. */
+  /** Monotonic, and comparable across the processes of one boot. */
   since: string
   id: string
 }
@@ -55,8 +55,8 @@ function readLine(folder: string, kind: SlotKind): Entry[] {
 }
 
 /**
- * Resolves when a slot is free and this caller is the next in line, with the function that gives it back (calling it
- * again does nothing). Rejects with the signal's reason. The end of the process gives it back too.
+ * Resolves when a slot is free and this caller is next in line. The returned function releases the slot and is
+ * idempotent; the exit of the process releases it too. Rejects with the signal's reason.
  */
 export async function takeSlot(
   settings: Pick<AgentSettings, 'runDir'>,
@@ -87,7 +87,7 @@ export async function takeSlot(
         reported = place
         onPlace(place)
       }
-      // of several that stepped back one is earlier than the others
+      // jitter: of several callers that backed off, one retries first
       await delay(SLOTS.pollMs * (0.75 + Math.random() / 2), undefined, { signal }).catch(() =>
         signal.throwIfAborted(),
       )
@@ -100,7 +100,7 @@ export async function takeSlot(
   }
 }
 
-/** 0 or less: a slot is free for it. */
+/** 0 or less when a slot is free. */
 function findPlace(line: Entry[], id: string, slots: number): number {
   const held = line.filter(({ stage }) => stage === 'hold').length
   const waiting = line.filter(({ stage }) => stage === 'wait')

@@ -1,18 +1,18 @@
-// A Unix socket in a folder that an environment can write, asked by root: a link there could lead to any socket of the
-// machine. So it is opened without following one, must be a socket of the environment's own user, and is used by its
-// descriptor, which nobody can swap.
+// Opens a Unix socket in a folder that an environment can write, for root. A link there could lead to any socket of the
+// machine, so it is opened without following links, must belong to the environment's own user, and is used through its
+// descriptor, which cannot be swapped.
 import { closeSync, constants, fstatSync, openSync } from 'node:fs'
 
-/** Of Linux on every architecture Node runs on; Node does not name it. */
+/** The value on every architecture that Node runs on; Node does not export it. */
 export const O_PATH = 0o10000000
 
 export interface OpenSocket {
-  /** While it is open: connect here, or let a program that this process starts work on the socket itself. */
+  /** While it is open: connect to it, or let a child process work on the socket itself. */
   path: string
   close(): void
 }
 
-/** `uid` undefined: without accounts, as the developer. Otherwise why it is none. */
+/** `uid` is undefined without accounts (development). Returns why the path is unusable, or the socket. */
 export function openSocket(path: string, uid: number | undefined): OpenSocket | 'absent' | 'wrong' {
   let fd: number
   try {

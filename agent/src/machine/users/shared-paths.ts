@@ -1,7 +1,7 @@
-// Folders of this machine that every account may write to: there two environments could meet, and what one leaves would
-// belong to the next account of its number. A command sees the environment's own temporary folder in their place
-// (confinement.ts); whatever an account left there all the same goes with its environment.
-// Deliberately absent: /srv, /mnt, /media and disks of their own. A folder that is open to everybody there was opened on purpose.
+// Folders of this machine that every account may write to. Two environments could meet there, and the next account with
+// the same uid would own what one leaves. A command sees the environment's own temporary folder in their place
+// (process/confinement.ts); files that an account left there nevertheless are removed with its environment.
+// Deliberately absent: /srv, /mnt, /media and separate disks, where a world-writable folder was opened on purpose.
 import { readFileSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { MAINTENANCE, PROCESSES } from '@berth/shared'
@@ -9,12 +9,12 @@ import type { AgentSettings } from '../../settings.ts'
 import { replaceFile } from '../atomic-files.ts'
 import { locateProgram, type ProgramResult, runProgram } from '../process/programs.ts'
 
-/** Looked at in any case, before anybody has searched the machine. */
+/** Always checked, also before the first search of the machine. */
 const KNOWN = ['/tmp', '/var/tmp', '/run/lock', '/var/lock', '/var/crash']
 const AREAS = ['/run', '/var', '/dev', '/usr', '/opt', '/etc']
-/** Nothing in them is for accounts of this machine; some are large. */
+/** Closed to the accounts of this machine, and some of them are large. */
 const CLOSED = ['/var/lib/docker', '/var/lib/containerd', '/run/docker', '/run/containerd']
-/** Memory: a command gets new ones instead (confinement.ts). */
+/** In memory; a command gets new ones instead (process/confinement.ts). */
 export const SHARED_MEMORY = ['/dev/shm', '/dev/mqueue']
 
 const listFile = ({ runDir }: Pick<AgentSettings, 'runDir'>): string =>
@@ -22,7 +22,7 @@ const listFile = ({ runDir }: Pick<AgentSettings, 'runDir'>): string =>
 
 type PathSettings = Pick<AgentSettings, 'runDir' | 'stateDir'>
 
-/** The daemon searches and notes what it found: commands are started by other processes, and must not wait for it. */
+/** The daemon searches and stores the result, because other processes start commands and must not wait for a search. */
 export async function searchSharedPaths(settings: PathSettings): Promise<void> {
   const closed = [...CLOSED, ...SHARED_MEMORY, settings.stateDir, settings.runDir]
   const skipped = closed.flatMap((folder) => ['-path', folder, '-o']).slice(0, -1)
@@ -36,7 +36,7 @@ export async function searchSharedPaths(settings: PathSettings): Promise<void> {
   argv.push('(', ...skipped, ')', '-prune', '-o')
   argv.push('-type', 'd', '-perm', '-0002', '-print0', '-prune')
   const found = await runProgram(argv, { timeoutMs: MAINTENANCE.searchMs })
-  // a folder that went meanwhile makes it say 1; what was seen counts
+  // find exits with 1 when a folder was removed meanwhile; what it saw counts
   if (found.timedOut || found.overflow) throw new Error('the search took too long')
   const names = found.stdout.toString('utf8').split('\0').filter(Boolean)
   replaceFile(listFile(settings), JSON.stringify(names))
@@ -51,13 +51,13 @@ function noted(settings: PathSettings): string[] {
     const list: unknown = JSON.parse(readFileSync(listFile(settings), 'utf8'))
     return Array.isArray(list) ? list.filter((name) => typeof name === 'string') : []
   } catch {
-    return [] // nobody has searched since the machine started
+    return [] // no search since the machine started
   }
 }
 
 const holds = (folder: string, path: string): boolean => `${path}/`.startsWith(`${folder}/`)
 
-/** As they are now, without links. */
+/** Those that exist now, without links. */
 function sharedFolders(settings: PathSettings): string[] {
   const real = [...KNOWN, ...noted(settings)].flatMap((path) => {
     try {
@@ -71,7 +71,7 @@ function sharedFolders(settings: PathSettings): string[] {
   return [...new Set(real)]
 }
 
-/** Those in whose place a command can see another folder; never one that holds the agent's own. */
+/** Those that can be replaced in a command's view; never one that contains the agent's own folders. */
 export const sharedPaths = (settings: PathSettings): string[] =>
   sharedFolders(settings).filter(
     (place) => !holds(place, settings.stateDir) && !holds(place, settings.runDir),
@@ -79,7 +79,7 @@ export const sharedPaths = (settings: PathSettings): string[] =>
 
 const KINDS = { shm: '-m', sem: '-s', msg: '-q' } as const
 
-/** Segments, semaphores and queues of System V: they outlive every process. */
+/** System V segments, semaphores and queues; they outlive every process. */
 function ownedObjects(uid: number): string[] {
   return Object.entries(KINDS).flatMap(([kind, option]) => {
     let lines: string[][]
@@ -97,8 +97,8 @@ function ownedObjects(uid: number): string[] {
 }
 
 /**
- * Removes everything of an account from the shared places. Nothing of the account runs any more. What lies deeper than the
- * first level may lie in a folder of somebody else: `find` removes it by descriptor, no path is looked up again.
+ * Removes everything an account owns in the shared folders, after its last process ended. Below the first level, files
+ * may be in a folder of another account, so `find` removes them by descriptor and resolves no path twice.
  */
 export async function clearShared(settings: PathSettings, uid: number): Promise<string[]> {
   if (!(uid > 0)) return []

@@ -1,4 +1,4 @@
-// Real accounts, as root; each run has a name of its own and removes what it made.
+// Real accounts, as root; each run uses its own names and removes what it made.
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'

@@ -1,6 +1,6 @@
-// The Unix account of an environment: made once, without password, shell or groups, its home the environment's
-// folder. Invariant: an account that exists and is not ours (another home, root) is never used. Without root there
-// are no accounts; development then runs commands as the developer.
+// The Unix account of an environment: made once, without password, shell or groups; its home is the environment's
+// folder. Invariant: an existing account that is not ours (another home, root) is never used. Without root there are no
+// accounts; development then runs commands as the developer.
 import { readFileSync, statSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES } from '@berth/shared'
@@ -22,13 +22,13 @@ export async function findAccount(name: string): Promise<(Account & { home: stri
   return { name, uid: Number(fields[2]), gid: Number(fields[3]), home: fields[5] ?? '' }
 }
 
-/** Where accounts that were made here stand; no program has to be started to read it. */
+/** Local accounts are in this file; reading it starts no program. */
 const findLocal = (name: string): string | undefined =>
   readFileSync('/etc/passwd', 'utf8')
     .split('\n')
     .find((line) => line.startsWith(`${name}:`))
 
-/** Accounts of environments that were made here, by environment. `homeOf`: one with another home is not of Berth. */
+/** Accounts of environments that were made here, by environment. One whose home differs from `homeOf` is not ours. */
 export function listEnvironmentAccounts(
   prefix: string,
   homeOf: (environmentId: number) => string,
@@ -43,7 +43,7 @@ export function listEnvironmentAccounts(
   return found
 }
 
-/** Those of a directory service too. */
+/** Includes accounts of a directory service. */
 async function askForAccount(name: string): Promise<string | undefined> {
   const found = await runProgram(['getent', 'passwd', name])
   return found.code === 0 ? found.stdout.toString('utf8').trim() : undefined
@@ -52,15 +52,15 @@ async function askForAccount(name: string): Promise<string | undefined> {
 async function createAccount(name: string, home: string, purpose: string): Promise<void> {
   const shell = locateProgram('nologin') ?? '/bin/false'
   const argv = ['useradd', '--home-dir', home, '--no-create-home', '--shell', shell]
-  // no ranges of subordinate ids: they are for people who run containers of their own
+  // no ranges of subordinate ids, which are for people who run their own containers
   argv.push('--user-group', '--comment', purpose, '-K', 'SUB_UID_COUNT=0', '-K', 'SUB_GID_COUNT=0')
   for (let attempt = 1; ; attempt += 1) {
     const made = await runProgram([...argv, '--', name])
     if (made.code === 0) return
-    // somebody else holds the lock of /etc/passwd for a moment
+    // another program holds the lock of /etc/passwd for a moment
     const isBusy = /cannot lock|try again later/i.test(made.stderr)
     if (!isBusy || attempt >= PROCESSES.accountTries) {
-      if (await findAccount(name)) return // made by a deployment of a moment ago
+      if (await findAccount(name)) return // a concurrent deployment just made it
       throw new AccountError(`Account ${name} could not be made: ${made.stderr.trim()}`)
     }
     await delay(PROCESSES.endPollMs * attempt)
@@ -89,7 +89,7 @@ export async function ensureAccount(
   return { account: { name, uid: found.uid, gid: found.gid }, isNew: !present }
 }
 
-/** One of the programs that change /etc/passwd; somebody else may hold its lock for a moment. */
+/** Runs one of the programs that change /etc/passwd; retries while another program holds its lock. */
 export async function changeAccounts(
   argv: string[],
 ): Promise<{ code: number | null; stderr: string }> {
@@ -108,7 +108,7 @@ export async function findGroup(name: string): Promise<number | undefined> {
   return found.code === 0 && gid > 0 ? gid : undefined
 }
 
-/** Makes the group where it is missing, and the account a member of it. */
+/** Makes the group if it is missing, and adds the account to it. */
 export async function ensureMember(group: string, account: string): Promise<void> {
   if (!NAME.test(group)) throw new AccountError(`${group} is not a name for a group.`)
   if ((await findGroup(group)) === undefined) {
@@ -123,7 +123,7 @@ export async function ensureMember(group: string, account: string): Promise<void
   if (code !== 0) throw new AccountError(`${account} is not in group ${group}: ${stderr.trim()}`)
 }
 
-/** Removes the account of an environment with its group. One of that name that is not ours is left alone. */
+/** Removes the account of an environment with its group. An account of that name that is not ours stays. */
 export async function removeAccount(
   name: string,
   home: string,
@@ -136,14 +136,14 @@ export async function removeAccount(
       throw new AccountError(`Account ${name} could not be removed: ${stderr.trim()}`)
     }
   }
-  // its group went with it where the host says so (USERGROUPS_ENAB), and stays elsewhere
+  // userdel removed its group too if the host says so (USERGROUPS_ENAB)
   if ((await runProgram(['getent', 'group', name])).code !== 0) return found ? 'removed' : 'absent'
   const { code, stderr } = await changeAccounts(['groupdel', '--', name])
   if (code !== 0) throw new AccountError(`Group ${name} could not be removed: ${stderr.trim()}`)
   return 'removed'
 }
 
-/** By owner, group and mode alone; a refusal may still be lifted by an access list, which only the kernel knows. */
+/** By owner, group and mode alone; an access list, which only the kernel evaluates, may still grant access. */
 function bitsLetIn({ uid, gid }: Account, folder: string): boolean {
   const parts = folder.split('/').filter(Boolean)
   return parts.every((_, index) => {
@@ -155,7 +155,7 @@ function bitsLetIn({ uid, gid }: Account, folder: string): boolean {
   })
 }
 
-/** The first folder on the way to `folder` that the account cannot enter. */
+/** The first folder on the path to `folder` that the account cannot enter. */
 export async function findClosedFolder(
   account: Account | undefined,
   folder: string,

@@ -1,6 +1,6 @@
-// Caddy's account. Caddy never runs as root: what it dials and reads is named by people's repositories. Where the agent
-// runs as root, Caddy needs an account of its own, in development too; where it does not, Caddy runs as the developer.
-// Invariant: no file that an environment or Caddy itself could have put there changes its owner.
+// Caddy's account. Caddy never runs as root, because people's repositories name what it dials and reads. Where the
+// agent runs as root, Caddy needs an account of its own, in development too; elsewhere Caddy runs as the developer.
+// Invariant: a file that an environment or Caddy itself could have put there never changes its owner.
 import {
   chmodSync,
   chownSync,
@@ -30,14 +30,14 @@ type Names = Pick<AgentSettings, 'accountPrefix'>
 export const caddyAccount = ({ accountPrefix }: Names): string =>
   `${accountPrefix.replace(/-?e$/, '')}-caddy`
 
-/** Undefined: it is not there, or without root it is not needed. */
+/** Undefined when it does not exist, or is not needed without root. */
 export async function findCaddyAccount(settings: Names): Promise<Account | undefined> {
   if (!isRoot()) return undefined
   const { name, uid, gid } = (await findAccount(caddyAccount(settings))) ?? {}
   return name !== undefined && uid && gid ? { name, uid, gid } : undefined
 }
 
-/** Finds or makes it, with the group through which it reaches what environments offer. */
+/** Finds or makes it, with the group through which it reaches sockets and static files of environments. */
 export async function ensureCaddyAccount(
   settings: AgentSettings,
 ): Promise<{ account: Account; isNew: boolean }> {
@@ -58,7 +58,7 @@ function noAccount(settings: AgentSettings): Error {
 const NO_SETPRIV =
   'Caddy never runs as root, and setpriv, which takes the rights of root away, is not installed. Install the package util-linux.'
 
-/** The words before Caddy's own: only the right to bind low ports is left. Throws where Caddy would run as root. */
+/** The argv before Caddy's own, which keeps only the right to bind low ports. Throws when Caddy would run as root. */
 export async function becomeCaddy(settings: AgentSettings): Promise<string[]> {
   if (!isRoot()) return []
   const account = await findCaddyAccount(settings)
@@ -77,10 +77,10 @@ export async function becomeCaddy(settings: AgentSettings): Promise<string[]> {
   ]
 }
 
-/** What a Caddy that ran as root left behind: its account can read and write all that it needs. May be repeated. */
+/** Gives the files of a Caddy that ran as root to its account. Idempotent. */
 export async function handOver(settings: AgentSettings, account: Account): Promise<void> {
   const paths = edgePaths(settings)
-  // others must pass through those above
+  // Caddy must be able to pass through the parents
   for (const above of [paths.dir, settings.runDir]) {
     mkdirSync(above, { recursive: true, mode: 0o711 })
   }
@@ -99,7 +99,7 @@ export async function handOver(settings: AgentSettings, account: Account): Promi
   for (const name of listFolder(statics)) lchownSync(join(statics, name), 0, group)
 }
 
-/** Through descriptors, links unfollowed. A file with a second name is left: the other one may be anywhere. */
+/** Works on descriptors and follows no links. Skips a file with several hard links, as another name may be anywhere. */
 function giveTree(path: string, account: Account, depth = 0): void {
   const fd = openSync(path, O_PATH | constants.O_NOFOLLOW)
   try {
@@ -110,7 +110,7 @@ function giveTree(path: string, account: Account, depth = 0): void {
     if (facts.isDirectory() && depth < PROXY.homeDepth) {
       for (const name of readdirSync(at)) giveTree(join(at, name), account, depth + 1)
     }
-    // a folder last: what is in it is reached by nobody else before
+    // folders last: until then no other account reaches their contents
     if (facts.uid !== account.uid) chownSync(at, account.uid, account.gid)
   } finally {
     closeSync(fd)

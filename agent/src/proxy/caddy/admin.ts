@@ -1,17 +1,17 @@
-// Caddy's admin socket. Every call has a deadline; a configuration that Caddy refuses leaves the old one serving, and
-// its reason comes back as a sentence.
+// Caddy's admin socket. Every call has a deadline. When Caddy refuses a configuration, the old one stays active, and
+// the caller gets the reason as a sentence.
 import { statSync } from 'node:fs'
 import { request } from 'node:http'
 import { PROXY } from '@berth/shared'
 
 export interface CaddyAdmin {
-  /** Undefined: it answers. Otherwise why not. */
+  /** Undefined when it answers; otherwise the reason. */
   ping(): Promise<string | undefined>
   /** Rejects with `CaddyRefused`, or with another error when Caddy cannot be reached. */
   load(configuration: string): Promise<void>
-  /** Requests that run at this moment, by upstream; those that have none are not named. */
+  /** Running requests by upstream; those without an upstream are left out. */
   requests(): Promise<Map<string, number>>
-  /** Another one is another process, or another admin socket of the same. */
+  /** Changes with the process, and with its admin socket. */
   instance(): string
 }
 

@@ -1,6 +1,6 @@
-// Caddy's side of the edge: whether it is there, which configuration it has, and the only `POST /load` there is. A new
-// Caddy process gets the present configuration by itself. Invariant: what is on disk for Caddy's next start is the last
-// configuration that a Caddy accepted.
+// Caddy's state as the edge sees it: whether it is up and which configuration it has; makes the only `POST /load`. A
+// new Caddy process gets the current configuration automatically. Invariant: the file for Caddy's next start holds the
+// last configuration that a Caddy accepted.
 import { chownSync, existsSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROXY } from '@berth/shared'
@@ -12,11 +12,11 @@ export interface PushOptions {
   admin: CaddyAdmin
   /** Where the accepted configuration is kept. */
   file: string
-  /** Group of Caddy's account, which reads that file and may be younger than this process; undefined: no account. */
+  /** Group of Caddy's account, which reads that file; may be made after this process. Undefined without an account. */
   group: () => Promise<number | undefined>
-  /** The configuration that should hold now. */
+  /** The configuration that should be active now. */
   wanted: () => string
-  /** Why Caddy is not there, in the words of who starts it. */
+  /** Why Caddy is not up, as recorded by the process that starts it. */
   explain: () => string
   log: (message: string) => void
 }
@@ -24,7 +24,7 @@ export interface PushOptions {
 export class Pushes {
   readonly #o: PushOptions
   #accepted = ''
-  /** The process that has it. */
+  /** The process that has the configuration. */
   #instance = ''
   #lastPush = Number.NEGATIVE_INFINITY
   #refusal = ''
@@ -46,7 +46,7 @@ export class Pushes {
     clearInterval(this.#timer)
   }
 
-  /** Caddy's first start needs something to start with. */
+  /** Writes a configuration for Caddy's first start. */
   async #prepare(): Promise<void> {
     if (!existsSync(this.#o.file)) await this.#keep(this.#o.wanted())
   }
@@ -57,12 +57,12 @@ export class Pushes {
     if (group !== undefined) chownSync(this.#o.file, 0, group)
   }
 
-  /** The present Caddy has exactly this. */
+  /** Whether the running Caddy has exactly this configuration. */
   has(configuration: string): boolean {
     return configuration === this.#accepted && this.#instance === this.#o.admin.instance()
   }
 
-  /** Undefined: up, with the present configuration. */
+  /** Undefined when Caddy is up with the current configuration. */
   async findTrouble(): Promise<string | undefined> {
     const silence = await this.#o.admin.ping()
     if (silence !== undefined) return this.#o.explain() || `Caddy does not answer: ${silence}.`
@@ -88,7 +88,7 @@ export class Pushes {
     if (wait > 0) await delay(wait)
   }
 
-  /** Only one at a time: callers queue. Refused: EdgeError, and the old configuration goes on. */
+  /** Runs one push at a time; callers queue. If Caddy refuses, throws an EdgeError and keeps the old configuration. */
   async push(configuration: string): Promise<void> {
     while (this.#isBusy) await delay(PROXY.probePollMs)
     this.#isBusy = true
@@ -112,13 +112,13 @@ export class Pushes {
     }
   }
 
-  /** Once a reason: this is tried again and again. */
+  /** Logs each reason once, because this is retried often. */
   #complain(reason: string): void {
     if (reason !== '' && reason !== this.#complaint) this.#o.log(reason)
     this.#complaint = reason
   }
 
-  /** After a start of Caddy or of the edge, and for what could not be pushed when it was asked for. */
+  /** After a start of Caddy or of the edge, and for earlier pushes that failed. */
   async reconcile(): Promise<void> {
     const wanted = this.#o.wanted()
     if (this.#isBusy || this.has(wanted) || this.#o.admin.instance() === '') return

@@ -1,7 +1,7 @@
-// Caddy's whole configuration from the routing table. PURE. It is nearly constant: one route takes every plain host and
-// asks the name server where to go, so a deployment changes an answer of the name server and not this. Own routes exist
-// only for passwords, paths, folders and sockets. Invariants: a host with a route of its own is never served by the
-// catch-all; every @id is unique (Caddy takes duplicates in silence).
+// Renders Caddy's whole configuration from the routing table. PURE. It is nearly constant: one catch-all route asks the
+// name server for every plain hostname, so a deployment changes an answer of the name server and not this. Passwords,
+// paths, folders and sockets get routes of their own. Invariants: the catch-all never serves a hostname that has its
+// own route; every @id is unique (Caddy silently accepts duplicates).
 import { PROXY } from '@berth/shared'
 import type { AgentSettings } from '../../settings.ts'
 import { errorPage } from '../edge/pages.ts'
@@ -15,26 +15,26 @@ export interface RenderInput {
   routes: PlacedRoute[]
   keys: EdgeKeys
   adminSocket: string
-  /** Folders of stable names (`<id>`): of static roots, of sockets. */
+  /** Folders of stable names (`<id>`) of static roots and of sockets. */
   links: string
   sockets: string
   logs: string
   pagePort: number
-  /** Of Caddy: later ones can do more, and call some of it otherwise. */
+  /** Of Caddy; later versions have more features and rename some. */
   version: string
 }
 
-/** Hosts of the catch-all. */
+/** Hostnames of the catch-all. */
 export const PLAIN_ZONE = 'berth.internal'
-/** Names of own routes: no Host header can spell a name of this zone. */
+/** Names of own routes; no Host header can spell a name in this zone. */
 export const OWN_ZONE = 'berth-own.internal'
 
 const ms = (n: number): string => `${n}ms`
 
-/** Only such hosts are asked for: a name that is none would make a client wait in vain. */
+/** Only valid hostnames reach the name server; for an invalid one, the client would wait in vain. */
 const LABEL = '[a-zA-Z0-9_](?:[a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?'
 const HOST_PATTERN = `^${LABEL}(?:\\.${LABEL})*$`
-/** RE2 has no look-ahead: the length is a condition of its own, with room for a port. */
+/** RE2 has no look-ahead, so a second condition checks the length, with space for a port. */
 const isHost = {
   vars_regexp: { '{http.request.host}': { pattern: HOST_PATTERN } },
   header_regexp: { Host: { pattern: `^.{1,${PROXY.hostLength + 6}}$` } },
@@ -50,7 +50,7 @@ export const needsOwnRoute = (route: PlacedRoute): boolean =>
   route.target.kind === 'static' ||
   route.target.kind === 'socket'
 
-/** What the name server is asked for by the route's own entry. */
+/** The name of an own route in queries to the name server. */
 export const ownName = (host: string, path: string): string => `r${routeId(host, path)}.${OWN_ZONE}`
 
 export function renderConfiguration(input: RenderInput): Json {
@@ -81,7 +81,7 @@ export function renderConfiguration(input: RenderInput): Json {
   return configuration
 }
 
-/** The machine's trust store is nobody's business here. */
+/** Leaves the machine's trust store alone. */
 const PKI = { certificate_authorities: { local: { install_trust: false } } }
 
 function renderTls({ proxy, pagePort, version, keys }: RenderInput): Json {
@@ -115,7 +115,7 @@ function renderLogging(folder: string): Json {
       access: {
         include: ['http.log.access'],
         writer: file('access.log', PROXY.accessLogMiB, PROXY.accessLogs),
-        // headers hold cookies, passwords and the probe's secret
+        // headers contain cookies, passwords and the probe's secret
         encoder: {
           format: 'filter',
           wrap: { format: 'json' },
@@ -155,7 +155,7 @@ function renderServer(input: RenderInput, scheme: 'http' | 'https', listen: stri
 const byLongestPath = (a: PlacedRoute, b: PlacedRoute): number =>
   a.host === b.host ? b.path.length - a.path.length : a.host < b.host ? -1 : 1
 
-/** The agent's own question: it says so, so the password is not asked, and the answer names who gave it. */
+/** For the agent's probe: identified by its secret, it needs no password, and the answer names the upstream. */
 const probeRoute = ({ keys }: RenderInput, scheme: string): Json => ({
   '@id': `${scheme}.probe`,
   match: [{ header: { 'X-Berth-Probe': [keys.probe] } }],
@@ -173,7 +173,7 @@ const probeRoute = ({ keys }: RenderInput, scheme: string): Json => ({
   ],
 })
 
-/** Nobody outside speaks with the platform's own headers, and no application either. */
+/** Removes the platform's own headers, both from outside requests and from answers of applications. */
 const stripRoute = (scheme: string): Json => ({
   '@id': `${scheme}.strip`,
   handle: [
@@ -185,7 +185,7 @@ const stripRoute = (scheme: string): Json => ({
   ],
 })
 
-/** With https, http is for nothing but the redirect. What an application says of this itself stays. */
+/** With https, http only redirects. An application's own header stays. */
 const STAY_ENCRYPTED: Json = {
   '@id': 'https.stay',
   handle: [
@@ -199,7 +199,7 @@ const STAY_ENCRYPTED: Json = {
   ],
 }
 
-/** The page server sends known hosts to https and tells the others that they are unknown. */
+/** The page server redirects known hostnames to https and shows a page for unknown ones. */
 const redirectRoute = (input: RenderInput): Json => ({
   '@id': 'http.redirect',
   match: [{ not: [isLocal, isProbe] }],
@@ -242,7 +242,7 @@ const passwordGate = ({ username, passwordHash }: NonNullable<PlacedRoute['basic
               realm: 'restricted',
               accounts: [
                 {
-                  // braces would be read as a placeholder
+                  // Caddy would read braces as a placeholder
                   username: username.replaceAll('{', '\\{'),
                   password: Buffer.from(passwordHash).toString('base64'),
                 },
@@ -282,7 +282,7 @@ const catchAll = (input: RenderInput, scheme: string): Json => ({
   terminal: true,
 })
 
-/** What may be sent twice waits for whoever is away; everything else as long as it was not sent at all (see NOBODY). */
+/** Idempotent requests wait for an upstream that is down; others only while no byte of them was sent (see NOBODY). */
 const WAITING = {
   retries: 0,
   try_duration: ms(PROXY.tryMs),
@@ -303,12 +303,12 @@ const pageServer = ({ pagePort }: RenderInput): Json => ({
   transport: { protocol: 'http', dial_timeout: ms(PROXY.dialMs), keep_alive: KEEP_ALIVE },
 })
 
-/** Without `udp/` Caddy asks over TCP. */
+/** Without `udp/` Caddy uses TCP. */
 const resolver = ({ proxy }: RenderInput) => ({ addresses: [`udp/127.0.0.1:${proxy.dnsPort}`] })
 
 /**
- * Where Caddy turns to while the name server is away. Nobody listens there, and a refused connection is the one failure
- * after which it tries again with any request: without it a POST got 503 at once.
+ * Caddy's upstream while the name server is down. The port has no listener, and a refused connection is the one failure
+ * after which Caddy retries any request; without it, a POST got 503 immediately.
  */
 const NOBODY = [{ dial: '127.0.0.1:1' }]
 
@@ -337,7 +337,7 @@ const reverseProxy = (input: RenderInput, to: Json, isGuarded: boolean): Json =>
   ...(isGuarded ? { headers: { request: { delete: ['Authorization'] } } } : {}),
 })
 
-/** Nobody answered: a page that does not need the edge, which may be what is away. */
+/** A page for when no upstream answered; it must work without the edge, which may be down. */
 const errorRoutes = (scheme: string): Json[] => {
   const isFailure = { expression: '{http.error.status_code} >= 500' }
   const answer = (id: string, type: string, body: string, match: Json): Json => ({

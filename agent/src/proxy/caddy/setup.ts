@@ -1,6 +1,6 @@
-// `berth-agent setup proxy`: makes a server ready to route and says what it did. Installs the distribution's package
-// where there is apt, makes Caddy's account and hands it what a Caddy of root's left, keeps the package's own unit from
-// taking the ports. Starts nothing.
+// `berth-agent setup proxy`: prepares a server for routing and prints what it did. Installs the distribution's package
+// with apt, makes Caddy's account, gives it the files of a Caddy that ran as root, and keeps the package's own unit
+// from taking the ports. Starts nothing.
 import { existsSync } from 'node:fs'
 import { PROXY } from '@berth/shared'
 import { findListeners, nameHolder } from '../../machine/process/ports.ts'
@@ -15,7 +15,7 @@ import { handOverUnaccepted } from './unaccepted.ts'
 
 type Say = (line: string) => void
 
-/** `berth-agent setup proxy-account`: what every server needs, also before Caddy is installed. The exit code. */
+/** `berth-agent setup proxy-account`: for every server, also before Caddy is installed. Returns the exit code. */
 export async function setUpAccount(settings: AgentSettings, say: Say): Promise<number> {
   if (!isRoot()) {
     say('This needs root: it makes an account.')
@@ -28,7 +28,7 @@ export async function setUpAccount(settings: AgentSettings, say: Say): Promise<n
   return 0
 }
 
-/** The exit code. */
+/** Returns the exit code. */
 export async function setUpProxy(settings: AgentSettings, say: Say): Promise<number> {
   if (!isRoot()) {
     say('This needs root: it installs a package and makes an account.')
@@ -83,7 +83,7 @@ const installPackage = (name: string): Promise<ProgramResult> =>
     env: { PATH: process.env.PATH ?? '', DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C' },
   })
 
-/** Without it routes work, with less protection: the server's page says which. */
+/** Without iptables routes work with less protection; the server's page shows that. */
 async function ensureIptables(say: Say): Promise<void> {
   const isThere = (): boolean => locateProgram('iptables-restore') !== undefined
   if (isThere()) return say('iptables: is there.')
@@ -98,7 +98,7 @@ async function ensureIptables(say: Say): Promise<void> {
 const isEnough = ([, a = '0', b = '0', c = '0']: RegExpExecArray): boolean =>
   Number(a) * 1_000_000 + Number(b) * 1_000 + Number(c) >= 2_006_002
 
-/** The package starts a Caddy of its own on port 80; Berth's has another configuration. */
+/** The package starts its own Caddy on port 80, with another configuration than Berth's. */
 async function disableStockUnit(say: Say): Promise<void> {
   if (!existsSync('/run/systemd/system') || !locateProgram('systemctl')) return
   const { code, stderr } = await runProgram(['systemctl', 'disable', '--now', 'caddy.service'])

@@ -1,10 +1,10 @@
-// Connections that Caddy has not accepted yet when it takes over another configuration: it opens its ports anew and
-// closes the former ones, and Linux resets whoever waited there unless it is told to hand them over (5.14 and newer).
+// Keeps connections that Caddy has not accepted yet when it loads another configuration. Caddy reopens its ports and
+// closes the old ones, and Linux resets waiting connections unless it is configured to migrate them (5.14 and newer).
 import { readFileSync, writeFileSync } from 'node:fs'
 
 const SETTING = '/proc/sys/net/ipv4/tcp_migrate_req'
 
-/** For this network namespace, until the next boot. Undefined: they are handed over. Otherwise why not. */
+/** For this network namespace, until the next boot. Undefined when connections are migrated; otherwise the reason. */
 export function handOverUnaccepted(): string | undefined {
   try {
     if (readFileSync(SETTING, 'utf8').trim() !== '1') writeFileSync(SETTING, '1')

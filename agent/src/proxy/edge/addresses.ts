@@ -1,13 +1,12 @@
-// Where routed containers are reached: their addresses, looked up when the edge starts, when the engine says that
-// something happened, and now and then. Invariant: an engine that cannot be asked changes nothing; only its own word
-// that a container is gone takes an address away.
+// Addresses of routed containers: looked up when the edge starts, on events of the engine, and periodically. Invariant:
+// an unreachable engine changes nothing; an address is removed only when the engine says that the container is gone.
 import { PROXY } from '@berth/shared'
 
-/** The engine, as far as the edge needs it. */
+/** The part of the engine that the edge needs. */
 export interface AddressBook {
-  /** Null: it does not run. Rejects when the engine cannot be asked. */
+  /** Null when it does not run. Rejects when the engine is unreachable. */
   addressOf(containerId: string): Promise<string | null>
-  /** Called when something may have changed, everything or one container; returns how to end it. */
+  /** Calls the listener when one container, or any, may have changed; returns how to stop. */
   onChange(listener: (containerId?: string) => void): () => void
 }
 
@@ -15,7 +14,7 @@ export class Addresses {
   readonly #book: AddressBook
   readonly #known = new Map<string, string>()
   readonly #ofTable: () => string[]
-  /** Of changes on their way into the table: who waits for each. */
+  /** How many pending changes of the table need each container. */
   readonly #held = new Map<string, number>()
   readonly #onNews: () => void
   #looking: Promise<void> | undefined
@@ -23,7 +22,7 @@ export class Addresses {
   #end: () => void = () => undefined
   #timer: NodeJS.Timeout | undefined
 
-  /** `wanted`: containers of the table; `onNews`: an address came, went or changed. */
+  /** `wanted` returns the table's containers; `onNews` is called when an address was added, removed or changed. */
   constructor(book: AddressBook, wanted: () => string[], onNews: () => void) {
     this.#book = book
     this.#ofTable = wanted
@@ -34,7 +33,7 @@ export class Addresses {
     return [...new Set([...this.#ofTable(), ...this.#held.keys()])]
   }
 
-  /** Another change meanwhile must not forget what this one has learned; returns how to let go of them. */
+  /** Keeps these addresses while a concurrent change could drop them; returns how to release them. */
   hold(ids: readonly string[]): () => void {
     for (const id of ids) this.#held.set(id, (this.#held.get(id) ?? 0) + 1)
     return () => {
@@ -46,7 +45,7 @@ export class Addresses {
     }
   }
 
-  /** What was known before a restart, until the engine says otherwise. */
+  /** Uses the addresses from before a restart until the engine reports others. */
   remember(known: Record<string, string>): void {
     for (const [id, address] of Object.entries(known)) this.#known.set(id, address)
   }
@@ -71,7 +70,7 @@ export class Addresses {
     this.#end()
   }
 
-  /** Asks for all that are wanted; a call during a look makes one more. */
+  /** Looks up all wanted containers; a call during a lookup starts one more. */
   look(): Promise<void> {
     if (this.#looking) {
       this.#again = true
@@ -86,7 +85,7 @@ export class Addresses {
     return this.#looking
   }
 
-  /** Before a route leads there; undefined: it does not run. */
+  /** Called before a route leads to the container; undefined when it does not run. */
   async learn(containerId: string): Promise<string | undefined> {
     this.#keep(containerId, await this.#book.addressOf(containerId))
     return this.#known.get(containerId)
@@ -99,7 +98,7 @@ export class Addresses {
       try {
         if (this.#keep(id, await this.#book.addressOf(id))) isNews = true
       } catch {
-        // the engine is away: what was true a moment ago is the best there is
+        // the engine is unreachable: the last known address is the best guess
       }
     }
     if (isNews) this.#onNews()

@@ -1,5 +1,5 @@
-// The edge's own socket, for root alone: one line with a call, one line with its answer. Bounded in connections, length
-// and time; whoever writes nonsense is cut off.
+// The edge's own socket, for root alone: one line with a call, one line with its answer. Connections, length and time
+// are bounded; an invalid call closes the connection.
 import { chmodSync, rmSync } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
 import { PROXY } from '@berth/shared'
@@ -40,7 +40,7 @@ function serve(socket: Socket, perform: Perform): void {
   })
 }
 
-/** Takes the name over from a dead edge; a living one holds the name server's port, which is taken first. */
+/** Takes the path over from a dead edge; a live one holds the name server's port, which is opened first. */
 export function openControlSocket(path: string, perform: Perform): Promise<Server> {
   rmSync(path, { force: true })
   const server = createServer((socket) => serve(socket, perform))

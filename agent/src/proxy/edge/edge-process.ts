@@ -1,10 +1,10 @@
-// The process around the edge: what `berth-agent edge` does until somebody ends it.
+// The process around the edge: `berth-agent edge`, until SIGTERM.
 import { writeSync } from 'node:fs'
 import type { AgentSettings } from '../../settings.ts'
 import type { AddressBook } from './addresses.ts'
 import { startEdge } from './edge.ts'
 
-/** The engine's client is loaded when it is first needed: names are answered before. */
+/** Loads the engine's client on first use, so that the name server answers earlier. */
 function openLater(settings: AgentSettings): AddressBook {
   const load = async (): Promise<AddressBook> => {
     const [{ openEngine }, { openEngineBook }] = await Promise.all([
@@ -33,7 +33,7 @@ function openLater(settings: AgentSettings): AddressBook {
   }
 }
 
-/** Resolves with the exit code after SIGTERM. Requests go on: Caddy asks the next edge. */
+/** Resolves with the exit code after SIGTERM. Requests continue, as Caddy asks the next edge. */
 export async function runEdge(settings: AgentSettings): Promise<number> {
   for (const signal of ['SIGHUP', 'SIGPIPE', 'SIGUSR2'] as const)
     process.on(signal, () => undefined)

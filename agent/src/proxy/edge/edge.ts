@@ -1,6 +1,6 @@
-// `berth-agent edge`: the process that routes. Table, name server, page server, the only writer of Caddy's
-// configuration. It is nobody's child and knows no control plane: daemon and runners come and go. All its state is
-// table.json; killed and started again it serves the same table.
+// `berth-agent edge`, the process that routes: table, name server, page server, and the only writer of Caddy's
+// configuration. It is detached and has no connection to the control plane; daemon and runners come and go. All its
+// state is table.json, so after a kill and a restart it serves the same table.
 import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -47,7 +47,7 @@ import { RouteSwitcher } from './route-switcher.ts'
 export interface EdgeOptions {
   addresses: AddressBook
   log: (message: string) => void
-  /** Of Caddy; empty: it is not installed. */
+  /** Of Caddy; empty when it is not installed. */
   findVersion?: () => Promise<string>
 }
 
@@ -63,7 +63,7 @@ export async function startEdge(
   return { close: () => edge.close() }
 }
 
-/** Empty: it is not installed. */
+/** Empty when it is not installed. */
 async function findVersion(): Promise<string> {
   if (!locateProgram('caddy')) return ''
   const asked = await runProgram(['caddy', 'version']).catch(() => undefined)
@@ -107,7 +107,7 @@ class Edge {
     this.#pagePort = table.pagePort
     const wanted = (): string[] => containersOf(this.#board.table)
     this.#addresses = new Addresses(addresses, wanted, () => this.#saveAddresses())
-    // addresses of another boot may belong to somebody else by now
+    // addresses of another boot may belong to other containers by now
     if (found.bootId === bootId) this.#addresses.remember(found.addresses)
     this.#keys = ensureKeys(settings)
     if (mode === 'caddy') {
@@ -135,12 +135,12 @@ class Edge {
     })
   }
 
-  /** The name server comes first of all that others can see: its port is what makes this the only edge. */
+  /** Opens the name server before anything else that others can see; its port makes this the only edge. */
   async #open(): Promise<void> {
-    // after a restart on the same boot what was known is answered at once: requests wait for this process
+    // after a restart on the same boot, known addresses are served immediately, because requests wait for this process
     const isKnown = (id: string): boolean => this.#addresses.find(id) !== undefined
     if (!containersOf(this.#board.table).every(isKnown)) {
-      // an engine that is still starting may say nothing for minutes; others than its containers are served meanwhile
+      // a starting engine may not answer for minutes; routes other than to its containers are served meanwhile
       const enough = delay(PROXY.firstLookMs, undefined, { ref: false })
       await Promise.race([this.#addresses.look(), enough])
     }
@@ -207,7 +207,7 @@ class Edge {
     this.#try('Addresses could not be written', () => writeTable(this.#settings, table))
   }
 
-  /** For what nobody asked for: on a full disk the edge serves what it knows. */
+  /** For background work: on a full disk the edge still serves what it knows. */
   #try(failure: string, act: () => void): void {
     try {
       act()

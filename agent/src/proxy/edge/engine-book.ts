@@ -1,5 +1,5 @@
-// The edge's view of the Docker engine: addresses by inspection, changes by the engine's events. An engine that is away
-// is asked again, more and more rarely; when its events begin anew everything may have changed.
+// The edge's view of the Docker engine: addresses by inspection, changes by the engine's events. Retries an unreachable
+// engine with back-off; when its events resume, everything may have changed.
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROXY } from '@berth/shared'
 import { inspectContainer } from '../../machine/docker/containers.ts'
@@ -7,7 +7,7 @@ import type { Engine } from '../../machine/docker/engine.ts'
 import { events } from '../../machine/docker/events.ts'
 import type { AddressBook } from './addresses.ts'
 
-/** Everything else (health checks, commands inside) moves no address. */
+/** Other events (health checks, commands inside) change no address. */
 const MOVES = new Set(['start', 'die', 'stop', 'destroy', 'connect', 'disconnect', 'restart'])
 
 export const openEngineBook = (engine: Engine): AddressBook => ({
@@ -35,7 +35,7 @@ async function follow(
         if (MOVES.has(action)) listener(id)
       }
     } catch {
-      // not there, or it broke off: what was known holds until it is back
+      // unreachable, or the stream broke: known addresses stay valid until the engine is back
     }
     await delay(waitMs, undefined, { signal }).catch(() => undefined)
     waitMs = Math.min(waitMs * 2, PROXY.restartCapMs)

@@ -1,5 +1,5 @@
-// Development without Caddy: one loopback port per routed service, for as long as it is routed, and every connection
-// passed on to whoever serves it at that moment. No passwords, no paths, no waiting: the log of a deployment says so.
+// Development without Caddy: one loopback port per routed service, open while it is routed; each connection goes to the
+// current upstream. No passwords, no paths, no waiting; the log of a deployment says so.
 import {
   createConnection,
   createServer,
@@ -15,7 +15,7 @@ import { listRoutes, routeKey, type Table } from '../table.ts'
 import type { Place } from './resolution.ts'
 
 export interface ForwarderOptions {
-  /** Who serves it now; the page server when nobody does. */
+  /** The current upstream; the page server when there is none. */
   find: (host: string, path: string) => Place
   owners: SocketOwners
 }
@@ -28,7 +28,7 @@ export class Forwarder {
     this.#o = options
   }
 
-  /** The table with a port for every route; ports that are open stay, ports of before are taken again. */
+  /** The table with a port for every route; open ports stay, and earlier ports are reused. */
   async open(table: Table): Promise<Table> {
     const ports: Record<string, number> = {}
     for (const { host, path } of listRoutes(table)) {
@@ -39,7 +39,7 @@ export class Forwarder {
     return { ...table, ports }
   }
 
-  /** Ports of routes that are no more. */
+  /** Closes the ports of removed routes. */
   prune(table: Table): void {
     for (const [key, { server }] of this.#servers) {
       if (key in table.ports) continue
@@ -87,7 +87,7 @@ export class Forwarder {
     )
   }
 
-  /** A socket by its descriptor: its name may lead elsewhere by the time it is dialled. */
+  /** Dials a socket through its descriptor, because its name may lead elsewhere by then. */
   async #dial(place: Place): Promise<Socket> {
     if (!('socket' in place)) return connect({ host: place.address, port: place.port })
     const { socket: target, environmentId } = place

@@ -1,7 +1,6 @@
-// The switch of every cut-over: a UDP name server on loopback that tells Caddy where a host is served. SRV carries
-// address and port; the target's name spells the address. Answers may be used once (TTL 0). Invariant: whatever host is
-// asked for, there is an answer; an unknown one leads to the page server, because Caddy would keep a client waiting for
-// a name that does not exist.
+// Switches the traffic in every cut-over: a UDP name server on loopback that gives Caddy the upstream of a hostname.
+// SRV contains address and port; the target's name spells the address. Answers have TTL 0. Invariant: every hostname
+// gets an answer; an unknown one leads to the page server, as for a missing name Caddy would keep the client waiting.
 import { createSocket, type Socket } from 'node:dgram'
 import { type Answer, type DecodedPacket, decode, encode } from 'dns-packet'
 import { PLAIN_ZONE } from '../caddy/render.ts'
@@ -11,7 +10,7 @@ export interface Upstream {
   port: number
 }
 
-/** By the name that was asked, in lower case and without a trailing dot; undefined: not a name of ours. */
+/** By the requested name, in lower case and without a trailing dot; undefined when it is not one of ours. */
 export type FindUpstream = (name: string) => Upstream | undefined
 
 const SPELLED = new RegExp(
@@ -24,7 +23,7 @@ export const spellAddress = (address: string): string =>
 const AUTHORITATIVE = 1 << 10
 const REFUSED = 5
 
-/** PURE. Undefined: not a question that anybody should answer. */
+/** PURE. Undefined when the packet deserves no answer. */
 export function answerQuery(packet: Buffer, find: FindUpstream): Buffer | undefined {
   let query: DecodedPacket
   try {
@@ -72,7 +71,7 @@ export function openNameServer(port: number, find: FindUpstream): Promise<Socket
     )
     socket.bind(port, '127.0.0.1', () => {
       socket.removeAllListeners('error')
-      socket.on('error', () => undefined) // of one answer: the asker asks again
+      socket.on('error', () => undefined) // concerns one answer; the client retries
       resolve(socket)
     })
   })

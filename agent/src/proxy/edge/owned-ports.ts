@@ -1,6 +1,6 @@
-// What is left where packet rules cannot keep other accounts from a port (no iptables, a kernel without it): each time Caddy
-// asks where a host is, the one who listens there must be the environment's own account. Nobody there counts as another:
-// the route is gone before somebody else can take the port, but for what Caddy remembers (PROXY.refreshMs).
+// The fallback where packet rules cannot keep other accounts from a port (no iptables, or no kernel support): each time
+// Caddy resolves a hostname, the listener must belong to the environment's own account. A port without listener counts
+// as foreign, so the route ends before another account can take the port, except for Caddy's cache (PROXY.refreshMs).
 
 import { readFirewallState } from '../../machine/firewall/apply.ts'
 import { findListeners } from '../../machine/process/ports.ts'
@@ -9,7 +9,7 @@ import { type AgentSettings, environmentDir } from '../../settings.ts'
 import { listRoutes, type Table } from '../table.ts'
 import type { Upstream } from './name-server.ts'
 
-/** True also where the rules are in force, or nobody tried to set them (no root, no accounts). */
+/** True also when the rules are in force, or no process tried to set them (no root, no accounts). */
 export function isOwnPlace(settings: AgentSettings, table: Table, place: Upstream): boolean {
   if (readFirewallState(settings)?.isInForce !== false) return true
   const route = listRoutes(table).find(

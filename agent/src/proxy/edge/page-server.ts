@@ -1,14 +1,14 @@
-// The edge's own HTTP server on loopback: pages for hosts without an application, the way to https, and Caddy's
-// question whether a host may have a certificate. It answers at once and reads no body.
+// The edge's own HTTP server on loopback: pages for hostnames without an application, redirects to https, and Caddy's
+// check whether a hostname may have a certificate. It answers immediately and reads no body.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { isLocalHost } from '../client.ts'
 import { type Page, renderPage } from './pages.ts'
 
 export interface PageRules {
-  /** Undefined: an application serves it (or did a moment ago). */
+  /** Undefined when an application serves it (or did a moment ago). */
   pageFor: (host: string, path: string) => Page | undefined
   isKnownHost: (host: string) => boolean
-  /** Null: there is no https here. */
+  /** Null when there is no https here. */
   httpsPort: number | null
   askKey: string
 }
@@ -45,7 +45,7 @@ export function answerPage(
   answer.end(request.method === 'HEAD' ? undefined : body)
 }
 
-/** On the port it had before, or on a free one when somebody else has taken that meanwhile. */
+/** On its previous port, or on a free one if another process has taken that. */
 export async function openPageServer(
   port: number,
   rules: PageRules,

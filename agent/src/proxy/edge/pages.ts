@@ -1,5 +1,5 @@
-// What a browser sees where no application answers: small, neutral, light or dark as the browser is, nothing loaded
-// from elsewhere; plain text for programs. PURE. No page names an environment's owner, path or reason: anybody sees it.
+// What a browser shows where no application answers: small, neutral, light or dark as the browser prefers, nothing
+// loaded from elsewhere; plain text for programs. PURE. Pages are public, so they name no owner, path or reason.
 import { PROXY } from '@berth/shared'
 import type { PageName } from '../protocol.ts'
 
@@ -67,7 +67,7 @@ export interface RenderedPage {
   body: string
 }
 
-/** HTML for whoever asks for it, text for everybody else. */
+/** HTML for clients that accept it, otherwise text. */
 export function renderPage(page: Page, accept: string): RenderedPage {
   const { status, title, text, retries } = WORDS[page]
   const isHtml = /text\/html/i.test(accept)
@@ -84,7 +84,7 @@ export function renderPage(page: Page, accept: string): RenderedPage {
   }
 }
 
-/** In Caddy's configuration itself: shown when neither the application nor the edge answers. */
+/** Part of Caddy's configuration; shown when neither the application nor the edge answers. */
 export function errorPage(): { html: string; text: string } {
   const title = 'No answer'
   const text = 'The application of this environment does not answer at the moment.'

@@ -1,6 +1,6 @@
-// From a name of Caddy's question, or a request's host and path, to who serves it now. PURE: table and addresses in,
-// upstream out. Invariant: a plain name answers only for hosts that the catch-all may serve; whatever has a password is
-// found under its own name alone.
+// Resolves a name in Caddy's query, or a request's host and path, to its current upstream. PURE: table and addresses
+// in, upstream out. Invariant: a plain name resolves only for hostnames that the catch-all may serve; a route with a
+// password is found under its own name alone.
 
 import { needsOwnRoute, OWN_ZONE, ownName, PLAIN_ZONE } from '../caddy/render.ts'
 import type { EdgeTarget, SocketTarget } from '../protocol.ts'
@@ -10,7 +10,7 @@ import type { Page } from './pages.ts'
 
 export type FindAddress = (containerId: string) => string | undefined
 
-/** Undefined: nobody there; a page is shown. */
+/** Undefined when there is none; a page is shown. */
 export function upstreamOf(target: EdgeTarget, find: FindAddress): Upstream | undefined {
   switch (target.kind) {
     case 'loopback':
@@ -24,7 +24,7 @@ export function upstreamOf(target: EdgeTarget, find: FindAddress): Upstream | un
   }
 }
 
-/** Where a connection can be made without Caddy, which reaches a socket by its own means. */
+/** The destination of a connection without Caddy; a socket needs its own way to connect. */
 export type Place = Upstream | { socket: SocketTarget; environmentId: number }
 
 export const placeOf = (
@@ -33,7 +33,7 @@ export const placeOf = (
 ): Place | undefined =>
   target.kind === 'socket' ? { socket: target, environmentId } : upstreamOf(target, find)
 
-/** Every name that is answered, with its target. */
+/** Every name that resolves, with its target. */
 export function listNames(table: Table): Map<string, EdgeTarget> {
   const names = new Map<string, EdgeTarget>()
   for (const route of listRoutes(table)) {
@@ -47,7 +47,7 @@ export function listNames(table: Table): Map<string, EdgeTarget> {
 export const isOurName = (name: string): boolean =>
   name.endsWith(`.${PLAIN_ZONE}`) || name.endsWith(`.${OWN_ZONE}`)
 
-/** What the page server shows; undefined: an application should have answered. */
+/** The page that the page server shows; undefined when an application should have answered. */
 export function pageFor(
   table: Table,
   host: string,

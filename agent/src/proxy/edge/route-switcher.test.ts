@@ -1,4 +1,4 @@
-// The order of changes, with a Caddy that is played by the test.
+// The order of changes, with a Caddy that the test simulates.
 import { describe, expect, it } from 'vitest'
 import type { Pushes } from '../caddy/pushes.ts'
 import { ownName } from '../caddy/render.ts'
@@ -12,7 +12,7 @@ const empty = readTable({ stateDir: '/nonexistent', runDir: '/nonexistent' })
 const page = { address: '127.0.0.1', port: 1_000 }
 const BAD = '/bad'
 
-/** Paths stand for everything that needs a push. */
+/** In these tests, paths represent everything that needs a push. */
 const shape = (table: Table): string =>
   Object.values(table.environments)
     .flatMap(({ routes, basicAuth }) => [basicAuth ? 'auth' : '', ...routes.map((r) => r.path)])
@@ -49,7 +49,7 @@ function open() {
     commit: (table) => committed.push(table),
     pageAt: () => page,
   })
-  /** Lets the push that waits go on, and what follows from it happen. */
+  /** Lets the waiting push continue, with its effects. */
   const next = async (): Promise<void> => {
     await turns()
     gates.shift()?.()

@@ -1,7 +1,6 @@
-// The edge's mind: the table, who waits for a change of it, and the order in which changes happen. A change that leaves
-// Caddy's configuration as it is takes effect at once; the others of one moment travel in one push. Invariants: the
-// table is on disk before anybody is answered; a refused configuration changes nothing; changes of one environment
-// happen in the order in which they came.
+// Owns the table, the pending changes and their order. A change that leaves Caddy's configuration the same takes effect
+// immediately; concurrent others share one push. Invariants: the table is on disk before a call is answered; a refused
+// configuration changes nothing; changes of one environment happen in the order in which they came.
 import { PROXY } from '@berth/shared'
 import type { Pushes } from '../caddy/pushes.ts'
 import { EdgeError, type SetRoutes } from '../protocol.ts'
@@ -13,12 +12,12 @@ import { isOurName, listNames, upstreamOf } from './resolution.ts'
 export interface RouteSwitcherOptions {
   table: Table
   addresses: Addresses
-  /** Undefined: mode 'ports', without Caddy. */
+  /** Undefined in mode 'ports', without Caddy. */
   pushes: Pushes | undefined
   render: (table: Table) => string
-  /** Makes names ready that only the new configuration uses. */
+  /** Prepares names that only the new configuration uses. */
   prepare: (table: Table) => void
-  /** Writes the table, then whatever follows from it. */
+  /** Writes the table, then updates what depends on it. */
   commit: (table: Table) => void
   pageAt: () => Upstream
 }
@@ -26,7 +25,7 @@ export interface RouteSwitcherOptions {
 interface Change {
   environmentId: number
   apply: (table: Table) => Table
-  /** Without Caddy it does not happen; a removal does. */
+  /** Without Caddy the change fails; a removal does not need Caddy. */
   needsCaddy: boolean
   resolve: () => void
   reject: (error: Error) => void
@@ -36,7 +35,7 @@ export class RouteSwitcher {
   readonly #o: RouteSwitcherOptions
   #table: Table
   #names: ReturnType<typeof listNames>
-  /** Of a table that is being pushed: its names are answered already. */
+  /** Names of a table that is being pushed; they resolve already. */
   #coming: ReturnType<typeof listNames> | undefined
   #waiting: Change[] = []
   #isPushing = false
@@ -51,13 +50,13 @@ export class RouteSwitcher {
     return this.#table
   }
 
-  /** At the start: the table as this process serves it, also when it cannot be written. */
+  /** At the start: serves this table, also when it cannot be written. */
   adopt(table: Table): void {
     this.#take(table)
     this.#o.commit(table)
   }
 
-  /** For the name server. Undefined: not a name of ours. */
+  /** For the name server; undefined when the name is not one of ours. */
   find(name: string): Upstream | undefined {
     if (!isOurName(name)) return undefined
     const target = this.#names.get(name) ?? this.#coming?.get(name)
@@ -65,7 +64,7 @@ export class RouteSwitcher {
     return (target && upstreamOf(target, address)) ?? this.#o.pageAt()
   }
 
-  /** Runs `act` when every container is known to run: a route never leads to one that does not. */
+  /** Runs `act` once every container is known to run, because a route must never lead to a stopped one. */
   async withContainers<T>({ routes }: SetRoutes, act: () => Promise<T>): Promise<T> {
     const ids = routes.flatMap(({ target }) => (target.kind === 'container' ? [target.id] : []))
     const release = this.#o.addresses.hold(ids)
@@ -93,7 +92,7 @@ export class RouteSwitcher {
     apply: (table: Table) => Table,
     needsCaddy: boolean,
   ): Promise<void> {
-    apply(this.#table) // a stale one is refused without waiting for anything
+    apply(this.#table) // refuses a stale change without waiting
     if (needsCaddy) await this.#o.pushes?.ready()
     await new Promise<void>((resolve, reject) => {
       this.#waiting.push({ environmentId, apply, needsCaddy, resolve, reject })
@@ -101,7 +100,7 @@ export class RouteSwitcher {
     })
   }
 
-  /** What needs no push happens now; the rest waits for its turn. */
+  /** Performs changes that need no push; queues the others. */
   #pump(): void {
     const held = new Set<number>()
     const rest: Change[] = []
@@ -115,7 +114,7 @@ export class RouteSwitcher {
     if (rest.length > 0 && !this.#isPushing) void this.#pushAll()
   }
 
-  /** False: it needs a push. */
+  /** False when it needs a push. */
   #tryNow(change: Change): boolean {
     try {
       const next = change.apply(this.#table)
@@ -149,7 +148,7 @@ export class RouteSwitcher {
     try {
       await this.#o.pushes?.turn()
       const batch = this.#takeBatch()
-      // one bad change must not take the others with it
+      // one bad change must not fail the others
       const isDone = await this.#pushBatch(batch, batch.length > 1)
       if (!isDone) for (const change of batch) await this.#pushBatch([change], false)
     } finally {
@@ -159,7 +158,7 @@ export class RouteSwitcher {
     this.#pump()
   }
 
-  /** At most one change an environment: the next one builds on its outcome. */
+  /** At most one change per environment, as the next one builds on its result. */
   #takeBatch(): Change[] {
     const seen = new Set<number>()
     const batch = this.#waiting.filter(({ environmentId }) => {
@@ -171,7 +170,7 @@ export class RouteSwitcher {
     return batch
   }
 
-  /** False: refused, and `isShared` says that each is to be tried alone. */
+  /** False when Caddy refused; `isShared` says that each change is then tried alone. */
   async #pushBatch(batch: Change[], isShared: boolean): Promise<boolean> {
     const { draft, live } = this.#draft(batch)
     this.#coming = listNames(draft)
@@ -190,7 +189,7 @@ export class RouteSwitcher {
     return true
   }
 
-  /** What is not possible (any more) is refused here. */
+  /** Refuses changes that are not (or no longer) possible. */
   #draft(batch: Change[]): { draft: Table; live: Change[] } {
     let draft = this.#table
     const live: Change[] = []
@@ -205,7 +204,7 @@ export class RouteSwitcher {
     return { draft, live }
   }
 
-  /** The table may have moved on during the push: each change is applied to what it is now. */
+  /** The table may have changed during the push, so each change is applied to the current one. */
   #finish(changes: Change[]): void {
     for (const change of changes) {
       try {

@@ -1,5 +1,5 @@
-// `artifact` and `artifacts`: the bytes of stored files of this environment, unchanged: they carry a hash. Gone, expired
-// or changed is said in a sentence, never by an empty file; what ends short ends the session with a failure.
+// `artifact` and `artifacts`: the bytes of stored files of this environment, unmasked, because they have a hash. For a
+// missing, expired or changed file the client gets a sentence, never an empty file; a truncated file fails the session.
 import {
   ArtifactRefused,
   type OpenedArtifact,
@@ -44,7 +44,7 @@ async function sendRead(found: Opened, offset: number, output: Output, stop: Abo
   throw new Refusal(message, NOT_AVAILABLE)
 }
 
-/** A file that cannot be had is an end of the work as any other. */
+/** Treats an unavailable file as a normal end of the work. */
 async function ending(work: () => Promise<void>): Promise<Ending> {
   try {
     await work()
@@ -57,7 +57,7 @@ async function ending(work: () => Promise<void>): Promise<Ending> {
   }
 }
 
-/** The same for a file that is large enough for another program to copy it; a small one is read whole. */
+/** The same, where another program copies a large file; a small one is read as a whole. */
 async function sendPassed(
   settings: AgentSettings,
   {
@@ -86,10 +86,10 @@ async function sendPassed(
     if (Buffer.isBuffer(piece)) await output.write('data', piece.subarray(offset))
     else if (!(await output.pass(piece.fd, { offset, length: piece.size - offset }))) return
   }
-  await report() // an empty file
+  await report() // for an empty file
 }
 
-/** Size and digest are the first line of stderr; stdout is the file. */
+/** The first line of stderr has size and digest; stdout is the file. */
 export function startArtifact(
   settings: AgentSettings,
   { environmentId }: Pick<SessionContext, 'environmentId'>,
@@ -108,7 +108,7 @@ export function startArtifact(
   return withoutInput(ending(sendOne), stop)
 }
 
-/** On stdout, for each file in turn: the line with size and digest, then that many bytes. The first that fails ends it. */
+/** Writes to stdout, for each file, a line with size and digest, then its bytes. The first failure ends it. */
 export function startArtifacts(
   settings: AgentSettings,
   { environmentId }: Pick<SessionContext, 'environmentId'>,

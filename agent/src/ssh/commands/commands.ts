@@ -1,6 +1,6 @@
-// What a person asked for over SSH, as data, and whether a grant covers it. Values in, values out: the forced command
-// and the agent decide by the same lines. Invariant: no word of a request is ever read by a shell; the environment comes
-// from the grant, never from the words.
+// Parses requests over SSH into data, and decides whether a grant covers them. No I/O, so the forced command and the
+// agent decide with the same code. Invariant: a shell never reads a word of a request; the environment comes from the
+// grant, never from the request.
 import {
   ARTIFACTS,
   GRANT_EXTENSION,
@@ -21,15 +21,15 @@ export type Verb =
       follow: boolean
     }
   | { verb: 'artifact'; artifactId: string; offset: number }
-  /** Several, one after the other in one session. */
+  /** Several files, in order, in one session. */
   | { verb: 'artifacts'; artifactIds: string[] }
   | { verb: 'shell'; service: string | null }
   | { verb: 'exec'; service: string | null; argv: string[] }
   | { verb: 'server' }
-  /** The agent's own login after it set sshd up; nobody's grant has it. */
+  /** The agent's own login after it configured sshd; no grant allows it. */
   | { verb: 'probe' }
 
-/** The sentence is for the person; `code` is the exit code. */
+/** The message is for the user; `code` is the exit code. */
 export class Refusal extends Error {
   override readonly name = 'Refusal'
   readonly code: number
@@ -51,10 +51,10 @@ const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z$/
 
 const PROBE = 'probe'
 
-/** In place of ids: they come as a line of the input. For the forced command alone. */
+/** Instead of ids: the ids follow as a line of the input. For the forced command alone. */
 export const IDS_FOLLOW = 'artifacts -'
 
-/** `-` or nothing: the only service, or all of them for logs. */
+/** `-` or nothing means the only service, or all services for logs. */
 function readService(text = '-'): string | null {
   if (text !== '-' && !SERVICE.test(text)) throw new Refusal('That is no name of a service.')
   return text === '-' ? null : text
@@ -98,7 +98,7 @@ function parseLogs(words: string[]): Verb {
   return asked
 }
 
-/** What `execve` gets, exactly. */
+/** Exactly the argv for `execve`. */
 function parseArgv(text: string): string[] {
   let argv: unknown
   try {
@@ -119,7 +119,7 @@ function parseArgv(text: string): string[] {
   return argv as string[]
 }
 
-/** Words stand one space apart and have a small alphabet. Throws Refusal. */
+/** Words are separated by one space and have a small alphabet. Throws Refusal. */
 export function parseVerb(request: string): Verb {
   if (Buffer.byteLength(request) > SSH_SESSIONS.requestBytes)
     throw new Refusal('The request is too long.')
@@ -164,7 +164,7 @@ export function parseVerb(request: string): Verb {
 
 const isId = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) > 0
 
-/** The grant a certificate carries. Throws Refusal. */
+/** The grant in a certificate. Throws Refusal. */
 export function readGrant(certificate: SshCertificate): SshGrant {
   const text = certificate.extensions.get(GRANT_EXTENSION)
   if (text === undefined) throw new Refusal('This certificate has no grant.')
@@ -204,7 +204,7 @@ export interface Here {
   nowSeconds: number
 }
 
-/** Throws Refusal unless the grant covers it, here and now. */
+/** Throws Refusal unless the grant covers the verb on this server now. */
 export function requireGranted(grant: SshGrant, verb: Verb, here: Here): void {
   if (grant.server !== here.serverId) throw new Refusal('This certificate is for another server.')
   if (grant.until <= here.nowSeconds)
@@ -220,12 +220,12 @@ export function requireGranted(grant: SshGrant, verb: Verb, here: Here): void {
     throw new Refusal('A shell needs a terminal.')
 }
 
-/** With the person's input every session ends; of files that were not sent to their end nobody may think they were. */
+/** Every session ends with the user's input; for incompletely sent files that is a failure. */
 export const inputEnded = ({ verb }: Verb): { code: number; message?: string } =>
   verb === 'artifact' || verb === 'artifacts'
     ? { code: NOT_AVAILABLE, message: 'Your input ended before everything was sent. Keep it open.' }
     : { code: 0 }
 
-/** Seconds of the epoch at which a session of this verb ends at the latest. */
+/** The latest end of a session of this verb, in seconds since the epoch. */
 export const sessionEnd = (grant: SshGrant, verb: Verb, nowSeconds: number): number =>
   verb.verb === 'exec' ? Math.min(grant.until, nowSeconds + SSH_SESSIONS.execSeconds) : grant.until

@@ -1,5 +1,5 @@
 // `shell` and `exec` in the running container of a service. The variables come from the mounted file, as for the
-// service itself; the container's limits and isolation hold for what is run.
+// service itself; the container's limits and isolation apply to the command.
 import { SSH_SESSIONS } from '@berth/shared'
 import { hasShell, inspectContainer } from '../../machine/docker/containers.ts'
 import { openEngine } from '../../machine/docker/engine.ts'
@@ -20,7 +20,7 @@ import { NOT_AVAILABLE, Refusal, type Verb } from './commands.ts'
 import type { Work } from './work.ts'
 
 const LAUNCH = '/run/berth/launch.sh'
-/** The better shell where the image has it. */
+/** Prefers bash if the image has it. */
 const SHELL = ['/bin/sh', '-c', 'command -v bash >/dev/null 2>&1 && exec bash -i; exec sh -i']
 
 export interface DockerAsk {
@@ -77,7 +77,7 @@ export async function startDocker(
     whenReady: (go) => input.once('drain', go),
     endInput() {
       if (verb.verb !== 'exec') return false
-      input.end() // the command sees it; it ends when it wants to, or with the connection
+      input.end() // the command sees the end of input; it ends by itself, or with the connection
       return true
     },
     resize: running.resize,

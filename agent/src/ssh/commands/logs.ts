@@ -1,4 +1,4 @@
-// `logs`: the service logs that lie on this server, then live. One JSON object a line, exactly the record of the store.
+// `logs`: the service logs on this server, then live. One JSON object per line, exactly the stored record.
 import { readServiceLogs } from '../../service-logs/reader.ts'
 import type { AgentSettings } from '../../settings.ts'
 import type { SessionContext } from '../sessions/context.ts'
@@ -25,7 +25,7 @@ export function startLogs(
       signal: stop.signal,
     })
     for await (const record of records) {
-      // masked when they were written; values that became secret since are masked here
+      // the writer masked them; this masks values that became secret since
       const shown = 'text' in record ? { ...record, text: masker.maskText(record.text) } : record
       await output.write('data', Buffer.from(`${JSON.stringify(shown)}\n`))
       if (stop.signal.aborted) break

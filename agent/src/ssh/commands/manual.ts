@@ -1,5 +1,6 @@
-// `shell` and `exec` of an environment of the manual recipe: as its own account, in the release that serves, with the
-// values of the running version and the bounds and folders of a step. And the shell of the whole server. What varies travels as arguments of a fixed script.
+// `shell` and `exec` of an environment with the manual recipe: under its own account, in the active release, with the
+// values of the running version and the bounds and folders of a step. Also the shell of the whole server. Values are
+// arguments of a fixed script.
 import { spawn } from 'node:child_process'
 import { closeSync, constants, existsSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
@@ -35,7 +36,7 @@ import { ensureHostAccount } from '../sshd/accounts.ts'
 import { NOT_AVAILABLE, Refusal, type Verb } from './commands.ts'
 import type { Work } from './work.ts'
 
-/** As the account already: the values, the folder, then the rest. */
+/** Runs as the account already: the values, the folder, then the rest. */
 const ENTER =
   'umask 0027; set -a; . "$1" || exit 126; set +a; cd -- "$2" || exit 126; unset OLDPWD; shift 2; exec "$@"'
 const SHELL = ['/bin/sh', '-c', 'command -v bash >/dev/null 2>&1 && exec bash -i; exec sh -i']
@@ -58,7 +59,7 @@ async function accountOf(
   throw new Refusal(`Account ${name} is gone. Deploy the environment again.`, NOT_AVAILABLE)
 }
 
-/** One a session, so that its end is the end of everything in it. Undefined where this machine has no groups. */
+/** One per session, so that ending it ends every process inside. Undefined when this machine has no cgroups. */
 function groupOf(settings: AgentSettings, { job, context, plan }: ManualAsk): Cgroup | undefined {
   const name = `${settings.accountPrefix}${context.environmentId}-ssh-${job.id}`
   const { stepMemoryBytes: memoryBytes, stepCpus: cpus, pids } = PROCESSES
@@ -111,7 +112,7 @@ interface Start {
   output: MaskedOutput
 }
 
-/** An ordinary account; never root, never a relay. */
+/** Under an ordinary account, never root or a relay. */
 export async function startServerShell(
   settings: AgentSettings,
   job: Job,
@@ -154,7 +155,7 @@ async function startOnTerminal(start: Start): Promise<Work> {
   const onExit = (code: number, signal: number): void =>
     resolve(toEnding(signal > 0 ? null : code, signal))
   const terminal = pty.fork(file, args, lines, '/', columns, rows, -1, -1, true, '', onExit)
-  // our own end stays open until all was read: no hang-up of the last process cuts the output
+  // our own end stays open until everything was read, so that the hang-up of the last process cuts no output
   const inner = openSync(terminal.pty, constants.O_RDWR | constants.O_NOCTTY)
   const stream = new ReadStream(terminal.fd)
   stream.on('error', () => undefined)
@@ -188,7 +189,7 @@ async function startOnTerminal(start: Start): Promise<Work> {
   }
 }
 
-/** A person types slowly; what a terminal does not take (nobody reads it) is dropped, as terminals do. */
+/** People type slowly; input that the terminal does not accept is dropped, as terminals do. */
 function writeAll(fd: number, chunk: Buffer): void {
   for (let at = 0, tries = 0; at < chunk.length && tries < 100; tries += 1) {
     try {
@@ -218,7 +219,7 @@ async function startOnPipes(start: Start): Promise<Work> {
     child.once('exit', (code, signal) => resolve(toEnding(code, signal ? 9 : 0)))
   })
   const done = exited.then(async (ending) => {
-    // a process left in the background may hold the pipes; what was written before the end is there
+    // a background process may hold the pipes open; all output from before the exit has arrived
     const late = new Promise((resolve) => setTimeout(resolve, SSH_SESSIONS.pollMs).unref())
     await Promise.race([passed.catch(() => undefined), late])
     await endWork(child.pid ?? 0, start)

@@ -1,4 +1,4 @@
-// What each verb does, as one shape: input goes in, output comes out masked, it ends by itself or is ended.
+// Dispatches each verb to its work (work.ts).
 
 import { isDockerPlan, isManualPlan } from '../../runner/plan/plan.ts'
 import type { AgentSettings } from '../../settings.ts'
@@ -10,7 +10,7 @@ import type { Work } from './work.ts'
 
 export async function startVerb(settings: AgentSettings, job: Job, output: Output): Promise<Work> {
   const { verb } = job
-  // each loads only its own part: a person waits for it
+  // each branch loads only its own module, because a user waits
   if (verb.verb === 'server') {
     const { startServerShell } = await import('./manual.ts')
     return startServerShell(settings, job, output)

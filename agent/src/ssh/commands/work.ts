@@ -1,19 +1,19 @@
-// What a command of a session does, as one shape: input goes in, output comes out masked, it ends by itself or is ended.
+// The interface of a session's command: it takes input, writes masked output, and ends by itself or is ended.
 import type { Ending, TerminalSize } from '../sessions/frames.ts'
 
 export interface Work {
-  /** False: wait until `whenReady` before more. */
+  /** False when the caller must wait for `whenReady` before it sends more. */
   input(chunk: Buffer): boolean
   whenReady(go: () => void): void
-  /** False: a session of this verb ends with its input. */
+  /** False when a session of this verb ends with its input. */
   endInput(): boolean
   resize(size: TerminalSize): void
   done: Promise<Ending>
-  /** Resolves when nothing of it is left. */
+  /** Resolves when all its processes have ended. */
   end(): Promise<void>
 }
 
-/** For verbs that take nothing. */
+/** For verbs without input. */
 export const withoutInput = (done: Promise<Ending>, stop: AbortController): Work => ({
   input: () => true,
   whenReady: (go) => go(),

@@ -1,5 +1,5 @@
-// The session book as the daemon keeps it: who is connected, what was told to the control plane about it. A change of
-// the book and the fact for the audit log are one transaction of the journal.
+// The daemon's table of sessions: who is connected, and what was reported to the control plane. A change of the table
+// and its event for the audit log are one transaction of the journal.
 import { SSH_SESSIONS } from '@berth/shared'
 import { SshSessionChangedSchema } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
@@ -42,7 +42,7 @@ export class SessionBook {
     this.#open.set(id, next)
   }
 
-  /** Twice is once. */
+  /** Idempotent. */
   end(id: string, result: SessionResult): void {
     const row = this.#open.get(id)
     if (!row) return

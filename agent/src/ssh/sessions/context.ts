@@ -1,4 +1,4 @@
-// The environment a session works in: what runs of it and which values must not be shown.
+// The environment of a session: what runs in it, and which values must be masked.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Ledger } from '../../journal/ledger.ts'
@@ -11,12 +11,12 @@ import type { AgentSettings } from '../../settings.ts'
 export interface SessionContext {
   environmentId: number
   paths: EnvironmentPaths
-  /** Null: nothing of it was ever deployed here successfully. */
+  /** Null when it never had a successful deployment here. */
   plan: LastPlan | null
   masker: Masker
 }
 
-/** Values of every version that is kept: old lines of a log may hold old values. */
+/** Values of every kept version, because old log lines may contain old values. */
 function readSecrets(paths: EnvironmentPaths, plan: LastPlan | null): Buffer[] {
   const files = listFolder(paths.variables).filter((name) => name.endsWith('.sh'))
   return files.flatMap((name) => {
@@ -24,7 +24,7 @@ function readSecrets(paths: EnvironmentPaths, plan: LastPlan | null): Buffer[] {
     try {
       values = parseShellFile(readFileSync(join(paths.variables, name), 'utf8'))
     } catch {
-      return [] // gone meanwhile
+      return [] // removed meanwhile
     }
     const keys = plan?.secretKeys ?? [...values.keys()]
     return keys.map((key) => Buffer.from(values.get(key) ?? '')).filter((value) => value.length > 0)

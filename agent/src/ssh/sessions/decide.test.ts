@@ -1,4 +1,4 @@
-// The decision table of the agent, and the reader of requests.
+// The agent's decision table, and the parser of requests.
 import { generateKeyPairSync, sign } from 'node:crypto'
 import { PassThrough } from 'node:stream'
 import { GRANT_EXTENSION, SSH_SESSIONS } from '@berth/shared'

@@ -1,5 +1,5 @@
-// May this forced command have what it asks for? Everything is verified again here: the agent trusts the group of its
-// socket, not the message. Values in, a decision out; Refusal says no.
+// Decides whether a forced command may have what it requests. Verifies everything again, because the agent trusts the
+// group of its socket, not the message. Values in, a decision out; throws Refusal.
 import {
   SSH_ACCOUNTS,
   SSH_SESSIONS,
@@ -20,7 +20,7 @@ import type { Hello } from './frames.ts'
 export interface Facts {
   serverId: number
   authorities: readonly SshPublicKey[]
-  /** Of the agent's own login; undefined: it is not logging in. */
+  /** Of the agent's own login; undefined when it is not logging in. */
   probe: SshPublicKey | undefined
   /** Decimal serials. */
   revoked: ReadonlySet<string>
@@ -95,7 +95,7 @@ function verifyAgain(
 const isCount = (value: unknown): value is number =>
   Number.isInteger(value) && Number(value) > 0 && Number(value) < 100_000_000
 
-/** The first message of the socket, as far as it is one. */
+/** Parses the first message on the socket. */
 export function readHello(payload: Buffer): Hello {
   const said = JSON.parse(payload.toString('utf8')) as Record<string, unknown>
   const { certificate, request, account, pid, terminal } = said

@@ -1,4 +1,4 @@
-// Frames come out as they went in, wherever the connection cut them.
+// Decoded frames equal the encoded ones, for every cut of the connection.
 import { expect, test } from 'vitest'
 import { createFrameReader, encodeFrame, FRAME } from './frames.ts'
 
@@ -8,7 +8,7 @@ test('frames that are read into one buffer, cut anywhere, come out as they went 
     ...texts.map((text) => encodeFrame(FRAME.data, text)),
     encodeFrame(FRAME.exit, '{"code":0}'),
   ])
-  // the forced command reads into the same memory again and again
+  // the forced command reuses its read buffer
   const buffer = Buffer.alloc(64)
   for (let size = 1; size <= buffer.length; size += 1) {
     let data = ''

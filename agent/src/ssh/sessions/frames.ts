@@ -1,5 +1,5 @@
-// The bytes between the forced command, the agent and the process of a session: one byte of kind, four of length, the
-// payload. Invariant: a frame over its bound, or of no known form, ends the connection.
+// The frames between the forced command, the agent and the process of a session: one byte of kind, four of length, the
+// payload. Invariant: a frame over its bound, or of unknown form, ends the connection.
 import type { Socket } from 'node:net'
 import type { Writable } from 'node:stream'
 import { SSH_SESSIONS } from '@berth/shared'
@@ -7,16 +7,16 @@ import { SSH_SESSIONS } from '@berth/shared'
 export const FRAME = {
   /** JSON; the first in either direction. */
   hello: 1,
-  /** Bytes of the person's input; of the work's output. */
+  /** Bytes of the user's input, or of the output. */
   data: 2,
   errors: 3,
-  /** The person's input ended. */
+  /** The user's input ended. */
   end: 4,
   /** JSON {columns, rows}. */
   size: 5,
-  /** JSON {code, message?}: the work is over. */
+  /** JSON {code, message?}; the work is over. */
   exit: 6,
-  /** JSON {length}: so many bytes of output follow that are no frames, once the other side said `go`. */
+  /** JSON {length}: this many bytes of unframed output follow, once the other side sent `go`. */
   raw: 7,
   go: 8,
 } as const
@@ -43,9 +43,8 @@ export function encodeFrame(kind: number, payload: Uint8Array | string): Buffer 
 const isStreamed = (kind: number): boolean => kind === FRAME.data || kind === FRAME.errors
 
 /**
- * Feeds chunks in, gives frames out: bytes of people and of the work piece by piece as they come, because files are
- * large and nothing is gained by putting them together; everything else whole. Nothing of a chunk is kept. Throws on a
- * frame over its bound.
+ * Turns chunks into frames. Input and output are passed on piece by piece, because files are large; other frames
+ * are passed on whole. Keeps no reference to a chunk. Throws on a frame over its bound.
  */
 export function createFrameReader(onFrame: (frame: Frame) => void): (chunk: Buffer) => void {
   let rest: Buffer = Buffer.alloc(0)
@@ -74,11 +73,11 @@ export function createFrameReader(onFrame: (frame: Frame) => void): (chunk: Buff
       at += HEAD + length
       onFrame({ kind, payload: bytes.subarray(at - length, at) })
     }
-    rest = Buffer.from(bytes.subarray(at)) // the chunk's memory may be read into again
+    rest = Buffer.from(bytes.subarray(at)) // the chunk's memory may be reused
   }
 }
 
-/** Frames of a connection, kept until somebody listens; `fail` hears of a frame over its bound. */
+/** Frames of a connection, buffered until a listener is set; `fail` is called for a frame over its bound. */
 export function openFrames(
   socket: Socket,
   fail: () => void,
@@ -108,7 +107,7 @@ export function openFrames(
   }
 }
 
-/** Bytes of any length as frames, not copied: they must stay as they are. False: wait for `drain`. */
+/** Splits bytes of any length into frames without a copy, so they must not change. False means wait for `drain`. */
 export function writeFrames(to: Writable, kind: number, bytes: Buffer): boolean {
   let takes = true
   to.cork()
@@ -121,17 +120,17 @@ export function writeFrames(to: Writable, kind: number, bytes: Buffer): boolean 
   return takes
 }
 
-/** What the forced command says first to the agent. */
+/** The first message of the forced command to the agent. */
 export interface Hello {
-  /** The certificate's blob, base64. */
+  /** The certificate's blob, in base64. */
   certificate: string
   request: string
   account: string
   pid: number
   terminal: TerminalSize | null
-  /** It understands an answer that is a session already. */
+  /** It supports a session on this connection. */
   staying?: boolean
-  /** It takes bytes that are no frames (pass-through.ts). */
+  /** It supports unframed bytes (splice.ts). */
   passing?: boolean
 }
 
@@ -140,17 +139,17 @@ export interface TerminalSize {
   rows: number
 }
 
-/** What the agent answers: where the session's process listens and the word it wants to hear. */
+/** The agent's answer: the socket of the session's process, and the word that it expects. */
 export interface Elsewhere {
   socket: string
   word: string
 }
 
-/** Or that the session is on this connection. */
+/** Alternatively, the session is on this connection. */
 export type Admission = Elsewhere | { here: true }
 
 export interface Ending {
   code: number
-  /** One sentence for the person. */
+  /** One sentence for the user. */
   message?: string
 }

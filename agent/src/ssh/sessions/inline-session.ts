@@ -1,6 +1,6 @@
-// A session that is over in a moment, served by the daemon itself on the connection that asked for it: a few files. A
-// process of its own would take longer to start than they take to send. It ends with its work, its input, its connection
-// or its time, or when somebody says so; a restart of the daemon cuts it, and the client asks again for what it lacks.
+// A short session, which the daemon itself serves on the requesting connection: a few files, for which starting a
+// process would take longer than sending them. It ends with its work, input, connection or time, or when the daemon
+// ends it; a restart of the daemon cuts it, and the client then requests the rest again.
 import type { Socket } from 'node:net'
 import { SSH_SESSIONS } from '@berth/shared'
 import { sumSizes } from '../../files/reading.ts'
@@ -20,7 +20,7 @@ export interface ShortSession {
   end(reason: string, ending: Ending): void
 }
 
-/** Files of the environment that are few bytes together; what is not there is told at once, too. */
+/** Files of the environment with few bytes in total; missing files count as 0, so their refusal is quick too. */
 export function isShort(
   settings: AgentSettings,
   environmentId: number | null,
@@ -72,7 +72,7 @@ export function serveShort(
     const { reason, ending } = await ended.promise
     clearTimeout(timer)
     connection.end(encodeFrame(FRAME.exit, JSON.stringify(ending)))
-    // a reader that takes nothing more must not keep the work waiting
+    // a reader that stopped reading must not block the work
     if (reason !== 'done') setTimeout(() => connection.destroy(), SSH_SESSIONS.killMs).unref()
     await work.end()
     return { reason, bytesSent, exitCode: reason === 'done' ? ending.code : null }

@@ -1,9 +1,9 @@
-// Output of a session with the environment's values replaced, stream by stream.
+// Masks the environment's values in the output of a session, for each stream.
 import type { Masker } from '../../machine/masking/mask.ts'
 import type { Output } from './output.ts'
 
 export interface MaskedOutput extends Output {
-  /** What was held back. */
+  /** Flushes what was held back. */
   end(): Promise<void>
 }
 

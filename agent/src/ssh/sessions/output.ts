@@ -1,16 +1,16 @@
-// What a session gives out, as frames to its forced command; no faster than they are taken.
+// Sends the output of a session as frames to its forced command, no faster than it reads them.
 import type { Socket } from 'node:net'
 import { SSH_SESSIONS } from '@berth/shared'
 import { FRAME, writeFrames } from './frames.ts'
 
 export interface Output {
-  /** Resolves when there is room for more. The bytes must not change any more. */
+  /** Resolves when there is space for more. The bytes must not change afterwards. */
   write(kind: 'data' | 'errors', bytes: Buffer): Promise<void>
-  /** A part of an open file as output; absent where it cannot be. False: it broke off, and nothing may follow. */
+  /** Sends a part of an open file; absent when unsupported. False when it broke off, and nothing may follow. */
   pass?(fd: number, part: { offset: number; length: number }): Promise<boolean>
 }
 
-/** `count` is told how many bytes went. */
+/** `count` gets the number of sent bytes. */
 export const outputTo = (socket: Socket, count: (bytes: number) => void): Output => ({
   async write(kind, bytes) {
     if (bytes.length === 0 || socket.destroyed) return

@@ -1,7 +1,7 @@
-// What sshd starts for our accounts, whatever the client asked for (ForceCommand). It runs as the relay account: it
-// reads the certificate that sshd has just verified, verifies it again, parses the request into data, asks the agent and
-// then only relays bytes. Invariants: exactly one publickey line in $SSH_USER_AUTH; nothing of the request reaches a
-// shell; when the connection is gone, so is this process, and with it the session.
+// What sshd starts for our accounts, for any request of the client (ForceCommand). Runs as the relay account: reads the
+// certificate that sshd has verified, verifies it again, parses the request into data, asks the agent and then only
+// relays bytes. Invariants: $SSH_USER_AUTH has exactly one publickey line; no part of the request reaches a shell; this
+// process, and with it the session, ends with the connection.
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { connect, type OnReadOpts, type Socket } from 'node:net'
@@ -67,7 +67,7 @@ function open(path: string, onread?: OnReadOpts): Promise<Socket> {
 
 type Listen = (on: (frame: Frame) => void) => void
 
-/** Asks the agent; gives the connection of the session. */
+/** Asks the agent for admission; returns the connection of the session. */
 async function admit(path: string, hello: Hello): Promise<{ socket: Socket; listen: Listen }> {
   const socket = await open(path)
   const late = AbortSignal.timeout(SSH_SESSIONS.answerMs)
@@ -92,7 +92,7 @@ async function admit(path: string, hello: Hello): Promise<{ socket: Socket; list
   return enter(admission)
 }
 
-/** Read into one buffer, so that a pause is one: not a byte is taken from the connection while another program reads it. */
+/** Reads into one buffer, so that a pause is immediate: no byte is read while another program reads the socket. */
 async function enter({
   socket: path,
   word,
@@ -100,7 +100,7 @@ async function enter({
   let on: ((frame: Frame) => void) | undefined
   const early: Frame[] = []
   const read = createFrameReader((frame) => {
-    // the buffer is used again before what was passed on has left
+    // the buffer is reused before the payload is written
     const own = { kind: frame.kind, payload: Buffer.from(frame.payload) }
     if (on) on(own)
     else early.push(own)
@@ -123,7 +123,7 @@ async function enter({
 
 let isRaw = false
 
-/** Every byte as it is, both ways. Node's own raw mode would add a return before each line feed. */
+/** Passes every byte unchanged, both ways. Node's own raw mode would add a return before each line feed. */
 function makeRaw(): void {
   isRaw = true
   const stdio: ['inherit', 'ignore', 'ignore'] = ['inherit', 'ignore', 'ignore']
@@ -131,7 +131,7 @@ function makeRaw(): void {
   if (done.status !== 0) process.stdin.setRawMode(true)
 }
 
-/** The person's input goes in; nothing is read faster than it is taken. */
+/** Sends the user's input; reads no faster than the session accepts it. */
 function sendInput(socket: Socket): void {
   process.stdin.on('data', (chunk: Buffer) => {
     if (writeFrames(socket, FRAME.data, chunk)) return
@@ -140,7 +140,7 @@ function sendInput(socket: Socket): void {
   })
   process.stdin.on('end', () => socket.write(encodeFrame(FRAME.end, '')))
   process.stdin.on('error', () => socket.destroy())
-  process.stdin.resume() // it was paused where ids were read from it
+  process.stdin.resume() // reading ids paused it
   if (!process.stdin.isTTY) return
   makeRaw()
   process.stdout.on('resize', () => {
@@ -152,7 +152,7 @@ function sendInput(socket: Socket): void {
 function relay({ socket, listen }: { socket: Socket; listen: Listen }): Promise<Ending> {
   return new Promise((resolve) => {
     const lost = { code: NOT_RUNNING, message: 'The session was cut.' }
-    // sshd's process of this connection was our parent: without it nobody reads what we write, the last of it neither
+    // our parent was sshd's process of this connection; without it, our output has no reader
     setInterval(() => {
       if (process.ppid !== parent) process.exit(1)
     }, SSH_SESSIONS.pollMs)
@@ -165,7 +165,7 @@ function relay({ socket, listen }: { socket: Socket; listen: Listen }): Promise<
       })
     }
     let isPassing = false
-    /** What was written before is out; nobody but the copying program reads on until it is done. */
+    /** Flushes earlier output, then lets only the copying program read until it is done. */
     const passOn = (length: number): void => {
       isPassing = true
       socket.pause()
@@ -184,7 +184,7 @@ function relay({ socket, listen }: { socket: Socket; listen: Listen }): Promise<
       else if (kind === FRAME.exit) resolve(JSON.parse(payload.toString('utf8')) as Ending)
     }
     for (const to of [process.stdout, process.stderr]) {
-      to.on('error', () => process.exit(1)) // EPIPE: nobody reads any more
+      to.on('error', () => process.exit(1)) // EPIPE: the reader is gone
     }
     listen(take)
     socket.on('error', () => resolve(lost)).on('close', () => resolve(lost))
@@ -192,14 +192,14 @@ function relay({ socket, listen }: { socket: Socket; listen: Listen }): Promise<
   })
 }
 
-/** Everything written has left before the process does. */
+/** Exits after all output was written. */
 function leave({ code, message }: Ending): void {
-  const lineEnd = isRaw ? '\r\n' : '\n' // a terminal adds the return by itself otherwise
+  const lineEnd = isRaw ? '\r\n' : '\n' // in raw mode the terminal adds no return
   const text = message ? `berth: ${message}${lineEnd}` : ''
   process.stdout.write('', () => process.stderr.write(text, () => process.exit(code)))
 }
 
-/** Ids that the client sends behind its request, on one line: it may connect before it knows them. */
+/** Reads ids that the client sends after its request, on one line; it may connect before it knows them. */
 async function readIds(): Promise<string> {
   const late = AbortSignal.timeout(SSH_SESSIONS.idsMs)
   let line = ''

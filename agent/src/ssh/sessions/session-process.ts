@@ -1,6 +1,6 @@
-// One session, in a process of its own that outlives the daemon: waits for its forced command, does what the verb says,
-// and ends at the end of input, when nobody reads any more, when idle, at its time, or when the daemon says so (SIGTERM).
-// Invariant: when this process is gone, so is everything it started; why it ended is in its result file.
+// One session, in a process of its own that outlives the daemon: waits for its forced command and performs the verb. It
+// ends at the end of input, when its reader is gone, when idle, at its time limit, or on SIGTERM from the daemon.
+// Invariant: everything it started ends with this process; its result file says why it ended.
 import { chmodSync, chownSync, readFileSync, rmSync, writeSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
 import { SSH_SESSIONS } from '@berth/shared'
@@ -16,7 +16,7 @@ import { type Output, outputTo } from './output.ts'
 import { type Job, READY } from './session-start.ts'
 import { canPass, passOut } from './splice.ts'
 
-/** Why a session ends; the first one counts. */
+/** Why a session ends; the first reason counts. */
 interface End {
   reason: string
   ending: Ending
@@ -27,7 +27,7 @@ const ended = (reason: string, message: string): End => ({
   ending: { code: NOT_AVAILABLE, message },
 })
 
-/** The forced command's connection; everything else that comes is turned away. */
+/** The forced command's connection; all others are rejected. */
 function awaitRelay(
   job: Job,
 ): Promise<{ socket: Socket; listen: (on: (f: Frame) => void) => void }> {
@@ -86,9 +86,9 @@ class Session {
   #timers: NodeJS.Timeout[] = []
   #touched = performance.now()
   readonly #stop = new AbortController()
-  /** Somebody waits for the other side to say `go`. */
+  /** Set while waiting for `go` from the other side. */
   #go: (() => void) | undefined
-  /** Between frames; a break in there leaves no way to say anything more. */
+  /** Inside unframed bytes; after a break there, no frame can be sent. */
   #isInside = false
 
   constructor(job: Job, socket: Socket) {
@@ -135,7 +135,7 @@ class Session {
       this.#go = resolve
       socket.once('close', resolve)
     })
-    // written out, with everything before it: from here on this process writes nothing until the copy is over
+    // flushed; from here on this process writes nothing until the copy is over
     await new Promise<void>((resolve) => {
       socket.write(encodeFrame(FRAME.raw, JSON.stringify({ length })), () => resolve())
     })
@@ -148,7 +148,7 @@ class Session {
       socket.destroy()
       return false
     }
-    socket.resume() // a stream that a child was given is read no further
+    socket.resume() // Node does not read a stream further after it was given to a child
     this.#bytes += length
     this.#isInside = false
     return true
@@ -200,7 +200,7 @@ class Session {
       this.#socket.end(encodeFrame(FRAME.exit, JSON.stringify(ending)), () => resolve())
       setTimeout(resolve, SSH_SESSIONS.killMs).unref()
     })
-    replaceFile(this.#job.result, JSON.stringify(result)) // after the exit: somebody waits for that
+    replaceFile(this.#job.result, JSON.stringify(result)) // after the exit, because the daemon waits for this file
     await sent
   }
 }

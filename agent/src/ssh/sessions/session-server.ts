@@ -1,7 +1,7 @@
-// The daemon's side of sessions: takes the forced command's question on the socket, decides it, enters the session in
-// the book and starts the process that does the work. That process outlives the daemon; a new daemon finds it in the
-// book. Invariants: no process without a row; a row ends only when its process is gone; whoever must go is gone within
-// seconds (the work first, then sshd's process of the connection).
+// The daemon's side of sessions: reads the forced command's request on the socket, decides it, adds a row for the
+// session and starts the process that does the work. That process outlives the daemon; a new daemon finds it by its
+// row. Invariants: no process without a row; a row ends only when its process is gone; a revoked session ends within
+// seconds (first the work, then sshd's process of the connection).
 import { randomBytes } from 'node:crypto'
 import { chmodSync, chownSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
@@ -54,18 +54,18 @@ export class SshSessionServer {
   #timer: NodeJS.Timeout | undefined
   #gid = 0
   readonly #uids = new Map<string, number>()
-  /** Those that have no process of their own, by session. */
+  /** Inline sessions, which have no process of their own, by session. */
   readonly #short = new Map<string, ShortSession>()
 
   constructor(options: SessionServerOptions) {
     this.#o = options
     this.#book = new SessionBook(options.journal, options.clock)
     this.#results = sshPaths(options.settings).sessions
-    this.#settle() // what ended while nobody looked
+    this.#settle() // sessions that ended while no daemon ran
   }
 
   async open(gid: number): Promise<void> {
-    this.close() // of an earlier try
+    this.close() // from an earlier attempt
     this.#uids.clear()
     this.#gid = gid
     const { settings } = this.#o
@@ -97,7 +97,7 @@ export class SshSessionServer {
     return this.#book.list()
   }
 
-  /** From now on: whom to believe, whom to refuse. Those that are refused now end. */
+  /** Sets whom to trust and whom to refuse from now on. Ends sessions that are refused now. */
   async trust(trust: SessionServerTrust): Promise<void> {
     this.#trust = trust
     const ending = this.#book.list().filter(({ serial }) => trust.revoked.has(serial))
@@ -108,7 +108,7 @@ export class SshSessionServer {
     await Promise.all(this.#book.list().map((row) => this.end(row, reason)))
   }
 
-  /** The agent's own login: this authority may say `probe` and nothing else, for as long as `use` takes. */
+  /** For the agent's own login: while `use` runs, this authority may request `probe` and nothing else. */
   async probing<T>(authority: SshPublicKey, use: () => Promise<T>): Promise<T> {
     this.#probe = authority
     try {
@@ -197,7 +197,7 @@ export class SshSessionServer {
     return row
   }
 
-  /** Asked for once: accounts are made by the agent, which opens the session server again afterwards. */
+  /** Cached: the agent makes the accounts, and opens the session server again afterwards. */
   async #uidOf(name: string): Promise<number | undefined> {
     const uid = this.#uids.get(name) ?? (await findAccount(name))?.uid
     if (uid !== undefined) this.#uids.set(name, uid)
@@ -247,7 +247,7 @@ export class SshSessionServer {
     try {
       const work = await startWork(this.#o, job, () => this.#settle())
       this.#book.change(id, { work })
-      // whoever was revoked while it started
+      // may have been revoked while it started
       const row = this.#book.list().find((one) => one.id === id)
       if (row && this.#trust.revoked.has(row.serial)) {
         await this.end(row, 'revoked')
@@ -260,7 +260,7 @@ export class SshSessionServer {
     return { socket: job.socket, word: job.word }
   }
 
-  /** Rows of processes that are gone end. */
+  /** Ends the rows of processes that are gone. */
   #settle(): void {
     if (!this.#o.journal.isOpen) return
     for (const row of this.#book.list()) {
@@ -276,7 +276,7 @@ export class SshSessionServer {
     }
   }
 
-  /** The work first, then sshd's process of the connection: SIGTERM, a moment, SIGKILL. */
+  /** First the work, then sshd's process of the connection: SIGTERM, a short wait, SIGKILL. */
   async end(row: SshSessionRow, reason: string): Promise<void> {
     if (row.bootId !== this.#o.bootId) return
     this.#book.change(row.id, { ending: reason })
@@ -302,11 +302,11 @@ function kill(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch {
-    // gone already
+    // ended already
   }
 }
 
-/** True: it is gone. */
+/** True when the process is gone. */
 async function signalAndWait(key: ProcessKey, signal: NodeJS.Signals): Promise<boolean> {
   const deadline = performance.now() + SSH_SESSIONS.killMs
   if (isAlive(key)) kill(key.pid, signal)
@@ -317,7 +317,7 @@ async function signalAndWait(key: ProcessKey, signal: NodeJS.Signals): Promise<b
   return true
 }
 
-/** sshd's process above the forced command, a shell may stand between; all of them under the relay account. */
+/** sshd's process above the forced command, possibly with a shell in between; all run under the relay account. */
 function findRelay(pid: number, uid: number | undefined): ProcessKey {
   let at = readProcess(pid)
   for (let steps = 0; at && uid !== undefined && steps < 3; steps += 1) {
@@ -337,7 +337,7 @@ function readResult(file: string): SessionResult {
   }
 }
 
-/** A line that only somebody on the server itself can write. */
+/** Reads a line that can only be written on the server itself. */
 function allowsServerShell(settings: AgentSettings): boolean {
   try {
     const rules = JSON.parse(readFileSync(sshPaths(settings).localRules, 'utf8'))

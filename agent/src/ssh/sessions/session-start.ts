@@ -1,5 +1,5 @@
-// Starts the process of a session: detached, with its job on its input and nothing secret in its arguments. It says
-// when it listens; what it did is read from its result file.
+// Starts the process of a session: detached, with its job on stdin and no secrets in its arguments. The process reports
+// when it listens, and writes its result to a file.
 import { spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,12 +11,12 @@ import { type AgentSettings, settingsEnvironment } from '../../settings.ts'
 import type { Verb } from '../commands/commands.ts'
 import type { TerminalSize } from './frames.ts'
 
-/** In the environment of everything that a session runs. */
+/** In the environment of every process of a session. */
 export const SESSION_MARKER = 'BERTH_SSH_SESSION'
 
 export interface Job {
   id: string
-  /** What the forced command must say first. */
+  /** What the forced command must send first. */
   word: string
   socket: string
   result: string
@@ -25,13 +25,13 @@ export interface Job {
   environmentId: number | null
   untilMs: number
   terminal: TerminalSize | null
-  /** The forced command takes bytes that are no frames. */
+  /** Whether the forced command supports unframed bytes. */
   passing: boolean
 }
 
 export const READY = 'ready\n'
 
-/** Resolves when it listens. */
+/** Resolves when the process listens. */
 export async function startWork(
   { settings, program }: { settings: AgentSettings; program: readonly string[] },
   job: Job,

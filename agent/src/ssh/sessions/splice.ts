@@ -1,7 +1,7 @@
-// Bytes of a large file between the process of a session and its forced command, copied by a program of the system: through
-// Node.js each of them costs as much as sshd's encryption. Between frames, and only after the other side has said that it
-// reads none any more: FRAME.raw with their number, FRAME.go as the answer, then exactly that many bytes. Invariant: what
-// breaks inside them ends the connection without another frame, so that no frame is ever taken for bytes of a file.
+// Copies bytes of a large file between the process of a session and its forced command with a system program, because
+// copying in Node.js costs as much as sshd's encryption. It starts once the other side no longer reads frames:
+// FRAME.raw with the length, FRAME.go as the answer, then exactly that many bytes. Invariant: a break inside them ends
+// the connection without another frame, so a frame is never mistaken for bytes of a file.
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import type { Socket } from 'node:net'
@@ -15,7 +15,7 @@ function copier(): string | undefined {
 
 type End = Socket | number | 'inherit'
 
-/** Resolves with whether it copied; fewer bytes than asked for are no failure of it. */
+/** Resolves with whether it copied; fewer bytes than requested count as success. */
 function copy(
   { from, to }: { from: End; to: End },
   part: { offset: number; length: number },
@@ -42,7 +42,7 @@ function copy(
   })
 }
 
-/** Whether this machine's program understands what it will be asked. */
+/** Whether this machine's program supports the options we use. */
 export const canPass = (): Promise<boolean> =>
   copy({ from: 'inherit', to: 'inherit' }, { offset: 0, length: 0 })
 
@@ -54,6 +54,6 @@ export const passOut = (
   signal: AbortSignal,
 ): Promise<boolean> => copy({ from: fd, to }, part, signal)
 
-/** From the connection, which nobody else reads meanwhile, to what sshd reads. */
+/** From the connection, which has no other reader meanwhile, to sshd. */
 export const passIn = (from: Socket, length: number): Promise<boolean> =>
-  copy({ from, to: 'inherit' }, { offset: 0, length }).catch(() => false) // it was closed
+  copy({ from, to: 'inherit' }, { offset: 0, length }).catch(() => false) // the connection was closed

@@ -1,6 +1,6 @@
-// The accounts that sshd lets people in as. No code of a user ever runs under them: they only relay bytes to the agent's
-// socket. Invariants: the shell is /bin/sh (sshd starts the forced command through it; bash would read rc files first),
-// the password field is `*` (`!` counts as locked), the home is root's and empty.
+// The accounts for logins through sshd. They run no user code, and only relay bytes to the agent's socket. Invariants:
+// the shell is /bin/sh (sshd starts the forced command through it; bash would read rc files first), the password field
+// is `*` (`!` counts as locked), the home is empty and owned by root.
 import { chmodSync, chownSync, mkdirSync } from 'node:fs'
 import { SSH_ACCOUNTS } from '@berth/shared'
 import { runProgram } from '../../machine/process/programs.ts'
@@ -36,7 +36,7 @@ async function ensureRelay(name: string, home: string, group: string, gid: numbe
   }
 }
 
-/** All of them, and the group that may reach the agent's socket. Gives its number. */
+/** Makes all of them, and the group that may reach the agent's socket. Returns its gid. */
 export async function ensureRelayAccounts(settings: AgentSettings): Promise<number> {
   const { group, home } = sshPaths(settings)
   mkdirSync(home, { recursive: true, mode: 0o755 })
@@ -49,7 +49,7 @@ export async function ensureRelayAccounts(settings: AgentSettings): Promise<numb
   return gid
 }
 
-/** Of a whole-server shell: ordinary, no sudo, no docker; the owner may add rights on the server itself. */
+/** For a whole-server shell: ordinary, no sudo, no docker; the owner may add rights on the server itself. */
 export async function ensureHostAccount(settings: AgentSettings): Promise<string> {
   const { hostAccount } = sshPaths(settings)
   const home = `/home/${hostAccount}`
@@ -64,7 +64,7 @@ export async function ensureHostAccount(settings: AgentSettings): Promise<string
   return hostAccount
 }
 
-/** Those that are ours; one of that name with another home is left alone. */
+/** Removes only our own; keeps an account of that name with another home. */
 export async function removeRelayAccounts(settings: AgentSettings): Promise<void> {
   const { group, home } = sshPaths(settings)
   for (const role of SSH_ACCOUNTS) {

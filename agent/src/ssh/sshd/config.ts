@@ -1,12 +1,12 @@
-// The configuration that Berth adds to sshd, as text. The authority of people is trusted inside two Match blocks only, so
-// that a stolen key of it opens neither root nor anybody's own account; what runs is pinned by ForceCommand. PURE.
+// Renders the configuration that Berth adds to sshd. The user authority is trusted inside two Match blocks only, so a
+// stolen key of it opens neither root nor other accounts; ForceCommand fixes what runs. PURE.
 import { SSH_ACCOUNTS, type SshAccount } from '@berth/shared'
 import type { AgentSettings } from '../../settings.ts'
 import { relayAccount, sshPaths } from '../paths.ts'
 
 type Settings = Pick<AgentSettings, 'accountPrefix' | 'runDir' | 'stateDir' | 'ssh'>
 
-/** `exec`: sshd's process of the connection is then the parent, and its end is seen. */
+/** `exec` makes sshd's process of the connection the parent, so that its end is noticed. */
 const forcedCommand = ({ ssh }: Settings, role: SshAccount): string =>
   `exec ${ssh.launcher} ${role}`
 
@@ -37,11 +37,11 @@ const HEAD =
 
 export const renderDropIn = (settings: Settings): string => `${HEAD}${blocks(settings)}Match all\n`
 
-/** Alone in its file: nothing of the blocks depends on it. */
+/** In a separate file, so that the blocks do not depend on it. */
 export const renderHostDropIn = (settings: Settings): string =>
   `${HEAD}HostCertificate ${sshPaths(settings).hostCertificate}\n`
 
-/** A daemon of our own on its own port; nothing of the owner's sshd is read. */
+/** Our own sshd on its own port; it reads nothing of the owner's sshd. */
 export function renderOwnConfig(settings: Settings, hasCertificate: boolean): string {
   const paths = sshPaths(settings)
   const { address, port } = settings.ssh.own
@@ -69,7 +69,7 @@ Subsystem sftp internal-sftp
 ${blocks(settings)}`
 }
 
-/** What must be in force for our accounts, as `sshd -T` prints it. */
+/** What must be in effect for our accounts, as `sshd -T` prints it. */
 export function expectedEffect(settings: Settings, role: SshAccount): string[] {
   const paths = sshPaths(settings)
   return [

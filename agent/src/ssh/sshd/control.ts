@@ -1,4 +1,4 @@
-// Asking sshd: its version of a configuration, the effective settings of a person, its greeting, a reload. Bounded.
+// Queries sshd, with deadlines: validity of a configuration, effective settings of a user, its greeting. Reloads it.
 import { readFileSync, statSync } from 'node:fs'
 import { connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -7,7 +7,7 @@ import { readProcess } from '../../machine/process/processes.ts'
 import { runProgram } from '../../machine/process/programs.ts'
 
 export interface Sshd {
-  /** Program and what stands before its own arguments. */
+  /** The program and its first arguments. */
   argv: string[]
   config: string
   pidFile: string
@@ -20,20 +20,20 @@ async function ask(sshd: Sshd, args: string[]): Promise<{ ok: boolean; text: str
   return { ok: done.code === 0, text: text.trim() }
 }
 
-/** Undefined: the configuration is valid. */
+/** Undefined when the configuration is valid. */
 export async function findFault(sshd: Sshd): Promise<string | undefined> {
   const { ok, text } = await ask(sshd, ['-t'])
   return ok ? undefined : text.slice(0, 500) || 'sshd -t failed'
 }
 
-/** What holds for somebody who logs in as `user`. */
+/** The settings in effect for a login as `user`. */
 export async function readEffect(sshd: Sshd, user: string): Promise<string> {
   const { ok, text } = await ask(sshd, ['-T', '-C', `user=${user},host=probe,addr=192.0.2.1`])
   if (!ok) throw new Error(`sshd -T failed for ${user}: ${text.slice(0, 300)}`)
   return text
 }
 
-/** Where it listens, as seen from this machine. */
+/** Its address, as seen from this machine. */
 export function readListener(effect: string): { address: string; port: number } {
   const port = Number(/^port (\d+)$/m.exec(effect)?.[1] ?? 22)
   const listening = [...effect.matchAll(/^listenaddress (\S+):(\d+)$/gm)]
@@ -68,7 +68,7 @@ export async function awaitGreeting(at: { address: string; port: number }): Prom
   return true
 }
 
-/** Of the daemon that listens; undefined: there is none. */
+/** Of the listening daemon; undefined when there is none. */
 export function findDaemon({ pidFile }: Pick<Sshd, 'pidFile'>): number | undefined {
   try {
     const pid = Number(readFileSync(pidFile, 'utf8').trim())
@@ -78,16 +78,16 @@ export function findDaemon({ pidFile }: Pick<Sshd, 'pidFile'>): number | undefin
   }
 }
 
-/** What changes when sshd has written it again: it removes the file before a restart and makes a new one. */
+/** Changes when sshd writes the file again; it removes the file before a restart and makes a new one. */
 function pidFileState({ pidFile }: Pick<Sshd, 'pidFile'>): string | undefined {
   const found = statSync(pidFile, { bigint: true, throwIfNoEntry: false })
   return found && `${found.ino} ${found.mtimeNs}`
 }
 
 /**
- * Keeps the process and every session, and returns when the new configuration is in force. A restarted sshd writes its pid
- * file after it listens again: a greeting alone may come from the one that is about to close its port. False: nobody is
- * there to tell, or it did not come back.
+ * Keeps the process and all sessions, and returns when the new configuration is in effect. A restarted sshd writes its
+ * pid file after it listens again; a greeting alone may come from the old one, which is about to close its port. False
+ * when there is no daemon, or it did not come back.
  */
 export async function reload(sshd: Pick<Sshd, 'pidFile'>): Promise<boolean> {
   const pid = findDaemon(sshd)

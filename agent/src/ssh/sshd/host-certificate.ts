@@ -1,5 +1,5 @@
-// The server's proof of itself: a certificate over its present host key, asked for on the agent's own session and renewed
-// at two thirds of its life, when the key changed, or when another authority signs now.
+// The server's host certificate over its current host key, requested on the agent's own session. It is renewed at two
+// thirds of its life, when the key changed, or when another authority signs now.
 import { existsSync, readFileSync } from 'node:fs'
 import { SSH, sshHostAlias } from '@berth/shared'
 import {
@@ -13,11 +13,11 @@ import {
 import { replaceFile } from '../../machine/atomic-files.ts'
 
 export interface HostKeyFacts {
-  /** The file of the public key that sshd shows. */
+  /** The file of sshd's public host key. */
   keyFile: string
   certificateFile: string
   serverId: number
-  /** The authority that signs now; undefined: not told. */
+  /** The authority that signs now; undefined when not known. */
   authority: string | undefined
 }
 
@@ -37,7 +37,7 @@ function fits(certificate: SshCertificate, key: SshPublicKey, facts: HostKeyFact
   return isOurs && isSame(certificate.key, key)
 }
 
-/** Nothing is to be done. */
+/** Whether no renewal is needed. */
 export function isCurrent(facts: HostKeyFacts, nowMs: number): boolean {
   if (!existsSync(facts.certificateFile)) return false
   try {
@@ -52,7 +52,7 @@ export function isCurrent(facts: HostKeyFacts, nowMs: number): boolean {
   }
 }
 
-/** Asks, checks what came and puts it in place. */
+/** Requests a certificate, checks it and installs it. */
 export async function renewHostCertificate(
   facts: HostKeyFacts,
   sign: (publicKey: string) => Promise<string>,

@@ -1,6 +1,6 @@
-// Adds our file to the configuration of the server's own sshd, and never breaks the access that is there. Each step can
-// only stop or go back: a configuration that is broken already is not touched, the main file is never edited, what other
-// people may do stays as it was (compared with `sshd -T`), and a real login proves that ours works.
+// Adds our file to the configuration of the server's own sshd without breaking existing access. Each step can only stop
+// or roll back: an invalid configuration is left alone, the main file is never edited, the settings of other users stay
+// the same (compared with `sshd -T`), and a real login proves that ours works.
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { SSHD } from '@berth/shared'
@@ -12,20 +12,20 @@ export interface InstallTarget {
   sshd: Sshd
   /** The folder that the main file includes. */
   dropIns: string
-  /** Where it greets, seen from this machine. */
+  /** Its address, as seen from this machine. */
   listener: { address: string; port: number }
-  /** Lines that must be in force, by account. */
+  /** Lines that must be in effect, by account. */
   expected: ReadonlyMap<string, readonly string[]>
-  /** Why somebody cannot log in with a certificate; undefined: it worked. */
+  /** Why a login with a certificate fails; undefined when it works. */
   login: () => Promise<string | undefined>
 }
 
 export type InstallOutcome =
   | { kind: 'installed' | 'unchanged' }
-  /** Our file is not there: a daemon of our own is needed. */
+  /** Our file is not installed, so our own daemon is needed. */
   | { kind: 'fallback'; reason: string }
 
-/** The Include must stand before the first Match, or it would hold for some only. PURE. */
+/** The Include must come before the first Match, or it would apply to some users only. PURE. */
 export function includesDropIns(main: string, folder: string): boolean {
   const lines = main.split('\n').map((line) => line.trim())
   const include = lines.findIndex((line) => {
@@ -36,7 +36,7 @@ export function includesDropIns(main: string, folder: string): boolean {
   return include >= 0 && (match < 0 || include < match)
 }
 
-/** root, nobody and everybody who can log in; ours are none of them. */
+/** Root, the account `nobody` and all users who can log in, without ours. */
 export async function listOthers(own: readonly string[]): Promise<string[]> {
   const { stdout } = await runProgram(['getent', 'passwd'])
   const people = stdout
@@ -58,7 +58,7 @@ const effectsOf = async (sshd: Sshd, names: readonly string[]): Promise<string[]
   return effects
 }
 
-/** Lines that something earlier shadows: the first match wins. */
+/** Lines that an earlier line overrides, as the first match wins. */
 async function findShadowed({ sshd, expected }: InstallTarget): Promise<string | undefined> {
   for (const [account, wanted] of expected) {
     const lines = new Set((await readEffect(sshd, account)).split('\n').map((line) => line.trim()))
@@ -71,7 +71,7 @@ async function findShadowed({ sshd, expected }: InstallTarget): Promise<string |
 
 const read = (file: string): string | null => (existsSync(file) ? readFileSync(file, 'utf8') : null)
 
-/** The temporary name does not end in .conf: no Include picks it up. */
+/** The temporary name does not end in .conf, so no Include reads it. */
 function put(file: string, folder: string, text: string | null): void {
   if (text === null) rmSync(file, { force: true })
   else replaceFile(file, text, 0o644)
@@ -125,7 +125,7 @@ async function findProblem(
   return findShadowed(target)
 }
 
-/** Takes our files away; what is left must be valid before sshd reads it. */
+/** Removes our files; the rest must be valid before sshd reads it. */
 export async function removeDropIns(
   sshd: Sshd,
   dropIns: string,

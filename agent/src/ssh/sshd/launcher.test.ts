@@ -1,4 +1,4 @@
-// Which Node.js and which file the accounts of SSH start: both must lie where they can enter.
+// Which Node.js and which file the SSH accounts start; they must be able to enter both folders.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
-// The file that sshd's ForceCommand names: root's, a fixed line that starts the forced command with this agent's own
-// Node.js. What varies is written into it here, quoted; nothing of a request is.
+// The file that sshd's ForceCommand names, owned by root: a fixed line that starts the forced command with this agent's
+// Node.js. Settings are written into it here, quoted; no part of a request is.
 import { chmodSync, existsSync, mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { replaceFile } from '../../machine/atomic-files.ts'
@@ -10,7 +10,7 @@ import { relayAccount, sshPaths } from '../paths.ts'
 
 const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 
-/** Beside the packaged agent, or the source. */
+/** Beside the packaged agent, or in the source. */
 function forcedCommandFile(
   { ssh }: Pick<AgentSettings, 'ssh'>,
   program: readonly string[],
@@ -21,7 +21,7 @@ function forcedCommandFile(
   return existsSync(packaged) ? packaged : join(import.meta.dirname, '../sessions/session-main.ts')
 }
 
-/** Beside a forced command of its own there may be a Node.js: the agent's may lie where no other account enters. */
+/** Prefers a Node.js beside a custom forced command, as other accounts may be unable to enter the agent's folder. */
 function nodeFile({ ssh }: Pick<AgentSettings, 'ssh'>, program: readonly string[]): string {
   const beside = ssh.command ? join(dirname(ssh.command), 'node') : ''
   return existsSync(beside) ? beside : (program[0] ?? process.execPath)
@@ -35,7 +35,7 @@ export function renderLauncher(
   const words = [
     nodeFile(settings, program),
     '--disable-warning=ExperimentalWarning',
-    // Node.js waits at its end for the threads that compile; one that waits for the collector then never ends
+    // at exit Node.js waits for compiler threads; one that waits for the garbage collector would never end
     '--no-concurrent-recompilation',
     forcedCommandFile(settings, program),
   ]
@@ -45,7 +45,7 @@ exec ${words.map(quote).join(' ')} "$1" ${quote(socket)} ${quote(authorities)}
 `
 }
 
-/** Throws with a sentence when the relay accounts could not even read the program. */
+/** Throws a sentence when the relay accounts cannot read the program. */
 export async function writeLauncher(
   settings: AgentSettings,
   program: readonly string[],

@@ -1,5 +1,5 @@
-// A daemon of our own, where the server's sshd cannot be used: its own port, host key and configuration. Detached, found
-// again by its pid file, started again when it died. Nothing of the owner's sshd is read or changed.
+// Our own sshd, where the server's cannot be used: its own port, host key and configuration. It is detached, found by
+// its pid file, and restarted when it died. Nothing of the owner's sshd is read or changed.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -35,12 +35,12 @@ const listener = (settings: AgentSettings) => {
   return { address: address === '0.0.0.0' ? '127.0.0.1' : address, port }
 }
 
-/** It answers afterwards, with the configuration of now. Throws with a sentence otherwise. */
+/** Afterwards the daemon answers with the current configuration. Throws a sentence otherwise. */
 export async function keepOwnSshd(settings: AgentSettings): Promise<void> {
   const paths = sshPaths(settings)
   const sshd = ownSshd(settings)
   mkdirSync(settings.ssh.dir, { recursive: true, mode: 0o755 })
-  mkdirSync('/run/sshd', { recursive: true, mode: 0o755 }) // where its unprivileged half lives
+  mkdirSync('/run/sshd', { recursive: true, mode: 0o755 }) // for its privilege separation
   await ensureHostKey(settings)
   const text = renderOwnConfig(settings, existsSync(paths.hostCertificate))
   const isNew = !existsSync(sshd.config) || readFileSync(sshd.config, 'utf8') !== text
@@ -58,7 +58,7 @@ export async function keepOwnSshd(settings: AgentSettings): Promise<void> {
   }
 }
 
-/** It listens: it wrote its pid file. A greeting alone may come from somebody else who has the port. */
+/** Waits for its pid file, which proves that it listens. A greeting alone may come from another process on the port. */
 async function awaitDaemon(child: ChildProcess, sshd: Sshd): Promise<boolean> {
   const deadline = performance.now() + SSHD.reloadMs
   const isOver = (): boolean => child.pid === undefined || child.exitCode !== null
@@ -87,7 +87,7 @@ function start(sshd: Sshd, logFile: string): ChildProcess {
   }
 }
 
-/** Those who are connected stay; nobody new comes. */
+/** Existing connections stay; new ones are refused. */
 export async function stopOwnSshd(settings: AgentSettings): Promise<void> {
   if (!locateProgram('sshd')) return
   const sshd = ownSshd(settings)

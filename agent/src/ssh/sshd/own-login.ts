@@ -1,6 +1,5 @@
-// The agent logs in for real after it set sshd up: with a key and a throw-away authority that live in memory for seconds,
-// are trusted for as long, and can do nothing but say `probe`. Only a login proves that accounts, files and forced
-// command fit together.
+// A real login of the agent after it configured sshd; only that proves that accounts, files and forced command fit. The
+// key and its throw-away authority live in memory, and are trusted, for seconds, and allow only `probe`.
 import { generateKeyPairSync, randomBytes, sign } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -28,14 +27,14 @@ async function makeKey(folder: string): Promise<string> {
   return file
 }
 
-/** Why it did not work; undefined: it did. */
+/** Why the login failed; undefined when it worked. */
 export async function logIn(
   settings: AgentSettings,
   sessionServer: SshSessionServer,
   serverId: number,
   at: LoginPlace,
 ): Promise<string | undefined> {
-  if (!locateProgram('ssh')) return undefined // nothing to try with; sshd -T was asked
+  if (!locateProgram('ssh')) return undefined // no client to try with; sshd -T was checked
   const folder = mkdtempSync(join(tmpdir(), 'berth-probe-'))
   try {
     const { privateKey } = generateKeyPairSync('ed25519')

@@ -1,6 +1,6 @@
-// What sshd reads to decide who comes in: authorities, principals, revoked serials. Each file is replaced whole (written
-// beside, synced, renamed) and read by sshd at every login: no reload. Invariant: a revocation list that ssh-keygen does
-// not read is never put in place, because sshd refuses everybody with a broken one.
+// The files by which sshd decides who may log in: authorities, principals, revoked serials. Each is replaced atomically
+// (written beside, synced, renamed), and sshd reads it at every login without a reload. Invariant: a revocation list
+// that ssh-keygen cannot read is never installed, because with a broken one sshd refuses every login.
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -26,7 +26,7 @@ async function keygen(argv: string[]): Promise<void> {
   if (done.code !== 0) throw new Error(`ssh-keygen failed: ${done.stderr.trim().slice(0, 300)}`)
 }
 
-/** The list as OpenSSH's own program writes it: one section an authority. Empty is valid. */
+/** The list as written by OpenSSH's own program, with one section per authority. Empty is valid. */
 async function makeRevocationList(trust: SshTrust): Promise<Buffer> {
   const serials = trust.revoked.filter((serial) => /^[1-9]\d{0,19}$/.test(serial))
   if (serials.length === 0 || trust.authorities.length === 0) return Buffer.alloc(0)
@@ -49,7 +49,7 @@ async function makeRevocationList(trust: SshTrust): Promise<Buffer> {
   }
 }
 
-/** Strictly read and written anew: no line of a message reaches sshd as it came. */
+/** Parsed strictly and written again, so that no line of a message reaches sshd unchanged. */
 export const readAuthorities = (lines: readonly string[]): SshPublicKey[] =>
   lines.map(parsePublicKey).filter((key) => key.type === 'ssh-ed25519')
 
@@ -65,7 +65,7 @@ export async function writeTrustFiles(
     mkdirSync(folder, { recursive: true, mode: 0o755 })
     chmodSync(folder, 0o755)
   }
-  // who must be refused is known before anybody new is trusted
+  // revocations take effect before new authorities are trusted
   replaceFile(paths.revoked, revoked, PUBLIC)
   for (const role of SSH_ACCOUNTS) {
     const file = join(paths.principals, relayAccount(settings, role))
@@ -74,7 +74,7 @@ export async function writeTrustFiles(
   replaceFile(paths.authorities, authorities.map((line) => `${line}\n`).join(''), PUBLIC)
 }
 
-/** Adds one authority of the agent's own for as long as `use` takes: its login after a set-up. */
+/** Trusts one authority of the agent's own while `use` runs, for its login after a setup. */
 export async function withProbeAuthority<T>(
   settings: AgentSettings,
   key: SshPublicKey,

@@ -1,4 +1,4 @@
-// Builds on a real engine: what people see of them, how they fail, that a canceled one leaves no process behind.
+// Builds on a real engine: what people see of them, how they fail, and that a canceled one leaves no process behind.
 import { createHash, randomUUID } from 'node:crypto'
 import { chmodSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -153,7 +153,7 @@ describe.skipIf(!dockerEngine())('a build', () => {
   })
 
   test('of text with characters of several bytes loses none of them', async () => {
-    const line = '€ä🙂'.repeat(500) // the engine itself cuts output above 200 KiB a second
+    const line = '€ä🙂'.repeat(500) // the engine itself drops output above 200 KiB a second
     let text = ''
     let chunks = 0
     await fixture.build(
@@ -178,7 +178,7 @@ describe.skipIf(!dockerEngine())('a build', () => {
     )
     expect(error).toMatchObject({ kind: 'build_failed', exitCode: 3, step: `[2/3] RUN ${command}` })
     expect(error.message).toBe(`\`RUN ${command}\` exited with 3.`)
-    // two pipes, no order between them
+    // two pipes have no common order
     expect(error.lastLines.split('\n').toSorted()).toEqual([
       'gone wrong',
       'line 1',
@@ -249,7 +249,7 @@ describe.skipIf(!dockerEngine())('a build', () => {
 
   test('is bounded in memory, yields to live services, and stays out of the image and the cache', async () => {
     const mark = randomUUID()
-    // waits for the fence, not for a time; without one it would end at 600 MB
+    // waits for the fence, not for a time; without a fence it would end at 600 MB
     const wait =
       'n=0; until [ $(cat /proc/self/oom_score_adj) = 900 ] || [ $n = 300 ]; do sleep 0.1; n=$((n+1)); done'
     const hog = `awk 'BEGIN { s = "xxxxxxxxxxxxxxxx"; while (1) s = s s }'`
@@ -329,7 +329,7 @@ describe.skipIf(!dockerEngine())('a build', () => {
       { Dockerfile: `${from}RUN echo ${mark}; while true; do sleep 1; done\n` },
       { signal: abort.signal, mark },
     )
-    await eventually(isRunning, 'the RUN process') // the positive control: it is seen while it runs
+    await eventually(isRunning, 'the RUN process') // the positive control: it is visible while it runs
     expect(findBuildProcesses(mark).length).toBeGreaterThan(0)
     abort.abort()
     expect((await ended).kind).toBe('canceled')

@@ -1,5 +1,5 @@
-// Builds an image with BuildKit. A build succeeds only with an image id; everything else is a BuildError that says what
-// to look at. The signal ends the build for good: the engine ends its processes when the connection is cut.
+// Builds an image with BuildKit. A build succeeds only with an image id; every other outcome is a BuildError that says
+// what to check. The signal ends the build completely: the engine ends its processes when the connection is cut.
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { basename } from 'node:path'
@@ -16,7 +16,7 @@ export { BuildError, type BuildErrorKind } from './failure.ts'
 export type { BuildStep } from './follower.ts'
 
 export interface BuildOptions extends BuildObserver {
-  /** Absolute; its caller has checked that it lies in the checkout (`resolveInside`). */
+  /** Absolute; the caller has checked that it is in the checkout (`resolveInside`). */
   folder: string
   /** Relative to the folder. */
   dockerfile: string
@@ -26,19 +26,19 @@ export interface BuildOptions extends BuildObserver {
   tag: string
   labels: Record<string, string>
   noCache: boolean
-  /** For builds that follow one another. Without it everything is sent. */
+  /** For successive builds. Without it, every file is sent. */
   context?: {
-    /** The same for all of them: the engine compares with what it kept under it. */
+    /** The same for all of them; the engine compares with the files it kept under this key. */
     key: string
-    /** Where we remember the times that we told of its files. */
+    /** Where we store the times that we reported for its files. */
     times: string
   }
   bounds?: BuildBounds
-  /** Where the engine keeps its data: RUN commands are found there as well. */
+  /** The engine's data folder, where RUN commands are found as well. */
   dataRoot?: string | undefined
-  /** Builds share the caches of `RUN --mount=type=cache` with those of the same name alone. */
+  /** A build shares the caches of `RUN --mount=type=cache` only with builds of the same name. */
   caches?: string
-  /** Names the build's processes on this machine (`findBuildProcesses`): letters, digits, dashes. */
+  /** Identifies the build's processes on this machine (`findBuildProcesses`): letters, digits, dashes. */
   mark?: string
   signal?: AbortSignal | undefined
 }
@@ -74,7 +74,7 @@ export function readDockerfile({
   try {
     return readFileSync(resolveInside(folder, dockerfile), 'utf8')
   } catch {
-    return '' // the engine says what is wrong with it
+    return '' // the engine reports what is wrong with it
   }
 }
 

@@ -1,5 +1,5 @@
-// BuildKit's status messages (moby.buildkit.v1.StatusResponse), as far as we read them: steps and their output. Fields
-// that we do not know are skipped, as newer engines send more.
+// Decodes BuildKit's status messages (moby.buildkit.v1.StatusResponse), as far as we need them: steps and their output.
+// Skips unknown fields, because newer engines send more.
 import { BinaryReader } from '@bufbuild/protobuf/wire'
 
 export interface Vertex {
@@ -24,7 +24,7 @@ export interface BuildStatus {
 
 type Fields = Record<number, (reader: BinaryReader) => void>
 
-/** Calls the function of each field it knows. */
+/** Calls the handler of each known field. */
 function readFields(bytes: Uint8Array, fields: Fields): void {
   const reader = new BinaryReader(bytes)
   while (reader.pos < reader.len) {

@@ -1,21 +1,21 @@
-// Which paths of a context BuildKit needs: those that COPY and ADD name, with what their links lead to. Where it is not
-// sure the answer is more than is needed, never less.
+// Finds the paths of a context that BuildKit needs: those that COPY and ADD name, and the targets of their links. When
+// in doubt it returns too many, never too few.
 import { lstatSync, readdirSync, readlinkSync, type Stats } from 'node:fs'
 import { join, posix } from 'node:path'
 
 export interface FollowedPaths {
   has: (path: string) => boolean
-  /** Whether one of them lies in this folder. */
+  /** Whether one of them is in this folder. */
   leadsThrough: (path: string) => boolean
 }
 
-/** Links on the way of all paths together; a chain without end asks for everything. */
+/** Links in all paths together; an endless chain requests everything. */
 const MAX_LINKS = 1_000
 
 interface Found {
-  /** With everything in them. */
+  /** With everything below them. */
   whole: Set<string>
-  /** With everything that begins so: what stands before a wildcard. */
+  /** Prefixes before a wildcard; every path that begins with one is included. */
   begins: Set<string>
   links: number
   isEverything: boolean
@@ -25,7 +25,7 @@ function peek(file: string): Stats | undefined {
   try {
     return lstatSync(file)
   } catch {
-    return undefined // not there: the engine says so
+    return undefined // missing; the engine reports that
   }
 }
 
@@ -38,7 +38,7 @@ function hasLink(folder: string, begin: string): boolean {
   }
 }
 
-/** Relative to the root, above which no path leads. */
+/** Relative to the root, which no path can leave. */
 const partsOf = (path: string): string[] =>
   posix
     .join('/', path)
@@ -73,7 +73,7 @@ function follow(root: string, path: string, found: Found): void {
   found.whole.add(at)
 }
 
-/** Undefined: all of them. */
+/** Undefined for all of them. */
 export function followPaths(root: string, paths: string[]): FollowedPaths | undefined {
   const found: Found = { whole: new Set(), begins: new Set(), links: 0, isEverything: false }
   for (const path of paths) {
@@ -89,7 +89,7 @@ export function followPaths(root: string, paths: string[]): FollowedPaths | unde
   }
 }
 
-/** Whether it, or a folder above it, is one of them. */
+/** Whether the path, or a folder above it, is in the set. */
 function isBelow(path: string, whole: Set<string>): boolean {
   for (let at = path; at !== '.' && at !== ''; at = posix.dirname(at)) {
     if (whole.has(at)) return true

@@ -1,7 +1,7 @@
-// The times of files as builds tell them. The engine sends for a file again when its size or its time differs, and each
-// checkout gives every file a new time: so a file keeps the time it had when a build first saw it with this content.
-// Invariant: two contents never have one time. The part below a second is taken from the content itself, so that what is
-// remembered may be lost or wrong and no change is ever missed, whatever times a checkout has.
+// The file times that builds report. The engine requests a file again when its size or time differs, and each checkout
+// gives every file a new time; so a file keeps the time of the first build that saw this content. Invariant: two
+// contents never have the same time. The fraction of a second is derived from the content, so lost or wrong stored
+// times never hide a change, for any times that a checkout has.
 import { createHash, type Hash, hash } from 'node:crypto'
 import { mkdirSync, readFileSync, readSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -12,14 +12,14 @@ const SECOND = 1_000_000_000n
 export interface ContextTimes {
   /** In nanoseconds. */
   timeOf: (path: string, digest: Buffer, mtimeNs: bigint) => bigint
-  /** For the next build. `isWhole`: every file that there is was seen. */
+  /** Stores the times for the next build. `isWhole` says that every existing file was seen. */
   save: (isWhole: boolean) => void
 }
 
 /** Path, content, second. */
 type Row = [string, string, number]
 
-/** Throws what is no list of ours. */
+/** Throws when the text is invalid. */
 function parse(text: string): Map<string, Row> {
   const rows = JSON.parse(text) as Row[]
   return new Map(rows.map((row) => [String(row[0]), row]))
@@ -30,7 +30,7 @@ function readRows(file: string): Map<string, Row> {
     if (statSync(file).size > BUILDS.timesBytes) return new Map()
     return parse(readFileSync(file, 'utf8'))
   } catch {
-    return new Map() // the first build, or one that was cut off: every file is sent
+    return new Map() // the first build, or a truncated file: every file is sent
   }
 }
 
@@ -45,7 +45,7 @@ function writeRows(file: string, rows: Row[]): void {
   }
 }
 
-/** `file`: where they are remembered; undefined: nowhere. */
+/** `file` stores the times; undefined to store none. */
 export function openTimes(file: string | undefined): ContextTimes {
   const known = file === undefined ? new Map<string, Row>() : readRows(file)
   const seen = new Map<string, Row>()
@@ -65,13 +65,13 @@ export function openTimes(file: string | undefined): ContextTimes {
   }
 }
 
-/** Of an open file; gives way between pieces, as a large one takes seconds. */
+/** Of an open file; yields between pieces, as a large file takes seconds. */
 export function* digestOf(handle: number, size: number): Generator<undefined, Buffer> {
   const piece = Buffer.allocUnsafe(Math.min(size, BUILDS.digestBytes))
   let whole: Hash | undefined
   for (let at = 0; at < size; ) {
     const length = readSync(handle, piece, 0, piece.length, at)
-    if (length === 0) break // whoever sends it notices that it became shorter
+    if (length === 0) break // the sender notices that the file became shorter
     at += length
     if (length === size) return hash('sha256', piece, 'buffer')
     whole ??= createHash('sha256')

@@ -1,5 +1,5 @@
-// The build context: which files are told for which .dockerignore (expectations recorded from the docker CLI) and for
-// which paths of COPY, in which order, and what their entries look like. Nothing outside the folder may get in.
+// The build context: which files are listed for which .dockerignore (expectations recorded from the docker CLI) and for
+// which paths of COPY, in which order, and with which entries. Nothing outside the folder may be listed.
 import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
@@ -49,7 +49,7 @@ const files = (wanted: Partial<Wanted>): string[] =>
     .filter(({ stat }) => stat.mode < FOLDER)
     .map(({ stat }) => stat.path)
     .toSorted()
-/** A .dockerignore as the engine reads it and asks with it. */
+/** A .dockerignore as the engine parses it for its request. */
 const readLines = (text: string): string[] =>
   text
     .replace(/^\uFEFF/, '')
@@ -67,7 +67,7 @@ describe('.dockerignore', () => {
   })
 
   test.each(cases.cases)('$rules', ({ rules, sent }) => {
-    // the CLI of the recording always sent these two
+    // the CLI in the recording always sent these two
     const reported = files({ excludes: readLines(rules) }).filter((f) => f !== 'Dockerfile')
     expect(reported).toEqual(sent)
   })

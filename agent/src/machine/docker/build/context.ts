@@ -1,6 +1,5 @@
-// What a build is made from: the files of its folder, in the order and with the rules in which BuildKit asks for them.
-// Symlinks stay symlinks, everything else that is no file or folder is left out. Nothing outside the folder is read: links
-// are never followed.
+// Lists the files of a build's folder, in the order and by the rules that BuildKit requests. Symlinks stay symlinks;
+// other special files are left out. Links are never followed, so nothing outside the folder is read.
 import {
   type BigIntStats,
   closeSync,
@@ -19,7 +18,7 @@ import { followPaths } from './context-paths.ts'
 import { type ContextTimes, digestOf, openTimes } from './context-times.ts'
 import { type FileStat, toGoMode } from './file-packets.ts'
 
-/** The real path of something in a checkout. Throws when a link leads out of it. */
+/** The real path of a file in a checkout. Throws when a link leads out of it. */
 export function resolveInside(checkout: string, path: string): string {
   const root = realpathSync(checkout)
   let real: string
@@ -34,22 +33,22 @@ export function resolveInside(checkout: string, path: string): string {
   return real
 }
 
-/** What BuildKit asks for. */
+/** What BuildKit requests. */
 export interface Wanted {
   /** Lines of a .dockerignore, negations included. */
   excludes: string[]
-  /** Patterns; none: all. */
+  /** Patterns; empty for all. */
   includes: string[]
-  /** Paths, also with wildcards, and where their links lead; none: all. */
+  /** Paths, also with wildcards; the targets of their links are included. Empty for all. */
   follow: string[]
 }
 
 export interface ContextEntry {
   stat: FileStat
   isFile: boolean
-  /** Where it lies. */
+  /** Its path on disk. */
   file: string | Buffer
-  /** What lay there when it was listed. */
+  /** The file as it was when listed. */
   seen: Seen
 }
 
@@ -57,15 +56,15 @@ type Seen = Pick<BigIntStats, 'dev' | 'ino' | 'size' | 'ctimeNs'>
 
 interface Rules {
   takes: (path: string) => boolean
-  /** Whether something in this folder, which itself is not taken, may be. */
+  /** Whether this folder, itself not taken, may contain something that is. */
   looksInto: (path: string) => boolean
 }
 
-/** It takes them for those of a regular expression: docker means the characters. */
+/** The library reads these characters as a regular expression; docker means them literally. */
 const asWritten = (pattern: string): string =>
   pattern.replaceAll(/\\.|\[\^|[+()|{}^]/gs, (found) => (found.length > 1 ? found : `\\${found}`))
 
-// its types promise a default export; what is imported from CommonJS is the function itself
+// its types declare a default export; the CommonJS import is the function itself
 const createMatcher = (patterns: string[]) =>
   (dockerignore as unknown as typeof dockerignore.default)({ ignorecase: false }).add(
     patterns.map(asWritten),
@@ -75,7 +74,7 @@ function readRules(root: string, { excludes, includes, follow }: Wanted): Rules 
   const ignored = createMatcher(excludes)
   const included = includes.length > 0 ? createMatcher(includes) : undefined
   const followed = follow.length > 0 ? followPaths(root, follow) : undefined
-  // a later rule may take back what an earlier one left out
+  // a later rule may include again what an earlier one excluded
   const hasNegation = excludes.some((line) => line.startsWith('!'))
   return {
     takes: (path) =>
@@ -91,7 +90,7 @@ function readRules(root: string, { excludes, includes, follow }: Wanted): Rules 
 const NONE = Buffer.alloc(0)
 const SLASH = Buffer.from('/')
 
-/** Undefined: what is no file, folder or link. */
+/** Undefined when it is no file, folder or link. */
 function look(file: string | Buffer, path: string, name: Buffer): ContextEntry | undefined {
   const seen = lstatSync(file, { bigint: true })
   const isFile = seen.isFile()
@@ -103,7 +102,7 @@ function look(file: string | Buffer, path: string, name: Buffer): ContextEntry |
   return { stat: { path, name, mode, size, mtimeNs: seen.mtimeNs, link }, isFile, file, seen }
 }
 
-/** Gives a file the time under which builds know its content. */
+/** Sets the time under which builds know the file's content. */
 function* settle(entry: ContextEntry, times: ContextTimes): Generator<undefined, ContextEntry> {
   if (!entry.isFile) return entry
   const { stat } = entry
@@ -116,23 +115,23 @@ function* settle(entry: ContextEntry, times: ContextTimes): Generator<undefined,
   }
 }
 
-/** By the bytes of their names, as BuildKit compares. */
+/** Sorted by the bytes of their names, as BuildKit compares. */
 const readFolder = (folder: Buffer): Dirent<Buffer>[] =>
   readdirSync(folder, { withFileTypes: true, encoding: 'buffer' }).sort((a, b) =>
     Buffer.compare(a.name, b.name),
   )
 
 /**
- * A folder comes before what is in it, and only if it is taken or something in it is. Undefined where nothing is taken: the
- * moments at which whoever reads the list can do something else.
+ * Yields a folder before its contents, and only if it or something in it is taken. Yields undefined for what is not
+ * taken, so that the reader can do other work in between.
  */
 function* walk(
   root: Buffer,
   rules: Rules,
   times: ContextTimes,
-  /** Ends with a slash; empty: the root itself. */
+  /** Ends with a slash; empty for the root itself. */
   at: Buffer,
-  /** Folders above that were not given yet. */
+  /** Parent folders that were not yielded yet. */
   above: ContextEntry[],
 ): Generator<ContextEntry | undefined> {
   for (const found of readFolder(Buffer.concat([root, at]))) {
@@ -154,7 +153,7 @@ function* walk(
   }
 }
 
-/** Throws when the folder, or something in it, cannot be read. */
+/** Throws when the folder, or an entry in it, cannot be read. */
 export function* listContext(
   folder: string,
   wanted: Wanted,
@@ -164,7 +163,7 @@ export function* listContext(
   yield* walk(Buffer.from(`${root}/`), readRules(root, wanted), times, NONE, [])
 }
 
-/** The Dockerfile and the list that goes with it, in a folder of their own; without what is not there. */
+/** The Dockerfile and its ignore file, as a folder of their own; leaves out missing files. */
 export function* listRecipe(
   folder: string,
   dockerfile: string,
@@ -176,13 +175,13 @@ export function* listRecipe(
       const name = basename(path)
       entry = look(resolveInside(folder, path), name, Buffer.from(name))
     } catch {
-      continue // the engine says what it misses
+      continue // the engine reports what is missing
     }
     if (entry?.isFile) yield yield* settle(entry, times)
   }
 }
 
-/** Opens a file of the list. Throws when it is another one by now. */
+/** Opens a listed file. Throws when it was replaced meanwhile. */
 export function openListed(entry: ContextEntry): number {
   const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants
   const handle = openSync(entry.file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
@@ -195,7 +194,7 @@ export function openListed(entry: ContextEntry): number {
   }
 }
 
-/** Throws when the file is not what it was when it was listed. */
+/** Throws when the file has changed since it was listed. */
 export function checkListed(handle: number, { stat, seen }: ContextEntry): void {
   const now = fstatSync(handle, { bigint: true })
   const isSame = now.isFile() && now.dev === seen.dev && now.ino === seen.ino

@@ -1,4 +1,4 @@
-// What a failed build means, as a sentence for a person. Pure.
+// Turns a failed build into a sentence for a person. Pure.
 import { BUILDS } from '@berth/shared'
 import { type EngineError, saysDiskFull } from '../engine.ts'
 import type { BuildOutcome } from './follower.ts'
@@ -16,7 +16,7 @@ export class BuildError extends Error {
   /** `[2/4] RUN npm ci`. */
   readonly step: string | undefined
   readonly exitCode: number | undefined
-  /** Last lines of that step's output; they were given to `onText` before. */
+  /** Last lines of that step's output; `onText` got them before. */
   readonly lastLines: string
 
   constructor(kind: BuildErrorKind, message: string, facts: BuildFacts = {}) {
@@ -34,7 +34,7 @@ interface BuildFacts {
   lastLines?: string
 }
 
-/** The build did not come to an end of its own. */
+/** The build was cut off before it ended. */
 export function fromEngineError({ kind, message }: EngineError): BuildError {
   if (kind === 'canceled') return new BuildError('canceled', 'The build was canceled.')
   if (kind === 'unavailable') return new BuildError('unavailable', message)
@@ -44,14 +44,14 @@ export function fromEngineError({ kind, message }: EngineError): BuildError {
 
 interface BuildContext {
   dockerfile: string
-  /** Undefined: no command of it was bounded. */
+  /** Undefined when no command had a bound. */
   memoryBytes: number | undefined
 }
 
 const gigabytes = (bytes: number): string =>
   `than ${Math.round((bytes / GiB) * 10) / 10} GB of memory`
 
-/** The build ended, and not with an image. */
+/** The build ended without an image. */
 export function fromOutcome(outcome: BuildOutcome, context: BuildContext): BuildError {
   const { error, step, lastLines } = outcome
   if (error === undefined) {
@@ -81,7 +81,7 @@ const readExitCode = (error: string): number | undefined => {
   return code === undefined ? undefined : Number(code)
 }
 
-/** What shells and compilers write about a child that the kernel ended; they themselves exit with 1 or 2. */
+/** What shells and compilers write about a child that the kernel killed; they themselves exit with 1 or 2. */
 const saysKilled = (lines: string): boolean =>
   /(?:^|\s)Killed$|Killed signal terminated program|signal: killed|SIGKILL/m.test(
     lines.split('\n').slice(-5).join('\n'),
@@ -94,7 +94,7 @@ function nameOf(step: string | undefined): string {
   return `\`${name.length > BUILDS.nameLength ? `${name.slice(0, BUILDS.nameLength)}…` : name}\``
 }
 
-/** Without the engine's own way to the error. */
+/** Without the engine's prefixes. */
 const clean = (error: string): string =>
   error
     .replace(

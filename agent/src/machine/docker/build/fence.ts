@@ -1,8 +1,7 @@
-// Bounds for the commands of a build. BuildKit knows no limits (engine 20.10 reads neither `memory` nor `cgroupparent` for
-// it), so that one RUN could starve every live container, which by their OOM score would go first. Each RUN has a cgroup
-// of its own; we find ours by a mark in the environment of its processes and set the bounds there. What is not marked is
-// not touched. The mark travels as NO_PROXY: of the variables BuildKit hands to a RUN, the proxy ones alone are part of
-// neither the cache's key nor the image.
+// Bounds the commands of a build. BuildKit has no limits (engine 20.10 reads neither `memory` nor `cgroupparent` for
+// it), so one RUN could starve every live container, which by OOM score would be killed first. Each RUN has its own
+// cgroup; we find it by a mark in its processes' environment and touch nothing unmarked. The mark is sent as NO_PROXY:
+// of the variables that BuildKit gives to a RUN, only the proxy ones are part of neither the cache's key nor the image.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { BUILDS } from '@berth/shared'
@@ -11,8 +10,8 @@ import { findCgroupMounts } from '../../process/cgroups.ts'
 const markOf = (mark: string): string => `berth-build-${mark}.invalid`
 
 /**
- * The arguments with the mark. A Dockerfile that declares NO_PROXY itself would lose its cache by it: FTP_PROXY then. One
- * that declares both loses its cache; no build is without a mark.
+ * Adds the mark to the arguments. A Dockerfile that declares NO_PROXY itself would lose its cache, so the mark is then
+ * FTP_PROXY. One that declares both loses its cache, because every build needs a mark.
  */
 export function markArguments(
   args: Record<string, string>,
@@ -41,8 +40,8 @@ interface BuildProcess {
 }
 
 /**
- * Names of the cgroups of the build's RUN commands, by what the engine wrote down before it started them: a command can
- * empty its environment, not this.
+ * Names of the cgroups of the build's RUN commands, from the engine's own files. A command can clear its environment,
+ * but not these.
  */
 function findMarkedGroups(mark: string, dataRoot: string | undefined): string[] {
   if (dataRoot === undefined) return []
@@ -51,7 +50,7 @@ function findMarkedGroups(mark: string, dataRoot: string | undefined): string[] 
   try {
     names = readdirSync(folder)
   } catch {
-    return [] // an engine that keeps them elsewhere
+    return [] // this engine keeps them elsewhere
   }
   return names
     .filter((name) => /^[0-9a-z]{10,}$/.test(name))
@@ -59,7 +58,7 @@ function findMarkedGroups(mark: string, dataRoot: string | undefined): string[] 
     .filter((name) => read(join(folder, name, 'config.json')).includes(markOf(mark)))
 }
 
-/** Processes of RUN commands of the build with this mark, also when its engine is gone. */
+/** Processes of the build's RUN commands, also when its engine is gone. */
 export function findBuildProcesses(mark: string, dataRoot?: string): BuildProcess[] {
   const found: BuildProcess[] = []
   const groups = findMarkedGroups(mark, dataRoot)
@@ -75,7 +74,7 @@ export function findBuildProcesses(mark: string, dataRoot?: string): BuildProces
   return found
 }
 
-/** False: it could not be written, now or ever. */
+/** False when it could not be written. */
 function write(file: string, value: string | number): boolean {
   try {
     writeFileSync(file, String(value))
@@ -85,7 +84,7 @@ function write(file: string, value: string | number): boolean {
   }
 }
 
-/** Folders of a process' cgroups: controller of version 1, or `unified`. */
+/** Folders of a process's cgroups, by controller of version 1 or `unified`. */
 function* foldersOf({ cgroups }: BuildProcess): Generator<[string, string]> {
   const mounts = findCgroupMounts()
   for (const line of cgroups.split('\n')) {
@@ -102,14 +101,14 @@ function* foldersOf({ cgroups }: BuildProcess): Generator<[string, string]> {
 export interface BuildBounds {
   memoryBytes: number
   pids: number
-  /** Undefined: as many as are idle. */
+  /** Undefined for all idle ones. */
   cpus?: number | undefined
 }
 
 /** In microseconds; the kernel's own default. */
 const CPU_PERIOD = 100_000
 
-/** True: memory is bounded. */
+/** Returns whether memory is bounded. */
 function bound(member: BuildProcess, { memoryBytes, pids, cpus }: BuildBounds): boolean {
   const quota = cpus === undefined ? undefined : Math.ceil(cpus * CPU_PERIOD)
   let isBounded = false
@@ -133,14 +132,14 @@ function bound(member: BuildProcess, { memoryBytes, pids, cpus }: BuildBounds): 
 }
 
 export interface BuildFence {
-  /** Whether the memory of some RUN was bounded. */
+  /** Whether the memory of at least one RUN was bounded. */
   readonly isEffective: boolean
   stop(): void
 }
 
-/** Looks for new RUN commands of the build until it is stopped. */
+/** Watches for new RUN commands of the build until it is stopped. */
 export function fenceBuild(mark: string, bounds: BuildBounds, dataRoot?: string): BuildFence {
-  const whole = { ...bounds, memoryBytes: Math.floor(bounds.memoryBytes) } // the kernel takes no parts
+  const whole = { ...bounds, memoryBytes: Math.floor(bounds.memoryBytes) } // the kernel accepts no fractions
   const bounded = new Set<string>()
   const look = () => {
     for (const member of findBuildProcesses(mark, dataRoot)) {

@@ -1,5 +1,5 @@
-// The messages in which BuildKit and whoever has the files speak of them (fsutil.types.Packet), each as one gRPC message:
-// a byte for «not compressed», its length, itself. Fields that we do not know are skipped.
+// Encodes and decodes the messages about files between BuildKit and a client (fsutil.types.Packet), each as one gRPC
+// message: a byte for «not compressed», the length, the message. Unknown fields are skipped.
 
 import { constants } from 'node:fs'
 import { BUILDS } from '@berth/shared'
@@ -10,13 +10,13 @@ export const PACKET = { stat: 0, request: 1, data: 2, end: 3, error: 4 } as cons
 export interface FileStat {
   /** With slashes, relative to the root; for rules and messages. */
   path: string
-  /** The same as it lies on the disk: a name need not be UTF-8. */
+  /** The same in the bytes on disk, which need not be UTF-8. */
   name: Uint8Array
   /** As Go writes it (`toGoMode`). */
   mode: number
   size: number
   mtimeNs: bigint
-  /** Where a symbolic link leads; else empty. */
+  /** Target of a symbolic link; otherwise empty. */
   link: Uint8Array
 }
 
@@ -40,7 +40,7 @@ const GO_BITS: [number, number][] = [
   [0o1000, 2 ** 20],
 ]
 
-/** Of a file, a folder or a symbolic link. */
+/** For a file, a folder or a symbolic link. */
 export function toGoMode(mode: number): number {
   let goMode = (mode & 0o777) + (GO_TYPES.get(mode & constants.S_IFMT) ?? 0)
   for (const [bit, goBit] of GO_BITS) if (mode & bit) goMode += goBit
@@ -56,10 +56,10 @@ function frame(writer: BinaryWriter): Buffer {
   return framed
 }
 
-/** Everything belongs to root; undefined: there are no more. */
+/** Root owns everything; undefined marks the end of the list. */
 export function encodeStat(stat: FileStat | undefined): Buffer {
   const writer = new BinaryWriter()
-  if (!stat) return frame(writer) // type 0 is not written
+  if (!stat) return frame(writer) // type 0 is omitted
   writer.tag(2, WireType.LengthDelimited).fork()
   writer.tag(1, WireType.LengthDelimited).bytes(stat.name)
   writer.tag(2, WireType.Varint).uint32(stat.mode)
@@ -76,11 +76,11 @@ export const encodeEnd = (): Buffer => frame(open(PACKET.end))
 export const encodeError = (reason: string): Buffer =>
   frame(open(PACKET.error).tag(4, WireType.LengthDelimited).string(reason))
 
-/** That the bytes of this file are complete. */
+/** Says that the bytes of this file are complete. */
 export const encodeDataEnd = (id: number): Buffer =>
   frame(open(PACKET.data).tag(3, WireType.Varint).uint32(id))
 
-/** Room for a piece of a file: bytes are read into `body`, `seal` makes a message of the first of them. */
+/** A buffer for a piece of a file: the caller fills `body`, and `seal` makes a message of its first bytes. */
 export function openData(id: number, size: number) {
   const whole = Buffer.allocUnsafe(DATA_HEAD + size)
   const seal = (length: number): Buffer => {
@@ -108,7 +108,7 @@ function decodePacket(bytes: Uint8Array): Packet {
   return packet
 }
 
-/** Cuts what comes in into packets. Throws when it is none. */
+/** Splits the input into packets. Throws when it is malformed. */
 export function packetReader(onPacket: (packet: Packet) => void): (chunk: Buffer) => void {
   let rest: Buffer = Buffer.alloc(0)
   return (chunk) => {

@@ -1,6 +1,6 @@
-// Answers one DiffCopy of BuildKit: tells what there is, in order, and sends the files that the engine asks for. It asks
-// for those alone that differ from what it kept of the last build with the same key. Each file is given at most once; a
-// question for anything that was not told is an error, and so is a file that changes meanwhile.
+// Answers one DiffCopy of BuildKit: lists the files in order, then sends those that the engine requests, which are only
+// those that differ from its copy of the last build with the same key. Each file is sent at most once; a request for an
+// unlisted file is an error, and so is a file that changes meanwhile.
 import { closeSync, readSync } from 'node:fs'
 import type { ServerHttp2Stream } from 'node:http2'
 import { setImmediate } from 'node:timers/promises'
@@ -16,12 +16,12 @@ import {
   packetReader,
 } from './file-packets.ts'
 
-/** The engine ended it: its own answer to the build says why. */
+/** The engine ended the transfer; its answer to the build says why. */
 export class TakenBack extends Error {
   override readonly name = 'TakenBack'
 }
 
-/** Messages on their way, sent together; waits for the engine to take them. */
+/** Collects messages and sends them together; waits for the engine to accept them. */
 function openBatch(stream: ServerHttp2Stream) {
   let parts: Buffer[] = []
   let size = 0
@@ -54,7 +54,7 @@ function drained(stream: ServerHttp2Stream): Promise<void> {
 
 type Offered = Map<number, ContextEntry>
 
-/** A file's number is its place in the list. */
+/** A file's number is its position in the list. */
 async function sendList(
   stream: ServerHttp2Stream,
   entries: Iterable<ContextEntry | undefined>,
@@ -106,7 +106,7 @@ async function sendFile(
   await batch.add(encodeDataEnd(id))
 }
 
-/** Resolves when the engine has all it wants. Throws TakenBack, or why the files could not be sent. */
+/** Resolves when the engine has all it needs. Throws TakenBack, or the reason why files could not be sent. */
 export async function sendFiles(
   stream: ServerHttp2Stream,
   entries: Iterable<ContextEntry | undefined>,

@@ -1,5 +1,5 @@
-// Follows the stream of a BuildKit build: steps with their time, output as text, the real error, the image id. A stream
-// that ends without an image id is a failure, whatever it said before.
+// Follows the stream of a BuildKit build: steps with their durations, output as text, the real error, the image id. A
+// stream that ends without an image id is a failure, regardless of what it reported before.
 import type { Readable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
 import { BUILDS } from '@berth/shared'
@@ -9,27 +9,27 @@ import { decodeStatus, type Vertex, type VertexLog } from './buildkit-status.ts'
 
 export interface BuildStep {
   id: string
-  /** Counts up in the order in which steps began. */
+  /** Numbers the steps in the order in which they began. */
   number: number
   /** `[2/4] RUN npm ci`. */
   name: string
   state: 'running' | 'done' | 'failed'
-  /** Once it ended. */
+  /** Set when it ended. */
   ms?: number
   cached: boolean
 }
 
 export interface BuildObserver {
-  /** Once when a step begins and once when it ends; steps from the cache only end. */
+  /** Called when a step begins and when it ends; for cached steps only when they end. */
   onStep?: (step: BuildStep) => void
   onText?: (step: BuildStep, text: string) => void
 }
 
 export interface BuildOutcome {
   imageId?: string
-  /** What the engine said, when it failed. */
+  /** The engine's error message, if the build failed. */
   error?: string
-  /** The step that failed, as far as one is known. */
+  /** The failed step, if it is known. */
   step?: BuildStep
   /** Its last lines. */
   lastLines: string
@@ -48,7 +48,7 @@ interface Followed {
   tail: string
 }
 
-/** Throws only when the stream breaks; a build that failed is an outcome. */
+/** Throws only when the stream breaks; a failed build is an outcome. */
 export async function followBuild(
   stream: Readable,
   observer: BuildObserver,
@@ -74,8 +74,8 @@ export async function followBuild(
 
 function noteVertex(steps: Map<string, Followed>, vertex: Vertex, { onStep }: BuildObserver): void {
   const { startedMs, completedMs } = vertex
-  if (startedMs === undefined && !vertex.cached && !vertex.error) return // not begun
-  if (vertex.cached && completedMs === undefined && !vertex.error) return // its end follows at once
+  if (startedMs === undefined && !vertex.cached && !vertex.error) return // not started
+  if (vertex.cached && completedMs === undefined && !vertex.error) return // its end follows immediately
   const known = steps.get(vertex.digest)
   if (!known && steps.size >= BUILDS.steps) throw new EngineError('refused', 'too many steps')
   const state = vertex.error ? 'failed' : completedMs === undefined ? 'running' : 'done'

@@ -1,4 +1,4 @@
-// The session of a build, asked as BuildKit asks: a server on a socket takes it over and becomes the client.
+// The session of a build, with requests as BuildKit sends them: a server on a socket becomes the client.
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { Agent, createServer, type Server } from 'node:http'
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2'
@@ -56,7 +56,7 @@ function ask(path: string): Promise<{ status: string; message: string }> {
   })
 }
 
-/** Opens a session, whose engine becomes the client. */
+/** Opens a session in which the engine is the client. */
 async function open(): Promise<{ session: BuildSession; headers: NodeJS.Dict<string | string[]> }> {
   let headers: NodeJS.Dict<string | string[]> = {}
   engine.on('upgrade', (request, socket: Duplex) => {
@@ -114,7 +114,7 @@ test.each(['/grpc.health.v1.Health/Check', '/moby.filesync.v1.FileSync/DiffCopy'
       ':path': path,
       'dir-name': 'context',
     }
-    // each as it is: no index, no compression
+    // each literally: no index, no compression
     const block = Object.entries(fields).flatMap(([name, value]) => [
       Buffer.from([0, name.length]),
       Buffer.from(name),
@@ -178,7 +178,7 @@ describe('files', () => {
     return reported
   }
 
-  /** What the engine does: reads packets, sends its own. */
+  /** Acts as the engine: reads packets, sends its own. */
   function talk(headers: Record<string, string | string[]> = {}) {
     const stream = client?.request({
       ':method': 'POST',

@@ -1,5 +1,5 @@
-// The line that a build keeps open beside its request, on which BuildKit asks back (gRPC over HTTP/2, the engine being the
-// client): alive, yes; credentials, none; files, those of the folders it was opened with; all else, unknown.
+// The connection that a build keeps open beside its request, for requests of BuildKit (gRPC over HTTP/2, the engine is
+// the client): answers health checks, offers no credentials, serves the given folders, and rejects the rest.
 import { randomUUID } from 'node:crypto'
 import { performServerHandshake, type ServerHttp2Stream } from 'node:http2'
 import type { Duplex } from 'node:stream'
@@ -21,15 +21,15 @@ const ANSWERS: Record<string, Buffer> = {
 }
 export const FILES = '/moby.filesync.v1.FileSync/DiffCopy'
 
-/** Folders by the names under which BuildKit asks for them. */
+/** Folders by the names that BuildKit uses for them. */
 export type Folders = Record<string, (wanted: Wanted) => Iterable<ContextEntry | undefined>>
 
 export interface BuildSession {
-  /** For the build. */
+  /** Identifies the session in the build request. */
   id: string
-  /** Why files could not be sent, once that happened. */
+  /** Why files could not be sent, if that happened. */
   readonly failure: Error | undefined
-  /** Whether the engine asked for files at all. */
+  /** Whether the engine requested files at all. */
   readonly isAsked: boolean
 }
 
@@ -39,13 +39,13 @@ export interface SessionOptions {
   key: string
 }
 
-/** It lasts as long as its connection, which whoever leased `line` cuts. */
+/** Lasts as long as its connection, which the owner of `line` closes. */
 export async function openBuildSession(line: Line, options: SessionOptions): Promise<BuildSession> {
   const id = randomUUID()
   return serveSession(await dialSession(line, id, options.key), id, options.folders)
 }
 
-/** Answers on a line that is open. */
+/** Answers on an open connection. */
 export function serveSession(socket: Duplex, id: string, folders: Folders): BuildSession {
   const session: { -readonly [K in keyof BuildSession]: BuildSession[K] } = {
     id,
@@ -56,10 +56,10 @@ export function serveSession(socket: Duplex, id: string, folders: Folders): Buil
     maxHeaderListPairs: BUILDS.questionHeaders,
     settings: { maxHeaderListSize: BUILDS.questionBytes },
   })
-  server.on('error', () => socket.destroy()) // the engine cuts it when the build is over
+  server.on('error', () => socket.destroy()) // the engine closes it after the build
   server.on('stream', (stream, headers, _flags, raw) => {
-    stream.on('error', () => {}) // a question that was taken back
-    if (stream.destroyed) return // before it could be heard
+    stream.on('error', () => {}) // a canceled request
+    if (stream.destroyed) return // canceled before it could be read
     const path = headers[':path'] ?? ''
     if (path !== FILES) return answer(stream, ANSWERS[path])
     session.isAsked = true
@@ -83,7 +83,7 @@ function answer(stream: ServerHttp2Stream, message: Buffer | undefined): void {
   stream.end(Buffer.concat([prefix, message]))
 }
 
-/** Throws when the files cannot be read; the engine has been told by then. */
+/** Throws when the files cannot be read, after it has reported that to the engine. */
 async function giveFiles(
   stream: ServerHttp2Stream,
   folders: Folders,
@@ -119,7 +119,7 @@ function decode(value: string): string {
   }
 }
 
-/** Newer engines encode what is not ASCII, older ones send the bytes. */
+/** Newer engines encode non-ASCII characters, older ones send the bytes. */
 function readQuestion(raw: string[]): { name: string; wanted: Wanted } {
   const values = new Map<string, string[]>()
   for (let i = 0; i + 1 < raw.length; i += 2) {

@@ -1,5 +1,4 @@
-// A build's conversation about files with nobody but itself: what the first one of a process compiles takes it some ten
-// milliseconds, and a runner has them before its order comes.
+// Warms up the file-sync code path of builds while the runner is idle; saves about 10 ms on the first build.
 import { once } from 'node:events'
 import { connect } from 'node:http2'
 import { duplexPair } from 'node:stream'
