@@ -5,7 +5,10 @@ import { z } from 'zod'
 import { ERROR_CODES, jsonSchema, readServiceFile, WARNING_CODES } from './index.ts'
 import { serviceFileSchema } from './schema.ts'
 
-const page = readFileSync(new URL('../../../docs/reference/service-file.md', import.meta.url), 'utf8')
+const page = readFileSync(
+  new URL('../../../docs/reference/service-file.md', import.meta.url),
+  'utf8',
+)
 
 function keysIn(schema: z.ZodType): string[] {
   if (schema instanceof z.ZodOptional) return keysIn(schema.unwrap() as z.ZodType)
