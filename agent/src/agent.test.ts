@@ -1,5 +1,5 @@
 // The whole daemon in this process, over real mutual TLS, against a small peer that speaks the real protocol. Runners
-// are real processes. What is cut, killed or restarted here must cost nothing and repeat nothing.
+// are real processes. Cuts, kills and restarts must lose nothing and repeat nothing.
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -96,7 +96,7 @@ async function until(what: string, holds: () => unknown): Promise<void> {
   }
 }
 
-// of this run alone: processes are found by their attempt, and several tests may run at once
+// unique to this run: processes are found by their attempt, and several tests may run concurrently
 const run = randomBytes(4).toString('hex')
 const id = (n: number): string => `${run}-0000-7000-8000-${String(n).padStart(12, '0')}`
 const assign = (n: number, behaviour: string, desired: Desired = Desired.RUNNING): Assignment =>
@@ -248,7 +248,7 @@ test('silence of the control plane ends the session', async () => {
   const peer = await startPeer({ heartbeatMs: 50, timeoutMs: 400 })
   const agent = await start()
   await agent.reached('active')
-  peer.send = () => {} // it hears and says nothing, the connection stands
+  peer.send = () => {} // receives without answering; the connection stays open
   await agent.reached('backoff')
 })
 

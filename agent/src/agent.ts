@@ -1,5 +1,5 @@
-// Composition root of the daemon: journal, attempt manager, host facts, link. Opens in an order that lets each part trust the
-// one before, and closes in the opposite one. `kill` is what tests use for "the process died": no goodbye, nothing
+// Composition root of the daemon: journal, attempt manager, host facts, link. Opens parts in an order that lets each
+// rely on the previous ones, and closes them in reverse. Tests use `kill` for "the process died": no goodbye, nothing
 // written, handles closed.
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -40,15 +40,15 @@ export interface AgentOptions {
   executor?: Executor
   clock?: Clock
   log?: Log
-  /** What starts this very program again, as a runner; e.g. [node, main.ts]. */
+  /** The command that starts this program again as a runner, e.g. [node, main.ts]. */
   program?: readonly string[]
-  /** Keep edge and Caddy up and tell them about passwords; off where nothing is routed. */
+  /** Keep edge and Caddy running and send them passwords; off where nothing is routed. */
   routes?: boolean
-  /** Let people in by SSH, as the settings say; off where nobody connects. */
+  /** Admit users by SSH, according to the settings; off in tests without SSH. */
   ssh?: boolean
-  /** Set packet rules, as the settings say; off where several agents of a test share one process. */
+  /** Set packet rules, according to the settings; off where several agents of a test share one process. */
   firewall?: boolean
-  /** The control plane locked this agent out, or the journal broke: the process must end with this code. */
+  /** The control plane locked this agent out, or the journal broke; the process must exit with this code. */
   onFatal?: (exitCode: number, message: string) => void
 }
 
@@ -59,7 +59,7 @@ export interface RunningAgent {
   kill(): void
   readonly phase: LinkPhase
   readonly sessionId: string
-  /** Resolves when the link reaches this phase; at once when it is there. */
+  /** Resolves when the link reaches this phase, immediately if it is already there. */
   reached(phase: LinkPhase): Promise<void>
 }
 
@@ -70,7 +70,7 @@ export async function startAgent(
   options: AgentOptions = {},
 ): Promise<RunningAgent> {
   const fatal = options.onFatal ?? ((code) => process.exit(code))
-  // a server that never joined learns it at once; what this agent makes in the engine carries its id
+  // fails immediately on a server that never joined; objects in the engine carry the agent's id
   const settings = { ...given, owner: readIdentity(given).agentId }
   const parts = openParts(settings, options, fatal)
   const { log, manager } = parts
@@ -100,7 +100,7 @@ export async function startAgent(
     },
     onStopped(exitCode, message, isRevoked) {
       log.error({ message }, 'the control plane stopped this agent')
-      // the server was given up: nothing of ours stays in its sshd
+      // the server was given up, so nothing of ours stays in its sshd
       const gone = isRevoked && parts.ssh ? parts.ssh.remove() : Promise.resolve()
       gone.then(
         () => fatal(exitCode, message),
@@ -142,7 +142,7 @@ export async function startAgent(
 
 type Parts = ReturnType<typeof openParts>
 
-/** Everything but the network, constructed; the journal is ours from here on. */
+/** Constructs everything but the network; from here on this process owns the journal. */
 function openParts(
   settings: AgentSettings,
   options: AgentOptions,
@@ -176,7 +176,7 @@ function openParts(
   return { ...own, host, edge, observations, ssh }
 }
 
-/** Takes in what ran while nobody looked, before anybody is told about it. Returns how to let everything go. */
+/** Adopts what ran while no daemon did, before anything is reported. Returns a function that releases everything. */
 async function openUp(
   parts: Parts,
   showStatus: () => void,
@@ -213,7 +213,7 @@ async function openUp(
       keepSpoolBounds(parts)
       journal.transact(() => journal.attempts.expireTombstones(clock.now()))
     } catch (error) {
-      log.error(describeError(error), 'upkeep') // a full disk, say; the next one may do better
+      log.error(describeError(error), 'upkeep') // a full disk, for example; the next one may succeed
     }
   }
   timers.push(setTimeout(upkeep, DAEMON.sweepMs), setInterval(upkeep, DAEMON.factsMs))

@@ -1,5 +1,5 @@
-// Time as the daemon sees it. Wall time is shown to people and never decides; durations are monotonic. On Linux
-// the monotonic clock counts from the boot, so it goes on over a restart of the daemon.
+// Time in the daemon. Wall time is only shown to users; decisions use monotonic durations. On Linux the monotonic clock
+// counts from boot, so it continues over a restart of the daemon.
 export interface Clock {
   /** Milliseconds since the epoch. */
   now(): number

@@ -1,5 +1,5 @@
-// The daemon's own log: lines of JSON on stderr, for the service manager to keep. Nothing that is secret is ever
-// handed to it: it gets ids, counts and sentences, never messages of the wire.
+// The daemon's own log: JSON lines on stderr, which the service manager keeps. It gets ids, counts and sentences, never
+// secrets or wire messages.
 import { pino } from 'pino'
 
 export type Fields = Record<string, unknown>
@@ -15,7 +15,7 @@ export const createLog = (level: string): Log =>
 
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} }
 
-/** What of an error goes into a log line. */
+/** The parts of an error that go into a log line. */
 export const describeError = (error: unknown): Fields => {
   const { message, code, stack } = error as Error & { code?: string }
   return { error: message ?? String(error), code, stack }

@@ -1,4 +1,4 @@
-// The program as people and the service manager see it: commands, sentences, exit codes, signals.
+// The program as users and the service manager see it: commands, messages, exit codes, signals.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-// berth-agent: one program, several processes. `run` is the daemon; `runner`, `supervise`, `gather`, `read-static` and `edge`
-// are started by it or by each other and load nothing of it. Exit codes: 0 done, 1 refused or broken (the sentence is on stderr), 2 wrong usage, 78 locked
-// out by the control plane (the service manager must not restart it).
+// berth-agent: one program, several processes. `run` is the daemon; it or its children start `runner`, `supervise`,
+// `gather`, `read-static` and `edge`, which load none of its code. Exit codes: 0 done, 1 refused or broken (reason on
+// stderr), 2 wrong usage, 78 locked out by the control plane (the service manager must not restart it).
 import { VERSION } from '@berth/shared'
 import { closeInherited } from './machine/process/descriptors.ts'
 import { type AgentSettings, readSettings } from './settings.ts'
@@ -206,7 +206,7 @@ async function run(settings: AgentSettings): Promise<number> {
 }
 
 closeInherited()
-// every folder and file gets the mode that its maker names, whatever the shell of the one who started this had
+// every folder and file gets the mode that the code names, independent of the caller's umask
 process.umask(0o022)
 main(process.argv.slice(2)).then(
   (code) => process.exit(code),

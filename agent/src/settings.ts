@@ -1,5 +1,5 @@
-// Where this agent keeps its things and under which names it makes accounts. Read once, from the environment,
-// by daemon, runner and supervisor alike; the daemon hands the same variables to the processes it spawns.
+// Where this agent keeps its files and how it names accounts. Read once from the environment by daemon, runner and
+// supervisor; the daemon passes the same variables to the processes it spawns.
 import { join } from 'node:path'
 import { STEPS } from '@berth/shared'
 
@@ -8,41 +8,43 @@ export interface AgentSettings {
   stateDir: string
   /** Sockets and scratch; a tmpfs on real servers. */
   runDir: string
-  /** Unix accounts of environments are this and the environment's id: berth-e101. */
+  /** Unix accounts of environments are this prefix and the environment's id: berth-e101. */
   accountPrefix: string
-  /** `npm start` and tests: loopback control planes, commands as the developer's own user without root. */
+  /** `npm start` and tests: loopback control planes, and commands run as the developer's own user without root. */
   development: boolean
   /** Tests and the local example: repositories may be folders of this machine (file://). */
   gitFolders?: boolean
-  /** Tests: how long what was started must stay up before it counts. */
+  /** Tests: how long a started process must stay up before it counts. */
   proofMs?: number
-  /** Where `port: auto` is taken from; several agents on one machine need ranges of their own. */
+  /** The range for `port: auto`; several agents on one machine need separate ranges. */
   portRange?: PortRange
   /** Unix socket of the Docker engine. */
   dockerSocket: string
-  /** Value of the label `dev.berth.agent` on everything that is made there: what carries another one is not ours. */
+  /** Value of the label `dev.berth.agent` on every object in the engine; objects with another value are not ours. */
   owner: string
   /** Every environment's network is a /26 of this range. */
   networkPool: string
-  /** False: the server's owner keeps the firewall alone; the edge looks at listeners instead. */
+  /** False: the server's owner manages the firewall; the edge checks listeners instead. */
   firewall?: boolean
   proxy: ProxySettings
   ssh: SshSettings
 }
 
 export interface SshSettings {
-  /** auto: a drop-in of the server's sshd, or a daemon of our own where that cannot be; off: nobody connects. */
+  /** auto: a drop-in for the server's sshd, or our own daemon where that is impossible; off: no SSH access. */
   mode: 'auto' | 'dedicated' | 'off'
-  /** What sshd reads: authorities, principals, revoked serials, the host certificate. Root's. */
+  /** What sshd reads: authorities, principals, revoked serials, the host certificate. Owned by root. */
   dir: string
-  /** Of the server's own sshd. */
+  /** Configuration of the server's own sshd. */
   config: string
   pidFile: string
-  /** What sshd starts for our accounts. */
+  /** The program that sshd starts for our accounts. */
   launcher: string
-  /** Where a daemon of our own listens. */
+  /** Where our own daemon listens. */
   own: Endpoint
-  /** The program of the forced command, where it is not beside the agent's: a checkout that others cannot enter. */
+  /**
+   * The program of the forced command if it is not beside the agent's, for a checkout that other users cannot enter.
+   */
   command?: string
 }
 
@@ -53,9 +55,9 @@ export interface ProxySettings {
   https: Endpoint | null
   /** UDP port of the edge's name server on loopback. */
   dnsPort: number
-  /** Who signs certificates: a public authority, or Caddy's own one (servers that the internet does not reach). */
+  /** Who signs certificates: a public authority, or Caddy's own (for servers that the internet cannot reach). */
   tls?: 'internal'
-  /** False: something else keeps edge and Caddy up (units of the service manager, a test without routes). */
+  /** False: another program keeps edge and Caddy running (units of the service manager, a test without routes). */
   managed?: boolean
 }
 
@@ -89,7 +91,7 @@ export function readSettings(env: NodeJS.ProcessEnv): AgentSettings {
   }
 }
 
-/** Without root, and in development unless asked for, nobody's sshd is touched. */
+/** Without root, and in development unless requested, sshd is not touched. */
 function readSsh(env: NodeJS.ProcessEnv, stateDir: string): SshSettings {
   const isDevelopment = env.BERTH_DEV === '1'
   const mode = env.BERTH_SSH ?? (isDevelopment ? 'off' : 'auto')
@@ -172,9 +174,9 @@ export const settingsEnvironment = (s: AgentSettings): Record<string, string> =>
   ...(s.ssh.command ? { BERTH_SSH_COMMAND: s.ssh.command } : {}),
 })
 
-/** In this time nothing of a new version may end or restart. */
+/** During this time no process of a new version may exit or restart. */
 export const proofMs = (s: AgentSettings): number => s.proofMs ?? STEPS.stayedUpMs
-/** Compiled code of one process is kept for the next one of its kind: it starts in half the time. */
+/** The compile cache: a process reuses the compiled code of the previous one and starts in half the time. */
 export const compiledDir = (s: Pick<AgentSettings, 'runDir'>): string =>
   process.env.NODE_COMPILE_CACHE ?? join(s.runDir, 'compiled')
 export const attemptDir = (s: Pick<AgentSettings, 'stateDir'>, attemptId: string): string =>

@@ -1,4 +1,4 @@
-// What a command is given: its words, the outside world, and a connection when it asks for one.
+// What a command receives: its words, the outside world, and a connection when it asks for one.
 import type { Api } from './client/api.ts'
 import type { SessionFlags } from './client/login.ts'
 import type { Io } from './terminal/io.ts'
@@ -16,7 +16,7 @@ export type Flags = Readonly<Record<string, unknown>>
 
 export interface Invocation {
   args: readonly string[]
-  /** Words after `--`, of the commands that pass them on. */
+  /** Words after `--`, for the commands that pass them on. */
   rest?: readonly string[]
   flags: Flags
   globals: Globals
@@ -26,14 +26,14 @@ export interface Context {
   io: Io
   globals: Globals
   screen: Screen
-  /** Opened once per command; refuses when nobody is logged in. */
+  /** Opened once per command; refuses without a login. */
   connect(): Promise<Api>
 }
 
-/** Gives the exit code: one of `exit.ts`, or that of a command `berth ssh` ran on a server. */
+/** Returns the exit code: one of `exit.ts`, or that of a command that `berth ssh` ran on a server. */
 export type Runnable = (invocation: Invocation, context: Context) => Promise<number>
 
-/** A command: words → options (may refuse), options → effect. Both halves are tested apart. */
+/** A command: words → options (may refuse), options → effect. Both halves are tested separately. */
 export const compose =
   <Options>(
     parse: (invocation: Invocation) => Options,

@@ -7,10 +7,10 @@ import { processIo } from './terminal/io.ts'
 async function main(): Promise<void> {
   const io = processIo()
   const code = await start(process.argv.slice(2), io)
-  // what was written must be out before the end; idle connections must not delay it
+  // flush all output before the exit, which idle connections must not delay
   await Promise.all([io.stdout.write(''), io.stderr.write('')])
   process.exit(code)
 }
 
-// no await up here: the bundle is CommonJS, in which modules of Node.js are loaded when they are needed
+// no top-level await: the bundle is CommonJS, which loads modules of Node.js when they are needed
 void main()

@@ -1,5 +1,5 @@
-// What the client uses of the language and of Node.js that Node 18 lacks, filled in where it is missing and nowhere else.
-// Loaded before everything; the tests run every command of the bundled client under a real Node 18.
+// Adds the features of the language and of Node.js that the client uses and Node 18 lacks, only where they are missing.
+// Loaded first; the tests run every command of the bundled client under a real Node 18.
 
 const fill = (target: object, name: string, value: unknown): void => {
   if (name in target) return

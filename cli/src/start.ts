@@ -1,5 +1,5 @@
-// The shortest way to what was asked for: a version needs neither the command table nor the reader of words, and every
-// script that looks for the client asks for it first.
+// The fast path for `--version`, which needs neither the command table nor the argument parser; every script that looks
+// for the client asks for the version first.
 import type { Globals } from './context.ts'
 import type { Io } from './terminal/io.ts'
 

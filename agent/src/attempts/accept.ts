@@ -1,35 +1,37 @@
-// What the agent does with one assignment (wire.md section 3). Pure. The journal is the arbiter of what runs
-// here: an attempt that was ever seen is never started again, whatever the control plane believes.
+// Decides what the agent does with one assignment. Pure. The journal decides what runs here: an attempt that was ever
+// seen is never started again, regardless of what the control plane believes.
 import { TASKS } from '@berth/shared'
 import { AttemptState, Desired, FailureCode, Recipe } from '@berth/shared/wire'
 
 export interface AcceptFacts {
   desired: Desired
   fence: bigint
-  /** The task is described: the control plane believes that it was not started. */
+  /** The assignment describes the task, so the control plane believes that it was not started. */
   hasSpec: boolean
   /** `TaskSpec.kind.case`; undefined for a kind this build does not know. */
   kind: string | undefined
   recipe: Recipe
-  /** The attempt as the journal has it. */
+  /** The attempt as recorded in the journal. */
   known?: { state: AttemptState; desired: Desired } | undefined
-  /** Forgotten before, or canceled before it was seen. */
+  /** Forgotten earlier, or canceled before it was seen. */
   buried: boolean
   /** Highest fence ever accepted for the environment. */
   maxFence: bigint
-  /** Another environment had this number on this server before: the control plane was restored from a backup. */
+  /**
+   * Another environment had this number on this server before, because the control plane was restored from a backup.
+   */
   isAnother: boolean
   draining: boolean
-  /** Of the agent's own disk. */
+  /** Free bytes on the agent's own disk. */
   freeBytes: number
 }
 
 export type Verdict =
   | { do: 'accept' }
   | { do: 'refuse'; code: FailureCode; message: string }
-  /** Take the secrets if it still waits; nothing else changed. */
+  /** Take the secrets if the attempt still waits; nothing else changed. */
   | { do: 'keep' }
-  /** Tell its present state again. */
+  /** Report its current state again. */
   | { do: 'report' }
   | { do: 'stop' }
   | { do: 'forget' }
@@ -75,9 +77,9 @@ function decideKnown(f: AcceptFacts, known: NonNullable<AcceptFacts['known']>): 
   const terminal = known.state >= AttemptState.SUCCEEDED
   switch (f.desired) {
     case Desired.RUNNING:
-      // it is over: a control plane that was restored from a backup may not know how it ended
+      // it is over, but a control plane restored from a backup may not know how it ended
       if (terminal) return { do: 'report' }
-      // below STARTING both sides agree; above it our word was lost or has not arrived yet
+      // below STARTING both sides agree; above it our report was lost or has not arrived yet
       return f.hasSpec && isLive(known.state) ? { do: 'report' } : { do: 'keep' }
     case Desired.STOPPED:
       return { do: terminal ? 'report' : 'stop' }
@@ -89,7 +91,7 @@ function decideKnown(f: AcceptFacts, known: NonNullable<AcceptFacts['known']>): 
 }
 
 function decideNew(f: AcceptFacts): Verdict {
-  // what lies here under this number is not its own: nothing of it may be replaced, and nothing removed
+  // the files here under this number belong to another environment, so nothing may be replaced or removed
   if (f.isAnother) return { do: 'refuse', ...ANOTHER }
   if (f.fence <= f.maxFence) {
     return {
@@ -109,7 +111,7 @@ function decideNew(f: AcceptFacts): Verdict {
   if (f.draining) {
     return { do: 'refuse', code: FailureCode.DRAINING, message: 'The agent is being stopped.' }
   }
-  // a removal is what makes room again: it is asked for no more than its own log needs
+  // a removal frees space, so it needs only enough for its own log
   const wanted = f.kind === 'destroy' ? TASKS.destroyFreeBytes : TASKS.acceptFreeBytes
   if (f.freeBytes < wanted) {
     const mib = (bytes: number): number => Math.floor(bytes / 1_048_576)

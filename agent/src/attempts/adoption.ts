@@ -1,7 +1,6 @@
-// What becomes of an attempt between STARTING and its end, judged from what lies on the disk (wire.md section
-// 5). Pure. Asked when the daemon starts and again at every look: finding a runner dead is the same question as
-// finding it dead after a restart. Nothing with a possible effect is ever repeated: only a missing claim proves
-// that there was none.
+// Decides what becomes of an attempt between STARTING and its end, from what is on the disk. Pure. Used when the daemon
+// starts and at every check, because a dead runner is the same case as one found dead after a restart. Nothing with a
+// possible effect is repeated: only a missing claim proves that there was no effect.
 
 export interface RunnerFacts {
   /** The last record of events.log is a terminal state, and it was imported. */
@@ -12,9 +11,9 @@ export interface RunnerFacts {
   sameBoot: boolean
   /** A process with the claimed pid and start ticks exists. */
   alive: boolean
-  /** This daemon spawned it moments ago, and its process may still take the claim, or tell how it ended. */
+  /** This daemon spawned it moments ago; its process may still take the claim or report how it ended. */
   starting: boolean
-  /** It was spawned, and then its folder vanished with whatever it said. */
+  /** It was spawned, and then its folder vanished with everything it had written. */
   folderLost: boolean
 }
 
@@ -22,7 +21,7 @@ export type Adoption =
   | 'finished'
   | 'adopt'
   | 'wait'
-  /** Take the claim ourselves; if that succeeds nobody will ever run it. */
+  /** Take the claim ourselves; if that succeeds, no process will ever run the attempt. */
   | 'abandon'
   | 'not_started'
   | 'runner_died'

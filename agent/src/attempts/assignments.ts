@@ -1,6 +1,6 @@
-// Takes what the control plane wants into the journal: one transaction for the whole message, so that an
-// acknowledged version is on disk with everything that belongs to it. What only memory may hold (secrets) and what
-// only the disk shows (folders to delete) is handed back and done after the commit.
+// Writes the control plane's desired state to the journal in one transaction for the whole message, so that an
+// acknowledged version is on disk completely. Work that the journal cannot hold (secrets in memory, folders to delete)
+// is returned and done after the commit.
 
 import { TASKS } from '@berth/shared'
 import {
@@ -22,7 +22,7 @@ import {
 } from './records.ts'
 
 export interface AssignmentSet {
-  /** Names every attempt the control plane knows of here; those it misses are stopped. */
+  /** The set names every attempt that the control plane knows here; attempts that are missing from it are stopped. */
   complete: boolean
   version: bigint
   assignments: readonly Assignment[]
@@ -31,7 +31,7 @@ export interface AssignmentSet {
 export interface ApplyContext extends Records {
   bootId: string
   draining: boolean
-  /** Of the agent's own disk; asked at most once. */
+  /** Free bytes on the agent's own disk; read at most once. */
   freeBytes: () => number
 }
 
@@ -100,7 +100,7 @@ function applyOne(c: ApplyContext, a: Assignment, applied: Applied): void {
       return
     case 'report': {
       const of = known ?? tombstone
-      // while its events are on their way they will say it
+      // events that are still in the outbox will report it
       if (of && !c.journal.outbox.holds(a.attemptId)) repeatReport(c, of)
       return
     }
@@ -119,7 +119,7 @@ function applyOne(c: ApplyContext, a: Assignment, applied: Applied): void {
   }
 }
 
-/** 0: a control plane that does not tell. */
+/** 0: the control plane does not send it. */
 const bornAt = ({ spec }: Assignment): number =>
   spec?.environment?.createdAt ? timestampMs(spec.environment.createdAt) : 0
 
@@ -152,7 +152,7 @@ function newRow(c: ApplyContext, a: Assignment) {
   }
 }
 
-/** An attempt that a complete set does not name is stopped, never forgotten. */
+/** An attempt that a complete set does not name is stopped, but kept in the journal. */
 function stopUnnamed(c: ApplyContext, named: Set<string>): void {
   for (const row of c.journal.attempts.list()) {
     if (named.has(row.id) || row.state >= AttemptState.SUCCEEDED) continue

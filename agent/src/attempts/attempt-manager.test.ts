@@ -1,5 +1,6 @@
-// The attempt manager with real processes: a tiny runner is spawned by the real executor, killed, left alone, stopped,
-// finished while nobody looked. The journal is real; what the control plane would hear is read from the outbox.
+// The attempt manager with real processes: the real executor spawns a tiny runner, which is killed, left alone,
+// stopped, or finishes while no daemon runs. The journal is real; the outbox shows what the control plane would
+// receive.
 import { randomBytes } from 'node:crypto'
 import {
   existsSync,
@@ -41,7 +42,7 @@ import { Spools } from './spools.ts'
 
 const PROGRAM = [process.execPath, join(import.meta.dirname, 'tiny-runner.testing.ts')]
 const SECRET = 'correct-horse-battery-staple'
-// of this run alone: processes are found by their attempt, and several tests may run at once
+// unique to this run: processes are found by their attempt, and several tests may run concurrently
 const run = randomBytes(4).toString('hex')
 const id = (n: number): string => `${run}-0000-7000-8000-${String(n).padStart(12, '0')}`
 
@@ -138,7 +139,7 @@ function apply(daemon: Daemon, assignments: Assignment[], complete = false): voi
 const acknowledge = ({ journal }: Daemon): void =>
   journal.transact(() => journal.outbox.drop(journal.outbox.range().last))
 
-/** What the control plane would hear, in order: "<attempt number> <state or event>". */
+/** What the control plane would receive, in order: "<attempt number> <state or event>". */
 function heard({ journal }: Daemon): string[] {
   return journal.outbox.read(0n, 1_000).map((row) => {
     const { attemptId, body } = decodeEvent(row)
@@ -288,7 +289,7 @@ test('the runner died while the daemon was away: failed, runner_died', async () 
   const pid = runnerOf(1)
   first.die()
   process.kill(pid, 'SIGKILL')
-  // its program goes a moment before the process itself
+  // its program exits a moment before the process disappears
   await until('it is gone', () => readStartTicks(pid) === undefined)
   const second = startDaemon()
   expect(heard(second).at(-1)).toBe('1 failed runner_died')
@@ -332,7 +333,7 @@ test('a runner started ahead that died unnoticed costs nothing: another one is s
   expect(pid).toBeGreaterThan(0)
   const daemon = startDaemon({ executor })
   process.kill(pid, 'SIGKILL')
-  // without giving way to the events of this process: nobody has told it yet
+  // busy-wait without yielding to the event loop, so this process has not been notified yet
   for (let i = 0; i < 1e6 && readStartTicks(pid) !== undefined; i++);
   apply(daemon, [assign(1, { behaviour: 'succeed' })])
   await untilState(daemon, 1, AttemptState.SUCCEEDED)
@@ -386,7 +387,7 @@ test('the same assignment again starts nothing; a forgotten one is reported, nev
   apply(daemon, [assign(1, { behaviour: 'succeed' })])
   await untilState(daemon, 1, AttemptState.SUCCEEDED)
   apply(daemon, [assign(1, { behaviour: 'succeed' })], true)
-  expect(heard(daemon)).toEqual(FINISHED) // on its way already
+  expect(heard(daemon)).toEqual(FINISHED) // already in the outbox
   acknowledge(daemon)
   apply(daemon, [assign(1, { behaviour: 'succeed' })], true)
   expect(heard(daemon)).toEqual(['1 succeeded'])

@@ -1,6 +1,6 @@
-// Keeps the attempts of this server: takes assignments, starts runners, watches them, judges what is left when one
-// is gone, and forgets what the control plane has. The journal is the only memory; what is kept beside it are
-// secrets (which may be nowhere else) and open files. Order at a start: commit STARTING, write spec.bin, spawn.
+// Manages the attempts of this server: takes assignments, starts and watches runners, judges what is left when one is
+// dead, and forgets what the control plane has stored. The journal is the only memory, except for secrets (which may be
+// nowhere else) and open files. Order at a start: commit STARTING, write spec.bin, spawn.
 import { existsSync, mkdirSync, readdirSync, rmSync, statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import { DAEMON } from '@berth/shared'
@@ -25,7 +25,7 @@ export interface AttemptManagerOptions extends LiveContext {
   maxParallel: number
 }
 
-/** Something about this attempt changed: state, events, or its log. */
+/** Something about this attempt changed: its state, events or log. */
 export type AttemptManagerListener = (attemptId: string) => void
 
 const isLive = ({ state }: AttemptRow): boolean =>
@@ -48,7 +48,7 @@ export class AttemptManager {
     this.#options = options
   }
 
-  /** Re-adoption: judges everything that was under way when the daemon ended. */
+  /** Re-adoption: judges everything that was under way when the previous daemon ended. */
   open(): void {
     const { journal, settings } = this.#options
     mkdirSync(join(settings.stateDir, 'attempts'), { recursive: true, mode: 0o700 })
@@ -74,7 +74,7 @@ export class AttemptManager {
     return () => this.#listeners.delete(listener)
   }
 
-  /** Committed when it returns; starts follow in `advance`, so the acknowledgement need not wait for them. */
+  /** Committed when it returns; `advance` starts attempts later, so that the acknowledgement does not wait for them. */
   apply(set: AssignmentSet): void {
     const { settings } = this.#options
     const freeBytes = (): number => {
@@ -89,7 +89,7 @@ export class AttemptManager {
     for (const id of applied.forgotten) this.#forget(id)
   }
 
-  /** No new attempt is accepted or started; what runs goes on. */
+  /** Accepts and starts no new attempts; running ones continue. */
   drain(): void {
     this.#draining = true
   }
@@ -109,8 +109,8 @@ export class AttemptManager {
   }
 
   /**
-   * For work on an environment outside of attempts: false while one is live there; none starts until everybody who
-   * occupies it has called `vacate`.
+   * For work on an environment outside of attempts: false while an attempt is live there. No attempt starts until every
+   * caller that occupies it has called `vacate`.
    */
   occupy(environmentId: number): boolean {
     if (this.isBusy(environmentId)) return false
@@ -217,7 +217,7 @@ export class AttemptManager {
       const { pid, startTicks } = live.spawned
       journal.transact(() => journal.attempts.update({ ...started, pid, startTicks }))
     } catch (error) {
-      // without a claim the next look proves that nothing happened
+      // without a claim, the next check proves that nothing happened
       live.trouble ??= (error as Error).message
       log.error({ attemptId: row.id, ...describeError(error) }, 'the runner could not be spawned')
     }
@@ -231,7 +231,7 @@ export class AttemptManager {
     const { executor, settings, log } = this.#options
     replaceFile(attemptPaths(attemptDir(settings, row.id)).stop, `${STOP_WORDS[why]}\n`)
     live.stopAsked = true
-    // before its first step a runner may not listen to signals yet; it looks at the file by itself
+    // before its first step a runner may not handle signals yet; it polls the file itself
     const runner = row.state >= AttemptState.RUNNING ? live.process() : undefined
     if (runner) executor.poke(runner)
     log.info({ attemptId: row.id, why }, 'the runner was asked to stop')
@@ -286,7 +286,7 @@ export class AttemptManager {
         break
       case 'abandon':
         mkdirSync(live.dir, { recursive: true, mode: 0o700 })
-        // somebody was faster: the next look finds its claim
+        // another process was faster; the next check finds its claim
         if (!takeClaim(live.dir, 'daemon', this.#options.bootId)) {
           this.#hint(id)
           return
@@ -308,7 +308,7 @@ export class AttemptManager {
 
   #fail(live: LiveAttempt, row: AttemptRow, verdict: 'runner_died' | 'host_rebooted'): void {
     const { executor, log, bootId } = this.#options
-    const runner = row.receivedBootId === bootId ? row : undefined // pids of another boot say nothing
+    const runner = row.receivedBootId === bootId ? row : undefined // a pid of another boot means nothing
     executor.killRest(row.id, runner)
     const { log: folder } = attemptPaths(live.dir)
     const tail = existsSync(folder) ? appendTailAfterDeath(folder) : NO_LOG
@@ -328,7 +328,7 @@ export class AttemptManager {
     rmSync(attemptDir(this.#options.settings, id), { recursive: true, force: true })
   }
 
-  /** Folders of attempts that the journal does not know: forgotten just before a crash. */
+  /** Folders of attempts that are missing from the journal because they were forgotten just before a crash. */
   #removeOrphans(): void {
     const { settings, journal, executor } = this.#options
     for (const id of readdirSync(join(settings.stateDir, 'attempts'))) {
@@ -362,7 +362,7 @@ export class AttemptManager {
     if (this.#waiting && due) this.#guard('', () => this.advance())
   }
 
-  /** One attempt's trouble (a full disk, a broken folder) is logged, tried again, and stops nobody else. */
+  /** A problem of one attempt (a full disk, a broken folder) is logged and retried, and does not block the others. */
   #guard(attemptId: string, act: () => void): boolean {
     try {
       act()

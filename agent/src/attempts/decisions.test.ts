@@ -1,5 +1,5 @@
-// The three decisions about attempts as whole tables: every desired state × everything the journal may know,
-// every combination of what may lie on the disk, and random crowds for the environment lock.
+// The three decisions about attempts as complete tables: every desired state × everything the journal may hold, every
+// combination of files on the disk, and random sets of attempts for the environment lock.
 import { failureWord, TASKS } from '@berth/shared'
 import { AttemptState, Desired, Recipe } from '@berth/shared/wire'
 import { expect, test } from 'vitest'
@@ -63,7 +63,7 @@ test('an attempt seen before is never accepted again: desired × state × descri
   const states = [20, 30, 40, 50, 100, 110, 120, 130, 140] as AttemptState[]
   const row = (desired: Desired, hasSpec: boolean): string =>
     states
-      // whatever else would make it acceptable or refusable must not matter
+      // no other reason to accept or refuse it may matter
       .map((state) => ({ known: { state, desired: R }, maxFence: 0n, draining: true }))
       .map((over) => decideAccept(facts({ desired, hasSpec, ...over })).do)
       .join(' ')

@@ -1,6 +1,6 @@
-// The gateway between the daemon and the processes that do the work. The real one starts this very program again,
-// as `runner <dir>`, in a session of its own: a restart, an upgrade or a crash of the daemon does not reach it.
-// Secrets go through its stdin, which closes after one message; never argv, environment or a file.
+// The interface between the daemon and the runner processes. The real executor starts this same program as `runner
+// <dir>` in its own session, so that a restart, an upgrade or a crash of the daemon does not affect it. Secrets go only
+// through its stdin, which closes after one message; never argv, environment or a file.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { DAEMON } from '@berth/shared'
@@ -17,39 +17,39 @@ import {
 import { type AgentSettings, compiledDir, scratchDir, settingsEnvironment } from '../settings.ts'
 import { describeExit, describeSpawn } from './not-started.ts'
 
-/** Pid and start ticks name one process of this boot. */
+/** Pid and start ticks together identify one process of this boot. */
 export interface RunnerProcess {
   pid: number
   startTicks: string
 }
 
 export interface SpawnRequest {
-  /** attempts/<id>, with spec.bin in it. */
+  /** attempts/<id>, which holds spec.bin. */
   dir: string
   attemptId: string
   secrets: TaskSecrets
-  /** A hint: the daemon looks by itself as well. */
+  /** Only a hint; the daemon also polls. */
   onExit: () => void
-  /** Why it is not there, or how it ended. */
+  /** Why it could not start, or how it ended. */
   onTrouble?: (reason: string) => void
 }
 
 export interface Executor {
   spawnRunner(request: SpawnRequest): RunnerProcess
   isAlive(runner: RunnerProcess): boolean
-  /** "Look at the stop file"; sent only after the runner took its claim. */
+  /** Asks the runner to check its stop file; sent only after it took its claim. */
   poke(runner: RunnerProcess): void
   /**
-   * Ends what is left of an attempt that is over, `runner` too, should it live: one started ahead bears no mark. Its files
-   * go as well.
+   * Kills what is left of a finished attempt and removes its files. Kills `runner` too if it lives, because one that
+   * was started early carries no mark of the attempt.
    */
   killRest(attemptId: string, runner?: RunnerProcess): void
-  /** Attempts may come: be ready for the next one. */
+  /** Attempts may come: prepare for the next one. */
   prepare?(): void
   close?(): void
 }
 
-/** `program`: what starts this very agent, e.g. [node, main.ts]. */
+/** `program`: the command that starts this agent, e.g. [node, main.ts]. */
 export function createExecutor(settings: AgentSettings, program: readonly string[]): Executor {
   const warm = new WarmRunner(settings, program)
   return {
@@ -68,7 +68,7 @@ export function createExecutor(settings: AgentSettings, program: readonly string
       for (const { pid } of listProcesses()) {
         if (pid !== process.pid && hasMarker(pid, marker)) signal(pid, 'SIGKILL')
       }
-      // the deploy key, should it have died while it fetched
+      // holds the deploy key if the runner died during a fetch
       removeTree(scratchDir(settings, attemptId)).catch(() => undefined)
     },
     close: () => warm.close(),
@@ -76,8 +76,8 @@ export function createExecutor(settings: AgentSettings, program: readonly string
 }
 
 /**
- * One runner that is started ahead and waits for its attempt. It costs memory, so it is there only while deployments
- * happen: an agent that had nothing to do for a while has none, and its next attempt starts the slow way.
+ * One runner that is started early and waits for its attempt. It costs memory, so it exists only while deployments
+ * happen; after an idle period the next attempt starts cold.
  */
 class WarmRunner {
   readonly #settings: AgentSettings
@@ -96,9 +96,9 @@ class WarmRunner {
     this.#child = undefined
     clearTimeout(this.#idle)
     clearTimeout(this.#soon)
-    // later: the attempt that begins now has the machine first
+    // later, so that the attempt that begins now gets the machine first
     this.#soon = setTimeout(() => this.prepare(), DAEMON.warmAfterMs).unref()
-    // asked of the kernel: its end may not have been told here yet
+    // asks the kernel, because the exit event may not have arrived yet
     return child?.pid && readStartTicks(child.pid) !== undefined ? child : undefined
   }
 
@@ -108,7 +108,7 @@ class WarmRunner {
     if (this.#child) return
     try {
       const [command = process.execPath, ...rest] = this.#program
-      // it has time: compiled before it is asked for is not compiled on the way of a deployment
+      // it has time, and code compiled now is not compiled during a deployment
       const eager = [command, '--no-lazy', ...rest]
       const child = startRunner(this.#settings, eager, [], 'ignore', {})
       const gone = (): void => {
@@ -118,14 +118,14 @@ class WarmRunner {
       child.once('error', gone)
       this.#child = child
     } catch {
-      // no memory for it, say: the next attempt starts the slow way, and tells why it cannot
+      // out of memory, for example: the next attempt starts cold and reports the reason
     }
   }
 
   close(): void {
     clearTimeout(this.#soon)
     clearTimeout(this.#idle)
-    this.#child?.stdin?.end() // without an order it ends by itself
+    this.#child?.stdin?.end() // without an order it exits
     this.#child = undefined
   }
 }
@@ -144,14 +144,14 @@ function startRunner(
     stdio: ['pipe', output, output],
     env: { ...runnerEnvironment(settings), ...marker },
   })
-  child.on('error', () => {}) // whoever waits for it notices that it is not there
+  child.on('error', () => {}) // a caller that waits for it notices that it is missing
   child.unref()
-  // the runner may end before it has read everything: its end is noticed elsewhere
+  // the runner may exit before it has read everything; its end is noticed elsewhere
   child.stdin?.on('error', () => {})
   return child
 }
 
-/** Before the hint: who looks then knows why. */
+/** Calls `onTrouble` before the hint, so that the check that follows knows the reason. */
 function listen(child: ChildProcess, program: string, request: SpawnRequest): void {
   const { onExit, onTrouble } = request
   child.on('error', (error) => {
@@ -191,7 +191,7 @@ function spawnFor(
   }
 }
 
-/** What the runner may know of the daemon's environment. */
+/** Variables of the daemon's environment that the runner may see. */
 const PASSED = [
   'PATH',
   'HOME',

@@ -1,6 +1,6 @@
-// One attempt between STARTING and its end, as the daemon sees it: its folder, its event file, its process.
-// Looking is cheap and idempotent; hints (inotify, the child's exit) only make the next look sooner. The process is
-// judged before the file is read, so what a runner wrote before it died is always seen.
+// One attempt between STARTING and its end, as the daemon sees it: its folder, its event file, its process. A check is
+// cheap and idempotent; hints (inotify, the child's exit) only make the next check sooner. The process is judged before
+// the file is read, so everything that a runner wrote before it died is seen.
 import { existsSync, type FSWatcher, watch } from 'node:fs'
 import { DAEMON } from '@berth/shared'
 import { AttemptState, type TaskSecrets } from '@berth/shared/wire'
@@ -21,15 +21,15 @@ export interface LiveContext extends Records {
 export class LiveAttempt {
   readonly id: string
   readonly dir: string
-  /** When this daemon spawned it; undefined for an adopted one. */
+  /** When this daemon spawned it; undefined for an adopted attempt. */
   spawnedAt: number | undefined
   spawned: RunnerProcess | undefined
-  /** Its end was told here, after why. The kernel knows of it sooner. */
+  /** Its exit event has arrived, after the reason. The kernel knows of the exit earlier. */
   isEnded = false
   stopAsked = false
-  /** Why it could not be started, or how its process ended. */
+  /** Why it could not start, or how its process ended. */
   trouble: string | undefined
-  /** To mask what its process said, until it took its claim. */
+  /** Used to mask the output of its process until it took its claim. */
   secrets: TaskSecrets | undefined
   readonly #context: LiveContext
   readonly #hint: () => void
@@ -44,7 +44,7 @@ export class LiveAttempt {
     this.#hint = hint
   }
 
-  /** Takes what the runner wrote into the journal and says what became of it. */
+  /** Imports what the runner wrote into the journal and decides what became of the attempt. */
   look(row: AttemptRow): { row: AttemptRow; verdict: Adoption } {
     this.#watch()
     const { executor, bootId, clock } = this.#context
@@ -70,7 +70,7 @@ export class LiveAttempt {
     return { row: now, verdict }
   }
 
-  /** The process that took the claim, or the one we spawned. */
+  /** The process that took the claim, or the one that this daemon spawned. */
   process(): RunnerProcess | undefined {
     const claim = readClaim(this.dir)
     return claim?.by === 'runner' ? claim : undefined
@@ -96,7 +96,7 @@ export class LiveAttempt {
       }
     } catch (error) {
       if (!(error instanceof EventFileError)) throw error
-      // nobody can say what the missing event was: without a provable end the attempt ends as failed
+      // the missing event cannot be known, so without a provable end the attempt ends as failed
       this.#isDamaged = true
       this.#context.log.error({ attemptId: this.id, ...describeError(error) }, 'event file')
       return current
@@ -110,7 +110,7 @@ export class LiveAttempt {
       watcher.on('error', () => watcher.close())
       this.#watcher = watcher
     } catch {
-      // no folder yet, or no inotify to be had: the poll finds everything, only later
+      // no folder yet, or no inotify watch available: polling finds everything, only later
     }
   }
 }

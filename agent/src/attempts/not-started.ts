@@ -1,5 +1,6 @@
-// An attempt that never began: why, as one sentence, and what its process said, as the attempt's log. Its output is kept
-// only with the values at hand to mask it; after a restart of the daemon there are none, and the sentence alone remains.
+// Ends an attempt that never began: one sentence says why, and the output of its process becomes the attempt's log. The
+// output is kept only while the values to mask it are in memory; after a restart of the daemon, only the sentence
+// remains.
 import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs'
 import { availableParallelism, freemem, loadavg, totalmem } from 'node:os'
 import { NOT_STARTED } from '@berth/shared'
@@ -9,9 +10,9 @@ import { Masker } from '../machine/masking/mask.ts'
 import { SpoolWriter } from '../spool/writer.ts'
 
 export interface StartFacts {
-  /** What failed; undefined: nobody saw it. */
+  /** What failed; undefined: it was not observed. */
   trouble: string | undefined
-  /** The line of its output that says most. */
+  /** The most informative line of its output. */
   said: string
   load: number
   processors: number
@@ -21,7 +22,7 @@ export interface StartFacts {
 
 const inMiB = (bytes: number): string => `${Math.round(bytes / 1_048_576)} MiB`
 
-/** Pure. What failed, what it said, how busy the server is, what to do. */
+/** Pure. What failed, the output, how busy the server is, and what to do. */
 export function describeNotStarted(f: StartFacts): string {
   const why = f.trouble ?? 'the agent was restarted before it began'
   const said = f.said === '' ? '' : ` It said: ${f.said}`
@@ -30,20 +31,20 @@ export function describeNotStarted(f: StartFacts): string {
   return `The server could not start it: ${why}.${said} Nothing was changed (${load}, ${memory}). Deploy again.`
 }
 
-/** How a process ended that should have gone on, in words. */
+/** Describes the unexpected end of a process. */
 export function describeExit(code: number | null, signal: string | null): string {
   if (signal === 'SIGKILL') return 'its process was killed (SIGKILL), most often for its memory'
   if (signal !== null) return `its process was ended by ${signal}`
   return `its process ended with exit code ${code ?? 'unknown'} before it began`
 }
 
-/** Of an error of the system: ENOENT, EACCES, ENOMEM, EAGAIN … with what they are about. */
+/** Describes a system error (ENOENT, EACCES, ENOMEM, EAGAIN …) with its subject. */
 export function describeSpawn(program: string, error: Error): string {
   const { code } = error as NodeJS.ErrnoException
   return `${program} could not be started (${code ?? error.message})`
 }
 
-/** What it wrote, bounded and masked; empty without anything to mask it by. */
+/** Its output, truncated and masked; empty without the values to mask. */
 function readOutput(file: string, secrets: TaskSecrets | undefined): string {
   if (!secrets || !existsSync(file)) return ''
   const fd = openSync(file, 'r')
@@ -62,14 +63,14 @@ function readOutput(file: string, secrets: TaskSecrets | undefined): string {
   }
 }
 
-/** An error's own line, where there is one; Node prints its version last. */
+/** The line of an error if there is one, because Node prints its version last. */
 function messageLine(lines: readonly string[]): string {
   const error = lines.find((line) => /^(?:\w*Error\b|FATAL ERROR|node: )/.test(line.trim()))
   const last = lines.findLast((line) => line.trim() !== '' && !/^Node\.js v/.test(line))
   return (error ?? last ?? '').trim().slice(0, NOT_STARTED.saidCharacters)
 }
 
-/** The end of such an attempt; its output is in the spool when this returns. */
+/** Ends such an attempt; its output is in the spool when this returns. */
 export function endNotStarted(
   dir: string,
   timeMs: number,

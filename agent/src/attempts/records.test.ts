@@ -1,5 +1,5 @@
-// What a runner's file may say and what it may not: each event once, states forward only, nothing after the end, and
-// never in another attempt's name.
+// What a runner's file may say: each event once, states only forward, nothing after the end, and nothing in another
+// attempt's name.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

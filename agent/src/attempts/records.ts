@@ -1,5 +1,5 @@
-// Changes of attempts as they are written: row, outbox event and report in one transaction, so that what the
-// journal says and what the control plane will hear can never differ. Decides nothing.
+// Writes changes of attempts: row, outbox event and report in one transaction, so that the journal and what the control
+// plane receives cannot differ. Makes no decisions.
 
 import { TASKS } from '@berth/shared'
 import {
@@ -23,7 +23,9 @@ export interface Records {
 
 export type Change = MessageInitShape<typeof AttemptChangedSchema> & { state: AttemptState }
 
-/** What may be kept of an assignment: everything but the secrets, and nothing this build does not know. */
+/**
+ * The part of an assignment that may be stored: everything but the secrets and fields that this build does not know.
+ */
 export const encodeAssignment = (assignment: Assignment): Buffer => {
   const { secrets: _, ...rest } = assignment
   const bytes = toBinary(AssignmentSchema, create(AssignmentSchema, rest), {
@@ -38,7 +40,7 @@ const encodeChange = (change: AttemptChanged): Buffer =>
 export const readReport = (of: { report: Buffer }): AttemptChanged =>
   fromBinary(AttemptChangedSchema, of.report)
 
-/** The time goes with it: told again later, it is still when it happened. */
+/** Includes the time, so that a repeated report still says when it happened. */
 const makeReport = (r: Records, change: Change): AttemptChanged =>
   create(AttemptChangedSchema, { ...change, since: timestampFromMs(r.clock.now()) })
 
@@ -57,7 +59,7 @@ export function insertAttempt(
   queueEvent(r, row, value)
 }
 
-/** A state the daemon gives; `over` are other fields of the row that change with it. */
+/** Sets a state that the daemon decides; `over` are other fields of the row that change with it. */
 export function changeAttempt(
   r: Records,
   row: AttemptRow,
@@ -73,13 +75,13 @@ export function changeAttempt(
   return next
 }
 
-/** Tells the present state once more, as it was told the first time. */
+/** Reports the current state once more, exactly as the first time. */
 export function repeatReport(r: Records, of: AttemptRow | Tombstone): void {
   const id = 'id' in of ? of.id : of.attemptId
   queueEvent(r, { id, fence: of.fence }, readReport(of))
 }
 
-/** Never seen here: a tombstone keeps a late RUNNING from starting it. */
+/** Never seen here; the tombstone keeps a late RUNNING from starting it. */
 export function buryUnseen(r: Records, assignment: Assignment, change: Change): void {
   const { attemptId, environmentId, fence } = assignment
   const value = makeReport(r, change)
@@ -113,8 +115,8 @@ const OF_RUNNER: readonly AttemptState[] = [
 ]
 
 /**
- * Takes events of a runner's file into the outbox, each once. Attempt and fence come from the row: a file cannot
- * speak for another attempt. Returns the row as it is then.
+ * Imports events of a runner's file into the outbox, each once. Attempt and fence come from the row, so a file cannot
+ * speak for another attempt. Returns the updated row.
  */
 export function importEvents(r: Records, id: string, events: readonly RunnerEvent[]): AttemptRow {
   return r.journal.transact(() => {
@@ -141,7 +143,7 @@ export function importEvents(r: Records, id: string, events: readonly RunnerEven
   })
 }
 
-/** The row after the event; undefined when the event says something that cannot be. */
+/** The row after the event; undefined when the event is impossible. */
 function advanceRow(row: AttemptRow, event: Event): AttemptRow | undefined {
   if (row.state >= AttemptState.SUCCEEDED) return undefined
   if (event.body.case !== 'attempt') return row

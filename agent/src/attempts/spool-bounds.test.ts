@@ -1,4 +1,4 @@
-// Logs that nobody fetches: which of them are shortened, and what is left of one.
+// Logs that the control plane does not fetch: which of them are shortened, and what is left of one.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

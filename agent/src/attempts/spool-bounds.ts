@@ -1,6 +1,6 @@
-// Keeps the logs that wait on this disk within their bounds (wire.md section 6). When the control plane is away for
-// long, the middle of the oldest log goes first, read as a GAP from then on: how it began and how it ended stay.
-// Acknowledged records are not counted against anybody: their segments are deleted as soon as they are known.
+// Limits the size of the logs that wait on this disk. When the control plane is away for long, the middle of the oldest
+// log is evicted first and reads as a GAP; its beginning and end stay. Acknowledged records do not count, because their
+// segments are deleted as soon as the acknowledgement arrives.
 import { LOGS } from '@berth/shared'
 import type { Clock } from '../clock.ts'
 import type { Journal } from '../journal/journal.ts'
@@ -10,11 +10,11 @@ import type { Spools } from './spools.ts'
 export interface WaitingLog {
   attemptId: string
   bytes: number
-  /** Since the attempt was made. */
+  /** Since the attempt was created. */
   ageMs: number
 }
 
-/** Oldest first: too old, or over the bound of all together. */
+/** Oldest first: logs that are too old, or exceed the total limit. */
 export function decideEvictions(
   logs: readonly WaitingLog[],
   limits: { bytes: number; ageMs: number },

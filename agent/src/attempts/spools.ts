@@ -1,5 +1,5 @@
-// Open readers of the attempts' log spools, kept over sessions: opening one looks through its segments. A reader
-// exists while its attempt does; the runner makes the folder, so there may be none yet.
+// Open readers of the attempts' log spools, kept across sessions, because opening one scans its segments. A reader
+// exists as long as its attempt; the runner creates the folder, so it may be missing at first.
 import { existsSync } from 'node:fs'
 import { attemptPaths } from '../journal/attempt-files.ts'
 import type { Journal } from '../journal/journal.ts'

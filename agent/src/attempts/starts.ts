@@ -1,6 +1,6 @@
-// Which waiting attempts start now, which must end first, which have waited too long (wire.md section 3). Pure.
-// Invariants: at most one attempt per environment between STARTING and its end; the newest fence wins, so even a
-// wrong control plane cannot make two deployments of one environment overlap.
+// Decides which waiting attempts start now, which must end first and which have waited too long. Pure. Invariants: at
+// most one attempt per environment is between STARTING and its end; the newest fence wins, so even a faulty control
+// plane cannot make two deployments of one environment overlap.
 import { AttemptState, Desired } from '@berth/shared/wire'
 
 export interface Candidate {
@@ -9,7 +9,7 @@ export interface Candidate {
   fence: bigint
   state: AttemptState
   desired: Desired
-  /** False after a daemon restart, until the control plane sent them again. */
+  /** False after a daemon restart, until the control plane has sent them again. */
   secretsHeld: boolean
   waitedMs: number
   startWithinMs: number
@@ -19,9 +19,9 @@ export type WaitingFor = '' | 'environment' | 'dispatch'
 
 export interface Starts {
   start: string[]
-  /** Live ones whose runner must be told to stop. */
+  /** Live attempts whose runner must stop. */
   stop: { id: string; why: 'asked' | 'superseded' }[]
-  /** Waiting ones that end without ever having started. */
+  /** Waiting attempts that end without having started. */
   cancel: { id: string; why: 'asked' | 'superseded' }[]
   expire: string[]
   waiting: { id: string; waitingFor: WaitingFor }[]

@@ -1,5 +1,5 @@
-// Test support: a runner small enough to see through, started like the real one (`<program> runner <dir>`). What it
-// does is the branch of its assignment. It talks through the same files as the real runner.
+// Test support: a minimal runner, started like the real one (`<program> runner <dir>`). The branch of its assignment
+// selects its behaviour. It communicates through the same files as the real runner.
 import { existsSync, readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import {
@@ -34,7 +34,7 @@ const events = EventFileWriter.create(paths.events)
 const spool = SpoolWriter.create(paths.log)
 type Body = NonNullable<MessageInitShape<typeof EventSchema>['body']>
 const emit = (body: Body): void => {
-  // another attempt's id: the daemon must not believe the file
+  // another attempt's id, which the daemon must not believe
   events.append(create(EventSchema, { attemptId: 'forged', fence: 99n, body }), { sync: true })
 }
 const print = (text: string): void => {

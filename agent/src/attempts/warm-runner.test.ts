@@ -1,5 +1,5 @@
-// The runner that is started ahead of its attempt, when things go wrong around it: it cannot be started, the disk is
-// full, its attempt is given up while it lives. Real processes; the one under test is the real `runner`.
+// Failures around the runner that is started early: it cannot be started, the disk is full, its attempt is given up
+// while it lives. Uses real processes and the real `runner`.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -34,7 +34,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(stateDir, { recursive: true, force: true }))
 
-/** The real runner, started ahead, given one order; resolves when it has ended. */
+/** Starts the real runner early and gives it one order; resolves when it has ended. */
 async function runOrder(): Promise<number | null> {
   const settings = readSettings({ BERTH_STATE_DIR: stateDir })
   const child = spawn(process.execPath, [MAIN, 'runner'], {
@@ -48,7 +48,7 @@ async function runOrder(): Promise<number | null> {
 
 test('a runner.log that takes nothing does not cost the verdict', async () => {
   symlinkSync('/dev/full', attemptPaths(dir).runnerLog)
-  // an assignment without a task: an internal error, which is noted in runner.log
+  // an assignment without a task causes an internal error, which is written to runner.log
   const assignment = create(AssignmentSchema, { attemptId: 'one', environmentId: 1, fence: 1n })
   writeFileSync(attemptPaths(dir).spec, toBinary(AssignmentSchema, assignment))
   expect(await runOrder()).toBe(0)
@@ -64,7 +64,7 @@ test('why it ended before its claim stands in runner.log', async () => {
 })
 
 test('one that ends while it rehearses leaves nothing', async () => {
-  // it says nothing: the warm-up waits for it
+  // never answers, so the warm-up waits for it
   const engine = createServer()
   const socket = join(stateDir, 'engine')
   const asked = once(engine, 'connection')
@@ -91,7 +91,7 @@ test('one that ends while it rehearses leaves nothing', async () => {
 
 test('a runner that cannot be started ahead harms nobody', () => {
   const settings = readSettings({ BERTH_STATE_DIR: stateDir })
-  // a file is not a folder: one of the errors that spawn throws instead of telling later
+  // a file is not a folder: one of the errors that spawn throws synchronously
   const executor = createExecutor(settings, ['/etc/passwd/node'])
   expect(() => executor.prepare?.()).not.toThrow()
   executor.close?.()

@@ -1,5 +1,5 @@
-// The index of the store of artifacts, in the ledger: what was collected, as it was collected. Rows of one task appear
-// together, after every byte of them is on disk; an artifact without a row does not exist.
+// The index of the artifact store, a table of the ledger: what was collected, as it was collected. Rows of one task
+// appear together, after all their bytes are on disk; an artifact without a row does not exist.
 import type { Database } from 'better-sqlite3'
 
 export const ARTIFACTS_SCHEMA = `
@@ -12,17 +12,17 @@ export const ARTIFACTS_SCHEMA = `
 `
 
 export interface ArtifactRow {
-  /** Random; the only name it can be asked for by. */
+  /** Random; the only name by which it can be requested. */
   id: string
   environmentId: number
   taskId: number
-  /** Below the action's folder; shown to people, never opened. */
+  /** Relative to the action's folder; shown to users, never opened. */
   path: string
   size: number
   sha256: Buffer
-  /** Of the original, milliseconds. */
+  /** Modification time of the original, in milliseconds. */
   modifiedAt: number
-  /** Of the copy: another file under its name, or one that was written to, is not the collected one. */
+  /** Inode of the copy: another file of that name, or a modified one, is not the collected artifact. */
   storedIno: bigint
   storedMtimeNs: bigint
   expiresAt: number
@@ -86,14 +86,16 @@ export class ArtifactTable {
       .immediate()
   }
 
-  /** In this order; undefined where there is none. */
+  /** In the given order; undefined for ids without a row. */
   findAll(ids: readonly string[]): (ArtifactRow | undefined)[] {
     const find = this.#db.prepare('SELECT * FROM artifacts WHERE id = ?')
     const read = this.#db.transaction(() => ids.map((id) => find.get(id) as Raw | undefined))
     return read().map((raw) => raw && toRow(raw))
   }
 
-  /** Bytes of those that are this environment's, each as often as it is named; not a row of them leaves SQLite. */
+  /**
+   * Total bytes of those that belong to this environment, counting repeated ids; SQLite sums without returning rows.
+   */
   sumSizes(ids: readonly string[], environmentId: number): number {
     const sql =
       'SELECT total(a.size) AS bytes FROM json_each(?) AS asked JOIN artifacts AS a ON a.id = asked.value ' +
@@ -104,7 +106,7 @@ export class ArtifactTable {
     return bytes
   }
 
-  /** Those whose files still lie there. */
+  /** Expired artifacts whose files still exist. */
   listExpired(now: number): ArtifactRow[] {
     const sql =
       'SELECT * FROM artifacts WHERE removed = 0 AND expires_at <= ? ORDER BY expires_at LIMIT 10000'
@@ -117,7 +119,7 @@ export class ArtifactTable {
     return this.#db.prepare(sql).get(environmentId, taskId) !== undefined
   }
 
-  /** Their files are gone; who asks for them hears that they expired. */
+  /** Their files are deleted; requests for them answer that they expired. */
   markRemoved(ids: readonly string[]): void {
     const mark = this.#db.prepare('UPDATE artifacts SET removed = 1 WHERE id = ?')
     this.#db

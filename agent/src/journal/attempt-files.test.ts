@@ -1,4 +1,4 @@
-// The claim decides who runs an attempt: one winner among many, and never half a file for anybody who looks.
+// The claim decides which process runs an attempt: one winner among many, and no reader ever sees half a file.
 import { fork } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

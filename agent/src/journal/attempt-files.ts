@@ -1,14 +1,14 @@
-// The files through which daemon and runner of one attempt talk. Either may die at any moment, so a file is
-// created once (claim), replaced whole (spec) or appended with checksums (events, log); nothing is edited.
+// The files through which daemon and runner of one attempt communicate. Either may die at any moment, so a file is
+// created once (claim), replaced atomically (spec) or appended with checksums (events, log); no file is edited.
 //
-//   spec.bin     daemon, before the spawn   the Assignment, secrets removed
-//   claim.json   whoever creates it first   runner: "I run it"; daemon: abandoned, "nobody will ever run it"
+//   spec.bin     daemon, before the spawn   the Assignment without secrets
+//   claim.json   first process to create it runner: it runs the attempt; daemon: abandoned, no process will run it
 //   events.log   runner                     framed events (event-file.ts); a terminal AttemptChanged is the last
 //   log/         runner                     spool (spool/format.ts)
-//   stop         daemon                     stop was asked, and why; looked at on start, on SIGUSR2, every second
-//   hosts.ask    runner                     host names it wants to serve (hostname-files.ts)
-//   hosts.answer daemon                     what the control plane says of them
-//   runner.log   runner's own stderr        what a person reads when a runner died
+//   stop         daemon                     stop request with its reason; read on start, on SIGUSR2, every second
+//   hosts.ask    runner                     hostnames it wants to serve (hostname-files.ts)
+//   hosts.answer daemon                     the control plane's answer
+//   runner.log   runner's own stderr        for debugging a runner that died
 import { linkSync, readFileSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { syncFolder, writeAndSync } from '../machine/atomic-files.ts'
@@ -16,7 +16,7 @@ import { readStartTicks } from '../machine/process/processes.ts'
 
 export interface Claim {
   by: 'runner' | 'daemon'
-  /** Of the runner: pid and start ticks name a process for ever, a pid alone does not. */
+  /** The runner's process: pid and start ticks identify it for ever, a pid alone does not. */
   pid: number
   startTicks: string
   bootId: string
@@ -35,8 +35,8 @@ export const attemptPaths = (dir: string) => ({
 })
 
 /**
- * True when this call created the claim; false when somebody was first. The file appears with its content or not at
- * all (a link to a written one): a daemon that looks at the wrong moment must not read half a claim.
+ * True when this call created the claim; false when another process was first. The file appears with its content or not
+ * at all (it is a link to a written file), so that a daemon never reads half a claim.
  */
 export function takeClaim(dir: string, by: Claim['by'], bootId: string): boolean {
   const claim: Claim = {
@@ -60,7 +60,7 @@ export function takeClaim(dir: string, by: Claim['by'], bootId: string): boolean
   }
 }
 
-/** Undefined when nobody claimed it; a damaged claim (a broken disk) counts as one of an unknown process. */
+/** Undefined without a claim; a damaged claim (a broken disk) counts as that of an unknown process. */
 export function readClaim(dir: string): Claim | undefined {
   try {
     return JSON.parse(readFileSync(attemptPaths(dir).claim, 'utf8')) as Claim

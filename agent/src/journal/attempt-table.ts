@@ -1,5 +1,5 @@
-// Rows about attempts: what was accepted, how far it came, which fences were seen, which attempts are gone.
-// Plain reading and writing; attempts/ decides. Every write happens inside a transaction of the journal.
+// Rows about attempts: what was accepted, how far it came, which fences were seen, which attempts were forgotten. Only
+// reads and writes; attempts/ decides. Every write happens inside a transaction of the journal.
 import { AttemptState, type Desired } from '@berth/shared/wire'
 import type { Database, Statement } from 'better-sqlite3'
 
@@ -9,18 +9,18 @@ export interface AttemptRow {
   fence: bigint
   state: AttemptState
   desired: Desired
-  /** Encoded Assignment, secrets removed: what spec.bin will hold. */
+  /** Encoded Assignment without secrets: the content of spec.bin. */
   assignment: Buffer
   startWithinMs: number
-  /** Receipt on the monotonic clock of that boot. */
+  /** Time of receipt on the monotonic clock of that boot. */
   receivedMonoMs: number
   receivedBootId: string
   waitingFor: string
   pid: number
   startTicks: string
-  /** Last event of the runner's file that is in the outbox or beyond it. */
+  /** Last event of the runner's file that was written to the outbox. */
   importedOrdinal: number
-  /** Encoded AttemptChanged of the present state, to be told again. */
+  /** Encoded AttemptChanged of the current state, kept for repetition. */
   report: Buffer
 }
 
@@ -33,17 +33,17 @@ export interface Tombstone {
   expiresAt: number
 }
 
-/** Who an environment is; its number alone is given out twice by a control plane that was restored from a backup. */
+/** Identifies an environment; the number alone may be reused by a control plane that was restored from a backup. */
 export interface KnownEnvironment {
   environmentId: number
-  /** When it was made, by the control plane's clock. */
+  /** Creation time by the control plane's clock. */
   createdAt: number
   projectId: number
   /** Its newest task. */
   taskId: number
 }
 
-/** What is known of an environment, for the first message of a session. */
+/** What is known of an environment, sent in the first message of a session. */
 export interface FenceRow extends KnownEnvironment {
   fence: bigint
 }
@@ -195,7 +195,7 @@ export class AttemptTable {
     }))
   }
 
-  /** When the environment of this number was made; 0: it was not told. */
+  /** Creation time of the environment with this number; 0: the control plane did not send it. */
   bornAt(environmentId: number): number {
     return Number(this.#statements.born.get(environmentId) ?? 0)
   }
@@ -228,7 +228,7 @@ export class AttemptTable {
     this.#statements.expire.run(Math.round(nowMs))
   }
 
-  /** Last log record known to be stored at the control plane. */
+  /** The last log record that the control plane has acknowledged. */
   logCursor(attemptId: string): bigint {
     return (this.#statements.cursor.get(attemptId) as bigint | undefined) ?? 0n
   }

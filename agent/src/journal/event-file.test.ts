@@ -73,7 +73,7 @@ describe('following', () => {
 })
 
 describe('damage', () => {
-  /** Three events; gives the bytes of the file and where each event begins. */
+  /** Three events; returns the bytes of the file and the offset of each event. */
   function three(): { bytes: Buffer; starts: number[] } {
     const writer = EventFileWriter.create(file)
     for (const id of ['one', 'two', 'three']) writer.append(step(id))
@@ -106,7 +106,7 @@ describe('damage', () => {
       for (const offset of [0, 3, 4, 8, 12, 15]) {
         const damaged = Buffer.from(bytes)
         damaged.writeUInt8(damaged.readUInt8(start + offset) ^ 0x40, start + offset)
-        // A length that is still a length leads nowhere: no telling where the next event begins.
+        // A wrong but plausible length hides where the next event begins.
         if (offset === 0 && n < 2) continue
         writeFileSync(file, damaged)
         const reader = EventFileReader.open(file)

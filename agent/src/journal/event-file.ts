@@ -1,10 +1,7 @@
-// `events.log` of one attempt: what the runner has to tell, one framed Event behind the other; the
-// daemon follows it and copies what is new into its outbox. Frame: length, ordinal (from 1),
-// CRC-32C over ordinal and body, body. The file is longer than its frames: room ahead is filled
-// with zeros, so that the end of an attempt can be told on a full disk, and a length of zero means
-// "not yet". Invariants: an event is there as a whole or not at all; what was appended with `sync`
-// survives a power loss; an event is at most EVENTS.eventBytes long, and its texts for people are
-// cut before anything else would be. Deliberately absent: what the events mean.
+// `events.log` of one attempt: the runner appends framed Events, the daemon copies new ones to its outbox. Frame:
+// length, ordinal (from 1), CRC-32C over ordinal and body, body. Preallocated zeros follow the frames, so that the end
+// of an attempt fits on a full disk; a length of zero means "not yet". Invariants: an event is complete or absent;
+// `sync` survives a power loss; an event has at most EVENTS.eventBytes, and its texts for users are cut first.
 import { closeSync, fdatasyncSync, openSync, readSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { EVENTS } from '@berth/shared'
@@ -19,7 +16,7 @@ export class EventFileWriter {
   readonly #fd: number
   #at = 0
   #ordinal = 0
-  /** Up to here the file has room on disk. */
+  /** The file has space on disk up to here. */
   #reserved = 0
 
   private constructor(fd: number) {
@@ -27,7 +24,7 @@ export class EventFileWriter {
     this.#reserve(0)
   }
 
-  /** Begins the file; it must not be there. */
+  /** Creates the file, which must not exist. */
   static create(file: string): EventFileWriter {
     const writer = new EventFileWriter(openSync(file, 'wx', 0o600))
     fdatasyncSync(writer.#fd)
@@ -58,8 +55,7 @@ export class EventFileWriter {
   }
 
   /**
-   * Makes room ahead of `end`. A full disk is no error as long as the event itself fits what was
-   * reserved before.
+   * Reserves space ahead of `end`. A full disk is an error only if the event does not fit in the space reserved before.
    */
   #reserve(end: number): void {
     const wanted = end + EVENTS.fileReserveBytes
@@ -84,10 +80,7 @@ function writeAll(fd: number, bytes: Buffer, position: number): void {
 
 // ---------------------------------------------------------------------------- size of events
 
-/**
- * Fields that hold text for people: they are cut when an event is too long. Ids and digests never
- * are.
- */
+/** Fields that hold text for users, which are cut when an event is too long. Ids and digests are never cut. */
 const TEXT_FIELDS = new Set([
   'message',
   'title',
@@ -121,7 +114,7 @@ function cutTexts(value: unknown, bytes: number): void {
   }
 }
 
-/** At most so many bytes of UTF-8, whole characters, with a sign that something is missing. */
+/** Truncates to this many bytes of UTF-8, at a character boundary, and marks the cut. */
 export function cutText(text: string, bytes: number): string {
   if (Buffer.byteLength(text) <= bytes) return text
   const whole = Buffer.from(text)
@@ -137,7 +130,7 @@ export interface FiledEvent {
   event: Event
 }
 
-/** The file is damaged in its middle: what follows is there, but an event before it is not. */
+/** The file is damaged in the middle: later events are readable, but an event before them is not. */
 export class EventFileError extends Error {
   constructor(file: string, ordinal: number) {
     super(`Event ${ordinal} in ${file} is damaged, and events follow it.`)
@@ -158,12 +151,12 @@ export class EventFileReader {
     this.#afterOrdinal = afterOrdinal
   }
 
-  /** Reading begins behind `afterOrdinal`. The file may come later. */
+  /** Reading begins after `afterOrdinal`. The file may not exist yet. */
   static open(file: string, afterOrdinal = 0): EventFileReader {
     return new EventFileReader(file, afterOrdinal)
   }
 
-  /** What is new, at most EVENTS.fileReadEvents; call again until nothing comes. */
+  /** New events, at most EVENTS.fileReadEvents; call it until it returns none. */
   read(): FiledEvent[] {
     const events: FiledEvent[] = []
     let isSecondLook = false
@@ -172,7 +165,7 @@ export class EventFileReader {
       const isDamaged = this.#take(this.#fill(), events)
       if (this.#at !== before) isSecondLook = false
       else if (!isDamaged) break
-      // The writer may have been at it while the bytes were copied: damage is what is there twice.
+      // The writer may have been writing while the bytes were copied, so only damage that is read twice counts.
       else if (isSecondLook) throw new EventFileError(this.#file, this.#ordinal + 1)
       else isSecondLook = true
     }
@@ -195,7 +188,7 @@ export class EventFileReader {
     return this.#buffer.subarray(0, bytes)
   }
 
-  /** Takes the whole frames that the buffer holds; true when they end with a damaged one. */
+  /** Takes the complete frames in the buffer; true when they end with a damaged one. */
   #take(bytes: Buffer, events: FiledEvent[]): boolean {
     let from = 0
     while (events.length < EVENTS.fileReadEvents) {
@@ -211,10 +204,7 @@ export class EventFileReader {
     return false
   }
 
-  /**
-   * Something unreadable is the end (not yet written, or torn) unless the next event stands behind
-   * it.
-   */
+  /** Unreadable bytes are the end (not yet written, or torn) unless the next event follows them. */
   #isDamagedAt(bytes: Buffer, from: number): boolean {
     if (bytes.length - from < FRAME_BYTES) return false
     const length = bytes.readUInt32LE(from)

@@ -1,6 +1,6 @@
-// The question of a runner which host names it may serve, and the answer: two files in the attempt's folder, each
-// replaced whole. The number of the question ties an answer to it, so that one of an earlier question counts for nothing.
-// Both survive either process: a daemon that starts finds the question, a runner finds the answer.
+// The question of a runner which hostnames it may serve, and the answer: two files in the attempt's folder, each
+// replaced atomically. The id of the question ties an answer to it, so that answers to earlier questions are ignored.
+// Both files survive either process: a restarted daemon finds the question, a runner finds the answer.
 import { existsSync, readFileSync } from 'node:fs'
 import { replaceFile } from '../machine/atomic-files.ts'
 import { attemptPaths } from './attempt-files.ts'
@@ -13,15 +13,15 @@ export interface HostQuestion {
 export type HostVerdictWord = 'granted' | 'taken' | 'not_allowed'
 
 export interface HostAnswer {
-  /** Of the question. */
+  /** The id of the question. */
   id: string
-  /** One per host that was asked for. */
+  /** One per requested hostname. */
   claims: { host: string; verdict: HostVerdictWord; message: string }[]
-  /** Why the control plane did not decide at all, and will not; empty: it did. */
+  /** Why the control plane refused to decide; empty: it decided. */
   refused: string
 }
 
-/** A file that is missing, or that a broken disk damaged, says nothing. */
+/** A file that is missing, or damaged by a broken disk, counts as empty. */
 function readJson<T>(file: string): T | undefined {
   try {
     return JSON.parse(readFileSync(file, 'utf8')) as T
@@ -41,7 +41,7 @@ export function readHostAnswer(dir: string, id: string): HostAnswer | undefined 
   return answer?.id === id ? answer : undefined
 }
 
-/** What still has to be asked. */
+/** The question that still needs an answer. */
 export function openHostQuestion(dir: string): HostQuestion | undefined {
   if (!existsSync(attemptPaths(dir).hostsAsk)) return undefined
   const question = readJson<HostQuestion>(attemptPaths(dir).hostsAsk)

@@ -1,5 +1,5 @@
-// The journal: what was committed is there after a reopen, event numbers have no holes, states never go back,
-// a second daemon is refused, and a full disk still takes states.
+// The journal: committed data is there after a reopen, event numbers have no holes, states never go back, a second
+// daemon is refused, and a full disk still takes states.
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -194,7 +194,7 @@ test('an event over its bound is shortened, never refused', () => {
 })
 
 test('a full disk gives its reserve back and the state is written', () => {
-  // a bound on pages stands for the disk: SQLITE_FULL until the reserve is gone
+  // a page limit simulates the disk: SQLITE_FULL until the reserve is released
   let database: Database.Database | undefined
   const reserve = new (class extends DiskReserve {
     override release(): boolean {

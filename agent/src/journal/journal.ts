@@ -1,6 +1,6 @@
-// The daemon's memory: SQLite with WAL and synchronous=FULL, so what was committed survives a power loss, and
-// in exclusive locking mode, so a second daemon on the same state directory cannot start. One transaction at a
-// time, never one with a wait inside. A failed fsync ends the process: after it nobody knows what is on disk.
+// The daemon's memory: SQLite with WAL and synchronous=FULL, so that commits survive a power loss, in exclusive locking
+// mode, so that a second daemon on the same state directory cannot start. Transactions are serial and never await. A
+// failed fsync ends the process, because the state of the disk is unknown afterwards.
 import { randomUUID } from 'node:crypto'
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import { DiskReserve } from './reserve.ts'
 import { KNOWN_ENVIRONMENTS_SCHEMA, SCHEMA, SCHEMA_VERSION } from './schema.ts'
 import { SSH_SESSIONS_SCHEMA, SshSessionTable } from './ssh-sessions.ts'
 
-/** Something a person has to look at; the message says what. */
+/** A problem that needs an operator; the message says what it is. */
 export class JournalError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options)
@@ -21,7 +21,7 @@ export class JournalError extends Error {
 
 export interface JournalOptions {
   bootId: string
-  /** Called once the journal cannot be trusted any more; must end the process. */
+  /** Called once the journal can no longer be trusted; must end the process. */
   fatal: (error: Error) => void
   reserve?: DiskReserve
   openDatabase?: (file: string) => Database.Database
@@ -41,7 +41,7 @@ export class Journal {
   readonly outbox: Outbox
   readonly sshSessions: SshSessionTable
   readonly journalId: string
-  /** Boot of the machine during the daemon's run before this one. */
+  /** Boot id of the machine during the previous run of the daemon. */
   readonly formerBootId: string
   readonly reserve: DiskReserve
   readonly #db: Database.Database
@@ -77,7 +77,7 @@ export class Journal {
     }
   }
 
-  /** All of it or nothing; on disk when it returns. */
+  /** Atomic; on disk when it returns. */
   transact<T>(work: () => T): T {
     try {
       return this.#commit(work)
@@ -97,7 +97,7 @@ export class Journal {
     this.#db.prepare('update meta set assignments_version = ?').run(version)
   }
 
-  /** Proves that the store answers; a heartbeat without it would prove an event loop only. */
+  /** Proves that the store answers; otherwise a heartbeat would only prove that the event loop runs. */
   ping(): void {
     this.#db.prepare('select 1 from meta').get()
   }

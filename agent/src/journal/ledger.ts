@@ -1,7 +1,7 @@
 // What this agent owns on the machine beyond a single attempt: ports, processes of services, objects of the Docker
-// engine, the last successful plan of each environment. SQLite (WAL, FULL), opened by daemon, runners and supervisors
-// alike; each call is one transaction. Invariant: a row is committed before the thing it names is made, so nothing of
-// ours is ever without an owner.
+// engine, the last successful plan of each environment. SQLite (WAL, FULL), opened by daemon, runners and supervisors;
+// each call is one transaction. Invariant: a row is committed before the object it names is created, so every object of
+// ours has an owner.
 import { closeSync, mkdirSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { STEPS } from '@berth/shared'
@@ -46,8 +46,8 @@ const OF_ENVIRONMENTS = [
 ]
 
 /**
- * starting: made by a deployment that has not succeeded. serving: of the running version. paused: of the running
- * version, stopped while `attemptId` tries its successor in its place. retired: replaced, to be stopped.
+ * starting: created by a deployment that has not succeeded. serving: of the running version. paused: of the running
+ * version, stopped while `attemptId` tries its successor. retired: replaced, to be stopped.
  */
 export type ProcessState = 'starting' | 'serving' | 'paused' | 'retired'
 
@@ -55,11 +55,11 @@ export interface ProcessRow {
   environmentId: number
   service: string
   taskId: number
-  /** Of the deployment that starts or replaces it. */
+  /** The attempt that starts or replaces it. */
   attemptId: string
   state: ProcessState
   port: number | undefined
-  /** JSON of the supervisor's instructions: enough to start it again after a reboot. No values of variables. */
+  /** The supervisor's instructions as JSON: enough to start it again after a reboot. Holds no values of variables. */
   instructions: string
 }
 
@@ -137,8 +137,8 @@ export class Ledger {
   }
 
   /**
-   * The ports kept for a service, `count` of them, chosen once. `isFree` looks at the machine; a kept port that is
-   * not free any more and does not serve (`serving`) is replaced by another.
+   * Returns `count` ports for a service, chosen once and kept. `isFree` checks the machine; a kept port that is taken
+   * and not in use by the running version (`serving`) is replaced.
    */
   reservePorts(
     environmentId: number,
@@ -179,9 +179,9 @@ export class Ledger {
   }
 
   /**
-   * The fixed ports that an attempt of the environment wants, beside those of its running version. Undefined: they are
-   * its own from here on, also while nothing listens there; otherwise one that another environment has, and nothing was
-   * changed.
+   * Reserves the fixed ports that an attempt wants, beside those of the running version. Undefined: the environment
+   * owns them from here on, even while nothing listens there. Otherwise returns one that another environment holds, and
+   * changes nothing.
    */
   holdPorts(environmentId: number, ports: readonly number[]): HeldPort | undefined {
     return this.#db
@@ -198,7 +198,7 @@ export class Ledger {
       .immediate()
   }
 
-  /** Every port that belongs to an environment: wanted, chosen once, of the running version, of a process that is there. */
+  /** Every port that belongs to an environment: wanted, reserved, of the running version, or of an existing process. */
   listHeldPorts(): HeldPort[] {
     const rows = this.#db
       .prepare(
@@ -248,8 +248,8 @@ export class Ledger {
   }
 
   /**
-   * The moment a deployment becomes the running version: its processes, the containers of these names and the images of
-   * this attempt serve, all other processes and containers of the environment retire.
+   * Makes a deployment the running version: its processes, the named containers and the images of this attempt serve;
+   * all other processes and containers of the environment retire.
    */
   saveSuccess(plan: StoredPlan, containers: string[] = [], attemptId?: string): void {
     this.#db
@@ -275,8 +275,8 @@ export class Ledger {
   }
 
   /**
-   * From here on no version of the environment runs: there is no plan to repeat, and whoever looks after its
-   * processes and containers next ends them, also after the death of the runner that called this.
+   * From here on no version of the environment runs: the plan is deleted, and the next recovery ends its processes and
+   * containers, even if the runner that called this dies.
    */
   endVersion(environmentId: number): void {
     this.#db
@@ -290,7 +290,7 @@ export class Ledger {
       .immediate()
   }
 
-  /** Nothing of the environment is here any more: its ports are free for others. */
+  /** Nothing of the environment is left here, so its ports are free for others. */
   forget(environmentId: number): void {
     this.#db
       .transaction(() => {

@@ -1,5 +1,5 @@
-// The ledger's table of what is owned in the Docker engine: rows outlive the process, follow the running version, and go
-// with their environment.
+// The ledger's table of objects in the Docker engine: rows outlive the process, follow the running version, and are
+// deleted with their environment.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

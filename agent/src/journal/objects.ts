@@ -1,5 +1,5 @@
-// What this agent owns in the Docker engine: a table of the ledger. Invariant: a row is committed before its object is
-// made and removed after it is gone, so nothing of ours is ever without an owner.
+// What this agent owns in the Docker engine, a table of the ledger. Invariant: a row is committed before its object is
+// created and deleted after the object is gone, so every object of ours has an owner.
 import type Database from 'better-sqlite3'
 
 export const OBJECTS_SCHEMA = `
@@ -10,13 +10,13 @@ export const OBJECTS_SCHEMA = `
   ) STRICT;
 `
 
-/** pulled: an image of a registry that the agent fetched, named by its reference; several environments may use it. */
+/** pulled: a registry's image that the agent fetched, named by its reference; several environments may use it. */
 export type ObjectKind = 'container' | 'image' | 'pulled' | 'network' | 'volume'
 
 /**
  * making: of a deployment that has not succeeded. serving: of the running version. paused: of the running version,
- * stopped while `attemptId` tries its successor in its place. retired: replaced, to be removed. kept: not of the running
- * version, but wanted (images for a rollback).
+ * stopped while `attemptId` tries its successor. retired: replaced, to be removed. kept: not of the running version,
+ * but needed (images for a rollback).
  */
 export type ObjectState = 'making' | 'serving' | 'paused' | 'retired' | 'kept'
 
@@ -27,14 +27,14 @@ export interface ObjectKey {
 }
 
 export interface ObjectRow extends ObjectKey {
-  /** Of the deployment that made it. */
+  /** The task that created it. */
   taskId: number
-  /** Of the deployment that makes, pauses or replaces it. */
+  /** The attempt that creates, pauses or replaces it. */
   attemptId: string
-  /** Empty: of the whole environment. */
+  /** Empty: it belongs to the whole environment. */
   service: string
   state: ObjectState
-  /** Of the kind: subnet, image id, commit, hash of the spec. Never a value of a variable. */
+  /** Depends on the kind: subnet, image id, commit, hash of the spec. Never a value of a variable. */
   facts: Record<string, unknown>
   /** When the row was written. */
   at: string
@@ -73,7 +73,7 @@ const toRow = (raw: RawObject): ObjectRow => ({
 export class Objects {
   readonly #db: Database.Database
 
-  /** `db` holds the table. */
+  /** `db` contains the table. */
   constructor(db: Database.Database) {
     this.#db = db
   }
@@ -107,7 +107,7 @@ export class Objects {
     return (this.#db.prepare(sql).all(values) as RawObject[]).map(toRow)
   }
 
-  /** Without an attempt the one of the row stays. */
+  /** Without `attemptId`, the row keeps its attempt. */
   setState(key: ObjectKey, state: ObjectState, attemptId?: string): void {
     this.#db
       .prepare(
@@ -123,7 +123,7 @@ export class Objects {
       .run(key.kind, key.name, key.environmentId)
   }
 
-  /** Nothing of the environment is in the engine any more. */
+  /** The engine holds nothing of the environment. */
   forget(environmentId: number): void {
     this.#db.prepare('DELETE FROM objects WHERE environment_id = ?').run(environmentId)
   }
@@ -135,7 +135,9 @@ export class Objects {
     )
   }
 
-  /** Containers of these names and images of this attempt serve; every other container of the environment is retired. */
+  /**
+   * Marks these containers and the images of this attempt as serving; every other container of the environment retires.
+   */
   serve(environmentId: number, containers: string[], attemptId?: string): void {
     this.#db
       .prepare(

@@ -1,5 +1,5 @@
-// Facts on their way to the control plane: numbered without holes per journal, kept until acknowledged. The
-// number is given in the transaction that writes the fact. Nothing here is ever evicted.
+// Events that wait for the control plane: numbered without holes per journal, kept until acknowledged, never evicted.
+// The transaction that writes an event also assigns its number.
 
 import { EVENTS } from '@berth/shared'
 import { AttemptChangedSchema, type Event, EventSchema } from '@berth/shared/wire'
@@ -8,12 +8,12 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { Database, Statement } from 'better-sqlite3'
 
 export interface NewEvent {
-  /** Empty for facts of the agent itself. */
+  /** Empty for events of the agent itself. */
   attemptId: string
   fence: bigint
   atMs: number
   body: Event['body']
-  /** Place in the runner's events.log; absent for facts of the daemon. */
+  /** Position in the runner's events.log; absent for events of the daemon. */
   ordinal?: number
 }
 
@@ -23,7 +23,7 @@ export interface OutboxRow {
   body: Buffer
 }
 
-/** A fact over its bound is shortened or replaced: one bad event must not block those behind it. */
+/** An event over the limit is shortened or replaced, so that it cannot block those after it. */
 function bound(event: Event): Uint8Array {
   const bytes = toBinary(EventSchema, event)
   if (bytes.length <= EVENTS.eventBytes) return bytes
@@ -66,7 +66,7 @@ export class Outbox {
     this.#any = db.prepare('select 1 from outbox where attempt_id = ? limit 1')
   }
 
-  /** Inside a transaction of the journal. */
+  /** Call inside a transaction of the journal. */
   append(event: NewEvent): bigint {
     const { seq } = this.#take.get() as { seq: bigint }
     const message = create(EventSchema, {
@@ -86,13 +86,13 @@ export class Outbox {
     return this.#read.all(afterSeq, count) as OutboxRow[]
   }
 
-  /** `first` is last + 1 when nothing is held. */
+  /** `first` is last + 1 when the outbox is empty. */
   range(): { first: bigint; last: bigint } {
     const { first, next } = this.#range.get() as { first: bigint | null; next: bigint }
     return { first: first ?? next, last: next - 1n }
   }
 
-  /** Something about this attempt is still on its way. */
+  /** Whether events of this attempt still wait. */
   holds(attemptId: string): boolean {
     return this.#any.get(attemptId) !== undefined
   }
@@ -101,7 +101,7 @@ export class Outbox {
     this.#drop.run(throughSeq)
   }
 
-  /** Whether something was appended since the last call: the journal asks after each commit. */
+  /** Whether an event was appended since the last call; the journal asks after each commit. */
   takeAppended(): boolean {
     const appended = this.#appended
     this.#appended = false

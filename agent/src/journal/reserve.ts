@@ -1,5 +1,5 @@
-// Room kept for the worst day: a file that is deleted when the disk is full, so that the outbox can still take
-// the states of what runs. Filled with random bytes, because some file systems store zeros in no space.
+// Disk space in reserve: a file that is deleted when the disk is full, so that the outbox can still take the states of
+// what runs. It holds random bytes, because some file systems store zeros without using space.
 import { randomFillSync } from 'node:crypto'
 import { closeSync, fsyncSync, openSync, rmSync, statfsSync, statSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -16,7 +16,7 @@ export class DiskReserve {
     this.#bytes = bytes
   }
 
-  /** Makes the file (again) when the disk has room for it and for what tasks need. */
+  /** Creates the file (again) when the disk has space for it and for what tasks need. */
   hold(): void {
     try {
       if (statSync(this.#file, { throwIfNoEntry: false })?.size === this.#bytes) return
@@ -24,12 +24,12 @@ export class DiskReserve {
       if (bavail * bsize < this.#bytes + TASKS.acceptFreeBytes) return
       this.#fill()
     } catch {
-      // no room after all: the reserve is a help, its absence must not stop the daemon
+      // no space after all: the daemon works without the reserve
       rmSync(this.#file, { force: true })
     }
   }
 
-  /** True when room was given back: what failed for want of space is worth a second try. */
+  /** True when space was freed, so that a write that failed on a full disk can be retried. */
   release(): boolean {
     const size = statSync(this.#file, { throwIfNoEntry: false })?.size ?? 0
     rmSync(this.#file, { force: true })

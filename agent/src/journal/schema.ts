@@ -1,6 +1,6 @@
-// The journal's tables (wire.md section 4). Opened by the daemon alone; runners, supervisors and the SSH side
-// use files. Numbers are 64 bits wide: rows arrive with bigint and the readers say which of them are small.
-// Absent on purpose: secrets, log bytes, anything that the control plane repeats by itself.
+// The journal's tables. Only the daemon opens it; runners, supervisors and SSH processes use files. Integers are 64
+// bits wide: rows use bigint, and readers convert those that are small. Deliberately absent: secrets, log bytes,
+// anything that the control plane sends again by itself.
 export const SCHEMA_VERSION = 1
 
 export const SCHEMA = `
@@ -60,7 +60,7 @@ create table log_cursors (
 ) strict;
 `
 
-/** Beside the version: an older agent leaves it alone. Who each environment is, as it was told first. */
+/** Not part of the schema version, so an older agent ignores it. Each environment's identity, as first received. */
 export const KNOWN_ENVIRONMENTS_SCHEMA = `
 create table if not exists known_environments (
   environment_id integer primary key,

@@ -1,4 +1,4 @@
-// One whole message or nothing: every cut of it must be noticed, an empty pipe too.
+// A complete message or none: every truncation is detected, and so is an empty pipe.
 
 import { TaskSecretsSchema } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'

@@ -1,6 +1,6 @@
-// TaskSecrets on their way from the daemon to a runner it has just spawned: one message on the runner's stdin, which
-// then closes. A length goes before it, because an end of file alone proves nothing: a runner whose daemon died
-// half-way must not take half of the secrets, or none, for all of them.
+// Passes TaskSecrets from the daemon to a new runner: one message on the runner's stdin, which then closes. A length
+// precedes it, because an end of file alone proves nothing: a runner whose daemon died halfway must not take a part of
+// the secrets for all of them.
 
 import { PROCESSES } from '@berth/shared'
 import { type TaskSecrets, TaskSecretsSchema } from '@berth/shared/wire'
@@ -14,7 +14,7 @@ export function frameSecrets(secrets: TaskSecrets): Buffer {
   return frame
 }
 
-/** For a runner that was started ahead of its attempt: which one it is, then the secrets. */
+/** For a runner that was started early: the attempt's folder, then the secrets. */
 export function frameOrder(dir: string, secrets: TaskSecrets): Buffer {
   const name = Buffer.from(dir)
   const length = Buffer.alloc(2)
@@ -22,7 +22,7 @@ export function frameOrder(dir: string, secrets: TaskSecrets): Buffer {
   return Buffer.concat([length, name, frameSecrets(secrets)])
 }
 
-/** Undefined: the daemon ended, or does not need this runner. Half an order is an error. */
+/** Undefined: the daemon ended, or does not need this runner. A partial order is an error. */
 export async function readOrder(
   input: AsyncIterable<unknown>,
 ): Promise<{ dir: string; secrets: TaskSecrets } | undefined> {
@@ -32,7 +32,7 @@ export async function readOrder(
   return { dir: bytes.toString('utf8', 2, end), secrets: parseSecrets(bytes.subarray(end)) }
 }
 
-/** Rejects unless exactly one whole message came before the end. The caller has had no effect yet, and exits. */
+/** Rejects unless exactly one complete message came before the end. The caller has had no effect yet, and exits. */
 export async function readSecretsFrame(input: AsyncIterable<unknown>): Promise<TaskSecrets> {
   return parseSecrets(await readAll(input))
 }

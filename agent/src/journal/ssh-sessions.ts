@@ -1,5 +1,5 @@
-// The session book: a table of the journal with one row for each session that was ever let in. Invariant: a row is
-// committed before the session's process is told where to listen, so no session is without one.
+// The table of SSH sessions in the journal, with one row for each session that was ever admitted. Invariant: a row is
+// committed before the session's process learns where to listen, so every session has a row.
 import type { Database, Statement } from 'better-sqlite3'
 
 export const SSH_SESSIONS_SCHEMA = `
@@ -11,7 +11,7 @@ create table if not exists ssh_sessions (
 ) strict;
 `
 
-/** A process of this boot: a pid counts only with its start time. */
+/** A process of this boot; a pid counts only with its start time. */
 export interface ProcessKey {
   pid: number
   startTicks: string
@@ -28,14 +28,14 @@ export interface SshSessionRow {
   environmentId: number | null
   verb: string
   account: string
-  /** sshd's process of the connection. */
+  /** sshd's process for the connection. */
   relay: ProcessKey | null
-  /** The process that does the work; null until it was started. */
+  /** The session's worker process; null until it has started. */
   work: ProcessKey | null
   startedAt: number
   /** Unix seconds. */
   until: number
-  /** Why it is being ended from here; empty: nobody ends it. */
+  /** Why this agent ends it; empty: it does not. */
   ending: string
   endedAt: number | null
   endReason: string
@@ -68,7 +68,7 @@ export class SshSessionTable {
     this.#drop = db.prepare('delete from ssh_sessions where ended_at < ?')
   }
 
-  /** Inside a transaction of the journal. */
+  /** Call inside a transaction of the journal. */
   put(row: SshSessionRow): void {
     this.#put.run(
       row.id,

@@ -1,12 +1,12 @@
-// One at a time across the processes of this agent: a write lock of SQLite on a file of its own, which the kernel takes back
-// from a process that dies. A waiting process polls the lock and never blocks.
+// A mutex across the processes of this agent: a SQLite write lock on a separate file, which the kernel releases when a
+// process dies. A waiting process polls the lock and never blocks.
 import { mkdirSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { FIREWALL } from '@berth/shared'
 import Database from 'better-sqlite3'
 
-/** Throws when others hold it longer than is reasonable. */
+/** Throws when others hold it for unreasonably long. */
 export async function inTurn<T>(file: string, act: () => Promise<T>): Promise<T> {
   mkdirSync(dirname(file), { recursive: true, mode: 0o711 })
   const db = new Database(file, { timeout: 0 })
@@ -18,7 +18,7 @@ export async function inTurn<T>(file: string, act: () => Promise<T>): Promise<T>
     }
     return await act()
   } finally {
-    db.close() // ends the transaction, in which nothing was written
+    db.close() // ends the transaction, which wrote nothing
   }
 }
 

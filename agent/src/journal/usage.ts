@@ -1,6 +1,6 @@
-// What environments take on this server's disks, in the ledger: how much each of the last deployments grew a file
-// system, and how much everything of an environment takes by the last measurement; and which engines were empty when
-// they were first seen. Facts to judge by, nothing that anybody owns.
+// Disk use of environments, in the ledger: how much each of the last deployments grew a file system, how much an
+// environment takes by the last measurement, and which engines were empty when first seen. These rows are facts for
+// decisions; they own nothing.
 import { DISK_SPACE } from '@berth/shared'
 import type { Database } from 'better-sqlite3'
 
@@ -20,7 +20,7 @@ export const USAGE_SCHEMA = `
 
 export interface EnvironmentUsage {
   environmentId: number
-  /** As people know it: pr-31. */
+  /** As users see it: pr-31. */
   name: string
   bytes: number
 }
@@ -32,7 +32,7 @@ export class UsageTable {
     this.#db = db
   }
 
-  /** What this deployment grew the file system that holds `folder`; those of the last few are kept. */
+  /** Stores how much this deployment grew the file system that holds `folder`; the last few are kept. */
   addGrowth(environmentId: number, taskId: number, folder: string, bytes: number): void {
     this.#db
       .transaction(() => {
@@ -50,7 +50,7 @@ export class UsageTable {
       .immediate()
   }
 
-  /** Newest first; empty: nothing was deployed there yet. */
+  /** Newest first; empty: no deployment has been recorded. */
   growths(environmentId: number, folder: string): number[] {
     const sql =
       'SELECT bytes FROM growths WHERE environment_id = ? AND folder = ? ORDER BY task_id DESC'
@@ -66,21 +66,21 @@ export class UsageTable {
       .run(environmentId, name)
   }
 
-  /** Of an environment that was never named here nobody can be told. */
+  /** Ignores an environment that has no name here, because it cannot be reported. */
   setBytes(environmentId: number, bytes: number): void {
     this.#db
       .prepare('UPDATE usage SET bytes = ? WHERE environment_id = ?')
       .run(Math.round(bytes), environmentId)
   }
 
-  /** What the environment may take at most, as its last deployment was told. */
+  /** Stores the environment's disk limit, as its last deployment received it. */
   setCeiling(environmentId: number, diskBytes: number): void {
     this.#db
       .prepare('INSERT OR REPLACE INTO ceilings VALUES (?, ?)')
       .run(environmentId, Math.round(diskBytes))
   }
 
-  /** Undefined: it takes no more than it may, or nobody said how much that is. */
+  /** Undefined: it stays within its limit, or has none. */
   findExcess(environmentId: number): { name: string; bytes: number; most: number } | undefined {
     const sql = `SELECT name, bytes, disk_bytes AS most FROM usage JOIN ceilings USING (environment_id)
       WHERE environment_id = ? AND bytes > disk_bytes`
@@ -97,7 +97,7 @@ export class UsageTable {
     return rows.map(({ environment_id: environmentId, ...rest }) => ({ environmentId, ...rest }))
   }
 
-  /** Whether the engine of this id held nothing but ours when it was first seen; undefined: it was not seen yet. */
+  /** Whether the engine with this id held only our objects when first seen; undefined: it was not seen yet. */
   isExclusive(engineId: string): boolean | undefined {
     const found = this.#db
       .prepare('SELECT exclusive FROM engines WHERE id = ?')

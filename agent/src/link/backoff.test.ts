@@ -1,4 +1,4 @@
-// The back-off as a table, and a herd that stays spread.
+// The back-off as a table, and a large number of agents that stays spread.
 import { GoodbyeReason } from '@berth/shared/wire'
 import { expect, test } from 'vitest'
 import { decideNext, type SessionEnd, waitBeforeTry, windowMs } from './backoff.ts'

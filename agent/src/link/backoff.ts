@@ -1,28 +1,26 @@
-// When to try again (wire.md section 2). Pure. A try happens at a random point of a window and, when it failed,
-// the next window begins where this one ends: a herd of agents stays spread. The windows double up to a cap and
-// start anew only after a minute of an ACTIVE session, not on connecting.
+// Decides when to dial again. Pure. A try happens at a random point of a window; if it fails, the next window begins
+// where this one ends, so that many agents stay spread. The windows double up to a cap and are reset only after a
+// minute of an ACTIVE session, not on connecting.
 import { DAEMON, SESSION } from '@berth/shared'
 import { GoodbyeReason } from '@berth/shared/wire'
 
-/** How a session, or the try to get one, ended. */
+/** How a session, or the try to open one, ended. */
 export interface SessionEnd {
   /** For the daemon's log. */
   message: string
-  /** Time in ACTIVE; 0 when it never came so far. */
+  /** Time in ACTIVE; 0 when it never got that far. */
   activeMs: number
   goodbye?: { reason: GoodbyeReason; reconnectAfterMs: number } | undefined
-  /** We ended it to come back with a new certificate. */
+  /** This agent ended it to reconnect with a new certificate. */
   renewed?: boolean
 }
 
 export type Next =
   | { do: 'stop'; exitCode: number }
-  /**
-   * Wait this long; then dial `at_once` (somebody named the time) or at a random point of window `n`.
-   */
+  /** Wait this long, then dial `at_once` (the goodbye named the time) or at a random point of window `n`. */
   | { do: 'wait'; waitMs: number; n: number; dial: 'at_once' | 'in_window' }
 
-/** The service manager must not restart the daemon: a person has to act. */
+/** The service manager must not restart the daemon, because an operator has to act. */
 export const EXIT_STOPPED = 78
 
 export const windowMs = (n: number): number =>
@@ -31,15 +29,15 @@ export const windowMs = (n: number): number =>
 /** The wait before a try inside window `n`; `random` is in [0, 1). */
 export const waitBeforeTry = (n: number, random: number): number => windowMs(n) * random
 
-/** A session that did not outlive the next window counts as a failed try: who flaps is not dialled faster. */
+/**
+ * A session that did not outlive the next window counts as a failed try, so that a flapping agent does not dial faster.
+ */
 function nextWindow(activeMs: number, n: number): number {
   if (activeMs >= SESSION.backoffResetMs) return 0
   return activeMs >= windowMs(n + 1) ? n : n + 1
 }
 
-/**
- * After a try in window `n`, which began `sinceWindowMs` ago. `random` spreads the fixed waits.
- */
+/** Called after a try in window `n`, which began `sinceWindowMs` ago. `random` spreads the fixed waits. */
 export function decideNext(
   end: SessionEnd,
   n: number,
@@ -62,7 +60,7 @@ export function decideNext(
       return wait(SESSION.unsupportedBackoffMs * spread)
     }
   }
-  // a session that lived has used its window up; a failed try waits for the window's end
+  // a session that lived has used up its window; a failed try waits for the window's end
   const rest = end.activeMs > 0 ? 0 : Math.max(0, windowMs(n) - sinceWindowMs)
   return { do: 'wait', waitMs: rest, n: next, dial: 'in_window' }
 }

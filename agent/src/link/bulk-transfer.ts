@@ -1,6 +1,6 @@
 // Opens bulk transfers: one TLS connection for one transfer of files, to the address of the session, with the same
-// certificate and the same demands on the other side. Invariant: what is returned speaks the protocol of bulk transfers, and
-// was opened in time; otherwise nothing is left open.
+// certificate and the same checks of the peer. Invariant: the returned socket was opened in time and speaks the bulk
+// transfer protocol; otherwise nothing is left open.
 import { connect, type TLSSocket } from 'node:tls'
 import { TRANSFERS } from '@berth/shared'
 import { BULK_TRANSFER } from '@berth/shared/wire'
@@ -9,7 +9,7 @@ import type { Identity } from './identity/identity.ts'
 
 const PROXIES = ['grpc_proxy', 'https_proxy', 'http_proxy']
 
-/** The session may go through a proxy, which grpc-js speaks to and this does not. */
+/** The session may go through an HTTP proxy, which grpc-js supports and this code does not. */
 export const mayDial = (endpoint: string, env: NodeJS.ProcessEnv = process.env): boolean =>
   isLoopback(endpoint) || !PROXIES.some((name) => env[name] || env[name.toUpperCase()])
 
@@ -46,7 +46,7 @@ export function dialFileLine(
     const late = (): void => settle(new Error('it was not opened in time'))
     const closed = (): void => settle(new Error('it was closed'))
     const left = (): void => settle(new Error('the session ended'))
-    socket.setNoDelay(true) // a small record does not wait for an answer to the large one before it
+    socket.setNoDelay(true) // a small record does not wait for the acknowledgement of a large one
     const opened = (): void => {
       if (socket.alpnProtocol === BULK_TRANSFER) settle()
       else settle(new Error('the other side does not know file lines'))

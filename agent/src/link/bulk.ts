@@ -1,6 +1,6 @@
-// The second connection of a session, for byte streams: a full uplink queue of it never delays a heartbeat. Opened by the
-// first transfer, closed after a while without one. Beside it, for large files, connections of one transfer each; where
-// one cannot be opened, none is tried again in this session. All end with it: whatever is under way then is cut.
+// The second connection of a session, for byte streams, so that a full upload queue never delays a heartbeat. Opened by
+// the first transfer, closed when idle. Large files get a connection for each transfer; if one cannot be opened, the
+// session stops trying. All of them are cut when the session ends.
 import type { EventEmitter } from 'node:events'
 import type { TLSSocket } from 'node:tls'
 import { TRANSFERS } from '@berth/shared'
@@ -32,7 +32,7 @@ export class BulkLine {
     )
   }
 
-  /** The client for one transfer; `end` is called when the line is cut. Call the returned function when it is over. */
+  /** The client for one transfer; calls `end` when the connection is cut. Call `done` when the transfer is over. */
   use(end: () => void): { client: AgentClient; done: () => void } {
     if (this.#closed) throw new Error('there is no session')
     clearTimeout(this.#idle)
@@ -48,7 +48,7 @@ export class BulkLine {
     }
   }
 
-  /** A connection for one transfer, destroyed with the session; undefined: there is none, use the client. */
+  /** A connection for one transfer, destroyed with the session; undefined: none is available, use the client. */
   async openFileLine(): Promise<TLSSocket | undefined> {
     if (this.#closed) throw new Error('there is no session')
     const dial = this.#dialFileLine
@@ -86,14 +86,14 @@ export class BulkLine {
 }
 
 export interface UploadEnd {
-  /** For the first message: it has left. */
+  /** Call when the first message has been sent. */
   opened(): void
   cancel(): void
 }
 
 /**
- * Ends an upload for good. grpc-js forgets a cancellation that comes before the call has its stream: it opens one all the
- * same, sends what was written and leaves it open, and the other side waits for the rest. So it waits for the first message.
+ * Cancels an upload reliably. If a call is canceled before it has its stream, grpc-js still opens one, sends what was
+ * written and leaves it open, and the peer waits; so the cancellation waits for the first message.
  */
 export function uploadEnd(call: { cancel(): void }): UploadEnd {
   let isOpen = false
@@ -110,7 +110,7 @@ export function uploadEnd(call: { cancel(): void }): UploadEnd {
   }
 }
 
-/** Until the stream takes more; a reader that takes nothing for too long is given up. */
+/** Resolves when the stream takes more; rejects when the reader takes nothing for too long. */
 export const room = (call: Pick<EventEmitter, 'on' | 'off'>, signal: AbortSignal): Promise<void> =>
   whileTaken(signal, (taken) => {
     const drained = (): void => taken()
@@ -118,7 +118,7 @@ export const room = (call: Pick<EventEmitter, 'on' | 'off'>, signal: AbortSignal
     return () => call.off('drain', drained)
   })
 
-/** Until these bytes have left, so that their memory may be used again; bounded likewise. */
+/** Resolves when these bytes were sent and their buffer may be reused; same time limit. */
 export const flushed = (socket: TLSSocket, bytes: Buffer, signal: AbortSignal): Promise<void> =>
   whileTaken(signal, (taken) => void socket.write(bytes, taken))
 

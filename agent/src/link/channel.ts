@@ -1,6 +1,6 @@
-// The connection to the control plane: mutual TLS 1.3, the server proven by the agents' CA under one fixed name,
-// whatever address was dialled. A connection belongs to one session: it shares nothing with the one before, so a
-// half-open socket is never used again. Options: wire.md section 11.
+// The connection to the control plane: mutual TLS 1.3; the agents' CA proves the server under one fixed name,
+// regardless of the dialed address. A connection belongs to one session and shares nothing with the previous one, so a
+// half-open socket is never reused.
 import { createSecureContext } from 'node:tls'
 import { SESSION } from '@berth/shared'
 import { AgentService, createClient } from '@berth/shared/wire'
@@ -8,7 +8,7 @@ import { type ClientOptions, connectivityState, credentials } from '@grpc/grpc-j
 import type { Identity } from './identity/identity.ts'
 import type { AgentClient } from './identity/renewal.ts'
 
-/** Every certificate of the agents' listener carries this name beside its addresses. */
+/** Every certificate of the agents' listener contains this name beside its addresses. */
 export const CONTROL_PLANE_NAME = 'berth-control-plane'
 
 const OPTIONS: ClientOptions = {
@@ -18,7 +18,7 @@ const OPTIONS: ClientOptions = {
   'grpc.keepalive_timeout_ms': SESSION.keepaliveTimeoutMs,
   'grpc.keepalive_permit_without_calls': 1,
   'grpc.enable_retries': 0,
-  // true back-pressure: otherwise writes are called back at once, up to 1 MiB
+  // real back-pressure: otherwise write callbacks fire immediately, up to 1 MiB
   'grpc.per_rpc_retry_buffer_size': 0,
   'grpc.initial_reconnect_backoff_ms': 1_000,
   'grpc.max_reconnect_backoff_ms': 30_000,
@@ -44,7 +44,7 @@ export function openChannel(identity: Identity, endpoint: string): AgentClient {
   })
 }
 
-/** Calls back once when the connection stands; failures show on the calls. Returns a way to stop looking. */
+/** Calls back once when the connection is open; calls report failures. Returns a function that stops waiting. */
 export function onReady(client: AgentClient, ready: () => void): () => void {
   const channel = client.getChannel()
   let stopped = false
@@ -66,7 +66,7 @@ export function onReady(client: AgentClient, ready: () => void): () => void {
   }
 }
 
-/** What a person should read instead of a library's words about a failed connection. */
+/** A message for users in place of a library's text about a failed connection. */
 export function explainFailure(text: string, endpoint: string): string {
   const at = `(${endpoint})`
   if (/certificate has expired|certificate expired/i.test(text)) {

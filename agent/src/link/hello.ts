@@ -1,4 +1,4 @@
-// The first message of a session: who this is, what the journal holds, where it stands.
+// The first message of a session: the agent's identity, the content of the journal and its position.
 import { randomUUID } from 'node:crypto'
 import { SESSION, VERSION } from '@berth/shared'
 import {
@@ -32,7 +32,7 @@ export interface HelloFacts {
 
 export const newInstanceId = (): string => randomUUID()
 
-/** Live ones first: should there ever be more than fit, finished ones wait for the next session. */
+/** Live attempts first; if there are more than fit, finished ones wait for the next session. */
 const byUrgency = (a: AttemptRow, b: AttemptRow): number =>
   Number(a.state >= AttemptState.SUCCEEDED) - Number(b.state >= AttemptState.SUCCEEDED)
 

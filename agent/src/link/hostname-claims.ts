@@ -1,7 +1,7 @@
-// The daemon's half of claim-hosts: asks the control plane what runners want to know (journal/hostname-files.ts) and leaves the
-// answers. The question file is the queue: a session that ends, a daemon that restarts lose nothing, and asking twice is
-// harmless, because the call is idempotent. Only a refusal for good is an answer; everything else is tried again for as
-// long as the runner lives.
+// The daemon's half of claim-hosts: sends the questions of runners (journal/hostname-files.ts) to the control plane and
+// writes the answers. The question file is the queue, so the end of a session or a daemon restart loses nothing, and
+// repeating a question is harmless, because the call is idempotent. Only a final refusal is an answer; other failures
+// are retried for as long as the runner lives.
 import { HOST_CLAIMS } from '@berth/shared'
 import { type ClaimHostsResponse, HostVerdict } from '@berth/shared/wire'
 import { status as Status } from '@grpc/grpc-js'
@@ -24,11 +24,11 @@ export interface HostClaimsOptions {
   manager: AttemptManager
   clock: Clock
   log: Log
-  /** Rejects at once while there is no session. */
+  /** Rejects immediately while there is no session. */
   claim(attemptId: string, fence: bigint, hosts: string[]): Promise<ClaimHostsResponse>
 }
 
-/** The control plane will not say anything else, however often it is asked. */
+/** The control plane would give the same answer to every retry. */
 const FINAL = new Set<number>([
   Status.PERMISSION_DENIED,
   Status.FAILED_PRECONDITION,
@@ -47,20 +47,20 @@ const cut = (text: string): string => text.slice(0, HOST_CLAIMS.messageLength)
 const toAnswer = (id: string, { claims }: ClaimHostsResponse): HostAnswer => ({
   id,
   claims: claims.map(({ host, verdict, message }) => {
-    // a word of a newer control plane that this build does not know is no grant
+    // a verdict of a newer control plane that this build does not know is not a grant
     return { host, verdict: WORDS[verdict] ?? 'not_allowed', message: cut(message) }
   }),
   refused: '',
 })
 
-/** Returns how to stop. */
+/** Returns a function that stops it. */
 export function answerHostClaims(options: HostClaimsOptions): () => void {
   const { settings, journal, manager, clock, log } = options
-  /** Attempts that are being asked for, and when each may be asked for again. */
+  /** Attempts with an open question, and when each may be asked again. */
   const notBefore = new Map<string, number>()
   let isOpen = true
 
-  /** Gives when the attempt may be asked for again. */
+  /** Returns when the attempt may be asked again. */
   async function ask(attemptId: string, question: HostQuestion): Promise<number> {
     const dir = attemptDir(settings, attemptId)
     const later = (): number => clock.mono() + HOST_CLAIMS.retryMs
@@ -101,7 +101,7 @@ export function answerHostClaims(options: HostClaimsOptions): () => void {
     }
   }
 
-  // only runners ask: without one nobody is looked for
+  // only runners ask, so polling stops without one
   let timer: NodeJS.Timeout | undefined
   const watch = (): void => {
     timer ??= setInterval(() => {

@@ -1,6 +1,6 @@
-// The daemon's life on the network: session after session, with the back-off between them. A certificate that
-// expired while the server was off is renewed before dialling. Stops for good only when told to (REVOKED,
-// DUPLICATE_IDENTITY): then a person has to act, and the service manager must not restart the daemon.
+// The daemon's life on the network: session after session, with back-off between them. A certificate that expired while
+// the server was off is renewed before dialing. Stops for good only on REVOKED or DUPLICATE_IDENTITY: then an operator
+// has to act, and the service manager must not restart the daemon.
 import { type ClaimHostsResponse, GoodbyeReason } from '@berth/shared/wire'
 import { describeError } from '../log.ts'
 import { decideNext, type SessionEnd, waitBeforeTry } from './backoff.ts'
@@ -43,7 +43,7 @@ export class Link {
     return this.#session?.sessionId ?? ''
   }
 
-  /** Runs until `close` or `kill`, or until the control plane says that it is over. */
+  /** Runs until `close` or `kill`, or until the control plane stops it for good. */
   async run(): Promise<void> {
     let n = 0
     let dial: 'at_once' | 'in_window' = 'at_once' // nothing has failed yet
@@ -62,7 +62,7 @@ export class Link {
         return
       }
       const waitMs = Math.round(next.waitMs)
-      const isUnknown = end.goodbye?.reason === GoodbyeReason.UNKNOWN_AGENT // a person has to act
+      const isUnknown = end.goodbye?.reason === GoodbyeReason.UNKNOWN_AGENT // an operator has to act
       const ended = { reason: end.message, waitMs, window: next.n }
       this.#o.log[isUnknown ? 'error' : 'info'](ended, 'session ended')
       this.#setPhase('backoff')
@@ -82,7 +82,7 @@ export class Link {
     return asked ?? Promise.reject(new Error('there is no session'))
   }
 
-  /** Draining, flush, goodbye; runners go on. */
+  /** Drains, flushes and says goodbye; runners continue. */
   async close(): Promise<void> {
     this.#ending.abort()
     await this.#session?.drain()

@@ -1,4 +1,4 @@
-// What a session hears of what runs here: everything once, then changes, together and not too often.
+// What a session receives about running services: everything once, then changes, combined and rate-limited.
 import { MAINTENANCE } from '@berth/shared'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { Observations, type ObservedEnvironment } from '../maintenance/observations.ts'

@@ -1,5 +1,5 @@
-// Tells one session what runs here: everything once, in bounded messages, then what changed, at most every few seconds.
-// Observations are no journal: what a session did not hear the next one says again.
+// Reports to one session what runs here: everything once, in bounded messages, then changes, at most every few seconds.
+// Observations are not journaled; the next session repeats what one did not receive.
 import { MAINTENANCE } from '@berth/shared'
 import type { ObservedSchema } from '@berth/shared/wire'
 import type { MessageInitShape } from '@bufbuild/protobuf'
@@ -17,7 +17,7 @@ export interface ObservedOptions {
 export class ObservedSender {
   readonly #o: ObservedOptions
   readonly #unlisten: () => void
-  /** Undefined: the complete set was not told yet. */
+  /** Undefined: the complete set was not sent yet. */
   #reported: number | undefined
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
@@ -25,7 +25,7 @@ export class ObservedSender {
   constructor(options: ObservedOptions) {
     this.#o = options
     this.#unlisten = options.observations.onChange(() => this.#plan())
-    // the first look may hang on an engine that does not answer; the session need not
+    // the first check may hang on an unresponsive engine, which must not block the session
     this.#timer = setTimeout(() => this.#reportAll(), MAINTENANCE.observedMs)
     void options.observations.ready.then(() => this.#reportAll())
   }
@@ -46,7 +46,7 @@ export class ObservedSender {
     this.#rest()
   }
 
-  /** Nothing more for a while; what changed meanwhile goes together. */
+  /** Pauses; changes meanwhile are sent together. */
   #rest(): void {
     this.#timer = setTimeout(() => {
       this.#timer = undefined

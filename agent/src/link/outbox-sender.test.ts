@@ -1,4 +1,4 @@
-// The outbox on its way up, with a real journal on a disk that takes nothing: what may wait must not end anything.
+// Sending the outbox, with a real journal on a full disk: deferred work must not end the session.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

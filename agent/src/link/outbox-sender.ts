@@ -1,6 +1,6 @@
-// Sends the outbox up the control stream while a session is ACTIVE: in order, within the window, a batch at most
-// every 50 ms. Deletes what was acknowledged, lazily: a lost deletion costs nothing, since the next Welcome says
-// again what is known.
+// Sends the outbox up the control stream while a session is ACTIVE: in order, within the window, a batch at most every
+// 50 ms. Deletes acknowledged events lazily: a lost deletion costs nothing, since the next Welcome repeats what the
+// control plane has.
 
 import { DAEMON } from '@berth/shared'
 import { type AgentMessage, AgentMessageSchema } from '@berth/shared/wire'
@@ -17,7 +17,7 @@ import {
   takeBatch,
 } from './outbox-window.ts'
 
-/** Rows looked at for one batch: even the smallest events fill a message with fewer. */
+/** Rows read for one batch; even the smallest events fill a message with fewer. */
 const ROWS = 2_000
 
 export interface OutboxSenderOptions {
@@ -83,7 +83,7 @@ export class OutboxSender {
     }
   }
 
-  /** As if the process had died: nothing more is written. */
+  /** As if the process had died: writes nothing more. */
   kill(): void {
     this.#unlisten()
     clearTimeout(this.#timer)
@@ -126,7 +126,7 @@ export class OutboxSender {
     }, DAEMON.sweepMs)
   }
 
-  /** False on a full disk: thrown from a timer it would end the daemon, and the end of a session would hang. */
+  /** False on a full disk; an exception from a timer would end the daemon, and the end of a session would hang. */
   #dropAcknowledged(): boolean {
     const { journal } = this.#options
     try {
@@ -134,7 +134,7 @@ export class OutboxSender {
       journal.transact(() => journal.outbox.drop(this.#window.acked))
       return true
     } catch {
-      return false // a broken journal has told so by itself
+      return false // a broken journal reports itself
     }
   }
 }

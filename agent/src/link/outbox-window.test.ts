@@ -1,4 +1,4 @@
-// The window of unacknowledged events: bounds, order, and that everything gets through.
+// The window of unacknowledged events: limits, order, and eventual delivery of everything.
 import { EVENTS } from '@berth/shared'
 import { expect, test } from 'vitest'
 import {

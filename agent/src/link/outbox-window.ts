@@ -1,19 +1,19 @@
-// How many unacknowledged events may be under way, and what the next batch holds (wire.md section 4). Pure: the
-// journal's rows go in, the batch and the new window come out. Order is the journal's; nothing is skipped.
+// Decides how many unacknowledged events may be in flight, and what the next batch holds. Pure: takes the journal's
+// rows, returns the batch and the new window. Keeps the journal's order and skips nothing.
 import { EVENTS } from '@berth/shared'
 
 export interface OutboxWindow {
-  /** Highest number that was acknowledged in this session or its Welcome. */
+  /** Highest number acknowledged in this session or by its Welcome. */
   acked: bigint
   sent: bigint
   /** What was sent and not acknowledged, oldest first. */
   flying: { seq: bigint; bytes: number }[]
   flyingBytes: number
-  /** The journal may hold more behind `sent`. */
+  /** The journal may hold more after `sent`. */
   more: boolean
-  /** The next event does not fit before something is acknowledged. */
+  /** The next event does not fit until an earlier one is acknowledged. */
   full: boolean
-  /** When the last batch left; the next one waits for company this long. */
+  /** When the last batch was sent; the next one waits this long to collect more events. */
   lastSentAt: number
 }
 
@@ -55,7 +55,7 @@ export function takeBatch(
     if (row.seq !== window.sent + BigInt(count) + 1n) {
       throw new Error(`the outbox has a hole before event ${row.seq}`)
     }
-    // the bound on one event is below both: an empty window always takes one
+    // the limit on one event is below both, so an empty window always takes one
     const size = row.bytes + FRAME
     if (bytes + size > BATCH || window.flyingBytes + bytes + size > EVENTS.unackedBytes) break
     bytes += size
@@ -76,7 +76,7 @@ export function takeBatch(
   }
 }
 
-/** Undefined: an acknowledgement of something never sent, which ends the session. */
+/** Undefined: it acknowledges an event that was never sent, which ends the session. */
 export function acknowledge(window: OutboxWindow, seq: bigint): OutboxWindow | undefined {
   if (seq > window.sent) return undefined
   if (seq <= window.acked) return window

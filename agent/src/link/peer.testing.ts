@@ -1,6 +1,5 @@
-// Test support: the network peer. A small control plane that speaks the real protocol over real mutual TLS and keeps
-// what it hears in memory: events applied once and in order, log records without holes. Tests tell it what to want
-// and when to misbehave.
+// Test support: a small control plane that speaks the real protocol over real mutual TLS and keeps what it receives in
+// memory: events applied once and in order, log records without holes. Tests set what it wants and when it misbehaves.
 
 import {
   type AgentMessage,
@@ -37,7 +36,7 @@ export interface PeerOptions {
   /** Answers the first Hello with this instead of Welcome. */
   firstAnswer?: Down
   renewAt?: Date
-  /** Called instead of acknowledging at once. */
+  /** Called instead of acknowledging immediately. */
   holdAcks?: boolean
   holdLogAcks?: boolean
 }
@@ -59,7 +58,7 @@ export class Peer {
   epoch = 0n
   version = 100n
   ackedSeq = 0n
-  /** Unacknowledged log bytes at their highest. */
+  /** The highest number of unacknowledged log bytes so far. */
   logBytesUnderWay = 0
   logBytesMost = 0
   connect: ConnectCall | undefined
@@ -112,7 +111,7 @@ export class Peer {
     this.#server = server
   }
 
-  /** The control plane is killed. */
+  /** As if the control plane were killed. */
   stop(): void {
     this.#server?.forceShutdown()
     this.#server = undefined
@@ -126,7 +125,7 @@ export class Peer {
     this.logStream?.write(create(LogDownSchema, { msg }))
   }
 
-  /** A change of the desired set, as a live control plane sends it. */
+  /** Changes the desired set, as a live control plane does. */
   assign(assignment: Assignment): void {
     this.desired = [...this.desired.filter((a) => a.attemptId !== assignment.attemptId), assignment]
     const baseVersion = this.version++
@@ -208,7 +207,7 @@ export class Peer {
     this.send({ case: 'assignments', value: { complete: true, last: true, version: this.version } })
   }
 
-  /** What is known to have started is never described again. */
+  /** An attempt that is known to have started is never described again. */
   #hasStarted({ attemptId }: Assignment): boolean {
     return this.events.some(
       ({ attemptId: of, body }) =>

@@ -1,4 +1,4 @@
-// Questions: each gets exactly one answer, in bounded time, whatever the one who knows it does.
+// Requests: each gets exactly one answer in bounded time, even if its answerer fails or hangs.
 
 import { DAEMON } from '@berth/shared'
 import { RequestErrorCode, RequestSchema, type Response } from '@berth/shared/wire'

@@ -1,5 +1,5 @@
-// Questions of the control plane to a live agent. Idempotent by request_id for a minute; bounded in number and time;
-// they die with the session. A kind this build does not know is answered UNSUPPORTED, never with silence.
+// Requests of the control plane to a live agent. Idempotent by request_id for a minute, limited in number and time;
+// they end with the session. A kind that this build does not know is answered UNSUPPORTED, never ignored.
 
 import { DAEMON } from '@berth/shared'
 import { type Request, RequestErrorCode, type Response, ResponseSchema } from '@berth/shared/wire'
@@ -10,8 +10,8 @@ import type { BulkLine } from './bulk.ts'
 
 export type ResponseBody = NonNullable<MessageInitShape<typeof ResponseSchema>['body']>
 /**
- * Answers one kind of question. `signal` fires when nobody waits for the answer any more, also because it was given; what
- * is sent over `bulk` in return goes on after it.
+ * Answers one kind of request. `signal` fires when no caller waits for the answer, also because it was given; transfers
+ * over `bulk` continue after it.
  */
 export type Answerer = (
   request: Request,

@@ -1,4 +1,4 @@
-// The session as a pure machine: order, deadlines, epochs, versions, goodbyes. No network, no timers.
+// The session as a pure state machine: order, deadlines, epochs, versions, goodbyes. No network, no timers.
 
 import { AssignmentsSchema, Desired, GoodbyeReason, ServerMessageSchema } from '@berth/shared/wire'
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
@@ -38,7 +38,7 @@ const set = (over: MessageInitShape<typeof AssignmentsSchema>): SessionEvent =>
   message({ case: 'assignments', value: create(AssignmentsSchema, over) })
 const COMPLETE = set({ complete: true, last: true, version: 5n })
 
-/** Plays events at their times; returns the last state and every effect's name. */
+/** Replays events at their times; returns the last state and the name of every effect. */
 function play(events: [number, SessionEvent][], from: SessionState = startSession(3n, 0)) {
   let state = from
   const effects: Effect[] = []

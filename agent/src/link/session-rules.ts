@@ -1,6 +1,6 @@
-// One session, from dialling to its end, as a pure function (wire.md section 2): what arrived or what time it is
-// goes in, what to do comes out. Times are monotonic milliseconds. The order after Welcome is kept here: nothing
-// is sent from the outbox, and nothing deleted, before the complete Assignments are in the journal.
+// One session, from dialing to its end, as a pure function: takes what arrived or the time, returns what to do. Times
+// are monotonic milliseconds. It enforces the order after Welcome: nothing is sent from the outbox, and nothing
+// deleted, before the complete Assignments are in the journal.
 import { DAEMON, SESSION } from '@berth/shared'
 import {
   type Assignment,
@@ -23,7 +23,7 @@ export type Phase = 'dialing' | 'hello_sent' | 'syncing' | 'active' | 'ended'
 
 export interface SessionState {
   phase: Phase
-  /** The phase must be left by then; Infinity in ACTIVE. */
+  /** Deadline of the phase; Infinity in ACTIVE. */
   phaseEndsAt: number
   epoch: bigint
   heardAt: number
@@ -34,7 +34,7 @@ export interface SessionState {
   activeSince: number | undefined
   /** Version of the assignments in the journal. */
   version: bigint
-  /** A complete set whose last message has not come. */
+  /** A complete set whose last message has not arrived. */
   collected: Assignment[] | undefined
   /** Messages of another epoch. */
   dropped: number
@@ -43,7 +43,7 @@ export interface SessionState {
 export type SessionEvent =
   | { type: 'connected' }
   | { type: 'message'; message: ServerMessage }
-  /** A stream broke or ended, or an effect could not be performed. */
+  /** A stream broke or ended, or an effect failed. */
   | { type: 'failed'; message: string }
   | { type: 'tick' }
 
@@ -119,7 +119,7 @@ function end(s: SessionState, now: number, message: string, goodbye?: Goodbye): 
   }
 }
 
-/** We are the ones who do not understand: say so, then leave. */
+/** This agent does not understand the message: say so, then leave. */
 function protocolError(s: SessionState, now: number, message: string): Step {
   const { state, effects } = end(s, now, `protocol error: ${message}`)
   const reason = GoodbyeReason.PROTOCOL_ERROR
@@ -202,7 +202,7 @@ const interval = (d: Duration | undefined): number | undefined => {
   return ms > 0 ? clamp(ms) : undefined
 }
 
-/** Numbers of the protocol that this build speaks. */
+/** Protocol versions that this build speaks. */
 export const PROTOCOL = { min: 1, max: 1 }
 
 function welcome(s: SessionState, w: Welcome, epoch: bigint, now: number): Step {
@@ -263,13 +263,13 @@ function change(s: SessionState, a: Assignments, now: number): Step {
   }
 }
 
-/** An attempt's id becomes the name of a folder: it must be a UUID and nothing else. */
+/** An attempt's id becomes a folder name, so it must be a UUID and nothing else. */
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 const MAX_FENCE = 2n ** 63n - 1n
 
 function findProblem(a: Assignment): string | undefined {
   if (!UUID.test(a.attemptId)) return 'an attempt_id is not a UUID'
-  // to stop or forget one its id is enough: a control plane restored from a backup knows no more of it
+  // stopping or forgetting needs only the id; a control plane restored from a backup knows nothing else of it
   const isWork = a.spec !== undefined || a.desired === Desired.RUNNING
   if (isWork && a.environmentId === 0) return `attempt ${a.attemptId} has no environment`
   if (a.fence === 0n || a.fence > MAX_FENCE) return `attempt ${a.attemptId} has no valid fence`

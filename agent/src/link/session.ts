@@ -1,6 +1,6 @@
-// One session with the control plane, performed: the pure rules say what to do, this opens the streams and does it.
-// Any error of Connect or StreamLogs ends the whole session; there is no partial repair. Everything a session made
-// (streams, timers, senders, questions) is gone when `run` resolves.
+// Performs one session with the control plane: the pure rules decide, this file opens the streams and acts. Any error
+// of Connect or StreamLogs ends the whole session; there is no partial repair. Everything a session created (streams,
+// timers, senders, requests) is closed when `run` resolves.
 import { setTimeout as delay } from 'node:timers/promises'
 import { DAEMON, SESSION } from '@berth/shared'
 import {
@@ -65,12 +65,12 @@ export interface SessionOptions {
   answerers: Answerers
   /** Passwords of environments, desired state by revision. */
   onEdge?: (settings: EdgeSettings) => void
-  /** What is trusted lies on disk; resolves when it is in force. */
+  /** The trust bundle is on disk; resolves when it is in force. */
   onTrust?: () => Promise<void>
   /** Random per process start. */
   instanceId: string
   previousSessionId: string
-  /** Shared by the sessions of a process: a renewal is not tried before this moment (monotonic). */
+  /** Shared by the sessions of a process: no renewal is tried before this moment (monotonic clock). */
   renewal: { notBefore: number }
   onPhase: (phase: Phase) => void
 }
@@ -125,7 +125,7 @@ export class Session {
     return this.#done.promise
   }
 
-  /** Asks for host names on this session's connection. */
+  /** Claims hostnames on this session's connection. */
   claimHosts(attemptId: string, fence: bigint, hosts: string[]): Promise<ClaimHostsResponse> {
     const request = create(ClaimHostsRequestSchema, { attemptId, fence, hosts })
     return this.#ask((options, done) => this.#client.claimHosts(request, options, done))
@@ -151,7 +151,7 @@ export class Session {
     })
   }
 
-  /** SIGTERM: no new attempts, flush what there is within 5 s, goodbye. Runners go on. */
+  /** SIGTERM: accepts no new attempts, flushes within 5 s, says goodbye. Runners continue. */
   async drain(): Promise<void> {
     if (this.#state.phase === 'active' && this.#outbox && this.#logs) {
       const deadline = durationFromMs(SESSION.drainMs)
@@ -221,7 +221,7 @@ export class Session {
       case 'apply':
         this.#o.manager.apply(effect)
         this.#send(message({ case: 'applied', value: { version: effect.version } }))
-        // the runners start with the next turn: the acknowledgement need not wait for them
+        // runners start in the next turn of the event loop, so the acknowledgement does not wait for them
         setImmediate(() => this.#o.journal.isOpen && this.#o.manager.advance())
         break
       case 'activate':
@@ -246,7 +246,7 @@ export class Session {
         this.#o.onEdge?.(effect.settings)
         break
       case 'update':
-        // this build has no updater; the offer is desired state and comes again
+        // this build has no updater; the offer is desired state and is sent again
         this.#o.log.debug({ message: effect.do }, 'not supported by this agent')
         break
       case 'goodbye':
@@ -317,7 +317,7 @@ export class Session {
     if (clock.mono() < this.#o.renewal.notBefore || this.#state.phase !== 'active') return
     this.#renewing = true
     this.#o.renewal.notBefore = clock.mono() + DAEMON.renewRetryMs
-    // once in weeks: what it needs is not held in memory meanwhile
+    // needed once in weeks, so it is not kept in memory
     import('./identity/renewal.ts')
       .then(({ renewByCall }) => renewByCall(settings, identity, this.#client))
       .then(({ generation }) => {
@@ -371,7 +371,7 @@ export class Session {
     this.#closed = true
     clearTimeout(this.#timer)
     this.#unlisten()
-    // a goodbye of ours gets a moment to leave; otherwise there is nothing to wait for
+    // our own goodbye gets a moment to leave; otherwise there is nothing to wait for
     if (!this.#connect.writableEnded) leave()
     else {
       const late = setTimeout(leave, DAEMON.goodbyeMs)

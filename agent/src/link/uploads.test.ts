@@ -1,4 +1,4 @@
-// The bytes of a file on the wire: written by hand, read by the schema.
+// The wire format of a file's bytes: written by hand, read by the schema.
 import { FileFrameSchema } from '@berth/shared/wire'
 import { fromBinary } from '@bufbuild/protobuf'
 import { expect, test } from 'vitest'

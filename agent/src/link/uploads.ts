@@ -1,5 +1,6 @@
-// One transfer of files on its way out: as a call of the bulk connection, or on a bulk transfer. Whoever sends sees no
-// difference: frames, bytes, and room for more. Invariant: resolved only when the control plane said that everything came.
+// One outgoing transfer of files, as a call on the bulk connection or on a bulk transfer; senders see the same
+// interface: frames, bytes, and back-pressure. Invariant: resolves only after the control plane confirmed that
+// everything arrived.
 import type { TLSSocket } from 'node:tls'
 import { TRANSFERS } from '@berth/shared'
 import {
@@ -17,16 +18,16 @@ import { type BulkLine, flushed, room, type UploadEnd, uploadEnd } from './bulk.
 
 export type Frame = NonNullable<MessageInitShape<typeof FileFrameSchema>['frame']>
 
-/** Each resolves, or is nothing, when there is room for more. */
+/** Each resolves, or returns nothing, when there is space for more. */
 export interface Out {
   frame(frame: Frame): Promise<void> | undefined
-  /** Afterwards their memory may be used again. */
+  /** Afterwards the caller may reuse the buffer. */
   data(bytes: Buffer): Promise<void>
 }
 
 type Write = (out: Out) => Promise<void>
 
-/** `fileLine`: the other side takes one, and it is worth it. */
+/** `fileLine`: the peer accepts a bulk transfer, and the size is worth one. */
 export async function upload(bulk: BulkLine, fileLine: boolean, write: Write): Promise<void> {
   const socket = fileLine ? await bulk.openFileLine() : undefined
   return socket ? uploadOnLine(socket, write) : uploadByCall(bulk, write)
@@ -43,7 +44,7 @@ async function uploadByCall(bulk: BulkLine, write: Write): Promise<void> {
       error ? ended.reject(error) : ended.resolve(),
     )
     end = uploadEnd(call)
-    call.on('error', () => undefined) // told by the callback
+    call.on('error', () => undefined) // the callback reports it
     const stop = new AbortController()
     ended.promise.catch((error: unknown) => stop.abort(error))
     await write(callOut(call, end.opened, stop.signal))
@@ -76,7 +77,7 @@ function callOut(call: ClientWritableStream<Buffer>, left: () => void, signal: A
 
 const DATA_TAG = (2 << 3) | 2
 
-/** FileFrame{data}, copied once: the general encoder copies several times, and files are large. */
+/** FileFrame{data}, copied once: the generated encoder copies several times, and files are large. */
 export function encodeData(bytes: Buffer): Buffer {
   const head = [DATA_TAG]
   let rest = bytes.length
@@ -91,7 +92,7 @@ async function uploadOnLine(socket: TLSSocket, write: Write): Promise<void> {
     const received = answerOf(socket)
     received.catch((error: unknown) => stop.abort(error))
     await write(lineOut(socket, stop.signal))
-    await received // however long its reader takes for the rest: the line ends with the session
+    await received // the reader may take its time for the rest; the connection ends with the session
   } finally {
     socket.destroy()
   }
@@ -104,7 +105,7 @@ function lineOut(socket: TLSSocket, signal: AbortSignal): Out {
       for (let at = 0; at < bytes.length; at += TRANSFERS.frameBytes) {
         const piece = bytes.subarray(at, at + TRANSFERS.frameBytes)
         if (at % TRANSFERS.lineRecordBytes === 0) {
-          // by itself: together they would be copied
+          // separately, because writing both together would copy the data
           socket.write(dataHead(Math.min(bytes.length - at, TRANSFERS.lineRecordBytes)))
         }
         await flushed(socket, piece, signal)
@@ -113,7 +114,7 @@ function lineOut(socket: TLSSocket, signal: AbortSignal): Out {
   }
 }
 
-/** Rejects when the line ends without it. */
+/** Rejects when the connection ends without an answer. */
 function answerOf(socket: TLSSocket): Promise<void> {
   return new Promise((resolve, reject) => {
     const parser = new LineParser({

@@ -1,4 +1,4 @@
-// Sentences about what runs differently, and when a service counts as being in a crash loop.
+// Messages about drift, and when a service counts as being in a crash loop.
 import { expect, test } from 'vitest'
 import { LABELS } from '../runner/docker/verify.ts'
 import type { RunningContainer } from '../runner/plan/plan.ts'

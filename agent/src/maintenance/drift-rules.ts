@@ -1,24 +1,24 @@
-// What runs against what was deployed: the state of each service and the one sentence that says why an environment is
-// degraded. PURE: the caller looks and knows the time. Ends of a service are counted by the caller's looks, so a crash
-// loop is found whoever restarts the service, engine or supervisor.
+// Compares what runs with what was deployed: the state of each service and the one sentence that says why an
+// environment is degraded. PURE: the caller observes and passes the time. The caller counts the ends of a service, so a
+// crash loop is found whether the engine or a supervisor restarts it.
 
 import { contradiction, describeEnd, type SeenContainer } from '../runner/docker/verify.ts'
 import type { RunningContainer } from '../runner/plan/plan.ts'
 
-/** How a service ended the last time. */
+/** How a service last ended. */
 export interface End {
   exitCode: number | null
   signal: string | null
   outOfMemory: boolean
 }
 
-/** What is remembered of a service from look to look. */
+/** What is remembered of a service between checks. */
 export interface Ends {
-  /** Whose ends these are: a new version begins with none. */
+  /** The version these ends belong to; a new version begins with none. */
   of: string
   /** Restarts as the engine or the supervisor counts them. */
   restarts: number
-  /** When ends were noticed, oldest first, not older than the window. */
+  /** When ends were noticed, oldest first, within the window. */
   times: number[]
   last: End | undefined
 }
@@ -27,7 +27,7 @@ export interface EndsSeen {
   of: string
   restarts: number
   last: End | undefined
-  /** It is down, or has come up only just now: with enough restarts it counts as a loop at the first look too. */
+  /** It is down or has just come up; with enough restarts it counts as a loop even at the first check. */
   isUnsteady: boolean
 }
 
@@ -47,7 +47,7 @@ export function noteEnds(
     const isLoop = restarts >= rule.ends && seen.isUnsteady
     return { of, restarts, times: isLoop ? Array<number>(rule.ends).fill(now) : [], last }
   }
-  // a restart by hand sets the engine's counter back
+  // a manual restart resets the engine's counter
   const more = Math.min(Math.max(0, restarts - before.restarts), rule.ends)
   const times = [...before.times, ...Array<number>(more).fill(now)].filter(
     (at) => now - at < rule.windowMs,
@@ -64,7 +64,7 @@ const howLong = (ms: number): string =>
 /** "web ended 5 times in 2 min, last exit code 1." */
 export function describeLoop(service: string, ends: Ends, now: number): string {
   const spanMs = now - (ends.times[0] ?? now)
-  const span = spanMs > 0 ? ` in ${howLong(spanMs)}` : '' // all seen with one look: nobody knows since when
+  const span = spanMs > 0 ? ` in ${howLong(spanMs)}` : '' // all seen in one check, so the time span is unknown
   const { last } = ends
   const how = !last
     ? ''
@@ -76,13 +76,13 @@ export function describeLoop(service: string, ends: Ends, now: number): string {
   return `${service} ended ${ends.times.length} times${span}${how}.`
 }
 
-/** As ObservedService of the wire. */
+/** Like ObservedService on the wire. */
 export interface ServiceView {
   name: string
   state: 'running' | 'restarting' | 'exited' | 'missing' | 'unmanaged'
   restarts: number
   outOfMemory: boolean
-  /** Why this service makes its environment degraded; empty: it does not. */
+  /** Why this service degrades its environment; empty: it does not. */
   reason: string
 }
 
@@ -98,7 +98,7 @@ const STATES: Record<string, ServiceView['state']> = {
 
 const lowerFirst = (text: string): string => `${text.slice(0, 1).toLowerCase()}${text.slice(1)}`
 
-/** A container of the running version. `seen` undefined: there is none of its name. */
+/** A container of the running version. `seen` undefined: no container has its name. */
 export function viewContainer(
   expected: RunningContainer,
   version: { taskId: number; fence: bigint },
@@ -116,7 +116,7 @@ export function viewContainer(
   const state = STATES[seen.state] ?? 'exited'
   const view = (reason: string): ServiceView => ({ name, state, restarts, outOfMemory, reason })
   if (isCrashLoop(ends, look.rule)) return view(describeLoop(name, ends as Ends, look.now))
-  // whether it runs is judged below: a restart under way is no difference
+  // whether it runs is judged below, because a restart under way is not drift
   const difference = contradiction(
     {
       service: name,
@@ -138,7 +138,7 @@ export function viewContainer(
   return view(describeEnd(name, seen))
 }
 
-/** A process with `run`, as its supervisor tells; undefined: there is no supervisor. */
+/** A process with `run`, as its supervisor reports it; undefined: it has no supervisor. */
 export interface SeenProcess {
   condition: 'running' | 'waiting' | 'stopping' | 'ended'
   restarts: number
@@ -170,6 +170,6 @@ export function viewProcess(
   return view(state, state === 'exited' ? `${name} was stopped on the server.` : '')
 }
 
-/** One sentence for all: the first that objects, in the order of the file. */
+/** One sentence for the environment: the first objection, in the order of the file. */
 export const degradedReason = (views: readonly ServiceView[]): string =>
   views.find(({ reason }) => reason !== '')?.reason ?? ''

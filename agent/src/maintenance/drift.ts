@@ -1,6 +1,6 @@
-// Looks at what runs and keeps the newest view of each environment: containers by the engine, processes by their
-// supervisors. Only looks; maintenance/drift-rules.ts judges. Ends are remembered from look to look, and from the engine's
-// events, because a container that was restarted does not tell how it ended.
+// Observes what runs and keeps the newest view of each environment: containers through the engine, processes through
+// their supervisors. Only observes; maintenance/drift-rules.ts judges. Ends are remembered between checks and from the
+// engine's events, because a restarted container does not show how it ended.
 import { MAINTENANCE } from '@berth/shared'
 import type { Ledger, ProcessRow, StoredPlan } from '../journal/ledger.ts'
 import { describeExcess } from '../machine/disk-space.ts'
@@ -34,9 +34,9 @@ export interface DriftOptions {
   settings: AgentSettings
   engine: Engine
   observations: Observations
-  /** Told who runs, to measure what they take. */
+  /** Receives the running pids, to measure their usage. */
   usage?: Pick<UsageMeter, 'notePids'> | undefined
-  /** Wall clock: compared with the times of engine and supervisors. */
+  /** Wall clock, because it is compared with the times of engine and supervisors. */
   now: () => number
 }
 
@@ -49,9 +49,9 @@ export class DriftWatch {
   readonly #o: DriftOptions
   /** By environment and service. */
   readonly #ends = new Map<string, Ends>()
-  /** By container: how it ended the last time, as the engine told it. */
+  /** By container: how it last ended, as the engine reported it. */
   readonly #reported = new Map<string, End & { isOver: boolean }>()
-  /** Services whose supervisor was away at the last look; the daemon brings it back before the next one. */
+  /** Services whose supervisor was missing at the last check; the daemon restarts it before the next one. */
   readonly #away = new Set<string>()
   #listeners: { at: number; byPort: Map<number, Listener[]> } | undefined
 
@@ -59,11 +59,11 @@ export class DriftWatch {
     this.#o = options
   }
 
-  /** Of one end the engine tells in parts: that memory ran out, then the exit code. */
+  /** The engine reports one end in parts: first that memory ran out, then the exit code. */
   noteEnd(containerId: string, end: Partial<End>): void {
     const reported = this.#reported.get(containerId)
     const before = reported?.isOver ? undefined : reported
-    this.#reported.delete(containerId) // the newest last: of too many the oldest is forgotten
+    this.#reported.delete(containerId) // re-inserted last, because the oldest entry is evicted first
     this.#reported.set(containerId, {
       exitCode: end.exitCode ?? before?.exitCode ?? null,
       signal: null,
@@ -74,13 +74,13 @@ export class DriftWatch {
     if (this.#reported.size > MAINTENANCE.rememberedEnds && oldest) this.#reported.delete(oldest)
   }
 
-  /** It runs again: what is told from now on is about another end. */
+  /** It runs again, so later reports belong to another end. */
   noteStart(containerId: string): void {
     const reported = this.#reported.get(containerId)
     if (reported) reported.isOver = true
   }
 
-  /** Throws when the engine does not answer: the view before stays. */
+  /** Throws when the engine does not answer; the previous view stays. */
   async look(ledger: Ledger, environmentId: number): Promise<void> {
     const { observations } = this.#o
     const stored = ledger.findPlan(environmentId)
@@ -105,7 +105,7 @@ export class DriftWatch {
     })
   }
 
-  /** Nothing of it runs any more. */
+  /** Nothing of the environment runs. */
   #forget(environmentId: number): void {
     this.#o.usage?.notePids(environmentId, [])
     const isOf = (key: string): boolean => key.startsWith(`${environmentId}/`)
@@ -146,7 +146,7 @@ export class DriftWatch {
     return this.#o.now() - startedAt < RULE.windowMs / RULE.ends
   }
 
-  /** The kernel's tables are long on a busy server: one look does for all services of a while. */
+  /** The kernel's tables are long on a busy server, so one read serves all services for a while. */
   #listenersOf(row: ProcessRow | undefined): Listener[] {
     if (row?.port === undefined) return []
     const now = performance.now()
@@ -156,7 +156,7 @@ export class DriftWatch {
     return this.#listeners.byPort.get(row.port) ?? []
   }
 
-  /** Undefined: a supervisor is away for the moment; the next look knows more. */
+  /** Undefined: a supervisor is missing at the moment; the next check knows more. */
   #lookAtProcesses(
     ledger: Ledger,
     { environmentId }: StoredPlan,
@@ -199,7 +199,7 @@ export class DriftWatch {
   }
 }
 
-/** Another account listens where the service should: no request reaches it, and none reaches the service either. */
+/** Another account listens on the service's port, so requests reach neither of them. */
 function portProblem(row: ProcessRow | undefined, listeners: Listener[]): string {
   const account = row && instructionsOf(row).account
   const others = account ? listeners.filter(({ uid }) => uid !== account.uid) : []
@@ -207,7 +207,7 @@ function portProblem(row: ProcessRow | undefined, listeners: Listener[]): string
   return `Port ${row.port} (service ${row.service}) is held by ${nameHolder(others)}, which does not belong to this environment.`
 }
 
-/** Something else has the name of a service's socket: the proxy does not dial it. */
+/** Another file has the name of a service's socket, so the proxy does not dial it. */
 function socketProblem({ routes = [] }: ManualPlan, name: string): string {
   const target = routes.find(({ service }) => service === name)?.target
   if (target?.kind !== 'socket') return ''

@@ -1,5 +1,5 @@
-// Passwords of environments on their way from the control plane to the edge: desired state by revision. What the edge
-// could not take (it is being started) is told again; a newer one replaces what waits. No value is ever logged.
+// Passes passwords of environments from the control plane to the edge, as desired state by revision. What the edge
+// could not take (it is starting) is retried; a newer revision replaces a waiting one. Values are never logged.
 import { PROXY } from '@berth/shared'
 import type { EdgeSettings } from '@berth/shared/wire'
 import type { Log } from '../log.ts'
@@ -47,7 +47,7 @@ export class EdgeReporting {
     this.#isBusy = true
     clearTimeout(this.#timer)
     let isAway = false
-    // whoever comes meanwhile is found by the same walk
+    // this iteration also visits entries that are added meanwhile
     for (const [id, auth] of this.#waiting) {
       if (this.#isClosed) break
       const done = await this.#passOne(auth)
@@ -60,7 +60,7 @@ export class EdgeReporting {
     this.#timer = setTimeout(() => void this.#pass(), isAway ? PROXY.restartMs : 0)
   }
 
-  /** False: try again. */
+  /** False: retry later. */
   async #passOne(auth: SetAuth): Promise<boolean> {
     try {
       await this.#edge.setAuth(auth)
@@ -70,7 +70,7 @@ export class EdgeReporting {
       if (!(error instanceof EdgeError) || kind === 'unavailable') return false
       const { environmentId } = auth
       if (kind === 'refused') this.#log.error({ environmentId, message }, 'a password was refused')
-      return true // a newer one is there already, or it can never be taken
+      return true // the edge has a newer one, or can never accept this one
     }
   }
 }

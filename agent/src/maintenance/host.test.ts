@@ -1,4 +1,5 @@
-// Facts about the machine these tests run on: the shape people and the control plane rely on, not the values.
+// Facts about the machine these tests run on: checks their shape, which users and the control plane rely on, not the
+// values.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
-// What this server is and how it feels: facts for Hello, Observed and heartbeats. Parts are looked at in the
-// background and remembered, so that no message ever waits for a slow program or a hung engine.
+// Facts about this server and its load, for Hello, Observed and heartbeats. Parts are probed in the background and
+// cached, so that no message waits for a slow program or a hung engine.
 import { existsSync, readdirSync, readFileSync, statfsSync, statSync } from 'node:fs'
 import { arch, availableParallelism, hostname, totalmem } from 'node:os'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ import { openEdge } from '../proxy/client.ts'
 import type { AgentSettings } from '../settings.ts'
 import { UsageMeter } from './usage-meter.ts'
 
-/** Of the SSH side. */
+/** State of SSH access. */
 interface SshState {
   mode: string
   reason: string
@@ -34,7 +34,7 @@ export class Host {
   #timer: NodeJS.Timeout | undefined
   #proxyOk = false
   #ssh: SshState | undefined
-  /** What this server and its environments take. */
+  /** Measures the usage of this server and its environments. */
   readonly usage: UsageMeter
   /** Undefined: not known yet. */
   #isExclusive: boolean | undefined
@@ -45,7 +45,7 @@ export class Host {
     this.usage = new UsageMeter(settings.stateDir, () => readDiskUse(settings))
   }
 
-  /** The first look; later ones happen by themselves. */
+  /** The first probe; later ones run on a timer. */
   async open(): Promise<void> {
     await this.look()
     this.#changed = false
@@ -74,7 +74,7 @@ export class Host {
     }
   }
 
-  /** Optional features; absent is not offered. */
+  /** Optional features; an absent one is not offered. */
   capabilities(): string[] {
     const has = (name: string): boolean => this.#version(name) !== ''
     const manual = has('git') && (has('users') || this.#settings.development)
@@ -87,7 +87,7 @@ export class Host {
     ]
   }
 
-  /** For heartbeats: cheap, and as of the last look where a look may take time. */
+  /** For heartbeats: cheap; slow facts come from the last probe. */
   pulse() {
     return {
       spoolBytes: BigInt(measureSpools(join(this.#settings.stateDir, 'attempts'))),
@@ -97,7 +97,7 @@ export class Host {
     }
   }
 
-  /** For a heartbeat now and then; undefined: not due. */
+  /** For an occasional heartbeat; undefined: not due. */
   takeUsage() {
     const use = this.usage.take()
     if (!use) return undefined
@@ -118,20 +118,20 @@ export class Host {
     }
   }
 
-  /** Whether a part came or went since the last call. */
+  /** Whether a part appeared or disappeared since the last call. */
   takeChanged(): boolean {
     const changed = this.#changed
     this.#changed = false
     return changed
   }
 
-  /** What maintenance found out about the engine; shown with it. */
+  /** What maintenance found out about the engine; shown beside it. */
   noteEngine({ isExclusive }: { isExclusive: boolean }): void {
     if (this.#isExclusive !== isExclusive) this.#changed = true
     this.#isExclusive = isExclusive
   }
 
-  /** How people connect, or why they cannot; shown with sshd. */
+  /** How users connect, or why they cannot; shown beside sshd. */
   noteSsh(state: SshState): void {
     if (JSON.stringify(this.#ssh) !== JSON.stringify(state)) this.#changed = true
     this.#ssh = state
@@ -159,7 +159,7 @@ export class Host {
     return this.#parts.find((p) => p.name === name)?.version ?? ''
   }
 
-  /** Happens by itself, and when somebody knows that something changed. */
+  /** Runs on a timer, and when a caller knows that something changed. */
   async look(): Promise<void> {
     try {
       const [parts, dockerOk, proxyOk] = await Promise.all([
@@ -178,7 +178,7 @@ export class Host {
   }
 }
 
-/** Requests of people reach services now. */
+/** Whether public requests reach services now. */
 async function isProxyUp(settings: AgentSettings): Promise<boolean> {
   try {
     const { mode, caddy } = await openEdge(settings).describe()
@@ -213,7 +213,7 @@ function readOsName(): string {
   }
 }
 
-/** Bytes of log that lie on this disk; the number of attempts is bounded by what the control plane forgets. */
+/** Bytes of log on this disk; the control plane forgets attempts, which bounds their number. */
 function measureSpools(attempts: string): number {
   let bytes = 0
   try {
@@ -225,7 +225,7 @@ function measureSpools(attempts: string): number {
       }
     }
   } catch {
-    // a folder that vanished meanwhile: the next heartbeat counts again
+    // the folder vanished meanwhile; the next heartbeat counts again
   }
   return bytes
 }

@@ -1,7 +1,7 @@
-// The daemon's care for what runs on this server: settles environments after a dead runner or a restart of the machine
-// or the engine, collects hourly, compares what runs with what was deployed. One worker, so that nothing is looked at
-// twice at once; triggers only say what is due. Invariants: never in an environment where a runner works, and no runner
-// starts where this is at work; trouble with one environment stops nobody else and is tried again.
+// The daemon's upkeep of this server: recovers environments after a dead runner or a restart of the machine or engine,
+// collects garbage hourly, compares what runs with what was deployed. Triggers mark what is due; one worker does it, so
+// nothing is checked twice concurrently. Invariants: it and a runner never work in one environment together; a problem
+// with one environment is retried and does not block the others.
 import { existsSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { DAEMON, MAINTENANCE } from '@berth/shared'
@@ -42,7 +42,7 @@ export interface MaintenanceParts {
   log: Log
 }
 
-/** Events after which a container is looked at; executions and health checks come by the thousand. */
+/** Events after which a container is checked; exec and health-check events come by the thousand. */
 const TELLING = new Set(['start', 'die', 'oom', 'stop', 'destroy', 'rename', 'update'])
 
 class Maintenance {
@@ -58,12 +58,12 @@ class Maintenance {
   readonly #toRecover = new Set<number>()
   readonly #toLook = new Set<number>()
   #allToRecover = false
-  /** After a restart of the machine or the daemon: also where there is no engine. */
+  /** After a restart of the machine or the daemon; also needed without an engine. */
   #routedToRecover = true
   #allToLook = false
   #tidiedAt: number | undefined
   #isEngineUp = false
-  /** By environment: services that ran when the engine went away, until their environment is settled. */
+  /** By environment: services that ran when the engine went down, until the environment is recovered. */
   #ran = new Map<number, string[]>()
   #soon: NodeJS.Timeout | undefined
   #again: NodeJS.Timeout | undefined
@@ -138,7 +138,7 @@ class Maintenance {
     const ledger = isHourOver ? this.#openLedger() : undefined
     if (!ledger) return
     this.#tidiedAt = now
-    // it walks whole disks: beside the worker, for whom people wait
+    // walks whole disks, so it runs beside the worker, which users wait for
     this.#tidy(ledger).catch((error: unknown) => {
       if (!this.#isClosed) this.#p.log.warn(describeError(error), 'sizes are not known')
     })
@@ -163,7 +163,7 @@ class Maintenance {
     this.#due(() => this.#toLook.add(environmentId))
   }
 
-  /** The engine comes and goes; whenever it has come, everything is looked at anew. */
+  /** The engine comes and goes; each time it comes up, everything is checked again. */
   async #followEngine(): Promise<void> {
     const { signal } = this.#ending
     while (!signal.aborted) {
@@ -221,7 +221,7 @@ class Maintenance {
       if (!(await this.#settle(ledger, id))) unsettled.push(id)
     }
     for (const id of take(this.#toLook)) await this.#look(ledger, id)
-    // an edge that is being restarted, an engine under load: the next minute may do better
+    // the edge may be restarting or the engine under load: retry in a minute
     if (unsettled.length > 0 && !this.#isClosed) this.#later(unsettled)
   }
 
@@ -243,7 +243,7 @@ class Maintenance {
     return hasRows || isDockerPlan(readPlan(ledger, environmentId))
   }
 
-  /** By rows, by plans, and by labels alone (a lost ledger). */
+  /** Found by rows, by plans, and by labels alone (a lost ledger). */
   async #listDocker(ledger: Ledger): Promise<Set<number>> {
     const { settings } = this.#p
     const labelled = [
@@ -258,12 +258,12 @@ class Maintenance {
     return new Set(ids.filter((id) => Number.isSafeInteger(id) && id > 0))
   }
 
-  /** False: to be tried again. */
+  /** False: retry later. */
   async #settle(ledger: Ledger, environmentId: number): Promise<boolean> {
     const { manager, settings, log } = this.#p
     const isDocker = this.#isDocker(ledger, environmentId)
-    if (!isDocker && isDockerPlan(readPlan(ledger, environmentId))) return true // the engine is away
-    if (this.#isClosed || !manager.occupy(environmentId)) return true // its end comes back here
+    if (!isDocker && isDockerPlan(readPlan(ledger, environmentId))) return true // the engine is down
+    if (this.#isClosed || !manager.occupy(environmentId)) return true // the end of that work triggers this again
     try {
       const context = { engine: this.#engine, edge: this.#edge, ledger, settings }
       const request = { environmentId, ran: this.#ran.get(environmentId) ?? [] }
@@ -283,7 +283,7 @@ class Maintenance {
   }
 
   async #look(ledger: Ledger, environmentId: number): Promise<void> {
-    if (this.#isClosed || this.#p.manager.isBusy(environmentId)) return // its end comes back here
+    if (this.#isClosed || this.#p.manager.isBusy(environmentId)) return // the end of that work triggers this again
     try {
       const isDocker = isDockerPlan(readPlan(ledger, environmentId))
       if (!isDocker || this.#isEngineUp) await this.#drift.look(ledger, environmentId)
@@ -294,7 +294,7 @@ class Maintenance {
     }
   }
 
-  /** Files of supervisors, read often because nobody tells when they change. */
+  /** Polls the supervisors' files often, because they send no notifications. */
   #lookAtProcesses(): void {
     const ledger = this.#openLedger()
     const rows = ledger?.listProcesses() ?? []
@@ -304,7 +304,9 @@ class Maintenance {
     })
   }
 
-  /** An engine that has just come may have been killed: what it left goes before anything else is judged. */
+  /**
+   * An engine that just came up may have been killed before; what it left is removed before anything else is judged.
+   */
   async #noteEngine(): Promise<void> {
     const { settings, host, manager, log } = this.#p
     this.#ledger ??= new Ledger(settings)
@@ -330,7 +332,7 @@ class Maintenance {
   }
 }
 
-/** Environments that the edge knows; needs no edge that runs. */
+/** Environments in the edge's table; works without a running edge. */
 const listRouted = (settings: AgentSettings): number[] =>
   Object.entries(readTable(settings).environments)
     .filter(([, { routes }]) => routes.length > 0)
@@ -343,7 +345,7 @@ function* take(due: Set<number>): Generator<number> {
   }
 }
 
-/** Begins at once; returns how to end it. */
+/** Begins immediately; returns a function that stops it. */
 export function maintain(parts: MaintenanceParts): () => void {
   const context = new Maintenance(parts)
   return () => context.close()

@@ -1,7 +1,7 @@
-// What is known of the environments that run here, as the control plane shall know it: the newest view of each, and
-// whether the first look is over. Sessions come and go; each tells everything once and then what changed.
+// What is known of the environments that run here, for the control plane: the newest view of each, and whether the
+// first check is complete. Each session sends everything once and then what changed.
 
-/** As ObservedService of the wire. */
+/** Like ObservedService on the wire. */
 export interface ObservedService {
   name: string
   state: string
@@ -10,7 +10,7 @@ export interface ObservedService {
   outOfMemory: boolean
 }
 
-/** As ObservedEnvironment of the wire. */
+/** Like ObservedEnvironment on the wire. */
 export interface ObservedEnvironment {
   environmentId: number
   commitSha: string
@@ -32,7 +32,7 @@ export class Observations {
   readonly #ready = Promise.withResolvers<void>()
   #version = 0
 
-  /** Every environment was looked at once, or cannot be. */
+  /** Every environment was checked once, or cannot be. */
   get ready(): Promise<void> {
     return this.#ready.promise
   }
@@ -53,7 +53,7 @@ export class Observations {
     for (const listener of this.#listeners) listener()
   }
 
-  /** No version of it runs any more: told as an environment without services, until the next daemon. */
+  /** No version of it runs; reported as an environment without services until the daemon restarts. */
   clear(environmentId: number): void {
     if (!this.#views.has(environmentId)) return
     this.set({ environmentId, commitSha: '', fence: 0n, services: [], degradedReason: '' })

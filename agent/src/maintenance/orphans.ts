@@ -1,6 +1,5 @@
-// Ends commands of our builds that outlived their engine. Whose build it was the process does not tell: ours are those
-// on an engine that nobody else uses, and those that began while the ledger says that an image was being built by
-// somebody who is no more.
+// Ends commands of our builds that outlived their engine. A process does not show whose build it was, so ours are those
+// on an engine that only Berth uses, and those that began while the ledger has an unfinished image of a dead runner.
 
 import type { Ledger } from '../journal/ledger.ts'
 import { type Engine, engineFacts } from '../machine/docker/engine.ts'
@@ -8,11 +7,11 @@ import { endBuildOrphan, findBuildOrphans } from '../machine/process/build-orpha
 
 export interface OrphanRequest {
   isExclusive: boolean
-  /** A runner works in this environment: its build may be the one. */
+  /** A runner works in this environment, so the build may be its own. */
   isBusy: (environmentId: number) => boolean
 }
 
-/** How many processes were ended. To be asked before the rows of images that were never finished go. */
+/** Returns how many processes were ended. Call it before the rows of unfinished images are deleted. */
 export async function endBuildOrphans(
   engine: Engine,
   ledger: Ledger,

@@ -1,11 +1,11 @@
-// Where on this machine everybody may write is searched for when the daemon starts and once a day: packages that are
-// installed later make such folders too. Beside everything else; commands use what the last search found.
+// Searches this machine for world-writable folders when the daemon starts and once a day, because packages installed
+// later create such folders too. Runs in the background; commands use the result of the last search.
 import { MAINTENANCE } from '@berth/shared'
 import { describeError, type Log } from '../log.ts'
 import { searchSharedPaths } from '../machine/users/shared-paths.ts'
 import type { AgentSettings } from '../settings.ts'
 
-/** Begins at once; returns how to end it. */
+/** Begins immediately; returns a function that stops it. */
 export function keepSearching(settings: AgentSettings, log: Log): () => void {
   const search = (): void => {
     searchSharedPaths(settings).catch((error: unknown) => {

@@ -1,5 +1,5 @@
-// What `berth-agent status` shows. The journal is the daemon's alone, so the daemon leaves a small file in the run
-// directory at each change; a reader believes it only while that very process lives.
+// The status that `berth-agent status` shows. Only the daemon may open the journal, so it writes a small file to the
+// run directory at each change; a reader believes it only while that very process lives.
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { VERSION } from '@berth/shared'
@@ -30,7 +30,7 @@ export function writeStatus(settings: AgentSettings, status: Status): void {
     writeFileSync(`${file}.tmp`, `${JSON.stringify(written, null, 2)}\n`, { mode: 0o644 })
     renameSync(`${file}.tmp`, file)
   } catch {
-    // a full or read-only run directory costs the status, not the session
+    // a full or read-only run directory costs only the status
   }
 }
 

@@ -1,5 +1,6 @@
-// Once a minute: how busy this server is and what each environment takes, for the heartbeat. Cheap by construction: a
-// handful of small files a running service, read when a heartbeat leaves anyway; no process, no call of the engine.
+// Measures once a minute how busy this server is and what each environment uses, for the heartbeat. Cheap by design:
+// reads a handful of small files per running service when a heartbeat leaves anyway, without a process or an engine
+// call.
 import { statfsSync } from 'node:fs'
 import { USAGE } from '@berth/shared'
 import {
@@ -51,13 +52,13 @@ export class UsageMeter {
     this.#disk = disk
   }
 
-  /** Who runs of an environment, as of the last look at it; none: nothing. */
+  /** The running pids of an environment at its last check; none: nothing runs. */
   notePids(environmentId: number, pids: number[]): void {
     if (pids.length > 0) this.#pids.set(environmentId, pids)
     else this.#pids.delete(environmentId)
   }
 
-  /** Something changed that should not wait for the minute. */
+  /** Something changed that should not wait for the next minute. */
   hasten(): void {
     this.#takenAt -= USAGE.everyMs
   }
@@ -71,7 +72,7 @@ export class UsageMeter {
     const cpuPermille = busyPermille(this.#ticks, ticks)
     this.#ticks = ticks
     const memory = readMemory()
-    // what is kept for root alone counts as used: nothing of ours can be written there
+    // blocks reserved for root count as used, because environments cannot write there
     const { blocks, bavail, bsize } = statfsSync(this.#folder)
     return {
       at: new Date(),

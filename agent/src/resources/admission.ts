@@ -1,5 +1,5 @@
-// May a deployment begin: is there room for it on the disks it grows? Asks the ledger what this environment's last
-// deployments took; collects what nobody needs before it refuses.
+// Decides whether a deployment may begin: is there space on the disks it grows? Uses the growth of this environment's
+// last deployments from the ledger, and collects garbage before it refuses.
 
 import type { Ledger } from '../journal/ledger.ts'
 import {
@@ -13,11 +13,11 @@ import type { AgentSettings } from '../settings.ts'
 
 export interface DiskSpaceRequest {
   environmentId: number
-  /** As people know it: pr-42. */
+  /** As users see it: pr-42. */
   name: string
   /** The engine's data root, when the deployment uses it. */
   dataRoot?: string | undefined
-  /** Removes what nobody needs; tried once before the answer is no. */
+  /** Removes garbage; tried once before a refusal. */
   collect?: (() => Promise<unknown>) | undefined
 }
 
@@ -26,7 +26,7 @@ export type DiskSpaceAnswer = { ok: true; meter: DiskSpaceMeter } | { ok: false;
 export const measuredFolders = (settings: AgentSettings, dataRoot?: string): string[] =>
   dataRoot ? [settings.stateDir, dataRoot] : [settings.stateDir]
 
-/** The meter counts what the deployment takes from here on; `recordGrowth` keeps it for the next one. */
+/** The meter counts what the deployment uses from here on; `recordGrowth` stores it for the next one. */
 export async function judgeDiskSpace(
   settings: AgentSettings,
   ledger: Ledger,
@@ -51,7 +51,7 @@ export async function judgeDiskSpace(
   return message === undefined ? { ok: true, meter: openMeter(folders) } : { ok: false, message }
 }
 
-/** Once the deployment succeeded. */
+/** Called after the deployment succeeded. */
 export function recordGrowth(
   ledger: Ledger,
   deployment: { environmentId: number; taskId: number },

@@ -1,12 +1,12 @@
-// The engine's build cache: its records carry no owner, so it is pruned only where the engine held nothing foreign when
-// this agent first saw it. That is found out once and kept in the ledger.
+// The engine's build cache: its records carry no owner, so it is pruned only if the engine held nothing foreign when
+// this agent first saw it. That is determined once and kept in the ledger.
 import { MAINTENANCE } from '@berth/shared'
 import type { Ledger } from '../journal/ledger.ts'
 import type { Engine } from '../machine/docker/engine.ts'
 import { holdsForeign, pruneBuildCache, readEngineId } from '../machine/docker/engine-info.ts'
 import type { AgentSettings } from '../settings.ts'
 
-/** Whether the engine is ours alone; asked the engine itself only the first time. */
+/** Whether only Berth uses the engine; asks the engine itself only the first time. */
 export async function isEngineExclusive(
   engine: Engine,
   ledger: Ledger,
@@ -20,7 +20,7 @@ export async function isEngineExclusive(
   return isExclusive
 }
 
-/** Bytes that went; 0 where others may use the cache too. */
+/** Bytes freed; 0 where others may use the cache too. */
 export async function collectCache(
   engine: Engine,
   ledger: Ledger,

@@ -1,6 +1,6 @@
-// What the packet rules are made from, and when: before a service of a port or a container starts, when an environment goes,
-// at the start of the daemon and once a minute (somebody may have emptied the firewall). Invariant: facts are read in turn,
-// so the rules in the kernel never follow an older picture than the last one that was asked for.
+// Derives and applies the packet rules: before a service with a port or a container starts, when an environment is
+// removed, at the start of the daemon and once a minute (an administrator may have flushed the firewall). Invariant:
+// facts are read under a lock, so the kernel never gets rules from an older state than the last one applied.
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -47,7 +47,7 @@ async function readFacts(settings: AgentSettings, ledger: Ledger | undefined): P
     pool: settings.networkPool,
     networks: ledger?.objects.takenSubnets().sort() ?? [],
     engineGroup: engine?.path,
-    // one that was started again has another group of the same name, of which the rules know nothing
+    // a restarted engine has another cgroup of the same name, which the rules do not match
     enginePid: engine?.pid,
   }
 }
@@ -58,8 +58,8 @@ const digestOf = (facts: Facts): string =>
 const turnFile = ({ runDir }: AgentSettings): string => join(runDir, 'firewall.lock')
 
 /**
- * The rules follow from what the ledger and the accounts say now. Undefined: without root there are no accounts and no
- * rules. Never throws: where the kernel or a program refuses, the state says so. `isFresh`: also when nothing changed.
+ * Applies the rules that follow from the ledger and the accounts. Undefined without root, because then there are no
+ * accounts and no rules. Never throws; the returned state reports a refusal. `isFresh`: apply even if nothing changed.
  */
 export async function guardServer(
   settings: AgentSettings,
@@ -87,7 +87,7 @@ export async function guardServer(
   }
 }
 
-/** For a server that is given up, and for tests: nothing of this installation is left in the kernel. */
+/** For a server that is given up, and for tests: removes everything of this installation from the kernel. */
 export async function unguardServer(settings: AgentSettings): Promise<void> {
   if (!isRoot() || settings.firewall === false) return
   await inTurn(turnFile(settings), async () => {
@@ -102,11 +102,11 @@ export async function unguardServer(settings: AgentSettings): Promise<void> {
 export interface FirewallParts {
   settings: AgentSettings
   log: Log
-  /** It changed whether the rules are in force. */
+  /** The rules came into force or ceased to be. */
   onChange: () => void
 }
 
-/** Resolves when the rules are there for the first time, with how to end the care; the rules stay. */
+/** Resolves when the rules are first applied, with a function that stops the upkeep; the rules stay. */
 export async function keepFirewall({
   settings,
   log,

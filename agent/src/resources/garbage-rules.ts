@@ -1,6 +1,5 @@
-// What of an environment may go from the engine, and what stays: the table of the design, as a decision over rows of
-// the ledger. PURE. It is asked only while no deployment works in the environment (its own one, at its end, excepted),
-// so whatever is still being made belongs to nobody.
+// Decides from ledger rows which objects of an environment may be removed from the engine. PURE. Called only while no
+// deployment works in the environment (except its own one, at its end), so unfinished objects have no owner.
 import { type DockerPlan, isDockerPlan, type LastPlan } from '../runner/plan/plan.ts'
 
 export interface Owned {
@@ -19,7 +18,7 @@ export interface CollectionFacts<T extends Owned> {
   plan: LastPlan | null
   /** Engine names of the volumes that the running version names. */
   namedVolumes: ReadonlySet<string>
-  /** The deployment that asks, at its end; what it is still making is its own business. */
+  /** The deployment that asks, at its end; its own unfinished objects stay. */
   ownAttempt: string | undefined
   now: number
 }
@@ -30,24 +29,24 @@ export interface CollectionBounds {
 }
 
 export interface Collection<T extends Owned> {
-  /** In this order: what uses something goes before what it uses. */
+  /** In this order: users of an object before the object. */
   remove: T[]
-  /** Volumes that the running version does not name since now. */
+  /** Volumes that the running version no longer names, first noticed now. */
   flag: T[]
   /** Flagged volumes that it names again. */
   unflag: T[]
-  /** Of a deployment that succeeded: it is not being made any more. */
+  /** Objects of a deployment that succeeded, so they are no longer being made. */
   settle: { row: T; state: 'serving' | 'kept' }[]
 }
 
-/** When a volume was seen to be no longer named; undefined: it is named. */
+/** When a volume was noticed to be no longer named; undefined: it is named. */
 export const unnamedSince = ({ facts }: Pick<Owned, 'facts'>): number | undefined =>
   typeof facts.unnamedSince === 'number' ? facts.unnamedSince : undefined
 
 const imageOf = ({ facts }: Owned): string | undefined =>
   typeof facts.imageId === 'string' ? facts.imageId : undefined
 
-/** Without a plan (a lost ledger) what serves goes on serving. */
+/** Without a plan (a lost ledger), what serves continues to serve. */
 function isRunning(row: Owned, plan: LastPlan | null): boolean {
   if (!isDockerPlan(plan)) return row.state === 'serving' || row.state === 'paused'
   return plan.services.some(({ container }) => container === row.name)
@@ -59,7 +58,7 @@ const isCurrentImage = (row: Owned, plan: DockerPlan): boolean =>
       service === row.service && (row.name === image || imageOf(row) === imageId),
   )
 
-/** Running version and those before it; one image under two names counts once. */
+/** Images of the running version and earlier ones; one image under two names counts once. */
 function keptImages<T extends Owned>(rows: T[], plan: LastPlan | null, most: number): Set<T> {
   if (!isDockerPlan(plan)) return new Set(rows.filter(({ state }) => state !== 'making'))
   const kept = new Set<T>()

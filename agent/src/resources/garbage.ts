@@ -1,7 +1,7 @@
-// Removes from the engine what no version of an environment needs any more; resources/garbage-rules.ts says what that is.
-// Used by a deployment at its end and by the daemon. Invariants: only what carries our label and has a row in the
-// ledger is ever removed, by its id; what carries our label without a row gets one first; another agent's things are
-// not even listed. The caller makes sure that no other deployment works in the environment.
+// Removes from the engine what no version of an environment needs (resources/garbage-rules.ts decides), for a
+// deployment at its end and for the daemon. Invariants: only objects with our label and a ledger row are removed, by
+// id; an object with our label but no row gets one first; objects of other agents are not even listed. The caller makes
+// sure that no other deployment works in the environment.
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { MAINTENANCE, STEPS } from '@berth/shared'
@@ -31,7 +31,7 @@ import { decideCollection } from './garbage-rules.ts'
 
 export interface CollectRequest {
   environmentId: number
-  /** Of the deployment that asks, at its end: what it is still making stays. */
+  /** The deployment that asks, at its end; its own unfinished objects stay. */
   attemptId?: string | undefined
   now?: number
 }
@@ -43,7 +43,7 @@ export interface Collected {
   problems: string[]
 }
 
-/** What the engine holds of an environment, by kind and name; the id is what it is removed by. */
+/** What the engine holds of an environment, by kind and name; objects are removed by id. */
 interface Found {
   kind: ObjectRow['kind']
   name: string
@@ -78,7 +78,7 @@ async function takeInventory(
       }
     }),
     ...images.flatMap(({ id, names, labels }) =>
-      // one whose name went to a newer build is found by its id
+      // an image whose name moved to a newer build is found by its id
       (names.length > 0 ? names : [id]).map((name) => {
         return { kind: 'image' as const, id, name, labels, ...STILL }
       }),
@@ -97,7 +97,7 @@ export function readPlan(ledger: Ledger, environmentId: number): LastPlan | null
   return stored ? (JSON.parse(stored.body) as LastPlan) : null
 }
 
-/** Found by our label without a row (a lost ledger): it gets one, and is judged like the others from then on. */
+/** An object with our label but no row (a lost ledger) gets one, and is judged like the others from then on. */
 function adopt(ledger: Ledger, environmentId: number, found: Found): void {
   const { kind, name, id, labels, isRunning } = found
   const isNameless = kind === 'image' && name === id
@@ -114,7 +114,7 @@ function adopt(ledger: Ledger, environmentId: number, found: Found): void {
   })
 }
 
-/** Makes the rows of an environment agree with what the engine holds; returns both, matched. */
+/** Matches the rows of an environment with what the engine holds; returns both. */
 async function match(
   engine: Engine,
   ledger: Ledger,
@@ -130,7 +130,7 @@ async function match(
   for (const row of ledger.objects.list({ environmentId })) {
     const found = byKey.get(keyOf(row))
     const isOwn = row.state === 'making' && row.attemptId === attemptId
-    // pulled images carry no label of ours: they are asked for one by one
+    // pulled images do not carry our label, so they are looked up one by one
     const isThere =
       row.kind === 'pulled' ? (await inspectImage(engine, row.name)) !== undefined : found
     if (isThere || isOwn) matched.set(row, found)
@@ -148,7 +148,7 @@ export const isShared = (ledger: Ledger, row: ObjectRow): boolean =>
 const idsOf = ({ facts }: ObjectRow): string[] =>
   Array.isArray(facts.imageIds) ? facts.imageIds.filter((id) => typeof id === 'string') : []
 
-/** A tag that moved leaves the image it named before without a name: it is found by the ids that were seen under it. */
+/** A moved tag leaves its previous image without a name; the ids seen under the tag find it. */
 export async function removeFormer(
   engine: Engine,
   ledger: Ledger,
@@ -161,7 +161,7 @@ export async function removeFormer(
     if (!others.some((o) => idsOf(o).includes(id))) await removeNameless(engine, id)
 }
 
-/** Of each pulled image that the running version uses: which one it is now, and away with the one it was before. */
+/** For each pulled image of the running version: records its current id and removes the previous image. */
 async function followTags(
   engine: Engine,
   ledger: Ledger,
@@ -191,14 +191,14 @@ async function removeObject(
         const timeoutMs = Number(row.facts.stopTimeoutMs ?? STEPS.stopTimeoutMs)
         await stopContainer(engine, found.id, timeoutMs)
       }
-      // its log is worth a try, its end is not worth less without it
+      // the removal continues if the log cannot be read
       if (found) await drainContainerLog(engine, settings, row, found).catch(() => undefined)
       if (found) await removeContainer(engine, found.id)
       return 'removed'
     case 'image':
       return removeImage(engine, row.name)
     case 'pulled':
-      // in use by somebody we do not know: from here on it is theirs
+      // if a foreign container uses it, the image is no longer ours
       if (!isShared(ledger, row)) await removeImage(engine, row.name)
       await removeFormer(engine, ledger, row, undefined)
       return 'removed'
@@ -222,8 +222,8 @@ function namedVolumes(settings: AgentSettings, environmentId: number, plan: Last
 const VARIABLES = /^([0-9]+(?:-.+)?)\.(?:sh|env)(?:\.tmp)?$/
 
 /**
- * Variable files that nothing of the environment uses any more, of either recipe: a value that was replaced is not kept on
- * the disk. Those of the running version stay, and of every container and process that is still there.
+ * Removes variable files of either recipe that nothing of the environment uses, so that replaced values do not stay on
+ * disk. Keeps those of the running version and of every existing container and process.
  */
 export function collectVariables(
   settings: AgentSettings,
@@ -247,8 +247,8 @@ export function collectVariables(
 }
 
 /**
- * Images of versions that gave them names which anybody could guess, and build upon, get others. The row of the new name
- * is there before the name is; a second call finds what is left.
+ * Renames images of old agent versions, whose names other users could guess and build upon. The row of the new name is
+ * committed before the name exists; a second call continues.
  */
 async function hideNames(
   engine: Engine,

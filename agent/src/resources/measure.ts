@@ -1,6 +1,6 @@
-// How much each environment takes on this server, hourly: its folders, and what carries its label in the engine. Files
-// count with the size that they say they have, so that holes are no way around a limit; the engine counts the same way.
-// For sentences about disks and for the server's page; only a deployment that would be refused waits for it.
+// Measures hourly how much disk each environment takes: its folders, and what carries its label in the engine. Files
+// count with their apparent size, so that sparse files cannot bypass a limit; the engine counts the same way. Used in
+// messages about disks and on the server's page; only a deployment that would be refused waits for it.
 import { existsSync } from 'node:fs'
 import { MAINTENANCE } from '@berth/shared'
 import type { Ledger } from '../journal/ledger.ts'
@@ -20,7 +20,7 @@ async function measureFolders(settings: AgentSettings, environmentId: number): P
   return sizes.reduce((a, b) => a + b, 0)
 }
 
-/** All, or one. Without an engine the folders alone. */
+/** Measures all environments, or one. Without an engine, only the folders. */
 export async function measureEnvironments(
   engine: Engine,
   ledger: Ledger,

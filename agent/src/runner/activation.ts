@@ -1,6 +1,6 @@
-// `current` moves to this deployment: at the end of its steps, or earlier when a step asks with `berth-activate` (a
-// repository that restarts its application itself must move it first). Invariant: what `current` was before is
-// remembered with the first move, so that a failure afterwards puts it back.
+// Moves `current` to this deployment, at the end of its steps or earlier when a step calls `berth-activate` (needed by
+// a repository that restarts its application itself). Invariant: the first move records the previous target of
+// `current`, so that a later failure can restore it.
 import { lstatSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PROCESSES } from '@berth/shared'
@@ -10,7 +10,9 @@ import { dropRights } from '../machine/process/confinement.ts'
 import { runProgram } from '../machine/process/programs.ts'
 import { type Attempt, accountOf } from './attempt.ts'
 
-/** In the PATH of every command. It can only ask: the link lies in a folder that the environment cannot write. */
+/**
+ * In the PATH of every command. It can only ask, because the environment cannot write the folder that holds the link.
+ */
 const PROGRAM = `#!/bin/sh
 # Makes this deployment the current one before its steps have ended. Written by Berth, do not edit.
 set -eu
@@ -29,7 +31,7 @@ export function ensureActivateProgram(attempt: Attempt): void {
   try {
     if (readFileSync(file, 'utf8') === PROGRAM) return
   } catch {
-    // first deployment of this environment
+    // the first deployment of this environment
   }
   replaceFile(file, PROGRAM, 0o755)
 }
@@ -41,7 +43,7 @@ export function moveCurrent(attempt: Attempt): void {
   attempt.output.say(`current is now release ${attempt.assignment.taskId}.`)
 }
 
-/** Nothing happens when it was not moved, or was put back already. */
+/** Does nothing if `current` was never moved or is already restored. */
 export function restoreCurrent(attempt: Attempt): void {
   const { results, paths, output } = attempt
   const before = results.previousRelease
@@ -53,7 +55,7 @@ export function restoreCurrent(attempt: Attempt): void {
   output.say(`current ${again} again; commands that ran are not undone.`)
 }
 
-/** Answers `berth-activate` while a command runs; returns how to stop listening. */
+/** Serves `berth-activate` while a command runs; returns a function that stops listening. */
 export function listenForActivation(attempt: Attempt): () => void {
   const request = join(attempt.paths.shared, `.berth-activate-${attempt.assignment.attemptId}`)
   let isBusy = false
@@ -62,12 +64,12 @@ export function listenForActivation(attempt: Attempt): () => void {
     try {
       lstatSync(request)
     } catch {
-      return // nobody asked
+      return // no request
     }
     isBusy = true
     try {
       moveCurrent(attempt)
-      // inside the environment's own folder, so with its rights
+      // in a folder that the environment can write, so with its rights
       await runProgram([...dropRights(accountOf(attempt)), '/bin/rm', '-f', '--', request])
     } catch (error) {
       attempt.interruption.fail(error)

@@ -1,5 +1,5 @@
-// What the steps of one attempt work with. The context is known from the start and does not change. What a step finds
-// out becomes a result, which later steps read with `need`: a step that runs before its facts exist is a defect.
+// What the steps of one attempt work with. The context is fixed from the start. A step stores what it finds out as a
+// result, and later steps read it with `need`; a step that runs before its facts exist is a defect.
 import type { ServiceFile } from '@berth/shared/service-file'
 import type { Assignment, TaskSecrets, TaskSpec } from '@berth/shared/wire'
 import type { Ledger } from '../journal/ledger.ts'
@@ -23,18 +23,18 @@ export interface AttemptLimits {
   cleanupMs: number
 }
 
-/** What steps found out so far. */
+/** What the steps have found out so far. */
 export interface Results {
-  /** Null: without root, as the developer's own user. */
+  /** Null: the agent runs without root, as the developer's own user. */
   account?: Account | null
-  /** As whom git works, with both recipes; null: the same. */
+  /** The account git runs as, with both recipes; null: same as above. */
   gitAccount?: Account | null
-  /** Through which the proxy reaches sockets and static files; null: it needs none. */
+  /** The group through which the proxy reaches sockets and static files; null: the proxy needs none. */
   webGroup?: number | null
   commit?: CommitFacts
-  /** Undefined also when the commit holds more names than it may. */
+  /** Undefined also when the commit holds more names than allowed. */
   tree?: TreeFacts | undefined
-  /** The bytes of .service.yml; empty: it is not there, or not a file that is read. */
+  /** The bytes of .service.yml; empty when it is missing or not a regular file. */
   source?: Buffer
   file?: ServiceFile
   /** What each service may use. */
@@ -43,13 +43,13 @@ export interface Results {
   /** The port of the version being deployed, by service. */
   ports?: Map<string, number>
   variables?: ResolvedVariables
-  /** What `current` pointed at before this deployment moved it; empty: nothing. */
+  /** The target of `current` before this deployment moved it; empty: none. */
   previousRelease?: string
-  /** Counts what this deployment takes on the disks, from `admit` on. */
+  /** Counts the disk space this deployment uses, from `admit` on. */
   disk?: DiskSpaceMeter
-  /** Of this attempt's commands; made with the first one. */
+  /** The cgroup of this attempt's commands; created with the first one. */
   cgroup?: Cgroup | undefined
-  /** When `verify` began and every process was up, monotonic. */
+  /** When `verify` began and every process was up (monotonic clock). */
   verifySince?: number
   /** Grows once: from the checkout alone to everything that .service.yml asks for. */
   plan: Plan
@@ -72,9 +72,9 @@ export interface Attempt {
   readonly ledger: Ledger
   readonly interruption: Interruption
   readonly pty: Pty | undefined
-  /** Processes of finished commands that go on by right, as `pid:ticks`. */
+  /** Processes that finished commands left running and that may continue, as `pid:ticks`. */
   readonly spared: Set<string>
-  /** When the old process of a service that cannot run twice was stopped, monotonic. */
+  /** When the old process of a service that cannot run twice was stopped (monotonic clock). */
   readonly awaySince: Map<string, number>
   readonly parts: Parts
   readonly results: Results
@@ -89,7 +89,9 @@ export function need<K extends keyof Results>(attempt: Attempt, key: K): NonNull
 export const accountOf = (attempt: Attempt): Account | undefined =>
   attempt.results.account ?? undefined
 
-/** Account name or, without accounts, the same name: it tells this agent's environments apart on the machine. */
+/**
+ * The account name (also used where there are no accounts): it distinguishes this agent's environments on the machine.
+ */
 export const environmentName = (attempt: Attempt): string =>
   `${attempt.settings.accountPrefix}${attempt.assignment.environmentId}`
 

@@ -1,5 +1,5 @@
-// What the environment of an attempt may use on this server: as the control plane says it, which has it from
-// administrators; where it says nothing, by the size of the machine.
+// What the environment of an attempt may use on this server: the limits that administrators set and the control plane
+// sends, or else limits derived from the size of the machine.
 import { statfsSync } from 'node:fs'
 import { availableParallelism, hostname, totalmem } from 'node:os'
 import { defaultCeilings, PROCESSES } from '@berth/shared'
@@ -32,7 +32,7 @@ const USUAL: Limits = {
   pids: PROCESSES.pids,
 }
 
-/** By service; a file that asks for more than there is for it is refused before anything changes. */
+/** Limits by service; a file that asks for more than its environment has is refused before anything changes. */
 export function shareCeiling(attempt: Attempt, services: readonly Ask[]): Map<string, Limits> {
   const shares = shareOut(services, ceilingOf(attempt), USUAL, hostname())
   if (!shares.ok) throw new StepFailure(FailureCode.CONFIG_INVALID, shares.message)

@@ -1,6 +1,6 @@
-// Drives one plan: step by step, until the end or the first failure, and decides the verdict. Invariants: every step
-// that began is reported as ended; whatever happens, exactly one verdict comes out; once the deployment is the
-// running version, success stands.
+// Runs one plan step by step, until the end or the first failure, and decides the verdict. Invariants: every step that
+// began is reported as ended; exactly one verdict comes out in every case; once the deployment is the running version,
+// success is final.
 import { never } from '@berth/shared'
 import { AttemptState, FailureCode, NO_STEP, StepState } from '@berth/shared/wire'
 import type { Attempt } from './attempt.ts'
@@ -83,13 +83,13 @@ const STEP_STATES: Partial<Record<AttemptState, StepState>> = {
   [AttemptState.CANCELED]: StepState.CANCELED,
 }
 
-/** For whoever repairs it: runner.log, masked like everything else. */
+/** For debugging, in runner.log, masked like all other output. */
 const noteDefect = (attempt: Attempt, error: unknown): void =>
   console.error(
     attempt.output.maskText(error instanceof Error ? (error.stack ?? '') : String(error)),
   )
 
-/** Undefined: the step succeeded, or its failure does not matter any more. */
+/** Undefined: the step succeeded, or its failure no longer matters. */
 async function runStep(
   attempt: Attempt,
   step: PlacedStep,
@@ -134,11 +134,11 @@ async function runStep(
 interface Progress {
   /** Every step that was started. */
   begun: PlacedStep[]
-  /** It is the running version: whatever happens now, nothing of it may be taken back. */
+  /** It is the running version, so nothing of it may be undone. */
   isComplete: boolean
 }
 
-/** Runs the plan as far as it goes. */
+/** Runs the plan as far as possible. */
 async function runPlan(attempt: Attempt, progress: Progress): Promise<Verdict> {
   const { interruption, report } = attempt
   const { begun } = progress

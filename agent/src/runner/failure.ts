@@ -1,5 +1,5 @@
-// How a step ends other than well: a failure that a person is told about, or an interruption from outside. Everything
-// else that is thrown is a defect of ours and is reported as `internal`.
+// How a step ends other than in success: a failure that users see, or an interruption from outside. Anything else that
+// is thrown is a defect of Berth and is reported as `internal`.
 import { hostname } from 'node:os'
 import { FailureCode } from '@berth/shared/wire'
 import { EngineError } from '../machine/docker/engine.ts'
@@ -29,14 +29,14 @@ export class StepFailure extends Error {
   }
 }
 
-/** The step was left because the attempt was stopped, ran out of time or can no longer write. */
+/** The step was abandoned because the attempt was stopped, timed out or can no longer write. */
 export class Interrupted extends Error {
   override readonly name = 'Interrupted'
 }
 
 const DISK = new Set(['ENOSPC', 'EDQUOT'])
 
-/** The failure that anything thrown by a step amounts to. */
+/** Converts anything that a step throws to a failure. */
 export function asFailure(error: unknown, stepId: string, attemptId: string): StepFailure {
   if (error instanceof StepFailure) return error
   const { code, message } = error as NodeJS.ErrnoException

@@ -1,5 +1,5 @@
-// A runner and a daemon that talk about host names through the attempt's folder: every answer there can be, without a
-// control plane. What the control plane decides is tested with it.
+// A runner and a daemon exchange hostname claims through the attempt's folder; covers every possible answer without a
+// control plane, whose decisions are tested elsewhere.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -55,7 +55,7 @@ const failure = (asked: Promise<void>): Promise<StepFailure> =>
     (error: StepFailure) => error,
   )
 
-/** The daemon's half, with this in place of the control plane. */
+/** The daemon's half, with `claim` in place of the control plane. */
 function daemon(claim: HostClaimsOptions['claim']): void {
   const part = {
     journal: { attempts: { find: () => ({ fence: 3n }) } },
@@ -76,7 +76,7 @@ test('what is held needs nobody; the rest is asked for once, in its one form', a
   })
   await claimHosts(claimant(), ['B.dev', 'b.dev.', 'bücher.dev', 'held.dev'])
   expect(asked).toEqual([['a1', 3n, ['b.dev', 'xn--bcher-kva.dev']]])
-  await claimHosts(claimant(), ['b.dev']) // another question: the former answer counts for nothing
+  await claimHosts(claimant(), ['b.dev']) // another question, so the previous answer does not count
   expect(asked).toHaveLength(2)
 })
 
@@ -85,7 +85,7 @@ test('a call that fails on its way is tried again', async () => {
   daemon(async (_, __, [host = '']) => {
     tries += 1
     if (tries === 1) throw Object.assign(new Error('away'), { code: Status.UNAVAILABLE })
-    if (said.length === 0) throw new Error('there is no session') // until it says that it waits
+    if (said.length === 0) throw new Error('there is no session') // until the runner says that it waits
     return answer({ host, verdict: HostVerdict.GRANTED })
   })
   await claimHosts(claimant(), ['b.dev'])

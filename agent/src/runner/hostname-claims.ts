@@ -1,7 +1,6 @@
-// Step claim-hosts: which of the wanted host names this environment may serve is the control plane's to say. A runner has
-// no way there of its own: it leaves the question in its attempt's folder, the daemon asks (link/hostname-claims.ts) and
-// leaves the answer. Names the environment holds already need nobody, so a redeployment works while the control plane
-// is away.
+// Step claim-hosts: the control plane decides which hostnames this environment may serve. A runner cannot reach it, so
+// it writes the question to its attempt's folder; the daemon (link/hostname-claims.ts) asks and writes the answer.
+// Hostnames that the environment already holds need no question, so redeployments work while the control plane is down.
 import { randomUUID } from 'node:crypto'
 import { HOST_CLAIMS } from '@berth/shared'
 import { normalizeHost } from '@berth/shared/service-file'
@@ -11,14 +10,14 @@ import { attemptDir } from '../settings.ts'
 import type { Attempt } from './attempt.ts'
 import { StepFailure } from './failure.ts'
 
-/** What of an attempt is needed here. */
+/** The parts of an attempt that are needed here. */
 export interface Claimant extends Pick<Attempt, 'assignment' | 'spec'> {
   settings: Pick<Attempt['settings'], 'stateDir'>
   output: Pick<Attempt['output'], 'say'>
   interruption: Pick<Attempt['interruption'], 'wait'>
 }
 
-/** Resolves when every host may be served; otherwise a StepFailure that says why not. */
+/** Resolves when every hostname may be served; otherwise throws a StepFailure with the reason. */
 export async function claimHosts(
   attempt: Claimant,
   hosts: readonly string[],
@@ -72,7 +71,7 @@ async function ask(attempt: Claimant, hosts: string[], waitMs: number): Promise<
   )
 }
 
-/** Every refused name in one message; the first one gives the code. */
+/** Lists every refused hostname in one message; the first one determines the code. */
 function judge(spec: TaskSpec, wanted: readonly string[], answer: HostAnswer): void {
   const claims = new Map(answer.claims.map((claim) => [claim.host, claim]))
   const refused = wanted.flatMap((host) => {

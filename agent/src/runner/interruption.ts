@@ -1,6 +1,7 @@
-// What may end an attempt from outside: the stop file, the clock, a signal to the runner, a disk that takes no
-// output. One AbortSignal for all of them, fired once; the first reason stands. While shielded, a stop is noticed and
-// told at once but takes effect only afterwards. All times are monotonic, so a changed wall clock ends nothing.
+// What may end an attempt from outside: the stop file, the timeout, a signal to the runner, a disk that takes no
+// output. They share one AbortSignal, which fires once; the first reason wins. While shielded, a stop is noticed and
+// reported immediately but takes effect afterwards. All times are monotonic, so changes of the wall clock have no
+// effect.
 import { readFileSync } from 'node:fs'
 import { PROCESSES } from '@berth/shared'
 import { attemptPaths } from '../journal/attempt-files.ts'
@@ -40,19 +41,19 @@ export class Interruption {
     return this.#reason
   }
 
-  /** Looks at the stop file now; also on SIGUSR2 and every second. */
+  /** Checks the stop file now; also called on SIGUSR2 and every second. */
   readonly look = (): void => {
     if (this.#seen !== undefined) return
     try {
       this.#seen = readFileSync(this.#stopFile, 'utf8').slice(0, 1_000).trim()
     } catch {
-      return // nobody asked
+      return // no stop was requested
     }
     this.#onStopSeen(this.#seen)
     if (!this.#isShielded) this.#fire({ kind: 'stop', why: this.#seen })
   }
 
-  /** Output or events cannot be written: the attempt cannot go on unseen. */
+  /** Output or events cannot be written, and the attempt must not continue unseen. */
   fail(error: unknown): void {
     this.#fire({ kind: 'fault', error })
   }
@@ -70,7 +71,7 @@ export class Interruption {
     if (this.#reason) throw new Interrupted('The attempt was interrupted.')
   }
 
-  /** Waits on the monotonic clock; throws Interrupted when something fires meanwhile. */
+  /** Waits on the monotonic clock; throws Interrupted when an interruption fires. */
   async wait(ms: number): Promise<void> {
     this.throwIfFired()
     await new Promise<void>((resolve) => {
@@ -85,7 +86,7 @@ export class Interruption {
     this.throwIfFired()
   }
 
-  /** Nothing fires any more: what comes now is clean-up with its own bound. */
+  /** Disables interruptions: what follows is clean-up with its own time limit. */
   close(): void {
     clearInterval(this.#poll)
     clearTimeout(this.#clock)

@@ -14,20 +14,20 @@ export const variablesOf = (paths: EnvironmentPaths, last: LastPlan): string[] =
   return files.map((name) => join(paths.variables, name))
 }
 
-/** Commands can still run in it, with their values. */
+/** Commands can still run in the release, with their values. */
 export const hasRelease = (paths: EnvironmentPaths, last: LastPlan | null): boolean =>
   isManualPlan(last) &&
   insideFolder(releaseOf(paths, last), '.') !== undefined &&
   variablesOf(paths, last).every((file) => existsSync(file))
 
-/** What must be masked when the steps of the last deployment run: they get the values of its file. */
+/** What must be masked when steps of the last deployment run, because they get the values of its file. */
 export function lastSecrets(paths: EnvironmentPaths, last: LastPlan): Buffer[] {
   return variablesOf(paths, last).flatMap((file) => {
     let values: Map<string, string>
     try {
       values = parseShellFile(readFileSync(file, 'utf8'))
     } catch {
-      return [] // without the file nobody gets a value
+      return [] // without the file no command gets a value
     }
     const keys = last.secretKeys ?? [...values.keys()]
     return keys.map((key) => Buffer.from(values.get(key) ?? '')).filter((value) => value.length > 0)

@@ -2,7 +2,7 @@ import { LOGS } from '@berth/shared'
 import { describe, expect, test } from 'vitest'
 import { LineSplitter } from './line-splitter.ts'
 
-/** Records as text; a record that replaces the one before is marked by `~`. */
+/** Records as text; `~` marks a record that replaces the previous one. */
 function splitter(isTerminal = false) {
   const records: string[] = []
   const f = new LineSplitter(isTerminal, (data, start, end, replaces) => {

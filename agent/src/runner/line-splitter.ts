@@ -1,16 +1,13 @@
 // biome-ignore-all lint/style/noNonNullAssertion: indexes are found by indexOf.
-// Bytes of one source → records: a line with its ending, a piece of a longer line, or an unfinished
-// line after a silence. Records are handed on as ranges of a buffer that is used again: take them
-// at once. Invariant: without bare carriage returns the records are the input, byte for byte (a
-// terminal's input: what the program wrote, that is, without the return that the terminal put
-// before each line feed). A line that is rewritten after bare returns shows its versions at most
-// once a second, each in the place of the one before, and its last one always. Deliberately absent:
-// timers and clocks; the caller says what time it is.
+// Splits the bytes of one source into records: a line, a piece of a long line, or an unfinished line after a silence.
+// Records are ranges of a reused buffer, valid only in the callback. Invariant: without bare carriage returns they are
+// the program's output byte for byte. A line rewritten after bare returns emits a version at most once a second, each
+// replacing the last one, and always its final version. Has no timers or clocks; the caller passes the time.
 import { LOGS } from '@berth/shared'
 
 const LINE_FEED = 0x0a
 const RETURN = 0x0d
-/** Returns in front of a line feed that are kept; more of them are noise. */
+/** Returns kept in front of a line feed; more of them are noise. */
 const RETURNS_KEPT = 16
 
 export type Emit = (data: Buffer, start: number, end: number, replacesPrevious: boolean) => void
@@ -18,20 +15,15 @@ export type Emit = (data: Buffer, start: number, end: number, replacesPrevious: 
 export class LineSplitter {
   readonly #isTerminal: boolean
   readonly #emit: Emit
-  /**
-   * The unfinished line, as far as no record holds it; of a line that is rewritten, its whole
-   * present version.
-   */
+  /** The part of the unfinished line that no record holds yet; for a rewritten line, its whole current version. */
   readonly #open = Buffer.allocUnsafe(LOGS.recordBytes)
   #openBytes = 0
-  /** Of those, how many the last record showed already (rewritten lines only). */
+  /** How many of those bytes the last record already showed (rewritten lines only). */
   #shownBytes = 0
-  /**
-   * Returns behind them; the next byte says whether they end the line or begin its next version.
-   */
+  /** Returns after them; the next byte decides whether they end the line or begin its next version. */
   #returns = 0
   #isRewritten = false
-  /** Records that show the present line and cannot be taken back one by one: none, one, or many. */
+  /** Records that show the current line and cannot be replaced one by one: none, one, or many. */
   #shown: 0 | 1 | 2 = 0
   #versionHasRecord = false
   #versionIsInPieces = false
@@ -49,7 +41,7 @@ export class LineSplitter {
     let chunk = input
     let from = 0
     let carriage = chunk.indexOf(RETURN)
-    if (carriage >= 0 && this.#isTerminal) chunk = Buffer.from(input) // line feeds are moved below
+    if (carriage >= 0 && this.#isTerminal) chunk = Buffer.from(input) // the return that a terminal adds is removed
     for (let feed = chunk.indexOf(LINE_FEED); feed >= 0; feed = chunk.indexOf(LINE_FEED, from)) {
       const hasReturn = carriage >= 0 && carriage < feed
       const isFresh = this.#openBytes === 0 && this.#returns === 0 && !this.#isRewritten
@@ -70,10 +62,7 @@ export class LineSplitter {
     if (from < chunk.length) this.#take(chunk, from, chunk.length, carriage >= 0)
   }
 
-  /**
-   * Shows an unfinished line after a silence. Returns at its end wait: they may belong to its
-   * ending.
-   */
+  /** Emits an unfinished line after a silence. Returns at its end wait, because they may belong to its ending. */
   tick(nowMs: number): void {
     if (this.#openBytes === this.#shownBytes || nowMs - this.#heardAt < LOGS.unfinishedMs) return
     if (this.#isRewritten && nowMs - this.#versionAt < LOGS.foldMs) return
@@ -81,7 +70,7 @@ export class LineSplitter {
     this.#versionAt = nowMs
   }
 
-  /** Nothing will follow: everything that was held is shown. */
+  /** Ends the input: emits everything that was held back. */
   end(): void {
     if (this.#openBytes > this.#shownBytes || !this.#isRewritten) {
       for (; this.#returns > 0; this.#returns--) this.#append(RETURN)
@@ -90,7 +79,7 @@ export class LineSplitter {
     this.#startLine()
   }
 
-  /** A whole line that lies in the chunk, in one or more records. */
+  /** A whole line inside the chunk, in one or more records. */
   #emitLine(chunk: Buffer, from: number, end: number): void {
     let at = from
     for (; end - at > LOGS.recordBytes; at += LOGS.recordBytes) {
@@ -100,7 +89,7 @@ export class LineSplitter {
     if (this.#shown !== 0) this.#startLine()
   }
 
-  /** A piece of a line, without line feed. */
+  /** A piece of a line, without a line feed. */
   #take(chunk: Buffer, from: number, end: number, hasReturns: boolean): void {
     let at = from
     if (!hasReturns) {
@@ -133,10 +122,7 @@ export class LineSplitter {
     }
   }
 
-  /**
-   * Text after bare returns: the version so far is over. It is shown when the last one is old
-   * enough.
-   */
+  /** Text after bare returns ends the current version, which is shown if the last one is old enough. */
   #rewrite(): void {
     if (this.#openBytes === 0 && !this.#versionHasRecord) {
       // At the beginning of a line they rewrite nothing.
@@ -186,8 +172,7 @@ export class LineSplitter {
   }
 
   /**
-   * One record of the open bytes; of a rewritten line it takes the place of the record before, if
-   * that is one.
+   * Emits the open bytes as one record; for a rewritten line it replaces the previous record, if there is exactly one.
    */
   #show(): void {
     const isWholeVersion = this.#isRewritten && !this.#versionIsInPieces

@@ -30,7 +30,7 @@ interface Seen {
   timeUs: number
 }
 
-/** What is in the file now, whether or not the writer goes on. */
+/** The current content of the file, whether or not the writer continues. */
 function stored(): Seen[] {
   const reader = SpoolReader.open(join(folder, 'log'))
   const seen: Seen[] = []

@@ -1,8 +1,7 @@
-// The output of one attempt on its way to the spool: mask → frame and fold → spool, each source by
-// itself. Everything that reaches the disk or a message of an event has passed the masker here.
-// Invariant: what `write` took is in the segment file after the next `tick` (unless it is an
-// unfinished line or the beginning of a value); at the end of a step nothing of it is left inside.
-// Deliberately absent: timers (the runner calls `tick` every LOGS.tickMs) and processes.
+// Writes the output of one attempt to the spool: masks, splits into lines, folds, each source separately. Everything
+// that reaches the disk or an event message passes the masker here. Invariant: what `write` took is in the segment file
+// after the next `tick` (except unfinished lines and the beginning of a secret value), and a step leaves nothing
+// buffered at its end. Has no timers (the runner calls `tick` every LOGS.tickMs) and no processes.
 import { LOGS } from '@berth/shared'
 import { LogSource, NO_STEP } from '@berth/shared/wire'
 import { Masker, type MaskStream } from '../machine/masking/mask.ts'
@@ -18,7 +17,7 @@ interface Channel {
 
 export interface OutputParts {
   spool: SpoolWriter
-  /** Milliseconds of a clock that only goes forward. */
+  /** Milliseconds of a monotonic clock. */
   now: () => number
   /** Microseconds since the epoch. */
   nowUs: () => number
@@ -31,7 +30,7 @@ export class Output {
   readonly #channels = new Map<LogSource, Channel>()
   #masker = new Masker([])
   #step = NO_STEP
-  /** When the bytes at hand were read. */
+  /** When the current bytes were read. */
   #timeUs = 0
   #syncedAt: number
   #syncedBytes = 0
@@ -51,7 +50,7 @@ export class Output {
     return this.#spool.lastSeq
   }
 
-  /** From here on these values are masked: before the first step runs. */
+  /** Masks these values from here on; called before the first step runs. */
   setValues(values: readonly MaskedValue[]): void {
     this.endStep()
     this.#channels.clear()
@@ -62,19 +61,19 @@ export class Output {
     }
   }
 
-  /** Records belong to this step of the plan from here on. */
+  /** From here on records belong to this step of the plan. */
   setStep(index: number): void {
     this.#step = index
   }
 
-  /** Takes output of a process; the chunk may be used again afterwards. */
+  /** Takes output of a process; the caller may reuse the chunk afterwards. */
   write(source: LogSource, chunk: Buffer): void {
     this.#timeUs = this.#nowUs()
     const channel = this.#channelOf(source)
     channel.splitter.push(channel.mask.push(chunk), this.#now())
   }
 
-  /** Lines of Berth itself. */
+  /** Writes lines of Berth itself. */
   say(text: string): void {
     this.#timeUs = this.#nowUs()
     const lines = this.maskText(text).trimEnd()
@@ -82,14 +81,12 @@ export class Output {
     splitter.push(Buffer.from(`${lines}\n`), this.#now())
   }
 
-  /** A message for an event. */
+  /** Masks the message of an event. */
   maskText(text: string): string {
     return this.#masker.maskText(text)
   }
 
-  /**
-   * No more output will come from the step: unfinished lines and held beginnings of values go out.
-   */
+  /** The step produces no more output: flushes unfinished lines and held beginnings of values. */
   endStep(): void {
     this.#timeUs = this.#nowUs()
     for (const { mask, splitter } of this.#channels.values()) {
@@ -99,8 +96,7 @@ export class Output {
   }
 
   /**
-   * The beat of the runner: unfinished lines after a silence, the block to the file, the file to
-   * the disk.
+   * Periodic work: emits unfinished lines after a silence, writes the block to the file and syncs the file to the disk.
    */
   tick(): void {
     if (this.#syncError !== undefined) throw this.#syncError
@@ -111,7 +107,7 @@ export class Output {
     if (now - this.#syncedAt >= LOGS.spoolSyncMs) this.#startSync(now)
   }
 
-  /** Everything to the disk; nothing may follow. */
+  /** Writes everything to the disk; no output may follow. */
   finish(): SpoolEnd {
     this.endStep()
     return this.#spool.finish()
@@ -132,9 +128,7 @@ export class Output {
     return channel
   }
 
-  /**
-   * Off the main thread, one at a time: the process that writes is not kept waiting by a slow disk.
-   */
+  /** Runs off the main thread, one at a time, so that a slow disk does not block the process that writes. */
   #startSync(now: number): void {
     this.#syncedAt = now
     if (this.#isSyncing || this.#syncedBytes === this.#bytes) return

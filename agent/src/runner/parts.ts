@@ -1,5 +1,5 @@
-// Things that several steps of an attempt share and the first one opens: the engine, the routes, a fetch under way. Each
-// module keeps the key of its own part, so that the attempt knows none of them.
+// Resources that several steps of an attempt share and the first one opens: the engine, the routes, a fetch under way.
+// Each module keeps the key of its own part, so the attempt knows none of them.
 
 /** Names a part; its type is that of the part. */
 export class PartKey<T> {
@@ -17,7 +17,7 @@ export class Parts {
     return this.#open.get(key) as T | undefined
   }
 
-  /** The part, opened now where it is not open yet. */
+  /** Returns the part, and opens it on first use. */
   open<T>(key: PartKey<T>, make: () => T): T {
     if (!this.#open.has(key)) this.#open.set(key, make())
     return this.#open.get(key) as T

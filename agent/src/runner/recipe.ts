@@ -1,5 +1,5 @@
-// What a recipe is. The runner drives plans and knows no recipe: each one is an object in a folder of its own and a row
-// in recipes.ts.
+// The interface of a recipe. The runner drives plans and knows no recipe: each recipe is an object in its own folder
+// and a row in recipes.ts.
 import type { ServiceFile } from '@berth/shared/service-file'
 import type { Account } from '../machine/process/confinement.ts'
 import type { Attempt } from './attempt.ts'
@@ -20,7 +20,7 @@ type OfKind<U extends { kind: string }, K> = U extends unknown
     : never
   : never
 
-/** What performs a step, by the kind of its work. */
+/** The function that performs a step, by the kind of its work. */
 export type StepTable = {
   readonly [K in Work['kind']]?: (
     attempt: Attempt,
@@ -29,49 +29,49 @@ export type StepTable = {
   ) => Promise<StepResult | undefined> | Promise<void>
 }
 
-/** What takes back a thing that a step made, by the kind of the thing. */
+/** The function that undoes what a step created, by kind. */
 export type UndoTable = {
   readonly [K in Made['kind']]?: (attempt: Attempt, made: OfKind<Made, K>) => Promise<void>
 }
 
-/** The end of everything that a recipe keeps outside of the environment's folders and processes. */
+/** Removes everything that a recipe keeps outside of the environment's folders and processes. */
 export interface Removal {
-  /** Whether the ledger knows of anything. */
+  /** Whether the ledger has rows. */
   hasRows(attempt: Attempt): boolean
-  /** Whether there may be anything, known or not. */
+  /** Whether objects may exist, in the ledger or not. */
   owns(attempt: Attempt): Promise<boolean>
   stop(attempt: Attempt): Promise<void>
-  /** Data goes, for a reset. */
+  /** Removes the data, for a reset. */
   empty(attempt: Attempt): Promise<void>
-  /** Everything goes. */
+  /** Removes everything. */
   remove(attempt: Attempt): Promise<void>
 }
 
 export interface Recipe {
   /** As the service file spells it. */
   readonly name: 'docker' | 'manual'
-  /** Until .service.yml is known. */
+  /** The plan until .service.yml is known. */
   planCheckout(): Plan
   plan(file: ServiceFile, last: LastPlan | undefined, asked: { fresh: boolean }): Plan
-  /** What its services ask for of the server. */
+  /** What its services ask of the server. */
   asks(file: ServiceFile): Ask[]
   /** Its own steps; those of every recipe are in steps/shared.ts. */
   readonly steps: StepTable
   prepareFolders(attempt: Attempt): void
-  /** Who owns the files of a checkout; undefined: root. */
+  /** The owner of the files of a checkout; undefined: root. */
   releaseOwner(attempt: Attempt): Account | undefined
-  /** Where the version that is being deployed answers. */
+  /** Addresses of the version that is being deployed. */
   upstreams(attempt: Attempt): string[]
-  /** Where versions that are about to go answer. */
+  /** Addresses of versions that are about to end. */
   retired(attempt: Attempt): Promise<Upstream[]>
-  /** Ends what was replaced; `isLeft`: the environment has another recipe now. */
+  /** Stops what was replaced; `isLeft`: the environment has another recipe now. */
   stopOld(attempt: Attempt, isLeft: boolean): Promise<void>
-  /** The point of no return: this version is the running one. */
+  /** The point of no return: this becomes the running version. */
   complete(attempt: Attempt): void
-  /** What people see of the version, after `complete`. */
+  /** Reports what users see of the version, after `complete`. */
   report(attempt: Attempt): void
   readonly undo: UndoTable
-  /** What a failure means for the version before, as sentences; empty: nothing. */
+  /** What a failure means for the previous version, as sentences; empty: nothing. */
   explainFailure(attempt: Attempt, begun: PlacedStep[]): Promise<string>
   readonly removal?: Removal
 }

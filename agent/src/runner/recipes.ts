@@ -1,4 +1,4 @@
-// The recipes there are.
+// The table of recipes.
 import { Recipe as WireRecipe } from '@berth/shared/wire'
 import { docker } from './docker/recipe.ts'
 import { manual } from './manual/recipe.ts'
@@ -11,6 +11,9 @@ const BY_WIRE: Readonly<Partial<Record<WireRecipe, Recipe>>> = {
 
 export const RECIPES: readonly Recipe[] = [docker, manual]
 
-/** Without one (a removal of something that never ran) the manual recipe has nothing of its own to do. */
+/**
+ * Without a recipe (a removal of something that never ran) the manual one is used, which then has nothing of its own to
+ * do.
+ */
 export const findRecipe = (recipe: WireRecipe | undefined): Recipe =>
   BY_WIRE[recipe ?? WireRecipe.UNSPECIFIED] ?? manual

@@ -1,6 +1,6 @@
-// The attempt's events, as they are written to its event file: what the control plane and people will ever know of
-// it. Messages are masked and cut here, whoever made them. Invariant: states and results are on disk (fsync) before
-// the runner goes on; a terminal state is the last record.
+// Writes the attempt's events to its event file: all that the control plane and users will ever know of it. Every
+// message is masked and truncated here. Invariant: states and results are on disk (fsync) before the runner continues;
+// a terminal state is the last record.
 
 import { EVENTS } from '@berth/shared'
 import {
@@ -36,7 +36,7 @@ export class Reporter {
     this.#mask = mask
   }
 
-  /** What a person reads: masked first, so that a cut never leaves half a value unrecognised. */
+  /** Text for users; masks before truncating, so that a cut never leaves part of a value unmasked. */
   text(message: string): string {
     const masked = Buffer.from(this.#mask(message))
     if (masked.length <= EVENTS.messageBytes) return masked.toString()
@@ -46,7 +46,7 @@ export class Reporter {
       .replace(/\uFFFD+$/, '')}…`
   }
 
-  /** States never move back: a late CANCELING after the verdict is not written. */
+  /** States never move back: a late CANCELING after the verdict is dropped. */
   attempt(change: MessageInitShape<typeof AttemptChangedSchema> & { state: AttemptState }): void {
     if (change.state <= this.#state) return
     this.#state = change.state

@@ -1,5 +1,5 @@
-// The routes of an environment after a runner died: the edge gets those of the last successful version again, whatever its
-// recipe. May be repeated. The caller makes sure that no other deployment works in the environment.
+// Restores the routes of an environment after a runner died: sends those of the last successful version, of either
+// recipe, to the edge. Idempotent. The caller makes sure that no other deployment works in the environment.
 
 import type { Ledger } from '../journal/ledger.ts'
 import type { EdgeClient } from '../proxy/client.ts'
@@ -17,7 +17,7 @@ export interface RouteContext {
 
 export interface RouteRequest {
   environmentId: number
-  /** Of the deployment that asks; routes are given with the highest fence there is. */
+  /** The fence of the deployment that asks; the edge gets the highest known fence. */
   fence?: bigint
 }
 
@@ -31,36 +31,36 @@ const textOf = (routes: readonly EdgeRoute[]): string =>
       .toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)),
   )
 
-/** What the edge should have; undefined: what it has is nobody's left-over. */
+/** The routes the edge should have; undefined: its current routes are not a leftover. */
 function wantedRoutes(
   { ledger }: RouteContext,
   environmentId: number,
   present: readonly EdgeRoute[],
 ): EdgeRoute[] | undefined {
   const plan = readPlan(ledger, environmentId)
-  if (plan) return plan.routes // undefined: of a time when manual services had none
+  if (plan) return plan.routes // undefined: written when manual services had no routes
   const rows = ledger.objects.list({ environmentId, kind: 'container' })
-  // a lost ledger: what serves goes on
+  // the ledger was lost: what serves continues
   if (rows.some(({ state }) => state === 'serving')) return undefined
   const isWaiting = ({ target }: EdgeRoute): boolean =>
     target.kind !== 'page' || target.page === 'deploying'
   if (!present.some(isWaiting)) return undefined
-  // its first deployment died: whoever waits for it is told
+  // its first deployment died: visitors who wait see the failure page
   return present.map((route) => ({ ...route, target: { kind: 'page', page: 'failed' } }))
 }
 
-/** Requests may go to what is about to be removed: without an answer of the edge nothing is. */
+/** Requests may go to what is about to be removed, so nothing is removed until the edge has answered. */
 function mayBeRouted({ ledger, settings }: RouteContext, environmentId: number): boolean {
   const plan = readPlan(ledger, environmentId)
   if ((plan?.routes?.length ?? 0) > 0) return true
   const rows = ledger.objects.list({ environmentId, kind: 'container' })
   if (rows.some(({ state }) => state === 'making' || state === 'retired')) return true
   const isDocker = isDockerPlan(plan) || rows.length > 0
-  // no container of anybody: the edge's own table says whether it leads anywhere
+  // without containers, the edge's own table says whether the environment has routes
   return !isDocker && (readTable(settings).environments[environmentId]?.routes.length ?? 0) > 0
 }
 
-/** What was done, as sentences: when there is one, requests go somewhere else from now on. */
+/** Returns what was done, as sentences; if there are any, requests now go elsewhere. */
 export async function restoreRoutes(
   context: RouteContext,
   { environmentId, fence = 0n }: RouteRequest,

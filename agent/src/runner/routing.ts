@@ -1,6 +1,5 @@
-// What the steps of a deployment share about its routes, whatever its recipe: the edge, where people will find the
-// services, what the edge led to before, and the words that are said to the edge. Opened by the first step that needs
-// it; opening has no effect.
+// What the steps of a deployment of either recipe share about its routes: the edge, the addresses of its services, the
+// previous routes, and the calls to the edge. The first step that needs it opens it; opening has no effect.
 import { hostname } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROXY, ROUTE_STEPS } from '@berth/shared'
@@ -17,14 +16,14 @@ import { restoreRoutes } from './restore-routes.ts'
 
 export interface Routing {
   readonly edge: EdgeClient
-  /** Of the version that is being deployed. */
+  /** Routes of the version that is being deployed. */
   routes: Route[]
-  /** What the edge had when this deployment came. */
+  /** What the edge had when this deployment began. */
   routesBefore: EdgeRoute[]
-  /** No version of this environment answers: its hosts show pages. */
+  /** No version of this environment answers, so its hostnames show pages. */
   showsPages: boolean
   hasSwitched: boolean
-  /** When the switch was seen everywhere, monotonic. */
+  /** When the switch took effect everywhere (monotonic clock). */
   settledAt: number
 }
 
@@ -51,11 +50,11 @@ export function routingOf(attempt: Attempt): Routing {
 export const routeOf = (attempt: Attempt, service: string): Route | undefined =>
   routingOf(attempt).routes.find((route) => route.service === service)
 
-/** Whether the edge leads anywhere for this environment; needs no edge that runs. */
+/** Whether the edge has routes for this environment; works without a running edge. */
 export const hasRoutes = (settings: AgentSettings, environmentId: number): boolean =>
   (readTable(settings).environments[environmentId]?.routes.length ?? 0) > 0
 
-/** Undefined: services can be routed here. Otherwise why not. A proxy that is just being restarted is waited for. */
+/** Why services cannot be routed here; undefined when they can. Waits for a proxy that is restarting. */
 export async function findProxyProblem(
   attempt: Attempt,
   waitMs: number,
@@ -68,7 +67,7 @@ export async function findProxyProblem(
       const { caddy, mode } = await edge.describe()
       if (mode === 'ports' || caddy.up) return undefined
       problem = caddy.reason
-      if (caddy.version === '') return problem // nobody will start it
+      if (caddy.version === '') return problem // no Caddy is installed, so none will start
     } catch (error) {
       if (!(error instanceof EdgeError)) throw error
       problem = error.message
@@ -105,7 +104,7 @@ export async function showPages(attempt: Attempt, page: PageName): Promise<void>
   await routingOf(attempt).edge.setRoutes({ environmentId, fence, routes: pages })
 }
 
-/** An edge that is being started again is waited for: what it is told may be told twice. */
+/** Waits for an edge that is restarting; calls to it are idempotent. */
 async function whileAway<T>(report: () => Promise<T>): Promise<T> {
   const until = performance.now() + PROXY.waitForCaddyMs
   for (;;) {
@@ -132,7 +131,7 @@ export async function giveAuth(attempt: Attempt): Promise<void> {
       }),
     )
   } catch (error) {
-    // settings that were changed after this deployment was asked for are the right ones
+    // settings changed after this deployment was requested, and those are the right ones
     if (!(error instanceof EdgeError && error.kind === 'stale')) throw error
   }
 }
@@ -142,7 +141,7 @@ export async function giveRoutes(attempt: Attempt, routes: EdgeRoute[]): Promise
   await whileAway(() => routingOf(attempt).edge.setRoutes({ environmentId, fence, routes }))
 }
 
-/** Gives the routes of the version before again. `upstreams`: where the new one answers, which is about to end. */
+/** Restores the routes of the previous version. `upstreams`: addresses of the new version, which is about to end. */
 export async function takeBackRoutes(
   attempt: Attempt,
   upstreams: readonly string[],
@@ -152,7 +151,7 @@ export async function takeBackRoutes(
   try {
     await giveRoutes(attempt, routing.routesBefore)
   } catch (error) {
-    // whoever came later has set the routes: they do not lead here any more
+    // a later deployment has set the routes, so they no longer lead here
     if (error instanceof EdgeError && error.kind === 'stale') routing.hasSwitched = false
     throw error
   }
@@ -162,13 +161,13 @@ export async function takeBackRoutes(
   await letRequestsEnd(routing.edge, upstreams, ROUTE_STEPS.drainMinMs)
 }
 
-/** Where no version answers, the hosts say what became of the first one. */
+/** Where no version answers, the hostnames show what happened to the first one. */
 export async function takeBackPages(attempt: Attempt): Promise<void> {
   if (!routingOf(attempt).showsPages) return
   await showPages(attempt, attempt.interruption.reason?.kind === 'stop' ? 'stopped' : 'failed')
 }
 
-/** Nothing answers any more, and nothing will return: the hosts say that a deployment is on its way. */
+/** No version answers and none will return: the hostnames show that a deployment is under way. */
 export async function resetRoutes(attempt: Attempt): Promise<void> {
   const routing = routingOf(attempt)
   routing.routesBefore = pagesOf(attempt, 'deploying')
@@ -178,20 +177,20 @@ export async function resetRoutes(attempt: Attempt): Promise<void> {
   }
 }
 
-/** The first step of a removal: nobody is led to what is being taken apart. */
+/** The first step of a removal, so that no request reaches what is being removed. */
 export async function unroute(attempt: Attempt): Promise<void> {
   const { environmentId, fence } = attempt.assignment
   try {
     await routingOf(attempt).edge.removeRoutes({ environmentId, fence })
   } catch (error) {
-    // without an edge nothing is routed; one that comes back has no such table entry only if there was none
+    // without an edge nothing is routed; a restarted edge has routes only if its table has an entry
     const isNone = !hasRoutes(attempt.settings, environmentId)
     if (!(error instanceof EdgeError && isNone)) throw error
   }
   attempt.output.say('Its hosts lead nowhere any more.')
 }
 
-/** A removal that took nothing apart: its hosts lead there again, behind the same password, before it says that it failed. */
+/** A removal that removed nothing restores the routes, behind the same password, before it reports its failure. */
 export async function routeAgain(attempt: Attempt): Promise<void> {
   const { settings, ledger, assignment, output } = attempt
   const { environmentId, fence } = assignment
@@ -203,7 +202,7 @@ export async function routeAgain(attempt: Attempt): Promise<void> {
   for (const note of notes) output.say(note)
 }
 
-/** Nothing of the environment is up: nobody needs its password any more. */
+/** Nothing of the environment is up, so its password is no longer needed. */
 export async function forgetPassword(attempt: Attempt): Promise<void> {
   const { settings, assignment } = attempt
   const { environmentId, fence } = assignment

@@ -1,7 +1,7 @@
 // The detached process that owns one attempt (`berth-agent runner <folder>`): claims it, drives its plan, writes its
 // verdict. Daemon, network and control plane may all vanish meanwhile. Invariants: nothing has an effect before the
-// claim; after the claim a terminal event is always written, unless the process is killed; secrets live in memory and
-// in the files that the design names, nowhere else.
+// claim; after the claim a terminal event is always written, unless the process is killed; secrets are written
+// only to the variable files and the key file of a fetch.
 import { mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { LOGS, PROCESSES, TASKS } from '@berth/shared'
@@ -42,7 +42,7 @@ import { Reporter } from './report.ts'
 import { hasRoutes } from './routing.ts'
 import { stopFetch } from './steps/fetch.ts'
 
-/** One whole TaskSecrets message on stdin (secrets-pipe.ts), or no attempt at all. */
+/** Reads one complete TaskSecrets message from stdin (secrets-pipe.ts); without it no attempt runs. */
 async function readSecrets(): Promise<TaskSecrets> {
   const late = () => process.stdin.destroy(new Error('the secrets on stdin did not end'))
   const timer = setTimeout(late, PROCESSES.secretsMs)
@@ -75,11 +75,11 @@ function readLastPlan(ledger: Ledger, environmentId: number): LastPlan | null {
   )
 }
 
-/** Commands of the version that is here run, with its values. */
+/** The task runs commands of the deployed version, with its values. */
 const runsLast = ({ kind }: TaskSpec): boolean =>
   kind.case === 'destroy' || kind.case === 'action' || (kind.case === 'deploy' && kind.value.fresh)
 
-/** A removal is planned from what is here; a deployment from what the repository will say. */
+/** A removal is planned from what exists here; a deployment from the repository's service file. */
 function firstPlan(
   settings: AgentSettings,
   { spec, environmentId }: Assignment,
@@ -113,7 +113,7 @@ async function openAttempt(
   mkdirSync(settings.stateDir, { recursive: true, mode: 0o711 })
   const ledger = new Ledger(settings)
   const last = readLastPlan(ledger, environmentId)
-  // its steps run with the values of its own deployment, which may not be those of today
+  // its steps run with the values of its own deployment, which may differ from the current ones
   if (last && runsLast(spec))
     log.output.setValues([...secretValues(secrets), ...lastSecrets(paths, last)])
   const attempt: Attempt = {
@@ -145,7 +145,7 @@ async function openAttempt(
 type LogField = 'finalLogSeq' | 'logBytesTotal' | 'logBytesDropped' | 'logSha256'
 type LogEnd = Partial<Pick<AttemptChanged, LogField>>
 
-/** The last record of all: when it is on disk, the attempt is over. */
+/** Writes the last record; once it is on disk, the attempt is over. */
 function writeVerdict(verdict: Verdict, output: Output, report: Reporter): void {
   let log: LogEnd
   try {
@@ -195,13 +195,16 @@ async function close(attempt: Attempt | undefined): Promise<void> {
   await removeTree(attempt.scratch)
 }
 
-/** What `berth-agent runner` does. Returns when the verdict is written, or at once when somebody else has the claim. */
+/**
+ * What `berth-agent runner` does. Returns when the verdict is written, or immediately if another process holds the
+ * claim.
+ */
 export async function runAttempt(
   dir: string,
   settings: AgentSettings,
   given?: TaskSecrets,
 ): Promise<void> {
-  // SIGUSR2 is the daemon's poke; before anybody listens it must not kill
+  // SIGUSR2 is the daemon's poke; it must not kill the process before a handler is installed
   for (const signal of ['SIGHUP', 'SIGINT', 'SIGPIPE', 'SIGUSR2'] as const) {
     process.on(signal, () => undefined)
   }
@@ -229,7 +232,7 @@ export async function runAttempt(
   try {
     const opened = await openAttempt(settings, dir, assignment, secrets, { output, report })
     attempt = opened
-    // a defect in a callback must not cost the verdict: the current step ends, what was made is taken back
+    // a defect in a callback must not cost the verdict: the current step ends, and the attempt is undone
     process.on('uncaughtException', (error) => opened.interruption.fail(error))
     verdict = await drive(opened)
   } catch (error) {

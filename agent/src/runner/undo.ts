@@ -1,6 +1,6 @@
-// Takes back what a deployment made when it failed, was stopped or ran out of time: steps backwards, the things of
-// each step backwards, within the time the assignment gives for it. What cannot be taken back is told, and the rest
-// is still tried. Commands of the repository that ran are not undone; the message says so.
+// Undoes what a deployment created when it failed, was stopped or timed out: steps in reverse, the objects of each step
+// in reverse, within the assignment's time limit. What cannot be undone is reported, and the rest is still tried.
+// Commands of the repository that ran are not undone, and the message says so.
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -10,7 +10,7 @@ import type { Made, PlacedStep } from './plan/plan.ts'
 import { recipeOf, type UndoTable } from './recipe.ts'
 import { routeAgain, takeBackPages, takeBackRoutes } from './routing.ts'
 
-/** With the docker recipe there are two files a service. */
+/** The docker recipe has two files for each service. */
 function removeVariables({ paths, assignment }: Attempt): void {
   const own = new RegExp(`^${assignment.taskId}[.-]`)
   for (const name of listFolder(paths.variables)) {
@@ -18,14 +18,14 @@ function removeVariables({ paths, assignment }: Attempt): void {
   }
 }
 
-/** Things that every recipe makes. */
+/** What every recipe creates. */
 const SHARED: UndoTable = {
   variables: async (attempt) => removeVariables(attempt),
   routes: (attempt) => takeBackRoutes(attempt, recipeOf(attempt).upstreams(attempt)),
   pages: takeBackPages,
   unrouted: routeAgain,
   async release(attempt) {
-    await removeTree(attempt.paths.checkout) // where it was interrupted
+    await removeTree(attempt.paths.checkout) // left by an interrupted checkout
     await removeTree(attempt.releaseDir)
   },
 }
@@ -39,11 +39,11 @@ async function takeBack(attempt: Attempt, made: Made): Promise<void> {
   await act(attempt, made)
 }
 
-/** `begun` are the steps that were started, in their order. */
+/** `begun` are the steps that were started, in order. */
 export async function undo(attempt: Attempt, begun: PlacedStep[]): Promise<void> {
   const all = begun.flatMap(({ undo: made }) => made).reverse()
   const known = new Set<string>()
-  // several steps may have made the same kind of thing: it is taken back once, at its first turn
+  // several steps may have created the same kind of object; it is undone once, at its first occurrence
   const list = all.filter((made) => {
     const key = JSON.stringify(made)
     const isNew = !known.has(key)

@@ -1,4 +1,4 @@
-// The warm-up of a runner: it does what it says, and leaves nothing.
+// The warm-up of a runner works and leaves nothing behind.
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

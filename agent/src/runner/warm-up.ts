@@ -1,6 +1,6 @@
-// What a runner does once while it waits for its attempt, with nobody watching and nothing left behind: the first time that
-// a process reads a service file, writes an event, asks the engine or starts a program takes it ten times as long as the
-// next one, and in a deployment somebody waits for each of them. Whatever fails here is first done by the attempt.
+// Warms up the code paths of an attempt while the runner waits for one, and leaves nothing behind: the first time a
+// process reads a service file, writes an event, calls the engine or starts a program takes ten times as long as the
+// next. What fails here is done by the attempt.
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { checkRepositoryUrl } from '@berth/shared'
@@ -23,7 +23,7 @@ import { Output } from './output.ts'
 import { Reporter } from './report.ts'
 
 const SERVICE_FILE = 'version: 1\ndocker:\n  services:\n    web: { build: ., port: 80 }\n'
-/** As long as a deploy key, whose lines are looked for in all that is said. */
+/** As long as a deploy key, whose lines are searched for in all output. */
 const KEY = Buffer.from(Array.from({ length: 6 }, (_, i) => `${i} rehearsal `.repeat(6)).join('\n'))
 const FACTS = { domain: 'a.example', identifier: 'a', type: 'manual', branch: 'main' } as const
 
@@ -34,13 +34,13 @@ function warmUpFile(report: Reporter): void {
   report.plan(planDocker(file.docker, undefined))
 }
 
-/** Events and output, as an attempt writes them. */
+/** Writes events and output like an attempt. */
 function warmUpReport(folder: string): void {
   const assignment = create(AssignmentSchema, { attemptId: 'rehearsal', spec: {} })
   const events = EventFileWriter.create(join(folder, 'events'))
   const spool = SpoolWriter.create(join(folder, 'log'))
   const output = new Output({ spool, now: () => performance.now(), nowUs: () => 0 })
-  for (let i = 0; i < 3; i += 1) output.setValues([KEY]) // once compiles it, the next ones make it fast
+  for (let i = 0; i < 3; i += 1) output.setValues([KEY]) // the first call compiles it, the next ones optimize it
   const read = fromBinary(AssignmentSchema, toBinary(AssignmentSchema, assignment))
   const report = new Reporter(events, read, (text) => output.maskText(text))
   output.setStep(0)
@@ -55,7 +55,7 @@ function warmUpReport(folder: string): void {
   events.close()
 }
 
-/** What the engine said of itself a short while ago; it does not change while an engine runs. */
+/** What the engine recently reported about itself; constant while the engine runs. */
 export const remembered: { engine?: EngineFacts } = {}
 
 async function warmUpEngine(settings: AgentSettings, folder: string): Promise<void> {
@@ -65,7 +65,7 @@ async function warmUpEngine(settings: AgentSettings, folder: string): Promise<vo
   await warmUpBuildSession(folder)
 }
 
-/** All of a fetch but git. */
+/** Everything of a fetch except git. */
 async function warmUpFetch(settings: AgentSettings, folder: string): Promise<void> {
   const address = checkRepositoryUrl('https://git.example/a/b.git', {
     allowFile: false,
@@ -90,12 +90,12 @@ async function warmUpFetch(settings: AgentSettings, folder: string): Promise<voi
   await runProgram(['true'])
 }
 
-/** What could not be done, and why. */
+/** Returns what failed, and why. */
 export async function warmUp(settings: AgentSettings): Promise<string[]> {
   const problems: string[] = []
   const folder = mkdtempSync(join(settings.runDir, 'rehearsal-'))
   const clear = (): void => rmSync(folder, { recursive: true, force: true })
-  process.once('exit', clear) // no order came, or its attempt is over, before an engine that says nothing
+  process.once('exit', clear) // also when the process exits while an unresponsive engine blocks the warm-up
   const parts = [
     loadPty,
     () => warmUpReport(folder),

@@ -1,6 +1,6 @@
-// The block that is being filled: records are encoded straight into the buffer that will be
-// written, and their data is kept side by side once more, so that one call each makes its checksum
-// and its digest. Deliberately absent: files and sequence numbers.
+// The block that is being filled. Records are encoded directly into the buffer that will be written, and their data is
+// also copied contiguously, so that the checksum and the digest take one call each. Knows no files and no sequence
+// numbers.
 import type { Hash } from 'node:crypto'
 import { LOGS } from '@berth/shared'
 import {
@@ -23,7 +23,7 @@ export class OpenBlock {
   readonly #block = Buffer.allocUnsafe(HEADER_BYTES + LOGS.blockBytes)
   readonly #data = Buffer.allocUnsafe(LOGS.blockBytes)
 
-  /** False when there is no room for it: the block must be written first. */
+  /** False when the record does not fit; the block must be written first. */
   add(
     timeUs: number,
     source: LogSource,
@@ -48,7 +48,7 @@ export class OpenBlock {
     return true
   }
 
-  /** Makes the (empty) block that of a gap. */
+  /** Fills the (empty) block with a gap. */
   setGap(timeUs: number, bytes: number, reason: GapReason, text: string): void {
     const data = Buffer.from(text)
     const end = encodeGap(this.#block, HEADER_BYTES, timeUs, data, bytes, reason)
@@ -59,7 +59,7 @@ export class OpenBlock {
     this.#isGap = true
   }
 
-  /** Makes the (empty) block that of a region which was a block before. */
+  /** Fills the (empty) block with the region of an earlier block. */
   setRegion(region: Buffer, data: Buffer, count: number, isGap: boolean): void {
     region.copy(this.#block, HEADER_BYTES)
     data.copy(this.#data)
@@ -94,10 +94,7 @@ export class OpenBlock {
   }
 }
 
-/**
- * A record that says what is missing; without data and bytes: one that only takes the place of
- * another.
- */
+/** A record that says what is missing; without data and bytes, it only takes the number of a missing record. */
 export function encodeGap(
   target: Buffer,
   at: number,
@@ -111,7 +108,7 @@ export function encodeGap(
   return encodeRecord(target, at, timeUs, source, step, data, 0, data.length, false, bytes, reason)
 }
 
-/** What people read in the place of the missing bytes. */
+/** What users read in place of the missing bytes. */
 export function describeGap(bytes: number, reason: GapReason, headBytes: number): string {
   const what = bytes > 0 ? `${bytes} bytes` : 'Some bytes'
   switch (reason) {

@@ -1,7 +1,6 @@
-// Walks the blocks of a spool while it grows, from segment to segment. Invariant: a block is given
-// only when its checksum agrees; what is unreadable is passed over when something readable lies
-// behind it, and is "not yet" when it is the end. Deliberately absent: what the numbers of the
-// records mean (spool-reader.ts).
+// Walks the blocks of a growing spool from segment to segment. Invariant: a block is returned only when its checksum
+// matches; unreadable bytes are skipped when a readable block follows them, and mean "not yet" at the end. Does not
+// know what the numbers of the records mean (spool/reader.ts).
 import { openSync, readSync } from 'node:fs'
 import { LOGS } from '@berth/shared'
 import { FileSyncs } from '../machine/file-syncs.ts'
@@ -27,18 +26,18 @@ export class SpoolCursor {
   readonly #syncs = new FileSyncs()
   #segment = 1
   #fd: number | undefined
-  /** Where the present block begins in the segment. */
+  /** Offset of the current block in the segment. */
   #at = 0
   #present: BlockHeader | undefined
   /** A piece of the segment. */
   readonly #buffer = Buffer.allocUnsafe(READ_BYTES)
   #bufferAt = 0
   #bufferBytes = 0
-  /** The segment was looked at once more after its successor was seen. */
+  /** The segment was read again after its successor appeared. */
   #isSealed = false
-  /** Where the segment ended when a search behind something unreadable found nothing. */
+  /** Where the segment ended when a search after unreadable bytes found nothing. */
   #searchedEnd = -1
-  /** Read since the last sync; those that are no more the present one are closed after it. */
+  /** Segments read since the last sync; all but the current one are closed after it. */
   readonly #unsynced = new Set<number>()
   #syncing: number | undefined
   #lastSync: Promise<void> = Promise.resolve()
@@ -54,21 +53,21 @@ export class SpoolCursor {
     return this.#segment
   }
 
-  /** The present block's records; valid until the next call. */
+  /** The current block's records; valid until the next call. */
   get region(): Buffer {
     const header = this.#present as BlockHeader
     const from = this.#at - this.#bufferAt + HEADER_BYTES
     return this.#buffer.subarray(from, from + header.regionBytes)
   }
 
-  /** Goes to the beginning of a segment, or of the next one there is. */
+  /** Moves to the beginning of this segment, or of the next existing one. */
   place(segment: number): void {
     this.#leave()
     this.#segment = segment
     this.hasSkippedSegments = false
   }
 
-  /** The present block; undefined when the writer has not written it yet. */
+  /** The current block; undefined when the writer has not written it yet. */
   peek(): BlockHeader | undefined {
     while (this.#present === undefined) {
       if (this.#fd === undefined && !this.#enter()) return undefined
@@ -78,7 +77,7 @@ export class SpoolCursor {
     return this.#present
   }
 
-  /** Goes behind the present block. */
+  /** Moves past the current block. */
   pass(): void {
     if (this.#present === undefined) return
     this.#at += blockBytes(this.#present)
@@ -87,7 +86,7 @@ export class SpoolCursor {
     this.#unsynced.add(this.#fd as number)
   }
 
-  /** What was passed before the call is on the disk afterwards. */
+  /** Everything passed before the call is on the disk afterwards. */
   sync(): Promise<void> {
     const sync = this.#lastSync.then(() => this.#syncOnce())
     this.#lastSync = sync.catch(() => undefined)
@@ -151,8 +150,8 @@ export class SpoolCursor {
   }
 
   /**
-   * The valid block at `#at`; reads on when the buffer does not hold it, and once more before it is
-   * called bad.
+   * The valid block at `#at`; refills the buffer when it does not hold the block, and once more before it counts as
+   * bad.
    */
   #load(): BlockHeader | undefined {
     return this.#inBuffer() ?? (this.#fill() ? this.#inBuffer() : undefined)
@@ -172,21 +171,17 @@ export class SpoolCursor {
     return this.#bufferBytes > 0
   }
 
-  /**
-   * Nothing readable at `#at`. True when the cursor moved (or should look again), false for "not
-   * yet".
-   */
+  /** Nothing is readable at `#at`. True when the cursor moved (or should retry), false for "not yet". */
   #passUnreadable(): boolean {
     const hasNext = listSegments(this.#folder).some((segment) => segment > this.#segment)
     if (hasNext && !this.#isSealed) {
-      this.#isSealed = true // the writer may have added to it just before it went on: look again
+      this.#isSealed = true // the writer may have appended just before it moved on, so read again
       return true
     }
-    // Judged by what was read, never by a later look at the file: the writer goes on in between.
+    // Judged by the bytes already read, because the writer continues and a later read would differ.
     const isHalfThere = this.#isHalfThere()
     if (isHalfThere && !hasNext) return false
-    // A writer that found the disk full writes at the same place again: one more look before it is
-    // called damaged.
+    // A writer that found the disk full writes at the same place again, so read once more before calling it damaged.
     this.#present = this.#load()
     if (this.#present !== undefined) return true
     const end = this.#bufferAt + this.#bufferBytes

@@ -1,4 +1,4 @@
-// Room: segments that go because they are stored elsewhere or given up, and disks that are full.
+// Disk space: segments that are removed because they are stored elsewhere or given up, and full disks.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs'
@@ -76,7 +76,7 @@ test('evicting what is being read', () => {
   reader.close()
 })
 
-/** A disk that takes `room` bytes; the last write is cut short, as the system does it. */
+/** A disk that takes `room` bytes; the last write is partial, like on a real system. */
 function disk(room: number) {
   const state = { room }
   const write: SpoolLimits['write'] = (fd, bytes, from, length, position) => {

@@ -1,7 +1,6 @@
-// Appending whole blocks to the files of a spool: segments one after the other, and the two tail
-// files that take turns. Invariant: after a write that found no room nothing of its block is left
-// in the file, so that a full disk never damages what was written before. Deliberately absent: what
-// is in a block.
+// Appends whole blocks to the files of a spool: segments one after the other, and the two alternating tail files.
+// Invariant: a write that finds no space leaves nothing of its block in the file, so a full disk never damages earlier
+// blocks. Does not know the content of a block.
 import {
   fdatasyncSync,
   fstatSync,
@@ -16,7 +15,7 @@ import { LOGS } from '@berth/shared'
 import { FileSyncs } from '../machine/file-syncs.ts'
 import { segmentPath, TAIL_FILES } from './format.ts'
 
-/** What of the system a spool writes with; tests give one whose disk is full. */
+/** The system call a spool writes with; tests pass one whose disk is full. */
 export type WriteCall = (
   fd: number,
   bytes: Buffer,
@@ -28,7 +27,7 @@ export type WriteCall = (
 export const isDiskFull = (error: unknown): boolean =>
   ['ENOSPC', 'EDQUOT'].includes((error as NodeJS.ErrnoException).code ?? '')
 
-/** Some file systems notice only now that the disk is full; then the checksums will tell. */
+/** Some file systems report a full disk only now; then the checksums show the damage. */
 function syncNow(fd: number): void {
   try {
     fdatasyncSync(fd)
@@ -37,7 +36,7 @@ function syncNow(fd: number): void {
   }
 }
 
-/** Whole or not at all; false when the disk is full. */
+/** Writes all or nothing; false when the disk is full. */
 function writeBlock(write: WriteCall, fd: number, block: Buffer, position: number): boolean {
   try {
     for (let done = 0; done < block.length; ) {
@@ -59,7 +58,7 @@ export class SegmentFiles {
   #segment: number
   #fd: number | undefined
   #bytes = 0
-  /** Full segments that are not known to be on the disk. */
+  /** Full segments that may not be on the disk yet. */
   #full: number[] = []
   #hasNewNames = true
   #isDirty = false
@@ -67,7 +66,7 @@ export class SegmentFiles {
   readonly #syncs = new FileSyncs()
   #lastSync: Promise<void> = Promise.resolve()
 
-  /** Continues behind the valid blocks of segment `segment`; 0 = there is none yet. */
+  /** Continues after the valid blocks of `segment`; 0 = there is none yet. */
   constructor(folder: string, segmentBytes: number, segment: number, write: WriteCall = writeSync) {
     this.#folder = folder
     this.#segmentBytes = segmentBytes
@@ -92,7 +91,7 @@ export class SegmentFiles {
   }
 
   #openNext(): boolean {
-    if (this.#fd !== undefined && this.#bytes === 0) return true // made by the last try
+    if (this.#fd !== undefined && this.#bytes === 0) return true // created by the last try
     let fd: number
     try {
       fd = openSync(segmentPath(this.#folder, this.#segment + 1), 'wx', 0o600)
@@ -109,7 +108,7 @@ export class SegmentFiles {
     return true
   }
 
-  /** What was appended before the call is on the disk afterwards. */
+  /** Everything appended before the call is on the disk afterwards. */
   sync(): Promise<void> {
     const sync = this.#lastSync.then(() => this.#syncOnce())
     this.#lastSync = sync.catch(() => undefined)
@@ -124,9 +123,9 @@ export class SegmentFiles {
     this.#isDirty = false
     this.#hasNewNames = false
     for (const old of [...this.#full]) {
-      if (!this.#full.includes(old)) continue // a disk that cannot follow: it was done on the spot
+      if (!this.#full.includes(old)) continue // a slow disk: it was already synced synchronously
       await this.#syncs.data(old)
-      if (this.#isClosed) return // and closing has synced the rest
+      if (this.#isClosed) return // closing has synced the rest
       this.#retire(old)
     }
     if (wasDirty && fd !== undefined) await this.#syncs.data(fd)
@@ -153,7 +152,7 @@ export class SegmentFiles {
   }
 }
 
-/** The end of a long log: when the one file is full, the other begins anew. */
+/** The end of a long log: when one file is full, the other is overwritten from its beginning. */
 export class TailFiles {
   readonly #fds: readonly [number, number]
   readonly #tailBytes: number

@@ -1,6 +1,5 @@
-// Questions about the segments of a spool that need no cursor, and the two ways in which they go:
-// acknowledged, or given up. Invariant: the newest segment is never removed; a segment goes as a
-// whole or stays.
+// Queries on the segments of a spool that need no cursor, and their removal after acknowledgement or eviction.
+// Invariant: the newest segment is never removed; a segment is removed completely or stays.
 import { closeSync, openSync, readSync, statSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { LOGS } from '@berth/shared'
@@ -35,7 +34,7 @@ export function firstBlock(folder: string, segment: number): BlockHeader | undef
   return first ?? blocksOf(readWhole(file)).next().value?.header
 }
 
-/** The oldest record that is still there; one behind the last when there is none. */
+/** The oldest record that still exists; last + 1 when there is none. */
 export function findFirstSeq(folder: string): number {
   for (const segment of listSegments(folder)) {
     const block = firstBlock(folder, segment)
@@ -66,10 +65,7 @@ export function measureSpool(folder: string): number {
   )
 }
 
-/**
- * Removes full segments whose records all lie in (afterSeq, throughSeq]; returns the bytes that
- * became free.
- */
+/** Removes full segments whose records are all in (afterSeq, throughSeq]; returns the bytes freed. */
 export function removeSegments(folder: string, afterSeq: number, throughSeq: number): number {
   const segments = listSegments(folder)
   let freed = 0
@@ -77,7 +73,7 @@ export function removeSegments(folder: string, afterSeq: number, throughSeq: num
     const following = segments[i + 1]
     if (following === undefined) break
     const first = firstBlock(folder, segment)?.firstSeq ?? 0
-    // Where the next segment begins says where this one ends, even if its last blocks are damaged.
+    // The next segment's first record shows where this one ends, even if its last blocks are damaged.
     const last = (firstBlock(folder, following)?.firstSeq ?? Number.POSITIVE_INFINITY) - 1
     if (last > throughSeq) break
     if (first <= afterSeq) continue

@@ -1,9 +1,8 @@
 // biome-ignore-all lint/style/noNonNullAssertion: indexes are checked against the length.
-// What lies in a spool folder. `NNNNNN.seg` (8 MiB each) hold blocks one behind the other; a block
-// is what one flush wrote: a header, then a region of records as it travels in a LogChunk
-// (log-codec.ts). `tail-a` and `tail-b` hold blocks too, of the end of a log that grew too long;
-// there `firstSeq` counts from 1 in the tail. Invariant: a block is valid as a whole or not at all;
-// its checksum covers everything behind the checksum.
+// The format of a spool folder. `NNNNNN.seg` (8 MiB each) hold consecutive blocks; a block is what one flush wrote: a
+// header, then a region of records as sent in a LogChunk (log-codec.ts). `tail-a` and `tail-b` hold blocks of the end
+// of a log that grew too long; there `firstSeq` counts from 1 in the tail. Invariant: a block is valid completely or
+// not at all; its checksum covers everything after the checksum.
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { LOGS } from '@berth/shared'
@@ -16,28 +15,28 @@ const GAP = 1
 export interface BlockHeader {
   regionBytes: number
   count: number
-  /** Of all data in the region, and its CRC-32C: what a LogChunk of this block says. */
+  /** Size and CRC-32C of all data in the region, as in the LogChunk of this block. */
   dataBytes: number
   dataCrc: number
   firstSeq: number
-  /** Bytes of output before this block, kept or not; of a gap: before what follows it. */
+  /** Bytes of output before this block, kept or not; for a gap, before what follows it. */
   offset: number
-  /** Of those, how many were kept. */
+  /** How many of those were kept. */
   kept: number
-  /** The block is one GAP record, whose data is no output. */
+  /** The block is one GAP record, whose data is not output. */
   isGap: boolean
 }
 
 export const blockBytes = (header: BlockHeader): number => HEADER_BYTES + header.regionBytes
 export const lastSeqOf = (header: BlockHeader): number => header.firstSeq + header.count - 1
 
-/** The two counts behind a block. */
+/** Both counts after a block. */
 export const countsAfter = (header: BlockHeader): { offset: number; kept: number } => {
   const output = header.isGap ? 0 : header.dataBytes
   return { offset: header.offset + output, kept: header.kept + output }
 }
 
-/** Completes the block that begins the buffer: its region is in place behind the header. */
+/** Completes the block at the start of the buffer; its region is already in place after the header. */
 export function sealBlock(block: Buffer, header: BlockHeader): Buffer {
   const end = blockBytes(header)
   block.writeUInt32LE(MAGIC, 0)
@@ -54,7 +53,7 @@ export function sealBlock(block: Buffer, header: BlockHeader): Buffer {
   return block.subarray(0, end)
 }
 
-/** The header at `at`; undefined when these bytes cannot be one. Says nothing of the region. */
+/** The header at `at`; undefined when these bytes cannot be one. Does not check the region. */
 export function readHeader(bytes: Buffer, at: number): BlockHeader | undefined {
   if (bytes.length - at < HEADER_BYTES || bytes.readUInt32LE(at) !== MAGIC) return undefined
   const header: BlockHeader = {
@@ -76,7 +75,7 @@ export function readHeader(bytes: Buffer, at: number): BlockHeader | undefined {
   return isPlausible ? header : undefined
 }
 
-/** True when the whole block is in the buffer and is what was written. */
+/** True when the buffer holds the complete, undamaged block. */
 export function isWhole(bytes: Buffer, at: number, header: BlockHeader): boolean {
   const end = at + blockBytes(header)
   return end <= bytes.length && crc32c(bytes, 0, at + 8, end) === bytes.readUInt32LE(at + 4)
@@ -91,7 +90,7 @@ export function blockAt(bytes: Buffer, at: number): BlockHeader | undefined {
 const MAGIC_BYTES = Buffer.alloc(4)
 MAGIC_BYTES.writeUInt32LE(MAGIC)
 
-/** Where the next valid block begins, at or after `from`; -1 when there is none. */
+/** The offset of the next valid block, at or after `from`; -1 when there is none. */
 export function findBlock(bytes: Buffer, from: number): number {
   for (let at = bytes.indexOf(MAGIC_BYTES, from); at >= 0; ) {
     if (blockAt(bytes, at) !== undefined) return at
@@ -100,7 +99,7 @@ export function findBlock(bytes: Buffer, from: number): number {
   return -1
 }
 
-/** All valid blocks of a file, damaged ones passed over. */
+/** All valid blocks of a file; skips damaged ones. */
 export function* blocksOf(bytes: Buffer): Generator<{ at: number; header: BlockHeader }> {
   for (let at = findBlock(bytes, 0); at >= 0; ) {
     const header = readHeader(bytes, at)!
@@ -133,7 +132,7 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** A file of the spool; empty when it is not there (any more). */
+/** A file of the spool; empty when it does not exist. */
 export function readWhole(file: string): Buffer {
   try {
     return readFileSync(file)

@@ -1,5 +1,5 @@
-// What the tests of the spool share: a folder of their own, a log of numbered lines, and a reader
-// that checks what every batch promises.
+// Shared by the tests of the spool: a temporary folder, a log of numbered lines, and a reader that checks the
+// guarantees of every batch.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -24,7 +24,7 @@ export interface Seen {
 export const put = (writer: SpoolWriter, text: string): number =>
   writer.append(1_780_000_000_000_000, LogSource.STDOUT, 1, Buffer.from(text))
 
-/** Reads until nothing more comes; checks what every batch promises. */
+/** Reads to the end and checks the guarantees of every batch. */
 export function readAll(reader: SpoolReader, maxBytes?: number): Seen[] {
   const seen: Seen[] = []
   let expected = reader.nextSeq
@@ -38,7 +38,7 @@ export function readAll(reader: SpoolReader, maxBytes?: number): Seen[] {
       dataBytes: batch.dataBytes,
       count: batch.count,
     })
-    // One block at least, and those of `fill` have up to 1,500 bytes.
+    // At least one block, and blocks of `fill` have up to 1,500 bytes.
     expect(records.length).toBeLessThanOrEqual(Math.max(maxBytes ?? LOGS.chunkBytes, 1_500))
     let seq = batch.firstSeq
     forEachRecord(records, (_time, source, _step, start, end, _replaces, gapBytes, gapReason) => {
@@ -55,7 +55,7 @@ export const line = (n: number): string => `line ${n} ${'.'.repeat(n % 90)}\n`
 export const lines = (from: number, to: number): string[] =>
   Array.from({ length: to - from + 1 }, (_, i) => line(from + i))
 
-/** A spool of small segments with lines 1…count in it; one block per `flushEvery` lines. */
+/** A spool of small segments that holds lines 1…count; one block per `flushEvery` lines. */
 export function fill(
   folder: string,
   count: number,

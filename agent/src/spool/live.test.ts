@@ -1,5 +1,4 @@
-// Two real processes on one spool: the one writes as fast as it can and is killed without warning,
-// the other reads.
+// Two real processes on one spool: one writes as fast as it can and is killed without warning, the other reads.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -23,7 +22,7 @@ const writerOf = (limits: object): string => `
   }
 `
 
-/** Reads some batches of what is there; line n must be record n up to the gap of the tail. */
+/** Reads some of the available batches; line n must be record n up to the gap of the tail. */
 function follow(
   reader: SpoolReader,
   state: { lines: number; gaps: number },
@@ -51,7 +50,7 @@ function follow(
 }
 
 const LINES = 5_000
-/** The first tail file was written over: something is missing for good. */
+/** The first tail file was overwritten, so records are missing for good. */
 const tailHasTurned = (log: string): boolean =>
   (blocksOf(readWhole(join(log, 'tail-a'))).next().value?.header.firstSeq ?? 1) > 1
 

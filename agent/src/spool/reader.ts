@@ -1,9 +1,7 @@
-// The daemon's end of the spool of one attempt: regions that are ready to be sent, in order, while
-// the runner writes. Invariant: the records it gives have contiguous numbers, whatever happened to
-// the files. Missing ones (damaged on disk, or evicted) are replaced one for one: a GAP record that
-// says what is missing, then empty GAP records, so that numbers keep their meaning. Only what was
-// synced may be sent: `syncRead` comes before sending. Deliberately absent: writing, and any idea
-// of sessions and acknowledgements.
+// The daemon's end of the spool of one attempt: returns regions ready to be sent, in order, while the runner writes.
+// Invariant: record numbers are contiguous, even over damaged or evicted records, which are replaced one for one: one
+// GAP record says what is missing, empty GAP records follow. Only synced records may be sent, so call `syncRead` before
+// sending. Neither writes nor knows sessions and acknowledgements.
 import { LOGS } from '@berth/shared'
 import { GapReason, RECORD_OVERHEAD, skipRecords, sumData } from '@berth/shared/wire'
 import { describeGap, encodeGap } from './block.ts'
@@ -20,7 +18,7 @@ export interface SpoolBatch {
   records: Buffer
   dataBytes: number
   crc32c: number
-  /** More is there already and did not fit: nothing is gained by waiting. */
+  /** More records are available than fit, so waiting gains nothing. */
   isFull: boolean
 }
 
@@ -37,11 +35,11 @@ const NO_DATA = Buffer.alloc(0)
 export class SpoolReader {
   readonly #folder: string
   readonly #cursor: SpoolCursor
-  /** The record that `read` gives next. */
+  /** The record that `read` returns next. */
   #next = 1
-  /** Bytes of output before it, where known: then a gap says exactly how many are missing. */
+  /** Bytes of output before it, if known; then a gap says exactly how many are missing. */
   #offset: number | undefined = 0
-  /** The segments before the cursor's are gone. */
+  /** The segments before the cursor's were removed. */
   #isEvicted = false
   #missing: Missing | undefined
   #finalSeq = 0
@@ -52,14 +50,14 @@ export class SpoolReader {
     this.#cursor = new SpoolCursor(folder)
   }
 
-  /** Reading begins behind `afterSeq`. The folder must be there. */
+  /** Reading begins after `afterSeq`. The folder must exist. */
   static open(folder: string, afterSeq = 0): SpoolReader {
     const reader = new SpoolReader(folder)
     reader.seek(afterSeq)
     return reader
   }
 
-  /** The next record is the one behind `afterSeq`. */
+  /** The next record is the one after `afterSeq`. */
   seek(afterSeq: number): void {
     if (afterSeq + 1 !== this.#next) this.#offset = afterSeq === 0 ? 0 : undefined
     this.#next = afterSeq + 1
@@ -74,7 +72,6 @@ export class SpoolReader {
     this.#cursor.place(segment)
   }
 
-  /** The record that comes next. */
   get nextSeq(): number {
     return this.#next
   }
@@ -84,7 +81,7 @@ export class SpoolReader {
     return findFirstSeq(this.#folder)
   }
 
-  /** Newest record in the files. Reads the newest segment: not for every chunk. */
+  /** Newest record in the files. Reads the newest segment, so do not call it for every chunk. */
   get lastSeq(): number {
     return findLastSeq(this.#folder)
   }
@@ -94,15 +91,12 @@ export class SpoolReader {
     return measureSpool(this.#folder)
   }
 
-  /** The log ends with this record: what is missing up to it is damaged and will not come. */
+  /** The log ends with this record; missing ones before it are damaged and will not come. */
   end(finalSeq: number): void {
     this.#finalSeq = finalSeq
   }
 
-  /**
-   * The next records, at most `maxBytes` of them (but at least one block); undefined when there is
-   * nothing new.
-   */
+  /** The next records, up to `maxBytes` (but at least one block); undefined when nothing is new. */
   read(maxBytes: number = LOGS.chunkBytes): SpoolBatch | undefined {
     if (this.#missing !== undefined) return this.#readMissing(this.#missing, maxBytes)
     const firstSeq = this.#next
@@ -121,7 +115,7 @@ export class SpoolReader {
         return this.#finishJoin(firstSeq, joined, true)
       }
       this.#take(header)
-      // A large block goes as it is; small ones are worth a copy, to be sent together.
+      // A large block is sent as it is; small ones are copied together.
       if (joined === 0 && region.length * 2 > maxBytes) {
         const batch = {
           firstSeq,
@@ -137,22 +131,17 @@ export class SpoolReader {
     }
   }
 
-  /** What was read is on the disk afterwards: it may be sent. */
+  /** What was read is on the disk afterwards and may be sent. */
   async syncRead(): Promise<void> {
     await this.#cursor.sync()
   }
 
-  /**
-   * Everything up to `seq` is stored elsewhere: removes the full segments that hold nothing else.
-   */
+  /** Everything up to `seq` is stored elsewhere: removes the full segments that hold nothing else. */
   dropThrough(seq: number): number {
     return this.#remove(0, seq)
   }
 
-  /**
-   * Gives up unsent records (afterSeq, seq], in whole segments; they are read as GAP records from
-   * then on.
-   */
+  /** Evicts unsent records (afterSeq, seq] in whole segments; they are read as GAP records from then on. */
   evictThrough(seq: number, afterSeq = 0): number {
     return this.#remove(afterSeq, seq)
   }
@@ -168,7 +157,7 @@ export class SpoolReader {
     return freed
   }
 
-  /** The block that holds `#next`, or the first one behind it. */
+  /** The block that holds `#next`, or the first one after it. */
   #nextBlock(): BlockHeader | undefined {
     for (;;) {
       const header = this.#cursor.peek()
@@ -231,7 +220,7 @@ export class SpoolReader {
     if (this.#next > missing.throughSeq) this.#missing = undefined
     const count = this.#next - firstSeq
     const region = records.subarray(0, bytes)
-    const isFull = true // nobody gains anything by waiting for a gap
+    const isFull = true // waiting for a gap gains nothing
     return { firstSeq, lastSeq: this.#next - 1, count, records: region, isFull, ...sumOf(region) }
   }
 }

@@ -1,4 +1,4 @@
-// The spool as a whole: what the writer was given comes out of the reader, also after accidents.
+// The spool as a whole: the reader returns what the writer was given, also after accidents.
 import { createHash } from 'node:crypto'
 import {
   appendFileSync,
@@ -193,8 +193,7 @@ describe('head and tail', () => {
     expect(whole.sha256.length).toBe(0)
     expect(appendTailAfterDeath(folder, limits)).toEqual(whole)
 
-    // Interrupted after each block that was appended: cut the segments back, put the tail files
-    // back, do it again.
+    // Interrupt after each appended block: truncate the segments, restore the tail files, repeat.
     rmSync(folder, { recursive: true })
     fill(folder, 2_000, limits)
     const tails = ['tail-a', 'tail-b'].map(
@@ -261,7 +260,7 @@ describe('damage', () => {
       gapBytes: lines(31, 40).join('').length,
     })
     expect(seen.slice(31, 40).every((s) => s.source === LogSource.GAP && s.text === '')).toBe(true)
-    // and when reading begins inside it
+    // also when reading begins inside it
     reader.seek(34)
     expect(readAll(reader)[0]).toMatchObject({ seq: 35, gapReason: GapReason.DAMAGED })
     reader.close()

@@ -1,7 +1,6 @@
-// The end of a log that grew past its head: from the two tail files into the segments, behind a GAP
-// record that says how much is missing. The runner does it when it finishes; the daemon does it for
-// a runner that died. Invariant: doing it again after being interrupted anywhere adds nothing
-// twice, since each block carries the offset of its first byte in the whole output.
+// Moves the end of a log that outgrew its head from the two tail files to the segments, after a GAP record that says
+// how much is missing. The runner does it when it finishes, the daemon for a runner that died. Invariant: repeating it
+// after any interruption adds nothing twice, since each block carries the offset of its first byte in the whole output.
 import type { Hash } from 'node:crypto'
 import { statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,10 +21,7 @@ import {
   TAIL_FILES,
 } from './format.ts'
 
-/**
- * How far the segments go: the newest record, and the bytes of output before its end, given and
- * kept.
- */
+/** Where the segments end: the newest record, and the bytes of output up to its end, given and kept. */
 export interface SpoolPosition {
   lastSeq: number
   offset: number
@@ -34,10 +30,10 @@ export interface SpoolPosition {
 
 export interface SpoolEnd {
   finalSeq: number
-  /** Bytes of masked output, and how many of them are not in the log. */
+  /** Bytes of masked output, and how many of them are missing from the log. */
   bytesTotal: number
   bytesDropped: number
-  /** Over the data of all records in order; empty when nobody knows it any more. */
+  /** Over the data of all records in order; empty when it is unknown. */
   sha256: Uint8Array
 }
 
@@ -59,7 +55,7 @@ function readTail(folder: string): TailBlock[] {
   return blocks.sort((a, b) => a.header.firstSeq - b.header.firstSeq)
 }
 
-/** Appends what the tail files hold and the segments do not. A full disk ends it early. */
+/** Appends the blocks of the tail files that the segments lack. A full disk ends it early. */
 export function appendTail(
   folder: string,
   files: SegmentFiles,
@@ -69,7 +65,7 @@ export function appendTail(
 ): SpoolPosition {
   const block = new OpenBlock()
   let position = from
-  /** Writes the block that was just set; false when there is no room. */
+  /** Writes the block that was just set; false when the disk is full. */
   const write = (header: BlockHeader, count: number, output: number): boolean => {
     const sealed = block.seal(position.lastSeq + 1, header.offset, position.kept)
     if (!files.append(sealed)) return false
@@ -116,9 +112,8 @@ export function firstTime(region: Buffer): number {
 }
 
 /**
- * What the daemon calls when a runner is gone: the torn end of the newest segment is cut off, and
- * the tail is appended. May be called again at any time, also after a runner that finished
- * properly.
+ * The daemon calls it after a runner died: truncates the torn end of the newest segment and appends the tail.
+ * Idempotent, also after a runner that finished properly.
  */
 export function appendTailAfterDeath(
   folder: string,
@@ -145,9 +140,7 @@ export function appendTailAfterDeath(
   return { finalSeq: lastSeq, bytesTotal: offset, bytesDropped: offset - kept, sha256 }
 }
 
-/**
- * The position behind the last valid block; what lies behind it in the newest segment is cut off.
- */
+/** The position after the last valid block; truncates what follows it in the newest segment. */
 function recover(folder: string, segments: number[]): SpoolPosition {
   for (const segment of segments.toReversed()) {
     const file = segmentPath(folder, segment)

@@ -1,9 +1,7 @@
-// The runner's end of the spool of one attempt: records in, blocks on disk out. Nothing is waited
-// for but the disk. Invariants: sequence numbers of the segments have no holes; a block that was
-// written is never touched again; past the head the last megabyte or two is kept aside and comes
-// back at the end, behind a GAP record. A full disk costs output (counted, told by a GAP record
-// when there is room again), never an exception and never an earlier block. Deliberately absent:
-// timers (the caller flushes and syncs) and reading.
+// The runner's end of the spool of one attempt: turns records into blocks on disk and waits only for the disk.
+// Invariants: sequence numbers of the segments have no holes; a written block is never changed; past the head, the last
+// megabyte or two is kept aside and appended at the end, after a GAP record. A full disk costs output (counted in a GAP
+// record), never an exception or an earlier block. Has no timers.
 import { createHash } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import { LOGS } from '@berth/shared'
@@ -16,7 +14,7 @@ export interface SpoolLimits {
   headBytes: number
   tailBytes: number
   segmentBytes: number
-  /** The system's write; another one only to try out a full disk. */
+  /** The system's write; tests replace it to simulate a full disk. */
   write?: WriteCall
 }
 
@@ -34,12 +32,12 @@ export class SpoolWriter {
   readonly #hash = createHash('sha256')
   readonly #block = new OpenBlock()
   #lastSeq = 0
-  /** Records given to the tail files, which are numbered only when they come back. */
+  /** Records given to the tail files; they get numbers only when they are appended at the end. */
   #tailCount = 0
-  /** Bytes of output given so far, and of them kept; both as of the open block's beginning. */
+  /** Bytes of output given so far, and how many of them were kept, both at the start of the open block. */
   #offset = 0
   #kept = 0
-  /** Bytes that found no room since the last block that did. */
+  /** Bytes dropped on a full disk since the last block that was written. */
   #dropped = 0
   #droppedSinceTry = 0
   #timeUs = 0
@@ -56,15 +54,12 @@ export class SpoolWriter {
     return new SpoolWriter(folder, { ...DEFAULTS, ...limits })
   }
 
-  /** The newest record's number, as far as one was given. */
+  /** The number of the newest record that has one. */
   get lastSeq(): number {
     return this.#lastSeq
   }
 
-  /**
-   * Takes one record (copied) and returns the newest number: its own, unless it went to the tail or
-   * was dropped.
-   */
+  /** Takes one record (copied) and returns the newest number: its own, unless it went to the tail or was dropped. */
   append(
     timeUs: number,
     source: LogSource,
@@ -93,25 +88,23 @@ export class SpoolWriter {
     return this.#lastSeq
   }
 
-  /**
-   * Writes what was taken so far. Without room it stays, and is tried again with the next flush.
-   */
+  /** Writes what was taken so far. On a full disk it is kept and retried with the next flush. */
   flush(): void {
     if (this.#block.count > 0 && !this.#writeBlock()) return
     if (this.#dropped > 0) this.#writeGap()
   }
 
-  /** What was flushed is on the disk afterwards. */
+  /** Everything flushed is on the disk afterwards. */
   async sync(): Promise<void> {
     try {
       await this.#segments.sync()
       await this.#tail?.sync()
     } catch (error) {
-      if (!isDiskFull(error)) throw error // some file systems notice it only now
+      if (!isDiskFull(error)) throw error // some file systems report it only now
     }
   }
 
-  /** Brings the tail back, syncs and closes. Nothing may follow. */
+  /** Appends the tail, syncs and closes. No call may follow. */
   finish(): SpoolEnd {
     this.flush()
     this.#giveUp()
@@ -166,7 +159,7 @@ export class SpoolWriter {
     return true
   }
 
-  /** There is room again: says what is missing. */
+  /** There is space again: writes what is missing. */
   #writeGap(): void {
     const block = this.#block
     const text = describeGap(this.#dropped, GapReason.DISK, this.#limits.headBytes)
@@ -200,7 +193,7 @@ export class SpoolWriter {
     return this.#lastSeq
   }
 
-  /** At the end of an attempt on a full disk: its last block is as lost as what came after it. */
+  /** An attempt ends on a full disk: its last block is lost, like the output after it. */
   #giveUp(): void {
     if (this.#tail === undefined) this.#lastSeq -= this.#block.count
     this.#offset += this.#block.dataBytes + this.#dropped

@@ -1,6 +1,6 @@
-// The REST contract from the client's side. Every answer is checked against the shared schemas;
-// nothing is a success unless its status and its body say so. Addresses inside answers are never
-// followed as they stand: only their path is used, below the base URL the token belongs to.
+// The client's side of the REST contract. Every answer is checked against the shared schemas; success requires a
+// matching status and body. Addresses inside answers are never followed directly: only their path is used, below the
+// base URL that the token belongs to.
 import { CLIENT } from '@berth/shared/client-limits'
 import { VERSION } from '@berth/shared/version'
 import type { z } from 'zod'
@@ -19,7 +19,7 @@ import type { Reply, ReplyHeaders } from './transport.ts'
 
 export interface Read<T> {
   value: T
-  /** As it came, with the fields this client does not know. */
+  /** The body as received, including fields that this client does not know. */
   raw: unknown
   headers: ReplyHeaders
 }
@@ -46,16 +46,16 @@ export interface Api {
     schema: z.ZodType<T>,
     options: RequestOptions & { expect: number },
   ): Promise<Read<T>>
-  /** PATCH or DELETE; a PATCH carries an idempotency key, a DELETE is safe to repeat as it is. */
+  /** PATCH or DELETE; a PATCH carries an idempotency key, a DELETE is safe to retry. */
   change<T>(
     method: 'PATCH' | 'DELETE',
     path: string,
     schema: z.ZodType<T>,
     options: RequestOptions & { expect: number },
   ): Promise<Read<T>>
-  /** Follows `Link: rel="next"` until `limit` rows are there. */
+  /** Follows `Link: rel="next"` until `limit` rows are read. */
   list<T>(path: string, schema: z.ZodType<T>, options?: ListOptions): Promise<Rows<T>>
-  /** The body as it arrives; only the headers have a time limit. Repeating is the caller's. */
+  /** The body as it arrives; only the headers have a timeout. The caller retries. */
   stream(path: string, options?: RequestOptions): Promise<Reply>
   /** What an error status means. */
   explain(method: string, path: string, answer: Answer): ApiFailure
@@ -152,7 +152,7 @@ async function list<T>(
   return { items: items.slice(0, limit), raw: raw.slice(0, limit), headers: first.headers }
 }
 
-/** A removal that is answered with nothing. Safe to repeat, but what the first try removed is gone for the second. */
+/** Deletes a resource and expects an empty answer. A retry is safe, but answers 404 if the first try removed it. */
 export async function removeAt(api: Api, path: string, query: Query = {}): Promise<void> {
   const answer = await api.ask('DELETE', path, { query })
   if (answer.status >= 400) throw api.explain('DELETE', path, answer)

@@ -1,5 +1,5 @@
-// Where the client keeps what it remembers. Apart from credentials.ts, because to know the place is quick and to read
-// what lies there is not.
+// Where the client keeps its files. Separate from credentials.ts, because finding the folder is fast and loading the
+// code that reads it is not.
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import type { Io } from '../terminal/io.ts'

@@ -1,6 +1,6 @@
-// Container logs of one environment over certificate SSH, through connections that may break: a new one brings a new
-// certificate, begins where the last one was, and what it repeats is dropped. The server sets its own deadline for a
-// session; following goes on past it.
+// Container logs of one environment over certificate SSH, through connections that may break: a new one gets a new
+// certificate and resumes where the last one ended, and repeated records are dropped. The server limits the duration of
+// a session; following continues past it.
 import { CLIENT } from '@berth/shared/client-limits'
 import { CliError, EXIT, interrupted } from '../terminal/exit.ts'
 import type { Io } from '../terminal/io.ts'
@@ -35,7 +35,7 @@ export interface LogsRequest {
   follow: boolean
 }
 
-/** Words of the forced command; all of them are of `[A-Za-z0-9_.:=-]`. */
+/** Words of the forced command; all of them match `[A-Za-z0-9_.:=-]`. */
 export function logsWords(
   request: Omit<LogsRequest, 'services'>,
   service: string | null,
@@ -55,7 +55,7 @@ export interface LogsSource {
   api: Api
   io: Io
   place: SshPlace
-  /** Said once for each time the connection is lost. */
+  /** Called once each time the connection is lost. */
   onLost(reason: string): Promise<void>
 }
 
@@ -84,7 +84,7 @@ async function* readSession(
   }
 }
 
-/** Nothing about the logs is known from such an end: try again. */
+/** Such an end says nothing about the logs, so retry. */
 function isPassing(error: unknown): boolean {
   return (
     error instanceof ApiFailure &&
@@ -92,14 +92,14 @@ function isPassing(error: unknown): boolean {
   )
 }
 
-/** One that lasted was not refused: the server ended it at its time. */
+/** A session that lasted was not refused; the server ended it at its time limit. */
 const isBreak = ({ code, stderr }: SshEnd, hasLasted: boolean): boolean =>
   code === null ||
   code === SSH_NO_AGENT ||
   (code === SSH_NOT_AVAILABLE && hasLasted) ||
   (code === NO_CONNECTION && !['foreign', 'denied'].includes(whyLost(stderr).reason))
 
-/** The records of one service, or of all; with `follow` until somebody stops it. */
+/** The records of one service, or of all; with `follow` until the user stops it. */
 async function* readService(
   source: LogsSource,
   request: LogsRequest,
@@ -147,12 +147,12 @@ async function* readService(
       ? failures > CLIENT.retries && io.now() - lastContactAt >= CLIENT.noContactMs
       : failures > CLIENT.retries
     if (tired) throw broken
-    if (failures === 2) await source.onLost(broken.message) // the first is mended before anybody minds
+    if (failures === 2) await source.onLost(broken.message) // the first loss is usually repaired unnoticed
     await io.sleep(pauseMs(pollInterval(io), 0, failures - 1))
   }
 }
 
-/** Every record that was asked for, those of several services in the order of time. */
+/** Every requested record; those of several services in chronological order. */
 export async function* readContainerLogs(
   source: LogsSource,
   request: LogsRequest,

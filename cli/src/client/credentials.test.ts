@@ -26,7 +26,7 @@ const entry = (token: string): Entry => ({
   user: { id: 7, name: 'Ada', email: 'ada@example.com' },
   used_at: '2026-11-15T10:00:00Z',
 })
-/** Real waiting: the lock is about other processes. */
+/** Real waiting, because the lock concerns other processes. */
 const io = () =>
   testIo({ now: Date.now, sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)) })
 
@@ -138,7 +138,7 @@ describe('the file', () => {
   it('is not written while another command holds the lock', async () => {
     const path = join(temporaryFolder(), 'credentials.json')
     writeFileSync(join(path, '..', 'credentials.lock'), '')
-    const waiting = testIo() // time passes only here: the lock stays fresh
+    const waiting = testIo() // time passes only here, so the lock stays fresh
     await expect(
       updateCredentials(path, waiting, () => ({ 'https://a': entry('one') })),
     ).rejects.toThrow(/another berth command holds/)

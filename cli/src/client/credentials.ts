@@ -1,7 +1,6 @@
-// The credentials file: one entry per base URL, mode 0600, replaced as a whole (temporary file,
-// fsync, rename) under a lock, so that two commands at once neither tear it nor lose each other's
-// entry. A file that others can read is refused, not repaired: its tokens may be known already.
-// Values are never printed.
+// The credentials file: one entry per base URL, mode 0600, replaced atomically (temporary file, fsync, rename) under a
+// lock, so that concurrent commands neither tear it nor lose each other's entry. A file that others can read is
+// refused, not repaired, because its tokens may already be known. Values are never printed.
 import { randomBytes } from 'node:crypto'
 import { type FileHandle, link, mkdir, open, rename, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -17,7 +16,7 @@ const Entry = z.looseObject({
   refresh_token: z.string().nullable(),
   expires_at: z.string().nullable(),
   user: z.object({ id: z.int(), name: z.string(), email: z.string() }),
-  /** Which installation is meant when no command names one. */
+  /** Selects the installation when a command names none. */
   used_at: z.string(),
   /** Chosen by `berth orgs use`. */
   organization_id: z.int().positive().nullable().optional(),
@@ -32,14 +31,14 @@ const isLoopback = (host: string) =>
   host === '[::1]' ||
   /^127(\.\d{1,3}){3}$/.test(host)
 
-/** The one spelling under which an installation is known: no trailing slash, no query, no user. */
+/** The canonical spelling of an installation's address: no trailing slash, no query, no user. */
 export function normalizeBaseUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : null
   if (!url || (url.protocol !== 'https:' && url.protocol !== 'http:')) {
     throw usage(`'${text}' is not an address such as https://deploy.example.com`)
   }
   if (url.username || url.password || url.search || url.hash) {
-    // not quoted: it may hold a password
+    // not quoted, because it may hold a password
     throw usage('the address must not contain a user, a password, ? or #')
   }
   if (url.protocol === 'http:' && !isLoopback(url.hostname)) {
@@ -57,7 +56,7 @@ async function readBounded(file: FileHandle): Promise<string> {
   return file.readFile('utf8')
 }
 
-/** Empty when there is no file. */
+/** Empty when the file does not exist. */
 export async function readCredentials(path: string): Promise<Credentials> {
   let file: FileHandle
   try {
@@ -105,7 +104,7 @@ async function writeCredentials(path: string, credentials: Credentials): Promise
   await rename(temporary, path)
 }
 
-/** Read, change, write, with nobody else in between. Returning undefined changes nothing. */
+/** Reads, changes and writes under the lock. Returning undefined changes nothing. */
 export async function updateCredentials(
   path: string,
   io: Pick<Io, 'now' | 'sleep'>,
@@ -136,7 +135,7 @@ async function lock(path: string, io: Pick<Io, 'now' | 'sleep'>): Promise<() => 
       await file.close()
       return async () => {
         const now = await stat(path).catch(() => null)
-        // another inode: ours was taken as stale
+        // another inode: our lock was removed as stale
         if (now?.ino === mine.ino) await unlink(path)
       }
     } catch (error) {
@@ -154,7 +153,7 @@ async function lock(path: string, io: Pick<Io, 'now' | 'sleep'>): Promise<() => 
   }
 }
 
-/** A lock whose holder died. Renamed before it is deleted: only one of several waiters takes it. */
+/** Removes a lock whose holder died. Renames it before deletion, so that only one of several waiters takes it. */
 async function removeStale(path: string): Promise<boolean> {
   const found = await stat(path).catch(() => null)
   if (!found || Date.now() - found.mtimeMs < CLIENT.lockStaleMs) return found === null
@@ -165,7 +164,7 @@ async function removeStale(path: string): Promise<boolean> {
     return true
   }
   const taken = await stat(aside)
-  // somebody else had replaced the stale one in between: give theirs back
+  // another process had replaced the stale lock in between: restore its lock
   if (taken.ino !== found.ino) await link(aside, path).catch(() => {})
   await unlink(aside)
   return true

@@ -1,6 +1,6 @@
-// One request, and its repetitions. Invariants: the token leaves only for addresses below the base
-// URL, redirects included; a request is repeated only when it is a read or carries an idempotency
-// key; every wait has an end. What an answer means is api.ts's business.
+// One request with its retries. Invariants: the token is sent only to addresses below the base URL, redirects included;
+// a request is retried only when it is a read or carries an idempotency key; every wait has a limit. api.ts interprets
+// the answers.
 import { Readable } from 'node:stream'
 import { CLIENT } from '@berth/shared/client-limits'
 import { VERSION } from '@berth/shared/version'
@@ -14,10 +14,10 @@ export type Query = Record<string, string | number | readonly string[] | undefin
 export interface RequestOptions {
   query?: Query | undefined
   body?: unknown
-  /** In place of a JSON body: application/x-www-form-urlencoded. */
+  /** Sent as application/x-www-form-urlencoded in place of a JSON body. */
   form?: Record<string, string>
   headers?: Record<string, string>
-  /** Makes a POST or PATCH safe to repeat. One per invocation, the same for every try. */
+  /** Makes a POST or PATCH safe to retry. One per invocation, the same for every try. */
   idempotencyKey?: string
   retries?: number
   timeoutMs?: number
@@ -33,25 +33,25 @@ export type ClientName = 'cli' | 'mcp'
 
 export interface Connection {
   baseUrl: string
-  /** null: for the few answers that need none. */
+  /** null: for the few requests that need none. */
   token: string | null
   organizationId: number | null
   io: Io
   debug: boolean
-  /** How it names itself; the control plane shows it as the trigger of a task. */
+  /** The client's name; the control plane shows it as the trigger of a task. */
   client?: ClientName
-  /** Another token in place of one that expired; undefined: there is none. */
+  /** Returns a new token in place of an expired one; undefined: there is none. */
   renew?: ((expired: string) => Promise<string | undefined>) | undefined
 }
 
-/** Of an answer that may be another in a moment. */
+/** Statuses after which a retry may succeed. */
 export const REPEATABLE_STATUS: readonly number[] = [429, 502, 503, 504]
 const REDIRECTS = [301, 302, 303, 307, 308]
 
 const isBelow = (url: URL, baseUrl: string): boolean =>
   `${url.origin}${url.pathname}`.startsWith(`${baseUrl}/`) && !url.username && !url.password
 
-/** Absolute address below the base URL; whatever else a person names is refused. */
+/** The absolute address below the base URL; refuses any other address. */
 export function addressBelow(baseUrl: string, path: string, query: Query = {}): URL {
   const url = new URL(path.startsWith('/') ? baseUrl + path : path)
   if (!isBelow(url, baseUrl)) {
@@ -120,8 +120,8 @@ async function writeDebug(connection: Connection, line: string): Promise<void> {
 }
 
 /**
- * One try, and a second one with a new token when the first was told that its own expired. The refused one changed
- * nothing, so this is safe for every method.
+ * One try, and a second one with a new token if the first was refused because its token expired. The refused one
+ * changed nothing, so this is safe for every method.
  */
 export async function send<T>(
   connection: Connection,
@@ -145,7 +145,7 @@ export async function send<T>(
   return sendOnce(connection, method, path, options, use)
 }
 
-/** `use` reads the body inside the time limit, or takes it over. */
+/** `use` reads the body within the timeout, or takes it over. */
 async function sendOnce<T>(
   connection: Connection,
   method: string,
@@ -202,12 +202,12 @@ const readAnswer = async (response: Reply): Promise<Answer> => ({
   text: await readText(response),
 })
 
-/** A first request with the same key that is still running is waited for like a busy server. */
+/** An earlier request with the same key that still runs is waited for like a busy server. */
 const isBusy = (answer: Answer): boolean =>
   REPEATABLE_STATUS.includes(answer.status) ||
   (answer.status === 409 && answer.text.includes('"idempotency_in_flight"'))
 
-/** Any status; error statuses are the caller's. Repeats what may be repeated. */
+/** Returns any status; the caller handles error statuses. Retries what may be retried. */
 export async function ask(
   connection: Connection,
   method: string,

@@ -1,5 +1,5 @@
-// Records of container logs: what a line of the server's answer may be, which ones are known already after a new
-// connection, and several services as one stream in the order of time. No input or output of its own.
+// Records of container logs: parses lines of the server's answer, drops records that a new connection repeats, and
+// merges several services in chronological order. Performs no input or output.
 import { CLIENT } from '@berth/shared/client-limits'
 import { z } from 'zod'
 import { CliError, EXIT } from '../terminal/exit.ts'
@@ -13,7 +13,7 @@ const LogEntry = z.looseObject({
 })
 export type LogEntry = z.infer<typeof LogEntry>
 
-/** Days whose files are not there any more. */
+/** Days whose files were deleted. */
 const LogGap = z.looseObject({ kind: z.literal('gone'), service: z.string(), days: z.string() })
 export type LogGap = z.infer<typeof LogGap>
 
@@ -30,7 +30,7 @@ export function parseItem(line: string): LogItem {
   }
 }
 
-/** Lines of a stream in chunks; an unfinished last line is no record. */
+/** Lines of a chunked stream; an unfinished last line is not a record. */
 export async function* recordLines(chunks: AsyncIterable<string>): AsyncGenerator<string> {
   let rest = ''
   for await (const chunk of chunks) {
@@ -49,17 +49,17 @@ interface Seen {
 }
 
 /**
- * What was given out, as far as a new connection could bring it again. Everything up to `floor` counts as known;
- * after it each record is remembered by itself, because equal times are common and equal lines happen.
+ * What was already returned, as far as a new connection could repeat it. Everything up to `floor` counts as known;
+ * later records are remembered one by one, because equal times are common and equal lines happen.
  */
 export class Resumption {
   #recent: Seen[] = []
   #floor = Number.NEGATIVE_INFINITY
   #newest = Number.NEGATIVE_INFINITY
-  /** Records the present connection may repeat. */
+  /** Records that the current connection may repeat. */
   #pending = new Map<string, number>()
 
-  /** Where the next connection must begin; null: nothing was seen, ask as at first. */
+  /** Where the next connection must begin; null: nothing was seen, so repeat the first request. */
   get since(): string | null {
     const [first] = this.#recent
     if (!first) return null
@@ -75,7 +75,7 @@ export class Resumption {
     }
   }
 
-  /** False: it was given out before. */
+  /** False: it was returned before. */
   take(entry: LogEntry): boolean {
     const ms = Date.parse(entry.t)
     if (ms <= this.#floor) return false
@@ -98,7 +98,7 @@ export class Resumption {
     if (!isOld && !isMuch) return
     const sorted = this.#recent.map(({ ms }) => ms).sort((a, b) => a - b)
     const byCount = isMuch ? (sorted[sorted.length - CLIENT.logOverlapRecords] ?? 0) : -Infinity
-    // whole milliseconds: half of one could not be told from the other half
+    // whole milliseconds, because records within one millisecond cannot be ordered
     this.#floor = Math.max(this.#floor, byCount, this.#newest - CLIENT.logOverlapMs)
     this.#recent = this.#recent.filter(({ ms }) => ms > this.#floor)
   }
@@ -113,8 +113,8 @@ interface Source {
 const timeOf = (item: LogItem): number => (isGap(item) ? 0 : Date.parse(item.t))
 
 /**
- * Several streams as one, the oldest record first. `patienceMs`: how long a record waits for older ones of streams that
- * are quiet; null: until they have said something or ended.
+ * Merges several streams, the oldest record first. `patienceMs`: how long a record waits for older ones of quiet
+ * streams; null: until those streams have returned a record or ended.
  */
 export async function* mergeByTime(
   streams: readonly AsyncIterable<LogItem>[],
@@ -132,7 +132,7 @@ export async function* mergeByTime(
       if (done) source.done = true
       else source.queue.push({ item: value, at: now() })
     })
-    source.next.catch(() => {}) // told by the race below
+    source.next.catch(() => {}) // reported by the race below
   }
   sources.forEach(pull)
   try {
@@ -154,7 +154,7 @@ export async function* mergeByTime(
       if (head) yield head.item
     }
   } finally {
-    // not waited for: one that waits for its next record would hear of it only then
+    // not awaited: an iterator that waits for its next record would only react then
     for (const one of iterators) one.return?.().catch(() => {})
   }
 }

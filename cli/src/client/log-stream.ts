@@ -1,7 +1,7 @@
-// The log of a task over connections that may break. Numbered records (NDJSON) are asked for: a
-// line with its ending, or a piece of one, several with the same number. Plain text is counted
-// instead. A reconnect starts at the last number seen and skips what it had of it, so nothing is
-// lost or doubled. The end of a stream says nothing about the task.
+// The log of a task over connections that may break. Requests numbered records (NDJSON): a line with its ending, or a
+// piece of one, several with the same number; lines of plain text are counted instead. A reconnect starts at the last
+// number seen and skips what it already had, so nothing is lost or doubled. The end of a stream says nothing about the
+// task.
 import { isFinished } from '@berth/shared'
 import { LogLine, Task } from '@berth/shared/api'
 import { CLIENT } from '@berth/shared/client-limits'
@@ -13,9 +13,9 @@ import { ApiFailure, noAnswer } from './problem.ts'
 import type { Reply, ReplyHeaders } from './transport.ts'
 import { pauseMs, pollInterval } from './wait.ts'
 
-/** A piece of the log as it came. */
+/** A piece of the log as received. */
 export interface LogRecord {
-  /** null: the server counts, but did not say (plain text with a filter). */
+  /** null: the server counts, but did not send the number (plain text with a filter). */
   n: number | null
   /** With its line ending, if it has one. */
   text: string
@@ -44,7 +44,7 @@ function parseNumbered(line: string): LogRecord {
   }
 }
 
-/** The body as it arrives; a body that is cut short throws. Ctrl-C ends it. */
+/** The body as it arrives; throws when it is cut short. Ctrl-C ends it. */
 export async function* chunksOf(response: Reply, api: Api, io: Io): AsyncGenerator<Uint8Array> {
   const chunks = response.body[Symbol.asyncIterator]()
   const stop = () => response.cancel()
@@ -63,7 +63,7 @@ export async function* chunksOf(response: Reply, api: Api, io: Io): AsyncGenerat
   }
 }
 
-/** Lines with their endings. The unfinished last line of a body that was cut is not given out. */
+/** Lines with their endings. Drops the unfinished last line of a body that was cut. */
 async function* linesOf(response: Reply, api: Api, io: Io): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let rest = ''
@@ -79,7 +79,7 @@ async function* linesOf(response: Reply, api: Api, io: Io): AsyncGenerator<strin
   if (rest !== '') yield rest
 }
 
-/** The last number seen, and how many records with it; nothing yet is 0 of the first line. */
+/** The last number seen, and how many records had it; initially 0 of the first line. */
 interface Position {
   line: number
   records: number
@@ -109,7 +109,7 @@ async function* readOnce(
       : { n: position.countable ? counted++ : null, text: line, line: null }
     if (record.n !== null) {
       if (record.n < position.line) continue
-      if (record.n === position.line && known-- > 0) continue // had it before the connection broke
+      if (record.n === position.line && known-- > 0) continue // received before the connection broke
       position.records = record.n === position.line ? position.records + 1 : 1
       position.line = record.n
     }
@@ -121,7 +121,7 @@ const isPassing = (error: unknown): boolean =>
   error instanceof ApiFailure &&
   (error.kind === 'no_answer' || error.status === 429 || (error.status ?? 0) >= 500)
 
-/** Has everything been given out? Asked when a followed stream has ended. */
+/** Whether everything was returned; checked when a followed stream has ended. */
 async function isComplete(
   api: Api,
   request: LogRequest,
@@ -133,7 +133,7 @@ async function isComplete(
   return !sawRecords || (task.log_complete && task.log_lines <= position.line)
 }
 
-/** Everything from `fromLine` on; with `follow` until the task has ended and all of it is here. */
+/** Everything from `fromLine` on; with `follow` until the task has ended and its whole log was read. */
 export async function* readRecords(
   api: Api,
   io: Io,
@@ -172,12 +172,12 @@ export interface NumberedLine {
   text: string
 }
 
-/** Puts pieces together: a line ends with its ending, or where another number begins. */
+/** Joins pieces: a line ends with its line ending, or where another number begins. */
 export class LineAssembly {
   #n: number | null = null
   #text = ''
 
-  /** The lines that are whole now. */
+  /** The lines that are now complete. */
   add({ n, text }: Pick<LogRecord, 'n' | 'text'>): NumberedLine[] {
     const lines = this.#text !== '' && n !== this.#n ? this.end() : []
     if (this.#text === '') this.#n = n
@@ -189,7 +189,7 @@ export class LineAssembly {
       open = next
     }
     this.#text = open
-    // a line without end is shown in parts: it must not grow for ever
+    // an endless line is shown in parts, so that the buffer stays bounded
     return open.length > CLIENT.logLineChars ? [...lines, ...this.end()] : lines
   }
 
@@ -200,7 +200,7 @@ export class LineAssembly {
   }
 }
 
-/** The same as whole lines, without their endings. */
+/** The same as complete lines, without their endings. */
 export async function* readLines(
   ...words: Parameters<typeof readRecords>
 ): AsyncGenerator<NumberedLine> {
@@ -209,7 +209,7 @@ export async function* readLines(
   yield* assembly.end()
 }
 
-/** The lines of an answer that is here already. */
+/** The lines of an answer that has arrived completely. */
 export function parseLines(text: string, headers: ReplyHeaders): NumberedLine[] {
   const assembly = new LineAssembly()
   const isNdjson = isNumbered(headers)

@@ -1,5 +1,5 @@
-// Which installation a command talks to, and as whom. A token goes to the base URL it was given
-// for and nowhere else: BERTH_TOKEN needs BERTH_URL, a stored token belongs to its entry.
+// Which installation a command talks to, and with which token. A token is sent only to the base URL it was given for:
+// BERTH_TOKEN needs BERTH_URL, a stored token belongs to its entry.
 import { readFile, stat } from 'node:fs/promises'
 import { CLIENT } from '@berth/shared/client-limits'
 import { CliError, EXIT, usage } from '../terminal/exit.ts'
@@ -23,7 +23,7 @@ export interface SessionFlags {
 
 const LOGIN_HINT = 'berth login --url https://deploy.example.com'
 
-/** The address that was named, else the entry used last. */
+/** The named address, else the entry that was used last. */
 export function chooseBaseUrl(
   flags: Pick<SessionFlags, 'url'>,
   env: Io['env'],
@@ -35,7 +35,7 @@ export function chooseBaseUrl(
   return latest?.[0]
 }
 
-/** Tokens travel in a header: anything else in them is a mistake, and is not quoted. */
+/** Tokens travel in a header, so other characters in them are a mistake; the value is not quoted. */
 export function checkToken(text: string, source: string): string {
   const token = text.trim()
   if (!/^[\x21-\x7e]+$/.test(token) || token.length > CLIENT.tokenBytes) {
@@ -59,7 +59,7 @@ async function readTokenFile(path: string): Promise<string> {
 export interface Identity {
   baseUrl: string
   token: string
-  /** Where it is stored, so that a new one can take its place; null: it was given. */
+  /** Where it is stored, so that a new one can replace it; null: it was given. */
   stored: string | null
   /** Chosen by `berth orgs use`. */
   organizationId?: number
@@ -114,7 +114,7 @@ async function rememberUse(path: string, url: string, stored: Credentials, io: I
   })
 }
 
-/** Adds a private authority to those Node trusts. There is no way to trust nothing. */
+/** Adds a private authority to those that Node trusts. Verification cannot be switched off. */
 export async function trustAuthority(flags: SessionFlags, env: Io['env']): Promise<void> {
   const path = flags.cacert || env.BERTH_CACERT
   if (!path) return
@@ -132,7 +132,7 @@ async function addAuthority(pem: string, env: Io['env']): Promise<void> {
   if (typeof tls.setDefaultCACertificates === 'function') {
     return tls.setDefaultCACertificates([...tls.getCACertificates('default'), pem])
   }
-  // before Node 22.19: a list of our own replaces Node's, so what Node would add to it is added here
+  // before Node 22.19 our own list replaces Node's, so the authorities that Node would add are added here
   const https = await import('node:https')
   const more = env.NODE_EXTRA_CA_CERTS ? [await readFile(env.NODE_EXTRA_CA_CERTS, 'utf8')] : []
   https.globalAgent.options.ca = [...tls.rootCertificates, ...more, pem]
@@ -144,14 +144,14 @@ export async function connect(flags: SessionFlags, io: Io): Promise<Api> {
   return connectAs(identity, flags, io)
 }
 
-/** For who connects often: the authority is added once, by trustAuthority. */
+/** For callers that connect often; trustAuthority adds the authority once. */
 export async function connectAs(
   identity: Identity,
   flags: SessionFlags,
   io: Io,
   client: ClientName = 'cli',
 ): Promise<Api> {
-  // with every schema: not for commands that need none
+  // loads every schema, so only for commands that need it
   const { createApi } = await import('./api.ts')
   const debug = flags.verbose || io.env.BERTH_DEBUG === 'api'
   const organization = flags.org || io.env.BERTH_ORG

@@ -1,6 +1,6 @@
-// OAuth from the client's side: device login (RFC 8628), refresh, revocation (RFC 7009). Tokens are never printed. A
-// refresh token is spent by its use, so refreshing happens under the lock of the credentials file and is stored before
-// anybody else may look: two commands at once must not both spend it, which would end the login for both.
+// OAuth from the client's side: device login (RFC 8628), refresh, revocation (RFC 7009). Tokens are never printed.
+// Using a refresh token spends it, so a refresh runs under the lock of the credentials file and stores the result
+// before releasing it: if two concurrent commands spent the same token, the login would end for both.
 
 import {
   CLIENT_ID,
@@ -18,7 +18,7 @@ import { ApiFailure, refusal } from './problem.ts'
 
 type Form = Record<string, string>
 
-/** These endpoints need no token, and are given none. */
+/** These endpoints need no token, so none is sent. */
 const post = (connection: Connection, path: string, form: Form, more: RequestOptions = {}) =>
   ask({ ...connection, token: null, renew: undefined }, 'POST', path, {
     ...more,
@@ -64,7 +64,7 @@ const ENDED: Record<string, string> = {
   expired_token: 'nobody approved the login in time',
 }
 
-/** Asks until somebody decided; a lost connection is no decision. */
+/** Polls until the user decided; a lost connection is not a decision. */
 export async function awaitApproval(
   connection: Connection,
   started: DeviceAuthorization,
@@ -100,8 +100,8 @@ export const expiresAt = (answer: TokenAnswer, now: number): string =>
   `${new Date(now + answer.expires_in * 1_000).toISOString().slice(0, 19)}Z`
 
 /**
- * A token in place of one that expired: the one another command has just stored, or a new one. Undefined: there is
- * nothing to refresh with.
+ * A token in place of an expired one: one that another command has just stored, or a new one. Undefined: there is no
+ * refresh token.
  */
 export async function renewToken(
   connection: Connection,
@@ -133,7 +133,7 @@ export async function renewToken(
 async function refresh(connection: Connection, refreshToken: string): Promise<TokenAnswer> {
   const path = '/api/oauth/token'
   const form = { grant_type: 'refresh_token', refresh_token: refreshToken }
-  // shorter than the lock's life, and once more: the server takes a spent token again for a lost reply
+  // shorter than the lock's lifetime, with one retry: the server accepts a spent token again after a lost reply
   const send = () => post(connection, path, form, { timeoutMs: CLIENT.refreshMs })
   const answer = await send().catch((error: unknown) => {
     if (error instanceof ApiFailure && error.kind === 'no_answer') return send()
@@ -145,7 +145,7 @@ async function refresh(connection: Connection, refreshToken: string): Promise<To
   throw new CliError(EXIT.notLoggedIn, 'this login has ended', hint)
 }
 
-/** False: the server could not be told. */
+/** False: the server could not be reached. */
 export async function revokeToken(connection: Connection, token: string): Promise<boolean> {
   try {
     return (await post(connection, '/api/oauth/revoke', { token })).status === 200

@@ -1,16 +1,15 @@
-// What the server refused, in the client's words: problem+json → exit code, message, hint. One
-// table per gateway; this one is the client's. An answer that is no problem document is said to be
-// that, never guessed at.
+// Translates the server's refusals for the client: problem+json → exit code, message, hint. Each gateway has one such
+// table; this is the client's. An answer that is not a problem document is reported as such, never guessed at.
 import { Problem as Documented } from '@berth/shared/api'
 import type { z } from 'zod'
 import { CliError, EXIT, type ExitCode } from '../terminal/exit.ts'
 import type { ReplyHeaders } from './transport.ts'
 
-/** As documented, but a list of fields that is not does not make the refusal unreadable. */
+/** As documented, except that an invalid list of fields does not make the refusal unreadable. */
 const Problem = Documented.omit({ errors: true })
 type Problem = z.infer<typeof Problem>
 
-/** `no_answer`: nothing came back. `refused`: an error status. `nonsense`: not the contract. */
+/** `no_answer`: no reply. `refused`: an error status. `nonsense`: a reply that violates the contract. */
 export type FailureKind = 'no_answer' | 'refused' | 'nonsense'
 
 export class ApiFailure extends CliError {
@@ -44,8 +43,8 @@ export class ApiFailure extends CliError {
 }
 
 /**
- * Nobody knows whether it was done: a first try may have worked although its answer was lost and the later ones were
- * turned away.
+ * It is unknown whether the request took effect: a first try may have worked although its answer was lost and later
+ * tries were refused.
  */
 export const isOutcomeUnknown = ({ kind, status, code }: ApiFailure): boolean =>
   kind !== 'refused' || ([502, 503, 504].includes(status ?? 0) && code !== 'storage_full')
@@ -90,7 +89,7 @@ function hintFor(
   }
 }
 
-/** Each wrong field with its own sentence; the values are not in the answer and not in ours. */
+/** One sentence for each wrong field; values appear neither in the answer nor in ours. */
 function fieldSentences(problem: Problem): string[] {
   if (!Array.isArray(problem.errors)) return []
   return problem.errors.flatMap((error: unknown) => {
@@ -175,14 +174,14 @@ const REASONS: Record<string, string> = {
 }
 const CERTIFICATE = /CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS/
 
-/** What transport.ts puts below what it throws. */
+/** The cause that transport.ts attaches to what it throws. */
 interface Cause {
   code?: string
   message?: string
   errors?: { code?: string }[]
 }
 
-/** Nothing, or only half an answer, came back. */
+/** No answer, or only a part of it, came back. */
 export function noAnswer(error: unknown, baseUrl: string, timedOut: boolean): ApiFailure {
   const cause = (error as { cause?: Cause }).cause
   const code = cause?.code ?? cause?.errors?.[0]?.code ?? ''

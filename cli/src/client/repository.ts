@@ -1,6 +1,6 @@
-// What the working directory says about the project: .berth/project.json (searched upwards) and
-// the remotes of its git repository. Both come with the checkout and are therefore hints about
-// *what*, never about *where*: no address to talk to is ever taken from them.
+// What the working directory says about the project: .berth/project.json (searched upwards) and the remotes of its git
+// repository. Both come with the checkout, so they only hint at *what* is meant: no address to connect to is ever taken
+// from them.
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -49,7 +49,7 @@ function parseLink(path: string, text: string): Link {
   }
 }
 
-/** Addresses of the remotes; none when this is no repository or git is missing. */
+/** Addresses of the remotes; none outside a repository or without git. */
 export async function readRemotes(cwd: string): Promise<string[]> {
   try {
     const { stdout } = await promisify(execFile)(
@@ -66,7 +66,7 @@ export async function readRemotes(cwd: string): Promise<string[]> {
   }
 }
 
-/** The folder of the checkout; undefined when this is no repository or git is missing. */
+/** The root folder of the checkout; undefined outside a repository or without git. */
 export async function findRoot(cwd: string): Promise<string | undefined> {
   try {
     const { stdout } = await promisify(execFile)('git', ['rev-parse', '--show-toplevel'], {
@@ -80,7 +80,7 @@ export async function findRoot(cwd: string): Promise<string | undefined> {
   }
 }
 
-/** git@Host:acme/shop.git, ssh://git@host:2222/acme/shop, https://host/acme/shop/: all the same. */
+/** git@Host:acme/shop.git, ssh://git@host:2222/acme/shop, https://host/acme/shop/ are all the same. */
 export function normalizeRepoUrl(address: string): string {
   const text = address.trim()
   const scp = /^(?:[^@/:]+@)?([^/:]+):(?!\/\/)(.+)$/.exec(text)

@@ -1,6 +1,5 @@
-// Which project and which environment a command means: flag > BERTH_PROJECT/BERTH_ENV >
-// .berth/project.json > git remotes. Matching is pure. Commands that change something accept no
-// prefix, because the thing it matches may be another one tomorrow.
+// Which project and environment a command means: flag > BERTH_PROJECT/BERTH_ENV > .berth/project.json > git remotes.
+// Matching is pure. Commands that change something accept no prefix, because it may match another environment tomorrow.
 
 import { Environment, Project, ProjectDetail } from '@berth/shared/api'
 import { CLIENT } from '@berth/shared/client-limits'
@@ -14,7 +13,7 @@ export interface Target {
   project: Project
   environment: Environment
 }
-/** `change`: the command alters something. */
+/** `change`: the command changes something. */
 export type Purpose = 'read' | 'change'
 
 export const targetName = (target: Target): string =>
@@ -30,7 +29,7 @@ function ambiguous(word: string, what: string, candidates: readonly string[]): C
   return new CliError(EXIT.notFound, `'${word}' fits several ${what}`, `one of: ${some}`)
 }
 
-/** One rule after the other; the first that fits anything decides. */
+/** Tries one rule after the other; the first with a match decides. */
 function pick<T>(
   word: string,
   what: string,
@@ -133,7 +132,7 @@ async function environmentWord({ globals, io }: Context): Promise<string | undef
   return projectIsNamed ? undefined : ((await readLink(io.cwd))?.environment ?? undefined)
 }
 
-/** Whether anything says which environment is meant. */
+/** Whether the user or the directory names an environment. */
 export const namesEnvironment = async (context: Context): Promise<boolean> =>
   (await environmentWord(context)) !== undefined
 

@@ -1,4 +1,4 @@
-// One exchange as a program meets it: what came is what was sent, and what broke says how.
+// One exchange from the caller's view: the answer is what was sent, and failures say what broke.
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { gzipSync } from 'node:zlib'

@@ -1,10 +1,10 @@
-// One exchange with node:http or node:https. Not by `fetch`: loading it takes longer than the first answer. Connections
-// are Node's own agent's: kept for what follows, never waited for at the end. Invariants: no redirect is followed here;
-// an answer that is cut short throws; whatever broke is the cause of what is thrown. An answer that came is read or cancelled.
+// One exchange with node:http or node:https. Avoids `fetch`, because loading it takes longer than the first answer.
+// Node's own agent keeps connections for later requests, and exit never waits for them. Invariants: follows no
+// redirects; throws on a truncated answer, with the failure as the cause. The caller must read or cancel every answer.
 import type { IncomingMessage, RequestOptions } from 'node:http'
 import { CLIENT } from '@berth/shared/client-limits'
 
-/** `Headers` without what loading it costs. */
+/** Like `Headers`, without the cost of loading it. */
 export interface ReplyHeaders extends Iterable<[string, string]> {
   get(name: string): string | null
 }
@@ -12,7 +12,7 @@ export interface ReplyHeaders extends Iterable<[string, string]> {
 export interface Reply {
   status: number
   headers: ReplyHeaders
-  /** Read once. */
+  /** Can be read once. */
   body: AsyncIterable<Uint8Array>
   cancel(): void
 }
@@ -21,7 +21,7 @@ export interface Exchange {
   method: string
   headers: Record<string, string>
   body?: string | undefined
-  /** Until the answer is read. */
+  /** Valid until the answer is read. */
   signal: AbortSignal
 }
 
@@ -40,17 +40,17 @@ function headersOf(message: IncomingMessage): ReplyHeaders {
 
 const failed = (cause: unknown): Error => new Error('the request failed', { cause })
 
-/** As a code that says so: Node calls an end without an answer a reset, too. */
+/** Gives it a distinct code, because Node also calls an end without an answer a reset. */
 function nameEnd(error: NodeJS.ErrnoException): NodeJS.ErrnoException {
   if (error.code === 'ECONNRESET' && error.syscall === undefined) error.code = 'CLOSED'
   return error
 }
 
-/** These have headers only, also those of a body: nothing is not even packed. */
+/** These have headers but no body, even if the headers announce a compressed one. */
 const hasBody = ({ statusCode = 0 }: IncomingMessage, method: string): boolean =>
   method !== 'HEAD' && statusCode !== 204 && statusCode !== 304
 
-/** What a proxy in front packed is unpacked. */
+/** Decompresses what a proxy in front compressed. */
 async function unpack(
   message: IncomingMessage,
   method: string,
@@ -71,7 +71,7 @@ async function* bodyOf(message: IncomingMessage, method: string): AsyncGenerator
 }
 
 function replyOf(message: IncomingMessage, method: string): Reply {
-  message.on('error', () => {}) // told to whoever reads it
+  message.on('error', () => {}) // reported to the reader
   message.setTimeout(CLIENT.silenceMs, () => message.destroy(silence('ETIMEDOUT')))
   return {
     status: message.statusCode ?? 0,

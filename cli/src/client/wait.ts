@@ -1,6 +1,5 @@
-// Waits for a task's end. The verdict is the final status read over plain HTTP and nothing else;
-// lost connections, restarts and proxies' error pages only cost time. The task is never canceled
-// from here: whatever ends the wait, the task goes on.
+// Waits for the end of a task. The verdict is only the final status read over plain HTTP; lost connections, restarts
+// and proxies' error pages only cost time. The end of the wait, for any reason, never cancels the task.
 import { isFinished } from '@berth/shared'
 import { Task } from '@berth/shared/api'
 import { CLIENT } from '@berth/shared/client-limits'
@@ -17,26 +16,26 @@ export interface Finished {
 }
 
 export interface WaitWatcher {
-  /** Every state that was read; `serverNow` is the server's clock. */
+  /** Called with every state that was read; `serverNow` is the server's clock. */
   update(task: Task, serverNow: number): void | Promise<void>
   lost(reason: string): void | Promise<void>
   found(): void | Promise<void>
 }
 
 export interface WaitOptions {
-  /** What goes on when the wait has ended. */
+  /** What continues when the wait has ended. */
   what: 'deployment' | 'action'
   timeoutMs: number
-  /** The command that takes the wait up again. */
+  /** The command that resumes the wait. */
   resume: string
 }
 
-/** Nothing about the task is known from such an answer: ask again. */
+/** Such an answer says nothing about the task, so poll again. */
 const isPassing = (error: unknown): error is ApiFailure =>
   error instanceof ApiFailure &&
   (error.kind !== 'refused' || error.status === 429 || (error.status ?? 0) >= 500)
 
-/** Tests cannot wait whole seconds per poll; not documented, only ever makes it quicker. */
+/** Undocumented: tests cannot wait whole seconds per poll; it can only shorten the interval. */
 export function pollInterval(io: Io): number {
   const wanted = Number(io.env.BERTH_POLL_MS)
   return wanted > 0 ? Math.min(wanted, CLIENT.pollMs) : CLIENT.pollMs
@@ -47,7 +46,7 @@ function serverClock(headers: ReplyHeaders, now: number): number {
   return Number.isNaN(date) ? now : date
 }
 
-/** How long to pause: quick at first, slower later, growing while nobody answers. */
+/** The pause: short at first, longer later, growing while the server does not answer. */
 export function pauseMs(pollMs: number, waitedMs: number, failures: number): number {
   const usual = waitedMs < CLIENT.pollSlowAfterMs ? pollMs : pollMs * 3
   return Math.min(usual * 2 ** Math.min(failures, 10), CLIENT.backoffCapMs)
@@ -90,7 +89,7 @@ export async function waitForTask(
       } catch (error) {
         if (!isPassing(error)) throw error
         if (failures++ === 0) await watcher.lost(error.message)
-        // several tries: a laptop that slept has been without contact for an hour at its first one
+        // requires several tries: a laptop that slept has been without contact for an hour at its first one
         if (failures > CLIENT.retries && io.now() - lastContactAt >= CLIENT.noContactMs) {
           const waited = formatDuration(CLIENT.noContactMs)
           const message = `no contact for ${waited}; the ${options.what} may go on (${error.message})`
@@ -105,7 +104,7 @@ export async function waitForTask(
   }
 }
 
-/** Ctrl-C and refused tokens end the wait, not the task: said in the same sentence. */
+/** Ctrl-C and refused tokens end the wait, not the task; the message says both. */
 function endOfWait(error: unknown, what: string, goesOn: string): unknown {
   if (!(error instanceof CliError)) return error
   if (error.exitCode === EXIT.interrupted) return interrupted('stopped waiting', goesOn)

@@ -1,5 +1,5 @@
-// berth api PATH: any endpoint, with the stored token. The body goes to stdout as it came, also
-// when it is an error; the exit code is the one every other command would give.
+// berth api PATH: any endpoint, with the stored token. Writes the body to stdout unchanged, even if it is an error; the
+// exit code is the same as for every other command.
 import { randomUUID } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import { CLIENT } from '@berth/shared/client-limits'
@@ -21,7 +21,7 @@ export interface ApiOptions {
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 
-/** `me`, `/me`, `api/me` and `/api/me?x=1` are the same; whole addresses are not taken. */
+/** `me`, `/me`, `api/me` and `/api/me?x=1` are the same; full URLs are refused. */
 export function apiPath(word: string): string {
   const path = word.replace(/^\/+/, '')
   if (
@@ -58,7 +58,7 @@ export function parseApi({ args, flags }: Invocation): ApiOptions {
   }
 }
 
-/** true, false, null and whole numbers are themselves, @file is a file's text, the rest is text. */
+/** true, false, null and whole numbers keep their type, @file is the text of a file, everything else is text. */
 export async function typedValue(text: string): Promise<unknown> {
   if (text === 'true' || text === 'false') return text === 'true'
   if (text === 'null') return null
@@ -109,7 +109,7 @@ async function joinPages(api: Api, first: Answer): Promise<Answer> {
   }
 }
 
-/** JSON is written so that a terminal obeys nothing in it; other text is cleaned for terminals. */
+/** JSON is escaped so that a terminal obeys nothing in it; other text is cleaned for terminals. */
 function presentBody(text: string, isTerminal: boolean): string {
   try {
     return toJson(JSON.parse(text), 2)

@@ -1,10 +1,10 @@
-// `key=value` words of the `set` commands: the names are the API's own fields, the values are read as what the field
-// takes. Pure.
+// Parses the `key=value` words of the `set` commands: names are the API's own fields, values are read as the type that
+// the field takes. Pure.
 import type { z } from 'zod'
 import { usage } from '../terminal/exit.ts'
 import { suggest } from '../terminal/suggest.ts'
 
-/** The words as pairs; only keys there are. */
+/** The words as pairs; refuses unknown keys. */
 export function readSettings(
   words: readonly string[],
   known: readonly string[],
@@ -24,7 +24,7 @@ export function readSettings(
   return pairs
 }
 
-/** What the text may mean, the most particular first. */
+/** Possible readings of the text, the most specific first. */
 function readings(text: string): unknown[] {
   const word = { true: true, false: false, null: null }[text]
   const number = /^-?\d{1,9}$/.test(text) ? [Number(text)] : []
@@ -44,7 +44,7 @@ export function typedSettings(
     if (special && text in special) settings[key] = special[text]
     else {
       const fits = readings(text).find((value) => shape[key]?.safeParse(value).success)
-      settings[key] = fits === undefined ? text : fits // the schema says what is wrong with it
+      settings[key] = fits === undefined ? text : fits // the schema reports what is wrong with it
     }
   }
   return settings

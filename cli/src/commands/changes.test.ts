@@ -1,4 +1,4 @@
-// vars, env edit/delete/reset, project edit/delete: what is sent, what is said, and that no value is ever said.
+// vars, env edit/delete/reset, project edit/delete: what is sent, what is printed, and that no value is ever printed.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'

@@ -1,5 +1,5 @@
-// Every command of the table: in a pipe, on a terminal, as JSON, and each exit code it can return. A command without a
-// row fails here.
+// Every command of the table: in a pipe, on a terminal, as JSON, and each exit code it can return. Fails for a command
+// without a row.
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:https'
@@ -23,13 +23,13 @@ interface Row {
   pipe: RegExp
   /** Both streams on a terminal. */
   shown: RegExp
-  /** `lines`: a stream, one document a line. `none`: the output is no data. */
+  /** `lines`: a stream, one document per line. `none`: the output is not data. */
   json?: 'lines' | 'none'
-  /** Speaks to no server. */
+  /** Contacts no server. */
   offline?: true
-  /** The change it makes, refused: 6. */
+  /** The change it makes; refused, it exits with 6. */
   changes?: string
-  /** What else it may end with. */
+  /** Other possible exit codes. */
   exits?: [code: number, args: string[], prepare?: (peer: Peer, env: Everything) => void][]
 }
 
@@ -380,7 +380,7 @@ async function call(
   return { io, code: await run([...own, ...words], io) }
 }
 
-/** Colours may stay on a terminal; nothing else of what a terminal obeys. */
+/** Colours may stay on a terminal, but no other sequence that a terminal obeys. */
 const withoutColours = (text: string) =>
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
   text.replace(/\u001b\[[0-9;]*[mAJ]/g, '')
@@ -390,7 +390,7 @@ it('every command has a row', () => {
   expect(Object.keys(ROWS).sort()).toEqual(COMMANDS.map((spec) => spec.path).sort())
 })
 
-/** Commands whose usual end here is another than 0. */
+/** Commands whose usual exit code here is not 0. */
 const USUAL: Record<string, number> = { 'mcp serve': 2, 'orgs use': 2, 'projects check': 6 }
 
 describe.each(Object.entries(ROWS))('berth %s', (path, row) => {
@@ -459,7 +459,7 @@ it('what is not there: 5', async () => {
 })
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
-/** The oldest that the client runs on, a package of the tests. */
+/** The oldest supported Node.js, a package of the tests. */
 const OLDEST = join(root, `test/node_modules/node18-linux-${process.arch}/bin/node`)
 
 describe.skipIf(!existsSync(OLDEST))('the bundled client under the oldest Node', () => {

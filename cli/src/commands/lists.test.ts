@@ -210,7 +210,7 @@ it('hostile names in lists: no escape byte on a terminal', async () => {
   const { stdout } = await berthInTerminal(['projects', '--no-color'], { env })
   expect(stdout).toContain('xy z')
   expect(controlCharacters(stdout)).toEqual([])
-  // without colour no spinner either, which a slow machine would show
+  // without colour there is no spinner, which a slow machine would show
   const json = await berthInTerminal(['projects', '--json', '--no-color'], { env })
   expect(controlCharacters(json.stdout)).toEqual([])
 })

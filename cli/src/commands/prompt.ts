@@ -1,5 +1,5 @@
-// Questions to a person. Only where one is sure to see and answer them: stdin and stderr are a terminal, and nothing
-// asked for a run without questions. Everywhere else the caller names the flag that answers instead.
+// Questions to the user. Asked only where a user is sure to see and answer them: stdin and stderr are a terminal, and
+// no flag disables questions. Otherwise the caller names the flag that answers instead.
 import { CLIENT } from '@berth/shared/client-limits'
 import type { Context } from '../context.ts'
 import { CliError, EXIT, usage } from '../terminal/exit.ts'
@@ -10,7 +10,7 @@ export function mayAsk({ io, globals }: Pick<Context, 'io' | 'globals'>): boolea
   return inTerminal && globals.input && !globals.json
 }
 
-/** Anything but a clear yes is a no. */
+/** Anything but a clear yes means no. */
 export async function askYes({ io }: Pick<Context, 'io'>, question: string): Promise<boolean> {
   await io.stderr.write(`${cleanText(question)} [y/N] `)
   const answer = await io.stdin.readLine(CLIENT.answerLineBytes)
@@ -18,7 +18,7 @@ export async function askYes({ io }: Pick<Context, 'io'>, question: string): Pro
   return /^\s*y(es)?\s*$/i.test(answer ?? '')
 }
 
-/** A yes, from the person or by --yes; else nothing is done. */
+/** Throws unless the user or --yes confirms. */
 export async function confirmYes(context: Context, question: string): Promise<void> {
   if (context.globals.yes) return
   if (!mayAsk(context)) throw usage(`${question} Nothing was done`, 'add --yes')
@@ -26,14 +26,14 @@ export async function confirmYes(context: Context, question: string): Promise<vo
   throw new CliError(EXIT.refused, 'not confirmed; nothing was done')
 }
 
-/** What cannot be undone: the exact name, as --confirm, by --yes, or typed. `what` says what will happen. */
+/** For irreversible changes: the exact name, from --confirm, by --yes, or typed. `what` says what will happen. */
 export async function confirmName(
   context: Context,
   given: string | undefined,
   name: string,
   what: string,
 ): Promise<string> {
-  if (given !== undefined) return given // the server judges it
+  if (given !== undefined) return given // the server checks it
   if (context.globals.yes) return name
   if (!mayAsk(context)) throw usage(`${what}; nothing was done`, `add --yes, or --confirm ${name}`)
   await context.io.stderr.write(cleanText(`${what}. Type ${name} to go on: `))
@@ -42,7 +42,7 @@ export async function confirmName(
   throw new CliError(EXIT.refused, `that is not ${name}; nothing was done`)
 }
 
-/** A value that is not shown while it is typed. */
+/** A value that is typed without echo. */
 export async function askSecret(context: Context, question: string): Promise<string> {
   await context.io.stderr.write(cleanText(question))
   const typed = await context.io.stdin.readSecret(CLIENT.stdinBytes)

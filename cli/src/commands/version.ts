@@ -1,5 +1,5 @@
-// berth --version: the client's, and the server's when somebody is logged in. The server gets a
-// moment, not more: a version must also be readable offline.
+// berth --version: the client's version, and the server's if the user is logged in. The server gets only a moment,
+// because the version must also work offline.
 import { existsSync } from 'node:fs'
 import { CLIENT } from '@berth/shared/client-limits'
 import { VERSION } from '@berth/shared/version'
@@ -11,7 +11,7 @@ import { cleanText } from '../terminal/text.ts'
 async function serverVersion(context: Context): Promise<string> {
   const { io, globals } = context
   const isNamed = Boolean(globals.url || io.env.BERTH_URL)
-  if (!isNamed && !existsSync(credentialsPath(io.env))) return '' // the usual case must be quick
+  if (!isNamed && !existsSync(credentialsPath(io.env))) return '' // the common case must be fast
   const { readCredentials } = await import('../client/credentials.ts')
   const { chooseBaseUrl, trustAuthority } = await import('../client/login.ts')
   const baseUrl = chooseBaseUrl(globals, io.env, await readCredentials(credentialsPath(io.env)))

@@ -1,4 +1,4 @@
-// Bounds and cleanliness of what a model is given, and plans: pure, so as tables.
+// Limits and cleaning of what a model receives, and plans; pure functions, tested as tables.
 import { MCP } from '@berth/shared/client-limits'
 import { describe, expect, test } from 'vitest'
 import { ApiFailure } from '../client/problem.ts'

@@ -1,4 +1,4 @@
-// What a tool's body is given, and how a tool is described. The bodies know nothing of the protocol.
+// What a tool's body receives, and how a tool is described. The bodies do not know the protocol.
 import type { z } from 'zod'
 import type { Api } from '../client/api.ts'
 import type { Purpose, Target } from '../client/resolve.ts'
@@ -17,7 +17,7 @@ export interface Call {
   io: Io
   startedAt: number
   find(purpose: Purpose): Promise<Target>
-  /** Told to the host when it asked for it. */
+  /** Sent to the MCP host if it asked for progress. */
   report(progress: Progress): Promise<void>
 }
 
@@ -34,7 +34,7 @@ export interface Tool<Shape extends z.ZodRawShape = z.ZodRawShape> {
   description: string
   undertaking: Undertaking
   hints: Hints
-  /** Besides project and environment. */
+  /** In addition to project and environment. */
   input: Shape
   output: z.ZodType
   run(input: z.infer<z.ZodObject<Shape>>, call: Call): Promise<Answer>

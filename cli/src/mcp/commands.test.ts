@@ -1,4 +1,4 @@
-// The commands around the server: installing it, starting it wrongly, ending it, and what a start may cost.
+// The commands around the server: installing it, starting it wrongly, ending it, and the cost of a start.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'

@@ -1,5 +1,6 @@
-// deploy_environment. Success is the task's final status and nothing else: started, queued, running, timed out and lost
-// are said to be that. A failed deployment brings its diagnostics along. Whatever ends the call, the deployment goes on.
+// deploy_environment. Only the task's final status is success; started, queued, running, timed out and lost are
+// reported as such. A failed deployment includes its diagnostics. The end of a call, for any reason, never cancels the
+// deployment.
 import { randomUUID } from 'node:crypto'
 import { Environment, Task, Variable } from '@berth/shared/api'
 import { MCP } from '@berth/shared/client-limits'
@@ -129,7 +130,7 @@ async function startTask(call: Call, target: Target, commit: string | undefined)
   throw new ApiFailure('nonsense', EXIT.error, `task ${task.id} is one of another environment`)
 }
 
-/** Phases done, and a half for the one that runs: it only ever rises. */
+/** Finished phases, plus a half for the running one; never decreases. */
 export function progressOf(task: Task): { done: number; total: number; message: string } {
   const phases = task.phases ?? []
   const open = ['pending', 'running']
@@ -206,7 +207,7 @@ async function succeeded(call: Call, task: Task, target: Target): Promise<Answer
   return { text, structured: { outcome: 'succeeded', task: presentTask(task) } }
 }
 
-/** The end of a log arrives after the verdict: waited for, but not long. */
+/** The end of a log arrives after the verdict, so wait for it briefly. */
 async function drainLog(call: Call, task: Task): Promise<void> {
   const { api, io } = call
   const endsAt = io.now() + MCP.logMs
@@ -217,7 +218,7 @@ async function drainLog(call: Call, task: Task): Promise<void> {
   }
 }
 
-/** Undefined: they could not be read; the task's own failure is told instead. */
+/** Undefined: they could not be read; the task's own failure is reported instead. */
 async function diagnosticsOf(call: Call, task: Task): Promise<DiagnosticsOut | undefined> {
   try {
     await drainLog(call, task)

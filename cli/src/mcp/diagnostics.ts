@@ -1,5 +1,5 @@
-// get_deploy_diagnostics: why the most recent failed deployment failed, and how the latest one stands. What changed since
-// the last success comes before the output: the difference is more often the cause than the last line is.
+// get_deploy_diagnostics: why the most recent failed deployment failed, and the state of the latest one. Changes since
+// the last success come before the output, because they are the cause more often than the last line.
 
 import { Diagnostics, Task } from '@berth/shared/api'
 import { CLIENT, MCP } from '@berth/shared/client-limits'
@@ -30,7 +30,7 @@ type Failure = NonNullable<DiagnosticsOut['failure']>
 
 const clean = (text: string): string => oneLine(text, MCP.sentenceChars)
 
-/** The phase that a task is in, or failed in. */
+/** The phase in which a task is, or failed. */
 export function phaseOf(task: Task): string | null {
   const running = task.phases?.find(({ status }) => status === 'running')
   const name = running?.title ?? task.failure?.phase
@@ -44,14 +44,16 @@ export const cleanFailure = (failure: Failure): Failure => ({
   message: clean(failure.message),
 })
 
-/** A step's title comes from the repository's own file, and a message may quote its commands; `step` is an identifier. */
+/**
+ * A step's title comes from the repository's own file, and a message may quote its commands; `step` is an identifier.
+ */
 export const markFailure = (failure: Failure): Failure => ({
   ...failure,
   step_title: untrustedOrNull(failure.step_title),
   message: untrusted(failure.message),
 })
 
-/** As a model gets them: what the repository and its programs wrote is marked, field by field. */
+/** For a model: marks what the repository and its programs wrote, field by field. */
 export const markDiagnostics = (found: DiagnosticsOut): DiagnosticsOut => ({
   ...found,
   task: found.task && { ...found.task, branch: untrusted(found.task.branch) },
@@ -60,10 +62,10 @@ export const markDiagnostics = (found: DiagnosticsOut): DiagnosticsOut => ({
   hints: found.hints.map(({ code, message }) => ({ code, message: untrusted(message) })),
 })
 
-/** What stands beside the output, measured before the output gets the rest of the room. */
+/** Reserves space for the fields beside the output; the output gets the rest. */
 const OUTPUT_BYTES = MCP.structuredBytes - 3_072
 
-/** The contract's object, cleaned and small enough. */
+/** The contract's object, cleaned and bounded. */
 export function boundDiagnostics(found: Diagnostics, maxLines: number): DiagnosticsOut {
   const lines = found.output === null ? [] : cleanOutput(found.output)
   const { failure, since_last_success: since, task } = found
@@ -108,10 +110,10 @@ export function changedLine({ task, since_last_success: since }: DiagnosticsOut)
   return `Changed since ${last}: ${changed.join(', ')}`
 }
 
-/** These are said by `changedLine`. */
+/** `changedLine` covers these. */
 const CHANGES = ['commit_changed', 'service_file_changed', 'variables_changed', 'nothing_changed']
 
-/** Head, output in its fence, foot. `subject`: the commit's first line, when it is known. */
+/** Head, fenced output, foot. `subject`: the first line of the commit message, if known. */
 export function diagnosticsText(
   found: DiagnosticsOut,
   target: Target,
@@ -160,7 +162,7 @@ export async function readDiagnostics(
   return (await api.get(path, Diagnostics, { query: { lines } })).value
 }
 
-/** For a title only: without it the answer is whole. */
+/** Only for a title; the answer is complete without it. */
 async function readSubject(api: Api, id: number, latest: Task | undefined): Promise<string | null> {
   if (latest?.id === id) return latest.commit_message
   try {

@@ -1,4 +1,4 @@
-// Who a call goes out as, and where to: looked up anew each time, but never at another installation.
+// The login and installation of a call: looked up for each call, but never at another installation.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'

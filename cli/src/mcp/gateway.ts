@@ -1,5 +1,5 @@
-// The way to the control plane, opened for each call: as whoever is logged in at that moment, at the installation the
-// first call found. A login elsewhere in between must not send a call, or what the server is fixed to, to another one.
+// Connects to the control plane for each call: with the current login, at the installation that the first call found. A
+// login elsewhere in between must not redirect a call, or the fixed project and environment, to another installation.
 import type { Api } from '../client/api.ts'
 import { connectAs, findIdentity, type SessionFlags } from '../client/login.ts'
 import { type Io, sleepUnlessInterrupted } from '../terminal/io.ts'
@@ -11,7 +11,7 @@ export interface Opened {
 }
 
 export interface Gateway {
-  /** Undefined: nobody was logged in yet. */
+  /** Undefined: there was no login yet. */
   readonly baseUrl: string | undefined
   open(signal: AbortSignal): Promise<Opened>
 }
@@ -26,7 +26,7 @@ export function createGateway(flags: SessionFlags, io: Io): Gateway {
       const interrupted = AbortSignal.any([io.interrupted, signal])
       const callIo: Io = {
         ...io,
-        stdout: io.stderr, // stdout is the protocol's
+        stdout: io.stderr, // stdout belongs to the protocol
         env: baseUrl === undefined ? io.env : { ...io.env, BERTH_URL: baseUrl },
         interrupted,
         sleep: (ms) => sleepUnlessInterrupted(ms, interrupted),

@@ -1,6 +1,6 @@
-// berth mcp install: the entry for a program's configuration, printed or merged into its file in this repository. There
-// is no token in it: the server reads the credentials file. Other entries and keys of the file stay as they are, the
-// file before is kept beside it, and a file that is not plain JSON is left alone.
+// berth mcp install: the entry for a program's configuration, printed or merged into its file in this repository. It
+// contains no token: the server reads the credentials file. Other entries and keys of the file are kept, the old file
+// is kept beside it, and a file that is not plain JSON is not changed.
 import { randomUUID } from 'node:crypto'
 import { copyFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -17,7 +17,7 @@ import {
 import { CliError, EXIT, type ExitCode, usage } from '../terminal/exit.ts'
 import { cleanText, toJson } from '../terminal/text.ts'
 
-/** Where each program looks in a repository, and under which key. */
+/** The path and key that each program uses in a repository. */
 const CLIENTS = {
   'claude-code': { file: '.mcp.json', key: 'mcpServers' },
   cursor: { file: join('.cursor', 'mcp.json'), key: 'mcpServers' },
@@ -39,7 +39,7 @@ export interface InstallOptions {
   write: boolean
 }
 
-/** `berth mcp` with what was given here. */
+/** `berth mcp` with the flags given here. */
 export function entryOf(globals: Globals, allowWrite: boolean): Entry {
   const named = (flag: string, value: string | undefined) =>
     value === undefined ? [] : [flag, value]
@@ -74,7 +74,7 @@ type Json = Record<string, unknown>
 const isObject = (value: unknown): value is Json =>
   value !== null && typeof value === 'object' && !Array.isArray(value)
 
-/** The file's object with the entry in it; undefined: this is no object it can be put into. */
+/** The file's object with the entry added; undefined: the file cannot take an entry. */
 export function merge(text: string | undefined, key: string, entry: Entry): Json | undefined {
   let before: unknown
   try {
@@ -100,7 +100,7 @@ async function readIfThere(file: string): Promise<string | undefined> {
   }
 }
 
-/** Whole or not at all; undefined: there was nothing to keep. */
+/** Atomic; undefined: there was no old file to keep. */
 async function replaceFile(file: string, text: string, isThere: boolean) {
   const backup = `${file}.bak`
   const temporary = `${file}.${randomUUID()}.tmp`

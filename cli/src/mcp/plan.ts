@@ -1,6 +1,6 @@
-// Plan, then act. A plan is what a call would do, seen now; its hash names the parts it rests on, each by a digest of its
-// own, so that a later call can say what has moved without anybody keeping the plan. No value is in a plan or its hash:
-// a digest of a short secret is a way to guess it.
+// Plan, then act. A plan is what a call would do now; its hash contains a digest of each part it depends on, so that a
+// later call can say what changed without a stored plan. Neither a plan nor its hash contains values, because the
+// digest of a short secret can be guessed.
 import { createHash } from 'node:crypto'
 import type { Answer } from './answer.ts'
 import { refuse } from './refusal.ts'
@@ -8,7 +8,7 @@ import type { DeployPlan, VariablesPlan } from './schemas.ts'
 
 export interface Planned<Plan> {
   plan: Plan
-  /** What the plan rests on, by the name it is called when it has changed. */
+  /** What the plan depends on, by the name used when it has changed. */
   parts: Readonly<Record<string, unknown>>
 }
 
@@ -18,7 +18,7 @@ const digest = (value: unknown): string =>
 export const hashPlan = (parts: Planned<unknown>['parts']): string =>
   Object.values(parts).map(digest).join('.')
 
-/** The parts that are not what the hash was made from. */
+/** The parts that differ from those in the hash. */
 export function changedParts(hash: string, parts: Planned<unknown>['parts']): string[] {
   const before = hash.split('.')
   const names = Object.keys(parts)
@@ -26,7 +26,7 @@ export function changedParts(hash: string, parts: Planned<unknown>['parts']): st
   return names.filter((name, index) => before[index] !== digest(parts[name]))
 }
 
-/** The refusal, when the world has moved since the plan was shown. */
+/** Refuses if a part has changed since the plan was shown. */
 export function refuseOutdated(
   hash: string,
   { plan, parts }: Planned<DeployPlan | VariablesPlan>,

@@ -1,5 +1,5 @@
-// What went wrong, as an answer: a sentence that says what and what to do, with a code to switch on. Refusals keep their
-// words, faults show none of theirs, and no value of a variable is in any of them.
+// Turns an error into an answer: a sentence with the problem and the remedy, and a code for programs. Refusals keep
+// their messages, internal faults show none, and no answer contains the value of a variable.
 import { MCP } from '@berth/shared/client-limits'
 import { ApiFailure, isOutcomeUnknown } from '../client/problem.ts'
 import type { Target } from '../client/resolve.ts'
@@ -7,7 +7,7 @@ import { CliError, EXIT } from '../terminal/exit.ts'
 import { type Answer, oneLine } from './answer.ts'
 import type { Refused } from './schemas.ts'
 
-/** What the tool was about to do: reading leaves no doubt behind, the others may. */
+/** What the tool was about to do; only `start` and `change` can leave an unknown outcome. */
 export type Undertaking = 'read' | 'start' | 'change'
 
 export const refuse = (refused: Refused): Answer => {
@@ -24,7 +24,7 @@ export const refuse = (refused: Refused): Answer => {
 
 const clean = (text: string): string => oneLine(text, MCP.sentenceChars)
 
-/** Words a sentence may begin with; anything else may be a name, which keeps its letters. */
+/** Words that may begin a sentence; any other word may be a name, which keeps its case. */
 const OPENING =
   /^(an?|did|environments|it|log|name|no|not|nothing|one|projects|the|this|try|which)\b/
 
@@ -103,7 +103,7 @@ function isNotLoggedIn(error: CliError): boolean {
   return error.exitCode === EXIT.notLoggedIn && (error as Partial<ApiFailure>).status !== 403
 }
 
-/** Every error becomes an answer. `taskId`: it was started before this happened. */
+/** Turns every error into an answer. `taskId`: the task that was started before the error. */
 export function explain(
   error: unknown,
   about: { undertaking: Undertaking; target?: Target | undefined; taskId?: number | undefined },

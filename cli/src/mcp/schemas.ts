@@ -1,11 +1,11 @@
-// What the tools take and give, as a model sees it. Inputs are strict: an input nobody knows is refused, not dropped.
-// Outputs are lean copies of the contract, because hosts put schemas into the model's context; each is what a success
-// looks like or what a refusal looks like, so that a client which checks errors too is content.
+// Inputs and outputs of the tools, as a model sees them. Inputs are strict: unknown ones are refused, not dropped.
+// Outputs are lean copies of the contract, because MCP hosts put schemas into the model's context; each is the shape of
+// a success or of a refusal, so that clients that also validate errors accept them.
 import { TASK_STATUSES } from '@berth/shared'
 import { MCP } from '@berth/shared/client-limits'
 import { z } from 'zod'
 
-/** Without the bounds of safe integers, which say nothing and are long. */
+/** Without the bounds of safe integers, which are long and useless here. */
 const Whole = z.number()
 /** An object whose members are described elsewhere. */
 const Described = z.looseObject({})
@@ -16,7 +16,7 @@ const Status = z.enum(TASK_STATUSES)
 const Word = z.union([z.string().min(1).max(MCP.wordChars), z.int().positive()])
 export type Word = z.infer<typeof Word>
 
-/** The inputs that say where; those that the server is fixed to are not there. */
+/** The inputs that name the target, without those that the server is fixed to. */
 export interface Where {
   project?: Word
   environment?: Word
@@ -149,7 +149,7 @@ export const DeployPlan = z.object({
   target: Text,
   environment_id: Whole,
   branch: Text,
-  /** null: the branch's head when it starts. */
+  /** null: the head of the branch at the start. */
   commit_sha: Text.nullable(),
   previous_commit_sha: Text.nullable(),
   variable_keys_changed: Texts,
@@ -182,7 +182,7 @@ const Refusal = z.object({
   problems: z.array(z.object({ field: Text, code: Text, message: Text })).optional(),
   truncated,
 })
-/** With plan_outdated: what is no longer as it was, and the plan as it would be now. */
+/** With plan_outdated: what changed, and the current plan. */
 const RefusedChange = Refusal.extend({
   changed: Texts.optional(),
   plan: Described.optional(),

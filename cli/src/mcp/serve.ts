@@ -1,6 +1,6 @@
-// berth mcp: serves MCP over stdin and stdout until stdin ends. stdout is the protocol: nothing else reaches it, whatever
-// a library prints; console is turned to stderr. A wrong project or environment ends the start, a missing login does not:
-// a host shows what a tool answers, and hardly why a server did not start.
+// berth mcp: serves MCP over stdin and stdout until stdin ends. stdout carries only the protocol; console is redirected
+// to stderr, so that libraries cannot print there. A wrong project or environment fails the start, a missing login does
+// not, because MCP hosts show answers of tools, but rarely why a server did not start.
 import { Console } from 'node:console'
 import { Writable } from 'node:stream'
 import { MCP } from '@berth/shared/client-limits'
@@ -17,7 +17,7 @@ export interface ServeOptions {
   allowWrite: boolean
 }
 
-/** Every method of the console writes to stderr from here on. */
+/** Redirects every method of the console to stderr. */
 function turnConsole({ stderr }: Io): void {
   const sink = new Writable({
     write: (chunk: Buffer, _encoding, done) => void stderr.write(chunk).then(() => done(), done),
@@ -25,7 +25,7 @@ function turnConsole({ stderr }: Io): void {
   Object.assign(console, new Console({ stdout: sink, stderr: sink }))
 }
 
-/** What a login, a moment or a better network can heal. */
+/** Failures that a login, a retry or a better network can fix. */
 const PASSING: readonly ExitCode[] = [EXIT.notLoggedIn, EXIT.error, EXIT.interrupted]
 
 /** Fixes the project and the environment to what their names mean now. */
@@ -46,7 +46,7 @@ async function serveUntilClosed(serve: () => ReturnType<typeof createServer>, io
   const transport = new StdioServerTransport(undefined, undefined, limits)
   const handle = serveStdio(serve, {
     transport,
-    // what could not be read is not repeated: it may hold a value
+    // unreadable input is not repeated, because it may contain a value
     onerror: (error) => void io.stderr.write(`berth mcp: ${error.name} in the protocol\n`),
   })
   const served = transport.onclose

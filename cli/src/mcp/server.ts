@@ -1,5 +1,5 @@
-// The MCP server: five tools at most, in the specification's order; those that change something are registered only when
-// that was allowed, so that without it they can be neither seen nor called. One factory serves both protocol eras.
+// The MCP server: at most five tools, in the specification's order; those that change something are registered only if
+// allowed, so that otherwise they can be neither seen nor called. One factory serves both protocol eras.
 import { VERSION } from '@berth/shared/version'
 import { McpServer, type ServerContext } from '@modelcontextprotocol/server'
 import { z } from 'zod'
@@ -19,7 +19,7 @@ import { listVariables, setVariables, unsetVariables } from './variables.ts'
 const READ = [getDeployDiagnostics, listVariables] as const
 const WRITE = [deployEnvironment, setVariables, unsetVariables] as const
 
-/** Each body is called with what its own schema let through. */
+/** Each body receives input that its own schema accepted. */
 const asTool = (tool: unknown): Tool => tool as Tool
 
 export const toolsFor = (allowWrite: boolean): Tool[] =>
@@ -32,7 +32,7 @@ export interface Surroundings {
   io: Io
 }
 
-/** Unknown inputs are refused; what the server is fixed to is no input. */
+/** Refuses unknown inputs; a fixed project or environment is not an input. */
 export function inputOf(tool: Tool, { fixed }: Pick<Targets, 'fixed'>) {
   return z.strictObject({
     ...(fixed.project ? {} : { project: PROJECT }),
@@ -53,7 +53,7 @@ export function instructionsOf(baseUrl: string | undefined, fixedTo: string): st
 async function report({ mcpReq }: ServerContext, progress: Progress): Promise<void> {
   const progressToken = mcpReq._meta?.progressToken
   if (progressToken === undefined) return
-  // a host that went away ends the call by its signal, not by this
+  // when the MCP host disconnects, the call's signal ends it, not this
   await mcpReq
     .notify({ method: 'notifications/progress', params: { progressToken, ...progress } })
     .catch(() => {})

@@ -1,6 +1,6 @@
-// Which project and environment a call means. What the server was fixed to at its start is an id from then on: no input
-// and no later name leads elsewhere. The working directory (link file, git remotes) decides nothing here: a host starts
-// the server wherever it likes.
+// Which project and environment a call means. What the server was fixed to at its start is an id from then on, so no
+// input and no later name leads elsewhere. The working directory (link file, git remotes) is ignored, because an MCP
+// host may start the server in any folder.
 import { Environment, Project, ProjectDetail } from '@berth/shared/api'
 import type { Api } from '../client/api.ts'
 import type { RequestOptions } from '../client/http.ts'
@@ -22,7 +22,7 @@ interface Pin {
 
 export interface Targets {
   readonly fixed: { project: boolean; environment: boolean }
-  /** Looks up what the server is fixed to; once it was found this asks nobody. */
+  /** Looks up what the server is fixed to; sends no request once it was found. */
   settle(api: Api, options?: RequestOptions): Promise<void>
   find(api: Api, where: Where, purpose: Purpose): Promise<Target>
   /** "project shop (id 12), environment pr-42 (id 101)"; empty: nothing is fixed. */
@@ -35,7 +35,7 @@ const listProjects = async (api: Api, options: RequestOptions = {}): Promise<Pro
 const listEnvironments = async (api: Api, projectId: number, options: RequestOptions = {}) =>
   (await api.list(`/api/projects/${projectId}/environments`, Environment, options)).items
 
-/** 42 is a pull request, then an id; where there are both, a program is asked which. */
+/** 42 is a pull request, then an id; if both exist, the program must say which. */
 export function matchOne(
   word: string,
   known: readonly Environment[],

@@ -25,7 +25,7 @@ test('calls beyond those that run wait in their order, a bounded number of them'
   expect(begun).toEqual([])
   leaver.abort()
   running[0]?.()
-  running[0]?.() // once is once
+  running[0]?.() // a second call has no effect
   running[1]?.()
   await nextTick()
   expect(begun).toEqual([0, 2])

@@ -1,5 +1,5 @@
-// How many calls run at once: the next ones wait for their turn, in the order they came, and so many of them at most.
-// A host that gives a call up takes it out of the line.
+// Limits concurrent calls: further calls wait in order of arrival, up to a limit. A call that the MCP host gives up
+// leaves the queue.
 import { MCP } from '@berth/shared/client-limits'
 import { CliError, EXIT } from '../terminal/exit.ts'
 
@@ -7,10 +7,10 @@ export class Turns {
   #running = 0
   readonly #waiting: (() => void)[] = []
 
-  /** Resolves when the call may begin; what it gives is called once the call has ended. */
+  /** Resolves when the call may begin; call the returned function once it has ended. */
   async take(signal: AbortSignal): Promise<() => void> {
     if (this.#running < MCP.calls) this.#running += 1
-    else await this.#wait(signal) // who ends hands its place on
+    else await this.#wait(signal) // a call that ends passes its place on
     let isOver = false
     return () => {
       if (isOver) return

@@ -1,5 +1,5 @@
-// list_variables, set_variables, unset_variables. Keys come out, values never do: they go into one request and are in no
-// answer, plan, hash or error. A key that is none is not repeated either, because it may be a "KEY=value".
+// list_variables, set_variables, unset_variables. Returns keys, never values: values go into one request and are in no
+// answer, plan, hash or error. An invalid key is not repeated either, because it may be a "KEY=value".
 import { randomUUID } from 'node:crypto'
 import { VARIABLES_HINT, Variable, VariablesPatched } from '@berth/shared/api'
 import { isReservedVariable, SYSTEM_VARIABLES, VARIABLE_KEY } from '@berth/shared/service-file'
@@ -51,7 +51,7 @@ async function list(_: object, call: Call): Promise<Answer> {
   }
 }
 
-/** Keys that cannot be keys, by their place: what was given in their place is not repeated. */
+/** Invalid keys, by position; their text is not repeated. */
 export function wrongKeys(keys: readonly string[]): Refused['problems'] {
   const problems = keys.flatMap((key, index) => {
     if (!VARIABLE_KEY.test(key)) {
@@ -64,7 +64,7 @@ export function wrongKeys(keys: readonly string[]): Refused['problems'] {
   return problems.length === 0 ? undefined : problems.slice(0, 8)
 }
 
-/** Why it would be refused, as far as one can see; the server decides. */
+/** Why it would be refused, as far as the client can see; the server decides. */
 export function refusedBecause(target: Target, right: string): string | null {
   const { environment } = target
   if (environment.may.includes(right)) return null

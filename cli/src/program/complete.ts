@@ -1,6 +1,6 @@
-// The hidden `berth __complete WORDS…`: what may stand in place of the last word, one a line. Silent whatever happens, at
-// most 800 ms, answers of the server remembered for 30 s. Only words of harmless characters leave it: shells expand what
-// they are offered.
+// The hidden `berth __complete WORDS…`: candidates for the last word, one per line. Silent on every failure, takes at
+// most 800 ms, caches answers of the server for 30 s. Prints only words of harmless characters, because shells expand
+// what they are offered.
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
@@ -51,7 +51,7 @@ const FLAG_KINDS: Readonly<Record<string, Kind>> = {
   '--confirm-protected': 'environments',
 }
 
-/** By the command's own path; aliases are resolved before. */
+/** By the command's own path, after aliases are resolved. */
 const ARGUMENT_KINDS: Readonly<Record<string, Kind>> = {
   'projects show': 'projects',
   'projects edit': 'projects',
@@ -73,14 +73,14 @@ const ARGUMENT_KINDS: Readonly<Record<string, Kind>> = {
   'vars unset': 'variables',
 }
 
-/** Paths whose words live on the server, for shells that ask only there. */
+/** Paths whose words come from the server, for shells that ask only there. */
 export const dynamicPaths = (): string[] => Object.keys(ARGUMENT_KINDS)
 
 export interface Place {
   current: string
   /** Commands, by their own names. */
   words: string[]
-  /** The flag the current word is the value of. */
+  /** The flag whose value the current word is. */
   flag: string | undefined
   values: Map<string, string>
 }
@@ -88,7 +88,7 @@ export interface Place {
 const canonical = (word: string): string =>
   Object.entries(GROUPS).find(([, group]) => group.aliases.includes(word))?.[0] ?? word
 
-/** Where the cursor stands. */
+/** Where the cursor is. */
 export function readPlace(typed: readonly string[]): Place {
   const flags = [...GLOBAL_FLAGS, ...COMMANDS.flatMap((spec) => spec.flags ?? [])]
   const switches = new Set(flags.filter((flag) => !takesValue(flag)).flatMap(flagNames))
@@ -115,7 +115,7 @@ export function kindOf(place: Place): Kind | undefined {
   return isOpen && !place.current.startsWith('-') ? ARGUMENT_KINDS[path] : undefined
 }
 
-/** What the command table itself knows. */
+/** Words from the command table itself. */
 function staticWords(place: Place): string[] {
   if (place.flag !== undefined) {
     const flags = COMMANDS.flatMap((spec) => spec.flags ?? [])
@@ -165,7 +165,7 @@ async function ask(kind: Kind, api: Api, context: Context): Promise<string[]> {
 const cacheFolder = (env: Io['env']): string =>
   join(env.XDG_CACHE_HOME || join(env.HOME || homedir(), '.cache'), 'berth')
 
-/** Words of a former answer, or of `work`. Whoever asks is part of the name: no answer is another's. */
+/** Cached words, or those of `work`. The login is part of the cache key, so answers are never shared between users. */
 async function remembered(
   io: Io,
   identity: Identity,
@@ -218,7 +218,7 @@ async function serverWords(kind: Kind, place: Place, io: Io): Promise<string[]> 
 
 const HARMLESS = /^[A-Za-z0-9_.:@+/-]+$/
 
-/** `--all` first: also the words of the command table, for shells without a script of their own. */
+/** With `--all` first, also the words of the command table, for shells without their own script. */
 export async function complete(argv: readonly string[], io: Io): Promise<ExitCode> {
   const all = argv[0] === '--all'
   const place = readPlace(all ? argv.slice(1) : argv)

@@ -1,5 +1,5 @@
-// berth completion: scripts made from the command table, so that they never know less than the program. Values that live
-// on the server are asked for through the hidden `berth __complete`, which is quick or silent.
+// berth completion: scripts generated from the command table, so that they always match the program. Values from the
+// server come through the hidden `berth __complete`, which is fast or silent.
 import { type Context, compose, type Invocation, type Runnable } from '../context.ts'
 import { EXIT, type ExitCode, usage } from '../terminal/exit.ts'
 import { type CommandSpec, type FlagSpec, GLOBAL_FLAGS, GROUPS } from './spec.ts'
@@ -35,7 +35,7 @@ function pathsOf(spec: CommandSpec): string[] {
   return [first, ...(GROUPS[first]?.aliases ?? [])].map((group) => `${group} ${second}`)
 }
 
-/** Everything that can stand after each prefix of words. */
+/** Everything that can follow each prefix of words. */
 export function completionLevels(commands: Commands): Level[] {
   const visible = commands.filter((spec) => !spec.hidden)
   const top: Level = {
@@ -53,7 +53,7 @@ export function completionLevels(commands: Commands): Level[] {
   }
   for (const spec of commands) {
     const [first = '', second] = spec.path.split(' ')
-    // what may follow the bare word is what its usual meaning takes
+    // the bare word takes the flags of its default command
     if (second === undefined || GROUPS[first]?.fallback !== second) continue
     for (const path of pathsOf(spec)) {
       const level = levels.get(path.split(' ')[0] ?? '')
@@ -193,7 +193,7 @@ ${[...lines, ...values, ...GLOBAL_FLAGS.map((flag) => fishFlag('', flag))].join(
 `
 }
 
-/** The client knows where the cursor stands; nothing else is needed here. */
+/** The client finds the cursor position itself, so the script only forwards the words. */
 const powershellScript = (): string => `# PowerShell completion for berth
 Register-ArgumentCompleter -Native -CommandName berth -ScriptBlock {
   param($wordToComplete, $commandAst, $cursorPosition)
@@ -218,7 +218,7 @@ export function parseCompletion({ args }: Invocation): { shell: Shell } {
   throw usage(`completion takes ${SHELLS.join(', ')}, got '${args[0]}'`)
 }
 
-/** `commands`: the table that the scripts are made from. */
+/** `commands`: the table from which the scripts are generated. */
 export const completionOf = (commands: Commands): Runnable =>
   compose(parseCompletion, async ({ shell }, context: Context): Promise<ExitCode> => {
     await context.io.stdout.write(SCRIPTS[shell](commands))

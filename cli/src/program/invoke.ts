@@ -1,6 +1,5 @@
-// From argv to an exit code. commander reads the words; errors of every kind end here, as one line
-// (and a hint) on stderr. Flags are parsed where they stand, and the global ones are known on
-// every level.
+// From argv to an exit code. commander parses the words; errors of every kind end here, as one line (and a hint) on
+// stderr. Flags are parsed at any position, and global flags are known on every level.
 import { Command, CommanderError, Option } from 'commander'
 import type { Api } from '../client/api.ts'
 import type { Context, Flags, Globals } from '../context.ts'
@@ -28,14 +27,14 @@ function addGlobals(command: Command): void {
   command.helpOption('-h, --help', 'show this')
 }
 
-/** The flags of every level, the one nearest to the command winning. */
+/** The flags of every level; the level nearest to the command wins. */
 function mergedFlags(command: Command): Flags {
   const levels: Command[] = []
   for (let one: Command | null = command; one; one = one.parent) levels.unshift(one)
   const flags: Record<string, unknown> = {}
   for (const level of levels) {
     for (const [name, value] of Object.entries(level.opts())) {
-      // a "--no-x" defaults to true on every level and would undo the one that was given
+      // a "--no-x" defaults to true on every level and would override the given one
       if (level.getOptionValueSource(name) !== 'default') flags[name] = value
     }
   }
@@ -45,7 +44,7 @@ function mergedFlags(command: Command): Flags {
 export function readGlobals(flags: Flags): Globals {
   const text = (name: string): string | undefined => {
     const value = flags[name]
-    // -p "$PROJECT" with an empty variable must not quietly mean another project
+    // -p "$PROJECT" with an empty variable must not silently mean another project
     if (value === '') throw usage(`--${name} is empty`)
     return typeof value === 'string' ? value : undefined
   }
@@ -95,7 +94,7 @@ function unknownCommand(parent: Command, word: string): CliError {
 
 type Finish = (code: number) => void
 
-/** One run of the client, as the commands that are made for it need it. */
+/** One run of the client, as its commands need it. */
 interface Call {
   io: Io
   finish: Finish
@@ -110,7 +109,7 @@ function addCommand(parent: Command, spec: CommandSpec, call: Call): void {
   const command = parent.command(second ?? first, { hidden: spec.hidden === true, isDefault })
   command.description(spec.summary)
   if (spec.args) command.argument(spec.args)
-  if (isDefault) command.allowExcessArguments() // refused below, with a better sentence
+  if (isDefault) command.allowExcessArguments() // refused below, with a better message
   const takesWords = spec.args !== undefined
   for (const flag of spec.flags ?? []) addFlag(command, flag)
   addGlobals(command)
@@ -175,7 +174,7 @@ function buildProgram(call: Call): Command {
     .configureOutput({
       writeOut: (text) => void io.stdout.write(text),
       writeErr: (text) => void io.stderr.write(text),
-      outputError: () => {}, // said once, by run()
+      outputError: () => {}, // printed once, by run()
       getOutHasColors: () => false,
       getErrHasColors: () => false,
       getOutHelpWidth: () => Math.min(io.stdout.columns, 100),
@@ -207,9 +206,9 @@ function addGroup(program: Command, name: string): Command {
   return group
 }
 
-/** commander's sentences, as our own error and hint. */
+/** Converts commander's messages to our own error and hint. */
 function fromCommander(error: CommanderError): CliError | null {
-  if (error.exitCode === 0) return null // help was asked for and is out
+  if (error.exitCode === 0) return null // the help was requested and has been printed
   if (error.code === 'commander.help') return usage('a command is missing', 'berth --help')
   const [first = '', second = ''] = error.message.split('\n')
   const hint = /^\((.*)\)$/.exec(second)?.[1]?.replace('Did you', 'did you')
@@ -246,7 +245,7 @@ const VALUES = new Set(
   ),
 )
 
-/** `berth ssh … -- WORDS`: they are a command for the far end, whatever they look like here. */
+/** `berth ssh … -- WORDS`: a command for the remote side, never parsed as flags here. */
 export function splitRest(argv: readonly string[]): { own: string[]; rest: string[] } {
   const at = argv.indexOf('--')
   const own = argv.slice(0, at < 0 ? argv.length : at)

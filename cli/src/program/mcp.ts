@@ -1,4 +1,4 @@
-// Commands about programs that speak MCP.
+// Commands for programs that speak MCP.
 import type { CommandSpec, FlagSpec } from './spec.ts'
 
 const ALLOW_WRITE: FlagSpec = {

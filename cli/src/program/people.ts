@@ -1,4 +1,4 @@
-// Commands about who you are, organizations, people and tokens.
+// Commands about the login, organizations, people and tokens.
 import type { CommandSpec } from './spec.ts'
 
 const SCOPES = ['read', 'deploy', 'write', 'ssh', 'admin']

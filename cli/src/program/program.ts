@@ -1,5 +1,4 @@
-// The command table: every command there is. The code of a command is loaded when it is called, so that starting is
-// quick.
+// The command table with every command. The code of a command is loaded when it is called, so that the start is fast.
 import { CONFIG } from './config.ts'
 import { DEPLOYMENTS } from './deployments.ts'
 import { ENVIRONMENTS } from './environments.ts'

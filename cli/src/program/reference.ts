@@ -1,4 +1,4 @@
-// The reference page of the client, docs/reference/client.md, made from the command table: it cannot know less than the program.
+// Generates the client's reference page, docs/reference/client.md, from the command table, so that it always matches the program.
 import { EXIT_MEANINGS } from '../terminal/exit.ts'
 import { COMMANDS } from './program.ts'
 import { type CommandSpec, type FlagSpec, GLOBAL_FLAGS, GROUPS } from './spec.ts'
@@ -39,7 +39,7 @@ function flagRows(flags: readonly FlagSpec[]): string[] {
   return rows.length === 0 ? [] : ['', '| Flag | |', '|---|---|', ...rows]
 }
 
-/** `berth ssh`, not the word that stands for it in the table. */
+/** `berth ssh`, not the default command that the table has for it. */
 function titleOf({ path, args }: CommandSpec): string {
   const [group = '', verb = ''] = path.split(' ')
   const isBare = verb !== '' && GROUPS[group]?.fallback === verb

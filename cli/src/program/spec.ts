@@ -1,4 +1,5 @@
-// How a command is described: words, flags and examples, as data. Help, completions and the reference are made from it.
+// How a command is described: words, flags and examples, as data. Help, completions and the reference are generated
+// from it.
 import type { Runnable } from '../context.ts'
 
 export interface FlagSpec {
@@ -22,7 +23,7 @@ export interface CommandSpec {
   examples: readonly string[]
   /** Works, but is not listed. */
   hidden?: true
-  /** Words after `--` are another program's, with what they look like. */
+  /** Words after `--` belong to another program, even if they look like flags. */
   passesRest?: true
   load(): Promise<Runnable>
 }
@@ -30,7 +31,7 @@ export interface CommandSpec {
 export interface GroupSpec {
   aliases: readonly string[]
   summary: string
-  /** What the bare word means. */
+  /** The default command of the bare word. */
   fallback?: string
 }
 

@@ -1,7 +1,6 @@
-// The part of the terminal that is redrawn in place: a block of lines, or a spinner while a
-// request takes long. Exists only where stderr is a terminal with colours; everywhere else plain
-// lines are written instead. The cursor is never hidden, so a killed client leaves nothing to
-// repair.
+// The part of the terminal that is redrawn in place: a block of lines, or a spinner during a slow request. Exists only
+// where stderr is a terminal with colours; elsewhere plain lines are written instead. The cursor is never hidden, so a
+// killed client leaves nothing to repair.
 import { CLIENT } from '@berth/shared/client-limits'
 import type { Api } from '../client/api.ts'
 import type { Sink } from '../terminal/io.ts'
@@ -33,7 +32,7 @@ export class LiveBlock {
     this.#timer.unref()
   }
 
-  /** Removes the block; what is written afterwards takes its place. */
+  /** Removes the block; later output takes its place. */
   async stop(): Promise<void> {
     clearInterval(this.#timer)
     this.#timer = undefined
@@ -64,7 +63,7 @@ export class LiveBlock {
   }
 }
 
-/** Runs `work`; a spinner shows when it takes longer than a moment. */
+/** Runs `work`; shows a spinner if it takes longer than a moment. */
 async function withSpinner<T>(sink: Sink, label: string, work: () => Promise<T>): Promise<T> {
   const block = new LiveBlock(sink)
   const timer = setTimeout(

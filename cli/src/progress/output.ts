@@ -1,5 +1,5 @@
-// The output of an action that has ended: what the command wrote, without the platform's own lines. It is data (stdout);
-// with --json stdout belongs to the task. That it cannot be read does not change how the task ended.
+// The output of a finished action: what the command wrote, without the platform's own lines. It is data (stdout); with
+// --json, stdout belongs to the task. A failure to read it does not change how the task ended.
 import type { Api } from '../client/api.ts'
 import { LineAssembly, type NumberedLine, readRecords } from '../client/log-stream.ts'
 import type { Context } from '../context.ts'
@@ -8,7 +8,7 @@ import { cleanLogLine } from '../terminal/text.ts'
 
 async function* outputLines(api: Api, context: Context, id: number): AsyncGenerator<NumberedLine> {
   const assembly = new LineAssembly()
-  // the last lines may still be on their way when the task has its status: followed to the end
+  // the last lines may arrive after the final status, so follow to the end
   const request = { taskId: id, fromLine: 1, phase: undefined, follow: true }
   for await (const record of readRecords(api, context.io, request)) {
     if (record.line?.s !== 'system') yield* assembly.add(record)

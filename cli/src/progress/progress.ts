@@ -1,5 +1,5 @@
-// How a task looks while it goes on: a block of phases for terminals, one line per event
-// elsewhere. Pure: task in, lines out. All text that came from the server is cleaned here.
+// How a running task looks: a block of phases for terminals, one line per event elsewhere. Pure: takes a task, returns
+// lines. Cleans all text that came from the server.
 import type { StepStatus, TaskStatus } from '@berth/shared'
 import type { Phase, Step, Task } from '@berth/shared/api'
 import { formatStepDuration, shortCommit } from '../terminal/format.ts'
@@ -50,7 +50,7 @@ function partLine(
   return `${indent}${mark} ${cutText(text, at.width - indent.length - 2)}`
 }
 
-/** The block that is redrawn while a task goes on. */
+/** The block that is redrawn while a task runs. */
 export function blockLines(
   task: Task,
   at: { serverNow: number; frame: number; width: number; paint: Paint },
@@ -88,7 +88,7 @@ export function blockLines(
   return lines
 }
 
-/** "✓ Check out 1.8s  ✗ Build 29.9s", in as many lines as the width needs. */
+/** "✓ Check out 1.8s  ✗ Build 29.9s", in as many lines as the width requires. */
 export function summaryLines(task: Task, width: number, paint: Paint): string[] {
   const lines: string[] = []
   let line = ''

@@ -1,6 +1,5 @@
-// Shows a wait as it goes: a live block on a terminal, a line per event elsewhere, folded groups
-// where a CI system understands them, the raw log on request. Says nothing about the outcome;
-// verdict.ts does.
+// Shows a wait: a live block on a terminal, a line per event elsewhere, folded groups where a CI system supports them,
+// the raw log on request. verdict.ts reports the outcome.
 
 import type { Task } from '@berth/shared/api'
 import { CLIENT } from '@berth/shared/client-limits'
@@ -15,7 +14,7 @@ import { LiveBlock } from './live.ts'
 import { blockLines, describeChanges, type TaskEvent } from './progress.ts'
 
 export interface Reporter extends WaitWatcher {
-  /** The task is known; `task` as the server gave it. */
+  /** The task is known; `task` as the server sent it. */
   begin(task: Task): Promise<void>
   /** The wait is over, however it ended. */
   end(): Promise<void>
@@ -78,7 +77,7 @@ export function chooseFolding(env: Context['io']['env'], colour: boolean): Foldi
       close: () => ['::endgroup::'],
     }
   }
-  // GitLab's markers are escape sequences: only where those are allowed
+  // GitLab's markers are escape sequences, so only where those are allowed
   if (env.GITLAB_CI !== 'true' || !colour) return undefined
   const section = (word: string, name: string, now: number, title: string) => {
     const id = `${Math.floor(now / 1_000)}:berth_${name.replace(/\W/g, '_')}`

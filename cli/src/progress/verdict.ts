@@ -1,6 +1,5 @@
-// How a task ended, told once: the addresses of a success, the failed step's own last lines, who
-// or what canceled it. What else is fetched for it (environment, log) may fail without changing
-// the verdict.
+// Reports the end of a task once: the addresses of a success, the failed step's own last lines, who or what canceled
+// it. Failures of additional requests (environment, log) do not change the verdict.
 
 import { Environment, type Task } from '@berth/shared/api'
 import { CLIENT } from '@berth/shared/client-limits'
@@ -17,7 +16,7 @@ import { summaryLines } from './progress.ts'
 export interface VerdictOptions {
   /** The log was shown instead of the phases. */
   hasLog: boolean
-  /** stdout holds the log or the output already. */
+  /** stdout already has the log or the output. */
   hasData: boolean
 }
 
@@ -55,7 +54,7 @@ export function failurePlace(task: Task): string {
   return place === null ? code.trim() : `in "${place}"${code}`
 }
 
-/** What serves now; only said when it is known. */
+/** What serves now; only stated if known. */
 export function survivorSentence(task: Task, environment: Environment | undefined): string {
   if (task.type !== 'deploy' || !environment) return ''
   if (task.live_at !== null) return 'The new version serves; what failed came after that.'
@@ -70,7 +69,7 @@ export function survivorSentence(task: Task, environment: Environment | undefine
   return ''
 }
 
-/** The last lines of the failed step; by step, because steps side by side mix their lines. */
+/** The last lines of the failed step; by step, because concurrent steps mix their lines. */
 export async function readFailedLines(api: Api, task: Task): Promise<NumberedLine[]> {
   const name = task.failure?.step
   if (!name) return []
@@ -94,7 +93,7 @@ async function readEnvironment(api: Api, id: number): Promise<Environment | unde
     return (await api.get(`/api/environments/${id}`, Environment, options)).value
   } catch (error) {
     if (error instanceof CliError && error.exitCode === EXIT.interrupted) throw error
-    return undefined // it is only needed for a sentence
+    return undefined // only needed for a sentence
   }
 }
 
@@ -184,7 +183,7 @@ async function reportCanceled(context: Context, task: Task, target: Target): Pro
   }
 }
 
-/** Prints the outcome and gives the exit code. */
+/** Prints the outcome and returns the exit code. */
 export async function reportVerdict(
   context: Context,
   api: Api,
@@ -193,7 +192,7 @@ export async function reportVerdict(
   options: VerdictOptions,
 ): Promise<ExitCode> {
   const { screen } = context
-  // an action changes nothing about the addresses and what serves there
+  // an action does not change the addresses or what serves there
   const isReported = task.status !== 'canceled' && task.type === 'deploy'
   const environment = isReported ? await readEnvironment(api, task.environment_id) : undefined
   if (screen.live && !options.hasLog) {

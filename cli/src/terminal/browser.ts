@@ -1,10 +1,10 @@
-// Which program shows a page to the person at this machine, if there is one. The page's address comes from a server: it
-// is one argument of a fixed program, and only an address of the web ever is. Whether it opened is never waited for.
+// Which program can show a page to the user of this machine, if any. The page's address comes from a server: it is a
+// single argument of a fixed program, and must be a web address. Does not wait for the browser.
 import type { Io } from './io.ts'
 
-/** What stands before the address; undefined: no browser, or it would open somewhere else than here. */
+/** The words before the address; undefined: no browser, or it would open on another machine. */
 function opener({ platform, env }: Pick<Io, 'platform' | 'env'>): string[] | undefined {
-  // over ssh the screen is another machine's
+  // over ssh the screen belongs to another machine
   if (env.SSH_CONNECTION || env.SSH_TTY || env.CI) return undefined
   switch (platform) {
     case 'darwin':
@@ -16,7 +16,7 @@ function opener({ platform, env }: Pick<Io, 'platform' | 'env'>): string[] | und
   }
 }
 
-/** The words to run for this page; undefined where nobody would see it. */
+/** The words that open this page; undefined where the user would not see it. */
 export function browserCommand(io: Io, address: string): string[] | undefined {
   if (!io.stdin.isTTY || !io.stderr.isTTY) return undefined
   const words = opener(io)

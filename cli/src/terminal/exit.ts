@@ -1,5 +1,5 @@
-// What a command can end with. The numbers are a promise to scripts (`berth help exit-codes`
-// prints this table); every refusal the client makes or passes on is a CliError with one of them.
+// The exit codes of commands. Scripts rely on the numbers (`berth help exit-codes` prints this table); every refusal
+// that the client makes or passes on is a CliError with one of them.
 export const EXIT = {
   done: 0,
   error: 1,
@@ -25,7 +25,7 @@ export const EXIT_MEANINGS: readonly (readonly [ExitCode, string])[] = [
   [130, 'Ctrl-C; the task goes on'],
 ]
 
-/** Ends a command: one line that says what and why, and one that says what next. */
+/** Ends a command: one line with the problem and its cause, and one with the next step. */
 export class CliError extends Error {
   readonly exitCode: ExitCode
   readonly hint: string | undefined

@@ -1,4 +1,4 @@
-// Numbers and times as people read them. Pure; the clock is an argument.
+// Numbers and times in readable form. Pure; the clock is an argument.
 import { usage } from './exit.ts'
 
 const SECOND = 1_000
@@ -64,7 +64,7 @@ export function formatBytes(bytes: number): string {
 
 const UNITS: Record<string, number> = { ms: 1, s: SECOND, m: MINUTE, h: HOUR, d: DAY }
 
-/** 90s, 60m, 1h30m; a bare number is minutes nowhere, because nobody agrees on its unit. */
+/** 90s, 60m, 1h30m; a bare number is refused, because its unit is ambiguous. */
 export function parseDuration(flag: string, text: string, maxMs: number): number {
   let ms = 0
   let rest = text

@@ -1,5 +1,5 @@
-// The outside world of a command: streams, environment, clock, interruption. Commands get it as an
-// argument, so that a test can give them another one. Nothing else in the client reads `process`.
+// The outside world of a command: streams, environment, clock, interruption. Commands get it as an argument, so that
+// tests can replace it. Nothing else in the client reads `process`.
 import { spawn } from 'node:child_process'
 import { setTimeout as wait } from 'node:timers/promises'
 import { isatty } from 'node:tty'
@@ -9,7 +9,7 @@ export interface Sink {
   readonly isTTY: boolean
   readonly columns: number
   readonly rows: number
-  /** The reader went away (`| head`): writing goes on into nothing. */
+  /** The reader closed the pipe (`| head`); further writes are discarded. */
   readonly closed: boolean
   write(data: string | Uint8Array): Promise<void>
 }
@@ -19,22 +19,22 @@ export interface Io {
   stderr: Sink
   stdin: {
     readonly isTTY: boolean
-    /** To its end. */
+    /** Reads to the end. */
     read(maxBytes: number): Promise<string>
-    /** One line, without its ending; null: there was none. For terminals. */
+    /** One line, without its ending; null: end of input. For terminals. */
     readLine(maxBytes: number): Promise<string | null>
-    /** The same without showing what is typed. */
+    /** The same without echo. */
     readSecret(maxBytes: number): Promise<string | null>
   }
   env: Readonly<Record<string, string | undefined>>
   cwd: string
   platform: NodeJS.Platform
-  /** Starts a program and forgets it: what becomes of it, also that there is none, is nobody's concern. */
+  /** Starts a program and ignores its outcome, even if it does not exist. */
   launch(words: readonly string[]): void
-  /** Runs when the client ends in whatever way it can notice; the answer takes the wish back. */
+  /** Runs `clean` when the client ends in any way it can notice; the returned function unregisters it. */
   atExit(clean: () => void): () => void
   now(): number
-  /** Ends early, with an error, when the person presses Ctrl-C. */
+  /** Ends early, with an error, when the user presses Ctrl-C. */
   sleep(ms: number): Promise<void>
   interrupted: AbortSignal
 }
@@ -50,7 +50,7 @@ export async function sleepUnlessInterrupted(ms: number, signal: AbortSignal): P
 function openSink(stream: NodeJS.WriteStream, name: string): Sink {
   let closed = false
   stream.on('error', () => {
-    closed = true // told to the writer by the callback of write()
+    closed = true // the callback of write() reports it to the writer
   })
   return {
     isTTY: stream.isTTY === true,
@@ -97,7 +97,7 @@ async function readStdin(maxBytes: number, signal: AbortSignal): Promise<string>
   return Buffer.concat(chunks).toString('utf8')
 }
 
-/** stdin stays open: another question may follow. */
+/** Leaves stdin open, because another question may follow. */
 function readStdinLine(maxBytes: number, signal: AbortSignal): Promise<string | null> {
   const { stdin } = process
   let text = ''
@@ -123,7 +123,7 @@ function readStdinLine(maxBytes: number, signal: AbortSignal): Promise<string | 
   })
 }
 
-/** Typed text stays invisible: the terminal sends every key and shows none. */
+/** No echo: the terminal sends every key and shows none. */
 function readStdinSecret(maxBytes: number, signal: AbortSignal): Promise<string | null> {
   const { stdin } = process
   let text = ''
@@ -157,7 +157,7 @@ function readStdinSecret(maxBytes: number, signal: AbortSignal): Promise<string 
   })
 }
 
-/** What must not stay behind, whether the client ends by itself or by a signal. */
+/** Cleans up whether the client exits normally or by a signal. */
 function cleanAtExit(): Io['atExit'] {
   const wishes = new Set<() => void>()
   process.on('exit', () => {
@@ -181,7 +181,7 @@ function launch([program = '', ...args]: readonly string[]): void {
 export function processIo(): Io {
   const interrupt = new AbortController()
   process.on('SIGINT', () => {
-    // the second one does not wait for anybody
+    // the second one exits immediately
     if (interrupt.signal.aborted) process.exit(EXIT.interrupted)
     interrupt.abort()
   })

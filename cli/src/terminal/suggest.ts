@@ -1,7 +1,7 @@
-// "Did you mean": the nearest of the words there are, or some of them.
+// "Did you mean": the nearest of the known words, or some of them.
 import { CLIENT } from '@berth/shared/client-limits'
 
-/** Edits between two words; small words, so the whole table is cheap. */
+/** Edit distance; the words are short, so the whole table is cheap. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i)
   for (let i = 1; i <= a.length; i++) {
@@ -15,7 +15,7 @@ function editDistance(a: string, b: string): number {
   return row[b.length] ?? 0
 }
 
-/** "did you mean pr-42?", or what there is. */
+/** "did you mean pr-42?", or the known words. */
 export function suggest(word: string, known: readonly string[], label: string): string | undefined {
   const short = word.slice(0, 100).toLowerCase()
   const near = known

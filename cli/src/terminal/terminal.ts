@@ -1,6 +1,6 @@
-// What goes to stdout and stderr, and in which dress: a table for people, tab-separated lines for
-// pipes and CI, the API's own JSON with --json. Invariant: where colour is off, no escape byte
-// leaves the client. Every cell and message is cleaned here, so that no command can forget it.
+// Formats stdout and stderr: a table for users, tab-separated lines for pipes and CI, the API's own JSON with --json.
+// Invariant: where colour is off, the client writes no escape byte. Every cell and message is cleaned here, so that no
+// command can forget it.
 import type { CliError } from './exit.ts'
 import type { Io, Sink } from './io.ts'
 import { cleanText, cutText, padText, textWidth, toJson } from './text.ts'
@@ -9,7 +9,7 @@ export type Style = 'green' | 'red' | 'yellow' | 'cyan' | 'dim' | 'bold'
 export interface Cell {
   text: string
   style?: Style
-  /** A sentence with nothing after it in its row: it does not widen its column. */
+  /** A sentence at the end of its row, which does not widen its column. */
   reaches?: true
 }
 export type CellLike = string | Cell
@@ -29,13 +29,13 @@ export interface Listing<Row> {
   human(row: Row): readonly CellLike[]
   /** Ids first, ISO times, full SHAs. */
   plain(row: Row): readonly string[]
-  /** Said to people when there is nothing to list. */
+  /** Shown to users when the list is empty. */
   empty: string
 }
 
 export interface Screen {
   readonly json: boolean
-  /** stdout is read by a person: tables, relative times. */
+  /** A user reads stdout: tables, relative times. */
   readonly human: boolean
   /** stderr may be redrawn in place. */
   readonly live: boolean
@@ -43,24 +43,24 @@ export interface Screen {
   readonly width: number
   readonly out: { readonly colour: boolean; readonly paint: Paint }
   readonly err: { readonly colour: boolean; readonly paint: Paint }
-  /** One line of data; the caller has cleaned what came from elsewhere. */
+  /** One line of data; the caller has cleaned foreign text. */
   print(line: string): Promise<void>
-  /** What a person must see, on stderr. */
+  /** What a user must see, on stderr. */
   say(line: string): Promise<void>
-  /** A message for people on stderr; --quiet drops it. */
+  /** A message for users on stderr; --quiet drops it. */
   note(line: string): Promise<void>
   warn(message: string): Promise<void>
   fail(error: CliError): Promise<void>
   printJson(value: unknown): Promise<void>
   printList<Row>(listing: Listing<Row>): Promise<void>
-  /** One thing, a field a line. Empty values are left out for people. */
+  /** One object, one field per line. Empty values are omitted for users. */
   printFields(raw: unknown, fields: readonly (readonly [string, CellLike])[]): Promise<void>
 }
 
 const isOn = (value: string | undefined) =>
   value !== undefined && value !== '' && value !== '0' && value !== 'false'
 
-/** NO_COLOR, --no-color, TERM=dumb, CLICOLOR=0 win over everything; forcing over "no terminal". */
+/** NO_COLOR, --no-color, TERM=dumb and CLICOLOR=0 override everything; forcing colour overrides "no terminal". */
 export function hasColour(sink: Sink, env: Io['env'], flag: boolean): boolean {
   if (!flag || (env.NO_COLOR ?? '') !== '' || env.TERM === 'dumb') return false
   if (env.CLICOLOR === '0' || env.FORCE_COLOR === '0' || env.FORCE_COLOR === 'false') return false
@@ -68,7 +68,7 @@ export function hasColour(sink: Sink, env: Io['env'], flag: boolean): boolean {
   return sink.isTTY && env.CI !== 'true'
 }
 
-/** What begins and ends each. Not by `util.styleText`: Node 18 has none. */
+/** Start and end code of each style. Avoids `util.styleText`, which Node 18 lacks. */
 const CODES: Record<Style, readonly [number, number]> = {
   green: [32, 39],
   red: [31, 39],
@@ -89,7 +89,7 @@ const painter =
 const asCell = (cell: CellLike): Cell =>
   typeof cell === 'string' ? { text: cleanText(cell) } : { ...cell, text: cleanText(cell.text) }
 
-/** Aligned columns, three spaces between; what does not fit is cut, never wrapped. */
+/** Aligned columns, three spaces between; text that does not fit is cut, never wrapped. */
 export function renderTable(
   header: readonly string[],
   rows: readonly (readonly CellLike[])[],
@@ -169,7 +169,7 @@ export function openScreen(io: Io, flags: OutputFlags): Screen {
       const known = fields.map(([name, cell]) => [name, asCell(cell)] as const)
       const nameWidth = Math.max(...known.map(([name]) => textWidth(name)))
       for (const [name, cell] of known) {
-        // never cut: people copy keys and addresses from here
+        // never cut, because users copy keys and addresses from here
         if (!human) await print(plainLine([name, cell.text]))
         else if (cell.text !== '') {
           const label = out.paint('dim', padText(name, nameWidth))

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { cleanLogLine, cleanText, cutText, padText, textWidth, toJson } from './text.ts'
 
 const ESC = '\u001b'
-/** Anything a terminal could obey, but colours. */
+/** Everything that a terminal could obey, except colours. */
 const OBEYED = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u
 const withoutColours = (text: string) => text.replace(new RegExp(`${ESC}\\[[0-9;:]*m`, 'g'), '')
 
@@ -74,7 +74,7 @@ describe('cleanLogLine', () => {
   })
 
   it.each([`${ESC}]`, '\u009d', `${ESC}P`, `${ESC}[`])(
-    'a megabyte of %j is read in one go', // quadratic would not come back within the test's bound
+    'a megabyte of %j is read in one go', // quadratic time would exceed the test's timeout
     (piece) => {
       expect(cleanLogLine(piece.repeat(1_000_000 / piece.length), true)).toBe('')
     },

@@ -1,6 +1,6 @@
-// Text from servers, repositories and logs before a terminal sees it. Colours (SGR) may stay in
-// logs; titles, clipboards, cursors, links and every other sequence or control character never
-// pass. A scanner instead of a pattern: linear in the input, whatever the input is.
+// Cleans text from servers, repositories and logs for a terminal. Colours (SGR) may stay in logs; titles, clipboards,
+// cursors, links and every other sequence or control character are removed. A scanner instead of a pattern, because it
+// is linear for every input.
 import { CLIENT } from '@berth/shared/client-limits'
 
 const ESC = 0x1b
@@ -8,23 +8,23 @@ const BEL = 0x07
 const ST = 0x9c
 const CSI = 0x9b
 const OSC = 0x9d
-/** DCS, SOS, PM, APC: 8-bit introducers, and the letters that follow ESC for the same. */
+/** DCS, SOS, PM, APC: 8-bit introducers, and the letters after ESC that mean the same. */
 const STRINGS_8BIT = [0x90, 0x98, 0x9e, 0x9f, OSC]
 const STRINGS_7BIT = [0x50, 0x58, 0x5e, 0x5f, 0x5d]
 
-/** Anything the scanner must look at; most lines have none. U+202A… turn the text around. */
+/** Everything that the scanner must examine; most lines have none. U+202A… reverse the text. */
 const SUSPICIOUS = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u
 
 const isDirection = (code: number) =>
   (code >= 0x2028 && code <= 0x202e && code !== 0x202f) || (code >= 0x2066 && code <= 0x2069)
 const isControl = (code: number) => code < 0x20 || (code >= 0x7f && code <= 0x9f)
 
-/** Where no terminator is, found by earlier searches: keeps many unfinished strings linear. */
+/** Up to where earlier searches found no terminator; keeps many unfinished strings linear. */
 interface Searched {
   until: number
 }
 
-/** Where the body of a control string ends, after its terminator; `from` when there is none. */
+/** The end of a control string, after its terminator; `from` when there is none. */
 function controlStringEnd(text: string, from: number, searched: Searched): number {
   const limit = Math.min(text.length, from + CLIENT.sequenceChars)
   for (let i = Math.max(from, searched.until); i < limit; i++) {
@@ -91,8 +91,8 @@ export const cleanText = (text: string): string =>
   SUSPICIOUS.test(text) ? scan(text, false, ' ') : text
 
 /**
- * For one line of a log. Colours end with the line that set them. A progress bar that rewrote its
- * line with carriage returns leaves its last state, as a terminal would; -O has every byte.
+ * For one line of a log. Colours end with the line that set them. A progress bar that rewrote its line with carriage
+ * returns leaves its last state, as on a terminal; -O keeps every byte.
  */
 export function cleanLogLine(line: string, keepColours: boolean): string {
   if (!SUSPICIOUS.test(line)) return line
@@ -101,7 +101,7 @@ export function cleanLogLine(line: string, keepColours: boolean): string {
 }
 
 let segmenter: Intl.Segmenter | undefined
-/** Made when the first text needs it: that takes longer than most commands do before their first request. */
+/** Created on first use, because that takes longer than most commands need before their first request. */
 const segmentsOf = (text: string): Intl.Segments => {
   segmenter ??= new Intl.Segmenter()
   return segmenter.segment(text)
@@ -114,7 +114,7 @@ const PRINTABLE_ASCII = /^[ -~]*$/
 const graphemeWidth = (grapheme: string): number =>
   EAST_ASIAN.test(grapheme) || OTHER_WIDE.test(grapheme) ? 2 : INVISIBLE.test(grapheme) ? 0 : 1
 
-/** Columns a terminal needs for clean text. */
+/** Columns that a terminal needs for clean text. */
 export function textWidth(text: string): number {
   if (PRINTABLE_ASCII.test(text)) return text.length
   let width = 0
@@ -122,7 +122,7 @@ export function textWidth(text: string): number {
   return width
 }
 
-/** Clean text cut to `width` columns, with … when something is missing. */
+/** Clean text cut to `width` columns, with … if something is missing. */
 export function cutText(text: string, width: number): string {
   if (textWidth(text) <= width) return text
   let out = ''
@@ -138,7 +138,7 @@ export function cutText(text: string, width: number): string {
 export const padText = (text: string, width: number): string =>
   text + ' '.repeat(Math.max(0, width - textWidth(text)))
 
-/** JSON without bytes that a terminal could obey; escaped, so the document stays the same. */
+/** JSON without bytes that a terminal could obey; they are escaped, so the document stays the same. */
 export const toJson = (value: unknown, indent?: number): string =>
   JSON.stringify(value, null, indent).replace(
     /[\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g,

@@ -11,7 +11,7 @@ import { afterEach } from 'vitest'
 
 const MAIN = fileURLToPath(new URL('../main.ts', import.meta.url))
 const AGENT = new URL('../../../agent/package.json', import.meta.url)
-/** Below node_modules: nobody else writes there. */
+/** Below node_modules, where no other program writes. */
 const COMPILE_CACHE = fileURLToPath(
   new URL('../../../node_modules/.cache/berth-cli', import.meta.url),
 )
@@ -33,10 +33,10 @@ export interface Surroundings {
   cwd?: string
 }
 
-/** A configuration folder that is not there; whoever writes it makes a mess of its own. */
+/** A configuration folder that does not exist; a command that writes it cannot affect other tests. */
 export const nowhere = (): string => join(tmpdir(), `berth-none-${randomUUID()}`)
 
-/** Nothing of the machine's own settings leaks in; polls are quick. */
+/** Isolates tests from the machine's own settings; polls are fast. */
 export function testEnvironment(more: Record<string, string> = {}): Record<string, string> {
   return {
     PATH: process.env.PATH ?? '',
@@ -57,7 +57,7 @@ export const asUser = (url: string, more: Record<string, string> = {}): Record<s
   ...more,
 })
 
-/** What a terminal could obey; ends of lines and tabs are fine. */
+/** Characters that a terminal could obey; line endings and tabs are fine. */
 export const controlCharacters = (text: string): string[] =>
   text.replace(/[\r\n\t]/g, '').match(/\p{Cc}/gu) ?? []
 
@@ -69,13 +69,13 @@ export interface Ended {
 
 export interface Running {
   ended: Promise<Ended>
-  /** Until what was printed (both streams) matches. */
+  /** Resolves when the output (both streams) matches. */
   shows(pattern: RegExp): Promise<void>
   interrupt(signal?: NodeJS.Signals): void
 }
 
 export interface InTerminal extends Running {
-  /** What a person types. */
+  /** What a user types. */
   type(text: string): void
 }
 
@@ -145,7 +145,7 @@ function loadPty(): PtyModule | undefined {
 
 const shellQuote = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`
 
-/** In a terminal of 100 columns; both streams are one there. */
+/** In a terminal of 100 columns, which merges both streams. */
 export function startInTerminal(args: string[], surroundings: Surroundings = {}): InTerminal {
   const env = testEnvironment(surroundings.env)
   const cwd = surroundings.cwd ?? tmpdir()

@@ -1,4 +1,4 @@
-// A peer that answers every question the client can ask, for tests that go through all commands.
+// A peer that answers every request the client can send, for tests that go through all commands.
 import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Artifact, Diagnostics } from '@berth/shared/api'
@@ -129,7 +129,7 @@ function scriptPeople(peer: Peer): void {
 }
 
 const RECORD = { t: AT, s: 'out', service: 'web', task: 7, text: 'GET /cart 200' }
-/** In place of ssh: one record for `logs`; FAKE_SSH ends it with that code. */
+/** In place of ssh: one record for `logs`; FAKE_SSH sets its exit code. */
 const FAKE_SSH = `#!/bin/sh
 for last; do :; done
 [ -n "$FAKE_SSH" ] && { echo 'berth: no' >&2; exit "$FAKE_SSH"; }
@@ -151,7 +151,7 @@ docker:
 export interface Everything {
   peer: Peer
   env: Record<string, string>
-  /** Holds a key.pub, a vars file, and is where commands run. */
+  /** Holds a key.pub and a vars file; commands run in it. */
   folder: string
 }
 

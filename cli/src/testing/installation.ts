@@ -11,7 +11,7 @@ afterEach(async () => {
 
 export interface Installation {
   peer: Peer
-  /** Variables of somebody who is logged in. */
+  /** Variables of a logged-in user. */
   env: Record<string, string>
 }
 

@@ -1,4 +1,4 @@
-// An outside world made of memory: a clock that moves only by sleeping, streams that collect.
+// An outside world in memory: a clock that advances only by sleeping, streams that collect.
 import type { Io, Sink } from '../terminal/io.ts'
 
 export interface TestSink extends Sink {
@@ -22,7 +22,7 @@ export function testSink(more: Partial<Sink> = {}): TestSink {
 export interface TestIo extends Io {
   stdout: TestSink
   stderr: TestSink
-  /** How long each sleep was. */
+  /** The duration of each sleep. */
   sleeps: number[]
   /** Programs that were started. */
   launched: string[][]

@@ -1,6 +1,5 @@
-// The other end of the network in tests: a small HTTP server that says what its script tells it
-// to. It knows the contract's mechanics (ETag and 304, request ids, version header, problem
-// bodies) and no rule at all.
+// The network peer in tests: a small HTTP server that sends scripted answers. It knows the contract's mechanics (ETag
+// and 304, request ids, version header, problem bodies) and no rules.
 import { createHash } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -14,7 +13,7 @@ export interface Reply {
   /** Runs before the reply is written; for tests that act in between. */
   before?: () => void | Promise<void>
 }
-/** `drop`: the connection is closed without an answer. A function writes by itself. */
+/** `drop`: closes the connection without an answer. A function writes the answer itself. */
 export type Scripted = Reply | 'drop' | ((req: IncomingMessage, res: ServerResponse) => void)
 
 export interface Recorded {

@@ -1,4 +1,4 @@
-// More answers as the contract has them: people, tokens, pull requests, deliveries, certificates. See samples.ts.
+// More answers that follow the contract: people, tokens, pull requests, deliveries, certificates. See samples.ts.
 import {
   Delivery,
   Invitation,

@@ -1,5 +1,5 @@
-// Answers as the contract has them: every sample goes through the shared schema, so a test cannot
-// speak a contract that does not exist.
+// Answers that follow the contract: every sample is parsed by the shared schema, so a test cannot use a contract that
+// does not exist.
 import {
   Action,
   Environment,

@@ -1,6 +1,6 @@
-// Answers OpenFile and OpenFiles: artifacts of the agent's store, looked up by their ids alone, compared with their
-// records, then sent over a bulk connection, one with its length and digest, several one behind the other. Deliberately
-// absent: paths. What cannot be sent whole is answered or cut with a reason; nobody ever gets less and takes it for all.
+// Answers OpenFile and OpenFiles: looks up artifacts by their ids alone (never by paths), compares them with their
+// records and sends them over a bulk connection, one with its length and digest, several one after the other. An
+// incomplete transfer is answered or aborted with a reason, so that no reader takes a part for the whole.
 import { createHash } from 'node:crypto'
 import { ARTIFACTS, TRANSFERS } from '@berth/shared'
 import { type FileStatSchema, type OpenFile, RequestErrorCode } from '@berth/shared/wire'
@@ -37,14 +37,14 @@ const statOf = (opened: Opened): MessageInitShape<typeof FileStatSchema> => ({
   modified: timestampFromDate(opened.modifiedAt),
 })
 
-/** At most so many at once, whoever asks. */
+/** Limits the number of concurrent transfers for all clients together. */
 export function createArtifactAnswerers(
   settings: AgentSettings,
   log: Log,
 ): Required<Pick<Answerers, 'openFile' | 'openFiles'>> {
   let sending = 0
   const isBusy = (): boolean => sending >= TRANSFERS.files
-  /** Beside the answer: its reader waits for both. */
+  /** Sends concurrently with the answer, because the reader waits for both. */
   const start = (transferId: string, sent: Promise<void>): void => {
     sending += 1
     sent
@@ -111,7 +111,7 @@ async function writeOne(out: Out, asked: OpenFile, opened: Opened): Promise<void
   const length = asked.length > 0n ? Math.min(rest, Number(asked.length)) : rest
   const stat = statOf(opened)
   await out.frame({ case: 'header', value: { transferId, stat, offset, length: BigInt(length) } })
-  // the whole has its digest already, and its reader finds out whether this is it
+  // a complete file already has its digest, which the reader verifies
   const hash = length < opened.size ? createHash('sha256') : undefined
   let sent = 0
   for await (const chunk of opened.stream) {

@@ -1,6 +1,6 @@
-// Answers OpenContainerLogs: what services wrote (service-logs/reader.ts), in batches over the bulk connection, then live.
-// A reader that is slow slows this reading down, never the application. It ends with its reader, with the session, or
-// after some hours.
+// Answers OpenContainerLogs: sends the output of services (service-logs/reader.ts) in batches over the bulk connection,
+// then live. A slow reader slows down this reading, never the application. The stream ends with its reader, with the
+// session, or after some hours.
 import { LOG_SENDING } from '@berth/shared'
 import {
   type ContainerLogBatchSchema,
@@ -27,7 +27,7 @@ type Batch = MessageInitShape<typeof ContainerLogBatchSchema>
 type Line = MessageInitShape<typeof ContainerLogLineSchema>
 type Call = ClientWritableStream<ContainerLogFrame>
 
-/** At most so many streams at once, whoever asks. */
+/** Limits the number of concurrent streams for all clients together. */
 export function createLogAnswerer(settings: AgentSettings, log: Log): Answerer {
   let sending = 0
   return async (request, _signal, bulk) => {
@@ -42,7 +42,7 @@ export function createLogAnswerer(settings: AgentSettings, log: Log): Answerer {
     const wanted = asked.services
     const services = wanted.length > 0 ? known.filter((name) => wanted.includes(name)) : known
     sending += 1
-    // beside the answer: its reader waits for both
+    // sends concurrently with the answer, because the reader waits for both
     send(bulk, settings, asked)
       .catch((error: unknown) => {
         const { transferId } = asked
@@ -70,7 +70,7 @@ async function send(
       error ? ended.reject(error) : ended.resolve(),
     )
     end = uploadEnd(call)
-    call.on('error', () => undefined) // told by the callback
+    call.on('error', () => undefined) // the callback reports it
     await writeAll({ call, left: end.opened }, settings, asked, stop.signal)
     call.end()
     await ended.promise
@@ -110,7 +110,9 @@ async function writeAll(
   await write({ case: 'end', value: { containerEnded: false } })
 }
 
-/** By size, or some moments after the first line; an empty one now and then while nothing is written. */
+/**
+ * A batch leaves by size or shortly after its first line; while nothing is written, an empty one leaves now and then.
+ */
 async function* inBatches(
   records: AsyncGenerator<ServiceRecord | GoneRecord>,
   signal: AbortSignal,
@@ -136,7 +138,7 @@ async function* inBatches(
 class Collected {
   readonly value = { lines: [] as Line[], gone: [] as GoneRecord[] }
   bytes = 0
-  /** Of the first record. */
+  /** Time of the first record. */
   since: number | undefined
 
   add(record: ServiceRecord | GoneRecord): void {

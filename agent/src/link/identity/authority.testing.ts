@@ -1,5 +1,5 @@
-// Test support: an agent CA like the control plane's, made anew for each test file. Signs certificate requests
-// of agents and certificates of listeners.
+// Test support: an agent CA like the control plane's, created for each test file. Signs certificate requests of agents
+// and certificates of listeners.
 import 'reflect-metadata' // must come before @peculiar/x509
 import { randomBytes, webcrypto } from 'node:crypto'
 import * as x509 from '@peculiar/x509'

@@ -1,5 +1,5 @@
-// Keys and certificate requests of the agent, and the checks of what comes back. The only importer of
-// @peculiar/x509 here. The control plane takes the public key from a request and decides everything else.
+// Keys and certificate requests of the agent, and the checks of what comes back. The only file here that imports
+// @peculiar/x509. The control plane takes the public key from a request and decides everything else.
 import 'reflect-metadata' // must come before @peculiar/x509
 import {
   createHash,
@@ -41,7 +41,7 @@ export const certificateHash = (der: Uint8Array): string =>
 
 export const parseCertificate = (pem: string): X509Certificate => new X509Certificate(pem)
 
-/** Why a certificate cannot be ours, or undefined: it must hold our key and come from one of these CAs. */
+/** Why a certificate cannot be ours: it must contain our key and come from one of these CAs. Undefined: it is ours. */
 export function checkCertificate(pem: string, key: string, cas: string[]): string | undefined {
   let certificate: X509Certificate
   try {

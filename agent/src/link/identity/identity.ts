@@ -1,7 +1,7 @@
-// Who this agent is: /var/lib/berth/identity. Each certificate gets a folder of its own, written and synced
-// before the link `current` moves to it by a rename, so that a crash leaves either the old or the new identity.
+// The agent's identity in /var/lib/berth/identity. Each certificate gets its own folder, written and synced before a
+// rename moves the link `current` to it, so that a crash leaves either the old or the new identity.
 //
-//   install-id          made once, kept over joins
+//   install-id          created once, kept over joins
 //   gen-N/              key.pem (0600), certificate.pem, ca.pem, identity.json
 //   current → gen-N
 //   trust.json          the newest TrustBundle; its CAs replace those of the enrolment
@@ -24,10 +24,10 @@ import type { AgentSettings } from '../../settings.ts'
 export interface Identity {
   agentId: string
   serverId: number
-  /** Where it joined: renewal after expiry goes there. */
+  /** Where it joined; renewal after expiry goes there. */
   baseUrl: string
   endpoints: string[]
-  /** Of the certificate, as the control plane counts. */
+  /** The certificate's generation, as the control plane counts it. */
   generation: number
   renewAt: string
   sshUserCaKeys: string[]
@@ -44,11 +44,11 @@ export interface Trust {
   tlsCaPem: string[]
   sshUserCaKeys: string[]
   revokedSshSerials: string[]
-  /** The authority whose host certificates count now; absent: written before it was told. */
+  /** The authority whose host certificates are valid now; absent: written by an older agent. */
   sshHostCaKey?: string
 }
 
-/** Something a person has to do; the message says what. */
+/** A problem that needs an operator; the message says what to do. */
 export class IdentityError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options)
@@ -100,7 +100,7 @@ export function readIdentity(s: AgentSettings): Identity {
   }
 }
 
-/** Writes the next generation and moves `current` to it; `fresh` (a join) forgets what the former one trusted. */
+/** Writes the next generation and moves `current` to it; `fresh` (a join) forgets what the previous one trusted. */
 export function writeIdentity(s: AgentSettings, identity: NewIdentity, fresh = false): void {
   const { key, certificate, ca, ...facts } = identity
   mkdirSync(folder(s), { recursive: true, mode: 0o700 })
@@ -140,7 +140,7 @@ function dropFormer(s: AgentSettings, name: string): void {
   }
 }
 
-/** Name of the folder `current` points to; for people and tests. */
+/** Name of the folder that `current` points to, for display and tests. */
 export const currentGeneration = (s: AgentSettings): string => readlinkSync(current(s))
 
 export function readTrust(s: AgentSettings): Trust | undefined {
@@ -148,7 +148,7 @@ export function readTrust(s: AgentSettings): Trust | undefined {
   return existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Trust) : undefined
 }
 
-/** Why the bundle cannot be installed, or undefined when it is on disk. A lower generation changes nothing. */
+/** Why the bundle cannot be installed; undefined when it is on disk. Ignores a lower generation. */
 export function installTrust(s: AgentSettings, trust: Trust): string | undefined {
   if (trust.generation <= (readTrust(s)?.generation ?? -1)) return undefined
   for (const pem of trust.tlsCaPem) {

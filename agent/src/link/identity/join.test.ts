@@ -1,5 +1,5 @@
-// Joining and renewing against a real HTTP(S) server that signs like the control plane: what is checked before a
-// byte leaves, what is thrown away, and which sentence a person reads.
+// Joining and renewing against a real HTTP(S) server that signs like the control plane: what is checked before a byte
+// is sent, what is rejected, and which message the user reads.
 import { createPublicKey, verify } from 'node:crypto'
 import { existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import * as http from 'node:http'

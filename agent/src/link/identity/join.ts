@@ -1,6 +1,5 @@
-// `berth-agent join <url> <token>`: a new key, one REST call with a one-use token, and an identity on disk.
-// There is no trust on first use: the token names the agents' CA by its hash, and an answer without that very
-// CA is thrown away whole.
+// `berth-agent join <url> <token>`: a new key, one REST call with a one-use token, and an identity on disk. Uses no
+// trust on first use: the token names the agents' CA by its hash, and an answer without that CA is rejected.
 import { hostname } from 'node:os'
 import { DAEMON, VERSION } from '@berth/shared'
 import { type EnrollRequest, EnrollResponse } from '@berth/shared/api'
@@ -70,7 +69,7 @@ export async function join(settings: AgentSettings, options: JoinOptions): Promi
   return identity
 }
 
-/** A lost answer may be asked for again with the same key. */
+/** A lost answer may be requested again with the same key. */
 async function askOften(base: URL, body: EnrollRequest, caHash: string): Promise<Answer> {
   for (let tries = 1; ; tries++) {
     try {

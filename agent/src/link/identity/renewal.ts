@@ -1,6 +1,6 @@
-// A new certificate for the same agent. While the old one is valid: a call on the session's own connection.
-// After it expired (the server was switched off): a REST call that proves possession of the old key by a
-// signature over a one-use nonce. Either way a new key, a new generation, and `current` moves at the end.
+// A new certificate for the same agent. While the old one is valid, a call on the session's own connection. After it
+// expired (the server was off), a REST call that proves possession of the old key by a signature over a one-use nonce.
+// Both use a new key and a new generation, and move `current` at the end.
 import { sign } from 'node:crypto'
 import { renewalText, SESSION } from '@berth/shared'
 import { EnrollResponse, RenewChallengeResponse } from '@berth/shared/api'
@@ -56,13 +56,13 @@ export async function renewByCall(
 }
 
 /**
- * The control plane has another address: asked there, it proves itself as ever, gives a certificate and names where agents
- * dial now. The token of a join is not needed, because the key that the agent has proves who it is.
+ * Moves the agent to another address of the control plane, which proves its identity as usual, issues a certificate and
+ * names the address that agents dial now. Needs no join token, because the agent's key identifies it.
  */
 export const move = (settings: AgentSettings, url: string): Promise<NewIdentity> =>
   renewExpired(settings, { ...readIdentity(settings), baseUrl: parseBaseUrl(url).href })
 
-/** Through the REST side, with the expired certificate and its key. */
+/** Through the REST API, with the expired certificate and its key. */
 export async function renewExpired(
   settings: AgentSettings,
   identity: Identity,
@@ -108,7 +108,7 @@ function accepted(answer: Answer): unknown {
 type Renewed = Pick<NewIdentity, 'key' | 'certificate' | 'ca' | 'generation' | 'renewAt'> &
   Partial<Pick<NewIdentity, 'endpoints'>>
 
-/** The CAs already believed judge the new certificate: an answer cannot bring its own judge. */
+/** The already trusted CAs verify the new certificate, so an answer cannot bring its own CA. */
 function keep(settings: AgentSettings, identity: Identity, renewed: Renewed): NewIdentity {
   const problem = checkCertificate(renewed.certificate, renewed.key, identity.ca)
   if (problem) {

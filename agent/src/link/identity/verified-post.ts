@@ -1,6 +1,6 @@
-// One JSON request to the control plane's REST side, for join and renewal. Not a byte leaves before the other
-// side is proven: https verifies, host name included, against the system's roots or against a CA named by its
-// hash, which the presented chain must then contain; plain http goes to loopback only. No redirects.
+// One JSON request to the control plane's REST API, for join and renewal. No byte is sent before the peer is verified:
+// https checks the chain and hostname against the system's roots, or against a CA named by its hash, which the
+// presented chain must contain; plain http goes to loopback only. No redirects.
 import * as http from 'node:http'
 import * as https from 'node:https'
 import { isIP } from 'node:net'
@@ -8,9 +8,9 @@ import * as tls from 'node:tls'
 import { DAEMON, SESSION } from '@berth/shared'
 import { certificateHash } from './certificate.ts'
 
-/** The sentence is for the person at the terminal. */
+/** The message is for the user at the terminal. */
 export class RequestFailed extends Error {
-  /** The request may be repeated as it is. */
+  /** The same request may be retried. */
   readonly transient: boolean
 
   constructor(message: string, transient = false, options?: ErrorOptions) {
@@ -22,7 +22,7 @@ export class RequestFailed extends Error {
 
 export interface Answer {
   status: number
-  /** Parsed JSON; undefined when the body is something else. */
+  /** Parsed JSON; undefined for any other body. */
   body: unknown
 }
 
@@ -48,7 +48,7 @@ export function parseBaseUrl(text: string): URL {
   return url
 }
 
-/** `caHashes` name the CAs that are believed beside the system's roots. */
+/** `caHashes` name CAs that are trusted beside the system's roots. */
 export async function postJson(
   base: URL,
   path: string,
@@ -125,14 +125,14 @@ function parse(bytes: Buffer): unknown {
   }
 }
 
-/** Looks at the presented chain, sends nothing, and returns the CA that one of the hashes names. */
+/** Reads the presented chain without sending anything, and returns the CA that one of the hashes names. */
 function findNamedCa(url: URL, caHashes: string[]): Promise<string> {
   return new Promise((resolve, reject) => {
     const host = hostOf(url)
     const socket = tls.connect({
       host,
       port: Number(url.port || 443),
-      // nothing is sent and nothing is believed here: the real request verifies against what is found
+      // this connection sends and trusts nothing; the real request verifies against the CA found here
       rejectUnauthorized: false,
       ...(isIP(host) ? {} : { servername: host }),
       timeout: SESSION.dialMs,

@@ -1,15 +1,14 @@
-// How much of a log may be under way at once: what the control plane asks for, inside this build's own bounds. PURE.
+// How much of a log may be in flight: what the control plane asks for, within this build's own limits. PURE.
 import { LOGS } from '@berth/shared'
 import type { Welcome } from '@berth/shared/wire'
 
-/** What the control plane asks for, never above our own bounds. */
 export function readPolicy(welcome: Welcome | undefined) {
   const asked = welcome?.logPolicy
   const pick = (n: bigint | number | undefined, most: number): number => {
     const value = Number(n ?? 0)
     return value > 0 ? Math.min(value, most) : most
   }
-  // below one record a chunk could never be sent
+  // a chunk smaller than one record could never be sent
   const least = LOGS.recordBytes + 1_024
   const chunkBytes = Math.max(pick(asked?.maxChunkBytes, LOGS.chunkBytes), least)
   const unackedBytes = Math.max(pick(asked?.maxUnackedBytes, LOGS.unackedBytes), chunkBytes)

@@ -1,6 +1,6 @@
-// Sends the attempts' logs up the log stream: from where the control plane says, within the byte budgets, only what
-// is safely on this disk. Reads ahead at most one chunk per attempt. A spool segment is deleted, and a cursor saved,
-// only for what was acknowledged.
+// Sends the attempts' logs up the log stream: from the position the control plane names, within the byte budgets, and
+// only what is synced to this disk. Reads ahead at most one chunk per attempt. Deletes a spool segment and saves a
+// cursor only for acknowledged records.
 import { existsSync, type FSWatcher, watch } from 'node:fs'
 import { DAEMON, LOGS, SESSION } from '@berth/shared'
 import { AttemptState, encodeChunk, encodeLogOpen, type LogDown } from '@berth/shared/wire'
@@ -39,13 +39,13 @@ interface Line {
   flow: Flow
   fence: bigint
   reader: SpoolReader
-  /** Size of the spool when the last small chunk was taken: how much came since tells when to hurry. */
+  /** Size of the spool when the last small chunk was taken; the growth since then shows when a chunk is full. */
   drainedAt: number
-  /** Counts the times the control plane moved us: what was under way before is void. */
+  /** Counts how often the control plane moved the position; chunks in flight before a move are void. */
   moves: number
-  /** Set once the attempt has ended: nothing follows this record. */
+  /** Set once the attempt has ended; no record follows this one. */
   finalSeq: number | undefined
-  /** While somebody watches: new bytes are heard of at once. */
+  /** Notices new bytes immediately while a user watches the log. */
   watcher: FSWatcher | undefined
   savedSeq: number
 }
@@ -57,7 +57,7 @@ export class LogSender {
   readonly #o: LogSenderOptions
   readonly #lines = new Map<string, Line>()
   readonly #poll: NodeJS.Timeout
-  /** What the control plane asked for, for all ('') or for one that may have no log yet. */
+  /** Intervals that the control plane asked for, for all ('') or for an attempt that may have no log yet. */
   readonly #paces = new Map<string, number>()
   #timer: NodeJS.Timeout | undefined
   #turn: NodeJS.Immediate | undefined
@@ -107,7 +107,7 @@ export class LogSender {
     this.notice()
   }
 
-  /** Something may have been written. */
+  /** Output may have been written. */
   notice(): void {
     this.#turn ??= setImmediate(() => {
       this.#turn = undefined
@@ -136,7 +136,7 @@ export class LogSender {
     })
   }
 
-  /** Without `save` it is as if the process had died. */
+  /** Without `save` it behaves as if the process had died. */
   close(save = true): void {
     clearInterval(this.#poll)
     clearTimeout(this.#timer)
@@ -170,7 +170,7 @@ export class LogSender {
     this.notice()
   }
 
-  /** One line for each attempt that has a log; the journal says which there are. */
+  /** Creates a line for each attempt with a log; the journal lists the attempts. */
   #refresh(): void {
     const { journal, spools } = this.#o
     const rows = new Map(journal.attempts.list().map((row) => [row.id, row]))
@@ -202,7 +202,7 @@ export class LogSender {
     }
   }
 
-  /** The attempt is over: what its spool lacks before the last record will not come any more. */
+  /** The attempt is over: records that its spool lacks before the last one will never come. */
   #end(line: Line, row: AttemptRow): void {
     line.finalSeq = Number(readReport(row).finalLogSeq)
     line.reader.end(line.finalSeq)
@@ -245,7 +245,7 @@ export class LogSender {
     return this.#paces.get(attemptId) ?? this.#paces.get('') ?? LOGS.idleFlushMs
   }
 
-  /** Listens to the folder of a watched log that may still grow; nothing else is worth the wake-ups. */
+  /** Watches the folder of a watched log that may still grow; other logs are not worth the wake-ups. */
   #watch(line: Line): void {
     const wanted = isWatched(line.flow) && line.finalSeq === undefined
     if (!wanted) {
@@ -263,7 +263,7 @@ export class LogSender {
       watcher.on('error', () => watcher.close())
       line.watcher = watcher
     } catch {
-      // no inotify to be had: the poll finds it, only later
+      // no inotify watch available: polling finds it, only later
     }
   }
 
@@ -288,7 +288,7 @@ export class LogSender {
     this.#reportIdle()
   }
 
-  /** What was read is on the disk afterwards; the log of a forgotten attempt is nobody's trouble. */
+  /** What was read is on the disk afterwards; failures on the log of a forgotten attempt are ignored. */
   async #sync(lines: Line[]): Promise<void> {
     const unique = [...new Set(lines)]
     const results = await Promise.allSettled(unique.map((line) => line.reader.syncRead()))
@@ -318,7 +318,7 @@ export class LogSender {
     return batch
   }
 
-  /** The next chunk of one log, already counted as under way; undefined when nothing waits after all. */
+  /** The next chunk of one log, already counted as in flight; undefined when nothing waits after all. */
   #take(line: Line, now: number): Buffer | undefined {
     const { chunkBytes } = this.#o.policy
     const read = line.reader.read(chunkBytes)
@@ -335,14 +335,14 @@ export class LogSender {
     return bytes
   }
 
-  /** Something may wait in every log that has not been sent to its end. */
+  /** Marks every log that has not been sent to its end as possibly waiting. */
   #suspect(): void {
     const { chunkBytes } = this.#o.policy
     for (const line of this.#lines.values()) {
       const { flow, finalSeq, reader } = line
       if (flow.stopped || flow.waiting === 'chunk') continue
       const isOver = finalSeq !== undefined && flow.sent >= finalSeq
-      // the end of a log has no company to wait for
+      // the end of a log does not wait for more records
       const much =
         !isOver &&
         (finalSeq !== undefined ||

@@ -1,4 +1,4 @@
-// The log budgets as a pure reducer: bounds hold, watched logs go first, the rest take turns, nothing starves.
+// The log budgets as a pure reducer: limits hold, watched logs go first, the rest take turns, no log starves.
 import { LOGS } from '@berth/shared'
 import { expect, test } from 'vitest'
 import {

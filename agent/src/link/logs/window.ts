@@ -1,9 +1,9 @@
-// Which attempt's log may send next, and how much (wire.md section 6). Pure. Two byte budgets, for the agent and
-// for each attempt, count what is under way and not acknowledged; watched logs go first, then whoever waited
-// longest, which is a round. A written frame is no acknowledgement: only LogAck frees budget.
+// Decides which attempt's log may send next, and how much. Pure. Two byte budgets, for the agent and for each attempt,
+// count unacknowledged bytes in flight; watched logs go first, then the one that waited longest (round robin). A
+// written frame is not an acknowledgement; only LogAck frees budget.
 import { DAEMON, LOGS } from '@berth/shared'
 
-/** What the control plane asks for in Welcome, never above our own bounds. */
+/** What the control plane asks for in Welcome, capped by our own limits. */
 export interface LogPolicy {
   chunkBytes: number
   unackedBytes: number
@@ -16,10 +16,10 @@ export interface Flow {
   sent: number
   flying: { lastSeq: number; bytes: number }[]
   flyingBytes: number
-  /** Interval the control plane asked for; short while somebody watches. */
+  /** Interval that the control plane asked for; short while a user watches. */
   flushMs: number
   lastSentAt: number
-  /** What the spool may hold behind `sent`: nothing, something, at least one full chunk. */
+  /** What the spool may hold after `sent`: nothing, something, at least one full chunk. */
   waiting: 'nothing' | 'something' | 'chunk'
   /** The control plane does not want it (LogStop). */
   stopped: boolean
@@ -39,7 +39,7 @@ export const openFlow = (attemptId: string, acked: number, flushMs: number): Flo
 
 export const isWatched = (flow: Flow): boolean => flow.flushMs <= LOGS.watchedFlushMs
 
-/** A chunk of a watched log leaves almost at once; others wait for company. Full chunks never wait. */
+/** A chunk of a watched log is due almost immediately; others wait to be combined. Full chunks never wait. */
 const dueAt = (flow: Flow): number => {
   if (flow.waiting === 'chunk') return Number.NEGATIVE_INFINITY
   return flow.lastSentAt + (isWatched(flow) ? DAEMON.watchedSendMs : flow.flushMs)
@@ -47,7 +47,7 @@ const dueAt = (flow: Flow): number => {
 
 export type Choice = { send: Flow } | { waitUntil: number }
 
-/** Who sends now; otherwise when somebody may, as things stand (Infinity: not before something happens). */
+/** The flow that sends now, or when the next one may (Infinity: only after another event). */
 export function chooseFlow(flows: Iterable<Flow>, policy: LogPolicy, now: number): Choice {
   let flying = 0
   const ready: Flow[] = []
@@ -88,11 +88,11 @@ export function recordAck(flow: Flow, seq: number): Flow {
   if (seq <= flow.acked) return flow
   const flying = flow.flying.filter((f) => f.lastSeq > seq)
   const flyingBytes = flying.reduce((sum, f) => sum + f.bytes, 0)
-  // acknowledged beyond what this session sent: a former session's records, stored meanwhile
+  // acknowledged beyond what this session sent: records of an earlier session, stored meanwhile
   return { ...flow, acked: seq, sent: Math.max(flow.sent, seq), flying, flyingBytes }
 }
 
-/** The control plane says where to go on: everything under way is void. */
+/** The control plane names the position to continue from; everything in flight is void. */
 export const resumeFlow = (flow: Flow, from: number): Flow => ({
   ...flow,
   acked: from,

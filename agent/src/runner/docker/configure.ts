@@ -1,5 +1,5 @@
-// Before anything is built: may this server do it (`admit`), and the variable files (`variables`). What attempts before
-// this one left behind when their runner died goes first.
+// Before the build: checks that this server can deploy (`admit`) and writes the variable files (`variables`). First
+// removes what earlier attempts left behind when their runner died.
 import { chmodSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
@@ -72,20 +72,20 @@ export async function admitDocker(attempt: Attempt): Promise<void> {
 }
 
 async function admitServer(attempt: Attempt): Promise<void> {
-  // what the version before routed, this one will most likely route too; the rest is asked when the file was read
+  // this version most likely routes what the previous one routed; the rest is checked after the file is read
   const routed = lastDocker(attempt)?.routes.map(({ service }) => service) ?? []
   const proxy = requireProxy(attempt, [...new Set(routed)])
-  proxy.catch(() => undefined) // told below, after what is wrong with the engine
+  proxy.catch(() => undefined) // thrown below, after problems with the engine
   const { version, dataRoot } = await checkEngine(attempt)
   dockerOf(attempt).dataRoot = dataRoot
   await proxy
-  await guardServer(attempt.settings, attempt.ledger) // what is built runs code too
+  await guardServer(attempt.settings, attempt.ledger) // a build runs code too
   await recoverDockerLeftovers(attempt)
   await checkDiskSpace(attempt, { dataRoot })
   attempt.output.say(`Server ${hostname()}: docker recipe, engine ${version}.`)
 }
 
-/** Mounted into every container of this server; never changes while its text stays the same. */
+/** Mounted into every container of this server; the file changes only with its text. */
 function ensureLauncher(attempt: Attempt): string {
   const folder = join(attempt.settings.stateDir, 'bin')
   mkdirSync(folder, { recursive: true, mode: 0o755 })
@@ -112,7 +112,7 @@ export async function writeDockerVariables(attempt: Attempt): Promise<void> {
   const { services } = dockerSectionOf(attempt)
   const resolved = resolveVariables({
     section: {},
-    // an environment of a fork starts with none: what is here a member set for this very code
+    // an environment of a fork starts with none, so a member set these values for this very code
     custom: readCustom(attempt),
     autoPorts: new Map(),
     defaultService: undefined,
@@ -125,7 +125,7 @@ export async function writeDockerVariables(attempt: Attempt): Promise<void> {
     const all = [...new Map([...own, ...resolved.values])]
     const values = new Map(all.sort(([a], [b]) => (a < b ? -1 : 1)))
     const files = variableFiles(attempt, name)
-    // 0444 in a folder that only root enters: the engine mounts the files, and the image's user can read them
+    // 0444 in a folder that only root can enter: the engine mounts the files, and the image's user can read them
     writeSecretFile(files.shell, renderShellFile(values), undefined, 0o444)
     writeSecretFile(files.env, renderEnvFile(values), undefined, 0o444)
     docker.values.set(name, values)

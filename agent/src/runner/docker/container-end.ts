@@ -1,4 +1,4 @@
-// The end of one container: it is stopped, its log is read to the end, it is removed, and only then its row goes.
+// Ends one container: stops it, reads its log to the end, removes it, and only then deletes its row.
 
 import { STEPS } from '@berth/shared'
 import type { ObjectRow } from '../../journal/objects.ts'
@@ -13,7 +13,7 @@ import type { Attempt } from '../attempt.ts'
 import { lastSecrets } from '../last-version.ts'
 import { dockerOf } from './docker-context.ts'
 
-/** A log that cannot be kept is told, and keeps nothing from being removed. */
+/** A log that cannot be kept is reported; the removal continues. */
 async function keepLog(attempt: Attempt, row: ObjectRow, seen: Observed): Promise<void> {
   const { settings, paths, results, secrets, output } = attempt
   const values: Buffer[] = secrets.variables.map(({ value }) => Buffer.from(value))
@@ -26,7 +26,7 @@ async function keepLog(attempt: Attempt, row: ObjectRow, seen: Observed): Promis
   }
 }
 
-/** Milliseconds until it was gone. One that is gone already is no failure. */
+/** Returns the milliseconds until it was gone. A container that no longer exists is not a failure. */
 export async function endContainer(attempt: Attempt, row: ObjectRow): Promise<number> {
   const { engine } = dockerOf(attempt)
   const startedAt = performance.now()

@@ -1,18 +1,18 @@
-// What a container of a deployment is made of, as data for the engine, and the text whose fingerprint tells whether a
-// service changed. PURE. Values of variables travel in files that the container mounts; in its configuration, which
-// everybody with access to the engine can read, stands PORT alone (and more only for an image without a shell).
+// The specification of a container as data for the engine, and the text whose fingerprint shows whether a service
+// changed. PURE. Values of variables travel in mounted files. The container's configuration, which everyone with access
+// to the engine can read, holds only PORT (and more only for an image without a shell).
 import type { DockerService } from '@berth/shared/service-file'
 import type { Limits } from '../plan/ceilings.ts'
 import type { Values } from '../plan/variable-files.ts'
 
-/** Where a container finds what is mounted for it. */
+/** Paths inside the container where files are mounted. */
 export const INSIDE = {
   launch: '/run/berth/launch.sh',
   shell: '/run/berth/variables.sh',
   env: '/run/berth/variables.env',
 } as const
 
-/** Mounted into every container: gives a process its variables without putting one into the configuration. */
+/** Mounted into every container; gives a process its variables without writing them to the configuration. */
 export const LAUNCH_PROGRAM = `# Written by Berth, do not edit. Becomes the program that follows, with the variables of the environment.
 set -a
 . ${INSIDE.shell}
@@ -24,11 +24,11 @@ export interface ImageFacts {
   id: string
   entrypoint: readonly string[]
   cmd: readonly string[]
-  /** Who it runs as by itself; empty: root. */
+  /** The user of the image's own configuration; empty: root. */
   user: string
 }
 
-/** Files of this machine that are mounted. */
+/** Files of this machine that are mounted into the container. */
 export interface VariableFiles {
   launch: string
   shell: string
@@ -45,7 +45,7 @@ export interface ContainerFacts {
   files: VariableFiles
   limits: Limits
   isUntrusted: boolean
-  /** Undefined: the image has a shell. Otherwise what has to stand in the configuration. */
+  /** Undefined: the image has a shell. Otherwise the values that the configuration must hold. */
   plainValues?: Values
 }
 
@@ -73,18 +73,18 @@ export interface ContainerSpec {
   user?: string
 }
 
-/** Of a fork's image only a number says for certain that it is not root. */
+/** For a fork's image, only a numeric user is certain not to be root. */
 const untrustedUser = (user: string): string =>
   /^[1-9][0-9]*(?::[0-9]+)?$/.test(user) ? user : '65534:65534'
 
-/** A text goes through a shell, a list is executed as it is; the entrypoint of the image stays in front of both. */
+/** A string runs in a shell, a list is executed directly; the image's entrypoint stays in front of both. */
 export function programOf(service: DockerService, image: ImageFacts): string[] {
   const { command } = service
   const own = typeof command === 'string' ? ['/bin/sh', '-c', command] : command
   return [...image.entrypoint, ...(own ?? image.cmd)]
 }
 
-/** Like an action: the command alone, without the image's entrypoint. */
+/** Like an action: only the command, without the image's entrypoint. */
 export const releaseProgram = (command: string): string[] => ['/bin/sh', '-eu', '-c', command]
 
 const plainEnv = (service: DockerService, values: Values | undefined): string[] => {
@@ -124,7 +124,7 @@ function specOf(
     ...facts.limits,
     init: true,
     stopTimeoutMs: service.stopTimeoutMs,
-    // a broken version never crash-loops: restarts begin when it was verified
+    // a broken version must not crash-loop, so restarts begin after verification
     restart: 'no',
     untrusted: facts.isUntrusted,
     ...(facts.isUntrusted ? { user: untrustedUser(facts.image.user) } : {}),
@@ -134,11 +134,11 @@ function specOf(
 export const serviceContainer = (service: DockerService, facts: ContainerFacts): ContainerSpec =>
   specOf(service, facts, programOf(service, facts.image), [service.name])
 
-/** Beside the running version, never found by its name. */
+/** Runs beside the running version; other containers cannot reach it by name. */
 export const releaseContainer = (service: DockerService, facts: ContainerFacts): ContainerSpec =>
   specOf(service, facts, releaseProgram(service.release ?? ''), [])
 
-/** Holds values: only its keyed fingerprint is ever kept. */
+/** Holds values, so only its keyed fingerprint is kept. */
 export function specText(
   service: DockerService,
   facts: { imageId: string; values: Values; limits: Limits; isUntrusted: boolean },
@@ -156,7 +156,7 @@ export function specText(
   })
 }
 
-/** What an image is built from; with the commit it says whether a kept image can be used again. */
+/** What an image is built from; together with the commit it decides whether a kept image can be reused. */
 export const buildText = (service: DockerService): string =>
   JSON.stringify({ name: service.name, ...service.build })
 

@@ -1,6 +1,6 @@
-// Phases release and start: networks, volumes and containers. A routed service starts beside the one that serves; one
-// without a route exists once, so a changed one is stopped first (it comes back when anything fails) and an unchanged
-// one is left alone. Invariant: the row of every object is committed before the object is made.
+// Phases release and start: networks, volumes and containers. A routed service starts beside the one that serves. A
+// service without a route exists once: a changed one is stopped first (and restarted if anything fails), an unchanged
+// one is left alone. Invariant: the row of every object is committed before the object is created.
 import { DOCKER_STEPS } from '@berth/shared'
 import type { DockerService } from '@berth/shared/service-file'
 import { FailureCode, LogSource } from '@berth/shared/wire'
@@ -47,7 +47,10 @@ import {
 import { awaitContainer } from './health.ts'
 import { LABELS } from './verify.ts'
 
-/** Whether an attempt of the same task, whose runner died, may have made it: what has no row does not exist. */
+/**
+ * Whether an earlier attempt of the same task, whose runner died, may have created it; an object without a row does not
+ * exist.
+ */
 const isFormer = (attempt: Attempt, name: string): boolean =>
   attempt.ledger.objects
     .list({ environmentId: attempt.assignment.environmentId, kind: 'container' })
@@ -62,12 +65,12 @@ function putRow(
 ): void {
   const { environmentId, taskId, attemptId } = attempt.assignment
   const row = { kind, name, environmentId, taskId, attemptId, service, facts }
-  // networks and volumes outlive the deployment that made them
+  // networks and volumes outlive the deployment that created them
   const state = kind === 'container' ? 'making' : 'kept'
   attempt.ledger.objects.put({ ...row, state })
 }
 
-/** Network and volumes: made once for the environment, kept until it goes. */
+/** Network and volumes are created once for the environment and kept until it is removed. */
 export async function prepareNetwork(attempt: Attempt): Promise<void> {
   const { engine } = dockerOf(attempt)
   const { settings, assignment, ledger } = attempt
@@ -142,7 +145,7 @@ async function removeFormer(attempt: Attempt, name: string): Promise<void> {
   if (former) await removeContainer(engine, former.id)
 }
 
-/** Made anew without the launcher when the image has no shell to run it. */
+/** Created again without the launcher when the image has no shell to run it. */
 async function make(
   attempt: Attempt,
   service: DockerService,
@@ -158,7 +161,7 @@ async function make(
   return { id: again, isPlain: true }
 }
 
-/** The engine's own words for a container that cannot be made or started; nobody's fault but the file's. */
+/** The engine's own message for a container that cannot be created or started; the cause is in the service file. */
 function explainStart(service: string, error: unknown): unknown {
   if (!(error instanceof EngineError)) return error
   if (error.kind === 'unavailable' || error.kind === 'disk_full' || error.kind === 'canceled') {
@@ -215,7 +218,7 @@ async function place(attempt: Attempt, service: DockerService, spec: string): Pr
       `${serviceName} has nothing to run: its image names neither ENTRYPOINT nor CMD. Give it a 'command'.`,
     )
   }
-  const { secretKeys } = need(attempt, 'variables') // of its log these values are masked
+  const { secretKeys } = need(attempt, 'variables') // their values are masked in its log
   const isAgain = isFormer(attempt, name)
   putRow(attempt, 'container', name, serviceName, { port, stopTimeoutMs, spec, secretKeys })
   try {
@@ -246,7 +249,7 @@ async function bringUp(attempt: Attempt, service: DockerService): Promise<Placed
   return place(attempt, service, spec)
 }
 
-/** Services of one rank start at once, a few at a time; the step of each waits for its own. */
+/** Starts the services of one rank concurrently, a few at a time; the step of each service awaits its own start. */
 function startAhead(attempt: Attempt, names: string[]): void {
   const docker = dockerOf(attempt)
   const lanes = Array<Promise<unknown>>(DOCKER_STEPS.parallel).fill(Promise.resolve())
@@ -257,12 +260,12 @@ function startAhead(attempt: Attempt, names: string[]): void {
       if (docker.isOver) throw new Error('the deployment is over')
       return bringUp(attempt, dockerServiceOf(attempt, name))
     })
-    lanes[lane] = started.catch(() => undefined) // told by the step that waits for it
+    lanes[lane] = started.catch(() => undefined) // reported by the step that awaits it
     docker.ahead.set(name, started)
   }
 }
 
-/** The start steps that follow each other in the plan are those of one rank. */
+/** Consecutive start steps of the plan belong to one rank. */
 function rankMates(attempt: Attempt, name: string): string[] {
   const steps = attempt.results.plan.phases.find((phase) => phase.name === 'start')?.steps ?? []
   const at = steps.findIndex(({ id }) => id === `start:${name}`)
@@ -289,7 +292,7 @@ export async function startService(attempt: Attempt, name: string): Promise<void
   await started(attempt, name)
 }
 
-/** What a release command needs is up, and healthy, before it runs. */
+/** What a release command needs must be up and healthy before it runs. */
 export async function bringUpDependency(attempt: Attempt, name: string): Promise<void> {
   await prepareNetwork(attempt)
   startAhead(attempt, [name])
@@ -297,7 +300,7 @@ export async function bringUpDependency(attempt: Attempt, name: string): Promise
   await awaitContainer(attempt, name)
 }
 
-/** The output of the command is that of the step. */
+/** The command's output becomes the output of the step. */
 async function follow(attempt: Attempt, id: string, signal: AbortSignal): Promise<void> {
   await followLogs(dockerOf(attempt).engine, id, {
     signal,

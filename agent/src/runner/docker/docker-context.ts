@@ -1,5 +1,5 @@
-// What the steps of a docker deployment share beyond the attempt and its routes: the engine, and what the steps before
-// have made. Opened by the first step that needs it; nothing here has an effect.
+// What the steps of a docker deployment share beyond the attempt and its routes: the engine, and what earlier steps
+// created. The first step that needs it opens it; opening has no effect.
 import type { DockerSection, DockerService } from '@berth/shared/service-file'
 import { type Engine, openEngine } from '../../machine/docker/engine.ts'
 import { labelsOf } from '../../machine/docker/names.ts'
@@ -11,16 +11,16 @@ import type { Values } from '../plan/variable-files.ts'
 import type { ImageFacts } from './container-spec.ts'
 
 export interface ReadyImage extends ImageFacts {
-  /** As the file names it; of a build its tag. */
+  /** As the file names it; for a build, its tag. */
   reference: string
-  /** `postgres@sha256:…`; of a build the image's own id. */
+  /** `postgres@sha256:…`; for a build, the image's own id. */
   digest: string
 }
 
 export interface Placed {
   id: string
   name: string
-  /** Of the deployment that made it: an unchanged service keeps its container. */
+  /** The task that created it; an unchanged service keeps its container. */
   taskId: number
   imageId: string
   spec: string
@@ -30,18 +30,18 @@ export interface Placed {
 
 export interface DockerContext {
   readonly engine: Engine
-  /** Where the engine keeps its data; undefined until it was asked. */
+  /** Where the engine stores its data; undefined until the engine was asked. */
   dataRoot: string | undefined
-  /** Wall clock: compared with the engine's times. */
+  /** Wall clock, because it is compared with the engine's times. */
   readonly beganAt: number
   /** All variables of a service, by service. */
   readonly values: Map<string, Values>
   limits: Map<string, Limits>
   readonly images: Map<string, ReadyImage>
   readonly containers: Map<string, Placed>
-  /** Starts that were begun before their step; each step waits for its own. */
+  /** Starts that began before their step; each step awaits its own. */
   readonly ahead: Map<string, Promise<Placed>>
-  /** It failed or was stopped: nothing more is started. */
+  /** The attempt failed or was stopped, so nothing else is started. */
   isOver: boolean
 }
 
@@ -79,7 +79,7 @@ export const lastDocker = (attempt: Attempt): DockerPlan | undefined =>
 export const isUntrusted = (attempt: Attempt): boolean =>
   attempt.spec.environment?.untrusted ?? false
 
-/** Of everything that this attempt makes in the engine. */
+/** Labels of everything that this attempt creates in the engine. */
 export function labels(
   attempt: Attempt,
   facts: { service?: string; spec?: string } = {},

@@ -1,5 +1,5 @@
-// After the proof: the deployment becomes the running version, and what it replaced goes, once nobody talks to it any
-// more. Trouble from here on is a warning; the new version serves.
+// After verification: the deployment becomes the running version, and what it replaced is removed once no request uses
+// it. Problems from here on are warnings, because the new version serves.
 import { join } from 'node:path'
 import type { ObjectRow } from '../../journal/objects.ts'
 import { inspectContainer } from '../../machine/docker/containers.ts'
@@ -33,7 +33,9 @@ function runningContainer(attempt: Attempt, service: string): RunningContainer {
   }
 }
 
-/** The point of no return: this version is the running one, every other container of the environment is to go. */
+/**
+ * The point of no return: this becomes the running version, and every other container of the environment is retired.
+ */
 export function completeDocker(attempt: Attempt): void {
   const { environmentId, taskId, fence, attemptId } = attempt.assignment
   const section = dockerSectionOf(attempt)
@@ -86,7 +88,7 @@ const retiredRows = (attempt: Attempt): ObjectRow[] =>
     .list({ environmentId: attempt.assignment.environmentId, kind: 'container' })
     .filter(({ state }) => state === 'retired')
 
-/** Where containers that are about to go answer. */
+/** Addresses of the containers that are about to be removed. */
 export async function retiredContainers(attempt: Attempt): Promise<Upstream[]> {
   const found: Upstream[] = []
   for (const { name, facts } of retiredRows(attempt)) {
@@ -96,7 +98,7 @@ export async function retiredContainers(attempt: Attempt): Promise<Upstream[]> {
   return found
 }
 
-/** Containers that were replaced. */
+/** Stops the containers that were replaced. */
 export async function stopOldContainers(attempt: Attempt): Promise<void> {
   for (const row of retiredRows(attempt)) {
     const tookMs = await endContainer(attempt, row)
@@ -106,7 +108,7 @@ export async function stopOldContainers(attempt: Attempt): Promise<void> {
   }
 }
 
-/** Checkouts are needed for a build only. */
+/** Only builds need checkouts. */
 export async function collectDocker(attempt: Attempt): Promise<void> {
   const { paths, ledger, settings, assignment, output } = attempt
   const { environmentId, taskId, attemptId } = assignment

@@ -1,5 +1,5 @@
-// `health`: from this server straight to the container's address, with the host name that people will use. A container
-// that ended is told at once, with how it ended and what it said last; nothing is restarted before it was verified.
+// `health`: sends requests from this server directly to the container's address, with the public hostname. A container
+// that exited is reported immediately, with its exit and last output; restarts begin only after verification.
 import { PROCESSES, STEPS } from '@berth/shared'
 import type { DockerService } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
@@ -27,7 +27,7 @@ export const toSeen = (observed: Observed): SeenContainer => ({
   startedAt: observed.startedAt ? Date.parse(observed.startedAt) : 0,
 })
 
-/** The last lines of the container go to the output, a few of them also into the message. */
+/** Writes the container's last lines to the output and a few of them to the message. */
 export async function withLastLines(
   attempt: Attempt,
   service: string,
@@ -44,7 +44,7 @@ export async function withLastLines(
 export const look = (attempt: Attempt, service: string): Promise<Observed | undefined> =>
   inspectContainer(dockerOf(attempt).engine, placedOf(attempt, service).id)
 
-/** Throws when the container does not run (any more). */
+/** Throws when the container is not running. */
 export async function requireRunning(attempt: Attempt, service: string): Promise<SeenContainer> {
   const seen = await look(attempt, service)
   if (!seen) {
@@ -54,7 +54,7 @@ export async function requireRunning(attempt: Attempt, service: string): Promise
   if (seen.state === 'running') return toSeen(seen)
   const known = toSeen(seen)
   const isKnown = known.startedAt > 0 && seen.endedAt !== undefined
-  // one that ends at once is over before the engine has written down when it began
+  // a container that exits immediately ends before the engine has recorded its start
   const upMs = isKnown ? Math.max(0, Date.parse(seen.endedAt ?? '') - known.startedAt) : undefined
   const text = describeEnd(service, known, upMs)
   const code = seen.outOfMemory ? FailureCode.OUT_OF_MEMORY : FailureCode.HEALTH_CHECK_FAILED
@@ -75,7 +75,7 @@ export async function awaitAnswer(
   for (;;) {
     const sample = await probe(target, check, host)
     attempt.interruption.throwIfFired()
-    // a healthy answer of a container that has ended meanwhile is no health; a failed one may have that reason
+    // a healthy answer does not count if the container has exited since; a failed one may have that cause
     await requireRunning(attempt, name)
     const verdict = judgeHealth(check, sample, performance.now() - since, failures)
     if (verdict.kind === 'healthy') return
@@ -95,7 +95,7 @@ async function awaitSteady(attempt: Attempt, name: string): Promise<void> {
   }
 }
 
-/** One that ended at once has no address, and nobody else may be asked in its place. */
+/** A container that exited immediately has no address, and no other container may be probed in its place. */
 async function explainNowhere(attempt: Attempt, name: string): Promise<never> {
   await requireRunning(attempt, name)
   const message = `${name} runs and has no address in its network.`

@@ -1,4 +1,5 @@
-// What a Dockerfile may name, told before a build: the spellings of names and of the line that names a frontend.
+// What a Dockerfile may name, checked before a build: the spellings of image names and of the line that names a
+// frontend.
 import { describe, expect, it } from 'vitest'
 import { findDockerfileFault, isOwnImage } from './image-references.ts'
 

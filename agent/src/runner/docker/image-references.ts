@@ -1,12 +1,12 @@
-// Which images a repository may build upon. PURE. Names of images that Berth built cannot be guessed, so nothing here
-// keeps them from others; it says in time, and in plain words, what would fail later. What it does keep out are
-// frontends: programs that read a Dockerfile in the engine's stead and may ask the engine for the caches of others.
+// Decides which images a repository may build upon. PURE. Names of images that Berth built cannot be guessed, so this
+// is not what protects them; it reports early and clearly what would fail later. It does exclude frontends, which are
+// programs that read a Dockerfile for the engine and may request other users' caches from it.
 
 export const NOT_SHARED =
   'is the name of an image that Berth built for an environment. Images of environments cannot be used by others: ' +
   'build it from this repository, or push it to a registry and name it there.'
 
-/** A name of ours, however it is spelled. */
+/** Whether it names one of our images, in any spelling. */
 export function isOwnImage(reference: string, isImageName: (name: string) => boolean): boolean {
   const name = reference
     .replace(/^docker-image:\/\//, '')
@@ -14,11 +14,11 @@ export function isOwnImage(reference: string, isImageName: (name: string) => boo
   return isImageName(name)
 }
 
-/** The one frontend that keeps to what the build's own request says. */
+/** The only frontend that stays within the build's own request. */
 const FRONTEND =
   /^(?:(?:index\.)?docker\.io\/)?docker\/dockerfile(?:-upstream)?(?::[\w.-]+)?(?:@sha256:[0-9a-f]{64})?$/
 
-/** Directives stand before the first instruction. Read more generously than any engine does. */
+/** Directives precede the first instruction. Parses more leniently than any engine does. */
 function findFrontend(source: string): string | undefined {
   for (const line of source.replace(/^\uFEFF/, '').split(/\r?\n/)) {
     const [, name] = /^\s*(?:#|\/\/)\s*syntax\s*=\s*(\S.*?)\s*$/i.exec(line) ?? []
@@ -30,7 +30,7 @@ function findFrontend(source: string): string | undefined {
 
 const REFERENCES = /^\s*FROM\s+(?:--\S+\s+)*["']?([^\s"']+)|[-,=\s]from=["']?([^\s"',]+)/gim
 
-/** What is wrong with it, as a sentence; undefined: nothing that is known before the build. */
+/** The fault as a sentence; undefined when no fault is known before the build. */
 export function findDockerfileFault(
   source: string,
   isOurs: (reference: string) => boolean,

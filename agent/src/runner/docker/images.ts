@@ -1,6 +1,6 @@
-// Phase build: every service gets an image. Built from the checkout, or pulled and pinned to what the registry named; an
-// image that was kept of the same commit and the same settings is used again, which is what a rollback is. Invariant:
-// the row of an image is committed before it can exist, and no value of a variable ever reaches a build.
+// Phase build: every service gets an image, either built from the checkout or pulled and pinned to the registry's
+// digest. A kept image of the same commit and settings is reused; a rollback is just that. Invariant: the row of an
+// image is committed before the image can exist, and no value of a variable reaches a build.
 import { join, relative } from 'node:path'
 import { BUILDS, DOCKER_STEPS, PROCESSES } from '@berth/shared'
 import type { DockerService } from '@berth/shared/service-file'
@@ -27,7 +27,7 @@ import { buildText } from './container-spec.ts'
 import { dockerOf, dockerServiceOf, isUntrusted, type ReadyImage } from './docker-context.ts'
 import { findDockerfileFault, isOwnImage, NOT_SHARED } from './image-references.ts'
 
-/** Runs `act` with one of the server's slots and within the time of the step. */
+/** Runs `act` in one of the server's slots and within the timeout of the step. */
 async function withSlot<T>(
   attempt: Attempt,
   kind: SlotKind,
@@ -125,7 +125,7 @@ function explainBuild(error: unknown): unknown {
   return new StepFailure(FailureCode.BUILD_FAILED, `${error.message}${shown}`, facts)
 }
 
-/** Lines of the output. */
+/** Writes build progress as lines of the output. */
 function follower(attempt: Attempt) {
   const numbers = new Map<string, number>()
   return {
@@ -143,7 +143,7 @@ function follower(attempt: Attempt) {
   }
 }
 
-/** Context and Dockerfile stay in the checkout, wherever their links lead. */
+/** Context and Dockerfile must stay inside the checkout after links are resolved. */
 function findContext(
   attempt: Attempt,
   build: NonNullable<DockerService['build']>,
@@ -158,7 +158,7 @@ function findContext(
   }
 }
 
-/** Builds of one folder for one service follow one another. */
+/** Serializes builds of the same folder for the same service. */
 function shareContext(attempt: Attempt, service: string, folder: string) {
   const { environmentId } = attempt.assignment
   const key = fingerprint(
@@ -168,7 +168,7 @@ function shareContext(attempt: Attempt, service: string, folder: string) {
   return { key, times: join(attempt.paths.dir, 'contexts', `${service}.json`) }
 }
 
-/** What a RUN command may use: no more than the environment, and of a fork's build less. */
+/** Limits of a RUN command: at most those of the environment, and less for a fork's build. */
 function boundsOf(attempt: Attempt): BuildBounds {
   const most = ceilingOf(attempt)
   const memoryBytes = Math.min(PROCESSES.stepMemoryBytes, most.memoryBytes)
@@ -182,7 +182,7 @@ function boundsOf(attempt: Attempt): BuildBounds {
   }
 }
 
-/** Projects do not see each other's caches, and a fork leaves nothing in its project's. */
+/** Projects cannot see each other's caches, and a fork leaves nothing in its project's cache. */
 function cachesOf(attempt: Attempt): string {
   const { environmentId } = attempt.assignment
   const projectId = attempt.spec.environment?.projectId ?? 0
@@ -190,7 +190,7 @@ function cachesOf(attempt: Attempt): string {
   return fingerprint(attempt.settings, JSON.stringify(['caches', owner]))
 }
 
-/** Whether a reference of a person is a name that Berth gives to the images it builds. */
+/** Whether a reference in a service file is a name that Berth gives to the images it builds. */
 const isOurs =
   (attempt: Attempt) =>
   (reference: string): boolean =>
@@ -213,7 +213,7 @@ async function build(attempt: Attempt, service: DockerService, tag: string): Pro
         target: settings.target,
         args: settings.args,
         tag,
-        // nothing that differs from one deployment to the next: the same build must give the same image
+        // no label may differ between deployments: the same build must produce the same image
         labels: labelsOf(attempt.settings, { environmentId, service: service.name }),
         noCache: kind.case === 'deploy' && kind.value.noCache,
         context: shareContext(attempt, service.name, settings.context),
@@ -252,7 +252,7 @@ export async function buildService(attempt: Attempt, name: string): Promise<void
   attempt.output.say(`Image ${shown} is ${image.id}.`)
 }
 
-/** A registry that cannot be reached, as opposed to one that says no. */
+/** The registry cannot be reached, as opposed to refusing. */
 const isAway = (message: string): boolean =>
   /dial tcp|lookup |i\/o timeout|connection refused|no route to host|network is unreachable|TLS handshake timeout|Client\.Timeout|no such host|EOF/i.test(
     message,
@@ -297,7 +297,8 @@ export async function pullService(attempt: Attempt, name: string): Promise<void>
     .list({ kind: 'pulled' })
     .filter((row) => row.name === reference)
   const isKnown = brought.some((row) => row.environmentId === environmentId)
-  // an image that somebody else brought here is not the agent's to remove; one of another environment is, by the last
+  // the agent must not remove an image that it did not pull; one that several environments use goes with the last of
+  // them
   const isForeign = brought.length === 0 && (await findPulled(docker.engine, reference))
   if (!isKnown && !isForeign)
     attempt.ledger.objects.put(rowOf(attempt, 'pulled', reference, name, {}))

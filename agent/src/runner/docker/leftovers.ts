@@ -1,5 +1,5 @@
-// What attempts that are over left behind (their runner died, or the engine was away when they took things back) goes
-// before a deployment makes anything of its own: in the engine and the edge as the daemon would do it, then the files.
+// Removes what earlier attempts left behind (their runner died, or the engine was unavailable during their undo) before
+// a deployment creates anything: first in the engine and the edge, as the daemon would, then the files.
 import { basename, join } from 'node:path'
 import { listFolder, readLink, removeTree } from '../../machine/files.ts'
 import { EdgeError } from '../../proxy/protocol.ts'
@@ -9,7 +9,7 @@ import { routingOf } from '../routing.ts'
 import { dockerOf, lastDocker } from './docker-context.ts'
 import { recoverDocker } from './recover.ts'
 
-/** Checkouts of attempts that are over. A manual version that still runs is in its own. */
+/** Removes checkouts of finished attempts, except the checkout that a manual version still runs in. */
 async function removeLeftoverFiles(attempt: Attempt): Promise<void> {
   const { paths, assignment, results } = attempt
   if (isManualPlan(results.last)) return
@@ -30,7 +30,7 @@ export async function recoverDockerLeftovers(attempt: Attempt): Promise<void> {
     const notes = await recoverDocker(context, { environmentId, attemptId, fence })
     for (const note of notes) output.say(note)
   } catch (error) {
-    // without routes nobody needs the edge
+    // the edge is needed only for routes
     const needsEdge = (lastDocker(attempt)?.routes.length ?? 0) > 0
     if (!(error instanceof EdgeError) || needsEdge) throw error
   }

@@ -1,6 +1,6 @@
-// The docker recipe: images, containers and routes from `docker:` of the service file. PURE: from the section and the
-// last successful plan to phases of steps. Step names are those of the design; the order of services is decided here
-// alone: what others depend on comes first, and within one rank the order of the file.
+// Plans the docker recipe (images, containers and routes from `docker:` of the service file). PURE: turns the section
+// and the last successful plan into phases of steps. Only this file decides the order of services: dependencies first,
+// and within one rank the order of the file.
 import type { DockerSection, DockerService } from '@berth/shared/service-file'
 import type { DockerVerb, LastPlan, Made, Phase, Plan, PlannedStep } from '../plan/plan.ts'
 
@@ -39,20 +39,20 @@ const configure = (): Phase => ({
   ],
 })
 
-/** All that is known before the file was read; the whole plan begins with exactly these steps. */
+/** What is known before the file is read; the full plan begins with exactly these steps. */
 export const planDockerCheckout = (): Plan => ({
   kind: 'deploy',
   phases: [checkout(), configure()],
 })
 
-/** 0: depends on nothing; otherwise one more than the highest of what it depends on. The file has no cycles. */
+/** 0 without dependencies, otherwise one more than its highest dependency. The file has no cycles. */
 export function rankOf(services: readonly DockerService[], name: string): number {
   const found = services.find((service) => service.name === name)
   const ranks = (found?.dependsOn ?? []).map((other) => rankOf(services, other) + 1)
   return Math.max(0, ...ranks)
 }
 
-/** Services in ranks: those of one rank do not need each other. */
+/** Services in ranks; services of one rank are independent of each other. */
 export function inRanks(services: readonly DockerService[]): DockerService[][] {
   const ranks: DockerService[][] = []
   for (const service of services) {
@@ -80,7 +80,7 @@ export function releaseDependencies(services: readonly DockerService[]): Set<str
 const imageStep = ({ name, build }: DockerService): PlannedStep =>
   build ? step('build', `Build ${name}`, IMAGES, name) : step('pull', `Pull ${name}`, IMAGES, name)
 
-/** A service that others need and that has a release command itself: first its command, then it comes up. */
+/** A service that others need and that has its own release command runs that command first, then starts. */
 function releaseSteps(services: readonly DockerService[]): PlannedStep[] {
   const needed = releaseDependencies(services)
   return inRanks(services)
@@ -106,7 +106,7 @@ function stopTitle(last: LastPlan | undefined): string {
   return last ? `Stop what deployment ${last.taskId} left` : 'Stop the version before'
 }
 
-/** `fresh`: what was there before goes first, when everything that can fail cheaply has passed. */
+/** `fresh` removes the previous data once every check that fails cheaply has passed. */
 export function planDocker(
   section: DockerSection,
   last: LastPlan | undefined,

@@ -12,7 +12,7 @@ import { endContainers, hasObjects, removeObjects, removeVolumes, retireDocker }
 import { performDocker } from './steps.ts'
 import { containerUpstreams, takeBackContainers, takeBackImages } from './undo.ts'
 
-/** Without a row nothing was made there; the engine is asked all the same where it is there to be asked. */
+/** Without a row nothing was created; the engine is still asked if it is reachable. */
 async function ownsObjects(attempt: Attempt): Promise<boolean> {
   const { ledger, assignment, results, spec, settings } = attempt
   if (hasObjects(ledger, assignment.environmentId, results.last ?? null)) return true
@@ -29,7 +29,7 @@ export const docker: Recipe = {
   asks: ({ docker: section }) => section?.services ?? [],
   steps: { docker: performDocker },
   prepareFolders: ({ paths }) => ensureDockerFolders(paths, isRoot()),
-  releaseOwner: () => undefined, // a build reads it as root
+  releaseOwner: () => undefined, // builds read it as root
   upstreams: containerUpstreams,
   retired: retiredContainers,
   stopOld: (attempt, isLeft) => (isLeft ? retireDocker(attempt) : stopOldContainers(attempt)),

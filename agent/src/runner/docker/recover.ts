@@ -1,7 +1,7 @@
-// Brings one environment of the docker recipe back to its last successful version, after a runner died or the machine
-// was restarted: what had been paused for a successor is started again, and so is what an engine that was killed did
-// not bring back; the edge gets the version's own routes, and what was being made goes. In this order, so that nothing is removed while requests still go there. Every step may be
-// repeated. The caller makes sure that no other deployment works in the environment.
+// Restores the last successful version of a docker environment after a runner died or the machine restarted: starts
+// what was paused for a successor or what a killed engine did not restart, gives the edge that version's routes, then
+// removes unfinished objects, in this order so that nothing is removed while it gets requests. Idempotent; the caller
+// makes sure that no other deployment works in the environment.
 import { setTimeout as delay } from 'node:timers/promises'
 import { ROUTE_STEPS, STEPS } from '@berth/shared'
 import type { Ledger } from '../../journal/ledger.ts'
@@ -27,13 +27,13 @@ export interface Maintenance {
 }
 
 export interface RecoverRequest extends CollectRequest {
-  /** Of the deployment that asks; routes are given with the highest fence there is. */
+  /** The fence of the deployment that asks; the edge gets the highest known fence. */
   fence?: bigint
-  /** Services that ran when the engine went away. */
+  /** Services that ran when the engine went down. */
   ran?: readonly string[]
 }
 
-/** What was done, as sentences; empty: everything was as it should be. */
+/** Returns what was done, as sentences; empty when nothing had to change. */
 export async function recoverDocker(
   context: Maintenance,
   request: RecoverRequest,
@@ -48,7 +48,7 @@ export async function recoverDocker(
   return [...notes, ...removed.map((what) => `Left over and removed: ${what}.`), ...problems]
 }
 
-/** Those on their way to what goes now arrive, and get their answer, up to a bound. */
+/** Waits, up to a bound, until requests to the containers that are removed next are answered. */
 async function awaitRequests(context: Maintenance, request: RecoverRequest): Promise<void> {
   const { engine, edge, ledger, settings } = context
   const { environmentId, attemptId } = request
@@ -62,7 +62,7 @@ async function awaitRequests(context: Maintenance, request: RecoverRequest): Pro
   await letRequestsEnd(edge, leaving, ROUTE_STEPS.drainMaxMs)
 }
 
-/** Two containers of a service without a route never run at once: they may share a volume. */
+/** Two containers of a service without a route never run concurrently, because they may share a volume. */
 async function stopSuccessors(context: Maintenance, request: RecoverRequest, service: string) {
   const { engine, ledger, settings } = context
   const { environmentId, attemptId } = request
@@ -93,8 +93,8 @@ async function resume(
 }
 
 /**
- * Stopped while somebody who is no more tried a successor in its place, or by an engine that ends what its killed
- * predecessor had started and now and then forgets to start it again. One that cannot come back holds up nothing else.
+ * Starts what a dead runner had stopped to try a successor, and what a restarted engine stopped and failed to start
+ * again. A container that cannot start does not block the others.
  */
 async function resumeStopped(context: Maintenance, request: RecoverRequest): Promise<string[]> {
   const { ledger } = context

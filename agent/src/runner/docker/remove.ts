@@ -1,5 +1,5 @@
-// What goes from the engine when an environment is removed, or reset, or leaves the docker recipe. Each
-// part may be repeated: what is gone already is no failure. Nothing without our label is ever touched.
+// Removes objects from the engine when an environment is removed or reset, or leaves the docker recipe. Every part is
+// idempotent, and objects without our label are never touched.
 import { hostname } from 'node:os'
 import { FailureCode } from '@berth/shared/wire'
 import type { Ledger } from '../../journal/ledger.ts'
@@ -17,11 +17,11 @@ import { emptyFolders, endVersion } from '../steps/end-version.ts'
 import { endContainer } from './container-end.ts'
 import { dockerOf } from './docker-context.ts'
 
-/** Whether the engine may hold anything of it. */
+/** Whether the engine may hold objects of the environment. */
 export const hasObjects = (ledger: Ledger, environmentId: number, last: LastPlan | null): boolean =>
   isDockerPlan(last) || ledger.objects.list({ environmentId }).length > 0
 
-/** Every container of the environment, known to the ledger or not. */
+/** Every container of the environment, in the ledger or not. */
 export async function endContainers(attempt: Attempt): Promise<void> {
   const { settings, ledger, assignment, output } = attempt
   const { engine } = dockerOf(attempt)
@@ -35,7 +35,7 @@ export async function endContainers(attempt: Attempt): Promise<void> {
   }
 }
 
-/** The environment left the docker recipe: what it had there ends. Its data stays until it is removed or reset. */
+/** The environment left the docker recipe: its containers end. Its data stays until it is removed or reset. */
 export async function retireDocker(attempt: Attempt): Promise<void> {
   const { ledger, assignment, results } = attempt
   if (!hasObjects(ledger, assignment.environmentId, results.last ?? null)) return
@@ -66,7 +66,7 @@ async function removeImages(attempt: Attempt): Promise<void> {
     for (const name of more.length > 0 ? more : [id]) await removeImage(engine, name)
   }
   for (const row of rows.filter(({ kind }) => kind === 'pulled')) {
-    // in use: it is somebody else's as well, and stays
+    // another environment uses it too, so it stays
     if (!isShared(ledger, row)) await removeImage(engine, row.name)
     await removeFormer(engine, ledger, row, undefined)
   }
@@ -77,7 +77,7 @@ interface Left {
   name: string
 }
 
-/** Everything of the environment that is still in the engine. */
+/** Everything of the environment that the engine still holds. */
 async function listLeft(attempt: Attempt): Promise<Left[]> {
   const { settings, assignment } = attempt
   const { engine } = dockerOf(attempt)
@@ -93,7 +93,7 @@ async function listLeft(attempt: Attempt): Promise<Left[]> {
   ]
 }
 
-/** Ends with a count of what is ours, which must be 0. */
+/** Ends by counting our objects, which must give 0. */
 export async function removeObjects(attempt: Attempt): Promise<void> {
   const { settings, assignment, output } = attempt
   const { engine } = dockerOf(attempt)
@@ -115,7 +115,7 @@ export async function removeObjects(attempt: Attempt): Promise<void> {
   output.say('Objects of it in the engine: 0.')
 }
 
-/** Routes, containers and volumes go; images, variables and settings stay. No version is left to return to. */
+/** Removes routes, containers and volumes; keeps images, variables and settings. No version is left to fall back to. */
 export async function resetDocker(attempt: Attempt): Promise<void> {
   const { output, results } = attempt
   output.say('Removing the running version and its data: from here on there is none to return to.')

@@ -1,5 +1,5 @@
-// Phases route and verify with containers: where they answer, and the proof that they, and not what was there before,
-// run and answer. Until the proof is complete the old containers run on, so going back is the switch with the old table.
+// Phases route and verify with containers: their addresses, and the proof that the new containers run and answer. The
+// old containers run until the proof is complete, so going back means switching to the old table.
 import { FailureCode } from '@berth/shared/wire'
 import { setRestartPolicy } from '../../machine/docker/containers.ts'
 import { proofMs } from '../../settings.ts'
@@ -12,7 +12,7 @@ import { dockerOf, dockerServiceOf } from './docker-context.ts'
 import { awaitAnswer, look, placedOf, requireRunning, toSeen } from './health.ts'
 import { contradiction, type ExpectedContainer, restartProblem } from './verify.ts'
 
-/** Where every routed service of this deployment answers. */
+/** The address of every routed service of this deployment. */
 export const newRoutes = (attempt: Attempt): ContainerRoute[] =>
   routingOf(attempt).routes.map(({ service, host, path, auth }) => {
     const { port } = dockerServiceOf(attempt, service)
@@ -28,7 +28,7 @@ function expected(attempt: Attempt, service: string): ExpectedContainer {
   return { service, imageId, taskId, fence, spec, isKept, notBefore: docker.beganAt }
 }
 
-/** The time in which nothing may restart is the same for all services. */
+/** All services share one observation period in which none may restart. */
 async function watchAwhile(attempt: Attempt): Promise<void> {
   attempt.results.verifySince ??= performance.now()
   const left = attempt.results.verifySince + proofMs(attempt.settings) - performance.now()
@@ -67,7 +67,7 @@ export async function verifyDocker(attempt: Attempt, name: string): Promise<void
     }
     throw error
   }
-  // from here on the engine starts it again when it ends
+  // from here on the engine restarts it when it exits
   const { id } = placedOf(attempt, name)
   await requireRunning(attempt, name)
   await setRestartPolicy(dockerOf(attempt).engine, id, 'unless-stopped')

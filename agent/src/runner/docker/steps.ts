@@ -1,4 +1,4 @@
-// Which step of the docker recipe is which function.
+// Maps the steps of the docker recipe to functions.
 import { never } from '@berth/shared'
 import type { Attempt } from '../attempt.ts'
 import type { Work } from '../plan/plan.ts'

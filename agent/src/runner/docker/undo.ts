@@ -1,5 +1,5 @@
-// Takes back what a docker deployment made, after its routes: containers (those it had stopped come back), then images.
-// Everything is found by its row in the ledger, so a second call, or another attempt, finds what is left.
+// Undoes a docker deployment after its routes: containers (those it had stopped are started again), then images. Finds
+// everything by its ledger row, so a second call or another attempt finds what is left.
 import { STEPS } from '@berth/shared'
 import type { ObjectRow } from '../../journal/objects.ts'
 import { inspectOwned, startContainer } from '../../machine/docker/containers.ts'
@@ -15,7 +15,7 @@ const ownRows = (attempt: Attempt, kind: ObjectRow['kind']): ObjectRow[] =>
     .list({ environmentId: attempt.assignment.environmentId, kind })
     .filter(({ attemptId }) => attemptId === attempt.assignment.attemptId)
 
-/** Where the routed services of this deployment answer. */
+/** Addresses of the routed services of this deployment. */
 export const containerUpstreams = (attempt: Attempt): string[] =>
   routingOf(attempt).routes.map(({ service }) => {
     const { port } = dockerServiceOf(attempt, service)
@@ -31,11 +31,14 @@ async function startOld(attempt: Attempt, row: ObjectRow): Promise<void> {
   attempt.output.say(`${row.service} of deployment ${row.taskId} was started again.`)
 }
 
-/** The old one of a service returns when the new one is gone: the two may share a volume. One that fails stops no other. */
+/**
+ * The old container of a service starts after the new one is gone, since they may share a volume. A failure of one does
+ * not stop the others.
+ */
 export async function takeBackContainers(attempt: Attempt): Promise<void> {
   const docker = dockerOf(attempt)
   docker.isOver = true
-  await Promise.allSettled(docker.ahead.values()) // whatever is still being started has its row and its container by then
+  await Promise.allSettled(docker.ahead.values()) // by then every start under way has its row and its container
   const problems: string[] = []
   const note = (error: Error): void => void problems.push(error.message)
   const inState = (state: ObjectRow['state']): ObjectRow[] =>
@@ -43,7 +46,7 @@ export async function takeBackContainers(attempt: Attempt): Promise<void> {
   const isLedTo = ({ service }: ObjectRow): boolean =>
     routingOf(attempt).hasSwitched && routeOf(attempt, service) !== undefined
   const end = async (row: ObjectRow): Promise<void> => {
-    // a long time to stop is for a version that serves; this one holds up the old one
+    // a long stop timeout is for a version that serves; this container delays the return of the old one
     const ownMs = Number(row.facts.stopTimeoutMs ?? STEPS.stopTimeoutMs)
     const stopTimeoutMs = Math.min(ownMs, STEPS.stopTimeoutMs)
     await endContainer(attempt, { ...row, facts: { ...row.facts, stopTimeoutMs } })
@@ -55,7 +58,7 @@ export async function takeBackContainers(attempt: Attempt): Promise<void> {
   for (const row of inState('paused')) {
     if (!stuck.has(row.service)) await startOld(attempt, row).catch(note)
   }
-  // whoever finds their rows later takes them back, after the routes
+  // a later recovery finds their rows and removes them, after the routes
   if (inState('making').some(isLedTo)) problems.push('the routes still lead to them')
   if (problems.length > 0) throw new Error(problems.join('; '))
 }
@@ -66,7 +69,7 @@ export async function takeBackImages(attempt: Attempt): Promise<void> {
     for (const row of ownRows(attempt, kind).filter(({ state }) => state === 'making')) {
       const isTheirs = kind === 'pulled' && isShared(attempt.ledger, row)
       const result = isTheirs ? 'in_use' : await removeImage(engine, row.name)
-      // in use by somebody else, so it is theirs
+      // another environment uses it, so it keeps the image
       if (result === 'removed' || kind === 'pulled') attempt.ledger.objects.remove(row)
     }
   }

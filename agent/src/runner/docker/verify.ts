@@ -1,5 +1,5 @@
-// What a container shows against what was deployed: the first fact that does not hold, as a sentence, or how it
-// ended. PURE: the caller looks and waits. A service counts as running only when nothing here objects.
+// Compares a container with what was deployed: returns the first fact that does not hold, or how the container ended,
+// as a sentence. PURE: the caller inspects and waits. A service counts as running only when nothing here objects.
 import type { DockerService } from '@berth/shared/service-file'
 import { shortId } from './container-spec.ts'
 
@@ -21,7 +21,7 @@ export interface ExpectedContainer {
   taskId: number
   fence: bigint
   spec: string
-  /** Unchanged, so it was left running: it is older than this deployment. */
+  /** Unchanged and left running, so it is older than this deployment. */
   isKept: boolean
   /** Milliseconds since the epoch at which the task began. */
   notBefore: number
@@ -38,7 +38,7 @@ const times = (count: number): string => NUMBERS[count] ?? `${count} times`
 
 const stays = ({ state }: SeenContainer): boolean => state === 'running'
 
-/** Undefined: it is exactly what was deployed, and it runs. */
+/** Undefined: the container is exactly what was deployed, and it runs. */
 export function contradiction(
   expected: ExpectedContainer,
   seen: SeenContainer | undefined,
@@ -65,7 +65,7 @@ export function contradiction(
   return undefined
 }
 
-/** Between two looks. */
+/** Compares two inspections. */
 export function restartProblem(
   service: string,
   before: SeenContainer,
@@ -82,7 +82,7 @@ export function restartProblem(
   return `A process of ${service} was stopped by the kernel: it needed more memory than it may have.`
 }
 
-/** How a container that should run came to its end; `upMs` when it is known. */
+/** Why a container that should run has ended; `upMs` when it is known. */
 export function describeEnd(service: string, seen: SeenContainer, upMs?: number): string {
   const after = upMs === undefined ? '' : ` after ${(upMs / 1_000).toFixed(1)} s`
   if (seen.outOfMemory) {
@@ -92,8 +92,8 @@ export function describeEnd(service: string, seen: SeenContainer, upMs?: number)
 }
 
 /**
- * What is asked through the proxy. A health path that another service answers (it lies outside this one's prefix)
- * proves nothing, so the prefix itself is asked then, and any answer counts.
+ * What is requested through the proxy. A health path outside this service's prefix is answered by another service and
+ * proves nothing; then the prefix itself is requested, and any answer counts.
  */
 export function probeOf(
   { health }: Pick<DockerService, 'health'>,

@@ -1,4 +1,4 @@
-// Before anything is made: may this server do it (`admit`), and as whom (`account`). Every refusal is a sentence to act on.
+// Before anything is created: checks that this server can deploy (`admit`) and prepares the account (`account`).
 import { hostname } from 'node:os'
 import { FailureCode, Recipe } from '@berth/shared/wire'
 import { ensureEnvironmentFolders, ensureLogFolder } from '../../machine/files.ts'
@@ -14,10 +14,10 @@ import { checkDiskSpace } from '../steps/disk-space.ts'
 import { recoverManual } from './recover.ts'
 import { endLeftovers } from './service-processes.ts'
 
-/** What attempts that are over left behind goes before this one makes anything of its own. */
+/** Removes what finished attempts left behind before this one creates anything. */
 async function recoverBefore(attempt: Attempt): Promise<void> {
   const { settings, ledger, assignment, output, results } = attempt
-  // what the version before routed, this one will most likely route too; the rest is asked when the file was read
+  // this version most likely routes what the previous one routed; the rest is checked after the file is read
   const routed = results.last?.routes?.map(({ service }) => service) ?? []
   await requireProxy(attempt, [...new Set(routed)])
   const context = { edge: routingOf(attempt).edge, ledger, settings }
@@ -59,7 +59,7 @@ export async function prepareAccount(attempt: Attempt): Promise<void> {
       const purpose = `Berth environment ${attempt.assignment.environmentId}`
       const { account, isNew } = await ensureAccount(name, paths.dir, purpose)
       attempt.results.account = account
-      // before its first command: metadata addresses and other environments' networks are out of its reach
+      // before its first command, so that metadata addresses and other environments' networks are out of its reach
       await guardServer(attempt.settings, attempt.ledger)
       output.say(isNew ? `Account ${name} was made.` : `Account ${name}.`)
     } catch (error) {

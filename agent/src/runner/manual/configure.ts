@@ -1,4 +1,4 @@
-// Phase configure of the manual recipe: ports are chosen (`ports`), the variable files are written (`variables`).
+// Phase configure of the manual recipe: chooses ports (`ports`) and writes the variable files (`variables`).
 import { join } from 'node:path'
 import { type ManualSection, routes } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
@@ -42,7 +42,7 @@ export async function choosePorts(attempt: Attempt): Promise<void> {
       const serving = run === null ? undefined : servingPort(attempt, name)
       const isFree = (port: number): boolean => {
         const listeners = findListeners(port)
-        // without `run` the port is held by the application that the environment itself keeps up
+        // without `run`, the application that the environment itself keeps running holds the port
         return run === null ? listeners.every((l) => l.uid === uid) : listeners.length === 0
       }
       const count = run === null ? 1 : 2
@@ -52,12 +52,12 @@ export async function choosePorts(attempt: Attempt): Promise<void> {
   }
   attempt.results.ports = ports
   for (const [name, port] of ports) attempt.output.say(`${name} answers on port ${port}.`)
-  // from here on nobody else answers there
+  // from here on no other account can answer there
   const guard = await guardServer(attempt.settings, attempt.ledger)
   if (guard?.reason && ports.size > 0) attempt.output.say(`Warning: ${guard.reason}`)
 }
 
-/** A port in the file belongs to one environment, also while its service is down and nothing listens there. */
+/** A port in the file belongs to one environment, even while its service is down and nothing listens there. */
 function holdFixed(attempt: Attempt): void {
   const { ledger, assignment, settings } = attempt
   const fixed = sectionOf(attempt).services.flatMap(({ name, target }) =>
@@ -74,7 +74,7 @@ function holdFixed(attempt: Attempt): void {
   )
 }
 
-/** Ports of the version that runs stay its own. */
+/** Releases ports except those of the running version. */
 export async function releasePorts({ ledger, assignment, settings }: Attempt): Promise<void> {
   ledger.holdPorts(assignment.environmentId, [])
   await guardServer(settings, ledger)

@@ -1,6 +1,6 @@
-// From `activate` to the end: `current` moves, each service proves that it is the new version which answers, the
-// deployment becomes the running version, and what it replaced goes. After the proof nothing fails any more: trouble
-// with the old version is a warning.
+// From `activate` to the end: moves `current`, verifies that the new version of each service answers, makes the
+// deployment the running version and removes what it replaced. After verification nothing fails: problems with the old
+// version are warnings.
 
 import { basename, join } from 'node:path'
 import { PROCESSES, STEPS } from '@berth/shared'
@@ -34,8 +34,8 @@ export async function activate(attempt: Attempt): Promise<void> {
 }
 
 /**
- * The listening socket belongs to a process of this very deployment, not to one that happens to be there. The kernel's
- * tables are read in parts while others change them, so that one look may miss what is there.
+ * The listening socket must belong to a process of this deployment. The kernel's tables are read in parts while they
+ * change, so a single read may miss a socket.
  */
 async function requireHeld(attempt: Attempt, service: ManualService): Promise<void> {
   const target = targetOf(attempt, service)
@@ -60,7 +60,7 @@ function ownRow(attempt: Attempt, service: string) {
   return row
 }
 
-/** One after the other, but the time in which nothing may restart is the same for all of them. */
+/** Services are verified one by one, but share one observation period in which none may restart. */
 async function watchAwhile(attempt: Attempt, name: string): Promise<void> {
   attempt.results.verifySince ??= performance.now()
   const left = attempt.results.verifySince + proofMs(attempt.settings) - performance.now()
@@ -85,7 +85,7 @@ async function verifyProcess(attempt: Attempt, service: ManualService): Promise<
   }
 }
 
-/** Kept up by its owner: Berth can only ask. */
+/** Its owner keeps it running, so Berth can only probe it. */
 async function verifyOther(attempt: Attempt, service: ManualService): Promise<void> {
   const { name, health } = service
   const place = targetOf(attempt, service)
@@ -108,7 +108,7 @@ export async function verify(attempt: Attempt, name: string): Promise<void> {
   attempt.output.say(`${name} is verified.`)
 }
 
-/** The point of no return: this version is the running one, and its processes are restarted when they end. */
+/** The point of no return: this is the running version, and its processes are restarted when they exit. */
 export function completeDeployment(attempt: Attempt): void {
   const { environmentId, taskId, fence } = attempt.assignment
   const section = sectionOf(attempt)
@@ -166,7 +166,7 @@ export async function stopOld(attempt: Attempt): Promise<void> {
   }
 }
 
-/** Old releases and variable files go; those of anything that runs stay. */
+/** Removes old releases and variable files, except those in use by a running process. */
 export async function collect(attempt: Attempt): Promise<void> {
   const { paths, ledger, assignment } = attempt
   const inUse = ledger.listProcesses(assignment.environmentId).map(({ taskId }) => taskId)

@@ -1,6 +1,6 @@
-// The manual recipe: the repository's own commands on the server, and processes that Berth keeps running. PURE: from
-// facts, the service file and the last successful plan to phases of steps. Every check of the platform is an ordinary
-// step, so a failed one needs no special case anywhere.
+// Plans the manual recipe (the repository's own commands, and processes that Berth keeps running). PURE: turns facts,
+// the service file and the last successful plan into phases of steps. Every check of the platform is an ordinary step,
+// so a failed check needs no special case.
 import type { ManualSection, ManualService } from '@berth/shared/service-file'
 import {
   isManualPlan,
@@ -15,8 +15,8 @@ import {
 export type Replacement = 'beside' | 'after'
 
 /**
- * With `port: auto` two versions run side by side until the new one is healthy; a fixed port, a socket or a process
- * without an address exists once, so the old one ends before the new one starts.
+ * With `port: auto` two versions run side by side until the new one is healthy. A fixed port, a socket or a process
+ * without an address exists once, so the old process ends before the new one starts.
  */
 export const replacementOf = (service: ManualService): Replacement =>
   service.target?.kind === 'auto' ? 'beside' : 'after'
@@ -50,14 +50,14 @@ const configure = (): Phase => ({
   ],
 })
 
-/** All that is known before the file was read; the whole plan begins with exactly these steps. */
+/** What is known before the file is read; the full plan begins with exactly these steps. */
 export const planCheckout = (): Plan => ({ kind: 'deploy', phases: [checkout(), configure()] })
 
 const commandStep = (command: ManualSection['deploy'][number], index: number): PlannedStep => ({
   id: String(index + 1),
   title: command.title,
   work: { kind: 'command', step: command },
-  undo: [{ kind: 'current' }], // a command may ask for it early (berth-activate)
+  undo: [{ kind: 'current' }], // a command may activate early (berth-activate)
 })
 
 const startStep = ({ name }: ManualService): PlannedStep => ({
@@ -88,7 +88,9 @@ const verifyStep = ({ name }: ManualService): PlannedStep => ({
   undo: [],
 })
 
-/** Services that cost no gap first: when one of them fails, nothing that serves was touched. */
+/**
+ * Services that restart without a gap come first, so that a failure of one of them leaves everything else untouched.
+ */
 function startSteps(services: ManualService[]): PlannedStep[] {
   const kept = services.filter(({ run }) => run !== null)
   const beside = kept.filter((service) => replacementOf(service) === 'beside')
@@ -100,7 +102,10 @@ function startSteps(services: ManualService[]): PlannedStep[] {
   ]
 }
 
-/** Whoever restarts an application by itself does it in its commands, in what `current` leads to by then. */
+/**
+ * A repository that restarts its application itself does so in its commands, in the folder that `current` points to by
+ * then.
+ */
 function routeSteps(services: ManualService[]): PlannedStep[] {
   const isStatic = ({ target }: ManualService): boolean => target?.kind === 'root'
   const others = services.filter((service) => service.run === null && !isStatic(service))
@@ -119,7 +124,7 @@ function stopTitle(last: LastPlan | undefined): string {
   return `Stop ${names.join(', ')} of deployment ${last.taskId}`
 }
 
-/** `fresh`: what was there before goes first, when everything that can fail cheaply has passed. */
+/** `fresh` removes the previous data once every check that fails cheaply has passed. */
 export function planManual(
   section: ManualSection,
   last: LastPlan | undefined,

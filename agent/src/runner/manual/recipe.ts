@@ -24,7 +24,7 @@ import { awaitHealth, retiredProcesses, startProcess } from './service-processes
 import { copyStatic, staticFolder } from './static.ts'
 import { requireUnrouted, takeBackProcess } from './undo.ts'
 
-/** The processes of an environment that has another recipe now, also those that its commands left running. */
+/** Stops the processes of an environment that changed its recipe, including those that its commands left running. */
 async function stopLeft(attempt: Attempt): Promise<void> {
   if (!isManualPlan(attempt.results.last)) return
   const left = await endLeftovers(await belongingOf(attempt), attempt.limits.killGraceMs)
@@ -58,7 +58,7 @@ export const manual: Recipe = {
     verify: (attempt, { service }) => verify(attempt, service),
     collect,
   },
-  prepareFolders: () => undefined, // made with the account
+  prepareFolders: () => undefined, // created with the account
   releaseOwner: accountOf,
   upstreams: processUpstreams,
   retired: async (attempt) => retiredProcesses(attempt),

@@ -1,6 +1,6 @@
-// Brings one environment of the manual recipe back to its last successful version after a runner died: its routes first,
-// then `current`, then copies of files that nothing leads to go. Its processes come after that (supervise/revival.ts, or
-// the next deployment), so that nothing ends while requests still go there. Every step may be repeated.
+// Restores the last successful version of a manual environment after a runner died: first its routes, then `current`,
+// then unreferenced copies of files are removed. Its processes follow (supervise/revival.ts, or the next deployment),
+// so that nothing ends while it gets requests. Every step is idempotent.
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -19,11 +19,11 @@ import { isDockerPlan, type ManualPlan } from '../plan/plan.ts'
 import { type RouteContext, type RouteRequest, restoreRoutes } from '../restore-routes.ts'
 
 export interface ManualRequest extends RouteRequest {
-  /** Of the deployment that asks: what it makes is nobody's left-over. */
+  /** The attempt that asks: what it creates is not a leftover. */
   attemptId?: string
 }
 
-/** What was done, as sentences; empty: everything was as it should be, or the environment is not a manual one. */
+/** Returns what was done, as sentences; empty when nothing had to change or the environment is not a manual one. */
 export async function recoverManual(
   context: RouteContext,
   request: ManualRequest,
@@ -39,7 +39,7 @@ export async function recoverManual(
   return notes
 }
 
-/** Those on their way to processes that end next arrive, and get their answer, up to a bound. */
+/** Waits, up to a bound, until requests to the processes that end next are answered. */
 async function awaitRequests(
   { edge, ledger }: RouteContext,
   { environmentId, attemptId }: ManualRequest,

@@ -1,5 +1,5 @@
-// Where the services of a manual deployment answer: a port of this machine, a socket, a copy of their files. The proof,
-// through the proxy, that their hosts lead there; and what is still there of services that nobody but their owner starts.
+// Where the services of a manual deployment answer (a port of this machine, a socket, a copy of their files), the proof
+// through the proxy that their hostnames lead there, and the state of services that only their owner starts.
 import { STEPS } from '@berth/shared'
 import type { ManualService } from '@berth/shared/service-file'
 import type { HealthCheck } from '../../machine/process/health.ts'
@@ -32,13 +32,13 @@ function targetOf(attempt: Attempt, { name, target }: ManualService): ManualRout
   }
 }
 
-/** Where every routed service of this deployment answers. */
+/** The address of every routed service of this deployment. */
 export const manualRoutes = (attempt: Attempt): ManualRoute[] =>
   routingOf(attempt).routes.map(({ service, host, path, auth }) => {
     return { service, host, path, auth, target: targetOf(attempt, serviceOf(attempt, service)) }
   })
 
-/** Also where no health check looked: the proxy dials nothing else, and here there is somebody to tell. */
+/** Checked even without a health check: the proxy dials only such sockets, and here the user still sees the reason. */
 function requireSockets(attempt: Attempt, routes: ManualRoute[]): void {
   for (const { service, target } of routes) {
     if (target.kind !== 'socket') continue
@@ -54,7 +54,7 @@ export async function switchManual(attempt: Attempt): Promise<void> {
   await switchTraffic(attempt, routes)
 }
 
-/** Where processes of this deployment answer that end when it is taken back. */
+/** Addresses of this deployment's processes that end on undo. */
 export const processUpstreams = (attempt: Attempt): string[] =>
   sectionOf(attempt)
     .services.filter((service) => service.run && replacementOf(service) === 'beside')
@@ -65,7 +65,7 @@ export const processUpstreams = (attempt: Attempt): string[] =>
 
 type Judge = (answer: ProbeAnswer, host: string) => string | undefined
 
-/** Its name is the same for every version: what it leads to is what counts. */
+/** The address is the same for every version, so the target of the link decides. */
 function byLink(attempt: Attempt, name: string, wanted: string, isIt: Judge): Judge {
   const route = routeOf(attempt, name)
   return (answer, host) => {
@@ -76,7 +76,7 @@ function byLink(attempt: Attempt, name: string, wanted: string, isIt: Judge): Ju
   }
 }
 
-/** A folder without index.html has nothing to show at its root, which is its own affair. */
+/** A folder without index.html has nothing to show at its root, which is allowed. */
 const byFiles: Judge = ({ status, upstream }, host) =>
   upstream === 'static' || (upstream === '' && status === 404)
     ? undefined
@@ -120,9 +120,9 @@ const CONNECT: HealthCheck = {
 }
 
 /**
- * After a failure: services without `run` are started and stopped by the repository's commands, so whether the version
- * before still runs is found out by asking, with the service's own check where it has one: the kernel accepts connections
- * for a process that is being killed. Empty: there is nothing to tell.
+ * After a failure: the repository's commands start and stop services without `run`, so probing shows whether the
+ * previous version still runs, with the service's own check if it has one (the kernel accepts connections for a process
+ * that is being killed). Empty: nothing to report.
  */
 export async function reportUnmanaged(attempt: Attempt, begun: PlacedStep[]): Promise<string> {
   const { last } = attempt.results

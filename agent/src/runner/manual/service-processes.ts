@@ -1,6 +1,6 @@
 // Phase start: processes that Berth keeps running. `start` hands a process to its supervisor, `health` waits until it
-// answers. With `port: auto` the old version goes on serving beside it; otherwise the old one is paused, and comes
-// back (undo.ts) when anything fails afterwards.
+// answers. With `port: auto` the old version serves beside it; otherwise the old one is paused and started again
+// (undo.ts) when anything fails afterwards.
 
 import { join } from 'node:path'
 import { PROCESSES } from '@berth/shared'
@@ -43,7 +43,7 @@ export function serviceOf(attempt: Attempt, name: string): ManualService {
 export const socketPath = (attempt: Attempt, path: string): string =>
   join(attempt.paths.sockets, path)
 
-/** Where the service can be asked; undefined for one without an address. */
+/** Where the service can be probed; undefined for one without an address. */
 export function targetOf(attempt: Attempt, service: ManualService): ProbeTarget | undefined {
   const port = need(attempt, 'ports').get(service.name)
   if (port !== undefined) return { port }
@@ -88,7 +88,7 @@ function makeInstructions(attempt: Attempt, service: ManualService): Instruction
   }
 }
 
-/** Where processes that are about to go answer; a port that the new version took over is not theirs any more. */
+/** Addresses of the processes that are about to end; a port that the new version took over is no longer theirs. */
 export function retiredProcesses(attempt: Attempt): Upstream[] {
   const taken = new Set(attempt.results.ports?.values())
   return rowsOf(attempt).flatMap(({ state, port }) =>
@@ -101,7 +101,7 @@ export function retiredProcesses(attempt: Attempt): Upstream[] {
 const rowsOf = (attempt: Attempt): ProcessRow[] =>
   attempt.ledger.listProcesses(attempt.assignment.environmentId)
 
-/** Commands of attempts whose runner was killed: nobody else runs in this environment now. */
+/** Ends commands of attempts whose runner was killed; no other attempt runs in this environment now. */
 async function endForgottenCommands(attempt: Attempt): Promise<void> {
   const host = detectCgroups()
   const prefix = `${environmentName(attempt)}-`
@@ -114,8 +114,8 @@ async function endForgottenCommands(attempt: Attempt): Promise<void> {
 }
 
 /**
- * What attempts that are over left behind: their commands and half-started processes end, then those that they
- * had paused serve again.
+ * Ends what finished attempts left behind: their commands and half-started processes, then processes that they had
+ * paused are started again.
  */
 export async function endLeftovers(attempt: Attempt): Promise<void> {
   const { attemptId } = attempt.assignment
@@ -170,7 +170,7 @@ export function stateOf(attempt: Attempt, service: string): ServiceState | undef
 const describeEnd = (end: ServiceEnd): string =>
   end.signal ? `was ended by ${end.signal}` : `stopped with exit code ${end.code}`
 
-/** The last lines of the service go to the output; the last one also into the message. */
+/** Writes the service's last lines to the output and the last one to the message. */
 function withLastLines(
   attempt: Attempt,
   name: string,
@@ -186,7 +186,7 @@ function withLastLines(
   return new StepFailure(code, `${text}${quoted}`)
 }
 
-/** A process that ended fails the deployment at once: nothing is restarted before it was verified. */
+/** A process that exited fails the deployment immediately; restarts begin only after verification. */
 export function requireAlive(attempt: Attempt, name: string): ServiceState {
   const state = stateOf(attempt, name)
   if (state && isSupervised(state) && !state.lastEnd) return state
@@ -210,7 +210,7 @@ export const noSocket = (path: string, service: string): StepFailure =>
     `${path} (service ${service}) is not a socket of this environment.`,
   )
 
-/** One look. A socket is asked as root, so it must be one of the environment's own, and no link to another. */
+/** One probe. A socket is probed as root, so it must belong to the environment itself and must not be a link. */
 export async function ask(
   attempt: Attempt,
   name: string,
@@ -230,7 +230,7 @@ export async function ask(
   }
 }
 
-/** `isAlive` throws when there is no use in asking further. */
+/** `isAlive` throws when further probing is useless. */
 export async function awaitHealthy(
   attempt: Attempt,
   name: string,
@@ -255,7 +255,9 @@ export async function awaitHealthy(
   }
 }
 
-/** Of a service that cannot run twice: from the stop of the old process to the first answer of the new one. */
+/**
+ * For a service that cannot run twice: the time from the stop of the old process to the first answer of the new one.
+ */
 function reportGap(attempt: Attempt, name: string): void {
   const since = attempt.awaySince.get(name)
   if (since === undefined) return
@@ -266,7 +268,7 @@ function reportGap(attempt: Attempt, name: string): void {
 export async function awaitHealth(attempt: Attempt, name: string): Promise<void> {
   const service = serviceOf(attempt, name)
   const { health, run } = service
-  // one that its owner keeps up can only be asked
+  // a service that its owner keeps running can only be probed
   const isAlive = (): void => void (run && requireAlive(attempt, name))
   isAlive()
   if (health.kind === 'none') return attempt.output.say(`${name} has no health check.`)

@@ -1,5 +1,5 @@
-// Step `static:<service>`: the folder of the checkout becomes a copy that only root writes and the proxy serves. Each
-// deployment has a copy of its own, so the version before is served until the switch, and again after it fails.
+// Step `static:<service>`: copies a folder of the checkout to a place that only root can write and the proxy serves.
+// Each deployment has its own copy, so the previous version is served until the switch, and again after a failure.
 import { join } from 'node:path'
 import { FailureCode } from '@berth/shared/wire'
 import { copyStaticRoot, StaticRefused } from '../../files/static-copy.ts'
@@ -45,7 +45,7 @@ export async function copyStatic(attempt: Attempt, name: string): Promise<void> 
   }
 }
 
-/** Copies that are not of this deployment: nothing leads to them any more. */
+/** Removes copies of other deployments, which no route uses. */
 export async function collectStatics(attempt: Attempt): Promise<void> {
   const { paths, assignment } = attempt
   const isStatic = new Set(

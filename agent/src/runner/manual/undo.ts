@@ -1,9 +1,9 @@
-// Takes back the processes that a manual deployment started; one that had been paused for it is started again.
+// Stops the processes that a manual deployment started, and restarts those that were paused for it.
 import { instructionsOf, startService, stopService } from '../../supervise/control.ts'
 import type { Attempt } from '../attempt.ts'
 import { routeOf, routingOf } from '../routing.ts'
 
-/** Where the routes could not be taken back, what they lead to stays; the recovery of the environment ends it later. */
+/** If the routes could not be restored, their targets stay; the recovery of the environment ends them later. */
 export function requireUnrouted(attempt: Attempt, service: string): void {
   const isLedTo = routingOf(attempt).hasSwitched && routeOf(attempt, service) !== undefined
   if (isLedTo) throw new Error('the routes still lead there')

@@ -1,12 +1,12 @@
-// An action: one command of the last successful deployment, then the files it leaves. PURE. Which command it is stands
-// in the plan of that deployment; the assignment carries the name alone.
+// Plans an action: one command of the last successful deployment, then the files it leaves. PURE. The plan of that
+// deployment holds the command; the assignment carries only the name.
 import type { Action, Step } from '@berth/shared/service-file'
 import type { LastPlan, Plan } from './plan.ts'
 
 export const findAction = (last: LastPlan | null | undefined, name: string): Action | undefined =>
   last?.actions.find((action) => action.name === name)
 
-/** Without a deployment, or without such an action in it, only the step is left that says so. */
+/** Without a deployment, or without such an action in it, only the step remains that reports this. */
 export function planAction(last: LastPlan | null | undefined, name: string): Plan {
   const action = findAction(last, name)
   const steps: Plan['phases'][number]['steps'] = [

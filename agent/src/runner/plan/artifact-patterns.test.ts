@@ -1,4 +1,4 @@
-// Which files a pattern means, and which folders need not be looked into.
+// Which files a pattern matches, and which folders can be skipped.
 import { describe, expect, test } from 'vitest'
 import { readPatterns, TooManyPatterns, whyUnfit } from './artifact-patterns.ts'
 

@@ -1,12 +1,12 @@
-// Patterns of files that an action leaves (`artifacts.paths`). PURE. `*`, `?`, `[…]` stay inside a name, `**` is any number
-// of folders, `{a,b}` either; names that begin with a dot match only where the dot is written. No regular expression is
-// made: matching is linear in pattern times name, so no pattern and no name of a stranger holds the runner up.
+// Patterns of files that an action leaves (`artifacts.paths`). PURE. `*`, `?`, `[…]` match inside a name, `**` any
+// number of folders, `{a,b}` either; names with a leading dot match only where the pattern writes the dot. Matching
+// uses no regular expressions and takes at most pattern × name steps, so hostile input cannot block the runner.
 import { ARTIFACTS, expandBraces } from '@berth/shared'
 
 type Segments = readonly string[]
 
 export interface Patterns {
-  /** Nothing outside of these can match; none lies inside another. */
+  /** Nothing outside these folders can match; none is inside another. */
   roots: readonly Segments[]
   matches(path: Segments): boolean
   /** Whether something below this folder may match. */
@@ -23,7 +23,7 @@ function alternativesOf(pattern: string): string[] {
   )
 }
 
-/** Never out of the folder: what the checks of the file refuse is refused here as well. */
+/** Never leads out of the folder: refuses what the checks of the file refuse. */
 const segmentsOf = (pattern: string): Segments | undefined => {
   const segments = pattern.split('/').filter((segment) => segment !== '' && segment !== '.')
   return segments.length === 0 || segments.includes('..') ? undefined : segments
@@ -54,7 +54,7 @@ export function readPatterns(written: readonly string[]): Patterns {
   }
 }
 
-/** Greedy with one way back: the last `**` takes one folder more. */
+/** Greedy with one backtracking point: the last `**` takes one more folder. */
 function matchPath(pattern: Segments, path: Segments): boolean {
   let p = 0
   let n = 0
@@ -80,14 +80,14 @@ function matchPath(pattern: Segments, path: Segments): boolean {
   return p === pattern.length
 }
 
-/** The folder is on the way: each of its names fits, as far as the pattern is not yet `**`. */
+/** Whether the folder can lead to a match: each of its names fits the pattern up to the first `**`. */
 function mayLeadOn(pattern: Segments, folder: Segments): boolean {
   const deep = pattern.indexOf('**')
   const fixed = deep < 0 ? pattern.length - 1 : deep
   if (deep < 0 && folder.length > fixed) return false
   const isOnWay = folder.slice(0, fixed).every((name, i) => matchName(pattern[i] as string, name))
   if (!isOnWay) return false
-  // a hidden folder below `**` is entered only for a pattern that writes a dot out somewhere behind it
+  // a hidden folder below `**` is entered only if the pattern writes a dot after it
   const dots = deep >= 0 && pattern.slice(deep).some((segment) => segment.startsWith('.'))
   return dots || folder.slice(fixed).every((name) => !name.startsWith('.'))
 }
@@ -130,7 +130,7 @@ function takePiece(pattern: string, at: number): Piece {
   if (char === '[') {
     const isNot = pattern[at + 1] === '!' || pattern[at + 1] === '^'
     const start = at + (isNot ? 2 : 1)
-    const end = pattern.indexOf(']', start + 1) // a ] that comes first is one of the class
+    const end = pattern.indexOf(']', start + 1) // a leading ] belongs to the class
     if (end > 0) return { kind: 'class', body: pattern.slice(start, end), isNot, next: end + 1 }
   }
   return { kind: 'char', char, next: at + 1 }
@@ -156,7 +156,7 @@ function isOfClass(body: string, char: string): boolean {
   return false
 }
 
-/** Names that may be shown and offered: no control characters, not too long. */
+/** Only names that can be shown and offered: no control characters, not too long. */
 export function whyUnfit(path: string): string | undefined {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
   if (/[\u0000-\u001f\u007f-\u009f\u2028\u2029\ufffd]/.test(path)) {

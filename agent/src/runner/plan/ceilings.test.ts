@@ -1,4 +1,4 @@
-// Who gets what below a ceiling, and the sentence for a file that asks for more.
+// How a ceiling is shared, and the message for a file that asks for more.
 import { describe, expect, it } from 'vitest'
 import { type Ask, type Ceiling, describeSize, shareOut } from './ceilings.ts'
 

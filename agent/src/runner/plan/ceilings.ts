@@ -1,6 +1,6 @@
-// What each service of a deployment may use, below the ceiling of its environment. PURE. What the file asks for is given
-// or refused; services that ask for nothing share what is left, each at most the usual. Sums are held by construction:
-// the engine and the kernel bound each service alone.
+// Shares the ceiling of an environment among the services of a deployment. PURE. What the file asks for is granted or
+// refused; services that ask for nothing share the rest, each up to the default. Sums hold by construction, because the
+// engine and the kernel only limit each service alone.
 import { CEILINGS } from '@berth/shared'
 
 export interface Limits {
@@ -12,7 +12,7 @@ export interface Limits {
 /** What an environment may use. */
 export interface Ceiling extends Limits {
   diskBytes: number
-  /** False: as many as the server has, and services share them as the machine lets them. */
+  /** False: as many as the server has; the kernel shares them among the services. */
   isCpuBound: boolean
 }
 
@@ -86,7 +86,7 @@ export function shareOut(
   return { ok: true, limits: new Map(limits) }
 }
 
-/** What a service that asks for none gets; a text says why not. */
+/** What a service that asks for none gets, or the reason for a refusal as text. */
 function shareCpus(services: readonly Ask[], most: Ceiling, usual: Limits): number | string {
   const asking = services.filter(({ cpus }) => cpus !== null)
   const greedy = asking.filter(({ cpus }) => (cpus ?? 0) > most.cpus)

@@ -1,6 +1,6 @@
-// The removal of an environment: the repository's own `manual.destroy` steps, while everything is still there, then
-// what runs, then what lies about. PURE: from the last successful plan to phases of steps. The recipe of the task does
-// not matter: what goes is what this server has. Routes go first, so that nobody is led to what is being taken apart.
+// Plans the removal of an environment: routes first, so that no request reaches what is being removed; then the
+// repository's own `manual.destroy` steps, while everything still exists; then processes, then files. PURE: turns the
+// last successful plan into phases of steps. It removes what this server has, regardless of the recipe of the task.
 import {
   isDockerPlan,
   isManualPlan,
@@ -15,13 +15,13 @@ import {
 export interface RemovalRequest {
   /** "Remove anyway": the repository's steps are not run. */
   skipSteps: boolean
-  /** The release in which they would run is still there. */
+  /** The release in which they would run still exists. */
   hasRelease: boolean
-  /** It has, or may have, routes. */
+  /** The environment has, or may have, routes. */
   hasRoutes: boolean
 }
 
-/** Why steps that the file names are not in the plan; undefined: all of them are. */
+/** Why the plan omits steps that the file names; undefined: it has all of them. */
 export type SkipReason = 'asked' | 'release_gone'
 
 export function whySkipped(
@@ -38,7 +38,7 @@ const commandSteps = (last: ManualPlan): PlannedStep[] =>
     id: String(index + 1),
     title: command.title,
     work: { kind: 'destroy-command', step: command },
-    undo: [], // commands that ran are not undone, and nothing else was touched yet
+    undo: [], // commands that ran cannot be undone, and nothing else was touched yet
   }))
 
 const step = (id: PlatformWork, title: string): PlannedStep => ({
@@ -60,8 +60,8 @@ function stopTitle(last: LastPlan | undefined): string {
 }
 
 /**
- * Without a plan (never deployed, or a removal that came further than this before) only the certain part is left:
- * nothing may run and nothing may stay, whatever is found.
+ * Without a plan (never deployed, or an earlier removal got further than this) only the certain part remains: nothing
+ * may run and nothing may stay.
  */
 export function planDestroy(last: LastPlan | undefined, asked: RemovalRequest): Plan {
   const runs = isManualPlan(last) && whySkipped(last, asked) === undefined

@@ -1,25 +1,25 @@
-// What a deployment, a removal or an action will do, as data: phases of steps in their order, each with what it may have made. PURE. The
-// runner performs a plan and reports it; nothing here knows how. Step ids are stable names: people, diagnostics and
-// the control plane find a step by them.
+// What a deployment, a removal or an action will do, as data: ordered phases of steps, each with what it may have
+// created. PURE. The runner performs and reports a plan. Step ids are stable names by which users, diagnostics and the
+// control plane find a step.
 import type { Action, DockerSection, ManualSection, Step } from '@berth/shared/service-file'
 
-/** What a step may have left behind; undone backwards when the deployment fails, is canceled or runs out of time. */
+/** What a step may leave behind; undone in reverse order when the deployment fails, is canceled or times out. */
 export type Made =
   | { kind: 'release' }
   | { kind: 'variables' }
-  /** Fixed ports that the running version does not have. */
+  /** Fixed ports that the running version does not hold. */
   | { kind: 'ports' }
   | { kind: 'current' }
   | { kind: 'process'; service: string }
-  /** Where the hosts of the environment lead; what they show while no version answers. */
+  /** Targets of the environment's hostnames; what they show while no version answers. */
   | { kind: 'routes' | 'pages' }
-  /** Hosts that were led away from a version that is still up. */
+  /** Hostnames whose routes were removed from a version that still runs. */
   | { kind: 'unrouted' }
   | { kind: 'static'; service: string }
-  /** docker: what this attempt made or paused, found by its rows in the ledger. */
+  /** docker: what this attempt created or paused, found by its ledger rows. */
   | { kind: 'images' | 'containers' }
 
-/** What a step of the docker recipe does; `service` says for which one. */
+/** What a step of the docker recipe does; `service` names its service. */
 export type DockerVerb =
   | 'admit'
   | 'claim-hosts'
@@ -62,7 +62,7 @@ export type PlatformWork =
 export type Work =
   | { kind: PlatformWork }
   | { kind: 'command'; step: Step }
-  /** Of `manual.destroy`: in the release and with the values of the last successful deployment. */
+  /** A step of `manual.destroy`, run in the release and with the values of the last successful deployment. */
   | { kind: 'destroy-command'; step: Step }
   | { kind: 'start' | 'health' | 'static' | 'verify'; service: string }
   | { kind: 'docker'; does: DockerVerb; service: string }
@@ -96,7 +96,7 @@ export interface Plan {
   phases: Phase[]
 }
 
-/** What is remembered of the running version of an environment (ledger, as JSON); `format` says of which recipe. */
+/** What the ledger keeps of the running version of an environment (as JSON); `format` identifies the recipe. */
 export type LastPlan = ManualPlan | DockerPlan
 
 interface CommonPlan {
@@ -108,15 +108,15 @@ interface CommonPlan {
 export interface ManualPlan extends CommonPlan {
   format: 1
   section: ManualSection
-  /** Where each service answers. */
+  /** The port of each service. */
   ports: Record<string, number>
-  /** As they were given to the edge; absent: written before manual services were routed. */
+  /** As sent to the edge; absent: written before manual services had routes. */
   routes?: ManualRoute[]
   /** Names of the variables whose values are masked; absent: written before they were kept. */
   secretKeys?: string[]
-  /** Names that the `env` of a step may not replace. */
+  /** Names that the `env` of a step may not override. */
   strongKeys?: string[]
-  /** Of each of its commands, of people who connect too; absent: written before they were kept. */
+  /** Limits of each of its commands and of SSH users; absent: written before they were kept. */
   bounds?: { memoryBytes: number; cpus: number; pids: number }
 }
 
@@ -124,7 +124,7 @@ export interface DockerPlan extends CommonPlan {
   format: 2
   section: DockerSection
   services: RunningContainer[]
-  /** As they were given to the edge: whoever finds the table half-switched gives them again. */
+  /** As sent to the edge; a recovery that finds the table half-switched sends them again. */
   routes: ContainerRoute[]
   /** Names of the variables whose values are masked. */
   secretKeys?: string[]
@@ -133,12 +133,12 @@ export interface DockerPlan extends CommonPlan {
 /** A container of the running version. */
 export interface RunningContainer {
   service: string
-  /** Of the deployment that started it; an unrouted service that did not change is older than its version. */
+  /** The deployment that started it; an unrouted, unchanged service is older than its version. */
   taskId: number
   containerId: string
   container: string
   imageId: string
-  /** As the file names it; of a build the tag. */
+  /** As the file names it; for a build, the tag. */
   image: string
   digest: string
   spec: string
@@ -158,9 +158,9 @@ export interface ContainerRoute extends ServiceRoute {
 export interface ManualRoute extends ServiceRoute {
   target:
     | { kind: 'loopback'; port: number }
-    /** `uid`: of the account whose socket it must be; undefined without accounts. */
+    /** `uid`: the account that must own the socket; undefined without accounts. */
     | { kind: 'socket'; path: string; uid?: number }
-    /** A copy of the folder, which the environment cannot write. */
+    /** A copy of the folder that the environment cannot write. */
     | { kind: 'static'; root: string }
 }
 
@@ -174,17 +174,19 @@ export interface PlacedStep extends PlannedStep {
   phase: PhaseName
 }
 
-/** Index = the step's number on the wire. */
+/** The index is the step's number on the wire. */
 export const flattenPlan = (plan: Plan): PlacedStep[] =>
   plan.phases.flatMap((phase) => phase.steps.map((step) => ({ ...step, phase: phase.name })))
 
 /**
- * From here on a cancel waits: for the end of `verify`, so that no half-switched state exists; for the end of a
- * removal, which nobody can take back once it has begun.
+ * From here on a cancel waits: until the end of `verify`, so that no half-switched state exists, or until the end of a
+ * removal, which is irreversible once it has begun.
  */
 export const isShielded = (kind: Plan['kind'], phase: PhaseName): boolean =>
-  kind === 'destroy' ? phase === 'cleanup' : phase === 'route' || phase === 'verify' // no phase of an action
+  kind === 'destroy' ? phase === 'cleanup' : phase === 'route' || phase === 'verify' // an action has no such phase
 
-/** The new version serves; what fails in it is a warning. A removal has no such point: it is done or it failed. */
+/**
+ * The new version serves, so a failure in this phase is a warning. A removal has no such point; it completes or fails.
+ */
 export const isAfterSuccess = (kind: Plan['kind'], phase: PhaseName): boolean =>
   kind === 'deploy' && phase === 'cleanup'

@@ -1,10 +1,11 @@
-// How variables are written to files and read back. PURE. The shell form is ours (commands and services get their
-// variables from it), the dotenv form is for programs that read a file. No import: a supervisor loads little else.
+// Writes variables to files and reads them back. PURE. The shell form is ours (commands and services get their
+// variables from it), the dotenv form is for programs that read a file. No imports, because a supervisor loads little
+// else.
 export type Values = ReadonlyMap<string, string>
 
 const quoteShell = (value: string): string => `'${value.replaceAll("'", "'\\''")}'`
 
-/** `KEY='value'`: any text but NUL survives being read by a shell, newlines too. */
+/** `KEY='value'`: a shell reads back any text without NUL, including newlines. */
 export const renderShellFile = (values: Values): string =>
   [...values].map(([key, value]) => `${key}=${quoteShell(value)}\n`).join('')
 
@@ -18,7 +19,7 @@ const ESCAPES: Record<string, string> = {
   $: '\\$',
 }
 
-/** For programs that read a dotenv file; plain values stay bare, since some readers know no quotes. */
+/** For programs that read a dotenv file; plain values stay unquoted, since some readers do not parse quotes. */
 export const renderEnvFile = (values: Values): string =>
   [...values]
     .map(([key, value]) => {
@@ -30,7 +31,8 @@ export const renderEnvFile = (values: Values): string =>
     .join('')
 
 /**
- * Reads what renderShellFile wrote. Throws on anything else: a damaged file must not start a service half-configured.
+ * Reads the output of renderShellFile. Throws on anything else, so that a damaged file never starts a half-configured
+ * service.
  */
 export function parseShellFile(text: string): Map<string, string> {
   const values = new Map<string, string>()

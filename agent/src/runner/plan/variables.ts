@@ -1,6 +1,6 @@
-// The variables of a deployment: who wins. PURE. Weakest to strongest (the one
-// list is docs/reference/service-file.md): PORT of a fixed port < env of the section < env of service or step < custom values
-// < PORT… of `auto` < the four system variables, which are always there and which nothing replaces.
+// The precedence of a deployment's variables. PURE. Weakest to strongest (documented in docs/reference/service-file.md): PORT of
+// a fixed port < env of the section < env of service or step < custom values < PORT… of `auto` < the four system
+// variables, which always exist and cannot be overridden.
 import {
   isReservedVariable,
   portVariable,
@@ -13,16 +13,16 @@ export interface VariableSources {
   /** `manual.env`. */
   section: Readonly<Record<string, string>>
   custom: Values
-  /** Ports of services with `port: auto`, by service; the default service's is PORT as well. */
+  /** Ports of services with `port: auto`, by service; the default service's port is also PORT. */
   autoPorts: ReadonlyMap<string, number>
   defaultService: string | undefined
   system: Readonly<Record<string, string>>
 }
 
 export interface ResolvedVariables {
-  /** What the variable files and every step hold, sorted by key. */
+  /** What the variable files and every step contain, sorted by key. */
   values: Map<string, string>
-  /** Keys that the `env` of a service or step may not replace. */
+  /** Keys that the `env` of a service or step may not override. */
   strong: Set<string>
   /** Keys whose values are secrets. */
   secretKeys: string[]
@@ -58,7 +58,7 @@ export function resolveVariables(sources: VariableSources): ResolvedVariables {
   return { values: sorted(values), strong, secretKeys: custom.map(([key]) => key).sort() }
 }
 
-/** What `env` of a step or service adds: nothing that a stronger source holds, nothing reserved. */
+/** What the `env` of a step or service adds: nothing that a stronger source sets, nothing reserved. */
 export function weakerAdditions(
   env: Readonly<Record<string, string>>,
   strong: ReadonlySet<string>,
@@ -74,7 +74,7 @@ export interface ServicePort {
 
 /**
  * What the process of a service gets beyond the file: its own env, and its port as PORT. A fixed port is the weakest
- * source there is, an automatic one stronger than every custom value.
+ * source; an automatic one is stronger than every custom value.
  */
 export function serviceAdditions(
   resolved: ResolvedVariables,

@@ -1,4 +1,4 @@
-// Runs an action: with the manual recipe as one more command in the release that serves, with docker inside the running
+// Runs an action: with the manual recipe as a command in the release that serves, with docker inside the running
 // container of its service. It gets the values of the running version, so it never sees a half-applied change.
 import { hostname } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -103,7 +103,7 @@ function judge(action: Action, service: string, exitCode: number | undefined): C
   throw failed(FailureCode.STEP_FAILED, `\`${command}\` exited with ${exitCode}.`, exitCode)
 }
 
-/** The engine has no word for it: its processes are ended on the host, the container goes on. */
+/** The engine has no call to end an exec, so its processes are killed on the machine; the container continues. */
 async function endExec(attempt: Attempt, running: RunningExec, marker: string): Promise<void> {
   const root = await running.pid()
   if (root === undefined) return

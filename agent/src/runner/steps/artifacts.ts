@@ -1,5 +1,5 @@
-// Collects the files that an action left, after its command succeeded: matched below its folder, copied into the agent's
-// store, reported when every byte of them is on disk. All of them are offered or, when a copy fails, none.
+// Collects the files that an action left, after its command succeeded: matches them below its folder, copies them to
+// the agent's store, and reports them when every byte is on disk. Offers all of them, or none when a copy fails.
 import { posix } from 'node:path'
 import { ARTIFACTS } from '@berth/shared'
 import type { Action } from '@berth/shared/service-file'
@@ -24,7 +24,7 @@ type Declared = NonNullable<Action['artifacts']>
 const failed = (message: string): StepFailure =>
   new StepFailure(FailureCode.ARTIFACTS_FAILED, message)
 
-/** The first few are named in the log, all are counted. */
+/** Names the first few in the log and counts all. */
 class Skipped {
   readonly #attempt: Attempt
   #count = 0
@@ -139,7 +139,7 @@ async function copyFromContainer(
         const isOver = isWanted && !unfit && !(await take(intake, path, file))
         if (isWanted && unfit) notes.skipped(path, unfit)
         if (isWanted && !unfit && !isOver) continue
-        // what is not kept has to be read past; a file with a hole of a terabyte would take hours
+        // unwanted bytes must be read past; a sparse file of a terabyte would take hours
         const isLarge = isOver && file.size > ARTIFACTS.passedFileBytes
         if (!isLarge && passed + file.size <= ARTIFACTS.passedBytes) passed += file.size
         else {
@@ -166,14 +166,14 @@ const isThere = async (attempt: Attempt, id: string): Promise<boolean> =>
   (await inspectContainer(dockerOf(attempt).engine, id))?.state === 'running'
 
 /**
- * When a stream is left at a file: the first name that may come after it. Folders come by the names in them, one whole
- * folder after the other, so only beside a folder on the way can there be names that are less than those already seen.
+ * The first name that may follow when a stream is abandoned at a file. Folders arrive by name, one complete folder
+ * after the other, so smaller names than those seen can only be beside a folder on the path.
  */
 function firstUnseen(path: readonly string[], root: readonly string[]): string {
   return path.slice(0, Math.min(path.length, root.length + 1)).join('/')
 }
 
-/** False: it is beyond the bounds, and not read. */
+/** False: the file exceeds the limits and is not read. */
 async function take(
   intake: ArtifactIntake,
   path: string,
@@ -195,7 +195,7 @@ async function take(
 const inMegabytes = (bytes: number): string =>
   bytes < 1_000_000 ? `${Math.ceil(bytes / 1_000)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`
 
-/** Committed before it is told: whoever reads it can fetch it. */
+/** Committed before it is reported, so that readers of the report can fetch it. */
 function report(
   attempt: Attempt,
   rows: ArtifactRow[],
@@ -234,7 +234,7 @@ const toWire = (row: ArtifactRow) => ({
   expiresAt: timestampFromMs(row.expiresAt),
 })
 
-/** An event is bounded in number and bytes. */
+/** An event is limited in entries and bytes. */
 function* batches(rows: ArtifactRow[]): Generator<ArtifactRow[]> {
   let batch: ArtifactRow[] = []
   let bytes = 0

@@ -1,4 +1,4 @@
-// The files of the commit that was fetched (`unpack`), for either recipe.
+// Writes the files of the fetched commit (`unpack`), for either recipe.
 import { SERVICE_FILE, STEPS } from '@berth/shared'
 import { FILE_NAME } from '@berth/shared/service-file'
 import { FailureCode } from '@berth/shared/wire'
@@ -14,7 +14,7 @@ function warn(attempt: Attempt, code: string, message: string): void {
   attempt.report.warning(code, message, 'unpack')
 }
 
-/** Of the root; empty: there is none, or none to be read. */
+/** A file of the root; empty when it is missing or not a regular file. */
 const sourceOf = async (attempt: Attempt, name: string): Promise<Buffer> => {
   const entry = need(attempt, 'tree').root.find(({ path }) => path === name)
   if (!entry || !isReadable(entry)) return Buffer.alloc(0)
@@ -24,7 +24,7 @@ const sourceOf = async (attempt: Attempt, name: string): Promise<Buffer> => {
 const isReadable = ({ mode, size }: TreeEntry): boolean =>
   (mode === '100644' || mode === '100755') && size <= SERVICE_FILE.bytes
 
-/** A copy that turns out to be broken only now is dropped: nothing but a new one helps. */
+/** Drops a copy that only now turns out to be broken, because only a new one helps. */
 async function explainUnpack(attempt: Attempt, error: unknown): Promise<unknown> {
   attempt.interruption.throwIfFired()
   if (!(error instanceof GitError) || error.failure.trouble !== 'damaged') return error
@@ -35,7 +35,7 @@ async function explainUnpack(attempt: Attempt, error: unknown): Promise<unknown>
   )
 }
 
-/** What steps after this one read is read meanwhile. */
+/** Reads concurrently what later steps need. */
 async function writeFiles(attempt: Attempt, sha: string): Promise<{ attributes: Buffer }> {
   const { paths, releaseDir } = attempt
   const recipe = recipeOf(attempt)

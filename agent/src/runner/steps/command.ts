@@ -1,5 +1,6 @@
-// One command of the repository, from its start to the certain end of everything it started. Ends in exactly one way:
-// its exit code, a time-out of the step, or an interruption of the attempt; in the last two nothing of it is left.
+// Runs one command of the repository, from its start to the certain end of everything it started. It ends in exactly
+// one way: with its exit code, a timeout of the step, or an interruption of the attempt; the last two leave no process
+// behind.
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES } from '@berth/shared'
 import type { ManualSection, Step } from '@berth/shared/service-file'
@@ -36,7 +37,7 @@ import { weakerAdditions } from '../plan/variables.ts'
 
 const MARKER_NAME = 'BERTH_ATTEMPT_ID'
 
-/** The usual, and no more than the environment may use. */
+/** The default limits, capped by those of the environment. */
 export function stepBounds(attempt: Attempt): CgroupBounds {
   const most = ceilingOf(attempt)
   return {
@@ -55,20 +56,20 @@ function commandCgroup(attempt: Attempt): Cgroup | undefined {
   return attempt.results.cgroup
 }
 
-/** Which version a command belongs to: where it runs and whose values it gets. */
+/** The version a command belongs to: where it runs and which values it gets. */
 export interface CommandContext {
   releaseDir: string
   variablesFile: string
   commit: string
-  /** Names that the `env` of a step may not replace. */
+  /** Names that the `env` of a step may not override. */
   strong: ReadonlySet<string>
-  /** Of a service: the proxy connects to it. */
+  /** A service has a socket, to which the proxy connects. */
   offersSocket: boolean
   /** Only the version that is being deployed can become the current one. */
   mayActivate: boolean
 }
 
-/** Commands may start it, or restart it. */
+/** The repository's commands may start such a service. */
 export const hasSocket = ({ services }: ManualSection): boolean =>
   services.some(({ target }) => target?.kind === 'socket')
 
@@ -136,7 +137,7 @@ function startCommand(
 
 type Ending<T> = { kind: 'exit'; exit: T } | { kind: 'timeout' } | { kind: 'interrupted' }
 
-/** Whatever comes first. */
+/** Resolves with the first of the possible endings. */
 export async function awaitEnding<T>(
   attempt: Attempt,
   exited: Promise<T>,
@@ -162,7 +163,7 @@ export async function awaitEnding<T>(
   }
 }
 
-/** What a finished command left running (an application it started) goes on, beside this attempt. */
+/** What a finished command left running (an application it started) continues after this attempt. */
 function releaseLeftovers(attempt: Attempt, tree: ProcessTree): void {
   const left = listTree(tree)
   if (left.length === 0) return
@@ -172,7 +173,7 @@ function releaseLeftovers(attempt: Attempt, tree: ProcessTree): void {
   attempt.output.say(`${left.length} processes of this step keep running.`)
 }
 
-/** Everything of the command ends; returns when nobody is left, or says who could not be ended. */
+/** Ends every process of the command; returns when none is left, or names those that could not be ended. */
 async function endCommand(
   attempt: Attempt,
   tree: ProcessTree,
@@ -187,7 +188,7 @@ async function endCommand(
   if (left > 0) attempt.output.say(`Warning: ${left} processes of this step could not be ended.`)
 }
 
-/** Resolves with how the command ended by itself; throws on time-out and interruption. */
+/** Resolves with how the command ended by itself; throws on timeout and interruption. */
 export async function runCommand(
   attempt: Attempt,
   step: Step,
@@ -225,7 +226,7 @@ const formatMs = (ms: number): string => {
   return ms >= 1_000 && ms % 1_000 === 0 ? `${ms / 1_000} s` : `${ms} ms`
 }
 
-/** For a message: the command on one line, cut. */
+/** The command on one line, truncated for a message. */
 export const shown = (command: string): string => {
   const line = command.trim().replaceAll(/\s+/g, ' ')
   return line.length > 80 ? `${line.slice(0, 79)}…` : line

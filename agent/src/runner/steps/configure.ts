@@ -1,5 +1,5 @@
-// The service file is read and judged (`read-config`). A problem is reported with its place in the file; nothing of the
-// running version is touched.
+// Reads and checks the service file (`read-config`). Reports a problem with its position in the file; the running
+// version is not touched.
 import { createHash } from 'node:crypto'
 import { SERVICE_FILE, shortRef } from '@berth/shared'
 import {
@@ -25,7 +25,7 @@ import { recipeOf } from '../recipe.ts'
 const invalid = (message: string): StepFailure =>
   new StepFailure(FailureCode.CONFIG_INVALID, message)
 
-/** The bytes of the file in the commit; a link or a folder of that name is no file. */
+/** The bytes of the file in the commit; a link or a folder with that name does not count. */
 function sourceOf(attempt: Attempt): Buffer {
   const { root } = need(attempt, 'tree')
   const entry = root.find(({ path }) => path === FILE_NAME)
@@ -58,7 +58,7 @@ export function environmentFacts(attempt: Attempt): EnvironmentFacts {
   }
 }
 
-/** One sentence for the task; the whole list is in the output. */
+/** One sentence for the task; the output has the whole list. */
 function summary(problems: Problem[]): string {
   const errors = problems.filter(({ severity }) => severity === 'error')
   const [first] = errors

@@ -1,7 +1,6 @@
-// What a removal does, and a reset, which is a removal with a deployment after it: the repository's own steps in the
-// release that runs, then the end of every process, then of every file, at last of the account. Each step may be
-// repeated, by another attempt as well: what is gone already is no failure. Invariant: once `stop` has begun no
-// version of the environment is ever started again, whoever dies meanwhile.
+// The steps of a removal and of a reset (a removal followed by a deployment): the repository's own steps in the running
+// release, then every process ends, then every file, at last the account. Each step is idempotent, also across
+// attempts. Invariant: once `stop` has begun, no version of the environment is started again, even if a process dies.
 import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
 import type { Step } from '@berth/shared/service-file'
@@ -39,7 +38,7 @@ function lastContext(attempt: Attempt): CommandContext {
   }
 }
 
-/** In the version that runs, as its account. */
+/** Runs in the deployed version, as its account. */
 export async function runInLast<T>(
   attempt: Attempt,
   run: (context: CommandContext) => Promise<T>,
@@ -54,7 +53,7 @@ export async function runInLast<T>(
   return run(lastContext(attempt))
 }
 
-/** One entry of `manual.destroy`, while everything of the running version is still up. */
+/** One entry of `manual.destroy`, while the running version is still up. */
 export const runDestroyStep = (
   attempt: Attempt,
   step: Step,
@@ -66,7 +65,7 @@ export const runDestroyStep = (
     'Remove the environment without them.',
   )
 
-/** Of every recipe that may have left something here: the environment may have had another one before. */
+/** Every recipe that may have left something here, because the environment may have had another one before. */
 async function findRemovals(attempt: Attempt): Promise<Removal[]> {
   const found: Removal[] = []
   for (const { removal } of allRecipes(attempt)) {
@@ -75,7 +74,7 @@ async function findRemovals(attempt: Attempt): Promise<Removal[]> {
   return found
 }
 
-/** Why the file's steps are not run, where a person would have expected them. */
+/** Says why the file's steps are not run where a user would expect them. */
 function reportSkipped(attempt: Attempt): void {
   const { kind } = attempt.spec
   const { last } = attempt.results
@@ -99,7 +98,7 @@ export async function stopEverything(attempt: Attempt): Promise<void> {
   attempt.output.say('Nothing of it runs any more.')
 }
 
-/** What the account left in folders that everybody shares. It matters less than the rest: a warning is enough. */
+/** Removes what the account left in shared temporary folders; a failure is only a warning. */
 async function clearTemporary(attempt: Attempt, step: 'remove' | 'reset'): Promise<void> {
   const uid = accountOf(attempt)?.uid
   if (!uid) return
@@ -155,7 +154,7 @@ export async function removeEverything(attempt: Attempt): Promise<void> {
   )
 }
 
-/** What the deployment at hand needs, empty. */
+/** Recreates the empty folders that the current deployment needs. */
 async function renewFolders(attempt: Attempt): Promise<void> {
   const { paths } = attempt
   ensureEnvironmentFolders(paths, accountOf(attempt), attempt.results.webGroup ?? undefined)
@@ -163,7 +162,7 @@ async function renewFolders(attempt: Attempt): Promise<void> {
   await ensureLogFolder(paths, accountOf(attempt))
 }
 
-/** Variables, ports, settings and logs stay; data goes. From here on there is no version to fall back to. */
+/** Keeps variables, ports, settings and logs; removes data. From here on there is no version to fall back to. */
 export async function reset(attempt: Attempt): Promise<void> {
   const { output, paths, results } = attempt
   const { last } = results

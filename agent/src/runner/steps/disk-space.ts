@@ -1,5 +1,5 @@
-// Room on the disks, for the steps of both recipes: asked before anything is made (`checkDiskSpace`), watched while much is
-// written (`guardDiskSpace`), remembered for the next deployment (`keepGrowth`).
+// Disk space, for the steps of both recipes: checked before anything is created (`checkDiskSpace`), watched during
+// large writes (`guardDiskSpace`), remembered for the next deployment (`keepGrowth`).
 import { FailureCode } from '@berth/shared/wire'
 import { describeExcess, inGigabytes, watchDiskSpace } from '../../machine/disk-space.ts'
 import { judgeDiskSpace, recordGrowth } from '../../resources/admission.ts'
@@ -11,7 +11,7 @@ import { ceilingOf } from '../ceiling.ts'
 import { dockerOf } from '../docker/docker-context.ts'
 import { StepFailure } from '../failure.ts'
 
-/** Of this environment, which is the deployment's own; the daemon looks after the others. */
+/** Collects garbage of this environment, which the deployment owns; the daemon handles the others. */
 async function collect(attempt: Attempt): Promise<void> {
   const { settings, ledger, assignment, output } = attempt
   const { environmentId, attemptId } = assignment
@@ -23,7 +23,7 @@ async function collect(attempt: Attempt): Promise<void> {
   if (bytes > 0) output.say(`Removed to make room: ${inGigabytes(bytes)} of build cache.`)
 }
 
-/** An environment that took more than it may the last time it was measured is measured again, and refused. */
+/** An environment that exceeded its limit at the last measurement is measured again, and refused if it still does. */
 async function admitShare(
   attempt: Attempt,
   { usesEngine }: { usesEngine: boolean },
@@ -40,7 +40,7 @@ async function admitShare(
   throw new StepFailure(FailureCode.DISK_FULL, message)
 }
 
-/** `dataRoot` is the engine's, when this deployment uses one. */
+/** `dataRoot` is the engine's data folder, if this deployment uses the engine. */
 export async function checkDiskSpace(
   attempt: Attempt,
   { dataRoot }: { dataRoot?: string } = {},
@@ -55,7 +55,7 @@ export async function checkDiskSpace(
   await admitShare(attempt, { usesEngine: dataRoot !== undefined })
 }
 
-/** Builds, pulls, copies: they get a signal that also fires when the disk is nearly full, which is `disk_full`. */
+/** Builds, pulls and copies get a signal that also fires when the disk is nearly full, which fails with `disk_full`. */
 export async function guardDiskSpace<T>(
   attempt: Attempt,
   work: (signal: AbortSignal) => Promise<T>,
@@ -76,7 +76,7 @@ export async function guardDiskSpace<T>(
   }
 }
 
-/** Once the deployment succeeded. */
+/** Called after the deployment succeeded. */
 export function keepGrowth(attempt: Attempt): void {
   const { disk } = attempt.results
   if (disk) recordGrowth(attempt.ledger, attempt.assignment, disk)

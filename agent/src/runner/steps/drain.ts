@@ -1,5 +1,5 @@
-// Steps `drain` and `stop-old`: whatever the version before was (containers, processes, or both after a change of
-// recipe), requests that it has taken get their answer before it is stopped.
+// Steps `drain` and `stop-old`: requests that the previous version accepted are answered before it is stopped, whether
+// it has containers, processes, or both after a change of recipe.
 import type { Attempt } from '../attempt.ts'
 import { allRecipes, recipeOf } from '../recipe.ts'
 import { drain } from './route.ts'

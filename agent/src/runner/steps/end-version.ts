@@ -1,4 +1,4 @@
-// The end of a version on this server, for removals and resets of both recipes: its processes, then its files.
+// Ends a version on this server, for removals and resets of both recipes: its processes, then its files.
 import { join } from 'node:path'
 import { FailureCode } from '@berth/shared/wire'
 import { listFolder, removeLink, removeTree } from '../../machine/files.ts'
@@ -11,7 +11,7 @@ import { StepFailure } from '../failure.ts'
 export const failed = (message: string): StepFailure =>
   new StepFailure(FailureCode.STEP_FAILED, message, { isCheck: false })
 
-/** The account as it is; none is made for a removal. */
+/** Uses the existing account; a removal creates none. */
 export async function lookUpAccount(attempt: Attempt): Promise<void> {
   if (attempt.results.account !== undefined) return
   const found = isRoot() ? await findAccount(environmentName(attempt)) : undefined
@@ -19,7 +19,10 @@ export async function lookUpAccount(attempt: Attempt): Promise<void> {
   attempt.results.account = isOurs ? found : null
 }
 
-/** Of the environment's own account, whoever this attempt works as: git's, with the docker recipe, is shared. */
+/**
+ * The environment's own account, even when this attempt works as git's, which environments share with the docker
+ * recipe.
+ */
 export async function belongingOf(attempt: Attempt): Promise<Belonging> {
   const name = environmentName(attempt)
   const found = isRoot() ? await findAccount(name) : undefined
@@ -31,7 +34,7 @@ export async function belongingOf(attempt: Attempt): Promise<Belonging> {
   }
 }
 
-/** Everything that runs on the machine itself ends, and nothing of it comes back. */
+/** Ends everything that runs on the machine itself, and keeps it from restarting. */
 export async function endVersion(attempt: Attempt): Promise<void> {
   const { ledger, settings, output, assignment, limits } = attempt
   await lookUpAccount(attempt)
@@ -45,13 +48,13 @@ export async function endVersion(attempt: Attempt): Promise<void> {
   const more = listLeftovers(of).length
   if (more > 0) output.say(`${more} other processes of it are being ended.`)
   const left = await endLeftovers(of, limits.killGraceMs)
-  attempt.results.cgroup = undefined // gone with the others; the next command makes its own
+  attempt.results.cgroup = undefined // removed with the others; the next command creates its own
   if (left.length === 0) return
   const names = left.slice(0, 5).map(({ name, pid }) => `${name} (pid ${pid})`)
   throw failed(`${left.length} processes could not be ended: ${names.join(', ')}.`)
 }
 
-/** All but the files of the deployment at hand. */
+/** Removes everything but the files of the current deployment. */
 export async function emptyFolders(attempt: Attempt): Promise<void> {
   const { paths, assignment } = attempt
   removeLink(paths.current)

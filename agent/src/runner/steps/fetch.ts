@@ -1,6 +1,6 @@
-// The commit comes from the repository's host (`fetch`). It may begin before its step, beside the checks that most often
-// pass: what it says is held back until the step is told of, and whoever gives up stops it and waits for its end. Nothing
-// but empty folders and fetched objects is made.
+// Fetches the commit from the forge (`fetch`). May begin before its step, concurrently with checks that usually pass;
+// its output is held back until the step is reported, and a caller that gives up stops it and waits for its end.
+// Creates nothing but empty folders and fetched objects.
 import { mkdirSync } from 'node:fs'
 import {
   type Checked,
@@ -47,7 +47,10 @@ export const gitContext = (attempt: Attempt): GitContext => ({
 /** Where git keeps this deployment's commit. */
 export const deploymentRef = (taskId: number): string => `refs/berth/${taskId}`
 
-/** Neither root nor the environment: what an environment can write git never reads, and its keys no environment reads. */
+/**
+ * Neither root nor the environment's account: git reads nothing that an environment can write, and no environment can
+ * read git's keys.
+ */
 async function gitAccount(attempt: Attempt): Promise<Account | undefined> {
   const { paths, settings } = attempt
   const recipe = recipeOf(attempt).name
@@ -75,7 +78,7 @@ function must<T>(checked: Checked<T>, code: FailureCode = FailureCode.CLONE_FAIL
   throw new StepFailure(code, checked.problem)
 }
 
-/** git itself would wait minutes for a host that does not answer over https. */
+/** git itself would wait minutes for a forge that does not answer over https. */
 async function reachHost(address: RepositoryAddress, signal: AbortSignal): Promise<void> {
   if (address.transport !== 'https' && address.transport !== 'http') return
   const { hostname: host, port } = new URL(address.url)
@@ -91,7 +94,7 @@ async function reachHost(address: RepositoryAddress, signal: AbortSignal): Promi
   throw new StepFailure(FailureCode.CLONE_FAILED, sentence)
 }
 
-/** Where the words of a fetch go: kept until its step has begun, up to a bound. */
+/** Receives the output of a fetch; buffers it, up to a bound, until its step has begun. */
 interface Voice {
   say: (text: string) => void
   write: (chunk: Buffer) => void
@@ -122,7 +125,7 @@ async function newRepository(context: GitContext): Promise<void> {
   if (!(await makeRepository(context))) throw new Error('the repository folder cannot be used')
 }
 
-/** A local copy that git cannot use any more is made anew: it holds nothing that cannot be fetched again. */
+/** Recreates a local copy that git can no longer use; everything in it can be fetched again. */
 async function withRepository<T>(
   context: GitContext,
   voice: Voice,
@@ -169,7 +172,7 @@ interface Fetched {
   account: Account | undefined
   ref: string
   commit: CommitFacts
-  /** Undefined: the commit holds more names than it may. */
+  /** Undefined: the commit holds more names than allowed. */
   tree: TreeFacts | undefined
 }
 
@@ -216,17 +219,17 @@ function explainFetch(attempt: Attempt, error: unknown): unknown {
   return new StepFailure(code, error.message)
 }
 
-/** A fetch on its way. */
+/** A fetch under way. */
 export interface Fetching {
   voice: Voice
   result: Promise<Fetched>
-  /** Resolves when nothing of it runs any more. */
+  /** Resolves when none of its processes run. */
   stop: () => Promise<void>
 }
 
 const FETCHING = new PartKey<Fetching>('fetching')
 
-/** Begins the fetch, before its step where the recipe allows it; the step `fetch` takes it up. */
+/** Begins the fetch, before its step where the recipe allows it; the step `fetch` awaits it. */
 export const beginFetch = (attempt: Attempt): Fetching =>
   attempt.parts.open(FETCHING, () => startFetch(attempt))
 
@@ -240,7 +243,7 @@ function startFetch(attempt: Attempt): Fetching {
   const result = fetchFrom(attempt, voice, signal)
   const ended = result.then(
     () => undefined,
-    () => undefined, // told by the step
+    () => undefined, // reported by the step
   )
   const stop = (): Promise<void> => {
     given.abort()

@@ -1,6 +1,6 @@
-// What routing is in a deployment of either recipe: whose the host names are (`claim-hosts`), the one call that moves the
-// traffic (`switch`), the proof through the proxy that the new version answers, and the time that running requests get
-// (`drain`). The recipe says where its services answer.
+// Routing in a deployment of either recipe: claims hostnames (`claim-hosts`), moves the traffic in one call (`switch`),
+// proves through the proxy that the new version answers, and gives running requests time (`drain`). The recipe says
+// where its services answer.
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROXY, type Recipe, ROUTE_STEPS } from '@berth/shared'
 import { type Health, routes } from '@berth/shared/service-file'
@@ -34,7 +34,7 @@ export async function claimRoutes(attempt: Attempt, recipe: Recipe): Promise<voi
   routing.routes = found.routes
   if (found.routes.length === 0) {
     attempt.output.say('No service has an address: nothing is routed.')
-    // what the version before answered at ends with the switch, and comes back if anything fails
+    // the switch removes the routes of the previous version; they are restored if anything fails
     const { environmentId } = attempt.assignment
     if (!hasRoutes(attempt.settings, environmentId)) return
     routing.routesBefore = (await routing.edge.getRoutes(environmentId))?.routes ?? []
@@ -47,7 +47,7 @@ export async function claimRoutes(attempt: Attempt, recipe: Recipe): Promise<voi
   await showFirstPage(attempt)
 }
 
-/** A host that nobody answers for yet says that its first deployment is on its way. */
+/** A hostname without a version shows that its first deployment is under way. */
 async function showFirstPage(attempt: Attempt): Promise<void> {
   const routing = routingOf(attempt)
   const before = await routing.edge.getRoutes(attempt.assignment.environmentId)
@@ -78,7 +78,7 @@ export async function switchTraffic(attempt: Attempt, wanted: EdgeRoute[]): Prom
 export const unproven = (message: string): StepFailure =>
   new StepFailure(FailureCode.VERIFY_FAILED, message)
 
-/** `judge` says what is wrong with who answered; undefined: it is the new version. */
+/** `judge` says what is wrong with the answer; undefined: it comes from the new version. */
 export async function verifyRoute(
   attempt: Attempt,
   service: { name: string; health: Health },
@@ -103,7 +103,7 @@ export async function verifyRoute(
   await verifyHandshake(attempt, name, host)
 }
 
-/** For services behind an address: exactly this one must have answered. */
+/** For services behind an address: exactly this address must have answered. */
 export const answeredFrom =
   (name: string, wanted: string) =>
   ({ status, upstream }: ProbeAnswer, host: string): string | undefined => {
@@ -113,7 +113,7 @@ export const answeredFrom =
       : `${host} still answers from the version before (${upstream}).`
   }
 
-/** DNS or issuance may lag behind a deployment: a warning, with the reason. */
+/** DNS or certificate issuance may lag behind a deployment, so a failure is a warning with the reason. */
 async function verifyHandshake(attempt: Attempt, name: string, host: string): Promise<void> {
   const { https } = attempt.settings.proxy
   if (!https || isLocalHost(host)) return
@@ -124,14 +124,14 @@ async function verifyHandshake(attempt: Attempt, name: string, host: string): Pr
   attempt.report.warning('tls_not_ready', message, `verify:${name}`)
 }
 
-/** Requests that still run; where the proxy does not count them, connections, of which an idle one counts too. */
+/** Counts running requests; where the proxy cannot count them, connections, including idle ones. */
 async function countBusy(attempt: Attempt, old: Upstream[]): Promise<number> {
   const requests = await routingOf(attempt).edge.countRequests(old.map(nameUpstream))
   if (requests !== undefined) return requests
   return old.reduce((sum, { address, port }) => sum + countConnections(address, port), 0)
 }
 
-/** Waits until nobody talks to the version before: requests that were on their way, and long ones, up to a bound. */
+/** Waits, up to a bound, until no requests to the previous version are left. */
 export async function drain(attempt: Attempt, old: Upstream[]): Promise<void> {
   if (old.length === 0) return attempt.output.say('Nothing to wait for.')
   const startedAt = performance.now()

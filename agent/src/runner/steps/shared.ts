@@ -1,4 +1,4 @@
-// Steps of every recipe, of removals and of actions.
+// The steps that every recipe, removals and actions share.
 import type { StepTable } from '../recipe.ts'
 import { unroute } from '../routing.ts'
 import { runAction } from './action.ts'

@@ -15,7 +15,7 @@ export const toWireAction = (action: Action) => ({
   disabledReason: action.disabledReason ?? '',
 })
 
-/** After the point of no return: what cannot be told (more than an event holds) is a warning. */
+/** After the point of no return: a failure to report (more than an event holds) is a warning. */
 export function reportOrWarn(attempt: Attempt, what: string, act: () => void): void {
   try {
     act()

@@ -1,6 +1,7 @@
-// Several files in one stream, from a session of SSH or one answer of the control plane: for each in the order asked for,
-// a line with size and digest, then that many bytes. Invariants: a file is given out only as the one that was listed; what
-// ends early is an error of the file under way; once the place in the stream is lost, nothing more is read from it.
+// Reads several files from one stream (an SSH session or one answer of the control plane): for each file, in the
+// requested order, a line with size and digest, then that many bytes. Invariants: a file is returned only if it is the
+// one that was listed; a stream that ends early fails the current file; once the position is lost, nothing more is read
+// from the stream.
 
 import type { Artifact } from '@berth/shared/api'
 import { CLIENT } from '@berth/shared/client-limits'
@@ -11,13 +12,13 @@ export type Header = { size: number; sha256: string }
 
 const HEADER = /^size=(\d{1,15}) sha256=([0-9a-f]{64})$/
 
-/** Undefined: it is another line. */
+/** Undefined: not a header line. */
 export function parseHeader(line: string): Header | undefined {
   const match = HEADER.exec(line)
   return match ? { size: Number(match[1]), sha256: match[2] ?? '' } : undefined
 }
 
-/** Lines and counted bytes of one stream. */
+/** Reads lines and counted bytes of one stream. */
 class Reader {
   readonly #chunks: AsyncIterator<Uint8Array>
   #rest: Buffer = Buffer.alloc(0)
@@ -26,7 +27,7 @@ class Reader {
     this.#chunks = stream[Symbol.asyncIterator]()
   }
 
-  /** False: there is no more. */
+  /** False: the stream has ended. */
   async #more(): Promise<boolean> {
     const { done, value } = await this.#chunks.next()
     if (done) return false
@@ -35,7 +36,7 @@ class Reader {
     return true
   }
 
-  /** Without its end; undefined: no whole line comes. */
+  /** Without its line ending; undefined: no complete line comes. */
   async line(): Promise<string | undefined> {
     for (;;) {
       const end = this.#rest.indexOf(10)
@@ -48,7 +49,7 @@ class Reader {
     }
   }
 
-  /** At most so many. */
+  /** At most `count` bytes. */
   async *bytes(count: number): AsyncGenerator<Buffer> {
     for (let left = count; left > 0; ) {
       if (this.#rest.length === 0 && !(await this.#more())) return
@@ -59,7 +60,7 @@ class Reader {
     }
   }
 
-  /** All of them, when they are here already. */
+  /** All of them, if they have already arrived. */
   take(count: number): Buffer | undefined {
     if (this.#rest.length < count) return undefined
     const piece = this.#rest.subarray(0, count)
@@ -75,11 +76,11 @@ class Reader {
 export interface BatchOptions {
   stream: AsyncIterable<Uint8Array>
   files: readonly Artifact[]
-  /** Why there is no header: what the line says, or why it ended; `anything`: whether something came before. */
+  /** Why there is no header: from the line, or from how the stream ended; `anything`: whether something came before. */
   explain: (line: string | undefined, anything: boolean) => Promise<CliError>
-  /** After the last byte of the last file: throws unless the other side ended well. */
+  /** After the last byte of the last file: throws unless the peer ended well. */
   checkEnd: (isAtEnd: Promise<boolean>) => Promise<void>
-  /** The stream and what belongs to it. */
+  /** Closes the stream and its resources. */
   end: () => Promise<void>
 }
 
@@ -94,7 +95,7 @@ export class Batch {
     this.#reader = new Reader(options.stream)
   }
 
-  /** Whether this file is what comes next here. */
+  /** Whether this file is the next one in the stream. */
   brings(artifact: Artifact): boolean {
     return this.#isOpen && this.#o.files[this.#at]?.file_id === artifact.file_id
   }
@@ -117,7 +118,7 @@ export class Batch {
     }
   }
 
-  /** A small file that came with the one before it, as most do; the last one has an end to wait for. */
+  /** A small file that arrived with the previous one, as most do; not for the last one, which must await the end. */
   #here(size: number): Iterable<Uint8Array> | undefined {
     const piece = this.#at < this.#o.files.length ? this.#reader.take(size) : undefined
     return piece && [piece]
@@ -152,17 +153,17 @@ export class Batch {
 export const tooMuch = (): CliError =>
   new CliError(EXIT.error, 'more came than the server was asked for')
 
-/** One way to the bytes, with both forms of it. */
+/** One way to fetch bytes, for one file or several. */
 export interface BatchedWay {
   openOne(artifact: Artifact, offset: number, target?: OpenTarget): Promise<OpenedArtifact>
   openMany(files: readonly Artifact[]): Promise<Batch>
-  /** One file, too, is fetched the second way: it is open already. */
+  /** A batch is already open, so even one file uses it. */
   isPrepared?(): boolean
-  /** The first of these that one request has room for; none: the first of them is to come by itself. */
+  /** The first files that fit in one request; none: the first file is fetched alone. */
   fitting(files: readonly Artifact[]): readonly Artifact[]
 }
 
-/** The rest of a file by itself; a whole one with those that follow it. */
+/** Fetches the rest of a file alone, and a complete file together with those that follow it. */
 export function openBatched(way: BatchedWay) {
   let expected: readonly Artifact[] = []
   let batch: Batch | undefined
@@ -185,7 +186,7 @@ export function openBatched(way: BatchedWay) {
   }
 }
 
-/** As many as have room in so many characters, each with one between it and the next. */
+/** As many as fit in this many characters, with one separator between them. */
 export function fittingIn(
   files: readonly Artifact[],
   chars: number,

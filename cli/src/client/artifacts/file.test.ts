@@ -1,4 +1,4 @@
-// A file that another process writes: what counts is what is in it, whole and right or not there.
+// A file that another process writes: it must end up complete and correct, or absent.
 import { createHash } from 'node:crypto'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -7,7 +7,7 @@ import type { Artifact } from '@berth/shared/api'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { chooseTarget, PartialFile } from './file.ts'
 
-const CONTENT = Buffer.from('0123456789'.repeat(200_000)) // more than is read at once
+const CONTENT = Buffer.from('0123456789'.repeat(200_000)) // more than one read returns
 const artifact = {
   path: 'a',
   size_bytes: CONTENT.length,

@@ -1,7 +1,7 @@
-// One downloaded file on this machine. Its name comes from a server, so it is refused when it leads anywhere but below the
-// chosen folder; no link below that folder is followed. It is written beside its target and renamed when length and
-// SHA-256 agree: nobody ever sees an empty or a short file. Somebody else may write into it (`follow`): what counts is
-// read back from it then.
+// One downloaded file on this machine. Its name comes from a server, so it is refused when it leads outside the chosen
+// folder; no link below that folder is followed. The file is written beside its target and renamed when length and
+// SHA-256 match, so no reader sees an empty or short file. Another process may write it (`follow`); its bytes are then
+// read back.
 import { createHash, type Hash } from 'node:crypto'
 import {
   closeSync,
@@ -24,7 +24,7 @@ import { forgetPart, makePart, removePart, sweepParts } from './parts.ts'
 
 const failed = (message: string, hint?: string): CliError => new CliError(EXIT.error, message, hint)
 
-/** Names that some system takes for a device, or reads as something else. */
+/** Names that some operating system treats as a device or interprets otherwise. */
 const DEVICE = /^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?$/i
 
 function isFit(name: string): boolean {
@@ -34,7 +34,7 @@ function isFit(name: string): boolean {
   return !DEVICE.test(name)
 }
 
-/** The elements of a name below the folder; refused when it is no such name. */
+/** The elements of a name below the folder; refuses any other name. */
 export function splitName(path: string): string[] {
   const names = path.split('/')
   if (path !== '' && path.length <= 4_096 && names.every(isFit)) return names
@@ -43,11 +43,11 @@ export function splitName(path: string): string[] {
 
 export interface TargetOptions {
   force: boolean
-  /** Folders that were looked at for files before this one. */
+  /** Folders already checked for earlier files. */
   entered?: Set<string>
 }
 
-/** Each folder on the way exists, or is made, and is a folder itself: no link is followed. */
+/** Every folder on the path exists or is created, and is a real folder; links are refused. */
 function enter(dir: string, folders: readonly string[], entered: Set<string>): string {
   const last = [dir, ...folders].join(sep)
   if (entered.has(last)) return last
@@ -80,7 +80,7 @@ export function chooseTarget(dir: string, artifact: Artifact, o: TargetOptions):
   return { folder, path }
 }
 
-/** A file on its way in; ends with `finish` or `drop`. */
+/** An incoming file; ends with `finish` or `drop`. */
 export class PartialFile {
   readonly #target: Target
   readonly #artifact: Artifact
@@ -88,11 +88,11 @@ export class PartialFile {
   readonly #fd: number
   #isShared = false
   #hash: Hash | undefined
-  /** Of a file that came in one piece: quicker than a hash that is kept open. */
+  /** Digest of a file that came in one piece; faster than an incremental hash. */
   #digest: string | undefined
   #isOpen = true
   #isVerified = false
-  /** Told to the disk already, or being told: large files are not written out only at their end. */
+  /** Bytes whose flush has at least begun, so that a large file is not flushed only at its end. */
   #flushed = 0
   #flushing: Promise<void> | undefined
   bytes = 0
@@ -104,13 +104,13 @@ export class PartialFile {
     this.#fd = part.fd
   }
 
-  /** For a process that writes to its end, from now until it is gone. */
+  /** A descriptor for another process that appends until it exits. */
   share(): number {
     this.#isShared = true
     return this.#fd
   }
 
-  /** Drops what another process wrote and nobody took in. */
+  /** Drops bytes that another process wrote and `follow` did not read. */
   trim(): void {
     if (this.#isShared) ftruncateSync(this.#fd, this.bytes)
     this.#isShared = false
@@ -123,8 +123,8 @@ export class PartialFile {
   }
 
   /**
-   * Takes in what another process writes to its end, until `written` says that it is done or why it is not. One that does
-   * not end although everything came is not waited for: it is to be ended, and what it wrote since is dropped by `trim`.
+   * Reads what another process appends, until `written` settles. If that process does not end although everything
+   * arrived, this returns; the caller ends the process, and `trim` drops what it wrote since.
    */
   async follow(written: Promise<void>): Promise<void> {
     let isOver = false
@@ -154,7 +154,7 @@ export class PartialFile {
     if (failure) throw failure.error
   }
 
-  /** Throws where the disk takes no more: whoever wrote here may not have said so. */
+  /** Throws when the disk is full, which the other process may not have reported. */
   #tryDisk(): void {
     writeSync(this.#fd, Buffer.alloc(CLIENT.followBytes))
     ftruncateSync(this.#fd, this.bytes)
@@ -177,7 +177,7 @@ export class PartialFile {
   #flush(): void {
     this.#flushed = this.bytes
     this.#flushing = new Promise((resolve) => {
-      // what fails here fails again, and is told, at the end
+      // a failure here recurs at the end and is reported there
       fdatasync(this.#fd, () => {
         this.#flushing = undefined
         resolve()
@@ -185,7 +185,7 @@ export class PartialFile {
     })
   }
 
-  /** The sender begins anew. */
+  /** The sender starts over. */
   restart(): void {
     ftruncateSync(this.#fd, 0)
     this.#hash = undefined
@@ -194,7 +194,7 @@ export class PartialFile {
     this.#flushed = 0
   }
 
-  /** Throws unless everything came, and is what was collected. Nothing more may be written. */
+  /** Throws unless the file is complete and matches the record. No write may follow. */
   verify(): void {
     const { path, size_bytes: size, sha256 } = this.#artifact
     if (this.bytes !== size) throw failed(`${path}: ${this.bytes} of ${size} bytes came`)
@@ -205,7 +205,7 @@ export class PartialFile {
     this.#isVerified = true
   }
 
-  /** Puts a verified file in its place, on disk. */
+  /** Moves a verified file to its target, synced to disk. */
   async finish(): Promise<string> {
     try {
       if (!this.#isVerified) throw new Error('it was not verified')
@@ -223,7 +223,7 @@ export class PartialFile {
     }
   }
 
-  /** Nothing of it stays. */
+  /** Removes the partial file. */
   async drop(): Promise<void> {
     await this.#flushing
     this.#close()

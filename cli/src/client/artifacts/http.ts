@@ -1,5 +1,5 @@
-// Artifacts through the control plane: one by its own address, from any byte on, or several in one answer. A control plane
-// or a server that does not know the second is asked for one after the other.
+// Fetches artifacts through the control plane: one by its own address, from any byte on, or several in one answer. If
+// the control plane or the server does not support the latter, files are requested one after the other.
 
 import type { Artifact } from '@berth/shared/api'
 import { ARTIFACT_BATCH } from '@berth/shared/client-limits'
@@ -14,7 +14,7 @@ import { ApiFailure, noAnswer } from '../problem.ts'
 import { Batch, fittingIn, openBatched, tooMuch } from './batch.ts'
 import type { ArtifactSource, OpenedArtifact } from './source.ts'
 
-/** Packed by a proxy, an answer would not say how long it is. */
+/** An answer compressed by a proxy would not state its length. */
 const ACCEPT = { accept: 'application/octet-stream', 'accept-encoding': 'identity' }
 const PASSING = ['transfers_busy', 'server_offline', 'server_timeout']
 
@@ -41,7 +41,7 @@ async function openOne(
   }
 }
 
-/** Whoever asks for the next piece is done with the one before. */
+/** A consumer that asks for the next piece has finished with the previous one. */
 async function* passing(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   for await (const piece of pieces) {
     yield piece
@@ -49,7 +49,7 @@ async function* passing(pieces: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8
   }
 }
 
-/** `error=code "sentence"`: this file cannot be had. */
+/** `error=code "sentence"`: this file is not available. */
 function explainLine(line: string): CliError {
   const [, code = '', sentence] = /^error=([a-z_]{1,64}) (".*")$/.exec(line) ?? []
   try {
@@ -81,21 +81,20 @@ async function openMany(api: Api, io: Io, files: readonly Artifact[]): Promise<B
   })
 }
 
-/** The same may work in a moment. */
+/** A retry may succeed. */
 const isPassing = (error: unknown): boolean =>
   error instanceof ApiFailure &&
   (error.kind === 'no_answer' ||
     PASSING.includes(error.code ?? '') ||
     REPEATABLE_STATUS.includes(error.status ?? 0))
 
-/** Nothing about these files: whoever was asked has no answer to such a question. */
+/** The peer does not know this kind of request; it says nothing about the files. */
 const isUnknown = (error: unknown): boolean =>
   error instanceof ApiFailure &&
   error.kind === 'refused' &&
   !isPassing(error) &&
   !(error.code ?? '').startsWith('artifact_')
 
-/** Through the control plane. */
 export function openHttpSource(api: Api, io: Io): ArtifactSource {
   let singly = false
   const one = (artifact: Artifact, offset: number) => openOne(api, io, artifact, offset)

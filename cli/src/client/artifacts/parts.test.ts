@@ -1,4 +1,4 @@
-// Files on their way in: none stays where the client can notice its end, and what a killed one left goes with the next.
+// Partial files: none is left when the client notices its own end, and the next client removes what a killed one left.
 import { closeSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

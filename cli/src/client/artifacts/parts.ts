@@ -1,6 +1,6 @@
-// Files on their way in, beside their targets. Their names say of which process on which machine they are: what one that was
-// killed left behind is removed by the next that comes to the same folder. Invariants: nobody else's file is opened or
-// removed; when the client ends in a way that it can notice, none of them stays.
+// Partial files beside their targets. Their names contain the process and the machine, so that the next client in the
+// same folder removes what a killed one left. Invariants: files of others are never opened or removed; when the client
+// can notice its own end, no partial file stays.
 import { createHash, randomBytes } from 'node:crypto'
 import { constants, lstatSync, opendirSync, openSync, rmSync } from 'node:fs'
 import { hostname } from 'node:os'
@@ -15,7 +15,7 @@ const NAME = /^\.berth-([0-9a-f]{8})-(\d{1,10})-[0-9a-f]{16}-\d+\.part$/
 let made = 0
 const lying = new Set<string>()
 
-/** A new file beside its target, open. */
+/** A new, open file beside its target. */
 export interface Part {
   path: string
   fd: number
@@ -30,7 +30,7 @@ export function makePart(folder: string): Part {
   return { path, fd }
 }
 
-/** It has its own name now. */
+/** It was renamed to its target. */
 export const forgetPart = (path: string): boolean => lying.delete(path)
 
 export function removePart(path: string): void {
@@ -38,7 +38,7 @@ export function removePart(path: string): void {
   forgetPart(path)
 }
 
-/** For an end that waits for nobody. */
+/** Synchronous, for an exit that cannot await. */
 export function removeParts(): void {
   for (const path of lying) removePart(path)
 }
@@ -51,7 +51,7 @@ function isLeft(folder: string, name: string, now: number): boolean {
   return found?.isFile() === true && isMine && now - found.mtimeMs > CLIENT.partStaleMs
 }
 
-/** Of clients that were killed and could not clean up. Only a help: what cannot be looked at or removed stays. */
+/** Removes files of clients that were killed. Best effort: files that cannot be read or removed stay. */
 export function sweepParts(folder: string, now: number): void {
   try {
     const entries = opendirSync(folder)
@@ -65,6 +65,6 @@ export function sweepParts(folder: string, now: number): void {
       entries.closeSync()
     }
   } catch {
-    // it is not ours to look at, or another client was quicker
+    // no permission, or another client was faster
   }
 }

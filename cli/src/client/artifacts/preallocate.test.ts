@@ -1,4 +1,4 @@
-// Files that are made before their bytes come: taken each once, bounded, and none is left that nobody took.
+// Preallocated files: each is taken once, their number is bounded, and none that was not taken is left.
 import { closeSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ describe('files made ahead', () => {
     rmSync(dir, { recursive: true })
   })
 
-  /** Asks until there is something. */
+  /** Polls until there is a result. */
   async function eventually<T>(look: () => T | undefined): Promise<T> {
     for (const endsAt = Date.now() + 20_000; ; ) {
       const found = look()

@@ -1,7 +1,7 @@
-// Empty files for those that come next, made in the moments in which the server is waited for: making one can take longer
-// than its bytes do. Only a help: what could not be made is made in its turn, and then says why not. Not by other threads:
-// they would wait for each other at the folder, on processors that the connection needs. Invariants: never more at once
-// than the bound; in one folder, that was entered before; what nobody took is removed.
+// Creates empty files for upcoming downloads while the client waits for the server, because creating one can take
+// longer than its bytes. Best effort: a file that could not be created is created in its turn, which reports the error.
+// No threads: they would contend for the folder and for processors that the connection needs. Invariants: bounded, only
+// in one folder that was already entered, and files that were not taken are removed.
 import { closeSync } from 'node:fs'
 import { CLIENT } from '@berth/shared/client-limits'
 import { makePart, type Part, removePart } from './parts.ts'
@@ -13,7 +13,7 @@ export class PartsAhead {
   #next: NodeJS.Immediate | undefined
   #isOver = false
 
-  /** One for this folder, if there is one; from now on so many more are made there. */
+  /** One for this folder, if available; from now on up to `more` are created there. */
   take(folder: string, more: number): Part | undefined {
     if (folder !== this.#folder) this.#removeReady()
     this.#folder = folder
@@ -32,7 +32,7 @@ export class PartsAhead {
     })
   }
 
-  /** For a moment: whoever has something to say is heard in between. */
+  /** Works in short slices, so that the event loop can run in between. */
   #make(): void {
     const endsAt = performance.now() + CLIENT.filesAheadMs
     try {
@@ -40,7 +40,7 @@ export class PartsAhead {
         this.#ready.push(makePart(this.#folder))
       }
     } catch {
-      this.close() // there may be too many open files: others need theirs
+      this.close() // too many files may be open, and others need theirs
     }
   }
 
@@ -51,7 +51,7 @@ export class PartsAhead {
     }
   }
 
-  /** Nothing is left of those that nobody took. */
+  /** Removes the files that were not taken. */
   close(): void {
     this.#isOver = true
     this.#wanted = 0

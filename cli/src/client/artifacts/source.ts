@@ -1,5 +1,5 @@
-// Where the bytes of an artifact come from, and how one is fetched whole: from a source that says size and digest first,
-// resumed where it broke, a few times. A source that says something else than the record is not believed.
+// Where the bytes of an artifact come from, and how one is fetched completely: from a source that states size and
+// digest first, resumed where it broke, a few times. A source that contradicts the record is rejected.
 
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Artifact } from '@berth/shared/api'
@@ -12,30 +12,30 @@ import { PartsAhead } from './preallocate.ts'
 export type OpenedArtifact = Arriving & {
   size: number
   sha256: string
-  /** The first byte that comes: what was asked for, or 0. */
+  /** The first byte that comes: the requested offset, or 0. */
   from: number
 }
 
-/** What is to be written, or the work of a process that writes it into the target by itself. */
+/** Bytes to write, or the completion of a process that writes directly to the target. */
 type Arriving =
   | { bytes: AsyncIterable<Uint8Array> | Iterable<Uint8Array> }
   | { written: Promise<void>; end(): Promise<void> }
 
 export interface OpenTarget {
-  /** A descriptor to whose end another process may write. */
+  /** A descriptor to which another process may append. */
   share(): number
 }
 
-/** One way to the bytes: through the control plane, or straight from the server. */
+/** One way to the bytes: through the control plane, or directly from the server. */
 export interface ArtifactSource {
-  /** What will be asked for, in this order: a way may bring several at once. */
+  /** The files that will be requested, in this order; a source may fetch several together. */
   expect?(artifacts: readonly Artifact[]): void
-  /** Files will be asked for in a moment: what takes time may begin. */
+  /** Files will be requested soon, so slow preparation may begin. */
   prepare?(): void
   close?(): Promise<void>
-  /** From this byte on, where the way allows it; with a target it may be written there right away. */
+  /** From this byte on if the source supports it; with a target, the source may write there directly. */
   open(artifact: Artifact, offset: number, target?: OpenTarget): Promise<OpenedArtifact>
-  /** Whether the same may work in a moment. */
+  /** Whether a retry may succeed. */
   mayRepeat(error: unknown): boolean
 }
 
@@ -44,7 +44,7 @@ export interface FetchOptions extends TargetOptions {
   sleep: (ms: number) => Promise<void>
 }
 
-/** The path of the file, when it is whole and in its place; otherwise nothing of it is left. */
+/** The path of the complete file at its target; on failure nothing of it is left. */
 export async function fetchArtifact(
   source: ArtifactSource,
   artifact: Artifact,
@@ -54,7 +54,7 @@ export async function fetchArtifact(
   return (await receiveArtifact(source, artifact, file, o)).finish()
 }
 
-/** Whole and verified, not yet in its place; otherwise nothing of it is left. */
+/** Complete and verified, not yet at its target; on failure nothing of it is left. */
 async function receiveArtifact(
   source: ArtifactSource,
   artifact: Artifact,
@@ -82,13 +82,13 @@ async function receiveArtifact(
   }
 }
 
-/** In its place, on disk. */
+/** At its target, synced to disk. */
 export interface Fetched {
   artifact: Artifact
   path: string
 }
 
-/** For each, how many of those right behind it lie in the same folder. */
+/** For each file, how many of those directly after it are in the same folder. */
 function countFollowing(artifacts: readonly Artifact[]): number[] {
   const folders = artifacts.map(({ path }) => path.slice(0, path.lastIndexOf('/') + 1))
   const counts: number[] = []
@@ -99,8 +99,8 @@ function countFollowing(artifacts: readonly Artifact[]): number[] {
 }
 
 /**
- * One after the other; the first that fails ends it, and what is there is whole. The disk is given time for some of them
- * while the next ones come.
+ * Fetches one after the other; the first failure ends it, and the files that exist are complete. Some files are synced
+ * to disk while the next ones arrive.
  */
 export async function fetchArtifacts(
   source: ArtifactSource,
@@ -131,7 +131,7 @@ export async function fetchArtifacts(
       const file = new PartialFile(target, artifact, part)
       await receiveArtifact(source, artifact, file, o)
       const path = turn().then(() => file.finish())
-      path.catch(() => {}) // told when its turn comes
+      path.catch(() => {}) // reported in its turn
       settling.push({ artifact, path })
       if (settling.length > CLIENT.filesSettling) await settle(CLIENT.filesSettling / 2)
     }
@@ -170,7 +170,7 @@ async function receive(
   file.trim()
 }
 
-/** Whatever refused it: the file is not available, and nothing was written. */
+/** For every kind of refusal: the file is not available, and nothing was written. */
 function unavailable(artifact: Artifact, error: unknown): unknown {
   if (!(error instanceof ApiFailure)) return error
   const isAbout = ['artifact_', 'server_', 'transfers_'].some((p) => error.code?.startsWith(p))

@@ -1,5 +1,6 @@
-// Artifacts straight from the server over certificate SSH, and through the control plane only where ssh finds no way
-// there. What the server says about a file (gone, expired, changed) is an answer, not a reason to try the other way.
+// Fetches artifacts directly from the server over certificate SSH, and through the control plane only if ssh cannot
+// reach the server. What the server says about a file (removed, expired, changed) is final and no reason to try the
+// other way.
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Artifact } from '@berth/shared/api'
 import { CLIENT } from '@berth/shared/client-limits'
@@ -27,16 +28,16 @@ export interface SshSourceOptions {
   note(text: string): Promise<void>
 }
 
-/** ssh does not lead to the server; the file itself is not in question. */
+/** ssh cannot reach the server; this says nothing about the file. */
 export class NoWay extends CliError {}
 
-/** The connection broke in the middle; the rest may come over another one. */
+/** The connection broke in the middle; another one may bring the rest. */
 class Broken extends CliError {}
 
-/** The agent does not run: for good, or because it is being replaced. */
+/** The agent is not running, for good or because it is being replaced. */
 class Away extends CliError {}
 
-/** The first line of stderr; undefined: it has not come, or is another. */
+/** Parses the first line of stderr; undefined: it has not arrived, or is something else. */
 function headerOf(stderr: string): Header | undefined {
   const end = stderr.indexOf('\n')
   return end < 0 ? undefined : parseHeader(stderr.slice(0, end))
@@ -45,7 +46,7 @@ function headerOf(stderr: string): Header | undefined {
 const isListed = (header: Header, artifact: Artifact): boolean =>
   header.size === artifact.size_bytes && header.sha256 === artifact.sha256
 
-/** What is said before the first byte: the header, or why there is none. */
+/** What arrives before the first byte: the header, or why there is none. */
 async function readHeader(session: SshSession, said: () => string, changed: () => Promise<void>) {
   let ended = false
   const end = session.ended.finally(() => {
@@ -63,7 +64,7 @@ async function readHeader(session: SshSession, said: () => string, changed: () =
 interface Opened {
   endpoint: SshEndpoint
   session: SshSession
-  /** The session, and what was made for it. */
+  /** Ends the session and removes what was created for it. */
   end(): Promise<void>
 }
 
@@ -85,8 +86,8 @@ function openSshSession(
 }
 
 /**
- * One file, from a byte on. Into its target where there is one: each byte that this process reads from ssh to write it
- * costs more than its digest does.
+ * One file, from an offset on. ssh writes to the target directly if there is one, because passing each byte through
+ * this process costs more than hashing it.
  */
 async function openOverSsh(
   io: Io,
@@ -111,7 +112,7 @@ async function openOverSsh(
   try {
     const header = await readHeader(session, () => said, changed)
     if (header && !isListed(header, artifact)) {
-      // here, not where the bytes are read: nobody would begin to, and end the session
+      // checked here, because a consumer that never starts reading would never end the session
       const message = `${artifact.path}: the server offers another file than it listed`
       throw new CliError(EXIT.error, message, 'list the files again')
     }
@@ -125,11 +126,11 @@ async function openOverSsh(
   }
 }
 
-/** For several files; which, is told when they are known. */
+/** For several files, whose ids are sent once they are known. */
 const openForIds = (io: Io, endpoint: OpenEndpoint): Opened =>
   openSshSession(io, endpoint, ['artifacts', '-'])
 
-/** Several in one session: a certificate, a connection and a process of the server serve all of them. */
+/** Several in one session: they share a certificate, a connection and a server process. */
 function openBatch(by: { api: Api; io: Io }, opened: Opened, files: readonly Artifact[]): Batch {
   const { endpoint, session, end } = opened
   session.send(`${files.map(({ file_id: id }) => id).join(' ')}\n`)
@@ -139,8 +140,8 @@ function openBatch(by: { api: Api; io: Io }, opened: Opened, files: readonly Art
     return (await explainBreak(session, endpoint, by.io)) ?? shortOf()
   }
   /**
-   * The last one is believed when the server's side ended well. One that does not end at all is not waited for: every
-   * byte is here, and whether they are the right ones is for the digest to say.
+   * The last file counts only if the server ended well. A server that does not end is not waited for: every byte is
+   * here, and the digest decides whether they are right.
    */
   const checkEnd = async (isAtEnd: Promise<boolean>): Promise<void> => {
     const late = delay(CLIENT.sshEndMs, undefined, { ref: false })
@@ -204,18 +205,18 @@ async function endWell(session: SshSession, endpoint: SshEndpoint, io: Io): Prom
   if (why) throw why
 }
 
-/** Why there is no way by ssh; undefined: the failure is about something else. */
+/** Why ssh cannot reach the server; undefined: the failure has another cause. */
 function wayLost(error: unknown): string | undefined {
   const isMissing = error instanceof CliError && error.message.startsWith('ssh is not installed')
   if (isSshOff(error)) return (error as Error).message
   return error instanceof NoWay || isMissing ? error.message : undefined
 }
 
-/** Nothing listens on the server: the files come through the control plane. */
+/** No SSH on the server, so the files come through the control plane. */
 const isSshOff = (error: unknown): boolean =>
   error instanceof ApiFailure && error.code === 'ssh_unavailable'
 
-/** What was begun before the files were known: a certificate, and unless a large file comes first, a session. */
+/** Begun before the files were known: a certificate and, unless a large file comes first, a session. */
 interface Prepared {
   endpoint: OpenEndpoint
   opened: Opened | undefined
@@ -223,13 +224,13 @@ interface Prepared {
 
 const isLarge = ({ size_bytes: size }: Artifact): boolean => size >= CLIENT.ownSessionBytes
 
-/** Those before the first that gets a session of its own. */
+/** The files before the first one that gets its own session. */
 const untilLarge = (files: readonly Artifact[]): readonly Artifact[] => {
   const at = files.findIndex(isLarge)
   return at < 0 ? files : files.slice(0, at)
 }
 
-/** SSH first. Once it is known that it leads nowhere, the other files go the other way at once. */
+/** SSH first. Once SSH has failed to reach the server, the other files use the control plane directly. */
 export function openSshSource(
   by: { api: Api; io: Io },
   place: SshPlace,
@@ -245,14 +246,14 @@ export function openSshSource(
     prepared = undefined
     return taken
   }
-  /** For a session of its own; one that was begun for several files is of no use for it. */
+  /** For a session of its own; a session begun for several files cannot serve it. */
   const endpointForOne = async (): Promise<OpenEndpoint> => {
     const ready = await takePrepared()
     if (ready && !ready.opened) return ready.endpoint
     await ready?.opened?.end()
     return enter()
   }
-  /** An agent of before refuses to read them from its input; it is asked for one file after the other. */
+  /** An older agent refuses to read ids from its input; then files are requested one after the other. */
   let takesIds = true
   const direct = openBatched({
     openOne: async (artifact, offset, target) =>
@@ -279,7 +280,7 @@ export function openSshSource(
         const isOwn = expected[0] !== undefined && isLarge(expected[0])
         return { endpoint, opened: isOwn ? undefined : openForIds(by.io, endpoint) }
       })
-      prepared.catch(() => {}) // told to whoever wants it
+      prepared.catch(() => {}) // reported to the caller that awaits it
     },
     async close() {
       const unused = await takePrepared()?.catch(() => undefined)
@@ -320,7 +321,7 @@ export function openSshSource(
 
 const PASSING = ['server_offline', 'transfers_busy', 'server_timeout']
 
-/** Both attempts, when neither led anywhere; what the server said about the file stands alone. */
+/** Names both failures when neither way worked; the server's own statement about the file is kept alone. */
 function namingBoth(error: unknown, first: string): unknown {
   if (!(error instanceof ApiFailure) || !PASSING.includes(error.code ?? '')) return error
   return new ApiFailure(error.kind, error.exitCode, `${error.message} (${first})`, {

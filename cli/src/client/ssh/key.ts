@@ -1,4 +1,4 @@
-// A key pair for one connection, made in memory. The private half is written in OpenSSH's own format: ssh 9.2 does not
+// A key pair for one connection, created in memory. The private half uses OpenSSH's own format, because ssh 9.2 cannot
 // read the PKCS#8 that Node writes for Ed25519.
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 
@@ -14,7 +14,7 @@ function field(value: string | Buffer): Buffer {
 export interface EphemeralKey {
   /** As in a .pub file. */
   publicLine: string
-  /** The whole text of the private key's file. */
+  /** The complete content of the private key file. */
   privateFile: string
 }
 
@@ -24,7 +24,7 @@ export function makeEphemeralKey(): EphemeralKey {
   const point = Buffer.from(jwk.x ?? '', 'base64url')
   const seed = Buffer.from(jwk.d ?? '', 'base64url')
   const publicBlob = Buffer.concat([field('ssh-ed25519'), field(point)])
-  const check = randomBytes(4) // twice the same: how a reader knows that it decrypted well
+  const check = randomBytes(4) // written twice, so that a reader can verify the decryption
   const parts = [check, check, publicBlob, field(Buffer.concat([seed, point])), field(COMMENT)]
   const size = parts.reduce((sum, part) => sum + part.length, 0)
   const padding = Buffer.from(Array.from({ length: (8 - (size % 8)) % 8 }, (_, i) => i + 1))

@@ -1,4 +1,4 @@
-// A session of ssh ends when it is closed, whatever of its output was read.
+// An ssh session ends when it is closed, even if its output was only partly read.
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

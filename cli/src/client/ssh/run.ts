@@ -1,5 +1,5 @@
-// The system's ssh as a child: what it is given, how it is ended, and what its end means. The forced command says why
-// it refused in one sentence on stderr (`berth: …`) and by its exit code; ssh's own 255 means that there was no
+// The system's ssh as a child process: its input, its termination, and the meaning of its exit. The forced command says
+// why it refused in one sentence on stderr (`berth: …`) and by its exit code; ssh's own 255 means that there was no
 // connection, or that it broke.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { Readable } from 'node:stream'
@@ -12,24 +12,24 @@ import type { SshEndpoint } from './ssh.ts'
 export interface SshEnd {
   /** null: ended by a signal. */
   code: number | null
-  /** The last of what was written to stderr. */
+  /** The end of what was written to stderr. */
   stderr: string
 }
 
 export interface SshSession {
-  /** Empty where ssh was given somewhere to write to. */
+  /** Empty if ssh writes to a descriptor. */
   stdout: Readable
-  /** To the server's side; whether it was read, its answer shows. */
+  /** Sends to the server; only the answer shows whether it was read. */
   send(text: string): void
   ended: Promise<SshEnd>
-  /** The server's side ends with its input; ssh itself a moment later, at the latest. */
+  /** Closes the server's input, which ends its side; ssh itself is ended shortly afterwards at the latest. */
   close(): Promise<SshEnd>
 }
 
-/** ssh has a connection that is gone, or never had one. */
+/** ssh lost its connection, or never had one. */
 export const NO_CONNECTION = 255
 
-/** What the forced command ends with. */
+/** Exit code of the forced command when it refuses. */
 export const SSH_REFUSED = 77
 export const SSH_NOT_AVAILABLE = 44
 export const SSH_NO_AGENT = 69
@@ -49,13 +49,13 @@ function endOf(child: ChildProcess, stderr: () => string): Promise<SshEnd> {
 }
 
 export interface SessionOptions {
-  /** Sees stderr as it comes. */
+  /** Receives stderr as it arrives. */
   onError?: (chunk: string) => void
-  /** A descriptor to write the output to, instead of giving it to the client. */
+  /** A descriptor for the output; otherwise the client reads it. */
   into?: number | undefined
 }
 
-/** To its end. Where somebody began to read and stopped, `resume` would do nothing. */
+/** Reads to the end. `resume` does nothing on a stream whose reader began and stopped. */
 function drain(stream: Readable): void {
   const take = (): void => {
     while (stream.read() !== null);
@@ -64,7 +64,9 @@ function drain(stream: Readable): void {
   take()
 }
 
-/** Without a terminal. In a group of its own: Ctrl-C must reach the client, which ends the session in order. */
+/**
+ * Without a terminal. In its own process group, because Ctrl-C must reach the client, which ends the session in order.
+ */
 export function openSession(
   io: Io,
   argv: readonly string[],
@@ -78,7 +80,7 @@ export function openSession(
   const release = io.atExit(() => child.kill())
   let text = ''
   const ended = endOf(child, () => text).finally(release)
-  ended.catch(() => {}) // told to whoever waits for it
+  ended.catch(() => {}) // reported to the caller that awaits it
   const { stdin, stderr } = child
   const stdout = child.stdout ?? Readable.from([])
   if (!stdin || !stderr) throw new CliError(EXIT.error, 'ssh cannot be started')
@@ -86,7 +88,7 @@ export function openSession(
     text = (text + chunk).slice(-CLIENT.sshErrorBytes)
     onError(chunk)
   })
-  stdin.on('error', () => {}) // the session's end says why
+  stdin.on('error', () => {}) // the session's end gives the reason
   return {
     stdout,
     send: (text) => void stdin.write(text),
@@ -104,7 +106,7 @@ export function openSession(
   }
 }
 
-/** With the client's own streams: a shell, or a command whose output is nobody's but the caller's. */
+/** Uses the client's own streams: for a shell, or a command whose output belongs to the caller. */
 export async function runAttached(io: Io, argv: readonly string[]): Promise<number | null> {
   const child = spawn('ssh', argv, { stdio: 'inherit', env: io.env })
   const release = io.atExit(() => child.kill())
@@ -148,7 +150,7 @@ export function sentenceOf(stderr: string): string | undefined {
   return line === undefined ? undefined : cleanText(line.slice('berth:'.length)).trim()
 }
 
-/** An end that was no success, as this client's own error. */
+/** An unsuccessful end, as this client's own error. */
 export function explainEnd({ code, stderr }: SshEnd, { reply, place }: SshEndpoint): CliError {
   const { name } = place.server
   const said = sentenceOf(stderr)

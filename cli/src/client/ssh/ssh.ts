@@ -1,7 +1,7 @@
-// One connection to a server with a certificate made for it: a new key in memory, a folder of its own that goes with the
-// connection, and the system's ssh with nothing of the person's configuration, agent or known hosts. Invariants: what
-// the server's answer names is checked before it becomes an argument; no shell stands in between; first contact asks no
-// question, because the host authority came with the certificate.
+// One connection to a server with a certificate issued for it: a new key in memory, a temporary folder of its own, and
+// the system's ssh without the user's configuration, agent or known hosts. Invariants: everything in the server's
+// answer is checked before it becomes an argument; no shell is involved; first contact asks no question, because the
+// host authority came with the certificate.
 import { randomUUID } from 'node:crypto'
 import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -20,7 +20,7 @@ export interface SshPlace {
   environmentId: number | null
 }
 
-/** A certificate, and the way in that it opens. */
+/** A certificate and the address it is for. */
 export interface SshEndpoint {
   reply: SshCertificate
   place: SshPlace
@@ -28,7 +28,7 @@ export interface SshEndpoint {
   argv(words: readonly string[], terminal?: boolean): string[]
 }
 
-/** Whoever has it closes it. */
+/** The caller must close it. */
 export interface OpenEndpoint extends SshEndpoint {
   close(): void
 }
@@ -37,7 +37,7 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9.-]*$/
 const KEY_LINE = /^[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,3}( [\x20-\x7e]*)?$/
 const FOLDER = /^berth-ssh-(\d+)-[A-Za-z0-9]{6}$/
 
-/** What becomes an argument or a line of a file must be what it says it is. */
+/** Values that become an argument or a line of a file must have the expected form. */
 export function checkReply(reply: SshCertificate): SshCertificate {
   const names: [string, boolean][] = [
     ['host', NAME.test(reply.host) || isHostOrAddress(reply.host)],
@@ -53,7 +53,7 @@ export function checkReply(reply: SshCertificate): SshCertificate {
   throw new ApiFailure('nonsense', EXIT.error, message)
 }
 
-/** Asked anew after a lost answer: a certificate more does no harm, and its answer is never repeated. */
+/** Requests again after a lost answer: an extra certificate does no harm, and answers are never replayed. */
 export async function requestCertificate(
   api: Api,
   io: Io,
@@ -93,7 +93,7 @@ export const isAlive = (pid: number): boolean => {
   }
 }
 
-/** Folders of clients that were killed and could not clean up. */
+/** Removes folders of clients that were killed. */
 function sweep(parent: string, now: number): void {
   for (const name of readdirSync(parent)) {
     const pid = Number(FOLDER.exec(name)?.[1] ?? 0)
@@ -104,12 +104,12 @@ function sweep(parent: string, now: number): void {
       const isMine = process.getuid === undefined || uid === process.getuid()
       if (isMine && now - mtimeMs > CLIENT.sshFolderStaleMs) rmSync(path, { recursive: true })
     } catch {
-      // another client was quicker, or it is not ours to remove
+      // another client was faster, or no permission
     }
   }
 }
 
-/** Mode 0700, for this person and this connection alone. */
+/** Mode 0700, for this user and this connection only. */
 function makeFolder(io: Io): string {
   const parents = [io.env.XDG_RUNTIME_DIR, io.env.TMPDIR, tmpdir()]
   for (const parent of parents) {
@@ -119,13 +119,13 @@ function makeFolder(io: Io): string {
       sweep(parent, Date.now())
       return made
     } catch {
-      // not a folder one may write to: the next
+      // not writable: try the next
     }
   }
   throw new CliError(EXIT.error, 'there is no folder for temporary files', 'set TMPDIR to one')
 }
 
-/** ssh splits such values at blanks and replaces % in them. */
+/** ssh splits such values at blanks and expands % in them. */
 function optionPath(path: string): string {
   if (/^[\w./:\\-]+$/.test(path)) return path
   if (/["$\p{Cc}]/u.test(path)) {
@@ -144,7 +144,7 @@ export function sshArguments(
   const options = {
     IdentityFile: optionPath(files.key),
     CertificateFile: optionPath(files.certificate),
-    IdentitiesOnly: 'yes', // or keys of the person's agent use up the server's tries
+    IdentitiesOnly: 'yes', // or keys of the user's agent use up the server's tries
     IdentityAgent: 'none',
     UserKnownHostsFile: optionPath(files.knownHosts),
     GlobalKnownHostsFile: platform === 'win32' ? 'NUL' : '/dev/null',
@@ -154,7 +154,7 @@ export function sshArguments(
     HostKeyAlgorithms: 'ssh-ed25519-cert-v01@openssh.com',
     PreferredAuthentications: 'publickey',
     BatchMode: 'yes',
-    // those that processors help with come first: files are large; nothing here that ssh would not take by itself
+    // hardware-accelerated ciphers first, because files are large; only ciphers that ssh accepts by default
     Ciphers:
       'aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,aes256-ctr',
     ConnectTimeout: '10',
@@ -168,7 +168,7 @@ export function sshArguments(
   return ['-F', 'none', mode, '-p', String(reply.port), ...flags, '--', to, ...words]
 }
 
-/** The caller closes it, whatever happens; `withCertificate` does so by itself. */
+/** The caller must always close it; `withCertificate` does so itself. */
 export async function openEndpoint(
   { api, io }: { api: Api; io: Io },
   place: SshPlace,

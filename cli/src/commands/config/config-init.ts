@@ -1,5 +1,5 @@
-// berth config init: writes a .service.yml that fits the folder, and says what it guessed. No server and no login are
-// needed; a known server only gives the address of the schema. A file that is there is never touched without --force.
+// berth config init: writes a .service.yml that fits the folder, and says what it guessed. Needs no server and no
+// login; a known server only provides the address of the schema. An existing file is changed only with --force.
 import { randomBytes } from 'node:crypto'
 import {
   lstat,
@@ -36,7 +36,7 @@ export function parseInit({ flags }: Invocation): InitOptions {
   }
 }
 
-/** A regular file of a sensible size; null: none. */
+/** A regular file of a reasonable size; null: none. */
 async function readSmall(path: string): Promise<string | null> {
   try {
     const found = await stat(path)
@@ -72,7 +72,7 @@ async function lookAt(folder: string): Promise<Look> {
   }
 }
 
-/** The server people use; which one it is needs no login. */
+/** The server in use; finding it needs no login. */
 async function findBaseUrl({ globals, io }: Context): Promise<string | undefined> {
   const stored = await readCredentials(credentialsPath(io.env)).catch(() => ({}))
   return chooseBaseUrl(globals, io.env, stored)
@@ -108,7 +108,7 @@ const existing = (): CliError =>
     'berth config validate checks it; --force replaces it',
   )
 
-/** Whole or not at all; --force replaces a link itself, not what it points to. */
+/** Atomic; --force replaces a link itself, not its target. */
 async function writeWhole(path: string, text: string, force: boolean): Promise<void> {
   const part = `${path}.${randomBytes(6).toString('hex')}`
   try {

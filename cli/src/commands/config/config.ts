@@ -1,5 +1,5 @@
-// berth config: checks .service.yml without a server and without a login, with the same sentences
-// that a deployment would give; prints the schema for editors.
+// berth config: checks .service.yml without a server and a login, with the same messages as a deployment; prints the
+// schema for editors.
 import { access, lstat, readFile, stat } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { CLIENT } from '@berth/shared/client-limits'
@@ -45,13 +45,13 @@ async function readSource(file: string, { io }: Context): Promise<Uint8Array> {
   }
 }
 
-/** A deployment reads no link; under another name it is only a draft of the file. */
+/** A deployment reads no links; a file with another name is only a draft, so there a link is fine. */
 async function refuseLink(file: string, path: string): Promise<void> {
   if (basename(path) !== FILE_NAME || !(await lstat(path)).isSymbolicLink()) return
   throw usage(`${file} is a symbolic link; it must be a regular file`)
 }
 
-/** Names that people give the file by mistake; without one, how to get the file. */
+/** Names that users give the file by mistake; otherwise, how to create the file. */
 async function findMistaken(path: string): Promise<string | undefined> {
   for (const name of MISTAKEN_NAMES) {
     const isThere = await access(join(dirname(path), name)).then(

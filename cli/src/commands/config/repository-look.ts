@@ -1,9 +1,9 @@
-// What a folder looks like, and the .service.yml that fits it. Pure: names and texts in, the file and the reasons out. A
-// guess is always said; what nobody can know is left as a comment at its place. Nothing of the folder's own text gets into
-// the file but ports and names from fixed lists.
+// Guesses the .service.yml that fits a folder. Pure: takes names and texts, returns the file and the reasons. Every
+// guess is reported; unknown facts become a comment at their place. Of the folder's own text, only ports and names from
+// fixed lists get into the file.
 import type { Recipe } from '@berth/shared'
 
-/** The files that say something; null: not there. */
+/** The files that matter; null: missing. */
 export interface Look {
   dockerfile: string | null
   packageJson: string | null
@@ -29,12 +29,12 @@ export const COMPOSE_NAMES = [
   'docker-compose.yml',
   'docker-compose.yaml',
 ] as const
-/** Where generators and people put a site, in the order to look. */
+/** Where generators and users put a site, in search order. */
 export const STATIC_FOLDERS = ['public', 'dist', 'build', 'site', 'www', 'html', '_site'] as const
 
 const isPort = (value: number): boolean => Number.isInteger(value) && value >= 1 && value <= 65_535
 
-/** `$PORT`, `${PORT}`, `${PORT:-3000}` by what ARG and ENV above it said. */
+/** Resolves `$PORT`, `${PORT}`, `${PORT:-3000}` with the preceding ARG and ENV. */
 function resolvePort(word: string, known: ReadonlyMap<string, string>): number | null {
   const variable = /^\$\{?([A-Za-z_]\w*)(?::-(\d+))?\}?/.exec(word)
   const text = variable ? (known.get(variable[1] ?? '') ?? variable[2] ?? '') : word
@@ -76,7 +76,7 @@ interface Scripts {
   build: boolean
 }
 
-/** null: no package.json, or one that cannot be read. */
+/** null: package.json is missing or unreadable. */
 export function readScripts(text: string | null): Scripts | null {
   try {
     const parsed: unknown = JSON.parse(text ?? '')
@@ -220,7 +220,7 @@ function emptyManual(): Guess {
   }
 }
 
-/** null: nothing here that commands on the server could bring up. */
+/** null: nothing here that commands on the server could start. */
 function manualShape(look: Look): Guess | null {
   const scripts = readScripts(look.packageJson)
   if (look.hasComposer && !scripts?.start) return phpGuess(look)
@@ -228,7 +228,7 @@ function manualShape(look: Look): Guess | null {
   return look.staticFolder === null ? null : staticGuess(look.staticFolder)
 }
 
-/** A Dockerfile or a compose file means containers, and so does nothing at all: they fit most programs. */
+/** A Dockerfile or a compose file means containers, and so does an unknown folder, because they fit most programs. */
 export function guessServiceFile(look: Look, wanted: Recipe | undefined): Guess {
   if (wanted === 'docker') return dockerGuess(look)
   if (wanted === 'manual') return manualShape(look) ?? emptyManual()

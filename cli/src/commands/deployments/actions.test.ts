@@ -22,7 +22,7 @@ const ndjson = { 'content-type': 'application/x-ndjson' }
 const ESC = '\u001b'
 const HOSTILE = `${ESC}]52;c;ZXZpbA==\u0007${ESC}]0;title\u0007${ESC}[2J\u009b31m`
 
-/** Behind pipes, in this process: what needs a terminal or a signal has a process of its own. */
+/** Behind pipes, in this process; tests that need a terminal or a signal start a separate process. */
 async function berth(args: string[], { env }: Pick<Installation, 'env'>) {
   const io = testIo({ env })
   const code = await runProgram(args, io)

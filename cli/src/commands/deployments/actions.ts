@@ -1,6 +1,6 @@
-// berth actions: what the last successful deployment offers, and running one of it. The server decides whether an action
-// asks first; its question goes to the person, and only a clear yes (or --yes) starts it. "Started" is said only after 201
-// with a task of this action.
+// berth actions: lists the actions of the last successful deployment, and runs one. The server decides whether an
+// action needs confirmation; the user sees its question, and only a clear yes (or --yes) starts it. "Started" is
+// printed only after 201 with a task of this action.
 import { randomUUID } from 'node:crypto'
 import { Action, type ActionStart, Task } from '@berth/shared/api'
 import type { Api } from '../../client/api.ts'
@@ -24,7 +24,7 @@ const pathOf = (target: Target): string => `/api/environments/${target.environme
 /** The newest run of each action, as far back as one page goes. */
 interface Runs {
   byName: Map<string, Task>
-  /** There are none before these. */
+  /** There are no older runs. */
   complete: boolean
 }
 const RUNS_READ = 100
@@ -100,7 +100,7 @@ export interface ActionsRunOptions {
   name: string
   message: string | undefined
   wait: WaitChoice | null
-  /** The folder for what it leaves; it is waited for then. */
+  /** The folder for its files; implies waiting. */
   download: string | undefined
 }
 
@@ -115,7 +115,7 @@ export function parseActionsRun(invocation: Invocation): ActionsRunOptions {
   }
 }
 
-/** Those there are, when this one is not among them. */
+/** Lists the existing actions when this one is not among them. */
 async function unknownAction(api: Api, target: Target, name: string, reported?: ApiFailure) {
   const { items } = await api.list(pathOf(target), Action)
   const names = items.map((action) => action.name)
@@ -142,7 +142,7 @@ async function explain(error: ApiFailure, api: Api, target: Target, name: string
   }
 }
 
-/** Names as .service.yml has them: another word would be another path of the API. */
+/** Names as in .service.yml; any other word would be another path of the API. */
 const ACTION_NAME = /^[a-z][a-z0-9-]{0,63}$/
 
 async function post(api: Api, target: Target, name: string, body: ActionStart): Promise<Finished> {
@@ -156,7 +156,7 @@ async function post(api: Api, target: Target, name: string, body: ActionStart): 
   throw new ApiFailure('nonsense', EXIT.error, `task ${task.id} is not one of ${name}`)
 }
 
-/** The question of the action, answered by the person or refused. */
+/** Asks the user the action's question; throws unless confirmed. */
 async function confirm(context: Context, name: string, refusal: ApiFailure): Promise<void> {
   const asked = refusal.details.confirm
   const question = typeof asked === 'string' && asked !== '' ? asked : `Run ${name}?`

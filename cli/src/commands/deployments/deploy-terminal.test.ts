@@ -6,7 +6,7 @@ import { environment, failedTask, logLine, phase, step, task } from '../../testi
 
 const ARGS = ['deploy', '-p', 'shop', '-e', 'pr-42', '--wait']
 const ESC = '\u001b'
-/** Colours and the redrawing of the block: up, erase. Everything else is hostile. */
+/** Colours and the redrawing of the block (up, erase). Everything else is hostile. */
 const OURS = new RegExp(`${ESC}\\[[0-9;]*m|${ESC}\\[\\d+A\r${ESC}\\[J`, 'g')
 const HOSTILE =
   `${ESC}]52;c;ZXZpbA==\u0007${ESC}]0;title\u0007${ESC}[2J${ESC}[H` +

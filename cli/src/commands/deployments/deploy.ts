@@ -1,6 +1,6 @@
-// berth deploy: starts a deployment and, when asked, waits for its end. "Started" is said only
-// after 201 with a task; the exit code of a wait comes from the task's final status. Starting
-// twice by a repeated request is impossible: every try of one invocation carries the same key.
+// berth deploy: starts a deployment and, with --wait, waits for its end. "Started" is printed only after 201 with a
+// task; the exit code of a wait comes from the task's final status. A retried request cannot start twice, because every
+// try of one invocation carries the same key.
 import { randomUUID } from 'node:crypto'
 import { Commit, Task } from '@berth/shared/api'
 import { CLIENT } from '@berth/shared/client-limits'
@@ -22,7 +22,7 @@ export interface WaitChoice {
 }
 
 export interface DeployOptions {
-  /** Start nothing; wait for what is there. */
+  /** Starts nothing; waits for the existing deployment. */
   attach: boolean
   wait: WaitChoice | null
   body: { commit_sha?: string; no_cache?: true; message?: string }
@@ -75,15 +75,15 @@ const TRIGGER_WORDS: Record<string, string> = {
   dashboard: 'in the dashboard',
 }
 
-/** What was to be started, in the two places of the sentences where it matters. */
+/** What was to be started, for the messages that mention it. */
 export interface Undertaking {
   noun: string
   verb: string
-  /** Lists it when nobody knows whether it was started. */
+  /** The command that lists it when it is unknown whether it was started. */
   list: string
 }
 
-/** 409 and 403 with what is known about the other deployment or the owner. */
+/** Explains 409 and 403 with what is known about the other deployment or the owner. */
 export function explainRefusal(
   failure: ApiFailure,
   target: Target,
@@ -161,7 +161,7 @@ async function findTask(api: Api, target: Target): Promise<Finished> {
   )
 }
 
-/** Waits and tells the end; shared by every command that starts a task. */
+/** Waits and reports the end; shared by every command that starts a task. */
 export async function waitAndReport(
   context: Context,
   api: Api,

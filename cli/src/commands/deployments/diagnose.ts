@@ -1,6 +1,6 @@
 // berth diagnose: why the most recent failed deployment of an environment failed. The text is the server's: the failed
-// step's own output, what was recognised in it, what changed since the last success. Exit 0 whenever the question was
-// answered; whether a deployment failed is not this command's verdict.
+// step's own output, what was recognised in it, what changed since the last success. Exits with 0 whenever the question
+// was answered, even if the deployment failed.
 
 import { Diagnostics, Task } from '@berth/shared/api'
 import { CLIENT } from '@berth/shared/client-limits'
@@ -17,7 +17,7 @@ export function parseDiagnose({ flags }: Invocation): { lines: number } {
   return { lines: parseCount('--lines', lines, DIAGNOSTICS.linesMax) }
 }
 
-/** These are said in one line of their own. */
+/** These are printed in a separate line. */
 const CHANGES = new Set([
   'commit_changed',
   'service_file_changed',
@@ -60,7 +60,7 @@ export function changedLine({ task, since_last_success: since }: Diagnostics): s
   return cleanText(`${what}${file}`)
 }
 
-/** '9f2c1e0 "Add coupon field" by ada, push'; without it the answer is whole all the same. */
+/** '9f2c1e0 "Add coupon field" by ada, push'; optional, the answer is complete without it. */
 async function subjectLine(api: Api, id: number): Promise<string> {
   try {
     const options = { retries: 1, timeoutMs: CLIENT.excerptMs }

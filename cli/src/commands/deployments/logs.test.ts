@@ -1,4 +1,4 @@
-// berth logs with an ssh that is a script: ends that only one side notices, and sessions that the server ends.
+// berth logs with a script in place of ssh: ends that only one side notices, and sessions that the server ends.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -28,7 +28,7 @@ describe('berth logs', () => {
     rmSync(bin, { recursive: true, force: true })
   })
 
-  /** What the server says to each request, as lines of a script. */
+  /** The server's answer to each request, as lines of a script. */
   const answer = (...cases: [request: string, ...lines: string[]][]): void => {
     const arms = cases.map(([request, ...lines]) => `*"${request}"*) ${lines.join('; ')} ;;`)
     const text = `#!/bin/sh\ncase "$*" in\n${arms.join('\n')}\nesac\n`

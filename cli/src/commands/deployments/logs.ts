@@ -1,5 +1,5 @@
-// berth logs: what the containers of an environment wrote, over certificate SSH. Older than 24 hours is a request like
-// any other. There is no way around SSH: the log endpoint of the API no longer exists.
+// berth logs: what the containers of an environment wrote, over certificate SSH, of any age. There is no other way: the
+// log endpoint of the API no longer exists.
 import { CLIENT } from '@berth/shared/client-limits'
 import { type LogsRequest, readContainerLogs } from '../../client/container-logs.ts'
 import { isGap, type LogEntry } from '../../client/log-records.ts'
@@ -22,7 +22,7 @@ export interface LogsOptions {
   services: string[]
   follow: boolean
   tail: number | null
-  /** As it was written; times are counted from when the command runs. */
+  /** As typed; relative times count from when the command runs. */
   since: string | undefined
   until: string | undefined
   grep: RegExp | undefined
@@ -56,7 +56,7 @@ export function parseLogs({ flags }: Invocation): LogsOptions {
   const [since, until] = ['since', 'until'].map((name) => flagText(flags, name))
   const lines = flagText(flags, 'lines') ?? flagText(flags, 'tail')
   if (follow && until !== undefined) throw usage('--until goes without -f')
-  // a beginning was named: all of it, unless somebody wants only the end of that
+  // with a start time, everything from there on, unless a number of lines was given
   const tail = lines ?? (since === undefined ? '100' : undefined)
   const options = {
     services,
@@ -67,7 +67,7 @@ export function parseLogs({ flags }: Invocation): LogsOptions {
     grep: parsePattern(flagText(flags, 'grep')),
     fullTimes: flagOn(flags, 'timestamps'),
   }
-  requestOf(options, Date.now()) // a wrong time is said before anything else happens
+  requestOf(options, Date.now()) // reports a wrong time before anything else happens
   return options
 }
 
@@ -85,7 +85,7 @@ export function requestOf(options: LogsOptions, now: number): LogsRequest {
 
 const COLOURS: readonly Style[] = ['cyan', 'green', 'yellow', 'bold']
 
-/** '2026-11-14T07:31:02Z web  GET /cart 200 12ms'; names are as wide as the longest so far. */
+/** '2026-11-14T07:31:02Z web  GET /cart 200 12ms'; the name column is as wide as the longest name so far. */
 function lineWriter(context: Context, target: Target, fullTimes: boolean) {
   const { paint, colour } = context.screen.out
   const known = target.environment.services.map(({ name }) => name)
@@ -104,7 +104,7 @@ function lineWriter(context: Context, target: Target, fullTimes: boolean) {
   }
 }
 
-/** Nothing was there: the other log may have what is looked for. */
+/** There were no lines, so it points to the other log. */
 async function reportNothing(context: Context, target: Target): Promise<void> {
   const { last_task: last } = target.environment
   const flags = cleanText(flagsOf(target))

@@ -1,6 +1,5 @@
-// berth tasks log: the raw log of any task. Colours stay on a terminal and go in a pipe; -O keeps
-// every byte. A file is written beside its target and renamed when it is whole: never a short
-// file.
+// berth tasks log: the raw log of any task. Keeps colours on a terminal and removes them in a pipe; -O keeps every
+// byte. A file is written beside its target and renamed when complete, so it is never short.
 import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { open, realpath, rename, stat, unlink } from 'node:fs/promises'
@@ -73,7 +72,7 @@ async function printText(api: Api, context: Context, request: LogRequest): Promi
   }
 }
 
-/** The API's records: an array, because that is one document; with -f one a line. */
+/** The API's records: an array, because that is one document; with -f one record per line. */
 async function printJson(api: Api, context: Context, request: LogRequest): Promise<void> {
   const { screen, io } = context
   const onLost = (reason: string) => screen.note(`${reason}; trying again`)
@@ -90,7 +89,7 @@ async function printJson(api: Api, context: Context, request: LogRequest): Promi
   if (!request.follow) await io.stdout.write(count === 0 ? '[]\n' : '\n]\n')
 }
 
-/** Where to write: a regular file is replaced as a whole, a device or pipe is written to. */
+/** Where to write: a regular file is replaced atomically, a device or pipe is written to. */
 async function chooseTarget(path: string): Promise<{ path: string; replace: boolean }> {
   const real = await realpath(path).catch(() => path)
   const found = await stat(real).catch(() => null)
@@ -98,7 +97,7 @@ async function chooseTarget(path: string): Promise<{ path: string; replace: bool
   return { path: real, replace: found === null || found.isFile() }
 }
 
-/** Every byte of the answer to `write`; an answer cut short throws. */
+/** Passes every byte of the answer to `write`; throws on a truncated answer. */
 async function copyLog(
   api: Api,
   context: Context,

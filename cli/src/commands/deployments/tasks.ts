@@ -1,4 +1,4 @@
-// berth tasks: list, show, cancel. Any task of any age; only its log has a retention.
+// berth tasks: list, show, cancel. Tasks of any age; only their logs expire.
 import { randomUUID } from 'node:crypto'
 import { TASK_STATUSES, TASK_TYPES } from '@berth/shared'
 import { Task } from '@berth/shared/api'
@@ -38,7 +38,7 @@ export function parseTasksList({ flags }: Invocation): TasksListOptions {
   }
 }
 
-/** "push" is what people did; the API's word is for programs. */
+/** Users know it as "push"; the API's word is for programs. */
 const triggerText = (task: Task): string => (task.trigger === 'webhook' ? 'push' : task.trigger)
 
 function statusCell(status: Task['status']): Cell {
@@ -57,7 +57,7 @@ export function phaseText(task: Task): string {
   return task.phases?.find((phase) => phase.status === 'running')?.name ?? ''
 }
 
-/** Of one environment; of the whole project when nothing names one. */
+/** Of one environment; of the whole project when no environment is named. */
 async function findHistory(api: Api, context: Context): Promise<{ path: string; name: string }> {
   if (await namesEnvironment(context)) {
     const { environment } = await findTarget(api, context, 'read')

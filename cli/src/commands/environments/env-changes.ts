@@ -1,5 +1,5 @@
-// berth env edit, set, delete, reset. What cannot be undone needs --yes or the exact name; what is protected needs the name,
-// which the server judges.
+// berth env edit, set, delete, reset. An irreversible change needs --yes or the exact name; a protected environment
+// needs the name, which the server checks.
 import { randomUUID } from 'node:crypto'
 import { Environment, EnvironmentPatch, Server, Task } from '@berth/shared/api'
 import { findTarget, matchNamed, targetName } from '../../client/resolve.ts'
@@ -72,7 +72,7 @@ export const envEdit = compose(parseEnvEdit, performEnvEdit)
 
 const ENV_KEYS = Object.keys(EnvironmentPatch.shape)
 
-/** `env set key=value…`: the API's own names, and `server` by its name. */
+/** `env set key=value…`: the API's own names, except that `server` takes a name. */
 export function parseEnvSet({ args }: Invocation): EnvEditOptions {
   const { server, ...pairs } = readSettings(args, ['server', ...ENV_KEYS])
   const asked = typedSettings(pairs, EnvironmentPatch.shape, { recipe: { inherit: null } })
@@ -93,7 +93,7 @@ export async function performEnvDelete(
   const { identifier, id } = target.environment
   const what = `this removes ${targetName(target)} and its data from ${target.environment.server.name}`
   const confirm = await confirmName(context, options.confirm, identifier, what)
-  // --yes is no word about protection: that takes the name itself
+  // --yes does not override protection, which requires the name
   const isNamed = options.confirm !== undefined || !context.globals.yes
   const named = target.environment.protected && !isNamed ? undefined : confirm
   const { value: task, raw } = await api.change('DELETE', `/api/environments/${id}`, Task, {

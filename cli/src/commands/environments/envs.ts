@@ -1,5 +1,5 @@
-// berth envs: list, show, create. The order of the list is the API's; what the caller may do is
-// read from `may`, never derived.
+// berth envs: list, show, create. The list keeps the API's order; the caller's rights are read from `may`, never
+// derived.
 import { randomUUID } from 'node:crypto'
 import {
   Environment,
@@ -96,7 +96,7 @@ export async function performEnvsList(_: unknown, context: Context): Promise<Exi
   return EXIT.done
 }
 
-/** Pull requests that have no environment yet. The list above is whole without them. */
+/** Pull requests without an environment. Optional: the list above is complete without them. */
 async function reportWaiting(context: Context, api: Api, projectId: number): Promise<void> {
   const { screen } = context
   try {
@@ -154,7 +154,7 @@ export const envsShow = compose(() => undefined, performEnvsShow)
 
 export interface EnvCreateOptions {
   server: string | undefined
-  /** Name visitors are asked for. */
+  /** The user name that visitors must enter. */
   auth: string | undefined
   authFromStdin: boolean
   varsFrom: string | undefined
@@ -190,7 +190,7 @@ export function parseEnvCreate(invocation: Invocation): EnvCreateOptions {
   }
 }
 
-/** The password in front of it: typed unseen, or from stdin; never an argument. */
+/** The password of the environment: typed without echo, or from stdin; never an argument. */
 async function readAuth(options: EnvCreateOptions, context: Context): Promise<object> {
   if (options.auth === undefined) return {}
   const { io } = context

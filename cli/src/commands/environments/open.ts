@@ -1,5 +1,5 @@
-// berth open: an environment's address, or its page in the dashboard, in the browser. Where there is none to be seen the
-// address itself is the answer.
+// berth open: prints an environment's address, or that of its dashboard page, and opens it in a browser if the user can
+// see one.
 
 import { findTarget } from '../../client/resolve.ts'
 import { type Context, compose, flagOn, type Invocation } from '../../context.ts'

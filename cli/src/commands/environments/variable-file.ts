@@ -1,6 +1,6 @@
-// Reads `KEY=value` lines: `#` comments, optional `export`, single and double quotes (`\n` and friends in double ones),
-// values over several lines inside quotes. No interpolation. A bad line is named by its number and never quoted: it
-// may hold half of a secret.
+// Reads `KEY=value` lines: `#` comments, optional `export`, single and double quotes (`\n` and similar escapes in
+// double ones), values over several lines inside quotes. No interpolation. A bad line is reported by its number and
+// never quoted, because it may hold part of a secret.
 import { usage } from '../../terminal/exit.ts'
 
 const LINE = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*/

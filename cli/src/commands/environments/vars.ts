@@ -1,5 +1,5 @@
-// berth vars: list, set, unset. Values come from an argument, a file or stdin and go into one request; none is ever
-// printed, not in a message, not in an error. The hint is the server's own word.
+// berth vars: list, set, unset. Values come from an argument, a file or stdin and go into one request; they are never
+// printed, not even in an error. The hint comes from the server.
 import { randomUUID } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import { Variable, VariablesPatched } from '@berth/shared/api'
@@ -44,10 +44,10 @@ export async function performVarsList(_: unknown, context: Context): Promise<Exi
 export const varsList = compose(() => undefined, performVarsList)
 
 export interface VarsSetOptions {
-  /** Values that stand in the arguments. */
+  /** Values from the arguments. */
   given: Map<string, string>
   fromStdin: string | undefined
-  /** Typed by a person, unseen. */
+  /** Keys whose values the user types without echo. */
   asked: string[]
   file: string | undefined
   dryRun: boolean

@@ -1,4 +1,5 @@
-// berth artifacts: what is listed, and that a download is the whole file or none, whatever server, names and folders do.
+// berth artifacts: what is listed, and that a download is complete or absent, even with hostile servers, names and
+// folders.
 import { createHash } from 'node:crypto'
 import {
   existsSync,
@@ -63,7 +64,7 @@ describe('berth artifacts', () => {
     it_ = await startInstallation()
     dir = mkdtempSync(join(tmpdir(), 'berth-artifacts-'))
     bin = mkdtempSync(join(tmpdir(), 'berth-artifacts-bin-'))
-    // no way over SSH: everything here comes through the control plane
+    // SSH is unreachable, so everything here comes through the control plane
     const noWay =
       "#!/bin/sh\necho 'ssh: connect to host x port 22: Connection refused' >&2\nexit 255\n"
     writeFileSync(join(bin, 'ssh'), noWay, { mode: 0o755 })
@@ -322,7 +323,7 @@ describe('berth artifacts', () => {
     script([whole])
     const done = await download('-d', 'out', '--force')
     expect([done.code, done.stderr]).toEqual([1, expect.stringContaining('is not a folder')])
-    // a link in the place of the file itself is replaced, not written through
+    // a link at the file's own path is replaced, not followed
     rmSync(join(dir, 'out/exports'))
     mkdirSync(join(dir, 'out/exports'))
     symlinkSync(join(outside, 'orders.csv'), join(dir, 'out/exports/orders.csv'))

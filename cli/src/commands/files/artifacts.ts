@@ -1,5 +1,5 @@
-// berth artifacts: the files that an action left, and fetching them. A file is there whole, with the digest the server
-// told when it was collected, or it is not there.
+// berth artifacts: lists and downloads the files that an action left. A downloaded file is complete and has the digest
+// that the server recorded when it was collected, or it is absent.
 import { resolve } from 'node:path'
 import { Artifact, Environment, Task } from '@berth/shared/api'
 import type { Api } from '../../client/api.ts'
@@ -15,7 +15,7 @@ import { formatAgo, formatBytes, formatUntil } from '../../terminal/format.ts'
 import { suggest } from '../../terminal/suggest.ts'
 import { cleanText } from '../../terminal/text.ts'
 
-/** Tasks that are looked through for the last files of an environment. */
+/** Tasks that are searched for the last files of an environment. */
 const TASKS_READ = 20
 
 interface Found {
@@ -29,7 +29,7 @@ async function readArtifacts(api: Api, taskId: number): Promise<Found> {
   return { taskId, artifacts: items, raw }
 }
 
-/** Of the task that was named, or of the environment's newest action that left files. */
+/** Of the named task, or of the environment's newest action that left files. */
 async function findArtifacts(
   api: Api,
   context: Context,
@@ -96,7 +96,7 @@ export interface DownloadOptions {
   names: readonly string[]
   dir: string
   force: boolean
-  /** Over SSH or not at all. */
+  /** Over SSH only. */
   direct: boolean
 }
 
@@ -111,7 +111,9 @@ export function parseArtifactsDownload({ args, flags }: Invocation): DownloadOpt
   }
 }
 
-/** Where the files of a task lie. The connection waits for this: no more of the answers is read than it needs. */
+/**
+ * The server that holds the files of a task. The connection waits for this, so it reads no more answers than it needs.
+ */
 async function findPlace(api: Api, taskId: number): Promise<SshPlace> {
   const OfTask = Task.pick({ environment_id: true })
   const OfEnvironment = Environment.pick({ id: true, server: true })
@@ -121,7 +123,7 @@ async function findPlace(api: Api, taskId: number): Promise<SshPlace> {
   return { server: environment.server, environmentId: environment.id }
 }
 
-/** With a connection that is being made while the files are looked up. */
+/** Opens the connection while the files are looked up. */
 async function prepareSource(
   context: Context,
   api: Api,
@@ -139,7 +141,7 @@ function openSource(context: Context, api: Api, place: SshPlace, direct: boolean
   return openSshSource({ api, io }, place, { direct, note })
 }
 
-/** By its whole name, or the last part of it where only one has it. */
+/** By its full path, or its last part if that is unique. */
 function pick({ artifacts, taskId }: Found, names: readonly string[]): Artifact[] {
   if (names.length === 0) return artifacts
   return names.map((name) => {
@@ -152,7 +154,7 @@ function pick({ artifacts, taskId }: Found, names: readonly string[]): Artifact[
   })
 }
 
-/** One after the other, into the folder; the first that fails ends it, and what is there is whole. */
+/** One after the other, into the folder; the first failure ends it, and the files that exist are complete. */
 export async function downloadAll(
   context: Context,
   source: ArtifactSource,
@@ -174,7 +176,7 @@ export async function downloadAll(
   }
 }
 
-/** What this machine's own disk refused. */
+/** Explains errors of this machine's own disk. */
 function namingFolder(error: unknown, dir: string): unknown {
   const { code, syscall } = error as NodeJS.ErrnoException
   if (error instanceof CliError || !syscall) return error
@@ -189,7 +191,7 @@ export async function performArtifactsDownload(
   const api = await context.connect()
   const { taskId } = options
   const early = taskId === undefined ? undefined : prepareSource(context, api, taskId, options)
-  early?.catch(() => {}) // what is wrong with the task is told by its files first
+  early?.catch(() => {}) // looking up the files reports problems with the task first
   const written: Fetched[] = []
   try {
     const found = await findArtifacts(api, context, taskId)
@@ -214,7 +216,7 @@ export async function performArtifactsDownload(
 
 export const artifactsDownload = compose(parseArtifactsDownload, performArtifactsDownload)
 
-/** After an action: everything it left. */
+/** After an action: downloads everything it left. */
 export async function downloadOf(
   context: Context,
   api: Api,

@@ -163,7 +163,7 @@ describe('device login', () => {
     peer.script('POST /api/oauth/token', ...answers)
     const folder = temporaryFolder()
     const seen = join(folder, 'seen')
-    // a browser that never ends: the login ends all the same
+    // a browser that never exits must not block the login
     const fake = `#!/bin/sh\nprintf '%s %s\\n' "$#" "$*" > '${seen}.part'\nmv '${seen}.part' '${seen}'\n`
     writeFileSync(join(folder, 'xdg-open'), `${fake}exec sleep 5\n`, { mode: 0o755 })
     const env = {

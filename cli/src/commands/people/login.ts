@@ -1,5 +1,5 @@
-// berth login, logout, whoami. Logging in is device login: a code that is approved in a browser anywhere; --with-token
-// takes a token from stdin instead (arguments are visible to every process of the machine). A token is tried against
+// berth login, logout, whoami. Login uses the device flow: a code that is approved in a browser anywhere; --with-token
+// reads a token from stdin instead (arguments are visible to every process of the machine). A token is verified with
 // the server before it is stored.
 import { hostname } from 'node:os'
 import { Me, type TokenAnswer } from '@berth/shared/api'
@@ -30,14 +30,14 @@ import { cleanText } from '../../terminal/text.ts'
 
 const WITH_TOKEN = 'berth login --with-token --url https://deploy.example.com < token-file'
 const DEVICE = 'berth login --url https://deploy.example.com'
-/** What people need every day; the rest is asked for by name. */
+/** The scopes for everyday use; others are requested by name. */
 const SCOPES = ['read', 'deploy', 'write', 'ssh'] as const
 
 export interface LoginOptions {
   withToken: boolean
   scopes: string[]
   name: string | undefined
-  /** false: the person goes to the page themselves. */
+  /** false: the user opens the page manually. */
   browser: boolean
 }
 
@@ -96,7 +96,7 @@ export async function performLogin(options: LoginOptions, context: Context): Pro
   return EXIT.done
 }
 
-/** Address and code are shown whatever the flags say: without them nobody can go on. */
+/** Always shows address and code, because the user cannot continue without them. */
 async function logInByDevice(
   options: LoginOptions,
   { io }: Context,
@@ -135,7 +135,7 @@ export async function performLogout(
   const before = await readCredentials(path)
   const named = chooseBaseUrl(globals, io.env, before)
   const ending = Object.entries(before).filter(([url]) => options.all || url === named)
-  // before the lock: a server that does not answer must not keep other commands waiting
+  // before the lock, so that an unresponsive server does not block other commands
   for (const [url, entry] of ending) await endLogin(url, entry, context)
   const gone = ending.map(([url]) => url)
   await updateCredentials(path, io, (now) =>
@@ -151,7 +151,7 @@ export async function performLogout(
   return EXIT.done
 }
 
-/** A login made here ends on the server. A token that was brought along may be used elsewhere and lives on. */
+/** Ends a login created here on the server. A token that was passed in may be in use elsewhere and stays valid. */
 async function endLogin(baseUrl: string, entry: Entry, context: Context): Promise<void> {
   const { io, globals, screen } = context
   if (entry.refresh_token === null) {

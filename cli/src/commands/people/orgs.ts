@@ -1,4 +1,4 @@
-// berth orgs: list, use. The choice lies in the credentials file beside the login it belongs to; -o and BERTH_ORG win.
+// berth orgs: list, use. The choice is stored in the credentials file beside its login; -o and BERTH_ORG override it.
 import { Me, OrganizationDetail } from '@berth/shared/api'
 import type { Api } from '../../client/api.ts'
 import { credentialsPath, updateCredentials } from '../../client/credentials.ts'
@@ -20,7 +20,7 @@ export function matchOrganization(word: string, known: readonly Organization[]):
   )
 }
 
-/** The one a command is about: named, chosen, or the only one. */
+/** The organization of a command: named, chosen, or the only one. */
 export async function findOrganization(api: Api): Promise<Organization> {
   const { value: me } = await api.get('/api/me', Me)
   const current = me.organizations.find((one) => one.id === me.current_organization_id)

@@ -1,4 +1,4 @@
-// berth user: list, invite. An invitation is a mail; its link is never seen here.
+// berth user: list, invite. An invitation is an e-mail; the client never sees its link.
 import { randomUUID } from 'node:crypto'
 import { Invitation, InvitationCreate, Member } from '@berth/shared/api'
 import { type Context, compose, flagText, type Invocation } from '../../context.ts'

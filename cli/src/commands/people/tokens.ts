@@ -1,4 +1,4 @@
-// berth token: list, create, revoke. A token is printed once, on stdout alone, by the command that made it.
+// berth token: list, create, revoke. A token is printed once, only to stdout, by the command that created it.
 import { randomUUID } from 'node:crypto'
 import { SCOPES, type Scope, Token, TokenCreate, TokenCreated } from '@berth/shared/api'
 import { removeAt } from '../../client/api.ts'
@@ -61,7 +61,7 @@ export function parseTokenCreate({ args, flags }: Invocation): TokenCreate {
 export async function performTokenCreate(body: TokenCreate, context: Context): Promise<ExitCode> {
   const { screen, io, globals } = context
   const api = await context.connect()
-  // bound to the organization somebody named; else it reaches what its owner reaches
+  // bound to the named organization; otherwise it has all access of its owner
   const isBound = Boolean(globals.org || io.env.BERTH_ORG)
   const organization = isBound ? { organization_id: (await findOrganization(api)).id } : {}
   const { value, raw } = await api.post('/api/tokens', TokenCreated, {

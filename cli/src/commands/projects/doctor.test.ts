@@ -1,4 +1,4 @@
-// What the check of a project says about SSH and about a forge whose host key changed.
+// What the check of a project reports about SSH and about a forge whose host key changed.
 import { expect, it } from 'vitest'
 import { projectDetail, server } from '../../testing/samples.ts'
 import { checkRepository, checkSshPort, sshPortOf } from './doctor.ts'

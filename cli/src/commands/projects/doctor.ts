@@ -1,5 +1,5 @@
-// What a project needs, judged: facts in, one verdict each out, every ✗ with its remedy. Pure but for the clock that is
-// an argument. What could not be looked at does not hold.
+// Judges what a project needs: takes facts, returns a verdict for each, and a remedy for every ✗. Pure; the clock is an
+// argument. A fact that could not be checked counts as failed.
 
 import type {
   Delivery,
@@ -16,7 +16,7 @@ export interface Check {
   name: string
   ok: boolean
   text: string
-  /** What to do; only where something is wrong. */
+  /** What to do; only for a failed check. */
   remedy: string | null
 }
 
@@ -28,7 +28,7 @@ const bad = (name: string, text: string, remedy: string): Check => ({
   remedy,
 })
 
-/** Facts, or why they are not known. */
+/** Facts, or why they are unknown. */
 export type Known<T> = { value: T } | { unknown: string }
 
 export function unlooked(name: string, reason: string): Check {
@@ -134,7 +134,7 @@ export function checkWebhook(
   return good(name, `verified ${formatAgo(at, now)}${rule}`)
 }
 
-/** Where its agent let people in. */
+/** The SSH port that its agent opened. */
 export const sshPortOf = (server: Server): number => server.ssh?.port ?? server.ssh_port
 
 export function checkSshPort(server: Server, failure: string | null): Check {

@@ -1,5 +1,5 @@
-// berth link, unlink: which project and environment a folder means. The file names what, never where: it comes with the
-// checkout, so an address or a token in it would be anybody's.
+// berth link, unlink: the project and environment that a folder means. The file names what, never where: it comes with
+// the checkout, so its author could choose any address in it.
 import { mkdir, rmdir, unlink as unlinkFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { Environment } from '@berth/shared/api'
@@ -51,7 +51,7 @@ export async function performUnlink(_: unknown, context: Context): Promise<ExitC
   } else {
     try {
       await unlinkFile(path)
-      await rmdir(dirname(path)).catch(() => {}) // something else of the person's is in it
+      await rmdir(dirname(path)).catch(() => {}) // fails if the user has other files in it
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException
       throw new CliError(EXIT.error, `${path} cannot be removed (${code})`)

@@ -1,4 +1,4 @@
-// berth project edit, set, delete. Deleting takes the project's name, and each protected environment by name.
+// berth project edit, set, delete. Deleting requires the project's name, and the name of each protected environment.
 import { randomUUID } from 'node:crypto'
 import { Environment, ProjectDetail, ProjectPatch, Server } from '@berth/shared/api'
 import { findProject, matchEnvironment, matchNamed } from '../../client/resolve.ts'
@@ -68,7 +68,7 @@ export const projectEdit = compose(parseProjectEdit, performProjectEdit)
 
 const PROJECT_KEYS = Object.keys(ProjectPatch.shape)
 
-/** `project set key=value…` of the project -p or the folder means; `servers` by their names. */
+/** `project set key=value…` for the project of -p or the folder; `servers` takes names. */
 export function parseProjectSet({ args, globals }: Invocation): ProjectEditOptions {
   const { servers, ...pairs } = readSettings(args, ['servers', ...PROJECT_KEYS])
   const checked = ProjectPatch.safeParse(typedSettings(pairs, ProjectPatch.shape))

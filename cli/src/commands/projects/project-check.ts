@@ -1,5 +1,5 @@
-// berth project check: the doctor. Looks at everything a project needs, from here and through the server, and says what
-// to do about each thing that does not hold. Exit 0 when all hold, 6 otherwise.
+// berth project check: the doctor. Checks everything a project needs, from here and through the server, and gives a
+// remedy for each failed check. Exit 0 when all pass, 6 otherwise.
 import { randomUUID } from 'node:crypto'
 import { lookup } from 'node:dns/promises'
 import { connect, isIP } from 'node:net'
@@ -31,7 +31,7 @@ import {
   unlooked,
 } from './doctor.ts'
 
-/** Addresses of a name, as this machine sees them. */
+/** Addresses of a hostname, as this machine resolves it. */
 async function addressesOf(host: string): Promise<string[]> {
   if (isIP(host)) return [host]
   const limit = new Promise<never>((_, reject) => {
@@ -41,7 +41,7 @@ async function addressesOf(host: string): Promise<string[]> {
   return found.map(({ address }) => address)
 }
 
-/** null: something answers there. */
+/** null: the port answers. */
 function probePort(host: string, port: number): Promise<string | null> {
   return new Promise((resolve) => {
     const socket = connect({ host, port, timeout: CLIENT.portProbeMs })
@@ -55,7 +55,7 @@ function probePort(host: string, port: number): Promise<string | null> {
   })
 }
 
-/** One look; that it failed is a result as well, unless the person stopped it. */
+/** One check; its failure is a result too, unless the user interrupted it. */
 async function look(name: string, work: () => Promise<Check | Check[]>): Promise<Check[]> {
   try {
     return [await work()].flat()

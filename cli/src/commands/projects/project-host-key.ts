@@ -1,5 +1,5 @@
 // berth project trust-host-key: a forge changed its SSH host key. Shows the known and the new fingerprints, asks, and
-// trusts exactly the one that was shown: on the control plane and, with the next deployment, on every server.
+// trusts exactly the shown one: on the control plane and, with the next deployment, on every server.
 import { randomUUID } from 'node:crypto'
 import { ForgeHostKey } from '@berth/shared/api'
 import { findProject } from '../../client/resolve.ts'
@@ -24,7 +24,7 @@ export function parseProjectHostKey({ args, flags, globals }: Invocation): HostK
 const lines = (keys: ForgeHostKey['known']): string[] =>
   keys.length === 0 ? ['  none'] : keys.map((key) => `  ${key.fingerprint} (${key.type})`)
 
-/** The one that was asked for; otherwise the strongest that the forge shows, which it lists first. */
+/** The requested fingerprint; otherwise the strongest of the forge, which is listed first. */
 function choose(seen: ForgeHostKey, fingerprint: string | undefined): string {
   if (seen.host === null) {
     throw new CliError(EXIT.refused, 'its repository is not read over ssh: there is no host key')

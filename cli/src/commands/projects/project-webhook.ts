@@ -1,4 +1,4 @@
-// berth project webhook: what the host must be told, what it delivered, and its secret, which is shown when it is made.
+// berth project webhook: the settings for the forge, its deliveries, and the secret, which is shown when it is created.
 import { randomUUID } from 'node:crypto'
 import { Delivery, ProjectDetail, WebhookSecret } from '@berth/shared/api'
 import type { Api } from '../../client/api.ts'

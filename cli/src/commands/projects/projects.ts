@@ -36,7 +36,7 @@ export async function performProjectsList(_: unknown, context: Context): Promise
 
 export const projectsList = compose(() => undefined, performProjectsList)
 
-/** `projects show PROJECT`; without the word, the project the directory or -p means. */
+/** `projects show PROJECT`; without an argument, the project of -p or the directory. */
 export const parseProjectsShow = ({
   args,
   globals,
@@ -100,7 +100,7 @@ const FLAGS: Record<string, string> = {
   hostname: '--hostname',
 }
 
-/** The first field that breaks the contract, by the flag that set it. */
+/** The first field that violates the contract, by the flag that set it. */
 export function invalidInput(issues: readonly { path: PropertyKey[]; message: string }[]): Error {
   const [issue] = issues
   const field = String(issue?.path[0] ?? '')
@@ -132,7 +132,7 @@ export async function performProjectCreate(
   return EXIT.done
 }
 
-/** What the person must do elsewhere. The webhook's secret is in this answer and never again. */
+/** What the user must do elsewhere. Only this answer contains the webhook's secret. */
 export function nextSteps(project: ProjectDetail, raw: unknown): string[] {
   const { webhook_secret: secret } = raw as Record<string, unknown>
   const steps = [

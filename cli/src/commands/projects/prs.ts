@@ -1,4 +1,4 @@
-// berth prs: list, approve. What is approved is one exact commit: a push in between is refused by the server.
+// berth prs: list, approve. An approval is for one exact commit; the server refuses it after a push in between.
 import { randomUUID } from 'node:crypto'
 import { Commit, PullRequest, PullRequestApproved } from '@berth/shared/api'
 import type { Api } from '../../client/api.ts'
@@ -87,7 +87,7 @@ export function parsePrsApprove({ args, flags }: Invocation): PrsApproveOptions 
   return { number: parseCount('NUMBER', (args[0] ?? '').replace(/^#/, ''), 2_147_483_647), commit }
 }
 
-/** The commit somebody vouches for: named, or the head that was shown. */
+/** The approved commit: the named one, or the head that was shown. */
 async function chooseCommit(
   { number, commit }: PrsApproveOptions,
   found: PullRequest,

@@ -1,4 +1,4 @@
-// berth server remove: takes the server's name, as everything that cannot be undone does.
+// berth server remove: requires the server's name, like every irreversible command.
 import { removeAt } from '../../client/api.ts'
 import { ApiFailure } from '../../client/problem.ts'
 import { type Context, compose, flagText, type Invocation } from '../../context.ts'
@@ -12,7 +12,7 @@ interface ServerRemoveOptions {
   confirm: string | undefined
 }
 
-/** Names of the environments that are still there, as the refusal lists them. */
+/** Names of the remaining environments, as the refusal lists them. */
 function environmentsIn(details: ApiFailure['details']): string[] {
   const listed = Array.isArray(details.environments) ? details.environments : []
   return listed.flatMap((one: unknown) => {

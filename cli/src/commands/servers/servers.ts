@@ -1,5 +1,4 @@
-// berth server: add, list, show, join-token. The join token is shown once, on stdout alone, and
-// works once.
+// berth server: add, list, show, join-token. The join token is shown once, only on stdout, and works once.
 import { randomUUID } from 'node:crypto'
 import { isHostOrAddress, JoinToken, Server, ServerCreate } from '@berth/shared/api'
 import type { Api } from '../../client/api.ts'
@@ -109,7 +108,7 @@ export async function performServerShow(
   return EXIT.done
 }
 
-/** By its own last word; empty: it has not told yet. */
+/** From its last report; empty: it has not reported yet. */
 function describeUsage({ usage }: Server): string {
   if (!usage) return ''
   const of = (used: number, all: number): string => `${formatBytes(used)} of ${formatBytes(all)}`
@@ -156,7 +155,7 @@ async function printJoining(context: Context, server: Server, { value }: Joining
   await screen.print(`${lines.map((line) => `  ${line}`).join('\n')}\n`)
 }
 
-/** undefined: wait for the agent when somebody watches. */
+/** undefined: wait for the agent if the terminal is interactive. */
 const waitFlag = (flags: Flags): boolean | undefined =>
   typeof flags.wait === 'boolean' ? flags.wait : undefined
 
@@ -255,7 +254,7 @@ function onlineText({ name, agent_version: version, facts }: Server): string {
   return [`${name} online: agent ${version ?? '?'}`, ...machine].join(', ')
 }
 
-/** Until another agent than before is online, or its token has expired. Ctrl-C undoes nothing. */
+/** Waits until a new agent is online, or its token has expired. Ctrl-C undoes nothing. */
 async function waitForAgent(
   context: Context,
   api: Api,

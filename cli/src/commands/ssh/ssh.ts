@@ -1,5 +1,5 @@
-// berth ssh: a shell or one command in an environment, or on a whole server; and a certificate for a key of one's own.
-// The words after `--` travel as one encoded argument list: there is no shell to quote for.
+// berth ssh: a shell or one command in an environment, or on a whole server; and a certificate for the user's own key.
+// The words after `--` are sent as one encoded argument list, so no shell quoting is needed.
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { CLIENT } from '@berth/shared/client-limits'
 import type { Api } from '../../client/api.ts'
@@ -51,7 +51,7 @@ interface Where {
   name: string
 }
 
-/** `--server` alone is the whole server; with -e it must be the one the environment is on. */
+/** `--server` alone is the whole server; with -e it must be the environment's server. */
 async function findPlace(
   context: Context,
   api: Api,
@@ -77,7 +77,7 @@ async function findPlace(
   }
 }
 
-/** The forced command's words for what was asked. */
+/** The forced command's words for the request. */
 export function sshWords(options: SshOptions, place: SshPlace): string[] {
   if (place.environmentId === null) return ['server']
   const service = options.service === undefined ? [] : [options.service]
@@ -87,7 +87,10 @@ export function sshWords(options: SshOptions, place: SshPlace): string[] {
   return ['exec', ...service, encoded]
 }
 
-/** The exit code of the far end; ssh's own failure is 1, and for a shell the forced command's refusals are ours. */
+/**
+ * The exit code of the remote command. A failure of ssh is 1; for a shell, refusals of the forced command get our
+ * codes.
+ */
 function exitCodeOf(code: number | null, isCommand: boolean, endpoint: SshEndpoint): number {
   if (code === null) throw new CliError(EXIT.error, 'the connection was ended')
   if (code === NO_CONNECTION) {
@@ -143,7 +146,7 @@ async function readPublicKey(path: string): Promise<string> {
     if (error instanceof CliError) throw error
     throw usage(`${path} cannot be read (${(error as NodeJS.ErrnoException).code})`)
   }
-  // said here: the private half would otherwise travel
+  // refused here, because otherwise the private half would be sent
   if (text.includes('PRIVATE KEY') || text.includes('\n')) {
     throw usage(`${path} is no public key`, 'the file that ends in .pub is')
   }
