@@ -1,5 +1,5 @@
-// Builds the dashboard into dashboard/dist, which the control plane serves: always when run by itself, and only when
-// something it is made from is newer when `npm start` and the tests ask.
+// Builds the dashboard into dashboard/dist, which the control plane serves. Run by itself it always builds; `npm start`
+// and the tests build only if a source is newer.
 
 import {
   existsSync,
@@ -22,7 +22,7 @@ const SOURCES = ['src/**/*', 'public/*', 'index.html', 'vite.config.ts', 'packag
 const WAIT_MS = 120_000
 const POLL_MS = 200
 
-/** Newest change of what it is made from, and how many files: a removed one counts too. */
+/** The newest change of the sources and their number, so that a removed file counts too. */
 function state(): string {
   const files = SOURCES.flatMap((glob) => globSync(join(folder, glob)))
   const times = [...files, join(root, 'pnpm-lock.yaml')].map((file) => statSync(file).mtimeMs)
@@ -37,7 +37,7 @@ export async function buildDashboard(): Promise<void> {
   const vite = createRequire(join(folder, 'package.json')).resolve('vite')
   const { build } = (await import(vite)) as { build(o: object): Promise<unknown> }
   const before = process.env.NODE_ENV
-  process.env.NODE_ENV = 'production' // whoever asks: a test's own setting would give React's slow half
+  process.env.NODE_ENV = 'production' // always: a test's own setting would bundle React's slow development build
   try {
     await build({ root: folder, configFile: join(folder, 'vite.config.ts'), mode: 'production' })
   } finally {
@@ -47,7 +47,7 @@ export async function buildDashboard(): Promise<void> {
   writeFileSync(stamp, from)
 }
 
-/** Two who ask at once: one builds, the other waits for it. */
+/** Of two concurrent callers one builds and the other waits. */
 export async function buildDashboardIfStale(): Promise<void> {
   if (isFresh()) return
   const lock = join(folder, '.building')

@@ -1,6 +1,6 @@
-// Bundles what ships: the dashboard's files, the client, one file that needs nothing but Node.js (commands stay lazy
-// inside it, because a start-up that loads everything is felt at every call), and the agent (package-agent.ts). Two builds
-// of one commit give the same bytes. `client` as the only word leaves the others out.
+// Bundles what ships: the dashboard's files, the agent (package-agent.ts), and the client as one file that needs only
+// Node.js and loads commands lazily, because users feel the start-up of every call. Builds are reproducible from a
+// commit. With `client` as the only argument it bundles the client alone.
 import { chmod, cp, mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -10,10 +10,10 @@ import { dist, packageAgent } from './package-agent.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** What `engines` of the client says; what it lacks of newer ones is in cli/src/older-node.ts. */
+/** The `engines` of the client; cli/src/older-node.ts adds what this version lacks. */
 const OLDEST_NODE = 18
 
-/** Parts as texts: Node.js reads through all code of a file before it runs the first line of it. */
+/** Parts are strings, because Node.js scans all code of a file before it runs the first line. */
 const joinParts = (parts: Record<string, string>, first: string): string => `#!/usr/bin/env node
 if (parseInt(process.versions.node, 10) < ${OLDEST_NODE}) {
   console.error('berth: Node.js ${OLDEST_NODE} or newer is needed; this is ' + process.versions.node + '.')
@@ -35,7 +35,7 @@ function load(name) {
 load(${JSON.stringify(first)})
 `
 
-/** A text that is compiled has no `import()`: modules of Node.js are what is left for it here. */
+/** Code compiled from a string has no `import()`; only Node.js modules remain to be imported here. */
 function withoutImports(code: string): string {
   const required = code.replaceAll(/\bimport\((`node:[a-z_/]+`)\)/g, 'Promise.resolve(require($1))')
   if (/\bimport\((?!\))/.test(required)) throw new Error('a part of the client imports something')
@@ -43,8 +43,8 @@ function withoutImports(code: string): string {
 }
 
 /**
- * One file, in which a part is compiled when its command needs it: most of the code is for few of the commands, and every
- * call would wait for it. CommonJS: a module of Node.js that only some command needs is loaded by that command.
+ * One file whose parts are compiled when a command needs them: most code serves few commands, and every call would wait
+ * for it. CommonJS, so that a Node.js module is loaded only by the commands that use it.
  */
 async function bundleClient(): Promise<void> {
   const { output } = await build({

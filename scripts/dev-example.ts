@@ -1,5 +1,5 @@
-// The example of `npm start`: a repository made on the spot, a project and an environment for it, a deployment, through
-// the control plane's REST like everybody else's.
+// The example of `npm start`: creates a repository, a project and an environment, and deploys, all through the control
+// plane's REST API like any client.
 import { execFileSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync } from 'node:fs'
@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const DEADLINE_MS = 120_000
 const POLL_MS = 150
-/** Each look is a certificate. */
+/** Each poll issues a certificate. */
 const SSH_POLL_MS = 1_000
 
 export async function until<T>(
@@ -52,7 +52,7 @@ export function connect(url: string, token: string): Api {
   }
 }
 
-/** The example as a repository of its own, made on the spot. */
+/** Creates the repository of the example. */
 export function makeRepository(repositories: string): void {
   const target = join(repositories, 'hello')
   if (existsSync(join(target, '.git'))) return
@@ -105,7 +105,7 @@ export async function deployExample(
     server_ids: [serverId],
     default_recipe: 'manual',
   })
-  // other ports were chosen since
+  // the ports have changed since
   if (project.repo_url !== repository) {
     await api.patch(`/api/projects/${project.id}`, { repo_url: repository })
   }
@@ -126,7 +126,7 @@ export async function deployExample(
   return api.get<Environment>(`/api/environments/${environment.id}`)
 }
 
-/** A key that is thrown away: what is asked for is whether the server has said where its sshd listens. */
+/** A throw-away key: the request only checks whether the server reported its sshd's port. */
 function makePublicKey(): string {
   const raw = generateKeyPairSync('ed25519').publicKey.export({ type: 'spki', format: 'der' })
   const parts = [Buffer.from('ssh-ed25519'), raw.subarray(-32)].flatMap((part) => {
@@ -137,7 +137,7 @@ function makePublicKey(): string {
   return `ssh-ed25519 ${Buffer.concat(parts).toString('base64')}`
 }
 
-/** The local agent sets its sshd up after it is online; the commands that are printed must find it. */
+/** The local agent sets up its sshd after it is online; the printed commands must find it. */
 export async function awaitSsh(
   api: Api,
   serverId: number,

@@ -1,4 +1,4 @@
-// The ports of `npm start`: chosen once for a checkout, and found again.
+// The ports of `npm start`: chosen once per checkout, and kept.
 import { createSocket } from 'node:dgram'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -31,7 +31,7 @@ export type Ports = Record<'http' | 'agent' | 'git' | 'proxy' | 'names' | 'ssh',
 
 export const portsFile = (data: string): string => join(data, 'ports.json')
 
-/** Chosen once and kept, so that addresses stay the same over restarts. */
+/** Chosen once and kept, so that addresses stay the same across restarts. */
 export async function choosePorts(data: string): Promise<Ports> {
   const file = portsFile(data)
   const kept = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {}
@@ -41,13 +41,13 @@ export async function choosePorts(data: string): Promise<Ports> {
     git: kept.git ?? (await freePort(0)),
     proxy: kept.proxy ?? (await freePort(8_080)),
     names: kept.names ?? (await freePort(15_353, probeUdp)),
-    ssh: kept.ssh ?? (await freePort(0)), // 2222 is where agents of servers listen
+    ssh: kept.ssh ?? (await freePort(0)), // 2222 is the port of agents on servers
   }
   writeFileSync(file, JSON.stringify(ports))
   return ports
 }
 
-/** Undefined: nobody listens at any of these. */
+/** The first port that is in use; undefined if all are free. */
 export async function findTaken(
   ports: Ports,
   names: (keyof Ports)[],

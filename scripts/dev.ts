@@ -1,5 +1,5 @@
-// What `npm start` runs: a control plane on embedded SQLite, a local agent enrolled by the real join flow, and an example
-// project that is deployed at once. Everything it starts ends with Ctrl-C; its data stays and is found again.
+// What `npm start` runs: a control plane on embedded SQLite, a local agent that joins by the real join flow, and a
+// deployed example project. Ctrl-C ends everything it starts; its data stays and is used again.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import {
@@ -34,14 +34,14 @@ import { startGitServer } from './git-server.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const STOP_MS = 15_000
-/** Above what the agent itself gives edge and Caddy. */
+/** Longer than the agent's own timeout for edge and Caddy. */
 const SERVER_STOP_MS = 60_000
 
-/** What to undo, in the order it was started; undone backwards. */
+/** What to end, in the order of its start; ended in reverse. */
 const ending: (() => Promise<void> | void)[] = []
 let stopping = false
 
-/** The account of an environment must be able to reach its folder: every folder above needs the x bit for others. */
+/** The account of an environment must reach its folder, so every folder above needs the x bit for others. */
 function isOpenTo(folder: string): boolean {
   for (let at = folder; ; at = dirname(at)) {
     if (existsSync(at) && (statSync(at).mode & 0o001) === 0) return false
@@ -55,18 +55,18 @@ function chooseStateDir(data: string): string {
   return join('/var/lib/berth-dev', createHash('sha256').update(data).digest('hex').slice(0, 12))
 }
 
-/** Two checkouts on one machine must not take each other's accounts for their own. */
+/** Keeps two checkouts on one machine from using each other's accounts. */
 const accountPrefix = (data: string): string =>
   `berth-${createHash('sha256').update(data).digest('hex').slice(0, 6)}-e`
 
-/** Undefined: people can connect to environments. */
+/** Why SSH is not available; undefined if users can connect to environments. */
 function whyNoSsh(): string | undefined {
   if (process.getuid?.() !== 0) return 'the agent must run as root to let people in'
   const hasSshd = ['/usr/sbin/sshd', '/usr/local/sbin/sshd'].some((file) => existsSync(file))
   return hasSshd ? undefined : 'openssh-server is not installed'
 }
 
-/** The checkout, and with it this Node.js, may lie where other accounts do not enter: /root is closed on most machines. */
+/** Other accounts may have no access to the checkout and its Node.js: /root is closed on most machines. */
 function placeNode(file: string): void {
   rmSync(file, { force: true })
   try {
@@ -77,8 +77,8 @@ function placeNode(file: string): void {
 }
 
 /**
- * An sshd of the local agent's own, on loopback: what it reads must lie where only root writes, and its accounts must be
- * able to read the forced command and its Node.js. Without root or sshd nobody connects, and the rest works.
+ * An sshd of the local agent, on loopback. Its files must be where only root writes, and its accounts must be able to
+ * read the forced command and its Node.js. Without root or sshd everything works except SSH.
  */
 async function sshEnvironment(data: string, port: number): Promise<Environ> {
   if (whyNoSsh()) return { BERTH_SSH: 'off' }
@@ -103,7 +103,7 @@ async function sshEnvironment(data: string, port: number): Promise<Environ> {
   }
 }
 
-/** Whoever was killed left the server's side behind: it is ended, unless the rest still runs in another terminal. */
+/** Ends the server's processes that a killed run left behind, unless that run is still active in another terminal. */
 async function takePorts(ports: Ports, data: string, agentEnv: Environ): Promise<void> {
   let taken = await findTaken(ports, ['http', 'agent', 'git'])
   const servers = ['proxy', 'names', 'ssh'] as const
@@ -120,11 +120,11 @@ async function takePorts(ports: Ports, data: string, agentEnv: Environ): Promise
 
 type Environ = Record<string, string>
 
-/** Deployed services, edge, Caddy, sshd and packet rules outlive an agent on purpose; here they end with everything else, after it. */
+/** Services, edge, Caddy, sshd and packet rules outlive an agent on purpose; here they end after it. */
 async function stopServer(agentEnv: Environ): Promise<void> {
   for (const what of ['services', 'proxy', 'ssh', 'firewall']) {
     const env = { ...process.env, ...agentEnv }
-    // a group of its own: a second Ctrl-C must not end what ends the rest
+    // its own process group: a second Ctrl-C must not kill the clean-up
     const options = { cwd: root, env, stdio: 'ignore', detached: true } as const
     const child = spawn(process.execPath, ['agent/src/main.ts', what, 'stop'], options)
     const timer = setTimeout(() => child.kill('SIGKILL'), SERVER_STOP_MS)
@@ -133,7 +133,7 @@ async function stopServer(agentEnv: Environ): Promise<void> {
   }
 }
 
-/** One command of the agent, to its end; what it says is shown only when it fails. */
+/** Runs one command of the agent to its end; its output is shown only on failure. */
 function runAgent(words: string[], agentEnv: Environ): void {
   execFileSync(process.execPath, ['agent/src/main.ts', ...words], {
     cwd: root,
@@ -158,15 +158,15 @@ function start(name: string, argv: string[], env: Environ, data: string): ChildP
   return child
 }
 
-/** Other ports may have been chosen since the agent joined. */
+/** The ports may have changed since the agent joined. */
 function knowsAddress(stateDir: string, url: string, port: number): boolean {
   const file = join(stateDir, 'identity/current/identity.json')
-  if (!existsSync(file)) return true // joins again, or says why it cannot
+  if (!existsSync(file)) return true // joins again, or reports why it cannot
   const { baseUrl, endpoints } = JSON.parse(readFileSync(file, 'utf8'))
   return new URL(baseUrl).origin === url && endpoints.includes(`127.0.0.1:${port}`)
 }
 
-/** For servers that are added; made again only when its sources changed. Undefined: it is there. */
+/** For added servers; rebuilt only if its sources changed. Returns a problem, or undefined. */
 async function packageAgent(data: string): Promise<string | undefined> {
   const file = join(data, 'package.log')
   const log = openSync(file, 'w', 0o600)
@@ -200,7 +200,7 @@ const SSH_COMMANDS = `  npm run --silent berth -- logs -p hello -e main -f
 const ADMINISTRATOR = 'administrator@localhost.localdomain'
 const passwordFile = (data: string): string => join(data, 'administrator-password')
 
-/** First start: the set-up token comes from the control plane's own console, like for everybody else. */
+/** On the first start the set-up token comes from the control plane's console, as in any installation. */
 async function administrator(url: string, data: string, printed: () => string): Promise<string> {
   const file = join(data, 'administrator-token')
   if (existsSync(file)) return readFileSync(file, 'utf8').trim()
@@ -242,7 +242,7 @@ async function main(): Promise<void> {
     ...(await sshEnvironment(data, ports.ssh)),
   }
   await takePorts(ports, data, agentEnv)
-  // Caddy never runs as root; without root it runs as whoever starts this
+  // Caddy never runs as root; without root it runs as the current user
   if (process.getuid?.() === 0) runAgent(['setup', 'proxy-account'], agentEnv)
   const url = `http://127.0.0.1:${ports.http}`
   const repositories = join(data, 'repositories')
@@ -285,7 +285,7 @@ async function main(): Promise<void> {
     const made = await api.post<{ token: string }>(`/api/servers/${server.id}/join_token`)
     runAgent(['join', url, made.token], agentEnv)
   } else if (!knowsAddress(stateDir, url, ports.agent)) {
-    await stopServer(agentEnv) // what was left behind listens on the former ports
+    await stopServer(agentEnv) // leftover processes listen on the previous ports
     runAgent(['move', url], agentEnv)
   }
   ending.push(() => stopServer(agentEnv))
@@ -324,7 +324,7 @@ ${noSsh ? `  (logs and ssh need SSH, which is off here: ${noSsh})` : SSH_COMMAND
 Ctrl-C ends everything that was started here; the data stays and is found again.`)
 }
 
-// every time: npm passes a signal on that the terminal has sent already, and people press twice
+// handles repeated signals: npm forwards one that the terminal has sent already, and users press twice
 process.on('SIGINT', () => void stop(0))
 process.on('SIGTERM', () => void stop(0))
 main().catch((error: unknown) => {

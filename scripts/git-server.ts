@@ -1,5 +1,5 @@
-// A repository host for this machine only: git's own http-backend behind a loopback listener. `npm start` and the tests
-// clone from it, so that no repository outside is needed. Read-only: pushes are refused by http-backend's default.
+// A local git server: git's own http-backend behind a loopback listener. `npm start` and the tests clone from it, so
+// they need no outside repository. Read-only: http-backend refuses pushes by default.
 import { spawn } from 'node:child_process'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -34,7 +34,7 @@ function answer(root: string, request: IncomingMessage, response: ServerResponse
       PATH: process.env.PATH ?? '',
       GIT_PROJECT_ROOT: root,
       GIT_HTTP_EXPORT_ALL: '1',
-      GIT_CONFIG_COUNT: '1', // the repositories belong to whoever started us, or to a test's user
+      GIT_CONFIG_COUNT: '1', // the repositories belong to the current user, or to a test's user
       GIT_CONFIG_KEY_0: 'safe.directory',
       GIT_CONFIG_VALUE_0: '*',
       PATH_INFO: decodeURIComponent(url.pathname),

@@ -1,6 +1,6 @@
-// Packages the agent: an archive with its own Node.js for the platform this runs on. The control plane offers what is in
-// `dist` to `install.sh`. Two builds of one commit give the same bytes. Run by itself it makes one when something it is made
-// of has changed, by content: `npm start` and a control plane that is installed do so.
+// Packages the agent: an archive with its own Node.js for the current platform. The control plane offers the content of
+// `dist` to `install.sh`. Builds are reproducible from a commit. Run by itself it packages only if the content of a
+// source changed; `npm start` and an installed control plane do so.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, globSync, readFileSync, realpathSync, statSync } from 'node:fs'
@@ -13,11 +13,11 @@ import { AGENT_ENV, AGENT_FLAGS } from './agent-flags.ts'
 const root = fileURLToPath(new URL('..', import.meta.url))
 export const dist = process.env.BERTH_DIST ?? join(root, 'dist')
 const PLATFORM = `${process.platform}-${process.arch}`
-/** Loaded at run time from beside the bundle: they carry machine code, or read files of their own. */
+/** Loaded at run time from files next to the bundle, because they contain machine code or read their own files. */
 const BESIDE = ['better-sqlite3', 'node-pty']
-/** Asked for by features of gRPC that nobody here turns on (channelz, ORCA). */
+/** Imported by gRPC features that Berth leaves off (channelz, ORCA). */
 const NEVER_LOADED = ['@grpc/proto-loader']
-/** Named by those packages and not needed at run time: build tools. */
+/** Build tools that those packages name but do not need at run time. */
 const UNUSED = new Set(['node-addon-api'])
 
 const bundle = (input: string, file: string) =>
@@ -30,8 +30,8 @@ const bundle = (input: string, file: string) =>
   })
 
 /**
- * In parts, so that a process keeps in memory only what its command needs, and CommonJS, because an `import` of
- * `node:http` loads all of Node's fetch with it: together a fifth of what the daemon took as one module.
+ * In parts, so that a process loads only what its command needs, and as CommonJS, because an `import` of `node:http`
+ * loads all of Node's fetch. Together this saves a fifth of the daemon's memory as one module.
  */
 async function bundleAgent(folder: string): Promise<void> {
   await build({
@@ -72,7 +72,7 @@ function locatePackage(name: string, from: string): string | undefined {
   return undefined
 }
 
-/** Machine code of this platform only; sources and what built them stay behind. */
+/** Machine code of this platform only, without sources and build files. */
 function isShipped(path: string, from: string): boolean {
   const [top = '', ...rest] = path.slice(from.length + 1).split('/')
   if (top === 'prebuilds') {
@@ -92,7 +92,7 @@ function isShipped(path: string, from: string): boolean {
 const readManifest = (folder: string): Manifest =>
   JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest
 
-/** The package and everything it needs: flat, a second version of something below the one that needs it. */
+/** Copies the package and its dependencies flat; a second version goes below the package that needs it. */
 async function copyPackage(name: string, neededBy: string, places: string[]): Promise<void> {
   const from = locatePackage(name, neededBy)
   if (!from) {
@@ -117,7 +117,7 @@ async function copyPackage(name: string, neededBy: string, places: string[]): Pr
   throw new Error(`${name} ${manifest.version} finds no place`)
 }
 
-/** What the package is made of, by content: sources, dependencies, this file, Node.js. */
+/** A hash over the content of the sources, dependencies, this file and Node.js. */
 function contentHash(): string {
   const globs = ['agent/src/**/*.ts', 'shared/src/**/*.ts', '{agent,shared}/package.json']
   const files = [...globs, 'scripts/{package-agent,agent-flags}.ts', 'pnpm-lock.yaml']
@@ -132,7 +132,7 @@ function contentHash(): string {
 const archive = join(dist, `berth-agent-${PLATFORM}.tar.gz`)
 const stamp = join(dist, `.berth-agent-${PLATFORM}.built-from`)
 
-/** Of packaging that was killed; nobody takes an hour. */
+/** Removes leftovers of killed runs; no run takes an hour. */
 async function dropLeftovers(): Promise<void> {
   for (const path of globSync(join(dist, '.packaging-*'))) {
     const age = Date.now() - statSync(path).mtimeMs
@@ -140,7 +140,7 @@ async function dropLeftovers(): Promise<void> {
   }
 }
 
-/** Made beside and moved: a control plane that runs offers either the former one or this one, whole. */
+/** Built aside and renamed, so that a running control plane offers either the old or the new package, complete. */
 export async function packageAgent(): Promise<void> {
   const from = contentHash()
   await mkdir(dist, { recursive: true })
@@ -168,7 +168,7 @@ export async function packageAgent(): Promise<void> {
   }
 }
 
-/** A package of what is here now: nothing is made again that is. */
+/** Packages unless the current package is up to date. */
 export async function packageAgentIfStale(): Promise<void> {
   const isFresh = existsSync(archive) && existsSync(stamp)
   if (!isFresh || readFileSync(stamp, 'utf8') !== contentHash()) await packageAgent()
@@ -177,7 +177,7 @@ export async function packageAgentIfStale(): Promise<void> {
 async function fillPackage(folder: string): Promise<void> {
   await mkdir(join(folder, 'bin'), { recursive: true })
   await bundleAgent(join(folder, 'lib'))
-  // what sshd starts for people: a file of its own, and CommonJS, because they wait for its start
+  // what sshd starts for users: a separate file in CommonJS, because users wait for its start
   await bundle('agent/src/ssh/sessions/session-main.ts', join(folder, 'lib/ssh-session.cjs'))
   await writeFile(join(folder, 'lib/package.json'), '{"type":"module"}\n')
   for (const name of BESIDE) {

@@ -1,6 +1,6 @@
-// `npm run control-plane`: the control plane of an installation, after what it offers was made where it is missing or stale,
-// by content: the dashboard and the agent's package for new servers. In children: none of it stays in memory. Where the
-// tree cannot be written, what is there is offered, with a warning.
+// `npm run control-plane`: the control plane of an installation. It first rebuilds the dashboard and the agent's
+// package if they are missing or stale by content, in child processes so that none of it stays in memory. If the tree
+// is read-only, it offers what exists, with a warning.
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 

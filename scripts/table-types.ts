@@ -1,4 +1,4 @@
-// Writes control-plane/src/store/schema.ts, the types of the tables, from what the migrations make (`npm run gen`).
+// Writes control-plane/src/store/schema.ts, the types of the tables, from the result of the migrations (`npm run gen`).
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { listStatements } from '../control-plane/src/store/engine/migrations.ts'

@@ -1,5 +1,5 @@
-// The architecture rules as tests: the import table of ARCHITECTURE.md, no cycles, what is pure, how large things may be,
-// and that generated code is fresh.
+// The architecture rules as tests: the import table of ARCHITECTURE.md, no cycles, purity, sizes, and fresh generated
+// code.
 import { execFileSync } from 'node:child_process'
 import { existsSync, globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -39,7 +39,7 @@ const isTest = (s: Source) =>
 const product = all.filter((s) => !isTest(s) && s.path.includes('/src/'))
 const under = (folder: string) => product.filter((s) => s.path.startsWith(`${folder}/`))
 
-/** Every import of `sources` that `bad` names, as "file imports name". */
+/** Every import of `sources` that `bad` rejects, as "file imports name". */
 function offences(
   sources: Source[],
   bad: (i: Source['imports'][number], s: Source) => boolean,
@@ -77,7 +77,7 @@ function readTable(): Map<string, Set<string>> {
 }
 
 const table = readTable()
-/** The row that a file belongs to: the longest folder that holds it. Files in `src` itself have a row of their own. */
+/** The row of a file: the longest folder that contains it. Files directly in `src` have their own row. */
 function rowOf(path: string): string | undefined {
   const folders = path.split('/').slice(0, -1)
   for (let length = folders.length; length > 0; length--) {
@@ -89,7 +89,7 @@ function rowOf(path: string): string | undefined {
 }
 
 const EXPORTS = JSON.parse(readFileSync(join(root, 'shared/package.json'), 'utf8')).exports
-/** Type imports included; `@berth/shared/…` as the file behind it. */
+/** Includes type imports; `@berth/shared/…` resolves to the file behind it. */
 const targetOf = ({ name, target }: Source['imports'][number]): string | undefined =>
   target ??
   (name.startsWith('@berth/shared')
@@ -246,7 +246,7 @@ describe('who may do what', () => {
     const folders = new Map<string, Set<string>>()
     for (const s of product) {
       const [pkg, , folder] = s.path.split('/')
-      if (pkg === 'dashboard') continue // its libraries are what pages are written in
+      if (pkg === 'dashboard') continue // its pages are written with its libraries
       for (const { name, target } of s.imports) {
         const local = target !== undefined || name.startsWith('node:') || name.startsWith('@berth/')
         if (local || shared.has(name) || isTypeOnly(s, name)) continue

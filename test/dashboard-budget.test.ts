@@ -1,4 +1,4 @@
-// What the dashboard may weigh, gzip level 9, computed from the files the build left.
+// The size limits of the dashboard, gzip level 9, computed from the files of the build.
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -13,7 +13,7 @@ const weigh = (text: string): number => gzipSync(text, { level: 9 }).length
 const read = (file: string): string => readFileSync(join(assets, file), 'utf8')
 const scripts = readdirSync(assets).filter((file) => file.endsWith('.js'))
 
-/** With everything it cannot do without. */
+/** The files with everything they import statically. */
 function withImports(files: string[], seen = new Set<string>()): Set<string> {
   for (const file of files) {
     if (seen.has(file)) continue
@@ -43,7 +43,7 @@ const sum = (files: Iterable<string>): number => [...files].reduce((n, f) => n +
 test('the first page with everything it loads', () => {
   expect(entry().length).toBeGreaterThan(0)
   const weight = sum(withImports([...entry(), page('projects')]))
-  expect(weight).toBeGreaterThan(50 * kB) // the reader of imports sees them
+  expect(weight).toBeGreaterThan(50 * kB) // proves that imports are followed
   expect(weight).toBeLessThanOrEqual(BUDGET.firstLoad)
 })
 

@@ -10,10 +10,7 @@ interface Shown {
   replaces: boolean
 }
 
-/**
- * Pushes the text in pieces; between two of them time passes, sometimes long enough to show
- * unfinished lines.
- */
+/** Pushes the text in pieces; time passes between them, sometimes long enough to show unfinished lines. */
 function frame(isTerminal: boolean, text: string, cuts: number[], pausesMs: number[]): Shown[] {
   const records: Shown[] = []
   const splitter = new LineSplitter(isTerminal, (data, start, end, replaces) => {

@@ -1,5 +1,5 @@
-// The masker under random values, random texts and random cuts. A failing run prints its seed; hard
-// cases that were found stay in agent/src/machine/masking/mask.test.ts.
+// The masker under random values, texts and cuts. A failing run prints its seed; hard cases that were found stay in
+// agent/src/machine/masking/mask.test.ts.
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { Masker } from '../agent/src/machine/masking/mask.ts'
@@ -7,7 +7,7 @@ import { makeSecretPatterns } from '../agent/src/machine/masking/secret-patterns
 
 const RUNS = Number(process.env.BERTH_PROPERTY_RUNS ?? 2_000)
 
-/** Few letters, so that values begin, overlap and contain each other all the time. */
+/** Few letters, so that values often start alike, overlap and contain each other. */
 const word = (letters: string[], minLength: number, maxLength: number) =>
   fc.array(fc.constantFrom(...letters), { minLength, maxLength }).map((parts) => parts.join(''))
 
@@ -62,7 +62,7 @@ function maskCut(masker: Masker, text: string, cuts: number[]): string {
   const parts = paths.slice(1).map((place, i) => {
     const chunk = Buffer.from(bytes.subarray(paths[i], place))
     const output = Buffer.from(stream.push(chunk))
-    chunk.fill(0xee) // what was handed over may be used again
+    chunk.fill(0xee) // the caller may reuse its buffer
     return output
   })
   return Buffer.concat([...parts, stream.end()]).toString()
@@ -75,9 +75,7 @@ const withoutColours = (text: string): string =>
 const secretPatternsOf = (values: string[]): string[] =>
   makeSecretPatterns(values).patterns.map(String)
 
-/**
- * The rule itself, without any cleverness: mask the union of all occurrences, and the dangling end.
- */
+/** The rule itself, naively: mask the union of all occurrences, and the dangling end. */
 function maskSlowly(values: string[], text: string): string {
   const patterns = secretPatternsOf(values)
   const matches: [number, number][] = []

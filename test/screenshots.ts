@@ -1,5 +1,5 @@
-// `npm run screenshots`: every page in both themes at 1280 px, and some at 320 px, as people would see them. The four that
-// the README shows lie in docs/screenshots; all of them are written to .data/screenshots, which is not kept.
+// `npm run screenshots`: every page in both themes at 1280 px, and some at 320 px. The four that the README shows are
+// in docs/screenshots; all of them are written to .data/screenshots, which git ignores.
 import { copyFileSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -10,7 +10,7 @@ import { TestControlPlane } from './fixtures/platform/control-plane.ts'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const out = join(root, '.data', 'screenshots')
 const kept = join(root, 'docs', 'screenshots')
-/** What the README shows, and as what. */
+/** The pages that the README shows, with their file names. */
 const KEPT = {
   'project-light': 'project',
   'task-failed-dark': 'deployment',
@@ -30,7 +30,7 @@ const NARROW = [
 ]
 const FULL = { fullPage: true } as const
 
-/** `only`: names of pages; none: all. */
+/** `only` names the pages; empty means all. */
 async function look(chrome: Chromium, world: World, o: Look, only: string[]): Promise<void> {
   const visitor = await chrome.visit(world.platform.cp.url, o)
   const suffix = `${o.theme}${o.width === 320 ? '-320' : ''}`

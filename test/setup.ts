@@ -1,4 +1,4 @@
-// Once per run: the real components that tests share. Private instances; nothing of the host is touched.
+// Once per run: the real components that tests share. They are private instances; nothing of the machine is touched.
 import { buildDashboardIfStale } from '../scripts/build-dashboard.ts'
 import { type DockerEngine, startDockerEngine } from './fixtures/docker/engine.ts'
 import { makeBusyboxImage } from './fixtures/docker/images.ts'
@@ -8,7 +8,7 @@ import { openScratch } from './fixtures/platform/scratch.ts'
 import { makeTemplates } from './fixtures/platform/templates.ts'
 import { sweepRules } from './fixtures/server/packet-rules.ts'
 
-/** Not every machine lets an engine start (namespaces, overlay mounts): its tests are named as skipped then. */
+/** Not every machine can start an engine (namespaces, overlay mounts); its tests are then reported as skipped. */
 async function startDocker(): Promise<DockerEngine | undefined> {
   const dockerd = missing('docker') ? undefined : locate('docker')
   if (!dockerd) return undefined
@@ -30,7 +30,7 @@ export default async function setUp(): Promise<() => Promise<void>> {
     process.env.BERTH_TEST_DOCKER = docker.socket
     process.env.BERTH_TEST_DOCKER_POOL = docker.pool
   }
-  // most tests only wait for the proof of running; those about it ask for the whole of it
+  // most tests only wait for the proof of running to pass; tests about it set its full length
   process.env.BERTH_TEST_PROOF_MS = '1000'
   const scratch = openScratch()
   const path = missing('postgres') ? undefined : locate('postgres')

@@ -1,4 +1,4 @@
-// The specification's sentences have their tests, and those are still there.
+// Every sentence of the specification has a test, and that test exists.
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

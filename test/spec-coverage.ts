@@ -1,5 +1,5 @@
-// Every sentence of the specification that promises something, and the test that proves it: file and title. The test
-// beside this file fails when a title is no longer there.
+// Every promise of the specification, and the test that proves it: file and title. spec-coverage.test.ts fails if a
+// title no longer exists.
 export interface Promised {
   sentence: string
   proofs: [file: string, title: string][]

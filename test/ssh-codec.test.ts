@@ -1,5 +1,5 @@
-// The SSH codec under chance: round trips, changed bytes, and that no two contents have the same signed bytes.
-// Changed input is refused, or is exactly what it says: nothing is ever read as something else.
+// The SSH codec under random input: round trips, changed bytes, and no two contents with the same signed bytes. Changed
+// input is refused or decoded exactly as written.
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import {
   type CertificateContent,
@@ -69,7 +69,7 @@ const content: fc.Arbitrary<CertificateContent> = fc.record({
     ),
 })
 
-/** One small damage to some bytes: changed, cut, repeated, put in, put at the end. */
+/** One small corruption of some bytes: changed, cut, repeated, inserted, appended. */
 const damage = fc.oneof(
   fc.record({ kind: fc.constant('set' as const), at: fc.nat(), byte: fc.nat({ max: 255 }) }),
   fc.record({ kind: fc.constant('flip' as const), at: fc.nat(), bit: fc.nat({ max: 7 }) }),
@@ -114,7 +114,7 @@ function applyDamage(
 
 const isRefusal = (error: unknown): boolean =>
   error instanceof SshKeyError || error instanceof SshFormatError
-/** The value, or undefined when it was refused; any other error is a defect of ours. */
+/** The value, or undefined if it was refused; any other error is a bug. */
 function attempt<T>(work: () => T): T | undefined {
   try {
     return work()
@@ -153,7 +153,7 @@ describe('keys', () => {
       }),
       { numRuns: 10_000 },
     )
-    expect(accepted).toBeGreaterThan(50) // another point of the curve is another key, rightly taken
+    expect(accepted).toBeGreaterThan(50) // another point of the curve is another valid key
   })
 
   test('damaged lines and plain noise never make anything but a refusal or that key', () => {
@@ -215,7 +215,7 @@ describe('certificates', () => {
       }),
       { numRuns: 10_000 },
     )
-    expect(readable).toBeGreaterThan(100) // so the signature is what refused those
+    expect(readable).toBeGreaterThan(100) // so the signature check refused those
   })
 
   test('every single bit of a certificate counts', async () => {
@@ -270,7 +270,7 @@ describe('certificates', () => {
     const encodings = new Set([...tuples.values()].map((c) => encodeCertificate(c).toString('hex')))
     expect(encodings.size).toBe(1_500)
     const joined = new Set([...tuples.values()].map((c) => plain(c).join('')))
-    expect(joined.size).toBeLessThan(1_500) // the control: fields without lengths do collide
+    expect(joined.size).toBeLessThan(1_500) // the positive control: fields without lengths do collide
   })
 
   test('an authority of another kind cannot sign', () => {

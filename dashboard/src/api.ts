@@ -1,5 +1,5 @@
-// How the dashboard talks to the control plane: queries and changes over HTTP, what happens over one socket. State comes
-// from HTTP; the socket only makes it fast. Nothing is changed in the cache before the server has answered.
+// The dashboard's client of the control plane: queries and changes over HTTP, events over one socket. State comes from
+// HTTP; the socket only makes it fast. The cache changes only after the server has answered.
 import type { AppRouter } from '@berth/control-plane/router'
 import { MutationCache, QueryCache, QueryClient } from '@tanstack/react-query'
 import {
@@ -20,7 +20,7 @@ export interface Problem {
   code: string | undefined
   status: number | undefined
   requestId: string | undefined
-  /** What is wrong with which field. */
+  /** Messages for single fields. */
   fields: { field: string; message: string }[]
   details: Record<string, unknown>
 }
@@ -42,7 +42,7 @@ export function problemOf(error: unknown): Problem {
   }
 }
 
-/** Every refusal passes here: the end of the session is everybody's business. */
+/** Checks every refusal for the end of the session, which concerns all pages. */
 const watchForEnd = (error: unknown): void => {
   if (problemOf(error).status === 401) endSession()
 }
@@ -52,7 +52,7 @@ export const queryClient = new QueryClient({
   mutationCache: new MutationCache({ onError: watchForEnd }),
   defaultOptions: {
     queries: {
-      staleTime: 1_000, // two parts of one page share an answer; everything else is asked again
+      staleTime: 1_000, // two parts of one page share an answer; everything older is refetched
       retry: (failures, error) => (problemOf(error).status ?? 503) >= 502 && failures < 2,
       retryDelay: 400,
     },
@@ -62,7 +62,7 @@ export const queryClient = new QueryClient({
 
 const LIST_URL = 2_000
 
-/** Calls with an organization go alone: the header speaks for a whole request. */
+/** Calls with an organization are not batched, because the header applies to a whole request. */
 export const api = createTRPCClient<AppRouter>({
   links: [
     splitLink({
@@ -82,7 +82,7 @@ export const api = createTRPCClient<AppRouter>({
 
 export const trpc = createTRPCOptionsProxy<AppRouter>({ client: api, queryClient })
 
-/** A change the server agreed to, and everything on the page as it is after it. */
+/** Waits for a change to succeed, then refetches what the page shows. */
 export async function change<T>(work: Promise<T>): Promise<T> {
   try {
     const made = await work

@@ -1,9 +1,9 @@
-// Questions that several pages ask alike.
+// Queries that several pages share.
 import { useQuery } from '@tanstack/react-query'
 import { api, trpc } from './api.ts'
 import { useOrganization } from './organization.ts'
 
-/** The projects of the current organization: the header says which, so it belongs to the key. */
+/** The projects of the current organization. The header names it, so it is part of the cache key. */
 export function useProjects() {
   const organization = useOrganization()
   return useQuery({

@@ -1,4 +1,4 @@
-// Reads what people paste from a .env file: KEY=value a line, quotes, `export `, comments. Values stay with the caller.
+// Reads text pasted from a .env file: one KEY=value per line, quotes, `export `, comments. Values stay with the caller.
 export interface Pasted {
   key: string
   value: string
@@ -16,7 +16,7 @@ export const isReserved = (key: string): boolean => SYSTEM.has(key) || key.start
 
 const START = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=[ \t]*/
 
-/** The last of two equal keys wins, as a shell would have it. */
+/** The last of two equal keys wins, as in a shell. */
 export function readDotenv(text: string): Pasted[] {
   const found = new Map<string, string>()
   const lines = text.replaceAll('\r\n', '\n').split('\n')
@@ -27,7 +27,7 @@ export function readDotenv(text: string): Pasted[] {
     let rest = line.slice(start[0].length)
     const quote = rest[0]
     if (quote === '"' || quote === "'") {
-      // a quoted value may go on over lines
+      // a quoted value may span lines
       while (closing(rest, quote) < 0 && at + 1 < lines.length) {
         at += 1
         rest += `\n${lines[at]}`

@@ -1,4 +1,4 @@
-// The tab's icon tells the state of the deployment that is open.
+// The tab's icon shows the state of the open deployment.
 import { useEffect } from 'react'
 
 const COLOURS: Record<string, string> = {
@@ -19,7 +19,7 @@ const MARKS: Record<string, string> = {
 const draw = (status: string): string =>
   `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="${COLOURS[status]}"/><path d="${MARKS[status]}" fill="none" stroke="#fff" stroke-width="3.5" stroke-linecap="round" stroke-linejoin="round"/></svg>`
 
-/** Undefined: Berth's own icon. */
+/** Undefined shows Berth's own icon. */
 export function useFavicon(status: string | undefined): void {
   useEffect(() => {
     const link = document.querySelector<HTMLLinkElement>('link[rel="icon"]')

@@ -1,4 +1,4 @@
-// Words, pasted files and what events touch: the parts of the dashboard that need no browser.
+// Formatting, pasted .env files and the queries an event touches: the parts of the dashboard that need no browser.
 import { expect, test } from 'vitest'
 import { isReserved, readDotenv } from './dotenv.ts'
 import {

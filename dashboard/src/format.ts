@@ -28,7 +28,7 @@ export function duration(ms: number): string {
   return `${Math.floor(ms / HOUR)}h${two(Math.floor((ms % HOUR) / MINUTE))}m`
 }
 
-/** A clock that runs: 0:43, 12:07, 1:02:09. */
+/** A running clock: 0:43, 12:07, 1:02:09. */
 export function clock(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / SECOND))
   const [h, m, s] = [Math.floor(seconds / 3_600), Math.floor(seconds / 60) % 60, seconds % 60]
@@ -61,7 +61,7 @@ export function repositoryName(url: string): string {
   return name.replace(/\.git\/?$/, '').replace(/\/$/, '')
 }
 
-/** The page of a commit; undefined where the host's addresses are not known. */
+/** The page of a commit; undefined for a forge with unknown addresses. */
 export function commitUrl(
   repoUrl: string,
   sha: string,
@@ -114,7 +114,7 @@ const SYSTEMS = [
   [/\bLinux\b/, 'Linux'],
 ] as const
 
-/** Chrome on Linux: what somebody recognises as theirs. */
+/** "Chrome on Linux", by which a user recognises a browser. */
 export function browserWords(agent: string | null): string {
   const of = (known: readonly (readonly [RegExp, string])[]) =>
     known.find(([pattern]) => pattern.test(agent ?? ''))?.[1]

@@ -1,4 +1,4 @@
-// The dashboard's start: router and cache around the pages.
+// Starts the dashboard: router and cache around the pages.
 import { QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
 import { StrictMode } from 'react'

@@ -1,4 +1,4 @@
-// The organization the pages are about: chosen in the header, or that of the thing one looks at. Remembered per browser.
+// The current organization: the one chosen in the header, or the owner of the open page. Remembered per browser.
 import { useQuery } from '@tanstack/react-query'
 import { useEffect } from 'react'
 import { trpc } from './api.ts'
@@ -17,21 +17,21 @@ export const useMe = () => useQuery({ ...trpc.me.queryOptions(), staleTime: 30_0
 export type Me = NonNullable<ReturnType<typeof useMe>['data']>
 export type Membership = Me['organizations'][number]
 
-/** Undefined: not loaded, or of no organization. */
+/** Undefined while loading, or for a user without an organization. */
 export function useOrganization(): Membership | undefined {
   const id = useStore(chosen)
   const { data: me } = useMe()
   return me?.organizations.find((o) => o.id === id) ?? me?.organizations[0]
 }
 
-/** A page about a thing of another organization moves there. */
+/** Switches to the organization that owns what the page shows. */
 export function useOrganizationOf(id: number | undefined): void {
   useEffect(() => {
     if (id !== undefined && id !== chosen.get()) chooseOrganization(id)
   }, [id])
 }
 
-/** What the server says this person may do here; buttons follow it. */
+/** Whether the server grants this user a permission here; buttons follow it. */
 export function usePermission(permission: Membership['permissions'][number]): boolean {
   return useOrganization()?.permissions.includes(permission) ?? false
 }

@@ -1,4 +1,4 @@
-// The id in the address. One that is no number is asked for as 0, which nobody has.
+// The id in the address. An id that is not a number becomes 0, which no row has.
 import { useParams } from '@tanstack/react-router'
 
 export function useId(): number {

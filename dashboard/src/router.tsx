@@ -1,5 +1,4 @@
-// Every address there is, and the page it shows. Pages are loaded when they are needed; ids in addresses are numbers or
-// the page does not exist.
+// Every address and the page it shows. Pages are loaded on demand; an address whose id is not a number has no page.
 import {
   createRootRoute,
   createRoute,
@@ -19,7 +18,7 @@ import { Shell } from './shell/shell.tsx'
 
 const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound })
 
-/** Pages of somebody signed in. */
+/** Pages for signed-in users. */
 function Inside() {
   const me = useMe()
   const { href } = useLocation()

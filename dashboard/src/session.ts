@@ -1,17 +1,17 @@
-// Whether the signed-in session still holds. Its end is announced over the page, so that nothing typed is lost.
+// Whether the login is still valid. Its end is announced over the page, so typed text is kept.
 import { createStore } from './stores.ts'
 
 export const sessionEnded = createStore(false)
 
 let isSignedIn = false
 
-/** Called once the first answer for a signed-in person arrived. */
+/** Called after the first answer for a signed-in user. */
 export function beginSession(): void {
   isSignedIn = true
   sessionEnded.set(false)
 }
 
-/** A refusal before anybody was signed in is the sign-in page's business, not the end of something. */
+/** A refusal before the first sign-in belongs to the sign-in page and ends no session. */
 export function endSession(): void {
   if (isSignedIn) sessionEnded.set(true)
 }

@@ -1,4 +1,4 @@
-// The smallest possible store: one value outside React, with hooks that follow it.
+// A minimal store: one value outside React, with hooks that follow it.
 import { useSyncExternalStore } from 'react'
 
 export interface Store<T> {
@@ -26,7 +26,7 @@ export function createStore<T>(first: T): Store<T> {
 
 export const useStore = <T>(store: Store<T>): T => useSyncExternalStore(store.subscribe, store.get)
 
-/** Storage may be forbidden; then choices last as long as the page. */
+/** The browser may forbid storage; then choices last as long as the page. */
 export function remembered(key: string): { get(): string | null; set(value: string | null): void } {
   return {
     get() {
@@ -41,7 +41,7 @@ export function remembered(key: string): { get(): string | null; set(value: stri
         if (value === null) localStorage.removeItem(key)
         else localStorage.setItem(key, value)
       } catch {
-        // it is kept in memory by whoever asked
+        // the caller keeps it in memory
       }
     },
   }

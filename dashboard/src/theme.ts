@@ -1,4 +1,5 @@
-// Light, dark, or as the system has it. Remembered per browser; the script in index.html applies it before the first paint.
+// Light, dark, or the system's theme. Remembered per browser; the script in index.html applies it before the first
+// paint.
 import { createStore, remembered } from './stores.ts'
 
 export const THEMES = ['system', 'light', 'dark'] as const

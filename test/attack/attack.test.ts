@@ -1,4 +1,4 @@
-// The important attacks of `npm run attack`, as it runs them: in a namespace of its own, each after its control.
+// The important attacks of `npm run attack`, run the same way: in their own namespace, each after its control.
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -7,7 +7,7 @@ import { missing } from '../fixtures/platform/components.ts'
 const isRoot = process.getuid?.() === 0
 const needed = ['docker', 'caddy', 'sshd'] as const
 
-/** Everything it prints; it is awaited to its end, so that nothing of it is left behind. */
+/** Everything it prints; awaited to its end, so that no process is left behind. */
 function attack(): Promise<{ code: number | null; out: string }> {
   const argv = [join(import.meta.dirname, 'main.ts'), '--important']
   const child = spawn(process.execPath, argv, { stdio: ['ignore', 'pipe', 'pipe'] })

@@ -1,14 +1,14 @@
-// One attack: what must not happen, the honest way that shows the attack would be seen, and the attack itself. A verdict
-// counts only beside its control: an attack that fails because nothing works proves nothing.
+// One attack: what must not happen, the honest request that shows the attack would be visible, and the attack itself. A
+// verdict counts only with its control: an attack that fails because nothing works proves nothing.
 import type { AttackedInstallation } from './target.ts'
 
 export interface Case {
   subject: string
-  /** What holds, as a sentence. */
+  /** The property that holds, as a sentence. */
   title: string
-  /** The same way with honest intent; throws when it does not work. */
+  /** The same request with honest intent; throws if it does not work. */
   control: (installation: AttackedInstallation) => Promise<unknown>
-  /** What the attacker got; undefined: nothing. */
+  /** What the attacker got; undefined if nothing. */
   attack: (installation: AttackedInstallation) => Promise<string | undefined>
   /** Also runs in `npm test`. */
   isImportant?: boolean
@@ -16,7 +16,7 @@ export interface Case {
 
 export interface Verdict {
   attack: Case
-  /** Undefined: it held. */
+  /** Undefined if it held. */
   broken: string | undefined
 }
 
@@ -33,7 +33,7 @@ const inTime = async <T>(what: string, work: Promise<T>): Promise<T> => {
 const messageOf = (error: unknown): string =>
   error instanceof Error ? error.message.split('\n').slice(0, 3).join(' ') : String(error)
 
-/** An attack that could not be made is no proof either. */
+/** An attack that could not be carried out proves nothing and counts as broken. */
 export async function judge(installation: AttackedInstallation, attack: Case): Promise<Verdict> {
   try {
     await inTime('the control', attack.control(installation))
@@ -47,12 +47,12 @@ export async function judge(installation: AttackedInstallation, attack: Case): P
   }
 }
 
-/** For controls. */
+/** An assertion for controls. */
 export function must(condition: unknown, sentence: string): asserts condition {
   if (!condition) throw new Error(sentence)
 }
 
-/** The first line of what was found that matches, for a verdict. */
+/** The first matching line of the result, for a verdict. */
 export const found = (text: string, pattern: RegExp | string): string | undefined => {
   const isIn = typeof pattern === 'string' ? text.includes(pattern) : pattern.test(text)
   return isIn ? `got ${JSON.stringify(text.slice(0, 200))}` : undefined

@@ -1,8 +1,8 @@
 // npm run attack [-- --only SUBJECT] [--important]
 //
-// The adversary as a program: hostile repositories, accounts and clients against a real installation in network and
-// process namespaces of its own. Each line is an attack that was made after its control had worked: `held`, or `BROKEN`
-// with what the attacker got. Exit code 1 on any BROKEN. Needs root.
+// Runs hostile repositories, accounts and clients against a real installation in its own network and process
+// namespaces. Each line is an attack whose control had worked: `held`, or `BROKEN` with what the attacker got. Exit
+// code 1 on any BROKEN. Needs root.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { parseArgs } from 'node:util'
 import { judge } from './case.ts'
@@ -15,7 +15,7 @@ const { values } = parseArgs({
   options: { only: { type: 'string' }, important: { type: 'boolean', default: false } },
 })
 
-/** Nothing of an attack leaves this machine, and no port or rule of it meets another program's. */
+/** Keeps the attacks inside this machine, and their ports and rules apart from other programs. */
 function enterNamespace(): number {
   const argv = ['--net', '--', process.execPath, ...process.argv.slice(1)]
   const { status, signal, error } = spawnSync('unshare', argv, {

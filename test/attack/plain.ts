@@ -1,5 +1,5 @@
-// A control plane with the limits that every installation has, for attacks on the limits themselves: the one of the world
-// lets the harness ask as often as it likes.
+// A control plane with ordinary limits, for attacks on the limits themselves; the attacked installation lifts them for
+// the harness.
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,7 +9,7 @@ import { freePort } from '../fixtures/server/installation-docker.ts'
 
 export interface Plain {
   url: string
-  /** The first administrator, signed in: the cookie. */
+  /** Signs up the first administrator and returns the cookie. */
   signUp: (password: string) => Promise<string>
   changePassword: (cookie: string, current: string) => Promise<number>
 }

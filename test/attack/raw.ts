@@ -1,9 +1,9 @@
-// Requests that no honest client sends: bytes on a socket, and what came back within a bound.
+// Requests that no honest client sends: raw bytes on a socket, and what came back within a timeout.
 import { connect } from 'node:net'
 
 const ANSWER_MS = 10_000
 
-/** Everything that came until the other side closed, or until `done` is content. */
+/** Everything received until the other side closed, or until `done` accepts it. */
 export function sendRaw(
   port: number,
   bytes: string,
@@ -26,7 +26,7 @@ export function sendRaw(
   })
 }
 
-/** One whole answer with a length, or the end of the connection. */
+/** One complete answer with a length, or the end of the connection. */
 export const isWhole = (text: string): boolean => {
   const end = text.indexOf('\r\n\r\n')
   const length = Number(/^content-length: (\d+)/im.exec(text)?.[1] ?? Number.NaN)

@@ -1,6 +1,6 @@
-// The installation that is attacked: real control plane, agent, Docker engine, Caddy and sshd in a network namespace of
-// their own. One server with a victim (guarded, in a project of its own) and an attacker of each recipe, a stranger with
-// an organization of their own, and members of low rank. The attackers run what a case sends them (implant.cjs).
+// The attacked installation: real control plane, agent, Docker engine, Caddy and sshd in their own network namespace.
+// One server has a victim (guarded, in its own project) and an attacker of each recipe; there is also the owner of
+// another organization, and members with low roles. The attackers run scripts that a case sends them (implant.cjs).
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
@@ -17,7 +17,7 @@ import { bundleForcedCommand } from '../fixtures/sshd/server.ts'
 
 export const PASSWORD = 'correct horse battery'
 export const GUARD = { mode: 'own', username: 'preview', password: 'only-for-friends' }
-/** A value of the victim's that must never be seen. */
+/** A value of the victim that must never leak. */
 export const CANARY = `canary-${randomBytes(12).toString('hex')}`
 
 const IMPLANT = readFileSync(join(import.meta.dirname, 'implant.cjs'), 'utf8')
@@ -37,7 +37,7 @@ export interface Person {
 export interface Target {
   project: ProjectDetail
   environment: Environment
-  /** By service; the first one has the environment's own host. */
+  /** By service; the first one has the environment's own hostname. */
   host: (service?: string) => string
 }
 
@@ -66,7 +66,7 @@ export class AttackedInstallation {
   }
 
   static async open(say: (line: string) => void): Promise<AttackedInstallation> {
-    // below /tmp an environment would see its own folder hidden, and sshd would trust nothing there
+    // below /tmp an environment's own folder would be hidden from it, and sshd would trust no file
     await buildDashboardIfStale()
     const dir = mkdtempSync('/var/lib/berth-attack-')
     chmodSync(dir, 0o755)
@@ -138,7 +138,7 @@ export class AttackedInstallation {
     })
   }
 
-  /** A manual environment with a port, a socket and files; all of them answer with the name. */
+  /** A manual environment with a port, a socket and files; all of them answer with its name. */
   manualFiles(node: string, name: string, more: Record<string, string> = {}) {
     return {
       'implant.cjs': IMPLANT,
@@ -156,7 +156,7 @@ actions:
     }
   }
 
-  /** A project and an environment of it, running. */
+  /** A project with a running environment. */
   async deployed(
     name: string,
     recipe: 'manual' | 'docker',
@@ -190,7 +190,7 @@ actions:
     throw new Error(`task ${id} is ${task.status}: ${JSON.stringify(task.failure)} ${log}`)
   }
 
-  /** Deploys a commit that is expected to be refused; what was said. */
+  /** Deploys a commit that should be refused; returns the message. */
   async attempt(target: Target, files: Record<string, string>): Promise<string> {
     this.fixture.repository(target.project.name, files)
     const { id } = await this.fixture.deploy(target.environment.id)
@@ -239,7 +239,7 @@ actions:
     return JSON.parse(text) as { code: number | null; out: string }
   }
 
-  /** Of the victim's: what the ledger of the agent says. */
+  /** The victim's port, from the agent's ledger. */
   async portOf(target: Target, service: string): Promise<number> {
     const { DatabaseSync } = await import('node:sqlite')
     const ledger = new DatabaseSync(join(this.fixture.stateDir, 'ledger.db'), { readOnly: true })
@@ -256,7 +256,7 @@ actions:
     }
   }
 
-  /** One call of the API as somebody; no token: nobody. */
+  /** One call of the API as a user; without a token it is anonymous. */
   async api(
     who: Person | string | undefined,
     method: string,
@@ -280,7 +280,7 @@ actions:
     return { status: answer.status, text: await answer.text(), headers: answer.headers }
   }
 
-  /** Somebody new: invited, registered by the link, signed in, with a token of the device login. */
+  /** Adds a user: invited, registered by the link, signed in, with a token of the device login. */
   async #person(name: string, role: string, organizationId: number): Promise<Person> {
     const { fixture } = this
     const email = `${name}@example.com`
@@ -329,7 +329,7 @@ actions:
     return String(JSON.parse(given.text).access_token)
   }
 
-  /** A project made with its webhook secret. */
+  /** A created project with its webhook secret. */
   created(name: string): Promise<ProjectCreated> {
     return this.fixture.post('/api/projects', {
       name,

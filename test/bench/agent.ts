@@ -1,9 +1,9 @@
 // npm run bench -- agent [--environments 5] [--seconds 60]
 //
-// What the agent costs on a server: share of one core and memory of a real daemon, first with nothing deployed, then
-// with environments of both recipes that run and write a line now and then. It is the packaged agent, as servers run it
-// (sources would cost the memory of their compiler), with the flags of its launcher. Processor time is the daemon's own with the
-// programs it started, as the kernel counts it: a busy machine does not change it.
+// The agent's cost on a server: share of one core and memory of a real daemon, first with nothing deployed, then with
+// environments of both recipes that run and write occasional lines. It is the packaged agent with its launcher's flags
+// (sources would add the compiler's memory). Processor time is the kernel's count for the daemon and its children, so a
+// busy machine does not change it.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -20,10 +20,10 @@ const root = join(import.meta.dirname, '../..')
 const GOALS = { idlePercent: 0.5, memoryMB: 90, busyPercent: 1 }
 const MB_PER_MIB = 1.048576
 const TICKS_PER_SECOND = 100
-/** The first looks at everything, and compiled code that is being written. */
+/** Covers the first checks, and compiled code that is being written. */
 const SETTLE_MS = 20_000
 
-/** Seconds of processor time: its own, and of children that ended. */
+/** Seconds of processor time of the process and its ended children. */
 function processorSeconds(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
@@ -31,7 +31,7 @@ function processorSeconds(pid: number): number {
   return ticks / TICKS_PER_SECOND
 }
 
-/** Memory that would be free without it: pages shared with other processes count in part. */
+/** Memory that its end would free: pages shared with other processes count in part. */
 function proportionalMB(pid: number): number {
   const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'latin1')
   return Number(/^Pss: +(\d+) kB/m.exec(rollup)?.[1] ?? 0) * (MB_PER_MIB / 1_024)
@@ -69,7 +69,7 @@ const manualFiles = {
     'manual: { deploy: ["true"], services: { web: { run: "while :; do date; sleep 5; done" } } }\n',
 }
 
-/** Packages the agent into `folder`, beside the client; what its launcher starts. */
+/** Packages the agent into `folder`, beside the client; returns what its launcher starts. */
 export function packaged(folder: string): string {
   const env = { ...process.env, BERTH_DIST: folder }
   execFileSync(process.execPath, ['scripts/bundle.ts'], { cwd: root, env, stdio: 'ignore' })
@@ -125,7 +125,7 @@ export async function benchAgent(count: number, seconds: number): Promise<void> 
   }
 }
 
-/** Beside the daemon: supervisors of processes, the edge, a runner that is kept warm. */
+/** The processes beside the daemon: supervisors, the edge, a warm runner. */
 function printOthers(fixture: Fixture): void {
   for (const verb of ['supervise', 'edge', 'runner']) {
     const found = listProcesses().filter(({ pid }) => isOf(fixture, pid, verb))

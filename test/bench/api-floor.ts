@@ -1,5 +1,5 @@
-// The floor of `npm run bench -- api`: node:http and prepared statements, nothing else. It knows who asks (token, person,
-// memberships) and reads the same rows as the product's answer, because nobody can do without either.
+// The floor of `npm run bench -- api`: only node:http and prepared statements. It authenticates (token, user,
+// memberships) and reads the same rows as the product's answer, because every implementation must do both.
 //   node test/bench/api-floor.ts <database file>
 import { createHash } from 'node:crypto'
 import { createServer } from 'node:http'
@@ -40,7 +40,7 @@ const open = db.prepare(
   `select id, status, trigger_by from tasks where environment_id in (${marks(3)})
    and status in ('queued', 'running') and type in ('deploy', 'destroy')`,
 )
-// what is open has a key and what has ended has another, by outcome: merged in their order
+// open tasks use one index and ended ones another, by outcome; the results are merged in order
 const ended = `t.status in ('succeeded', 'failed', 'canceled')`
 const parts = [
   ...['succeeded', 'failed', 'canceled'].map((status) => `${ended} and t.status = '${status}'`),

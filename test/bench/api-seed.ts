@@ -1,5 +1,5 @@
-// A large installation written straight into the database: what years of use leave behind. The control plane itself made
-// the schema, the first person and the keys; only history is planted here.
+// Writes a large installation straight into the database, as years of use would leave it. The control plane itself made
+// the schema, the first user and the keys; only history is planted here.
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
@@ -8,9 +8,9 @@ import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 
 export interface Installation {
   dir: string
-  /** One of many people each, so that no single person's quota is what is measured. */
+  /** Tokens of many users, so that no user's quota limits the measurement. */
   tokens: string[]
-  /** The project and environment that are read; the environment holds a tenth of all tasks. */
+  /** The project and environment that are read; the environment has a tenth of all tasks. */
   projectId: number
   environmentId: number
   /** Environments without an open task. */
@@ -34,7 +34,7 @@ export async function plantInstallation(projects: number, tasks: number): Promis
   const tokens = plantPeople(seed)
   const environmentIds = plantProjects(seed, project.id, environment.id, projects)
   plantTasks(seed, environmentIds, tasks)
-  db.exec('update projects set reconcile_at = null') // a start says when each is looked at
+  db.exec('update projects set reconcile_at = null') // the next start schedules the checks
   db.close()
   return {
     dir: cp.dir,
@@ -56,7 +56,7 @@ interface Seed {
   serverId: number
 }
 
-/** Copies a row with some fields changed: the schema stays the product's business. */
+/** Copies a row with some fields changed, so that this file does not depend on the schema. */
 function copier(db: Database.Database, table: string, id: number | string) {
   const row = db.prepare(`select * from ${table} where id = ?`).get(id) as Record<string, unknown>
   const names = Object.keys(row).filter((name) => name !== 'id')
@@ -130,7 +130,7 @@ function plantTasks({ db, organizationId, userId, serverId }: Seed, ids: number[
   const last = new Map<number, number>()
   db.transaction(() => {
     for (let i = 0; i < count; i++) {
-      // every tenth task belongs to the first environment; the first thousand give it a page in any case
+      // every tenth task belongs to the first environment; the first hundred give it a page in any case
       const environment = ids[i % 10 === 0 || i < 100 ? 0 : i % ids.length] as number
       const at = start + i * 1_000
       const sha = i.toString(16).padStart(40, '0')

@@ -1,9 +1,7 @@
-// CPU of the control plane per request of the four operations that people and clients repeat most: as ratio to plain
-// node:http with prepared statements on the same database, and to itself with a thousandth of the history. CPU time of
-// the server's process is measured, not the clock, in many short slices that all take in turns; a ratio is the median of
-// the slices' ratios, so that a busy moment of a shared machine meets everybody or falls out. What the process does
-// without being asked (deadlines) is a figure of its own and is not counted among the requests; looks at repositories, which
-// come in waves, are put off, so that they stand in nobody's figures.
+// CPU of the control plane per request of the four most frequent operations: as a ratio to plain node:http with
+// prepared statements on the same database, and to itself with a thousandth of the history. It measures CPU time of the
+// server's process in many short alternating slices and takes the median of their ratios, so a busy moment affects all
+// or drops out. Background work (deadlines) is a separate figure; repository checks come in waves and are postponed.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, readdirSync, readFileSync } from 'node:fs'
@@ -16,10 +14,10 @@ import { percentile, round, thousands } from './figures.ts'
 import { goalAtMost } from './goals.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-const WIDTH = 8 // requests under way at once
+const WIDTH = 8 // concurrent requests
 const SLICES = 30
-const GETS = 150 // requests of a slice
-const WARM_GETS = 4_000 // until nothing much is left to compile: a control plane runs for months
+const GETS = 150 // requests per slice
+const WARM_GETS = 4_000 // until little is left to compile: a control plane runs for months
 const WARM_POSTS = 100
 const SETTLE_MS = 10_000
 const PUT_OFF_MS = 86_400_000
@@ -50,7 +48,7 @@ const OPERATIONS: Operation[] = [
   },
 ]
 
-/** CPU microseconds of all threads of a process, to the nanosecond as the scheduler counts them. */
+/** CPU microseconds of all threads of a process, from the scheduler's nanoseconds. */
 function cpuMicroseconds(pid: number): number {
   const threads = readdirSync(`/proc/${pid}/task`)
   const times = threads.map((id) => readFileSync(`/proc/${pid}/task/${id}/schedstat`, 'utf8'))
@@ -96,7 +94,7 @@ class Subject {
     })
   }
 
-  /** CPU microseconds of the server per request, beyond what it uses without any. */
+  /** CPU microseconds of the server per request, without its idle use. */
   async measure(
     { method, path }: Operation,
     installation: Installation,
@@ -105,7 +103,7 @@ class Subject {
   ): Promise<number> {
     const { tokens } = installation
     let next = from
-    // while the others had their turn the server may have closed what was idle
+    // the server may have closed idle connections while the others were measured
     this.#agent.destroy()
     this.#agent = new Agent({ keepAlive: true, maxSockets: WIDTH })
     const used = this.#watch()
@@ -146,7 +144,7 @@ class Subject {
   }
 }
 
-/** A start asks for a look at every repository, from half a minute later on: there are none, and none is looked at. */
+/** A start schedules a check of every repository half a minute later; there are none, so it is postponed. */
 function putOffLooks({ dir }: Installation): void {
   const db = new Database(join(dir, 'berth.db'))
   db.prepare('update projects set reconcile_at = ?').run(Date.now() + PUT_OFF_MS)
@@ -160,7 +158,7 @@ interface Measured {
   figures: number[][]
 }
 
-/** All in turns, each slice beginning with another one. */
+/** Measures all in alternation; each slice begins with another one. */
 async function measureInTurns(all: Measured[]): Promise<void> {
   for (const operation of OPERATIONS) {
     console.error(`measuring ${operation.name}`)

@@ -1,7 +1,7 @@
-// Files of an action, fetched by the bundled client from the packaged agent, straight over SSH (the agent's own sshd) and
-// through the control plane, each as a ratio to `scp` of the same bytes from a private sshd on loopback in the same run.
-// Rounds alternate and begin with another way each time, so that a busy machine slows all; the median round counts. All end
-// with the files on disk; the client's are also compared with their digests and synced.
+// Artifacts fetched by the bundled client from the packaged agent, over SSH (the agent's own sshd) and through the
+// control plane, each as a ratio to `scp` of the same bytes from a private sshd on loopback in the same run. Rounds
+// alternate with a rotating start, so a busy machine slows all; the median round counts. All write the files to disk;
+// the client also verifies digests and syncs.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -40,7 +40,7 @@ actions:
     artifacts: { paths: ['small/*'] }
 `
 
-/** A private sshd that lets one key in. */
+/** A private sshd that accepts one key. */
 async function openSshd(dir: string): Promise<{ scp: string[]; close: () => Promise<void> }> {
   const at = (name: string): string => join(dir, name)
   for (const name of ['host', 'user']) {
@@ -93,7 +93,7 @@ async function openSshd(dir: string): Promise<{ scp: string[]; close: () => Prom
 
 const from = (path: string): string => `127.0.0.1:${path}`
 
-/** Not synchronous: connections of this process that are closed meanwhile must be noticed. */
+/** Asynchronous, because this process must notice connections that close meanwhile. */
 async function run(file: string, args: string[], env = process.env): Promise<void> {
   const child = spawn(file, args, { env, stdio: ['ignore', 'ignore', 'pipe'] })
   let said = ''
@@ -133,7 +133,7 @@ interface Place {
   scp: string[]
 }
 
-/** The client's surroundings; for the second way its ssh finds no server. */
+/** The client's environment variables; for `http` its ssh finds no server. */
 function surroundings({ fixture, dir }: Place, way: 'ssh' | 'http'): NodeJS.ProcessEnv {
   const env = { ...process.env, BERTH_URL: fixture.url, BERTH_TOKEN: fixture.token }
   if (way === 'ssh') return env
@@ -171,7 +171,7 @@ async function compare(
     const all = readdirSync(target, { recursive: true, withFileTypes: true })
     const got = all.filter((one) => one.isFile())
     if (got.length !== artifacts.length) throw new Error(`${way}: ${got.length} files came`)
-    // many at the end: ext4 takes a millisecond for a new file while it remembers many that were just removed
+    // many files are removed at the end: after many removals ext4 takes a millisecond for a new file
     if (artifacts.length === 1) rmSync(target, { recursive: true })
   }
   for (const target of made) rmSync(target, { recursive: true, force: true })
@@ -180,7 +180,7 @@ async function compare(
 
 const WAYS = { ssh: 'over SSH', http: 'through the control plane' } as const
 
-/** The ratios to scp. */
+/** Prints the ratios to scp. */
 function report(
   what: string,
   bytes: number,
@@ -218,7 +218,7 @@ function removeSsh(fixture: Fixture): void {
   execFileSync(process.execPath, [AGENT, 'ssh', 'remove'], { env, stdio: 'pipe' })
 }
 
-/** Until people are led to the agent's own sshd. */
+/** Resolves when the control plane directs users to the agent's own sshd. */
 async function sshReady(fixture: Fixture, environmentId: number): Promise<void> {
   const asked = { public_key: ANY_KEY, purpose: 'artifact', environment_id: environmentId }
   await until('the agent’s sshd', async () => {
@@ -232,7 +232,7 @@ async function sshReady(fixture: Fixture, environmentId: number): Promise<void> 
 
 /** The goal counts for one large file both ways, and for many small ones over SSH. */
 export async function benchArtifacts(megabytes: number, rounds: number): Promise<void> {
-  // every folder above must be root's alone, or sshd does not believe what lies there: not /tmp
+  // sshd trusts only files whose parent folders all belong to root alone, so not /tmp
   const sshDir = mkdtempSync('/var/lib/berth-bench-')
   chmodSync(sshDir, 0o755)
   const dir = mkdtempSync(join(tmpdir(), 'berth-bench-'))

@@ -1,5 +1,5 @@
-// How many SSH certificates a second one core makes, as a ratio to `ssh-keygen -s`, spawned for each, in the same run: the
-// codec alone (key parsed, signed, read back), and whole requests over HTTP with row, audit and two synced commits. Rounds
+// SSH certificates per second on one core, as a ratio to a spawned `ssh-keygen -s` for each, in the same run: the codec
+// alone (key parsed, signed, read back), and whole HTTP requests with row, audit and two synced commits. Rounds
 // alternate, so that a busy machine slows both; the median round counts.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -20,10 +20,10 @@ import { goalAtLeast } from './goals.ts'
 
 const ROUNDS = 5
 const ROUND_MS = 2_000
-const KEYS = 2_000 // each request brings a new key, as the client does
+const KEYS = 2_000 // each request sends a new key, as the client does
 const IN_FLIGHT = 4
 
-/** Calls a second for one round. */
+/** Calls per second in one round. */
 async function measure(work: (n: number) => unknown): Promise<number> {
   const started = performance.now()
   let done = 0
@@ -41,7 +41,7 @@ async function openControlPlane() {
   const { id } = await cp.environment((await cp.project('shop', server.id)).id)
   ;(await WireAgent.join(cp, server.id)).close()
   const ask = (public_key: string) => {
-    cp.clock.offsetMs += 1_100 // the limit of 60 a minute is not what is measured
+    cp.clock.offsetMs += 1_100 // keeps the limit of 60 a minute out of the measurement
     const asked = { public_key, purpose: 'logs', environment_id: id }
     return cp.make(`/api/servers/${server.id}/ssh`, asked)
   }

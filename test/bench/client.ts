@@ -1,4 +1,4 @@
-// How quickly the client starts: the bundled file with --version, as a ratio to `node -e 0` of the same run. Every
+// Start-up time of the client: the bundled file with --version, as a ratio to `node -e 0` of the same run. Every
 // command pays this before its first request.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
@@ -33,7 +33,7 @@ export async function benchClient(rounds: number): Promise<void> {
     const nothing: number[] = []
     const started: number[] = []
     for (let round = 0; round < rounds; round++) {
-      nothing.push(time(['-e', '0'], env)) // turn about: both see the same noise
+      nothing.push(time(['-e', '0'], env)) // alternating, so both see the same noise
       started.push(time([bundle, '--version'], env))
     }
     const [floor, version] = [percentile(nothing, 50), percentile(started, 50)]

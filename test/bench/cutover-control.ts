@@ -1,6 +1,6 @@
-// The positive control of the cut-over: containers of the same image behind a Caddy of its own whose configuration holds
-// a fixed upstream. A switch is a configuration push, and the old container is stopped at once. The strict client must
-// lose requests here; otherwise it would not notice a loss anywhere.
+// The positive control of the cut-over: containers of the same image behind a separate Caddy with a fixed upstream. A
+// switch is a configuration push, and the old container is stopped immediately. The strict client must lose requests
+// here, or it would not notice a loss anywhere.
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { APP_PORT } from '../fixtures/docker/app.ts'
@@ -16,7 +16,7 @@ import { countOf, LoadClient } from './load-client.ts'
 
 const BETWEEN_MS = 2_000
 
-/** One container more of the image that the environment runs, on its network; gives its address once it is healthy. */
+/** Starts one more container of the environment's image on its network; returns its address once it is healthy. */
 async function startVersion(
   made: DockerFixture,
   prefix: string,
@@ -26,7 +26,7 @@ async function startVersion(
   const body = JSON.stringify({
     Image: owned.containers[0]?.image,
     Env: ['GRACEFUL=1', `PORT=${APP_PORT}`],
-    // the image's own label would make it a left-over of the agent, which removes such
+    // with the image's own label the agent would remove it as a leftover
     Labels: { 'dev.berth.agent': 'control' },
     HostConfig: { NetworkMode: owned.networks[0], Init: true },
   })

@@ -1,9 +1,9 @@
 // npm run bench -- cutover [--redeploys 10] [--recipe docker|manual] [--control]
 //
-// Redeploys one environment again and again through control plane, agent, engine and proxy while the strict client asks
-// as fast as it can: GET over kept and fresh connections, POST bodies that must come back, WebSocket sessions, answers
-// that take five seconds and twelve (longer than switch and proof together: only a drain saves them). Nothing may fail. The second half of the versions ignores SIGTERM. --control switches the way
-// other platforms do (cutover-control.ts); the same client must notice, or its zero means nothing.
+// Redeploys one environment repeatedly through control plane, agent, engine and proxy under the strict client's full
+// load: GET over kept and fresh connections, echoed POST bodies, WebSocket sessions, answers of five and twelve seconds
+// (longer than switch and proof together: only a drain saves them). Nothing may fail; the second half of the versions
+// ignores SIGTERM. --control switches as other platforms do (cutover-control.ts); the client must notice the loss.
 import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Environment } from '@berth/shared/api'
@@ -25,7 +25,7 @@ import { FixedProxy } from './fixed-proxy.ts'
 import { goal, goalAtLeast } from './goals.ts'
 import { type ClientReport, type ClientWishes, countOf, LoadClient } from './load-client.ts'
 
-/** As many as two cores carry beside the deployments; more only makes every single answer slower. */
+/** As many as two cores carry beside the deployments; more would only slow every answer. */
 export const FULL_LOAD = {
   'keep-alive': 16,
   fresh: 8,
@@ -34,7 +34,7 @@ export const FULL_LOAD = {
   slow: 8,
   long: 8,
 } as const
-/** What look-ups, the probe, stripped headers and the access log may cost (decision 0021). */
+/** The allowed cost of look-ups, the probe, stripped headers and the access log (decision 0021). */
 const GOAL_OVER_BARE = 0.6
 const THROUGHPUT_MS = 4_000
 
@@ -147,7 +147,7 @@ const ticksOf = (pids: number[]): number =>
     return sum + Number(fields[11]) + Number(fields[12])
   }, 0)
 
-/** Requests for each tick that client, application and proxy spent on them together. */
+/** Requests per tick that client, application and proxy spent on them together. */
 async function requestsPerTick(wishes: ClientWishes, pids: number[]): Promise<number> {
   const client = new LoadClient({ ...wishes, workers: { 'keep-alive': 16 } })
   try {

@@ -1,12 +1,9 @@
 // npm run bench -- deploy [--rounds 5]
 //
-// The same application, the same engine, the same repository, in turns: deployed by Berth, and by floor.sh, the shortest
-// script that does the same by hand. Three cases: no cache at all, a file changed, nothing changed. Berth's clock runs
-// from `POST …/tasks` to the first answer of the new version through its proxy, and to `live_at` (proven to run); the
-// script's from its first command to the container's first answer. A switch that loses nothing takes a proxy that looks
-// names up again; a second for it is added to the script, whose own way of switching loses requests. Beside that ratio
-// stands the one to the script as it is, its lossy switch included. Both proxies are idle until the switch; a host with
-// visitors shows the new version up to one look-up (PROXY.refreshMs) later.
+// The same application, engine and repository, deployed alternately by Berth and by floor.sh, the shortest script that
+// does the same by hand. Cases: no cache, a changed file, no change. Berth's time runs from `POST …/tasks` to the first
+// answer of the new version through its proxy, and to `live_at` (proven to run); the script's from its first command to
+// the container's first answer. Proxies are idle; under traffic the new version shows up to one PROXY.refreshMs later.
 import { execFile, execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { watch } from 'node:fs/promises'
@@ -30,7 +27,10 @@ import { FixedProxy } from './fixed-proxy.ts'
 import { goalAtMost } from './goals.ts'
 
 const run = promisify(execFile)
-/** What the goals allow for a switch without a loss. */
+/**
+ * The script's extra time: a switch without loss needs a proxy that looks names up again, and the script's own loses
+ * requests. The ratio to the plain script, with its lossy switch, is printed as well.
+ */
 const SWITCH_MS = 1_000
 const ROUND_MS = 120_000
 const CASES = {
@@ -39,7 +39,7 @@ const CASES = {
   same: { title: 'nothing changed', most: 1.35 },
 } as const
 type Case = keyof typeof CASES
-/** Of the script as it is. */
+/** Relative to the plain script. */
 const GOAL = 1.25
 const GOAL_LIVE_MS = 3_500
 const PAUSE_MS = 1_500
@@ -60,7 +60,7 @@ interface Floor {
   remove: number
 }
 
-/** Some clients on some machines come without the builder that the engine has. */
+/** Some installed Docker clients lack the builder that the engine has. */
 function findClient(socket: string): string {
   const names = ['/usr/bin/docker', '/usr/local/bin/docker', 'docker']
   const env = { ...process.env, DOCKER_HOST: `unix://${socket}`, DOCKER_BUILDKIT: '1' }
@@ -74,7 +74,7 @@ function findClient(socket: string): string {
       })
       return name
     } catch {
-      // the next one
+      // try the next one
     }
   }
   throw new Error(`none of these can build with BuildKit: ${names.join(', ')}`)
@@ -122,7 +122,7 @@ class Bench {
   async round(what: Case): Promise<{ berth: Measured; script: Floor }> {
     if (what !== 'same') this.#made.fixture.repository('speed', smallApp(String(++this.#version)))
     const berth = await this.#berth(what)
-    // the script builds the same commit on the same engine: it must not find what Berth's build left
+    // the script builds the same commit on the same engine and must not reuse Berth's build
     if (what !== 'same') this.#made.fixture.repository('speed', smallApp(String(++this.#version)))
     const script = await this.#script(what)
     return { berth, script }
@@ -135,7 +135,7 @@ class Bench {
 
   async #berth(what: Case): Promise<Measured> {
     await this.#prune(what)
-    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS)) // like a person
+    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS)) // like a user
     const { fixture } = this.#made
     const before = await this.#instance()
     const moved = this.#routesMoved()
@@ -155,7 +155,7 @@ class Bench {
     }
   }
 
-  /** What the proxy's current upstream calls itself; empty: nobody answers. */
+  /** The name of the proxy's current upstream; empty if nothing answers. */
   #instance(): Promise<string> {
     return new Promise((resolve) => {
       const options = { host: '127.0.0.1', port: this.#made.fixture.proxyPort, path: '/instance' }
@@ -174,8 +174,8 @@ class Bench {
   }
 
   /**
-   * Until the edge has another table for the environment. Who asks a host again and again takes part of the machine, and
-   * nobody asks the script's: the first visitor comes when another version can answer.
+   * Waits until the edge has a new table for the environment. Constant polling would use processor time that the
+   * script's side does not spend, so the first request is sent when the new version can answer.
    */
   async #routesMoved(): Promise<void> {
     const folder = join(this.#made.fixture.stateDir, 'edge')
@@ -233,7 +233,7 @@ const stepsOf = (task: Task): Map<string, number> =>
 const median = (values: number[]): number => percentile(values, 50)
 const ms = (n: number): string => `${round(n, 0)} ms`
 
-/** All but taking the old container away, which Berth does after its answer as well. */
+/** Everything except the removal of the old container, which Berth also does after its answer. */
 const total = (f: Floor): number => f.clone + f.build + f.run + f.wait + f.switch
 
 function judge(what: Case, berth: Measured[], script: Floor[]): void {
@@ -244,7 +244,7 @@ function judge(what: Case, berth: Measured[], script: Floor[]): void {
   const answered = median(berth.map((one) => one.answered))
   const live = median(berth.map((one) => one.live))
   const ratio = answered / floor
-  // of neighbours in time: a machine that others use as well is not the same from minute to minute
+  // ratios of neighbouring rounds, because a shared machine changes from minute to minute
   const plain = median(berth.map((one, n) => one.answered / total(script[n] as Floor)))
   const parts = (['clone', 'build', 'run', 'wait', 'switch', 'remove'] as const)
     .map((part) => `${part} ${round(of(part), 0)}`)
@@ -266,7 +266,7 @@ function judge(what: Case, berth: Measured[], script: Floor[]): void {
 
 export async function benchDeploy(rounds: number): Promise<void> {
   const packages = mkdtempSync(join(tmpdir(), 'berth-bench-agent-'))
-  // as servers run it: from sources, every runner would compile them
+  // the packaged agent, as on servers: from sources, every runner would compile them
   const agent = packaged(packages)
   const made = await openDockerFixture({
     fixture: { agent, agentFlags: [...AGENT_FLAGS], agentEnv: AGENT_ENV },
@@ -277,7 +277,7 @@ export async function benchDeploy(rounds: number): Promise<void> {
     for (const what of Object.keys(CASES) as Case[]) {
       const berth: Measured[] = []
       const script: Floor[] = []
-      await bench.round(what) // the first of its kind finds another state than the next ones
+      await bench.round(what) // the first round of a kind starts from another state than the next ones
       for (let n = 0; n < rounds; n++) {
         const one = await bench.round(what)
         berth.push(one.berth)

@@ -6,7 +6,7 @@ export function percentile(values: number[], p: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor((p / 100) * sorted.length))] ?? Number.NaN
 }
 
-/** Resident memory of a process in MiB; 0 when it is gone. */
+/** Resident memory of a process in MiB; 0 if it has ended. */
 export function residentMiB(pid: number): number {
   try {
     const line = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))
@@ -16,7 +16,7 @@ export function residentMiB(pid: number): number {
   }
 }
 
-/** Processes whose command line holds all these words. */
+/** Processes whose command line contains all these words. */
 export function findProcesses(...words: string[]): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))

@@ -1,6 +1,6 @@
-// A Caddy of its own with one fixed upstream, the way many platforms route: a switch is a push of configuration. Berth does
-// not work like this; the cut-over's positive control and the shell script of the deploy bench do, and it is the floor
-// of what a request through a proxy costs.
+// A separate Caddy with one fixed upstream, as many platforms route: a switch is a configuration push. Berth works
+// differently. The cut-over's positive control and the script of the deploy bench use it, and it is the floor for the
+// cost of a request through a proxy.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { request } from 'node:http'
@@ -39,7 +39,7 @@ export class FixedProxy {
     this.port = port
   }
 
-  /** Unix socket of its administration. */
+  /** Unix socket of its admin API. */
   get admin(): string {
     return join(this.#folder, 'admin.sock')
   }
@@ -60,7 +60,7 @@ export class FixedProxy {
     this.#child = child
     child.stdin?.end(this.#text(upstream))
     await until('the control proxy', async () => {
-      await fetch(`http://127.0.0.1:${this.port}/`) // whatever it answers
+      await fetch(`http://127.0.0.1:${this.port}/`) // any answer will do
       return true
     })
   }

@@ -1,5 +1,5 @@
-// The noise of `floods.ts`, in a process of its own: deliveries with wrong signatures at a steady pace, or pages that
-// subscribe and do not read until they are told to come back.
+// The noise of `floods.ts`, in its own process: deliveries with wrong signatures at a steady pace, or pages that
+// subscribe and do not read until the parent asks them to resume.
 import { Agent, request } from 'node:http'
 import { WebSocket } from 'ws'
 
@@ -49,7 +49,7 @@ async function sendDeliveries({ url, perSecond, ms }: Deliveries): Promise<void>
   const began = performance.now()
   while (performance.now() - began < ms) {
     const due = Math.floor(((performance.now() - began) / 1_000) * perSecond)
-    // what the other side does not take is not piled up here
+    // requests that the other side does not take must not pile up here
     while (sent < due && open < CONNECTIONS * 4) {
       sent += 1
       post(sent)
@@ -81,7 +81,7 @@ function subscribe(o: Readers, n: number, lastEventId?: string): Promise<Reader>
       const input = { project_id: o.projectId }
       const params = { path: 'project.events', input, lastEventId }
       socket.send(JSON.stringify({ id: 1, method: 'subscription', params }))
-      // the first word says that it began
+      // the first message says that it began
       socket.once('message', () => resolve(reader))
     }),
   )
@@ -103,7 +103,7 @@ async function keepReaders(o: Readers): Promise<void> {
   const back = readers.slice(0, COME_BACK)
   for (const [n, first] of back.entries()) {
     const closed = new Promise((resolve) => first.socket.once('close', resolve))
-    first.socket.resume() // what the kernel held for it, then the end
+    first.socket.resume() // what the kernel buffered, then the end
     await closed
     const again = await subscribe(o, n, first.last)
     const newest = Math.max(...readers.flatMap((r) => r.numbers.at(-1) ?? 0))

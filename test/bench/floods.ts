@@ -1,6 +1,6 @@
-// What a flood costs everybody else. `webhooks`: a thousand deliveries a second with wrong signatures, each from another
-// address so that no limit by address helps, beside ordinary requests. `subscribers`: five hundred pages that watch and
-// never read, beside one that does. Figures are ratios to the quiet control plane in the same run; generator and system
+// What a flood costs other users. `webhooks`: a thousand deliveries a second with wrong signatures, each from another
+// address to bypass limits by address, beside ordinary requests. `subscribers`: five hundred pages that watch and never
+// read, beside one that reads. Figures are ratios to the quiet control plane in the same run; generator and system
 // share the machine.
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
@@ -21,14 +21,14 @@ const KIB = 1_024
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void
 
-/** What is still held after everything that can be collected was. */
+/** Memory that remains after a garbage collection. */
 function retainedMiB(): number {
   collect()
   const { heapUsed, external } = process.memoryUsage()
   return (heapUsed + external) / KIB / KIB
 }
 
-/** A process of this file's kind that makes the noise, so that the event loop measured is the control plane's alone. */
+/** Makes the noise in another process, so that the measured event loop is the control plane's alone. */
 function makeNoise(kind: 'deliveries' | 'readers', order: object): ChildProcess {
   const child = fork(fileURLToPath(new URL('flood-noise.ts', import.meta.url)), [kind])
   child.send(order)
@@ -37,7 +37,7 @@ function makeNoise(kind: 'deliveries' | 'readers', order: object): ChildProcess 
 const heard = (child: ChildProcess): Promise<Record<string, number>> =>
   new Promise((resolve) => child.once('message', (m) => resolve(m as Record<string, number>)))
 
-/** Milliseconds of one ordinary request after the other. */
+/** Milliseconds of ordinary requests, one after the other. */
 async function probe(cp: TestControlPlane, ms: number): Promise<number[]> {
   const times: number[] = []
   const ends = performance.now() + ms
@@ -86,9 +86,9 @@ export async function benchWebhooks(perSecond: number): Promise<void> {
   }
 }
 
-/** Processor time of one refused delivery, whatever else the machine does: nothing but the flood runs here. */
+/** Processor time of one refused delivery, independent of the machine's load: only the flood runs here. */
 async function costOf(cp: TestControlPlane, url: string, perSecond: number): Promise<number> {
-  cp.clock.offsetMs += 61_000 // a fresh minute for each address
+  cp.clock.offsetMs += 61_000 // resets the limit of each address
   const began = process.cpuUsage()
   const child = makeNoise('deliveries', { url, perSecond, ms: PHASE_MS / 2 })
   const { refused = 1, shed = 0 } = await heard(child)
@@ -103,7 +103,7 @@ interface Page {
   close(): void
 }
 
-/** A page that reads: how late each event is, by one clock. */
+/** A page that reads: the lag of each event, by one clock. */
 async function openPage(cp: TestControlPlane, projectId: number): Promise<Page> {
   const socket = new WebSocket(`${cp.url.replace('http', 'ws')}/trpc`, {
     headers: { authorization: `Bearer ${cp.token}` },
@@ -190,7 +190,7 @@ export async function benchSubscribers(count: number): Promise<void> {
 const EVENT_BYTES = 10 * KIB
 let numbered = 0
 
-/** A megabyte of events a second; gives the lags of the page that reads. */
+/** Emits a megabyte of events a second; returns the lags of the page that reads. */
 async function flow(
   cp: TestControlPlane,
   organizationId: number,
@@ -200,7 +200,7 @@ async function flow(
   const from = page.lags.length
   const big = 'x'.repeat(EVENT_BYTES)
   const began = performance.now()
-  const everyMs = EVENT_BYTES / KIB // a KiB each millisecond
+  const everyMs = EVENT_BYTES / KIB // one KiB per millisecond
   for (let n = 0; n * everyMs < PHASE_MS; n++) {
     const wait = began + n * everyMs - performance.now()
     if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait))

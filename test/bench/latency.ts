@@ -1,5 +1,5 @@
-// From `POST …/tasks` to the first step running on the server, over loopback. The floor is one durable write: a database
-// commit and an fsync are what nobody can do without, and the way holds several of them.
+// From `POST …/tasks` to the first step running on the server, over loopback. The floor is one durable write: a
+// database commit and an fsync, which every implementation needs; the path contains several of them.
 import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import type { LogLine, Task } from '@berth/shared/api'
@@ -13,7 +13,7 @@ const SERVICE_FILE = `manual:
       run: "true"
 `
 
-/** Between rounds, like a person: the agent has time to get its next runner ready. */
+/** Between rounds, like a user: the agent has time to prepare its next runner. */
 const PAUSE_MS = 1_500
 
 function syncFloor(dir: string): number {

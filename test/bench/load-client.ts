@@ -1,4 +1,4 @@
-// Starts the strict client, asks it how it goes, stops it. What it counts is in ClientReport.
+// Starts the strict client, asks for its progress, stops it. ClientReport holds its counts.
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -11,13 +11,13 @@ export interface ClientWishes {
   /** Header `Host`. */
   host: string
   workers: Partial<Record<Kind, number>>
-  /** About this long between two requests of a worker; 0: as fast as it goes. */
+  /** About this long between two requests of a worker; 0 means full speed. */
   pauseMs?: number
 }
 
 export interface ClientReport {
   kinds: Partial<Record<Kind, { ok: number; failed: number; maxMs: number }>>
-  /** The first ones, by the wall clock. */
+  /** The first failures, by the wall clock. */
   failures: { kind: Kind; why: string; at: number }[]
   /** By the header `X-Version` of good answers. */
   versions: Record<string, { count: number; firstAt: number; lastAt: number }>
@@ -51,7 +51,7 @@ export class LoadClient {
     return this.#ask('report')
   }
 
-  /** Ends what it has begun. */
+  /** Finishes the requests in flight. */
   async stop(): Promise<ClientReport> {
     const gone = once(this.#child, 'exit', { signal: AbortSignal.timeout(STOP_MS) })
     const report = await this.#ask('stop')

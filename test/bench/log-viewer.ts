@@ -1,6 +1,6 @@
-// The deployment page in Chromium with a long log, against a real control plane that got it through its real intake: how
-// soon one can read, whether scrolling, searching and following hold the page up, and how much memory it takes. Times
-// are compared with a plain page of the same dashboard in the same browser.
+// The deployment page in Chromium with a long log, against a real control plane that received it through its real
+// intake: time to the first readable line, blocking while scrolling, searching and following, and memory. Times are
+// compared with a plain page of the same dashboard in the same browser.
 import { loadavg } from 'node:os'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Chromium, type Visitor } from '../fixtures/people/chromium.ts'
@@ -25,7 +25,7 @@ const ROUNDS = 5
 /** How long the plain list is scrolled. */
 const FLOOR_SECONDS = 3
 const BOX = '[aria-label^="Log of"]'
-/** `plainMs`: a plain page takes half of it on a machine of its own; beyond it the ratio counts. */
+/** `plainMs`: twice what a plain page takes on an idle machine; beyond it the ratio counts. */
 const GOALS = { openMs: 300, plainMs: 120, ratio: 2.5, heapMB: 150 }
 
 const text = (n: number): string =>
@@ -33,7 +33,7 @@ const text = (n: number): string =>
     ? `\u001b[31merror\u001b[0m needle ${n}: the thing that is looked for\n`
     : `\u001b[32mok\u001b[0m ${n} modules/checkout/src/components/cart-${n % 97}.ts compiled in ${n % 40} ms\n`
 
-/** From the click to the frame in which it is there. */
+/** From the click to the frame that shows it. */
 const OPEN = (link: string, there: string): string => `new Promise((done) => {
   const began = performance.now()
   const look = () => {
@@ -46,7 +46,7 @@ const OPEN = (link: string, there: string): string => `new Promise((done) => {
 const IS_READABLE = `document.querySelector('[data-n="1"]')?.textContent.includes('compiled') &&
   document.querySelector('[aria-label="Search in the log"]')`
 
-/** Three seconds of steady scrolling, then jumps to places that are not loaded. */
+/** Three seconds of steady scrolling, then jumps to ranges that are not loaded. */
 const SCROLL = `(async () => {
   const box = document.querySelector('${BOX}')
   const frame = () => new Promise(requestAnimationFrame)
@@ -92,7 +92,7 @@ async function heapMB(v: Visitor): Promise<number> {
   return Number(await v.page.evaluate('performance.memory.usedJSHeapSize')) / 1e6
 }
 
-/** A plain list while somebody else has the same ranges of the log fetched. */
+/** A plain list while another client fetches the same ranges of the log. */
 async function floorOfFetching(v: Visitor, taskId: number): Promise<Seen> {
   let isOver = false
   const fetching = (async () => {
@@ -148,7 +148,7 @@ async function searches(v: Visitor, taskId: number): Promise<void> {
   smooth('the same with every range at hand', again, floor, `${round(againMs, 0)} ms, `)
 }
 
-/** Lines at a steady rate, however late a tick comes. */
+/** Lines at a steady rate, however late a tick is. */
 async function stream(attempt: ScriptedAttempt, seconds: number, before = 0): Promise<void> {
   const began = performance.now()
   for (let n = 0; n < seconds * RATE; ) {
@@ -177,7 +177,7 @@ async function follow(
     attempt.succeed()
   }
   const task = (await p.deploy(environmentId)).body
-  const before = await watchedFloor(v.page) // while the same flood goes where nobody looks
+  const before = await watchedFloor(v.page) // while the same flood goes to a log that is not open
   await v.goto(`/tasks/${task.id}`)
   await v.page.locator(`[data-n="${FLOOR_SECONDS * RATE}"]`).waitFor()
   const far: number[] = []

@@ -13,7 +13,7 @@ const program = (lines: number): string =>
 
 const STAMP_SECONDS = 10
 const STAMP_RATE = 5_000
-// 50 lines each 10 ms, each with the moment it was written
+// 50 lines each 10 ms, each with its time of writing
 const STAMPS = `import sys, time
 start = time.monotonic()
 n = 0
@@ -33,7 +33,7 @@ const serviceFile = (run: string): string => `manual:
       run: ${JSON.stringify(run)}
 `
 
-/** Lines a second of the program through a pipe into a reader that only counts. */
+/** Lines per second of the program through a pipe into a reader that only counts. */
 async function pipeFloor(lines: number): Promise<number> {
   const began = performance.now()
   const child = spawn('/bin/sh', ['-c', program(lines)], { stdio: ['ignore', 'pipe', 'inherit'] })
@@ -124,7 +124,7 @@ async function countLines(fixture: Fixture, taskId: number): Promise<number> {
   return count
 }
 
-/** Milliseconds from the write on the server to the bytes in a follower's hands, line by line. */
+/** Milliseconds from the write on the server to the arrival at a follower, line by line. */
 async function liveDelays(fixture: Fixture): Promise<number[]> {
   const task = await deployProgram(fixture, 'stamps', {
     '.service.yml': serviceFile('exec python3 -u stamps.py'),

@@ -1,6 +1,6 @@
-// Tasks of a page's main thread, from Chromium's own trace: how long each took, and how long of that it had a processor.
-// On a machine that others use too only the second is the page's doing; what the machine adds is shown by a plain list
-// that is scrolled in the same browser under the same load.
+// Tasks of a page's main thread, from Chromium's own trace: how long each took, and its processor time. On a shared
+// machine only the second is the page's doing; a plain list that is scrolled in the same browser under the same load
+// shows what the machine adds.
 import type { Page } from 'playwright-core'
 import { percentile, round } from './figures.ts'
 
@@ -10,7 +10,7 @@ const CATEGORIES = [
   'disabled-by-default-devtools.timeline',
   'disabled-by-default-v8.gc',
 ]
-/** Shorter events are of no interest, and there are millions. */
+/** Shorter events do not matter, and there are millions of them. */
 const LEAST_US = 500
 const STOP_MS = 60_000
 const PARTS = 4
@@ -27,17 +27,17 @@ interface TraceEvent {
 }
 
 export interface Seen {
-  /** The processor's time of the longest, and how many took longer than they may. */
+  /** Processor time of the longest task, and how many exceeded the limit. */
   cpuMs: number
   cpuLong: number
   wallMs: number
   wallLong: number
-  /** What the longest by processor was made of. */
+  /** What the longest task by processor time consisted of. */
   parts: string
   frames: number[]
 }
 
-/** The main thread of the page that is looked at: the busiest of them. */
+/** The main thread of the observed page: the busiest of them. */
 function mainEvents(events: readonly TraceEvent[]): TraceEvent[] {
   const mains = new Map<string, TraceEvent[]>()
   const key = (e: TraceEvent): string => `${e.pid}/${e.tid}`
@@ -129,7 +129,7 @@ export async function watched(page: Page, work: () => Promise<unknown>): Promise
   return summary(events, frames as number[])
 }
 
-/** A list of as many rows as the log has in its document, scrolled, a third of its texts changed at each frame. */
+/** A scrolled list with as many rows as the log renders; a third of its texts change at each frame. */
 const PLAIN = `(async () => {
   document.body.innerHTML = '<div style="height:600px;overflow:auto;font:13px/20px monospace"></div>'
   const box = document.body.firstChild
@@ -142,13 +142,13 @@ const PLAIN = `(async () => {
   }
 })()`
 
-/** What this machine does to a page that does next to nothing. */
+/** What this machine does to a nearly idle page. */
 export async function watchedFloor(page: Page): Promise<Seen> {
   await page.goto('about:blank')
   return watched(page, () => page.evaluate(PLAIN))
 }
 
-/** Before and after what is compared with it: others come and go. */
+/** Measured before and after what is compared with it, because other load changes. */
 export const bothFloors = (before: Seen, after: Seen): Seen => ({
   cpuMs: Math.max(before.cpuMs, after.cpuMs),
   cpuLong: before.cpuLong + after.cpuLong,
@@ -160,10 +160,10 @@ export const bothFloors = (before: Seen, after: Seen): Seen => ({
 
 const late = (seen: Seen): number => percentile(seen.frames, 99)
 
-/** A frame with more work in it is interrupted more often on a machine that others use: so much later it may come. */
+/** A frame with more work is interrupted more often on a shared machine, so it may be this much later. */
 const STRETCH = 3
 
-/** Tasks by the processor's time; by the clock, frames as they are, or in proportion to those of a plain list. */
+/** Judges tasks by processor time, and frames by the clock or in proportion to those of a plain list. */
 export const isSmooth = (seen: Seen, floor: Seen): boolean =>
   seen.cpuLong === 0 && late(seen) <= Math.max(TASK_MS, STRETCH * late(floor))
 

@@ -1,6 +1,5 @@
-// How many lines a second the stages of the log path take on one core: `npm run bench -- output`.
-// Figures are given as lines per second of processor time of this process (user and system), so
-// that a busy machine does not lower them.
+// Lines per second that the stages of the log path take on one core: `npm run bench -- output`. Figures are lines per
+// second of this process's processor time (user and system), so that a busy machine does not lower them.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,7 +12,7 @@ const LINES = 1_000_000
 const WORDS =
   'step 3/7 fetched package node_modules cache warn compiled in 12.3ms src/index.ts'.split(' ')
 
-/** 64 KiB as a pipe gives them, of lines of 80 bytes. */
+/** 64 KiB as a pipe delivers them, in lines of 80 bytes. */
 function makeChunk(ending: string): { chunk: Buffer; lines: number } {
   const lines: string[] = []
   for (let n = 0; n < 819; n++) {

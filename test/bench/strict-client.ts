@@ -1,6 +1,6 @@
-// The strict client, a process of its own so that nothing of the harness slows it: every request must be answered
-// completely and correctly at the first try. Started by load-client.ts with its wishes as JSON; works until it is told to
-// stop, ends what it has begun, and reports. Nothing is ever tried again.
+// The strict client, in its own process so that the harness does not slow it: every request must be answered completely
+// and correctly, and is never retried. load-client.ts starts it with its options as JSON; it works until it is asked to
+// stop, finishes the requests in flight, and reports.
 import { randomBytes } from 'node:crypto'
 import http from 'node:http'
 import type { Socket } from 'node:net'
@@ -8,10 +8,10 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { ClientReport, ClientWishes, Kind } from './load-client.ts'
 
 const LIMIT_MS = 30_000
-/** Of talk in one session; by the clock, since a drain ends by the clock as well. */
+/** The length of one session; by the clock, because a drain ends by the clock as well. */
 const TALK_MS = [2_000, 10_000]
 const KEPT_FAILURES = 1_000
-/** Small, because Caddy 2.6 itself cuts about one in 20,000 larger ones on a busy machine, switch or no switch. */
+/** Small, because Caddy 2.6 itself cuts about one in 20,000 larger ones on a busy machine, even without a switch. */
 const POST_BYTES = 3 * 1_024
 
 const wishes = JSON.parse(process.argv[2] ?? '{}') as ClientWishes
@@ -70,7 +70,7 @@ function ask(
   })
 }
 
-/** What is wrong with an answer; empty: nothing. */
+/** What is wrong with an answer; empty if nothing. */
 const problem = (answer: Answer, isComplete: (body: Buffer) => boolean): string => {
   if (answer.status !== 200) {
     const text = answer.body.toString().replaceAll(/<style.*?<\/style>|<[^>]*>|\s+/gs, ' ')
@@ -119,7 +119,7 @@ async function once(
   }
 }
 
-/** One WebSocket session: each message must come back before the next is sent, and the farewell must be answered. */
+/** One WebSocket session: each message must be echoed before the next is sent, and the close must be answered. */
 async function talk(): Promise<void> {
   const began = performance.now()
   try {
@@ -181,7 +181,7 @@ interface Frame {
   data: Buffer
 }
 
-/** Frames in their order; rejects when the connection ends first. */
+/** Frames in order; rejects if the connection ends first. */
 function frameReader(socket: Socket, rest: Buffer): () => Promise<Frame> {
   let held = rest
   let ended: Error | undefined
@@ -231,7 +231,7 @@ process.on('message', (message) => {
   if (message === 'stop') stopping = true
   else if (message === 'report') process.send?.(report)
 })
-process.on('disconnect', () => process.exit(1)) // the harness is gone
+process.on('disconnect', () => process.exit(1)) // the harness has ended
 const workers = Object.entries(wishes.workers) as [Kind, number][]
 await Promise.all(workers.flatMap(([kind, n]) => Array.from({ length: n }, () => work(kind))))
 process.send?.(report, () => process.exit(0))

@@ -1,4 +1,4 @@
-// Where a running deployment is, from the files its runner writes: much finer than the API shows it. Used to do harm at a
+// The progress of a running deployment, from the files of its runner: much finer than the API. Used to strike at a
 // chosen step.
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { type Fixture, until } from '../fixtures/server/installation.ts'
 
 export interface WatchedAttempt {
   dir: string
-  /** Of its runner. */
+  /** The runner's pid. */
   pid: number
 }
 
@@ -18,10 +18,10 @@ const attemptFolders = (fixture: Fixture): string[] => {
   return existsSync(folder) ? readdirSync(folder).map((name) => join(folder, name)) : []
 }
 
-/** Every attempt there is now; the next one is none of these. */
+/** All current attempts; the next one is not among them. */
 export const knownAttempts = (fixture: Fixture): Set<string> => new Set(attemptFolders(fixture))
 
-/** The attempt that begins after `known` was taken. */
+/** The first attempt that is not in `known`. */
 export function nextAttempt(fixture: Fixture, known: Set<string>): Promise<WatchedAttempt> {
   return until('the next attempt', () => {
     for (const dir of attemptFolders(fixture).filter((one) => !known.has(one) && statSync(one))) {
@@ -33,7 +33,7 @@ export function nextAttempt(fixture: Fixture, known: Set<string>): Promise<Watch
   })
 }
 
-/** Resolves when one of these steps has begun: true; false: the attempt ended without. */
+/** True when one of these steps has begun; false if the attempt ended before. */
 export async function reached(
   attempt: WatchedAttempt,
   steps: RegExp,

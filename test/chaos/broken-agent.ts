@@ -1,7 +1,7 @@
 // A daemon broken on purpose, in one of two ways (BERTH_BREAK), to show that the harness catches it:
-//   no-journal  what was accepted does not survive the process: the journal is deleted at each start
-//   no-claim    a runner does not hold its attempt: each is started a second time with the claim taken away
-// Nothing of this is in the product; everything else is the real agent.
+//   no-journal  accepted attempts do not survive the process: each start deletes the journal
+//   no-claim    a runner does not hold its attempt: each is started a second time with the claim removed
+// Everything else is the real agent; the product contains none of this.
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { startAgent } from '../../agent/src/agent.ts'

@@ -1,5 +1,5 @@
-// A control plane broken on purpose: it acknowledges the first deployment that is asked of each of its processes and does not
-// write it down. The harness must notice. Nothing of this is in the product; the requests are taken from outside.
+// A control plane broken on purpose: each process acknowledges its first requested deployment and does not store it.
+// The harness must notice. The requests are intercepted from outside; the product contains none of this.
 import { type IncomingMessage, Server, type ServerResponse } from 'node:http'
 
 const { emit } = Server.prototype

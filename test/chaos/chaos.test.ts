@@ -1,4 +1,4 @@
-// A little of `npm run chaos` at every commit, and the proof that it would notice.
+// A small run of `npm run chaos` at every commit, and the proof that it would notice a violation.
 import { expect, test } from 'vitest'
 import { BREAKS, countViolations, runChaos } from './run.ts'
 

@@ -1,5 +1,5 @@
-// Deployments over many environments on a disk that holds only a part of them: what is not needed any more must go, in
-// time, and nothing else. Afterwards everything is removed, and nothing may be left.
+// Deployments over many environments on a disk that holds only some of them: unneeded data must be removed in time, and
+// nothing else. Afterwards everything is removed, and nothing may be left.
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Environment, Task } from '@berth/shared/api'
@@ -14,11 +14,11 @@ import type { Foreign } from './foreign.ts'
 import type { SmallDisk } from './small-disk.ts'
 
 const MiB = 1_024 ** 2
-/** Running version, and two before it to go back to. */
+/** The running version, and two earlier ones for a rollback. */
 const KEPT_IMAGES = 3
 const TASK_MS = 1_200_000
 const REMOVE_MS = 180_000
-/** Less than the smallest deployment asks for. */
+/** Less than the smallest deployment needs. */
 const TOO_LITTLE = 200 * MiB
 const REPORT_EACH = 20
 
@@ -26,7 +26,7 @@ export interface DiskPlan {
   fixture: Fixture
   engine: FixtureEngine
   foreign: Foreign
-  /** Absent: the machine's own disk, which is not filled. */
+  /** Without it the machine's own disk is used and not filled. */
   disk?: SmallDisk
   environments: number
   deployments: number
@@ -38,7 +38,7 @@ export interface DiskPlan {
 export interface DiskVerdict {
   succeeded: number
   diskFull: number
-  /** Bytes that all images together brought. */
+  /** Total bytes of all images. */
   built: number
   leastFree: number
   mostImages: number
@@ -114,7 +114,7 @@ class DiskRun {
     this.#violated(`${target.name} answers '${text}' instead of version ${version}`)
   }
 
-  /** Every environment deploys again and again until the number is reached. */
+  /** Deploys every environment repeatedly until the number is reached. */
   async deployAll(): Promise<void> {
     const { say, deployments, payloadMiB, disk } = this.#plan
     await Promise.all(
@@ -156,7 +156,7 @@ class DiskRun {
     }
   }
 
-  /** Too little room: refused before anything changes; with room again, it works again. */
+  /** With too little space a deployment is refused before anything changes; with space it works again. */
   async fillUp(): Promise<void> {
     const { disk } = this.#plan
     const [target] = this.#targets
@@ -187,7 +187,7 @@ class DiskRun {
     if (!done) this.#violated(`left: ${(await this.#leftovers()).join(', ')}`)
   }
 
-  /** By name and by label, with names or without; and the agent's own folders. */
+  /** By name and by label, named or nameless; and the agent's own folders. */
   async #leftovers(): Promise<string[]> {
     const { fixture, engine } = this.#plan
     const owned = await fixture.owned()
@@ -200,7 +200,7 @@ class DiskRun {
     const ids = new Set(this.#targets.map(({ environment }) => String(environment.id)))
     const { text } = await callEngine(engine.socket, 'GET', '/images/json')
     const images = JSON.parse(text) as { Id: string; Labels: Record<string, string> | null }[]
-    // of each environment its own folder, and one in which git worked
+    // each environment has its own folder, and one for git
     const prefix = join(fixture.stateDir, 'environments')
     const folders = [prefix, join(prefix, 'git')].flatMap((folder) =>
       existsSync(folder) ? readdirSync(folder).filter((name) => name !== 'git') : [],
@@ -213,7 +213,7 @@ class DiskRun {
 
   #owner: string | undefined
 
-  /** The label of our own agent, from what it made. */
+  /** Reads the label of our own agent from one of its containers. */
   async learnOwner(): Promise<void> {
     const { containers } = await this.#plan.fixture.owned()
     const path = `/containers/${containers[0]?.id}/json`

@@ -1,5 +1,5 @@
-// What the docker chaos does to an installation, and at which step. A fault ends when whoever was hurt is back, except for
-// edge and Caddy, which the daemon has to start again itself.
+// The faults of the docker chaos, and the steps at which they strike. A fault ends when its victim is back, except for
+// edge and Caddy, which the daemon must restart itself.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DockerFixture } from '../fixtures/docker/engine-lab.ts'
@@ -16,7 +16,7 @@ export const FAULTS = {
 } as const
 export type Fault = keyof typeof FAULTS
 
-/** The steps of a phase at which it is struck. */
+/** The steps of a phase at which a fault strikes. */
 export const MOMENTS = {
   fetch: /^fetch$/,
   build: /^build:/,
@@ -33,7 +33,7 @@ export interface Strike {
   moment: Moment
 }
 
-/** Every fault at every moment, in an order drawn by `random`; over again when more are wanted. */
+/** Every fault at every moment, in random order; repeated if more are wanted. */
 export function drawStrikes(count: number, random: () => number): Strike[] {
   const all = (Object.keys(FAULTS) as Fault[]).flatMap((fault) =>
     (Object.keys(MOMENTS) as Moment[]).map((moment) => ({ fault, moment })),
@@ -54,7 +54,7 @@ export const readStrikes = (text: string): Strike[] =>
     return { fault: fault as Fault, moment: moment as Moment }
   })
 
-/** The pid of edge or Caddy as the agent wrote it down. */
+/** The pid of edge or Caddy from the agent's file. */
 export const proxyPid = ({ fixture }: DockerFixture, name: 'edge' | 'caddy'): number => {
   const file = join(fixture.stateDir, 'run', `${name}.json`)
   return (JSON.parse(readFileSync(file, 'utf8')) as { pid: number }).pid
@@ -75,7 +75,7 @@ async function killProxy(made: DockerFixture, name: 'edge' | 'caddy'): Promise<v
   await until(`another ${name}`, () => proxyPid(made, name) !== before || undefined)
 }
 
-/** Gives how long who was hurt was away. */
+/** Returns how long the victim was down. */
 export async function strike(
   made: DockerFixture,
   attempt: WatchedAttempt,

@@ -11,9 +11,9 @@ import { makeSmallDisk } from './small-disk.ts'
 
 const GiB = 1_024 ** 3
 const MiB = 1_024 ** 2
-/** Two hundred of these are more than the disk holds. */
+/** Two hundred of these exceed the disk. */
 const PAYLOAD_MIB = 32
-/** The engine is shared with others (their things lie on it), so its operator bounds the cache, not Berth. */
+/** The engine is shared with other users, so its operator limits the cache, not Berth. */
 const BUILD_CACHE = '512MB'
 
 const say = (line: string): void => console.log(line)

@@ -1,15 +1,15 @@
-// What is really there, looked at from outside Berth: containers, images and networks on the engine, what the proxy
-// answers, what the edge's table says. Settled means: all of it describes one version, and nothing else is left.
+// The real state, observed from outside Berth: containers, images and networks on the engine, the proxy's answers, the
+// edge's table. It is settled when all of it describes one version and nothing else is left.
 import { request } from 'node:http'
 import { openEdge } from '../../agent/src/proxy/client.ts'
 import { readSettings } from '../../agent/src/settings.ts'
 import type { DockerFixture } from '../fixtures/docker/engine-lab.ts'
 import { until } from '../fixtures/server/installation.ts'
 
-/** Running version, and two before it to go back to. */
+/** The running version, and two earlier ones for a rollback. */
 const KEPT_IMAGES = 3
 
-/** The body at the root of a host of the fixture's proxy; throws on anything but 200. */
+/** The body at the root of a hostname of the fixture's proxy; throws on anything but 200. */
 export function askProxy(port: number, host: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const options = { host: '127.0.0.1', port, path: '/', headers: { host }, agent: false as const }
@@ -33,11 +33,11 @@ export function askProxy(port: number, host: string): Promise<string> {
 export interface Expected {
   environmentId: number
   host: string
-  /** One of these may be what runs. */
+  /** The versions that may be running. */
   versions: string[]
 }
 
-/** What is wrong; empty when everything describes one version. */
+/** What is wrong; empty if everything describes one version. */
 async function problems(made: DockerFixture, expected: Expected): Promise<string[]> {
   const { fixture } = made
   const found: string[] = []
@@ -64,11 +64,11 @@ async function problems(made: DockerFixture, expected: Expected): Promise<string
   return found
 }
 
-/** The table may hold a container by its id or by its name. */
+/** The table may name a container by its id or by its name. */
 const isSame = (target: string, one: { id: string; name: string }): boolean =>
   target === one.id || target === one.name
 
-/** Waits until nothing is wrong; what stays wrong is given back. Also the version that answers then. */
+/** Waits until nothing is wrong; returns what stays wrong, and the version that answers. */
 export async function settled(
   made: DockerFixture,
   expected: Expected,

@@ -1,5 +1,5 @@
-// A little of `npm run chaos -- docker` and `disk` at every commit: one fault of each kind that once broke something, and
-// a few deployments beside other people's things.
+// A small run of `npm run chaos -- docker` and `disk` at every commit: one fault of each kind that once broke
+// something, and a few deployments beside foreign objects.
 import { describe, expect, test } from 'vitest'
 import { dockerEngine, missing } from '../fixtures/platform/components.ts'
 import { Fixture } from '../fixtures/server/installation.ts'

@@ -1,12 +1,7 @@
-// One run of harm to the docker recipe: a deployment at a time, one fault in each, at a chosen step, while the strict
-// client asks without pause. After each fault the task has a verdict, the version that its verdict names serves, and the
-// engine, the edge's table and what the proxy answers agree; nothing else is left.
-//
-// "Served throughout" holds literally for daemon, runner, edge and (with live-restore, as this harness sets it) the
-// engine: not one request fails. Caddy holds the connections itself: when it is killed they are cut, and the promise is
-// only that it is back; the harness counts what was lost. Requests wait five seconds for an edge: one that a starved
-// machine starts later than that is told apart as well, and so is a POST that waited: Caddy may answer it with 502
-// instead of sending it a second time.
+// One chaos run on the docker recipe: one deployment at a time with one fault at a chosen step, under constant load of
+// the strict client. After each fault the task has a verdict, the version that it names serves, the engine, the edge's
+// table and the proxy's answers agree, and nothing else is left. No request fails when daemon, runner, edge or (with
+// live-restore, as set here) the engine is killed; a killed Caddy only has to come back.
 import type { Task } from '@berth/shared/api'
 import { type ClientReport, countOf, LoadClient } from '../bench/load-client.ts'
 import { nodeApp } from '../fixtures/docker/app.ts'
@@ -25,11 +20,11 @@ const STEP_MS = 60_000
 const TASK_MS = 180_000
 const SETTLE_MS = 30_000
 const EDGE_AWAY_MS = 4_000
-/** Client of the background: enough to meet every gap, little enough to leave the cores to the rest. */
+/** Background load: enough to hit every gap, and little enough to leave the cores to the rest. */
 const WORKERS = { 'keep-alive': 4, fresh: 2, post: 2 } as const
 const PAUSE_MS = 15
 
-/** What a task may end as; a fault that only delays must not fail it. */
+/** The results a task may have; a fault that only delays must not fail it. */
 const MAY_FAIL: Record<Fault, string[]> = {
   agent: [],
   runner: ['runner_died'],
@@ -47,9 +42,12 @@ export interface DockerChaosPlan {
 export interface DockerVerdict {
   strikes: number
   requests: number
-  /** Outside of what is explained below. */
+  /** Failures without an explanation below. */
   failed: number
-  /** With Caddy itself, or while the edge was away: for longer than requests wait for it, or a POST. */
+  /**
+   * Lost with Caddy itself, whose end cuts its connections; while a starved machine started the edge later than the
+   * five seconds that requests wait; or a POST that waited, which Caddy may answer with 502 instead of resending it.
+   */
   cut: number
   violations: string[]
 }
@@ -147,7 +145,7 @@ export class DockerChaos {
         `${title}: task ${task.id} is ${task.status}: ${code} ${task.failure?.message}`,
       )
     }
-    // a runner that dies after the switch leaves whichever version is complete
+    // a runner that dies after the switch leaves one complete version, old or new
     const either = fault === 'runner' && task?.status !== 'succeeded'
     const versions = task?.status === 'succeeded' ? [version] : [this.#running]
     if (either) versions.push(version)
@@ -180,7 +178,7 @@ export class DockerChaos {
     return lost
   }
 
-  /** Everything is removed; nothing may stay on the engine. */
+  /** Removes everything; nothing may stay on the engine. */
   async finish(): Promise<void> {
     const report = await this.#client.stop()
     const { ok, failed } = countOf(report)

@@ -1,6 +1,5 @@
-// Things on an engine that are none of Berth's business: somebody's containers, images (also nameless ones, which a
-// host-wide prune would take), a volume with data, a network, and those of another agent. A snapshot says whether any of
-// them changed.
+// Objects on an engine that do not belong to Berth: containers, images (also nameless ones, which a global prune would
+// remove), a volume with data, a network, and those of another agent. A snapshot shows whether any of them changed.
 import { randomBytes } from 'node:crypto'
 import { callEngine } from '../fixtures/docker/engine.ts'
 import { BUSYBOX_IMAGE } from '../fixtures/docker/images.ts'
@@ -63,7 +62,7 @@ export class Foreign {
     this.#images.push(Id)
   }
 
-  /** Everything that must stay as it is, as one text. */
+  /** Everything that must stay unchanged, as one text. */
   async snapshot(): Promise<string> {
     interface Container {
       Id: string

@@ -1,5 +1,5 @@
-// A control plane broken on purpose, as it was once: what it says about attempts newer than its backup no agent can accept,
-// so that their servers come and go for ever. The harness must notice. Nothing of this is in the product.
+// A control plane broken on purpose, with an old bug: agents cannot accept what it sends about attempts newer than its
+// backup, so their servers reconnect forever. The harness must notice. The product contains none of this.
 import { DesiredState } from '../../control-plane/src/gateways/agents/desired.ts'
 
 const { meet } = DesiredState.prototype

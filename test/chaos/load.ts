@@ -1,4 +1,4 @@
-// Deployments under fire: keeps every environment of a fixture busy and remembers what was acknowledged. The oracle lies
+// Load for the chaos runs: keeps every environment of a fixture busy and remembers what was acknowledged. The oracle is
 // outside Berth: each deployment appends a line to a file when it starts, and writes its output there as well.
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -49,7 +49,7 @@ export class Load {
     this.#oracle = join(fixture.dir, 'oracle')
     mkdirSync(this.#oracle)
     chmodSync(this.#oracle, 0o1777)
-    // every environment has an account of its own, and all of them append here
+    // every environment has its own account, and all of them append here
     writeFileSync(join(this.#oracle, 'starts'), '')
     chmodSync(join(this.#oracle, 'starts'), 0o666)
   }
@@ -71,7 +71,7 @@ export class Load {
     return this.#acknowledged.size
   }
 
-  /** Something runs on the server, and the control plane knows: the moment to do harm. */
+  /** Resolves when something runs on the server and the control plane knows it: the moment to strike. */
   async busy(): Promise<void> {
     await until('a running deployment', async () => {
       const list = await this.#fixture.get<Environment[]>(
@@ -81,7 +81,7 @@ export class Load {
     })
   }
 
-  /** Deploys again and again; refusals and dead connections are part of the game. */
+  /** Deploys repeatedly; refusals and lost connections are expected. */
   async #keepBusy(environmentId: number): Promise<void> {
     while (!this.#stopping) {
       try {
@@ -95,7 +95,7 @@ export class Load {
     }
   }
 
-  /** Over; what succeeded must have its whole log as well. */
+  /** Resolves when the task has ended; a successful one must have its complete log. */
   #ended(taskId: number, ms: number): Promise<Task> {
     return until(
       `task ${taskId} to end`,
@@ -108,7 +108,7 @@ export class Load {
     )
   }
 
-  /** No new deployments; everything that was begun comes to its end. */
+  /** Starts no new deployments and waits for the end of all others. */
   async judge(waitMs: number): Promise<Verdict> {
     this.#stopping = true
     await Promise.allSettled(this.#loops)

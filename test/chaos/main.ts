@@ -3,11 +3,11 @@
 // npm run chaos -- restore [--rounds 10] [--seed N] [--break forgets-strangers]
 // npm run chaos -- disk [--deployments 200] [--environments 10] [--gigabytes 4]
 //
-// Kills the control plane or the agent's daemon with SIGKILL at random moments of running deployments (the agent is also
-// paused until its session is given up), then compares with an oracle outside Berth. The last line has the counts; the
-// exit code is 1 on any violation. --break runs a build that is broken on purpose: the harness must catch it.
-// `restore` loses the control plane and goes on from a backup that was taken in the middle of deployments.
-// `docker` kills daemon, runner, engine, edge and Caddy in each phase of a deployment; `disk` deploys on a small disk.
+// Kills the control plane or the agent's daemon with SIGKILL at random moments of running deployments (the agent is
+// also paused until its session times out), then compares with an oracle outside Berth. The last line has the counts;
+// the exit code is 1 on any violation. --break runs a build that is broken on purpose, which the harness must catch.
+// `restore` loses the control plane and continues from a backup that was taken in the middle of deployments. `docker`
+// kills daemon, runner, engine, edge and Caddy in each phase of a deployment; `disk` deploys on a small disk.
 import { parseArgs } from 'node:util'
 import { chaosDisk, chaosDocker } from './docker-main.ts'
 import { chaosRestore } from './restore.ts'

@@ -1,5 +1,5 @@
-// An installation of three servers whose control plane is lost and restored from a backup: real processes, a real proxy on
-// each server, visitors who ask all the time, and an oracle outside Berth that counts what every task began.
+// An installation of three servers whose control plane is lost and restored from a backup: real processes, a real proxy
+// on each server, constant visitors, and an oracle outside Berth that counts what every task began.
 import type { ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -48,9 +48,9 @@ ${count}`
 const ASK_EVERY_MS = 50
 const DEPLOYED_MS = 120_000
 const ASK_MS = 30_000
-const START_MS = 300_000 // however busy the machine: what counts begins when it listens
+const START_MS = 300_000 // generous for a busy machine: the measurement begins when it listens
 
-/** A server of the world that is not the fixture's own. */
+/** A server that is not the fixture's own. */
 interface Member {
   id: number
   proxyPort: number
@@ -78,7 +78,7 @@ async function addServer(fixture: Fixture, index: number, program: string): Prom
   return { id, proxyPort: ports.http, agent, environment, giveBackPorts: range.giveBack }
 }
 
-/** One environment, where it is served, and what was asked for it. */
+/** One environment, its address, and its requested deployments. */
 interface Place {
   environment: Environment
   proxyPort: number
@@ -111,7 +111,7 @@ export class RestoreInstallation {
     this.#oracle = join(fixture.dir, 'oracle')
     mkdirSync(this.#oracle)
     chmodSync(this.#oracle, 0o1777)
-    // every environment has an account of its own, and all of them append here
+    // every environment has its own account, and all of them append here
     writeFileSync(join(this.#oracle, 'starts'), '')
     chmodSync(join(this.#oracle, 'starts'), 0o666)
   }
@@ -167,7 +167,7 @@ export class RestoreInstallation {
     return id
   }
 
-  /** An environment on a server; it is kept busy and judged from now on. */
+  /** Adds an environment on a server; from now on it is kept busy and judged. */
   async add(kind: 'web' | 'job', identifier: string, serverId: number): Promise<Environment> {
     const member = this.#members.find(({ id }) => id === serverId)
     const environment = await this.fixture.post<Environment>(
@@ -185,7 +185,7 @@ export class RestoreInstallation {
     return environment
   }
 
-  /** Throws at once when the control plane forgot the task. */
+  /** Throws immediately if the control plane forgot the task. */
   async #deployed(environmentId: number): Promise<Task> {
     const { id } = await this.fixture.deploy(environmentId)
     const end = await until(
@@ -204,7 +204,7 @@ export class RestoreInstallation {
     return end
   }
 
-  /** Asks for one page again and again, each time by a new connection; what fails is remembered. */
+  /** Requests one page repeatedly, each time over a new connection; records failures. */
   async #visit({ environment, proxyPort }: Place): Promise<void> {
     while (this.#isVisited) {
       const why = await ask(environment.domain, proxyPort)
@@ -217,7 +217,7 @@ export class RestoreInstallation {
     }
   }
 
-  /** Every environment is deployed again and again until the control plane is lost. */
+  /** Deploys every environment repeatedly until the control plane is lost. */
   busy(): void {
     this.#isBusy = true
     this.#loops = this.#paths.map(({ environment }) => this.#keepBusy(environment.id))
@@ -228,7 +228,7 @@ export class RestoreInstallation {
       try {
         await this.#deployed(environmentId)
       } catch (error) {
-        // a dead control plane is part of the game, and so is a deployment that it forgot
+        // a dead control plane is expected, and so is a deployment that it forgot
         if (error instanceof ApiError && ![404, 409].includes(error.status) && error.status < 500)
           throw error
         await delay(100)
@@ -236,7 +236,7 @@ export class RestoreInstallation {
     }
   }
 
-  /** Somewhere a deployment is under way: the moment for a backup, and for harm. */
+  /** Resolves when a deployment is running: the moment for a backup, and for a kill. */
   async running(): Promise<void> {
     await until('a running deployment', async () => {
       const list = await Promise.all(
@@ -264,7 +264,7 @@ export class RestoreInstallation {
     return backup
   }
 
-  /** An environment that the backup will not know, with something that runs in it. */
+  /** Adds an environment that the backup will not know, with a running service. */
   async addUnknown(): Promise<void> {
     this.#extra += 1
     const server = this.#members[this.#extra % this.#members.length]
@@ -275,7 +275,7 @@ export class RestoreInstallation {
     await this.fixture.deploy(made.id)
   }
 
-  /** kill -9; then another control plane with what the backup has, elsewhere, under the same addresses. */
+  /** kill -9; then another control plane from the backup, elsewhere, under the same addresses. */
   async lose(backup: Backup, n: number): Promise<void> {
     const dataDir = join(this.fixture.dir, `control-plane-${n}`)
     const databaseUrl = await restoreBackup(backup, dataDir)
@@ -288,12 +288,12 @@ export class RestoreInstallation {
     await this.fixture.startControlPlane()
   }
 
-  /** What was begun before the loss has come to its end, or is known to be forgotten. */
+  /** Resolves when everything begun before the loss has ended, or is known to be forgotten. */
   async calm(): Promise<void> {
     await Promise.allSettled(this.#loops)
   }
 
-  /** All servers, and still a moment later: one that comes and goes is not there. Gives the time it took. */
+  /** Waits until all servers are online and stay so for a moment; returns the time it took. */
   async online(ms: number): Promise<number> {
     const began = performance.now()
     let since = began
@@ -310,7 +310,7 @@ export class RestoreInstallation {
     return since - began
   }
 
-  /** Which servers are not back, with the last lines of their agents. */
+  /** The servers that are not back, with the last lines of their agents. */
   async missing(): Promise<string[]> {
     const servers = await this.fixture.get<Server[]>('/api/servers')
     return servers
@@ -321,7 +321,7 @@ export class RestoreInstallation {
       })
   }
 
-  /** Tasks of which nothing becomes in time. */
+  /** The number of tasks without progress in time. */
   async stuck(ms: number): Promise<number> {
     const deadline = performance.now() + ms
     for (;;) {
@@ -336,7 +336,7 @@ export class RestoreInstallation {
     }
   }
 
-  /** One more deployment of each environment; how many did not succeed, and why. */
+  /** Deploys each environment once more; returns the failures with their reasons. */
   async deployAll(): Promise<string[]> {
     const ends = await Promise.all(
       this.#paths.map(async ({ environment: { id, identifier } }) => {
@@ -384,7 +384,7 @@ export class RestoreInstallation {
   }
 }
 
-/** Undefined: answered whole, by the service. */
+/** Undefined if the service answered completely. */
 function ask(host: string, port: number): Promise<string | undefined> {
   return new Promise((resolve) => {
     const options = { host: '127.0.0.1', port, headers: { host }, agent: false, timeout: ASK_MS }

@@ -1,4 +1,4 @@
-// One round of `npm run chaos -- restore` on each database, and the proof that it would notice.
+// One round of `npm run chaos -- restore` on each database, and the proof that it would notice a violation.
 import { expect, test } from 'vitest'
 import { missing } from '../fixtures/platform/components.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'

@@ -1,5 +1,6 @@
-// npm run chaos -- restore: each round takes a backup in the middle of deployments, deploys more, kills the control plane,
-// restores the backup elsewhere and looks what became of everybody. Half of the rounds on SQLite, half on PostgreSQL.
+// npm run chaos -- restore: each round takes a backup in the middle of deployments, deploys more, kills the control
+// plane, restores the backup elsewhere and checks every server and task. Half of the rounds run on SQLite, half on
+// PostgreSQL.
 import { setTimeout as delay } from 'node:timers/promises'
 import { locate } from '../fixtures/platform/components.ts'
 import { createDatabase, startPostgres } from '../fixtures/platform/postgres.ts'
@@ -9,7 +10,7 @@ import { seeded } from './run.ts'
 
 export interface RestorePlan {
   engines: ('sqlite' | 'postgres')[]
-  /** Of each engine. */
+  /** Per engine. */
   rounds: number
   servers: number
   seed: number
@@ -21,7 +22,7 @@ export interface RestorePlan {
 
 export interface RestoreRound {
   engine: string
-  /** Undefined: not all servers came back in time. */
+  /** Undefined if not all servers came back in time. */
   backMs: number | undefined
   stuck: number
   asked: number
@@ -31,7 +32,7 @@ export interface RestoreRound {
   details: string[]
 }
 
-/** What the strictest reader asks for. */
+/** The strictest expectation. */
 const BACK_MS = 60_000
 const SETTLE_MS = 120_000
 const MORE = 4 // tasks begun between backup and loss, at least
@@ -157,7 +158,7 @@ function describeRound(n: number, r: RestoreRound): string {
   return `${first}  ${r.engine.padEnd(8)}${rest.join('')}  ${isGood(r) ? 'ok' : 'VIOLATED'}`
 }
 
-/** Both engines in turn; an odd one more on SQLite. */
+/** Alternates both engines; an odd round runs on SQLite. */
 export async function chaosRestore(wishes: {
   rounds: number
   seed: number

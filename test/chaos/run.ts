@@ -1,9 +1,9 @@
-// One run of harm: kills (and pauses) while deployments run, then the verdict of the oracle outside Berth.
+// One chaos run: kills (and pauses) while deployments run, then the verdict of the oracle outside Berth.
 import type { ChildProcess } from 'node:child_process'
 import { Fixture, type FixtureOptions } from '../fixtures/server/installation.ts'
 import { Load, type Verdict } from './load.ts'
 
-/** Builds that are broken on purpose: the harness must catch each. */
+/** Builds that are broken on purpose; the harness must catch each. */
 export const BREAKS: Record<string, FixtureOptions> = {
   'forgets-deployments': { controlPlane: 'test/chaos/broken-control-plane.ts' },
   'forgets-strangers': { controlPlane: 'test/chaos/forgetful-control-plane.ts' },
@@ -11,7 +11,7 @@ export const BREAKS: Record<string, FixtureOptions> = {
   'no-claim': { agent: 'test/chaos/broken-agent.ts', env: { BERTH_BREAK: 'no-claim' } },
 }
 const SETTLE_MS = 90_000
-const PAUSE_MS = 40_000 // longer than three heartbeats: the session is given up meanwhile
+const PAUSE_MS = 40_000 // longer than three heartbeats, so the session times out meanwhile
 
 export interface ChaosPlan {
   what: 'control-plane' | 'agent'

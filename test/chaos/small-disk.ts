@@ -7,7 +7,7 @@ import { join } from 'node:path'
 export interface SmallDisk {
   folder: string
   freeBytes(): number
-  /** Takes room until only this much is free; again with 0: gives it back. */
+  /** Fills the disk until only this much is free; 0 frees it again. */
   fill(leaveBytes: number): void
   close(): void
 }
@@ -16,7 +16,7 @@ const run = (program: string, ...args: string[]): void => {
   execFileSync(program, args, { stdio: ['ignore', 'ignore', 'pipe'] })
 }
 
-/** The last processes of an engine let go a moment after it ended; what holds on for longer loses the name at least. */
+/** Waits for the engine's last processes to release it; after five seconds it unmounts lazily. */
 function unmount(folder: string): void {
   for (let n = 0; n < 50; n++) {
     try {
@@ -35,7 +35,7 @@ export function makeSmallDisk(bytes: number): SmallDisk {
   const folder = join(outer, 'mounted')
   const ballast = join(folder, 'ballast')
   mkdirSync(folder)
-  chmodSync(outer, 0o711) // accounts of environments work below
+  chmodSync(outer, 0o711) // accounts of environments work below it
   try {
     run('truncate', '--size', String(bytes), image)
     run('mkfs.ext4', '-q', '-F', '-m', '0', image)

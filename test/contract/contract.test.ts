@@ -1,5 +1,5 @@
-// The contract: the specification's nine endpoints as a table that is walked, the document they are held to, and the
-// proof that the holder notices what is not documented.
+// The contract: checks the specification's nine endpoints from a table, their OpenAPI document, and that the checker
+// notices undocumented answers.
 import { ERRORS, type ErrorCode } from '@berth/shared'
 import { jsonSchema } from '@berth/shared/service-file'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -23,7 +23,7 @@ interface Ids {
   environment: number
 }
 
-/** "Endpoints" of the specification, letter for letter. */
+/** "Endpoints" of the specification, verbatim. */
 const NINE: Endpoint[] = [
   { method: 'GET', path: '/api/me', status: 200, shape: 'object' },
   { method: 'GET', path: '/api/projects', status: 200, shape: 'array' },

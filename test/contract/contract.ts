@@ -1,5 +1,5 @@
-// Holds every answer a test sees to the OpenAPI document: status, media type, fields (closed), error code, and the
-// headers all answers carry. What no operation declares is allowed only as the common refusals of an address.
+// Checks every answer of a test against the OpenAPI document: status, media type, fields (closed), error code, and the
+// headers of all answers. An answer without a documented operation must be one of the common refusals.
 import type { Document } from '../../control-plane/src/gateways/rest/reference/openapi.ts'
 import type { Operation } from '../../control-plane/src/gateways/rest/reference/operations.ts'
 import { JsonSchemas, type Schema } from './json-schema.ts'
@@ -11,7 +11,7 @@ export interface SeenAnswer {
 }
 
 const PROBLEM = 'application/problem+json'
-/** Without an operation: an unknown address, a method it does not have, or a request no route sees. */
+/** For an unknown address, an unsupported method, or a request that no route sees. */
 const WITHOUT_OPERATION: Record<number, string[]> = {
   400: ['invalid_header', 'invalid_parameter', 'malformed_json'],
   404: ['not_found'],
@@ -23,7 +23,7 @@ const WITHOUT_OPERATION: Record<number, string[]> = {
   429: ['rate_limited'],
   431: ['headers_too_large'],
 }
-/** Gateways that are no part of this contract: bodies of the browser's sign-in, of the dashboard, of hosts. */
+/** Gateways outside this contract: bodies of the browser's sign-in, of the dashboard, of forges. */
 const OUTSIDE = /^\/(api\/auth|trpc)\//
 
 export class Contract {
@@ -51,7 +51,7 @@ export class Contract {
     return item?.[name] ?? (name === 'head' ? item?.get : undefined)
   }
 
-  /** What of an answer the document does not promise. */
+  /** What the document does not promise about an answer. */
   problems(method: string, url: string, answer: SeenAnswer): string[] {
     const path = url.split('?')[0] ?? ''
     if (OUTSIDE.test(path)) return []
@@ -67,7 +67,7 @@ export class Contract {
     return problems.concat(this.#body(response.content, answer))
   }
 
-  /** Throws on the first answer that is outside the document. */
+  /** Throws on the first undocumented answer. */
   hold(method: string, url: string, answer: SeenAnswer): void {
     const problems = this.problems(method, url, answer)
     if (problems.length === 0) return

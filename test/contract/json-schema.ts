@@ -1,6 +1,6 @@
-// A small judge of JSON against the schemas of the OpenAPI document. Objects that name their properties are closed here
-// (the document leaves them open for later releases): an undocumented field is a failure. A keyword it does not know is
-// an error, so that nothing goes unjudged in silence.
+// A small validator of JSON against the schemas of the OpenAPI document. Objects with named properties are closed here
+// (the document leaves them open for later releases), so an undocumented field fails. An unknown keyword is an error,
+// so nothing passes unchecked.
 export type Schema = Record<string, unknown>
 
 const IGNORED = new Set(['description', 'title', 'example', 'examples', 'default', 'deprecated'])
@@ -22,7 +22,7 @@ export class JsonSchemas {
     this.#components = components
   }
 
-  /** What does not fit, as sentences with the place; empty when all is well. */
+  /** Mismatches as sentences with their path; empty if there are none. */
   check(schema: Schema, value: unknown, at = '$'): string[] {
     const problems: string[] = []
     for (const [keyword, expected] of Object.entries(schema)) {
@@ -44,7 +44,7 @@ export class JsonSchemas {
   #some(list: unknown, value: unknown, at: string): string[] {
     const tries = (list as Schema[]).map((s) => this.check(s, value, at))
     if (tries.some((t) => t.length === 0)) return []
-    // the branch that came nearest explains most
+    // the closest branch explains most
     return tries.toSorted((a, b) => a.length - b.length)[0] ?? [`${at} fits nothing`]
   }
 

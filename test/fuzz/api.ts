@@ -1,6 +1,6 @@
-// The API under requests drawn from its own document and beyond it: a control plane in this process, real HTTP, every
-// role of three organizations, a platform administrator, a machine, nobody. Counts faults, answers outside the document
-// and rows written by GET. A fresh installation each round keeps lists short.
+// Sends the API requests drawn from its own document and beyond it: a control plane in this process, real HTTP, every
+// role of three organizations, a platform administrator, a machine, an anonymous caller. Counts faults, undocumented
+// answers and rows written by GET. A fresh installation each round keeps lists short.
 import { Agent, request as httpRequest } from 'node:http'
 import fc from 'fast-check'
 import { sql } from 'kysely'
@@ -16,7 +16,7 @@ export interface ApiFuzz {
   requests: number
   seed: number
   engine: EngineName
-  /** Break the control plane on purpose: the fuzzer must notice each kind. */
+  /** Breaks the control plane on purpose; the fuzzer must notice each kind. */
   planted: boolean
   say: (line: string) => void
 }
@@ -24,7 +24,7 @@ export interface ApiFuzz {
 export interface ApiCounts {
   requests: number
   operations: number
-  /** The fewest requests any operation got. */
+  /** The smallest number of requests of an operation. */
   fewest: number
   accepted: number
   faults: number
@@ -105,7 +105,7 @@ class Round {
     say: (line: string) => void,
   ): Promise<Round> {
     const tenants = await Tenants.build(options.engine)
-    // no agent of theirs is connected: that a server is away would be the right answer, and a 503
+    // their agents are not connected: "server offline" would be a correct answer, but a 503
     const { db, clock } = tenants.cp.running.ctx
     await db.updateTable('artifacts').set({ expiresAt: clock.now() }).execute()
     if (options.planted) await plant(tenants)
@@ -117,7 +117,7 @@ class Round {
     await this.#tenants.cp.close()
   }
 
-  /** Reads and writes in turns, so that a row written by a read is seen as such. */
+  /** Alternates reads and writes, so that a row written by a read is noticed. */
   async play(size: number, seed: number): Promise<void> {
     const all = requestsOf(this.#contract.document, this.#tokens.length)
     const reads = [...all].filter(([name]) => name.startsWith('GET '))
@@ -127,7 +127,7 @@ class Round {
       const half = Math.ceil(Math.min(BATCH, size - done) / 2)
       await this.#run(draw(writes, half, seed * 1_000 + done))
       const before = await this.#calm()
-      // the planted write hangs on a time of last use, which is noted once a minute
+      // the planted write depends on a time of last use, which is updated once a minute
       if (this.#options.planted) this.#tenants.cp.clock.offsetMs += 61_000
       await this.#run(draw(reads, half, seed * 1_000 + done + 1))
       const changed = differences(before, await snapshot(db, this.#options.engine))
@@ -138,7 +138,7 @@ class Round {
     }
   }
 
-  /** The rows once nothing but requests changes them: no round over repositories or with a new data key is under way. */
+  /** The rows once only requests change them: no repository check and no key rotation is running. */
   async #calm(): Promise<Map<string, string>> {
     const { ctx } = this.#tenants.cp.running
     const { db } = ctx
@@ -179,7 +179,7 @@ class Round {
       this.#counts.faults += 1
       this.#say(`${answer.status}: ${what}`)
     }
-    if (answer.text === CUT) return // followed: only its head is judged
+    if (answer.text === CUT) return // a followed log: only its head is checked
     const problems = this.#contract.problems(request.method, request.path, answer)
     if (problems.length > 0) {
       this.#counts.outside += 1
@@ -249,7 +249,7 @@ function draw(
   return turns.flat().slice(0, Math.max(count, operations.length))
 }
 
-/** A document that lacks a field every list of projects has. */
+/** A document without a field that every list of projects has. */
 function narrowed(document: Document): Document {
   const copy = structuredClone(document)
   const project = copy.components.schemas?.Project as { properties: Record<string, object> }
@@ -257,7 +257,7 @@ function narrowed(document: Document): Document {
   return copy
 }
 
-/** A control plane broken on purpose, from outside: a fault in making projects, and a write with each look. */
+/** Breaks the control plane from outside: a fault when a project is created, and a write with each read. */
 async function plant(tenants: Tenants): Promise<void> {
   const { secretStore, db } = tenants.cp.running.ctx
   secretStore.seal = () => {

@@ -1,5 +1,5 @@
-// Small versions of the fuzzers, with fixed seeds; `npm run fuzz` has the long ones. Each is shown to catch a build that
-// is broken on purpose.
+// Short runs of the fuzzers with fixed seeds; `npm run fuzz` has the long ones. Each must catch a build that is broken
+// on purpose.
 import { describe, expect, test } from 'vitest'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { fuzzApi } from './api.ts'

@@ -1,8 +1,8 @@
 // npm run fuzz -- api|service-file|webhooks [--requests N] [--seed N] [--engine sqlite|postgres] [--break planted]
 //
-// Drives our own gateways with drawn and damaged input. The last line has the counts; the exit code is 1 when one that must
-// be zero is not. --break planted runs a build that is broken on purpose: the harness must catch it.
-// A further target is a line in TARGETS and a file beside this one.
+// Sends random and damaged input to our own gateways. The last line has the counts; the exit code is 1 if one that must
+// be zero is not. --break planted runs a build that is broken on purpose, which the harness must catch. For a further
+// target, add a line to TARGETS and a file next to this one.
 import { parseArgs } from 'node:util'
 import { locate } from '../fixtures/platform/components.ts'
 import type { EngineName } from '../fixtures/platform/engines.ts'
@@ -19,7 +19,7 @@ export interface FuzzOptions {
   say: (line: string) => void
 }
 
-/** The counts in words, and how many of them should be zero and are not. */
+/** The counts as text, and how many of them should be zero and are not. */
 export interface FuzzResult {
   line: string
   violations: number

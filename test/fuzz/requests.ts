@@ -1,4 +1,4 @@
-// Requests drawn from the operations of the OpenAPI document: mostly as documented, often with one thing wrong.
+// Requests drawn from the operations of the OpenAPI document: mostly as documented, often with one error.
 import fc from 'fast-check'
 import type { Document } from '../../control-plane/src/gateways/rest/reference/openapi.ts'
 import type { Operation } from '../../control-plane/src/gateways/rest/reference/operations.ts'
@@ -8,7 +8,7 @@ import { damaged, fitting, hostileText } from './values.ts'
 export interface FuzzRequest {
   method: string
   path: string
-  /** Which of the tokens; the last ones are none and nonsense. */
+  /** The index of the token; the last ones are a missing and an invalid one. */
   actor: number
   headers: Record<string, string>
   body: string | undefined
@@ -27,7 +27,7 @@ const often = <T>(usual: fc.Arbitrary<T>, odd: fc.Arbitrary<T>, weight = 12): fc
 const rarely = <T, N>(some: fc.Arbitrary<T>, nil: N, freq: number): fc.Arbitrary<T | N> =>
   fc.oneof({ arbitrary: some, weight: 1 }, { arbitrary: fc.constant(nil), weight: freq - 1 })
 
-/** The first things of each organization, and now and then one made in the run. */
+/** The first rows of each organization, and sometimes one created in the run. */
 const someId = fc
   .oneof(
     { arbitrary: fc.integer({ min: 1, max: 4 }), weight: 5 },
@@ -130,7 +130,7 @@ function bodies(operation: Operation, schemas: JsonSchemas): fc.Arbitrary<string
   )
 }
 
-/** One arbitrary an operation. */
+/** One arbitrary per operation. */
 export function requestsOf(
   document: Document,
   actors: number,

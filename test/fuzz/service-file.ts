@@ -1,5 +1,5 @@
-// The parser of .service.yml under damaged files: it answers each one, with problems that have a place, and uses no more
-// than a bounded share of the processor for any.
+// Feeds damaged files to the parser of .service.yml: it answers each one, with problems that have a position, within a
+// bounded processor time.
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders of the file, not of JavaScript
 import { readdirSync, readFileSync } from 'node:fs'
 import { formatProblems, readServiceFile, routes } from '@berth/shared/service-file'
@@ -9,9 +9,9 @@ import { HOSTILE_TEXTS } from './values.ts'
 export interface FileFuzz {
   inputs: number
   seed: number
-  /** A parser that is slow and throws on purpose: the fuzzer must notice. */
+  /** Uses a parser that is slow and throws on purpose; the fuzzer must notice. */
   planted: boolean
-  /** Processor time a file may take. */
+  /** Processor time that a file may take. */
   boundMs?: number
   say: (line: string) => void
 }
@@ -20,12 +20,12 @@ export interface FileCounts {
   inputs: number
   valid: number
   crashes: number
-  /** Over the bound of processor time. */
+  /** Files that took longer than the bound. */
   slow: number
   worstMs: number
 }
 
-/** Ten times what a step of the agent may take: collections and other processes are no fault of the parser. */
+/** Ten times what a step of the agent may take, because garbage collections and other processes add to it. */
 const BOUND_MS = 2_000
 const CHUNK = 2_000
 const SHOWN = 5
@@ -78,7 +78,7 @@ function files(): fc.Arbitrary<string> {
   )
 }
 
-/** Throws when an answer breaks its promises. */
+/** Throws if an answer breaks the parser's guarantees. */
 function judge(source: string): boolean {
   const { file, problems } = readServiceFile(source)
   if (file === undefined && problems.length === 0) throw new Error('no file and no problem')
@@ -89,7 +89,7 @@ function judge(source: string): boolean {
   return true
 }
 
-/** As slow as a bad pattern, once, and throwing now and then. */
+/** Once as slow as a bad pattern, and sometimes throwing. */
 function breakOnPurpose(boundMs: number): (source: string) => boolean {
   let wasSlow = false
   return (source) => {

@@ -1,4 +1,4 @@
-// Values for fuzzing: those a JSON schema of the OpenAPI document allows, and hostile ones it does not.
+// Values for fuzzing: those that a JSON schema of the OpenAPI document allows, and hostile ones.
 import fc from 'fast-check'
 import type { Schema } from '../contract/json-schema.ts'
 
@@ -12,7 +12,7 @@ const nested = (open: unknown): unknown => {
   return value
 }
 
-/** Texts that broke somebody's parser, query, header, page or shell once. */
+/** Texts that once broke a parser, query, header, page or shell. */
 export const HOSTILE_TEXTS = [
   '',
   ' ',
@@ -107,7 +107,7 @@ function texts(schema: Schema): Any {
   try {
     return fc.stringMatching(new RegExp(schema.pattern, 'u'))
   } catch {
-    return fc.oneof(fc.constantFrom(...HOSTS), plain) // a look-ahead: the one pattern of host names
+    return fc.oneof(fc.constantFrom(...HOSTS), plain) // a look-ahead occurs only in the pattern of hostnames
   }
 }
 
@@ -162,7 +162,7 @@ export function fitting(schema: Schema, resolve: Resolve): Any {
 
 const number = fc.integer({ min: 1, max: 9_999 })
 
-/** Rules that no schema tells: without these nearly every request would end at the first of them. */
+/** Rules outside the schemas; without these nearly every request would fail at the first of them. */
 const HINTS: Record<string, Any> = {
   repo_url: number.map((n) => `http://127.0.0.1:9/r${n}.git`),
   branch: fc.constantFrom('main', 'next', 'feature/a'),
@@ -193,7 +193,7 @@ function objects(schema: Schema, resolve: Resolve): Any {
   })
 }
 
-/** The same with one thing wrong: a field dropped, added, replaced, or the whole turned into something else. */
+/** The same with one error: a field dropped, added, replaced, or the whole value turned into another type. */
 export function damaged(value: Any): Any {
   return fc
     .tuple(value, hostile, hostileText, fc.nat(), fc.integer({ min: 0, max: 4 }))

@@ -1,4 +1,4 @@
-// A small version of the fuzzer of webhooks, with fixed seeds; `npm run fuzz -- webhooks` has the long one.
+// A short run of the webhook fuzzer with fixed seeds; `npm run fuzz -- webhooks` has the long one.
 import { expect, test } from 'vitest'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { fuzzWebhooks } from './webhooks.ts'

@@ -1,5 +1,5 @@
-// The gateway of repository hosts under drawn and damaged payloads of all six: signed, so that they come as far as a
-// stranger's pull request would, and unsigned. No answer is a fault, nothing unsigned is accepted, every signed one is
+// Sends random and damaged payloads of all six forges to the webhook gateway: signed, so that they get as far as an
+// outsider's pull request would, and unsigned. No answer is a fault, nothing unsigned is accepted, every signed one is
 // 202 and decided, and no parser throws. A target of `npm run fuzz`.
 import { randomUUID } from 'node:crypto'
 import { PROVIDERS, type Provider } from '@berth/shared'
@@ -21,7 +21,7 @@ export interface WebhookFuzz {
   requests: number
   seed: number
   engine: EngineName
-  /** A parser that throws and a gateway that faults on purpose: the fuzzer must notice. */
+  /** A parser that throws and a gateway that faults on purpose; the fuzzer must notice. */
   planted: boolean
   say: (line: string) => void
 }
@@ -33,7 +33,7 @@ export interface WebhookCounts {
   requests: number
   /** Answers above 499. */
   faults: number
-  /** Unsigned and accepted, or signed and not. */
+  /** Unsigned and accepted, or signed and refused. */
   wrong: number
   undecided: number
 }
@@ -69,7 +69,7 @@ const HOSTILE: unknown[] = [
   { id: { id: { id: 1 } } },
 ]
 
-/** Every place of a payload, as a list of keys. */
+/** Every path in a payload, as a list of keys. */
 function paths(value: unknown, at: (string | number)[] = []): (string | number)[][] {
   if (typeof value !== 'object' || value === null) return [at]
   const inside = Object.entries(value).flatMap(([key, child]) => paths(child, [...at, key]))
@@ -110,7 +110,7 @@ function deliveries(): fc.Arbitrary<Drawn> {
     })
   const foreign = fc
     .tuple(base, base)
-    .map(([f, other]) => drawn(f, other.payload, undefined, false)) // one host's body under another's headers
+    .map(([f, other]) => drawn(f, other.payload, undefined, false)) // one forge's body under another's headers
   const raw = fc
     .tuple(base, fc.oneof(fc.json({ maxDepth: 6 }), fc.string({ unit: 'binary', maxLength: 500 })))
     .map(([f, text]) => drawn(f, null, text, false))
@@ -207,7 +207,7 @@ export async function fuzzWebhooks(o: WebhookFuzz): Promise<WebhookCounts> {
         const host = hosts[PROVIDERS.indexOf(d.provider)]
         if (host) await sendOne(host, d, o, counts)
       }
-      cp.clock.offsetMs += 61_000 // wrong signatures have their minute
+      cp.clock.offsetMs += 61_000 // resets the limit of wrong signatures
     }
     await cp.advance(120_000)
     const { db } = cp.running.ctx

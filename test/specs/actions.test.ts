@@ -1,4 +1,4 @@
-// Actions: those of the deployed commit, started as tasks, taking turns with deployments; on both databases.
+// Actions of the deployed commit: they start as tasks and alternate with deployments. On both databases.
 import type { Action, Environment, Task } from '@berth/shared/api'
 import { ActionSchema, FailureCode } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
@@ -72,7 +72,7 @@ describe.each(ENGINES)('actions on %s', (engine) => {
     expect(seen?.assignment.spec?.kind).toMatchObject({ case: 'action', value: { name: 'seed' } })
     expect(seen?.secrets.variables).toEqual([])
     expect(await p.log(task.id)).toContain('200 orders')
-    // the environment is what was deployed: an action is no deployment
+    // an action is not a deployment, so the environment's state does not change
     const { body } = await p.cp.call<Environment>('GET', `/api/environments/${environment.id}`)
     expect(body.status).toBe('running')
     const history = await p.cp.call<Task[]>('GET', `/api/environments/${environment.id}/tasks`)

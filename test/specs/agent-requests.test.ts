@@ -1,5 +1,5 @@
-// The control plane asks a live agent and receives what it sends: a real agent's answer, and what happens when agents are
-// silent, busy, gone, or send what nobody expects of them.
+// The control plane calls a live agent and receives its uploads: a real agent's answer, and agents that are silent,
+// busy, disconnected, or send unexpected messages.
 import { AppError, DAEMON, TRANSFERS } from '@berth/shared'
 import {
   type ContainerLogFrame,
@@ -28,7 +28,7 @@ const refusal = (promise: Promise<unknown>): Promise<string> =>
 
 type Frame = NonNullable<MessageInitShape<typeof FileFrameSchema>['frame']>
 
-/** An upload of a WireAgent: frames as told, and how it ended. */
+/** An upload of a WireAgent with the given frames, and its result. */
 function upload(agent: WireAgent) {
   const ended = Promise.withResolvers<ServiceError | undefined>()
   const call = agent.client.sendFile((error) => ended.resolve(error ?? undefined))
@@ -102,7 +102,7 @@ describe('the control plane asks a live agent', () => {
     const { requestId } = await session.next('request')
     expect(await asked).toBe('server_timeout')
     expect((await session.next('cancelRequest')).requestId).toBe(requestId)
-    // too late: it changes nothing
+    // too late: the response changes nothing
     session.send({ case: 'response', value: { requestId, body: { case: 'facts', value: {} } } })
   })
 
@@ -167,7 +167,7 @@ describe('the control plane asks a live agent', () => {
     const pumping = pump()
     const reader = frames[Symbol.asyncIterator]()
     await reader.next()
-    // a window, the queue and what the sockets hold: far from all 25 MiB
+    // a window, the queue and the socket buffers hold far less than 25 MiB
     let seen = -1
     await until('the sender to stand still', async () => {
       const before = seen

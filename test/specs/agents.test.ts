@@ -352,7 +352,7 @@ describe.each(ENGINES)('agents on %s', (engine) => {
 
   test('a task on an offline server waits, says for what, and fails after 15 minutes', async () => {
     const { id } = await deploy()
-    await cp.advance(2 * 60_000) // past the grace after a start
+    await cp.advance(2 * 60_000) // past the grace period after a start
     const waiting = await task(id)
     expect(waiting).toMatchObject({
       status: 'queued',
@@ -388,7 +388,7 @@ describe.each(ENGINES)('agents on %s', (engine) => {
   test('what happened during an outage is shown when it happened, by a clock that is an hour wrong', async () => {
     const wrong = 3_600_000
     const began = Date.now()
-    // the server's time, so many milliseconds after the beginning
+    // the server's time, `ms` after the beginning
     const at = (ms: number) => timestampFromMs(began - wrong + ms)
     const session = await agent.active({ agentTime: timestampFromMs(Date.now() - wrong) })
     const { id } = await deploy()

@@ -1,5 +1,5 @@
-// System alerts by mail: owners and admins are told once when something begins to need them and once when it is over,
-// whatever restarts in between. An agent that says what the test wants stands for the servers.
+// System alerts by mail: owners and admins get one mail when a problem begins and one when it ends, across restarts. A
+// scripted agent takes the place of the servers.
 import { ALERTS, ENROLMENT, SESSION } from '@berth/shared'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { checkAlerts } from '../../control-plane/src/app/installation/alerts.ts'
@@ -55,7 +55,7 @@ describe.each(ENGINES)('alerts on %s', (engine) => {
   })
 
   const check = () => checkAlerts(cp.running.ctx)
-  /** Subjects and recipients of what came since the test began, once everything queued went out. */
+  /** Subjects and recipients of the mails since the test began, after the queue was sent. */
   const news = async () => {
     await until('the mails to go out', async () => {
       const { db } = cp.running.ctx
@@ -91,7 +91,7 @@ describe.each(ENGINES)('alerts on %s', (engine) => {
       .updateTable('agents')
       .set({ disconnectedAt: disconnectedAt - 31_000 })
       .execute()
-    await Promise.all([check(), check()]) // two processes look at once
+    await Promise.all([check(), check()]) // two processes check concurrently
     await check()
     expect(await reported()).toEqual(toBoth('Server fra-1 is offline'))
     const [mail] = await news()

@@ -1,5 +1,5 @@
-// Files that an action leaves, from the store of a real agent through the control plane to whoever asks: exactly the
-// collected bytes, or an error that says why. Never an empty file, never a short one.
+// Artifacts of an action, from the store of a real agent through the control plane to the caller: exactly the collected
+// bytes, or an error that says why. Never an empty or a truncated file.
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import {
@@ -49,7 +49,7 @@ describe.each(ENGINES)('artifacts on %s', (engine) => {
   })
   afterAll(() => p.close())
 
-  /** Runs the action; it leaves these files. */
+  /** Runs the action, which writes these files. */
   async function run(files: Left[], retentionMs = 7 * DAY): Promise<Artifact[]> {
     p.executor.script = async (attempt) => {
       await leave(p.agentDir, attempt, files, retentionMs)
@@ -107,7 +107,7 @@ describe.each(ENGINES)('artifacts on %s', (engine) => {
     expect((await get(b)).headers.get('content-disposition')).toBe(
       `attachment; filename="b__quoted___.csv"; filename*=UTF-8''b%20%22quoted%22%20%C3%A9.csv`,
     )
-    // a file that was empty when it was collected is one
+    // a file that was empty when it was collected is valid
     const none = await get(empty)
     expect([none.status, none.text, none.headers.get('content-length')]).toEqual([200, '', '0'])
   })
@@ -187,7 +187,7 @@ describe.each(ENGINES)('artifacts on %s', (engine) => {
     await p.online()
   })
 
-  /** Several in one answer: status, body, and whether all of it came. */
+  /** Several in one answer: status, body, and whether it is complete. */
   async function getAll(artifacts: Artifact[], ids = artifacts.map(({ id }) => id).join(',')) {
     const url = `${p.cp.url}/api/tasks/${artifacts[0]?.task_id}/artifacts/content?ids=${ids}`
     const asked = httpRequest(url, { headers: { authorization: `Bearer ${p.cp.token}` } }).end()
@@ -248,7 +248,7 @@ describe.each(ENGINES)('artifacts on %s', (engine) => {
     const artifact = await one(content)
     const answer = await openSlowly(p.cp, artifact)
     await once(answer, 'readable')
-    // the same inode: the open copy itself becomes another file
+    // the same inode: the content of the open copy changes
     writeFileSync(copyOf(artifact), randomBytes(content.length))
     const ended = await drainUntilEnd(answer)
     expect(ended.complete).toBe(false)
@@ -256,7 +256,7 @@ describe.each(ENGINES)('artifacts on %s', (engine) => {
   })
 })
 
-/** A reader that takes nothing until it is asked to. */
+/** A reader that reads nothing until the test says so. */
 async function openSlowly(cp: TestControlPlane, artifact: Artifact): Promise<IncomingMessage> {
   const headers = { authorization: `Bearer ${cp.token}` }
   const asked = httpRequest(artifact.url, { headers }).end()
@@ -319,7 +319,7 @@ describe('an agent that sends something else', () => {
     await play([{ case: 'artifacts', value: { artifacts: [fine, ...bad, fine] } }])
     const list = await cp.call<Artifact[]>('GET', `/api/tasks/${task.id}/artifacts`)
     expect(list.body.map(({ path }) => path)).toEqual(['a/b.txt'])
-    // no longer than a file may ask for
+    // capped at the longest retention that a service file may ask for
     expect(Date.parse(list.body[0]?.expires_at ?? '') - Date.now()).toBeLessThan(91 * DAY)
     url = new URL(list.body[0]?.url ?? '').pathname
     taskId = task.id
@@ -329,7 +329,7 @@ describe('an agent that sends something else', () => {
     await cp.close()
   })
 
-  /** Takes the next assignment and plays it to its success. */
+  /** Takes the next assignment and plays it to success. */
   async function play(bodies: NonNullable<Parameters<WireSession['event']>[0]['body']>[]) {
     const assignment = await until('an assignment', async () =>
       (await session.assignments()).find(({ spec }) => spec !== undefined),
@@ -348,7 +348,7 @@ describe('an agent that sends something else', () => {
   const stat = { size: 6n, sha256: Buffer.from(sha256(content), 'hex') }
   const end = { bytesSent: 6n, sha256: Buffer.from(sha256(content), 'hex') }
 
-  /** Downloads while the agent answers and sends as told: the body, or the code of the error. */
+  /** Downloads while the agent answers with the given frames; returns the body, or the error code. */
   async function download(frames: Frame[], answered = stat, header: object = {}): Promise<string> {
     const asked = fetch(cp.url + url, { headers: { authorization: `Bearer ${cp.token}` } })
     const { requestId, body } = await session.next('request')

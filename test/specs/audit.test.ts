@@ -1,5 +1,5 @@
-// The audit log over REST: every changing call exactly one row, with who, from where and what; filters, pages, who may
-// read it; the command that checks it.
+// The audit log over REST: every changing call writes exactly one row with actor, address and change; filters, pages,
+// read access; the command that verifies it.
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import type { AuditEntry } from '@berth/shared/api'

@@ -1,4 +1,4 @@
-// One row that cannot be dealt with keeps nothing else from its turn: the tick goes on with the next.
+// One row that cannot be processed does not block the others: the tick continues with the next.
 import { TASKS } from '@berth/shared'
 import type { Task } from '@berth/shared/api'
 import { sql } from 'kysely'
@@ -9,7 +9,7 @@ import { WireAgent } from '../fixtures/platform/wire-agent.ts'
 
 let cp: TestControlPlane
 beforeAll(async () => {
-  cp = await TestControlPlane.start('sqlite') // for its triggers: the tick is the same
+  cp = await TestControlPlane.start('sqlite') // for its triggers; the tick is the same on both databases
   await cp.setUp()
 })
 afterAll(() => cp.close())

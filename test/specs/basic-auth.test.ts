@@ -1,5 +1,5 @@
-// HTTP Basic Auth credentials, set on creation, on the settings tab, or inherited from the project; in force from the very
-// first deployment, and without one when they change; on both databases.
+// HTTP Basic Auth credentials: set at creation or on the settings tab, or inherited from the project. They apply from
+// the first deployment on, and changes need no deployment. On both databases.
 import { createRequire } from 'node:module'
 import type { BasicAuth, Environment } from '@berth/shared/api'
 import type { EnvironmentEdge, TaskSecrets } from '@berth/shared/wire'
@@ -11,7 +11,7 @@ import { ENGINES } from '../fixtures/platform/engines.ts'
 import { WireAgent, type WireSession } from '../fixtures/platform/wire-agent.ts'
 import { until } from '../fixtures/server/installation.ts'
 
-/** The control plane's own; the edge verifies with another implementation of the same. */
+/** The control plane's implementation; the edge verifies with a different one. */
 const bcrypt = createRequire(new URL('../../control-plane/package.json', import.meta.url))(
   'bcryptjs',
 ) as { compare(password: string, hash: string): Promise<boolean> }
@@ -47,7 +47,7 @@ describe.each(ENGINES)('Basic Auth on %s', (engine) => {
     const [assignment] = await session.assignments()
     return assignment?.secrets
   }
-  /** What the edge is told next of this environment. */
+  /** The next edge state that the control plane sends for this environment. */
   const reported = (environment: { id: number }, revision: number): Promise<EnvironmentEdge> =>
     until('the edge to be told', async () => {
       const { environments } = await session.next('edge')

@@ -1,5 +1,5 @@
-// People at the dashboard's gateway: the first set-up, signing in and out, passwords, other browsers, devices and
-// invitations over tRPC; and that no page of somebody else can do any of it.
+// Users at the dashboard's gateway: first set-up, sign-in and sign-out, passwords, other browsers, devices and
+// invitations over tRPC; pages of other sites can do none of it.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   Browser,
@@ -75,7 +75,7 @@ describe('sessions of browsers', () => {
     expect(browser.cookies.size).toBe(0)
     expect(await who(stale)).toMatchObject({ user: null })
     expect(codeOf(await stale.ask('me'))).toBe('token_missing')
-    // of two calls in one request each answers for itself
+    // each of two batched calls gets its own answer
     const both = await stale.fetch<[Said<Me>, Said<null>]>('GET', '/trpc/session.get,me?batch=1')
     expect(both.body).toMatchObject([
       { result: { data: { user: null } } },

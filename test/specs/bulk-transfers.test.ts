@@ -1,5 +1,5 @@
-// Bulk transfers on a real listener: what they carry, and everybody who is turned away. A line that is not the expected one of
-// the expected agent, or that breaks, never delivers anything that looks whole.
+// Bulk transfers on a real listener: what they carry, and which connections are refused. A connection that is
+// unexpected, comes from the wrong agent, or breaks never delivers anything that looks complete.
 import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, type TLSSocket } from 'node:tls'
@@ -59,7 +59,7 @@ describe('file lines', () => {
     }
     return Buffer.concat(pieces)
   }
-  /** What the other side answered before it closed the line. */
+  /** What the other side answered before it closed the connection. */
   async function answerOf(socket: TLSSocket): Promise<Buffer> {
     const chunks: Buffer[] = []
     socket.on('data', (chunk: Buffer) => chunks.push(chunk))

@@ -1,5 +1,5 @@
-// Ceilings: administrators set what an environment may use, for a server and for a project; the lower one reaches the
-// agent with the task. On both databases.
+// Ceilings: administrators limit what an environment may use, per server and per project; the agent receives the lower
+// one with the task. On both databases.
 import { defaultCeilings } from '@berth/shared'
 import type { AuditEntry, ProjectDetail, Server } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -25,7 +25,7 @@ describe.each(ENGINES)('ceilings on %s', (engine) => {
   })
   afterAll(() => p.close())
 
-  /** What the agent is told with a deployment. */
+  /** The limits that the agent receives with a deployment. */
   async function reported(identifier: string) {
     const environment = await p.environment(identifier)
     let limits: unknown

@@ -21,7 +21,7 @@ async function logIn(cp: TestControlPlane, env: Record<string, string>): Promise
   await browser.signIn('ada@example.com', PASSWORD)
   const shown = `${device.userCode.slice(0, 4)}-${device.userCode.slice(4)}`
   expect((await browser.send('POST', '/device/approve', { user_code: shown })).status).toBe(200)
-  await cp.advance(60_000) // the real client polls quicker here than it may
+  await cp.advance(60_000) // the real client polls faster here than the server allows
   const ended = await running.ended
   expect(ended.code, ended.stderr).toBe(0)
   expect(ended.stderr).toContain(`First copy your one-time code: ${shown}`)
@@ -58,7 +58,7 @@ test('log in through a browser, work, be refreshed, log out: nothing opens any m
     await cp.advance(31 * DAY)
     const server = ['server', 'add', 'one', '--hostname', '127.0.0.1', '--no-wait']
     const added = await berth(server, { env })
-    expect(added.code, added.stderr).toBe(0) // a POST is refreshed as well, and made once
+    expect(added.code, added.stderr).toBe(0) // a POST is refreshed as well, and sent once
     const { servers } = { servers: await cp.call<object[]>('GET', '/api/servers') }
     expect(servers.body).toHaveLength(1)
 

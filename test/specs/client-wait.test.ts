@@ -1,6 +1,6 @@
 // "With --wait it waits for the result and exits non-zero when the deployment fails": the client against a real control
-// plane through a line that is cut, swallows an answer, or leads to one that restarts. Its clock can run a hundred times
-// as fast, so a minute without connection takes less than a second, and stands still while the test is busy.
+// plane over a connection that is cut, loses an answer, or leads to a restarting one. The client's clock can run a
+// hundred times as fast, so a minute offline takes less than a second, and it stops while the test is busy.
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
@@ -29,7 +29,7 @@ afterAll(async () => {
   await p.close()
 })
 
-/** A line to the control plane that can be cut and mended, and lose the answer to one request. */
+/** A connection to the control plane that can be cut and restored, and lose the answer to one request. */
 async function startLine() {
   let loses: string | undefined
   const lost: string[] = []
@@ -74,7 +74,7 @@ async function startLine() {
   return line
 }
 
-/** The client's time: of sleeps that are shorter than they say, and only while it is let run. */
+/** The client's time: sleeps are shortened, and the test can hold them. */
 function quickIo(env: Record<string, string>) {
   let now = Date.now()
   let gate = Promise.resolve()
@@ -96,7 +96,7 @@ function quickIo(env: Record<string, string>) {
   return { io, hold, go: () => openGate() }
 }
 
-/** A deployment that ends when it is told to. */
+/** A deployment that ends when the test decides. */
 function holdDeployment(): (end: 'succeed' | 'fail') => void {
   let decide: (end: 'succeed' | 'fail') => void = () => {}
   const decided = new Promise<'succeed' | 'fail'>((resolve) => {

@@ -1,5 +1,5 @@
-// Many events, few deployments: repeated deliveries, pushes faster than servers, a control plane that dies in between.
-// The full counts run with BERTH_FULL=1; the rules are the same. On both databases.
+// Many events, few deployments: repeated deliveries, pushes faster than servers, a control plane that crashes in
+// between. The full counts run with BERTH_FULL=1; the rules are the same. On both databases.
 import type { Environment, Task } from '@berth/shared/api'
 import { AttemptState, Desired, FailureCode } from '@berth/shared/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -16,7 +16,7 @@ const COPIES = FULL ? 10_000 : 200
 const PUSHES = FULL ? 500 : 60
 const AT_ONCE = 25
 
-/** All of them, some at a time. */
+/** Runs all of them with limited concurrency. */
 async function inParallel(count: number, one: (i: number) => Promise<unknown>): Promise<void> {
   let next = 0
   const lane = async () => {
@@ -36,7 +36,7 @@ describe.each(ENGINES)('coalescing on %s', (engine) => {
   })
   afterEach(() => p.close())
 
-  /** All of them, oldest first, page by page. */
+  /** All tasks, oldest first, page by page. */
   const history = async (): Promise<Task[]> => {
     const all: Task[] = []
     let path = `/api/environments/${environment.id}/tasks?type=all&per_page=100`
@@ -73,7 +73,7 @@ describe.each(ENGINES)('coalescing on %s', (engine) => {
     const byHand = await p.cp.make<Task>(`/api/environments/${id}/tasks`)
     expect((await p.settled(byHand.id)).status).toBe('succeeded')
     expect(sent).toEqual([byHand.id])
-    // what was withdrawn before there was a newer one names it once there is
+    // a superseded task that had no successor yet names it once there is one
     const withdrawn = await p.settled(queued)
     expect([withdrawn.cancel_reason, withdrawn.superseded_by]).toEqual(['superseded', byHand.id])
   })
@@ -189,7 +189,7 @@ describe.each(ENGINES)('coalescing on %s', (engine) => {
       { id: 'before-the-end' },
     )
     h.refs.set('refs/heads/main', sha(1))
-    // the first half of what the gateway does, and then nothing more
+    // the first half of what the gateway does, then a crash
     const id = await recordDelivery(p.cp.running.ctx, {
       projectId: h.projectId,
       provider: 'github',

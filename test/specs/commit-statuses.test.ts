@@ -1,5 +1,5 @@
-// What a repository host hears of deployments: statuses on commits, one comment on a pull request; and that nothing a
-// host does changes a deployment. On both databases, over real HTTP.
+// What a forge receives about deployments: statuses on commits and one comment on a pull request. No failure of a forge
+// changes a deployment. On both databases, over real HTTP.
 import { HOST_REPORTS } from '@berth/shared'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { updateEnvironment } from '../../control-plane/src/store/environments/environments.ts'
@@ -8,14 +8,14 @@ import { RepositoryFixture } from '../fixtures/forge/repository.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { until } from '../fixtures/server/installation.ts'
 
-const SHA = 'c'.repeat(40) // what the scripted executor says it checked out
+const SHA = 'c'.repeat(40) // the commit that the scripted executor reports
 
 describe.each(ENGINES)('feedback to the host on %s', (engine) => {
   let fixture: RepositoryFixture
   let environmentId: number
   beforeEach(async () => {
     fixture = await RepositoryFixture.start(engine)
-    // by hand only: the commits of the scripted executor are not those of the repository, and reconcile would see that
+    // manual only: the scripted executor's commits are not in the repository, and reconcile would notice
     environmentId = (await fixture.environment('main', { auto_deploy: false })).id
   })
   afterEach(() => fixture.close())
@@ -92,7 +92,7 @@ describe.each(ENGINES)('feedback to the host on %s', (engine) => {
     fixture.host.trouble = undefined
     fixture.host.calls.length = 0
     await fixture.report()
-    expect(fixture.host.calls).toEqual([]) // not before its time
+    expect(fixture.host.calls).toEqual([]) // not before its back-off ends
     await fixture.cp.advance(HOST_REPORTS.backoffMs * 4)
     await reported('success: Deployed')
     expect(fixture.host.statuses).toHaveLength(1)
@@ -115,7 +115,7 @@ describe.each(ENGINES)('feedback to the host on %s', (engine) => {
     await fixture.setToken()
     fixture.platform.killAgent()
     const second = (await fixture.environment('second', { auto_deploy: false })).id
-    await fixture.platform.deploy(environmentId, { commit_sha: 'f'.repeat(64) }) // no commit of this host
+    await fixture.platform.deploy(environmentId, { commit_sha: 'f'.repeat(64) }) // not a commit of this forge
     await fixture.platform.deploy(second, { commit_sha: SHA })
     await reported('pending: Waiting for one')
     await until('the refusal', async () => {

@@ -1,5 +1,5 @@
-// A stream of events that is shuffled, doubled and partly lost: with a host token one round brings the state to what the
-// host says, whatever arrived before, and no environment is left over. Seeded; a failure prints its seed.
+// A stream of events that is shuffled, duplicated and partly lost: with a forge token one round of reconciliation
+// reaches the state that the forge reports, and no environment is left over. Seeded; a failure prints its seed.
 import type { Environment, PullRequest } from '@berth/shared/api'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -15,7 +15,7 @@ import { until } from '../fixtures/server/installation.ts'
 const RUNS = 20
 const LIMIT = 3
 
-// otherwise the streams are a handful of events, in which hardly anything can go wrong
+// the default size makes streams of few events, in which little can go wrong
 fc.configureGlobal({ baseSize: 'large' })
 
 const arriving = disturbed(
@@ -30,7 +30,7 @@ describe.each(ENGINES)('events that are shuffled, doubled and lost on %s', (engi
   beforeAll(async () => {
     fixture = await RepositoryFixture.start(engine)
     serverId = fixture.platform.serverId
-    // joined, and away: nothing is ever sent, so a removal is over at once
+    // joined but offline: nothing is ever sent, so a removal ends immediately
     fixture.platform.killAgent()
     await until('the server to be away', async () => {
       const agent = await fixture.ctx.db.selectFrom('agents').select('sessionId').executeTakeFirst()
@@ -51,7 +51,7 @@ describe.each(ENGINES)('events that are shuffled, doubled and lost on %s', (engi
       })
     })
 
-  /** The host holds what is true. */
+  /** Makes the forge report the true state. */
   function show(truth: HostTruth): void {
     fixture.host.pulls.clear()
     const refs = new Map([...truth.branches].map(([name, sha]) => [`refs/heads/${name}`, sha]))
@@ -81,7 +81,7 @@ describe.each(ENGINES)('events that are shuffled, doubled and lost on %s', (engi
     fixture.projectId = project.id
     await updateProject(fixture.ctx.db, project.id, { environmentLimit: limit })
     expect((await fixture.setToken()).status).toBe(200)
-    // the one round is ours: a round by the clock that came first saw an empty host
+    // only the test's own round may run: an earlier scheduled one would see an empty forge
     const never = fixture.ctx.clock.now() + 1e10
     await updateProject(fixture.ctx.db, project.id, { reconcileAt: never })
     return fixture.environment('main')
@@ -143,7 +143,7 @@ describe.each(ENGINES)('events that are shuffled, doubled and lost on %s', (engi
           const now = environments.find((e) => e.id === main.id)
           expect(now?.target_sha).toBe(truth.branches.get('main'))
         }
-        // the round after it finds nothing
+        // the next round finds nothing to do
         const rows = await countLedger()
         await fixture.reconcile()
         expect(await countLedger()).toBe(rows)
@@ -158,7 +158,7 @@ describe.each(ENGINES)('events that are shuffled, doubled and lost on %s', (engi
         const { environments, pulls } = await converge(events, truth, LIMIT)
         const open = [...truth.pullRequests.values()].filter((p) => p.state === 'open')
         const own = open.filter((p) => !p.fromFork).length
-        const paths = Math.min(own, LIMIT - 1) // one is taken by hand
+        const paths = Math.min(own, LIMIT - 1) // one place is taken by the manual environment
         expect(environments.length).toBe(paths + 1)
         const waiting = pulls.filter((p) => p.waiting_for === 'environment_limit')
         expect(waiting.length).toBe(own - paths)

@@ -1,5 +1,5 @@
 // What the control plane serves to browsers: the built dashboard under a strict policy, parts of logs, and downloads by
-// tickets that work once, for a minute, for one person.
+// tickets that are valid once, for a minute, for one user.
 import { createHash } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -43,7 +43,7 @@ describe('what browsers get', () => {
     n === 1_200 ? '\u001b[31mcart.ts(1,2): error TS1: no\u001b[0m' : `line ${n + 1} ü`,
   )
 
-  /** Somebody of the organization who is signed in, with a session of their own. */
+  /** A signed-in member of the organization with a login of their own. */
   async function signedIn(name: string): Promise<Browser> {
     const { db, clock } = p.cp.running.ctx
     const email = `${name}@example.com`
@@ -104,7 +104,7 @@ describe('what browsers get', () => {
         expect(await answer.text(), path).not.toContain('<!doctype')
         expect(answer.status, path).toBeGreaterThanOrEqual(400)
       }
-      // pages of the control plane's own stay what they are
+      // the control plane's own pages still work
       expect(await (await get('/docs/errors/not_found')).text()).toContain('What it means')
       expect(await (await get('/api/docs')).text()).toContain('Berth API')
     })
@@ -138,7 +138,7 @@ describe('what browsers get', () => {
       expect(packed.headers.get('cache-control')).toContain('immutable')
       expect(packed.headers.get('content-encoding')).toBe('gzip')
       expect(packed.headers.get('content-type')).toBe('text/javascript; charset=utf-8')
-      expect(await packed.text()).toBe(SCRIPT) // fetch unpacks it
+      expect(await packed.text()).toBe(SCRIPT) // fetch decompresses it
       expect(Number(packed.headers.get('content-length'))).toBeLessThan(SCRIPT.length)
       const plain = await get('/assets/index-AbCd1234.js', { 'accept-encoding': 'identity' })
       expect([plain.headers.get('content-encoding'), await plain.text()]).toEqual([null, SCRIPT])
@@ -204,7 +204,7 @@ describe('what browsers get', () => {
     const log = new ServiceLog(dir, 7, new Masker([]))
     log.write('out', Buffer.from('hello\n'))
     const heard = page.watch(page.client.environment.logs, { environment_id: 1 })
-    // nothing resumes here, so messages come without numbers
+    // this stream does not resume, so its messages have no numbers
     const reported = () =>
       heard.messages as unknown as { kind: string; records?: { text: string }[] }[]
     const texts = () => reported().flatMap(({ records = [] }) => records.map((one) => one.text))
@@ -264,7 +264,7 @@ describe('what browsers get', () => {
       expect((await open(undefined, url)).status).toBe(404)
       const bearer = { authorization: `Bearer ${p.cp.token}` }
       expect((await get(url, bearer)).status).toBe(404)
-      expect((await open(ada, url)).status).toBe(200) // and is still there for whom it is
+      expect((await open(ada, url)).status).toBe(200) // and stays valid for its owner
     })
 
     test('dies after a minute, with access, and is never given for what one may not see', async () => {
@@ -327,7 +327,7 @@ describe('what browsers get', () => {
       expect(file.headers.get('content-disposition')).toMatch(/^attachment; .*two.words\.csv/)
       expect(file.headers.get('content-security-policy')).toContain('sandbox')
       expect((await open(ada, given.body.result?.data.url ?? '')).status).toBe(404)
-      // a sentence on the page, and no ticket
+      // a message on the page, and no ticket
       expect((await ask(ids[1])).body.error?.data.code).toBe('artifact_gone')
       expect((await ask(ids[2])).body.error?.data.code).toBe('artifact_expired')
       expect((await ask(9_999)).body.error?.data.code).toBe('not_found')

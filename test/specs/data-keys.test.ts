@@ -1,5 +1,5 @@
-// Keys at rest: one data key an organization, wrapped by the installation's key; that key can be replaced, and no value
-// is written again for it. A data key can be replaced, and every value is; on both databases.
+// Keys at rest: one data key per organization, wrapped by the installation's key. Replacing the installation's key
+// rewrites no value; replacing a data key re-encrypts every value. On both databases.
 import { copyFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { SECRET_STORE } from '@berth/shared'
@@ -63,7 +63,7 @@ describe.each(ENGINES)('data keys on %s', (engine) => {
     const [variable, webhook, deployKey, ca] = await sealed()
     for (const text of [variable, webhook, deployKey]) expect(text).toMatch(`v2|${own}|`)
     expect(ca).toMatch(`v2|${installation}|`)
-    // moved into another organization's row, it opens nothing
+    // in another organization's row it cannot be decrypted
     const { secretStore } = cp.running.ctx
     const place = { table: 'projects', column: 'webhook_secret_sealed', rowId: project.id }
     const open = (id: number) =>
@@ -86,7 +86,7 @@ describe.each(ENGINES)('data keys on %s', (engine) => {
       (k) => k.purpose === 'data' && k.wrapped !== before.keys.find((b) => b.id === k.id)?.wrapped,
     )
     expect(changed.length).toBe(2)
-    cp.outside = {} // the former one is not needed any more
+    cp.outside = {} // the previous key is not needed now
     rmSync(former)
     await cp.restart()
     expect(await secret()).toBe(project.webhook_secret)
@@ -127,7 +127,7 @@ describe.each(ENGINES)('data keys on %s', (engine) => {
       (await keys()).find(
         (k) => k.purpose === 'data' && k.organizationId === organizationId && k.retiredAt === null,
       )?.id
-    /** Every text in the database that a data key sealed, by its column. */
+    /** Every text in the database that a data key encrypted, by column. */
     const sealedTexts = async (): Promise<string[]> => {
       const { db } = cp.running.ctx
       const found: string[] = []
@@ -138,7 +138,7 @@ describe.each(ENGINES)('data keys on %s', (engine) => {
       }
       return found
     }
-    /** Certificates are made and judged by the same clock. */
+    /** Restarts at the real time, because certificates are issued and verified by one clock. */
     const restartNow = (): Promise<void> => {
       cp.clock.offsetMs = 0
       return cp.restart()
@@ -154,9 +154,9 @@ describe.each(ENGINES)('data keys on %s', (engine) => {
         expect((await rotate(organizationId)).status).toBe(201)
       const after = { own: await inUse(1), installation: await inUse(null) }
       expect(after).not.toEqual(before)
-      expect(await secret()).toBe(project.webhook_secret) // sealed with the former one
+      expect(await secret()).toBe(project.webhook_secret) // encrypted with the previous one
       await cp.call('PATCH', '/api/environments/1/variables', { set: { B: 'two' } })
-      // a kill in the middle: the next process goes on
+      // a kill in the middle: the next process continues
       await cp.restart()
       await finish()
       const texts = await sealedTexts()

@@ -1,4 +1,4 @@
-// Environments and projects go: first from their servers, then from the lists; on both databases.
+// Environments and projects are removed first from their servers, then from the lists. On both databases.
 import type { Environment, ProjectDetail, Task } from '@berth/shared/api'
 import { AttemptState, type FailureCode } from '@berth/shared/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -172,7 +172,7 @@ describe.each(ENGINES)('deletion on %s', (engine) => {
       await remove(second)
       await p.cp.advance(30 * 86_400_000)
       expect((await p.task(body.id)).status).toBe('queued')
-      await p.cp.advance(-30 * 86_400_000) // certificates are the real clock's
+      await p.cp.advance(-30 * 86_400_000) // certificates use the real clock
       await p.cp.restart()
       expect((await get(first)).body.status).toBe('removing')
       const developer = await addMember(p.cp, 'Dev', 'developer')
@@ -368,9 +368,9 @@ describe.each(ENGINES)('deletion on %s', (engine) => {
       await until('the failure', async () =>
         (await get(environment)).body.last_task?.status === 'failed' ? true : undefined,
       )
-      expect(kinds).toEqual([]) // the old copy serves
+      expect(kinds).toEqual([]) // the old copy still serves
       await p.deploy(environment.id)
-      await session.assignments() // the first one is forgotten
+      await session.assignments() // the first assignment is dropped
       await finish(session, { state: AttemptState.SUCCEEDED })
       await until('the old copy to go', () => (kinds.length > 0 ? true : undefined))
       expect(kinds).toEqual(['destroy'])

@@ -1,4 +1,4 @@
-// What the specification promises of deployments, on the outside of the whole system; on both databases.
+// What the specification promises about deployments, tested from outside on the whole system. On both databases.
 import { randomUUID } from 'node:crypto'
 import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -350,7 +350,7 @@ describe.each(ENGINES)('deployments on %s', (engine) => {
       return { file, bytes }
     }
     const files = [await whole('log'), await whole('idx')]
-    await p.cp.restart() // no file is open any more
+    await p.cp.restart() // closes every open file
     for (const damage of ['gone', 'cut'] as const) {
       for (const { file, bytes } of files) {
         if (damage === 'gone') rmSync(file)

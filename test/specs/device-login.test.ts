@@ -34,7 +34,7 @@ describe.each(ENGINES)('logins of clients, on %s', (engine) => {
   })
   afterAll(() => cp.close())
   beforeEach(async () => {
-    await cp.advance(2 * MINUTE) // a fresh minute for limits by address
+    await cp.advance(2 * MINUTE) // resets the limits by address
     ada = new Browser(cp)
     await ada.signIn('ada@example.com', PASSWORD)
   })
@@ -99,7 +99,7 @@ describe.each(ENGINES)('logins of clients, on %s', (engine) => {
     }
     expect(await error(0)).toBe('authorization_pending')
     expect(await error(1_000)).toBe('slow_down')
-    expect(await error(6_000)).toBe('slow_down') // 10 s now
+    expect(await error(6_000)).toBe('slow_down') // the interval is 10 s now
     expect(await error(15_500)).toBe('authorization_pending')
   })
 

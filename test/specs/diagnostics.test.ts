@@ -1,5 +1,5 @@
-// What the specification promises of failed deployments: diagnostics, their output, and logs of any age; on both
-// databases. Titles are its sentences where there is one.
+// What the specification promises about failed deployments: diagnostics, their output, and logs of any age. On both
+// databases. Titles are sentences of the specification where it has one.
 import type { Diagnostics, Environment } from '@berth/shared/api'
 import { FailureCode } from '@berth/shared/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -218,7 +218,7 @@ describe.each(ENGINES)('diagnostics on %s', (engine) => {
       a.succeed()
     })
     await setVariables({ set: { CHANGED: 'secret-three' }, unset: ['GONE'] })
-    await setVariables({ set: { KEPT: 'one-value' } }) // the same value again is no change
+    await setVariables({ set: { KEPT: 'one-value' } }) // the same value is not a change
     await play((a) => {
       a.checkedOut(B)
       a.emit(read('2'))

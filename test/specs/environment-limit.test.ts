@@ -1,4 +1,4 @@
-// The limit of environments: 20 by default, changed by a platform administrator, used/limit shown; on both databases.
+// The environment limit: 20 by default, changed by a platform administrator, used/limit shown. On both databases.
 import type { Environment, ProjectDetail } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { addMember, addOrganization, type Person } from '../fixtures/people/members.ts'
@@ -34,7 +34,7 @@ describe.each(ENGINES)('the environment limit on %s', (engine) => {
 
   test('20 by default; a project at its limit gets no further environment', async () => {
     expect(project.environment_limit).toBe(20)
-    // many at once: the last place is given once
+    // concurrent requests: only one gets the last place
     const answers = await Promise.all(Array.from({ length: 24 }, (_, i) => create(`e${i}`)))
     const made = answers.filter((a) => a.status === 201)
     const refused = answers.filter((a) => a.status === 409)
@@ -70,7 +70,7 @@ describe.each(ENGINES)('the environment limit on %s', (engine) => {
       scopes: ['read'],
     })
     expect((await setLimit(22, reader)).body.code).toBe('insufficient_scope')
-    // a token bound to an organization, and the header, keep to it
+    // a token bound to an organization, and the header, stay within it
     const { db } = cp.running.ctx
     await db
       .updateTable('tokens')

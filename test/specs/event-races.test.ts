@@ -1,5 +1,5 @@
-// Events and people at the same moment, on the database that lets them overlap: what is decided is decided on what is
-// true until the commit. (SQLite has one writer: there they come one after the other.)
+// Events and users at the same moment, on the database that lets transactions overlap: a decision uses facts that stay
+// true until the commit. (SQLite has one writer, so there they run one after the other.)
 import { sql } from 'kysely'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { change } from '../../control-plane/src/app/core/transaction.ts'
@@ -36,7 +36,7 @@ describe('at the same moment', () => {
   })
 
   const db = () => cp.running.ctx.db
-  /** A transaction that did `work` and commits when the returned function is called. */
+  /** A transaction that has done `work` and commits when the returned function is called. */
   const hold = (work: (tx: ReturnType<typeof db>) => Promise<unknown>) =>
     new Promise<() => Promise<void>>((resolve, reject) => {
       const { promise: released, resolve: release } = Promise.withResolvers<void>()
@@ -52,7 +52,7 @@ describe('at the same moment', () => {
         })
       over.catch(reject)
     })
-  /** Until it waits for a lock, or is over because it waits for nobody. */
+  /** Resolves when it waits for a lock, or has ended without waiting. */
   const blockedOrOver = (work: Promise<unknown>) =>
     Promise.race([
       work.catch(() => undefined),

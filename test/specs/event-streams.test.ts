@@ -1,5 +1,5 @@
-// Random lives of pull requests, as a host would tell them: in order, doubled, shuffled, with holes. Whatever arrives, no
-// rule breaks on the way; whatever arrives whole and in order ends in what is true. On both databases.
+// Random lives of pull requests, as a forge would report them: in order, duplicated, shuffled, with gaps. No stream may
+// break a rule; a complete, ordered one ends in the true state. On both databases.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join as joinPath } from 'node:path'
@@ -28,7 +28,7 @@ describe.each(ENGINES)('streams of events on %s', (engine) => {
     cp = await TestControlPlane.start(engine)
     await cp.setUp()
     serverId = (await cp.server()).id
-    // joined and away: everything is queued, nothing runs
+    // joined but offline: everything is queued, nothing runs
     const settings = readSettings({ BERTH_STATE_DIR: agentDir, BERTH_DEV: '1' })
     await join(settings, { url: cp.url, token: await cp.joinToken(serverId), force: false })
   })
@@ -75,7 +75,7 @@ describe.each(ENGINES)('streams of events on %s', (engine) => {
     return { environments, pulls, approvals }
   }
 
-  /** What must hold after every single event, whatever arrived before. */
+  /** What must hold after every single event. */
   async function check(projectId: number, limit: number): Promise<void> {
     const { environments, pulls, approvals } = await state(projectId)
     expect(environments.length).toBeLessThanOrEqual(limit)
@@ -107,7 +107,7 @@ describe.each(ENGINES)('streams of events on %s', (engine) => {
           await check(projectId, limit)
         }
         if (o.dropped) return
-        // nothing was lost, so who is open and who is not is known in the end, in whatever order it came
+        // nothing was lost, so the final state of every pull request is known in any order of arrival
         const { pulls, environments } = await state(projectId)
         for (const pr of truth.pullRequests.values()) {
           expect(pulls.find((row) => row.number === pr.number)?.state).toBe(pr.state)

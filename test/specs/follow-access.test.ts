@@ -1,4 +1,4 @@
-// A followed log ends with the access of whoever follows it: the token, the account, the membership. On both databases.
+// A followed log ends with the access of its reader: the token, the account, the membership. On both databases.
 import type { Task } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { change } from '../../control-plane/src/app/core/transaction.ts'
@@ -27,7 +27,7 @@ describe.each(ENGINES)('following a log on %s', (engine) => {
     await cp.close()
   })
 
-  /** An open stream, and how it ended. */
+  /** An open stream, and its end. */
   const follow = async (who: Member) => {
     const authorization = `Bearer ${who.token}`
     const url = `${cp.url}/api/tasks/${task.id}/log?follow=true`

@@ -1,5 +1,5 @@
-// Forks: no environment and no place before a member approved exactly this commit. Unknown origin counts as a fork,
-// nothing in a payload approves, and no address of a payload is ever contacted. On both databases.
+// Forks: a pull request gets no environment and no place before a member approved exactly this commit. Unknown origin
+// counts as a fork, no payload can approve, and no address of a payload is ever contacted. On both databases.
 
 import type { AddressInfo } from 'node:net'
 import { createServer, type Server as TcpServer } from 'node:net'
@@ -234,7 +234,7 @@ describe.each(ENGINES)('forks on %s', (engine) => {
     expect((await h.environment('pr-52'))?.recipe).toBe('manual')
     const asked = await p.cp.make<Task>(`/api/environments/${strange?.id}/tasks`)
     expect([asked.recipe, asked.commit_sha]).toEqual(['docker', sha(1)])
-    // its repository is gone: from now on it is a stranger’s
+    // its repository was deleted: from now on it counts as a fork
     await h.edited({ number: 52, head: sha(2), fork: null, title: 'Now whose?' })
     expect((await h.environment('pr-52'))?.recipe).toBe('docker')
   })

@@ -1,5 +1,5 @@
-// One owner per host name on the installation: what a .service.yml asks for goes from the runner through the daemon to the
-// control plane and back, on both databases, with the real daemon and the real wire.
+// One owner per hostname on the installation: a claim of a .service.yml goes from the runner through the daemon to the
+// control plane and back. On both databases, with the real daemon and the real wire.
 import type { Environment, Task } from '@berth/shared/api'
 import type { FailureCode } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -14,7 +14,7 @@ interface Refusal {
   code: FailureCode
 }
 
-/** Claims, serves what it claimed, succeeds; a refusal fails the task with its sentence. */
+/** Claims, serves what it claimed, succeeds; a refusal fails the task with its message. */
 const serving =
   (...hosts: string[]) =>
   async (a: ScriptedAttempt): Promise<void> => {
@@ -160,7 +160,7 @@ describe.each(ENGINES)('host names on %s', (engine) => {
     expect(none.failure?.code).toBe('domain_not_allowed')
     for (const host of odd) expect(none.failure?.message).toContain(host)
     expect(await held(one)).toEqual([])
-    // nobody may take a project's domain above a name that is served
+    // a project's domain cannot be claimed above a hostname that is being served
     expect((await deploy(one, serving('a.five.dev'))).status).toBe('succeeded')
     const above = await cp.call(
       'POST',
@@ -216,7 +216,7 @@ describe.each(ENGINES)('host names on %s', (engine) => {
         () => 'granted',
         (error: Refusal) => error.message,
       )
-      await a.claimHosts(['docs.seven.dev'], 1) // held: nobody is asked
+      await a.claimHosts(['docs.seven.dev'], 1) // held already: needs no request
       await p.cp.reopen()
       await a.claimHosts(['late.seven.dev'])
       a.succeed()
@@ -248,7 +248,7 @@ describe.each(ENGINES)('listed domains on %s', (engine) => {
       expect(shown.body.custom_domains).toEqual(['acme.dev'])
       expect(await deploy('docs.acme.dev')).toBe(null)
       await p.cp.call('PATCH', path, { custom_domains: [] })
-      expect(await deploy('docs.acme.dev')).toBe(null) // what it holds stays its own
+      expect(await deploy('docs.acme.dev')).toBe(null) // it keeps what it holds
     } finally {
       await p.close()
     }

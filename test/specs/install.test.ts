@@ -1,5 +1,5 @@
-// How a new server gets its agent: a script that is checked against the digest in the join command, and the package
-// whose digest is in the script. Nothing is offered that is not there.
+// How a new server gets its agent: a script that is checked against the digest in the join command, and a package whose
+// digest is in the script. Only packages that exist are offered.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -79,7 +79,7 @@ describe('with packaged agents', () => {
     expect(found('RestrictAddressFamilies')).toBe('AF_UNIX AF_INET AF_INET6 AF_NETLINK')
     for (const name of ['LockPersonality', 'RestrictRealtime']) expect(found(name)).toBe('yes')
     expect(found('UMask')).toBe('0022')
-    // deployments outlive the daemon: a new one must see the same mounts
+    // deployments outlive the daemon, and a new daemon must see the same mounts
     const own = /^(Protect|Private|ReadWritePaths|TemporaryFileSystem|BindPaths|RootDirectory)/
     expect(lines.filter((line) => own.test(line))).toEqual([])
     expect(text).toMatch(/^umask 022$/m)

@@ -1,5 +1,5 @@
-// Late, doubled, lost and shuffled deliveries: what is over is never deployed again, and no event deploys a commit that
-// is older than the one the branch has. What does not follow from what is known is decided by a look at the repository.
+// Late, duplicated, lost and shuffled deliveries: a closed pull request is never deployed again, and no event deploys a
+// commit older than the branch's. If an event does not follow from the known state, the repository decides.
 import { PROVIDERS, WEBHOOKS } from '@berth/shared'
 import type { Delivery } from '@berth/shared/api'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -62,7 +62,7 @@ describe.each(ENGINES)('late events on %s', (engine) => {
         await reconcileProject(p.cp.running.ctx, h.projectId)
         expect(await deploys('pr-9')).toBe(1)
         expect(await h.environment('pr-9')).toMatchObject({ commit_sha: sha(1) })
-        // a person still may, and reopening it opens it
+        // reopening it makes it deployable again
         await h.reopened({ ...pr, head: sha(3), at: at + 2 })
         expect(await deploys('pr-9')).toBe(2)
       },
@@ -166,7 +166,7 @@ describe.each(ENGINES)('late events on %s', (engine) => {
       expect(answer.body).toMatchObject({ outcome: 'queued', rule: 'redeployed' })
       const task = await p.settled(answer.body.task_ids[0] ?? 0)
       expect(task).toMatchObject({ commit_sha: sha(6), trigger: 'webhook' })
-      // the others of the same branch say nothing new
+      // the other events of the branch add nothing
       const next = await h.push('main', sha(6), { before: sha(5), late: true })
       expect(next.body.rule).toBe('already_deployed')
     })
@@ -254,7 +254,7 @@ describe.each(ENGINES)('late events on %s', (engine) => {
       await h.opened({ ...pr, head: sha(1), at })
       await settled('pr-4')
       h.refs.set('refs/heads/cart', sha(3))
-      // GitHub's times have no fraction: both are of one second
+      // GitHub's times have whole seconds, so both are equal
       const third = { ...pr, head: sha(3), before: sha(2), at: at + 1, late: true }
       const second = { ...pr, head: sha(2), before: sha(1), at: at + 1, late: true }
       expect((await h.updated(third)).body.outcome).toBe('queued')
@@ -289,7 +289,7 @@ describe.each(ENGINES)('late events on %s', (engine) => {
     const late = await h.replay(f, { late: true })
     expect(late.body).toMatchObject({ outcome: 'ignored', rule: 'already_deployed' })
     expect(await deploys('staging')).toBe(1)
-    // the same bytes, when the branch has that commit
+    // the same bytes, now that the branch has that commit
     h.refs.set(`refs/heads/${branch}`, reported?.sha ?? '')
     const now = await h.replay(f, { late: true })
     expect(now.body).toMatchObject({ outcome: 'queued', rule: 'redeployed' })

@@ -1,5 +1,5 @@
-// The dashboard's socket: who may open one, how many, and what a reader costs that does not read. Real sockets, both
-// databases; what is said on them is in live.test.ts.
+// The dashboard's socket: who may open one, how many, and the cost of a reader that does not read. Real sockets, both
+// databases; live.test.ts covers the messages.
 import { LIVE } from '@berth/shared'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
@@ -36,7 +36,7 @@ describe.each(ENGINES)('the socket on %s', (engine) => {
 
   describe('the upgrade', () => {
     const socketUrl = () => `${cp.url.replace('http', 'ws')}/trpc`
-    /** The status of the answer, and what the socket said and how it ended if it was opened. */
+    /** The status of the answer; for an opened socket also its messages and its close code. */
     function knock(
       headers: Record<string, string>,
       path = '',
@@ -50,7 +50,7 @@ describe.each(ENGINES)('the socket on %s', (engine) => {
           resolve({ status: response.statusCode ?? 0, said })
         })
         socket.on('message', (data) => {
-          // whoever was let in is told how to ask; whoever was not hears that, and is shown out
+          // an admitted client gets a parameter error; a refused one gets the reason, and the server closes
           if (String(data).includes('"invalid_parameter"')) socket.close(1000)
           else said += String(data)
         })
@@ -187,7 +187,7 @@ describe.each(ENGINES)('the socket on %s', (engine) => {
       await until('the subscription', () => cp.running.sockets.subscriptions === 1 || undefined)
       first.socket.pause()
       let sent = 0
-      // more than the kernel holds for it: from then on it waits here
+      // exceeds the kernel's buffer, so the rest waits in the process
       await until('the socket to be full', async () => {
         await flood(sent, 400)
         sent += 400
@@ -200,7 +200,7 @@ describe.each(ENGINES)('the socket on %s', (engine) => {
       await until('the server to close it', () => cp.running.sockets.size === 0 || undefined)
       first.socket.resume()
       await first.closed
-      const got = first.heard.length - 1 // but the word that it began
+      const got = first.heard.length - 1 // except the message that it began
       expect(got).toBeLessThan(sent)
       const second = await sleepy()
       second.socket.send(subscribe(first.heard.at(-1)?.id))

@@ -33,7 +33,7 @@ describe.each(ENGINES)('live updates on %s', (engine) => {
     return viewer
   }
   const ctx = () => p.cp.running.ctx
-  /** Something happens: one event with a number of its own in its body. */
+  /** Emits one event with its own number in the body. */
   const happen = (n: number, about = { organizationId, projectId: p.projectId }) =>
     change(ctx(), async (c) => emit(c, about, 'project.updated', { n }))
   const numbers = (heard: Heardings) =>
@@ -70,7 +70,7 @@ describe.each(ENGINES)('live updates on %s', (engine) => {
       environment: { id: environment.id, locked: expect.any(Boolean) },
       task: { id: task.id },
     })
-    // a page shows where a deployment is without asking
+    // a page shows the progress of a deployment without polling
     expect(one.messages.map((m) => m.data.task)).toContainEqual(
       expect.objectContaining({ status: 'running', phase: expect.any(String), step: '1' }),
     )
@@ -78,7 +78,7 @@ describe.each(ENGINES)('live updates on %s', (engine) => {
     expect(done?.data.environment).toMatchObject({ status: 'running', locked: false })
     expect(one.kinds).toEqual(expect.arrayContaining(['task.running', 'task.planned', 'task.step']))
     expect(other.kinds).toEqual(['begun'])
-    // numbers rise and are the ids after which it resumes
+    // numbers rise, and a subscription resumes after one of them
     expect(one.kinds[0]).toBe('begun')
     const seqs = one.messages.map((m) => m.data.seq as number)
     expect(seqs).toEqual([...seqs].sort((a, b) => a - b))
@@ -131,7 +131,7 @@ describe.each(ENGINES)('live updates on %s', (engine) => {
     const total = 120
     for (const n of upTo(total)) {
       await happen(n)
-      if (n % 20 === 10) ws.connection?.ws.close() // the browser's network went away
+      if (n % 20 === 10) ws.connection?.ws.close() // the browser loses its network
     }
     await allHeard(heard, total)
     expect(numbers(heard)).toEqual(upTo(total))
@@ -192,7 +192,7 @@ describe.each(ENGINES)('live updates on %s', (engine) => {
     await allHeard(heard, 1)
     const { db } = ctx()
     await db.schema.alterTable('members').renameTo('hidden').execute()
-    p.cp.clock.offsetMs += 5_000 // access is looked at, and cannot be
+    p.cp.clock.offsetMs += 5_000 // the access check runs and fails
     await happen(1)
     await until('the socket to be cut', () => p.cp.running.sockets.subscriptions === 0 || undefined)
     await db.schema.alterTable('hidden').renameTo('members').execute()
@@ -210,7 +210,7 @@ describe.each(ENGINES)('live updates on %s', (engine) => {
     await ahead.hear('reset')
     await happen(1)
     await allHeard(ahead, 1)
-    expect(ahead.kinds[0]).toBe('reset') // a task of an earlier test may tell of itself afterwards
+    expect(ahead.kinds[0]).toBe('reset') // a task of an earlier test may still emit events
     expect(numbers(ahead)).toEqual([1])
     const old = asked('0')
     await ctx().db.deleteFrom('events').where('seq', '<', 10).execute()
@@ -258,7 +258,7 @@ describe.each(ENGINES)('live updates on %s', (engine) => {
       const heard = watch(client.organization.events, { organization_id: organizationId })
       await heard.started()
       await happen(1)
-      await allHeard(heard, 1) // a look at a repository tells of projects, too
+      await allHeard(heard, 1) // a check of a repository emits project events, too
       return { person, heard }
     }
 
@@ -277,9 +277,9 @@ describe.each(ENGINES)('live updates on %s', (engine) => {
         await c.db.deleteFrom('members').where('userId', '=', person.userId).execute()
         emit(c, { organizationId }, 'member.updated', { user_id: person.userId })
       })
-      await happen(2) // without a step of the clock
+      await happen(2) // without advancing the clock
       expect(await heard.refused()).toMatchObject({ code: 'not_found' })
-      expect(numbers(heard)).toEqual([1]) // a task of an earlier test may tell of its end meanwhile
+      expect(numbers(heard)).toEqual([1]) // a task of an earlier test may end meanwhile
     })
 
     test('the token: the socket is closed, and does not open again', async () => {

@@ -1,5 +1,5 @@
-// "While a deployment of an environment is queued or running": the lock at every gateway, whoever asked, also when two ask
-// at once; on both databases.
+// "While a deployment of an environment is queued or running": the lock at every gateway, for every trigger, also for
+// concurrent requests. On both databases.
 import type { Environment, Task } from '@berth/shared/api'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { change } from '../../control-plane/src/app/core/transaction.ts'
@@ -65,7 +65,7 @@ describe.each(ENGINES)('the lock on %s', (engine) => {
     expect(body).toMatchObject({ locked: true, locked_by: { task_id: taskId } })
     for (const word of ['deploy', 'delete', 'reset', 'act']) expect(body.may).not.toContain(word)
   }
-  /** As a delivery would: nobody clicked. */
+  /** Queues as a delivery would, without a user. */
   const queueByWebhook = async (): Promise<number> => {
     const { ctx } = p.cp.running
     const row = await findEnvironment(ctx.db, environment.id)
@@ -90,7 +90,7 @@ describe.each(ENGINES)('the lock on %s', (engine) => {
       (await p.task(body.id)).status === 'running' ? true : undefined,
     )
     await expectLocked(body.id)
-    // what does not touch the deployment stays possible; it applies to the next one
+    // changes that do not affect the deployment stay possible; they apply to the next one
     expect((await p.cp.call('PATCH', path, { title: 'New', sticky: true })).status).toBe(200)
     expect((await p.cp.call('PATCH', `${path}/variables`, { set: { A: '1' } })).status).toBe(200)
     gate.resolve()
@@ -103,7 +103,7 @@ describe.each(ENGINES)('the lock on %s', (engine) => {
     const heard = page.watch(page.client.environment.events, { environment_id: environment.id })
     await heard.started()
     const id = await queueByWebhook()
-    // a second browser is told, and need not ask
+    // a second browser gets the event without polling
     const [reported] = await heard.hear('task.queued')
     expect(reported?.data.environment).toMatchObject({ id: environment.id, locked: true })
     await page.close()
@@ -160,7 +160,7 @@ describe.each(ENGINES)('the lock on %s', (engine) => {
     }
   })
 
-  /** An attempt once reached the server, so that a removal has something to remove. */
+  /** An attempt that reached the server, so that a removal has something to remove. */
   async function deployedBefore(): Promise<void> {
     await p.cp.call('PATCH', `/api/servers/${p.serverId}`, { paused: false })
     const { body } = await p.deploy(environment.id)

@@ -1,5 +1,5 @@
-// Email notifications: sent by a real SMTP conversation, once, in one piece, to nobody else. And what happens while the
-// mail server is away, refuses, or does not exist.
+// Email notifications: sent over a real SMTP connection, once, complete, only to their recipients. Also covers a mail
+// server that is offline, refuses, or does not exist.
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -20,7 +20,7 @@ interface Received {
   raw: string
 }
 
-/** A mail server that keeps what it gets; `refuse` answers recipients, `hold` keeps data waiting. */
+/** A mail server that keeps what it receives; `refuse` answers recipients, `hold` delays data. */
 class MailServer {
   readonly received: Received[] = []
   refuse: ((address: string) => Error | undefined) | undefined
@@ -47,7 +47,7 @@ class MailServer {
   port = 0
 
   async listen(port = 0): Promise<void> {
-    this.#server.on('error', () => {}) // clients that leave in the middle
+    this.#server.on('error', () => {}) // clients that disconnect in the middle
     await new Promise<void>((resolve) => this.#server.listen(port, '127.0.0.1', resolve))
     this.port = (this.#server.server.address() as AddressInfo).port
   }
@@ -110,7 +110,7 @@ describe.each(ENGINES)('mail on %s', (engine) => {
   const sent = (id: number) =>
     until('the note that it was sent', async () => ((await row(id)).sentAt ? row(id) : undefined))
 
-  // first: a control plane does not start with a clock that was moved far
+  // runs first: a control plane does not start with a clock that moved far
   test('what was queued before a restart is sent after it', async () => {
     const { port } = server
     await server.close()
@@ -168,7 +168,7 @@ describe.each(ENGINES)('mail on %s', (engine) => {
   test('no name adds a header or a recipient', async () => {
     const bad = 'Acme\r\nBcc: eve@example.com\r\n\r\nHello\u2028X: y\u0085Z: w'
     const id = await queue({ subject: `Invitation to ${bad}` })
-    // whatever the library makes of it: it is one line already in the table
+    // the table already has it as one line, independent of the mail library
     expect((await row(id)).subject).toBe('Invitation to Acme Bcc: eve@example.com Hello X: y Z: w')
     const [mail] = await arrived()
     expect(mail?.to).toEqual(['ada@example.com'])
@@ -262,7 +262,7 @@ describe.each(ENGINES)('mail on %s', (engine) => {
     const ids = []
     for (let n = 0; n < 8; n++) ids.push(await queue({ subject: `Number ${n}` }))
     const second = openMailer(ctx().config.mail, cp.dir, () => {})
-    // the control plane's own sender is at it; these two are other processes
+    // the control plane's own sender is running; these two act as other processes
     const others = [sendDueMails(ctx(), second), sendDueMails(ctx(), second)]
     await until('somebody to be sending', () => server.waiting > 0 || undefined)
     go()

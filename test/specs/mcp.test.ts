@@ -44,7 +44,7 @@ interface People {
   ada: Session
   /** A viewer with every scope. */
   viewer: Session
-  /** At an organization they are no member of, and without --allow-write. */
+  /** A non-member of the organization, without --allow-write. */
   stranger: Session
   nobody: Session
 }
@@ -63,7 +63,7 @@ async function invite(era: Era, suffix: string): Promise<People> {
   return { ada: one, viewer: two, stranger: three, nobody: four }
 }
 
-/** What each tool is called with besides the environment. */
+/** Arguments of each tool besides the environment. */
 const INPUT: Record<string, object> = {
   get_deploy_diagnostics: {},
   list_variables: {},
@@ -107,7 +107,7 @@ describe.each(ERAS)('era %s', (era) => {
     for (const { inputSchema, outputSchema } of tools) {
       expect([inputSchema.additionalProperties, outputSchema?.type]).toEqual([false, 'object'])
     }
-    // every model that has the server carries this along
+    // every model that uses the server carries this in its context
     expect(JSON.stringify(tools).length).toBeLessThan(20_000)
 
     const few = await people.stranger.client.listTools()
@@ -119,7 +119,7 @@ describe.each(ERAS)('era %s', (era) => {
     expect(await tasksOf(free)).toBe(0)
   })
 
-  /** Who calls what where, and what comes of it: a code, or the text of a success. */
+  /** Caller, tool and environment, and the result: a code, or the text of a success. */
   const TABLE: [tool: string, kind: string, Run, string][] = [
     ['get_deploy_diagnostics', 'ok', (t) => t(people.ada, at(free)), 'No deployment of free'],
     ['list_variables', 'ok', (t) => t(people.ada, at(free)), 'has no custom variables'],
@@ -158,7 +158,7 @@ describe.each(ERAS)('era %s', (era) => {
     ]),
   ]
 
-  /** `expected`: "code: sentence" of a refusal, or what a success says. */
+  /** `expected` is "code: sentence" of a refusal, or the text of a success. */
   async function judge(tool: string, run: Run, expected: string): Promise<void> {
     const reported = await run((session, where) => session.call(tool, { ...where, ...INPUT[tool] }))
     const [, code, sentence] = /^(?:([a-z]+_[a-z_]+): )?(.*)$/.exec(expected) ?? []
@@ -504,7 +504,7 @@ describe('deploy_environment', () => {
 })
 
 describe('what never leaves', () => {
-  /** A library that prints whatever passes: every request, by several ways. */
+  /** A library that prints every request to stdout, in several ways. */
   const NOISE =
     'import {subscribe} from "node:diagnostics_channel";subscribe("http.client.request.start",()=>{' +
     'console.log("noise");console.info("noise");console.table([1]);console.dir({noise:1})})'

@@ -1,6 +1,5 @@
-// What a server sees of what it serves becomes what people see: degraded with its reason, each service's state, live, and
-// nothing is written when nothing changed. And which attempts may claim host names. An agent that is only its messages,
-// on both databases.
+// What a server observes of its services reaches users: degraded with its reason, each service's state, live. Nothing
+// is written when nothing changed. Also covers which attempts may claim hostnames. A scripted agent, on both databases.
 import type { Environment, Task } from '@berth/shared/api'
 import { AttemptState, type ObservedEnvironmentSchema } from '@berth/shared/wire'
 import type { MessageInitShape } from '@bufbuild/protobuf'
@@ -69,7 +68,7 @@ describe.each(ENGINES)('what a server sees on %s', (engine) => {
 
   test('degraded with its reason, and back; a former version says nothing; the next starts anew', async () => {
     const first = await begin(A)
-    await observe(first.fence, { degradedReason: 'too early' }) // its success was not told yet
+    await observe(first.fence, { degradedReason: 'too early' }) // its success was not reported yet
     expect((await look()).status).toBe('deploying')
     await first.end(AttemptState.SUCCEEDED)
     expect(await look()).toMatchObject({ status: 'degraded', status_reason: 'too early' })
@@ -95,7 +94,7 @@ describe.each(ENGINES)('what a server sees on %s', (engine) => {
       ['worker', 'exited'],
     ])
     expect(await events()).toBe(seq + 1)
-    // the same again, also with another count of restarts: nothing is written
+    // the same state again, also with another restart count: nothing is written
     await observe(first.fence, {
       degradedReason,
       services: services.map((s) => ({ ...s, restarts: 6 })),
@@ -127,7 +126,7 @@ describe.each(ENGINES)('what a server sees on %s', (engine) => {
       status: 'degraded',
       services: [{ status: 'missing' }, {}],
     })
-    session.cut() // away: what was known stays
+    session.cut() // offline: the known state stays
     await until('the end of the session', async () => {
       const { body } = await cp.call('GET', `/api/servers/${environment.server.id}`)
       return body.status !== 'online' || undefined

@@ -235,7 +235,7 @@ describe.each(ENGINES)('organizations, on %s', (engine) => {
         const { body: found } = await cp.call('GET', path)
         return (Array.isArray(found) ? found[0] : found).owner.name
       }
-      expect(await owner(`/api/projects/${own.id}`)).toBe('Ada') // owner since before Second
+      expect(await owner(`/api/projects/${own.id}`)).toBe('Ada') // an owner for longer than Second
       expect(await owner(`/api/projects/${own.id}/environments`)).toBe('Ada')
       expect(await owner(`/api/projects/${kept.id}`)).toBe(`Keeper${id}`)
       expect(await owner(`/api/projects/${kept.id}/environments`)).toBe(`Keeper${id}`)

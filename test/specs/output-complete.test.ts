@@ -1,5 +1,5 @@
-// A task is told as failed a moment before the last of its output has arrived: who asks then gets all of it, or is told
-// that something is missing. The agent is one of messages, so that the moment lasts as long as the test wants.
+// A task is reported as failed shortly before the last of its output arrives: a reader then gets all of it, or learns
+// that something is missing. A scripted agent makes the moment last as long as the test needs.
 import type { Diagnostics, Task } from '@berth/shared/api'
 import { AttemptState, FailureCode, StepState } from '@berth/shared/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -24,7 +24,7 @@ describe.each(ENGINES)('output of a task that just failed, on %s', (engine) => {
     await cp.close()
   })
 
-  /** One line of two is stored, the end of the task is told; the other line comes when `rest` is called. */
+  /** One line of two is stored and the end of the task is reported; `rest` sends the other line. */
   async function failWithHalf(): Promise<{ taskId: number; logs: WireLogs; rest: () => void }> {
     const session = await agent.active()
     const { id } = await cp.make<Task>(`/api/environments/${environmentId}/tasks`)
@@ -60,7 +60,7 @@ describe.each(ENGINES)('output of a task that just failed, on %s', (engine) => {
   test('diagnostics wait for the rest, and have it', async () => {
     const { logs, rest } = await failWithHalf()
     const asked = diagnose()
-    await logs.next('pace') // it is waited for
+    await logs.next('pace') // the reader waits for it
     rest()
     expect(await asked).toMatchObject({
       output: 'compiling\nerror: no such module',

@@ -1,4 +1,4 @@
-// Accounts, passwords and browser sessions, from outside: over HTTP, as browsers and as strangers do.
+// Accounts, passwords and logins, from outside: over HTTP, as browsers and as attackers do.
 import { request } from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { admitSignIn, replacePassword } from '../../control-plane/src/app/people/sign-in.ts'
@@ -20,7 +20,7 @@ import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { type Held, holdChanges } from '../fixtures/platform/hold-changes.ts'
 
-/** Stops the next request of the sign-in library where it would write. */
+/** Stops the next request of the sign-in library before its write. */
 function holdSignIn(ctx: Context): Held {
   const { db } = ctx
   const held = holdChanges(db, () => requestOrigin.getStore() !== undefined)
@@ -41,7 +41,7 @@ describe.each(ENGINES)('people, on %s', (engine) => {
     await setUpWithPassword(cp)
   })
   afterAll(() => cp.close())
-  beforeEach(() => cp.advance(2 * MINUTE)) // a fresh minute for limits by address
+  beforeEach(() => cp.advance(2 * MINUTE)) // resets the limits by address
 
   const signedIn = async (email = ADA, password = PASSWORD) => {
     const browser = new Browser(cp)
@@ -187,7 +187,7 @@ describe.each(ENGINES)('people, on %s', (engine) => {
     await person(cp, 'Lock', 'viewer')
     for (const email of ['lock@example.com', 'never@example.com']) {
       for (let n = 0; n < 10; n++) {
-        if (n === 9) await cp.advance(2 * MINUTE) // the limit of the address is another test's
+        if (n === 9) await cp.advance(2 * MINUTE) // another test covers the limit by address
         expect((await new Browser(cp).signIn(email, 'wrong wrong')).status, email).toBe(401)
       }
       const locked = await new Browser(cp).signIn(email, PASSWORD)
@@ -232,7 +232,7 @@ describe.each(ENGINES)('people, on %s', (engine) => {
       return browser.send('POST', '/change-password', body)
     }
     for (let n = 0; n < 10; n++) {
-      if (n === 9) await cp.advance(2 * MINUTE) // the limit of the address is another test's
+      if (n === 9) await cp.advance(2 * MINUTE) // another test covers the limit by address
       expect((await guess()).status).toBe(400)
     }
     const locked = await guess()
@@ -368,7 +368,7 @@ describe.each(ENGINES)('people, on %s', (engine) => {
           name === 'Sign'
             ? browser.signIn(who, PASSWORD)
             : browser.send('POST', '/change-password', passwords)
-        await held.reached // the password was right, nothing is written yet
+        await held.reached // the password was correct, nothing is written yet
         const hash = await hashPassword('of the owner')
         await replacePassword(cp.running.ctx, id, hash, { address: '', requestId: 'reset' })
         held.go()
@@ -394,7 +394,7 @@ describe.each(ENGINES)('people, on %s', (engine) => {
       await cp.advance(16 * MINUTE)
       for (let n = 0; n < 5; n++) expect((await ask()).status).toBe(200)
       await mailTo(cp, EMAIL, 'password_reset', sent + 3)
-      await signedIn() // one more round through the control plane
+      await signedIn() // one more round trip through the control plane
       const all = (await listMails(cp)).filter((m) => m.recipient === EMAIL)
       expect(all.filter((m) => m.kind === 'password_reset')).toHaveLength(sent + 3)
     })

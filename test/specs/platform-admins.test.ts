@@ -1,4 +1,4 @@
-// "Platform administrators": accounts and the names, counts and limits of everything, and nothing inside.
+// "Platform administrators": they see accounts and the names, counts and limits of everything, but no contents.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   as,

@@ -1,4 +1,4 @@
-// "While an environment is protected": the specification's sentences, at every gateway of REST; on both databases.
+// "While an environment is protected": the specification's sentences, at every REST endpoint. On both databases.
 import type { Environment } from '@berth/shared/api'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { addMember, type Person } from '../fixtures/people/members.ts'
@@ -57,7 +57,7 @@ describe.each(ENGINES)('protection on %s', (engine) => {
       for (const who of [developer, admin, owner]) {
         for (const [method, url, body] of gateways()) {
           const refused = await who.call(method, url, body)
-          // forgetting needs the role first: a developer does not get as far as protection
+          // forgetting checks the role first, so a developer does not reach the protection check
           const early = url.includes('forget') && who === developer
           const expected = early ? 'permission_denied' : 'environment_protected'
           expect([method, url, refused.status, refused.body.code]).toEqual([

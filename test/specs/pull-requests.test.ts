@@ -1,5 +1,5 @@
-// The specification's table "Behaviours that are shown", its rows as titles, on the outside of the whole system; and the
-// life of pull requests around it. On both databases.
+// The specification's table "Behaviours that are shown", with its rows as titles, tested from outside on the whole
+// system; and the life of pull requests around it. On both databases.
 import type { Environment, ProjectCreated, Task } from '@berth/shared/api'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { join } from '../../agent/src/link/identity/join.ts'
@@ -94,7 +94,7 @@ describe.each(ENGINES)('pull requests on %s', (engine) => {
       const shown = await p.cp.call<Environment>('GET', `/api/environments/${staging.id}`)
       expect(shown.body.commit_sha).toBe(sha(2))
       expect(await h.environment('pr-7')).toMatchObject({ commit_sha: sha(3) })
-      // the pull request's own event of the same push is no second deployment
+      // the pull request's event for the same push causes no second deployment
       const same = await h.updated({ number: 7, head: sha(3), branch: 'cart' })
       expect(same.body.task_ids).toEqual([])
     })
@@ -158,7 +158,7 @@ describe.each(ENGINES)('pull requests on %s', (engine) => {
       status: 'queued',
       waiting_for: { code: 'environment', task_id: environment.locked_by?.task_id },
     })
-    // what the running one resolves late does not change what was asked for last
+    // a late result of the running deployment does not change the latest request
     resolving.resolve()
     await until('the commit', async () => {
       const running = (await h.tasks(environment.id)).at(-1)
@@ -348,7 +348,7 @@ describe.each(ENGINES)('pull requests on %s', (engine) => {
     expect(await say(4, { files: ['web/x.ts'], message: 'Later [skip deploy]' })).toBe(
       'skip_marker',
     )
-    // skipped pushes add up: what the marked one changed is not deployed yet
+    // skipped pushes accumulate: the changes of the marked one are not deployed yet
     expect(await say(5, { files: ['docs/c.md'] })).toBe('redeployed')
     await settledAll()
     expect(await say(6, { files: ['web/y.ts'] })).toBe('redeployed')

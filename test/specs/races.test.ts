@@ -1,4 +1,4 @@
-// Two at once: sessions, transactions and readers that overlap must leave what one after the other would have left.
+// Concurrent sessions, transactions and readers must leave the same result as sequential ones.
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -43,7 +43,7 @@ describe.each(ENGINES)('overlaps on %s', (engine) => {
     return { attemptId: a?.attemptId ?? '', fence: a?.fence ?? 0n }
   }
   const attempts = () => cp.running.ctx.db.selectFrom('attempts').selectAll().execute()
-  /** A transaction that holds what `take` locked until the returned function is called. */
+  /** A transaction that holds the locks of `statement` until the returned function is called. */
   const hold = (statement: ReturnType<typeof sql>) =>
     new Promise<() => Promise<void>>((resolve, reject) => {
       let release = (): void => {}
@@ -104,7 +104,7 @@ describe.each(ENGINES)('overlaps on %s', (engine) => {
     const session = await agent.active()
     const { id } = await deploy()
     const first = await assigned(session)
-    // no session takes the next attempt yet
+    // no session may take the next attempt yet
     await cp.running.ctx.db.updateTable('servers').set({ paused: 1 }).execute()
     const refused = { state: AttemptState.REFUSED, code: FailureCode.NOT_STARTED }
     session.event({ ...first, body: { case: 'attempt', value: refused } })
@@ -263,7 +263,7 @@ describe.each(ENGINES)('overlaps on %s', (engine) => {
       const session = agent.connect()
       await until('the hello', async () => ((await blocked()) > 0 ? true : undefined))
       session.cut()
-      const behind = agent.logs('', []) // on the same connection, so the cut has arrived when it is refused
+      const behind = agent.logs('', []) // same connection, so the cut has arrived when this is refused
       await until('the refusal', () => behind.ended || undefined)
       await release()
       await until('the end', async () => {

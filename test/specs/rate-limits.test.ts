@@ -1,4 +1,4 @@
-// Rate limits and their headers; who counts as which address; what a flood may cost.
+// Rate limits and their headers; which address a client counts as; what a flood may cost.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { readConfig } from '../../control-plane/src/config.ts'
 import { RateLimit } from '../../control-plane/src/identity/rate-limit.ts'
@@ -132,7 +132,7 @@ describe('the address', () => {
     const seen = new Set<number>()
     for (let n = 0; n < 62; n++) seen.add((await bad(cp, `10.0.0.${n}`)).status)
     expect([...seen]).toEqual([401])
-    // what the client itself wrote stands left of what the proxy saw
+    // what the client wrote itself is left of what the proxy added
     const spoofed: number[] = []
     for (let n = 0; n < 62; n++) spoofed.push((await bad(cp, `1.2.3.${n}, 10.9.9.9`)).status)
     expect(spoofed.filter((s) => s === 429)).toHaveLength(2)

@@ -1,5 +1,5 @@
-// Lost, late and shuffled deliveries converge: what git and the host say is reached without any delivery. Real git
-// repositories over http, on both databases.
+// Lost, late and shuffled deliveries converge: reconciliation reaches the state of git and the forge without any
+// delivery. Real git repositories over HTTP, on both databases.
 import { RECONCILE, TASKS } from '@berth/shared'
 import type { Delivery, Environment, PullRequest, Task } from '@berth/shared/api'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -24,7 +24,7 @@ describe.each(ENGINES)('reconcile on %s', (engine) => {
   const newest = async (environmentId: number) => (await fixture.tasks(environmentId))[0]
   const find = async (identifier: string): Promise<Environment | undefined> =>
     (await fixture.environments()).find((e) => e.identifier === identifier)
-  /** When what reconcile started is over. */
+  /** Resolves when the tasks that reconciliation started have ended. */
   const settle = async (environmentId: number) => {
     const task = await newest(environmentId)
     if (task) await fixture.platform.settled(task.id)
@@ -40,7 +40,7 @@ describe.each(ENGINES)('reconcile on %s', (engine) => {
 
     test('a push whose delivery was lost is found and deployed, once', async () => {
       await fixture.reconcile()
-      expect(await ledger()).toEqual([]) // nothing missed, no row
+      expect(await ledger()).toEqual([]) // nothing missed, so no row
       const sha = fixture.push('release')
       await fixture.reconcile()
       await fixture.reconcile()
@@ -155,7 +155,7 @@ describe.each(ENGINES)('reconcile on %s', (engine) => {
       const failed = await newest(environment.id)
       expect(failed).toMatchObject({ status: 'failed', failure: { code: 'server_offline' } })
       await fixture.reconcile()
-      expect((await newest(environment.id))?.id).toBe(failed?.id) // still away
+      expect((await newest(environment.id))?.id).toBe(failed?.id) // still offline
       await fixture.platform.startAgent()
       await fixture.reconcile()
       const again = await newest(environment.id)
@@ -333,7 +333,7 @@ describe.each(ENGINES)('reconcile on %s', (engine) => {
       const pull = openAtHost(42)
       await fixture.reconcile()
       await settle((await find('pr-42'))?.id ?? 0)
-      // the list says "gone"; while it is being read, the pull request is reopened and a delivery says so
+      // the list says "gone"; while it is being read, the pull request is reopened and a delivery reports it
       pull.state = 'closed'
       fixture.host.onCall = async ({ path }) => {
         if (!path.endsWith('/pulls/42')) return

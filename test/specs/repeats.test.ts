@@ -1,5 +1,5 @@
-// Idempotency-Key: one effect and one reply, on both databases, also when many ask at once, the reply showed a secret,
-// or the control plane was killed in the middle.
+// Idempotency-Key: one effect and one reply, on both databases, also for concurrent requests, for a reply with a
+// secret, and after the control plane was killed in the middle.
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { sweep } from '../../control-plane/src/app/deployments/deadlines.ts'
@@ -140,7 +140,7 @@ describe.each(ENGINES)('a request with an Idempotency-Key on %s', (engine) => {
     const key = randomUUID()
     const { ctx } = cp.running
     expect((await make('before', key)).status).toBe(201)
-    // as a kill leaves it: begun, never answered
+    // the state after a kill: begun, never answered
     await ctx.db
       .updateTable('idempotencyKeys')
       .set({ status: null, body: null, contentType: null, location: null })
@@ -165,7 +165,7 @@ describe.each(ENGINES)('a request with an Idempotency-Key on %s', (engine) => {
 
   describe('after access was taken away', () => {
     const keyed = () => ({ 'idempotency-key': randomUUID() })
-    /** Asks twice; between the two the person's place in the organization changes. */
+    /** Sends twice; between the two the caller's membership changes. */
     const twice = async (
       path: string,
       body: object,
@@ -207,7 +207,7 @@ describe.each(ENGINES)('a request with an Idempotency-Key on %s', (engine) => {
       const environment = { identifier: `e-${randomUUID().slice(0, 8)}`, branch: 'main' }
       const gone = await twice(path, environment, remove)
       expect([gone.status, gone.body.code]).toEqual([404, 'not_found'])
-      // of an organization of their own they are told as little
+      // owners of another organization learn as little
       const elsewhere = await twice(
         `/api/projects/${projectId}`,
         {},

@@ -1,4 +1,4 @@
-// One control plane a database: the second is refused and told about the first, and no crash leaves a lock behind.
+// One control plane per database: the second is refused with the name of the first, and no crash leaves a lock behind.
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
@@ -71,7 +71,7 @@ describe.each(ENGINES)('one control plane on %s', (engine) => {
       await cp.restart()
       const [mine] = await holders()
       expect(mine).not.toBe(again)
-      // another one that was faster: it has the lock and its name is in the row
+      // a faster process that holds the lock and whose name is in the row
       const other = { id: 'other', host: 'elsewhere', pid: 7, address: 'x', startedAt: 9e12 }
       const { db: now } = cp.running.ctx
       await now

@@ -1,4 +1,4 @@
-// The repository of a project and the token of its host, on the outside of the API; on both databases.
+// The repository of a project and its forge token, from outside over the API. On both databases.
 import { RECONCILE, REPOSITORY_CHECKS } from '@berth/shared'
 import type { Problem } from '@berth/shared/api'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -129,7 +129,7 @@ describe.each(ENGINES)('the repository on %s', (engine) => {
         ...(await db.selectFrom('events').selectAll().execute()),
       ]
       expect(JSON.stringify([rows, set.body, project])).not.toContain(fixture.host.token)
-      // the canary is where it belongs: with the host
+      // the canary reached its only destination, the forge
       expect(JSON.stringify(fixture.host.calls.map((c) => c.headers))).toContain(fixture.host.token)
     })
 

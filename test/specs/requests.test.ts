@@ -1,5 +1,5 @@
-// Requests of every shape: what holds for all routes whatever is sent. Nothing here may end in a fault, reach a log, or
-// come back as a header.
+// Requests of every shape: rules that hold for all routes and any input. Nothing here may cause a fault, reach a log,
+// or come back as a header.
 import type { IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import { REST } from '@berth/shared'
@@ -9,7 +9,7 @@ import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { until } from '../fixtures/server/installation.ts'
 
-/** Bytes as they are, to the end of the connection. */
+/** Sends raw bytes and reads until the connection ends. */
 function sendRaw(url: string, bytes: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(Number(new URL(url).port), '127.0.0.1', () => socket.write(bytes))
@@ -25,7 +25,7 @@ function sendRaw(url: string, bytes: string): Promise<string> {
 
 const SHAPE = ['code', 'detail', 'instance', 'request_id', 'status', 'title', 'type']
 
-/** A whole answer with a JSON body, taken apart. */
+/** Parses a complete answer with a JSON body. */
 function readRaw(raw: string): { status: number; headers: Headers; body: Record<string, unknown> } {
   const [head = '', body = ''] = raw.split('\r\n\r\n')
   const [first = '', ...lines] = head.split('\r\n')
@@ -75,7 +75,7 @@ describe.each(ENGINES)('requests on %s', (engine) => {
       ]
       expect([path, head.status, head.text]).toEqual([path, get.status, ''])
       expect(head.headers.get('content-type'), path).toBe(get.headers.get('content-type'))
-      // the time in /api/health moves on by itself
+      // the time in /api/health advances
       if (path !== '/api/health') expect(head.headers.get('etag')).toBe(get.headers.get('etag'))
     }
   })
@@ -166,7 +166,7 @@ describe.each(ENGINES)('requests on %s', (engine) => {
       const closed = new Promise((resolve) => request.once('close', resolve))
       socket.destroy()
       await closed
-      await cp.call('GET', '/api/me') // whatever was said about it has been said
+      await cp.call('GET', '/api/me') // by now the log has any line about it
       expect([path, log.slice(from).filter((line) => /"level":(50|60)/.test(line))]).toEqual([
         path,
         [],
@@ -381,7 +381,7 @@ describe.each(ENGINES)('requests on %s', (engine) => {
     expect(answer.text).not.toContain(cp.token)
     await cp.call('GET', `/api/nothing?token=${cp.token}`)
     await cp.call('GET', `/api/projects?token=${cp.token}`)
-    // and when something breaks, which is what is logged; in the body this time, for the address is refused
+    // a fault is logged, too; the token is in the body here, because an address with one is refused
     const { secretStore } = cp.running.ctx
     const seal = secretStore.seal.bind(secretStore)
     secretStore.seal = () => {

@@ -1,4 +1,4 @@
-// The REST gateway: the specification's shapes, and what happens to everything that does not fit. On both databases.
+// The REST gateway: the shapes of the specification, and the answers to requests that do not fit. On both databases.
 import { randomUUID } from 'node:crypto'
 import { connect } from 'node:net'
 import { ERRORS } from '@berth/shared'
@@ -212,7 +212,7 @@ describe.each(ENGINES)('REST on %s', (engine) => {
       const variables = { SERVICE_DOMAIN: 'canary-1', '2FA': 'canary-2', BERTH_X: 'canary-3' }
       const answer = await cp.call('POST', path, { identifier: 'v', branch: 'main', variables })
       const errors = answer.body.errors as { field: string; code: string }[]
-      // integer-like keys come first in every JavaScript object
+      // JavaScript objects list integer-like keys first
       expect(errors.map((e) => [e.field, e.code]).toSorted()).toEqual([
         ['variables.2FA', 'invalid_key'],
         ['variables.BERTH_X', 'reserved_key'],
@@ -293,7 +293,7 @@ describe.each(ENGINES)('REST on %s', (engine) => {
       const body = { token, csr: request, install_id: randomUUID(), host: HOST }
       return cp.call('POST', '/api/agent/enroll', body)
     }
-    // ten a minute and address: each test starts a new minute
+    // the limit is ten per minute and address, so each test starts a new minute
     const newMinute = () => cp.advance(61_000)
 
     test('wrong, used, expired and malformed tokens get the same answer', async () => {

@@ -1,5 +1,5 @@
-// The control plane's database is restored from a backup, elsewhere, while the servers went on: nothing is locked out,
-// nothing runs twice, nothing is mixed up. Real backups of both databases, the real daemon, and agents of messages.
+// The control plane's database is restored from a backup, elsewhere, while the servers continued: no agent is locked
+// out, nothing runs twice, nothing is mixed up. Real backups of both databases, the real daemon, and scripted agents.
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Environment, Task } from '@berth/shared/api'
@@ -55,7 +55,7 @@ describe.each(ENGINES)('a restored database on %s: the daemon', (engine) => {
     expect((await deployed(id)).status).toBe('succeeded')
     expect(await audit('attempt.unknown')).toHaveLength(1)
     expect(await audit('environment.unknown')).toEqual([lost.id])
-    // and again: it is old news
+    // a repeated restart changes nothing
     await p.restartControlPlane()
     expect((await deployed(id)).status).toBe('succeeded')
     expect(await audit('attempt.unknown')).toHaveLength(1)
@@ -223,7 +223,7 @@ describe.each(ENGINES)('a restored database on %s: messages', (engine) => {
       })
     }
     const day = 86_400_000
-    p.cp.clock.offsetMs = -3 * day // what is signed must be valid today
+    p.cp.clock.offsetMs = -3 * day // certificates must be valid today
     const first = await WireAgent.join(p.cp, p.serverId, true)
     others.push(first)
     await first.active().then((s) => s.cut())
@@ -297,7 +297,7 @@ describe.each(ENGINES)('a restored database on %s: messages', (engine) => {
     const failed = await p.task(task.id)
     expect(failed).toMatchObject({ status: 'failed', failure: { code: 'stale_fence' } })
     expect(failed.failure?.message).toContain('create it again')
-    // nothing of it is on the server: its removal does not need it
+    // nothing of it is on the server, so its removal does not need the server
     const removed = await p.cp.call('DELETE', `/api/environments/${environment.id}`)
     expect(removed.status).toBe(202)
     expect((await p.environment('main')).id).toBeGreaterThan(environment.id)

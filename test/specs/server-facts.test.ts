@@ -1,5 +1,5 @@
-// What a server tells of itself: use of processor, memory and disk, and what its services wrote. A real daemon, both
-// databases for what is stored.
+// What a server reports about itself: use of processor, memory and disk, and the logs of its services. A real daemon;
+// both databases for what is stored.
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { AppError } from '@berth/shared'
@@ -39,14 +39,14 @@ describe.each(ENGINES)('a server on %s', (engine) => {
       )
     ).body
 
-  // the first heartbeat takes its time, and the two databases do not differ in it
+  // the first heartbeat takes time, and the two databases do not differ in it
   test.runIf(engine === 'sqlite')('says how busy it is with its heartbeats', async () => {
     const reported = await until('its first word', async () => (await usage()).latest ?? undefined)
     expect(reported.memory_used_bytes).toBeGreaterThan(0)
     expect(reported.disk_bytes).toBeGreaterThan(reported.disk_used_bytes)
     const { body } = await platform.cp.call<Server>('GET', `/api/servers/${platform.serverId}`)
     expect(body.usage).toEqual(reported)
-    // one disk, one number: facts are as old as the connection, the measurement is newer
+    // one number per disk: facts are as old as the connection, the measurement is newer
     expect(body.facts?.disk_bytes).toBe(reported.disk_bytes)
     expect(body.facts?.disk_free_bytes).toBe(reported.disk_bytes - reported.disk_used_bytes)
   })
@@ -83,14 +83,14 @@ describe.each(ENGINES)('a server on %s', (engine) => {
           .where('span', '=', span)
           .execute()
       ).length
-    expect(await count('minute')).toBe(144) // 24 hours of them: older slots were written over
+    expect(await count('minute')).toBe(144) // 24 hours of them; older slots were overwritten
     expect(await count('hour')).toBe(27)
     const path = `/api/servers/${other}/usage`
     const { body } = await platform.cp.call<ServerUsageHistory>('GET', `${path}?span=month`)
     expect(body.points).toHaveLength(27)
     expect(body.points.at(-1)).toMatchObject({ cpu_percent: 30, memory_used_bytes: 1_000 })
     expect(body.latest).toMatchObject({ cpu_percent: 60, docker_ok: true, proxy_ok: false })
-    expect(body.environments).toEqual([]) // it lives on the other server
+    expect(body.environments).toEqual([]) // it is on the other server
     const wrong = await platform.cp.call('GET', `${path}?span=year`)
     expect(wrong.status).toBe(400)
   })

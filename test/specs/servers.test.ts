@@ -1,4 +1,4 @@
-// Servers: their settings, giving one up, taking an agent's trust away; on both databases.
+// Servers: their settings, removing one, revoking an agent. On both databases.
 import type { Server } from '@berth/shared/api'
 import { GoodbyeReason } from '@berth/shared/wire'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'

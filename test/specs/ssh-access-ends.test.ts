@@ -1,4 +1,4 @@
-// Access by SSH ends in the transaction that takes the right away, whichever right it was. On both databases.
+// SSH access ends in the transaction that removes the right, for every kind of right. On both databases.
 import { generateKeyPairSync } from 'node:crypto'
 import type { Environment, IssuedSshCertificate, SshCertificate } from '@berth/shared/api'
 import { ed25519PublicKey, formatPublicKey } from '@berth/shared/ssh'
@@ -104,7 +104,7 @@ describe.each(ENGINES)('the end of access by SSH on %s', (engine) => {
       environment_id: environment.id,
     }
     const ask = () => issueSshCertificate(ctx, caller, servers.one, asked)
-    expect((await ask()).row.userId).toBe(who.id) // the control
+    expect((await ask()).row.userId).toBe(who.id) // the positive control
     await change(ctx, (c) => deleteUserTokens(c.db, who.id, c.now))
     await expect(ask()).rejects.toMatchObject({ code: 'token_revoked' })
   })

@@ -1,4 +1,4 @@
-// The SSH authorities: made when first needed, told to agents and clients, replaced while everybody keeps working; and
+// The SSH authorities: created when first needed, sent to agents and clients, replaced without interrupting users; and
 // the host keys they sign. On both databases.
 import { generateKeyPairSync } from 'node:crypto'
 import type { SshCertificate } from '@berth/shared/api'
@@ -98,9 +98,9 @@ describe.each(ENGINES)('SSH authorities on %s', (engine) => {
     const look = async () => (await fresh.call<object[]>('GET', '/api/ssh/host_ca')).body
     const rows = () => fresh.running.ctx.db.selectFrom('sshAuthorities').selectAll().execute()
     const before = await rows()
-    expect(before).toHaveLength(2) // made at the start
+    expect(before).toHaveLength(2) // created at the start
     expect(await look()).toMatchObject([{ fingerprint: expect.stringMatching(/^SHA256:/) }])
-    expect(await rows()).toEqual(before) // a GET makes nothing
+    expect(await rows()).toEqual(before) // a GET creates nothing
     expect(
       (await fresh.call('GET', '/api/ssh/host_ca', undefined, { authorization: '' })).status,
     ).toBe(401)
@@ -142,10 +142,10 @@ describe.each(ENGINES)('SSH authorities on %s', (engine) => {
       .set({ keySealed: sealed })
       .where('kind', '=', 'user')
       .execute()
-    await cp.restart() // the opened key is forgotten
+    await cp.restart() // clears the decrypted key from memory
     const asked = { public_key: makeLine(), purpose: 'logs', environment_id: environmentId }
     const answer = await cp.call('POST', `/api/servers/${serverId}/ssh`, asked)
-    expect(answer.status).toBe(500) // the host authority's key does not open in the user's row
+    expect(answer.status).toBe(500) // the host authority's key cannot be decrypted in the user's row
     const seen = await cp.call<object[]>('GET', `/api/servers/${serverId}/ssh`)
     expect(seen.body).toEqual([])
   })
@@ -155,7 +155,7 @@ describe.each(ENGINES)('SSH authorities on %s', (engine) => {
     const announced = await announceSshAuthority(ctx(), BY, 'user')
     expect(await published('user')).toEqual([old, announced.publicKey])
     expect(await signer()).toBe(old) // the old one still signs
-    expect((await announceSshAuthority(ctx(), BY, 'user')).id).toBe(announced.id) // repeated: the same
+    expect((await announceSshAuthority(ctx(), BY, 'user')).id).toBe(announced.id) // idempotent
 
     await cp.restart() // between any two phases
     const refused = await adoptSshAuthority(ctx(), BY, 'user').catch((e: unknown) => e)
@@ -169,7 +169,7 @@ describe.each(ENGINES)('SSH authorities on %s', (engine) => {
     await adoptSshAuthority(ctx(), BY, 'user')
     expect(await refusal(adoptSshAuthority(ctx(), BY, 'user'))).toBe('not_found')
     expect(await signer()).toBe(announced.publicKey)
-    expect(await published('user')).toEqual([old, announced.publicKey]) // its certificates still hold
+    expect(await published('user')).toEqual([old, announced.publicKey]) // its certificates are still valid
     expect(signedBy(before.certificate)).toBe(old)
 
     await cp.restart()

@@ -1,4 +1,4 @@
-// Requesting an SSH certificate for a server: who gets which, what it says, and how it ends. On both databases.
+// Requesting an SSH certificate for a server: who gets which one, its contents, and its end. On both databases.
 import { generateKeyPairSync } from 'node:crypto'
 import type { IssuedSshCertificate, SshCertificate } from '@berth/shared/api'
 import {
@@ -566,10 +566,10 @@ describe.each(ENGINES)('SSH certificates on %s', (engine) => {
         revoke_reason: 'environment_protected',
       })
       await setEnvironment(ids.environment, { protected: 0 })
-      expect(await issuing()).toBe('issued') // the control
+      expect(await issuing()).toBe('issued') // the positive control
     })
 
-    /** Another transaction of this database stands before a lock. */
+    /** Resolves when another transaction of this database waits for a lock. */
     const somebodyWaits = () =>
       until('a transaction that waits', async () => {
         const { rows } = await sql`select 1 from pg_stat_activity

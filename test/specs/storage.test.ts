@@ -1,5 +1,5 @@
-// A storage that cannot do its part: a disk that is really full, a database that is really away. Whoever writes is told so
-// with a stable code, whoever reads goes on, nothing is half done, and it heals by itself.
+// Storage failures: a disk that is really full, a database that is really down. Writers get a stable error code,
+// readers continue, nothing is half done, and the service recovers by itself.
 import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -23,7 +23,7 @@ type Health = { status: string }
 const healthOf = (cp: TestControlPlane): Promise<Answer<Health>> =>
   cp.call<Health>('GET', '/api/health')
 
-/** The service is as before, by itself. */
+/** Resolves when the service has recovered by itself. */
 const healed = (cp: TestControlPlane): Promise<true> =>
   until('the storage', async () => (await healthOf(cp)).body.status === 'ok' || undefined)
 
@@ -57,7 +57,7 @@ describe.skipIf(process.getuid?.() !== 0)('a full disk', () => {
     disk.close()
   })
 
-  /** SQLite's own log is emptied first, so that it has no room of its own; a write that got in between is used up. */
+  /** Truncates SQLite's log first, so that no free space hides there; then writes until one fails. */
   async function fillUp(): Promise<void> {
     await sql`pragma wal_checkpoint(truncate)`.execute(p.cp.running.ctx.db)
     disk.fill()
@@ -76,7 +76,7 @@ describe.skipIf(process.getuid?.() !== 0)('a full disk', () => {
     const { cp } = p
     const browser = new Browser(cp)
     expect((await browser.signIn('ada@example.com', PASSWORD)).status).toBe(200)
-    cp.clock.offsetMs += 120_000 // last use is to be noted again, which must not matter
+    cp.clock.offsetMs += 120_000 // the time of last use is due for an update, which must not matter
     await fillUp()
     const full = [503, 'storage_full', true]
     const path = `/api/environments/${environment.id}`
@@ -163,7 +163,7 @@ test("data is nobody else's, whatever the umask and whoever made it", async () =
     const files = ['berth.db', 'berth.db-wal', 'berth.db-shm']
     expect(files.map(rightsOf)).toEqual([0o600, 0o600, 0o600])
     expect(['.', 'logs'].map(rightsOf)).toEqual([0o700, 0o700])
-    // as a former release may have left them
+    // as an earlier release may have left them
     for (const file of files) chmodSync(join(data, file), 0o644)
     for (const folder of ['.', 'logs']) chmodSync(join(data, folder), 0o755)
     await cp.restart()

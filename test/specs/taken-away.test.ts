@@ -1,5 +1,5 @@
-// What something new stands on is taken away in the same moment: an organization that ends, a server that is removed. One
-// of the two wins, the other is refused, on both databases; nothing is left that belongs nowhere.
+// The parent of a new row is removed at the same moment: an organization is deleted, a server is removed. One of the
+// two wins, the other is refused, on both databases; no orphaned row is left.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createEnvironment } from '../../control-plane/src/app/environments/environments.ts'
 import { changeEnvironment } from '../../control-plane/src/app/environments/settings.ts'
@@ -33,7 +33,7 @@ describe.each(ENGINES)('taken away on %s', (engine) => {
     const from = { address: '', requestId: 'test' }
     return (await authenticate(cp.running.ctx, `Bearer ${token}`, from)).caller
   }
-  /** Does `work` up to where it would write, then `meanwhile`, then the rest; gives the refusal's code. */
+  /** Runs `work` up to its first write, then `meanwhile`, then the rest; returns the refusal's code. */
   const interrupted = async (
     work: (ctx: Context) => Promise<unknown>,
     meanwhile: () => Promise<{ status: number }>,

@@ -1,6 +1,6 @@
-// Tenants at the agents' gateway: every method of the service, from its descriptor, used by an agent of another
-// organization with everything it could know of a victim: refused or ignored, and nothing of the victim changes. Agents
-// are nobody at the people's gateways; people are nobody at theirs.
+// Tenants at the agents' gateway: an agent of another organization calls every method of the service, taken from its
+// descriptor, with everything it could know of a victim. It is refused or ignored, and nothing of the victim changes.
+// Agents have no identity at the users' gateways, and users have none at the agents'.
 import { createHash, X509Certificate } from 'node:crypto'
 import { AgentMessageSchema, AgentService, AttemptState, createClient } from '@berth/shared/wire'
 import { credentials, Metadata, status } from '@grpc/grpc-js'
@@ -48,7 +48,7 @@ describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
       const { id } = await o.make('/api/servers', { name: 'rogue', hostname: 'r' })
       rogues.push(await WireAgent.join(tenants.cp, id))
     }
-    // a look at the repositories between two comparisons would be found in them
+    // a repository check between two comparisons would show up in them
     const { db } = tenants.cp.running.ctx
     await db.updateTable('projects').set({ reconcileAt: null }).execute()
   })
@@ -57,7 +57,7 @@ describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
     await tenants.cp.close()
   })
 
-  /** An agent that runs its organization's deployment and has said a line. */
+  /** An agent that runs its organization's deployment and has sent a line. */
   async function settleIn(o: Organization): Promise<Victim> {
     const set = { SECRET: `value of ${o.name}` }
     const path = `/api/environments/${o.environment}/variables`
@@ -80,7 +80,7 @@ describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
     return { o, agent, session, sessionId, attemptId, fence }
   }
 
-  /** Every row that is about the victim, its log as people read it, and the bytes of its file. */
+  /** Every row that is about the victim, its log as users read it, and the bytes of its file. */
   async function belongings({ o, agent, attemptId }: Victim): Promise<string[]> {
     const { db } = tenants.cp.running.ctx
     const own: Record<string, unknown> = {
@@ -110,7 +110,7 @@ describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
             (column === 'id' && value === own[name]) ||
             Object.entries(own).some(([t, id]) => column === `${t.slice(0, -1)}id` && value === id),
         )
-        // times of last use move by themselves, and the chain over the audit log is made behind
+        // times of last use change by themselves, and the chain over the audit log is written later
         const kept = reported.filter(
           ([column]) => !/^last(used|seen)|hash|reconcile|chain/.test(`${column}`),
         )
@@ -121,7 +121,7 @@ describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
     return [...found.toSorted(), log.text]
   }
 
-  /** The end of its last session stands in its own organization, which is the next pair's victim. */
+  /** The end of its last session is recorded in its own organization, the victim of the next pair. */
   const isGone = (rogue: WireAgent) =>
     until('the end of the session', async () => {
       const { sessionId } = await tenants.cp.running.ctx.db
@@ -141,7 +141,7 @@ describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
       const rogue = rogues[(n + 1) % 3] as WireAgent
       await AGENT_ROWS[method]?.({ rogue, victim, installationId })
       await isGone(rogue)
-      await settle(victim.session) // it is still there, and its session is the newest
+      await settle(victim.session) // still connected, and its session is the newest
       expect(victim.session.ended).toBe(false)
       expect(await belongings(victim)).toEqual(before)
     }
@@ -183,7 +183,7 @@ describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
         expect([answer.status, answer.body.code], path).toEqual([401, 'token_invalid'])
       }
     }
-    // what is open before anybody signed in asks nobody who they are
+    // open procedures do not authenticate
     const closed = Object.entries(PROCEDURES).filter(([, { _def }]) => !_def.meta?.isOpen)
     expect(closed.length).toBeGreaterThan(40)
     for (const [name, { _def }] of closed)
@@ -228,7 +228,7 @@ describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
       for (const [what, pair, codes] of [
         ['a token alone', undefined, [status.UNAVAILABLE]],
         ['a certificate of another authority', forged, [status.UNAVAILABLE]],
-        // it is let in and is no agent
+        // it is admitted but belongs to no agent
         ['a certificate of no agent', probe, [7, 9, 12]],
       ] as const) {
         const client = dial(pair)
@@ -238,7 +238,7 @@ describe.each(ENGINES)("tenants at the agents' door on %s", (engine) => {
         client.close()
       }
     expect(await belongings(victims[0] as Victim)).toEqual(before)
-    // with a certificate of one's own the token changes nothing: the certificate alone says who it is
+    // with a valid certificate the token changes nothing: the certificate alone is the identity
     const held = { keyPem: agent.identity.key, certificatePem: agent.identity.certificate }
     const client = dial(held)
     expect((await knock(client, 'connect', metadata)).code).toBe(status.OK)

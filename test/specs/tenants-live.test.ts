@@ -1,6 +1,6 @@
-// Tenants at the dashboard's gateway: every query, change and subscription of the router × three organizations × every role,
-// a platform administrator, a machine and nobody × own, foreign and mixed ids. What is foreign answers as what is
-// missing, byte for byte but for the request's id; subscriptions go over real sockets.
+// Tenants at the dashboard's gateway: every query, change and subscription of the router × three organizations × every
+// role, a platform administrator, a machine and an anonymous caller × own, foreign and mixed ids. Foreign ids answer as
+// missing ones, byte for byte except the request's id; subscriptions use real sockets.
 import { ALERTS } from '@berth/shared'
 import { ROLES, type Role, SCOPES } from '@berth/shared/api'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
@@ -58,7 +58,7 @@ describe.each(ENGINES)("tenants at the dashboard's door on %s", (engine) => {
   const open: LiveSocket[] = []
   beforeAll(async () => {
     tenants = await Tenants.build(engine)
-    // the rules are the same code; what differs is how rows are looked up
+    // the rules are the same code; only the look-up of rows differs
     organizations = tenants.organizations.slice(0, engine === 'sqlite' ? 3 : 1)
   })
   afterEach(() => {
@@ -88,7 +88,7 @@ describe.each(ENGINES)("tenants at the dashboard's door on %s", (engine) => {
     return socket
   }
 
-  /** The code of what must be refused; undefined: it is allowed. */
+  /** The expected refusal code; undefined if it is allowed. */
   function refusal({ row }: Procedure, actor: Actor): string | undefined {
     if (row.needs === 'nothing') return undefined
     if (actor === 'nobody') return 'token_missing'
@@ -104,18 +104,18 @@ describe.each(ENGINES)("tenants at the dashboard's door on %s", (engine) => {
   }
   const own = async ({ row }: Procedure, o: Organization): Promise<object | undefined> =>
     row.own ? row.own(o, tenants) : row.input?.(o)
-  /** Everybody in the first organization; the rules are the same code in the others, and on the other engine. */
+  /** Every actor in the first organization; the others, and the other engine, run the same code. */
   const actorsOf = (o: Organization): (Role | 'platform administrator')[] =>
     engine === 'sqlite' && o === organizations[0]
       ? [...ROLES, 'platform administrator']
       : ['owner', 'platform administrator']
-  /** What has ids of an organization in it; platform administrators have those of all. */
+  /** Calls with ids of an organization; platform administrators may use those of all. */
   const NAMED = CALLS.filter((p) => p.row.input && p.row.needs !== 'platform_admin')
 
-  // before anything starts work that goes on by itself
+  // before any test starts background work
   test('foreign things are as missing ones, byte for byte, and nothing changes', async () => {
     const { db } = tenants.cp.running.ctx
-    // what happens by itself, whenever the machine finds the time, happens first: servers without an agent are told of
+    // background work runs first, so that it cannot interfere: alerts about servers without an agent
     await tenants.cp.advance(ALERTS.serverOfflineMs + 60_000)
     await checkAlerts(tenants.cp.running.ctx)
     await until('the first look at every repository, and mail about it', async () => {
@@ -159,7 +159,7 @@ describe.each(ENGINES)("tenants at the dashboard's door on %s", (engine) => {
         }
   })
 
-  // decided before any row is looked up, so one engine is enough
+  // decided before any row is read, so one engine is enough
   test.runIf(engine === 'sqlite')(
     'X-Service-Organization: a foreign and a missing one are alike',
     async () => {
@@ -198,7 +198,7 @@ describe.each(ENGINES)("tenants at the dashboard's door on %s", (engine) => {
         const answer = await send(p, o.tokens.owner, p.row.crossed?.(o, other, tenants))
         expect([404, 422], `${p.name}: ${answer.text}`).toContain(answer.status)
       }
-      // a foreign number as a place in a list of one's own: own things alone
+      // a foreign id as a cursor of an own list returns only own rows
       for (const p of CALLS.filter((one) => one.row.mixed)) {
         const answer = await send(p, o.tokens.viewer, p.row.mixed?.(o, other))
         expect(answer.status, p.name).toBe(200)
@@ -263,7 +263,7 @@ describe.each(ENGINES)("tenants at the dashboard's door on %s", (engine) => {
         const whole = { ...about, environmentId: o.environment, taskId: o.task }
         emit(c, whole, 'task.step', { mark: `mark-${o.name}` })
       })
-    // each before and after the others: whatever could leak has had its chance when the last one is heard
+    // each before and after the others, so any leak has shown itself when the last event arrives
     for (const o of [...tenants.organizations, ...tenants.organizations]) await happen(o)
     for (const { o, socket, asked } of watched) {
       const marks = (id: number) =>

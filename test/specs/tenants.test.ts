@@ -1,6 +1,6 @@
-// Tenants: every route of the router × three organizations × every role, a platform administrator, a machine and nobody
-// × own, foreign and mixed ids × a foreign organization header. What must come out follows from the route's `needs`;
-// what is foreign answers as what is missing, byte for byte but for the request's id.
+// Tenants: every route of the router × three organizations × every role, a platform administrator, a machine and an
+// anonymous caller × own, foreign and mixed ids × a foreign organization header. The route's `needs` gives the expected
+// result; foreign ids answer as missing ones, byte for byte except the request's id.
 import { type Permission, ROLES, type Role, type Scope } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { permissionsOf, SCOPE_OF } from '../../control-plane/src/domain/core/access.ts'
@@ -25,7 +25,7 @@ interface Route {
   row: Row
 }
 
-/** Ids and the request's own name say nothing; everything else must be equal. */
+/** Removes ids and the request's own name; everything else must be equal. */
 const strip = ({ status, text, headers }: Answer): string => {
   const reported = [...headers].filter(
     ([name]) => !/^(date|x-request-id|content-length|ratelimit|etag)$/.test(name),
@@ -67,7 +67,7 @@ describe.each(ENGINES)('tenants on %s', (engine) => {
   const say = (route: Route, actor: Actor, o: Organization, a: Answer): string =>
     `${route.name} by ${actor} of ${o.name}: ${a.status} ${a.text.slice(0, 200)}`
 
-  /** Status and code of what must be refused; undefined: it is allowed. */
+  /** The expected status and code of a refusal; undefined if it is allowed. */
   function refusal(route: Route, actor: Actor): [number, string] | undefined {
     const { needs, row } = route
     if (needs === 'nothing') return undefined
@@ -107,7 +107,7 @@ describe.each(ENGINES)('tenants on %s', (engine) => {
     expect(differences(before, await snapshot(db, engine))).toEqual([])
     await own.make('/api/servers', { name: `seen-${tenants.next()}`, hostname: 'h' })
     const after = await snapshot(db, engine)
-    expect(differences(before, after)).toContain('servers') // the comparison sees what changes
+    expect(differences(before, after)).toContain('servers') // the comparison notices changes
   })
 
   test('own things: as the role allows, and no more', async () => {
@@ -145,7 +145,7 @@ describe.each(ENGINES)('tenants on %s', (engine) => {
       })
     }
     const refused: string[] = []
-    // `only`: a rule beyond `needs`, with a scope of its own; a reset is a deployment, too
+    // `only` is a rule beyond `needs`, with its own scope; a reset is a deployment, too
     const plain = routes.filter((r) => !r.row.only && !r.path.endsWith('/reset'))
     for (const route of plain.filter((r) => Object.hasOwn(SCOPE_OF, r.needs))) {
       const scope = SCOPE_OF[route.needs as Permission]
@@ -165,7 +165,7 @@ describe.each(ENGINES)('tenants on %s', (engine) => {
           const foreign = await send(route, token, await askElsewhere(route.row, other))
           const missing = await send(route, token, await askElsewhere(route.row, MISSING))
           const what = say(route, actor, o, foreign)
-          // what only platform administrators do is refused before anything is looked up
+          // calls for platform administrators are refused before any look-up
           const refused: unknown[] = [[404, 'not_found']]
           if (route.needs === 'platform_admin') refused.push([403, 'platform_admin_only'])
           expect(refused, what).toContainEqual([foreign.status, foreign.body.code])
@@ -190,8 +190,8 @@ describe.each(ENGINES)('tenants on %s', (engine) => {
             const after = await snapshot(tenants.cp.running.ctx.db, engine)
             return { what, changed: differences(before, after) }
           }
-          // a request that writes does so each time; what the control plane does by itself meanwhile (a server
-          // goes offline, an alert begins) is over after a few, however slow the machine is
+          // a request that writes does so each time; background work of the control plane (a server goes offline,
+          // an alert begins) ends after a few attempts, even on a slow machine
           let last = await attempt()
           for (let left = 5; last.changed.length > 0 && left > 0; left--) last = await attempt()
           expect(last.changed, last.what).toEqual([])
@@ -205,7 +205,7 @@ describe.each(ENGINES)('tenants on %s', (engine) => {
           const other = tenants.organizations[(n + 1) % 3] as Organization
           const token = tokenOf(actor, o)
           const by = (id: number) => ({ 'x-service-organization': String(id) })
-          // things of that very organization: the header must not open them
+          // rows of that organization: the header must not open them
           const asked = await askElsewhere(route.row, other)
           const foreign = await send(route, token, asked, by(other.organization))
           const missing = await send(route, token, asked, by(MISSING.organization))

@@ -1,6 +1,6 @@
-// No endpoint, log line, row, mail or file ever holds the value of a custom variable in a form somebody could read:
-// random values go through everything that touches variables, and through requests that carry them in wrong places;
-// then all of it is searched. The same search finds what was put there on purpose.
+// No endpoint, log line, row, mail or file ever holds the value of a custom variable in readable form: random values go
+// through everything that touches variables, and through requests that carry them in wrong places; then all of it is
+// searched. The same search finds a value that was planted on purpose.
 import { randomUUID } from 'node:crypto'
 import { ENROLMENT, SESSION } from '@berth/shared'
 import type { Environment, VariablesPatched } from '@berth/shared/api'
@@ -27,14 +27,14 @@ const GRACE = SESSION.graceTimeouts * SESSION.timeoutIntervals * SESSION.heartbe
 const LARGE = 1_100_000
 const KEY = /^[A-Za-z_]\w*$/
 
-/** A secret, and its parts that tell enough alone: finding one of them is a find. */
+/** A secret, and the parts that reveal enough alone: finding one of them counts. */
 interface Secret {
   value: string
   parts: string[]
 }
 
 const LETTERS = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789']
-/** Never seen before by chance: whatever finds it has found the value. */
+/** Random enough that a match is never a coincidence. */
 const part = fc
   .string({ unit: fc.constantFrom(...LETTERS), minLength: 8, maxLength: 14 })
   .filter((text) => new Set(text).size > 5)
@@ -105,7 +105,7 @@ class Secrecy {
     return texts.flatMap((text) => tracesOf(text, paths))
   }
 
-  /** Everything the product does with variables, and what happens around them. */
+  /** Everything the product does with variables, and related operations. */
   async live(secrets: Secret[]): Promise<void> {
     const { cp } = this.p
     this.#runs += 1
@@ -130,11 +130,11 @@ class Secrecy {
     await this.#hostile(id, secrets)
     await this.#look(id)
     this.#seen.push(socket.said)
-    expect(socket.said).toContain('variables') // the subscription told that they changed
+    expect(socket.said).toContain('variables') // the subscription reported the change
     socket.close()
   }
 
-  /** The same search must find this one: it is put where texts of people are kept. */
+  /** Plants a value where user texts are stored; the same search must find it. */
   async plant(): Promise<string> {
     const { p, host } = this
     const { cp } = p
@@ -168,7 +168,7 @@ class Secrecy {
     return first
   }
 
-  /** One that succeeds, one that fails, one that a push asked for. Whoever runs them gets the values. */
+  /** One that succeeds, one that fails, one that a push started. The executor gets the values. */
   async #deploy(id: number, secrets: Secret[]): Promise<void> {
     const { p } = this
     const given = new Set<string>()
@@ -178,7 +178,7 @@ class Secrecy {
       for (const v of a.secrets.variables) given.add(Buffer.from(v.value).toString())
       a.checkedOut('a'.repeat(40))
       a.say('installing\nall is well here\n')
-      // while it runs: afterwards its files are gone
+      // while it runs, because its files are deleted afterwards
       const paths = readFolder(p.agentDir, 'agent, running')
       found.push(...searched(secrets).flatMap((text) => tracesOf(text, paths)))
       if (fails) a.fail('`make` exited with 2.', 2)
@@ -218,13 +218,13 @@ class Secrecy {
     )
   }
 
-  /** Values where they do not belong. All of it is refused; what is kept for repetition is kept as well. */
+  /** Values in wrong places. All of it is refused; the replies kept for idempotency are searched as well. */
   async #hostile(id: number, secrets: Secret[]): Promise<void> {
     const variables = `/api/environments/${id}/variables`
     const environments = `/api/projects/${this.host.projectId}/environments`
     const make = (given: unknown) => ({ identifier: 'never', branch: 'main', variables: given })
     for (const [n, { value }] of secrets.entries()) {
-      const large = n === 0 ? 'x'.repeat(LARGE) + value : [value] // one is enough for so many bytes
+      const large = n === 0 ? 'x'.repeat(LARGE) + value : [value] // one request of this size is enough
       const calls: [string, string, unknown][] = [
         ['PATCH', variables, { set: value }],
         ['PATCH', variables, { set: [value] }],
@@ -249,7 +249,7 @@ class Secrecy {
         ['POST', '/trpc/variable.change', { environment_id: id, set: value, unset: [value, 7] }],
         ['POST', '/trpc/environment.create', { project_id: this.host.projectId, ...make([value]) }],
       ]
-      // what could be a key is one: it is told, as keys are
+      // a value that could be a key counts as one and is shown, as keys are
       if (!KEY.test(value)) {
         calls.push(
           ['PATCH', variables, { set: { [value]: 'x' } }],
@@ -271,7 +271,7 @@ class Secrecy {
     }
   }
 
-  /** What anybody could read afterwards. */
+  /** Everything that a user could read afterwards. */
   async #look(id: number): Promise<void> {
     const project = `/api/projects/${this.host.projectId}`
     const input = (of: object) => `?input=${encodeURIComponent(JSON.stringify(of))}`

@@ -1,5 +1,5 @@
-// Custom variables: what the specification says of them, on both databases. That no value ever comes out anywhere is
-// values-nowhere.test.ts's.
+// Custom variables: the specification's sentences, on both databases. values-nowhere.test.ts proves that no value ever
+// leaks.
 import type { Environment, Variable, VariablesPatched } from '@berth/shared/api'
 import { Recipe } from '@berth/shared/wire'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
@@ -181,7 +181,7 @@ describe.each(ENGINES)('requests for variables on %s', (engine) => {
     const refused = await cp.call('PATCH', full, { set: { MORE: 'x' } })
     expect(fieldCodes(refused)).toEqual([['set', 'too_many_variables']])
     expect((await cp.call('PATCH', full, { set: { MORE: 'x' }, unset: ['K0'] })).status).toBe(200)
-    // a body has room for many more: they are counted before the work of sealing them
+    // a body can hold many more: they are counted before they are encrypted
     const seal = vi.spyOn(cp.running.ctx.secretStore, 'seal')
     const flood = await cp.call('PATCH', full, { set: many(0, 50_000, '') })
     expect(fieldCodes(flood)).toEqual([['set', 'too_many_variables']])

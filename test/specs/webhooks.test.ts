@@ -1,5 +1,5 @@
-// What the specification promises of webhooks: each is authenticated by the project's own secret. Six hosts, over real
-// HTTP, on both databases; whatever is not signed changes nothing and learns nothing.
+// What the specification promises about webhooks: each is authenticated by the project's own secret. Six forges, over
+// real HTTP, on both databases; an unsigned delivery changes nothing and learns nothing.
 import { createHmac } from 'node:crypto'
 import { PROVIDERS } from '@berth/shared'
 import type { Delivery, DeliveryDetail, ProjectCreated } from '@berth/shared/api'
@@ -38,12 +38,12 @@ describe.each(ENGINES)('webhooks on %s', (engine) => {
     })
   }
 
-  /** Everything a delivery could change, but not what the control plane learns by itself meanwhile. */
+  /** Everything a delivery could change, except what the control plane itself learns meanwhile. */
   async function contents(): Promise<unknown[]> {
     const { db } = cp.running.ctx
     const all = await snapshot(db, engine)
     const tables = ['deliveries', 'pull_requests', 'environments', 'tasks', 'projects', 'events']
-    // the chain over them is made behind
+    // the chain over them is written later
     const audit = await db
       .selectFrom('audit')
       .select(['id', 'verb', 'details'])
@@ -149,7 +149,7 @@ describe.each(ENGINES)('webhooks on %s', (engine) => {
       return h.sign('github', { 'x-github-event': 'push' }, payload)
     }
     const refused = await h.send(big(WHOLE_BODY + 1_000)).catch((error: unknown) => error)
-    // the answer may come while the rest is still being sent
+    // the answer may arrive while the body is still being sent
     if (!(refused instanceof Error)) expect((refused as { status: number }).status).toBe(413)
     const read = await h.send(big(WHOLE_BODY - 1_000))
     expect([read.status, read.body.rule]).toEqual([202, 'unsupported_event'])

@@ -1,5 +1,5 @@
-// Actions on a real server: in the release that serves (manual), in the running container (docker). They get the values
-// of what is deployed, their failures say which command, and a cancel leaves the application alone.
+// Actions on a real server: in the serving release (manual), in the running container (docker). They get the values of
+// the deployed version, their failures name the command, and a cancel leaves the application alone.
 import { AttemptState, FailureCode } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { DockerHost, httpd } from '../fixtures/docker/server.ts'

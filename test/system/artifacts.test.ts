@@ -1,5 +1,5 @@
-// Files that an action leaves, on a real server: what is collected and what never is, by both recipes. Whatever an
-// environment plants (links, pipes, devices, swaps), not one byte from outside of its folder gets into the store.
+// Artifacts of an action on a real server, with both recipes: what is collected and what never is. An environment can
+// plant links, pipes, devices and swaps, but no byte from outside its folder gets into the store.
 import { createHash } from 'node:crypto'
 import {
   chmodSync,
@@ -30,7 +30,7 @@ import { AgentHost, isRoot } from '../fixtures/server/server.ts'
 
 const CANARY = 'outside-canary-7f3a'
 
-/** Commands that leave what may be collected, and what may not. */
+/** Commands that write files which may be collected, and some which may not. */
 const LEAVE = [
   'rm -rf exports; mkdir -p exports/deep/er exports/.git; umask 022',
   'printf "one\\n" > exports/one.csv; printf "" > exports/empty.csv',
@@ -126,7 +126,7 @@ describe('artifacts of the manual recipe', () => {
     chmodSync(join(outside, 'x.csv'), 0o644)
     repository = host.repository()
     const hard = `mkdir -p h; echo x > h/a.csv; ln h/a.csv h/b.csv; ln ${outside}/x.csv h/c.csv || true; echo y > h/d.csv`
-    // swaps a file, and a folder, for a link to outside, as fast as it can, until it is told to end
+    // swaps a file, and a folder, for a link to outside, as fast as it can, until it is stopped
     const swap = [
       'rm -rf s; mkdir -p s/real s/d; echo inside > s/real/x.csv; echo inside > s/d/x.csv',
       `(trap "" HUP; i=0; while [ $i -lt 4000 ] && [ ! -e s/end ]; do i=$((i+1)); mv s/d s/e; ln -s ${outside} s/d; rm s/d; mv s/e s/d; ln -sf ${outside}/x.csv s/f.csv; rm s/f.csv; echo inside > s/f.csv; done) >/dev/null 2>&1 &`,
@@ -332,7 +332,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('artifacts in a 
     expect(await read(host, found?.artifactId ?? '')).toBe('far\n')
   })
 
-  // last: files of theirs stay in the container, and whoever looks through all of it would read past them
+  // last: these files stay in the container, and a later collection would have to read past them
   it('counts a file with holes by its whole size, before a byte of it is copied', async () => {
     const done = act('sparse', { artifacts: { files: 10, bytes: 1_024 ** 3 } })
     expect(await done.verdict(), done.log()).toMatchObject({ state: AttemptState.SUCCEEDED })

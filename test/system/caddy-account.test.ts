@@ -1,5 +1,5 @@
-// Caddy never runs as root. Without its account nothing is routed and everybody is told why; a server on which it did run
-// as root is taken over with what it left: certificates, logs, configuration, copies of files.
+// Caddy never runs as root. Without its account nothing is routed and the reason is reported everywhere. A server on
+// which it did run as root is migrated with its certificates, logs, configuration and copies of files.
 import { spawn, spawnSync } from 'node:child_process'
 import {
   chmodSync,
@@ -127,7 +127,7 @@ process.stdout.write(await becomeCaddy(readSettings(process.env)).then(String, (
     )
     expect([statSync(log).uid, statSync(paths.configuration).gid]).toEqual([0, 0])
 
-    // the daemon of this version ends it also while there is no account
+    // the current daemon ends it even without the account
     await expect(ensureProxy(settings, AGENT_PROGRAM)).rejects.toThrow(REFUSAL)
     await until('its end', () => !former.isAlive() || undefined)
     const second = startRootCaddy(fixture)
@@ -144,7 +144,7 @@ process.stdout.write(await becomeCaddy(readSettings(process.env)).then(String, (
     expect((await fixture.ask({ host: 'a.localhost' })).text).toBe('files')
     expect(await certificateOf(https, 'shop.example.test')).toBe(certificate)
     expect([statSync(log).uid, statSync(log).size > 0]).toEqual([account?.uid, true])
-    // a push by an edge that is older than the account
+    // a push by an edge that predates the account
     const before = fixture.configuration()
     await fixture.route(3, [{ host: 'b.localhost', target }])
     expect(fixture.configuration()).not.toBe(before)
@@ -166,7 +166,7 @@ process.stdout.write(await becomeCaddy(readSettings(process.env)).then(String, (
     writeFileSync(join(caddy, 'data', 'deep', 'key'), 'left by root')
     writeFileSync(foreign, 'of somebody else')
     chownSync(foreign, 54_321, 54_321)
-    chownSync(caddy, account.uid, account.gid) // where a former version had handed over the folder alone
+    chownSync(caddy, account.uid, account.gid) // where an earlier version had changed the owner of the folder alone
     symlinkSync(linked, join(caddy, 'data', 'link'))
     symlinkSync(fixture.folder, join(caddy, 'folder'))
     linkSync(twice, join(caddy, 'data', 'twice'))
@@ -180,7 +180,7 @@ process.stdout.write(await becomeCaddy(readSettings(process.env)).then(String, (
   })
 })
 
-/** As a former version did. */
+/** As an earlier version did. */
 function startRootCaddy({ paths }: EdgeFixture): { pid: number; isAlive: () => boolean } {
   for (const folder of [paths.caddy, paths.adminDir]) mkdirSync(folder, { recursive: true })
   const child = spawn('caddy', ['run', '--config', paths.configuration], {
@@ -199,7 +199,7 @@ function startRootCaddy({ paths }: EdgeFixture): { pid: number; isAlive: () => b
   return { pid, isAlive: () => isSameProcess(pid, ticks) }
 }
 
-/** Its fingerprint. */
+/** The certificate's fingerprint. */
 function certificateOf(port: number, servername: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connectTls({ host: '127.0.0.1', port, servername, rejectUnauthorized: false })

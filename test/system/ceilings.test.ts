@@ -1,5 +1,5 @@
-// Ceilings where they are felt: set over HTTP, carried to a real agent, held against the file before anything changes,
-// and in force in the engine and the kernel.
+// Ceilings where they take effect: set over HTTP, sent to a real agent, compared with the service file before anything
+// changes, and enforced by the engine and the kernel.
 import { mkdirSync, truncateSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
@@ -140,7 +140,7 @@ describe('a ceiling of the manual recipe', () => {
       failedStepId: 'admit',
       message: `${says} Nothing was changed.`,
     })
-    // measured again before it is refused: room that was made counts at once
+    // measured again before a refusal, so freed space counts immediately
     truncateSync(sparse, 0)
     const again = await host.deploy(repository, request)
     expect(await again.verdict(), again.log()).toMatchObject({ state: AttemptState.SUCCEEDED })
@@ -148,7 +148,7 @@ describe('a ceiling of the manual recipe', () => {
   })
 })
 
-/** The daemon's own looks, without the daemon. */
+/** The daemon's own measurements, without the daemon. */
 class Looks {
   readonly #host: AgentHost
 

@@ -1,5 +1,5 @@
 // berth logs, berth ssh and berth ssh cert with the real client, a real control plane and a real sshd: no host-key
-// question, nothing left in the temporary folder, the exit codes of the forced command, and connections that break.
+// prompt, an empty temporary folder afterwards, the exit codes of the forced command, and connections that break.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
@@ -21,7 +21,7 @@ const skipped = missing('sshd')
 let fixture: ClientSshd
 const WHERE = ['-p', 'shop', '-e', 'main']
 
-/** A minute of yesterday: older than 24 hours. */
+/** A minute of yesterday, more than 24 hours ago. */
 const MINUTE = new Date(Date.now() - 25 * 3_600_000).toISOString().slice(0, 16)
 const at = (second: number, fraction = '') =>
   `${MINUTE}:${String(second).padStart(2, '0')}${fraction}Z`
@@ -33,7 +33,7 @@ const record = (second: number, service: string, text: string, fraction = '.000'
   text,
 })
 
-/** In this process: its own time, its streams collected. */
+/** Runs the client in this process, with its own time and collected streams. */
 async function here(args: string[], env: Record<string, string> = {}) {
   const io = testIo({ env: fixture.env(env), now: Date.now })
   const code = await run(args, io)
@@ -269,7 +269,7 @@ describe.skipIf(skipped)('over certificates', () => {
     await fixture.stopSshd()
     try {
       await expect(fetch({}, true)).rejects.toThrow('is not reachable over SSH from here')
-      await expect(fetch({})).rejects.toMatchObject({ status: 404 }) // asked through the control plane
+      await expect(fetch({})).rejects.toMatchObject({ status: 404 }) // requested through the control plane
       expect(noted).toEqual([expect.stringContaining(`fetching through ${baseUrl}`)])
     } finally {
       await fixture.startSshd()
@@ -309,7 +309,7 @@ describe.skipIf(skipped)('over certificates', () => {
     expect(await fetch({})).toEqual({ end: 'done', reported: all, there: all })
     expect(fixture.asked()).toEqual(['artifacts id-a id-b id-c'])
     const line = `size=19 sha256=${sha256}\n`.length
-    // in the middle of a line: that file and the rest again
+    // cut in the middle of a line: that file and the rest are fetched again
     const cutWhen = join(folder, 'exports/a')
     expect(await fetch({ cutAfter: line + 19 + 10, cutWhen })).toEqual({
       end: 'done',

@@ -1,5 +1,5 @@
-// The daemon, the real runner and the wire together: what a repository's commands print and do on this machine is what
-// the other side of the connection hears, once, also when the daemon dies in the middle.
+// The daemon, the real runner and the wire together: the output and effects of a repository's commands arrive at the
+// other side of the connection exactly once, even if the daemon dies in the middle.
 import { createHash, randomUUID } from 'node:crypto'
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
-// Every page there is, in a real browser: no serious finding of axe-core in either theme, nothing that scrolls sideways at
-// 320 px, nothing from elsewhere. And the proof that the checker finds something when there is something.
+// Every page in a real browser: no serious finding of axe-core in either theme, no sideways scrolling at 320 px, no
+// foreign request. Also proves that the checker finds planted problems.
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -11,10 +11,10 @@ import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { until } from '../fixtures/server/installation.ts'
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-/** WCAG 2.2 AA and what everybody should keep. */
+/** WCAG 2.2 AA and general best practice. */
 const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']
 
-/** What must be found: a field without a label, text that cannot be read, a script made from text. */
+/** Problems that must be found: a field without a label, unreadable text, a script made from text. */
 const SPOIL = `
   const main = document.querySelector('main')
   main.append(document.createElement('input'))
@@ -88,7 +88,7 @@ describe.skipIf(missing('chromium'))('every page', () => {
     const v = visitor
     await v.goto(world.pages.server)
     await settled(v)
-    /** Where the line of a chart is drawn: how many places, and from where to where of its width. */
+    /** How the line of a chart is drawn: the number of points, and the part of the width it covers. */
     const drawn = async (label: string) => {
       const line = v.page.getByRole('img', { name: new RegExp(`^${label} over time, now .*\\d`) })
       const d = (await line.locator('path').last().getAttribute('d')) ?? ''
@@ -96,7 +96,7 @@ describe.skipIf(missing('chromium'))('every page', () => {
       return { paths: xs.length, from: Math.min(...xs), to: Math.max(...xs) }
     }
     const day = await drawn('Processors')
-    // ninety minutes of a day: at its right end
+    // ninety minutes of a day are at its right end
     expect(day.from).toBeGreaterThan(200)
     expect(day.to).toBeLessThanOrEqual(240)
     await v.page.getByLabel('Span of time').selectOption('hour')
@@ -105,7 +105,7 @@ describe.skipIf(missing('chromium'))('every page', () => {
     expect(hour.paths).toBeGreaterThan(50)
     expect(hour.from).toBeLessThan(20)
     await v.text('in force').waitFor()
-    // one disk, one number; the server may say a new one between two looks
+    // one number per disk; the server may report a new one between two reads
     await until('the same number on both pages', async () => {
       await v.goto('/servers')
       const inList = await v.text(/ [GT]B free$/).textContent()
@@ -126,7 +126,7 @@ describe.skipIf(missing('chromium'))('every page', () => {
     expect(await findings(v)).toEqual([])
     const fork = { number: 51, title: 'Add coupon', fork: 99, author: 'mallory' }
     await world.host.updated({ ...fork, head: sha('88bb') })
-    // what was read is not what would run now
+    // the reviewed commit is not the current one
     await dialog.getByRole('button', { name: 'Approve 77aa000' }).click()
     await dialog.getByRole('alert').waitFor()
     await v.page.keyboard.press('Escape')
@@ -174,7 +174,7 @@ describe.skipIf(missing('chromium'))('every page', () => {
 
     const downloads: unknown[] = []
     v.page.on('download', (one) => downloads.push(one))
-    // one that runs out while the page is open
+    // one that expires while the page is open
     await world.platform.cp.running.ctx.db
       .updateTable('artifacts')
       .set({ expiresAt: 1 })

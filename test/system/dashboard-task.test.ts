@@ -1,5 +1,5 @@
-// The deployment page in a real browser: a long log opened in its middle, output that arrives while somebody reads,
-// output that means harm, a connection that is cut, and the keyboard alone.
+// The deployment page in a real browser: a long log opened in its middle, output that arrives while the user reads,
+// hostile output, a lost connection, and use by keyboard alone.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Chromium, type Visitor } from '../fixtures/people/chromium.ts'
 import { PASSWORD } from '../fixtures/people/people.ts'
@@ -11,7 +11,7 @@ import { until } from '../fixtures/server/installation.ts'
 const LINES = 151_000
 const BLOCK = 500
 const BOX = '[aria-label^="Log of"]'
-/** What is in the document of the log: numbers and texts, in order. */
+/** The rendered lines of the log: numbers and texts, in order. */
 const SHOWN = `[...document.querySelectorAll('[data-n]')].map((r) => [Number(r.dataset.n), r.lastElementChild.textContent])`
 const FOCUSED = `document.activeElement?.getAttribute('aria-label') ?? document.activeElement?.textContent ?? ''`
 const FROM_END = `(() => { const b = document.querySelector('${BOX}'); return b.scrollHeight - b.scrollTop - b.clientHeight })()`
@@ -34,7 +34,7 @@ describe.skipIf(missing('chromium'))('the deployment page', () => {
   let p: Platform
   let v: Visitor
   let environmentId: number
-  /** The attempt that plays; it goes on until it is let go or stopped. */
+  /** The playing attempt; it continues until the test releases or stops it. */
   let attempt: ScriptedAttempt
   let letGo = () => {}
   beforeAll(async () => {
@@ -54,7 +54,7 @@ describe.skipIf(missing('chromium'))('the deployment page', () => {
   const row = (n: number) => v.page.locator(`[data-n="${n}"]`)
   const shown = async () => (await v.page.evaluate(SHOWN)) as Shown
 
-  /** A deployment that runs, with its page open. */
+  /** Starts a deployment and opens its page. */
   async function play(): Promise<number> {
     const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
     const { promise: over, resolve: end } = Promise.withResolvers<'end'>()

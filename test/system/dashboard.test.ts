@@ -1,5 +1,5 @@
 // The main journeys in a real browser, against a real control plane and a real agent's daemon: from the set-up token to
-// the deletion of a project; two browsers at once; a connection that is cut; a value that must be nowhere.
+// the deletion of a project; two concurrent browsers; a lost connection; a value that must not appear anywhere.
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { makeHost, sha } from '../fixtures/forge/webhook-sender.ts'
 import { Chromium, type Visitor } from '../fixtures/people/chromium.ts'
@@ -12,7 +12,7 @@ import { until } from '../fixtures/server/installation.ts'
 const VALUE = 'canary-9f2c1e07b3f1'
 const ADA = 'ada@example.com'
 
-/** Whatever a page holds: its elements, what stands in its fields, what it stored, its address. */
+/** Everything a page holds: its elements, the content of its fields, its storage, its address. */
 const EVERYTHING = `[
   document.documentElement.outerHTML,
   ...[...document.querySelectorAll('input, textarea')].map((e) => e.value),
@@ -21,7 +21,7 @@ const EVERYTHING = `[
 ].join('\\n')`
 const FOCUSED = `document.activeElement?.getAttribute('aria-label') ?? document.activeElement?.textContent ?? ''`
 
-/** A deployment that goes on until it is told how to end. */
+/** A deployment that continues until the test decides its end. */
 function held(): { script: Script; end(how: 'succeed' | 'fail'): void } {
   const { promise, resolve } = Promise.withResolvers<'succeed' | 'fail'>()
   return {
@@ -155,7 +155,7 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
     expect(await confirm.getAttribute('aria-disabled')).toBe('true')
     await dialog.getByLabel('Also staging, protected by Ada').check()
     await confirm.click()
-    await v.heading('Not found, or you have no access') // its last environment is gone, and so is it
+    await v.heading('Not found, or you have no access') // it was deleted with its last environment
     await v.goto('/')
     await v.text('No projects yet.').waitFor()
   })
@@ -183,7 +183,7 @@ describe.skipIf(missing('chromium'))('the dashboard in a browser', () => {
       }
       const first = held()
       p.executor.script = first.script
-      // what b learns now it learns from the event itself: it gets no other answer, however long it waits
+      // from here on b learns only from the event: all its requests fail
       await b.page.route('**/trpc/**', (route) => route.abort())
       await deployButton(a).click()
       await isLocked(b).waitFor()

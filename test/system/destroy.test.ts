@@ -1,5 +1,5 @@
-// Environments that go: with their processes, files, account, cgroups and ports; and those that are emptied and
-// deployed again. Real runners, real accounts; what is left is asked of the machine, not of Berth.
+// Environments that are removed with their processes, files, account, cgroups and ports, or emptied and deployed again.
+// Real runners, real accounts; the machine itself shows what is left.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,10 +22,10 @@ afterAll(() => fixture.close())
 const accountOf = (id: number): string => `${fixture.host.settings.accountPrefix}${id}`
 const passwd = (name: string) => spawnSync('getent', ['passwd', name], { encoding: 'utf8' }).stdout
 
-/** An application that ignores the polite signal: whoever ends it is busy for a while. */
+/** An application that ignores SIGTERM, so ending it takes a while. */
 const STUBBORN = 'sh -c \'trap "" TERM; while :; do sleep 0.2; done\''
 
-/** A service, something started without `run`, and destroy steps that write outside of Berth. */
+/** A service, a process started without `run`, and destroy steps that write outside of Berth. */
 function commit(destroy: string, application = 'sleep 4000'): void {
   fixture.repository.commit({
     '.service.yml': `manual:
@@ -54,7 +54,7 @@ async function deploy(environmentId: number, more: object = {}): Promise<Deploym
 const destroy = (environmentId: number, how: true | 'anyway' = true): Promise<Deployment> =>
   fixture.host.deploy(fixture.repository, { environmentId, destroy: how })
 
-/** Where the destroy steps of a test leave their words: a folder that outlives the environment. */
+/** A folder for the output of destroy steps, which outlives the environment. */
 function outside(name: string): string {
   const folder = join(fixture.host.folder, name)
   mkdirSync(folder, { mode: 0o777 })
@@ -62,13 +62,13 @@ function outside(name: string): string {
   return folder
 }
 
-/** A number that was given back may belong to an account of another test by now: its processes say nothing. */
+/** A freed uid may now belong to an account of another test, whose processes do not count. */
 function isTaken(environmentId: number, uid: number): boolean {
   const [name = ''] = passwd(String(uid)).split(':')
   return name !== '' && name !== accountOf(environmentId)
 }
 
-/** Everything on this machine that speaks of the environment. */
+/** Everything on this machine that belongs to the environment. */
 function leftOf(environmentId: number, uid: number | undefined): string[] {
   const { settings } = fixture.host
   const { shared } = environmentPaths(settings, environmentId)
@@ -93,7 +93,7 @@ function leftOf(environmentId: number, uid: number | undefined): string[] {
   }
 }
 
-/** What the daemon does when it begins. */
+/** What the daemon does when it starts. */
 async function revive(): Promise<string[]> {
   const ledger = fixture.host.ledger()
   try {
@@ -131,7 +131,7 @@ describe('a removal', () => {
     const removal = await destroy(20)
     expect(await removal.verdict()).toMatchObject({ message: '', state: AttemptState.SUCCEEDED })
     expect(Object.entries(removal.steps()).map(([id, { state }]) => [id, state])).toEqual([
-      ['1', StepState.SUCCEEDED], // numbers come first in an object; in the plan `unroute` does
+      ['1', StepState.SUCCEEDED], // objects list numeric keys first; in the plan `unroute` comes first
       ['unroute', StepState.SUCCEEDED],
       ['stop', StepState.SUCCEEDED],
       ['remove', StepState.SUCCEEDED],
@@ -254,7 +254,7 @@ describe('a removal', () => {
     removal.child.kill('SIGKILL')
     await removal.ended
     expect(leftOf(28, uid)).toContain(environmentPaths(fixture.host.settings, 28).dir)
-    // what the daemon would do in between: end it, never start it
+    // the daemon in between would end it and never start it
     expect(await revive()).toEqual([])
     expect(fixture.rows(28)).toEqual([])
     const again = await destroy(28)

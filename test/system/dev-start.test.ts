@@ -1,5 +1,5 @@
-// What `npm start` runs, from the outside: an example that answers, commands that work as they are printed, a start after
-// everything was killed, one on other ports, and an end that leaves nothing, however often it is asked for.
+// What `npm start` runs, from outside: an example that answers, printed commands that work, a restart after everything
+// was killed, a start on other ports, and an end that leaves nothing, also after repeated signals.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -20,13 +20,13 @@ import { removeProxyAccount } from '../fixtures/server/proxy-account.ts'
 const root = join(import.meta.dirname, '../..')
 const data = mkdtempSync(join(tmpdir(), 'berth-dev-'))
 chmodSync(data, 0o755) // the example's account must reach its folder
-/** Other tests guard ports of theirs: what they hold must not be given to the example. */
+/** Other tests guard their ports, so the example needs its own range. */
 const range = takePortRange()
-const START_MS = 240_000 // a bound: four programs start, and a package is made
+const START_MS = 240_000 // an upper bound: four programs start, and a package is built
 const digest = createHash('sha256').update(data).digest('hex')
 const folderOfSshd = join('/var/lib/berth-dev', digest.slice(0, 12))
 
-/** Its own and those that outlive it: all of them name a folder of it in their arguments or their variables. */
+/** Its processes, including those that outlive it: their arguments or environment name its folder. */
 const ours = (): number[] =>
   listProcesses()
     .map(({ pid }) => pid)
@@ -39,7 +39,7 @@ function names(pid: number): boolean {
       return text.includes(data) || text.includes(folderOfSshd)
     })
   } catch {
-    return false // gone meanwhile
+    return false // ended meanwhile
   }
 }
 
@@ -76,7 +76,7 @@ const ask = (port: number, host: string): Promise<number> =>
 type Ports = Record<'http' | 'agent' | 'git' | 'proxy' | 'ssh', number>
 const readPorts = (): Ports => JSON.parse(readFileSync(join(data, 'ports.json'), 'utf8'))
 
-/** What is printed, as the client runs it: with the administrator's token and no settings of this machine. */
+/** Runs a printed command with the client: the administrator's token, no settings of this machine. */
 async function berth(
   command: string,
   ...args: string[]
@@ -110,7 +110,7 @@ async function api<T>(path: string, body?: object): Promise<T> {
   return (await answer.json()) as T
 }
 
-/** Somebody else who listens where this checkout did. */
+/** Another program that listens on a port of this checkout. */
 async function take(port: number): Promise<Server> {
   const server = createServer().listen(port, '127.0.0.1')
   await once(server, 'listening')
@@ -131,7 +131,7 @@ describe.skipIf(missing('caddy') || missing('git'))('npm start', () => {
   it(
     'shows an example, starts again after it was killed, and ends whole',
     async () => {
-      // not the usual ones: other tests and people use them
+      // not the default ones, which other tests and users need
       const free = { http: await freePort(), agent: await freePort(), proxy: await freePort() }
       const chosen = { ...free, names: await freeDatagramPort() }
       writeFileSync(join(data, 'ports.json'), JSON.stringify(chosen))
@@ -147,7 +147,7 @@ describe.skipIf(missing('caddy') || missing('git'))('npm start', () => {
       }
       await tryCommands()
       await addServer()
-      // all that does not outlive an agent; Caddy, the edge and the example's process do
+      // everything that does not outlive an agent; Caddy, the edge and the example's process do
       const dying = ours().filter((pid) => isOfStart(pid, first.pid))
       for (const pid of dying) process.kill(pid, 'SIGKILL')
       await once(first, 'exit')
@@ -159,7 +159,7 @@ describe.skipIf(missing('caddy') || missing('git'))('npm start', () => {
       const all = ours().length
       second.kill('SIGINT')
       await until('the end to begin', () => ours().length < all || undefined)
-      second.kill('SIGINT') // people press twice
+      second.kill('SIGINT') // users press twice
       expect(await ended).toEqual([0, null])
       expect(ours()).toEqual([])
     },
@@ -215,7 +215,7 @@ describe('npm run control-plane', () => {
   })
 })
 
-/** What it prints for people to try. */
+/** The commands it prints for users. */
 async function tryCommands(): Promise<void> {
   expect(await berth('deploy', '--wait')).toMatchObject({ code: 0 })
   expect(await berth('tasks')).toMatchObject({ code: 0 })
@@ -225,7 +225,7 @@ async function tryCommands(): Promise<void> {
   expect(shell).toMatchObject({ code: 0, out: expect.stringContaining('/releases/') })
 }
 
-/** A server that is added gets a line that finds its script and its package. */
+/** The join command of an added server finds its script and its package. */
 async function addServer(): Promise<void> {
   const { id } = await api<{ id: number }>('/api/servers', { name: 'two', hostname: '192.0.2.7' })
   const { command } = await api<{ command: string }>(`/api/servers/${id}/join_token`)

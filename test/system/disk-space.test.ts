@@ -1,4 +1,4 @@
-// Room on a small file system of its own: the sentence that refuses a deployment, and the watch that stops a step.
+// Disk space on a small separate file system: the message that refuses a deployment, and the monitor that stops a step.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -18,7 +18,7 @@ describe.skipIf(!isRoot)('a small disk', () => {
   let folder: string
   beforeAll(() => {
     folder = mkdtempSync(join(tmpdir(), 'berth-room-'))
-    // nothing is taken from the machine's memory before something is written
+    // tmpfs takes memory only when files are written
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1030m', 'tmpfs', folder])
   })
   afterAll(() => {

@@ -1,4 +1,4 @@
-// A docker deployment from end to end, with a real engine, edge and Caddy: it answers at its host, a redeployment moves
+// A docker deployment end to end, with a real engine, edge and Caddy: it answers at its hostname, a redeployment moves
 // the traffic, and a removal leaves nothing.
 import { join } from 'node:path'
 import { AttemptState, FailureCode, StepState } from '@berth/shared/wire'

@@ -1,5 +1,5 @@
-// Every way in which a docker deployment fails, provoked for real: its code, step and message, and that the version
-// before answers before, during and after, with the engine holding exactly what it held.
+// Every failure of a docker deployment, provoked for real: its code, step and message. The previous version answers
+// before, during and after, and the engine's objects are unchanged.
 import { AttemptState, FailureCode, StepState } from '@berth/shared/wire'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { answerHosts, openHostQuestion } from '../../agent/src/journal/hostname-files.ts'
@@ -21,7 +21,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a failed deploy
   let repository: Repository
   let before: string[]
   let visitor: Visitor
-  /** Its log tells why something was left. */
+  /** Its log explains leftovers. */
   let newest: Deployment | undefined
 
   beforeAll(async () => {
@@ -188,7 +188,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a failed deploy
     const domain = 'docs.example.org'
     repository.commit(httpd('two', yaml(`domain: ${domain}, health: /`)))
     const deployment = host.begin(repository)
-    // the daemon's part: it asks the control plane and leaves the answer
+    // the daemon's part: it asks the control plane and writes the answer
     const question = await eventually(() => openHostQuestion(deployment.dir), 'the question')
     expect(question.hosts).toEqual([domain])
     const message = `${domain} is used by shop / staging.`
@@ -211,7 +211,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a failed deploy
   })
 
   describe('after the switch', () => {
-    /** Does something in the middle of the proof. */
+    /** Interferes in the middle of the proof. */
     async function disturbed(
       act: (deployment: Deployment) => Promise<unknown>,
     ): Promise<Deployment> {
@@ -231,7 +231,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a failed deploy
     const restart = (name: string): Promise<unknown> =>
       host.engine.ask({ method: 'POST', path: `/containers/${name}/restart`, query: { t: 0 } })
 
-    // the new version may be seen for a moment: it was switched in, and the old one came back
+    // the new version may be visible for a moment: it was switched in, then the old one came back
     const isSwitched = async (...more: string[]): Promise<void> => {
       const seen = await visitor.stop()
       const others = seen.filter((said) => said !== 'version two' && !more.includes(said))
@@ -247,11 +247,11 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('a failed deploy
         code: FailureCode.VERIFY_FAILED,
         failedStepId: 'verify:web',
       })
-      // by when it was looked at: after the restart, or between its stop and its start
+      // depends on the moment of the check: after the restart, or between its stop and its start
       expect(verdict.message).toMatch(
         /^web (?:was started again while it was watched|stopped with exit code 143)\./,
       )
-      await isSwitched('status 503') // while it is being restarted nothing answers there
+      await isSwitched('status 503') // nothing answers there during the restart
     })
 
     it('a stop waits for the end of the proof, and takes everything back', async () => {

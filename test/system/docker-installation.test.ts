@@ -1,5 +1,5 @@
-// The docker recipe in a whole installation of real processes: asked for over HTTP, carried out by a daemon, its runners,
-// the edge and Caddy; seen at the address that the API shows; drift, an earlier commit, an action, a removal.
+// The docker recipe in a whole installation of real processes: requested over HTTP, performed by a daemon, its runners,
+// the edge and Caddy, and observed at the address that the API shows; drift, an earlier commit, an action, a removal.
 import { request } from 'node:http'
 import type { Environment, Task } from '@berth/shared/api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

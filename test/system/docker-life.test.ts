@@ -1,5 +1,5 @@
-// The life of environments with the docker recipe: several services, data, commands before the start, going back,
-// beginning anew, changing the recipe, being stopped in the middle. Each has an environment of its own; they run at once.
+// The life of environments with the docker recipe: several services, data, commands before the start, rollback, reset,
+// a change of the recipe, a stop in the middle. Each has its own environment; they run concurrently.
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { AttemptState, Recipe, StepState } from '@berth/shared/wire'
@@ -60,7 +60,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('an environment'
     return found[0]?.id ?? ''
   }
 
-  /** Bytes of a value anywhere on this machine where it should not be. */
+  /** Searches this machine for a value where it must not be. */
   async function expectHidden(canary: string, deployment: Deployment, environmentId: number) {
     const { settings, engine } = host
     expect(deployment.log()).not.toContain(canary)
@@ -98,7 +98,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('an environment'
     }
   }
 
-  // several deployments one after the other, each with its waits
+  // several deployments in sequence, each with its waits
   describe.concurrent('', { timeout: 300_000 }, () => {
     it('with two services, data and a release command', async () => {
       const at = 'shop.example.com'
@@ -146,7 +146,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('an environment'
       expect(environ).toContain('PORT=8080\0')
       await expectHidden(canary, first, 11)
 
-      // the database did not change: it is left alone, whatever happens to web
+      // the database did not change, so it is left alone even when web changes
       const database = await idOf(11, 'db')
       repository.commit(shop('two'))
       const second = await succeeds(await host.run(repository, request))
@@ -156,7 +156,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('an environment'
         `db did not change; the container of deployment ${first.taskId} is left running.`,
       )
 
-      // going back to a commit whose images are kept builds nothing
+      // a rollback to a commit whose images are kept builds nothing
       const back = await succeeds(await host.run(repository, { ...request, commit: firstCommit }))
       expect(await host.get(at)).toMatchObject({ text: 'version one\n' })
       expect(back.log()).toContain(`Image of deployment ${first.taskId}: same commit`)
@@ -164,7 +164,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('an environment'
       expect(await idOf(11, 'db')).toBe(database)
       expect((await host.get(at, '/data/starts')).text).toBe('start\n')
 
-      // beginning anew: the data goes
+      // a reset removes the data
       const fresh = await succeeds(await host.run(repository, { ...request, fresh: true }))
       expect(Object.keys(fresh.steps())).toContain('reset')
       expect(await idOf(11, 'db')).not.toBe(database)
@@ -267,7 +267,7 @@ manual: { deploy: [echo manual], services: { worker: { run: exec sleep 1000, sto
         'CMD ["/httpd", "-f", "-p", "8080", "-h", "/www"]',
         '',
       ].join('\n')
-      // an image that somebody brought here, of a registry that cannot be reached
+      // an image that a user loaded by hand, of an unreachable registry
       const foreign = 'localhost:1/foreign/busybox:1'
       await tagImage(host.engine, BUSYBOX_IMAGE, foreign)
       const yaml = `docker:

@@ -1,5 +1,6 @@
-// Images of one environment and those who would like to build upon them: a neighbour on the same server names, guesses and
-// spells them in every way an engine knows, and gets none. Each attack stands beside the same deed by root, which works.
+// Images of one environment and a neighbour that tries to build on them: on the same server it names, guesses and
+// spells them in every way an engine knows, and gets none. Each attack has a control, the same action by root, which
+// works.
 import { AttemptState, FailureCode } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { buildImage } from '../../agent/src/machine/docker/build/build.ts'
@@ -25,7 +26,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('an image', () =
   let repository: Repository
   let neighbour: Repository
   let commit: string
-  /** As people see it, as it is named, and its id. */
+  /** Its displayed name, its real name, and its id. */
   let image: { shown: string; name: string; id: string; taskId: number }
 
   const named = async (environmentId: number) => {
@@ -163,7 +164,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('an image', () =
     [true, '1 GB'],
     [false, '2 GB'],
   ])('is built within bounds; of a fork %s: %s', async (untrusted, bound) => {
-    // waits for the bounds, not for a time; then ends as one that the kernel took
+    // waits until the limits apply, then exits as if the kernel had killed it
     const wait = 'until [ $(cat /proc/self/oom_score_adj) = 900 ]; do sleep 0.1; done'
     neighbour.commit(httpd('two', { Dockerfile: `${busybox}RUN ${wait}; exit 137\n` }))
     const failed = await host.run(neighbour, { environmentId: 3, noCache: true, untrusted })

@@ -1,5 +1,5 @@
-// Edge and Caddy as processes: they outlive the daemon, come back when killed, say why they cannot; and what only
-// other parts of the machine bring: certificates, containers, the control plane's settings.
+// Edge and Caddy as processes: they outlive the daemon, are restarted when killed, and report why they cannot run. Also
+// what other parts of the machine bring: certificates, containers, the control plane's settings.
 import { spawnSync } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
@@ -67,7 +67,7 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
     await serves(fixture, host, 'web /')
     expect((await fixture.ask({ host, path: '/own' })).text).toBe('web /own')
     expect(fixture.pidOf('edge')).toBe(before.edge)
-    // a change while Caddy is away waits for it
+    // a change while Caddy is down waits for it
     process.kill(fixture.pidOf('caddy'), 'SIGKILL')
     await fixture.edge.setAuth({
       environmentId: 1,
@@ -159,7 +159,7 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
     expect(uid).toBeGreaterThan(0)
     expect(readOwner(fixture.pidOf('caddy'))).toBe(uid)
     const status = readFileSync(`/proc/${fixture.pidOf('caddy')}/status`, 'utf8')
-    // the right to bind low ports and nothing else
+    // only the capability to bind low ports
     expect(/^CapEff:\t([0-9a-f]+)$/m.exec(status)?.[1]).toBe('0000000000000400')
     expect(/^CapBnd:\t([0-9a-f]+)$/m.exec(status)?.[1]).toBe('0000000000000400')
     expect(statSync(fixture.paths.configuration).mode & 0o777).toBe(0o640)
@@ -241,7 +241,7 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
       await killContainer(engine, id)
       await until('the page', async () => (await fixture.ask({ host })).status === 503 || undefined)
       const gone = await fixture.ask({ host })
-      expect(gone.text).toContain('Not running') // after a vain wait it would be 'No answer'
+      expect(gone.text).toContain('Not running') // after a timeout it would be 'No answer'
       await startContainer(engine, id)
       await serves(fixture, host, 'contained\n')
     },
@@ -295,7 +295,7 @@ describe.skipIf(missing('caddy'))('edge and Caddy', () => {
   })
 })
 
-/** One request over TLS with this name, whoever signed the certificate. */
+/** One request over TLS with this name, with any certificate. */
 function askTls(port: number, host: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connectTls({

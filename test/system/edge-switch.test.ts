@@ -1,5 +1,5 @@
-// The cut-over with a real Caddy: traffic moves from one version to the next and no request is lost, whatever kind it
-// is; nor when the edge, which answers where to go, is killed in the middle of it.
+// The cut-over with a real Caddy: traffic moves from one version to the next without losing a request of any kind, even
+// if the edge, which decides the target, is killed in the middle of it.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -9,9 +9,9 @@ import { echo, openUpgraded, slowly, startLoad } from '../fixtures/server/edge-l
 import { until } from '../fixtures/server/installation.ts'
 
 const HOST = 'pr-1.shop.localhost'
-/** Of cost 4: nobody is asked for it. */
+/** Of cost 4; no request uses it. */
 const HASH = '$2b$04$T0YAzMArh0qeRZnslY9HlekJGy6gL/P39lcnpLH6deTHyIA69Kpdm'
-/** About one in two of them reset somebody before new connections were handed over. */
+/** About every second push reset a connection before new connections were handed over. */
 const PUSHES = 12
 
 describe.skipIf(missing('caddy'))('a switch', () => {
@@ -25,7 +25,7 @@ describe.skipIf(missing('caddy'))('a switch', () => {
   })
   afterAll(() => fixture.close())
 
-  /** Sends bodies back whole, holds back /slow until the test ends it, speaks raw bytes after an upgrade. */
+  /** Echoes bodies, holds back /slow until the test ends it, exchanges raw bytes after an upgrade. */
   async function version(name: string): Promise<Application> {
     const serve = (incoming: IncomingMessage, answer: ServerResponse): void => {
       answer.setHeader('x-application', name)
@@ -129,7 +129,7 @@ describe.skipIf(missing('caddy'))('a switch', () => {
     const awayMs = performance.now() - died
     await seen(load, 'three')
     await load.stop()
-    // requests wait for 5 s; on a machine that is too busy to start a process in that time they get a 503
+    // requests wait 5 s; a machine too busy to start a process in that time answers 503
     const unexpected = load.failures.filter((why) => awayMs < 4_000 || why !== 'status 503')
     expect(unexpected).toEqual([])
     expect(await fixture.edge.getRoutes(1)).toMatchObject({ routes: [{ host: HOST }] })

@@ -1,5 +1,5 @@
-// Routing with a real Caddy and a real edge process: which request reaches whom, what everybody else sees, and what
-// nobody from outside may do.
+// Routing with a real Caddy and a real edge process: which application each request reaches, what all others get, and
+// what is forbidden from outside.
 import {
   chownSync,
   mkdirSync,
@@ -20,7 +20,7 @@ import { missing } from '../fixtures/platform/components.ts'
 import { type Application, EdgeFixture } from '../fixtures/server/edge.ts'
 import { until } from '../fixtures/server/installation.ts'
 
-/** Of cost 4: the tests are about the way, not about the hash. */
+/** Of cost 4: the tests cover routing, not the hash. */
 const HASHES = {
   'sesame-{street}': '$2b$04$UxHkBa0KzxkvO6zMMlh6Tueo1lk/dk3n17si/IeOYFteJYpquKqK2',
   another: '$2b$04$T0YAzMArh0qeRZnslY9HlekJGy6gL/P39lcnpLH6deTHyIA69Kpdm',
@@ -65,7 +65,7 @@ describe.skipIf(missing('caddy'))('the edge', () => {
     })
     expect(text.status).toBe(404)
     expect(text.headers['content-type']).toBe('text/plain; charset=utf-8')
-    // names that no name server can be asked for: a vain wait for them would end with 503
+    // names that cannot be looked up: a timeout for them would be a 503
     for (const host of [
       'a..b',
       '-',
@@ -143,13 +143,13 @@ describe.skipIf(missing('caddy'))('the edge', () => {
     })
     const setAuth = (revision: bigint, basicAuth: object | null) =>
       fixture.edge.setAuth({ environmentId: 5, revision, basicAuth: basicAuth as never })
-    const revision = fixture.fence * 10n // a second try of this test comes later, too
+    const revision = fixture.fence * 10n // also higher in a retry of this test
     await setAuth(revision, { username: 'ada{x}', passwordHash: HASHES['sesame-{street}'] })
     const refused = await fixture.ask({ host })
     expect(refused.status).toBe(401)
     expect(refused.headers['www-authenticate']).toContain('Basic')
     expect((await fixture.ask({ host, headers: basic('ada{x}', 'wrong') })).status).toBe(401)
-    // other spellings of the host lead past no password
+    // other spellings of the hostname do not bypass the password
     expect((await fixture.ask({ host: 'GUARDED.localhost' })).status).toBe(401)
     expect((await fixture.ask({ host: 'guarded.localhost.' })).status).toBe(404)
     const granted = await fixture.ask({ host, headers: basic('ada{x}', 'sesame-{street}') })
@@ -244,7 +244,7 @@ describe.skipIf(missing('caddy'))('the edge', () => {
     expect((await fixture.ask({ host })).text).toBe('first')
     const before = fixture.configuration()
     await put(servers[1]?.path)
-    // a kept connection may lead to the first for as long as it is kept
+    // a kept connection may still lead to the first
     servers[0]?.server.closeAllConnections()
     await until(
       'the second',

@@ -1,5 +1,5 @@
-// git reads nothing that an environment's account can write, whatever is planted where the repository was, is or could be,
-// and the deploy key is no file of that account. Each plant is shown to work with an ordinary git first.
+// git reads nothing that an environment's account can write, even if it plants files where the repository was, is or
+// could be, and the account cannot read the deploy key. A control shows that an ordinary git runs each plant.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -29,7 +29,7 @@ const KEY = '-----BEGIN OPENSSH PRIVATE KEY-----\nnobody-else-reads-this\n'
 
 let host: AgentHost
 let repository: Repository
-/** Whatever a plant runs leaves a file here; everybody may write to it. */
+/** A plant that runs leaves a file here; every account can write it. */
 let marks: string
 
 beforeAll(() => {
@@ -48,7 +48,7 @@ const accountOf = async (name: string): Promise<Account> => {
   return found
 }
 
-/** Which plants ran; none of them afterwards. */
+/** Returns which plants ran, and clears them. */
 function takeMarks(): string[] {
   const found = readdirSync(marks).sort()
   for (const name of found) rmSync(join(marks, name))
@@ -191,7 +191,7 @@ describe.skipIf(!isRoot)('git of a manual environment', () => {
     writeFileSync(script, `${lines.join('\n')}\ntrue\n`)
     repository.commit({ '.service.yml': `manual: { deploy: [sh ${script}] }\n` })
     const first = await deployed(3)
-    // its own release and home it can write, and git never looks there
+    // it can write its own release and home, where git never looks
     expect(
       first
         .log()

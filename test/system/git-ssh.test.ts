@@ -1,5 +1,5 @@
-// Fetching over ssh from a private sshd on loopback: the deploy key, the known hosts, and what people are told when
-// one of them is wrong.
+// Fetching over ssh from a private sshd on loopback: the deploy key, the known hosts, and the messages when one of them
+// is wrong.
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -63,7 +63,7 @@ async function stopServer(): Promise<void> {
 beforeAll(async () => {
   host = new AgentHost()
   repository = host.repository()
-  // the key is gone as soon as the fetch has ended, not only at the end of the attempt
+  // the key is deleted when the fetch ends, not only at the end of the attempt
   const scratch = `${host.settings.runDir}/attempts/$BERTH_ATTEMPT_ID`
   const look = `test -d ${scratch}; test ! -e ${scratch}/git; echo fetched`
   repository.commit({ '.service.yml': `manual: { deploy: [${JSON.stringify(look)}] }\n` })

@@ -1,5 +1,6 @@
 // A forge changes its SSH host key, on a whole installation with a real sshd: the deployment fails with the command to
-// run, an owner trusts the new key by its fingerprint, and control plane and server accept it without anybody's files.
+// run, an owner trusts the new key by its fingerprint, and control plane and server accept it without manual edits of
+// files.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -144,7 +145,7 @@ describe.skipIf(isMissing)('the SSH host key of a forge', () => {
       `/api/projects/${project.id}/repository_check`,
     )
     expect(check).toMatchObject({ reachable: true, error: null })
-    // what the server saw first is forgotten
+    // the key that the server saw first is deleted
     expect(existsSync(join(fixture.dir, 'agent', 'known-hosts', `p${project.id}`))).toBe(false)
     const rows = await fixture.get<AuditEntry[]>(
       `/api/organizations/${project.organization_id}/audit`,

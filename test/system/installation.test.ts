@@ -1,5 +1,5 @@
-// A whole installation of real processes: control plane, daemon, runner, git over http, the client. What a new user does,
-// and the mistakes people make.
+// A whole installation of real processes: control plane, daemon, runner, git over HTTP, the client. What a new user
+// does, and common mistakes.
 import { spawn } from 'node:child_process'
 import {
   existsSync,
@@ -95,7 +95,7 @@ describe('an installation', () => {
     const tasks = await fixture.get<Task[]>(`/api/environments/${environment.id}/tasks`)
     const logs = await Promise.all(tasks.map(({ id }) => fixture.log(id)))
     const ports = logs.map((log) => /web answers on port (\d+)/.exec(log.toString())?.[1])
-    expect([ports.length, new Set(ports).size]).toEqual([2, 2]) // they take turns
+    expect([ports.length, new Set(ports).size]).toEqual([2, 2]) // they alternate
   })
 
   test('a failing step: exit 3, the step, its exit code and its output', async () => {
@@ -172,7 +172,7 @@ describe('an installation', () => {
     const { id } = await fixture.deploy(environment.id)
     const refused = await berth(['deploy', '-p', 'busy', '-e', 'main'])
     expect([refused.code, refused.err]).toEqual([6, expect.stringContaining(`task ${id}`)])
-    // it ends when somebody waits for it, however long this client takes to start
+    // it ends once a client waits for it, however long the client takes to start
     const attached = await berth(['deploy', '-p', 'busy', '-e', 'main', '--attach'], '', (err) => {
       if (err.includes(`task ${id}`)) writeFileSync(go, '')
     })

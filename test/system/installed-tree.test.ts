@@ -1,5 +1,5 @@
-// A tree that was installed once is never touched again until a lock file changes: an installation may be running from
-// it. And where something must be installed, one process does it, whoever else asks or is killed meanwhile.
+// An installed tree is not touched again until a lock file changes, because an installation may be running from it. If
+// an install is needed, one process does it, even if others ask or are killed meanwhile.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -23,7 +23,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { until } from '../fixtures/server/installation.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-/** On the checkout's own file system, so that a copy of it is made of hard links. */
+/** On the checkout's file system, so that a copy can use hard links. */
 const scratch = (): string => {
   mkdirSync(join(root, '.data'), { recursive: true })
   return mkdtempSync(join(root, '.data/tree-'))
@@ -47,7 +47,7 @@ function watch(child: ChildProcess): { said: Said; ended: Promise<Said> } {
   return { said, ended }
 }
 
-/** Every file with what changes when it is written, replaced or removed. */
+/** Every file with the attributes that change when it is written, replaced or removed. */
 function listFiles(folder: string): string[] {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const path = join(folder, entry.name)
@@ -75,7 +75,7 @@ describe('an installed tree', () => {
       ].flatMap((folder) => listFiles(join(tree, folder)))
     const before = installed()
     expect(before.length).toBeGreaterThan(5_000)
-    // an installation that runs from it, and loads a package only when it needs it
+    // an installation that runs from it and loads a package lazily
     const late = "process.stdin.once('data', () => import('fastify').then(() => process.exit(7)))"
     const running = spawn(process.execPath, ['-e', late], { cwd: join(tree, 'control-plane') })
     const calls = ['000', '022', '077'].map((umask) => {
@@ -105,7 +105,7 @@ describe('what must be installed', () => {
   const stamp = () => join(tree, 'node_modules/.berth-stamp')
   const lock = () => join(tree, 'scripts/toolchain/.install-lock')
 
-  // a workspace without dependencies under the real toolchain: its installation asks no registry
+  // a workspace without dependencies under the real toolchain: installing it contacts no registry
   beforeAll(() => {
     tree = scratch()
     mkdirSync(join(tree, 'scripts/toolchain'), { recursive: true })
@@ -141,7 +141,7 @@ describe('what must be installed', () => {
     await until('it to wait', () => /waiting for another/.test(said.err) || undefined)
     expect(existsSync(stamp())).toBe(false)
     holder.kill('SIGKILL')
-    holder.stdin.end() // what it ran holds the lock as well, and ends by itself
+    holder.stdin.end() // its child holds the lock as well, and ends by itself
     expect(await ended).toMatchObject({ code: 0, out: 'ran\n' })
   })
 
@@ -170,7 +170,7 @@ describe('what must be installed', () => {
   test('and where it cannot be installed, the sentence says who can', async (t) => {
     if (process.getuid?.() !== 0) return t.skip('only root can be somebody else')
     rmSync(stamp())
-    // an account that cannot write there: the tree as a copy outside of folders that may be closed to it
+    // an account that cannot write there: a copy of the tree, outside of folders that may be closed to it
     const open = mkdtempSync('/tmp/berth-tree-')
     try {
       cpSync(tree, open, { recursive: true, verbatimSymlinks: true })

@@ -1,6 +1,6 @@
-// What a task of one environment can reach of another one and of the agent itself: nothing. Environment A runs commands that
-// try, with everything a machine offers; each prints a word when it got through. The same commands on its own things must
-// print theirs, or the silence means nothing.
+// What a task of one environment can reach of another one and of the agent itself: nothing. Environment A runs commands
+// that try everything a machine offers; each prints a word if it got through. As a control, the same commands on its
+// own files and processes must print theirs.
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdtempSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -57,13 +57,13 @@ describe.skipIf(!isRoot)('a task of one environment', () => {
   })
   afterAll(() => fixture.close())
 
-  /** Runs each command in environment A; the words that were printed. */
+  /** Runs each command in environment A; returns the printed words. */
   async function tryAll(commands: Record<string, string>): Promise<string[]> {
     const tries = Object.entries(commands).map(
       ([word, command]) =>
         `if (${command}) >/dev/null 2>&1; then echo "got:${word}"; else echo "refused:${word}"; fi`,
     )
-    // in a file: one step is enough, and no line of it is repeated in the log
+    // in a file, because one step is enough and the log then repeats none of its lines
     fixture.repository.commit({
       'try.sh': `${tries.join('\n')}\n`,
       '.service.yml': 'manual: { deploy: [sh try.sh] }\n',
@@ -170,7 +170,7 @@ describe.skipIf(!isRoot)('a task of one environment', () => {
 describe.skipIf(!isRoot || !canUnshareMounts('/usr/bin/unshare'))('temporary folders', () => {
   let fixture: ServiceFixture
   beforeAll(async () => {
-    // not below /tmp, as everywhere but in tests: commands do not see what lies there
+    // not below /tmp, as in production: commands do not see files there
     fixture = await ServiceFixture.open(mkdtempSync('/var/lib/berth-test-'))
   })
   afterAll(() => fixture.close())

@@ -1,5 +1,5 @@
-// An engine of its own that is killed: its containers come back and are found as they were, the command of a build that
-// outlived it is ended, and a build cache is pruned only where nobody else has something.
+// A separate engine is killed: its containers come back and are found unchanged, the orphaned command of a build is
+// ended, and a build cache is pruned only if no other user has data on the engine.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -83,7 +83,7 @@ describe.skipIf(!dockerEngine())('an engine that is killed', () => {
       const commands = () => listProcesses().filter(({ pid }) => hasMarker(pid, marker))
       await eventually(() => commands().length > 0 || undefined, 'the command of the build')
       const { dataRoot } = await engineFacts(fixture.engine)
-      expect(findBuildOrphans(dataRoot)).toEqual([]) // its engine waits for it
+      expect(findBuildOrphans(dataRoot)).toEqual([]) // its engine still waits for it
       const before = observations.version
       await docker.restart('SIGKILL')
       expect(await building).toBeInstanceOf(Error)

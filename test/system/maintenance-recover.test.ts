@@ -1,5 +1,5 @@
-// Maintenance of a daemon after a runner was killed in the middle of a docker deployment: the version before serves as
-// if nothing had been tried, nothing of the attempt is left, and what somebody does by hand afterwards is told.
+// A daemon's maintenance after a runner was killed in the middle of a docker deployment: the previous version serves as
+// before, nothing of the attempt is left, and later manual changes are reported.
 import { join } from 'node:path'
 import { AttemptState, StepState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -23,7 +23,7 @@ import { isRoot } from '../fixtures/server/server.ts'
 const HOST = 'pr-42.shop.example.com'
 
 /** A service behind the proxy, and one that exists once: it is stopped before its successor starts. */
-/** Says so when another one of it runs at the same time. */
+/** Reports when a second instance runs at the same time. */
 const worker =
   "test -e /data/lock && echo two at once; touch /data/lock; trap 'rm /data/lock; exit' TERM; echo worker $VERSION; sleep 3600 & wait"
 
@@ -52,7 +52,7 @@ describe.skipIf(!dockerEngine() || missing('caddy') || !isRoot)('after a dead ru
   })
   afterAll(() => host.close())
 
-  /** What a daemon of this server does, beginning now. */
+  /** What a daemon of this server does from now on. */
   const maintenance = () => {
     const manager = {
       occupy: () => true,

@@ -1,4 +1,4 @@
-// What maintenance removes from a real engine and what it leaves alone, and the sentences about what runs differently.
+// What maintenance removes from a real engine and what it leaves alone, and its messages about drift.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inspectContainer, removeContainer } from '../../agent/src/machine/docker/containers.ts'
 import { holdsForeign, measureEngine } from '../../agent/src/machine/docker/engine-info.ts'
@@ -55,7 +55,7 @@ describe.skipIf(!dockerEngine())('collection', () => {
     for (const other of [foreign, stranger, keepsake, BUSYBOX_IMAGE]) {
       expect(await inspectImage(fixture.engine, other), other).toBeDefined()
     }
-    // a row of ours with a container that carries another agent's label: the row goes, the container stays
+    // our row for a container with another agent's label: the row is deleted, the container stays
     expect(await collect(2)).toEqual({ removed: [], problems: [] })
     expect(names(2)).toEqual([])
     expect(await inspectContainer(fixture.engine, others.id)).toMatchObject({ state: 'running' })
@@ -74,7 +74,7 @@ describe.skipIf(!dockerEngine())('collection', () => {
       [`container ${running.name}`, `image ${image}`, `volume ${volume}`].toSorted(),
     )
     expect(await inspectContainer(fixture.engine, running.id)).toMatchObject({ state: 'running' })
-    // a row without an object goes
+    // a row without an object is deleted
     fixture.row('image', `${image}0`, 3, 9)
     fixture.row('network', 'nothing', 3, 9)
     await collect(3)
@@ -86,7 +86,7 @@ describe.skipIf(!dockerEngine())('collection', () => {
     await fixture.container(4, 1, image)
     const [kept, left] = [await fixture.volume(4, 'kept'), await fixture.volume(4, 'left')]
     const network = await fixture.network(4)
-    // as if it had been pulled: a container of somebody else uses it by now
+    // as if pulled, but now used by a foreign container
     const pulled = await fixture.tag(BUSYBOX_IMAGE, 'pulled:1')
     fixture.row('pulled', pulled, 4, 1)
     await fixture.succeed(4, 1, image, { section: { services: [], volumes: ['kept'] } })

@@ -1,6 +1,6 @@
-// The manual recipe behind the real proxy, as three environments of one server have it: a Node program on an automatic port,
-// a site of files, a program on a Unix socket. Deployed, replaced while strict visitors look, broken in every routed way,
-// removed without a trace. Caddy runs under its own account, so that what it may read is what it may read in production.
+// The manual recipe behind the real proxy, with three environments of one server: a Node.js program on an automatic
+// port, a site of files, a program on a Unix socket. Deployed, replaced under strict visitors, broken in every routed
+// way, removed without a trace. Caddy runs under its own account, so it can read only what it can read in production.
 import { spawnSync } from 'node:child_process'
 import { existsSync, lstatSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -170,7 +170,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       )
       for (const { id, fresh, kept } of visitors) {
         const seen = [await fresh.stop(), await kept.stop()]
-        // one socket, one process: the proxy waits for the new one, as long as it waits for anybody
+        // one socket means one process: the proxy waits for the new one up to its timeout
         const gap = Number(/web was away for (\d+) ms/.exec(second[id].log())?.[1] ?? 0)
         if (gap > PROXY.tryMs / 2) continue
         expect(seen, `environment ${id}, away for ${gap} ms`).toEqual([
@@ -231,7 +231,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
       expect(await text(NODE)).toBe(now(NODE))
       expect(routesOf(NODE)).toEqual(before)
       expect(readLink(environmentPaths(host.settings, NODE).current)).toBe(current)
-      // while it was being proven it answered, and nobody got an error
+      // it answered during the proof, and no visitor got an error
       expect((await visitor.stop()).filter((said) => said !== 'late')).toEqual([now(NODE)])
     })
 
@@ -256,7 +256,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
     it('between switch and proof: the next deployment begins with the version that was proven', async () => {
       const before = readTable(host.settings).environments[NODE]?.routes
       repositories[NODE].commit(FILES[NODE]('killed'))
-      // a proof that it does not survive, however late this process looks
+      // a proof long enough that the kill always comes first
       const env = { BERTH_TEST_PROOF_MS: '600000' }
       const dead = host.start(repositories[NODE], { environmentId: NODE, host: HOSTS[NODE], env })
       await eventually(() => dead.steps()['verify:web'], 'the proof')
@@ -362,7 +362,7 @@ describe.skipIf(missing('caddy'))('manual services behind the proxy', () => {
   })
 })
 
-/** Everything that was started with the environment's folder in its own environment. */
+/** Every process with the environment's folder among its environment variables. */
 const processesOf = (id: Id): number[] =>
   listProcesses()
     .map(({ pid }) => pid)

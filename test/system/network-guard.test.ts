@@ -1,6 +1,6 @@
-// What code of an environment reaches over the network: nothing of another environment, no metadata address of a cloud. With
-// a real engine that leaves the firewall alone, real accounts and a listener at a metadata address, in a namespace of its
-// own. Each refusal beside its control, which is the same try without the rules.
+// What code of an environment reaches over the network: nothing of another environment, no metadata address of a cloud.
+// With a real engine that leaves the firewall alone, real accounts and a listener at a metadata address, in its own
+// namespace. Each refusal has a control, which is the same try without the rules.
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -27,13 +27,13 @@ const A = 1
 const B = 2
 const FORK = 3
 const MANUAL = 4
-/** Addresses of clouds that this machine is least likely to be in: the way there is ours for a moment. */
+/** Addresses of clouds that this machine is unlikely to be in: the test redirects them for a moment. */
 const METADATA = { v4: METADATA_ADDRESSES.v4[3], v6: METADATA_ADDRESSES.v6[1] }
 
-/** Where the same listener is reached that no rule names: those of other tests keep containers from metadata addresses too. */
+/** The same listener at an address without a rule; rules of other tests also block metadata addresses. */
 const BESIDE = '192.0.0.194'
 
-// no connection is kept: one that was made without the rules would go on
+// no kept connections: one from before the rules would continue to work
 const SERVER = `require('node:http').createServer((q, r) => r.setHeader('connection', 'close').end('credentials')).listen(80, '::', () => console.log('up'))`
 
 /** A namespace behind this machine in which the metadata service of a cloud answers. */
@@ -76,7 +76,7 @@ class FakeCloud {
   }
 }
 
-/** As the service manager gives it; returns how to put everything back. */
+/** As the service manager sets it up; returns a function that restores everything. */
 function ownGroup(socket: string): () => void {
   const [{ inode = '' } = {}] = findSocketListeners(socket)
   const engine = listProcesses().find(({ pid }) => readSocketInodes(pid).has(inode))
@@ -85,7 +85,7 @@ function ownGroup(socket: string): () => void {
   mkdirSync(folder)
   writeFileSync(join(folder, 'cgroup.procs'), String(engine?.pid))
   return () => {
-    // what it started there goes along
+    // the processes it started move along
     for (const pid of readFileSync(join(folder, 'cgroup.procs'), 'utf8').split('\n')) {
       if (pid !== '') writeFileSync(join(root, 'cgroup.procs'), pid)
     }
@@ -135,7 +135,7 @@ describe.skipIf(!isRoot || !dockerEngine() || missing('caddy'))('code of an envi
     return found.id
   }
 
-  /** Where it is, and where its network finds this machine: at the first address of its /26. */
+  /** Its address, and this machine's address in its network, which is the first of its /26. */
   async function networkOf(environmentId: number, service = 'web') {
     const path = `/containers/${await idOf(environmentId, service)}/json`
     type Seen = { NetworkSettings: { Networks: Record<string, { IPAddress: string }> } }
@@ -146,7 +146,7 @@ describe.skipIf(!isRoot || !dockerEngine() || missing('caddy'))('code of an envi
     return { address, gateway: at(1), subnet: `${at(0)}/26` }
   }
 
-  /** What a container reads there; empty: nothing. */
+  /** What a container reads there; empty if nothing. */
   async function fromContainer(environmentId: number, url: string): Promise<string> {
     let said = ''
     const exec = await startExec(host.engine, await idOf(environmentId), {
@@ -294,7 +294,7 @@ describe.skipIf(!isRoot || !dockerEngine() || missing('caddy'))('code of an envi
       for (const url of Object.values(urls)) said.push((await fromEngine(url)).trim())
       return said
     }
-    // nobody may ask for the server's own network
+    // a build may not use the server's own network
     const shared = `RUN --network=host timeout 3 wget -q -O - ${urls.manual}; true`
     expect(await build(shared)).not.toContain('manual')
     const found = Object.keys(urls).map((text) => expect.stringContaining(text))

@@ -1,5 +1,5 @@
-// An attempt whose process cannot begin, from the failing program to what people read: the sentence names what failed,
-// its output is the task's log and its diagnostics, masked, and the way out is offered.
+// An attempt whose process cannot start, from the failing program to what users read: the message names what failed,
+// the output is the task's log and its diagnostics, masked, and a remedy is offered.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join as joinPath } from 'node:path'
@@ -47,7 +47,7 @@ const program = (name: string, text: string): string => {
   return file
 }
 
-/** The task once everything it wrote can be read. */
+/** The task once all of its output can be read. */
 async function deployWith(argv: string[]): Promise<{ task: Task; log: string }> {
   agent = await startAgent(settings, { program: argv })
   await agent.reached('active')

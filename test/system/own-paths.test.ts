@@ -1,5 +1,5 @@
-// What a command finds where everybody may write, and what it leaves there: nothing of anybody else, nothing for anybody
-// else, however it was started. The same script without the confinement finds everything.
+// What a command finds in world-writable paths, and what it leaves there: it sees nothing of others and leaves nothing
+// for them, however it was started. The same script without the confinement sees everything.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { randomBytes, randomInt } from 'node:crypto'
 import {
@@ -30,12 +30,12 @@ import { isRoot } from '../fixtures/server/server.ts'
 import { SshFixture } from '../fixtures/sshd/server.ts'
 
 const word = `berth-${randomBytes(6).toString('hex')}`
-/** Sizes by which segments of memory are known. */
+/** Sizes that identify shared memory segments. */
 const OUTSIDE = 1_000_000 + randomInt(1_000_000)
 const INSIDE = 3_000_000 + randomInt(1_000_000)
 const canHide = isRoot && ownNamespaces('/usr/bin/unshare').includes('--ipc')
 
-/** Says what it sees of the word in each place, then leaves something of its own there. */
+/** Prints what it sees of the word in each path, then leaves a file of its own there. */
 const script = (paths: string[]): string => `who=$1
 for at in ${paths.join(' ')}; do
   for found in "$at/${word}"*; do
@@ -61,12 +61,12 @@ describe.skipIf(missing('sshd') || !isRoot || !canHide)(
     let fixture: SshFixture
     let repository: Repository
     let paths: string[]
-    /** Open to everybody, and in no list: it is searched for. */
+    /** World-writable and in no list; it must be found by a search. */
     const opened = `/var/lib/${word}`
     let segment = ''
 
     beforeAll(async () => {
-      // not below /tmp, as everywhere but in tests: commands do not see what lies there
+      // not below /tmp, as in production: commands do not see files there
       fixture = await SshFixture.open({}, mkdtempSync('/var/lib/berth-test-'))
       mkdirSync(opened)
       chmodSync(opened, 0o777)
@@ -105,7 +105,7 @@ actions:
       await fixture.close()
     })
 
-    /** Everything with the word in its name, or in the folder that is open to everybody. */
+    /** Everything with the word in its name, or in the world-writable folder. */
     const left = (): string[] =>
       paths.flatMap((at) => [
         ...readdirSync(at).filter(
@@ -146,7 +146,7 @@ actions:
       const all = said.join('\n')
       for (const who of ['step', 'service', 'action', 'exec', 'shell']) {
         expect(all).toContain(`${who} is done`)
-        // in its own folder each sees what those before it left
+        // in its own folder each sees what earlier ones left
         expect(readdirSync(temporary)).toContain(`${word}-${who}`)
       }
       expect(all).not.toMatch(/sees \S*-(outside|open)/)
@@ -154,7 +154,7 @@ actions:
       expect(all).not.toMatch(/sees \/dev\/shm/)
       expect(left()).toEqual([])
       expect(memory()).not.toContain(` ${INSIDE} `)
-      // another environment has none of it
+      // another environment sees none of it
       const other = await done(await fixture.host.deploy(repository, { environmentId: 2 }))
       expect(other).toContain('step is done')
       expect(other).not.toContain('step sees')
@@ -164,7 +164,7 @@ actions:
       const account = await ownAccount()
       const argv = [...dropRights(account).slice(1), 'sh', '-c', script(paths), 'sh', 'control']
       const control = spawnSync('setpriv', argv, { encoding: 'utf8' })
-      // what the test above did not see is there to be seen
+      // the control: what the test above did not see is visible here
       for (const at of paths) expect(control.stdout).toContain(`sees ${at}/${word}-outside`)
       expect(control.stdout).toContain('sees memory')
       expect(left()).toHaveLength(2 * paths.length)

@@ -1,6 +1,5 @@
-// What ships, as it ships: the agent is bundled and packaged, offered by a control plane, installed by its script as the
-// join command says, and then deploys. The machine's own folders stay as they are: the script runs in a mount
-// namespace of its own.
+// The agent as it ships: bundled and packaged, offered by a control plane, installed by its script as the join command
+// says, and then deploying. The script runs in its own mount namespace, so the machine's own folders stay unchanged.
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
@@ -23,7 +22,7 @@ import { freePort } from '../fixtures/server/installation-docker.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const isRoot = process.getuid?.() === 0
-/** A descriptor of whoever starts the agent, beyond those that Node.js marks by itself. */
+/** An inherited descriptor of the parent, beyond those that Node.js itself marks. */
 const STRANGE = 200
 const strange = [
   ...Array.from({ length: STRANGE - 3 }, () => 'ignore' as const),
@@ -59,7 +58,7 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
     rmSync(dist, { recursive: true, force: true })
   })
 
-  /** The port that people are told. */
+  /** The port that users get. */
   const gateway = async (environmentId: number): Promise<number> => {
     const { server } = await fixture.get<Environment>(`/api/environments/${environmentId}`)
     const reply = await fixture.post<SshCertificate>(`/api/servers/${server.id}/ssh`, {
@@ -95,15 +94,15 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
     expect(withoutRights(script)).toMatch(/^-sys_module,-\S+$/)
     const file = join(fixture.dir, 'install.sh')
     writeFileSync(file, script)
-    // a fresh server: nothing of ours is there, and its root closes what it makes
+    // a fresh server: no files of ours, and root's umask is strict
     const steps = [
       'umask 077',
       ...PRIVATE.map((folder) => `mkdir -p ${folder} && mount -t tmpfs none ${folder}`),
       'sh "$1" --token "$2" --no-start >&2',
-      // with the rights that its unit leaves it
+      // with the capabilities that its unit leaves it
       `exec setpriv --bounding-set=${withoutRights(script)} /usr/local/bin/berth-agent run`,
     ]
-    // every folder above must be root's alone, or sshd does not believe what lies there: not /tmp
+    // sshd trusts only files whose parent folders all belong to root alone, so not /tmp
     ssh = mkdtempSync('/var/lib/berth-ssh-test-')
     chmodSync(ssh, 0o755)
     const port = await freePort()
@@ -146,7 +145,7 @@ describe.skipIf(!isRoot)('the packaged agent', () => {
     for (const folder of [stateDir, join(stateDir, 'environments'), join(stateDir, 'run')]) {
       expect((statSync(folder).mode & 0o777).toString(8), folder).toBe('711')
     }
-    // it logged in by itself before it said so: forced command, accounts and files of the package fit together
+    // the agent tested a login before it reported this: forced command, accounts and files of the package fit together
     if (!missing('sshd'))
       await until('its sshd', async () => (await gateway(id)) === port || undefined)
     const removal = await fixture.call('DELETE', `/api/environments/${id}`)
@@ -182,7 +181,7 @@ actions:
     expect([task.status, task.failure]).toEqual(['succeeded', null])
     expect((await fixture.log(task.id)).toString()).toMatch(/^0, 1, 2\r?$/m)
     const file = join(stateDir, 'environments', `e${id}`, 'shared', 'service')
-    // the shell has one more while it writes there
+    // the shell has one more while it writes
     expect(readFileSync(file, 'utf8')).toMatch(/^0, 1, (10, )?2\n$/)
     const asked = await fixture.post<Task>(`/api/environments/${id}/actions/look/tasks`)
     const action = await fixture.finished(asked.id)

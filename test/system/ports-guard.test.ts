@@ -1,6 +1,6 @@
-// Two environments of one server behind the real proxy, one of which wants the other's traffic: it takes the port when the
-// service crashed, it connects past the password. With real accounts and sockets; each refusal beside its control, which is
-// the same try without the rules.
+// Two environments of one server behind the real proxy, one of which wants the other's traffic: it takes the port after
+// the service crashed, or connects past the password. With real accounts and sockets; each refusal has a control, which
+// is the same try without the rules.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { PROXY } from '@berth/shared'
@@ -36,7 +36,7 @@ const SERVER = `import { createServer } from 'node:http'
 createServer((request, response) => response.end('served')).listen(process.env.PORT)
 process.on('SIGTERM', () => process.exit(0))
 `
-/** Tries until the port is free; tells of every connection. */
+/** Tries until the port is free; reports every connection. */
 const SQUATTER = `const { createServer } = require('node:http')
 const server = createServer((request, response) => response.end('stolen'))
 server.on('connection', () => console.log('connection'))
@@ -102,7 +102,7 @@ class GuardedServer {
     ledger.close()
   }
 
-  /** A command of this account, as its services run. */
+  /** Runs a command under this account, as its services run. */
   async as(account: string, source: string, ...args: string[]): Promise<ChildProcess> {
     const found = await findAccount(account)
     const rights = ['--reuid', String(found?.uid), '--regid', String(found?.gid), '--clear-groups']
@@ -124,14 +124,14 @@ class GuardedServer {
     return { process: child, said: () => said }
   }
 
-  /** Its exit code: 0 connected, 1 refused, 2 no answer. */
+  /** The exit code: 0 connected, 1 refused, 2 no answer. */
   async connect(account: string, port: number, address = '127.0.0.1'): Promise<number | null> {
     const child = await this.as(account, CONNECT, address, String(port))
     const [code] = (await once(child, 'exit')) as [number | null]
     return code
   }
 
-  /** The service ends and is not started again before `resume`. */
+  /** Ends the service, which is not restarted before `resume`. */
   async crash(): Promise<{ resume: () => void }> {
     const { pid, supervisor } = this.stateOf(VICTIM)
     process.kill(supervisor.pid, 'SIGSTOP')
@@ -175,7 +175,7 @@ describe.skipIf(!isRoot || missing('caddy'))('the port of a manual service', () 
       const answers = await Promise.all([server.ask(), server.ask(), server.ask()])
       expect(answers.filter((answer) => answer === 'stolen')).toEqual([])
       expect(squatter.said()).not.toContain('connection')
-      // nobody is told that it runs
+      // it must not be reported as running
       expect(await degradedReason(server)).toMatch(
         /^Port \d+ \(service web\) is held by \S+ \(pid \d+\), which does not belong to/,
       )
@@ -321,7 +321,7 @@ describe.skipIf(!isRoot || missing('caddy'))('without packet rules', () => {
       await eventually(async () => (await server.ask()) === 'status 503', 'the page')
       const squatter = await server.squat(port)
       await eventually(() => squatter.said().includes('listening'), 'the neighbour to listen')
-      // for longer than the proxy remembers where a host is
+      // longer than the proxy caches a target
       const answers = new Set<string>()
       const end = performance.now() + 3 * PROXY.refreshMs
       while (performance.now() < end) answers.add(await server.ask())
@@ -351,7 +351,7 @@ describe.skipIf(!isRoot || missing('caddy'))('without packet rules', () => {
   })
 })
 
-/** As the server tells the control plane. */
+/** As the server reports it to the control plane. */
 async function degradedReason({ host }: GuardedServer): Promise<string> {
   const { settings } = host
   const observations = new Observations()
@@ -367,7 +367,7 @@ async function degradedReason({ host }: GuardedServer): Promise<string> {
   return observations.find(VICTIM)?.degradedReason ?? ''
 }
 
-/** Beside loopback. */
+/** Addresses except loopback. */
 function machineAddresses(): string[] {
   const shown = execFileSync('ip', ['-4', '-o', 'addr'], { encoding: 'utf8' })
   return [...shown.matchAll(/inet (\d+\.\d+\.\d+\.\d+)/g)]
@@ -376,7 +376,7 @@ function machineAddresses(): string[] {
     .slice(0, 1)
 }
 
-/** The chain that keeps others from connecting there. */
+/** The chain that blocks connections of others to this port. */
 function chainOf(port: number): string {
   const saved = execFileSync('iptables-save', ['-t', 'filter'], { encoding: 'utf8' })
   return new RegExp(`^-A (BERTH-\\S+-O) .*--dport ${port} `, 'm').exec(saved)?.[1] ?? ''

@@ -1,5 +1,5 @@
-// Environments that are deleted and reset in a whole installation of real processes: asked for over HTTP, carried out
-// by a daemon and its runners, also when the daemon is killed in the middle. What is left is asked of the machine.
+// Environments that are deleted and reset in a whole installation of real processes: requested over HTTP, performed by
+// a daemon and its runners, even if the daemon is killed in the middle. The machine itself shows what is left.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ describe('a removal in a whole installation', () => {
   })
   afterAll(() => fixture.close())
 
-  /** The example, with a service and destroy steps of its own. */
+  /** The example with an additional service and destroy steps. */
   async function deployed(name: string, destroy: string[]): Promise<Environment> {
     const url = fixture.exampleRepository('hello')
     const file = readFileSync(join(fixture.dir, 'repositories', 'hello', '.service.yml'), 'utf8')
@@ -50,13 +50,13 @@ describe('a removal in a whole installation', () => {
     const number = passwd(account(id))[2]
     return number === undefined ? undefined : Number(number)
   }
-  /** A number that was given back may belong to an account of another test by now: its processes say nothing. */
+  /** A freed uid may now belong to an account of another test, whose processes do not count. */
   const isTaken = (id: number, uid: number): boolean => {
     const [name = ''] = passwd(uid)
     return name !== '' && name !== account(id)
   }
 
-  /** Folders, account and processes of it on this machine. */
+  /** Its folders, account and processes on this machine. */
   function left(id: number, uid: number | undefined): string[] {
     const paths = ['environments', 'logs', 'static', 'run', 'run/services'].map((folder) =>
       join(fixture.stateDir, folder, `e${id}`),
@@ -93,13 +93,13 @@ describe('a removal in a whole installation', () => {
     await fixture.startAgent()
     await fixture.online()
     expect(left(id, uid)).toEqual([])
-    // without Caddy the port itself is gone
+    // without Caddy the port itself is closed
     const status = await fixture.visit(environment.url).then(
       (answer) => answer.status,
       () => 404,
     )
     expect(status).toBe(404)
-    // the agent forgot the attempts as well; the log of the removal stays readable
+    // the agent dropped the attempts as well; the log of the removal stays readable
     await until('the attempts to be forgotten', () =>
       readdirSync(join(fixture.stateDir, 'attempts')).length === 0 ? true : undefined,
     )
@@ -119,7 +119,7 @@ describe('a removal in a whole installation', () => {
       failure: { code: 'step_failed', phase: 'run', step: '1', exit_code: 4 },
     })
     expect((await fixture.log(task.id)).toString()).toContain('the database is busy')
-    // it took nothing away: its hosts lead there again, behind the same password
+    // it removed nothing: its hostnames are routed again, behind the same password
     expect((await fixture.visit(url)).status).toBe(401)
     expect((await fixture.visit(url, 'ada:correct horse')).status).toBe(200)
     const after = await fixture.get<Environment>(`/api/environments/${id}`)

@@ -1,5 +1,5 @@
-// A value that a deployment replaced is nowhere on the server's disk any more, with either recipe; what still runs keeps its
-// own file.
+// After a deployment replaced a value, the server's disk does not contain the old one, with either recipe; a version
+// that still runs keeps its own file.
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-// The control plane's look at a repository over ssh, from a private sshd on loopback: the deploy key, the host key that
+// The control plane checks a repository over ssh, from a private sshd on loopback: the deploy key, the host key that
 // was seen first, and what is left on disk.
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -73,9 +73,9 @@ afterAll(async () => {
 })
 
 describe.skipIf(isMissing)('a look over ssh', () => {
-  // a folder with a space: ssh splits what is not quoted
+  // a folder with a space, because ssh splits unquoted paths
   const dataDir = at('data folder')
-  // the name exists nowhere: only the checked address leads to it
+  // the name cannot be resolved: only the checked address leads to it
   const guard = createGuard({
     privateHosts: ['git.corp.example'],
     allowLoopback: false,

@@ -134,7 +134,7 @@ describe('the service file', () => {
     const source = 'manual:\n  deploy: [x]\n  servces: {}\n  env: { SERVICE_DOMAIN: x }\n'
     const { deployment, verdict } = await failing({ '.service.yml': source })
     const { problems } = readServiceFile(Buffer.from(source))
-    // word for word what `berth config validate` prints, and diagnostics show as the step's output
+    // exactly what `berth config validate` prints, and diagnostics show as the step's output
     expect(deployment.log()).toContain(formatProblems(source, problems, { excerpts: 'first' }))
     expect(verdict).toMatchObject({ code: FailureCode.CONFIG_INVALID, platformCheck: true })
     expect(verdict.message).toMatch(/^\.service\.yml:3:3 unknown key 'servces'.* \(and 1 more\)\.$/)
@@ -168,13 +168,13 @@ function emptyObjects(repository: string): void {
   }
 }
 
-/** The file of a kept object: of `.service.yml` as it is now. */
+/** The object file of the current `.service.yml` in a kept repository. */
 function serviceFileObject(dir: string): string {
   const object = repository.git('rev-parse', 'HEAD:.service.yml')
   return join(dir, 'objects', object.slice(0, 2), object.slice(2))
 }
 
-/** What no compression makes small. */
+/** Incompressible text. */
 const big = (): string => randomBytes(40_000).toString('hex')
 
 function leaveLocks(dir: string): void {

@@ -1,4 +1,4 @@
-// Deployments that end before their end: stopped, out of time, hung up on, killed.
+// Deployments that end early: stopped, timed out, disconnected, killed.
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
@@ -22,7 +22,7 @@ beforeAll(() => {
 afterAll(() => host.close())
 
 describe('ending early', () => {
-  // ignores every polite signal, forks twice, leaves the session
+  // ignores every catchable signal, forks twice, leaves the session
   const STUBBORN = `manual:
   deploy:
     - |
@@ -97,7 +97,7 @@ describe('ending early', () => {
     const { port } = silent.address() as { port: number }
     const url = `http://127.0.0.1:${port}/shop.git`
     const deployment = host.start(repository, { environmentId: 6, url })
-    await eventually(() => sockets.length >= 2, 'git to ask') // the first one only looked whether anybody is there
+    await eventually(() => sockets.length >= 2, 'git to ask') // the first connection only checks the port
     deployment.stop('no use')
     expect((await deployment.verdict()).state).toBe(AttemptState.CANCELED)
     expect(deployment.steps().fetch).toMatchObject({ state: StepState.CANCELED })
@@ -110,7 +110,7 @@ describe('ending early', () => {
     const deployment = host.start(repository, { environmentId: 6 })
     await eventually(() => deployment.steps()['1'] && deployment.processes() >= 1, 'the command')
     for (const signal of ['SIGHUP', 'SIGINT', 'SIGPIPE'] as const) deployment.child.kill(signal)
-    deployment.child.kill('SIGUSR2') // a poke without a stop file
+    deployment.child.kill('SIGUSR2') // a wake-up signal without a stop file
     deployment.child.kill('SIGTERM')
     expect(await deployment.verdict()).toMatchObject({
       state: AttemptState.FAILED,
@@ -128,7 +128,7 @@ describe('ending early', () => {
     await deployment.ended
     expect(readClaim(deployment.dir)).toMatchObject({ by: 'runner', pid: deployment.child.pid })
     expect(deployment.attempts().map(({ state }) => state)).toEqual([AttemptState.RUNNING])
-    // nobody runs it a second time
+    // it cannot be run a second time
     const again = execFileSync(
       process.execPath,
       [join(import.meta.dirname, '../fixtures/server/agent-process.ts'), 'runner', deployment.dir],

@@ -146,7 +146,7 @@ describe('variables', () => {
     const custom = { LD_LIBRARY_PATH: '/nonexistent', ENV: '/nonexistent' }
     const deployment = await host.deploy(repository, { environmentId: 2, variables: custom })
     expect((await deployment.verdict()).state).toBe(AttemptState.SUCCEEDED)
-    // the loader complains about LD_PRELOAD once per process: only those after the rights were gone
+    // the loader complains about LD_PRELOAD once per process, and only in those without root rights
     const complaints = deployment.log().match(/step\.so/g)?.length ?? 0
     expect(complaints).toBeGreaterThan(0)
     expect(complaints).toBeLessThanOrEqual(2)
@@ -177,7 +177,7 @@ describe('variables', () => {
     const raw = readTree(deployment.dir).toString('latin1')
     const forms = [secret, Buffer.from(secret).toString('base64').replace(/=+$/, '')]
     forms.push(Buffer.from(secret).toString('hex'), 'bGluZS1vZi1hLWtleQ')
-    // the middle of each form too: half a value is a leak as well
+    // the middle of each form too, because half a value is a leak as well
     for (const form of forms) expect(raw).not.toContain(form.slice(3, -3))
     expect(existsSync(join(host.settings.runDir, 'attempts', deployment.attemptId))).toBe(false)
   })
@@ -215,7 +215,7 @@ describe('a deployment that fails', () => {
     expect(readdirSync(paths.releases)).toEqual([])
     expect(readdirSync(paths.variables)).toEqual([])
     expect(existsSync(paths.current)).toBe(false)
-    // what an earlier, successful step left running is the repository's own business; the failed step's is not
+    // processes that an earlier, successful step left running may stay; those of the failed step may not
     expect(deployment.processes()).toBe(1)
   })
 

@@ -1,4 +1,4 @@
-// Logs of containers over redeployments, while whoever follows them is there, killed, and away: every line once, masked.
+// Logs of containers over redeployments, while their follower runs, is killed, and is absent: every line once, masked.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -14,7 +14,7 @@ import { eventually, type Files } from '../fixtures/server/deployment.ts'
 const CANARY = 'canary-9c1fbe20-value'
 const PROGRAM = join(import.meta.dirname, '../fixtures/server/agent-process.ts')
 
-/** Counts, on both streams, and says when it is told to stop. */
+/** Counts on both streams, and prints a line when it is asked to stop. */
 const counter = (version: string): Files => ({
   'count.sh': [
     "trap 'over=1' TERM", // never between the two lines of one number
@@ -87,7 +87,7 @@ describe.skipIf(!dockerEngine())('logs of containers', { timeout: 240_000 }, () 
     tasks.push(await deploy('two', repository))
     await has('two 100 ')
     await killFollower()
-    tasks.push(await deploy('three', repository)) // nobody follows: the runner alone keeps what "two" said
+    tasks.push(await deploy('three', repository)) // no follower: the runner alone keeps the output of "two"
     startFollower()
     await has('three 100 ')
     const seen: string[] = []

@@ -1,4 +1,4 @@
-// A service with `run` that ends again and again: its environment is degraded, with the sentence, by its supervisor.
+// A service with `run` that exits repeatedly: its supervisor makes the environment degraded, with the reason.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openEngine } from '../../agent/src/machine/docker/engine.ts'
 import { DriftWatch } from '../../agent/src/maintenance/drift.ts'

@@ -1,5 +1,4 @@
-// Processes that Berth keeps running, after their deployment: restarted, brought back, bounded; and what a deployment
-// keeps.
+// Supervised processes after their deployment: restarted, brought back, limited; and what a deployment keeps.
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { AttemptState, FailureCode } from '@berth/shared/wire'
@@ -81,7 +80,7 @@ describe('after the deployment', () => {
     const look = (revival: Revival) =>
       withProgram(() => reviveServices(fixture.host.settings, ledger, revival))
     await killSupervisor(row.taskId)
-    expect(await look({ ...later, occupy: () => false })).toEqual([]) // a runner is at work there
+    expect(await look({ ...later, occupy: () => false })).toEqual([]) // a runner is working there
     expect(await look(later)).toHaveLength(1)
     await stopService(fixture.host.settings, instructionsOf(row))
     expect(await look(later)).toEqual([])
@@ -157,7 +156,7 @@ async function killSupervisor(taskId: number): Promise<void> {
   await eventually(() => !readProcess(pid), 'the end of the supervisor')
 }
 
-/** The supervisor is started as the program that runs: in a test that is not the agent. */
+/** The supervisor is started as the current program, which in a test is not the agent. */
 async function withProgram<T>(use: () => Promise<T>): Promise<T> {
   const before = process.argv[1] as string
   const flags = process.execArgv

@@ -1,5 +1,5 @@
-// Processes that Berth keeps running, while they are deployed: replaced without a gap or with one, proven, taken
-// back. The old version is asked before, during and after.
+// Supervised processes during their deployment: replaced with or without a gap, proven, rolled back. Requests reach the
+// old version before, during and after.
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -119,7 +119,7 @@ describe('with a fixed port', () => {
     const deployment = await fixture.host.deploy(fixture.repository, { environmentId: 14 })
     const verdict = await deployment.verdict()
     server.close()
-    if (process.getuid?.() !== 0) return // the developer's own processes are the environment's
+    if (process.getuid?.() !== 0) return // without root the environment's processes are the developer's own
     expect(verdict).toMatchObject({ code: FailureCode.PORT_IN_USE, failedStepId: 'ports' })
     expect(verdict.message).toContain(`(pid ${process.pid}), which does not belong to pr-42.`)
   })

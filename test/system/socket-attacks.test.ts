@@ -1,6 +1,6 @@
-// A manual service whose account does what it likes with its socket's name, against a real Caddy under its own account. The
-// names are swapped for links to sockets that Caddy may well connect to: root's, and a neighbour's behind its password.
-// Whatever happens, Caddy dials the environment's own socket or none.
+// A manual service whose account manipulates its socket's name, against a real Caddy under its own account. The names
+// are swapped for links to sockets that Caddy may connect to: root's, and a neighbour's behind its password. In every
+// case Caddy dials the environment's own socket or none.
 import { chmodSync, lstatSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import { join } from 'node:path'
@@ -28,7 +28,7 @@ const NEIGHBOUR_HOST = 'neighbour.shop.example.com'
 /** Of hunter2, cost 4. */
 const BCRYPT = '$2b$04$0xo3EaAXXiikt632rhWKUuTWXwdjCtADGLSPm/IRp3h4IOFYlmDWm'
 
-/** Closed to its group: the proxy gets in all the same, after each start. Each request is dialled. */
+/** Closed to its group, but the proxy gets access after each start. Each request opens a connection. */
 const WEB = `import { createServer } from 'node:http'
 process.umask(0o077)
 createServer((request, response) => {
@@ -37,7 +37,7 @@ createServer((request, response) => {
 }).listen(process.env.BERTH_SOCKET_DIR + '/app.sock')
 `
 
-/** The same account's other process: it swaps the name of the socket when it is told to. */
+/** Another process of the same account, which swaps the name of the socket on request. */
 const HAND = `import { createServer } from 'node:http'
 import { linkSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 const at = (name) => process.env.BERTH_SOCKET_DIR + '/' + name
@@ -76,7 +76,7 @@ describe.skipIf(missing('caddy') || !isRoot)('a socket whose name is swapped', (
     engineSocket = join(host.folder, 'engine.sock')
     engine = createServer((_request, answer) => answer.end('ENGINE'))
     await new Promise<void>((resolve) => engine.listen(engineSocket, resolve))
-    chmodSync(engineSocket, 0o666) // Caddy's account may connect: only the dialled name keeps it from there
+    chmodSync(engineSocket, 0o666) // Caddy's account may connect: only the dialled name prevents it
     neighbourSocket = join(environmentPaths(host.settings, NEIGHBOUR).sockets, 'app.sock')
     const yaml = (says: string, more: string): string => `manual:
   deploy: [echo x]
@@ -103,7 +103,7 @@ ${more}`
     engine.close()
   })
 
-  /** What Caddy's account reads there when it is led to that name. */
+  /** What Caddy's account reads at that path. */
   const asCaddy = async (path: string): Promise<string> => {
     const name = caddyAccount(host.settings)
     const ask = `require('http').get({ socketPath: ${JSON.stringify(path)} }, (a) => a.pipe(process.stdout))`
@@ -121,7 +121,7 @@ ${more}`
   }
   const answers = (text: string): Promise<unknown> =>
     eventually(async () => (await host.get(HOST)).text === text, text)
-  /** What visitors see that is neither its own answer nor none, while `act` happens and until it has no answer. */
+  /** Foreign answers that visitors see during `act`, until the service has no answer. */
   const seenDuring = async (act: () => unknown): Promise<string[]> => {
     const visitor = new Visitor(host, HOST)
     await act()
@@ -133,7 +133,7 @@ ${more}`
     return foreign(await visitor.stop())
   }
   const foreign = (seen: string[]): string[] => seen.filter((said) => !HELD.includes(said))
-  /** As the control plane is told. */
+  /** As the control plane receives it. */
   const degraded = async (): Promise<string | undefined> => {
     const { settings } = host
     const observations = new Observations()
@@ -184,7 +184,7 @@ ${more}`
     const server = createServer((_request, answer) => answer.end('ENGINE'))
     await new Promise<void>((resolve) => server.listen(other, resolve))
     chmodSync(other, 0o666)
-    await hand('link', '/nonexistent') // what it had is kept
+    await hand('link', '/nonexistent') // its previous socket is kept
     expect(await seenDuring(() => renameSync(other, mine))).toEqual([])
     expect(await asCaddy(mine)).toBe('ENGINE')
     expect(await degraded()).toContain('app.sock (service web) is not a socket of this environment')
@@ -235,7 +235,7 @@ ${more}`
     expect(sockets.map(({ uid }) => uid)).toEqual([expect.any(Number), expect.any(Number)])
     for (const target of sockets) delete target.uid
     writeTable(settings, table)
-    rmSync(edgePaths(settings).sockets, { recursive: true }) // as after a restart of the machine
+    rmSync(edgePaths(settings).sockets, { recursive: true }) // as after a reboot
     await host.startProxy()
     await answers('own')
     expect(await seenDuring(() => hand('link', engineSocket))).toEqual([])

@@ -1,5 +1,5 @@
 // Certificates of a running control plane at a real sshd: a private one on loopback, with its own configuration and
-// host key. First that the honest one is let in; a matrix where everybody is refused proves nothing.
+// host key. The honest login comes first, because a matrix of refusals alone proves nothing.
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -25,7 +25,7 @@ import { until } from '../fixtures/server/installation.ts'
 
 const skipped = missing('sshd')
 const BY: Actor = { type: 'system', name: 'test' }
-const LOGIN_MS = 90_000 // a bound: a busy machine lets one login wait
+const LOGIN_MS = 90_000 // an upper bound: on a busy machine a login may wait
 const dir = mkdtempSync(join(tmpdir(), 'berth-sshd-'))
 const f = (name: string): string => join(dir, name)
 const read = (name: string): string => readFileSync(f(name), 'utf8')
@@ -40,14 +40,14 @@ const makeKey = (name: string): void => {
   execFileSync('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-C', name, '-f', f(name)])
 }
 
-/** What the agent will write: which authorities and which principal this account takes. */
+/** What the agent will write: the authorities and the principal that this account accepts. */
 async function trust(principal = `berth:server:${ids.server}`): Promise<void> {
   const keys = await publishSshAuthorities(cp.running.ctx, 'user')
   writeFileSync(f('user_ca_keys'), keys.map((a) => `${a.publicKey}\n`).join(''))
   writeFileSync(f('principals'), `${principal}\n`)
 }
 
-/** The server's revocation list from what the control plane says must be refused. */
+/** The server's revocation list, from the serials that the control plane lists. */
 async function writeRevocations(): Promise<void> {
   const { ctx } = cp.running
   const serials = await listRevokedSerials(ctx.db, ids.server, ctx.clock.now())
@@ -95,7 +95,7 @@ interface Login {
   ok: boolean
   stdout: string
   stderr: string
-  /** What sshd said about it. */
+  /** What sshd logged about it. */
   log: string
 }
 
@@ -149,7 +149,7 @@ const ask = async (
   const asked = { purpose: 'logs', environment_id: ids.environment, ...over }
   return cp.make(`/api/servers/${server}/ssh`, { public_key: read(`${name}.pub`), ...asked })
 }
-/** Issued as if the control plane's clock went so many minutes wrong. */
+/** Issued as if the control plane's clock were off by so many minutes. */
 async function askAt(minutes: number, name: string): Promise<SshCertificate> {
   cp.clock.offsetMs = minutes * 60_000
   const reply = await ask(name)
@@ -241,7 +241,7 @@ describe.skipIf(skipped)('at a real sshd', () => {
     await refused('ada', { ...reply, host_alias }, /does not contain an authorized principal/)
   })
 
-  // The client's reader refuses these before they travel; sshd reads with the same code.
+  // The client refuses these before it sends them; sshd reads with the same code.
   test('changed in any part', async () => {
     const reply = await ask('ada')
     const [type, text = ''] = reply.certificate.split(' ')
@@ -278,7 +278,7 @@ describe.skipIf(skipped)('at a real sshd', () => {
       expect(
         readCertificate(Buffer.from(certificate.split(' ')[1] ?? '', 'base64')).principals,
       ).toEqual([
-        `berth:server:${ids.server}`, // the very same principal: only the authority differs
+        `berth:server:${ids.server}`, // the same principal: only the authority differs
       ])
       cp = own
       await refused('ada', reply, /CA .* not trusted|Permission denied/, { certificate })

@@ -1,5 +1,5 @@
-// Berth in the configuration of a server's own sshd: a private one with a main file, a drop-in folder and a person who
-// logs in as root with a plain key. Whatever happens, that person still comes in, and sshd keeps its process.
+// Berth in the configuration of a server's own sshd: a private one with a main file, a drop-in folder and a user who
+// logs in as root with a plain key. In every case that user can still log in, and sshd keeps its process.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
@@ -201,11 +201,11 @@ Subsystem sftp internal-sftp
     const passwd = readFileSync('/etc/passwd', 'utf8')
     expect(names.filter((name) => passwd.includes(`${name}:`))).toEqual([])
     expect(await login()).toBe(255)
-    await removeFromServer(fixture.settings) // twice is once
+    await removeFromServer(fixture.settings) // idempotent
   })
 })
 
-/** The inode of the socket that listens on loopback: another one after sshd opened its port again. */
+/** The inode of the listening socket on loopback, which changes when sshd opens its port again. */
 function listeningSocket(port: number): string | undefined {
   const local = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`
   const rows = readFileSync('/proc/net/tcp', 'utf8')

@@ -1,5 +1,5 @@
-// SSH in a whole installation of real processes: the client asks the control plane, connects to the agent's sshd without
-// any question, and is cut off when the access ends; the audit log tells all of it.
+// SSH in a whole installation of real processes: the client asks the control plane, connects to the agent's sshd
+// without a prompt, and is disconnected when the access ends; the audit log records all of it.
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
@@ -45,7 +45,7 @@ describe.skipIf(missing('sshd') || !isRoot)('ssh in an installation', () => {
   let environment: Environment
 
   beforeAll(async () => {
-    // every folder above must be root's alone, or sshd does not believe what lies there: not /tmp
+    // sshd trusts only files whose parent folders all belong to root alone, so not /tmp
     dir = mkdtempSync('/var/lib/berth-ssh-test-')
     chmodSync(dir, 0o755)
     port = await freePort()
@@ -139,7 +139,7 @@ describe.skipIf(missing('sshd') || !isRoot)('ssh in an installation', () => {
       1,
       expect.stringContaining('no longer on the server'),
     ])
-    // what came before it is whole; nothing stands for it
+    // earlier files are complete; the missing one leaves no file
     expect(readdirSync(join(out, 'out'))).toEqual(['empty'])
   })
 

@@ -1,5 +1,5 @@
-// The misuse matrix: what must be let in is, what must not be is not, against a real sshd with the agent's own
-// configuration. The positive controls stand first: a matrix where everybody is refused proves a locked account.
+// The misuse matrix: which logins must be accepted and which refused, against a real sshd with the agent's own
+// configuration. The positive controls come first: a matrix of refusals alone would also pass with a locked account.
 import { spawnSync } from 'node:child_process'
 import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -86,7 +86,7 @@ const principals = (...list: string[]): Make => {
   return () => ({ certificate: fixture.forged({ principals: list }) })
 }
 
-/** sshd decides. */
+/** Refused by sshd. */
 const DENIED: Case[] = [
   ['another authority', () => ({ certificate: fixture.forged({}, fixture.otherCa) })],
   [
@@ -159,7 +159,7 @@ const DENIED: Case[] = [
   ],
 ]
 
-/** The forced command or the agent decides: exit 77 and a sentence. */
+/** Refused by the forced command or the agent: exit 77 and a message. */
 const REFUSED: Case[] = [
   ['no grant', () => ({ certificate: fixture.forged({ extensions: [] }) }), /has no grant/],
   [
@@ -317,7 +317,7 @@ describe.skipIf(missing('sshd') || !isRoot)('misuse', () => {
 
     test.each(REFUSED)('the command refuses: %s', async (_, make, also = /^/) => {
       const { code, out, err } = await run(make)
-      // on a terminal there is one stream
+      // a terminal has one stream
       expect({ code, out: out.replace(/^berth: .*\r?\n$/, '') }).toEqual({ code: 77, out: '' })
       expect(`${err}${out}`).toMatch(also)
     })
@@ -348,7 +348,7 @@ describe.skipIf(missing('sshd') || !isRoot)('misuse', () => {
     })
 
     test('a key that smuggles its own certificate in', async () => {
-      // a signer that copies the submitted blob signs theirs: all it adds itself ends in a fake extension
+      // a signer that copies the submitted blob signs the attacker's fields; its own end up in a fake extension
       const theirs = Buffer.concat([
         tailOf(fixture.person.key),
         encodeU64(1n),
@@ -364,7 +364,7 @@ describe.skipIf(missing('sshd') || !isRoot)('misuse', () => {
       const asked = words('exec', 'web', argvOf('echo', 'in'))
       const done = await fixture.login({ certificate, account: 'berth-shell', words: asked })
       expect(done.err, 'the control: sshd is fooled').not.toMatch(/Permission denied/)
-      expect(done).toMatchObject({ code: 77, out: '' }) // what reads it strictly is not
+      expect(done).toMatchObject({ code: 77, out: '' }) // a strict reader is not fooled
       const blob = Buffer.concat([encodeString('ssh-ed25519'), theirs])
       const line = `ssh-ed25519 ${blob.toString('base64')}`
       expect(() => acceptPublicKey(line)).toThrow(/trailing bytes/)

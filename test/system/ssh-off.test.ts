@@ -1,5 +1,5 @@
-// SSH that is off is said wherever somebody would look for it, on a whole installation: with the server, instead of a
-// certificate, by the client, and by the check of a project, which looks at the port that the agent set up.
+// Disabled SSH is reported wherever a user would look, on a whole installation: with the server, instead of a
+// certificate, by the client, and by the check of a project, which reads the port that the agent set up.
 import { createServer, type Server as TcpServer } from 'node:net'
 import type { ProjectDetail, Server, SshCertificate } from '@berth/shared/api'
 import { afterEach, describe, expect, test } from 'vitest'

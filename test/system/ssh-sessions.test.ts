@@ -1,5 +1,5 @@
-// Sessions on a server with a real sshd: what each verb does, and how sessions end: by the person, by the certificate's
-// revocation, by the death of the client, also across a restart of the agent.
+// Sessions on a server with a real sshd: what each verb does, and how sessions end: by the user, by revocation of the
+// certificate, by the death of the client, also across a restart of the agent.
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -24,7 +24,7 @@ import { isRoot } from '../fixtures/server/server.ts'
 import { type Attempt, SshFixture } from '../fixtures/sshd/server.ts'
 
 const SECRET = 'tr0ub4dor-and-3'
-/** What the control plane allows its commands. */
+/** The control plane's memory limit for its commands. */
 const MEMORY = 768n * 1_024n ** 2n
 const MANUAL = `
 manual:
@@ -62,7 +62,7 @@ const shell = async (over: Partial<Attempt> = {}, grant: object = {}): Promise<A
 const exec = (argv: string[], over: Partial<Attempt> = {}, grant: object = {}) =>
   shell({ words: ['exec', '-', argvOf(...argv)], ...over }, grant)
 
-/** Resolves when the output has it; the child goes on. */
+/** Resolves when the output contains the text; the child continues. */
 function follow(attempt: Attempt) {
   const { child, ended } = fixture.spawn(attempt)
   let seen = ''
@@ -74,7 +74,7 @@ function follow(attempt: Attempt) {
   return { child, ended, shows }
 }
 
-/** What the control plane will be told of sessions. */
+/** The reports about sessions for the control plane. */
 const reported = () =>
   fixture.facts().flatMap(({ body }) => (body.case === 'sshSession' ? [body.value] : []))
 
@@ -112,7 +112,7 @@ describe.skipIf(missing('sshd') || !isRoot)('a session', () => {
     const { accountPrefix } = fixture.settings
     const groups = (): string[] => listCgroups(detectCgroups(), `${accountPrefix}1-ssh-`)
     expect(groups()).toEqual([])
-    // out of the session, out of the group of processes, without the mark
+    // leaves the session and the process group, and drops the mark
     const leaving =
       'setsid env -i sh -c "echo \\$$ >$BERTH_SHARED_DIR/escaped; sleep 300" >/dev/null 2>&1 &'
     const script = `${leaving} cat /proc/self/cgroup; echo ready; read -r word`
@@ -334,7 +334,7 @@ describe.skipIf(missing('sshd') || !isRoot)('a session', () => {
     expect(reported().at(-1)).toMatchObject({ verb: 'artifacts', endReason: 'input_ended' })
     child.stdout?.resume()
     const { code, out } = await ended
-    // in the middle of a file's bytes nothing more can be said than that the connection is gone
+    // in the middle of a file's bytes the client can only report a lost connection
     expect([44, 69]).toContain(code)
     expect(out.length).toBeLessThan(12_000_000)
   })

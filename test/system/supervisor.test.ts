@@ -1,5 +1,5 @@
-// The supervisor by itself, as a real process: what it does with an end before and after the proof, and how it stops
-// a tree that does not want to.
+// The supervisor alone, as a real process: how it handles an exit before and after the proof, and how it stops a tree
+// of processes that resists.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -126,7 +126,7 @@ it('a full disk costs lines of the log, never the service', async () => {
     const day = new Date(Date.now() + ahead * 86_400_000).toISOString().slice(0, 10)
     symlinkSync('/dev/full', join(logDir(), `${day}.ndjson`))
   }
-  // the last line has no end: it is written when the command is over
+  // the last line has no newline, so it is written when the command ends
   const dir = start('printf unfinished', true)
   await eventually(() => (readState(dir)?.restarts ?? 0) >= 1, 'a restart')
   supervisor.kill('SIGTERM')

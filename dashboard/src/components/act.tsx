@@ -1,4 +1,4 @@
-// Something that is done by one press: busy until the server answers, and its refusal said where the button is.
+// An action behind one button: busy until the server answers; a refusal appears next to the button.
 import { type ReactNode, useState } from 'react'
 import { type Problem, problemOf } from '../api.ts'
 import { Button, type ButtonKind } from './button.tsx'
@@ -70,16 +70,16 @@ interface AskProps {
   children?: ReactNode
   submit: string
   kind?: ButtonKind
-  /** To be typed first. */
+  /** The user must type this word first. */
   word?: string
-  /** Each to be ticked first. */
+  /** The user must tick each of these first. */
   ticks?: readonly { name: string; label: string }[]
   send(): Promise<unknown>
   onClose(): void
   done?: string
 }
 
-/** Asks once more; the word is compared by the server as well. */
+/** Asks for confirmation; the server compares the word as well. */
 export function Ask({
   title,
   children,

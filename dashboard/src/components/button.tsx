@@ -1,5 +1,4 @@
-// A button. One that may not be pressed now and has a reason stays focusable and says the reason; while it works it is
-// busy, and a second press does nothing.
+// A button. A disabled button with a reason stays focusable and shows the reason; a busy button ignores further clicks.
 import { type ButtonHTMLAttributes, type ReactNode, useId } from 'react'
 import css from './button.module.css'
 
@@ -10,9 +9,9 @@ export interface ButtonProps
   kind?: ButtonKind
   small?: boolean
   busy?: boolean
-  /** Why it cannot be pressed now. */
+  /** Why it is disabled. */
   reason?: string | undefined
-  /** The reason is on the page already; it is tied to the button and not shown twice. */
+  /** The page shows the reason already; it is only linked to the button. */
   reasonHidden?: boolean
   children: ReactNode
 }

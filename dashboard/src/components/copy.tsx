@@ -1,4 +1,4 @@
-// Text to take along: a command, a key, a secret that is shown this once.
+// Text to copy: a command, a key, or a secret that is shown only once.
 import { useState } from 'react'
 import { Button } from './button.tsx'
 import css from './copy.module.css'

@@ -1,5 +1,4 @@
-// A dialog, which only confirms or takes a short form. The browser's own <dialog>: focus, Escape and what lies behind are
-// its business.
+// A dialog that confirms or takes a short form. The browser's own <dialog> handles focus, Escape and the backdrop.
 import { type ReactNode, useEffect, useId, useRef } from 'react'
 import { Button } from './button.tsx'
 import css from './dialog.module.css'
@@ -9,7 +8,7 @@ interface DialogProps {
   title: string
   onClose(): void
   children: ReactNode
-  /** The session's end cannot be clicked away. */
+  /** The user cannot dismiss it; used for the end of the session. */
   isFirm?: boolean
 }
 

@@ -1,4 +1,4 @@
-// The icons, as paths in one place. Decoration: whoever shows one says the word beside it or labels the button.
+// The icons, as paths in one place. They are decoration: the caller adds a word or labels the button.
 const PATHS = {
   dot: <circle cx="8" cy="8" r="4.5" fill="currentColor" />,
   hollow: <circle cx="8" cy="8" r="4" />,

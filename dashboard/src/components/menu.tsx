@@ -1,5 +1,4 @@
-// A menu of things to do, on the browser's own popover: it closes by Escape and by a click elsewhere, and stands above
-// everything without a z-index.
+// A menu on the browser's own popover: Escape or a click elsewhere closes it, and it needs no z-index.
 import { Link } from '@tanstack/react-router'
 import { type ReactNode, useId, useRef } from 'react'
 import { type ButtonKind, buttonClass } from './button.tsx'
@@ -7,7 +6,7 @@ import css from './menu.module.css'
 
 interface MenuProps {
   label: string
-  /** What the button shows; its label otherwise. */
+  /** What the button shows; defaults to its label. */
   face?: ReactNode
   kind?: ButtonKind
   small?: boolean

@@ -1,4 +1,4 @@
-// Small drawings of numbers: how full something is, and how it went over time. The numbers stand beside them as text.
+// Small charts: how full something is, and how it changed over time. The numbers appear beside them as text.
 import css from './meter.module.css'
 
 export function Meter({ label, part, text }: { label: string; part: number; text: string }) {
@@ -25,17 +25,17 @@ export interface Point {
 
 interface ChartProps {
   label: string
-  /** From the oldest to the newest. */
+  /** Oldest first. */
   points: readonly Point[]
-  /** What the width stands for. */
+  /** The start of the time axis. */
   from: number
   to: number
-  /** Points further apart than this are not joined: nothing was reported between them. */
+  /** Points further apart than this are not joined, because nothing was reported between them. */
   gapMs: number
-  /** What fills the height. */
+  /** The value at full height. */
   most: number
   text: string
-  /** How long ago the left end is. */
+  /** How long ago the left edge is. */
   ago: string
 }
 
@@ -43,7 +43,7 @@ const WIDTH = 240
 const HEIGHT = 48
 const PLACES = 120
 
-/** Points that belong together. */
+/** Groups of points that are joined by a line. */
 function runs(points: readonly Point[], gapMs: number): Point[][] {
   const all: Point[][] = []
   for (const point of points) {
@@ -55,7 +55,7 @@ function runs(points: readonly Point[], gapMs: number): Point[][] {
   return all
 }
 
-/** As many as can be told apart at this width: those of one place become their mean. */
+/** Thins the points to what this width can show: points at one position become their mean. */
 function thinned(points: readonly Point[], from: number, to: number): Point[] {
   const places = new Map<number, Point[]>()
   for (const point of points) {
@@ -76,7 +76,7 @@ export function Chart({ label, points, from, to, gapMs, most, text, ago }: Chart
   const y = ({ value }: Point) =>
     HEIGHT - 2 - (Math.min(value, most) / Math.max(most, 1e-9)) * (HEIGHT - 4)
   const shown = runs(thinned(points, from, to), Math.max(gapMs, (2 * (to - from)) / PLACES))
-  // a moment alone is drawn as short as it is, and still seen
+  // a single point is drawn as a short line, so that it is visible
   const line = (run: Point[]) =>
     `M${run.map((p) => `${x(p).toFixed(1)} ${y(p).toFixed(1)}`).join('L')}h${run.length > 1 ? 0 : 1}`
   const under = (run: Point[]) => {

@@ -1,4 +1,4 @@
-// Lists by pages: the newest page is live, older ones are fetched on demand and shown below it.
+// Paged lists: the newest page is live, older ones are fetched on demand and shown below it.
 import { type ReactNode, useState } from 'react'
 import { Button } from './button.tsx'
 import { Loaded } from './states.tsx'

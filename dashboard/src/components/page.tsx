@@ -1,4 +1,4 @@
-// The frame of a page: its heading, which gets the focus after a change of route, its title in the browser, sections.
+// The frame of a page: its heading (focused after a change of route), the browser's title, and sections.
 import { type ReactNode, useEffect, useRef } from 'react'
 import css from './page.module.css'
 
@@ -12,14 +12,14 @@ export function useTitle(title: string): void {
 }
 
 interface PageProps {
-  /** For the browser's tab; the heading unless told. */
+  /** For the browser's tab; defaults to the heading. */
   title: string
   heading?: ReactNode
-  /** Above the heading: where this belongs. */
+  /** Breadcrumbs above the heading. */
   trail?: ReactNode
   /** Beside the heading. */
   actions?: ReactNode
-  /** Below it. */
+  /** Below the heading. */
   facts?: ReactNode
   children: ReactNode
 }
@@ -28,7 +28,7 @@ export function Page({ title, heading, trail, actions, facts, children }: PagePr
   const ref = useRef<HTMLHeadingElement>(null)
   useTitle(title)
   useEffect(() => {
-    // the first page is the browser's business: it begins at the top
+    // the browser itself focuses the first page
     if (!isFirst && !location.hash) ref.current?.focus({ preventScroll: true })
     isFirst = false
   }, [])
@@ -53,7 +53,7 @@ interface SectionProps {
   title: string
   actions?: ReactNode
   isDanger?: boolean
-  /** Without a frame: what is inside has one. */
+  /** Without a frame, for content that has its own. */
   isBare?: boolean
   children: ReactNode
 }

@@ -1,4 +1,4 @@
-// Goes elsewhere, once: the router's own component goes again at every render, also while the other page is being loaded.
+// Redirects once. The router's own component redirects at every render, also while the target page is loading.
 import { useRouter } from '@tanstack/react-router'
 import { useEffect, useRef } from 'react'
 

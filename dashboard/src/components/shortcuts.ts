@@ -1,5 +1,4 @@
-// Single-key shortcuts: off while somebody types, and off for good for whoever says so. A page adds its own while it is
-// open.
+// Single-key shortcuts. They are off while the user types, and a user can turn them off. An open page adds its own.
 import { useEffect, useRef } from 'react'
 import { createStore, remembered } from '../stores.ts'
 
@@ -39,7 +38,7 @@ function onKey(event: KeyboardEvent): void {
   run()
 }
 
-/** `keys` may change with each render; the newest hold. */
+/** `keys` may change with each render; the newest apply. */
 export function useShortcuts(keys: Keys): void {
   const ref = useRef(keys)
   ref.current = keys
@@ -54,7 +53,7 @@ export function useShortcuts(keys: Keys): void {
   }, [])
 }
 
-/** j and k: from row to row; the first link of a row is where Enter goes. */
+/** j and k move between rows; Enter follows the first link of a row. */
 export function walkRows(step: 1 | -1): void {
   const rows = [...document.querySelectorAll<HTMLElement>('[data-row]')]
   const at = rows.findIndex((row) => row.contains(document.activeElement))

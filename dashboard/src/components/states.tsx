@@ -1,5 +1,5 @@
-// The states every page has beside the full one: loading (a skeleton after 150 ms, nothing before), an error with its
-// number and a way to try again, and nothing there with what to do next.
+// The other states of a page: loading (a skeleton after 150 ms), an error with its number and a retry button, and empty
+// with what to do next.
 import { type ReactNode, useEffect, useState } from 'react'
 import { type Problem, problemOf } from '../api.ts'
 import { Button } from './button.tsx'
@@ -80,17 +80,17 @@ interface Answer<T> {
 
 interface LoadedProps<T> {
   query: Answer<T>
-  /** "Projects", for the sentence that they could not be loaded. */
+  /** "Projects", for the message that they could not be loaded. */
   what: string
   lines?: number
-  /** One page for both: not there, or not for you. */
+  /** One page for "not found" and "no access". */
   missing?: ReactNode
   children(data: T): ReactNode
 }
 
 const isMissing = ({ status }: Problem): boolean => status === 404
 
-/** What was loaded before stays while it is asked again, also when that fails: the strip says so. */
+/** Earlier data stays visible during a refetch, even a failed one; the strip in the header reports that. */
 export function Loaded<T>({ query, what, lines, missing, children }: LoadedProps<T>) {
   if (query.isError && missing !== undefined && isMissing(problemOf(query.error))) return missing
   if (query.data !== undefined) return children(query.data)

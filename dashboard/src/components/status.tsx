@@ -1,10 +1,10 @@
-// A state: shape, word and colour together, so that no one of them has to be seen.
+// A state as shape, word and colour together, so that each of them alone is enough.
 import { Icon, type IconName } from './icon.tsx'
 import css from './status.module.css'
 
 type Tone = 'ok' | 'busy' | 'warn' | 'bad' | 'none'
 
-/** Words of environments, tasks, servers, services and deliveries; each has one look. */
+/** States of environments, tasks, servers, services and deliveries, each with one look. */
 const LOOKS: Record<string, readonly [IconName, Tone, string]> = {
   new: ['hollow', 'none', 'New'],
   deploying: ['half', 'busy', 'Deploying'],
@@ -45,7 +45,7 @@ export const wordOf = (status: string): string => LOOKS[status]?.[2] ?? status
 
 interface StatusProps {
   of: string
-  /** Instead of the usual word: a task is running, not "Running" as an environment is. */
+  /** Replaces the usual word, because "running" differs between a task and an environment. */
   word?: string
   tone?: Tone
   icon?: IconName
@@ -61,7 +61,7 @@ export function Status({ of, word, tone, icon }: StatusProps) {
   )
 }
 
-/** A task's "running" is under way, an environment's is well. */
+/** "running" means in progress for a task and healthy for an environment. */
 export function TaskStatus({ of, word }: { of: string; word?: string }) {
   const isRunning = of === 'running'
   return (

@@ -1,4 +1,4 @@
-// A table whose rows become cards on a narrow screen; each cell then carries its column's name.
+// A table whose rows become cards on a narrow screen; each cell then shows its column's name.
 import type { ReactNode } from 'react'
 import css from './table.module.css'
 
@@ -27,7 +27,7 @@ export function Table({ label, head, children }: TableProps) {
   )
 }
 
-/** `data-row` is what j and k walk over; Enter follows the first link of it. */
+/** j and k move between elements with `data-row`; Enter follows the first link of one. */
 export function Row({ children }: { children: ReactNode }) {
   return <tr data-row="">{children}</tr>
 }

@@ -5,7 +5,7 @@ import css from './tabs.module.css'
 export interface Tab {
   to: string
   label: string
-  /** The first tab of a page: its address begins all others'. */
+  /** For the first tab of a page, whose address is a prefix of the others. */
   isExact?: boolean
 }
 

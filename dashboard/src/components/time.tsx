@@ -1,4 +1,4 @@
-// A time: how long ago, the exact moment on hover and for those who copy it. One ticker for all of them.
+// A relative time, with the exact moment on hover and for copying. All of them share one ticker.
 import { useSyncExternalStore } from 'react'
 import { ago, clock } from '../format.ts'
 
@@ -42,7 +42,7 @@ export function Time({ at }: { at: string }) {
   )
 }
 
-/** A moment as such: 09:02 today, with its day otherwise. */
+/** An absolute time: 09:02 today, with the date otherwise. */
 export function Moment({ at }: { at: string }) {
   const then = new Date(at)
   const isToday = then.toDateString() === new Date(useNow()).toDateString()
@@ -53,7 +53,7 @@ export function Moment({ at }: { at: string }) {
   )
 }
 
-/** Time that passes: 0:43. */
+/** Elapsed time: 0:43. */
 export function Clock({ since }: { since: string }) {
   const then = Date.parse(since)
   const words = useSyncExternalStore(subscribe, () => clock(current() - then))

@@ -1,4 +1,4 @@
-// Short words about what just happened: said to everybody, gone after a while, never the only place of an error.
+// Short notices of what just happened. Screen readers announce them, they disappear, and no error appears only here.
 import { createStore, useStore } from '../stores.ts'
 import css from './toast.module.css'
 

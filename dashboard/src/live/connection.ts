@@ -1,13 +1,13 @@
-// The one socket and its state, for everybody who shows whether the page is live. It comes back by itself: 0.5 s at first,
-// 15 s at most, with jitter, and at once when the machine is online again or the tab is looked at.
+// The one socket and its state, for components that show whether the page is live. It reconnects with back-off and
+// jitter (0.5 s to 15 s), and immediately when the machine comes online or the tab becomes visible.
 import { createWSClient } from '@trpc/client'
 import { createStore } from '../stores.ts'
 
 export interface Connection {
   state: 'live' | 'connecting' | 'waiting'
-  /** Since when the page is not live; 0: it is. */
+  /** When the page lost the connection; 0 while it is live. */
   lostAt: number
-  /** When the next try begins. */
+  /** When the next attempt begins. */
   retryAt: number
 }
 
@@ -17,13 +17,13 @@ const FIRST_MS = 500
 const MOST_MS = 15_000
 const PING_MS = 20_000
 const PONG_MS = 5_000
-/** The server's word for "you may not". */
+/** The server's close code for "access denied". */
 const NOT_ADMITTED = 4401
 
 const onReopened = new Set<() => void>()
 const onRefused = new Set<() => void>()
 
-/** Called when the socket is back: what was missed is in the tables. */
+/** Called after a reconnect: what the page missed is in the tables. */
 export function whenReopened(listener: () => void): () => void {
   onReopened.add(listener)
   return () => onReopened.delete(listener)
@@ -34,7 +34,7 @@ export function whenRefused(listener: () => void): () => void {
   return () => onRefused.delete(listener)
 }
 
-/** Before the try of this number, from 1. */
+/** The delay before attempt number `attempt`, which counts from 1. */
 export function delayOf(attempt: number, chance: number): number {
   const most = Math.min(MOST_MS, FIRST_MS * 2 ** Math.max(0, attempt - 1))
   return Math.round(most * (0.6 + 0.4 * chance))
@@ -44,7 +44,7 @@ let tries = 0
 let wasOpen = false
 let wake = (): void => {}
 
-/** The wait lives here and not in the client's own back-off, which nothing can cut short. */
+/** The wait is here because the client's own back-off cannot be cut short. */
 async function address(): Promise<string> {
   if (tries > 0) {
     const delay = delayOf(tries, Math.random())
@@ -82,11 +82,11 @@ export const socket = createWSClient({
   },
 })
 
-/** Tries at once instead of at the end of the wait. */
+/** Reconnects without waiting for the rest of the delay. */
 export const reconnectNow = (): void => wake()
 
 addEventListener('online', () => {
-  // a socket of the network that is gone may look open for minutes
+  // a socket of a lost network may look open for minutes
   socket.connection?.ws?.close()
   wake()
 })

@@ -1,5 +1,5 @@
-// What an event means for what is on the page: the lock and the state it carries are shown at once, everything else it
-// touches is asked again. One round a moment at most, however many events come.
+// Applies events to the page: the lock and the state they carry are shown immediately, other affected queries are
+// refetched. Refetches are batched, however many events arrive.
 import type { Query } from '@tanstack/react-query'
 import { queryClient, trpc } from '../api.ts'
 import { isTouched, type LiveMessage } from './touches.ts'
@@ -39,7 +39,7 @@ const overlay = <T extends { id: number }>(environment: T, now: Shown): T =>
     ? { ...environment, status: now.status, locked: now.locked }
     : environment
 
-/** The one thing that cannot wait for an answer: whether Deploy and Delete are locked. */
+/** Updates the locks of Deploy and Delete, which must not wait for a refetch. */
 function showLock(now: Shown, projectId: number | undefined): void {
   queryClient.setQueryData(
     trpc.environment.get.queryKey({ environment_id: now.id }),

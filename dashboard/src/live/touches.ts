@@ -1,4 +1,4 @@
-// Which answers an event makes old. Pure.
+// Which queries an event makes stale. Pure.
 export interface LiveMessage {
   kind: string
   seq: number
@@ -8,7 +8,7 @@ export interface LiveMessage {
   environment?: { id: number; status: string; locked: boolean } | null
 }
 
-/** Which procedures speak of what; the first word of an event's kind on the left. */
+/** The first word of an event's kind, and the procedures whose answers it changes. */
 const TOUCHES: Record<string, readonly string[]> = {
   organization: ['organization', 'me', 'admin'],
   member: ['member', 'invitation', 'me', 'environment', 'organization'],
@@ -22,7 +22,7 @@ const TOUCHES: Record<string, readonly string[]> = {
 
 const IDS = ['project_id', 'environment_id', 'task_id'] as const
 
-/** A query about another project, environment or task is left alone. */
+/** Queries about another project, environment or task are left alone. */
 export function isTouched(key: readonly unknown[], message: LiveMessage): boolean {
   const [path, rest] = key as [string[], { input?: Record<string, unknown> } | undefined]
   const noun = message.kind.split('.')[0] ?? ''

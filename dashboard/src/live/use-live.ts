@@ -1,5 +1,5 @@
-// Keeps a page true: follows the current organization's events, and asks everything again when the socket comes back.
-// Returning to the tab and coming online ask again too; react-query does both by itself.
+// Keeps a page up to date: follows the current organization's events, and refetches everything after a reconnect.
+// react-query itself refetches when the tab becomes visible or the browser comes online.
 import { useEffect } from 'react'
 import { api, queryClient, trpc } from '../api.ts'
 import { whenRefused, whenReopened } from './connection.ts'
@@ -28,7 +28,7 @@ export function useLive(organizationId: number | undefined): void {
         {
           onData: (message) => applyEvent(message.data as LiveMessage),
           onError: () => {
-            // refused: access ended, or the server is busy. What is shown is asked again, which says it in words.
+            // refused: access ended, or the server is busy. A refetch shows the reason.
             void queryClient.invalidateQueries()
             timer = setTimeout(follow, AGAIN_MS)
           },

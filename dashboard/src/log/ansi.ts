@@ -1,7 +1,7 @@
-// What a program wrote to colour its output, as pieces of plain text with a style. Only looks and http links come out of
-// it: every other sequence (titles, clipboard, cursor, unfinished ones) is dropped. Each line is read alone. PURE.
+// Splits a line with terminal sequences into pieces of plain text with a style. Only styles and http links are kept;
+// every other sequence (titles, clipboard, cursor, unfinished ones) is dropped. Each line is parsed alone. PURE.
 
-/** One of the theme's sixteen, or red, green and blue. */
+/** One of the theme's sixteen, or an RGB value. */
 export type Colour = number | readonly [number, number, number]
 
 export interface Style {
@@ -20,8 +20,8 @@ export interface Piece {
   style: Style
 }
 
-// CSI, OSC up to BEL or ST, strings of other kinds, two-character escapes, lone control characters but tab; a sequence
-// that the line's end cuts off is a sequence too
+// CSI, OSC up to BEL or ST, strings of other kinds, two-character escapes, lone control characters except tab;
+// a sequence may be cut off by the end of the line
 const SEQUENCE =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
   /(?:\u001b\[|\u009b)([0-?]*)[ -/]*([@-~]|$)|(?:\u001b\]|\u009d)([^\u0007\u001b\u009c]*)(?:\u0007|\u001b\\|\u009c|$)?|\u001b[PX^_][^\u001b]*(?:\u001b\\)?|\u001b[ -~]?|[\u0000-\u0008\u000a-\u001f\u007f-\u009f]/g
@@ -37,7 +37,7 @@ const ENDS: Record<number, readonly (keyof Style)[]> = {
 }
 const STEPS = [0, 95, 135, 175, 215, 255] as const
 
-/** Of the 256: sixteen of the theme, a cube of 6×6×6, 24 greys. */
+/** The 256-colour palette: sixteen of the theme, a cube of 6×6×6, 24 greys. */
 function indexed(n: number): Colour | undefined {
   if (!(n >= 0 && n <= 255)) return undefined
   if (n < 16) return n
@@ -50,7 +50,7 @@ function indexed(n: number): Colour | undefined {
   return [step(Math.floor(at / 36)), step(Math.floor(at / 6)), step(at)]
 }
 
-/** 5;n or 2;r;g;b behind 38 and 48, and how many numbers that took. */
+/** 5;n or 2;r;g;b after 38 and 48, and how many numbers it used. */
 function extended(codes: readonly number[], at: number): [Colour | undefined, number] {
   if (codes[at] === 5) return [indexed(codes[at + 1] ?? -1), 2]
   if (codes[at] !== 2) return [undefined, 1]
@@ -79,7 +79,7 @@ function applyCodes(style: Style, text: string): Style {
   return next
 }
 
-/** OSC 8: a link begins or, without an address, ends. Of every other kind nothing is heard. */
+/** OSC 8 begins a link, or ends it if it has no address. Other commands are ignored. */
 function applyCommand(style: Style, text: string): Style {
   const link = /^8;[^;]*;(.*)$/.exec(text)
   if (!link) return style
@@ -114,5 +114,5 @@ export function parseAnsi(text: string): Piece[] {
   return pieces
 }
 
-/** As people see it, and as it is searched. */
+/** The text as displayed and searched. */
 export const plainText = (text: string): string => text.replaceAll(SEQUENCE, '')

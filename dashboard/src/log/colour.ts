@@ -1,5 +1,5 @@
-// Colours that programs chose for a terminal of their own, made readable on ours: moved towards black or white until the
-// contrast is enough. PURE.
+// Makes colours that programs chose for their own terminal readable on ours: moves them towards black or white until
+// the contrast is sufficient. PURE.
 import type { Colour } from './ansi.ts'
 
 type Rgb = readonly [number, number, number]
@@ -33,7 +33,7 @@ function readable(colour: Rgb, ground: Rgb): Rgb {
 
 const css = (rgb: Rgb): string => `rgb(${rgb.join(' ')})`
 
-/** Text and ground of a piece, where the theme's own sixteen do not say it. */
+/** Foreground and background of a piece, if they are not among the theme's sixteen. */
 export function inlineColours(
   fg: Colour | undefined,
   bg: Colour | undefined,

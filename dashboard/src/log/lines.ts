@@ -1,6 +1,6 @@
-// Records of a log become lines. A record may be a piece of a line, several lines, or the next version of a line that a
-// program rewrites (a progress bar): then it takes the place of the record before it of its source. Records come in
-// order; the lines they touch are handed on each time. PURE.
+// Turns the records of a log into lines. A record may be a piece of a line, several lines, or the next version of a
+// line that a program rewrites (a progress bar); then it replaces the previous record of its source. Records arrive in
+// order; each call passes on the lines it changed. PURE.
 
 export interface LogRecord {
   n: number
@@ -20,7 +20,7 @@ export interface Line {
   text: string
 }
 
-/** Carriage returns within a line begin its next version; only the last one was ever to be seen. */
+/** A carriage return within a line begins its next version; only the last version is visible. */
 function folded(text: string): string {
   if (!text.includes('\r')) return text
   return text.split('\r').findLast((version) => version !== '') ?? ''

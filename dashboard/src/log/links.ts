@@ -1,4 +1,4 @@
-// Lines as addresses: #L120 and #L120-L140. PURE.
+// Line numbers in addresses: #L120 and #L120-L140. PURE.
 export interface Lines {
   from: number
   to: number
@@ -15,7 +15,7 @@ export function readLines(hash: string): Lines | undefined {
 export const writeLines = ({ from, to }: Lines): string =>
   from === to ? `L${from}` : `L${from}-L${to}`
 
-/** A click takes one line; with shift, everything from the line taken before. */
+/** A click selects one line; shift extends the selection to it. */
 export const pick = (before: Lines | undefined, n: number, isMore: boolean): Lines =>
   isMore && before
     ? { from: Math.min(before.from, n), to: Math.max(before.from, n) }

@@ -1,11 +1,11 @@
-// Which lines hold a text or fit an expression, and where. Lines are looked at as people see them. PURE: it runs in the
-// worker, and in tests.
+// Finds the lines that contain a text or match an expression, and where. Matches the text as displayed. PURE: it runs
+// in the worker, and in tests.
 import { plainText } from './ansi.ts'
 
-/** Where the first match lies in a line. */
+/** Where the first match in a line is. */
 export type Finder = (text: string) => readonly [number, number] | undefined
 
-/** Throws a SyntaxError for an expression that is none. */
+/** Throws a SyntaxError for an invalid expression. */
 export function finderOf(query: string, isRegex: boolean): Finder {
   if (isRegex) {
     const expression = new RegExp(query, 'i')
@@ -25,14 +25,14 @@ export interface SearchRequest {
   id: number
   query: string
   isRegex: boolean
-  /** The number of the first of them. */
+  /** The number of the first line. */
   first: number
   texts: readonly string[]
 }
 
 export interface SearchAnswer {
   id: number
-  /** Numbers of lines, and of each where its match begins and ends. */
+  /** For each match: the line number, the start and the end. */
   found: [number, number, number][]
 }
 

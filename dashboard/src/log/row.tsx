@@ -1,5 +1,5 @@
-// One line of the log. Memoised on the line itself: a row that does not change is not touched, so that what somebody
-// selected stays selected while lines arrive. Text nodes only.
+// One line of the log, as text nodes only. It is memoised on the line: an unchanged row is not rerendered, so a text
+// selection survives while lines arrive.
 import { type MouseEvent, memo, useMemo, useState } from 'react'
 import { duration } from '../format.ts'
 import { type Piece, parseAnsi, type Style } from './ansi.ts'
@@ -8,7 +8,7 @@ import type { Line } from './lines.ts'
 import css from './log.module.css'
 
 const SHOWN_CHARS = 4_000
-/** Colour codes take room too; beyond it a line is cut before it is read. */
+/** Colour codes count too; a longer line is cut before it is parsed. */
 const READ_CHARS = 40_000
 
 type Span = readonly [number, number] | undefined
@@ -16,25 +16,25 @@ type Span = readonly [number, number] | undefined
 interface RowProps {
   n: number
   line: Line | undefined
-  /** Rows that stay are not moved, so that only new ones are drawn. */
+  /** Existing rows keep their position, so only new ones are drawn. */
   top: number | undefined
-  /** Of how many; -1: nobody knows yet. */
+  /** The total number of lines; -1 while unknown. */
   size: number
   position: number
   isLinked: boolean
   isCurrent: boolean
-  /** The one that a failure is told by. */
+  /** The line that shows the failure. */
   isWrong: boolean
-  /** What was found in it; '': nothing. */
+  /** The text that was found in it; empty if none. */
   found: string
-  /** Where, if the worker said it. */
+  /** Where, if the worker reported it. */
   span: Span
-  /** When its step began; undefined: no times are shown. */
+  /** When its step began; undefined if times are hidden. */
   since: number | undefined
   onNumber(event: MouseEvent<HTMLAnchorElement>, n: number): void
 }
 
-/** Cut to a length as people see it. */
+/** Cuts the displayed text to a length. */
 function cut(pieces: readonly Piece[], most: number): Piece[] {
   const kept: Piece[] = []
   let room = most
@@ -46,7 +46,7 @@ function cut(pieces: readonly Piece[], most: number): Piece[] {
   return kept
 }
 
-/** Where what was found lies; a text is looked for here, an expression never. */
+/** Where the match is; a text is searched here, an expression only in the worker. */
 function spanOf(found: string, span: Span, pieces: readonly Piece[]): Span {
   if (found === '' || span) return span
   const text = pieces.map((p) => p.text).join('')
@@ -54,7 +54,7 @@ function spanOf(found: string, span: Span, pieces: readonly Piece[]): Span {
   return at < 0 ? undefined : [at, at + found.length]
 }
 
-/** Pieces cut where the mark begins and ends. */
+/** Splits the pieces where the mark begins and ends. */
 function split(pieces: readonly Piece[], span: Span) {
   const parts: (Piece & { isMarked: boolean; key: number })[] = []
   let at = 0
@@ -77,7 +77,7 @@ function split(pieces: readonly Piece[], span: Span) {
 
 const NAMES = ['bold', 'dim', 'italic', 'underline', 'inverse'] as const
 
-/** Inverse is text and ground changed over; without colours the theme's own. */
+/** Inverse swaps foreground and background; without colours it uses the theme's own. */
 function upright(style: Style): Style {
   if (!style.inverse || (style.fg === undefined && style.bg === undefined)) return style
   const { inverse: _is, fg, bg, ...rest } = style
@@ -178,7 +178,7 @@ export const Row = memo(function Row(props: RowProps) {
       <span className={css.text}>
         {line ? <Content line={line} found={found} span={span} /> : ' '}
       </span>
-      {'\n' /* seen by nobody; keeps the lines apart that somebody copies */}
+      {'\n' /* invisible; separates the lines in copied text */}
     </div>
   )
 })

@@ -1,6 +1,6 @@
-// The rows that are in view, of however many there are. Without wrapping every row is as high as the next, and which are
-// in view is arithmetic; with wrapping they are measured (wrapped-rows.tsx). Follow holds the end while the end is in view; scrolling up
-// lets go, and nothing but the reader (the end reached again, the button, the key) takes it up again.
+// Renders only the rows in view. Without wrapping all rows have the same height, so the visible range is arithmetic;
+// with wrapping they are measured (wrapped-rows.tsx). Follow keeps the end in view until the reader scrolls up; only
+// the reader (scrolling to the end, the button, the key) turns it on again.
 import {
   type ReactNode,
   type RefObject,
@@ -13,12 +13,12 @@ import {
 import css from './log.module.css'
 
 export const ROW_PX = 20
-/** Nearer than this is the end. */
+/** Closer than this counts as the end. */
 const END_PX = 40
-/** Rows above and below the view; scrolling renders when this many passed by. */
+/** Extra rows above and below the view; scrolling by this many rerenders. */
 export const SPARE = 10
 const STEP = 5
-/** Browsers end elements at about 33 million pixels. */
+/** Browsers limit elements to about 33 million pixels. */
 export const MOST_ROWS = 1_500_000
 
 export interface RowsHandle {
@@ -32,22 +32,22 @@ export interface RowsProps {
   count: number
   isFollowing: boolean
   setFollowing(is: boolean): void
-  /** What is in the document, and the first of it that is in view. */
+  /** The rendered range, and the first visible row. */
   onView(from: number, to: number, top: number): void
-  /** `top`: where it stands; undefined: below the one before. */
+  /** `top` is the row's position; undefined places it below the previous row. */
   row(index: number, top?: number): ReactNode
   label: string
   handle: RefObject<RowsHandle | null>
 }
 
-/** As high as the log, but never higher than the window. */
+/** As high as the log, but at most as high as the window. */
 export const boxHeight = (px: number): string =>
   `clamp(12rem, ${px + ROW_PX}px, calc(100dvh - var(--header) - 9rem))`
 
 const isNearEnd = (e: HTMLElement): boolean =>
   e.scrollHeight - e.scrollTop - e.clientHeight <= END_PX
 
-/** Whether the reader is at the end: told at each scroll, and only by it. */
+/** Whether the reader is at the end; only scroll events update it. */
 export function useFollow(
   { isFollowing, setFollowing }: RowsProps,
   box: RefObject<HTMLElement | null>,

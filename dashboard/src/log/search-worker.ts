@@ -1,10 +1,10 @@
-// The page's end of the search worker: one request at a time, each with a time limit that begins when the worker does.
-// The worker is a file of our own; nothing else may become one.
+// The page's side of the search worker: one request at a time, with a timeout that begins when the worker starts on it.
+// Its trusted-types policy allows only a file of our own.
 import type { SearchAnswer, SearchRequest } from './matching.ts'
 import workerUrl from './search.worker.ts?worker&url'
 
 const LIMIT_MS = 200
-/** A worker that does not even begin: the machine is busy, or it could not be loaded. */
+/** For a worker that does not start: the machine is busy, or loading failed. */
 const BEGIN_MS = 15_000
 
 export class TooSlow extends Error {}
@@ -35,7 +35,7 @@ export interface Searcher {
   close(): void
 }
 
-/** A later search took its place. */
+/** A later search replaced it. */
 class Abandoned extends Error {}
 
 export function createSearcher(): Searcher {
@@ -71,7 +71,7 @@ export function createSearcher(): Searcher {
           fail(new Error('The search could not be run.'))
         }
         worker.onmessage = ({ data }: MessageEvent<SearchAnswer | { began: number }>) => {
-          // the worker may still be telling about one that nobody waits for
+          // the worker may still be reporting an abandoned search
           if ('found' in data && data.id === id) {
             clearTimeout(timer)
             resolve(data.found)

@@ -13,7 +13,7 @@ test('texts and expressions, as people see the line', () => {
   expect(found('x*', true, 'aaa')).toEqual([])
 })
 
-/** A log of `total` lines, of which some ranges are at hand; every tenth holds the word. */
+/** A log of `total` lines with some ranges loaded; every tenth line contains the word. */
 function lab(total: number, at: number[]) {
   const asked: number[] = []
   const fetched: number[] = []
@@ -53,7 +53,7 @@ function lab(total: number, at: number[]) {
   })
   const done = () =>
     new Promise<void>((resolve) => {
-      for (const work of later.splice(0)) work() // nobody types any more
+      for (const work of later.splice(0)) work() // typing has stopped
       const look = () => (search.get().isBusy ? undefined : resolve())
       search.subscribe(look)
       look()

@@ -1,23 +1,23 @@
-// One search through a log, from its first line on and then along with what arrives. Lines at hand are searched in the
-// worker; while others are missing the server looks for texts, and for expressions the ranges are fetched one by one.
+// One search through a log, from its first line on and then through arriving lines. The worker searches loaded lines.
+// For missing lines the server searches texts; for expressions the ranges are fetched one by one.
 import { finderOf, type SearchAnswer, type SearchRequest } from './matching.ts'
 import { firstOf, type LogStore, RANGE, rangeOf } from './store.ts'
 
 export const MATCHES = 10_000
-/** New lines are gathered this long before they are searched. */
+/** New lines are collected this long before they are searched. */
 const COLLECT_MS = 300
-/** Whoever types a word does not want the search for its first letter. */
+/** Avoids a search for the first letter of a word that is being typed. */
 const TYPING_MS = 120
 
 export interface SearchState {
   query: string
   isRegex: boolean
-  /** Numbers of lines, rising. */
+  /** Line numbers, ascending. */
   matches: readonly number[]
-  /** Where the match of a line lies, as far as the worker said it. */
+  /** Where the match of a line is, if the worker reported it. */
   spans: ReadonlyMap<number, readonly [number, number]>
   isBusy: boolean
-  /** The last line that was looked at. */
+  /** The last line that was searched. */
   upTo: number
   problem: string | undefined
 }
@@ -75,7 +75,7 @@ export function createSearch({ store, ask, work, later }: SearchParts) {
     set({ upTo, spans, matches: [...state.matches, ...fresh.map(([n]) => n)] })
   }
 
-  /** Something arrived behind what was searched. */
+  /** Resolves when lines arrive after the searched part. */
   const more = (mine: number): Promise<void> =>
     new Promise((resolve) => {
       const stop = store.subscribe(() => {
@@ -97,7 +97,7 @@ export function createSearch({ store, ask, work, later }: SearchParts) {
         set({ isBusy: false })
         await more(mine)
         enders.clear()
-        // the last line may have been unfinished: it is looked at once more
+        // the last line may have been incomplete, so it is searched again
         from = Math.max(1, state.upTo)
         continue
       }

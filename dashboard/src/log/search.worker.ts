@@ -1,8 +1,8 @@
-// Searches beside the page: an expression that takes for ever holds up nobody, and is ended from outside.
+// Searches outside the page's thread, so that a runaway expression blocks nothing and can be ended from outside.
 import { type SearchRequest, searchTexts } from './matching.ts'
 
 addEventListener('message', ({ data }: MessageEvent<SearchRequest>) => {
-  postMessage({ began: data.id }) // from here on the time counts
+  postMessage({ began: data.id }) // the timeout starts here
   postMessage(searchTexts(data))
 })
 postMessage({ began: 0 })

@@ -1,5 +1,5 @@
 // The log of one task while its page is open: the socket fills the store, HTTP serves the ranges. A subscription that
-// ends for another reason than a lost connection is begun again where the store is.
+// ends without a lost connection is restarted where the store is.
 import { api, problemOf } from '../api.ts'
 import { applyEvent } from '../live/events.ts'
 import type { LiveMessage } from '../live/touches.ts'
@@ -14,11 +14,11 @@ const AGAIN_MS = 3_000
 export interface LogSession {
   store: LogStore
   search: Search
-  /** Why there is nothing to show, in words. */
+  /** Why there is nothing to show. */
   gone: Store<string | undefined>
-  /** Nothing will follow. */
+  /** No more lines will follow. */
   ended: Store<boolean>
-  /** Called once, when the page knows how long the log is. */
+  /** Called once, when the page knows the length of the log. */
   begin(lines: number): void
   close(): void
 }
@@ -29,7 +29,7 @@ interface LogMessage {
   lines?: LogRecord[] | number
 }
 
-/** A flood is shown a dozen times a second: nobody reads faster, and the page has time for its reader. */
+/** A flood is painted about twelve times a second, which leaves the page time for its reader. */
 const PAUSE_MS = 80
 
 function createFrames(): (work: () => void) => void {
@@ -46,7 +46,7 @@ function createFrames(): (work: () => void) => void {
   }
 }
 
-/** `line`: where somebody will look first. */
+/** `line`: the line the reader will see first. */
 export function openLog(taskId: number, line: number): LogSession {
   const gone = createStore<string | undefined>(undefined)
   const ended = createStore(false)
@@ -71,7 +71,7 @@ export function openLog(taskId: number, line: number): LogSession {
 
   function hear(message: LogMessage): void {
     if (message.kind === 'log' && store.attempt > 0 && message.attempt !== store.attempt) {
-      // another attempt than the one that was asked about: from its beginning
+      // a different attempt than the requested one: start at its beginning
       subscription?.unsubscribe()
       store.reset()
       follow(0)

@@ -59,7 +59,7 @@ function lab(lines: number, kept?: number) {
       async load(from, to): Promise<LoadedPart> {
         loads.push([from, to])
         if (isBroken) throw new Error('unreachable')
-        const last = Math.min(to, from + 599) // two answers a range
+        const last = Math.min(to, from + 599) // two answers per range
         const rows = Array.from({ length: last - from + 1 }, (_, i) =>
           record(from + i, `${from + i}\n`),
         )
@@ -120,7 +120,7 @@ describe('ranges', () => {
     expect(store.line(3 * RANGE + 5)?.text).toBe(String(3 * RANGE + 5))
     expect((await store.fetch(0))[2]?.text).toBe('3')
     expect(loads).toHaveLength(2)
-    expect(store.line(3 * RANGE + 5)).toBeDefined() // the newest is never given up
+    expect(store.line(3 * RANGE + 5)).toBeDefined() // the newest range is never evicted
   })
 
   test('one bump a frame', () => {

@@ -1,13 +1,13 @@
-// The log of one task outside React: lines by number, in ranges. The newest range comes over the socket, every other one
-// over HTTP when it is looked at; the least recently used ones are forgotten. Listeners hear of changes once a frame.
-// Invariant: a range belongs to one of the two sources, so that no line is lost between them or shown twice.
+// The log of one task outside React: lines by number, in ranges. The socket fills the newest range, HTTP loads the
+// others on demand; the least recently used ones are evicted. Listeners are notified once a frame. Invariant: a range
+// belongs to one of the two sources, so no line is lost between them or shown twice.
 import { createAssembler, type Line, type LogRecord } from './lines.ts'
 
 export const RANGE = 1_000
 const KEPT_RANGES = 200
 const LOADS_AT_ONCE = 4
 const AGAIN_MS = 2_000
-/** Answers for one range: long lines come in several. */
+/** At most this many answers per range; long lines need several. */
 const PARTS = 64
 
 export interface LoadedPart {
@@ -34,14 +34,14 @@ export const rangeOf = (n: number): number => Math.floor((n - 1) / RANGE)
 export const firstOf = (range: number): number => range * RANGE + 1
 
 export function createLogStore(source: LogSource, keptRanges = KEPT_RANGES) {
-  const ranges = new Map<number, Range>() // in the order of their use
+  const ranges = new Map<number, Range>() // least recently used first
   const loading = new Map<number, Promise<void>>()
   const failedAt = new Map<number, number>()
   const listeners = new Set<() => void>()
   let wanted: number[] = []
   let total = 0
   let attempt = 0
-  /** The first range of the socket. */
+  /** The first range that the socket fills. */
   let liveRange = 0
   let generation = 0
   let version = 0
@@ -82,7 +82,7 @@ export function createLogStore(source: LogSource, keptRanges = KEPT_RANGES) {
 
   function putLive(line: Line): void {
     const id = rangeOf(line.n)
-    if (id < liveRange) return // a record that reaches back: that line is HTTP's
+    if (id < liveRange) return // a record that reaches back: HTTP owns that line
     if (line.n > total) total = line.n
     const range = ranges.get(id) ?? make(id)
     range.lines[line.n - firstOf(id)] = line
@@ -91,7 +91,7 @@ export function createLogStore(source: LogSource, keptRanges = KEPT_RANGES) {
   const lineAt = (n: number): Line | undefined =>
     ranges.get(rangeOf(n))?.lines[n - firstOf(rangeOf(n))]
 
-  /** Those of the socket are there, or were: then HTTP has all of them. */
+  /** Ranges that the socket fills are loaded, or were; an evicted one is complete over HTTP. */
   const isLoadable = (id: number): boolean =>
     id >= 0 && total > 0 && id <= rangeOf(total) && (id < liveRange || id < rangeOf(total))
 
@@ -111,7 +111,7 @@ export function createLogStore(source: LogSource, keptRanges = KEPT_RANGES) {
     }
     failedAt.delete(id)
     const range = touch(id) ?? make(id)
-    // what the socket told meanwhile is newer
+    // lines that the socket sent meanwhile are newer
     for (let i = 0; i < lines.length; i++) range.lines[i] ??= lines[i]
   }
 
@@ -149,22 +149,22 @@ export function createLogStore(source: LogSource, keptRanges = KEPT_RANGES) {
     get version() {
       return version
     },
-    /** Every line is at hand. */
+    /** Every line is loaded. */
     get isWhole() {
       return ranges.size > rangeOf(total) && lineAt(total) !== undefined
     },
-    /** Every line of its range is at hand, as far as there are any. */
+    /** The range of this line is loaded, as far as it has lines. */
     has: (n: number): boolean => ranges.has(rangeOf(n)),
     subscribe(listener: () => void): () => void {
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
     line: lineAt,
-    /** How long the log is known to be; gives the line from which the socket has to tell. */
+    /** Sets the known length of the log; returns the line from which the socket must send. */
     begin(lines: number): number {
       total = Math.max(total, lines)
       liveRange = rangeOf(Math.max(1, total))
-      assemble = createAssembler(putLive) // the range comes from its first record on: lines are put in place again
+      assemble = createAssembler(putLive) // the range restarts at its first record, so its lines are assembled again
       bump()
       return firstOf(liveRange)
     },
@@ -173,7 +173,7 @@ export function createLogStore(source: LogSource, keptRanges = KEPT_RANGES) {
       for (const record of records) assemble(record)
       bump()
     },
-    /** Another attempt: its output begins at line 1. */
+    /** For another attempt, whose output begins at line 1. */
     reset(): void {
       total = 0
       attempt = 0
@@ -184,11 +184,11 @@ export function createLogStore(source: LogSource, keptRanges = KEPT_RANGES) {
       assemble = createAssembler(putLive)
       bump()
     },
-    /** Before it is known how long the log is: where somebody will look first. */
+    /** Loads the lines the reader will see first, before the length of the log is known. */
     prime(n: number): void {
-      load(rangeOf(n)).catch(() => {}) // asked for again when it is in view
+      load(rangeOf(n)).catch(() => {}) // requested again when it is in view
     },
-    /** These lines are looked at; what was wanted before and did not begin is not fetched any more. */
+    /** These lines are in view; earlier requests that have not started are dropped. */
     need(from: number, to: number): void {
       wanted = []
       for (let id = rangeOf(Math.max(1, from)); id <= rangeOf(Math.max(1, to)); id++) {
@@ -196,7 +196,7 @@ export function createLogStore(source: LogSource, keptRanges = KEPT_RANGES) {
       }
       pump()
     },
-    /** The lines of a range; rejects when they cannot be had. */
+    /** The lines of a range; rejects if they cannot be loaded. */
     async fetch(id: number): Promise<readonly (Line | undefined)[]> {
       if (!ranges.has(id) && isLoadable(id)) await load(id)
       return touch(id)?.lines ?? []

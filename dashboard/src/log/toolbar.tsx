@@ -1,4 +1,4 @@
-// What stands above a log and stays there: search with its count, what is shown and how, the lines that are picked.
+// The bar above a log: search with its count, display options, the selected lines.
 import type { RefObject } from 'react'
 import { Button } from '../components/button.tsx'
 import { Icon } from '../components/icon.tsx'
@@ -41,7 +41,7 @@ function found({ query, matches, isBusy, problem, upTo }: SearchState, at: numbe
 interface ToolbarProps {
   search: SearchState
   total: number
-  /** The line of the match one is at. */
+  /** The line of the current match. */
   at: number
   input: RefObject<HTMLInputElement | null>
   onSearch(query: string, isRegex: boolean): void
@@ -100,7 +100,7 @@ export function Toolbar(props: ToolbarProps) {
 
 const COPIED_LINES = 50_000
 
-/** Whole, also what is not on the screen or not loaded yet. */
+/** Copies whole lines, including those that are not rendered or not loaded yet. */
 async function copyLines(store: LogStore, { from, to }: Lines): Promise<void> {
   const last = Math.min(to, store.total, from + COPIED_LINES - 1)
   const texts: string[] = []

@@ -1,4 +1,4 @@
-// The log of a task: its rows, the bar above them, and how one moves in it by mouse, keys and addresses.
+// The log of a task: its rows, the bar above them, and navigation by mouse, keys and addresses.
 import { useLocation, useNavigate } from '@tanstack/react-router'
 import {
   type KeyboardEvent,
@@ -46,14 +46,14 @@ interface ViewerProps {
   session: LogSession
   label: string
   steps: readonly LogStep[]
-  /** Lines are still to come: then one begins at the end. */
+  /** More lines will come, so the view begins at the end. */
   isOpen: boolean
-  /** Where somebody who comes without a line wants to be. */
+  /** Where the view begins if the address names no line. */
   start: number | undefined
   handle: RefObject<ViewerHandle | null>
 }
 
-/** The lines in the address; setting them moves nothing. */
+/** The lines in the address; setting them does not scroll. */
 function usePicked(): [Lines | undefined, (lines: Lines | undefined) => void] {
   const hash = useLocation({ select: (l) => l.hash })
   const navigate = useNavigate()
@@ -91,7 +91,7 @@ function Rows({ isWrapped, ...props }: RowsProps & { isWrapped: boolean }) {
 
 const isNarrow = (): boolean => matchMedia('(width < 48rem)').matches
 
-/** The next of some rising numbers, around the end. */
+/** The next of some ascending numbers; wraps around. */
 function nextOf(numbers: readonly number[], at: number, by: 1 | -1): number | undefined {
   if (by > 0) return numbers.find((n) => n > at) ?? numbers[0]
   return numbers.findLast((n) => n < at) ?? numbers.at(-1)
@@ -143,7 +143,7 @@ export function LogViewer(props: ViewerProps) {
       const [a, b] = [number(from), number(Math.max(from, to - 1))]
       if (a > 0) store.need(a, b)
       top.current = number(first)
-      // rows draw themselves; the words above them only when they change
+      // rows rerender themselves; the heading above them only when it changes
       const step = store.line(top.current)?.step ?? null
       if (step !== null && step !== here.current) redraw()
     },
@@ -169,7 +169,7 @@ export function LogViewer(props: ViewerProps) {
     },
   }))
 
-  // once there is something: the line of the address, else where one wants to be
+  // after the first lines arrive: scroll to the line of the address, or to the start position
   const placed = useRef('')
   const address = picked ? writeLines(picked) : ''
   const wanted = picked?.from ?? props.start
@@ -187,7 +187,7 @@ export function LogViewer(props: ViewerProps) {
       if (event.metaKey || event.ctrlKey) return
       event.preventDefault()
       const next = pick(anchor.current, n, event.shiftKey)
-      placed.current = writeLines(next) // it is in view: nothing has to move
+      placed.current = writeLines(next) // it is in view already
       setPicked(next)
     },
     [setPicked],

@@ -1,5 +1,5 @@
-// Rows that wrap and so have heights of their own, measured as they come into view. Loaded when somebody wants it: the
-// library is heavier than the rest of the viewer.
+// Rows that wrap and so differ in height, measured as they come into view. Loaded on demand, because the library is
+// larger than the rest of the viewer.
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { useEffect, useImperativeHandle, useLayoutEffect, useRef } from 'react'
 import css from './log.module.css'

@@ -1,4 +1,4 @@
-// One page for both: not there, and not for you. The organization switcher in the header is the way out.
+// One page for "not found" and "no access". The organization switcher in the header leads on.
 import { Link } from '@tanstack/react-router'
 import { Page } from '../components/page.tsx'
 

@@ -1,4 +1,4 @@
-// The reference of .service.yml in short, for everybody, also without login. The schema itself is what editors read.
+// A short reference of .service.yml, also without login. Editors read the schema itself.
 import { Page, Section } from '../components/page.tsx'
 
 const DOCKER = `docker:

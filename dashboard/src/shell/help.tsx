@@ -1,4 +1,4 @@
-// The keys, and the switch for whoever does not want them.
+// The list of shortcuts, and the switch that turns them off.
 import { Dialog } from '../components/dialog.tsx'
 import { shortcutsOn, switchShortcuts } from '../components/shortcuts.ts'
 import { useStore } from '../stores.ts'

@@ -6,7 +6,7 @@ import { connection, reconnectNow } from '../live/connection.ts'
 import { useStore } from '../stores.ts'
 import css from './indicator.module.css'
 
-/** A connection that is replaced within a moment is nobody's news. */
+/** A shorter interruption is not shown. */
 const PATIENCE_MS = 1_000
 const STALE_MS = 30_000
 

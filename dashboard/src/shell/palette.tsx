@@ -1,4 +1,4 @@
-// The command palette: a combobox over what is known and what the server finds. Arrows choose, Enter goes.
+// The command palette: a combobox over known pages and the server's search results. Arrows choose, Enter opens.
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useId, useRef, useState } from 'react'
@@ -27,7 +27,7 @@ const PAGES: Entry[] = [
 const MOST = 12
 const MOST_PROJECTS = 5
 
-/** All words of the question, in any order. */
+/** Matches all words of the query, in any order. */
 function matches(entry: Entry, words: readonly string[]): boolean {
   const text = `${entry.label} ${entry.kind}`.toLowerCase()
   return words.every((word) => text.includes(word))

@@ -1,4 +1,4 @@
-// The session ended while the page was open: said over it, and what was typed below stays.
+// Reports over the open page that the session ended; typed text below stays.
 import { queryClient } from '../api.ts'
 import { Dialog } from '../components/dialog.tsx'
 import { SignInForm } from '../components/forms/sign-in-form.tsx'

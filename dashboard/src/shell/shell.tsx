@@ -1,5 +1,4 @@
-// What stands around every page: organization, navigation, search, whether the page is live, the account. It stays when
-// a page fails.
+// The frame around every page: organization, navigation, search, live indicator, account. It stays when a page fails.
 import { Link, Outlet, useNavigate } from '@tanstack/react-router'
 import { lazy, Suspense, useEffect, useState } from 'react'
 import { Button } from '../components/button.tsx'

@@ -1,4 +1,4 @@
-// Ends the session in this browser and forgets everything that was loaded with it.
+// Ends the login of this browser and clears everything that was loaded with it.
 import { api, queryClient } from '../api.ts'
 import { forgetSession } from '../session.ts'
 

@@ -1,4 +1,4 @@
-// The agents' own gateway: identity comes from a certificate of our authority alone, joining works once.
+// The agents' gateway: only a certificate of our authority gives an identity, and a join works once.
 
 import { execFileSync } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
@@ -14,7 +14,7 @@ const identity = (w: AttackedInstallation) => {
   return (name: string): string => readFileSync(join(folder, name), 'utf8')
 }
 
-/** Whether the gateway lets this client speak HTTP/2 at all. */
+/** Whether the gateway accepts HTTP/2 from this client at all. */
 function handshake(w: AttackedInstallation, options: ConnectionOptions): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connectTls({
@@ -25,7 +25,7 @@ function handshake(w: AttackedInstallation, options: ConnectionOptions): Promise
       ...options,
     })
     const timer = setTimeout(() => socket.destroy(), 5_000)
-    // an HTTP/2 preface and empty settings; a client that is not let in is cut before the server's settings come
+    // an HTTP/2 preface and empty settings; a refused client is cut before the server sends its settings
     socket.on('secureConnect', () =>
       socket.write(
         Buffer.from('505249202a20485454502f322e300d0a0d0a534d0d0a0d0a000000040000000000', 'hex'),

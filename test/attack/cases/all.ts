@@ -1,4 +1,4 @@
-// Every attack, in the order in which they are made: those that may disturb others come last.
+// Every attack, in order of execution: those that may disturb others come last.
 import type { Case } from '../case.ts'
 import { AGENTS } from './agents.ts'
 import { FILES } from './files.ts'

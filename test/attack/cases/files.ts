@@ -1,4 +1,4 @@
-// The repository's own file, output that holds secrets, files of actions, static files and images.
+// The repository's service file, output that contains secrets, artifacts, static files and images.
 import { execFileSync } from 'node:child_process'
 import type { Artifact, Task } from '@berth/shared/api'
 import { callEngine } from '../../fixtures/docker/engine.ts'
@@ -9,7 +9,7 @@ import { containerAddress } from './ports.ts'
 
 const targets = new WeakMap<AttackedInstallation, Map<string, Promise<Target>>>()
 
-/** A victim of its own for what may break it; made once. */
+/** A separate victim for attacks that may break it; created once. */
 function lazily(
   w: AttackedInstallation,
   name: string,
@@ -25,7 +25,7 @@ function lazily(
 const anvil = (w: AttackedInstallation): Promise<Target> =>
   lazily(w, 'anvil', () => w.deployed('anvil', 'docker', dockerFiles('anvil')))
 
-/** A commit that must fail before anything of it runs, and leave the old version serving. */
+/** A commit that must fail before any of its code runs, while the old version keeps serving. */
 const rejected = (
   title: string,
   files: (w: AttackedInstallation) => Record<string, string> | Promise<Record<string, string>>,
@@ -54,7 +54,7 @@ const rejected = (
 })
 
 const service = (text: string): Record<string, string> => ({ '.service.yml': text })
-/** The verdict alone counts. */
+/** Matches nothing: the verdict alone counts. */
 const NEVER = /(?!)/
 
 const bomb = `a: &a [x, x, x, x, x, x, x, x, x]\n${'bcdefghi'
@@ -117,7 +117,7 @@ const uses = (title: string, file: (image: string) => Record<string, string>): C
   },
 })
 
-/** A build that says what it could reach; the address is known to the attacker. */
+/** A build that reports what it could reach; the attacker knows the address. */
 const reaches = (
   title: string,
   address: (w: AttackedInstallation) => Promise<string>,

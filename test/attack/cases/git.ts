@@ -1,14 +1,14 @@
-// What an environment's account plants for git, and what a hostile repository brings along.
+// What an environment's account plants for git, and what a hostile repository contains.
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Case, found, must } from '../case.ts'
 import type { AttackedInstallation } from '../target.ts'
 
-/** A folder that every account can write: what escapes leaves a file here. */
+/** A folder that every account can write; an escape leaves a file here. */
 const LOOT = '/var/tmp/berth-attack-loot'
 
-/** Every place below the environment's folder that the account can write, and where a git of Berth might look. */
+/** Every path below the environment's folder that the account can write, and where Berth's git might look. */
 const PLANT = (command: string): string => `
 plant() {
   mkdir -p "$1/hooks" "$1/info" "$1/objects/info" 2>/dev/null || return 0
@@ -24,7 +24,7 @@ printf '#!/bin/sh\\n${command}\\n' >"$HOME/hooks/post-checkout"; chmod 755 "$HOM
 
 const clean = (): void => rmSync(LOOT, { recursive: true, force: true })
 
-/** Git itself would run what is planted: shown in a repository of the attacker's own. */
+/** Shows in the attacker's own repository that git would run what is planted. */
 function plantedRuns(): void {
   clean()
   const folder = execFileSync('mktemp', ['-d'], { encoding: 'utf8' }).trim()

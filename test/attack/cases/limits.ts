@@ -1,4 +1,4 @@
-// An environment that takes all it can get: the others go on.
+// An environment that takes all resources it can get; the others must keep working.
 import { type Case, must } from '../case.ts'
 import type { AttackedInstallation } from '../target.ts'
 
@@ -7,7 +7,7 @@ const victimAnswers = async (w: AttackedInstallation): Promise<void> => {
   must(status === 200, `the victim is answered ${status}`)
 }
 
-/** A script that takes too much; it says GOT when nothing stopped it. */
+/** A script that takes too much; it prints GOT if nothing stopped it. */
 const greedy = (
   title: string,
   where: 'mallory' | 'box',
@@ -18,7 +18,7 @@ const greedy = (
   isImportant: title.includes('processes'),
   control: victimAnswers,
   async attack(w) {
-    // the service itself may be what is stopped
+    // the limit may stop the service itself
     const said = await w
       .implant(w[where], script(w))
       .catch((error: Error) => ({ out: error.message }))

@@ -1,4 +1,4 @@
-// What one account of the server can see, touch or meet of another environment and of the agent itself.
+// What one account of the server can see, touch or reach of another environment and of the agent itself.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Case, found, must } from '../case.ts'
@@ -7,7 +7,7 @@ import { type AttackedInstallation, CANARY } from '../target.ts'
 const environmentDir = (w: AttackedInstallation, who: 'victim' | 'mallory'): string =>
   join(w.fixture.stateDir, 'environments', `e${w[who].environment.id}`)
 
-/** Cannot be read, while an own file of the same kind can. */
+/** Unreadable, while an own file of the same kind is readable. */
 const unreadable = (
   what: string,
   path: (w: AttackedInstallation) => string,
@@ -42,7 +42,7 @@ const newest = (folder: string, pattern: RegExp): string =>
       .at(-1) ?? 'none',
   )
 
-/** Both put a file into a place that the whole machine shares, and look for the other's. */
+/** Both write a file into a path that the whole machine shares, and look for the other's. */
 const shared = (place: string): Case => ({
   subject: 'neighbours',
   title: `two environments do not meet in ${place}`,
@@ -140,7 +140,7 @@ export const NEIGHBOURS: Case[] = [
     control: async (w) =>
       must((await w.implant(w.mallory, 'ls /proc/self/fd')).out.includes('0'), 'cannot look'),
     async attack(w) {
-      // of the service's first shell, before the program opened anything: node keeps what it inherited
+      // descriptors of the service's first shell, before the program opened any: node keeps what it inherited
       const script = `for f in /proc/$PPID/fd/*; do t=$(readlink $f); case $t in socket:*|pipe:*|anon_inode:*|/dev/null|"") ;; *) echo "$f $t" ;; esac; done; true`
       const { out } = await w.implant(w.mallory, script)
       const foreign = out.split('\n').filter((line) => line && !line.includes('implant.cjs'))

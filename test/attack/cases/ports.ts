@@ -1,4 +1,4 @@
-// The loopback port of a manual service, networks of containers, and addresses that hand out a machine's credentials.
+// The loopback port of a manual service, networks of containers, and addresses that serve a machine's credentials.
 import { execFileSync, spawn } from 'node:child_process'
 import { type Case, found, must } from '../case.ts'
 import type { AttackedInstallation } from '../target.ts'
@@ -24,7 +24,7 @@ async function guardedAnswers(w: AttackedInstallation): Promise<void> {
   )
 }
 
-/** A listener of the machine itself, as its own services have. */
+/** A listener of the machine itself, like those of its own services. */
 async function withListener<T>(address: string, work: (port: number) => Promise<T>): Promise<T> {
   const script = `require('http').createServer((q, r) => r.end('crown jewels')).listen(0, '${address}', function () { console.log(this.address().port) })`
   const child = spawn(process.execPath, ['-e', script], { stdio: ['ignore', 'pipe', 'inherit'] })

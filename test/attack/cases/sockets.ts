@@ -1,4 +1,4 @@
-// What an environment's account does to its own socket after Berth has checked it: the proxy dials the checked socket or
+// An environment's account swaps its own socket after Berth has checked it: the proxy must dial the checked socket or
 // none.
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ const runDir = (w: AttackedInstallation): string => join(w.fixture.stateDir, 'ru
 const socketDir = (w: AttackedInstallation): string =>
   join(runDir(w), `e${w.mallory.environment.id}`)
 
-/** The service's own program is asked to come back: its supervisor starts it again. */
+/** Makes the service's own program exit, so that its supervisor restarts it. */
 async function restore(w: AttackedInstallation): Promise<void> {
   await w.implant(
     w.mallory,
@@ -43,7 +43,7 @@ const swap = (title: string, target: (w: AttackedInstallation) => string, sign: 
     const path = target(w)
     await w.implant(w.mallory, `cd "$BERTH_SOCKET_DIR" && rm -f app.sock && ln -s ${path} app.sock`)
     let got: string | undefined
-    // the proxy keeps connections to the former socket for some seconds
+    // the proxy keeps connections to the previous socket for some seconds
     for (const end = performance.now() + SWAPPED_MS; performance.now() < end && !got; ) {
       for (const url of ['/', '/version', '/config/', '/containers/json']) {
         const { text } = await w.visit(w.mallory.host('app'), url)

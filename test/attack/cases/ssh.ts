@@ -1,4 +1,4 @@
-// People with a certificate for one thing who want another: words that are no verb, files, forwarding, other environments.
+// Users who misuse a certificate: words that are no verb, files, forwarding, other environments.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -14,7 +14,7 @@ interface Login {
   words?: string[]
   flags?: string[]
   user?: (reply: SshCertificate) => string
-  /** Another program than ssh, with ssh's options. */
+  /** A program other than ssh, with ssh's options. */
   program?: 'sftp' | 'scp'
   withoutCertificate?: boolean
 }

@@ -1,15 +1,15 @@
-// Organizations, roles and machines: foreign things answer as missing ones, lesser rights do less.
+// Organizations, roles and machines: foreign ids answer as missing ones, and lower roles can do less.
 import type { Environment } from '@berth/shared/api'
 import { type Case, found, must } from '../case.ts'
 import { type AttackedInstallation, CANARY } from '../target.ts'
 
 const MISSING = 2_000_000_001
 
-/** Without the request's own id and path. */
+/** Removes the request's own id and path. */
 const strip = (text: string): string =>
   text.replace(/req_[\w-]+/g, 'R').replace(/"instance":"[^"]*"/, '"instance":"I"')
 
-/** A foreign thing is answered exactly as one that does not exist. */
+/** A foreign id gets exactly the answer of one that does not exist. */
 const foreign = (
   what: string,
   method: string,

@@ -1,4 +1,4 @@
-// The proxy in front of environments and the control plane's own gateway: host names, smuggled requests, headers of the
+// The proxy in front of environments and the control plane's own gateway: hostnames, smuggled requests, headers of the
 // platform, foreign pages, slow clients.
 import { connect } from 'node:net'
 import { type Case, found, must } from '../case.ts'
@@ -9,7 +9,7 @@ import { type AttackedInstallation, PASSWORD } from '../target.ts'
 const openAnswers = async (w: AttackedInstallation): Promise<void> =>
   must((await w.visit(w.mallory.host())).text.includes('implant mallory'), 'the open host is away')
 
-/** Bytes to the proxy that must never be answered by the guarded application. */
+/** Bytes to the proxy that the guarded application must never answer. */
 const atProxy = (
   title: string,
   bytes: (w: AttackedInstallation) => string,
@@ -33,7 +33,7 @@ const atProxy = (
 
 const lines = (...list: string[]): string => `${list.join('\r\n')}\r\n\r\n`
 
-/** As a page of another site would send it, with the cookies of somebody who is signed in. */
+/** A request as a page of another site would send it, with the cookies of a signed-in user. */
 const foreignPage = (title: string, path: string, type: string, body: string): Case => ({
   subject: 'web',
   title,

@@ -1,4 +1,4 @@
-// Deliveries that nobody at the repository host signed, or that were sent before.
+// Deliveries that no forge signed, or that were sent before.
 import { createHmac, randomUUID } from 'node:crypto'
 import type { ProjectCreated, WebhookAnswer } from '@berth/shared/api'
 import {

@@ -1,4 +1,4 @@
-// Basic Auth before an environment or all of a project: own, inherited, or none. The password goes in and never comes out.
+// Basic Auth for an environment or a whole project: own, inherited, or none. The password is write-only.
 import { useState } from 'react'
 import { Secret, Select, Text } from './field.tsx'
 import { Form, text } from './form.tsx'
@@ -10,7 +10,7 @@ export type Asked =
 
 interface Props {
   now: { mode: Mode; enabled: boolean; username: string | null }
-  /** An environment may take its project's. */
+  /** An environment may inherit its project's. */
   inherits: boolean
   reason?: string | undefined
   send(asked: Asked): Promise<unknown>

@@ -1,4 +1,4 @@
-// Fields: a label, a hint, what is wrong, tied together for whoever cannot see that they stand close.
+// Fields: label, hint and error, linked to each other for screen readers.
 import {
   type InputHTMLAttributes,
   type ReactNode,
@@ -141,7 +141,7 @@ export function Check({
   )
 }
 
-/** A value that is typed and never shown again: masked, with a look at what is being typed. */
+/** A write-only value: masked, with a button that reveals what is being typed. */
 export function Secret({
   label,
   hint,

@@ -1,5 +1,5 @@
-// Forms: the browser holds what is typed until it is sent; the server judges it, and its words appear at the field they
-// are about. The first field in error gets the focus. Nothing typed is kept anywhere else.
+// Forms. The browser holds the typed values until they are sent, and they are kept nowhere else. The server validates;
+// its messages appear at their fields, and the first invalid field gets the focus.
 import {
   createContext,
   type FormEvent,
@@ -19,17 +19,17 @@ import css from './form.module.css'
 export const FormProblem = createContext<Problem | undefined>(undefined)
 
 interface FormProps {
-  /** Resolves when the server agreed. */
+  /** Resolves when the server accepted. */
   send(data: FormData, form: HTMLFormElement): Promise<unknown>
   submit: string
   kind?: ButtonKind
-  /** Said when it worked. */
+  /** Shown on success. */
   done?: string
   /** Beside the submit button. */
   beside?: ReactNode
   reason?: string | undefined
   label?: string
-  /** Fields forget what was typed once it was sent. */
+  /** Clears the fields after a successful send. */
   clears?: boolean
   isRow?: boolean
   children?: ReactNode
@@ -99,7 +99,7 @@ function useFocusOnProblem(ref: RefObject<HTMLFormElement | null>, problem: Prob
   }, [ref, problem])
 }
 
-/** What is about no field that is on the page, and the sentence as a whole. */
+/** The overall message, and messages for fields that are not on the page. */
 export function FormError({ problem }: { problem: Problem }) {
   const task = problem.details.task_id
   return (
@@ -124,16 +124,16 @@ export function FormError({ problem }: { problem: Problem }) {
   )
 }
 
-/** What the server said about this field. */
+/** The server's message for this field. */
 export function useFieldError(name: string | undefined): string | undefined {
   const problem = useContext(FormProblem)
   return problem?.fields.find((f) => f.field === name || f.field.startsWith(`${name}.`))?.message
 }
 
-/** What was typed into a field; nothing typed is empty. */
+/** The value of a field; empty if nothing was typed. */
 export const text = (data: FormData, name: string): string => String(data.get(name) ?? '')
 export const isChecked = (data: FormData, name: string): boolean => data.get(name) !== null
-/** One entry a line; empty lines are none. */
+/** One entry per line; empty lines are skipped. */
 export const lines = (data: FormData, name: string): string[] =>
   text(data, name)
     .split('\n')

@@ -1,4 +1,4 @@
-// What one environment may use at most, for a project or a server. Empty means: as the server's size gives it.
+// The limits of one environment, for a project or a server. An empty field means the default for the server's size.
 import type { Limits } from '@berth/shared/api'
 import { bytes } from '../../format.ts'
 import { Section } from '../page.tsx'
@@ -10,7 +10,7 @@ const GiB = 1_024 ** 3
 
 interface Props {
   now: Limits
-  /** What holds where nothing is set; null: not known here. */
+  /** The defaults; null if unknown here. */
   usual: Limits | null
   hint: string
   reason: string | undefined
@@ -20,7 +20,7 @@ interface Props {
 const shown = (value: number | null, unit: number): number | undefined =>
   value === null ? undefined : Number((value / unit).toFixed(2))
 
-/** Of a field that is empty: null. */
+/** Null for an empty field. */
 const read = (data: FormData, name: string, unit: number): number | null => {
   const written = text(data, name).trim()
   if (written === '') return null

@@ -1,4 +1,4 @@
-// E-mail and password. Paste and password managers work; what is wrong is said without saying which.
+// E-mail and password. Paste and password managers work; the error does not say which of the two is wrong.
 import { api } from '../../api.ts'
 import { Text } from './field.tsx'
 import { Form, text } from './form.tsx'

@@ -1,5 +1,5 @@
-// Files that an action left: one link each. The server is asked for the file before the browser gets it, so a refusal is a
-// sentence here and never an empty file.
+// The files of an action, one link each. The page asks the server before the browser downloads, so a refusal appears as
+// a message and never as an empty file.
 import { useQuery } from '@tanstack/react-query'
 import { api, change, trpc } from '../../api.ts'
 import { ActButton } from '../../components/act.tsx'

@@ -1,4 +1,4 @@
-// What can be done with a task: cancel it, deploy its version again or go back to it, take its log along.
+// What a user can do with a task: cancel it, redeploy its version, roll back to it, download its log.
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, change } from '../../api.ts'
@@ -11,12 +11,12 @@ import { short } from '../../format.ts'
 import { copyAddress } from '../../log/toolbar.tsx'
 import { deployReason, isReadOnly } from '../environments/bits.tsx'
 
-/** A ticket first: a refusal is a sentence here, and never a file. */
+/** Gets a ticket first, so a refusal appears as a message and never as a file. */
 export async function openTicket(
   ticket: Promise<{ url: string }>,
   isShown: boolean,
 ): Promise<void> {
-  // opened while the click still counts, or the browser takes it for an advertisement
+  // opened during the click, or the browser blocks it as a pop-up
   const tab = isShown ? open('', '_blank') : null
   try {
     const { url } = await ticket
@@ -74,7 +74,7 @@ function Cancel({ task: t }: { task: Task }) {
   )
 }
 
-/** The same version once more, or an earlier one instead of what runs now. */
+/** Deploys the same version again, or rolls back to an earlier one. */
 export function Again({ task: t, environment: e }: { task: Task; environment: Environment }) {
   const [isAsking, ask] = useState(false)
   const navigate = useNavigate()

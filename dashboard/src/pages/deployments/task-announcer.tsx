@@ -1,4 +1,4 @@
-// Phases and the result for those who listen instead of look: at most one sentence in five seconds, the newest wins.
+// Announces phases and the result to screen readers: at most one sentence in five seconds, the newest wins.
 import { useEffect, useRef, useState } from 'react'
 import { wordOf } from '../../components/status.tsx'
 import type { Task } from '../../data.ts'
@@ -19,7 +19,7 @@ export function Announcer({ task: t }: { task: Task }) {
   const isFirst = useRef(true)
   useEffect(() => {
     if (isFirst.current) {
-      isFirst.current = false // what the page says already is no news
+      isFirst.current = false // the initial state is on the page already
       return
     }
     const report = () => {

@@ -1,4 +1,4 @@
-// What a task waits for, or how it ended: the first thing somebody who opens the page wants to know.
+// What a task waits for, or how it ended: the first thing a user of the page wants to know.
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useSyncExternalStore } from 'react'
@@ -31,7 +31,7 @@ export function useErrorLine(t: Task): number | undefined {
     staleTime: 60_000,
   })
   if (!t.failure) return undefined
-  if (isAsked && !data) return undefined // a moment: one does not jump twice
+  if (isAsked && !data) return undefined // a short wait avoids scrolling twice
   const last = step?.last_line ?? Number.POSITIVE_INFINITY
   return data?.found.find((n) => n <= last) ?? t.failure.line ?? undefined
 }
@@ -99,7 +99,7 @@ function Waiting({ of: w }: { of: NonNullable<Task['waiting_for']> }) {
   )
 }
 
-/** The line itself, once the viewer has it. */
+/** The line itself, once the viewer has loaded it. */
 function useLineText(session: LogSession | undefined, n: number | undefined): string {
   const get = () =>
     session && n !== undefined ? plainText(session.store.line(n)?.text ?? '').trim() : ''
@@ -137,7 +137,7 @@ function Failed({ task: t, environment: e, errorLine, session, jump }: OutcomePr
   )
 }
 
-/** What is different from the last deployment that succeeded. */
+/** What changed since the last successful deployment. */
 function Since({ task: t }: { task: Task }) {
   const { data } = useQuery({
     ...trpc.task.compare.queryOptions({ task_id: t.id }),
@@ -238,7 +238,7 @@ function Succeeded({ task: t, environment: e }: OutcomeProps) {
   )
 }
 
-/** Within a tenth is as usual. */
+/** A difference within a tenth counts as usual. */
 function compared(took: number, median: number, of: number): string {
   const usual = `the median of the ${of === 1 ? 'one' : `${of}`} before (${duration(median)})`
   const by = Math.round((100 * (took - median)) / Math.max(1, median))

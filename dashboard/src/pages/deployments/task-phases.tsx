@@ -1,5 +1,5 @@
-// Phases and their steps with how long they took, and each one's share of the whole as a bar. What failed or runs is
-// open, the rest is folded. On narrow screens the list folds into one line above the log.
+// Phases and their steps with their durations, and each one's share of the total as a bar. Failed and running phases
+// are open, the others are folded. On narrow screens the list folds into one line above the log.
 import { useState } from 'react'
 import { Icon } from '../../components/icon.tsx'
 import { Status, TaskStatus } from '../../components/status.tsx'
@@ -25,7 +25,7 @@ const took = (of: Timed, now: number): string =>
       ? clock(elapsed(of, now))
       : ''
 
-/** A width without inline style sheets: a drawing scales by itself. */
+/** An SVG scales its width without an inline style. */
 function Share({ of, all }: { of: number; all: number }) {
   if (all <= 0) return null
   const width = Math.max(of > 0 ? 0.5 : 0, (100 * of) / all)
@@ -135,7 +135,7 @@ function StepItem({ step: s, now, all, jump }: ItemProps & { step: Step }) {
   )
 }
 
-/** The shape and the colour are the state's, the word is the phase's; the state is said as well. */
+/** Shape and colour show the state, the word names the phase; screen readers get both. */
 function State({ of, word }: { of: string; word: string }) {
   const isRunning = of === 'running'
   return (

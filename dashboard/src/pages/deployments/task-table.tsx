@@ -13,7 +13,7 @@ export const taskName = (t: Pick<Task, 'id' | 'type' | 'action' | 'reset'>): str
     ? `${t.action ?? 'Action'} ${t.id}`
     : `${t.reset ? 'Reset' : KINDS[t.type]} ${t.id}`
 
-/** Why it ended as it did, in a few words. */
+/** Why it ended, in a few words. */
 export function outcome(t: Task): string {
   if (t.failure) return t.failure.step_title ?? t.failure.message
   if (t.cancel_reason === 'superseded') return `superseded by ${t.superseded_by}`
@@ -24,7 +24,7 @@ export function outcome(t: Task): string {
 interface TableProps {
   label: string
   tasks: readonly Task[]
-  /** Names of environments, where the list is of more than one. */
+  /** Names of environments, for lists with more than one. */
   names?: ReadonlyMap<number, string>
 }
 

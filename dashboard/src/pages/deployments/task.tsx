@@ -1,4 +1,4 @@
-// One deployment, removal or action: its phases, its log, how it ended, and what can be done about it.
+// One deployment, removal or action: its phases, its log, its result, and what a user can do about it.
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useEffect, useMemo, useRef, useState } from 'react'

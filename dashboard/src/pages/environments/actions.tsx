@@ -1,4 +1,4 @@
-// Actions of the repository's .service.yml: started by a button, with the question they ask first.
+// Actions of the repository's .service.yml, each with a button and its confirmation.
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -15,7 +15,7 @@ import { Artifacts } from '../deployments/artifacts.tsx'
 import { lockReason } from './bits.tsx'
 import { EnvironmentFrame } from './frame.tsx'
 
-/** Of so many last runs the files are shown. */
+/** Files are shown for this many recent runs. */
 const SHOWN = 3
 
 type Action = Awaited<ReturnType<typeof api.action.list.query>>['actions'][number]

@@ -1,4 +1,4 @@
-// What several pages say about an environment in the same words: why it is locked, whose it is, its Deploy button.
+// Parts that several pages show for an environment: why it is locked, its owner, its Deploy button.
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -23,7 +23,7 @@ export function lockReason(e: Environment): string | undefined {
 export const isReadOnly = (e: Environment): boolean =>
   e.protected && !e.may.includes('edit') && e.status !== 'removing'
 
-/** Undefined: it can be pressed. The server said so; nothing is derived here but the words. */
+/** Undefined if it can be deployed. The server decides; only the wording is derived here. */
 export function deployReason(e: Environment): string | undefined {
   if (e.locked) return lockReason(e)
   if (e.may.includes('deploy')) return undefined
@@ -80,7 +80,7 @@ export function DeployButton({
   )
 }
 
-/** What holds the lock, and the way to end it. */
+/** What holds the lock, and how to end it. */
 export function LockLine({ environment: e }: { environment: Environment }) {
   const { isBusy, problem, run } = useAct()
   const by = e.locked_by
@@ -107,7 +107,7 @@ export function LockLine({ environment: e }: { environment: Environment }) {
   )
 }
 
-/** Until the next deployment succeeded; which keys, where somebody may see them. */
+/** Shown until the next successful deployment; names the keys if the user may see them. */
 export function Changed({ environment: e }: { environment: Environment }) {
   const list =
     useQuery(trpc.variable.list.queryOptions({ environment_id: e.id })).data?.variables ?? []

@@ -1,4 +1,4 @@
-// Everything that was deployed, run or removed in an environment.
+// All deployments, actions and removals of an environment.
 import { useQuery } from '@tanstack/react-query'
 import { api, trpc } from '../../api.ts'
 import { More } from '../../components/more.tsx'

@@ -1,4 +1,4 @@
-// One environment at a glance: what runs, what was deployed, why the last one failed.
+// One environment at a glance: what runs, what was deployed, why the last deployment failed.
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { trpc } from '../../api.ts'
@@ -81,7 +81,7 @@ function LastFailure({ environment: e }: { environment: Environment }) {
           ))}
         {d.output && !isFixed && <pre className={css.output}>{d.output}</pre>}
         <p className="row">
-          {/* the page begins at the line that tells the error */}
+          {/* opens the task at the line that shows the error */}
           <Link to="/tasks/$id" params={{ id: String(d.task.id) }}>
             {d.failure.line ? 'Open at the error' : 'Open the deployment'}
           </Link>

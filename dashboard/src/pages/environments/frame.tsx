@@ -1,4 +1,4 @@
-// What stands above every tab of an environment: its state, its lock, what changed, whose it is.
+// The header of every tab of an environment: its state, its lock, what changed, its owner.
 import { Link } from '@tanstack/react-router'
 import type { ReactNode } from 'react'
 import { buttonClass } from '../../components/button.tsx'

@@ -1,5 +1,5 @@
-// What the services write, while the page looks: the last lines of each, then as they come. A new connection begins anew;
-// the server keeps more than a page holds, and the client reads it.
+// Live logs of the services: the last lines of each, then new ones. A reconnect starts over; the server keeps more
+// lines than the page, and the client can read them.
 import { useEffect, useLayoutEffect, useRef, useState } from 'react'
 import { api, problemOf } from '../../api.ts'
 import { CopyField } from '../../components/copy.tsx'
@@ -10,7 +10,7 @@ import { EnvironmentFrame } from './frame.tsx'
 import css from './logs.module.css'
 
 const LINES = 1_000
-/** Lines arrive in bursts; a page paints once for many. */
+/** Lines arrive in bursts; one paint covers many. */
 const PAINT_MS = 100
 const AT_END_PX = 40
 
@@ -37,7 +37,7 @@ export function EnvironmentLogs() {
   )
 }
 
-/** Colours and other sequences are for terminals. */
+/** Strips terminal sequences such as colours. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what they begin with
 const SEQUENCES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)|.)/g
 

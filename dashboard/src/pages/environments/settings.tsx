@@ -1,4 +1,4 @@
-// Settings of an environment. While it is protected its title, server and domain are read-only for its owner too.
+// Settings of an environment. Protection makes its title, server and domain read-only, for its owner too.
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, change } from '../../api.ts'
@@ -54,7 +54,7 @@ export function EnvironmentSettings() {
   )
 }
 
-/** A form begins anew when what it shows was changed, and at no other time: what is being typed stays. */
+/** The React key of a form: it resets only when the shown values changed, so typed text stays. */
 const keyOf = (e: Environment, names: (keyof Environment)[]): string =>
   JSON.stringify(names.map((name) => e[name]))
 
@@ -82,7 +82,7 @@ function General({ environment: e }: { environment: Environment }) {
           const title = text(data, 'title')
           const domain = text(data, 'domain').trim()
           const branch = text(data, 'branch').trim()
-          // what did not change is not sent: some of it may not be touched while a deployment runs
+          // sends only changes: some fields are refused while a deployment runs
           return change(
             api.environment.update.mutate({
               environment_id: e.id,

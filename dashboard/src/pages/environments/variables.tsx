@@ -1,5 +1,5 @@
-// Variables: keys are shown, values go in and never come out. What is typed lives in the field alone and is cleared when
-// it was sent.
+// Variables: keys are shown, values are write-only. Typed values exist only in the field, which is cleared after
+// sending.
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { api, change, trpc } from '../../api.ts'
@@ -176,7 +176,7 @@ function One({ id, known, onClose }: { id: number; known: string | undefined; on
   )
 }
 
-/** The text stays in the field; only the keys are looked at before it is sent. */
+/** The text stays in the field; only its keys are read before it is sent. */
 function Paste({ id, onClose }: { id: number; onClose(): void }) {
   const [keys, setKeys] = useState<string[]>([])
   const wanted = keys.filter((key) => !isReserved(key))

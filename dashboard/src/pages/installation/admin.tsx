@@ -1,4 +1,4 @@
-// The whole installation, for its administrators: names, counts and limits; nobody's variables, logs or certificates.
+// The whole installation, for its administrators: names, counts and limits, but no variables, logs or certificates.
 import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { api, change, trpc } from '../../api.ts'
@@ -203,7 +203,7 @@ const PHASES = {
 } as const
 type Kind = 'user' | 'host'
 
-/** New keys are published first, then sign, then the old ones go; each step waits for the servers. */
+/** New keys are published, then sign, then the old ones are removed; each step waits for the servers. */
 function Authorities() {
   const query = useQuery(trpc.admin.sshAuthorities.queryOptions())
   const [asking, ask] = useState<{ step: 'announce' | 'adopt' | 'retire'; kind: Kind }>()

@@ -48,7 +48,7 @@ function List({ organization }: { organization: Membership }) {
   )
 }
 
-/** As people read it: lists with commas, what was and what is with an arrow, commits short. */
+/** A readable value: lists with commas, old and new with an arrow, commits shortened. */
 function wordsOf(value: unknown): string {
   if (typeof value === 'string') return /^[0-9a-f]{40,}$/.test(value) ? short(value) : value
   if (typeof value === 'boolean') return value ? 'yes' : 'no'
@@ -63,7 +63,7 @@ const pairs = (of: object): string =>
     .map(([name, value]) => (name === 'changes' ? wordsOf(value) : `${name}: ${wordsOf(value)}`))
     .join('; ')
 
-/** Names and keys; values are not in it. */
+/** Names and keys only, without values. */
 function changesOf(entry: Entry): string {
   const text = pairs(entry.changes)
   return text.length > 200 ? `${text.slice(0, 200)}…` : text

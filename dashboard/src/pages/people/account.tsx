@@ -1,4 +1,4 @@
-// One's own account: password, browsers, theme and keys.
+// The user's own account: password, browsers, theme and keys.
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { api, change, trpc } from '../../api.ts'

@@ -1,4 +1,4 @@
-// A client asks to act as the person who is signed in here. The mere visit decides nothing; a button does.
+// A client asks to act as the signed-in user. Opening the page decides nothing; a button does.
 import { useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, change } from '../../api.ts'

@@ -1,4 +1,4 @@
-// The people of an organization: roles, invitations, leaving.
+// The members of an organization: roles, invitations, leaving.
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -136,7 +136,7 @@ interface RoleProps {
   role: Role
 }
 
-/** The server decides: until it answered, the old role is shown. */
+/** Shows the old role until the server has answered. */
 function RoleSelect({ organization, userId, name, role }: RoleProps) {
   const [isBusy, setBusy] = useState(false)
   const set = async (next: Role) => {

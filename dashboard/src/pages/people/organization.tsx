@@ -1,4 +1,4 @@
-// Settings of the organization, and making another one.
+// Settings of the organization, and the form for a new one.
 import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'

@@ -1,5 +1,5 @@
-// Before anybody is signed in: signing in, the first set-up, an invitation, a forgotten password. Nothing here tells
-// whether an account exists.
+// Pages without login: sign-in, first set-up, invitation, forgotten password. They do not reveal whether an account
+// exists.
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams, useRouter, useSearch } from '@tanstack/react-router'
 import { type ReactNode, useEffect, useState } from 'react'
@@ -39,7 +39,7 @@ function Frame({ title, children }: { title: string; children: ReactNode }) {
 
 const useSession = () => useQuery({ ...trpc.session.get.queryOptions(), staleTime: 0 })
 
-/** Only a path of our own: an address from elsewhere must not send people away after they signed in. */
+/** Accepts only our own paths, so that a crafted link cannot redirect users elsewhere after sign-in. */
 const ownPath = (next: string | undefined): string =>
   next && /^\/(?![/\\])/.test(next) ? next : '/'
 
@@ -59,7 +59,7 @@ export function Login() {
   )
 }
 
-/** What was loaded for somebody else, or for nobody, is forgotten. */
+/** Clears what was loaded for another user, or without login. */
 function useEnter() {
   const { history } = useRouter()
   return (to: string) => {

@@ -1,4 +1,4 @@
-// Access tokens: for programs. One is shown once, when it is made.
+// Access tokens for programs. A token is shown once, when it is created.
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'

@@ -1,4 +1,4 @@
-// Everything that was deployed in a project, also in environments that are gone.
+// All deployments of a project, including those of deleted environments.
 import { useQuery } from '@tanstack/react-query'
 import { api, trpc } from '../../api.ts'
 import { More } from '../../components/more.tsx'

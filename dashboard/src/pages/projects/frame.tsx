@@ -1,4 +1,4 @@
-// What stands above every tab of a project.
+// The header of every tab of a project.
 import type { ReactNode } from 'react'
 import { Page } from '../../components/page.tsx'
 import { Loaded, Note } from '../../components/states.tsx'

@@ -1,5 +1,5 @@
-// The SSH host key of a project's forge: which one is accepted, which one the forge shows now, and trusting a new one.
-// The forge is asked only when a person wants to know.
+// The SSH host key of a project's forge: the accepted key, the key the forge shows now, and a button to trust a new
+// one. The forge is contacted only on request.
 import { useState } from 'react'
 import { api, change } from '../../api.ts'
 import { ActButton, Ask } from '../../components/act.tsx'

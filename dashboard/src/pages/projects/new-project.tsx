@@ -1,4 +1,4 @@
-// A new project: what it is, where it runs; then the two things to put in at the repository's host, shown this once.
+// A new project: its repository and server, then the two values to enter at the forge, shown only once.
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, change } from '../../api.ts'
@@ -98,7 +98,7 @@ function Asking({ onMade }: { onMade(project: Created): void }) {
   )
 }
 
-/** One that can deploy at once, if there is one. */
+/** Prefers a server that can deploy now. */
 const first = (list: readonly Server[]): Server | undefined =>
   list.find((s) => s.status === 'online') ?? list.find((s) => s.joined_at !== null) ?? list[0]
 

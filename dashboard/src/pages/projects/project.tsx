@@ -142,7 +142,7 @@ function EnvironmentRow({ environment: e }: { environment: Environment }) {
   )
 }
 
-/** While it deploys: the phase and its clock; otherwise when it was. */
+/** The phase and its clock during a deployment; otherwise the time of the last one. */
 function Progress({ environment: e }: { environment: Environment }) {
   const taskId = e.locked_by?.task_id
   const task = useQuery({
@@ -234,7 +234,7 @@ function Review({
   pull: PullRequest
   sha: string
 }) {
-  /** The commit that is being read: a push meanwhile must not slip under the button. */
+  /** The reviewed commit: a push during the review must not change what the button approves. */
   const [reviewed, review] = useState<string>()
   const sha = reviewed ?? head
   const mayDeploy = usePermission('deploy')

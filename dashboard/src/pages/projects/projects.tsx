@@ -1,5 +1,5 @@
-// The projects of the current organization, each with its environments as they are now. None yet: the three steps to the
-// first preview, ticked off as they happen.
+// The projects of the current organization, each with its environments. Without projects it shows the three steps to
+// the first preview, ticked off as they happen.
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { buttonClass } from '../../components/button.tsx'

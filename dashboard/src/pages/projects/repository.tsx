@@ -1,4 +1,5 @@
-// The repository of a project as the control plane sees it: can it be read, with which key, what its host is told.
+// The repository of a project as the control plane sees it: whether it is readable, with which key, and what Berth
+// reports to its forge.
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { api, change, trpc } from '../../api.ts'
@@ -117,7 +118,7 @@ export function Repository({
 
 type Checked = Awaited<ReturnType<typeof api.project.check.mutate>>
 
-/** `children`: what else can be done, beside it. */
+/** `children`: further actions beside the button. */
 export function CheckRepository({ id, children }: { id: number; children?: ReactNode }) {
   const [isBusy, setBusy] = useState(false)
   const [found, setFound] = useState<Checked | string>()

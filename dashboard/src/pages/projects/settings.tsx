@@ -1,4 +1,4 @@
-// Settings of a project: what it is, how pull requests are treated, its keys, and at the end its deletion.
+// Settings of a project: its details, the rules for pull requests, its keys, and its deletion.
 import { useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, change } from '../../api.ts'
@@ -61,7 +61,7 @@ export function ProjectSettings() {
   )
 }
 
-/** A form begins anew when what it shows was changed, and at no other time: what is being typed stays. */
+/** The React key of a form: it resets only when the shown values changed, so typed text stays. */
 const keyOf = (p: Project, names: (keyof Project)[]): string =>
   JSON.stringify(names.map((name) => p[name]))
 

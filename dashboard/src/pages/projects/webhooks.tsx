@@ -1,4 +1,4 @@
-// What the repository's host told us, and which rule decided what became of it. Also the secret both sides share.
+// The webhooks that the forge sent, the rule that decided on each, and the secret that both sides share.
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'

@@ -1,11 +1,11 @@
-// The one line that joins a server, and a live word on whether it did.
+// The command that joins a server, and a live status of the join.
 import { useQuery } from '@tanstack/react-query'
 import { trpc } from '../../api.ts'
 import { CopyField } from '../../components/copy.tsx'
 import { Note } from '../../components/states.tsx'
 import { Moment } from '../../components/time.tsx'
 
-/** The event of the join asks again at once; this is for a page that is not live. */
+/** The join event triggers an immediate refetch; this interval is for a page that is not live. */
 const AGAIN_MS = 5_000
 
 export function JoinCommand({

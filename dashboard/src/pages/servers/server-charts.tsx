@@ -1,4 +1,4 @@
-// How busy a server is and was, and what each environment takes of it.
+// The load of a server now and over time, and the share of each environment.
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -12,14 +12,14 @@ import css from './server.module.css'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
-/** `ms`: its length; `stepMs`: how far apart its points are. */
+/** `ms` is the length of the span, `stepMs` the distance between its points. */
 const SPANS = {
   hour: { words: 'Last hour', ago: '1 hour ago', ms: HOUR_MS, stepMs: MINUTE_MS },
   day: { words: 'Last day', ago: '24 hours ago', ms: 24 * HOUR_MS, stepMs: MINUTE_MS },
   month: { words: 'Last month', ago: '30 days ago', ms: 720 * HOUR_MS, stepMs: HOUR_MS },
 } as const
 type Span = keyof typeof SPANS
-/** Nothing tells of a new measurement; agents take one a minute. */
+/** No event reports a new measurement; agents take one a minute. */
 const AGAIN_MS = 30_000
 
 export function ServerCharts({ id }: { id: number }) {

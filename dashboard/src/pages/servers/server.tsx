@@ -1,4 +1,4 @@
-// One server: its state, what it offers, how full it is, the certificates that open it, and its end.
+// One server: its state, what it offers, how full it is, its certificates, and its removal.
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { useState } from 'react'
@@ -120,7 +120,7 @@ function Machine({ server: s, facts: f }: { server: Server; facts: NonNullable<S
           Certificates that were revoked since may still open it.
         </Note>
       )}
-      {/* once it is measured, the disk is among the charts */}
+      {/* after the first measurement the charts include the disk */}
       {!s.usage && (
         <Meter
           label="Disk"

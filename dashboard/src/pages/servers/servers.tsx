@@ -1,4 +1,4 @@
-// The servers of the organization, and how a new one joins: one line to run on it, and a wait that ends by itself.
+// The servers of the organization, and how to add one: a command to run on it, and a wait that ends by itself.
 import { Link, useNavigate, useSearch } from '@tanstack/react-router'
 import { useState } from 'react'
 import { api, change } from '../../api.ts'
