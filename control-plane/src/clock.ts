@@ -1,6 +1,6 @@
-// Time as the control plane sees it.
+// The control plane's clock.
 
-/** Wall-clock time, for what is stored and shown; tests move it. */
+/** Wall-clock time for stored and displayed values; tests move it. */
 export interface Clock {
   now(): number
 }

@@ -1,50 +1,50 @@
-// What the control plane is told from outside: the environment, read once. Bad values stop the start with a sentence.
+// Reads the configuration of the control plane from the environment, once. A bad value stops the start with a message.
 import { isIP, isIPv6 } from 'node:net'
 import { join, resolve } from 'node:path'
 import { WEBHOOKS } from '@berth/shared'
 
-/** Where mail goes: a mail server, or files and the console (development), or nowhere. */
+/** Mail goes to a mail server, to files and the console (development), or nowhere. */
 export type MailConfig =
   | { kind: 'smtp'; url: string; from: string }
   | { kind: 'files' }
   | { kind: 'none' }
 
 export interface Config {
-  /** Database (SQLite), logs and, unless named elsewhere, the key that seals secrets. */
+  /** Holds the database (SQLite), logs and, unless configured elsewhere, the key that encrypts secrets. */
   dataDir: string
   /** Set: PostgreSQL. Unset: SQLite in the data folder. */
   databaseUrl: string | undefined
   kekFile: string
-  /** The key before this one, for the start after it was replaced: what it wraps is wrapped again. */
+  /** The replaced key, for the first start after a replacement: what it wraps is wrapped again. */
   previousKekFile: string | undefined
-  /** The key is made on first start; on servers an administrator puts it elsewhere. */
+  /** Creates the key on first start; in production an administrator places it elsewhere. */
   createKek: boolean
   host: string
   port: number
-  /** What people type; links are made from it. Empty: from the address that was bound. */
+  /** What users type; links are built from it. Empty: derived from the bound address. */
   baseUrl: string
   agentHost: string
   agentPort: number
-  /** What agents dial, told at enrolment. Empty: from the base URL's host and the bound port. */
+  /** What agents dial, sent at enrolment. Empty: the base URL's hostname and the bound port. */
   agentEndpoints: string[]
-  /** Repositories at file:// and loopback http:// addresses: tests and the local example. */
+  /** Allows repositories at file:// and loopback http:// addresses, for tests and the local example. */
   allowLocalRepositories: boolean
   mail: MailConfig
-  /** Anybody with an account may make an organization; otherwise platform administrators only. */
+  /** Any user may create an organization; otherwise only platform administrators. */
   openOrganizations: boolean
-  /** Addresses or networks of proxies whose X-Forwarded-For is believed. None: the socket's address. */
+  /** Addresses or networks of proxies whose X-Forwarded-For is trusted. None: the socket's address counts. */
   trustedProxies: string[]
-  /** Multiplies the rate limits of people; for load tests and very busy installations. */
+  /** Multiplies the rate limits of users, for load tests and very busy installations. */
   rateLimitFactor: number
-  /** Repository hosts that may have a private address (BERTH_PRIVATE_GIT_HOSTS), in lower case. */
+  /** Forges that may have a private address (BERTH_PRIVATE_GIT_HOSTS), in lower case. */
   privateGitHosts: string[]
-  /** A host's delivery is answered after this long, decided or not. */
+  /** A forge's delivery is answered after this time, decided or not. */
   webhookAnswerMs: number
-  /** The one secret of all projects from before each had its own; read once by each of them. */
+  /** The shared secret from before each project had its own; each project reads it once. */
   legacyWebhookSecret: string | undefined
   /** Addresses outside a project's domain must be on its list. */
   listedDomainsOnly: boolean
-  /** Where packaged agents lie (`npm run bundle`), offered to new servers. */
+  /** Folder of packaged agents (`npm run bundle`), offered to new servers. */
   agentPackages: string
   /** The built dashboard (`npm run build:dashboard`). */
   dashboardDir: string

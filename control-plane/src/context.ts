@@ -1,4 +1,4 @@
-// What every app function gets first: the parts of one running control plane. Built in server.ts and nowhere else.
+// The parts of one running control plane, passed to every app function first. Only server.ts builds it.
 import type { Kysely } from 'kysely'
 import type { Logger } from 'pino'
 import type { LiveAgents } from './agents/agent-rpc.ts'
@@ -27,10 +27,10 @@ export interface Context {
   clock: Clock
   notifier: Notifier
   watchers: Watchers
-  /** Questions to live agents, and the bytes they send in return. */
+  /** Requests to live agents, and the bytes they send in return. */
   agentRpc: LiveAgents
   transfers: Transfers
-  /** Committed events as they come, for whoever watches. */
+  /** Committed events as they arrive, for subscribers. */
   feed: EventFeed
   log: Logger
   installationId: string
@@ -39,15 +39,15 @@ export interface Context {
   identity: Identity
   sshSigners: SshSigners
   logs: LogFiles
-  /** Whether there is room to write. */
+  /** Whether there is disk space. */
   room: DiskSpace
-  /** How often each may ask, at every gateway. */
+  /** Request limits, shared by all gateways. */
   quotas: Quotas
   /** What browsers may download in the next minute. */
   tickets: DownloadTickets
-  /** Repositories and their hosts. */
+  /** Repositories and their forges. */
   outbound: Outbound
-  /** Random per start: a session row of another life is no session. */
+  /** Random per start; a session row with another id belongs to an earlier process. */
   replicaId: string
   startedAt: number
   /** Known once the listeners are bound. */

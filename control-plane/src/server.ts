@@ -1,5 +1,5 @@
-// Composition root of the control plane: builds the context, mounts every gateway, returns close(). The only place that
-// constructs; everything else gets what it needs.
+// Composition root of the control plane: builds the context, mounts every gateway, returns close(). Only this file
+// constructs the parts; all other code receives them.
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
@@ -88,7 +88,7 @@ export interface ControlPlane {
   gateway: AgentGateway
   sockets: Sockets
   baseUrl: string
-  /** Printed on the console while there is no administrator; never stored in clear. */
+  /** Printed on the console while there is no administrator; never stored in plain text. */
   setupToken: string | undefined
   close(): Promise<void>
 }
@@ -97,11 +97,11 @@ export interface Options {
   config: Config
   clock?: Clock
   log?: Logger
-  /** Where letters are shown in development; they hold links, so this is no log. */
+  /** Shows mail in development. Mails contain links, so this is not the log. */
   print?: (text: string) => void
-  /** How names of repository hosts become addresses; tests give their own. */
+  /** Resolves hostnames of forges; tests pass their own. */
   resolve?: Resolve
-  /** Another control plane took the database while this one was cut off from it: this process must end. */
+  /** Called when another control plane took the database while this one was disconnected; this process must end. */
   onLost?: (message: string) => void
 }
 
@@ -205,7 +205,7 @@ async function startWith(
     baseUrl: ctx.baseUrl,
     setupToken: (await isSetupDone(db)) ? undefined : await renewSetupToken(db),
     async close() {
-      ctx.outbound.close() // first: whoever waits for a host is let go
+      ctx.outbound.close() // first, so that requests to forges stop waiting
       await stopRounds()
       await stopTicking()
       await stopMailing()
@@ -221,7 +221,7 @@ async function startWith(
   }
 }
 
-/** For the command of the same name: the database is opened, read and closed, nothing listens. */
+/** For the command of the same name: opens, reads and closes the database without listening. */
 export async function checkAudit(config: Config): Promise<AuditVerdict> {
   const { db, engine } = openStore(config, pino({ level: 'silent' }))
   try {
@@ -295,7 +295,7 @@ function mountRoutes(http: Api, ctx: Context): void {
   })
 }
 
-/** Time passes: deadlines each second, retention each hour. One run at a time. */
+/** Runs deadlines each second and retention each hour, one run at a time. */
 function startTicking(ctx: Context): () => Promise<void> {
   let running: Promise<void> = Promise.resolve()
   let busy = false

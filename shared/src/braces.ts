@@ -1,7 +1,7 @@
-// What the braces of a pattern stand for: `{a,b}.txt` is `a.txt` and `b.txt`. PURE. Innermost first, so that they may be
+// Expands the braces of a pattern: `{a,b}.txt` is `a.txt` and `b.txt`. PURE. Innermost first, so that they may be
 // nested; bounded, because each pair multiplies.
 
-/** Each once; undefined: they are more than `limit`. */
+/** Returns each expansion once; undefined if there are more than `limit`. */
 export function expandBraces(pattern: string, limit: number): string[] | undefined {
   let open = [pattern]
   const done = new Set<string>()

@@ -1,8 +1,8 @@
-// What one environment may use of a server: ceilings that administrators set for a server and for a project, and what
-// holds where they set none, by the size of the server. PURE. The lower of the two ceilings counts.
+// Computes what one environment may use of a server: ceilings that administrators set for a server and for a project,
+// with defaults from the size of the server. PURE. The lower of the two ceilings counts.
 import { GiB, MiB } from './limits/units.ts'
 
-/** Of one environment. Null: as the server's size gives it. */
+/** Ceilings of one environment. Null: derived from the server's size. */
 export interface Ceilings {
   memory_bytes: number | null
   /** Processors. */
@@ -19,24 +19,24 @@ export interface ServerSize {
 }
 
 export const CEILINGS = {
-  /** Of the memory: the rest is for the system, the proxy and other environments. */
+  /** Part of the memory; the rest is for the system, the proxy and other environments. */
   memoryPart: 0.75,
-  /** Below it no service starts; also of a server that has less. */
+  /** No service starts with less; also applies to a server that has less. */
   memoryMinBytes: 512 * MiB,
   pids: 4_096,
-  /** Of the disk. */
+  /** Part of the disk. */
   diskPart: 0.5,
   diskMinBytes: 5 * GiB,
-  /** The least that a service which asks for nothing is given; with less it would not start. */
+  /** The least memory for a service that requests none; with less it would not start. */
   serviceMemoryBytes: 32 * MiB,
   /** Processors; with less it would not answer in time. */
   serviceCpus: 0.05,
-  /** What may be set. */
+  /** The lowest values that may be set. */
   lowest: { memory_bytes: 64 * MiB, cpus: 0.1, pids: 64, disk_bytes: 100 * MiB },
   highest: { memory_bytes: 4_096 * GiB, cpus: 256, pids: 1_000_000, disk_bytes: 1_048_576 * GiB },
 } as const
 
-/** Null: the server has not told it. */
+/** Null if the server has not reported it. */
 export const knownSize = <T extends ServerSize>(size: T | null | undefined): T | null =>
   size && size.memoryBytes > 0 && size.cpus > 0 && size.diskBytes > 0 ? size : null
 
@@ -60,7 +60,7 @@ export const defaultCeilings = (size: ServerSize): { [K in keyof Ceilings]: numb
   ),
 })
 
-/** As it was kept; what is unknown in it is left out. */
+/** Parses the stored ceilings; unknown keys are left out. */
 export function readCeilings(json: string): Ceilings {
   const kept = JSON.parse(json) as Partial<Ceilings>
   return {
@@ -73,7 +73,7 @@ export function readCeilings(json: string): Ceilings {
 
 type Asked = { [K in keyof Ceilings]?: Ceilings[K] | undefined }
 
-/** Only what was asked changes. */
+/** Changes only the given values. */
 export const changeCeilings = (json: string, asked: Asked): string =>
   JSON.stringify({
     ...readCeilings(json),
@@ -81,8 +81,8 @@ export const changeCeilings = (json: string, asked: Asked): string =>
   })
 
 /**
- * What an environment of the project may use on the server; null: the server itself decides, by its size. Processors
- * that nobody has bounded stay so: the machine has no more of them than it has, and shares them out by itself.
+ * Returns what an environment of the project may use on the server; null lets the server decide by its size. Processors
+ * without a ceiling stay unbounded, because the machine shares them by itself.
  */
 export function effectiveCeilings(
   size: ServerSize | null,

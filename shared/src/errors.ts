@@ -1,5 +1,5 @@
-// Refusals: what a person asked for and did not get. Each code has one status and one title and never
-// changes its meaning; programs switch on the code, people read the message.
+// Refusals: requests that were not granted. Each code has one status and one title and never changes its meaning;
+// programs switch on the code, users read the message.
 export const ERRORS = {
   malformed_json: [400, 'The body is not valid JSON'],
   invalid_cursor: [400, 'The cursor is not valid'],
@@ -97,7 +97,7 @@ export interface FieldProblem {
   message: string
 }
 
-/** Thrown by app/ when something is refused; each gateway turns it into its own shape. */
+/** Thrown by app/ to refuse a request; each gateway turns it into its own shape. */
 export class AppError extends Error {
   readonly code: ErrorCode
   readonly details: Record<string, unknown>
@@ -114,7 +114,7 @@ export class AppError extends Error {
   }
 }
 
-/** 422 with the fields that are wrong; the code of each stands in `errors[]`. */
+/** 422 with the invalid fields; `errors[]` holds the code of each. */
 export function invalidFields(problems: FieldProblem[]): AppError {
   const [first] = problems
   const message =

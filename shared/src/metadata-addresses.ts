@@ -1,9 +1,9 @@
-// Addresses at which clouds hand out the credentials of a machine: the control plane never connects to them, and no code of
-// an environment may. One list for both.
+// Addresses at which clouds hand out the credentials of a machine. The control plane never connects to them, and code
+// of an environment may not either. One list serves both.
 export const METADATA_ADDRESSES = {
   v4: [
     '169.254.169.254', // AWS, Google, Azure, DigitalOcean, Hetzner, OpenStack
-    '169.254.170.2', // AWS, of tasks
+    '169.254.170.2', // AWS tasks
     '100.100.100.200', // Alibaba
     '192.0.0.192', // Oracle
   ],

@@ -115,7 +115,7 @@ describe('repository addresses', () => {
   it.each(BAD_URLS)('refuses %j', (url) => {
     const checked = checkRepositoryUrl(url, strict)
     expect(checked.ok).toBe(false)
-    // a sentence, and nothing in it that a terminal would obey
+    // a sentence without characters that a terminal would interpret
     if (!checked.ok) expect(checked.problem).toMatch(/^[A-Z][^\p{Cc}]*\.$/u)
   })
 

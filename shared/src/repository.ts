@@ -1,13 +1,12 @@
-// Which repository addresses, refs and commits may reach git at all. PURE. An allow-list, asked by the control plane when
-// a project is made and by the agent before a process starts: what is not spelled like an address of a repository host is
-// refused, so no value can become an option, a transport helper (`ext::…`) or a second line. Deliberately absent:
-// repair. A wrong address is told, not guessed.
+// Decides which repository addresses, refs and commits may reach git. PURE. The control plane checks a new project
+// against this allow-list, the agent every assignment before a process starts, so no value can become an option, a
+// transport helper (`ext::…`) or a second line. A wrong address is reported, never repaired.
 import { REPOSITORY } from './limits/agent.ts'
 
 export type Transport = 'https' | 'ssh' | 'http' | 'file'
 
 export interface RepositoryAddress {
-  /** As git gets it: scheme in lower case, otherwise as given. */
+  /** As passed to git: scheme in lower case, otherwise unchanged. */
   url: string
   transport: Transport
   /** For messages: git.example.com; empty for a folder. */
@@ -15,9 +14,9 @@ export interface RepositoryAddress {
 }
 
 export interface AddressRules {
-  /** Tests and the local example. */
+  /** For tests and the local example. */
   allowFile: boolean
-  /** Development: http:// to this machine. */
+  /** For development: http:// to this machine. */
   allowLoopbackHttp: boolean
 }
 
@@ -28,10 +27,10 @@ const refuse = (problem: string): { ok: false; problem: string } => ({ ok: false
 const LABEL = /^[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?$/
 const IPV6 = /^\[[0-9A-Fa-f:.]{2,45}\]$/
 const USER = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$/
-/** No quotes, no shell characters, no spaces: repository hosts need none. */
+/** No quotes, shell characters or spaces, because forges need none. */
 const PATH = /^[A-Za-z0-9._~%+@,=:/-]+$/
 const LOOPBACK = new Set(['127.0.0.1', 'localhost', '[::1]'])
-/** Control characters of both planes, and the separators and direction marks that look like nothing. */
+/** Control characters of both planes, and invisible separators and direction marks. */
 const INVISIBLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u
 
 function checkPath(path: string): string | undefined {
@@ -42,7 +41,7 @@ function checkPath(path: string): string | undefined {
   } catch {
     return 'its path holds a broken percent sign'
   }
-  // git decodes the path of ssh:// addresses itself: what comes out must be as plain as what went in
+  // git decodes the path of ssh:// addresses itself, so the decoded path must be as plain as the given one
   if (decoded !== path && !PATH.test(decoded.replaceAll(' ', ''))) {
     return 'its path hides characters behind percent signs'
   }
@@ -140,7 +139,7 @@ export function checkRepositoryUrl(given: string, rules: AddressRules): Checked<
   return refuse(`Repositories are fetched over https or ssh, not over ${word}.`)
 }
 
-/** git's own rules for names of refs, and no leading dash anywhere. Short names are branches. */
+/** git's own rules for ref names, and no leading dash anywhere. Short names are branches. */
 export function checkRef(given: string): Checked<string> {
   const shown = given.slice(0, 40).replaceAll(new RegExp(INVISIBLE, 'gu'), '?')
   const bad = (why: string) => refuse(`'${shown}' is not the name of a branch: ${why}.`)

@@ -1,5 +1,5 @@
-// A value that must never be printed by accident: JSON, inspection and string conversion show a word
-// instead. The value leaves through `reveal()` alone, so that every place that needs it can be found.
+// Wraps a value that must not be printed by accident: JSON, inspection and string conversion show a word instead. Only
+// `reveal()` returns the value, so every use can be found.
 const INSPECT = Symbol.for('nodejs.util.inspect.custom')
 
 export class Sensitive<T> {

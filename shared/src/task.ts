@@ -1,5 +1,5 @@
-// The words of tasks, attempts, phases and steps that the control plane, the agent and the client share.
-// The state machines live in control-plane/src/domain/deployments/task.ts and attempt.ts; nothing here decides.
+// Names of tasks, attempts, phases and steps that the control plane, the agent and the client share. The state machines
+// are control-plane/src/domain/deployments/task.ts and attempt.ts; nothing here decides.
 import { AttemptState, FailureCode } from './wire/gen/berth/agent/v1/agent_pb.ts'
 
 export const TASK_TYPES = ['deploy', 'destroy', 'action'] as const
@@ -42,10 +42,10 @@ const failureWords = new Map<number, string>(
   Object.entries(FailureCode).map(([name, code]) => [code, name.toLowerCase()]),
 )
 
-/** REST's word for a failure: the enum's name in lower case; numbers this build does not know are "internal". */
+/** REST's word for a failure: the enum's name in lower case; numbers unknown to this build are "internal". */
 export const failureWord = (code: number): string => failureWords.get(code) ?? 'internal'
 
-/** Ends every switch on a union: the compiler proves that it cannot be reached. */
+/** Ends every switch on a union: the compiler proves that it is unreachable. */
 export function never(value: never): never {
   throw new Error(`unexpected value: ${String(value)}`)
 }

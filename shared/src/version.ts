@@ -1,4 +1,4 @@
-// The release this tree builds, from package.json at the top: shown by every response, every client and every agent.
+// The release that this tree builds, from package.json at the top. Every response, client and agent shows it.
 import manifest from '../../package.json' with { type: 'json' }
 
 export const VERSION: string = manifest.version

@@ -1,7 +1,7 @@
-// The words of deliveries and pull requests that the control plane, the client and the dashboard share. What they mean
-// is decided in control-plane/src/domain/forges/pull-request.ts and redeployment.ts; nothing here decides.
+// Names of deliveries and pull requests that the control plane, the client and the dashboard share. Their meaning is
+// decided in control-plane/src/domain/forges/pull-request.ts and redeployment.ts; nothing here decides.
 
-/** Repository hosts. Forgejo speaks Gitea's language but signs under its own name. */
+/** Forges. Forgejo uses Gitea's format but signs under its own name. */
 export const PROVIDERS = [
   'github',
   'gitlab',
@@ -45,7 +45,7 @@ export const DELIVERY_OUTCOMES = [
 ] as const
 export type DeliveryOutcome = (typeof DELIVERY_OUTCOMES)[number]
 
-/** Which row of the tables decided. */
+/** Which row of the decision tables applied. */
 export const DELIVERY_RULES = [
   'duplicate',
   'ping',

@@ -1,5 +1,5 @@
-// Questions to a live agent. Bounded in number and time; they die with the session, the asker or the deadline, whichever
-// comes first, and each ends exactly once. Deliberately absent: what an answer means (whoever asked knows).
+// Sends requests to live agents. They are limited in number and time, and each ends exactly once: with its answer, the
+// session, the caller or the deadline. The caller interprets the answer.
 import { randomUUID } from 'node:crypto'
 import { AppError, DAEMON } from '@berth/shared'
 import {
@@ -15,9 +15,9 @@ import type { Db } from '../store/engine/db.ts'
 import { findServerAgent } from '../store/servers/agents.ts'
 
 export interface AskOptions {
-  /** Until the agent answered. */
+  /** How long the agent has to answer. */
   deadlineMs: number
-  /** The asker went away. */
+  /** Aborted when the caller disconnects. */
   signal: AbortSignal
 }
 
@@ -40,7 +40,7 @@ const busy = (): AppError =>
     'The server is answering too many requests. Try again in a moment.',
   )
 
-/** The questions of one session. */
+/** The pending requests of one session. */
 export class PendingRequests {
   readonly #send: Send
   readonly #open = new Map<string, Question>()
@@ -51,7 +51,7 @@ export class PendingRequests {
     this.#send = send
   }
 
-  /** What a session was asked for ends with it. Returns how to take it back. */
+  /** Registers work that ends with the session; returns a function that unregisters it. */
   whenClosed(end: () => void): () => void {
     this.#whenClosed.add(end)
     return () => void this.#whenClosed.delete(end)
@@ -82,7 +82,7 @@ export class PendingRequests {
     }
   }
 
-  /** An answer nobody waits for came too late, or twice: it changes nothing. */
+  /** Ignores an answer that is late or repeated. */
   answer({ requestId, body }: Response): void {
     this.#open.get(requestId)?.resolve(body)
   }
@@ -100,7 +100,7 @@ export class PendingRequests {
   }
 }
 
-/** The pending requests of all live sessions, by agent; the newest session of an agent holds its place. */
+/** The pending requests of all live sessions by agent; an agent's newest session replaces the older one. */
 export class LiveAgents {
   readonly #requests = new Map<string, PendingRequests>()
 
@@ -118,13 +118,13 @@ export class LiveAgents {
   }
 }
 
-/** Where the agents of servers are found. */
+/** Where callers find the agents of servers. */
 interface Agents {
   db: Db
   agentRpc: LiveAgents
 }
 
-/** The agent of a server that has a session now; refused with `server_offline` when there is none. */
+/** Finds the connected agent of a server; throws `server_offline` if there is none. */
 export async function findLiveAgent(ctx: Agents, serverId: number): Promise<string> {
   const agent = await findServerAgent(ctx.db, serverId)
   if (!agent || !ctx.agentRpc.find(agent.id)) throw offline()
@@ -132,8 +132,8 @@ export async function findLiveAgent(ctx: Agents, serverId: number): Promise<stri
 }
 
 /**
- * Asks the agent of a server. Too busy, too late and away are thrown as refusals; any other error of the agent is an
- * answer (`case: 'error'`), because only the asker knows what it means.
+ * Calls the agent of a server. Too busy, too late and offline are thrown as refusals; any other error of the agent is
+ * an answer (`case: 'error'`) that only the caller can interpret.
  */
 export async function callAgent(
   ctx: Agents,

@@ -1,6 +1,6 @@
-// Bytes on their way from an agent to whoever asked for them. A transfer is expected before it is asked for, accepted only
-// from the agent it was expected of, and bounded in number, time and memory: a reader that is slow pauses the stream.
-// It dies with the session, the reader or silence. Frames are passed on as they are; what they mean is the reader's.
+// Passes bytes from an agent to the reader that requested them. A transfer is registered before the request, accepted
+// only from the expected agent, and limited in number, time and memory: a slow reader pauses the stream. It ends with
+// the session, the reader or a timeout. Frames pass through unchanged; the reader interprets them.
 import { randomUUID } from 'node:crypto'
 import { AppError, TRANSFERS } from '@berth/shared'
 import type { ContainerLogFrame, FileFrame } from '@berth/shared/wire'
@@ -13,37 +13,40 @@ interface Frames {
 export type TransferKind = keyof Frames
 
 export interface TransferOptions {
-  /** From the expectation to the header. */
+  /** From the registration to the header. */
   firstFrameMs: number
-  /** Without a frame while somebody waits for one, or without anybody who takes what is there. */
+  /** Without a frame while the reader waits, or without a read while frames are queued. */
   idleMs: number
-  /** The reader went away. */
+  /** Aborted when the reader disconnects. */
   signal: AbortSignal
 }
 
 export interface ExpectedTransfer<F> {
   transferId: string
-  /** For one reader. Ends after the agent's last frame; throws when it broke before. The header is its first frame. */
+  /**
+   * For one reader. Ends after the agent's last frame and throws if the stream broke before. The header is its first
+   * frame.
+   */
   frames: AsyncIterable<F>
-  /** Nobody wants it any more; also needed when the agent refused to send it. */
+  /** Ends an unwanted transfer; also needed if the agent refused to send it. */
   cancel(): void
 }
 
-/** An upload, as far as a transfer needs it. */
+/** The part of an upload that a transfer needs. */
 export interface Upload<F> {
   on(event: 'data', listener: (frame: F) => void): unknown
   on(event: 'end' | 'cancelled' | 'close' | 'error', listener: () => void): unknown
   pause(): unknown
   resume(): unknown
 }
-/** Why an upload was not taken to its end. */
+/** Why an upload was not completed. */
 export interface RefusedUpload {
   reason: 'late' | 'canceled' | 'unexpected'
   details: string
 }
 type Done = (refused: RefusedUpload | null) => void
 
-/** It ended before its end; the reader must not take what it has for the whole. */
+/** The transfer broke off; the reader must not treat what it has as complete. */
 export class BrokenTransfer extends AppError {
   constructor(message: string) {
     super('unavailable', message)
@@ -72,7 +75,7 @@ export class Transfers {
     this.#open.delete(id)
   }
 
-  /** The upload of a transfer that is expected of exactly this agent and not yet under way. */
+  /** Finds a registered transfer of exactly this agent that has not started yet. */
   find<K extends TransferKind>(agentId: string, kind: K, id: string): Transfer<K> | undefined {
     const found = this.#open.get(id)
     if (found?.agentId !== agentId || found.kind !== kind || found.isTaken) return undefined
@@ -80,7 +83,7 @@ export class Transfers {
   }
 }
 
-/** Expects an upload; ask the agent for it with the id it returns. */
+/** Registers an expected upload; pass the returned id in the request to the agent. */
 export function expectTransfer<K extends TransferKind>(
   ctx: { agentRpc: LiveAgents; transfers: Transfers },
   agentId: string,
@@ -107,7 +110,7 @@ export function expectTransfer<K extends TransferKind>(
   }
 }
 
-/** For the two calls that upload: the first frame names the transfer, the rest goes to whoever expects it. */
+/** For the two uploading calls: the first frame names the transfer, the others go to its reader. */
 export function receiveTransfer<K extends TransferKind>(
   ctx: { transfers: Transfers },
   agentId: string,
@@ -131,7 +134,7 @@ export function receiveTransfer<K extends TransferKind>(
     if (!over) transfer?.fail(broken())
     end({ reason: 'canceled', details: 'It was cut.' })
   }
-  call.on('error', cut) // first: an error event without a listener ends the process
+  call.on('error', cut) // first, because an error event without a listener ends the process
   call.on('cancelled', cut)
   call.on('close', cut)
   call.on('end', () => (transfer ? transfer.ended() : cut()))
@@ -187,7 +190,7 @@ class Transfer<K extends TransferKind> {
     return this.#call !== undefined
   }
 
-  /** Everything arrived, though not everything may have been read. */
+  /** Everything arrived, though the reader may not have read all of it. */
   get isComplete(): boolean {
     return this.#hasLast && !this.#isOver
   }
@@ -216,15 +219,15 @@ class Transfer<K extends TransferKind> {
     this.#notify?.()
   }
 
-  /** The agent's side of the stream ended: whatever is queued is still read. */
+  /** The agent's side of the stream ended; queued frames are still read. */
   ended(): void {
-    // grpc-js tells a stream that was cut as one that ended, too: only the last frame proves the difference
+    // grpc-js also reports a cut stream as ended, so only the last frame proves completeness
     if (!this.#hasLast) this.fail(broken())
     this.#outcome ??= {}
     this.#notify?.()
   }
 
-  /** Also after the agent's end, while frames wait: what the reader has then is not the whole. */
+  /** Applies even after the agent's end while frames are queued, because the reader then lacks a part. */
   fail(error: unknown): void {
     if (this.#isOver) return
     this.#queue.length = 0
@@ -275,7 +278,7 @@ class Transfer<K extends TransferKind> {
     this.#isOver = true
     clearTimeout(this.#timer)
     this.#done?.(error)
-    this.#call?.resume() // what still comes is read and dropped, so that its stream can end
+    this.#call?.resume() // further frames are read and dropped, so that the stream can end
     this.#over()
   }
 }

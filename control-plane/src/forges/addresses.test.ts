@@ -1,4 +1,4 @@
-// Every way to write or hide an address inside, and a name that changes its mind.
+// Every way to write or hide an internal address, and a name whose address changes.
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
@@ -43,7 +43,7 @@ const INSIDE = [
   ['169.254.170.2', 'metadata'],
   ['100.100.100.200', 'metadata'],
   ['fd00:ec2::254', 'metadata'],
-  // IPv4 inside of IPv6 counts as what is inside
+  // IPv4 inside IPv6 is judged as the inner address
   ['::ffff:127.0.0.1', 'loopback'],
   ['::ffff:7f00:1', 'loopback'],
   ['::ffff:10.0.0.1', 'private'],
@@ -175,7 +175,7 @@ describe('requests', () => {
       r.end('{}')
     })
     let asked = 0
-    // the second answer is the attack: whoever resolves again lands on this machine
+    // the second answer is the attack: code that resolves again would connect to this machine
     const rebinding = createGuard({
       privateHosts: [],
       allowLoopback: false,
@@ -184,7 +184,7 @@ describe('requests', () => {
     const url = new URL(`http://rebind.example.com:${port}/`)
     await expect(sendRequest(rebinding, { method: 'GET', url })).rejects.toThrow()
     expect([hits, asked]).toEqual([0, 1])
-    // the pinned address is used, whatever the name means: a name without any DNS entry reaches it
+    // the connection uses the pinned address, even for a name without a DNS entry
     const pinned = createGuard({
       privateHosts: ['pinned.invalid'],
       allowLoopback: false,

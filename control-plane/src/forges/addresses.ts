@@ -1,7 +1,6 @@
-// Where the control plane may connect to: a host name is resolved once, every address it has is judged, and whoever
-// connects gets exactly those addresses, so that a name cannot change its mind in between. Loopback, private, link-local
-// and other special ranges are refused unless the operator listed the host; the addresses at which clouds hand out
-// credentials are refused always. Deliberately absent: a proxy, and any way around the list for a person.
+// Decides where the control plane may connect. A hostname is resolved once, every address is judged, and the connection
+// uses exactly those, so a changed DNS answer has no effect. Special ranges (loopback, private, link-local …) are
+// refused unless the operator listed the name; cloud metadata addresses always. Users cannot bypass this.
 import { lookup } from 'node:dns/promises'
 import { BlockList, isIP, isIPv6 } from 'node:net'
 import { LOOKS, METADATA_ADDRESSES } from '@berth/shared'
@@ -11,7 +10,7 @@ export interface Address {
   family: 4 | 6
 }
 
-/** Every address of a name. */
+/** Returns every address of a name. */
 export type Resolve = (host: string) => Promise<Address[]>
 
 export type OutboundCode = 'address_not_allowed' | 'name_not_resolved'
@@ -56,7 +55,7 @@ const V6: [Kind, string, number][] = [
   ['special', '3fff::', 20],
 ]
 
-/** Only this part of IPv6 is given out to the internet. */
+/** Only this part of IPv6 is assigned to the internet. */
 const GLOBAL_V6 = { from: '2000::', bits: 3 }
 
 const blocks = (rows: [Kind, string, number][], family: 'ipv4' | 'ipv6'): [Kind, BlockList][] =>
@@ -88,7 +87,7 @@ function groupsOf(address: string): number[] {
 const dotted = (high: number, low: number): string =>
   [high >> 8, high & 255, low >> 8, low & 255].join('.')
 
-/** IPv4 inside of IPv6: mapped, compatible, translated (NAT64), 6to4, Teredo's client. It counts as what is inside. */
+/** IPv4 inside IPv6 (mapped, compatible, NAT64, 6to4, Teredo's client) is judged as the inner address. */
 function innerV4(g: number[]): string | undefined {
   const at = (i: number): number => g[i] ?? 0
   const zeros = (to: number): boolean => g.slice(0, to).every((x) => x === 0)
@@ -111,15 +110,15 @@ export function judgeAddress(address: string): Kind {
 }
 
 export interface GuardRules {
-  /** Hosts whose addresses may be private or loopback (BERTH_PRIVATE_GIT_HOSTS), in lower case. */
+  /** Names whose addresses may be private or loopback (BERTH_PRIVATE_GIT_HOSTS), in lower case. */
   privateHosts: readonly string[]
-  /** Tests and the local example: loopback, nothing else. */
+  /** Allows loopback and nothing else, for tests and the local example. */
   allowLoopback: boolean
   resolve?: Resolve
 }
 
 export interface Guard {
-  /** The addresses to connect to; throws OutboundRefusal. */
+  /** Returns the addresses to connect to, or throws OutboundRefusal. */
   check(host: string): Promise<Address[]>
 }
 
@@ -128,7 +127,7 @@ async function resolveByHost(host: string): Promise<Address[]> {
   return found.map(({ address, family }) => ({ address, family: family === 6 ? 6 : 4 }))
 }
 
-/** 2130706433, 0x7f.1, 0177.0.0.1, 127.1: the resolver reads them as addresses, so nothing but the plain form passes. */
+/** The resolver reads 2130706433, 0x7f.1, 0177.0.0.1 and 127.1 as addresses, so only the plain form passes. */
 const isNumberLike = (host: string): boolean =>
   /^(?:0x[0-9a-f]*|[0-9]+)$/i.test(host.replace(/\.$/, '').split('.').at(-1) ?? '')
 
@@ -181,7 +180,7 @@ export function createGuard(rules: GuardRules): Guard {
     if (addresses.length > LOOKS.addresses) {
       throw refuse(`${host} has more than ${LOOKS.addresses} addresses.`)
     }
-    // one bad address is enough: which of them is used is not ours to choose
+    // one bad address is enough, because we do not choose which one is used
     for (const { address } of addresses) requireAllowed(host, address)
     return addresses
   }

@@ -1,5 +1,5 @@
-// Everything through which the control plane reaches repositories and their hosts: one guard, one git, clients made
-// from a project's own address. Has a lifecycle: closing it ends what runs.
+// Gives the control plane access to repositories and forges: one guard, one git, and clients built from a project's own
+// address. Closing it ends what is running.
 import type { Sensitive } from '@berth/shared'
 import type { Config } from '../config.ts'
 import { createGuard, type Resolve } from './addresses.ts'
@@ -23,7 +23,7 @@ export class Outbound {
     this.git = new Git({ dataDir: config.dataDir, guard: this.#guard, rules })
   }
 
-  /** The clients that may fit: one when the kind of host is known. */
+  /** Returns the clients that may fit: a single one if the kind of forge is known. */
   openHosts(repoUrl: string, learned: string | null, token: Sensitive<string>): HostClient[] {
     return candidateProviders(repoUrl, learned).flatMap((provider) => {
       const client = this.#openHost(repoUrl, provider, token)

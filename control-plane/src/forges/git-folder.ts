@@ -1,7 +1,6 @@
-// What lies on disk for the time of one call of git: the deploy key (0600), the known hosts, an empty home, in a private
-// folder of the data folder. Invariant: the folder is gone when the call ends, however it ends; folders of a process
-// that was killed are removed at the next start. The first host key that a project sees is kept and
-// another one later fails, unless an owner named the one to trust.
+// Creates the private folder of one git call: the deploy key (0600), the known hosts, an empty home. Invariant: the
+// folder is deleted however the call ends; the next start removes folders of a killed process. The first host key that
+// a project sees is kept, and a different one later fails unless an owner named the one to trust.
 import {
   closeSync,
   constants,
@@ -20,7 +19,7 @@ import type { Address } from './addresses.ts'
 import { knownHostsName, sshHostOf } from './host-keys.ts'
 import { locateProgram, SYSTEM_PATH } from './programs.ts'
 
-/** A constant: git gives it to a shell, and what differs stands in variables of that one process. */
+/** A constant, because git passes it to a shell; what varies is in variables of that one process. */
 const SSH_COMMAND = [
   'exec "$BERTH_SSH" -F none -o IdentityFile="\\"$BERTH_SSH_KEY\\"" -o IdentitiesOnly=yes -o IdentityAgent=none',
   '-o BatchMode=yes -o StrictHostKeyChecking="$BERTH_SSH_CHECKING" -o UserKnownHostsFile="\\"$BERTH_SSH_KNOWN_HOSTS\\""',
@@ -34,10 +33,10 @@ export interface FolderRequest {
   dataDir: string
   projectId: number
   address: RepositoryAddress
-  /** What the guard has checked; git connects to these. */
+  /** Addresses that the guard has checked; git connects to these. */
   pinned: Address[]
   deployKey: Sensitive<Uint8Array>
-  /** The one line of known_hosts that counts; null: the first key that is seen, which is kept. */
+  /** The only line of known_hosts that counts; null: trust on first use. */
   trusted: string | null
 }
 
@@ -52,7 +51,7 @@ const sessionsFolder = (dataDir: string): string => join(dataDir, 'git-sessions'
 const hostsFile = (dataDir: string, projectId: number): string =>
   join(dataDir, 'known-hosts', `p${projectId}`)
 
-/** At the start: what a killed process left behind. */
+/** Runs at the start: removes what a killed process left behind. */
 export function clearGitFolders(dataDir: string): void {
   rmSync(sessionsFolder(dataDir), { recursive: true, force: true })
 }
@@ -70,7 +69,7 @@ function readText(file: string): string {
   }
 }
 
-/** Lines of the host keys that were seen first. */
+/** Returns the known_hosts lines of the keys seen first. */
 export const readFirstSeen = (dataDir: string, projectId: number): string =>
   readText(hostsFile(dataDir, projectId))
 
@@ -82,7 +81,7 @@ function httpPort(url: string): string {
 const bracketed = ({ address, family }: Address): string =>
   family === 6 ? `[${address}]` : address
 
-/** libcurl connects to these addresses, whatever the name means by then. */
+/** libcurl connects to these addresses instead of resolving the name. */
 const curlResolve = (address: RepositoryAddress, pinned: Address[]): string =>
   `http.curloptResolve=${address.host}:${httpPort(address.url)}:${pinned.map(bracketed).join(',')}`
 
@@ -116,7 +115,7 @@ export async function withGitFolder<T>(
     }
     const options: string[] = []
     if (address.transport === 'file') {
-      // the serving side of a folder looks at its owner; only a configuration file reaches it
+      // the serving side of a folder checks its owner; only a configuration file reaches it
       env.GIT_CONFIG_GLOBAL = put('config', '[safe]\n\tdirectory = *\n')
       options.push('protocol.file.allow=always')
     } else if (address.transport !== 'ssh') {
@@ -143,7 +142,7 @@ export async function withGitFolder<T>(
   }
 }
 
-/** New hosts are kept; a line of a known host is never replaced. */
+/** Adds new hosts; never replaces a line of a known host. */
 function remember(file: string, before: string, after: string): void {
   const hostOf = (line: string): string => line.slice(0, line.indexOf(' '))
   const known = new Set(before.split('\n').map(hostOf))

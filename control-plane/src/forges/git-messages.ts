@@ -1,6 +1,6 @@
-// What git says, as values: the lines of `ls-remote` become refs, the texts of git and ssh a code and a sentence that a
-// person can act on. No I/O. Texts are matched in English: git runs with LC_ALL=C. What is not recognised is told as
-// "failed" without the text of the host, which may say anything.
+// Parses what git prints: lines of `ls-remote` become refs, texts of git and ssh become a code and a message that a
+// user can act on. No I/O. Texts are matched in English, because git runs with LC_ALL=C. An unknown text becomes
+// "failed" without the forge's own text, which is untrusted.
 import { checkCommit, checkRef } from '@berth/shared'
 
 export const LOOK_CODES = [
@@ -25,16 +25,16 @@ export interface LookFailure {
 }
 
 export interface Refs {
-  /** Full name of a ref → commit. Tags are left out: nothing is deployed from them. */
+  /** Full name of a ref → commit. Tags are left out, because they are never deployed. */
   refs: Map<string, string>
-  /** Short name; undefined when the repository does not tell. */
+  /** Short name; undefined if the repository does not report it. */
   defaultBranch: string | undefined
 }
 
 const WANTED =
   /^refs\/(?:heads\/.+|pull\/[0-9]+\/head|merge-requests\/[0-9]+\/head|pull-requests\/[0-9]+\/from)$/
 
-/** Lines that are no refs of ours are passed over: a host may have more kinds than we know. */
+/** Skips unknown lines, because a forge may have more kinds of refs. */
 export function parseRefs(text: string): Refs {
   const refs = new Map<string, string>()
   let defaultBranch: string | undefined
@@ -55,7 +55,7 @@ export function parseRefs(text: string): Refs {
 
 export interface LookContext {
   host: string
-  /** What to add at the host when the key is refused. */
+  /** The key to add at the forge if it refuses ours. */
   publicKey: string
   isSsh: boolean
 }
@@ -92,7 +92,7 @@ const RULES: Rule[] = [
     say: ({ host }) => `The name ${host} cannot be resolved.`,
   },
   {
-    // GitHub, GitLab and Gitea say the same for "does not exist" and "this key may not see it"
+    // GitHub, GitLab and Gitea give the same answer for "does not exist" and "this key may not see it"
     pattern:
       /Repository not found|repository '.*' not found|does not appear to be a git repository|returned error: 404|No such (?:project|repository)|could not be found/i,
     code: 'not_found',

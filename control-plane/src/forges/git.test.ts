@@ -1,4 +1,4 @@
-// One look at a repository: what it tells, what it never starts, where it stops.
+// Reading a repository: what it reports, what it never starts, where it stops.
 import { execFileSync } from 'node:child_process'
 import {
   existsSync,
@@ -330,7 +330,7 @@ describe('nothing is started for', () => {
       const look = await looker.lookAtRepository(request(url))
       expect(look, JSON.stringify(url)).toMatchObject({ ok: false, code: 'address_not_allowed' })
     }
-    // the folder is made right before a process starts; the looks of the other tests do make it
+    // the folder is created right before a process starts, so none did; the other tests create it
     expect(existsSync(join(dataDir, 'git-sessions'))).toBe(false)
   })
 

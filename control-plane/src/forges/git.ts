@@ -1,6 +1,6 @@
-// git as the control plane calls it: one look at the refs of a repository, and for the check of a project its
-// `.service.yml`. Fixed argv, addresses checked before a process starts, connections only to addresses that were
-// checked, nobody's configuration, no hooks, helpers, prompts, redirects or submodules. A few at once, the rest waits.
+// Runs git for the control plane: reads the refs of a repository and, for the check of a project, its `.service.yml`.
+// Fixed argv, connections only to addresses checked before the process starts, no user configuration, hooks, helpers,
+// prompts, redirects or submodules. A few run concurrently, the others wait.
 import {
   type AddressRules,
   checkCommit,
@@ -19,10 +19,10 @@ import { locateProgram, type ProgramResult, runProgram, SYSTEM_PATH } from './pr
 export interface LookRequest {
   projectId: number
   url: string
-  /** For the sentence that says which key to add. */
+  /** Shown in the message that says which key to add. */
   publicKey: string
   deployKey: Sensitive<Uint8Array>
-  /** The line of known_hosts that an owner trusts; null: the first key that is seen. */
+  /** The line of known_hosts that an owner trusts; null: trust on first use. */
   trusted: string | null
 }
 
@@ -33,7 +33,7 @@ export type ServiceFileLook =
   | ({ ok: false } & LookFailure)
 
 export interface HostKeyScan {
-  /** As known_hosts names it; null: the repository is not read over ssh. */
+  /** As known_hosts names it; null if the repository is not read over ssh. */
   host: string | null
   offered: HostKey[]
   error: LookFailure | null
@@ -64,7 +64,7 @@ export interface GitSettings {
   rules: AddressRules
 }
 
-/** Has a lifecycle: closing it ends every git that runs. */
+/** Closing it ends every running git. */
 export class Git {
   readonly #settings: GitSettings
   readonly #stop = new AbortController()
@@ -76,7 +76,7 @@ export class Git {
     clearGitFolders(settings.dataDir)
   }
 
-  /** Never throws for anything the repository or its host does. */
+  /** Never throws because of the repository or its forge. */
   lookAtRepository(request: LookRequest): Promise<Look> {
     return this.#with(request, async (folder, address) => {
       const args = ['ls-remote', '--quiet', '--symref', '--', address.url]
@@ -87,7 +87,7 @@ export class Git {
     })
   }
 
-  /** The file as it stands at a commit; undefined content: there is none. */
+  /** Reads the file at a commit; undefined content means that there is none. */
   readServiceFile(request: LookRequest & { sha: string }): Promise<ServiceFileLook> {
     if (!checkCommit(request.sha).ok) throw new Error('a full commit hash is needed')
     return this.#with(request, async (folder, address) => {
@@ -121,10 +121,10 @@ export class Git {
         inside(['ls-tree', '-z', '--full-tree', request.sha, '--', '.service.yml']),
         LOOKS.errorBytes,
       )
-      // a link, a folder or a submodule of that name is no file
+      // a link, a folder or a submodule of that name is not a file
       const entry = /^100(?:644|755) blob ([0-9a-f]{40,64})\t/.exec(listed.stdout.toString('utf8'))
       if (!entry) return { ok: true, content: undefined }
-      // lazily: the one file is fetched now, and git is stopped when it is larger than such a file may be
+      // fetches the file lazily, and stops git if it exceeds the size limit
       const blob = inside(['cat-file', 'blob', entry[1] as string])
       const read = await this.#call(folder, blob, SERVICE_FILE.bytes + 1)
       if (read.overflow) return { ok: true, content: Buffer.alloc(SERVICE_FILE.bytes + 1, ' ') }
@@ -133,21 +133,21 @@ export class Git {
     })
   }
 
-  /** As known_hosts names the forge; undefined: the repository is not read over ssh. */
+  /** The forge's name in known_hosts; undefined if the repository is not read over ssh. */
   knownHostsNameOf(url: string): string | undefined {
     const checked = checkRepositoryUrl(url, this.#settings.rules)
     const host = checked.ok ? sshHostOf(checked.value) : undefined
     return host && knownHostsName(host)
   }
 
-  /** What a look kept when nobody had named a key. */
+  /** Returns the keys that were kept on first use. */
   firstSeenHostKeys(projectId: number, url: string): HostKey[] {
     const name = this.knownHostsNameOf(url)
     if (name === undefined) return []
     return parseHostKeys(readFirstSeen(this.#settings.dataDir, projectId), name)
   }
 
-  /** The host keys that the forge shows to everybody, from an address that was checked. No key of ours is used. */
+  /** Scans the forge's public host keys from a checked address. None of our keys is used. */
   async scanHostKeys(url: string): Promise<HostKeyScan> {
     const { guard, rules } = this.#settings
     const checked = checkRepositoryUrl(url, rules)
@@ -252,14 +252,14 @@ export class Git {
     return explainLook(result.stderr, { host, publicKey: request.publicKey, isSsh })
   }
 
-  /** False: too many wait already. */
+  /** Returns false if too many already wait. */
   async #enter(): Promise<boolean> {
     if (this.#running < LOOKS.atOnce) {
       this.#running += 1
       return true
     }
     if (this.#waiting.length >= LOOKS.waiting) return false
-    await new Promise<void>((resolve) => this.#waiting.push(resolve)) // the place is handed over
+    await new Promise<void>((resolve) => this.#waiting.push(resolve)) // the slot is handed over
     return true
   }
 

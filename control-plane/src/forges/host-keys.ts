@@ -1,4 +1,4 @@
-// SSH host keys of forges as values: lines of known_hosts, what ssh-keyscan prints, fingerprints. No I/O.
+// Parses SSH host keys of forges: lines of known_hosts, output of ssh-keyscan, fingerprints. No I/O.
 import { createHash } from 'node:crypto'
 import type { RepositoryAddress } from '@berth/shared'
 
@@ -16,7 +16,7 @@ export interface SshHost {
   port: number
 }
 
-/** Undefined: the repository is not read over ssh. */
+/** Undefined if the repository is not read over ssh. */
 export function sshHostOf({ url, host, transport }: RepositoryAddress): SshHost | undefined {
   if (transport !== 'ssh') return undefined
   const port = url.startsWith('ssh://') ? /^ssh:\/\/[^/]*:([0-9]+)\//.exec(url)?.[1] : undefined
@@ -24,7 +24,7 @@ export function sshHostOf({ url, host, transport }: RepositoryAddress): SshHost 
   return { host: bare, port: Number(port ?? 22) }
 }
 
-/** As ssh writes the host into known_hosts. */
+/** The name that ssh writes to known_hosts. */
 export const knownHostsName = ({ host, port }: SshHost): string =>
   port === 22 ? host : `[${host}]:${port}`
 
@@ -37,7 +37,7 @@ const toHostKey = (text: string): HostKey | undefined => {
   return { type, key, fingerprint: `SHA256:${digest.replace(/=+$/, '')}` }
 }
 
-/** Keys of lines `host type key`; of one host when it is named. Comments and whatever else is there are passed over. */
+/** Parses lines `host type key`, of one host if it is named. Skips comments and anything else. */
 export function parseHostKeys(text: string, name?: string): HostKey[] {
   const found = text.split('\n').flatMap((line) => {
     const space = line.indexOf(' ')

@@ -1,12 +1,12 @@
-// Runs git: argv only, no shell, a complete environment of our own, bounded time and output, its whole process group
-// ended at the bound or when the control plane stops. Nothing else of the host is ever started from here.
+// Runs git: argv only, no shell, a complete environment of our own, bounded time and output. Its process group is ended
+// at the limit or when the control plane stops. Nothing else on this machine is started from here.
 import { spawn } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
 
 export const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
-/** The absolute path of a host program, so that no environment's PATH decides which one runs. */
+/** Returns the absolute path of a program, so that no environment's PATH decides which one runs. */
 export function locateProgram(name: string): string | undefined {
   for (const folder of SYSTEM_PATH.split(':')) {
     const file = join(folder, name)
@@ -14,7 +14,7 @@ export function locateProgram(name: string): string | undefined {
       accessSync(file, constants.X_OK)
       return file
     } catch {
-      // next folder
+      // try the next folder
     }
   }
   return undefined
@@ -42,11 +42,11 @@ function killGroup(pid: number | undefined): void {
   try {
     process.kill(-pid, 'SIGKILL')
   } catch {
-    // gone already
+    // already ended
   }
 }
 
-/** Rejects when the program cannot be started; its exit code is the caller's to judge. */
+/** Rejects if the program cannot be started; the caller judges its exit code. */
 export function runProgram(argv: string[], options: ProgramOptions): Promise<ProgramResult> {
   const [file = '', ...args] = argv
   const { promise, resolve, reject } = Promise.withResolvers<ProgramResult>()
@@ -82,7 +82,7 @@ export function runProgram(argv: string[], options: ProgramOptions): Promise<Pro
   })
   child.on('error', reject)
   child.on('close', (code) => {
-    end() // whatever the leader left behind in its group
+    end() // also ends what the leader left in its group
     const text = Buffer.concat(stderr).toString('utf8')
     resolve({ code, stdout: Buffer.concat(stdout), stderr: text, timedOut, overflow })
   })

@@ -1,6 +1,6 @@
-// One HTTP request to the outside: to the addresses the guard has checked and to no others (each request makes its own
-// connection, so nothing is left to resolve again), no redirects, bounded time and answer. Errors carry no header and
-// no body: a token cannot leak through them.
+// Sends one outbound HTTP request, only to addresses that the guard has checked. Each request opens its own connection,
+// so no name is resolved again. No redirects; bounded time and answer. Errors carry no header and no body, so they
+// cannot leak a token.
 import { type IncomingMessage, request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import type { LookupFunction } from 'node:net'
@@ -24,7 +24,7 @@ export interface Received {
 
 export type RequestTrouble = 'timeout' | 'unreachable' | 'redirected' | 'too_large' | 'not_allowed'
 
-/** No answer that could be used. */
+/** There was no usable answer. */
 export class RequestError extends Error {
   override readonly name = 'RequestError'
   readonly trouble: RequestTrouble
@@ -34,7 +34,7 @@ export class RequestError extends Error {
   }
 }
 
-/** Whatever is asked, the answer is what was checked. */
+/** Answers every lookup with the checked addresses. */
 const pinnedLookup =
   (addresses: Address[]): LookupFunction =>
   (_host, options, done) => {

@@ -1,11 +1,11 @@
-// Whose address a request counts for: the connection's, or, where proxies are named (BERTH_TRUSTED_PROXY), the nearest
-// one of X-Forwarded-For that no named proxy has. One rule for every gateway: Fastify gets the same judgement of proxies.
+// Determines the client address of a request: the connection's, or, if proxies are configured (BERTH_TRUSTED_PROXY),
+// the last one in X-Forwarded-For that is not a trusted proxy. Fastify uses the same rule, so every gateway agrees.
 import type { IncomingMessage } from 'node:http'
 import { BlockList, isIP, isIPv6 } from 'node:net'
 
 export type IsTrustedProxy = (address: string) => boolean
 
-/** Of addresses and networks, which were checked when they were read. */
+/** Takes addresses and networks, which were validated when the configuration was read. */
 export function trustProxies(proxies: readonly string[]): IsTrustedProxy {
   const known = new BlockList()
   for (const proxy of proxies) {
@@ -17,7 +17,7 @@ export function trustProxies(proxies: readonly string[]): IsTrustedProxy {
   return (address) => isIP(address) !== 0 && known.check(address, isIPv6(address) ? 'ipv6' : 'ipv4')
 }
 
-/** What a chain of proxies wrote last is read first; whoever is not trusted ends it. */
+/** Reads the chain from its end, which the nearest proxy wrote; the first untrusted address ends it. */
 export function clientAddress(request: IncomingMessage, isTrusted: IsTrustedProxy): string {
   const forwarded = [request.headers['x-forwarded-for'] ?? []].flat().join(',')
   const before = forwarded === '' ? [] : forwarded.split(',').map((part) => part.trim())

@@ -1,5 +1,5 @@
-// One-use links for downloads of browsers: a ticket says who may fetch what, once, for a minute. Only hashes are kept, in
-// memory: with the process goes every ticket, and the page asks for another. Bounded, the oldest goes first.
+// One-use links for downloads in browsers: a ticket says which user may fetch what, once, for a minute. Only hashes are
+// kept, in memory; after a restart the page requests another. Bounded: the oldest is dropped first.
 import { randomBytes } from 'node:crypto'
 import { DOWNLOADS } from '@berth/shared'
 import type { Clock } from '../clock.ts'
@@ -28,7 +28,7 @@ export class DownloadTickets {
     return this.#tickets.size
   }
 
-  /** Whoever calls this has checked that the person may have it now. */
+  /** The caller must have checked that the user may have it now. */
   give(userId: number, download: Download): { ticket: string; expiresAt: number } {
     this.#sweep(userId)
     const ticket = randomBytes(32).toString('base64url')
@@ -37,7 +37,7 @@ export class DownloadTickets {
     return { ticket, expiresAt }
   }
 
-  /** Undefined: unknown, used, too old or somebody else's; the last leaves it to its owner. */
+  /** Undefined if it is unknown, used, expired or another user's; the last case leaves it to its owner. */
   take(ticket: string, userId: number): Download | undefined {
     const key = hashToken(ticket)
     const found = this.#tickets.get(key)

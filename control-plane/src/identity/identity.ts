@@ -1,9 +1,9 @@
-// Who is behind a browser, as the rest of the control plane asks for it. The sign-in library answers (sign-in/).
+// Identifies the user behind a browser. The sign-in library implements it (sign-in/).
 import type { From } from '../domain/core/access.ts'
 
 /** Built by the composition root, usable once the address is known. */
 export interface Identity {
   answer(request: Request, from: From): Promise<Response>
-  /** Finds whose browser this is, and renews nothing. */
+  /** Finds the user of a browser without renewing the login. */
   findSession(cookie: string): Promise<{ userId: number; sessionId: number } | undefined>
 }

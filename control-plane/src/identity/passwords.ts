@@ -1,5 +1,5 @@
-// The slow hash of passwords (scrypt, 32 MiB a try, off the event loop), for accounts that arise outside the sign-in
-// library: set-up and invitations. The library verifies with the same one.
+// The slow hash of passwords (scrypt, 32 MiB per try, off the event loop), for accounts created outside the sign-in
+// library: set-up and invitations. The library verifies with the same hash.
 import { hashPassword as hash } from 'better-auth/crypto'
 
 export const hashPassword = (password: string): Promise<string> => hash(password)

@@ -1,11 +1,11 @@
-// How often people and programs may ask: the policies and their counters, once for the whole process, whichever gateway a
-// request comes in by. A gateway says who asks for what; what is over a limit is refused here.
+// Rate limits of users and programs: the policies and their counters, shared by all gateways of the process. A gateway
+// reports the caller and the policy; this file refuses what exceeds a limit.
 import { LOG_PAGES, PEOPLE, REPOSITORY_CHECKS, REST } from '@berth/shared'
 import type { Clock } from '../clock.ts'
 import type { Config } from '../config.ts'
 import { type Quota, RateLimit, tooMany } from './rate-limit.ts'
 
-/** Stricter than the default, and per person: many tokens do not help. */
+/** Stricter than the default, and per user, so that more tokens do not help. */
 const POLICIES = ['deploy', 'certificates', 'variables'] as const
 export type Policy = (typeof POLICIES)[number]
 
@@ -17,7 +17,7 @@ export interface Counted extends Quota {
 }
 
 export interface Asker {
-  /** Null: a browser. */
+  /** Null for a browser. */
   tokenId: number | null
   userId: number
 }
@@ -26,15 +26,15 @@ export class Quotas {
   readonly #default: RateLimit
   readonly #policies: ReadonlyMap<Policy, RateLimit>
   readonly #badTokens: RateLimit
-  /** What has a limit of its own, by address unless said otherwise; no factor makes these wider. */
+  /** Limits of their own, by address unless noted; the configured factor does not widen them. */
   readonly narrow: {
     setUps: RateLimit
     invitations: RateLimit
-    /** Of wrong passwords: right ones are given back. */
+    /** For wrong passwords: a correct one is given back. */
     signIns: RateLimit
-    /** Mailed links: asked for, and used. */
+    /** For mailed links, requested and used. */
     links: RateLimit
-    /** By person. */
+    /** By user. */
     repositoryChecks: RateLimit
     searches: RateLimit
   }
@@ -56,18 +56,18 @@ export class Quotas {
     }
   }
 
-  /** A request without a good token: by address, since nothing else tells callers apart. */
+  /** Counts a request without a valid token by address, the only identity of its caller. */
   countBadToken(address: string): Counted[] {
     return [count('bad_tokens', address, this.#badTokens)]
   }
 
-  /** A request of somebody known. */
+  /** Counts a request of an authenticated caller. */
   countRequest({ tokenId, userId }: Asker): Counted[] {
     const holder = tokenId === null ? `user ${userId}` : `token ${tokenId}`
     return [count('default', holder, this.#default)]
   }
 
-  /** What a policy is for. */
+  /** Counts a use of a policy. */
   countUse(policy: Policy, userId: number): Counted[] {
     const limit = this.#policies.get(policy)
     return limit ? [count(policy, `user ${userId}`, limit)] : []
@@ -81,7 +81,7 @@ const count = (name: string, key: string, limit: RateLimit): Counted => ({
   ...limit.count(key),
 })
 
-/** Throws 429 with the longest wait when any of them is used up. */
+/** Throws 429 with the longest wait if any of them is used up. */
 export function requireQuota(counted: readonly Counted[]): void {
   const over = counted.filter((c) => !c.allowed)
   if (over.length > 0) throw tooMany(Math.max(...over.map((c) => c.seconds)))

@@ -1,15 +1,15 @@
-// Counts requests per key in windows of a minute. Bounded: a flood of keys drops the oldest windows, never memory.
-// An IPv6 address counts as its /64: one customer has that many, and 2^64 keys would be no limit.
+// Counts requests per key in windows of a minute. Memory is bounded: a flood of keys drops the oldest windows. An IPv6
+// address counts as its /64, because one customer has a whole /64.
 import { isIPv6 } from 'node:net'
 import { AppError, REST } from '@berth/shared'
 
 const WINDOW_MS = 60_000
 
-/** What is left of a key's window after a request was counted. */
+/** What is left of a key's window after counting a request. */
 export interface Quota {
   allowed: boolean
   left: number
-  /** Until the window is over. */
+  /** Until the window ends. */
   seconds: number
 }
 
@@ -23,7 +23,7 @@ export class RateLimit {
     this.#now = now
   }
 
-  /** Counts one; throws 429 with the seconds to wait when the key used up its minute. */
+  /** Counts one; throws 429 with the seconds to wait if the key used up its minute. */
   take(key: string): void {
     const { allowed, seconds } = this.count(key)
     if (!allowed) throw tooMany(seconds)
@@ -49,7 +49,7 @@ export class RateLimit {
     }
   }
 
-  /** The request turned out to be free. */
+  /** Undoes a count, because the request turned out to be free. */
   giveBack(key: string): void {
     const window = this.#windows.get(nameOf(key))
     if (window && window.count > 0) window.count -= 1

@@ -1,6 +1,6 @@
-// Bearer tokens and join tokens: how they are made, told apart and compared. A token is shown once;
-// the database holds SHA-256 alone. The checksum makes a mistyped or invented token fail before any
-// look-up. Deliberately absent: rows, expiry and scopes, which live in the store and in app/.
+// Creates, classifies and compares bearer tokens and join tokens. A token is shown once; the database holds only its
+// SHA-256. The checksum makes a mistyped or invented token fail before any lookup. Rows, expiry and scopes are in
+// store/ and app/.
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 
@@ -28,7 +28,7 @@ function toBase62(value: bigint, chars: number): string {
   return text
 }
 
-/** In plain numbers: every request checks its token. */
+/** Plain numbers for speed, because every request checks its token. */
 function checksum(text: string): string {
   let rest = crc32(text)
   let made = ''
@@ -39,28 +39,21 @@ function checksum(text: string): string {
   return made
 }
 
-/**
- * A new token of 256 random bits: the prefix says what it is, the last six characters check the
- * rest.
- */
+/** Creates a token of 256 random bits: the prefix is its kind, the last six characters are the checksum. */
 export function makeToken(prefix: TokenPrefix): string {
   const random = BigInt(`0x${randomBytes(RANDOM_BYTES).toString('hex')}`)
   const body = prefix + toBase62(random, RANDOM_CHARS)
   return body + checksum(body)
 }
 
-/**
- * What kind of token a text is; undefined when it cannot be one, so that nobody need look it up.
- */
+/** Returns the kind of a token; undefined if the text cannot be one, which saves a lookup. */
 export function parseToken(text: string): { prefix: TokenPrefix } | undefined {
   const prefix = TOKEN.exec(text)?.[1] as TokenPrefix | undefined
   if (prefix === undefined) return undefined
   return checksum(text.slice(0, -CHECK_CHARS)) === text.slice(-CHECK_CHARS) ? { prefix } : undefined
 }
 
-/**
- * What is stored in place of a token or secret: SHA-256, hexadecimal. Enough for 256 random bits.
- */
+/** The stored form of a token or secret: hexadecimal SHA-256. Enough for 256 random bits. */
 export const hashToken = (text: string): string => hash('sha256', text)
 
 /** Compares two hashes in constant time. */
@@ -74,7 +67,7 @@ const ID_CHARS = 12
 const HASH = '[A-Za-z0-9_-]{43}' // 32 bytes in base64url
 const JOIN_TOKEN = new RegExp(`^${JOIN_PREFIX}([0-9A-Za-z]{${ID_CHARS}})\\.(${HASH})\\.(${HASH})$`)
 
-/** 12 characters, each equally likely: bytes that would favour the first ones are thrown away. */
+/** 12 characters, each equally likely: bytes that would favour the first ones are discarded. */
 function makeId(): string {
   let id = ''
   while (id.length < ID_CHARS)
@@ -83,10 +76,7 @@ function makeId(): string {
   return id
 }
 
-/**
- * A token with which one server joins: `berth_join_<id>.<secret>.<ca_hash>`. Store id and hash
- * only.
- */
+/** Creates a token with which one server joins: `berth_join_<id>.<secret>.<ca_hash>`. Store only id and hash. */
 export function makeJoinToken(caHash: string): { id: string; token: string; secretHash: string } {
   const id = makeId()
   const secret = randomBytes(RANDOM_BYTES).toString('base64url')
@@ -95,10 +85,7 @@ export function makeJoinToken(caHash: string): { id: string; token: string; secr
   return { id, token, secretHash: hashToken(secret) }
 }
 
-/**
- * The parts of a join token; undefined when it is not well-formed. Compare `secretHash` by
- * `sameHash`.
- */
+/** Parses a join token; undefined if it is malformed. Compare `secretHash` with `sameHash`. */
 export function parseJoinToken(
   text: string,
 ): { id: string; secretHash: string; caHash: string } | undefined {

@@ -1,4 +1,4 @@
-// UUIDv7: random, and in the order of their making. Attempts are named by it.
+// UUIDv7: random, and ordered by creation. Attempts use it as their id.
 import { randomBytes } from 'node:crypto'
 
 export function uuidv7(now: number): string {

@@ -49,7 +49,7 @@ const issue = async (
 
 describe('the authority', () => {
   test('is a P-256 certificate authority that a join token can pin', () => {
-    const read = new X509Certificate(authority.certificatePem) // OpenSSL's reading
+    const read = new X509Certificate(authority.certificatePem) // as OpenSSL reads it
     expect(read.ca).toBe(true)
     expect(read.verify(read.publicKey)).toBe(true)
     expect(read.publicKey.asymmetricKeyDetails).toEqual({ namedCurve: 'prime256v1' })
@@ -161,7 +161,7 @@ describe("the listener's certificate", () => {
 describe('the identity in a certificate', () => {
   const uri = (value: string): x509.JsonGeneralName => ({ type: 'url', value })
   const own = uri(`spiffe://${installationId}/agent/${agentId}`)
-  /** A certificate of our authority with names this code would never give. */
+  /** Creates a certificate of our authority with names that the product never issues. */
   async function forge(names: x509.JsonGeneralName[][], usages = ['1.3.6.1.5.5.7.3.2']) {
     const certificate = await x509.X509CertificateGenerator.create({
       subject: 'CN=agent',
@@ -183,7 +183,7 @@ describe('the identity in a certificate', () => {
     const issued = await issue()
     const raw = new X509Certificate(issued.certificatePem).raw
     const { fingerprint, notAfter } = issued
-    const issuedAt = new Date(Math.floor(now.getTime() / 1_000) * 1_000) // certificates know seconds
+    const issuedAt = new Date(Math.floor(now.getTime() / 1_000) * 1_000) // certificates have a resolution of seconds
     const expected = { agentId, fingerprint, issuedAt, notAfter }
     expect(parseAgentIdentity(raw, installationId)).toEqual(expected)
     expect(parseAgentIdentity({ raw }, installationId)).toEqual(expected)
@@ -239,7 +239,7 @@ describe('the identity in a certificate', () => {
   })
 
   test('is none for anything that is no certificate', () => {
-    const missing = {} as PeerCertificate // what TLS gives for a peer without a certificate
+    const missing = {} as PeerCertificate // what TLS returns for a peer without a certificate
     for (const input of [missing, new Uint8Array(), randomBytes(500), Buffer.from('3000', 'hex')])
       expect(parseAgentIdentity(input, installationId)).toBeUndefined()
   })

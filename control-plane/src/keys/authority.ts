@@ -1,8 +1,7 @@
-// The X.509 authority of the agents' gateway: it signs agents' client certificates and the listener's
-// own. Invariant: a certificate's names, usage and life are decided here; a request contributes its
-// key alone. `parseAgentIdentity` is the reverse: the one function that turns a certificate into an
-// agent's id. Deliberately absent: revocation lists (a column of the agent says it) and
-// intermediate authorities.
+// The X.509 authority of the agents' gateway: signs agents' client certificates and the listener's own. Invariant:
+// names, usage and lifetime are decided here; a request contributes only its key. `parseAgentIdentity` is the reverse,
+// the only function that turns a certificate into an agent's id. There are no revocation lists (a column of the agent
+// replaces them) and no intermediate authorities.
 import 'reflect-metadata' // before @peculiar/x509, which needs it to load
 import { createHash, createPrivateKey, createPublicKey, randomBytes, randomInt } from 'node:crypto'
 import { isIP } from 'node:net'
@@ -13,33 +12,30 @@ import { readRequestedKey } from './csr.ts'
 
 x509.cryptoProvider.set(crypto)
 
-/** The platform's own, so that this compiles beside a browser's declarations as well. */
+/** The platform's own type, so that this also compiles beside a browser's declarations. */
 type Keys = { publicKey: Key; privateKey: Key }
 type Key = Awaited<ReturnType<typeof crypto.subtle.importKey>>
 
-/** The listener always answers to this name, whatever address agents dial. */
+/** The listener always has this name, for any address that agents dial. */
 export const CONTROL_PLANE_NAME = 'berth-control-plane'
 
 const P256 = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' }
 const SAN_OID = '2.5.29.17'
 const USAGE_OID = '2.5.29.37'
-/**
- * Installations and agents: one label, lower case, so that the URI has exactly one way to be
- * written.
- */
+/** Ids of installations and agents: one label in lower case, so that the URI has a single spelling. */
 const ID = /^[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?$/
 const DNS_LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 
 export interface KeyPair {
   certificatePem: string
-  /** PKCS#8; sealed before it is stored. */
+  /** PKCS#8; encrypted before it is stored. */
   keyPem: string
 }
 
-/** A loaded authority; its key signs and cannot be taken out again. */
+/** A loaded authority; its key signs and cannot be exported. */
 export interface Authority {
   readonly certificatePem: string
-  /** base64url SHA-256 of the certificate: what a join token pins. */
+  /** base64url SHA-256 of the certificate, which a join token pins. */
   readonly caHash: string
   readonly certificate: x509.X509Certificate
   readonly signingKey: Key
@@ -51,14 +47,14 @@ export interface IssuedCertificate {
   fingerprint: string
   serial: string
   notAfter: Date
-  /** A random point of its life, so that agents that joined together do not renew together. */
+  /** A random point of its lifetime, so that agents that joined together renew at different times. */
   renewAt: Date
 }
 
 export interface AgentIdentity {
   agentId: string
   fingerprint: string
-  /** When it was signed: it is valid from a little before. */
+  /** When it was signed; it is valid from a little before. */
   issuedAt: Date
   notAfter: Date
 }
@@ -79,7 +75,7 @@ function makeSerial(): string {
 const sha256 = (bytes: ArrayBuffer): Buffer =>
   createHash('sha256').update(new Uint8Array(bytes)).digest()
 
-/** A new authority, self-signed, for the first start of an installation. */
+/** Creates a self-signed authority for the first start of an installation. */
 export async function createAuthority(now: Date): Promise<KeyPair> {
   const keys = await generateKeys()
   const certificate = await x509.X509CertificateGenerator.createSelfSigned({
@@ -101,7 +97,7 @@ export async function createAuthority(now: Date): Promise<KeyPair> {
   return { certificatePem: certificate.toString('pem'), keyPem: await toPem(keys.privateKey) }
 }
 
-/** Takes a stored authority into use; refuses a key that does not belong to its certificate. */
+/** Loads a stored authority; refuses a key that does not match its certificate. */
 export async function loadAuthority(pems: KeyPair): Promise<Authority> {
   const certificate = new x509.X509Certificate(pems.certificatePem)
   const key = createPrivateKey(pems.keyPem)
@@ -173,17 +169,17 @@ function checkId(what: string, id: string): void {
 }
 
 export interface AgentCertificateRequest {
-  /** PKCS#10, PEM or DER: only its public key counts. */
+  /** PKCS#10, PEM or DER; only its public key counts. */
   csr: string | Uint8Array
   installationId: string
   agentId: string
   now: Date
-  /** Shown in the subject for people who look at it; the row in the database decides. */
+  /** Shown in the subject for human readers; the row in the database decides. */
   generation?: number
   lifeMs?: number
 }
 
-/** An agent's client certificate; a request that proves nothing is AppError `csr_invalid`. */
+/** Issues an agent's client certificate; throws AppError `csr_invalid` for an invalid request. */
 export async function issueAgentCertificate(
   authority: Authority,
   request: AgentCertificateRequest,
@@ -215,9 +211,7 @@ function toGeneralName(name: string): x509.JsonGeneralName {
   return { type: 'dns', value: name }
 }
 
-/**
- * Key and certificate of the listener: its constant name, and the names and addresses agents dial.
- */
+/** Issues key and certificate of the listener: its constant name, and the names and addresses agents dial. */
 export async function issueServerCertificate(
   authority: Authority,
   request: { names: readonly string[]; now: Date },
@@ -238,10 +232,7 @@ export async function issueServerCertificate(
   return { ...issued, keyPem: await toPem(keys.privateKey) }
 }
 
-/**
- * A throw-away client certificate without an agent's name: enough to shake hands, and nobody's
- * identity.
- */
+/** Issues a temporary client certificate without an agent's name: enough for a handshake, but no identity. */
 export async function issueProbeCertificate(authority: Authority, now: Date): Promise<KeyPair> {
   const keys = await generateKeys()
   const issued = await sign(authority, {
@@ -269,9 +260,8 @@ function readAgentId(
 }
 
 /**
- * Who a client certificate stands for; undefined unless it is exactly one of ours. Says nothing
- * about trust: the chain was checked by TLS, and whether the agent is known and not revoked is the
- * caller's.
+ * Returns the agent of a client certificate; undefined unless it is exactly one of ours. TLS has checked the chain; the
+ * caller checks that the agent is known and not revoked.
  */
 export function parseAgentIdentity(
   from: Uint8Array | Pick<PeerCertificate, 'raw'>,

@@ -1,7 +1,5 @@
-// Reads a PKCS#10 certificate request (RFC 2986) and takes one thing from it: the public key.
-// Strict on purpose: DER only, P-256 only, signed by its own key with SHA-256, not a byte before,
-// between or after. Deliberately absent: subject and attributes, which are stepped over; whoever
-// issues decides them.
+// Reads the public key from a PKCS#10 certificate request (RFC 2986). Strict on purpose: DER only, P-256 only, signed
+// by its own key with SHA-256, no extra bytes. Subject and attributes are skipped; the issuer decides them.
 import { createPublicKey, type KeyObject, verify } from 'node:crypto'
 import { AppError, ENROLMENT } from '@berth/shared'
 
@@ -16,7 +14,7 @@ const P256_SPKI_BYTES = 91
 
 class Malformed extends Error {}
 
-/** One DER element of `bytes` at `at`, which must end at `end` or before. */
+/** Reads one DER element of `bytes` at `at`, which must end at or before `end`. */
 function element(
   bytes: Buffer,
   at: number,
@@ -37,7 +35,7 @@ function element(
   return { tag, from, to: from + length }
 }
 
-/** The elements of a constructed one, which they must fill exactly. */
+/** Reads the elements of a constructed one, which they must fill exactly. */
 function children(bytes: Buffer, from: number, to: number, tags: readonly number[]): Buffer[] {
   const found: Buffer[] = []
   let at = from
@@ -87,7 +85,7 @@ function readKey(csr: string | Uint8Array): KeyObject {
   const isP256 = spki.length === P256_SPKI_BYTES && spki.indexOf(P256_PREFIX) === 0
   if (!isP256) throw new Malformed('its key is not an uncompressed P-256 key')
   if (!algorithm.equals(ECDSA_WITH_SHA256)) throw new Malformed('it is not signed with SHA-256')
-  // throws when the point is not on the curve
+  // throws if the point is not on the curve
   const key = createPublicKey({ key: spki, format: 'der', type: 'spki' })
   const { from, to } = element(signature, 0, signature.length)
   if (from === to || signature.readUInt8(from) !== 0)
@@ -97,9 +95,7 @@ function readKey(csr: string | Uint8Array): KeyObject {
   return key
 }
 
-/**
- * The request's public key, possession of its private half proven; anything else is `csr_invalid`.
- */
+/** Returns the request's public key after verifying possession of the private key; throws `csr_invalid` otherwise. */
 export function readRequestedKey(csr: string | Uint8Array): KeyObject {
   try {
     return readKey(csr)

@@ -14,7 +14,7 @@ function write(name: string, text: string): string {
   writeFileSync(file, text, { mode: 0o600 })
   return file
 }
-// part of every OpenSSH; where it is missing, CI fails and other runs go on without these checks
+// part of every OpenSSH; if it is missing, CI fails and other runs skip these checks
 const isMissing = spawnSync('ssh-keygen', ['-?']).error !== undefined && process.env.CI !== 'true'
 const keygen = (...args: string[]) => execFileSync('ssh-keygen', args, { encoding: 'utf8' }).trim()
 

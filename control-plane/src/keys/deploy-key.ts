@@ -1,22 +1,21 @@
-// The Ed25519 key pair with which one project's repository is fetched, in OpenSSH's formats.
-// Invariant: private keys leave this file as text for `Custody.seal` and for the assignment,
-// nothing else. Deliberately absent: keys of other kinds and keys with a pass phrase; people do not
-// bring their own.
+// Creates the Ed25519 key pair that fetches one project's repository, in OpenSSH's formats. Invariant: private keys
+// leave this file only as text for `SecretStore.seal` and for the assignment. There are no other key types and no pass
+// phrases; users do not bring their own keys.
 import { generateKeyPairSync } from 'node:crypto'
 import sshpk from 'sshpk'
 
 export interface DeployKey {
   /** OpenSSH private-key file, without a pass phrase. */
   privateKey: string
-  /** `ssh-ed25519 AAAA… <project>@berth`: what is registered at the repository host. */
+  /** `ssh-ed25519 AAAA… <project>@berth`, which is registered at the forge. */
   publicLine: string
-  /** `SHA256:…`, as ssh-keygen and the repository hosts show it. */
+  /** `SHA256:…`, as ssh-keygen and forges show it. */
   fingerprint: string
 }
 
 const COMMENT_CHARS = 64
 
-/** The comment is shown at the repository host: one word, and never a line break in a key file. */
+/** The forge shows the comment: one word, never with a line break in a key file. */
 const commentFor = (project: string): string =>
   `${project.replace(/[^A-Za-z0-9._-]+/g, '-').slice(0, COMMENT_CHARS) || 'project'}@berth`
 
@@ -41,7 +40,7 @@ export function createDeployKey(project: string): DeployKey {
 export const fingerprintOf = (publicLine: string): string =>
   sshpk.parseKey(publicLine, 'ssh').fingerprint('sha256').toString()
 
-/** Public line and fingerprint of a stored private key; throws when it is not one of ours. */
+/** Returns public line and fingerprint of a stored private key; throws if it is not one of ours. */
 export function readDeployKey(privateKey: string): DeployKey {
   const key = sshpk.parsePrivateKey(privateKey, 'ssh-private')
   if (key.type !== 'ed25519') throw new Error('The stored deploy key is not an Ed25519 key.')

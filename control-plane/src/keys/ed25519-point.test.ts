@@ -1,4 +1,4 @@
-// Points of the curve and what only looks like one. The arithmetic is checked against another way of computing it.
+// Points on the curve and inputs that only look like one. A second implementation checks the arithmetic.
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { ed25519PublicKey, isEd25519Key } from '@berth/shared/ssh'
 import { describe, expect, test } from 'vitest'
@@ -19,7 +19,7 @@ function add([x1, y1]: Point, [x2, y2]: Point): Point {
   const t = mod(D * x1 * x2 * y1 * y2)
   return [mod((x1 * y2 + y1 * x2) * inverse(1n + t)), mod((y1 * y2 + x1 * x2) * inverse(1n - t))]
 }
-/** The point with this y, or nothing: the square root taken and squared again. */
+/** Returns the point with this y, or undefined: takes the square root and squares it again. */
 function lift(y: bigint): Point | undefined {
   const x2 = mod((y * y - 1n) * inverse(D * y * y + 1n))
   const root = power(x2, (P + 3n) / 8n)
@@ -47,7 +47,7 @@ describe('isEd25519Key', () => {
       if (expected) on += 1
       expect(isEd25519Key(bytes)).toBe(expected)
     }
-    expect(on).toBeGreaterThan(50) // half of all; both answers were seen
+    expect(on).toBeGreaterThan(50) // about half of them; both answers occurred
     expect(on).toBeLessThan(150)
   })
 
@@ -57,7 +57,7 @@ describe('isEd25519Key', () => {
     for (const y of small) {
       let point = lift(y) as Point
       for (let n = 0; n < 3; n++) point = add(point, point)
-      expect(point).toEqual([0n, 1n]) // eight times it is nothing: the list is right
+      expect(point).toEqual([0n, 1n]) // eight times the point is the neutral element, so the list is right
       for (const sign of [0n, 1n << 255n]) expect(isEd25519Key(encode(y | sign))).toBe(false)
     }
   })

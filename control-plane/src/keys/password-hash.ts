@@ -1,5 +1,5 @@
-// bcrypt for Basic Auth, the form the edge verifies. The work is done in slices between other work, one password at a
-// time, and only so many may wait: hashing must not become a way to stop the control plane.
+// bcrypt for Basic Auth, the form that the edge verifies. It hashes one password at a time, in slices between other
+// work, and limits the queue, so that hashing cannot stall the control plane.
 import { AppError, BASIC_AUTH } from '@berth/shared'
 import bcrypt from 'bcryptjs'
 

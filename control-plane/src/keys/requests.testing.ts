@@ -1,9 +1,9 @@
-// Certificate requests and agents for tests, made by hand on node:crypto: every part of a request
-// can be replaced by a wrong one. Used by tests alone.
+// Builds certificate requests and agents for tests with node:crypto; any part of a request can be replaced by a wrong
+// one.
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import { type Authority, issueAgentCertificate, type KeyPair } from './authority.ts'
 
-/** One DER element, with the shortest length unless told otherwise. */
+/** Encodes one DER element, by default with the shortest length. */
 export function tlv(tag: number, ...parts: Uint8Array[]): Buffer {
   const body = Buffer.concat(parts)
   const long =
@@ -27,9 +27,7 @@ export interface RequestParts {
   key?: KeyObject
   signature?: (signature: Buffer) => Buffer
 }
-/**
- * A request made by hand: correct unless a part is replaced, and always signed over what it says.
- */
+/** Builds a request that is valid unless a part is replaced; the signature always covers its content. */
 export function buildRequest(parts: RequestParts = {}): Buffer {
   const pair = p256()
   const info = tlv(
@@ -48,7 +46,7 @@ export function buildRequest(parts: RequestParts = {}): Buffer {
   )
 }
 
-/** An agent that joined: its key and the certificate it was given. */
+/** An agent that joined: its key and its certificate. */
 export async function newAgent(
   authority: Authority,
   identity: { installationId: string; agentId: string; now?: Date },

@@ -209,7 +209,7 @@ describe('data keys of one organization', () => {
 
 describe('places', () => {
   test('that differ are never the same bytes', () => {
-    // short texts out of few letters: where a separator could be mistaken, these would collide
+    // short texts of few letters would collide if a separator could be mistaken
     const letters = ['', 'a', 'b', '|', '\0', '1', 'ab', 'a|b', '\u0001', 'é', 'e\u0301']
     const pick = () => letters[Math.floor(Math.random() * letters.length)] ?? ''
     const ids = [null, 0, 1, 11, -1]

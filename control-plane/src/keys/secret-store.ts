@@ -1,8 +1,7 @@
-// Secrets at rest. One key of the installation (KEK, a file outside the database) wraps one data key an organization;
-// the data key seals that organization's values, each under a key of its own, derived with a fresh salt, so that limits
-// on nonces never matter. A sealed value is bound to its label and to its place (table, column, organization, row) and to
-// the form's version: moved elsewhere, it does not open. A new KEK wraps the data keys again and touches no value.
-// Deliberately absent: any way to print a value.
+// Encrypts secrets at rest. The installation's key (KEK, a file outside the database) wraps one data key per
+// organization, which encrypts that organization's values, each under its own key derived with a fresh salt, so nonces
+// cannot run out. A value is bound to its label, its place (table, column, organization, row) and the form's version;
+// moved elsewhere, it does not decrypt. A new KEK rewraps the data keys and touches no value. Values cannot be printed.
 import {
   createCipheriv,
   createDecipheriv,
@@ -26,13 +25,13 @@ import {
 import { dirname } from 'node:path'
 import { SECRET_STORE } from '@berth/shared'
 
-/** The key-encryption key; `id` says which one sealed a value and gives nothing away. */
+/** The key-encryption key; `id` identifies the key of a value and reveals nothing. */
 export interface Kek {
   readonly id: string
   readonly key: KeyObject
 }
 
-/** One organization's key, opened; `organizationId: null` is the installation's own. */
+/** One organization's key, decrypted; `organizationId: null` is the installation's own. */
 export interface DataKey {
   readonly id: number
   readonly organizationId: number | null
@@ -52,10 +51,10 @@ export const LABELS = [
 ] as const
 export type Label = (typeof LABELS)[number]
 
-/** What is only signed or compared; the words never meet those of sealed values. */
+/** Purposes of keys that only sign or compare; disjoint from the labels of encrypted values. */
 export type Purpose = 'sign audit' | 'sign cursor' | 'compare requests'
 
-/** Where a sealed value is stored. `organizationId: null` is the installation itself. */
+/** Where an encrypted value is stored. `organizationId: null` is the installation itself. */
 export interface Place {
   table: string
   column: string
@@ -63,12 +62,12 @@ export interface Place {
   rowId: number | string
 }
 
-/** The key file is missing or not fit: the process must not start. The message says what to do. */
+/** The key file is missing or unusable, so the process must not start. The message says what to do. */
 export class KekError extends Error {
   override readonly name = 'KekError'
 }
 
-/** A stored value that does not open. Names the place, never the value. */
+/** A stored value that does not decrypt. Names the place, never the value. */
 export class SecretStoreError extends Error {
   override readonly name = 'CustodyError'
 }
@@ -125,10 +124,7 @@ function openKekFile(file: string): number {
   }
 }
 
-/**
- * Reads and judges the key file; whatever is wrong with it is a KekError, and the process must
- * stop.
- */
+/** Reads and validates the key file; throws a KekError for any problem, and the process must stop. */
 export function loadKek(file: string): Kek {
   const fd = openKekFile(file)
   try {
@@ -158,8 +154,8 @@ export function loadKek(file: string): Kek {
 }
 
 /**
- * Makes a new key file, 0400. It appears under its name only when it is whole and on disk, and
- * never in place of another: losing a KEK loses every secret.
+ * Creates a key file, 0400. It appears under its name only when complete and on disk, and never replaces another:
+ * losing a KEK loses every secret.
  */
 export function createKek(file: string): Kek {
   const bytes = randomBytes(SECRET_STORE.kekBytes)
@@ -189,7 +185,7 @@ export function createKek(file: string): Kek {
 function encodeField(value: number | string | null): Buffer {
   if (typeof value === 'number' && !Number.isSafeInteger(value))
     throw new SecretStoreError('A place is named by whole numbers.')
-  // lone surrogates all become U+FFFD in UTF-8: two names would be one
+  // lone surrogates all become U+FFFD in UTF-8, so two names would be equal
   if (typeof value === 'string' && !value.isWellFormed())
     throw new SecretStoreError('A place is named by well-formed text.')
   const kind = value === null ? 0 : typeof value === 'number' ? 1 : 2
@@ -200,18 +196,15 @@ function encodeField(value: number | string | null): Buffer {
   return Buffer.concat([head, text])
 }
 
-/**
- * What is authenticated beside the ciphertext: typed, length-prefixed fields, so no two places
- * agree.
- */
+/** Encodes the associated data as typed, length-prefixed fields, so that no two places are equal. */
 export const encodePlace = (
   { table, column, organizationId, rowId }: Place,
   version: Version = DIRECT,
 ): Buffer => Buffer.concat([table, column, organizationId, rowId, version].map(encodeField))
 
-/** Sealed with the KEK itself: data keys, and values from before there were any. */
+/** Encrypted with the KEK itself: data keys, and values from before there were any. */
 const DIRECT = 'v1'
-/** Sealed with a data key. */
+/** Encrypted with a data key. */
 const BY_DATA_KEY = 'v2'
 type Version = typeof DIRECT | typeof BY_DATA_KEY
 const CIPHER = 'aes-256-gcm'
@@ -228,16 +221,14 @@ function deriveKey(from: KeyObject, version: Version, salt: Buffer, label: Label
   return key
 }
 
-/**
- * Only the one way to write a text counts: base64 has unused bits, and a changed bit must be seen.
- */
+/** Accepts only the canonical text: base64 has unused bits, and a changed bit must be detected. */
 function decodeExactly(text: string | undefined, bytes?: number): Buffer | undefined {
   const decoded = Buffer.from(text ?? '', 'base64url')
   const isExact = text !== undefined && decoded.toString('base64url') === text
   return isExact && (bytes === undefined || decoded.length === bytes) ? decoded : undefined
 }
 
-/** Which key, and how its values say so. */
+/** The key, and how its values refer to it. */
 interface Source {
   version: Version
   id: string
@@ -250,15 +241,15 @@ export class SecretStore {
   readonly #dataKeys = new Map<string, DataKey>()
   readonly #inUse = new Map<number | null, DataKey>()
 
-  /** `former` KEKs still open what they sealed; nothing new is sealed with them. */
+  /** `former` KEKs still decrypt what they encrypted, and encrypt nothing new. */
   constructor(current: Kek, former: readonly Kek[] = []) {
     this.#current = current
     this.#keks = new Map([...former, current].map((kek) => [kek.id, kek]))
   }
 
   /**
-   * Keys for what is signed or compared and never opened; the present KEK's first. A former KEK's signatures stay
-   * checkable for as long as it is known.
+   * Derives keys that sign or compare, the current KEK's first. Signatures of a former KEK stay verifiable as long as
+   * it is known.
    */
   deriveKeys(purpose: Purpose): KeyObject[] {
     const keks = [this.#current, ...[...this.#keks.values()].filter((k) => k !== this.#current)]
@@ -270,8 +261,8 @@ export class SecretStore {
   }
 
   /**
-   * A data key whose row is committed: from now on it opens, and seals unless it is retired or a newer one does. Rotations
-   * at once may tell of their keys in any order; ids follow the order of the rows.
+   * Adds a data key whose row is committed. It decrypts from now on, and encrypts unless it is retired or a newer one
+   * does. Concurrent rotations may add their keys in any order; ids follow the order of the rows.
    */
   addDataKey(key: DataKey, { retired = false } = {}): void {
     this.#dataKeys.set(String(key.id), key)
@@ -279,24 +270,24 @@ export class SecretStore {
     if (!retired && (!present || present.id < key.id)) this.#inUse.set(key.organizationId, key)
   }
 
-  /** The one that seals now. */
+  /** The key that encrypts now. */
   findDataKey(organizationId: number | null): DataKey | undefined {
     return this.#inUse.get(organizationId)
   }
 
-  /** Those that only open any more. */
+  /** Keys that only decrypt. */
   listRetired(): DataKey[] {
     return [...this.#dataKeys.values()].filter(
       (key) => this.#inUse.get(key.organizationId)?.id !== key.id,
     )
   }
 
-  /** What it sealed does not open any more. */
+  /** Values that it encrypted no longer decrypt. */
   forget(id: number): void {
     this.#dataKeys.delete(String(id))
   }
 
-  /** `v2|data key|salt|nonce|ciphertext|tag`, base64url; `v1|kek|…` where there is no data key. */
+  /** `v2|data key|salt|nonce|ciphertext|tag`, base64url; `v1|kek|…` if there is no data key. */
   seal(label: Label, place: Place, plain: Uint8Array): string {
     const dataKey = this.#inUse.get(place.organizationId)
     const source: Source = dataKey
@@ -305,12 +296,12 @@ export class SecretStore {
     return sealWith(source, label, place, plain)
   }
 
-  /** A data key on its way into its row: always with the KEK itself. */
+  /** Wraps a data key for its row, always with the KEK itself. */
   wrap(place: Place, dataKey: Uint8Array): string {
     return sealWith(this.#direct(), 'data-key', place, dataKey)
   }
 
-  /** Whether it was wrapped with the KEK in use now. */
+  /** Returns whether it was wrapped with the current KEK. */
   isWrappedNow(wrapped: string): boolean {
     const [version, id] = wrapped.split('|', 2)
     return version === DIRECT && id === this.#current.id
@@ -320,10 +311,7 @@ export class SecretStore {
     return { version: DIRECT, id: this.#current.id, key: this.#current.key }
   }
 
-  /**
-   * The value, or a SecretStoreError: changed, moved, another label, or a key this process does not
-   * have.
-   */
+  /** Returns the value, or throws a SecretStoreError: changed, moved, another label, or an unknown key. */
   open(label: Label, place: Place, sealed: string): Uint8Array {
     const where = `The secret in ${place.table}.${place.column}, row ${place.rowId},`
     const [version, keyId = '', ...texts] = sealed.split('|', 8)
@@ -355,7 +343,7 @@ export class SecretStore {
     }
   }
 
-  /** A data key opens values of its own organization alone. */
+  /** A data key decrypts only values of its own organization. */
   #keyFor(version: Version, id: string, organizationId: number | null): KeyObject | undefined {
     if (version === DIRECT) return this.#keks.get(id)?.key
     const dataKey = this.#dataKeys.get(id)

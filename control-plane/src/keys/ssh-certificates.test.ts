@@ -1,5 +1,5 @@
-// Certificates as two other readers see them (ssh-keygen and sshpk), what the signer refuses, what the reader refuses,
-// and the smuggling attack on careless signers, which must stay impossible here.
+// Certificates as two other readers see them (ssh-keygen and sshpk), what the signer and the reader refuse, and the
+// smuggling attack on careless signers, which must stay impossible here.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -65,7 +65,7 @@ const show = (line: string): string => {
   writeFileSync(file, `${line}\n`)
   return execFileSync('ssh-keygen', ['-L', '-f', file], { encoding: 'utf8' })
 }
-/** The text ssh-keygen prints for a time; it prints local time. */
+/** The text that ssh-keygen prints for a time; it prints local time. */
 const local = (seconds: number): string => {
   const d = new Date(seconds * 1_000)
   const two = (n: number): string => String(n).padStart(2, '0')
@@ -95,7 +95,7 @@ describe('read by others', () => {
     expect(shown).toMatch(/Principals: \n\s+b\n\s+a\n/)
     expect(shown).toContain('Critical Options: (none)')
     expect(shown).toContain(`Valid: from ${local(now - 60)} to ${local(now + 300)}`)
-    const hex = encodeString(grant).toString('hex') // ssh-keygen does not know it: hexadecimal
+    const hex = encodeString(grant).toString('hex') // unknown to ssh-keygen, which prints hexadecimal
     expect(shown).toMatch(/Extensions: \n\s+grant@berth\.dev UNKNOWN OPTION: \w+ .*\n\s+permit-pty/)
     expect(shown).toContain(hex.slice(0, 60))
     const read = sshpk.parseCertificate(line, 'openssh')
@@ -299,13 +299,13 @@ describe('the reader refuses', () => {
 
 describe('smuggling: fields after the key in the submitted blob', () => {
   const asked: Crafted = { keyId: 'u=17', critical: [['force-command', 'echo logs-only']] }
-  /** What a careless signer does: the submitted blob without its type, copied. */
+  /** What a careless signer does: copies the submitted blob without its type. */
   const signCarelessly = (line: string): Buffer => {
     const blob = blobFrom(line)
     return craft(blob.subarray(4 + blob.readUInt32BE(0)), asked, ca)
   }
 
-  /** Own serial, principals and times, and an extension that swallows what the signer appends. */
+  /** Brings its own serial, principals and times, and an extension that swallows what the signer appends. */
   function makeHostileLine(): string {
     const plain = encodeString('ssh-ed25519-cert-v01@openssh.com').length + 36 + 36
     const authorityLength = encodeString(blobOf(ca)).length

@@ -1,5 +1,5 @@
-// Keys and certificates for tests that the product never makes: every check of the codec is left out, so that readers
-// and sshd can be shown what they must refuse. Used by tests alone.
+// Builds keys and certificates that the product never makes: it skips every check of the codec, so that tests can show
+// readers and sshd what they must refuse.
 import {
   createHash,
   createPublicKey,
@@ -26,7 +26,6 @@ export const signerOf = (key: KeyObject): Signer => ({
   sign: (bytes) => sign(null, bytes, key),
 })
 
-/** The same key every run, so that a failing case can be repeated. */
 export const blobOf = (key: KeyObject): Buffer => encodePublicKey(ed25519PublicKey(key))
 export const lineOf = (type: string, blob: Uint8Array, comment = ''): string =>
   `${type} ${Buffer.from(blob).toString('base64')}${comment && ` ${comment}`}`
@@ -53,7 +52,7 @@ export const skEcdsa = (application = 'ssh:'): Buffer =>
     application,
   ])
 
-/** A number of so many bits that looks random and is odd; no test needs its factors. */
+/** An odd number of so many bits that looks random; no test needs its factors. */
 export function oddNumber(bits: number): Buffer {
   const bytes = Buffer.concat(
     Array.from({ length: Math.ceil(bits / 256) }, (_, n) =>
@@ -80,7 +79,7 @@ export interface Crafted {
   extensions?: [string, string | Uint8Array][]
   nonce?: Uint8Array
   reserved?: string
-  /** What stands in the field of the authority's key, instead of that key. */
+  /** Replaces the field of the authority's key. */
   authority?: Uint8Array
   trailing?: Uint8Array
 }
@@ -92,7 +91,7 @@ const options = (list: [string, string | Uint8Array][] = []): Buffer =>
     ),
   )
 
-/** `keyTail`: the key's fields as they stand in the certificate, length prefixes included. */
+/** `keyTail` holds the key's fields as in the certificate, length prefixes included. */
 export function craft(keyTail: Uint8Array, c: Crafted, ca: KeyObject): Buffer {
   const now = BigInt(Math.floor(Date.now() / 1_000))
   const signed = Buffer.concat([

@@ -1,4 +1,5 @@
-// Keys people submit: what is taken, and a table of what must not be. Each hostile line is named after what it tries.
+// Keys that users submit: what is accepted, and a table of what must be refused. Each hostile line is named after its
+// attempt.
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -108,7 +109,7 @@ describe('what is taken', () => {
   })
 })
 
-/** Everything after the key's own fields: what a careless signer would copy into the certificate. */
+/** Everything after the key's own fields, which a careless signer would copy into the certificate. */
 const smuggledFields = Buffer.concat([
   encodeU64(1n),
   encodeU32(1),

@@ -1,4 +1,4 @@
-// Authorities at rest: what is stored opens in its own row alone, and never says what it is.
+// Authorities at rest: a stored key decrypts only in its own row, and its text does not reveal what it is.
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

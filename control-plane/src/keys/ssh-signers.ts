@@ -1,6 +1,6 @@
-// The private keys of the SSH authorities: made here, sealed by the secret store, opened into a KeyObject that signs and is never
-// given out. Invariant: a sealed key opens only in the row it was made for (kind and fingerprint are part of its place)
-// and only if it belongs to the row's public key. Deliberately absent: export, import, keys of another kind.
+// Holds the private keys of the SSH authorities: created here, encrypted by the secret store, decrypted into a
+// KeyObject that signs and is never exposed. Invariant: a key decrypts only in its own row (kind and fingerprint are
+// part of its place) and only if it matches the row's public key. There is no export, no import and no other key type.
 import { createPrivateKey, generateKeyPairSync, sign } from 'node:crypto'
 import { SSH } from '@berth/shared'
 import type { Signer } from '@berth/shared/ssh'
@@ -32,7 +32,7 @@ export class SshSigners {
     this.#secretStore = secretStore
   }
 
-  /** A new authority, ready to be stored; its key is sealed before anybody sees it. */
+  /** Creates an authority, ready to be stored; its key is encrypted before it leaves this function. */
   create(kind: AuthorityKind): SealedAuthority {
     const { privateKey } = generateKeyPairSync('ed25519')
     const open = ed25519PublicKey(privateKey)
@@ -43,7 +43,7 @@ export class SshSigners {
     return { ...authority, keySealed }
   }
 
-  /** The signer of a stored authority; opened once a process. */
+  /** Returns the signer of a stored authority; decrypted once per process. */
   open(authority: SealedAuthority): Signer {
     const known = this.#opened.get(authority.keySealed)
     if (known) return known

@@ -1,4 +1,4 @@
-// Signatures: the stored deliveries were signed by another implementation; everything near them is refused.
+// Signatures: another implementation signed the stored deliveries; every variation of them is refused.
 import { createHmac } from 'node:crypto'
 import type { Provider } from '@berth/shared'
 import { describe, expect, test } from 'vitest'
@@ -32,7 +32,7 @@ const verify = (
 }
 
 const OTHER = `whsec_${Buffer.alloc(32, 7).toString('base64')}`
-/** The one header that counts for each host. */
+/** The one header that counts for each forge. */
 const CREDENTIALS: Record<Provider, RegExp> = {
   github: /^x-hub-signature-256$/,
   gitlab: /^(webhook-signature|x-gitlab-token)$/,

@@ -1,17 +1,17 @@
-// Is this delivery signed with one of the project's secrets? HMAC-SHA256 over the raw bytes, compared in constant time.
-// Always the same work: three secrets are tried, missing ones as a random key that can sign nothing. Only the detected
-// host's own header counts; a missing or empty header, or an empty secret, never verifies. SHA-1 is not read.
+// Checks whether one of the project's secrets signed a delivery: HMAC-SHA256 over the raw bytes, compared in constant
+// time. It always tries three secrets, with a random key for missing ones, so the work is constant. Only the detected
+// forge's own header counts; a missing or empty header, or an empty secret, never verifies. SHA-1 is not read.
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { type Provider, WEBHOOKS } from '@berth/shared'
 import { type HookHeaders, payloadText } from '../domain/forges/payloads/detect.ts'
 
 export const SECRET_KINDS = ['current', 'previous', 'legacy'] as const
 export type SecretKind = (typeof SECRET_KINDS)[number]
-/** What a project accepts now. */
+/** The secrets that a project accepts now. */
 export type HookSecrets = Partial<Record<SecretKind, string>>
 
 export interface SignedDelivery {
-  /** Undefined: no host we know; it is refused after the same work. */
+  /** Undefined for an unknown forge, which is refused after the same work. */
   provider: Provider | undefined
   headers: HookHeaders
   body: Buffer
@@ -24,13 +24,13 @@ const WHSEC = 'whsec_'
 
 const sameBytes = (a: Buffer, b: Buffer): boolean => a.length === b.length && timingSafeEqual(a, b)
 
-/** Texts of any length in constant time: their digests are compared. */
+/** Compares texts of any length in constant time, by their digests. */
 const sameText = (a: string, b: string): boolean => {
   const digest = (text: string) => createHash('sha256').update(text).digest()
   return timingSafeEqual(digest(a), digest(b))
 }
 
-/** The signature as bytes; empty: there is none of the right form. */
+/** Returns the signature as bytes; empty if it has the wrong form. */
 function hexSignature(value: string | undefined, prefix: string): Buffer {
   if (value === undefined || !value.startsWith(prefix)) return Buffer.alloc(0)
   const hex = value.slice(prefix.length)
@@ -53,7 +53,7 @@ function expectedHex({ provider, headers }: SignedDelivery): Buffer {
   }
 }
 
-/** Gitea and Forgejo sign the JSON text also when they send it as a form. */
+/** Gitea and Forgejo sign the JSON text even when they send it as a form. */
 function signedBytes({ provider, body, isForm }: SignedDelivery): Buffer {
   if (!isForm || (provider !== 'gitea' && provider !== 'forgejo')) return body
   return Buffer.from(payloadText(body.toString('utf8'), true) ?? '')
@@ -69,7 +69,7 @@ function verifyGitlab(
   const secret = secrets[kind]
   const signature = headers['webhook-signature']
   const signing = SECRET_KINDS.some((k) => secrets[k]?.startsWith(WHSEC))
-  // the signed form, wherever it can be checked, decides alone
+  // if a signature can be checked, it alone decides
   if (signature === undefined || !signing) {
     const given = headers['x-gitlab-token'] ?? ''
     const same = sameText(given, secret ?? NOBODY.toString('hex'))
@@ -92,7 +92,7 @@ function verifyGitlab(
   return same && fresh && id !== '' && key !== NOBODY && key.length > 0
 }
 
-/** Which secret signed it; undefined: none, whatever the reason. */
+/** Returns the secret that signed it; undefined if none did, for any reason. */
 export function verifySignature(
   delivery: SignedDelivery,
   secrets: HookSecrets,

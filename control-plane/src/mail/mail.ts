@@ -1,6 +1,6 @@
-// Letters leave here: over SMTP, or as files and on the console where there is no mail server in development. The only
-// importer of nodemailer. Recipients are given as values, never as header text; nothing is fetched or read for a letter.
-// Over a network the connection is encrypted and the server's certificate checked, or nothing is sent.
+// Sends mail over SMTP, or in development as files and on the console. Only this file imports nodemailer. Recipients
+// are values, never header text; nothing is fetched for a mail. Over a network, the connection must be encrypted and
+// the server's certificate valid, or nothing is sent.
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { MAIL } from '@berth/shared'
@@ -8,9 +8,9 @@ import { createTransport } from 'nodemailer'
 import type { MailConfig } from '../config.ts'
 
 export interface Letter {
-  /** The same for every try: whoever gets it twice can tell. */
+  /** The same for every try, so that a recipient can recognize a duplicate. */
   messageId: string
-  /** Of its file, where letters become files. */
+  /** File name, when mails become files. */
   name: string
   to: string
   subject: string
@@ -22,7 +22,7 @@ export interface Mailer {
   close(): void
 }
 
-/** No second try will help: the receiving server refused this address. */
+/** The receiving server refused this address, so a retry will not help. */
 export class RefusedForGood extends Error {}
 
 const ADDRESS =
@@ -42,7 +42,7 @@ export interface SmtpOptions {
 
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
-/** What BERTH_SMTP_URL means; the sentences are read by whoever set it. The password is in none of them. */
+/** Parses BERTH_SMTP_URL; error messages are for the operator and never contain the password. */
 export function readSmtpUrl(text: string): SmtpOptions {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (!url || !['smtp:', 'smtps:'].includes(url.protocol) || url.hostname === '') {
@@ -126,7 +126,7 @@ function smtpMailer(url: string, sender: string): Mailer {
   }
 }
 
-/** One file a letter, readable by us alone; the newest stay. */
+/** Writes one file per mail, readable only by us; keeps the newest. */
 function fileMailer(dir: string, print: (text: string) => void): Mailer {
   mkdirSync(dir, { recursive: true, mode: 0o700 })
   return {

@@ -1,5 +1,5 @@
-// What the letters say. Plain text, short lines, one link at most, made from the configured address and never from a
-// request. Names come from people: they stand inside sentences, on one line, and nowhere else.
+// Texts of the mails: plain text, short lines, at most one link, built from the configured address and never from a
+// request. Names come from users, so they appear only inside sentences, on one line.
 const oneLine = (text: string): string => text.replaceAll(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()
 
 export interface LetterText {

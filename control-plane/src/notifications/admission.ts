@@ -1,6 +1,6 @@
-// Who is at the other end, and whether still. A browser shows its session's cookie, a program a token. On a socket or a
-// stream the answer grows old: it is asked again before anything goes out once it is older than a few seconds, so that a token, a
-// session or a membership that ends takes its subscriptions along.
+// Authenticates a caller and keeps the result fresh. A browser sends its login's cookie, a program a token. On a socket
+// or stream the result ages: before anything is sent, it is checked again if it is older than a few seconds, so that a
+// token, login or membership that ends also ends its subscriptions.
 import { AppError, LIVE } from '@berth/shared'
 import { requirePermission } from '../app/core/access.ts'
 import { authenticateSession } from '../app/people/browser-callers.ts'
@@ -13,7 +13,7 @@ export type Who = Pick<Authenticated, 'caller' | 'user'>
 export interface Credentials {
   authorization: string | undefined
   cookie: string | undefined
-  /** What a socket says in its first message, because browsers cannot set headers there. */
+  /** From a socket's first message, because browsers cannot set headers there. */
   token?: string | undefined
 }
 
@@ -22,7 +22,7 @@ interface From {
   requestId: string
 }
 
-/** Whoever calls this has checked the Origin. */
+/** The caller must have checked the Origin. */
 export async function identify(ctx: Context, given: Credentials, from: From): Promise<Who> {
   if (given.token !== undefined) return authenticate(ctx, `Bearer ${given.token}`, from)
   if (given.authorization !== undefined) return authenticate(ctx, given.authorization, from)
@@ -31,10 +31,10 @@ export async function identify(ctx: Context, given: Credentials, from: From): Pr
   return who
 }
 
-/** The organization header narrows what a request is about, as in REST. */
+/** The organization header narrows a request, as in REST. */
 export function askOrganization<W extends Who>(who: W, header: string | string[] | undefined): W {
   if (header === undefined) return who
-  // digits alone: Number reads "0x1" and "1e3" as well
+  // digits only, because Number also reads "0x1" and "1e3"
   const id = /^[1-9][0-9]*$/.test(String(header)) ? Number(header) : 0
   if (!Number.isSafeInteger(id) || id <= 0) {
     throw new AppError('invalid_organization', 'X-Service-Organization must be a positive integer.')
@@ -75,13 +75,13 @@ export class Admission {
     return this.#who.user
   }
 
-  /** Throws unless the organization may be read now; `again`: do not trust what was known a second ago. */
+  /** Throws unless the organization may be read now; `again` ignores the cached result. */
   async require(organizationId: number, again: boolean): Promise<void> {
     await this.check(again)
     requirePermission(this.caller, organizationId, 'read')
   }
 
-  /** How long it may be trusted from here on: whoever waits longer asks too late. */
+  /** How long the result may still be trusted; a caller must check again within this time. */
   get trustedMs(): number {
     const age = this.#ctx.clock.now() - this.#checkedAt
     return Math.max(1, Math.min(LIVE.recheckMs, LIVE.recheckMs - age))

@@ -1,7 +1,7 @@
-// The tail of the event table, read once for everybody in this process: backfill is each subscriber's own, what comes
-// after is handed out here. Rows become visible in the order of their numbers (store/core/events.ts), so the newest number
-// handed out says that everything below it was. A subscriber that falls behind loses its queue, never an event: it reads
-// the table again. Deliberately absent: who may see what (notifications/stream.ts).
+// Reads the tail of the event table once for all subscribers of this process; each subscriber does its own backfill.
+// Rows become visible in the order of their numbers (store/core/events.ts), so everything below the newest delivered
+// number was delivered. A subscriber that falls behind loses its queue, never an event: it reads the table again.
+// notifications/stream.ts decides who may see what.
 import { LIVE } from '@berth/shared'
 import type { Logger } from 'pino'
 import {
@@ -14,14 +14,14 @@ import type { Db } from '../store/engine/db.ts'
 import type { Notifier } from './notifier.ts'
 import { describeEvents, type LiveEvent } from './states.ts'
 
-/** Where one subscriber's events wait for it. */
+/** The queue of one subscriber. */
 export class Tap {
   readonly #filter: EventFilter
   readonly #feed: EventFeed
   #queue: LiveEvent[] = []
   #behind = false
   #ring: (() => void) | undefined
-  /** Events up to here are not handed out by this tap: they are in the table. */
+  /** Events up to this number are not in this tap, but in the table. */
   from: number
 
   constructor(feed: EventFeed, filter: EventFilter) {
@@ -58,7 +58,7 @@ export class Tap {
     this.#ring?.()
   }
 
-  /** The queue is given up: what it held is in the table. */
+  /** Drops the queue; its events are in the table. */
   fallBehind(): void {
     this.#queue = []
     this.#behind = true
@@ -76,7 +76,7 @@ export class Tap {
     this.from = this.#feed.head
   }
 
-  /** Until something is there, the time is over or `signal` aborts. */
+  /** Resolves when an event is queued, the time is over or `signal` aborts. */
   wait(signal: AbortSignal, timeoutMs: number): Promise<void> {
     if (signal.aborted || this.#behind || this.#queue.length > 0) return Promise.resolve()
     return new Promise((resolve) => {
@@ -102,7 +102,7 @@ interface Parts {
   db: Db
   notifier: Notifier
   log: Logger
-  /** The topic that is woken after a commit with events. */
+  /** The topic that is notified after a commit with events. */
   topic: string
 }
 
@@ -118,12 +118,12 @@ export class EventFeed {
     this.#parts = parts
   }
 
-  /** Everything up to this number is committed, and handed out or about to be. */
+  /** Everything up to this number is committed, and delivered or about to be. */
   get head(): number {
     return this.#head
   }
 
-  /** Subscribers there are now, and events that wait for them. */
+  /** Number of subscribers, and of events that wait for them. */
   get size(): number {
     return this.#taps.size
   }
@@ -185,13 +185,13 @@ export class EventFeed {
     })
   }
 
-  /** True: there may be more. */
+  /** Returns true if there may be more. */
   async #handOut(): Promise<boolean> {
     const { db } = this.#parts
     const rows = await listEventsAfter(db, this.#head, LIVE.batch)
     const last = rows.at(-1)
     if (!last) return false
-    // who comes from here on finds these rows in the table
+    // later subscribers find these rows in the table
     this.#head = last.seq
     const taps = [...this.#taps]
     const wanted = rows.filter((row) => taps.some((tap) => tap.wants(row)))

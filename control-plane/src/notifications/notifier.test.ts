@@ -45,7 +45,7 @@ describe('a wake-up', () => {
     })
     const offLater = notifier.on('events', () => heard.push('leaves meanwhile'))
     off()
-    off() // twice does no harm to the count
+    off() // calling it twice does not change the count
     notifier.notify('events')
     await turn()
     expect(heard).toEqual(['stays'])

@@ -1,8 +1,6 @@
-// Wake-ups inside this process: "something about this topic was committed, look again". Topics are
-// `agent:<id>`, `task:<id>`, `log:<attempt>` and `events`. A wake-up is a hint and carries nothing:
-// the table is the truth, every wait has a time-out, and a lost hint costs that time-out, never
-// correctness. Many wakes of one topic in one turn are one. Deliberately absent: payloads, queues,
-// other processes.
+// Wake-ups inside this process, by topic: `agent:<id>`, `task:<id>`, `log:<attempt>` and `events`. A wake-up is a hint
+// without payload: the table is the truth, every wait has a timeout, and a lost hint costs that timeout, never
+// correctness. Wake-ups of one topic coalesce within a turn; there is no queue.
 import { AppError, LIVE } from '@berth/shared'
 
 type Listener = () => void
@@ -14,23 +12,23 @@ export class Notifier {
   #pending = new Set<string>()
   #flushing = false
 
-  /** `report` gets what a listener threw; the others are called all the same. */
+  /** `report` receives what a listener threw; the other listeners still run. */
   constructor(report: (error: unknown) => void) {
     this.#report = report
   }
 
-  /** Listeners there are now, over all topics. */
+  /** Number of listeners of all topics. */
   get size(): number {
     return this.#count
   }
 
-  /** Listeners hear of it after the code that is running now, so call it after the commit. */
+  /** Listeners run after the current synchronous code, so call it after the commit. */
   notify(topic: string): void {
     if (!this.#listeners.has(topic)) return
     const isFirst = this.#pending.size === 0
     this.#pending.add(topic)
     if (!isFirst) return
-    // listeners that wake each other in circles must leave room for sockets and timers
+    // listeners that notify each other in circles must leave time for sockets and timers
     if (this.#flushing) setImmediate(() => this.#flush())
     else queueMicrotask(() => this.#flush())
   }
@@ -54,9 +52,8 @@ export class Notifier {
   }
 
   /**
-   * Resolves at the next wake-up, at the time-out or when `signal` aborts, whichever is first; it
-   * does not say which. Call it *before* reading the table and await it after, or a wake-up between
-   * is not heard.
+   * Resolves at the next wake-up, at the timeout or when `signal` aborts, without saying which. Call it *before*
+   * reading the table and await it after, or a wake-up in between is missed.
    */
   wait(topic: string, signal: AbortSignal, timeoutMs: number): Promise<void> {
     if (signal.aborted) return Promise.resolve()
@@ -79,7 +76,7 @@ export class Notifier {
     this.#flushing = true
     for (const topic of topics) {
       const listeners = this.#listeners.get(topic)
-      // a copy: who comes while we call is not called, who leaves is not called any more
+      // a copy: a listener added meanwhile is not called, and neither is one that was removed
       for (const listener of [...(listeners ?? [])])
         if (listeners?.has(listener))
           try {

@@ -1,5 +1,5 @@
-// An event together with the state its environment and task have now, so that a page changes without asking again. The
-// state may be newer than the event, never older; what depends on the viewer (what they may do) is not here.
+// Joins an event with the current state of its environment and task, so that a page updates without another query. The
+// state may be newer than the event, never older; it excludes what depends on the viewer's permissions.
 import type { TaskStatus } from '@berth/shared'
 import { type EnvironmentStatus, environmentStatus } from '../domain/environments/environment.ts'
 import { degradation } from '../domain/environments/observation.ts'
@@ -10,7 +10,7 @@ import type { Db } from '../store/engine/db.ts'
 import { listEnvironmentsById } from '../store/environments/environments.ts'
 
 export interface LiveEvent extends EventRow {
-  /** Null: about no environment, or one that is gone. */
+  /** Null if the event concerns no environment, or a removed one. */
   environment: { id: number; status: EnvironmentStatus; locked: boolean } | null
   task: LiveTask | null
 }
@@ -18,7 +18,7 @@ export interface LiveEvent extends EventRow {
 export interface LiveTask {
   id: number
   status: TaskStatus
-  /** Null: it is in none now. */
+  /** Null if it is in none now. */
   phase: string | null
   phase_title: string | null
   step: string | null

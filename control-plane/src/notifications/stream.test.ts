@@ -1,4 +1,4 @@
-// The stream without sockets: falling behind, waiting for room, access that ends in the middle, nothing left behind.
+// The stream without sockets: falling behind, back-pressure, access that ends midway, no leaks.
 import { AppError, LIVE } from '@berth/shared'
 import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'

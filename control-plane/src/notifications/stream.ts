@@ -1,18 +1,18 @@
-// One subscriber's events: backfill from the table, cut over to the feed, stream; resumable after any number. Nothing is
-// yielded before `admit` agreed, and `admit` is asked again while nothing happens: access that ends, ends the stream.
-// No gap, no double: after the cut-over each number is compared with the last one that went out.
+// Streams one subscriber's events: backfill from the table, cut-over to the feed, resumable after any number. Nothing
+// is yielded before `admit` agrees, and `admit` is called again while idle, so access that ends, ends the stream. No
+// gap and no duplicate: after the cut-over each number is compared with the last one sent.
 import { LIVE } from '@berth/shared'
 import type { Context } from '../context.ts'
 import { type EventFilter, findEventRange, listEventsBetween } from '../store/core/events.ts'
 import { describeEvents, type LiveEvent } from './states.ts'
 
-/** What was missed is not kept, or is too much: load the page anew and go on after `seq`. */
+/** The missed events were deleted or are too many: reload the page and continue after `seq`. */
 export interface Reset {
   kind: 'reset'
   seq: number
 }
 
-/** First of all, for who comes without a number: a connection lost right after it resumes here. */
+/** The first message to a subscriber without a number; a connection lost right after it resumes here. */
 export interface Begun {
   kind: 'begun'
   seq: number
@@ -20,9 +20,9 @@ export interface Begun {
 
 export interface Subscription {
   filter: EventFilter
-  /** The last number the subscriber has; undefined: from now on. */
+  /** The last number that the subscriber has; undefined: start now. */
   after: number | undefined
-  /** Throws when the subscriber may not see this any more; `again` asks without trusting what was known. */
+  /** Throws if the subscriber has lost access; `again` ignores the cached result. */
   admit(again: boolean): Promise<void>
   /** Waits until the subscriber can take more. */
   room(signal: AbortSignal): Promise<void>
@@ -33,7 +33,7 @@ export async function* streamEvents(
   ctx: Context,
   s: Subscription,
 ): AsyncGenerator<LiveEvent | Begun | Reset> {
-  // first of all, and before any wait: whoever is told that the stream began misses nothing from then on
+  // before any await, so that a subscriber misses nothing after `begun`
   const tap = ctx.feed.join(s.filter)
   try {
     await s.admit(false)
@@ -73,13 +73,13 @@ export async function* streamEvents(
 
 const isAboutAccess = (event: LiveEvent): boolean => event.kind.startsWith('member.')
 
-/** Deleted since, too much to read, or a number we never gave out (we were restored from a backup). */
+/** The number was deleted, is too far back, or was never assigned (after a restore from a backup). */
 async function isOutOfReach(ctx: Context, after: number): Promise<boolean> {
   const { first, last } = await findEventRange(ctx.db)
   return after > last || after + 1 < first || last - after > LIVE.backfillEvents
 }
 
-/** A few rows at a time, read only when one can be sent: whoever does not read holds that few, however many follow. */
+/** Reads a few rows at a time, and only when one can be sent, so that a stalled reader holds only those. */
 async function* backfill(
   ctx: Context,
   { filter, signal, room }: Subscription,

@@ -1,6 +1,6 @@
-// One task, live: its events and its output in one stream, resumable to the record. Output is read from the stored log
-// alone (nothing uncertain is shown), so a viewer that lags costs a file position and no memory. A line may come in
-// pieces (same number: append) and a record may take the place of the one before it of its source (`replaces`).
+// Streams one task live: its events and its output, resumable to the record. Output comes only from the durable part of
+// the stored log, so a slow viewer costs a file position and no memory. A line may arrive in parts (same number:
+// append), and a record may replace the previous one of its source (`replaces`).
 import { isFinished, LIVE } from '@berth/shared'
 import { logTopic, taskTopic } from '../app/core/transaction.ts'
 import { type LiveLine, LogReader } from '../app/deployments/log-reader.ts'
@@ -15,7 +15,7 @@ export interface LogLines {
   attempt: number
   lines: LiveLine[]
 }
-/** Another attempt began: its output starts at line 1, what was shown goes. */
+/** Another attempt began: its output starts at line 1, and the displayed output is cleared. */
 export interface LogReset {
   kind: 'log.reset'
   attempt: number
@@ -28,7 +28,7 @@ export interface LogEnd {
 }
 export type TaskMessage = LiveEvent | Begun | Reset | LogLines | LogReset | LogEnd
 
-/** How much a viewer has: the last event, and of which attempt how many records. */
+/** What a viewer has: the last event, and the attempt with its number of records. */
 export interface TaskPosition {
   seq: number | undefined
   attempt: number
@@ -49,7 +49,7 @@ export function readPosition(text: string): TaskPosition | undefined {
   return { seq, attempt, records }
 }
 
-/** Both halves, as they come. It does not end by itself: of a finished task there may still be news. */
+/** Yields events and output as they come. It does not end by itself, because a finished task may still get events. */
 export async function* streamTask(
   ctx: Context,
   caller: Caller,
@@ -57,12 +57,12 @@ export async function* streamTask(
   from: { position: TaskPosition | undefined; line: number | undefined },
   s: Omit<Subscription, 'filter' | 'after'>,
 ): AsyncGenerator<TaskMessageAt> {
-  const { head } = ctx.feed // before any wait: from here on nothing is missed
+  const { head } = ctx.feed // before any await, so that nothing is missed
   const isNew = from.position === undefined
   const view = await openTaskLog(ctx, caller, taskId)
   const over = new AbortController()
   const signal = AbortSignal.any([s.signal, over.signal])
-  // what went out, and not what is being read: a viewer resumes after it
+  // what was sent, not what is being read; a viewer resumes after it
   const at: TaskPosition = from.position ?? { seq: undefined, attempt: 0, records: 0 }
   at.seq ??= head
   const filter = { organizationId: view.task.organizationId, taskId }
@@ -94,13 +94,13 @@ export async function* streamTask(
     }
   } finally {
     over.abort()
-    nextEvent.catch(() => {}) // heard of already, or of no interest any more
+    nextEvent.catch(() => {}) // already handled, or no longer of interest
     nextLog.catch(() => {})
     await Promise.allSettled([events.return(undefined), log.return(undefined)])
   }
 }
 
-/** A piece of output and how far it brings the viewer. */
+/** A part of the output and the viewer's position after it. */
 interface LogPart {
   message: LogLines | LogReset | LogEnd
   attempt: number
@@ -158,7 +158,7 @@ const part = (message: LogPart['message'], attempt: number, records: number): Lo
   records,
 })
 
-/** The log as it is after something happened to it, or after a while. */
+/** Returns the log after a change, or after a timeout. */
 async function nextView(
   ctx: Context,
   view: LogView,
@@ -168,7 +168,7 @@ async function nextView(
   const topic = !attempt || attempt.logCompleteAt ? taskTopic(task.id) : logTopic(attempt.id)
   const armed = new AbortController()
   const signal = AbortSignal.any([s.signal, armed.signal])
-  const woken = ctx.notifier.wait(topic, signal, LIVE.recheckMs) // before the look, or one is slept through
+  const woken = ctx.notifier.wait(topic, signal, LIVE.recheckMs) // before the read, or a wake-up is missed
   try {
     const now = await refreshLog(ctx, view)
     if (hasMoved(view, now)) return now

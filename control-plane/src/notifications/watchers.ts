@@ -1,4 +1,5 @@
-// Who looks at which log right now. A watched log is sent and committed in short intervals; nothing depends on it.
+// Tracks which logs are watched now. A watched log is sent and committed at short intervals; nothing else depends on
+// it.
 export class Watchers {
   readonly #counts = new Map<string, number>()
   readonly #listeners = new Set<(attemptId: string, watched: boolean) => void>()

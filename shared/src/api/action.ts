@@ -1,4 +1,4 @@
-// Actions of an environment: commands of its `.service.yml` that people start when they want to.
+// Actions of an environment: commands of its `.service.yml` that users start on demand.
 import { z } from 'zod'
 import { IdParams, Time } from './fields.ts'
 
@@ -6,9 +6,9 @@ export const Action = z.object({
   name: z.string(),
   title: z.string(),
   description: z.string().nullable(),
-  /** docker: whose container runs it. */
+  /** docker: the service whose container runs it. */
   service: z.string().nullable(),
-  /** The question to ask first; it is started with `confirm: true` then. */
+  /** The question to ask first; the action is then started with `confirm: true`. */
   confirm: z.string().nullable(),
   timeout_seconds: z.int(),
   artifact_paths: z.array(z.string()),

@@ -5,10 +5,10 @@ import { Id, Time } from './fields.ts'
 
 export const Artifact = z.object({
   id: Id,
-  /** Its name on the server; the SSH verb asks for it. */
+  /** Its name on the server; the SSH command asks for it. */
   file_id: z.uuid(),
   task_id: Id,
-  /** Below the action's folder. */
+  /** Relative to the action's folder. */
   path: z.string(),
   name: z.string(),
   size_bytes: z.int().min(0),
@@ -20,7 +20,7 @@ export const Artifact = z.object({
 })
 export type Artifact = z.infer<typeof Artifact>
 
-/** `ids=3301,3302`: files of one task, in the order wanted. */
+/** `ids=3301,3302`: files of one task, in the wanted order. */
 export const ArtifactBatchQuery = z.object({
   ids: z
     .string()

@@ -1,4 +1,4 @@
-// HTTP Basic Auth in front of an environment: its own, the project's, or none. The password goes in and never comes out.
+// HTTP Basic Auth in front of an environment: its own, the project's, or none. The password is write-only.
 import { z } from 'zod'
 
 const Username = z
@@ -6,7 +6,7 @@ const Username = z
   .min(1)
   .max(64)
   .regex(/^[^\s:\p{Cc}]+$/u, 'must have no blank, colon or control character')
-/** bcrypt reads 72 bytes; what it would cut off is refused instead. */
+/** bcrypt reads 72 bytes; a longer password is refused instead of truncated. */
 const Password = z
   .string()
   .min(8)
@@ -25,7 +25,7 @@ export type ProjectBasicAuth = z.infer<typeof ProjectBasicAuth>
 
 export const BasicAuth = z.object({
   mode: z.enum(['own', 'inherit', 'off']),
-  /** What holds in the end, inheritance resolved. */
+  /** The effective value, after inheritance. */
   enabled: z.boolean(),
   username: z.string().nullable(),
 })

@@ -4,7 +4,7 @@ import { CEILINGS } from '../ceilings.ts'
 
 const { lowest, highest } = CEILINGS
 
-/** Each of one environment; null: by the size of the server. */
+/** Limits of one environment; null: derived from the size of the server. */
 export const Limits = z.object({
   memory_bytes: z.int().nullable(),
   /** Processors. */
@@ -15,7 +15,7 @@ export const Limits = z.object({
 })
 export type Limits = z.infer<typeof Limits>
 
-/** What is left out stays as it is. */
+/** Absent fields stay unchanged. */
 export const LimitsPatch = z.strictObject({
   memory_bytes: z.int().min(lowest.memory_bytes).max(highest.memory_bytes).nullable().optional(),
   cpus: z.number().min(lowest.cpus).max(highest.cpus).nullable().optional(),

@@ -1,4 +1,4 @@
-// Deliveries of repository hosts: the ledger, and what the host itself gets to see.
+// Webhook deliveries of forges, and the answer that the forge sees.
 import { z } from 'zod'
 import { DELIVERY_OUTCOMES, DELIVERY_RULES, PROVIDERS } from '../webhook.ts'
 import { Id, Paging, Time } from './fields.ts'
@@ -15,7 +15,7 @@ export const DeliveryResult = z.object({
 export const Delivery = z.object({
   id: Id,
   project_id: Id,
-  /** Null: a look of Berth's own, before anybody told what kind of host it is. */
+  /** Null for Berth's own reconcile round before the kind of forge is known. */
   provider: z.enum(PROVIDERS).nullable(),
   delivery_id: z.string(),
   event: z.string(),
@@ -24,7 +24,7 @@ export const Delivery = z.object({
   branch: z.string().nullable(),
   pull_request_number: z.int().nullable(),
   sha: z.string().nullable(),
-  /** Null: a look of Berth's own. */
+  /** Null for Berth's own reconcile round. */
   signed_with: z.enum(['current', 'previous', 'legacy']).nullable(),
   outcome: z.enum(DELIVERY_OUTCOMES),
   rule: z.enum(DELIVERY_RULES).nullable(),
@@ -41,11 +41,11 @@ export type Delivery = z.infer<typeof Delivery>
 export const DeliveryDetail = Delivery.extend({
   /** Without credentials and signatures. */
   headers: z.record(z.string(), z.string()),
-  /** The one shape every host's delivery becomes; null: it was not understood. */
+  /** The common shape of all forges' deliveries; null if it was not understood. */
   normalised: z.record(z.string(), z.unknown()).nullable(),
   body_sha256: z.string(),
   body_bytes: z.int(),
-  /** As it came, for seven days and with project:write. */
+  /** As received, for seven days and with project:write. */
   body: z.string().nullable(),
 })
 export type DeliveryDetail = z.infer<typeof DeliveryDetail>
@@ -65,7 +65,7 @@ export const RefusedDelivery = z.object({
 })
 export type RefusedDelivery = z.infer<typeof RefusedDelivery>
 
-/** What the host shows in its own list of deliveries. */
+/** What the forge shows in its own list of deliveries. */
 export const WebhookAnswer = z.object({
   delivery: Id,
   outcome: z.enum(DELIVERY_OUTCOMES),

@@ -5,7 +5,7 @@ import { TASK_STATUSES, TRIGGERS } from '../task.ts'
 import { Id, Time } from './fields.ts'
 import { Failure } from './task.ts'
 
-/** Codes grow with what is recognised; a client shows the sentence of one it does not know. */
+/** Later releases add codes; a client shows the message of an unknown one. */
 export const Hint = z.object({ code: z.string(), message: z.string() })
 export type Hint = z.infer<typeof Hint>
 
@@ -28,7 +28,7 @@ export const Diagnostics = z.object({
   output_first_line: z.int().nullable(),
   output_last_line: z.int().nullable(),
   output_truncated: z.boolean(),
-  /** False: the server has not sent all of it yet; ask again. */
+  /** False if the server has not sent all of it yet; ask again. */
   output_complete: z.boolean(),
   hints: z.array(Hint),
   since_last_success: z

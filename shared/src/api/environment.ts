@@ -6,7 +6,7 @@ import { Commit, HostName, Id, Person, Slug, Time } from './fields.ts'
 import { ServerRef } from './server.ts'
 import { Task } from './task.ts'
 
-/** unmanaged: kept up by its owner, Berth only routes to it. */
+/** unmanaged: its owner keeps it running, Berth only routes to it. */
 export const SERVICE_STATES = ['running', 'restarting', 'exited', 'missing', 'unmanaged'] as const
 
 export const ENVIRONMENT_STATUSES = [
@@ -30,7 +30,7 @@ export const Environment = z.object({
   branch_missing: z.boolean(),
   commit_sha: z.string().nullable(),
   target_sha: z.string().nullable(),
-  /** It stays at a commit somebody chose, until the next push or a deployment of its branch. */
+  /** It stays at a commit that a user chose, until the next push or a deployment of its branch. */
   pinned: z.boolean(),
   pull_request: z
     .object({
@@ -71,7 +71,7 @@ export const Environment = z.object({
   last_task: z
     .object({ id: Id, status: z.enum(TASK_STATUSES), finished_at: Time.nullable() })
     .nullable(),
-  /** The newest deployment that succeeded; `last_task` may be a later one that did not, or something else. */
+  /** The newest successful deployment; `last_task` may be a later failure, or something else. */
   deployed: z.object({ task_id: Id, commit_sha: z.string().nullable(), at: Time }).nullable(),
   may: z.array(z.string()),
   created_at: Time,
@@ -90,7 +90,7 @@ export const EnvironmentCreate = z.strictObject({
   sticky: z.boolean().optional(),
   auto_deploy: z.boolean().optional(),
   basic_auth: EnvironmentBasicAuth.optional(),
-  /** Write-only; in force from the first deployment on. */
+  /** Write-only; effective from the first deployment on. */
   variables: z.record(z.string(), z.unknown()).optional(),
   deploy: z.boolean().optional(),
 })
@@ -110,11 +110,11 @@ export const EnvironmentPatch = z.strictObject({
 export type EnvironmentPatch = z.infer<typeof EnvironmentPatch>
 
 export const EnvironmentDeleteQuery = z.object({
-  /** The identifier; needed for a protected one. */
+  /** The identifier; required for a protected one. */
   confirm: z.string().max(64).optional(),
-  /** "Remove anyway": the repository's own destroy steps are skipped. */
+  /** "Remove anyway": skips the repository's own destroy steps. */
   force: z.enum(['true', 'false']).optional(),
-  /** The server will not return: the environment is forgotten, nothing is destroyed. */
+  /** The server will not return: forgets the environment without destroying anything. */
   forget: z.enum(['true', 'false']).optional(),
 })
 

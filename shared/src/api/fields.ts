@@ -1,7 +1,7 @@
-// Pieces that several resources share. Every documented field is always present; "no value" is null.
+// Field types that several resources share. Every documented field is always present; "no value" is null.
 import { z } from 'zod'
 
-/** What fits an integer column of either database. */
+/** Fits an integer column of either database. */
 export const Id = z.int().positive().max(0x7fff_ffff)
 /** UTC, without a fraction: 2026-11-15T09:12:33Z. */
 export const Time = z.iso.datetime({ precision: 0 })
@@ -9,7 +9,7 @@ export const Person = z.object({ id: Id.nullable(), name: z.string() })
 export const Commit = z
   .string()
   .regex(/^([0-9a-f]{40}|[0-9a-f]{64})$/, 'must be 40 or 64 hex digits')
-/** A host name of at least two labels, or one below localhost; lower case, no trailing dot. */
+/** A hostname of at least two labels, or one below localhost; lower case, no trailing dot. */
 export const HostName = z
   .string()
   .max(253)
@@ -38,10 +38,10 @@ export const Paging = z.object({
   cursor: z.string().max(500).optional(),
 })
 
-/** A list that is one page however long it is; clients may ask for pages all the same. */
+/** A list that is always one page; clients may still send page parameters. */
 export const OnePage = Paging.pick({ per_page: true })
 
-/** RFC 9457. `code` is what programs switch on; further members depend on it. */
+/** RFC 9457. Programs switch on `code`; further members depend on it. */
 export const Problem = z.looseObject({
   type: z.string(),
   title: z.string(),

@@ -1,11 +1,11 @@
 // What administrators see of the installation: the audit log (who changed what, when, from where; `changes` holds names
-// and keys, never a value) and the keys that seal stored secrets (when and for whom, never the key).
+// and keys, never a value) and the keys that encrypt stored secrets (dates and owner, never the key).
 import { z } from 'zod'
 import { Id, Paging, Time } from './fields.ts'
 
 export const ACTOR_TYPES = ['user', 'agent', 'webhook', 'system'] as const
 
-/** A number for people and things with numbers, text for agents. */
+/** A number for subjects with numeric ids, text for agents. */
 const AnyId = z.union([z.int(), z.string()]).nullable()
 
 export const AuditEntry = z.object({
@@ -45,15 +45,15 @@ export type AuditQuery = z.infer<typeof AuditQuery>
 
 export const DataKey = z.object({
   id: Id,
-  /** Null: the installation's own. */
+  /** Null for the installation's own. */
   organization_id: Id.nullable(),
   created_at: Time,
-  /** Set: it seals nothing new, and goes when what it sealed was sealed again. */
+  /** If set, it encrypts nothing new, and is deleted when its values were encrypted again. */
   retired_at: Time.nullable(),
 })
 export type DataKey = z.infer<typeof DataKey>
 
 export const DataKeyRotation = z.strictObject({
-  /** Null: the installation's own. */
+  /** Null for the installation's own. */
   organization_id: Id.nullable(),
 })

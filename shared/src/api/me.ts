@@ -52,13 +52,13 @@ export const Me = z.object({
 })
 export type Me = z.infer<typeof Me>
 
-/** POST /api/setup: the token is the one printed on the control plane's console at its first start. */
+/** POST /api/setup: the control plane prints the token on its console at its first start. */
 export const SetupRequest = z.strictObject({
   token: z.string().min(1).max(200),
   name: z.string().trim().min(1).max(100),
   email: z.email().max(254),
   organization: z.string().trim().min(1).max(64),
-  /** For the dashboard; without one the first administrator has a token and no password yet. */
+  /** For the dashboard; without it the first administrator has a token but no password yet. */
   password: z.string().min(PEOPLE.passwordChars).max(PEOPLE.passwordMaxChars).optional(),
 })
 export const SetupResponse = z.object({

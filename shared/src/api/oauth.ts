@@ -1,4 +1,4 @@
-// Device login (RFC 8628), refresh and revocation as the wire has them: form bodies in, OAuth's own error bodies out.
+// Device login (RFC 8628), refresh and revocation on the wire: form bodies in, OAuth's own error bodies out.
 import { z } from 'zod'
 import { SCOPES } from './me.ts'
 
@@ -56,7 +56,7 @@ export const AuthorizationServer = z.object({
   scopes_supported: z.array(z.enum(SCOPES)),
 })
 
-/** What a signed-in person is shown of a device that asks to act as them. */
+/** What a signed-in user sees of a device that asks to act as them. */
 export const DeviceDescription = z.object({
   user_code: z.string(),
   device_name: z.string(),

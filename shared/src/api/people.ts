@@ -1,5 +1,5 @@
-// Organizations, members, invitations, tokens, and what platform administrators see. No secret is in any of them, but a
-// made token once in the answer that made it.
+// Organizations, members, invitations, tokens, and what platform administrators see. None contains a secret, except a
+// new token once, in the answer that created it.
 import { z } from 'zod'
 import { PEOPLE } from '../limits/limits.ts'
 import { Id, Name, Slug, Time } from './fields.ts'
@@ -70,7 +70,7 @@ export const InvitationRegister = z.strictObject({
   name: PersonName,
   password: Password,
 })
-/** What the invited person is shown before they decide. */
+/** What the invited person sees before they decide. */
 export const InvitationDescription = z.object({
   organization: z.object({ id: Id, name: z.string() }),
   email: z.string(),
@@ -110,7 +110,7 @@ export const TokenCreate = z.strictObject({
   expires_in_days: z.int().min(1).max(PEOPLE.tokenDays),
 })
 export type TokenCreate = z.infer<typeof TokenCreate>
-/** With the token itself, this once. */
+/** Includes the token itself, this once. */
 export const TokenCreated = Token.extend({ token: z.string() })
 
 export const AdminUser = z.object({

@@ -27,7 +27,7 @@ export const ProjectDetail = Project.extend({
   default_branch: z.string(),
   default_server_id: Id.nullable(),
   environment_limit: z.int(),
-  /** What one environment may use at most; the server's own limits hold as well. */
+  /** The most that one environment may use; the server's own limits apply as well. */
   limits: Limits,
   pull_request_environments: z.boolean(),
   pull_request_bases: z.array(z.string()),
@@ -48,7 +48,7 @@ export const ProjectDetail = Project.extend({
     last_delivery_at: Time.nullable(),
     last_delivery_secret: z.enum(['current', 'previous', 'legacy']).nullable(),
   }),
-  /** OpenSSH line to put at the repository host as a read-only deploy key. */
+  /** OpenSSH line to add at the forge as a read-only deploy key. */
   repo_public_key: z.string(),
   repository: RepositoryFacts,
   host_token: HostTokenFacts,
@@ -57,7 +57,7 @@ export const ProjectDetail = Project.extend({
 })
 export type ProjectDetail = z.infer<typeof ProjectDetail>
 
-/** With the webhook secret, which is shown this once. */
+/** Includes the webhook secret, this once. */
 export const ProjectCreated = ProjectDetail.extend({ webhook_secret: z.string() })
 export type ProjectCreated = z.infer<typeof ProjectCreated>
 
@@ -130,7 +130,7 @@ export const DeployKey = z.object({
   public_key: z.string(),
   fingerprint: z.string(),
   created_at: Time,
-  /** What may be taken away at the host once the new one is there. */
+  /** The key that may be removed at the forge once the new one is added. */
   previous: z.string().nullable(),
 })
 
@@ -143,7 +143,7 @@ const HostKey = z.object({
 
 /** The SSH host key of the project's forge: what is accepted, and what the forge shows now. */
 export const ForgeHostKey = z.object({
-  /** As known_hosts names it; null: the repository is not read over ssh. */
+  /** As known_hosts names it; null if the repository is not read over ssh. */
   host: z.string().nullable(),
   /** `trusted`: an owner named it. `first_use`: the control plane saw it first. `none`: none was seen yet. */
   trust: z.enum(['trusted', 'first_use', 'none']),
@@ -152,7 +152,7 @@ export const ForgeHostKey = z.object({
   offered: z.array(HostKey),
   /** The forge shows none of the known keys. */
   changed: z.boolean(),
-  /** Why the forge could not be asked. */
+  /** Why the forge could not be reached. */
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
 })
 export type ForgeHostKey = z.infer<typeof ForgeHostKey>

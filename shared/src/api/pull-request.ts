@@ -1,4 +1,4 @@
-// Pull requests of a project, also those without an environment.
+// Pull requests of a project, including those without an environment.
 import { z } from 'zod'
 import { PULL_REQUEST_STATES, WAITING_REASONS } from '../webhook.ts'
 import { Commit, Id, Person, Time } from './fields.ts'
@@ -15,14 +15,14 @@ export const PullRequest = z.object({
   head_branch: z.string(),
   base_branch: z.string(),
   from_fork: z.boolean(),
-  /** Null: the host told only a short hash; a deployment finds the whole one. */
+  /** Null if the forge reported only a short hash; a deployment finds the full one. */
   head_sha: z.string().nullable(),
   approved_sha: z.string().nullable(),
   approved_by: Person.nullable(),
   environment_id: Id.nullable(),
   waiting_for: z.enum(WAITING_REASONS).nullable(),
   waiting_since: Time.nullable(),
-  /** Place in line, from 1. */
+  /** Position on the waiting list, from 1. */
   position: z.int().nullable(),
   updated_at: Time,
 })

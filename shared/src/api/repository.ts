@@ -1,16 +1,16 @@
-// The repository of a project and its host, as the control plane sees them.
+// The repository of a project and its forge, as the control plane sees them.
 import { z } from 'zod'
 import { HOST_API } from '../limits/forges.ts'
 import { Time } from './fields.ts'
 
 export const RepositoryError = z.object({ code: z.string(), message: z.string() })
 
-/** Learned from deliveries and looks. */
+/** Learned from deliveries and reconcile rounds. */
 export const RepositoryFacts = z.object({
   provider: z.string().nullable(),
   external_id: z.string().nullable(),
   renamed_to: z.string().nullable(),
-  /** Null: nobody looked yet. */
+  /** Null if it was never checked. */
   reachable: z.boolean().nullable(),
   checked_at: Time.nullable(),
   error: RepositoryError.nullable(),
@@ -20,13 +20,13 @@ export type RepositoryFacts = z.infer<typeof RepositoryFacts>
 export const HostTokenFacts = z.object({
   set: z.boolean(),
   checked_at: Time.nullable(),
-  /** What the host said when the token was last used in vain. */
+  /** The forge's answer when the token last failed. */
   error: z.string().nullable(),
 })
 export type HostTokenFacts = z.infer<typeof HostTokenFacts>
 
 export const HostToken = HostTokenFacts.extend({
-  /** The kind of host that accepted it. */
+  /** The kind of forge that accepted it. */
   host: z.string().nullable(),
 })
 export type HostToken = z.infer<typeof HostToken>

@@ -17,7 +17,7 @@ export type ServerStatus = (typeof SERVER_STATUSES)[number]
 
 export const ServerRef = z.object({ id: Id, name: z.string(), hostname: z.string() })
 
-/** What it takes of its machine, by its own last word. */
+/** What it uses of its machine, from its last report. */
 export const ServerUsage = z.object({
   at: Time,
   /** Of all processors together. */
@@ -33,7 +33,7 @@ export const ServerUsage = z.object({
 export type ServerUsage = z.infer<typeof ServerUsage>
 
 export const ServerUsageQuery = z.object({
-  /** `hour` and `day`: a point a minute; `month`: a point an hour. */
+  /** `hour` and `day`: a point per minute; `month`: a point per hour. */
   span: z.enum(['hour', 'day', 'month']).optional(),
 })
 
@@ -43,7 +43,7 @@ export const ServerUsageHistory = z.object({
     z.object({
       id: Id,
       identifier: z.string(),
-      /** As of the last hourly measurement; 0: not measured yet. */
+      /** From the last hourly measurement; 0: not measured yet. */
       disk_bytes: z.int(),
       memory_bytes: z.int(),
       /** Of one processor: 200 is two of them. */
@@ -51,7 +51,7 @@ export const ServerUsageHistory = z.object({
     }),
   ),
   span: z.enum(['hour', 'day', 'month']),
-  /** Oldest first; minutes without a word are missing. */
+  /** Oldest first; minutes without a report are missing. */
   points: z.array(
     z.object({
       at: Time,
@@ -64,9 +64,9 @@ export const ServerUsageHistory = z.object({
 export type ServerUsageHistory = z.infer<typeof ServerUsageHistory>
 
 export const ServerTrust = z.object({
-  /** away: not connected, so what changed since is not known to it; told: it has not answered yet. */
+  /** `away`: not connected, so it does not have later changes; `told`: it has not answered yet. */
   state: z.enum(['confirmed', 'told', 'refused', 'away']),
-  /** Why it could not, in its own words. */
+  /** Why it could not apply it, in its own words. */
   reason: z.string().nullable(),
 })
 export type ServerTrust = z.infer<typeof ServerTrust>
@@ -81,18 +81,18 @@ export const Server = ServerRef.extend({
   last_seen_at: Time.nullable(),
   joined_at: Time.nullable(),
   ssh_port: z.int(),
-  /** How people connect, as the agent set it up. */
+  /** How users connect, as the agent configured it. */
   ssh: z
     .object({
-      /** unknown: its agent has not told yet. */
+      /** unknown: its agent has not reported it yet. */
       state: z.enum(['ready', 'off', 'unknown']),
-      /** Where to connect: the port that was set, otherwise the agent's. */
+      /** Where to connect: the configured port, otherwise the agent's. */
       port: z.int(),
-      /** Why nobody can connect, or why not at the usual port. */
+      /** Why users cannot connect, or why not at the usual port. */
       reason: z.string().nullable(),
     })
     .nullish(),
-  /** Whether certificates for the whole server are given out. */
+  /** Whether certificates for the whole server are issued. */
   shell_enabled: z.boolean(),
   recipes: z.array(z.enum(['docker', 'manual'])),
   facts: z
@@ -110,13 +110,13 @@ export const Server = ServerRef.extend({
     z.object({ name: z.string(), version: z.string().nullable(), reason: z.string().nullable() }),
   ),
   environment_count: z.int(),
-  /** What one environment may use of it at most, as it was set. */
+  /** The configured limits of one environment on it. */
   limits: Limits,
-  /** What holds where nothing was set; null: its size is not known yet. */
+  /** The limits that apply by default; null if its size is not known yet. */
   default_limits: Limits.nullable(),
-  /** Null: it has not told yet. */
+  /** Null if it has not reported yet. */
   usage: ServerUsage.nullish(),
-  /** Whether the newest SSH keys and revocations are in force on it; null: it has no agent. */
+  /** Whether the newest SSH keys and revocations are in force on it; null if it has no agent. */
   trust: ServerTrust.nullish(),
   created_at: Time,
 })
@@ -126,7 +126,7 @@ const LABEL = /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/i
 const IPV4 = /^(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(\.(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}$/
 const IPV6 = /^(?=.*:.*:)[0-9a-f:]{2,39}$/i
 
-/** It becomes an argument of ssh and a part of addresses: nothing that could be read as an option or a second word. */
+/** It becomes an argument of ssh and a part of addresses, so nothing may read as an option or a second word. */
 export function isHostOrAddress(text: string): boolean {
   if (/^[\d.]+$/.test(text)) return IPV4.test(text)
   if (text.includes(':')) return IPV6.test(text)
@@ -135,7 +135,7 @@ export function isHostOrAddress(text: string): boolean {
 
 export const ServerCreate = z.strictObject({
   name: Name,
-  /** A name or an address; judged by the domain, which has a code for it. */
+  /** A hostname or an address; the domain code validates it, with its own error code. */
   hostname: z.string().min(1).max(253),
 })
 
@@ -163,7 +163,7 @@ export const JoinToken = z.object({
   command: z.string(),
 })
 
-/** POST /api/agent/enroll: the agents' gateway; no bearer token. */
+/** POST /api/agent/enroll: for agents; no bearer token. */
 export const EnrollRequest = z.strictObject({
   token: z.string().max(300),
   csr: z.string().max(8_192),
@@ -188,7 +188,7 @@ export const EnrollResponse = z.object({
 })
 export type EnrollResponse = z.infer<typeof EnrollResponse>
 
-/** Renewal after expiry: possession of the old key is shown by a signature over a one-use nonce. */
+/** Renewal after expiry: a signature over a one-use nonce proves possession of the old key. */
 export const RenewChallengeRequest = z.strictObject({ certificate: z.string().max(8_192) })
 export const RenewChallengeResponse = z.object({ nonce: z.string(), expires_at: Time })
 export const RenewRequest = z.strictObject({

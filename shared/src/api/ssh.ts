@@ -1,22 +1,22 @@
-// SSH certificates: asked for with a public key, listed without one, revoked by serial.
+// SSH certificates: issued for a public key, listed without it, revoked by serial.
 import { z } from 'zod'
 import { Id, IdParams, Paging, Person, Time } from './fields.ts'
 import { ServerRef } from './server.ts'
 
 export const SSH_AUTHORITY_KINDS = ['user', 'host'] as const
 
-/** A key that signs certificates of people or of servers, on its way through a rotation. */
+/** A key that signs certificates of users or of servers, and its phase in a rotation. */
 export const SshAuthority = z.object({
   id: Id,
   kind: z.enum(SSH_AUTHORITY_KINDS),
-  /** Announced: published, does not sign yet. Retiring: published, signs no longer. */
+  /** Announced: published, does not sign yet. Retiring: published, no longer signs. */
   phase: z.enum(['announced', 'signing', 'retiring']),
   fingerprint: z.string(),
   public_key: z.string(),
   created_at: Time,
   signing_at: Time.nullable(),
   retiring_at: Time.nullable(),
-  /** Servers that hold the next step up: not confirmed yet, or still showing a certificate of it. */
+  /** Servers that block the next step: not confirmed yet, or still showing a certificate of it. */
   waits_for: z.array(z.object({ id: Id, name: z.string() })),
 })
 export type SshAuthority = z.infer<typeof SshAuthority>
@@ -25,9 +25,9 @@ export const SshAuthorityParams = z.object({ kind: z.enum(SSH_AUTHORITY_KINDS) }
 
 export const SshAuthorityAdoption = z
   .strictObject({
-    /** Servers, by name, that are not waited for. */
+    /** Names of servers to skip instead of waiting for them. */
     without: z.array(z.string().min(1).max(64)).max(100).optional(),
-    /** The former key may be in wrong hands: nothing is waited for. */
+    /** The former key may be compromised: waits for no server. */
     force: z.boolean().optional(),
   })
   .nullish()
@@ -37,11 +37,11 @@ export const SSH_PURPOSES = ['logs', 'artifact', 'shell'] as const
 export type SshPurpose = (typeof SSH_PURPOSES)[number]
 export const SSH_VERBS = ['logs', 'artifact', 'shell', 'exec', 'server'] as const
 
-/** A random number of 63 bits: JSON's numbers cannot hold it, so it is a string everywhere. */
+/** A random number of 63 bits; JSON numbers cannot hold it, so it is a string everywhere. */
 const Serial = z.string().regex(/^[1-9][0-9]{0,18}$/, 'must be the serial of a certificate')
 
 export const SshCertificateRequest = z.strictObject({
-  /** One line as in a .pub file; parsed strictly by the control plane itself. */
+  /** One line as in a .pub file; the control plane parses it strictly. */
   public_key: z.string().min(1).max(16_384),
   purpose: z.enum(SSH_PURPOSES).optional(),
   environment_id: Id.nullish(),
@@ -72,7 +72,7 @@ export type SshCertificate = z.infer<typeof SshCertificate>
 export const SSH_CERTIFICATE_STATUSES = ['active', 'expired', 'revoked', 'unsigned'] as const
 export type SshCertificateStatus = (typeof SSH_CERTIFICATE_STATUSES)[number]
 
-/** What is kept of an issued certificate: who, what for, until when. No key material. */
+/** What is stored of an issued certificate: holder, purpose, expiry. No key material. */
 export const IssuedSshCertificate = z.object({
   serial: Serial,
   key_id: z.string(),

@@ -82,7 +82,7 @@ export const Task = z.object({
   log_url: z.string(),
   log_lines: z.int(),
   log_complete: z.boolean(),
-  /** Absent in lists unless asked for with ?include=phases. */
+  /** Absent in lists unless requested with ?include=phases. */
   phases: z.array(Phase).optional(),
 })
 export type Task = z.infer<typeof Task>

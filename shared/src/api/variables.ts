@@ -1,4 +1,4 @@
-// Custom variables of an environment: keys come out, values never do.
+// Custom variables of an environment: keys are readable, values never are.
 import { z } from 'zod'
 import { Person, Time } from './fields.ts'
 
@@ -10,7 +10,7 @@ export const Variable = z.object({
 })
 export type Variable = z.infer<typeof Variable>
 
-/** Explicit, so that a stray null deletes nothing. What a key and a value may be is judged by the domain, by name. */
+/** Explicit, so that a stray null deletes nothing. The domain code validates each key and value by name. */
 export const VariablesPatch = z.strictObject({
   set: z.record(z.string(), z.unknown()).optional(),
   unset: z.array(z.string()).optional(),
@@ -20,9 +20,9 @@ export type VariablesPatch = z.infer<typeof VariablesPatch>
 export const VariablesPatched = z.object({
   set: z.array(z.string()),
   unset: z.array(z.string()),
-  /** Set to the value it had: raises nothing. */
+  /** Set to its current value; does not raise the revision. */
   unchanged: z.array(z.string()),
-  /** Unset, but not there: no error. */
+  /** Unset, but did not exist; not an error. */
   missing: z.array(z.string()),
   keys: z.array(z.string()),
   variables_changed: z.boolean(),

@@ -1,5 +1,5 @@
-// Numbers that bound what happens on a server: steps, processes, masking, the daemon. The rest stands in limits.ts,
-// under the same rule: every number with its reason, times in milliseconds, sizes in bytes.
+// Limits on a server: steps, processes, masking, the daemon. As in limits.ts, every number has its reason; times are in
+// milliseconds, sizes in bytes.
 import { GiB, HOUR, KiB, MINUTE, MiB, SECOND } from './units.ts'
 
 /** Masking of secret values in output. */
@@ -8,11 +8,11 @@ export const MASKING = {
   valueBytes: 6,
   lineBytes: 8,
   patterns: 20_000,
-  /** Bytes of all patterns together: one state of the automaton each, about 20 bytes of memory. */
+  /** Bytes of all patterns together: one automaton state each, about 20 bytes of memory. */
   patternsBytes: 4 * MiB,
-  /** A colour code inside a value is skipped up to this length; longer ones are no colour codes. */
+  /** A colour code inside a value is skipped up to this length; longer ones are not colour codes. */
   sgrBytes: 64,
-  /** A value with colour codes inside is followed this far: what is held back stays bounded. */
+  /** A value with colour codes inside is followed this far, which bounds what is held back. */
   spanBytes: MiB,
 } as const
 
@@ -31,12 +31,12 @@ export const STEPS = {
   healthStartMs: 60 * SECOND,
   healthRetries: 3,
   healthFastMs: 25,
-  /** Looks for who holds a socket; one of them may miss it. */
+  /** Checks for the holder of a socket; a single one may miss it. */
   heldLooks: 5,
-  /** Small programs answer some milliseconds after their start: more often still at the very beginning. */
+  /** Small programs answer within milliseconds of their start, so the first checks are even more frequent. */
   healthFirstMs: 10,
   healthFirstForMs: 250,
-  /** Of an answer that is not the expected one, for the message. */
+  /** Part of an unexpected answer shown in the message. */
   healthBodyBytes: 500,
   healthFastForMs: 2 * SECOND,
   stayedUpMs: 3 * SECOND,
@@ -53,41 +53,41 @@ export const STEPS = {
   deploymentBytes: 512 * MiB,
 } as const
 
-/** Addresses of repositories: what is longer is not one. */
+/** Addresses of repositories; anything longer is not one. */
 export const REPOSITORY = {
   urlLength: 2_000,
   refLength: 250,
   knownHosts: 100,
   knownHostLength: 8 * KiB,
-  /** First a shallow look, then a deep one, for a commit that its host does not hand out by hash. */
+  /** First a shallow fetch, then a deep one, for a commit that its forge does not serve by hash. */
   depths: [50, 1_000],
-  /** Error output of git that is kept to find out what went wrong. */
+  /** Error output of git that is kept to find the cause. */
   errorBytes: 64 * KiB,
   /** List of files of a commit: 200,000 names of usual length. */
   listBytes: 64 * MiB,
-  /** Packs that may gather before the repository of an environment is packed anew. */
+  /** Packs that may accumulate before the repository of an environment is repacked. */
   packs: 20,
-  /** Objects outside of packs; each deployment may add a hundred. */
+  /** Objects outside packs; each deployment may add a hundred. */
   looseObjects: 5_000,
 } as const
 
 /** Processes of commands and services on a server. */
 export const PROCESSES = {
-  /** Berth's own tools (useradd, git on local files): they answer at once, or something is wrong. */
+  /** Berth's own tools (useradd, git on local files) answer immediately, or something is wrong. */
   programMs: 30 * SECOND,
   programBytes: MiB,
   /** A release may hold 200,000 files on a slow disk. */
   removeMs: 10 * MINUTE,
-  /** What the kernel still holds of a terminal after its process ended is below 128 KiB. */
+  /** After a process ended, the kernel holds less than 128 KiB of its terminal. */
   drainBytes: MiB,
-  /** Pipes that somebody else keeps open after the process ended are read this much longer. */
+  /** Pipes that another process keeps open after the end are read this much longer. */
   drainMs: 500,
-  /** Looks at the stop file and at processes that should end. */
+  /** How often the stop file and processes that should end are checked. */
   stopPollMs: SECOND,
   endPollMs: 20,
-  /** Looks for a command that wants to be activated before its end. */
+  /** How often a command that wants to be activated before its end is checked. */
   activatePollMs: 100,
-  /** SIGKILL is repeated until nobody is left: a tree may fork while it is being killed. */
+  /** SIGKILL is repeated until no process is left, because a tree may fork while it is being killed. */
   killRounds: 250,
   freezeMs: 2 * SECOND,
   stepMemoryBytes: 2 * GiB,
@@ -95,13 +95,13 @@ export const PROCESSES = {
   serviceMemoryBytes: 512 * MiB,
   serviceCpus: 1,
   pids: 512,
-  /** A supervisor has this long to answer, beyond the time its service may take to stop. */
+  /** A supervisor's time to answer, beyond the time its service may take to stop. */
   supervisorMs: 10 * SECOND,
   serviceLineBytes: 256 * KiB,
   serviceLogBytes: 50 * MiB,
   /** Read from the end of a log for the last lines of a service. */
   serviceTailBytes: 256 * KiB,
-  /** A command that failed with less room than this on the disk failed for it. */
+  /** A command that failed with less free disk space than this failed because of it. */
   fullBytes: 4 * MiB,
   secretsBytes: MiB,
   secretsMs: 30 * SECOND,
@@ -109,21 +109,21 @@ export const PROCESSES = {
   inodes: 50_000,
 } as const
 
-/** Host names on their way from a runner through the daemon to the control plane. */
+/** Claims of hostnames from a runner through the daemon to the control plane. */
 export const HOST_CLAIMS = {
-  /** As many as one call may name. */
+  /** The most that one call may name. */
   hosts: 64,
-  /** What one environment may hold: failed deployments that each ask for other names must not gather them for ever. */
+  /** Per environment, so that failed deployments with different names do not accumulate them forever. */
   perEnvironment: 200,
-  /** A redeployment asks for nothing; a new name waits this long for a control plane that is away. */
+  /** A new name waits this long for an unreachable control plane; a redeployment needs no claim. */
   waitMs: 10 * MINUTE,
-  /** Then the log says what it waits for. */
+  /** After this the log says what it waits for. */
   quietMs: 2 * SECOND,
-  /** The runner looks for its answer, and the daemon for questions, this often. */
+  /** How often the runner checks for its answer, and the daemon for requests. */
   pollMs: 50,
-  /** A call that failed is tried again after this long. */
+  /** A failed call is retried after this. */
   retryMs: SECOND,
-  /** A message of the control plane as it is kept. */
+  /** Stored part of a message of the control plane. */
   messageLength: 500,
 } as const
 
@@ -132,30 +132,30 @@ export const NOT_STARTED = {
   outputBytes: 32 * KiB,
   lines: 200,
   lineCharacters: 2_000,
-  /** The line of it that stands in the failure's sentence. */
+  /** The line of its output that appears in the failure's message. */
   saidCharacters: 300,
 } as const
 
 /** The agent's daemon on one server. */
 export const DAEMON = {
   /**
-   * The next runner is started ahead this long after the one before got its attempt: a small build is over by then. At
-   * once, it would take a third of a second from that build on a small server.
+   * Delay before the next runner is started in advance: a small build is over by then. Without the delay, that build
+   * would lose a third of a second on a small server.
    */
   warmAfterMs: 2 * SECOND,
-  /** A runner without an attempt is kept this long; then an idle agent costs nothing. */
+  /** A runner without an attempt is kept this long; after that an idle agent costs nothing. */
   warmForMs: 10 * MINUTE,
-  /** Files of runners are looked at this often when no hint came; a hint makes it sooner. */
+  /** How often files of runners are checked without a hint. */
   pollMs: 250,
-  /** Hints of one moment make one look. */
+  /** Hints within this time cause one check. */
   hintMs: 5,
-  /** A spawned runner that has not taken its claim by then never will: the claim is taken from it. */
+  /** A spawned runner that has not taken its claim by then never will, and loses it. */
   claimMs: 30 * SECOND,
-  /** Acknowledged events and log cursors are deleted and saved lazily: the control plane repeats both. */
+  /** Acknowledged events are deleted and log cursors saved lazily, because the control plane repeats both. */
   sweepMs: SECOND,
-  /** A killed supervisor, or a version paused by a runner that died, is away at most about this long. */
+  /** The longest outage after a killed supervisor, or after a runner died while it paused a version. */
   servicesMs: 5 * SECOND,
-  /** Somebody watches a log: chunks leave at most this late after their bytes were written. */
+  /** While a user watches a log, chunks are sent at most this late after their bytes were written. */
   watchedSendMs: 50,
   /** Assignments of one complete set that are held in memory until its last message. */
   assignmentsPerSet: 2_000,
@@ -164,7 +164,7 @@ export const DAEMON = {
   requestMs: 10 * SECOND,
   requestKeptMs: MINUTE,
   requestsKept: 256,
-  /** One look at a part of the host (`git --version`, the engine's version). */
+  /** One check of a part of the machine (`git --version`, the engine's version). */
   probeMs: 2 * SECOND,
   probeBytes: 16 * KiB,
   factsMs: MINUTE,
@@ -175,100 +175,100 @@ export const DAEMON = {
   renewRetryMs: 10 * MINUTE,
   /** Former identities that stay on disk beside the current one. */
   keptGenerations: 2,
-  /** Intervals the control plane may choose lie between these. */
+  /** The control plane may choose intervals between these. */
   intervalMinMs: 50,
   intervalMaxMs: 5 * MINUTE,
   goodbyeMaxMs: HOUR,
-  /** Attempts of different environments that run at once, also on a single processor. */
+  /** Concurrent attempts of different environments, even on a single processor. */
   parallelMin: 2,
-  /** Time a Goodbye of ours gets to leave before the stream is cut. */
+  /** Time to flush our Goodbye before the stream is cut. */
   goodbyeMs: 500,
 } as const
 
-/** Bytes that travel from an agent through the control plane to whoever asked: files, output of services. */
+/** Bytes from an agent through the control plane to a reader: files, output of services. */
 export const TRANSFERS = {
-  /** At once from one agent; one more is refused. */
+  /** Concurrent ones of one agent; one more is refused. */
   files: 4,
   logStreams: 8,
   firstFrameMs: 10 * SECOND,
-  /** Without a frame; and without anybody who takes what came. */
+  /** Without a frame, and without a read of what arrived. */
   idleMs: 30 * SECOND,
-  /** Received and not yet taken by the reader; then the stream is paused. */
+  /** Received but unread; above this the stream is paused. */
   queueBytes: MiB,
   /** Each costs a turn of both event loops; four fill the queue. */
   frameBytes: 256 * KiB,
   /** The agent's second connection is closed after this long without a transfer. */
   connectionIdleMs: 60 * SECOND,
-  /** From this size on a transfer gets a connection of its own, without HTTP/2: the handshake costs less than it saves. */
+  /** From this size on a transfer gets its own connection without HTTP/2, which saves more than the handshake costs. */
   lineFromBytes: 4 * MiB,
-  /** To open one; then HTTP/2 is used. Less than `firstFrameMs`, which goes on meanwhile. */
+  /** To open one; then HTTP/2 is used. Less than `firstFrameMs`, which keeps running. */
   lineDialMs: 3 * SECOND,
   /** Of one record with bytes, and with a message. */
   lineRecordBytes: MiB,
   lineMessageBytes: 16 * KiB,
 } as const
 
-/** Files that an action leaves for people to fetch. */
+/** Files that an action leaves for users to fetch. */
 export const ARTIFACTS = {
-  /** Of one task; the first in order of name are offered. */
+  /** Per task; the first by name are offered. */
   files: 1_000,
   bytes: 5 * GiB,
-  /** Of one event. */
+  /** Per event. */
   perEvent: 200,
   perEventBytes: 32 * KiB,
   pathBytes: 1_024,
-  /** What the braces of one pattern may stand for. */
+  /** Expansions of the braces of one pattern. */
   alternatives: 1_000,
-  /** Entries of folders that are looked at; a million files must not hold the runner up. */
+  /** Directory entries to read, so that a million files do not delay the runner. */
   entries: 200_000,
   depth: 64,
-  /** Files that were skipped and are named in the log; the others are counted. */
+  /** Skipped files that the log names; the others are counted. */
   skippedNamed: 20,
-  /** Of a large file, read at once: each reading costs a turn of two threads. */
+  /** Read size for a large file, because each read costs a turn of two threads. */
   readBytes: MiB,
-  /** Of small ones, passed on at once. */
+  /** Small files are passed on in chunks of this size. */
   pieceBytes: 256 * KiB,
-  /** Up to this size a file is read in one go, and shares a piece with others. */
+  /** Up to this size a file is read in one go, and shares a chunk with others. */
   smallBytes: 64 * KiB,
-  /** Copies that are synced to disk at once. */
+  /** Copies that are synced to disk concurrently. */
   syncs: 16,
-  /** A container's files come in one stream: what is not kept is read past, in all at most this much. */
+  /** A container's files come in one stream; this limits the unwanted bytes that are skipped in total. */
   passedBytes: 8 * GiB,
-  /** Of a file that matched and is beyond the bounds: what comes after it is mostly beyond them too. */
+  /** Skipped bytes of a matching file beyond the limits; what follows it is mostly beyond them too. */
   passedFileBytes: 64 * MiB,
-  /** Left free on the disk of the store, so that the agent can go on. */
+  /** Left free on the disk of the store, so that the agent can continue. */
   spareBytes: 512 * MiB,
-  /** A folder of the store without a record is a copy that was never finished: no task takes longer. */
+  /** A folder of the store without a record is an unfinished copy after this, because no task takes longer. */
   unfinishedMs: 12 * HOUR,
-  /** The longest retention a file may ask for. */
+  /** The longest retention that a file may request. */
   retentionMaxMs: 90 * 24 * HOUR,
-  /** Records outlive their files this long: who asks hears that they expired, not that they never were. */
+  /** Records outlive their files this long, so that a request learns that a file expired. */
   rememberedMs: 30 * 24 * HOUR,
-  /** From the child that reads the files, in one frame. */
+  /** One frame from the child that reads the files. */
   frameBytes: 256 * KiB,
 } as const
 
 /** Steps of the docker recipe. */
 export const DOCKER_STEPS = {
-  /** Containers of one deployment that are started at once. */
+  /** Containers of one deployment that are started concurrently. */
   parallel: 4,
   buildMs: 30 * MINUTE,
   pullMs: 30 * MINUTE,
   releaseMs: 15 * MINUTE,
-  /** Lines of a failed build or service in the message; more of them are in the output. */
+  /** Lines of a failed build or service in the message; the output has more. */
   messageLines: 5,
   messageLineLength: 300,
 } as const
 
-/** Steps that move requests to a version, of both recipes. */
+/** Steps of both recipes that move requests to a version. */
 export const ROUTE_STEPS = {
-  /** A proxy that is just being started is waited for; one that is not installed is told at once. */
+  /** How long to wait for a proxy that is just starting; a missing one is reported immediately. */
   proxyWaitMs: 10 * SECOND,
-  /** Requests that were on their way to the old version at the switch; then those that still run; then no longer. */
+  /** Least and longest drain of the old version after the switch, for requests in flight. */
   drainMinMs: 2 * SECOND,
   drainMaxMs: 30 * SECOND,
   drainPollMs: 100,
-  /** One handshake: a certificate may be issued just then. */
+  /** One handshake; a certificate may be issued just then. */
   handshakeMs: 5 * SECOND,
   probeMs: 10 * SECOND,
 } as const
@@ -277,73 +277,76 @@ export const ROUTE_STEPS = {
 export const STATIC = {
   bytes: 2 * GiB,
   files: 100_000,
-  /** Nobody nests pages deeper; each level holds a descriptor open. */
+  /** Real sites are less deep; each level holds a descriptor open. */
   depth: 64,
-  /** As long as a path may be. */
+  /** The longest path that the system allows. */
   pathLength: 4_096,
-  /** A whole copy of that size from a slow disk to itself. */
+  /** A whole copy of that size on a slow disk. */
   copyMs: 10 * MINUTE,
-  /** Read and written at once. */
+  /** Size of one read and write. */
   chunkBytes: 256 * KiB,
 } as const
 
 /** The edge and Caddy on one server. */
 export const PROXY = {
-  /** How long Caddy believes an answer of the name server: every switch waits for it, every busy host asks this often. */
+  /**
+   * How long Caddy caches an answer of the name server: every switch waits for it, every busy hostname is looked up
+   * this often.
+   */
   refreshMs: 200,
-  /** After a switch: the refresh, and a bit for what was being asked just then. */
+  /** After a switch: the refresh, plus a margin for lookups in flight. */
   settleMs: 300,
-  /** A restart of an application, or of the edge, that is shorter is waited for and not seen. */
+  /** A shorter restart of an application or of the edge is bridged, so clients do not see it. */
   tryMs: 5 * SECOND,
   dialMs: 2 * SECOND,
-  /** Below what common servers keep idle connections (Node: 5 s): they are never the first to close one. */
+  /** Below the idle timeout of common servers (Node: 5 s), so that they never close a connection first. */
   idleMs: 4 * SECOND,
-  /** Requests that run get this long when the configuration changes. */
+  /** Time for running requests when the configuration changes. */
   graceMs: 10 * SECOND,
-  /** WebSockets get this long, where Caddy lets them. */
+  /** Time for WebSockets, where Caddy supports it. */
   streamsMs: 6 * HOUR,
   /** One call of Caddy's admin socket. */
   adminMs: 5 * SECOND,
-  /** A push may wait for requests that run; so may whoever asked for it. */
+  /** A push, and its caller, may wait for running requests. */
   pushMs: 20 * SECOND,
-  /** Pushes cut connections: changes of one moment travel together. */
+  /** Pushes cut connections, so changes within this time are combined. */
   pushEveryMs: SECOND,
-  /** Changes that travel in one push. */
+  /** Changes in one push. */
   pushBatch: 100,
-  /** `switch` waits this long for a Caddy that is being restarted. */
+  /** How long `switch` waits for a restarting Caddy. */
   waitForCaddyMs: 30 * SECOND,
-  /** A call of the edge; above all that it may have to wait for. */
+  /** A call of the edge; longer than everything that it may wait for. */
   callMs: 60 * SECOND,
   connectMs: 2 * SECOND,
   lineBytes: 4 * MiB,
   connections: 64,
   routesPerEnvironment: 100,
-  /** Looks at edge and Caddy; a killed one is away at most about this long. */
+  /** How often edge and Caddy are checked, and about the longest outage after one was killed. */
   supervisionMs: 500,
-  /** Of edge and Caddy; everything else has 0, and the lowest number goes first. */
+  /** Priority of edge and Caddy; every other process has 0, and the lowest number goes first. */
   priority: -10,
   restartMs: SECOND,
   restartCapMs: 30 * SECOND,
-  /** Up this long: the next end is a first one again. */
+  /** After this uptime the back-off starts again. */
   steadyMs: 60 * SECOND,
-  /** A new edge waits this long for an engine that says nothing, well below `startMs`. */
+  /** A new edge waits this long for a silent engine, well below `startMs`. */
   firstLookMs: 3 * SECOND,
-  /** An edge or a Caddy that does not answer by then did not start. */
+  /** An edge or a Caddy that does not answer by then failed to start. */
   startMs: 10 * SECOND,
   stopMs: 15 * SECOND,
   /** Longer names do not fit into a name of the edge's zone. */
   hostLength: 230,
   probeMs: 5 * SECOND,
   probePollMs: 50,
-  /** Addresses of containers are looked up this often when the engine's events are silent or away. */
+  /** How often addresses of containers are looked up without the engine's events. */
   addressesMs: 30 * SECOND,
-  /** Looks at sockets that are routed: a program that starts again is dialled after this. */
+  /** How often routed sockets are checked; a restarted program is dialled after this. */
   socketsMs: 100,
-  /** A socket that keeps changing is linked this often. */
+  /** A socket that keeps changing is linked at most this often. */
   relinkMs: SECOND,
-  /** Of Caddy's own folders: certificates are four deep. */
+  /** Depth of Caddy's own folders; certificates are four deep. */
   homeDepth: 16,
-  /** A package of 40 MB over a slow line. */
+  /** A package of 40 MB over a slow connection. */
   installMs: 10 * MINUTE,
   accessLogMiB: 50,
   accessLogs: 5,

@@ -1,9 +1,9 @@
-// Bounds of SSH certificates, each with its reason.
+// Limits of SSH certificates, each with its reason.
 import { DAY, HOUR, KiB, MINUTE, SECOND } from './units.ts'
 
-/** SSH certificates and the keys people submit for them. Whole seconds: OpenSSH knows no other. */
+/** SSH certificates and the keys that users submit for them. OpenSSH uses whole seconds. */
 export const SSH = {
-  /** An RSA key of 8192 bits is a line of 1.5 KiB; what is longer is no key. */
+  /** An RSA key of 8192 bits is a line of 1.5 KiB; anything longer is not a key. */
   lineChars: 8 * KiB,
   /** The longest field of a certificate is the list of extensions with a grant inside. */
   fieldBytes: 16 * KiB,
@@ -14,23 +14,23 @@ export const SSH = {
   grantBytes: 4 * KiB,
   rsaMinBits: 3_072,
   rsaMaxBits: 8_192,
-  /** Where sshd listens unless somebody says otherwise. */
+  /** The default port of sshd. */
   port: 22,
   ttlSeconds: 300,
   ttlMinSeconds: 60,
   ttlMaxSeconds: 3_600,
   /** Clocks of servers run late. */
   backdateSeconds: 60,
-  /** A session outlives its certificate; the grant says until when. */
+  /** A session outlives its certificate; the grant limits it. */
   logsSessionSeconds: 12 * 3_600,
   artifactSessionSeconds: 3_600,
   shellSessionSeconds: 8 * 3_600,
   hostCertificateSeconds: 30 * 86_400,
-  /** The agent renews its host certificate at this part of its life. */
+  /** The agent renews its host certificate at this part of its lifetime. */
   hostRenewPart: 2 / 3,
   /** An agent that asks more often than this is in a loop. */
   hostCertificateEveryMs: 5 * SECOND,
-  /** Two keys overlap in a rotation; a third is room for one that was left half done. */
+  /** Two keys overlap in a rotation; the rest is for unfinished ones. */
   authoritiesOpened: 8,
   /** Rows of issued certificates are kept as long as the audit log that names them. */
   keptMs: 400 * DAY,
@@ -42,28 +42,28 @@ export const SSH_SESSIONS = {
   /** Each is a process of its own that outlives the agent: about 60 MB. */
   perServer: 64,
   requestBytes: 64 * KiB,
-  /** A frame between the forced command and the session's process; larger output is cut into several. */
+  /** A frame between the forced command and the session's process; larger output is split. */
   frameBytes: 256 * KiB,
-  /** Unread output beyond which the source is made to wait. */
+  /** Unread output above which the source must wait. */
   backlogBytes: 1024 * KiB,
-  /** Files of so few bytes together are sent by the daemon itself: no process is started for them. */
+  /** The daemon itself sends files of this total size, without starting a process. */
   shortBytes: 16 * 1024 * KiB,
-  /** At once; one more gets a process. Each may hold a backlog in the daemon's memory. */
+  /** Concurrent ones; one more gets a process. Each may hold a backlog in the daemon's memory. */
   shortAtOnce: 8,
   /** From the forced command's start to the agent's answer, and from there to its connection. */
   answerMs: 15 * SECOND,
-  /** For a client that connects before it has read which files there are. */
+  /** For a client that connects before it has read the list of files. */
   idsMs: MINUTE,
   connectMs: 15 * SECOND,
-  /** A shell in which nothing happens. */
+  /** An idle shell. */
   idleMs: 30 * MINUTE,
   execSeconds: 3_600,
-  /** Between SIGTERM and SIGKILL of what must end. */
+  /** Between SIGTERM and SIGKILL. */
   killMs: 2 * SECOND,
   pollMs: 500,
   argvWords: 256,
   tailLines: 100_000,
-  /** Ended sessions are kept in the book this long, for people who look. */
+  /** How long ended sessions stay listed. */
   keptMs: 7 * DAY,
 } as const
 
@@ -75,17 +75,17 @@ export const SSHD = {
   /** A restarted sshd listens again long before. */
   reloadMs: 30 * SECOND,
   reloadPollMs: 20,
-  /** One look at its greeting. */
+  /** One check of its greeting. */
   probeMs: 2 * SECOND,
   loginMs: 20 * SECOND,
-  /** People with a login shell whose configuration is compared before and after. */
+  /** Users with a login shell whose configuration is compared before and after. */
   comparedAccounts: 200,
-  /** Everything is looked at again: somebody may have edited a file, a package may have replaced one. */
+  /** How often everything is checked again, because an administrator or a package may have changed a file. */
   checkMs: DAY,
   supervisionMs: 10 * SECOND,
   renewCheckMs: MINUTE,
   renewRetryMs: 5 * MINUTE,
   probeCertificateSeconds: 60,
-  /** What could not be set up is tried again: sshd may have been installed meanwhile. */
+  /** A failed set-up is retried, because sshd may have been installed meanwhile. */
   retryMs: HOUR,
 } as const

@@ -1,4 +1,4 @@
-// Units of the bounds: times in milliseconds, sizes in bytes.
+// Units of the limits: times in milliseconds, sizes in bytes.
 export const SECOND = 1_000
 export const MINUTE = 60 * SECOND
 export const HOUR = 60 * MINUTE

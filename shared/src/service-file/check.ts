@@ -1,7 +1,6 @@
-// Holds a tree against the schema: unknown, missing and conflicting keys, types and values, each
-// with its position and its sentence. Returns the plain value, without prototypes; it fits the
-// schema when nothing was reported. The rules are the schema's, the sentences those of `words.ts`:
-// there is no second list here.
+// Checks a tree against the schema: unknown, missing and conflicting keys, types and values, each with its position and
+// message. Returns the plain value, without prototypes; it fits the schema if nothing was reported. Rules come from the
+// schema, messages from `vocabulary.ts`; this file has no list of its own.
 import { z } from 'zod'
 import { alternatives, join, type Path, quoted, type Report, type Span, shown } from './problem.ts'
 import { isIgnoredKey } from './schema.ts'
@@ -10,7 +9,7 @@ import type { Entry, ListNode, MapNode, ScalarNode, TreeNode } from './tree.ts'
 import { looksLikeSecret } from './variables.ts'
 import { type Fault, schemaWords, type Words, wordsOf } from './vocabulary.ts'
 
-/** Where a value stands; the key is pointed at when the value is not written. */
+/** The location of a value; if the value is not written, its key. */
 interface Place {
   path: Path
   keySpan: Span
@@ -40,9 +39,7 @@ function checkValue(wrapped: z.ZodType, node: TreeNode, found: Found): unknown {
 const unwrap = (schema: z.ZodType): z.ZodType =>
   schema instanceof z.ZodOptional ? (schema.unwrap() as z.ZodType) : schema
 
-/**
- * Of "a path, a map or false" the part that can hold this node; no two parts hold the same kind.
- */
+/** Of "a path, a map or false", returns the option that can hold this node; the options hold different kinds. */
 export function optionFor(schema: z.ZodType, node: Pick<TreeNode, 'kind'>): z.ZodType {
   if (!(schema instanceof z.ZodUnion)) return schema
   const options = schema.options as z.ZodType[]
@@ -67,7 +64,7 @@ function checkMap(schema: z.ZodObject, node: MapNode, found: Found): Record<stri
       reportUnknown(entry, known, suggestion, found)
     }
   }
-  // A misspelt key is not reported a second time as a missing one.
+  // A misspelt key is not reported again as a missing one.
   const missing = known.filter(
     (key) =>
       !(shape[key] instanceof z.ZodOptional) && !Object.hasOwn(value, key) && !meant.has(key),
@@ -153,7 +150,7 @@ function checkName(
   report.error(entry.keySpan, path, wrong.code ?? 'invalid_name', message, wrong.suggestion)
 }
 
-/** Numbers and booleans reach the process as they are written. */
+/** Numbers and booleans reach the process as written. */
 function asVariable({ key, value }: Entry, { report, path }: Found): string {
   const text = value.kind === 'scalar' && value.value !== null ? value.source : ''
   if (looksLikeSecret(key) && text !== '' && typeof (value as ScalarNode).value !== 'boolean') {
@@ -226,7 +223,7 @@ function checkLeaf(schema: z.ZodType, node: TreeNode, found: Found): unknown {
   return value
 }
 
-/** Of "a path, a map or false" the path's own. */
+/** Of "a path, a map or false", returns the path's own. */
 function faultOf(schema: z.ZodType): Words['fault'] {
   const options = schema instanceof z.ZodUnion ? (schema.options as z.ZodType[]) : []
   const text = options.find((option) => option instanceof z.ZodString)
@@ -260,7 +257,7 @@ function otherSpelling(
 
 const fits = (schema: z.ZodType, value: unknown): boolean => schema.safeParse(value).success
 
-/** JavaScript's names of the scalar types that a schema can hold. */
+/** JavaScript's names of the scalar types that a schema accepts. */
 function typesOf(schema: z.ZodType): Set<string> {
   if (schema instanceof z.ZodUnion) {
     return new Set((schema.options as z.ZodType[]).flatMap((option) => [...typesOf(option)]))
@@ -281,7 +278,7 @@ function described(node: TreeNode, isOtherType: boolean): string {
   return `${isOtherType && typeof node.value === 'number' ? 'number ' : ''}${shown(node.source)}`
 }
 
-/** Neither a command line nor a variable can carry these. */
+/** A command line or a variable cannot carry these. */
 const carriageFault = (value: string): Fault | undefined =>
   value.includes('\0') || !value.isWellFormed()
     ? { says: 'holds a character that cannot be passed on (NUL, or half of a pair)' }

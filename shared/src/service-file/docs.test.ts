@@ -1,4 +1,4 @@
-// docs/reference/service-file.md is held to the code: every key and every code is in it, and every example is valid.
+// Checks docs/reference/service-file.md against the code: every key and every code is in it, and every example is valid.
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'

@@ -1,6 +1,5 @@
-// Host names: what may stand in `domain`, how the four variables are put in, and how two names are
-// compared. A host leaves this file in one form only: lower case, without a trailing dot, as
-// punycode.
+// Hostnames: what is valid in `domain`, how the four variables are substituted, and how two names are compared. A
+// hostname leaves this file in a single form: lower case, without a trailing dot, as punycode.
 import { SERVICE_FILE } from '../limits/limits.ts'
 import { shown } from './problem.ts'
 import {
@@ -14,10 +13,7 @@ import type { Fault } from './vocabulary.ts'
 
 const VARIABLE = `\\$\\{(?:${SYSTEM_VARIABLES.join('|')})\\}`
 const PART = `(?:[A-Za-z0-9-]|${VARIABLE})+`
-/**
- * Dots between parts of letters, digits, dashes and variables; a dot or the environment's domain
- * in it.
- */
+/** Parts of letters, digits, dashes and variables, separated by dots; it contains a dot or the environment's domain. */
 export const DOMAIN = new RegExp(`^(?=.*(?:\\.|\\$\\{SERVICE_DOMAIN\\}))${PART}(?:\\.${PART})*$`)
 
 export const ENVIRONMENT_DOMAIN = placeholder('SERVICE_DOMAIN')
@@ -25,7 +21,7 @@ const LONGEST_LABEL = 63
 const LONGEST_HOST = 253
 const IP_ADDRESS = /^\d+(\.\d+){3}$|^\[|^[0-9a-f]*:[0-9a-f:]+$/i
 
-/** Why a text cannot be a `domain`; undefined: it can. */
+/** Why a text is not a valid `domain`; undefined if it is. */
 export function domainFault(text: string): Fault | undefined {
   const fault = (says: string, suggestion?: string): Fault => ({
     says,
@@ -64,7 +60,7 @@ export function domainFault(text: string): Fault | undefined {
   return labelFault(text.replace(new RegExp(VARIABLE, 'g'), 'x'), fault)
 }
 
-/** Why a finished host name cannot be served. */
+/** Why an expanded hostname cannot be served. */
 export const hostFault = (host: string): Fault | undefined =>
   labelFault(host, (says) => ({ says, code: 'invalid_domain' }))
 
@@ -98,7 +94,7 @@ export function normalizeHost(host: string): string {
   return URL.canParse(url) ? new URL(url).hostname : plain
 }
 
-/** The four variables put in; the result still has to pass `hostFault`. */
+/** Substitutes the four variables; the result still has to pass `hostFault`. */
 export function expandDomain(domain: string, facts: EnvironmentFacts): string {
   const values = systemVariables(facts)
   const expanded = domain.replace(/\$\{([A-Z_]+)\}/g, (all, name: string) => {
@@ -108,7 +104,7 @@ export function expandDomain(domain: string, facts: EnvironmentFacts): string {
   return normalizeHost(expanded)
 }
 
-/** Any text as a part of a host name: `feature/Cart_2` → `feature-cart-2`. */
+/** Turns any text into a label of a hostname: `feature/Cart_2` → `feature-cart-2`. */
 export const hostLabel = (value: string): string =>
   value
     .toLowerCase()
@@ -117,7 +113,7 @@ export const hostLabel = (value: string): string =>
     .slice(0, SERVICE_FILE.branchLabelCharacters)
     .replace(/-$/, '')
 
-/** Two domains with the same template are the same host in every environment. */
+/** Two domains with the same template are the same hostname in every environment. */
 export const normalizeTemplate = (domain: string): string =>
   domain
     .split(/(\$\{[A-Z_]+\})/)

@@ -1,13 +1,12 @@
-// The text that people read: in the output of a deployment, in diagnostics, in the terminal. At
-// most 20 problems, errors first; a piece of the source for the first one or for all. Values of
-// what looks like a secret are not shown, also not in a line that only stands beside the mistake.
+// Formats problems for deployment output, diagnostics and terminals: at most 20, errors first, with a source excerpt
+// for the first one or for all. Values that look like secrets are hidden, even in lines that only surround the mistake.
 import { SERVICE_FILE } from '../limits/limits.ts'
 import type { Recipe } from '../task.ts'
 import { blankControls, FILE_NAME, type Problem, withoutControls } from './problem.ts'
 import type { ServiceFile } from './service-file.ts'
 
 export interface FormatOptions {
-  /** `first` for terminals that are narrow on space and for the first look, `none` for logs. */
+  /** `first` for small terminals and a first overview, `none` for logs. */
   excerpts: 'first' | 'all' | 'none'
   /** Reserved: the text has no colors. */
   color?: false
@@ -53,7 +52,7 @@ function headline(file: string, errors: number, warnings: number): string {
 
 const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
 
-/** The line before, the line, and what is meant in it. */
+/** The line before, the line, and a marker below it. */
 function excerptOf(
   lines: readonly string[],
   problem: Problem,
@@ -77,7 +76,7 @@ function excerptOf(
   ]
 }
 
-// Keys as in `looksLikeSecret`, found in the text: the file may be no YAML at all.
+// Keys as in `looksLikeSecret`, searched in the text, because the file may not be YAML at all.
 const SECRET_TEXT = /((?:_KEY|_SECRET|_TOKEN|PASSWORD)["']?\s*:\s*)(\S.*)$/i
 
 function hideSecrets(text: string, line: number, secrets: readonly Problem[]): string {
@@ -94,7 +93,7 @@ function hideSecrets(text: string, line: number, secrets: readonly Problem[]): s
   return hidden
 }
 
-/** Undefined when the file has the section of the recipe. */
+/** Undefined if the file has the section of the recipe. */
 export function sectionProblem(
   file: ServiceFile,
   recipe: Recipe,
@@ -110,7 +109,7 @@ export function sectionProblem(
   )
 }
 
-/** Names that people give the file by mistake, in the order to look for them. */
+/** Names that users give the file by mistake, in the order to look for them. */
 export const MISTAKEN_NAMES = ['.service.yaml', 'service.yml', 'service.yaml'] as const
 
 export function missingFileMessage(facts: {

@@ -1,5 +1,5 @@
-// Damaged files: whatever is thrown at it, `readServiceFile` answers, and its answer keeps its promises. The
-// seed is fixed, so that a failure can be seen again.
+// Damaged files: for any input `readServiceFile` answers, and its answer keeps its promises. The seed is fixed, so that
+// a failure can be reproduced.
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders of the file, not of JavaScript
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
@@ -124,7 +124,7 @@ it('reads what the YAML library reads', () => {
   expect(compared).toBeGreaterThan(150)
 })
 
-/** Merged keys may stand elsewhere in the order; a number as a key is kept here as it is written. */
+/** Merged keys may have another order; a numeric key is kept as written. */
 const sorted = (_: string, value: unknown): unknown =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
     ? Object.fromEntries(

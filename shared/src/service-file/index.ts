@@ -1,5 +1,5 @@
-// .service.yml: read it, show what is wrong with it, find out which service answers where. Runs in
-// the agent, the client and the browser; touches no file and no network.
+// .service.yml: reads it, reports what is wrong with it, and finds which service answers where. Runs in the agent, the
+// client and the browser, without file or network access.
 export { hostFault, hostLabel, normalizeHost } from './domain.ts'
 export {
   type FormatOptions,

@@ -1,6 +1,6 @@
-// The exported schema and one written by hand give the same verdict on every example and on thousands of
-// changed ones; and whatever the schema refuses, `readServiceFile` refuses too. The small validator below
-// knows the words of draft-07 that the two use, and throws on any other.
+// The exported schema and a hand-written one agree on every example and on thousands of changed ones, and what the
+// schema refuses, `readServiceFile` refuses too. The small validator below knows the draft-07 keywords that the two
+// use, and throws on any other.
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders of the file, not of JavaScript
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
@@ -74,7 +74,7 @@ function validator(root: Schema): (value: unknown) => boolean {
         ([key, others]) =>
           !Object.hasOwn(value, key) || others.every((other) => Object.hasOwn(value, other)),
       ),
-    patternProperties: () => true, // without rules in it; it only lets keys pass
+    patternProperties: () => true, // has no rules; it only permits keys
     additionalProperties: (rule: boolean | Schema, value: Plain, schema) => {
       const known = Object.keys((schema.properties ?? {}) as Plain)
       const patterns = Object.keys((schema.patternProperties ?? {}) as Plain)
@@ -167,7 +167,7 @@ const VALUES: unknown[] = [
   { 'no such': 1 },
 ]
 
-/** Every value at every place, every key taken away, unknown keys put in. */
+/** Puts every value at every place, removes every key, adds unknown keys. */
 function* changed(value: unknown): Generator<unknown> {
   if (Array.isArray(value)) {
     yield value.toSpliced(0, 1)
@@ -219,7 +219,7 @@ describe('the exported schema', () => {
     let looked = 0
     let index = 0
     for (const other of changed(value)) {
-      if (index++ % 20 !== 0 || exported(other)) continue // reading is slow: every twentieth
+      if (index++ % 20 !== 0 || exported(other)) continue // reading is slow, so every twentieth
       looked++
       const { file, problems } = readServiceFile(stringify(other))
       if (file) expect({ other, problems }).toBe('refused')

@@ -1,6 +1,5 @@
-// The schema for editors: draft-07, because that is what the YAML language server reads. Made from
-// the zod schema; rules between services and the bounds of durations are not in it, `berth config
-// validate` has them.
+// Exports the schema for editors as draft-07, which the YAML language server reads. Generated from the zod schema;
+// rules between services and the limits of durations are only in `berth config validate`.
 import { z } from 'zod'
 import { serviceFileSchema } from './schema.ts'
 import { schemaNotes } from './vocabulary.ts'

@@ -1,6 +1,5 @@
-// What a file means, beyond its shape: names that must exist, addresses, defaults, orders that
-// cannot be. Works on the tree, so that a file with mistakes elsewhere is looked at as well, and
-// says nothing about values that `check.ts` has refused already.
+// Checks the meaning of a file beyond its shape: names that must exist, addresses, defaults, impossible orders. Works
+// on the tree, so that a file with other mistakes is checked too, and skips values that `check.ts` has refused.
 import { domainFault, ENVIRONMENT_DOMAIN } from './domain.ts'
 import { join, type Path, type Report, type Span, shown } from './problem.ts'
 import { addressOf, defaultService, sameAddress } from './routes.ts'
@@ -52,7 +51,7 @@ const servicesOf = (root: TreeNode, section: Section): Service[] =>
     keySpan,
     node: value,
     path: [section, 'services', key],
-    // A misspelt 'port' was reported; what follows from its absence would be an echo.
+    // A misspelt 'port' was already reported; its absence would only repeat that.
     isRouted: entriesIn(value).some((entry) => suggest(entry.key, TARGETS[section])),
     isDefault: isTrue(childOf(value, 'default')),
   }))
@@ -97,7 +96,7 @@ function checkAddresses(
   if (servicesKey) warnWithoutDefault(servicesKey.keySpan, routed, chosen, section, report)
 }
 
-/** An address without anything behind it: the file means more than it says. */
+/** Reports an address with nothing behind it. */
 function checkUnrouted({ node, path }: Service, section: Section, report: Report): void {
   for (const key of ['domain', 'path', 'default']) {
     const entry = entryOf(node, key)
@@ -153,7 +152,7 @@ function warnWithoutDefault(
   const isServed = routed.some(({ node, name }) => {
     const domain = entryOf(node, 'domain')
     const written = textOf(domain?.value)
-    if (domain && (written === undefined || domainFault(written))) return true // refused already
+    if (domain && (written === undefined || domainFault(written))) return true // already refused
     const isDefault = name === chosen
     const prefix = textOf(childOf(node, 'path')) ?? null
     return (
@@ -168,7 +167,7 @@ function warnWithoutDefault(
   report.warn(span, path, 'no_default_service', message)
 }
 
-/** BuildKit takes these for itself: which program reads the Dockerfile, whose caches it may see. */
+/** BuildKit reserves these: which program reads the Dockerfile, whose caches it may see. */
 const ENGINE_ARGUMENTS = ['BUILDKIT_SYNTAX', 'BUILDKIT_CACHE_MOUNT_NS']
 
 function checkArguments(services: Service[], report: Report): void {
@@ -270,7 +269,7 @@ function checkActionService(action: Entry, path: Path, docker: Service[], report
   report.error(service.value.span, [...path, 'service'], 'unknown_service', message)
 }
 
-/** In a container a folder may be absolute; on the server it lies in the checkout. */
+/** In a container a folder may be absolute; on the server it is inside the checkout. */
 function checkActionFolder(action: TreeNode, path: Path, report: Report): void {
   const dir = entryOf(action as MapNode, 'dir')
   const written = textOf(dir?.value)

@@ -1,5 +1,5 @@
-// The written file → the file as it is worked with: defaults filled in, units resolved, short forms
-// made long. Total on every value that passed the checks; decides nothing and refuses nothing.
+// Turns the written file into the one that programs use: defaults filled in, units resolved, short forms expanded.
+// Total on every value that passed the checks; decides and refuses nothing.
 import { STEPS } from '../limits/agent.ts'
 import { SERVICE_FILE } from '../limits/limits.ts'
 import { type Range, withoutControls } from './problem.ts'
@@ -167,7 +167,7 @@ function stepOf(written: WrittenStep): Step {
   }
 }
 
-/** The first line that is not empty, cut. */
+/** The first non-empty line, truncated. */
 function titleOf(command: string): string {
   const line = command.trimStart().split('\n', 1)[0]?.trimEnd() ?? ''
   const max = SERVICE_FILE.titleCharacters

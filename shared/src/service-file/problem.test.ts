@@ -1,11 +1,10 @@
-// Every code has files that provoke it. The mark » stands where the problem must be shown and is taken out
-// before the file is read.
+// Every code has files that provoke it. The mark » shows the expected position and is removed before the file is read.
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: placeholders of the file, not of JavaScript
 import { describe, expect, it } from 'vitest'
 import { ERROR_CODES, readServiceFile, WARNING_CODES } from './index.ts'
 import type { ProblemCode } from './problem.ts'
 
-/** Sources by code: [source with », message]. A source has exactly one problem unless said otherwise. */
+/** Sources by code: [source with », message]. A source has exactly one problem unless stated otherwise. */
 const CASES: Record<ProblemCode, [source: string, message: string][]> = {
   invalid_yaml: [
     ['a: »b: c', "a second ': ' stands on this line; quote the value or begin a new line"],

@@ -1,6 +1,6 @@
-// What is wrong with a file, where, and what to do about it. Every message that a person reads
-// about a .service.yml is a Problem; positions count from 1, the end is exclusive. Text that comes
-// from the file is quoted here and nowhere else: cut to 40 characters, control characters escaped.
+// What is wrong with a file, where, and what to do about it. Every message about a .service.yml is a Problem; positions
+// count from 1, the end is exclusive. Only this file quotes text of the file: cut to 40 characters, control characters
+// escaped.
 import { SERVICE_FILE } from '../limits/limits.ts'
 
 export const FILE_NAME = '.service.yml'
@@ -33,7 +33,7 @@ export type ErrorCode = (typeof ERROR_CODES)[number]
 export type WarningCode = (typeof WARNING_CODES)[number]
 export type ProblemCode = ErrorCode | WarningCode
 
-/** A place in the file, as people count: lines and columns from 1, the end exclusive. */
+/** A range in the file: lines and columns from 1, the end exclusive. */
 export interface Range {
   line: number
   column: number
@@ -118,7 +118,7 @@ export function startReport(source: string, file: string): Report {
 const severityOf = ({ problem }: { problem: Problem }): number =>
   problem.severity === 'error' ? 0 : 1
 
-/** `docker.services.web.port`; a key of the file that is no word cannot blow the path up. */
+/** `docker.services.web.port`; escapes and truncates unusual keys of the file. */
 export const join = (path: Path): string => path.map((part) => shown(String(part))).join('.')
 
 /** Text of the file inside a sentence, without quotes around it. */
@@ -137,11 +137,11 @@ export function alternatives(words: readonly string[]): string {
   return before.length === 0 ? (last ?? '') : `${before.reverse().join(', ')} or ${last}`
 }
 
-// Controls, line separators, and the characters that reorder or hide text on a screen.
+// Controls, line separators, and characters that reorder or hide text on a screen.
 const UNPRINTABLE = /[\p{Cc}\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/gu
 const SHORT: Record<string, string> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' }
 
-/** Escapes what a terminal would obey instead of showing. */
+/** Escapes what a terminal would interpret instead of showing. */
 export const withoutControls = (text: string): string =>
   text.replace(
     UNPRINTABLE,
@@ -149,5 +149,5 @@ export const withoutControls = (text: string): string =>
       SHORT[character] ?? `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`,
   )
 
-/** One character for each, so that columns stay where they are. */
+/** Replaces each by one character, so that columns stay aligned. */
 export const blankControls = (text: string): string => text.replace(UNPRINTABLE, ' ')

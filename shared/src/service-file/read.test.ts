@@ -262,7 +262,7 @@ it('needs nothing but yaml, zod and shared, so that a browser can run it', () =>
     for (const [line, from] of source.matchAll(/^(?:import|export)[^;]*? from '([^']+)'/gm)) {
       const isTypeOnly = /^import type/.test(line)
       expect([name, from]).toEqual([name, expect.stringMatching(/^(yaml|zod|\.\/|\.\.\/)/)])
-      if (from === '../task.ts') expect(isTypeOnly).toBe(true) // it would bring the wire with it
+      if (from === '../task.ts') expect(isTypeOnly).toBe(true) // a value import would include the wire code
     }
     expect(source).not.toMatch(/\b(process|Buffer|require)\b[.(]/)
   }

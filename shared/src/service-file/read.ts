@@ -1,5 +1,5 @@
-// Source → file or problems, in one call that never throws. Order: size and encoding, YAML, shape,
-// meaning; a file that is no YAML is not looked at further, everything else is reported at once.
+// Reads a source into a file or problems, in one call that never throws. Order: size and encoding, YAML, shape,
+// meaning. A source that is not YAML is not checked further; all other problems are reported together.
 import { SERVICE_FILE } from '../limits/limits.ts'
 import { check } from './check.ts'
 import { checkMeaning } from './meaning.ts'
@@ -10,12 +10,12 @@ import type { ServiceFile } from './service-file.ts'
 import { childOf, entryOf, readTree, type TreeNode } from './tree.ts'
 
 export interface ReadFile {
-  /** Undefined as soon as there is one error. */
+  /** Undefined if there is any error. */
   file: ServiceFile | undefined
   problems: Problem[]
 }
 
-/** `source` may be the bytes of the file: then its encoding is checked too. */
+/** If `source` is the bytes of the file, its encoding is checked too. */
 export function readServiceFile(
   source: string | Uint8Array,
   fileName: string = FILE_NAME,
@@ -35,7 +35,7 @@ export function readServiceFile(
 
 const START = { start: 0, end: 0 }
 
-/** Without a byte order mark, so that columns are right. */
+/** Removes a byte order mark, so that columns are right. */
 export function decode(source: string | Uint8Array): string | undefined {
   try {
     return typeof source === 'string'
@@ -66,7 +66,7 @@ function readText(source: string, report: Report): ServiceFile | undefined {
   const parsed = serviceFileSchema.safeParse(written)
   if (parsed.success) return normalize(parsed.data, positionsIn(root, report))
   if (!report.problems().some(({ severity }) => severity === 'error')) {
-    // The walk and the schema disagree: a defect of ours, and no reason to deploy the file.
+    // The walk and the schema disagree: a defect of ours, and the file must not be deployed.
     report.error(START, [], 'invalid_value', 'the file could not be understood')
   }
   return undefined

@@ -1,7 +1,6 @@
-// Which service answers at which address. One rule for the check of the file (with the variables
-// left as they are) and for a deployment (with the environment's values put in): `addressOf` and
-// `defaultService`. A service has one address or none. Who may own a host is decided by the control
-// plane.
+// Decides which service answers at which address. The check of the file (variables left in) and a deployment (variables
+// substituted) share one rule: `addressOf` and `defaultService`. A service has at most one address. The control plane
+// decides who may own a hostname.
 import type { Recipe } from '../task.ts'
 import {
   ENVIRONMENT_DOMAIN,
@@ -17,10 +16,10 @@ import type { EnvironmentFacts } from './variables.ts'
 export interface Route {
   service: string
   host: string
-  /** `/` or a prefix without a slash at its end. */
+  /** `/` or a prefix without a trailing slash. */
   path: string
   isDefault: boolean
-  /** The host is the file's own, not made from the environment's domain by Berth. */
+  /** The hostname is the file's own, not derived from the environment's domain. */
   isCustom: boolean
   /** false: no Basic Auth in front of it. */
   auth: boolean
@@ -33,10 +32,7 @@ export type RouteTarget = ManualTarget
 export interface Routes {
   routes: Route[]
   defaultService: string | null
-  /**
-   * The environment's own domain leads nowhere, or two services want one address, or a host is
-   * impossible.
-   */
+  /** The environment's own domain has no service, two services claim one address, or a hostname is impossible. */
   problems: Problem[]
 }
 
@@ -120,7 +116,7 @@ export function defaultService(
   return chosen?.name ?? null
 }
 
-/** Variables are left in the domain; the text parts are lower case. */
+/** Leaves variables in the domain; text parts are lower case. */
 export function addressOf(
   service: { name: string; domain: string | null; path: string | null },
   isDefault: boolean,
@@ -137,10 +133,7 @@ export const sameAddress = (service: string, other: string, address: string): st
 
 const normalizePath = (path: string): string => path.replace(/(?<!\/)\/+$/, '') || '/'
 
-/**
- * The longest prefix of the host wins, on the borders of segments: /api takes /api and /api/x, not
- * /apix.
- */
+/** The longest prefix wins, on segment boundaries: /api takes /api and /api/x, not /apix. */
 export function matchRoute(all: readonly Route[], host: string, path: string): Route | undefined {
   const wanted = normalizeHost(host)
   const matches = all.filter(

@@ -1,5 +1,5 @@
-// Walks the table of keys: every key is described, misspellings of it are recognised, wrong values of it get
-// a sentence of ours at its place, and nothing in the schema is without words.
+// Walks the table of keys: every key is described, its misspellings are recognised, its wrong values get one of our
+// messages at its place, and everything in the schema has words.
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { parse, stringify } from 'yaml'
@@ -9,13 +9,13 @@ import { serviceFileSchema } from './schema.ts'
 import { schemaNotes, schemaWords } from './vocabulary.ts'
 
 interface Key {
-  /** `*` for a name that people choose or a place in a list. */
+  /** `*` for a free name or a position in a list. */
   path: string[]
   schema: z.ZodType
   siblings: string[]
 }
 
-/** Every key of every map, once for each place it can stand. */
+/** Every key of every map, once for each place where it is allowed. */
 function keysOf(wrapped: z.ZodType, path: string[] = []): Key[] {
   const schema = wrapped instanceof z.ZodOptional ? (wrapped.unwrap() as z.ZodType) : wrapped
   if (schema instanceof z.ZodUnion) {
@@ -38,7 +38,7 @@ const everyKey = readFileSync(new URL('every-key.yml', folder), 'utf8')
 
 type Plain = Record<string, unknown> | unknown[]
 
-/** The first place in every-key.yml that a path of the table leads to. */
+/** The first place in every-key.yml that matches a path of the table. */
 function placeOf(value: unknown, path: string[]): string[] | undefined {
   const [first, ...rest] = path
   if (first === undefined) return []

@@ -1,6 +1,6 @@
-// Every key of .service.yml: its place, its value, its help text. This is the one table: the
-// checks, the suggestions, the exported JSON Schema and the types of `normalize.ts` are made from
-// it. What holds between services (a volume that exists, a domain given twice) is in `meaning.ts`.
+// Every key of .service.yml: its place, its value, its help text. The checks, the suggestions, the exported JSON Schema
+// and the types of `normalize.ts` are derived from this table. Rules between services (a volume that exists, a domain
+// given twice) are in `meaning.ts`.
 import { z } from 'zod'
 import { SERVICE_FILE } from '../limits/limits.ts'
 import {
@@ -26,7 +26,7 @@ import {
 } from './values.ts'
 import { about, also, flag, list, map, named, say, text } from './vocabulary.ts'
 
-/** Keys that every service with an address has, whatever the recipe. */
+/** Keys that every service with an address has, in both recipes. */
 const routing = {
   domain: domain.optional(),
   path: urlPath.optional(),
@@ -332,7 +332,7 @@ export const serviceFileSchema = map(
   { atLeastOne: ['docker', 'manual'] },
 )
 
-/** The file as it is written, after it was found right. */
+/** The valid file as written. */
 export type WrittenFile = z.infer<typeof serviceFileSchema>
 
 /** Keys that only carry anchors. */

@@ -1,6 +1,6 @@
-// The file after it was found right: what the recipes, the client and the dashboard work with.
-// Durations in milliseconds, sizes in bytes, defaults filled in, everything in the order of the
-// file. Plain data, so that it can cross a thread and be kept as JSON. "No value" is null.
+// The valid file, as the recipes, the client and the dashboard use it: durations in milliseconds, sizes in bytes,
+// defaults filled in, everything in file order. Plain data, so that it can cross a thread and be stored as JSON. "No
+// value" is null.
 import type { Range } from './problem.ts'
 
 export interface ServiceFile {
@@ -21,16 +21,16 @@ export interface ManualSection {
   env: Variables
 }
 
-/** No prototype; names follow `VARIABLE_KEY`, values are as written. */
+/** No prototype; names match `VARIABLE_KEY`, values are as written. */
 export type Variables = Readonly<Record<string, string>>
 
 /** What both kinds of services have. */
 export interface Routing {
   name: string
-  /** As written, variables not yet put in. */
+  /** As written, variables not yet substituted. */
   domain: string | null
   path: string | null
-  /** `default: true`; whether it is the default service: `routes()`. */
+  /** `default: true` as written; `routes()` chooses the default service. */
   isDefault: boolean
   auth: boolean
   health: Health
@@ -41,7 +41,7 @@ export interface Routing {
 export interface DockerService extends Routing {
   build: Build | null
   image: string | null
-  /** A text goes through `/bin/sh -c`, a list is executed as it is. */
+  /** A text runs through `/bin/sh -c`, a list is executed directly. */
   command: string | string[] | null
   port: number | null
   env: Variables
@@ -61,7 +61,7 @@ export interface Build {
 }
 
 export interface ManualService extends Routing {
-  /** Null: not routed, it has `run` then. */
+  /** Null if it is not routed; it then has `run`. */
   target: ManualTarget | null
   run: Process | null
 }
@@ -87,7 +87,7 @@ export interface Step {
   run: string
   dir: string | null
   env: Variables
-  /** Null: what is left of the task's time. */
+  /** Null: the rest of the task's time. */
   timeoutMs: number | null
   allowFailure: boolean
 }
@@ -103,7 +103,7 @@ export type Health =
   /** `status` null: 200 to 399. */
   | ({ kind: 'http'; path: string; status: number | null } & CheckTiming)
   | ({ kind: 'connect' } & CheckTiming)
-  /** No port to ask: it must stay up for a while. */
+  /** No port to check, so it must stay up for a while. */
   | { kind: 'stays-up' }
   | { kind: 'none' }
 
@@ -112,13 +112,13 @@ export interface Action {
   title: string
   description: string
   run: string
-  /** docker: whose container runs it; null in a file without docker section. */
+  /** docker: the service whose container runs it; null in a file without a docker section. */
   service: string | null
   dir: string | null
   timeoutMs: number
   /** The question to ask first. */
   confirm: string | null
   artifacts: { paths: string[]; retentionMs: number } | null
-  /** Not null: it is shown, and cannot be started. */
+  /** If set, the action is shown but cannot be started. */
   disabledReason: string | null
 }

@@ -1,6 +1,5 @@
-// Which known word somebody meant: edit distance with swapped neighbours counted once, after case,
-// dashes and underscores are levelled. Never a guess: where two words are equally near the first of
-// the table wins, where none is near there is no suggestion.
+// Suggests the known word for a misspelt one: edit distance that counts swapped neighbours once, ignoring case, dashes
+// and underscores. If two words are equally near, the first of the table wins; if none is near, there is no suggestion.
 const FOREIGN_WORDS: Record<string, string> = {
   environment: 'env',
   variables: 'env',

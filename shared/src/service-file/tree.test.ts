@@ -1,4 +1,4 @@
-// The bounds at the limit and one above, bombs, and the expansion against the YAML library's own.
+// The limits at the boundary and one above, bombs, and the expansion compared with the YAML library's own.
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { SERVICE_FILE } from '../limits/limits.ts'

@@ -1,7 +1,6 @@
-// YAML source → a plain tree with a position at every key and value. Aliases and '<<' are expanded
-// here, node by node and counted, so that a bomb is refused before it is unfolded; what they bring
-// in is placed where it is used. Nothing is converted by the YAML library: no prototypes, no
-// symbols, no cycles leave this file. Deliberately absent: any knowledge of which keys exist.
+// Parses YAML into a plain tree with a position at every key and value. Aliases and '<<' are expanded here, node by
+// node and counted, so that a bomb is refused before it unfolds; their content is placed where it is used. The YAML
+// library converts nothing, so no prototypes, symbols or cycles leave this file. It does not know which keys exist.
 import {
   type Alias,
   Composer,
@@ -24,7 +23,7 @@ export interface ScalarNode {
   kind: 'scalar'
   span: Span
   value: string | number | boolean | null
-  /** As written: the value of a variable is this, so that 1.10 stays 1.10. */
+  /** As written, so that a variable's value 1.10 stays 1.10. */
   source: string
 }
 export interface ListNode {
@@ -47,7 +46,7 @@ export type TreeNode = ScalarNode | ListNode | MapNode
 type YamlNode = ParsedNode | null
 type Targets = Map<Alias, ParsedNode>
 
-/** Thrown while expanding, caught in `readTree`: the way out of a recursion that must not go on. */
+/** Aborts a recursion; thrown while expanding, caught in `readTree`. */
 class TooComplex extends Error {
   readonly span: Span
 
@@ -62,7 +61,7 @@ const TOO_DEEP = `it nests deeper than ${SERVICE_FILE.depth} levels`
 const TOO_MANY_BLANKS = 'it holds too many comments and empty lines'
 const TOO_MANY_ALIASES = `it repeats values with '*' more than ${SERVICE_FILE.aliases} times`
 
-/** Undefined when the source is no YAML, or too much of it; the report says which. */
+/** Undefined if the source is not YAML or too large; the report says which. */
 export function readTree(source: string, report: Report): TreeNode | undefined {
   try {
     const document = composeDocument(source, report)
@@ -71,7 +70,7 @@ export function readTree(source: string, report: Report): TreeNode | undefined {
     if (!resolveAliases(document.contents, targets, report)) return undefined
     return expand(document.contents, targets, report)
   } catch (error) {
-    // A RangeError is the stack: no known input reaches it, and none may take the process down.
+    // A RangeError is a stack overflow: no known input causes it, but none may crash the process.
     if (!(error instanceof TooComplex) && !(error instanceof RangeError)) throw error
     const span = error instanceof TooComplex ? error.span : { start: 0, end: 0 }
     const why = error instanceof TooComplex ? error.message : TOO_DEEP
@@ -80,10 +79,7 @@ export function readTree(source: string, report: Report): TreeNode | undefined {
   }
 }
 
-/**
- * The library's three stages with a look at the size between them: composing costs far more than
- * lexing.
- */
+/** Runs the library's three stages and checks the size between them, because composing costs far more than lexing. */
 function composeDocument(source: string, report: Report): Document.Parsed {
   const parser = new Parser()
   const tokens: CST.Token[] = []
@@ -110,7 +106,7 @@ function composeDocument(source: string, report: Report): Document.Parsed {
     logLevel: 'silent',
   })
   const documents = composer.compose(tokens, true, source.length)
-  const first = documents.next().value as Document.Parsed // there is always one: forceDoc
+  const first = documents.next().value as Document.Parsed // always present because of forceDoc
   const second = documents.next().value
   if (second) {
     const [start] = second.range
@@ -119,7 +115,7 @@ function composeDocument(source: string, report: Report): Document.Parsed {
   return first
 }
 
-/** One problem a line: what follows on the same line is nearly always an echo of the first. */
+/** One problem per line, because later ones on the same line usually follow from the first. */
 function hasSyntaxErrors(document: Document.Parsed, source: string, report: Report): boolean {
   const refused = [
     ...document.errors,
@@ -141,7 +137,7 @@ function hasSyntaxErrors(document: Document.Parsed, source: string, report: Repo
   return report.problems().length > 0
 }
 
-/** In the order of the document, because a name may be given again and means the last one above. */
+/** In document order, because a reused name means the last one above. */
 function resolveAliases(root: YamlNode, targets: Targets, report: Report): boolean {
   const anchors = new Map<string, ParsedNode>()
   const open = new Set<ParsedNode>()
@@ -179,9 +175,7 @@ function resolveAliases(root: YamlNode, targets: Targets, report: Report): boole
   return report.problems().length === 0
 }
 
-/**
- * `at`, when set, is the place that repeats or merges the node: problems inside are shown there.
- */
+/** `at`, if set, is the place that repeats or merges the node; problems inside are shown there. */
 function expand(root: YamlNode, targets: Targets, report: Report): TreeNode {
   let nodes = 0
   const spend = (span: Span): void => {
@@ -234,7 +228,7 @@ function expand(root: YamlNode, targets: Targets, report: Report): TreeNode {
     return [...entries.values()]
   }
 
-  // Every source and every entry is paid for before it is compared: overridden ones cost time too.
+  // Every source and entry is counted before it is compared, because overridden ones cost time too.
   const mergedEntries = (
     value: YamlNode,
     keySpan: Span,
@@ -252,7 +246,7 @@ function expand(root: YamlNode, targets: Targets, report: Report): TreeNode {
     })
 
   const reportTwice = (key: string, span: Span, first: Span, path: Path, at: Span | null): void => {
-    if (at) return // said at the original
+    if (at) return // reported at the original
     const where = path.length > 0 ? ` in ${join(path)}` : ''
     const hint = key === '<<' ? "; write one '<<: [*a, *b]'" : ''
     const line = report.rangeOf(first).line
@@ -265,7 +259,7 @@ function expand(root: YamlNode, targets: Targets, report: Report): TreeNode {
 
 interface Place {
   at: Span | null
-  /** Where a value that is not written would stand. */
+  /** Where a missing value would be. */
   empty: Span
 }
 
@@ -290,7 +284,7 @@ function scalarOf(node: YamlNode, span: Span): ScalarNode {
   return { kind: 'scalar', span, value: known ? raw : null, source }
 }
 
-// Tolerant look-ups for checks that must work on a file with mistakes in it.
+// Tolerant lookups for checks that must work on a file with mistakes.
 
 export const entryOf = (node: TreeNode | undefined, key: string): Entry | undefined =>
   node?.kind === 'map' ? node.entries.find((entry) => entry.key === key) : undefined

@@ -1,5 +1,5 @@
-// Values that reach the engine or a command line: what is taken and what is refused, with the sentence for it. A value
-// that is refused here never leaves the parser.
+// Values that reach the engine or a command line: what is accepted, and what is refused with which message. A refused
+// value never leaves the parser.
 import { describe, expect, it } from 'vitest'
 import { readServiceFile } from './index.ts'
 

@@ -1,5 +1,5 @@
-// The single values of .service.yml: patterns, bounds and the sentence for each way to get one
-// wrong. A `fault` may be stricter than the pattern, never laxer: editors see the pattern only.
+// The single values of .service.yml: patterns, limits and a message for each mistake. A `fault` may be stricter than
+// the pattern, never laxer, because editors see only the pattern.
 import { z } from 'zod'
 import { SERVICE_FILE, TASKS } from '../limits/limits.ts'
 import { DOMAIN, domainFault } from './domain.ts'
@@ -47,7 +47,7 @@ function envKeyFault(key: string): Fault | undefined {
     const says = 'is set by Berth and cannot be given here; choose another name'
     return { code: 'reserved_key', says }
   }
-  // No variable, but the name that reaches into the objects of this language.
+  // Not a variable, but the name that reaches JavaScript's prototypes.
   if (key === '__proto__') return { code: 'invalid_name', says: 'cannot be used; choose another' }
   if (VARIABLE_KEY.test(key)) return undefined
   const tidy = key
@@ -95,7 +95,7 @@ export const relativePath = say(
   { id: 'relativePath' },
 )
 
-/** An address is no path, though it reads like one; and no path may look like an option. */
+/** A URL is not a path, though it reads like one; and a path must not look like an option. */
 function pathFault(value: string): Fault | undefined {
   if (/^[a-z][a-z0-9+.-]*:\/\/|^[^/]*@[^/]*:/i.test(value)) {
     return { says: `must be a path inside the repository, not an address, got ${quoted(value)}` }
@@ -162,7 +162,7 @@ export const cpus = say(z.number().gt(0).max(SERVICE_FILE.cpus), {
 const REPOSITORY_PART = '[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*'
 const REGISTRY = '(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\\[[0-9A-Fa-f:]+\\])(?::[0-9]{1,5})?'
 const TAG = '[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}'
-/** The engine's own grammar: what does not fit it never reaches a registry. */
+/** The engine's own grammar; any other text never reaches a registry. */
 const IMAGE = new RegExp(
   `^(?:${REGISTRY}/)?${REPOSITORY_PART}(?:/${REPOSITORY_PART})*(?::${TAG})?(?:@sha256:[0-9a-f]{64})?$`,
 )
@@ -191,9 +191,9 @@ export const buildTarget = say(z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,12
   expects: 'the name of a build stage: letters, digits, dots, dashes and underscores',
 })
 
-/** Folders of the kernel, and what Berth mounts itself: nothing may be mounted at or below these. */
+/** Kernel folders, and what Berth mounts itself: nothing may be mounted at or below these. */
 const CLOSED = ['/proc', '/sys', '/dev', '/run/berth', '/var/run/berth']
-/** Folders that make an image work: something below them may be mounted, not the folder itself. */
+/** Folders that an image needs: mounts are allowed below them, but not at the folder itself. */
 const NEEDED = '/ /bin /boot /etc /lib /lib32 /lib64 /libx32 /run /sbin /usr /var/run'.split(' ')
 
 function volumeFault(value: string): Fault | undefined {
@@ -219,9 +219,7 @@ export const volume = say(z.string().regex(/^[a-z][a-z0-9-]{0,38}:\/[^:]+(:ro)?$
   fault: volumeFault,
 })
 
-/**
- * `*`, `**`, `?`, `[…]`, `{a,b}`; bounded, because each `**` and each brace multiplies the work.
- */
+/** `*`, `**`, `?`, `[…]`, `{a,b}`; bounded, because each `**` and each brace multiplies the work. */
 function patternFault(value: string): Fault | undefined {
   const max = SERVICE_FILE.patternWildcards
   const wildcards = value.split('**').length - 1 + (value.split('{').length - 1)

@@ -1,5 +1,5 @@
-// Names of variables: what may be set, and what Berth sets itself. The same rule for every `env` of
-// the file and for the custom variables of an environment.
+// Names of variables: which may be set, and which Berth sets itself. The same rule applies to every `env` of the file
+// and to the custom variables of an environment.
 export const SYSTEM_VARIABLES = [
   'SERVICE_DOMAIN',
   'SERVICE_ENV_IDENTIFIER',
@@ -8,7 +8,7 @@ export const SYSTEM_VARIABLES = [
 ] as const
 export type SystemVariable = (typeof SYSTEM_VARIABLES)[number]
 
-/** `${SERVICE_DOMAIN}`, as it is written in `domain`. */
+/** `${SERVICE_DOMAIN}`, as written in `domain`. */
 export const placeholder = (name: SystemVariable): string => `\${${name}}`
 
 export const RESERVED_PREFIX = 'BERTH_'
@@ -23,7 +23,7 @@ export const OWN_VARIABLE_KEY = new RegExp(
 export const isReservedVariable = (key: string): boolean =>
   key.startsWith(RESERVED_PREFIX) || (SYSTEM_VARIABLES as readonly string[]).includes(key)
 
-/** What is known of an environment when its file is carried out. */
+/** What is known of an environment when its file is deployed. */
 export interface EnvironmentFacts {
   /** `pr-42.shop.example.com`. */
   domain: string
@@ -32,7 +32,7 @@ export interface EnvironmentFacts {
   branch: string
 }
 
-/** Always present, and stronger than everything else. */
+/** Always present, and override everything else. */
 export const systemVariables = (facts: EnvironmentFacts): Record<SystemVariable, string> => ({
   SERVICE_DOMAIN: facts.domain,
   SERVICE_ENV_IDENTIFIER: facts.identifier,
@@ -44,7 +44,7 @@ export const systemVariables = (facts: EnvironmentFacts): Record<SystemVariable,
 export const portVariable = (service: string): string =>
   `PORT_${service.toUpperCase().replaceAll('-', '_')}`
 
-// Ends that people give to what must not be in a repository.
+// Common suffixes of names whose values must not be in a repository.
 const SECRET_KEY = /(_KEY|_SECRET|_TOKEN|PASSWORD)$/i
 
 export const looksLikeSecret = (key: string): boolean => SECRET_KEY.test(key)

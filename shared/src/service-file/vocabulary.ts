@@ -1,7 +1,6 @@
-// How the schema is written down: constructors that make a zod schema, register the sentence a
-// person reads when a value does not fit, and register what the exported JSON Schema shows. One
-// call for all three, so that rule, sentence and editor help cannot drift apart. Two registries,
-// because everything in the first one is copied into the exported schema.
+// Constructors of the schema. One call makes a zod schema, registers the message for an invalid value, and registers
+// what the exported JSON Schema shows, so that rule, message and editor help cannot drift apart. There are two
+// registries, because everything in the first one is copied into the exported schema.
 import { z } from 'zod'
 import { type ErrorCode, quoted } from './problem.ts'
 
@@ -9,7 +8,7 @@ import { type ErrorCode, quoted } from './problem.ts'
 export const schemaNotes = z.registry<Record<string, unknown>>()
 export const schemaWords = z.registry<Words>()
 
-/** What is wrong with one text, said after the path: "must be at most 6h". */
+/** What is wrong with one text, printed after the path: "must be at most 6h". */
 export interface Fault {
   says: string
   code?: ErrorCode
@@ -19,9 +18,9 @@ export interface Fault {
 export interface Words {
   /** "a whole number from 1 to 65535": completes "… must be". */
   expects: string
-  /** A better sentence than `expects`, and rules beyond the exported schema. */
+  /** A better message than `expects`, and rules beyond the exported schema. */
   fault?: (text: string) => Fault | undefined
-  /** Bounds and singular of a list or of a map with free names. */
+  /** Limits and singular of a list or of a map with free names. */
   noun?: string
   min?: number
   max?: number
@@ -36,7 +35,7 @@ export interface KeyRules {
   atLeastOne?: readonly string[]
   /** At most one of each group. */
   atMostOne?: readonly (readonly string[])[]
-  /** Key → the key it is of use with. */
+  /** Key → the key that it requires. */
   needs?: Readonly<Record<string, string>>
 }
 
@@ -68,7 +67,7 @@ export function wordsOf(schema: z.ZodType): Words {
   return words
 }
 
-/** Required keys stand as they are, the others with `.optional()`; every other key is unknown. */
+/** Optional keys use `.optional()`, all others are required; every other key is unknown. */
 export function map<T extends z.ZodRawShape>(
   shape: T,
   notes: Notes = {},
@@ -90,7 +89,7 @@ export function list<T extends z.ZodType>(
   return say(schema, { expects: 'a list', ...words }, { ...notes, ...unique })
 }
 
-/** A map whose keys are names that people choose. */
+/** A map whose keys are free names. */
 export function named<K extends z.ZodString, V extends z.ZodType>(
   name: K,
   value: V,
@@ -113,7 +112,7 @@ export const flag = (): z.ZodBoolean => say(z.boolean(), { expects: 'true or fal
 const UNITS = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const
 const SIZES = { k: 1_024, m: 1_024 ** 2, g: 1_024 ** 3 } as const
 
-/** Milliseconds of `30s`, `10m`, `2h`, `7d`; the schema has seen the text. */
+/** Milliseconds of `30s`, `10m`, `2h`, `7d`; the schema has checked the text. */
 export const durationMs = (written: string): number =>
   Number(written.slice(0, -1)) * UNITS[written.at(-1) as keyof typeof UNITS]
 
@@ -121,7 +120,7 @@ export const durationMs = (written: string): number =>
 export const sizeBytes = (written: string): number =>
   Number(written.slice(0, -1)) * SIZES[written.at(-1) as keyof typeof SIZES]
 
-/** A duration, with a bound that editors do not know. */
+/** A duration with a limit that editors do not know. */
 export function atMost(schema: z.ZodString, maxMs: number, written: string): z.ZodString {
   return also(schema, {
     fault: (value) =>
@@ -131,7 +130,7 @@ export function atMost(schema: z.ZodString, maxMs: number, written: string): z.Z
   })
 }
 
-/** What the rules between keys look like in JSON Schema. */
+/** The rules between keys in JSON Schema. */
 export function rulesInSchema({ atLeastOne, atMostOne, needs }: KeyRules): Notes {
   const refused = (atMostOne ?? []).flatMap((group) =>
     group.flatMap((key, index) => group.slice(index + 1).map((other) => [key, other])),

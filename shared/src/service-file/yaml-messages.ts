@@ -1,12 +1,12 @@
-// Sentences for what the YAML parser refuses. Its own texts are written for people who know the
-// grammar and never reach a person; an error that is not listed here still gets a sentence.
+// Messages for errors of the YAML parser. Its own texts require knowledge of the grammar and are never shown; an error
+// that is not listed here still gets a message.
 import type { YAMLError } from 'yaml'
 import { quoted, shown } from './problem.ts'
 
 export const SECOND_DOCUMENT =
   "the file must hold one document; remove the second '---' and what follows"
 
-/** First match wins; the pattern looks at the parser's text, which the lock file pins. */
+/** First match wins; the pattern matches the parser's text, which the lock file pins. */
 const SENTENCES: readonly [code: string, text: RegExp | null, sentence: string][] = [
   ['TAB_AS_INDENT', null, 'a tab cannot indent a line; use spaces'],
   ['BAD_INDENT', /end with a/, "a '[' or '{' that was opened is not closed"],
@@ -50,7 +50,7 @@ export function yamlSentence(error: YAMLError, source: string): string {
   return here === '' ? 'the file ends or breaks off here' : `${quoted(here)} was not expected here`
 }
 
-/** The commonest slip: an unquoted glob or wildcard reads as an alias. */
+/** The most common slip: an unquoted glob or wildcard reads as an alias. */
 export const unknownAlias = (name: string): string =>
   `'*${shown(name)}' repeats a value named '&${shown(name)}', and there is none above it; ` +
   "quote text that begins with '*'"

@@ -1,7 +1,6 @@
-// OpenSSH certificates (PROTOCOL.certkeys) on node:crypto: what may be signed, signing, strict reading, verifying.
-// Invariant: a product is read back and compared field by field before it leaves, and the first one of each signer is
-// verified; a blob is accepted only if it is the one encoding of what was read. Deliberately absent: authorities other than Ed25519, certificates without
-// principals or without an end, any extension that opens forwarding.
+// Signs, reads and verifies OpenSSH certificates (PROTOCOL.certkeys). Invariant: a new certificate is read back and
+// compared field by field, and the first one of each signer is verified; a blob is accepted only in canonical form.
+// Authorities are Ed25519; every certificate has principals and an end, and no extension permits forwarding.
 import { randomBytes, verify } from 'node:crypto'
 import { SSH } from '../limits/ssh.ts'
 import { GRANT_EXTENSION } from '../ssh.ts'
@@ -31,7 +30,7 @@ export interface CertificateContent {
   serial: bigint
   keyId: string
   principals: readonly string[]
-  /** Unix time in whole seconds; the second is the first one in which it no longer holds. */
+  /** Unix time in whole seconds; the end is exclusive. */
   validAfter: number
   validBefore: number
   /** By name; an empty value is a flag. */
@@ -46,13 +45,13 @@ export interface SshCertificate extends CertificateContent {
   signature: Buffer
 }
 
-/** For whom, and when, a certificate shall be good. */
+/** The kind and time for which a certificate must be valid. */
 interface Moment {
   kind: CertificateContent['kind']
   nowSeconds: number
 }
 
-/** Something that holds an authority's key and never gives it out: a key in memory, or a device. */
+/** Holds an authority's key and never exposes it: a key in memory, or a device. */
 export interface Signer {
   readonly publicKey: SshPublicKey
   sign(bytes: Uint8Array): Uint8Array | Promise<Uint8Array>
@@ -166,7 +165,7 @@ const encodeSignature = (signature: Uint8Array): Buffer =>
 export const encodeCertificate = (c: SshCertificate): Buffer =>
   Buffer.concat([encodeSigned(c), encodeSignature(c.signature)])
 
-/** The line of a `-cert.pub` file, without a comment. Content that must not be signed throws. */
+/** Returns the line of a `-cert.pub` file, without a comment. Throws for content that must not be signed. */
 export async function signCertificate(
   key: SshPublicKey,
   content: CertificateContent,
@@ -179,7 +178,7 @@ export async function signCertificate(
   if (signature.length !== SIGNATURE_BYTES) throw new Error('The SSH authority did not sign.')
   const blob = Buffer.concat([signed, encodeSignature(signature)])
   const at = { kind: content.kind, nowSeconds: content.validAfter }
-  // with the same fields it has the same, one form: it is not encoded a second time to see that
+  // equal fields have the same canonical form, so it is not encoded again for comparison
   const read = readFields(blob)
   const sealed = trust(blob, read, [signer.publicKey], at)
   if (!isSame(read, { ...unsigned, signature }))
@@ -193,9 +192,9 @@ export async function signCertificate(
 }
 
 /**
- * Signers whose key fits the one they name. Verifying costs three times what signing does, and of every single product
- * it would show only a fault of the machine: sshd refuses such a certificate, and as no two certificates have the same
- * bytes to sign (the nonce), it tells nothing about the key.
+ * Signers whose key matches the one they name. Verifying costs three times as much as signing, and for later
+ * certificates it would only detect a hardware fault: sshd refuses such a certificate, and because of the nonce no two
+ * certificates sign the same bytes, so it reveals nothing about the key.
  */
 const proven = new WeakSet<Signer>()
 
@@ -207,7 +206,7 @@ const isSameKey = (a: SshPublicKey, b: SshPublicKey): boolean =>
   a.fields.length === b.fields.length &&
   a.fields.every((field, n) => field.equals(b.fields[n] ?? Buffer.alloc(0)))
 
-/** Compares what was read with what was asked for, field by field and not by the encoder's word. */
+/** Compares what was read with what was requested, field by field, without relying on the encoder. */
 const isSame = (read: SshCertificate, wanted: SshCertificate): boolean =>
   isSameKey(read.key, wanted.key) &&
   isSameKey(read.authority, wanted.authority) &&
@@ -270,7 +269,7 @@ function readFields(blob: Uint8Array): SshCertificate {
   const validBefore = readTime(reader)
   const criticalOptions = readOptions(reader.string())
   const extensions = readOptions(reader.string())
-  reader.string() // reserved: must be empty, as the comparison of encodings says
+  reader.string() // reserved: must be empty, which the comparison of encodings ensures
   const authority = readPublicKey(reader.string(), 'ssh-ed25519')
   const signed = new SshReader(reader.string())
   if (signed.text() !== 'ssh-ed25519') throw new SshFormatError('its signature is not Ed25519')
@@ -293,7 +292,7 @@ function readFields(blob: Uint8Array): SshCertificate {
   }
 }
 
-/** Reads without trusting: a certificate is worth something only to `verifyCertificate`. */
+/** Reads without trusting; only `verifyCertificate` establishes trust. */
 export function readCertificate(blob: Uint8Array): SshCertificate {
   const certificate = readFields(blob)
   if (!encodeCertificate(certificate).equals(blob))
@@ -301,7 +300,7 @@ export function readCertificate(blob: Uint8Array): SshCertificate {
   return certificate
 }
 
-/** All of trust but the signature: who is said to have signed which bytes, of the wanted kind, inside its time. */
+/** Checks everything but the signature: the named authority, the kind and the time; returns the signed bytes. */
 function trust(
   blob: Uint8Array,
   certificate: SshCertificate,
@@ -314,12 +313,12 @@ function trust(
   if (certificate.principals.length === 0) throw new SshFormatError('it names no principal')
   if (at.nowSeconds < certificate.validAfter || at.nowSeconds >= certificate.validBefore)
     throw new SshFormatError('it is outside its time')
-  // the blob is in its one form: what was signed is all that stands before the signature
+  // the blob is canonical, so everything before the signature was signed
   const signed = blob.subarray(0, blob.length - encodeSignature(certificate.signature).length)
   return { signed, authority: ed25519KeyObject(authority) }
 }
 
-/** Trust: signed by one of ours, of the wanted kind, inside its time. Throws otherwise. */
+/** Requires a signature by one of our authorities, the wanted kind and a valid time. Throws otherwise. */
 export function verifyCertificate(
   blob: Uint8Array,
   authorities: readonly SshPublicKey[],

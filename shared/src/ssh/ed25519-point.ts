@@ -1,11 +1,11 @@
-// Whether 32 bytes are an Ed25519 public key somebody can hold the secret of: the one encoding of a point of the curve,
-// and not one of the eight points of small order, under which anybody signs anything. OpenSSL imports all of these
-// without a word. Public values only, so nothing here needs constant time.
+// Checks that 32 bytes are an Ed25519 public key with a usable secret: the canonical encoding of a point on the curve,
+// and not one of the eight points of small order, for which signatures can be forged. OpenSSL imports all of these
+// without an error. The values are public, so nothing here needs constant time.
 const P = (1n << 255n) - 19n
 const MASK = (1n << 255n) - 1n
 /** d of the curve −x² + y² = 1 + d·x²·y². */
 const D = 0x52036cee2b6ffe738cc740797779e89800700a4d4141d8ab75eb4dca135978a3n
-/** y of the points of order 1, 2, 4 and 8, the sign of x left out. */
+/** y of the points of order 1, 2, 4 and 8, without the sign of x. */
 const SMALL_ORDER: ReadonlySet<bigint> = new Set([
   0n,
   1n,
@@ -20,12 +20,12 @@ function fold(value: bigint): bigint {
   return (once & MASK) + 19n * (once >> 255n)
 }
 
-/** Shifts as the engine wants them, made once. */
+/** Shift widths as bigint, created once. */
 const SHIFTS = Array.from({ length: 30 }, (_, zeros) => BigInt(zeros))
 
 /**
- * The Jacobi symbol by Euclid's way and quadratic reciprocity: 1 for squares modulo the prime. What reciprocity asks of
- * the two numbers is in their lowest bits, which are kept as plain numbers: each step has three operations on long ones.
+ * The Jacobi symbol by Euclid's algorithm and quadratic reciprocity: 1 for squares modulo the prime. Reciprocity needs
+ * only the lowest bits, kept as plain numbers, so each step has three operations on long ones.
  */
 function isSquare(value: bigint): boolean {
   let [a, n] = [value % P, P]
@@ -33,19 +33,19 @@ function isSquare(value: bigint): boolean {
   let isNegative = false
   while (a !== 0n) {
     const low = Number(BigInt.asUintN(32, a)) | 0
-    // 29 at a time at most, so that three bits above them are left to look at
+    // at most 29 at a time, so that three bits above them remain
     const zeros = low === 0 ? 29 : Math.min(29, 31 - Math.clz32(low & -low))
     if (zeros % 2 === 1 && (nLow === 3 || nLow === 5)) isNegative = !isNegative
     if (zeros > 0) a >>= SHIFTS[zeros] as bigint
     const aLow = (low >>> zeros) & 7
-    if (aLow % 2 === 0) continue // an even number still
+    if (aLow % 2 === 0) continue // still even
     if (aLow % 4 === 3 && nLow % 4 === 3) isNegative = !isNegative
     ;[a, n, nLow] = [n % a, a, aLow]
   }
   return n === 1n && !isNegative
 }
 
-/** Keys lately found good: a certificate's key is looked at three times, the authority's always. */
+/** Keys recently found valid: a certificate's key is checked three times, the authority's always. */
 const found = new Set<string>()
 const FOUND_KEPT = 256
 
@@ -56,7 +56,7 @@ export function isEd25519Key(bytes: Uint8Array): boolean {
   const y = BigInt(`0x${hex}`) & MASK
   if (y >= P || SMALL_ORDER.has(y)) return false
   const y2 = fold(y * y)
-  // x² = (y² − 1) / (d·y² + 1); dividing and multiplying are the same for being a square
+  // x² = (y² − 1) / (d·y² + 1); a quotient is a square exactly if the product is
   if (!isSquare(fold((y2 + P - 1n) * fold(D * y2 + 1n)))) return false
   if (found.size >= FOUND_KEPT) found.delete(found.values().next().value as string)
   found.add(hex)

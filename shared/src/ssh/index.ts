@@ -1,4 +1,4 @@
-// OpenSSH keys and certificates: one strict reader for those who sign (control plane) and those who check (servers).
+// OpenSSH keys and certificates: one strict reader for the signer (control plane) and the verifiers (servers).
 export * from './certificates.ts'
 export * from './ed25519-point.ts'
 export * from './keys.ts'

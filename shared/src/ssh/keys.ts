@@ -1,6 +1,6 @@
-// Public keys in OpenSSH's one-line form: parsed strictly, checked, encoded anew. Invariant: what comes out was built
-// here from checked fields; no byte of a submitted line is copied on, and a line that can be read in two ways is not
-// read at all. Deliberately absent: certificates as keys, DSA, comments (they are dropped), options before a key.
+// Parses public keys in OpenSSH's one-line form strictly, checks them and encodes them again. Invariant: output is
+// built from checked fields; no byte of a submitted line is copied, and an ambiguous line is refused. Certificates as
+// keys, DSA and options before a key are not supported; comments are dropped.
 import { createHash, createPublicKey, type KeyObject } from 'node:crypto'
 import { SSH } from '../limits/ssh.ts'
 import { isEd25519Key } from './ed25519-point.ts'
@@ -17,7 +17,7 @@ export const KEY_TYPES = [
 ] as const
 export type KeyType = (typeof KEY_TYPES)[number]
 
-/** What certificates are issued for; opening another type is one line here. */
+/** Types for which certificates are issued; one line here allows another type. */
 const ACCEPTED: readonly KeyType[] = ['ssh-ed25519', 'sk-ssh-ed25519@openssh.com']
 
 export interface SshPublicKey {
@@ -76,7 +76,7 @@ function readEcdsa(reader: SshReader, curve: keyof typeof CURVES): Buffer[] {
   return [named, point]
 }
 
-/** A positive integer in its one form: no sign, no needless zero in front. */
+/** A positive integer in canonical form: no sign, no leading zero. */
 function readInteger(reader: SshReader): { bytes: Buffer; value: bigint; bits: number } {
   const bytes = reader.string()
   const [first = 0x80, second = 0] = bytes
@@ -106,7 +106,7 @@ function readApplication(reader: SshReader): Buffer {
   return application
 }
 
-/** The fields of a type, checked; also the part of a certificate that holds its key. */
+/** Reads and checks the fields of a type; also for the key inside a certificate. */
 export function readKeyFields(type: KeyType, reader: SshReader): Buffer[] {
   switch (type) {
     case 'ssh-ed25519':
@@ -133,7 +133,7 @@ const describeType = (type: string): string =>
       ? `of type ${type}`
       : 'of an unknown type'
 
-/** A whole key blob. Throws SshKeyError. */
+/** Reads a whole key blob. Throws SshKeyError. */
 export function readPublicKey(blob: Uint8Array, named?: string): SshPublicKey {
   try {
     const reader = new SshReader(blob)
@@ -149,13 +149,13 @@ export function readPublicKey(blob: Uint8Array, named?: string): SshPublicKey {
   }
 }
 
-/** base64 has more than one way to write some bytes; only the canonical one is taken. */
+/** base64 has several texts for some bytes; only the canonical one is accepted. */
 function decodeBase64(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64')
   return bytes.toString('base64') === text ? bytes : undefined
 }
 
-/** A comment is for people and is dropped; one that could be read as another key is refused. */
+/** A comment is dropped; one that could be read as another key is refused. */
 function checkComment(comment: string): void {
   const isKey = (word: string): boolean =>
     isKeyType(word) ||
@@ -163,7 +163,7 @@ function checkComment(comment: string): void {
   if (comment.split(' ').some(isKey)) throw invalid('holds more than one key. Send one.')
 }
 
-/** ONE line `type base64 [comment]`, one space apart; the line end of a .pub file may follow. */
+/** ONE line `type base64 [comment]`, separated by single spaces; the line end of a .pub file may follow. */
 export function parsePublicKey(text: string): SshPublicKey {
   if (text.length > SSH.lineChars) throw invalid('is too long for a key.')
   if (/-----BEGIN [A-Z ]*PRIVATE KEY/.test(text)) {
@@ -183,7 +183,7 @@ export function parsePublicKey(text: string): SshPublicKey {
   return readPublicKey(blob, parts[1])
 }
 
-/** A key that somebody wants a certificate for: parsed, and of a type we issue for. */
+/** Parses a key for which a certificate is requested, of a type that we issue for. */
 export function acceptPublicKey(text: string): SshPublicKey {
   const key = parsePublicKey(text)
   if (!ACCEPTED.includes(key.type)) throw unsupported(describeType(key.type))
@@ -200,7 +200,7 @@ export const formatPublicKey = (key: SshPublicKey): string =>
 export const fingerprintOf = (key: SshPublicKey): string =>
   `SHA256:${createHash('sha256').update(encodePublicKey(key)).digest('base64').replace(/=+$/, '')}`
 
-/** The OpenSSH form of an Ed25519 key of ours, from its public or private half. */
+/** The OpenSSH form of one of our Ed25519 keys, from its public or private half. */
 export function ed25519PublicKey(key: KeyObject): SshPublicKey {
   if (key.asymmetricKeyType !== 'ed25519') throw new Error('An SSH authority has an Ed25519 key.')
   const open = key.type === 'private' ? createPublicKey(key) : key
@@ -210,7 +210,7 @@ export function ed25519PublicKey(key: KeyObject): SshPublicKey {
 
 const verifiers = new WeakMap<SshPublicKey, KeyObject>()
 
-/** For verifying with node:crypto; made once for each key that is kept. */
+/** For verifying with node:crypto; cached for each key that is kept. */
 export function ed25519KeyObject(key: SshPublicKey): KeyObject {
   const known = verifiers.get(key)
   if (known) return known

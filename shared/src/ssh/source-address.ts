@@ -1,8 +1,8 @@
-// The value of the critical option `source-address`: networks in CIDR form. sshd refuses a certificate whose network
-// has host bits, and it says so only in its own log, so such a value is never signed.
+// Validates the critical option `source-address`: networks in CIDR form. sshd refuses a certificate whose network has
+// host bits and reports it only in its own log, so such a value is never signed.
 import { isIPv4, isIPv6 } from 'node:net'
 
-/** The address as a number, and how many bits it has. */
+/** The address as a number, and its number of bits. */
 function readAddress(text: string): { value: bigint; bits: number } | undefined {
   if (isIPv4(text)) {
     const value = text.split('.').reduce((sum, part) => sum * 256n + BigInt(part), 0n)
@@ -27,5 +27,5 @@ function isExactNetwork(text: string): boolean {
   return hostBits >= 0 && read.value % (1n << BigInt(hostBits)) === 0n
 }
 
-/** One or more networks, comma between, none with host bits. */
+/** One or more networks, separated by commas, none with host bits. */
 export const isSourceAddress = (value: string): boolean => value.split(',').every(isExactNetwork)

@@ -1,6 +1,6 @@
 // The byte format of SSH (RFC 4251, section 5): integers and length-prefixed strings. Invariant: every read is checked
-// against the bytes that are there, and `end()` refuses what is left over, so a blob means one thing or nothing.
-// Deliberately absent: any tolerance, and any knowledge of keys.
+// against the available bytes, and `end()` refuses leftovers, so a blob has one meaning or none. It tolerates nothing
+// and knows nothing of keys.
 import { SSH } from '../limits/ssh.ts'
 
 /** Bytes that are not what they claim to be. The message names the defect, never the bytes. */
@@ -34,7 +34,7 @@ export class SshReader {
     return this.#take(8).readBigUInt64BE(0)
   }
 
-  /** The bytes of a string; they belong to the blob that is read. */
+  /** The bytes of a string; a view of the blob. */
   string(): Buffer {
     const length = this.u32()
     if (length > SSH.fieldBytes) throw new SshFormatError('a field is too long')
@@ -59,7 +59,7 @@ export class SshReader {
     return this.#at < this.#bytes.length
   }
 
-  /** Nothing may follow. */
+  /** Requires the end of the blob. */
   end(): void {
     if (this.more) throw new SshFormatError('it has trailing bytes')
   }
@@ -89,7 +89,7 @@ function writeString(bytes: Buffer, at: number, value: string | Uint8Array): num
 }
 
 export function encodeString(value: string | Uint8Array): Buffer {
-  const bytes = Buffer.allocUnsafe(4 + sizeOf(value)) // every byte of it is written below
+  const bytes = Buffer.allocUnsafe(4 + sizeOf(value)) // every byte is written below
   writeString(bytes, 0, value)
   return bytes
 }
@@ -98,7 +98,7 @@ export function encodeString(value: string | Uint8Array): Buffer {
 export function encodeStrings(values: readonly (string | Uint8Array)[]): Buffer {
   let size = 0
   for (const value of values) size += 4 + sizeOf(value)
-  const bytes = Buffer.allocUnsafe(size) // every byte of it is written below
+  const bytes = Buffer.allocUnsafe(size) // every byte is written below
   let at = 0
   for (const value of values) at = writeString(bytes, at, value)
   return bytes

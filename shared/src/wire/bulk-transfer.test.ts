@@ -1,4 +1,4 @@
-// Records of a bulk transfer, however the connection cuts them.
+// Records of a bulk transfer, for any way in which the connection splits them.
 import { expect, test } from 'vitest'
 import { TRANSFERS } from '../limits/agent.ts'
 import { dataHead, encodeMessage, LineParser } from './bulk-transfer.ts'

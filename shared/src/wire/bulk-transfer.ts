@@ -1,9 +1,9 @@
-// The records of a bulk transfer: a connection that carries one transfer of files without HTTP/2, whose frames of 16 KiB cost
-// more than the encryption. A byte for the kind, four for the length, then the content: a message, or bytes of a file.
-// Invariants: no record is larger than its bound; bytes of a file are copied once, into pieces of the size that is read.
+// The records of a bulk transfer: a connection that carries one transfer of files without HTTP/2, whose 16 KiB frames
+// cost more than the encryption. One byte for the kind, four for the length, then the content: a message, or bytes of a
+// file. Invariants: records are bounded; bytes of a file are copied once, into chunks of the read size.
 import { TRANSFERS } from '../limits/agent.ts'
 
-/** What a bulk transfer calls itself in the TLS handshake (ALPN); another form of it has another name. */
+/** The protocol name of a bulk transfer in the TLS handshake (ALPN); another format needs another name. */
 export const BULK_TRANSFER = 'berth-files/1'
 
 const HEAD_BYTES = 5
@@ -22,7 +22,7 @@ function head(kind: Kind, length: number): Buffer {
   return bytes
 }
 
-/** Goes before that many bytes of the file, at most `TRANSFERS.lineRecordBytes`. */
+/** Precedes that many bytes of the file, at most `TRANSFERS.lineRecordBytes`. */
 export const dataHead = (length: number): Buffer => head(KIND.data, length)
 
 export const encodeMessage = (message: Uint8Array): Buffer =>
@@ -30,16 +30,18 @@ export const encodeMessage = (message: Uint8Array): Buffer =>
 
 export interface LineReader {
   message(bytes: Buffer): void
-  /** At most `TRANSFERS.frameBytes`; nobody else has this memory. */
+  /** At most `TRANSFERS.frameBytes`; the receiver owns this memory. */
   data(bytes: Buffer): void
 }
 
-/** Cuts what comes into records and gives their contents out. Throws at what is no record; then nothing more is read. */
+/**
+ * Splits the input into records and passes on their contents. Throws for an invalid record and then reads nothing more.
+ */
 export class LineParser {
   readonly #reader: LineReader
   readonly #head = Buffer.alloc(HEAD_BYTES)
   #headBytes = 0
-  /** Of the record under way. */
+  /** Bytes left of the current record. */
   #left = 0
   #piece: Buffer = Buffer.alloc(0)
   #filled = 0

@@ -1,8 +1,7 @@
 // biome-ignore-all lint/style/noNonNullAssertion: every index is in range by construction.
-// CRC-32C (Castagnoli, reflected 0x82f63b78), the checksum of spool, event files and log chunks.
-// Sixteen tables let one round of the loop take sixteen bytes; a run of short pieces gives the same
-// sum as their concatenation. Deliberately absent: a native addon. The sum of 32 KiB costs about 30
-// µs, once per block.
+// CRC-32C (Castagnoli, reflected 0x82f63b78), the checksum of spool, event files and log chunks. Sixteen tables let one
+// round of the loop process sixteen bytes; consecutive short chunks give the same sum as their concatenation. A native
+// addon is not needed: 32 KiB take about 30 µs, once per block.
 const TABLES = makeTables()
 
 function makeTables(): Int32Array {
@@ -19,7 +18,7 @@ function makeTables(): Int32Array {
   return tables
 }
 
-/** The sum of `bytes[start, end)`; `seed` is the sum of what came before (0 at the beginning). */
+/** The sum of `bytes[start, end)`; `seed` is the sum of the bytes before (0 at the beginning). */
 export function crc32c(bytes: Uint8Array, seed = 0, start = 0, end = bytes.length): number {
   const t = TABLES
   const b = bytes

@@ -1,6 +1,6 @@
-// Turns a protobuf-es service descriptor into what grpc-js wants, with types on both sides: a wrong message,
-// a missing handler or a wrong field does not compile. One method may be taken raw: the log stream carries
-// hundreds of thousands of records a second, and its own codec (log-codec.ts) never makes objects of them.
+// Turns a protobuf-es service descriptor into grpc-js definitions, with types on both sides: a wrong message, a missing
+// handler or a wrong field does not compile. One method may be raw: the log stream carries hundreds of thousands of
+// records per second, and its own codec (log-codec.ts) creates no objects for them.
 import type { DescMessage, DescMethod, DescService, MessageShape } from '@bufbuild/protobuf'
 import { fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { GenService, GenServiceMethods } from '@bufbuild/protobuf/codegenv2'
@@ -97,7 +97,7 @@ export function serviceDefinition<T extends Kinds>(
   return out as unknown as Definition<T> & ServiceDefinition
 }
 
-/** A two-way stream whose requests are bytes already encoded: the client's side of a raw method. */
+/** A two-way stream whose requests are already encoded: the client's side of a raw method. */
 export function openRawStream<O extends DescMessage>(
   client: Client,
   service: DescService,
@@ -108,7 +108,7 @@ export function openRawStream<O extends DescMessage>(
   return client.makeBidiStreamRequest(path, same, decode)
 }
 
-/** An upload whose requests are bytes already encoded: files come by the gigabyte. */
+/** An upload whose requests are already encoded, because files have gigabytes. */
 export function openRawUpload<O extends DescMessage>(
   client: Client,
   service: DescService,

@@ -1,10 +1,8 @@
 // biome-ignore-all lint/style/noNonNullAssertion: every index is in range by construction.
-// Writing half of the log stream's own codec (log-parse.ts reads): the same bytes as agent.proto's
-// LogUp, LogChunk and LogRecord, without an object per record. A *region* is a run of `records`
-// fields of a LogChunk (tag, length, LogRecord), the form in which records lie in the spool, travel
-// and are stored; so everybody after the runner copies regions and decodes nothing. Invariant: the
-// encoding is canonical (defaults omitted, fields in order). Deliberately absent: numbers past
-// 2^53, which no seq, size or time reaches.
+// Writes the log stream's own codec (log-parse.ts reads it): the same bytes as agent.proto's LogUp, LogChunk and
+// LogRecord, without an object per record. A *region* is a run of `records` fields of a LogChunk (tag, length,
+// LogRecord), the form in the spool, on the wire and in the store, so only the runner encodes and all others copy.
+// Invariant: the encoding is canonical (defaults omitted, fields in order); numbers stay below 2^53.
 import { create, toBinary } from '@bufbuild/protobuf'
 import {
   type GapReason,
@@ -16,7 +14,7 @@ import {
 /** A record that belongs to no step. */
 export const NO_STEP = 0xffffffff
 
-/** Bytes that one record adds to its data at most: tags, lengths and every field at its widest. */
+/** The most bytes that a record adds to its data: tags, lengths and every field at its widest. */
 export const RECORD_OVERHEAD = 48
 
 function varintSize(value: number): number {
@@ -61,7 +59,7 @@ function bodySize(
   return size
 }
 
-/** Bytes that the record takes in a region, its tag and length included. */
+/** Bytes of the record in a region, including its tag and length. */
 export function recordSize(
   timeUs: number,
   source: LogSource,
@@ -75,10 +73,7 @@ export function recordSize(
   return 1 + varintSize(body) + body
 }
 
-/**
- * Writes one record of a region at `at` and returns where it ends. `timeUs` is a whole number of
- * microseconds.
- */
+/** Writes one record of a region at `at` and returns where it ends. `timeUs` is a whole number of microseconds. */
 export function encodeRecord(
   target: Buffer,
   at: number,
@@ -141,7 +136,7 @@ function writeWord(target: Uint8Array, at: number, word: number): void {
   target[at + 3] = word >>> 24
 }
 
-/** A call into native code costs more than a few bytes copied by hand. */
+/** For a few bytes, copying by hand costs less than a call into native code. */
 export function copyBytes(
   from: Uint8Array,
   start: number,
@@ -156,7 +151,7 @@ export function copyBytes(
   }
 }
 
-/** A whole LogUp message around a region. `crc` is the sum of the data of its records, in order. */
+/** Encodes a whole LogUp message around a region. `crc` is the sum of the data of its records, in order. */
 export function encodeChunk(
   attemptId: string,
   fence: bigint,

@@ -1,9 +1,8 @@
 // biome-ignore-all lint/style/noNonNullAssertion: every index is checked before it is read.
-// Reading half of the log stream's own codec (log-codec.ts writes). Records are given to a visitor
-// as offsets into the received buffer, so a chunk of a thousand lines costs one object. Invariant:
-// every length is checked before it is used; what is no log message throws MalformedLogError, and
-// no input makes it loop or read outside. Unknown fields are passed over, as protobuf wants it.
-// Deliberately absent: numbers past 2^53 (refused).
+// Reads the log stream's own codec (log-codec.ts writes it). A visitor gets records as offsets into the received
+// buffer, so a chunk of a thousand lines costs one object. Invariant: every length is checked before use; an invalid
+// message, or a number above 2^53, throws MalformedLogError, and no input causes a loop or a read out of bounds.
+// Unknown fields are skipped, as protobuf requires.
 import { fromBinary } from '@bufbuild/protobuf'
 import { crc32c } from './crc32c.ts'
 import {
@@ -13,7 +12,7 @@ import {
   type LogSource,
 } from './gen/berth/agent/v1/agent_pb.ts'
 
-/** What was received is no log message: the stream is broken and ends. */
+/** The received bytes are not a log message: the stream is broken and ends. */
 export class MalformedLogError extends Error {
   constructor(what: string) {
     super(`The log message is malformed: ${what}.`)
@@ -45,8 +44,7 @@ export type RecordVisitor = (
   gapReason: GapReason,
 ) => void
 
-// Where the last read ended. One variable instead of an object per number; nothing here is
-// asynchronous.
+// Where the last read ended. One variable instead of an object per number; nothing here is asynchronous.
 let cursor = 0
 
 function readVarint(bytes: Uint8Array, at: number, end: number): number {
@@ -72,7 +70,7 @@ function readVarint(bytes: Uint8Array, at: number, end: number): number {
   throw new MalformedLogError('it ends inside a number')
 }
 
-/** Reads a length and leaves `cursor` at the first byte it counts, which are all there. */
+/** Reads a length and leaves `cursor` at the first counted byte; all of them are present. */
 function readLength(bytes: Uint8Array, at: number, end: number): number {
   const length = readVarint(bytes, at, end)
   if (length > end - cursor) throw new MalformedLogError('a field is longer than its message')
@@ -87,7 +85,7 @@ function readWord(bytes: Uint8Array, at: number, end: number): number {
   )
 }
 
-/** Passes over a field that this version does not know. */
+/** Skips a field that this version does not know. */
 function skipField(bytes: Uint8Array, tag: number, at: number, end: number): number {
   if (tag >>> 3 === 0) throw new MalformedLogError('field number zero')
   switch (tag & 7) {
@@ -123,7 +121,7 @@ function readFence(bytes: Uint8Array, at: number, end: number): bigint {
   throw new MalformedLogError('it ends inside a number')
 }
 
-/** Takes a received LogUp apart. `records` of a chunk is a view: copy it to keep it. */
+/** Parses a received LogUp. `records` of a chunk is a view: copy it to keep it. */
 export function parseLogUp(message: Buffer): ParsedLogUp {
   const end = message.length
   let parsed: ParsedLogUp | undefined
@@ -165,8 +163,7 @@ function parseChunk(message: Buffer, from: number, end: number): ParsedChunk {
     records: message.subarray(from, from),
     count: 0,
   }
-  // Every writer puts repeated fields side by side; another order is legal, and then the runs are
-  // joined by a copy.
+  // Writers put repeated fields side by side; another order is legal, and then a copy joins the runs.
   let runStart = from
   let runEnd = from
   for (let at = from; at < end; ) {
@@ -201,10 +198,7 @@ function parseChunk(message: Buffer, from: number, end: number): ParsedChunk {
   return chunk
 }
 
-/**
- * Calls `visit` for each record of `region[from, to)` and returns how many there were. Allocates
- * nothing.
- */
+/** Calls `visit` for each record of `region[from, to)` and returns their number. Allocates nothing. */
 export function forEachRecord(
   region: Uint8Array,
   visit: RecordVisitor,
@@ -220,7 +214,7 @@ export function forEachRecord(
   return count
 }
 
-/** Where the record that starts at `at` ends; leaves `cursor` at its first field. */
+/** Returns where the record at `at` ends; leaves `cursor` at its first field. */
 function recordEnd(region: Uint8Array, at: number, to: number): number {
   if (region[at] !== 0x22) throw new MalformedLogError('a region holds something but records')
   const length = readLength(region, at + 1, to)
@@ -304,7 +298,7 @@ const addToSum: RecordVisitor = (_time, _source, _step, start, end) => {
   summedBytes += end - start
 }
 
-/** What LogChunk.crc32c must be for these records, and how many bytes their data has. */
+/** The expected LogChunk.crc32c of these records, and the number of bytes of their data. */
 export function sumData(region: Uint8Array): { crc32c: number; dataBytes: number; count: number } {
   summedCrc = 0
   summedBytes = 0

@@ -1,5 +1,5 @@
-// Bitbucket Cloud: API 2.0. Its pull requests tell 12 characters of the head commit and have no ref of their own, so
-// heads come from git by branch. Comments know no HTML: the marker is a link definition, which nobody sees.
+// Client for Bitbucket Cloud, API 2.0. Its pull requests report 12 characters of the head commit and have no ref, so
+// heads come from git by branch. Comments do not allow HTML, so the marker is an invisible link definition.
 import { HOST_API } from '@berth/shared'
 import {
   asCount,
@@ -52,7 +52,7 @@ export function openBitbucketCloud(access: HostAccess): HostClient {
   const repository = `/repositories/${encodePath(access.path)}`
   const { pageSize } = HOST_API
 
-  /** Its `next` is an address of the host's choosing: it only says that there is more. */
+  /** The forge chooses the address in `next`, so it is used only as a sign that there is more. */
   async function pageOf(path: string, page: number): Promise<{ items: Json[]; more: boolean }> {
     const separator = path.includes('?') ? '&' : '?'
     const got = await api.call('GET', `${path}${separator}pagelen=${pageSize}&page=${page}`)

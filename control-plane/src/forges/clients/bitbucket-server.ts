@@ -1,5 +1,5 @@
-// Bitbucket Data Center: REST API 1.0. A project key and a slug name a repository; comments carry a version that an
-// edit must repeat, and are listed only as activities of the pull request.
+// Client for Bitbucket Data Center, REST API 1.0. A project key and a slug identify a repository. Comments carry a
+// version that an edit must repeat, and are listed only as activities of the pull request.
 import { HOST_API } from '@berth/shared'
 import {
   asCount,

@@ -1,5 +1,4 @@
-// Five kinds of host over real HTTP: the lists, one pull request, statuses, one comment, and what a bad token or a
-// host in trouble looks like.
+// Five kinds of forge over real HTTP: lists, one pull request, statuses, one comment, bad tokens and failing forges.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,6 +1,6 @@
-// What the platform wants of a repository host, whoever makes it: the open pull requests, one of them, a status on a
-// commit, one comment on a pull request, and whether a token works. Each host's file knows paths and shapes; this one
-// the words they share, one call with its errors, and paging with a bound. Tokens go into a header and nowhere else.
+// The interface of every forge: open pull requests, one of them, a commit status, one comment on a pull request, and a
+// check of the token. Each forge's file knows paths and shapes; this one has shared types, calls with errors, and
+// bounded paging. Tokens are sent only in a header.
 import { checkRef, HOST_API, type Sensitive } from '@berth/shared'
 import { type Guard, OutboundRefusal } from '../addresses.ts'
 import { type OutgoingRequest, RequestError, sendRequest } from '../requests.ts'
@@ -23,28 +23,28 @@ export interface HostPullRequest {
   state: 'open' | 'merged' | 'closed'
   draft: boolean
   headBranch: string
-  /** Null: the host tells only a part of it. */
+  /** Null if the forge reports only a part of it. */
   headSha: string | null
-  /** Where the head stands in the base repository; null: only as its branch. */
+  /** The ref of the head in the base repository; null if it is only a branch. */
   headRef: string | null
   baseBranch: string
   fromFork: boolean
-  /** The host's time of its last change. */
+  /** When it last changed, by the forge's clock. */
   updatedAt: number
-  /** False: a branch of it has a name that must not reach git. It is there, and nothing is done with it. */
+  /** False if a branch has a name that must not reach git. The pull request is listed, but never used. */
   usable: boolean
 }
 
 export interface PullRequestList {
   pullRequests: HostPullRequest[]
-  /** False: there are more than we look at, so that nothing follows from one that is missing. */
+  /** False if there are more than we read; a missing one then proves nothing. */
   complete: boolean
 }
 
 export interface CommitStatus {
   sha: string
   state: 'pending' | 'running' | 'success' | 'failure' | 'stopped'
-  /** Told apart from other statuses of the commit by it. */
+  /** Distinguishes it from other statuses of the commit. */
   context: string
   description: string
   url: string
@@ -52,10 +52,10 @@ export interface CommitStatus {
 
 export interface HostComment {
   number: number
-  /** One word that finds the comment again. */
+  /** A word that identifies our comment. */
   marker: string
   body: string
-  /** What the host called it when it was made. */
+  /** The id that the forge gave it. */
   knownId: string | null
 }
 
@@ -66,12 +66,12 @@ export interface HostRepository {
 
 export interface HostClient {
   readonly provider: HostProvider
-  /** Throws HostError when the token does not open the repository. */
+  /** Throws HostError if the token does not open the repository. */
   findRepository(): Promise<HostRepository>
   listOpenPullRequests(): Promise<PullRequestList>
   findPullRequest(number: number): Promise<HostPullRequest | undefined>
   setStatus(status: CommitStatus): Promise<void>
-  /** Made, or edited in place; gives the host's name of it. */
+  /** Creates or edits the comment; returns the forge's id of it. */
   putComment(comment: HostComment): Promise<string>
 }
 
@@ -89,7 +89,7 @@ export class HostError extends Error {
 }
 
 export interface HostAddress {
-  /** Of the API, without a trailing slash. */
+  /** Base address of the API, without a trailing slash. */
   base: string
   /** acme/shop; groups may be nested. */
   path: string
@@ -101,7 +101,7 @@ export interface HostAccess extends HostAddress {
   signal: AbortSignal
 }
 
-/** JSON of the host; shapes are looked at where they are used. */
+/** JSON of the forge; shapes are checked where they are used. */
 export type Json = Record<string, unknown>
 
 export interface Answer {
@@ -121,7 +121,7 @@ export class HostApi {
     this.#headers = headers
   }
 
-  /** `path` starts with a slash; every part of it that came from outside was encoded by the caller. */
+  /** `path` starts with a slash; the caller has encoded every part that came from outside. */
   async call(method: OutgoingRequest['method'], path: string, body?: unknown): Promise<Answer> {
     const { base, guard, token, signal } = this.#access
     const url = new URL(base + path)
@@ -145,7 +145,7 @@ export class HostApi {
     throw refusalOf(status, received.headers, url.host, received.text)
   }
 
-  /** Undefined instead of an error when there is no such thing. */
+  /** Returns undefined if it does not exist. */
   async find(path: string): Promise<Json | undefined> {
     try {
       return asObject((await this.call('GET', path)).json)
@@ -155,7 +155,7 @@ export class HostApi {
     }
   }
 
-  /** Page by page, until one is the last. `page` counts from 1 and gives the items and whether there is more. */
+  /** Reads page by page until the last. `page` counts from 1 and returns the items and whether there is more. */
   async list(
     fetchPage: (page: number) => Promise<{ items: Json[]; more: boolean }>,
   ): Promise<{ items: Json[]; complete: boolean }> {
@@ -201,7 +201,7 @@ function refusalOf(
     )
   }
   if (status >= 500) return new HostError('unavailable', `${host} has trouble (${status}).`)
-  // a short word of the host helps; it is data and is shown as such
+  // a short text of the forge helps; it is shown as data
   const word = text.slice(0, 200).replaceAll(/[^\x20-\x7e]+/g, ' ')
   return new HostError('refused', `${host} refused it (${status}): ${word}`)
 }
@@ -219,16 +219,16 @@ export const asTime = (value: unknown): number => {
   return Number.isFinite(ms) ? ms : 0
 }
 
-/** Unknown = fork: both ids must be there and equal. */
+/** Unknown counts as a fork: both ids must be present and equal. */
 export const differs = (head: unknown, base: unknown): boolean =>
   asId(head) === '' || asId(head) !== asId(base)
 
-/** As deliveries are read, so that one and the same title is not two. */
+/** The same as for deliveries, so that both store the same title. */
 const INVISIBLE = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]+/gu
 const shown = (text: string, most: number): string =>
   text.replaceAll(INVISIBLE, ' ').trim().slice(0, most)
 
-/** Every pull request passes here: texts are bounded, names of branches checked, links are links. */
+/** Every pull request passes through here: bounds texts, checks branch names, validates links. */
 export function checked(p: Omit<HostPullRequest, 'usable'>): HostPullRequest {
   const isLink = /^https?:\/\/[\x21-\x7e]+$/.test(p.url) && p.url.length <= HOST_API.urlCharacters
   return {

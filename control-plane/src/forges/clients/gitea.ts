@@ -1,4 +1,4 @@
-// Gitea and Forgejo: API v1, which follows GitHub's shapes with differences in paging, ids and states.
+// Client for Gitea and Forgejo, API v1, which follows GitHub's shapes with differences in paging, ids and states.
 import { HOST_API } from '@berth/shared'
 import {
   asList,
@@ -16,7 +16,7 @@ import { githubShape } from './github-shape.ts'
 
 function toPullRequest(json: Json): HostPullRequest {
   const [head, base] = [asObject(json.head), asObject(json.base)]
-  const isGone = head.repo === null // the fork was deleted, its number may be kept
+  const isGone = head.repo === null // the fork was deleted, but its id may remain
   return {
     ...asGitHub(json),
     fromFork: isGone || differs(head.repo_id, base.repo_id),
@@ -28,7 +28,7 @@ export function openGitea(access: HostAccess, provider: 'gitea' | 'forgejo'): Ho
   const repository = `/repos/${encodePath(access.path)}`
   const { pageSize } = HOST_API
 
-  /** A host may give less than asked for on a page: only an empty one, or its own count, is the end. */
+  /** A page may have fewer items than requested; only an empty page, or the forge's count, marks the end. */
   async function pageOf(path: string, page: number): Promise<{ items: Json[]; more: boolean }> {
     const separator = path.includes('?') ? '&' : '?'
     const got = await api.call('GET', `${path}${separator}limit=${pageSize}&page=${page}`)

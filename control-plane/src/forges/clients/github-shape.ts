@@ -1,4 +1,4 @@
-// What GitHub, Gitea and Forgejo have in common: the repository, a commit's status and the one comment.
+// What the clients of GitHub, Gitea and Forgejo share: the repository, a commit's status and the one comment.
 import {
   asId,
   asObject,
@@ -22,7 +22,7 @@ interface Shape {
   /** Path of the repository in the API. */
   repository: string
   toPullRequest(json: Json): HostPullRequest
-  /** All comments of a pull request, as far as the host gives them. */
+  /** Lists the comments of a pull request, as far as the forge returns them. */
   listComments(path: string): Promise<Json[]>
 }
 

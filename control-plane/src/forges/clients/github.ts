@@ -1,4 +1,4 @@
-// GitHub and GitHub Enterprise Server: REST API of 2022-11-28.
+// Client for GitHub and GitHub Enterprise Server, REST API version 2022-11-28.
 import { HOST_API } from '@berth/shared'
 import {
   asCount,

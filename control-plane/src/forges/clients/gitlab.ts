@@ -1,4 +1,4 @@
-// GitLab, its own and self-managed: REST API v4. A merge request is a pull request here.
+// Client for GitLab (gitlab.com and self-managed), REST API v4. A merge request is a pull request here.
 import { HOST_API } from '@berth/shared'
 import {
   asCount,
@@ -81,7 +81,7 @@ export function openGitLab(access: HostAccess): HostClient {
     async setStatus({ sha, state, context, description, url }) {
       const body = { state: STATES[state], name: context, description, target_url: url }
       await api.call('POST', `${project}/statuses/${sha}`, body).catch((error: unknown) => {
-        // GitLab refuses to go to the state in which a status already is: it says what we wanted to say
+        // GitLab refuses a transition to the current state, which already says what we want
         const isThere =
           error instanceof HostError &&
           error.trouble === 'refused' &&

@@ -1,5 +1,5 @@
-// Which client speaks to the host of a repository, and where its API is. Addresses come from the project's own
-// repository address and the kind of host that was learned; never from a payload or an answer.
+// Chooses the client for a repository's forge, and its API address. Addresses come from the project's own repository
+// address and the learned kind of forge; never from a payload or an answer.
 import { checkRepositoryUrl, never } from '@berth/shared'
 import { openBitbucketCloud } from './bitbucket-cloud.ts'
 import { openBitbucketServer } from './bitbucket-server.ts'
@@ -44,7 +44,7 @@ const PREFIXES: Record<HostProvider, string> = {
 }
 
 interface Parts {
-  /** Where its web pages and its API are. */
+  /** Origin of its web pages and its API. */
   origin: string
   host: string
   path: string
@@ -52,7 +52,7 @@ interface Parts {
 
 const trim = (path: string): string => path.replace(/^\/+|\/+$/g, '').replace(/\.git$/, '')
 
-/** Undefined: a folder, or no address at all. */
+/** Undefined for a folder or an invalid address. */
 export function splitRepositoryUrl(url: string): Parts | undefined {
   const checked = checkRepositoryUrl(url, { allowFile: false, allowLoopbackHttp: true })
   if (!checked.ok) return undefined
@@ -74,13 +74,13 @@ export function hostAddress(url: string, provider: HostProvider): HostAddress | 
   if (provider !== 'bitbucket_server') {
     return { base: known ?? parts.origin + PREFIXES[provider], path: parts.path }
   }
-  // https://host/[context/]scm/KEY/slug.git, ssh://git@host:7999/key/slug.git, ~name for a person's own
+  // https://host/[context/]scm/KEY/slug.git, ssh://git@host:7999/key/slug.git, ~name for a user's own
   const scm = /^(?:(.*)\/)?scm\/([^/]+\/[^/]+)$/.exec(parts.path)
   const context = scm?.[1] ? `/${scm[1]}` : ''
   return { base: parts.origin + context + PREFIXES.bitbucket_server, path: scm?.[2] ?? parts.path }
 }
 
-/** Which kinds of host it may be: the learned one, the well-known one, else every kind that people run themselves. */
+/** Lists the possible kinds of forge: the learned one, the well-known one, else every self-hosted kind. */
 export function candidateProviders(url: string, learned: string | null): HostProvider[] {
   const known = HOST_PROVIDERS.find((p) => p === learned)
   if (known) return [known]

@@ -1,5 +1,5 @@
-// What one agent should do, as messages: desired state, sent completely at each session and in parts when it changes.
-// Spec and secrets travel only while the attempt has not started; the values are read here, at the last moment.
+// Builds the assignments of one agent: desired state, sent completely at each session and in parts when it changes.
+// Spec and secrets are sent only while the attempt has not started; secret values are read here, at the last moment.
 import {
   ARTIFACTS,
   effectiveCeilings,
@@ -67,7 +67,7 @@ export async function makeAssignment(ctx: Context, attempt: Attempt): Promise<As
     grantedHosts: [environment.domain, ...(await listHeldHosts(ctx.db, environment.id))],
     server: await findServer(ctx.db, task.serverId),
   })
-  // removals and actions run with the values of the last deployment, which lie on the server
+  // removals and actions use the values of the last deployment, which are on the server
   assignment.secrets =
     task.type === 'deploy'
       ? await makeSecrets(ctx, project, environment)
@@ -91,7 +91,7 @@ function kindOf(task: Task): TaskSpec['kind'] {
   }
 }
 
-/** 0 stands for what the server gives by its own size. */
+/** 0 means the limit that the server derives from its own size. */
 function limitsOf(project: Project, server: Server | undefined) {
   const own = server ? readCeilings(server.ceilings) : NO_CEILINGS
   const most = effectiveCeilings(knownSize(server?.host), own, readCeilings(project.ceilings))
@@ -122,7 +122,8 @@ function makeSpec(
     recipe: task.recipe === 'docker' ? Recipe.DOCKER : Recipe.MANUAL,
     repository: {
       url: project.repoUrl,
-      // a fork's branch is in no repository of ours, and a branch may be gone: the host keeps the head apart
+      // a fork's branch is not in this repository, and a branch may be deleted; the forge keeps the head under its own
+      // ref
       ref: headRef ?? `refs/heads/${task.branch}`,
       commitSha: task.askedSha ?? '',
       knownHosts,
@@ -143,7 +144,7 @@ function makeSpec(
     systemVariables: systemVariables(environment),
     variablesRevision: BigInt(attempt.variablesRevision),
     limits: {
-      // how long an action may take stands in the file; the server knows it
+      // the service file sets the timeout of an action, and the server reads it there
       timeout: durationFromMs(task.type === 'action' ? TASKS.timeoutMaxMs : TASKS.timeoutMs),
       maxArtifactFiles: ARTIFACTS.files,
       maxArtifactBytes: BigInt(ARTIFACTS.bytes),

@@ -1,6 +1,6 @@
-// Bulk transfers: connections of an agent that carry one transfer each, without HTTP/2, into the same transfers as SendFile.
-// What was expected of whom, for how long and how much of it waits in memory is decided there. Invariants: nothing is
-// read of a stranger; an agent holds no more lines than it may send files; a line ends with its transfer.
+// Accepts bulk transfers: connections of an agent that carry one transfer each, without HTTP/2, into the transfers of
+// agents/transfers.ts, which checks sender, time and memory. Invariants: nothing is read from an unknown sender; an
+// agent opens at most as many connections as it may send files; a connection ends with its transfer.
 import type { TLSSocket } from 'node:tls'
 import { TRANSFERS } from '@berth/shared'
 import { freeBytes } from '@berth/shared/memory'
@@ -21,10 +21,10 @@ const COMPLETE = encodeMessage(
 )
 
 export function openFileLines(ctx: Context): (socket: TLSSocket) => void {
-  /** Lines of each agent. */
+  /** Number of connections of each agent. */
   const open = new Map<string, number>()
   return (socket) => {
-    socket.on('error', () => undefined) // its close is what counts
+    socket.on('error', () => undefined) // the close event handles it
     const agentId = lineIdentity(socket, ctx.installationId)?.agentId
     const lines = agentId === undefined ? 0 : (open.get(agentId) ?? 0)
     if (agentId === undefined || lines >= TRANSFERS.files) {
@@ -47,7 +47,7 @@ export function openFileLines(ctx: Context): (socket: TLSSocket) => void {
   }
 }
 
-/** The records of a line as the frames of an upload. What is no record breaks the line off. */
+/** Presents the records of a connection as the frames of an upload. An invalid record ends the connection. */
 function uploadOn(socket: TLSSocket): Upload<FileFrame> {
   let take: (frame: FileFrame) => void = () => undefined
   let end: () => void = () => undefined

@@ -1,5 +1,6 @@
-// The desired set of one session: sent completely at its start, then in parts, each on top of the version before. The
-// agent confirms a version when it is in its journal; a confirmed FORGOTTEN releases the attempt for good.
+// Tracks the desired set of one session: sent completely at its start, then in parts, each based on the previous
+// version. The agent confirms a version when it is in its journal; a confirmed FORGOTTEN releases the attempt
+// permanently.
 import { SESSION } from '@berth/shared'
 import {
   type Assignment,
@@ -36,12 +37,12 @@ export class DesiredState {
     this.#send = send
   }
 
-  /** Attempts that the agent holds and we do not: stopped if live, then forgotten. */
+  /** Adds attempts that only the agent knows: they are stopped if live, then forgotten. */
   meet(unknownAttempts: readonly Stranger[]): void {
     for (const unknown of unknownAttempts) this.#unknownAttempts.set(unknown.attemptId, unknown)
   }
 
-  /** The whole set; nothing of it takes effect before the message marked last. */
+  /** Sends the whole set; it takes effect with the message marked last. */
   async sendComplete(): Promise<void> {
     const assignments: Assignment[] = []
     for (const attempt of await listHeldAttempts(this.#ctx.db, this.#agentId)) {
@@ -50,7 +51,7 @@ export class DesiredState {
     for (const unknown of this.#unknownAttempts.values()) assignments.push(instruct(unknown))
     const baseVersion = this.#version
     this.#version += 1
-    // one assignment a message: with a spec and secrets it may be large
+    // one assignment per message, because spec and secrets may be large
     const parts = assignments.length === 0 ? [[]] : assignments.map((a) => [a])
     for (const [i, part] of parts.entries()) {
       this.#sendPart(part, { complete: true, last: i === parts.length - 1, baseVersion })
@@ -66,7 +67,7 @@ export class DesiredState {
     }
   }
 
-  /** A stranger has ended, and what it had to tell is stored. */
+  /** An unknown attempt has ended, and its reports are stored. */
   forget(attemptId: string): void {
     const unknown = this.#unknownAttempts.get(attemptId)
     if (!unknown?.live) return

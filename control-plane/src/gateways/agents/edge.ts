@@ -1,5 +1,5 @@
-// What the edge of one session's server was told: desired state by revision, everything at the start, afterwards what
-// changed. A server that was away hears of it when it returns.
+// Tracks what the edge of one session's server was sent: desired state by revision, everything at the start, then
+// changes. A server that was offline receives them when it reconnects.
 import { EDGE } from '@berth/shared'
 import { type EdgeSettings, EdgeSettingsSchema } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
@@ -9,8 +9,8 @@ import type { Context } from '../../context.ts'
 const REVISION_BITS = 20n
 
 /**
- * A later start of the control plane wins over every earlier one: after a restore the database's revisions are lower
- * than what servers have seen, and they must follow it all the same.
+ * A later start of the control plane outranks every earlier one: after a restore, the database's revisions are lower
+ * than what servers have seen, and servers must follow them anyway.
  */
 export const revisionOnWire = ({ startedAt }: Context, revision: number): bigint =>
   (BigInt(startedAt) << REVISION_BITS) | BigInt.asUintN(Number(REVISION_BITS), BigInt(revision))

@@ -1,5 +1,5 @@
-// The agents' gateway: who connects, which session is the newest, when the whole gateway closes. Identity comes from the
-// client certificate alone; no message carries an agent's id.
+// The agents' gateway: which agent connects, which session is the newest, and closing all of them. Identity comes from
+// the client certificate alone; no message carries an agent's id.
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { AppError, never, SESSION } from '@berth/shared'
 import {
@@ -47,7 +47,7 @@ export interface AgentGateway {
 
 export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
   const sessions = new Map<string, AgentSession>()
-  const unclosed = new Map<string, AgentSession>() // one an agent: the rows of an older session are not its own
+  const unclosed = new Map<string, AgentSession>() // one per agent: only the newest session owns the rows
   const intake = new LogIntake(ctx)
   const supersedes = new Supersedes()
   const admission = new Admission()
@@ -114,11 +114,11 @@ export async function openAgentGateway(ctx: Context): Promise<AgentGateway> {
   }
 }
 
-/** Two instances that come back after they were pushed out are two copies of one disk. */
+/** Detects two copies of one disk: two instances that each reconnect after the other superseded them. */
 class Supersedes {
   readonly #seen = new Map<string, { instance: string; at: number }[]>()
 
-  /** True when it happened too often. An agent that restarts has a new instance each time and never counts. */
+  /** Returns true if this happened too often. A restarting agent has a new instance each time, so it never counts. */
   note(agentId: string, instance: string): boolean {
     const now = performance.now()
     const recent = (this.#seen.get(agentId) ?? []).filter(
@@ -135,7 +135,7 @@ class Supersedes {
   }
 }
 
-/** At most so many new sessions a second; the rest is asked to come back. */
+/** Limits new sessions per second; the others are asked to come back. */
 class Admission {
   #second = 0
   #count = 0
@@ -166,7 +166,7 @@ function startTicking(sessions: () => Iterable<AgentSession>, endRows: () => voi
     }
     for (const session of [...sessions()]) {
       session.tick(lagged)
-      if (look) session.notify() // a lost wake-up costs this much, never correctness
+      if (look) session.notify() // a lost wake-up costs at most this delay, never correctness
     }
   }, TICK_MS)
   return () => {

@@ -1,7 +1,6 @@
-// Connections of the agents' listener up to the end of the TLS handshake: at most so many
-// handshakes at a time, and each failure in words an operator can act on. A thousand agents that
-// come back at once must queue in their own back-off, not in this process. Deliberately absent: any
-// judgement on who connects; the certificate was checked by TLS, the rest is later.
+// Handles connections of the agents' listener until the TLS handshake ends. It limits concurrent handshakes, so that a
+// thousand returning agents wait in their own back-off and not in this process, and logs each failure in words an
+// operator can act on. TLS checks the certificate; this file does not judge who connects.
 import type { Http2SecureServer } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
@@ -51,15 +50,12 @@ const FAILURES = new Map<string, readonly [kind: string, message: string]>(
   }),
 )
 
-/**
- * What went wrong in a handshake, and what to do. `authorization` is the verdict on the
- * certificate.
- */
+/** Describes why a handshake failed and what to do. `authorization` is the verdict on the certificate. */
 export function describeHandshakeFailure(
   code: string | undefined,
   authorization?: string | null,
 ): { kind: string; message: string } {
-  // a refused certificate shows itself as a connection that we closed: the verdict on it says more
+  // a refused certificate appears as a connection that we closed, so the verdict on it says more
   const reason = authorization ?? code ?? 'no reason given'
   const [kind, message] = FAILURES.get(reason) ?? ['other', `the handshake failed (${reason})`]
   return { kind, message }
@@ -71,7 +67,7 @@ export class Handshakes {
   readonly #pending = new Map<string, Socket>()
   readonly #secured = new Set<TLSSocket>()
   readonly #addresses = new WeakMap<Socket, string>()
-  /** Kinds that were logged lately, with how many followed. Bounded: the kinds are those above. */
+  /** Kinds logged recently, with the number of repetitions. Bounded by the kinds above. */
   readonly #quiet = new Map<string, number>()
 
   constructor(log: Log, limit: number = SESSION.pendingHandshakes) {
@@ -79,7 +75,7 @@ export class Handshakes {
     this.#limit = limit
   }
 
-  /** Handshakes under way. */
+  /** Number of handshakes in progress. */
   get pending(): number {
     return this.#pending.size
   }
@@ -102,12 +98,12 @@ export class Handshakes {
     })
   }
 
-  /** Cuts the handshakes under way: a shutdown must not wait for strangers. */
+  /** Cuts handshakes in progress, so that a shutdown does not wait for unknown clients. */
   cutPending(): void {
     for (const socket of this.#pending.values()) socket.destroy()
   }
 
-  /** Cuts every connection: HTTP/2 would wait for the other end to hang up first. */
+  /** Cuts every connection, because HTTP/2 would wait for the other end to hang up first. */
   cutAll(): void {
     this.cutPending()
     for (const socket of this.#secured) socket.destroy()
@@ -125,14 +121,14 @@ export class Handshakes {
     const name = nameOf(socket)
     this.#pending.set(name, socket)
     this.#addresses.set(socket, socket.remoteAddress ?? 'unknown')
-    // also when the handshake fails: TLS closes the socket below it
+    // also after a failed handshake, because TLS closes the socket below it
     socket.once('close', () => {
       if (this.#pending.get(name) === socket) this.#pending.delete(name)
     })
     return true
   }
 
-  /** TLS forgets the address of a socket it closed; the socket below it was noted on arrival. */
+  /** TLS forgets the address of a socket it closed, so it was recorded on arrival. */
   #addressOf(socket: TLSSocket): string {
     const { _parent: below } = socket as unknown as { _parent?: Socket }
     return (below && this.#addresses.get(below)) ?? socket.remoteAddress ?? 'unknown'
@@ -155,5 +151,5 @@ export class Handshakes {
   }
 }
 
-/** One live TCP connection of a listener; the same for the raw socket and for TLS above it. */
+/** Identifies a live TCP connection of a listener, for the raw socket and for TLS above it. */
 const nameOf = (socket: Socket): string => `${socket.remoteAddress}|${socket.remotePort}`

@@ -1,9 +1,7 @@
-// grpc-js gives its servers HTTP/2's default receive windows, 64 KiB for a stream and for a
-// connection: an upload over a line of 100 ms then crawls at 0.4 MB/s. It has no option for it, but
-// it looks up `http2.createSecureServer` when it binds, so that function is wrapped here, on the
-// CommonJS module object. Invariant: a listener that starts has the windows; `checkWindows` asks
-// from outside, since an upgrade of grpc-js could undo the wrapping silently. Servers made by
-// anybody else in the process are not touched.
+// Widens the HTTP/2 receive windows of grpc-js servers: with the default of 64 KiB, an upload over a 100 ms link
+// reaches 0.4 MB/s. grpc-js has no option for this but looks up `http2.createSecureServer` when it binds, so this file
+// wraps it on the CommonJS module object, for our listener only. Invariant: a listener that starts has wide windows.
+// `checkWindows` tests this from outside, since an upgrade of grpc-js could silently undo the wrapping.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { connect, type Http2SecureServer, type SecureServerOptions } from 'node:http2'
 import { createRequire } from 'node:module'
@@ -11,7 +9,7 @@ import { SESSION } from '@berth/shared'
 import { CONTROL_PLANE_NAME, type KeyPair } from '../../keys/authority.ts'
 
 export interface ServerHook {
-  /** Merged over what grpc-js asks for. */
+  /** Merged over the options of grpc-js. */
   options: SecureServerOptions
   made: (server: Http2SecureServer) => void
 }
@@ -38,7 +36,7 @@ function wrap(name: 'createSecureServer' | 'createServer'): void {
 wrap('createSecureServer')
 wrap('createServer')
 
-/** Runs `bind`; every HTTP/2 server made on its behalf gets the windows and the hook. */
+/** Runs `bind`; every HTTP/2 server that it creates gets the windows and the hook. */
 export const bindWithHook = <T>(hook: ServerHook, bind: () => Promise<T>): Promise<T> =>
   binding.run(hook, bind)
 
@@ -79,9 +77,7 @@ function readWindows(address: string, caPem: string, probe: KeyPair): Promise<Se
   })
 }
 
-/**
- * Dials the listener like an agent and looks at its windows; rejects unless they are the wide ones.
- */
+/** Dials the listener like an agent and rejects unless its windows are wide. */
 export async function checkWindows(address: string, caPem: string, probe: KeyPair): Promise<void> {
   const { streamWindowBytes, connectionWindowBytes } = SESSION
   const seen = await readWindows(address, caPem, probe).catch((cause: Error) => {

@@ -40,7 +40,7 @@ const log = {
   warn: (fields: object, message: string) => void lines.push({ ...fields, message }),
 }
 
-// renewCertificate answers with who called; streams stay open; logs are echoed as their length
+// renewCertificate answers with the caller's identity; streams stay open; logs are echoed as their length
 const refuse = (): never => {
   throw Object.assign(new Error('not in this test'), { code: status.UNIMPLEMENTED })
 }
@@ -89,7 +89,7 @@ function newClient(pair: KeyPair | undefined, port = listener.port) {
   const apart = { 'grpc.use_local_subchannel_pool': 1 }
   return createClient(AgentService, `127.0.0.1:${port}`, tls, { ...byName, ...apart })
 }
-/** One call; who the listener says we are, or the error. */
+/** Makes one call; returns the identity that the listener sees, or the error. */
 async function callAs(pair: KeyPair | undefined, port = listener.port): Promise<string> {
   const client = newClient(pair, port)
   const request = create(RenewCertificateRequestSchema)
@@ -148,7 +148,7 @@ describe('who may connect', () => {
       issuedAt: new Date(read.validFromDate.getTime() + ENROLMENT.backdateMs).toISOString(),
       notAfter: read.validToDate.toISOString(),
     })
-    expect(JSON.parse(await callAs(agent))).toEqual(identity) // and again, when it is remembered
+    expect(JSON.parse(await callAs(agent))).toEqual(identity) // the second call uses the cache
     const other = await newAgent(authority, { installationId, agentId: 'agent-8' })
     expect(JSON.parse(await callAs(other)).agentId).toBe('agent-8')
     expect(lines).toEqual([])
@@ -287,7 +287,7 @@ describe('handshakes under way', () => {
     silent[0]?.destroy()
     await until(async () => (await callAs(agent).catch(() => '')) !== '')
     for (const socket of silent) socket.destroy()
-    // finished ones do not count: far more connections than the bound, all open together
+    // finished handshakes do not count: far more connections than the limit, all open together
     const many: TLSSocket[] = []
     await until(async () => (await callAs(agent).catch(() => '')) !== '')
     for (let n = 0; n < SESSION.pendingHandshakes + 10; n++) {
@@ -312,8 +312,7 @@ describe('handshakes under way', () => {
   })
 })
 
-// bounded below the times after which handshakes and connections that nobody closed end by
-// themselves
+// below the timeouts after which abandoned handshakes and connections end by themselves
 describe('opening and closing', { timeout: SESSION.dialMs - 2_000 }, () => {
   test('a port in use is refused with what to do', async () => {
     await expect(openTestListener(listener.port)).rejects.toThrow(/cannot use .*BERTH_AGENT_PORT/s)
@@ -342,7 +341,7 @@ describe('opening and closing', { timeout: SESSION.dialMs - 2_000 }, () => {
     await until(() => answers.length === 1)
     const closing = one.close(300)
     stream.write(Buffer.alloc(1))
-    await until(() => answers.length === 2) // in the time of grace
+    await until(() => answers.length === 2) // within the grace period
     await Promise.all([closing, failed, unknownAttemptEnded])
     client.close()
     await expect(callAs(agent, one.port)).rejects.toMatchObject({ code: status.UNAVAILABLE })

@@ -1,9 +1,7 @@
-// The agents' gateway: one gRPC listener, TLS 1.3, a client certificate of our authority required from
-// everybody who connects. `certifiedAgent` is the only function that derives an agent from a
-// connection. Connections that name themselves bulk transfers in the handshake are taken out before
-// HTTP/2. It starts whole or not at all: after binding it dials itself and looks at its receive
-// windows. Deliberately absent: what the calls do (the handlers) and whether an agent is known and
-// not revoked.
+// The agents' gRPC listener: TLS 1.3, and a client certificate of our authority required for every connection. Only
+// `certifiedAgent` derives an agent from a connection. Bulk transfers name themselves in the handshake and are diverted
+// before HTTP/2. It starts completely or fails: after binding it dials itself and checks its receive windows. Handlers
+// decide what calls do and whether an agent is known and not revoked.
 import { constants, createHash } from 'node:crypto'
 import type { Http2SecureServer } from 'node:http2'
 import type { TLSSocket } from 'node:tls'
@@ -39,29 +37,27 @@ export type AgentHandlers = Omit<ServiceHandlers<typeof AgentService>, 'streamLo
 export interface ListenerSettings {
   /** An address, not a name: `0.0.0.0`, `::`, `127.0.0.1`. */
   host: string
-  /** 0 takes a free one. */
+  /** 0 takes a free port. */
   port: number
-  /** Whose certificates are let in; it also signs the throw-away one of the self-test. */
+  /** The authority of accepted certificates; it also signs the temporary one of the self-test. */
   authority: Authority
-  /** Authorities (PEM) that are accepted besides, while one is being replaced by the other. */
+  /** Further accepted authorities (PEM), while one is being replaced. */
   alsoTrusted?: readonly string[]
-  /** Key and certificate of this listener, by `issueServerCertificate`. */
+  /** Key and certificate of this listener, from `issueServerCertificate`. */
   server: KeyPair
   handlers: AgentHandlers
-  /** Takes the connections that are bulk transfers; absent: there are none. */
+  /** Receives bulk transfers; if absent, there are none. */
   fileLine?: (socket: TLSSocket) => void
   log: Log
 }
 
 export interface Listener {
   readonly port: number
-  /**
-   * Stops accepting, lets calls end for `graceMs`, then cuts them. Say Goodbye to the agents first.
-   */
+  /** Stops accepting, lets calls end for `graceMs`, then cuts them. Say Goodbye to the agents first. */
   close(graceMs: number): Promise<void>
   /** Cuts everything now. */
   forceClose(): Promise<void>
-  /** New connections see the new certificate and authorities; those that are open go on. */
+  /** New connections see the new certificate and authorities; open ones continue. */
   reloadCertificate(server: KeyPair, alsoTrusted?: readonly string[]): void
 }
 
@@ -82,7 +78,7 @@ const TLS = {
 const atPort = (host: string, port: number): string =>
   host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
 
-/** Where a listener on `host` is reached from this machine. */
+/** The address at which this machine reaches a listener on `host`. */
 const dialable = (host: string): string =>
   host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
 
@@ -111,7 +107,7 @@ function bind(server: Server, settings: ListenerSettings): Promise<number> {
 const ALPNCallback = ({ protocols }: { protocols: string[] }): string | undefined =>
   ['h2', BULK_TRANSFER].find((name) => protocols.includes(name))
 
-/** Connections that are bulk transfers never reach HTTP/2, which would take any name for its own. */
+/** Diverts bulk transfers before HTTP/2, which would accept any protocol name. */
 function divert(server: Http2SecureServer, fileLine: (socket: TLSSocket) => void): void {
   const others = server.listeners('secureConnection')
   server.removeAllListeners('secureConnection')
@@ -121,10 +117,7 @@ function divert(server: Http2SecureServer, fileLine: (socket: TLSSocket) => void
   })
 }
 
-/**
- * Binds, tests itself and returns; rejects, with nothing left open, when it would not be what it
- * must be.
- */
+/** Binds, tests itself and returns. If the test fails, it closes everything and rejects. */
 export async function openListener(settings: ListenerSettings): Promise<Listener> {
   const { authority, host, fileLine } = settings
   const server = new Server(OPTIONS)
@@ -165,7 +158,7 @@ export async function openListener(settings: ListenerSettings): Promise<Listener
     port,
     forceClose,
     close: async (graceMs) => {
-      // its callback may never come; the end of the sockets is what counts
+      // its callback may never run; the end of the sockets counts
       server.tryShutdown(() => {})
       handshakes.cutPending()
       const timer = setTimeout(() => void forceClose(), graceMs)
@@ -180,24 +173,24 @@ export async function openListener(settings: ListenerSettings): Promise<Listener
   }
 }
 
-/** Parsing costs 2 ms, and every call of every session asks. The same bytes are the same agent. */
+/** Parsing takes 2 ms and every call needs it, so results are cached by the certificate's bytes. */
 const identities = new Map<string, AgentIdentity | undefined>()
 
-/** The calling agent. */
+/** Returns the calling agent. */
 export const agentIdentity = (
   call: { getAuthContext(): { sslPeerCertificate?: { raw: Buffer } | undefined } | null },
   installationId: string,
 ): AgentIdentity | undefined =>
   certifiedAgent(call.getAuthContext()?.sslPeerCertificate?.raw, installationId)
 
-/** The agent on a bulk transfer. */
+/** Returns the agent of a bulk transfer. */
 export const lineIdentity = (
   socket: TLSSocket,
   installationId: string,
 ): AgentIdentity | undefined =>
   socket.authorized ? certifiedAgent(socket.getPeerCertificate().raw, installationId) : undefined
 
-/** From its certificate alone; undefined when it is not one of this installation's. */
+/** Derives the agent from its certificate alone; undefined if it is not of this installation. */
 function certifiedAgent(
   raw: Buffer | undefined,
   installationId: string,

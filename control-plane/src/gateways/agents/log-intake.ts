@@ -1,5 +1,5 @@
-// Records on their way into the store: appended to files at once, made durable in groups, acknowledged after the
-// commit. What was not committed when the process dies is cut off at the next start and sent again by the agent.
+// Stores log records: appends them to files immediately, makes them durable in groups, and acknowledges them after the
+// commit. If the process dies, the next start truncates what was not committed, and the agent sends it again.
 import { LOGS } from '@berth/shared'
 import {
   forEachRecord,
@@ -16,7 +16,7 @@ import type { LogPosition } from '../../store/deployments/log-files.ts'
 export interface Feed {
   acked(attemptId: string, seq: number): void
   failed(error: unknown): void
-  /** False once it ended: what it still had asked for is not given any more. */
+  /** False once it ended; a pending `open` then returns nothing. */
   isOpen(): boolean
 }
 
@@ -31,7 +31,7 @@ interface Entry {
 
 export type Accepted = { kind: 'taken' } | { kind: 'hole'; wanted: number } | { kind: 'unknown' }
 
-const WATCHED_COMMIT_MS = 20 // somebody looks: the commit may be smaller than it could be
+const WATCHED_COMMIT_MS = 20 // while a user watches, smaller commits are worth the shorter delay
 
 export class LogIntake {
   readonly #ctx: Context
@@ -46,9 +46,9 @@ export class LogIntake {
     this.#ctx = ctx
   }
 
-  /** Where this agent's log continues; undefined: not an attempt of this agent, or nothing more is wanted. */
+  /** Returns where this agent's log continues. Undefined if the attempt is another agent's or was released. */
   async open(agentId: string, attemptId: string, feed: Feed): Promise<number | undefined> {
-    await this.#settle(attemptId) // a former session's records are committed before we look
+    await this.#settle(attemptId) // commits the records of an earlier session first
     const found = await findLogPosition(this.#ctx, agentId, attemptId)
     if (!found || !feed.isOpen()) return undefined // a newer stream may have it by now
     this.#ctx.logs.truncate(attemptId, found.position)
@@ -63,14 +63,14 @@ export class LogIntake {
     return found.position.records
   }
 
-  /** Only what is still its own: a newer stream may feed the same log. */
+  /** Releases only logs that this stream still feeds; a newer stream may have taken one over. */
   release(attemptIds: Iterable<string>, feed: Feed): void {
     for (const id of attemptIds) {
       if (this.#entries.get(id)?.feed === feed) this.#entries.delete(id)
     }
   }
 
-  /** Known records are ignored, a hole is told; a broken checksum ends the stream. */
+  /** Ignores known records and reports a hole; a wrong checksum ends the stream. */
   accept(chunk: ParsedChunk): Accepted {
     const entry = this.#entries.get(chunk.attemptId)
     if (!entry || entry.fence !== Number(chunk.fence)) return { kind: 'unknown' }
@@ -90,7 +90,7 @@ export class LogIntake {
     noteGaps(entry, region)
     entry.written = this.#ctx.logs.append(entry.attemptId, entry.written, region)
     this.#dirty.add(entry)
-    this.#dirtyBytes += region.length // as the agent counts what it has under way
+    this.#dirtyBytes += region.length // counted as the agent counts its bytes in flight
     this.#schedule(entry)
     return { kind: 'taken' }
   }
@@ -137,7 +137,7 @@ export class LogIntake {
         entry.feed.acked(entry.attemptId, position.records)
       }
     } catch (error) {
-      // nothing was acknowledged: the agents keep it spooled and come back
+      // nothing was acknowledged, so the agents keep it spooled and reconnect
       this.#ctx.log.error({ err: error }, 'logs could not be stored')
       for (const { entry } of batch) {
         this.#entries.delete(entry.attemptId)
@@ -155,7 +155,7 @@ export class LogIntake {
     }
   }
 
-  /** Everything that was received is durable, or its stream has failed. */
+  /** Resolves when everything received is durable or its stream has failed. */
   async close(): Promise<void> {
     while (this.#committing || this.#dirty.size > 0) {
       if (!this.#committing) this.#commit()
@@ -164,7 +164,7 @@ export class LogIntake {
   }
 }
 
-// A LIMIT gap is the runner's own and part of its digest; any other gap is not.
+// A LIMIT gap comes from the runner and is part of its digest; other gaps are not.
 const LIMIT = 1
 
 function noteGaps(entry: Entry, region: Buffer): void {

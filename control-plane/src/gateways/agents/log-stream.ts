@@ -1,4 +1,4 @@
-// The log stream of one session: opened after the assignments, resumed where the store stands, ended with the session.
+// The log stream of one session: opened after the assignments, resumed at the stored position, ended with the session.
 import { LOGS } from '@berth/shared'
 import {
   GoodbyeReason,
@@ -16,7 +16,7 @@ import type { AgentSession } from './session.ts'
 
 type Stream = ServerDuplexStream<Buffer, LogDown>
 
-const BACKLOG = 1_024 // answers an agent does not take; then it is cut
+const BACKLOG = 1_024 // unread answers after which the agent is cut off
 
 export function openLogStream(
   ctx: Context,
@@ -102,7 +102,7 @@ class LogStream {
     if (accepted.kind === 'unknown') this.#stop(chunk.attemptId)
   }
 
-  /** An attempt that began after the stream was opened introduces itself by its first chunk. */
+  /** The first chunk of an attempt that began after the stream was opened registers it. */
   #admit(chunk: Parameters<LogIntake['accept']>[0]): void {
     const kept = { ...chunk, records: Buffer.from(chunk.records) }
     this.#call.pause()

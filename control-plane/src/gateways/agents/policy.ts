@@ -1,10 +1,10 @@
-// Numbers the control plane tells agents: how often to beat, how to pace their logs.
+// Numbers that the control plane sends to agents: the heartbeat interval and the pace of logs.
 import { LOGS, SESSION } from '@berth/shared'
 import { type LogPolicy, LogPolicySchema } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { durationFromMs } from '@bufbuild/protobuf/wkt'
 
-/** Few agents beat often, many beat seldom; jitter keeps a herd apart. */
+/** The more agents, the longer the interval; jitter spreads them. */
 export function heartbeatMs(agents: number, random = Math.random()): number {
   const wanted = (agents / SESSION.heartbeatsPerSecond) * 1_000
   const clamped = Math.min(Math.max(wanted, SESSION.heartbeatMinMs), SESSION.heartbeatMaxMs)

@@ -1,5 +1,5 @@
-// One control stream of one agent, from its hello to its end. Messages are taken one at a time, in order; anything
-// unexpected ends the whole session, and the next one begins with a complete resynchronisation. No partial repair.
+// One control stream of one agent, from its hello to its end. Messages are processed one at a time, in order. Anything
+// unexpected ends the whole session, and the next one resynchronises completely; there is no partial repair.
 import { SESSION, VERSION } from '@berth/shared'
 import {
   type AgentMessage,
@@ -39,16 +39,16 @@ import { EdgeState } from './edge.ts'
 import { heartbeatMs, logPolicy } from './policy.ts'
 import { TrustState } from './trust.ts'
 
-const INBOX = 64 // messages read ahead; the stream is paused beyond
-const BACKLOG = 1_024 // messages an agent does not take; then it is cut
+const INBOX = 64 // messages read ahead; the stream pauses beyond
+const BACKLOG = 1_024 // unread messages after which the agent is cut off
 const PROTOCOL = 1
 
 class ProtocolError extends Error {}
 
-/** The stream, as far as a session needs it. */
+/** The part of the stream that a session needs. */
 export interface ControlStream {
   write(message: ServerMessage): boolean
-  /** Messages waiting to be sent. */
+  /** Number of messages waiting to be sent. */
   backlog(): number
   pause(): void
   resume(): void
@@ -57,12 +57,12 @@ export interface ControlStream {
 
 export type SessionIdentity = Certified
 
-/** What a session tells the rest of the gateway. */
+/** What a session reports to the gateway. */
 export interface Gateway {
   agentCount(): number
   opened(session: AgentSession, opened: Opened, hello: Hello): Promise<boolean>
   closed(session: AgentSession): void
-  /** Its rows could not be written; endRows is to be called again. */
+  /** The session's rows could not be written; endRows must be called again. */
   unclosed(session: AgentSession): void
 }
 
@@ -109,7 +109,7 @@ export class AgentSession {
     return this.identity.agentId
   }
 
-  /** How far the server's clock is behind ours; undefined: it has not told its time. */
+  /** How far the server's clock is behind ours; undefined until it reports its time. */
   get clockOffsetMs(): number | undefined {
     return this.#clock.ms
   }
@@ -118,12 +118,12 @@ export class AgentSession {
     if (reported) this.#clock.note(timestampMs(reported), this.#ctx.clock.now())
   }
 
-  /** The log stream dies with its session. */
+  /** The log stream ends with its session. */
   whenClosed(end: () => void): void {
     this.#whenClosed.push(end)
   }
 
-  /** One log stream a session: two would write into the same files. */
+  /** Allows one log stream per session, because two would write to the same files. */
   takeLogStream(): boolean {
     const first = !this.#hasLogStream
     this.#hasLogStream = true
@@ -255,7 +255,7 @@ export class AgentSession {
     this.sessionId = opened.sessionId
     if (!(await this.#gateway.opened(this, opened, hello))) return
     if (this.#isClosed()) {
-      // the stream ended while the rows were written: nobody else will close them
+      // the stream ended while the rows were written, so close them here
       this.#gateway.closed(this)
       this.endRows()
       return
@@ -283,7 +283,7 @@ export class AgentSession {
     await dispatchTasks(this.#ctx, this.agentId, this.epoch)
     this.#desired.meet(opened.unknownAttempts)
     await this.#desired.sendComplete()
-    if (this.#isClosed()) return // nobody may ask a session that has ended
+    if (this.#isClosed()) return // a session that has ended takes no requests
     this.#ctx.agentRpc.open(this.agentId, this.#requests)
     const stop = this.#ctx.notifier.on(agentTopic(this.agentId), () => this.notify())
     const stopTrust = this.#ctx.notifier.on(trustTopic(this.agentId), () => this.notify(true))
@@ -292,7 +292,7 @@ export class AgentSession {
       stopTrust()
     }
     this.#isTrustDue = true
-    this.notify() // whatever happened between the look and the subscription
+    this.notify() // covers changes between the read and the subscription
   }
 
   // TypeScript narrows #state after the checks above; awaits in between may have changed it.
@@ -300,7 +300,7 @@ export class AgentSession {
     return this.#state === 'closed'
   }
 
-  /** Something about this agent may have changed: look, and send what differs. Calls coalesce. */
+  /** Something about this agent may have changed: reads the state and sends what differs. Calls coalesce. */
   notify(isTrust = false): void {
     if (this.#state !== 'active') return
     this.#isTrustDue ||= isTrust
@@ -344,7 +344,7 @@ export class AgentSession {
     await this.#desired.sendChanges()
   }
 
-  /** Once a second: silence, certificates that ran out, assignments nobody confirmed. */
+  /** Runs once a second: checks silence, expired certificates and unconfirmed assignments. */
   tick(lagged: boolean): void {
     if (this.#state === 'closed' || lagged) return
     const now = performance.now()
@@ -387,7 +387,7 @@ export class AgentSession {
     this.close()
   }
 
-  /** Idempotent: whoever notices the end first calls it. */
+  /** Idempotent, because several paths detect the end. */
   close(): void {
     if (this.#state === 'closed') return
     const wasActive = this.#state === 'active'
@@ -400,7 +400,7 @@ export class AgentSession {
     if (wasActive) this.endRows()
   }
 
-  /** Rows that still show a session would keep its tasks waiting for ever: what fails is tried again. */
+  /** Retried on failure: rows that still show a session would keep its tasks waiting forever. */
   endRows(): void {
     closeSession(this.#ctx, this.agentId, this.epoch).catch((error: unknown) => {
       this.#ctx.log.error({ err: error, agentId: this.agentId }, 'session could not be closed')

@@ -1,5 +1,5 @@
-// What one session's server was told to trust and refuse: everything at the start, and again when it changes. The
-// answer is matched by its number; one that was overtaken says nothing.
+// Tracks what one session's server was asked to trust and refuse: everything at the start, and again when it changes.
+// The answer is matched by its generation; an outdated one is ignored.
 import { type TrustApplied, type TrustBundle, TrustBundleSchema } from '@berth/shared/wire'
 import { create } from '@bufbuild/protobuf'
 import { confirmServerTrust, readServerTrust, type ServerTrust } from '../../app/ssh/trust.ts'
@@ -17,7 +17,7 @@ export class TrustState {
     this.#send = send
   }
 
-  /** A server that has seen a later number than ours would ignore what we send: ours is made to follow. */
+  /** A server ignores generations below the highest it has seen, so ours is raised above it. */
   async sendFirst(seenGeneration: number): Promise<void> {
     await this.#sendAfter(seenGeneration)
   }

@@ -1,4 +1,4 @@
-// An action as the documented fields.
+// Serializes an action to the documented fields.
 import type { Action } from '@berth/shared/api'
 import type { SyncedAction } from '../../domain/deployments/action.ts'
 import { time } from './fields.ts'

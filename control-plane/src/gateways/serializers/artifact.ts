@@ -1,4 +1,4 @@
-// A file of an action as the documented fields.
+// Serializes a file of an action to the documented fields.
 import type { Artifact as Shown } from '@berth/shared/api'
 import type { Context } from '../../context.ts'
 import type { Artifact } from '../../store/files/artifacts.ts'

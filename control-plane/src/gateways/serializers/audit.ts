@@ -1,4 +1,4 @@
-// An audit row as people and programs read it.
+// Serializes an audit row for users and programs.
 import type { AuditEntry } from '@berth/shared/api'
 import type { AuditRow } from '../../store/core/audit.ts'
 import { time } from './fields.ts'

@@ -1,4 +1,4 @@
-// Fields that only the dashboard gets; everything REST has too is presented by rest/present*.ts.
+// Serializes fields that only the dashboard gets; fields.ts and its siblings serialize what REST has too.
 import type { Me, Task } from '@berth/shared/api'
 import { readStepLines } from '../../app/deployments/logs.ts'
 import type { TaskView } from '../../app/deployments/tasks.ts'
@@ -9,7 +9,7 @@ import { type Caller, permissionsOf } from '../../domain/core/access.ts'
 import type { User } from '../../store/people/people.ts'
 import { serializeTask, time } from './fields.ts'
 
-/** As /api/me, but for whoever has no token. */
+/** Like /api/me, for a user without a token. */
 export const serializeSelf = (
   user: User,
   caller: Caller,
@@ -32,7 +32,7 @@ export const serializeSelf = (
   })),
 })
 
-/** With phases, steps and their lines. */
+/** Includes phases, steps and their lines. */
 export const serializeWholeTask = async (ctx: Context, view: TaskView): Promise<Task> =>
   serializeTask(ctx, view, { lines: await readStepLines(ctx, view) })
 
@@ -46,7 +46,7 @@ export const serializeSession = (view: SessionView) => ({
   is_current: view.isCurrent,
 })
 
-/** Opened by the browser itself, once. */
+/** The browser itself opens it, once. */
 export const serializeTicket = ({ path, expiresAt }: TicketView) => ({
   url: path,
   expires_at: time(expiresAt),

@@ -1,4 +1,4 @@
-// Deliveries and pull requests as the documented fields. No signature and no secret has a way in here.
+// Serializes deliveries and pull requests to the documented fields, never a signature or a secret.
 import type { DeliveryOutcome, DeliveryRule, Provider } from '@berth/shared'
 import type {
   Delivery,

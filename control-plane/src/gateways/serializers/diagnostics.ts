@@ -1,4 +1,4 @@
-// Diagnostics as the documented fields.
+// Serializes diagnostics to the documented fields.
 import type { Diagnostics } from '@berth/shared/api'
 import type { DiagnosticsView, FailedDeployment } from '../../app/deployments/diagnostics.ts'
 import type { Context } from '../../context.ts'

@@ -1,4 +1,4 @@
-// An environment, its Basic Auth and its variables as the documented fields. No value and no hash has a way in here.
+// Serializes an environment, its Basic Auth and its variables to the documented fields, never a value or a hash.
 import type { BasicAuth, Environment, Variable } from '@berth/shared/api'
 import type { VariableView } from '../../app/environments/variables.ts'
 import type { EnvironmentView } from '../../app/environments/views.ts'

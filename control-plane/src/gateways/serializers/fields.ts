@@ -1,5 +1,5 @@
-// Rows become the documented fields: snake_case, UTC without fractions, "no value" as null. The only place that names
-// response fields; routes call it and add nothing.
+// Serializes rows to the documented fields: snake_case, UTC without fractions, "no value" as null. Only serializers
+// name response fields; routes call them and add nothing.
 import { defaultCeilings, knownSize, readCeilings, type StepStatus, VERSION } from '@berth/shared'
 import type {
   Me,
@@ -28,7 +28,7 @@ import type { ServerUsage as StoredUsage } from '../../store/servers/usage.ts'
 const MANY_TIMES = 5_000
 const times = new Map<number, string>()
 
-/** Remembered by the second: a page of tasks names a hundred times, and mostly the same again at the next poll. */
+/** Cached by the second: a page of tasks formats a hundred times, mostly the same ones at the next poll. */
 export function time(ms: number): string {
   const second = Math.floor(ms / 1_000)
   const known = times.get(second)
@@ -103,7 +103,7 @@ function serializeTrust({ agent, status }: ServerView): ServerTrust | null {
   return { state: isNewest ? 'confirmed' : 'told', reason: null }
 }
 
-/** The disk has one source: the newest measurement, which the charts end with; before the first, what the agent said when it connected. */
+/** The disk comes from the newest measurement, as in the charts; before the first one, from the agent's hello. */
 function serializeDisk(host: HostFacts, usage: StoredUsage | undefined) {
   const [all, free] = usage
     ? [usage.diskBytes, usage.diskBytes - usage.diskUsedBytes]
@@ -161,7 +161,7 @@ const STEP_WORDS = new Map<number, StepStatus>([
   [StepState.CANCELED, 'canceled'],
 ])
 
-/** A phase is as far as its steps are: the worst of the finished, the first of the open ones. */
+/** The status of a phase follows its steps: the worst of the finished, the first of the open ones. */
 function phaseStatus(steps: Step[]): StepStatus {
   const has = (s: StepStatus) => steps.some((step) => step.status === s)
   if (has('failed')) return 'failed'
@@ -203,7 +203,7 @@ function serializePhases(view: TaskView, lines: StepLines): Phase[] {
   for (const phase of phases) {
     phase.status = phaseStatus(phase.steps)
     phase.started_at = phase.steps.find((s) => s.started_at !== null)?.started_at ?? null
-    // after a failure the rest of its steps is never begun
+    // after a failure, the remaining steps never begin
     const isCut = phase.status === 'failed' || phase.status === 'canceled'
     const isOver = (s: Step) => s.status !== 'running' && (isCut || s.status !== 'pending')
     phase.duration_ms = phase.steps.every(isOver)
@@ -213,7 +213,7 @@ function serializePhases(view: TaskView, lines: StepLines): Phase[] {
   return phases
 }
 
-/** A list, without phases; `lines` are those of `readFailureLines`. */
+/** Serializes a list without phases; `lines` come from `readFailureLines`. */
 export const serializeTasks = (
   ctx: Context,
   views: readonly TaskView[],

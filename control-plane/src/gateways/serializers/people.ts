@@ -1,4 +1,4 @@
-// People, organizations and tokens as the documented fields. A secret is in none of them.
+// Serializes people, organizations and tokens to the documented fields, never a secret.
 import type {
   AcceptedMembership,
   AdminOrganization,
@@ -100,7 +100,7 @@ export const serializeAdminProject = ({
   created_at: time(project.createdAt),
 })
 
-/** What the invited person is shown before they decide. */
+/** What the invited person sees before they decide. */
 export const serializeOffer = (offer: InvitationOffer): z.infer<typeof InvitationDescription> => ({
   organization: { id: offer.organization.id, name: offer.organization.name },
   email: offer.invitation.email,

@@ -1,4 +1,4 @@
-// A project as the documented fields. Secrets are named here only as "set" and "since when".
+// Serializes a project to the documented fields. Of secrets only "set" and "since when" appear.
 import { readCeilings } from '@berth/shared'
 import type { DeployKey, ForgeHostKey, ProjectDetail, WebhookSecret } from '@berth/shared/api'
 import type { z } from 'zod'
@@ -82,7 +82,7 @@ export const serializeDeployKey = (key: DeployKeyView): z.infer<typeof DeployKey
   previous: key.previous,
 })
 
-/** The one answer that holds it. */
+/** The only answer that contains the secret. */
 export const serializeWebhookSecret = (made: {
   secret: string
   previousAcceptedUntil: number | null

@@ -1,4 +1,4 @@
-// Fields of a project's repository and of its host token.
+// Serializes a project's repository and its forge token.
 import type { HostToken, HostTokenFacts, RepositoryCheck, RepositoryFacts } from '@berth/shared/api'
 import type { HostTokenView } from '../../app/forges/forge-tokens.ts'
 import { type RepositoryCheck as CheckView, decodeLookError } from '../../app/forges/repository.ts'

@@ -1,4 +1,4 @@
-// SSH certificates and host authorities as the documented fields.
+// Serializes SSH certificates and host authorities to the documented fields.
 import { SSH_ACCOUNTS, type SshAccount, sshHostAlias } from '@berth/shared'
 import type {
   IssuedSshCertificate as IssuedBody,

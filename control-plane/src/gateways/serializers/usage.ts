@@ -1,4 +1,4 @@
-// Fields of what a server takes of its machine, now and in the past.
+// Serializes what a server uses of its machine, now and in the past.
 import type { ServerUsageHistory } from '@berth/shared/api'
 import type { ServerFacts, UsageSpan } from '../../app/servers/facts.ts'
 import { serializeUsage, time } from './fields.ts'

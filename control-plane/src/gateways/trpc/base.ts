@@ -1,5 +1,5 @@
-// What every procedure stands on: who calls, the shape of errors, and the two transports. Queries and changes go over
-// HTTP, subscriptions over the socket; each is refused on the other, where nothing bounds it.
+// The base of every procedure: its caller, the shape of errors, and the two transports. Queries and mutations go over
+// HTTP, subscriptions over the socket; each is refused on the other transport, which has no limits for it.
 import { AppError, LIVE } from '@berth/shared'
 import { initTRPC } from '@trpc/server'
 import type { Context } from '../../context.ts'
@@ -9,17 +9,19 @@ import { serializeError } from './errors.ts'
 
 export interface CallContext {
   ctx: Context
-  /** Undefined: nobody was asked who they are, because every procedure of the request is open; or `refusal` says why not. */
+  /**
+   * Undefined if every procedure of the request is open, or if authentication failed; then `refusal` has the reason.
+   */
   admission: Admission | undefined
   refusal?: AppError
   requestId: string
-  /** Undefined: a socket. */
+  /** Undefined on a socket. */
   visitor: Visitor | undefined
-  /** Undefined: HTTP. */
+  /** Undefined over HTTP. */
   socket: SocketContext | undefined
 }
 
-/** The browser behind a request, for those procedures that deal in cookies. */
+/** The browser behind a request, for procedures that handle cookies. */
 export interface Visitor {
   address: string
   requestId: string
@@ -31,15 +33,15 @@ export interface Visitor {
 export interface SocketContext {
   /** Waits until the reader can take more. */
   room(signal: AbortSignal): Promise<void>
-  /** Ends the connection; its reader comes back and resumes. */
+  /** Ends the connection; its client reconnects and resumes. */
   cut(): void
   subscriptions: number
 }
 
 interface CallMeta {
-  /** A stricter rate limit than the default one; the same as REST's. */
+  /** A stricter rate limit than the default; the same as REST's. */
   policy?: Policy
-  /** For everybody: nobody is asked who they are. */
+  /** Open to all: the caller is not authenticated. */
   isOpen?: boolean
 }
 
@@ -47,7 +49,7 @@ const t = initTRPC
   .context<CallContext>()
   .meta<CallMeta>()
   .create({
-    isDev: false, // no stack ever leaves
+    isDev: false, // stack traces are never sent
     errorFormatter({ error, shape, ctx }) {
       return { ...shape, ...serializeError(error, ctx?.requestId ?? null) }
     },
@@ -66,7 +68,7 @@ const overHttp = t.procedure.use(({ ctx, next, type }) => {
   return next({ ctx: { visitor } })
 })
 
-/** A query or a change of somebody known. */
+/** A query or mutation of an authenticated caller. */
 export const call = overHttp.use(({ ctx, next, meta }) => {
   const { admission } = ctx
   if (!admission) throw ctx.refusal ?? new AppError('token_missing', 'Sign in first.')
@@ -75,13 +77,13 @@ export const call = overHttp.use(({ ctx, next, meta }) => {
   return next({ ctx: { ctx: ctx.ctx, caller, admission } })
 })
 
-/** The same for people in a browser alone: a token neither signs in nor decides about other logins. */
+/** For browsers only: a token can neither sign in nor decide about other logins. */
 export const browserCall = call.use(({ ctx, next }) => {
   if (ctx.caller.origin.tokenId !== null) throw new AppError('token_missing', 'Sign in first.')
   return next()
 })
 
-/** Before anybody signed in. Each of these counts by address. */
+/** Works without sign-in. Each of these counts by address. */
 export const openCall = overHttp.meta({ isOpen: true })
 
 /** A subscription. */

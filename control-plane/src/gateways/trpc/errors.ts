@@ -1,12 +1,12 @@
-// Refusals as the dashboard gets them: our code, our status, the sentence and its details, whatever tRPC calls it.
-// Faults are "Internal error" with the request's id and nothing else.
+// Turns errors into refusals for the dashboard: our code, status, message and details instead of tRPC's. Faults are
+// "Internal error" with the request's id and nothing else.
 import { AppError, type FieldProblem, invalidFields } from '@berth/shared'
 import type { TRPCError } from '@trpc/server'
 import { ZodError } from 'zod'
 import { storeRefusal } from '../../app/core/store-refusals.ts'
 import { displayName } from '../../domain/core/display-name.ts'
 
-/** Undefined: a fault, to be logged. */
+/** Undefined for a fault, which must be logged. */
 export function refusalOf(error: TRPCError): AppError | undefined {
   const { cause, code } = error
   if (cause instanceof AppError) return cause

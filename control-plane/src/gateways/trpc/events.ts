@@ -1,4 +1,4 @@
-// Events as the dashboard gets them, each with the number after which it resumes.
+// Serializes events for the dashboard, each with the number after which a client resumes.
 import { type TrackedEnvelope, tracked } from '@trpc/server'
 import { z } from 'zod'
 import type { Context } from '../../context.ts'
@@ -8,7 +8,7 @@ import { type Begun, type Reset, streamEvents } from '../../notifications/stream
 import type { EventFilter } from '../../store/core/events.ts'
 import type { SocketContext } from './base.ts'
 
-/** Where a subscriber resumes: tRPC adds it when it reconnects, a page may give it at first. */
+/** Where a subscriber resumes: tRPC adds it on reconnect, a page may pass it at first. */
 export const Resume = {
   lastEventId: z
     .string()
@@ -25,7 +25,7 @@ export interface EventMessage {
   environment_id: number | null
   task_id: number | null
   body: object
-  /** As they are now; null: about none, or gone. */
+  /** The current state; null if the event concerns none or it was deleted. */
   environment: LiveEvent['environment']
   task: LiveEvent['task']
 }
@@ -49,7 +49,7 @@ interface Watcher {
   socket: SocketContext
 }
 
-/** What one subscription brings along for the streams of live/. */
+/** What one subscription passes to the streams of notifications/. */
 export const watcherOf = (
   { admission, socket }: Watcher,
   organizationId: number,
@@ -60,7 +60,7 @@ export const watcherOf = (
   signal,
 })
 
-/** Counted from the call on: generators that never begin never end either. */
+/** Counts inside the generator, because one that never starts also never ends. */
 export async function* counted<T>(
   socket: SocketContext,
   messages: AsyncGenerator<T>,

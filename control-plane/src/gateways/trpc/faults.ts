@@ -1,5 +1,5 @@
-// What goes wrong at this gateway. Faults of procedures are logged once, with their cause; refusals are answers and are not,
-// but whoever shows no good token is counted by address, as everywhere.
+// Handles failures of this gateway. Faults of procedures are logged once, with their cause. Refusals are answers and
+// are not logged, but a missing or bad token counts by address, as in every gateway.
 import { AppError } from '@berth/shared'
 import type { TRPCError } from '@trpc/server'
 import type { Context } from '../../context.ts'
@@ -11,7 +11,7 @@ export function logFault(ctx: Context, error: TRPCError, path: string | undefine
   ctx.log.error({ err: error.cause ?? error, path }, 'a call of the dashboard failed')
 }
 
-/** For `catch` of an identification: throws what it was given, or 429. */
+/** For `catch` after identification: rethrows the error, or throws 429. */
 export const countBad =
   (ctx: Context, address: string) =>
   (error: unknown): never => {

@@ -1,5 +1,5 @@
-// The dashboard's gateway: queries and changes at /trpc/{procedure}, one socket at /trpc for what happens. JSON only; a
-// body is at most what every body is, a request has a bounded number of calls.
+// The dashboard's gateway: queries and mutations at /trpc/{procedure}, one socket at /trpc for subscriptions. JSON
+// only; bodies have the common limit, and a request has a bounded number of calls.
 import { AppError, LIVE } from '@berth/shared'
 import { fastifyRequestHandler } from '@trpc/server/adapters/fastify'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -26,14 +26,14 @@ export function openBrowserGateway(ctx: Context, http: FastifyInstance): Sockets
       method: ['GET', 'POST'],
       url: `${SOCKET_PATH}/:path`,
       schema: { hide: true },
-      config: { needs: 'nothing' }, // each procedure asks for what it needs
+      config: { needs: 'nothing' }, // each procedure checks what it needs
       handler: (request, reply) => answer(ctx, request, reply),
     })
   })
   return new Sockets(ctx, http.server)
 }
 
-// flat by full name, whatever its type says
+// flat by full name, contrary to its type
 const procedures = appRouter._def.procedures as object as Record<
   string,
   { _def: { type: string; meta?: { isOpen?: boolean } } }
@@ -79,7 +79,7 @@ function visitorOf(request: FastifyRequest, reply: FastifyReply): Visitor {
   }
 }
 
-/** Of several calls in one request each answers for itself: an open one works for whoever is not signed in. */
+/** Each call of a batch is checked on its own: an open one also works without sign-in. */
 async function contextOf(
   ctx: Context,
   request: FastifyRequest,
@@ -106,6 +106,6 @@ async function admit(ctx: Context, request: FastifyRequest): Promise<Admission> 
   const { userId, origin } = found.caller
   requireQuota(ctx.quotas.countRequest({ userId, tokenId: origin.tokenId }))
   const who = askOrganization(found, request.headers['x-service-organization'])
-  const again = () => Promise.resolve(who) // a request does not live long enough to ask twice
+  const again = () => Promise.resolve(who) // a request is too short to authenticate again
   return new Admission(ctx, who, again, () => {})
 }

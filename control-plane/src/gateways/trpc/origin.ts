@@ -1,5 +1,5 @@
-// Whether a request comes from our own pages. A browser adds cookies to requests of foreign pages and to their sockets;
-// what it says in Origin it cannot be made to say wrongly. Programs send no Origin and no cookie.
+// Checks that a request comes from our own pages. Browsers add cookies to requests and sockets of foreign pages, but
+// pages cannot forge Origin. Programs send neither Origin nor cookies.
 import type { IncomingHttpHeaders } from 'node:http'
 import { AppError } from '@berth/shared'
 import type { Context } from '../../context.ts'
@@ -20,7 +20,7 @@ export function requireOwnOrigin(
   }
   if (cookie === undefined) return
   if (kind !== 'read') throw foreign()
-  // reading from our own page has no Origin; newer browsers say where it came from all the same
+  // reads from our own page have no Origin, but newer browsers send sec-fetch-site
   const site = headers['sec-fetch-site']
   if (site !== undefined && site !== 'same-origin' && site !== 'none') throw foreign()
 }

@@ -1,10 +1,10 @@
-// A socket that may hold only so much. Streams ask for room before they read on; a reader that takes nothing for a while,
-// or has too much under way whatever the reason, is cut off and comes back by number. tRPC itself sends without looking.
+// Limits what a socket may buffer. Streams wait for space before they read on; a reader that stalls, or has too much in
+// flight for any reason, is cut off, reconnects and resumes by number. tRPC itself sends without checking.
 import { LIVE } from '@berth/shared'
 import type { WebSocket } from 'ws'
 import type { Clock } from '../../clock.ts'
 
-const LOOK_MS = 250 // the wait for room looks at the clock this often
+const LOOK_MS = 250 // how often the wait for space checks the clock
 
 export class Pace {
   readonly #socket: WebSocket
@@ -49,7 +49,7 @@ export class Pace {
     }
   }
 
-  /** Until something was taken off our hands, the viewer left, or it is time to look at the clock. */
+  /** Resolves when data was flushed, the viewer left, or it is time to check the clock. */
   #turn(signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const finish = (): void => {

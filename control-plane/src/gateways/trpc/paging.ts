@@ -1,12 +1,12 @@
-// Pages of lists that are walked by id: a page asks for one row more than it shows, and that row says whether there is
-// another page. `next` is what the next page is asked for with.
+// Pages of lists ordered by id: a page reads one row more than it shows, to know whether there is another page. `next`
+// is the cursor of the next page.
 import { REST } from '@berth/shared'
 import { Id } from '@berth/shared/api'
 import { z } from 'zod'
 
 /** Spread into an input. */
 export const Page = {
-  /** `next` of the page before. */
+  /** `next` of the previous page. */
   cursor: Id.optional(),
   limit: z.int().min(1).max(REST.perPageMax).optional(),
 }

@@ -1,5 +1,5 @@
-// The dashboard's API: the same app functions, rules and fields as REST, and live updates. One file a noun; the
-// dashboard imports the type and nothing else.
+// The dashboard's API: the same app functions, rules and fields as REST, plus live updates. One file per noun; the
+// dashboard imports only the type.
 
 import { router } from './base.ts'
 import { taskRouter } from './deployments/task.ts'

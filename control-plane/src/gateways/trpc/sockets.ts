@@ -1,6 +1,5 @@
-// The dashboard's sockets: who may open one, how many, how large, how long. Everything about a socket is decided here;
-// what is said on it belongs to tRPC. A socket without a caller is closed; a caller whose access ends, too. Nothing
-// about who it is stands in the address.
+// The dashboard's sockets: who may open one, how many, how large, how long; tRPC handles the messages. A socket without
+// a caller is closed, and so is one whose caller loses access. The address contains no credentials.
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
@@ -51,7 +50,7 @@ export class Sockets {
       createContext: (options) => this.#admit(options),
       onError: ({ error, path, ctx: context }) => {
         logFault(ctx, error, path)
-        // a page that is told of a fault gives up; one that is cut off comes back and resumes
+        // a page that receives a fault gives up; one that is cut off reconnects and resumes
         if (!refusalOf(error)) context?.socket?.cut()
       },
     })
@@ -68,12 +67,12 @@ export class Sockets {
     return [...this.#seats.values()].reduce((sum, seat) => sum + seat.context.subscriptions, 0)
   }
 
-  /** Bytes under way to each. */
+  /** Bytes in flight to each socket. */
   buffered(): number[] {
     return [...this.#seats.keys()].map((socket) => socket.bufferedAmount)
   }
 
-  /** A proper goodbye, so that browsers come back at once; whoever does not answer is cut off. */
+  /** Closes properly, so that browsers reconnect immediately; a socket that does not answer is cut off. */
   async close(): Promise<void> {
     this.#isClosing = true
     clearInterval(this.#pings)
@@ -138,7 +137,7 @@ export class Sockets {
     })
   }
 
-  /** Called once a socket, by tRPC: with the first message if the socket announced one, else at once. */
+  /** tRPC calls it once per socket: with the first message if the socket announced one, else immediately. */
   async #admit({ req, res: socket, info }: CreateWSSContextFnOptions): Promise<CallContext> {
     const seat = this.#seats.get(socket)
     if (!seat) throw new AppError('unavailable', 'The connection is closed.')
@@ -154,7 +153,7 @@ export class Sockets {
       seat.leave = this.#takePlace(who.user.id)
       const onEnded = (refusal: AppError) => socket.close(NOT_ADMITTED, refusal.code)
       seat.admission = new Admission(this.#ctx, who, again, onEnded)
-      if (socket.readyState !== socket.OPEN) seat.leave() // it left meanwhile
+      if (socket.readyState !== socket.OPEN) seat.leave() // it closed meanwhile
       return {
         ctx: this.#ctx,
         admission: seat.admission,
@@ -189,7 +188,7 @@ export class Sockets {
     }
   }
 
-  /** Whoever did not answer the last one is gone; whoever lost access while nothing happened goes now. */
+  /** Ends sockets that did not answer the last ping, and those whose caller lost access while idle. */
   #ping(): void {
     for (const [socket, seat] of this.#seats) {
       if (!seat.isAlive) {
@@ -198,12 +197,12 @@ export class Sockets {
       }
       seat.isAlive = false
       socket.ping()
-      seat.admission?.check().catch(() => {}) // refusals close the socket; faults are met by the next use
+      seat.admission?.check().catch(() => {}) // a refusal closes the socket; the next use meets a fault
     }
   }
 }
 
-/** The answer to an upgrade that is none. */
+/** Answers a refused upgrade. */
 function refuse(socket: Duplex, error: unknown): void {
   const refusal =
     error instanceof AppError ? error : new AppError('internal_error', 'Internal error')

@@ -1,6 +1,6 @@
-// Puts the sign-in library onto our tables. What it must not know it does not get: the database holds a session's token
-// as SHA-256 only, disabled users do not exist for it, users are never written by it. Its clock is the machine's; times
-// are moved to ours and back, so that a moved clock moves sessions and links too.
+// Maps the sign-in library to our tables and hides what it must not know: the database holds only the SHA-256 of a
+// login's token, disabled users do not exist for the library, and it never writes users. The library uses the machine's
+// clock; times are converted to ours and back, so that a moved clock also moves logins and links.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { AppError } from '@berth/shared'
 import { createAdapterFactory } from 'better-auth/adapters'
@@ -21,13 +21,13 @@ import {
 } from '../../store/people/identity-rows.ts'
 import { hashToken } from '../tokens.ts'
 
-/** One request to the library: who asks, for the audit rows, and what the library took for the person's password. */
+/** One request to the library: its origin for the audit rows, and the password hashes that it compared with. */
 export interface Asked extends From {
-  /** The person shows a password: what follows holds only while it is in force. */
+  /** The user proves a password; the result is valid only while that password is current. */
   showsPassword: boolean
-  /** Hashes by user, as they were first read in this request or written by it. */
+  /** Hashes by user, as first read or written in this request. */
   passwords: Map<number, string>
-  /** The storage failed below the library, which tells of it only that something did. */
+  /** A storage error below the library, which itself reports only that something failed. */
   fault?: unknown
 }
 export const requestOrigin = new AsyncLocalStorage<Asked>()
@@ -36,7 +36,7 @@ export const from = (): From => {
   return { address, requestId }
 }
 
-/** What was read later may be newer than what the password was compared with. */
+/** Keeps the first hash, because a later read may be newer than what the password was compared with. */
 function notePassword(row: IdentityRow): void {
   const passwords = requestOrigin.getStore()?.passwords
   const userId = Number(row.userId)
@@ -47,7 +47,7 @@ function notePassword(row: IdentityRow): void {
 const provenPassword = (userId: number): string =>
   requestOrigin.getStore()?.passwords.get(userId) ?? ''
 
-/** As the library itself refuses a wrong password. */
+/** Refuses as the library itself refuses a wrong password. */
 const refuseAsWrong = (error: unknown): never => {
   if (!(error instanceof AppError)) throw error
   throw APIError.from('UNAUTHORIZED', {
@@ -78,7 +78,7 @@ function toTable(model: string): IdentityTable {
   return table
 }
 
-/** Conditions in our words. Tokens are compared by hash; `tokens` gives back what each hash was. */
+/** Translates conditions. Tokens are compared by hash; `tokens` maps each hash back. */
 function toConditions(
   table: IdentityTable,
   where: readonly Where[] | undefined,
@@ -100,7 +100,7 @@ function toConditions(
   return { conditions, tokens }
 }
 
-/** A row as the library expects it: with the token it asked by, and with the fields of users we do not keep. */
+/** Returns a row as the library expects it: with the token it asked by, and with user fields we do not keep. */
 function present(table: IdentityTable, row: IdentityRow, tokens: Map<string, string>): IdentityRow {
   if (table === 'users') {
     return { ...row, emailVerified: true, image: null, updatedAt: row.createdAt }
@@ -137,7 +137,7 @@ async function createRow(ctx: Context, model: string, row: IdentityRow): Promise
     return present(table, made, new Map([[tokenHash, token]]))
   }
   if (table === 'accounts' && typeof row.passwordHash === 'string') {
-    // a first password by a mailed link is a change of password like any other
+    // setting a first password by a mailed link counts as a change of password
     await changePassword(ctx, Number(row.userId), row.passwordHash)
     const by: Condition = { field: 'userId', operator: 'eq', value: Number(row.userId) }
     const [made] = await findIdentityRows(ctx.db, table, [by], { limit: 1 })
@@ -182,7 +182,7 @@ async function deleteRows(
   return rows.map((row) => present(table, row, tokens))
 }
 
-/** What the library asks of us; a failure is kept, because it makes a nameless 500 of it. */
+/** Keeps the error, because the library turns it into a generic 500. */
 async function keepFault<T>(work: Promise<T>): Promise<T> {
   try {
     return await work
@@ -193,7 +193,7 @@ async function keepFault<T>(work: Promise<T>): Promise<T> {
   }
 }
 
-/** The library's rows and ours are of one shape; its types only promise more than a table can. */
+/** The rows have the same shape; only the library's types promise more than a table can. */
 const as = <T>(row: IdentityRow | undefined): T => (row ?? null) as T
 
 export const ourTables = (ctx: Context) => {

@@ -1,6 +1,6 @@
-// better-auth, and nothing of it beyond what is used: email and password, browser sessions in a cookie, reset by a
-// one-use link. Deliberately absent: sign-up, social providers, its own rate limits, mail, tables and telemetry; whatever
-// it does not have here, our own app functions do (docs/decisions/0007).
+// Configures better-auth for what we use: email and password, browser logins in a cookie, reset by a one-use link.
+// Sign-up, social providers and its own rate limits, mail, tables and telemetry are off; our app functions do the rest
+// (docs/decisions/0007-sign-in-library-on-our-tables.md).
 import { PEOPLE } from '@berth/shared'
 import { isAPIError } from 'better-auth/api'
 import { betterAuth } from 'better-auth/minimal'
@@ -10,7 +10,7 @@ import { isStorageFull, isStoreUnavailable } from '../../store/engine/faults.ts'
 import type { Identity } from '../identity.ts'
 import { type Asked, from as askedFrom, ourTables, requestOrigin } from './adapter.ts'
 
-/** Paths below /api/auth that the library answers; every other one does not exist. */
+/** Paths below /api/auth that the library answers; all others do not exist. */
 export const AUTH_PATHS: Readonly<Record<string, 'GET' | 'POST'>> = {
   '/sign-in/email': 'POST',
   '/sign-out': 'POST',
@@ -20,13 +20,13 @@ export const AUTH_PATHS: Readonly<Record<string, 'GET' | 'POST'>> = {
   '/reset-password': 'POST',
 }
 
-/** Those among them that prove who asks by the password in force. */
+/** Paths that prove the caller by the current password. */
 const BY_PASSWORD = ['/sign-in/email', '/change-password']
 
 function build(ctx: Context, secret: string) {
   const { origin, protocol } = new URL(ctx.baseUrl)
   const secure = protocol === 'https:'
-  // a browser takes `__Host-` cookies only from this very host, over https, for every path
+  // a browser accepts `__Host-` cookies only from this exact hostname, over https, for every path
   const name = (word: string) => `${secure ? '__Host-' : ''}berth_${word}`
   return betterAuth({
     appName: 'Berth',
@@ -72,7 +72,7 @@ function build(ctx: Context, secret: string) {
         dont_remember: { name: name('dont_remember') },
       },
       defaultCookieAttributes: { secure, httpOnly: true, sameSite: 'lax', path: '/' },
-      // off under test runners otherwise
+      // otherwise off under test runners
       disableOriginCheck: false,
       disableCSRFCheck: false,
       ipAddress: { ipAddressHeaders: ['x-berth-address'] },

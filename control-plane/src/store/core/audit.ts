@@ -1,5 +1,5 @@
-// The audit log: rows are inserted at the end of the chain and deleted from its oldest end; there is no update. The one
-// head row is the chain's lock: who advances it writes next, on both engines.
+// Reads and writes the audit log. Rows are appended to a hash chain and deleted from its oldest end, never updated. The
+// single head row is the chain's lock on both engines: the transaction that advances it writes next.
 import type { Insertable, Selectable } from 'kysely'
 import { insertCompiled, runCompiled, updateCompiled } from '../engine/compiled.ts'
 import type { Db } from '../engine/db.ts'
@@ -8,7 +8,7 @@ import type { AuditHeadTable, AuditTable } from '../schema.ts'
 export type AuditHead = Selectable<AuditHeadTable>
 export type AuditRow = Selectable<AuditTable>
 
-/** Takes the next `count` places; concurrent transactions wait here for each other's commit. */
+/** Reserves the next `count` sequence numbers; concurrent transactions wait here for each other's commit. */
 export const advanceAuditHead = (db: Db, count: number): Promise<AuditHead> =>
   firstOf(
     runCompiled(db, 'advance audit head', [count, 1], () =>
@@ -41,7 +41,7 @@ export async function insertAudits(db: Db, rows: Insertable<AuditTable>[]): Prom
   }
 }
 
-/** A stretch of the chain, in its order. */
+/** Returns a range of the chain in chain order. */
 export const listAuditChain = (db: Db, afterSeq: number, limit: number): Promise<AuditRow[]> =>
   db
     .selectFrom('audit')
@@ -51,7 +51,7 @@ export const listAuditChain = (db: Db, afterSeq: number, limit: number): Promise
     .limit(limit)
     .execute()
 
-/** Rows outside the chain, of before and of after it began. */
+/** Counts rows outside the chain, from before and after it began. */
 export async function countUnchained(
   db: Db,
   legacyId: number,
@@ -61,7 +61,7 @@ export async function countUnchained(
   return { before: rows.length - after, after }
 }
 
-/** The oldest row that is younger than a time: what lies before it may go. */
+/** Finds the oldest row to keep; retention may delete the rows before it. */
 export const findOldestAuditSince = (db: Db, since: number): Promise<AuditRow | undefined> =>
   db
     .selectFrom('audit')
@@ -90,8 +90,7 @@ export interface AuditFilter {
   limit: number
 }
 
-/** Newest first. Without an organization: of the whole installation. */
-/** Of these subjects those about which this was written before. */
+/** Returns the subjects that already have an entry with this verb. */
 export async function listAuditedSubjects(
   db: Db,
   verb: string,
@@ -109,6 +108,7 @@ export async function listAuditedSubjects(
   return new Set(rows.flatMap((row) => row.subjectId ?? []))
 }
 
+/** Newest first. Without an organization, lists the whole installation. */
 export async function listAudit(
   db: Db,
   organizationId: number | undefined,
@@ -138,7 +138,7 @@ const NAMES = {
   user: ['users', 'name'],
 } as const
 
-/** What people call a thing, as far as it has a name. */
+/** Finds the display name of a subject, or null if it has none. */
 export async function findSubjectName(db: Db, type: string, id: string): Promise<string | null> {
   const place = Object.hasOwn(NAMES, type) ? NAMES[type as keyof typeof NAMES] : undefined
   if (!place || !/^\d{1,9}$/.test(id)) return null

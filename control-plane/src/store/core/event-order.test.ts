@@ -1,5 +1,5 @@
-// Numbers of events follow the order of commits, also when PostgreSQL writes several changes at once. Each test stands
-// beside its control: the same thing without the lock, in which a reader skips an event.
+// Numbers of events follow the order of commits, even when PostgreSQL runs several transactions concurrently. Each test
+// has a control without the lock, in which a reader skips an event.
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { missing } from '../../../../test/fixtures/platform/components.ts'
@@ -11,7 +11,7 @@ import { findEventRange, insertEvents, listEventsAfter, type NewEvent } from './
 
 const event = (kind: string): NewEvent => ({ organizationId: 1, kind, body: {}, at: 1 })
 
-/** As rows would be written without any care. */
+/** Inserts an event without the lock. */
 const insertPlainly = async (db: Db, kind: string): Promise<void> => {
   await db
     .insertInto('events')
@@ -78,7 +78,7 @@ describe.skipIf(missing('postgres'))('two changes at once on PostgreSQL', () => 
     expect(await kindsAfter(from)).toEqual(['slow', 'quick'])
   })
 
-  /** Eight writers, one reader that only ever looks forward. Gives what it saw and what there was. */
+  /** Runs eight writers and one reader that only moves forward; returns what it saw and what was written. */
   async function race(write: (db: Db, n: number) => Promise<void>) {
     const from = (await findEventRange(opened.db)).last
     const seen: number[] = []

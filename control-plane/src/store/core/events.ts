@@ -1,5 +1,5 @@
-// The bus: one row per change, written in the transaction of the change. Subscribers read by sequence number.
-// Also what agents reported, kept for a while.
+// Stores the event bus: one row per change, written in the transaction of the change. Subscribers read by sequence
+// number. Also keeps what agents reported, for a limited time.
 import { type Insertable, type Selectable, sql } from 'kysely'
 import { runCompiled } from '../engine/compiled.ts'
 import type { Db, Engine } from '../engine/db.ts'
@@ -14,13 +14,12 @@ export interface NewEvent extends Omit<Insertable<EventsTable>, 'body' | 'seq'> 
   body: object
 }
 
-const EVENTS_LOCK = 7_443_010 // any number, the same for every replica
-const ROWS_AT_ONCE = 500 // seven values a row: far below the engines' bound of parameters
+const EVENTS_LOCK = 7_443_010 // arbitrary, the same for every replica
+const ROWS_AT_ONCE = 500 // seven values per row, far below the engines' limit of parameters
 
 /**
- * Called once, as the last statement of a transaction. PostgreSQL gives out numbers when rows are written and shows rows
- * when they are committed; the lock is held from the one to the other, so that a number is never seen before a lower
- * one. SQLite has one writer at a time anyway.
+ * Must be the last statement of a transaction. PostgreSQL assigns numbers on insert but shows rows on commit; the lock
+ * spans both, so a reader never sees a number before a lower one. SQLite has a single writer anyway.
  */
 export async function insertEvents(db: Db, engine: Engine, events: NewEvent[]): Promise<void> {
   if (events.length === 0) return
@@ -35,7 +34,7 @@ export async function insertEvents(db: Db, engine: Engine, events: NewEvent[]): 
   }
 }
 
-/** Always the same names in the same order: the statement is kept by the number of rows alone. */
+/** The columns always have the same order, so the statement is cached by the number of rows alone. */
 const toRow = (event: NewEvent) => ({
   organizationId: event.organizationId,
   projectId: event.projectId ?? null,
@@ -51,7 +50,7 @@ const toEvent = (row: Selectable<EventsTable>): EventRow => ({
   body: JSON.parse(row.body) as object,
 })
 
-/** Of all organizations, oldest first. */
+/** Lists events of all organizations, oldest first. */
 export async function listEventsAfter(db: Db, seq: number, limit: number): Promise<EventRow[]> {
   const rows = await db
     .selectFrom('events')
@@ -63,7 +62,7 @@ export async function listEventsAfter(db: Db, seq: number, limit: number): Promi
   return rows.map(toEvent)
 }
 
-/** What one subscriber looks at. */
+/** Selects the events of one subscriber. */
 export interface EventFilter {
   organizationId: number
   projectId?: number | undefined
@@ -71,7 +70,7 @@ export interface EventFilter {
   taskId?: number | undefined
 }
 
-/** Those of a subscriber with after < seq ≤ until, oldest first. */
+/** Lists a subscriber's events with after < seq ≤ until, oldest first. */
 export async function listEventsBetween(
   db: Db,
   filter: EventFilter,
@@ -94,14 +93,14 @@ export async function listEventsBetween(
   return rows.map(toEvent)
 }
 
-/** The numbers that are kept. Only the newest row says how far they went, so it is never deleted. */
+/** Returns the range of stored numbers. The newest row is never deleted, because only it says how far they went. */
 export async function findEventRange(db: Db): Promise<{ first: number; last: number }> {
   const end = (which: 'min' | 'max') =>
     db
       .selectFrom('events')
       .select((e) => e.fn[which]('seq').as('seq'))
       .executeTakeFirst()
-  // two looks by key: both ends in one statement would read the whole table
+  // two lookups by key: min and max in one statement would read the whole table
   return { first: (await end('min'))?.seq ?? 0, last: (await end('max'))?.seq ?? 0 }
 }
 
@@ -112,7 +111,7 @@ export async function insertAgentEvents(
   if (rows.length > 0) await db.insertInto('agentEvents').values(rows).execute()
 }
 
-/** Retention of both kinds of event rows. */
+/** Applies retention to both kinds of event rows. */
 export async function deleteOldEvents(db: Db, before: number): Promise<void> {
   const { last } = await findEventRange(db)
   await db.deleteFrom('events').where('at', '<', before).where('seq', '<', last).execute()

@@ -1,11 +1,11 @@
-// Numbers that were given out before the database was restored from a backup: the next one comes after them, so that a
-// new row never has the number of one that a server still knows.
+// Skips numbers that were assigned before the database was restored from a backup, so that a new row never reuses a
+// number that a server still knows.
 import { sql } from 'kysely'
 import type { Db, Engine } from '../engine/db.ts'
 
 export type Numbered = 'environments' | 'projects' | 'tasks'
 
-/** The highest number that a table has given out. */
+/** Returns the highest number that a table has assigned. */
 export async function findHighestGiven(db: Db, engine: Engine, table: Numbered): Promise<number> {
   const { rows } =
     engine === 'sqlite'
@@ -17,7 +17,7 @@ export async function findHighestGiven(db: Db, engine: Engine, table: Numbered):
   return Number(rows[0]?.n ?? 0)
 }
 
-/** Numbers up to `atLeast` are not given out any more. */
+/** Makes the next assigned number greater than `atLeast`. */
 export async function skipNumbers(
   db: Db,
   engine: Engine,

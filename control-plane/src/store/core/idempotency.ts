@@ -1,4 +1,5 @@
-// Requests that carry an Idempotency-Key: that they run, and what was answered. Bodies of requests are not here.
+// Stores requests that carry an Idempotency-Key: whether they are running, and the reply. Request bodies are not
+// stored.
 import type { Selectable } from 'kysely'
 import type { Db } from '../engine/db.ts'
 import type { IdempotencyKeysTable } from '../schema.ts'
@@ -12,7 +13,7 @@ export interface RequestName {
   key: string
 }
 
-/** The new row's id; undefined when the key is known. */
+/** Returns the new row's id, or undefined if the key is already known. */
 export async function insertRequest(
   db: Db,
   row: RequestName & { fingerprint: string; startedAt: number },
@@ -38,7 +39,7 @@ export const findRequest = (db: Db, name: RequestName): Promise<RepeatedRequest 
 
 const EMPTY = { status: null, contentType: null, location: null, body: null, madeId: null }
 
-/** Takes over a row that is over; false when somebody else was quicker. */
+/** Takes over an expired or abandoned row; returns false if a concurrent request took it first. */
 export async function restartRequest(
   db: Db,
   former: RepeatedRequest,
@@ -57,7 +58,7 @@ export type Reply = Pick<RepeatedRequest, 'contentType' | 'location' | 'body' | 
   status: number
 }
 
-/** `startedAt` says whose turn it is: one that was taken over meanwhile writes nothing. */
+/** `startedAt` identifies the owner: a request whose row was taken over meanwhile writes nothing. */
 export async function updateReply(
   db: Db,
   id: number,

@@ -1,4 +1,4 @@
-// The rules the database itself keeps, on both engines: they hold whatever the code above does.
+// The rules that the database itself enforces on both engines, independently of the code above it.
 import { TASK_TYPES } from '@berth/shared'
 import { AttemptState, Desired } from '@berth/shared/wire'
 import { sql } from 'kysely'
@@ -120,7 +120,7 @@ describe.each(ENGINES)('store on %s', (engine) => {
     const add = (at: number) => makeTask(environment, 'succeeded', NOW + at)
     const early = await add(day)
     const mine = await add(2 * day + 500)
-    // waited for a lock: a higher id, an earlier time
+    // waited for a lock, so it has a higher id and an earlier time
     await makeTask(await makeEnvironment(), 'succeeded', NOW + 2 * day - 500)
     const late = await add(3 * day)
     const found = async (filter: Partial<TaskFilter>) => {
@@ -248,13 +248,13 @@ describe.each(ENGINES)('store on %s', (engine) => {
   })
 
   test('a page is what a look through everything would give', async () => {
-    const start = NOW + 30 * 86_400_000 // later than what the others here have made
+    const start = NOW + 30 * 86_400_000 // later than the rows of the other tests
     const [mine, other] = [await makeEnvironment(), await makeEnvironment()]
     const ended = ['succeeded', 'failed', 'canceled', 'failed', 'succeeded'] as const
     const made: ShownTask[] = []
     for (let i = 0; i < 36; i++) {
       const type = TASK_TYPES[i % 3] ?? 'deploy'
-      const isLate = i > 30 // a deployment that runs, and an action that waits
+      const isLate = i > 30 // one running deployment and one waiting action
       const status = !isLate ? ended[i % 5] : type === 'destroy' ? 'canceled' : OPEN[i % 2]
       const row = { ...ids, type, status: status ?? 'failed', createdAt: start + i * 60_000 }
       const by = { triggerBy: i % 4 ? ('api' as const) : ('webhook' as const), triggeredBy: 'Ada' }

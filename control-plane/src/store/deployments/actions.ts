@@ -1,4 +1,4 @@
-// Actions of environments, as the last successful deployment brought them, and their tasks.
+// Stores the actions of environments, as the last successful deployment brought them, and reads their tasks.
 import type { SyncedAction } from '../../domain/deployments/action.ts'
 import { runCompiled } from '../engine/compiled.ts'
 import type { Db } from '../engine/db.ts'
@@ -21,7 +21,7 @@ export async function findActions(
   }
 }
 
-/** The whole list, written only by the newest fence. */
+/** Replaces the whole list; only the newest fence may write it. */
 export const saveActions = (
   db: Db,
   environmentId: number,
@@ -34,7 +34,7 @@ export const saveActions = (
     actionsSyncedAt: now,
   })
 
-/** Open actions of environments: found by the key of what is open, which is little; the type is looked at here. */
+/** Lists open actions. The index of open tasks is small, so the type is filtered here. */
 async function listOpenActions(db: Db, environmentIds: number[]): Promise<Task[]> {
   if (environmentIds.length === 0) return []
   const rows = await runCompiled(
@@ -57,7 +57,7 @@ export async function countQueuedActions(db: Db, environmentId: number): Promise
   return open.filter(({ status }) => status === 'queued').length
 }
 
-/** Actions that run now, by environment: what waits there waits for them. */
+/** Lists running actions by environment; other tasks of the environment wait for them. */
 export async function listRunningActions(
   db: Db,
   environmentIds: number[],

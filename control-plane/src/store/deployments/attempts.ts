@@ -1,4 +1,5 @@
-// Attempts and their steps. One attempt per environment is live (index); its state only rises (conditional update).
+// Stores attempts and their steps. An index allows one live attempt per environment; conditional updates only raise its
+// state.
 import { Desired, type StepState } from '@berth/shared/wire'
 import type { Insertable, Selectable, Updateable } from 'kysely'
 import { runCompiled } from '../engine/compiled.ts'
@@ -23,7 +24,7 @@ export async function listAttemptsById(db: Db, ids: string[]): Promise<Map<strin
   return new Map(rows.map((row) => [row.id, row]))
 }
 
-/** They are reported by another identity of the same server from now on. */
+/** From now on, another identity of the same server reports these attempts. */
 export async function adoptAttempts(db: Db, ids: string[], agentId: string): Promise<void> {
   if (ids.length === 0) return
   await db.updateTable('attempts').set({ agentId }).where('id', 'in', ids).execute()
@@ -32,7 +33,7 @@ export async function adoptAttempts(db: Db, ids: string[], agentId: string): Pro
 export const listTaskAttempts = (db: Db, taskId: number): Promise<Attempt[]> =>
   db.selectFrom('attempts').selectAll().where('taskId', '=', taskId).orderBy('number').execute()
 
-/** What people are shown of an attempt: a row has three times as many columns. */
+/** The columns that users see, a third of a row. */
 const SHOWN = [
   'id',
   'taskId',
@@ -50,7 +51,7 @@ const SHOWN = [
 ] as const satisfies readonly (keyof Attempt)[]
 export type ShownAttempt = Pick<Attempt, (typeof SHOWN)[number]>
 
-/** The newest attempt of each task: the one whose log and steps people see. */
+/** Lists the newest attempt of each task, which is the one whose log and steps users see. */
 export async function listNewestAttempts(
   db: Db,
   taskIds: number[],
@@ -66,12 +67,12 @@ export async function listNewestAttempts(
         .select(SHOWN)
         .where('taskId', 'in', taskIds)
         .orderBy('taskId')
-        .orderBy('number'), // in the order of its key: nothing is sorted
+        .orderBy('number'), // in key order, so nothing is sorted
   )
   return new Map(rows.map((row) => [row.taskId, row]))
 }
 
-/** Tasks that wait because their server does as much as it may, each server's in the order in which it takes them. */
+/** Lists tasks that wait because their server is at capacity, for each server in the order in which it takes them. */
 export const listBusyLine = (
   db: Db,
   serverIds: number[],
@@ -95,7 +96,7 @@ export const findLiveAttempt = (db: Db, taskId: number): Promise<Attempt | undef
     .where('state', '<', TERMINAL)
     .executeTakeFirst()
 
-/** Everything an agent may still hold: live ones, and finished ones it has not been told to forget. */
+/** Lists what an agent may still hold: live attempts, and finished ones that it was not yet asked to forget. */
 export const listHeldAttempts = (db: Db, agentId: string): Promise<Attempt[]> =>
   db
     .selectFrom('attempts')
@@ -110,8 +111,8 @@ export const listLiveAttempts = (db: Db): Promise<Attempt[]> =>
   db.selectFrom('attempts').selectAll().where('state', '<', TERMINAL).execute()
 
 /**
- * Finished attempts whose log has not arrived whole. Not asked by state: SQLite would take that index and walk through
- * everything that ever ended, each second.
+ * Lists finished attempts whose log is incomplete. The query does not filter by state, because SQLite would then use
+ * that index and scan every ended attempt each second.
  */
 export const listIncompleteLogs = (db: Db, finishedBefore: number): Promise<Attempt[]> =>
   db
@@ -122,7 +123,7 @@ export const listIncompleteLogs = (db: Db, finishedBefore: number): Promise<Atte
     .where('finishedAt', '<', finishedBefore)
     .execute()
 
-/** Numbers never decrease: an older state changes nothing. */
+/** State numbers never decrease, so an older state changes nothing. */
 export async function raiseAttempt(
   db: Db,
   id: string,
@@ -146,7 +147,7 @@ export async function updateAttempt(
   await db.updateTable('attempts').set(change).where('id', '=', id).execute()
 }
 
-/** Only a live one: what has ended is kept or forgotten, never stopped. */
+/** Stops a live attempt only. One that has ended is kept or forgotten, never stopped. */
 export async function stopAttempt(db: Db, id: string): Promise<void> {
   await db
     .updateTable('attempts')
@@ -156,7 +157,7 @@ export async function stopAttempt(db: Db, id: string): Promise<void> {
     .execute()
 }
 
-/** Live attempts of an agent that came or went. */
+/** Marks the live attempts of an agent that connected or disconnected. */
 export async function updateReachability(
   db: Db,
   agentId: string,
@@ -171,7 +172,7 @@ export async function updateReachability(
     .execute()
 }
 
-/** What the log's files hold for certain; written after they were synced. */
+/** Records how much of the log is durable; called after its files were synced. */
 export async function updateLogPosition(
   db: Db,
   id: string,
@@ -214,7 +215,7 @@ export const listSteps = (db: Db, attemptIds: string[]): Promise<AttemptStep[]> 
 
 const RUNNING = 2
 
-/** What each of these tasks is doing now; of steps side by side, the last. */
+/** Returns what each task is doing now; of parallel steps, the last one. */
 export async function listRunningSteps(
   db: Db,
   taskIds: number[],
@@ -248,7 +249,7 @@ export async function updateStep(
     .execute()
 }
 
-/** The attempt is over: steps whose own end was never told. */
+/** Closes the steps of an ended attempt whose own end was never reported. */
 export async function closeSteps(
   db: Db,
   attemptId: string,
@@ -263,7 +264,7 @@ export async function closeSteps(
     .execute()
 }
 
-/** Attempts whose files may hold more than their rows say: everything whose log is not complete. */
+/** Lists attempts whose files may hold more than their rows say: all with an incomplete log. */
 export const listUncertainLogs = (db: Db): Promise<Attempt[]> =>
   db
     .selectFrom('attempts')

@@ -1,5 +1,5 @@
-// Cost must not grow with history: what runs every second, at every request or at every event finds its rows by key.
-// Asked of SQLite itself, which says for each statement whether it would read a whole table.
+// Cost must not grow with history: a query that runs every second, on every request or on every event finds its rows by
+// key. SQLite's query plan shows for each statement whether it would read a whole table.
 import Database from 'better-sqlite3'
 import { CompiledQuery } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -58,7 +58,7 @@ afterAll(async () => {
   await opened.db.destroy()
 })
 
-/** What SQLite says it would do for the statements of this work, where it says so. */
+/** Returns the lines of SQLite's query plans for the statements of `work` that match. */
 async function plans(work: () => Promise<unknown>, says: RegExp): Promise<string[]> {
   seen.clear()
   await work()
@@ -72,10 +72,10 @@ async function plans(work: () => Promise<unknown>, says: RegExp): Promise<string
   return found
 }
 
-/** A partial index holds only what is open, alive or failed; every other scan grows. */
+/** These partial indexes hold only rows that are open, alive or failed; every other scan grows. */
 const PARTIAL =
   /USING INDEX (attempts_held|alerts_open|deliveries_open|deliveries_errors|projects_reconcile)/
-/** Of a page: no longer than the page is. */
+/** A scan of a page is bounded by the page. */
 const LIMITED = /^SCAN part: /
 const scans = async (work: () => Promise<unknown>): Promise<string[]> =>
   (await plans(work, /^SCAN /)).filter((found) => !PARTIAL.test(found) && !LIMITED.test(found))

@@ -127,7 +127,7 @@ describe('log files', () => {
     expect(done.lines).toBe(1)
     for (let n = 0; n < 256; n++) files.append(randomUUID(), START, region([{ text: 'x\n' }]))
     rmSync(join(dir, `${id}.log`))
-    // it looks for the file again instead of calling durable what nobody synced
+    // sync opens the file again instead of reporting unsynced bytes as durable
     await files.sync([id])
     expect(statSync(join(dir, `${id}.log`)).size).toBe(0)
   })

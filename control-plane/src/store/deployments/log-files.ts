@@ -1,6 +1,6 @@
-// Bytes of logs, two files an attempt: `<id>.log` holds the data of all records in order, as it is served; `<id>.idx`
-// has 24 bytes a record, so that a line or a step is found without reading the log. The database says how much of both
-// is certain: what lies beyond is cut off and comes again. Appending makes no object a record.
+// Stores the bytes of logs in two files per attempt. `<id>.log` holds the data of all records in order, as it is
+// served; `<id>.idx` has 24 bytes per record, so a line or a step is found without reading the log. The database says
+// how much of both is durable; the rest is truncated and sent again. Appending allocates no object per record.
 import {
   close,
   closeSync,
@@ -32,7 +32,7 @@ import {
 
 export { LogGone, type RecordQuery, type StoredRecord } from './log-reading.ts'
 
-/** How much of a log there is. `lines` counts line ends, and one more when the last line has none. */
+/** The length of a log. `lines` counts line ends, plus one if the last line has none. */
 export interface LogPosition {
   records: number
   bytes: number
@@ -42,15 +42,15 @@ export interface LogPosition {
 interface Writer {
   log: number
   idx: number
-  /** Syncs under way; an open file may only be closed without one. */
+  /** Number of syncs in progress; a file is closed only when it is 0. */
   busy: number
-  /** The last byte written was no line end: the next record continues that line. Undefined: not looked yet. */
+  /** The last byte written was not a line end, so the next record continues that line. Undefined until first read. */
   unfinished: boolean | undefined
-  /** The names of the files are not yet durable in their folder. */
+  /** The directory entries of the files are not yet durable. */
   unnamed: boolean
 }
 
-const WRITERS = 256 // open files are twice that; the oldest idle one is closed
+const WRITERS = 256 // there are twice as many open files; the least recently used idle writer is closed
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const NEWLINE = 10
 const sync = promisify(fdatasync)
@@ -67,7 +67,7 @@ export class LogFiles {
     this.#dir = dir
   }
 
-  /** An id from outside becomes part of a path only when it is one. */
+  /** Validates the id before it becomes part of a path. */
   #path(attemptId: string, ending: 'log' | 'idx'): string {
     if (!ID.test(attemptId)) throw new Error(`not the id of an attempt: ${attemptId.slice(0, 50)}`)
     return join(this.#dir, `${attemptId}.${ending}`)
@@ -76,13 +76,13 @@ export class LogFiles {
   #writer(attemptId: string): Writer {
     const open = this.#writers.get(attemptId)
     if (open) {
-      this.#writers.delete(attemptId) // to the end: least recently used first
+      this.#writers.delete(attemptId) // moved to the end: least recently used first
       this.#writers.set(attemptId, open)
       return open
     }
     this.#evict()
     const log = openSync(this.#path(attemptId, 'log'), 'a+', 0o600)
-    closeSync(log) // made if missing; positioned writes need another mode
+    closeSync(log) // creates the file if it is missing; positioned writes need another mode
     closeSync(openSync(this.#path(attemptId, 'idx'), 'a+', 0o600))
     const writer = {
       log: openSync(this.#path(attemptId, 'log'), 'r+'),
@@ -110,14 +110,16 @@ export class LogFiles {
     closeSync(writer.idx)
   }
 
-  /** False: the files are missing or shorter than the database says; they belong to another backup, or to none. */
+  /**
+   * Returns false if the files are missing or shorter than the database says, as after restoring only one of the two.
+   */
   holds(attemptId: string, at: LogPosition): boolean {
     const size = (ending: 'log' | 'idx'): number =>
       statSync(this.#path(attemptId, ending), { throwIfNoEntry: false })?.size ?? 0
     return size('log') >= at.bytes && size('idx') >= at.records * ENTRY_BYTES
   }
 
-  /** Cuts both files to what the database says, and remembers how the last line ended. */
+  /** Truncates both files to what the database says, and remembers how the last line ended. */
   truncate(attemptId: string, at: LogPosition): void {
     const writer = this.#writer(attemptId)
     ftruncateSync(writer.log, at.bytes)
@@ -125,7 +127,7 @@ export class LogFiles {
     writer.unfinished = isUnfinished(writer.log, at.bytes)
   }
 
-  /** Appends a region of records (wire form) at a position; returns the position behind it. Not durable yet. */
+  /** Appends encoded records at a position and returns the position behind them. Not durable until `sync`. */
   append(attemptId: string, at: LogPosition, region: Buffer): LogPosition {
     const writer = this.#writer(attemptId)
     if (this.#data.length < region.length) this.#data = Buffer.allocUnsafe(region.length)
@@ -133,7 +135,7 @@ export class LogFiles {
     let records = 0
     let lines = at.lines
     let unfinished = writer.unfinished ?? isUnfinished(writer.log, at.bytes)
-    const entryCount = Math.ceil(region.length / 2) // no record is shorter than two bytes
+    const entryCount = Math.ceil(region.length / 2) // a record has at least two bytes
     if (this.#entries.length < entryCount * ENTRY_BYTES) {
       this.#entries = Buffer.allocUnsafe(entryCount * ENTRY_BYTES)
     }
@@ -160,7 +162,7 @@ export class LogFiles {
       if (!unfinished) lines += 1
       unfinished = region[end - 1] !== NEWLINE
       for (let n = region.indexOf(NEWLINE, start); n >= 0 && n < end - 1; ) {
-        lines += 1 // a record of several lines: only its last end was counted above
+        lines += 1 // in a record of several lines, only the last line end was counted above
         n = region.indexOf(NEWLINE, n + 1)
       }
     })
@@ -170,11 +172,11 @@ export class LogFiles {
     return { records: at.records + records, bytes: at.bytes + bytes, lines }
   }
 
-  /** Everything appended so far survives a power loss. */
+  /** Makes everything appended so far survive a power loss. */
   async sync(attemptIds: string[]): Promise<void> {
     await Promise.all(
       attemptIds.map(async (id) => {
-        const writer = this.#writer(id) // opened again if it was closed for others: syncing any handle is enough
+        const writer = this.#writer(id) // reopened if it was closed to free a slot; syncing any handle is enough
         writer.busy += 1
         try {
           await Promise.all([sync(writer.log), sync(writer.idx)])
@@ -204,22 +206,22 @@ export class LogFiles {
     return readRecords(this.#path(attemptId, 'log'), this.#path(attemptId, 'idx'), query)
   }
 
-  /** Like records, but only bytes, in pieces as large as possible. */
+  /** Like `records`, but yields only bytes, in chunks as large as possible. */
   runs(attemptId: string, query: RecordQuery): AsyncGenerator<Buffer> {
     return readRuns(this.#path(attemptId, 'log'), this.#path(attemptId, 'idx'), query)
   }
 
-  /** Index (from 0) of the first record that lies in this line or after it. */
+  /** Returns the index (from 0) of the first record in this line or after it. */
   findLine(attemptId: string, line: number, records: number): Promise<number> {
     return findLine(this.#path(attemptId, 'idx'), line, records)
   }
 
-  /** The line in which a record (seq from 1) begins. */
+  /** Returns the line in which a record (seq from 1) begins. */
   lineOf(attemptId: string, seq: number): Promise<number> {
     return readLine(this.#path(attemptId, 'idx'), seq)
   }
 
-  /** False: the files are gone, or a part of them. */
+  /** Returns false if the files are missing or incomplete. */
   async isWhole(
     attemptId: string,
     { records, bytes }: Omit<LogPosition, 'lines'>,

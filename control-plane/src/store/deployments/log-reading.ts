@@ -1,22 +1,22 @@
-// Reading the two files of a log: byte ranges, records, lines. Each stream opens its own handle and holds one buffer, so
-// a slow reader costs 64 KiB and never gets in the way of a writer.
+// Reads byte ranges, records and lines from the two files of a log. Each stream opens its own handle and holds one
+// buffer, so a slow reader costs 64 KiB and never blocks a writer.
 import { createHash } from 'node:crypto'
 import { type FileHandle, open, stat } from 'node:fs/promises'
 import { codeOf } from '../engine/faults.ts'
 
-/** The files do not hold what the rows say they do: somebody deleted them, or restored the database without them. */
+/** The files do not hold what the rows say: they were deleted, or the database was restored without them. */
 export class LogGone extends Error {}
 
 export const ENTRY_BYTES = 24
 const BUFFER = 64 * 1_024
-const BATCH = 2_048 // entries read at once
+const BATCH = 2_048 // entries per read
 const NO_STEP = 0xffff
 const REPLACES = 1
 
 export interface StoredRecord {
   timeUs: number
   line: number
-  /** Index in the plan; undefined: belongs to no step. */
+  /** Index in the plan; undefined if the record belongs to no step. */
   step: number | undefined
   source: number
   replacesPrevious: boolean
@@ -75,7 +75,7 @@ async function openBoth(
   }
 }
 
-/** As many bytes as the rows say, or more: what lies beyond is not certain yet. */
+/** Returns whether the file has at least as many bytes as the rows say; the rest is not durable yet. */
 export async function hasBytes(path: string, bytes: number): Promise<boolean> {
   if (bytes === 0) return true
   const found = await stat(path).catch((error: unknown) => {
@@ -104,14 +104,14 @@ export async function* readBytes(path: string, from: number, to: number): AsyncG
 
 async function* slices(file: FileHandle, from: number, to: number): AsyncGenerator<Buffer> {
   for (let at = from; at < to; ) {
-    const piece = Buffer.allocUnsafe(Math.min(BUFFER, to - at)) // the consumer keeps it
+    const piece = Buffer.allocUnsafe(Math.min(BUFFER, to - at)) // allocated per chunk, because the consumer keeps it
     await fill(file, piece, at)
     yield piece
     at += piece.length
   }
 }
 
-/** Entries [from, to) in batches, each with one entry more (or the end) so that every length is known. */
+/** Yields entries [from, to) in batches, each with one more entry (or the end) so that every length is known. */
 async function* entryBatches(
   idx: FileHandle,
   query: RecordQuery,
@@ -152,7 +152,7 @@ export async function* readRecords(
         const from = offsetAt(entries, n)
         const to = n + 1 < count ? offsetAt(entries, n + 1) : end
         if (from < part.from || to > part.from + part.bytes.length) {
-          // many records at once: most hold a few dozen bytes
+          // reads many records together, because most have a few dozen bytes
           const bytes = Buffer.allocUnsafe(Math.max(to - from, Math.min(BUFFER, end - from)))
           await fill(log, bytes, from)
           part = { from, bytes }
@@ -211,7 +211,7 @@ async function readEntry(idx: FileHandle, n: number): Promise<Buffer> {
   return entry
 }
 
-/** Lines never decrease from record to record, so halves are enough. */
+/** Binary search: line numbers never decrease from record to record. */
 export async function findLine(idxPath: string, line: number, records: number): Promise<number> {
   if (records === 0) return 0
   const idx = await openLog(idxPath)

@@ -1,5 +1,5 @@
-// Words about a task's status that stand in the statement's text, not among its values: the partial indexes of what is
-// open and of what has ended (0013-speed) are used only by a statement that says exactly the same.
+// Conditions on a task's status as literal SQL text. Both databases use the partial indexes of open and ended tasks
+// (0013-speed) only for a statement that repeats the index's condition literally.
 import { type SqlBool, sql } from 'kysely'
 
 export const isOpen = sql<SqlBool>`tasks.status in ('queued', 'running')`

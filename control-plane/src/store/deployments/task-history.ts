@@ -1,6 +1,6 @@
-// Pages of finished and unfinished tasks, and the newest of one outcome. Every list is walked by a key that ends in
-// the id, newest first, and stops at its limit: what a page costs does not depend on how long the history is. Only a
-// trigger has no key: where few match, all are looked at. Deliberately absent: counts.
+// Reads pages of tasks, and the newest task of one outcome. Every list walks a key that ends in the id, newest first,
+// and stops at its limit, so a page costs the same in a long history. A trigger has no key: if few tasks match, all are
+// read. There are deliberately no counts.
 import { TASK_TYPES, type TaskStatus, type TaskType, type Trigger } from '@berth/shared'
 import type { SelectQueryBuilder } from 'kysely'
 import { runCompiled } from '../engine/compiled.ts'
@@ -19,7 +19,7 @@ export interface TaskFilter {
   limit: number
 }
 
-/** Whose history: one environment's, or that of all environments a project has and had. */
+/** The history of one environment, or of all present and former environments of a project. */
 export type TaskScope = { environmentId: number } | { projectId: number }
 
 type Query = SelectQueryBuilder<Schema, 'tasks', object>
@@ -32,12 +32,12 @@ const scoped = (db: Db, scope: TaskScope): Query => {
 }
 
 /**
- * Ids rise with time, but not to the millisecond: who waits for a lock has taken its time before its id, and clocks are
- * set. So a moment becomes an id with this much to spare, and each row's own time decides.
+ * Ids rise with time, but not to the millisecond: a transaction that waits for a lock took its time before its id, and
+ * clocks are adjusted. So a time becomes an id with this margin, and each row's own time decides.
  */
 const SPARE_MS = 10 * 60_000
 
-/** A task of before a moment: older ones need not be looked at. */
+/** Finds a task from before a time; the query can skip all older ones. */
 async function lastBefore(db: Db, at: number): Promise<number | undefined> {
   const [row] = await runCompiled(db, 'last task before', [at, 1], () =>
     db
@@ -57,7 +57,7 @@ async function firstFrom(db: Db, at: number): Promise<number | undefined> {
   return row?.id
 }
 
-/** What a page is bounded by; undefined: nothing. In the order in which the statement asks for it. */
+/** The bounds of a page, in the order in which the statement uses them. Undefined means unbounded. */
 interface Bounds {
   after: number | undefined
   end: number | undefined
@@ -67,7 +67,7 @@ interface Bounds {
   trigger: Trigger | undefined
 }
 
-/** A part of a history that has an order of its own: what ended in one way by its key, all that is open by another. */
+/** A part of a history with its own order: tasks that ended in one way by their key, all open tasks by another. */
 interface Part {
   types: readonly TaskType[]
   statuses: readonly TaskStatus[]
@@ -100,7 +100,10 @@ function partQuery(db: Db, scope: TaskScope, part: Part, bounds: Bounds) {
   return query
 }
 
-/** The newest of each part. Each has its own limit, because PostgreSQL would read a part whole before it merged it. */
+/**
+ * Selects the newest rows of each part. Each has its own limit, because PostgreSQL would read a whole part before
+ * merging it.
+ */
 const newestOf = (db: Db, scope: TaskScope, parts: Part[], bounds: Bounds, limit: number) =>
   parts
     .map((part) => partQuery(db, scope, part, bounds).orderBy('id', 'desc').limit(limit))
@@ -108,8 +111,8 @@ const newestOf = (db: Db, scope: TaskScope, parts: Part[], bounds: Bounds, limit
     .reduce((all, part) => all.unionAll(part))
 
 /**
- * Newest first. One statement that merges its parts, each walked in the order of its key: the databases read of each only
- * as much as is shown, and a task that ends meanwhile is neither missed nor there twice.
+ * Lists tasks, newest first. One statement merges the parts, each walked in key order: the databases read only as much
+ * of each as is shown, and a task that ends concurrently is neither missed nor listed twice.
  */
 export async function listTasks(
   db: Db,
@@ -119,7 +122,7 @@ export async function listTasks(
   const { since, until, beforeId, trigger, limit } = filter
   const parts = partsOf(filter)
   if (parts.length === 0) return []
-  // times as ids, so that a walk along the ids ends where the time does
+  // times become ids, so that a walk along the ids ends where the time does
   const after = since === undefined ? undefined : await lastBefore(db, since - SPARE_MS)
   const end = until === undefined ? undefined : await firstFrom(db, until + SPARE_MS)
   const bounds: Bounds = { after, end, beforeId, since, until, trigger }
@@ -144,7 +147,7 @@ export async function listTasks(
   return rows.map(readShownTask)
 }
 
-/** The newest deployment with this end, before or after another one. */
+/** Finds the newest deployment with this outcome, before or after another one. */
 export async function findNewestDeployment(
   db: Db,
   environmentId: number,

@@ -1,5 +1,5 @@
-// Which keys the statements about tasks use: what is open and what has ended are found in their own small or ordered
-// indexes, on both databases, however long the history is.
+// Which keys the statements about tasks use: on both databases, open and ended tasks are found in small or ordered
+// indexes of their own, regardless of the length of the history.
 import Database from 'better-sqlite3'
 import { CompiledQuery, sql } from 'kysely'
 import pg from 'pg'
@@ -35,7 +35,9 @@ afterAll(() => {
   pg.Client.prototype.query = query
 })
 
-/** The plans of what is asked of tasks here; PostgreSQL reads small tables whole unless it is told not to. */
+/**
+ * Returns the query plans of `work`. Sequential scans are disabled, because PostgreSQL prefers them for small tables.
+ */
 async function plansOf({ db, engine }: OpenDatabase, work: () => Promise<unknown>) {
   seen.length = 0
   await work()

@@ -1,4 +1,5 @@
-// Tasks: the table is the queue. Every change of status is one conditional update, so a final task never changes.
+// Stores tasks; the table is the queue. Every change of status is one conditional update, so a final task never
+// changes.
 
 import type { TaskStatus } from '@berth/shared'
 import type { Failure, Task as RestTask } from '@berth/shared/api'
@@ -24,7 +25,7 @@ export interface Task
   warnings: Warning[]
 }
 
-/** What people are shown of a task: the rest is for those who perform it. */
+/** The columns that users see; the others are for performing the task. */
 export const SHOWN = [
   'id',
   'organizationId',
@@ -93,11 +94,11 @@ export async function findTask(db: Db, id: number): Promise<Task | undefined> {
   return row && readTask(row)
 }
 
-/** Actions and the removal of a left-behind copy lock nobody out. */
+/** Actions and the removal of a left-behind copy do not lock the environment. */
 const locks = (row: Pick<Selectable<TasksTable>, 'type' | 'formerCopy'>): boolean =>
   row.type !== 'action' && row.formerCopy === 0
 
-/** The deployment or removal that locks an environment: the running one before the queued one. */
+/** Finds the deployment or removal that locks an environment; a running one comes before a queued one. */
 export async function findOpenTask(db: Db, environmentId: number): Promise<Task | undefined> {
   const rows = await runCompiled(db, 'open tasks of an environment', [environmentId], () =>
     db
@@ -111,7 +112,7 @@ export async function findOpenTask(db: Db, environmentId: number): Promise<Task 
   return row && readTask(row)
 }
 
-/** Everything of an environment that has not ended: deployments, removals, actions. */
+/** Lists every deployment, removal and action of an environment that has not ended. */
 export async function listUnfinishedTasks(db: Db, environmentId: number): Promise<Task[]> {
   const rows = await db
     .selectFrom('tasks')
@@ -123,11 +124,11 @@ export async function listUnfinishedTasks(db: Db, environmentId: number): Promis
   return rows.map(readTask)
 }
 
-/** What a server still has to do. */
+/** Lists the tasks that a server still has to perform. */
 export const listServerTasks = (db: Db, serverId: number): Promise<{ id: number }[]> =>
   db.selectFrom('tasks').select('id').where(isOpen).where('serverId', '=', serverId).execute()
 
-/** Whether a server ever took anything of an environment: without an attempt that it did not refuse nothing is there. */
+/** Returns whether a server ever accepted an attempt for an environment; otherwise it holds nothing of it. */
 export async function wasSentTo(db: Db, environmentId: number, serverId: number): Promise<boolean> {
   const row = await db
     .selectFrom('attempts')
@@ -141,7 +142,7 @@ export async function wasSentTo(db: Db, environmentId: number, serverId: number)
   return row !== undefined
 }
 
-/** False: the task was not in a status from which it may go there. */
+/** Returns false if the task's current status does not allow this transition. */
 export async function moveTask(
   db: Db,
   id: number,
@@ -158,8 +159,8 @@ export async function moveTask(
 }
 
 /**
- * The task, held until the transaction ends: whoever sends, cancels or ends it takes this first, so that none of them
- * decides on what another is changing. A write that changes nothing, because both databases understand that.
+ * Locks the task until the transaction ends. Sending, canceling and ending it lock it first, so that none of them
+ * decides on stale data. The lock is an update that changes nothing, which works on both databases.
  */
 export async function lockTask(db: Db, id: number): Promise<Task | undefined> {
   const row = await db
@@ -171,7 +172,7 @@ export async function lockTask(db: Db, id: number): Promise<Task | undefined> {
   return row && readTask(row)
 }
 
-/** Details of a task that do not move it. */
+/** Updates details of a task that do not change its status. */
 export async function updateTask(
   db: Db,
   id: number,
@@ -180,7 +181,7 @@ export async function updateTask(
   await db.updateTable('tasks').set(change).where('id', '=', id).execute()
 }
 
-/** Says which one took the place of a task that was withdrawn in favour of a newer one; false when it was not. */
+/** Records the task that replaced a superseded one; returns false if this one was not superseded. */
 export async function updateSuccessor(db: Db, id: number, successor: number): Promise<boolean> {
   const values = [successor, id, 'superseded'] as const
   const rows = await runCompiled(db, 'successor of a task', values, () =>
@@ -203,7 +204,7 @@ export async function listTasksById(db: Db, ids: number[]): Promise<Map<number, 
   return new Map(rows.map((row) => [row.id, readTask(row)]))
 }
 
-/** Queued and running deployments by environment; the running one wins. */
+/** Lists queued and running deployments by environment; the running one wins. */
 export async function listOpenTasks(db: Db, environmentIds: number[]): Promise<Map<number, Task>> {
   if (environmentIds.length === 0) return new Map()
   const shape = `open tasks of ${environmentIds.length} environments`
@@ -218,7 +219,7 @@ export async function listOpenTasks(db: Db, environmentIds: number[]): Promise<M
   return new Map(rows.filter(locks).map((row) => [row.environmentId, readTask(row)]))
 }
 
-/** Unfinished tasks of a server that no live attempt carries: what could be sent to its agent now, oldest first. */
+/** Lists unfinished tasks of a server without a live attempt, which could be sent to its agent now, oldest first. */
 export async function listDispatchable(db: Db, serverId: number, limit: number): Promise<Task[]> {
   const rows = await db
     .selectFrom('tasks')
@@ -246,7 +247,7 @@ export type UnsentTask = Pick<
   'id' | 'organizationId' | 'projectId' | 'environmentId' | 'serverId' | 'type' | 'createdAt'
 >
 
-/** Queued tasks of before a moment that never had an attempt: "no attempt" proves "never sent". */
+/** Lists queued tasks from before a time that never had an attempt: "no attempt" proves "never sent". */
 export const listNeverSent = (db: Db, createdUntil: number): Promise<UnsentTask[]> =>
   runCompiled(db, 'tasks never sent', [createdUntil], () =>
     db

@@ -1,10 +1,10 @@
-// Columns are snake_case in SQL and camelCase in TypeScript. Kysely's own plugin maps every value of every row anew and
+// Maps snake_case columns in SQL to camelCase in TypeScript. Kysely's own plugin maps every value of every row and
 // looks for nested objects; here all rows of a result share their names, and no column holds an object (JSON is text).
-// With SQLite rows come with their names already (statement-cache.ts).
+// On SQLite, rows already come with their names (statement-cache.ts).
 import { CamelCasePlugin, type PluginTransformResultArgs, type QueryResult } from 'kysely'
 import { rowFromRow } from './row-makers.ts'
 
-const MAX_MAKERS = 500 // distinct lists of columns of the whole control plane, with room
+const MAX_MAKERS = 500 // above the number of distinct column lists in the control plane
 
 type Row = Record<string, unknown>
 
@@ -29,7 +29,7 @@ export class ColumnNames extends CamelCasePlugin {
   }
 
   #makerFor(columns: string[]): (row: Row) => Row {
-    const key = columns.join('\0') // no name can hold it
+    const key = columns.join('\0') // a name cannot contain it
     const known = this.#makers.get(key)
     if (known) return known
     const make = rowFromRow(

@@ -1,4 +1,4 @@
-// What SQL does not say of a column: a narrower type, and a note for people who read it. `npm run gen` puts both into
+// Adds what SQL does not say about a column: a narrower type, and a note for readers. `npm run gen` writes both to
 // ../schema.ts. The key `$` is a note on the table itself.
 
 export interface ColumnFacts {

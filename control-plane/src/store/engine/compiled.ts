@@ -1,17 +1,16 @@
-// Statements of the busiest reads, compiled once. Building and compiling a query costs several times its execution on
-// SQLite; here the text is kept per shape and only the values change. The first use of a shape compiles the real query
-// and proves that its values stand in the order given, so that a kept text can never be fed wrongly. On SQLite, whose
-// calls do not wait, such a statement is then run at once: the way through kysely's queue for the one connection costs
-// more than most statements. A transaction sees to it that nobody else's statement comes between its own.
+// Compiles the statements of the busiest reads once: building a query costs several times its execution on SQLite. The
+// first use of a shape compiles the real query and proves that its values are in the given order, so a cached text
+// never gets wrong values. On SQLite such a statement then runs synchronously, bypassing kysely's connection queue,
+// which costs more than most statements. A transaction excludes statements of other callers from between its own.
 import { type Compilable, CompiledQuery, type Kysely } from 'kysely'
 import type { Schema } from '../schema.ts'
 import type { Db } from './db.ts'
 
-const MAX_SHAPES = 200 // distinct shapes of the whole control plane, with room
+const MAX_SHAPES = 200 // above the number of distinct shapes in the control plane
 
 /**
- * Runs a statement now. `isInside`: it belongs to the transaction that is open on the connection. Undefined: it has to wait
- * for its turn, because a transaction is open that it does not belong to.
+ * Runs a statement now. `isInside` says that it belongs to the transaction open on the connection. Returns undefined if
+ * it must wait, because another transaction is open.
  */
 type Direct = (text: string, values: readonly unknown[], isInside: boolean) => unknown[] | undefined
 
@@ -37,7 +36,7 @@ export function allowDirect(db: Kysely<Schema>, direct: Direct): void {
 
 const underWay = new WeakSet<object>()
 
-/** What a transaction does; a handle that somebody kept after it ended goes to kysely, which refuses it. */
+/** Runs the work of a transaction. A handle kept after its end goes to kysely, which refuses it. */
 export async function workInside<T>(transaction: Db, work: () => Promise<T>): Promise<T> {
   underWay.add(transaction)
   try {
@@ -47,7 +46,7 @@ export async function workInside<T>(transaction: Db, work: () => Promise<T>): Pr
   }
 }
 
-/** `shape` names the statement and whatever changes its text, such as the length of a list. */
+/** `shape` names the statement and everything that changes its text, such as the length of a list. */
 export async function runCompiled<R>(
   db: Db,
   shape: string,
@@ -74,7 +73,7 @@ export async function runCompiled<R>(
   return (await db.executeQuery<R>(CompiledQuery.raw(text, [...values]))).rows
 }
 
-/** A row's names and their order are part of the text, so they are part of the shape. */
+/** The names of a row and their order are part of the text, so they are part of the shape. */
 export const insertCompiled = <R>(
   db: Db,
   what: string,
@@ -83,7 +82,7 @@ export const insertCompiled = <R>(
 ): Promise<R[]> =>
   runCompiled(db, `insert ${what}: ${Object.keys(row).join()}`, Object.values(row), build)
 
-/** The values of what is set come first, then those by which the rows are found. */
+/** The values to set come first, then those that select the rows. */
 export const updateCompiled = <R>(
   db: Db,
   what: string,

@@ -1,5 +1,5 @@
-// Opens SQLite or PostgreSQL behind one Kysely. What differs between the two lives here and in the migrations'
-// few type words, and nowhere else. Columns are snake_case in SQL and camelCase in TypeScript.
+// Opens SQLite or PostgreSQL behind one Kysely. The two differ only here, in the dialects and in the few type words of
+// the migrations. Columns are snake_case in SQL and camelCase in TypeScript.
 import { dirname } from 'node:path'
 import Database from 'better-sqlite3'
 import { Kysely } from 'kysely'
@@ -23,7 +23,7 @@ export interface OpenDatabase {
 
 const POSTGRES_CONNECTIONS = 10
 const BUSY_MS = 5_000
-const CACHE_KIB = 65_536 // SQLite's own 2 MB is less than the busy indexes of a year's history
+const CACHE_KIB = 65_536 // SQLite's default of 2 MB is less than the busy indexes of a year's history
 
 export function openSqlite(file: string): OpenDatabase {
   makePrivateDatabase(file)
@@ -46,7 +46,7 @@ export function openSqlite(file: string): OpenDatabase {
   const dialect = new SteadySqliteDialect({ database }, () => raw.inTransaction)
   const db = new Kysely<Schema>({ dialect, plugins: [names] })
   allowDirect(db, (text, values, isInside) => {
-    if (raw.inTransaction !== isInside) return undefined // what others write is not true before their commit
+    if (raw.inTransaction !== isInside) return undefined // never read uncommitted rows of others
     const statement = database.prepare(text)
     if (statement.reader) return statement.all(values)
     statement.run(values)
@@ -55,7 +55,7 @@ export function openSqlite(file: string): OpenDatabase {
   return { db, engine: 'sqlite', refusals }
 }
 
-/** A disk without room shows as a failed file operation too: SQLite's files beside the database are made as it goes. */
+/** A full disk also appears as a failed file operation, because SQLite creates files beside the database on demand. */
 function explainSqlite(error: unknown, file: string): unknown {
   if (!/^SQLITE_(IOERR|CANTOPEN)/.test(codeOf(error)) || hasSpace(dirname(file))) return error
   return new StorageFull(error)
@@ -73,7 +73,7 @@ export function openPostgres(url: string, onIdleError: (error: Error) => void): 
   types.setTypeParser(INT8, toSafeInteger)
   const refusals = new Refusals()
   const pool = openPool({ connectionString: url, max: POSTGRES_CONNECTIONS, types }, refusals)
-  pool.on('error', onIdleError) // without a listener a database restart ends the whole process
+  pool.on('error', onIdleError) // without a listener, a database restart would end the process
   const dialect = new SteadyPostgresDialect({ pool })
   return {
     db: new Kysely<Schema>({ dialect, plugins: [new ColumnNames({ rowsAreNamed: false })] }),
@@ -82,9 +82,9 @@ export function openPostgres(url: string, onIdleError: (error: Error) => void): 
   }
 }
 
-/** A unique index said no: somebody else was first. */
+/** A unique index refused the row: a concurrent writer was first. */
 export const isUniqueViolation = (error: unknown): boolean =>
   codeOf(error) === '23505' || codeOf(error).startsWith('SQLITE_CONSTRAINT_UNIQUE')
 
-/** Two transactions waited for each other and this one was ended: it left nothing and may be tried again. */
+/** The database aborted this transaction to resolve a deadlock. It left nothing and may be retried. */
 export const isDeadlock = (error: unknown): boolean => codeOf(error) === '40P01'

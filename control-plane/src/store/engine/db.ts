@@ -1,4 +1,4 @@
-// The handle through which store functions speak to either database, inside a transaction or not.
+// The handle that store functions use for either database, inside or outside a transaction.
 import type { Kysely, Transaction } from 'kysely'
 import type { Schema } from '../schema.ts'
 

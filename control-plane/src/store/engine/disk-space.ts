@@ -1,15 +1,15 @@
-// Is there room to write: where our own files are, by writing one, and in a database elsewhere by its last refusal, which
-// holds until a write succeeds. Asked by health checks, so it looks at most once a second.
+// Checks whether there is disk space. In our own folder it writes a file; for a database elsewhere it uses the last
+// refusal, which counts until a write succeeds. Health checks call it, so it checks at most once a second.
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Db } from './db.ts'
 import { isStorageFull, type Refusals } from './faults.ts'
 
-/** More than one page of a database and one piece of a log. */
+/** More than one database page and one chunk of a log. */
 const PROBE = Buffer.alloc(64 * 1_024)
 const LOOK_EACH_MS = 1_000
 
-/** By writing, because only that counts quotas and reserved blocks as the next write will. */
+/** Writes a file, because only a write respects quotas and reserved blocks as the next write will. */
 export function hasSpace(folder: string): boolean {
   const file = join(folder, '.room')
   try {
@@ -42,7 +42,10 @@ export class DiskSpace {
     return isFull
   }
 
-  /** A row written as it was, which PostgreSQL stores as a new one. SQLite stores nothing then, but its disk is ours. */
+  /**
+   * Updates a row without changing it; PostgreSQL stores a new version. SQLite stores nothing, but its disk is the
+   * local one.
+   */
   async #canWrite(): Promise<boolean> {
     try {
       await this.#db

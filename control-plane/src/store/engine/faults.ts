@@ -1,7 +1,7 @@
-// Errors of the storage below us, told apart once for every gateway: no room to write, or a database that cannot be
-// reached now. Both end by themselves, so callers are told to try again. Everything else stays the fault it is.
+// Classifies storage errors once for every gateway: no space, or a database that is unreachable now. Both are
+// temporary, so callers are asked to retry. Every other error stays a fault.
 
-/** No room to write; reads still work. */
+/** No space to write; reads still work. */
 export class StorageFull extends Error {
   constructor(cause: unknown) {
     super('no room to write', { cause })
@@ -9,7 +9,7 @@ export class StorageFull extends Error {
   }
 }
 
-/** The database cannot be reached now, or ended the connection. */
+/** The database is unreachable now, or ended the connection. */
 export class StoreUnavailable extends Error {
   constructor(cause: unknown) {
     super('the database cannot be reached', { cause })
@@ -25,7 +25,7 @@ const FULL: readonly string[] = ['53100', 'SQLITE_FULL', 'ENOSPC', 'EDQUOT']
 export const isStorageFull = (error: unknown): boolean =>
   error instanceof StorageFull || FULL.includes(codeOf(error))
 
-/** Whether a database refused a write for want of room since the last look. */
+/** Remembers whether a database refused a write for lack of space since the last check. */
 export class Refusals {
   isFull = false
 

@@ -1,8 +1,8 @@
-// One step of the schema: SQL that both engines take.
+// One step of the schema, in SQL that both engines accept.
 
 /** Words that differ between the engines; everything else in a migration is portable SQL. */
 export interface Types {
-  /** An integer key the database gives out; never given twice. */
+  /** An integer key that the database assigns and never reuses. */
   id: string
 }
 export interface Migration {

@@ -1,14 +1,14 @@
-// Kysely's PostgreSQL, with one error for "it cannot be reached now" whatever the network, the socket or the ending server
-// said, and with a rollback that does not hide why the transaction failed.
+// Kysely's PostgreSQL dialect, with one error for every kind of unreachable database, and with a rollback that does not
+// hide why the transaction failed.
 import { DATABASE } from '@berth/shared'
 import { type Driver, PostgresDialect, type PostgresDialectConfig, PostgresDriver } from 'kysely'
 import pg from 'pg'
 import { type Refusals, StoreUnavailable } from './faults.ts'
 
-/** SQLSTATE: connection exceptions, a server that stops or starts, no connection left. */
+/** SQLSTATE codes: connection exceptions, a server that stops or starts, too many connections. */
 const AWAY = /^(08|57P0[123]|53300)/
 
-/** Besides the server's own refusals and our reading of its values, only the connection can fail. */
+/** Apart from the server's own refusals and the parsing of its values, only the connection can fail. */
 function explain(error: unknown): unknown {
   if (error instanceof pg.DatabaseError) {
     return AWAY.test(error.code ?? '') ? new StoreUnavailable(error) : error
@@ -19,7 +19,7 @@ function explain(error: unknown): unknown {
 
 type Anything = (...given: unknown[]) => unknown
 
-/** The promise of a call, with its failure explained; a call with a callback is the library's own. */
+/** Explains the failure of a call that returns a promise; calls with a callback are the library's own. */
 function explained(call: Anything, given: unknown[], refusals: Refusals): unknown {
   const answer = call(...given)
   if (!(answer instanceof Promise)) return answer
@@ -33,10 +33,10 @@ function clientFor(refusals: Refusals): typeof pg.Client {
   return class extends pg.Client {
     constructor(config?: string | pg.ClientConfig) {
       const given = typeof config === 'string' ? { connectionString: config } : config
-      // a pool's own limit would also count the wait for a free connection, which ends when others are done
+      // the pool's own timeout would also count the wait for a free connection, which ends when others finish
       super({ ...given, connectionTimeoutMillis: DATABASE.connectMs, keepAlive: true })
-      // the pool listens only while a client is idle; a query in use fails by itself, and without a listener the loss of
-      // its connection would end the whole process
+      // The pool listens only while a client is idle. A query in use fails by itself, but without a listener the lost
+      // connection would end the process.
       this.on('error', () => {})
       const query = this.query.bind(this) as unknown as Anything
       this.query = ((...all: unknown[]) => explained(query, all, refusals)) as typeof this.query
@@ -55,7 +55,7 @@ type Connection = Parameters<PostgresDriver['rollbackTransaction']>[0]
 
 class SteadyDriver extends PostgresDriver {
   override async rollbackTransaction(connection: Connection): Promise<void> {
-    // a rollback fails with its connection, which the driver then throws away; the first error is the cause
+    // a rollback fails with its connection, which the driver then discards; the first error is the cause
     await super.rollbackTransaction(connection).catch(() => undefined)
   }
 }

@@ -1,9 +1,9 @@
-// Files and folders that are nobody else's, whatever the umask was when they were made, and whichever release made them.
+// Makes files and folders private to our user, regardless of the umask and the release that created them.
 import { chmodSync, closeSync, mkdirSync, openSync, statSync } from 'node:fs'
 
 const OTHERS = 0o077
 
-/** Takes every right of others away; what is not there is left alone. */
+/** Removes all permissions of group and others; skips a missing path. */
 function restrict(path: string, mode: number): void {
   const found = statSync(path, { throwIfNoEntry: false })
   if (found && (found.mode & OTHERS) !== 0) chmodSync(path, mode)
@@ -14,7 +14,7 @@ export function makePrivateFolder(folder: string): void {
   restrict(folder, 0o700)
 }
 
-/** SQLite gives the files beside the database the rights of the database itself. */
+/** SQLite copies the permissions of the database to the files beside it. */
 export function makePrivateDatabase(file: string): void {
   if (file === ':memory:') return
   closeSync(openSync(file, 'a', 0o600))

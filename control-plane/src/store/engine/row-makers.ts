@@ -1,11 +1,11 @@
-// Functions that make a row of what a database gave, one for each list of columns. They are written out as source, once:
-// a row made property by property, in a loop over names, costs ten times as much and was the largest part of every list.
-// Only plain names of columns go into the source; whatever else a statement may call a column takes the slow way.
+// Generates a function per list of columns that builds a row from database values. Building rows in a loop over names
+// costs ten times as much and was the largest part of every list. Only plain column names go into the generated source;
+// any other name takes the slow path.
 type Row = Record<string, unknown>
 
 const PLAIN = /^[A-Za-z][A-Za-z0-9_]*$/
 
-/** `from` is where the value of a column stands in what was given: a place in an array, or another name. */
+/** `from` locates a column's value in the input: an array index, or another name. */
 function writeOut(names: string[], from: readonly (number | string)[]): (given: object) => Row {
   const isPlain = [...names, ...from].every((word) => typeof word === 'number' || PLAIN.test(word))
   if (isPlain && names.length > 0) {
@@ -21,7 +21,7 @@ function writeOut(names: string[], from: readonly (number | string)[]): (given: 
   }
 }
 
-/** From the values of a row in the order of its columns. */
+/** From the values of a row in column order. */
 export const rowFromValues = (names: string[]): ((values: unknown[]) => Row) =>
   writeOut(
     names,

@@ -1,18 +1,17 @@
-// Kysely's SqliteDialect calls prepare() for every execution. This wrapper prepares each SQL text once, and gives rows with
-// the names that TypeScript knows: one object a row instead of one that is copied into another.
-// Bounded: the oldest text is dropped first. Do not use Kysely's .stream() through it: a cached
-// statement that is still being iterated cannot be run again.
+// Prepares each SQL text once, where Kysely's SqliteDialect calls prepare() for every execution, and returns rows with
+// TypeScript names, which saves a copy per row. The cache is bounded and drops the oldest text first. Do not use
+// Kysely's .stream() through it: a cached statement that is still being iterated cannot run again.
 import type Database from 'better-sqlite3'
 import type { SqliteDatabase, SqliteStatement } from 'kysely'
 import { rowFromValues } from './row-makers.ts'
 
-const MAX_STATEMENTS = 500 // distinct SQL texts of the whole control plane, with room
+const MAX_STATEMENTS = 500 // above the number of distinct SQL texts in the control plane
 
 type Rename = (column: string) => string
 
 interface Manner {
   rename: Rename
-  /** What an error of SQLite means; the result is thrown. */
+  /** Translates an SQLite error; the result is thrown. */
   explain(error: unknown): unknown
 }
 
@@ -57,7 +56,7 @@ function explained(statement: SqliteStatement, explain: Manner['explain']): Sqli
   }
 }
 
-/** A statement that gives rows; kysely calls nothing but `all` of it. */
+/** A statement that returns rows; kysely calls only its `all`. */
 function reader(prepared: Database.Statement, rename: Rename): SqliteStatement {
   const arrays = prepared.raw(true)
   let names = readNames(prepared, rename)
@@ -67,7 +66,7 @@ function reader(prepared: Database.Statement, rename: Rename): SqliteStatement {
     all(parameters) {
       const rows = arrays.all(...parameters) as unknown[][]
       if (rows[0] && rows[0].length !== names.length) {
-        // a column more or less: the table was altered since it was prepared
+        // the number of columns changed: the table was altered since it was prepared
         names = readNames(prepared, rename)
         toRow = rowFromValues(names)
       }

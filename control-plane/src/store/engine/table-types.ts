@@ -1,5 +1,5 @@
-// The types of the tables as source text, read from a database in memory that the migrations made, with what
-// column-facts.ts adds. Only `npm run gen` and the test that compares its result with the committed file use it.
+// Generates the table types as source text from an in-memory database built by the migrations, plus column-facts.ts.
+// Only `npm run gen` and the test that compares its result with the committed file use it.
 import Database from 'better-sqlite3'
 import { COLUMN_FACTS, type ColumnFacts } from './column-facts.ts'
 
@@ -35,7 +35,7 @@ function typeOf(column: Column, facts: ColumnFacts | undefined, isCounted: boole
   return dflt_value === null ? base : `Generated<${base}>`
 }
 
-/** `statements`: everything that makes an empty SQLite database the newest one. */
+/** `statements` turn an empty SQLite database into the newest schema. */
 export function describeTables(statements: readonly string[]): string {
   const db = new Database(':memory:')
   try {

@@ -1,7 +1,7 @@
-// What the edge of each environment must know, by revision: desired state that a server takes over when it is there.
+// Stores the revision of each environment's edge settings: desired state that a server applies when it is online.
 import type { Db } from '../engine/db.ts'
 
-/** Gives the servers concerned; a copy that still serves on a former server follows too. */
+/** Returns the affected servers; a copy that still serves on a former server is updated too. */
 export async function raiseEdgeRevisions(
   db: Db,
   of: { environmentId: number } | { inheritingFrom: number },

@@ -1,4 +1,4 @@
-// Environments. Facts of a deployment are written only by the newest fence.
+// Stores environments. Only the newest fence writes facts of a deployment.
 import type { Insertable, Selectable, Updateable } from 'kysely'
 import type { DeployedService } from '../../domain/environments/environment.ts'
 import type { Observation } from '../../domain/environments/observation.ts'
@@ -31,7 +31,7 @@ export interface Environment
 }
 
 function toEnvironment(row: Selectable<EnvironmentsTable>): Environment {
-  // its actions stay in it, hidden by the type: a copy without them costs more than the row itself
+  // the type hides the row's actions; a copy without them would cost more than the row itself
   return {
     ...row,
     protected: row.protected === 1,
@@ -79,8 +79,8 @@ export async function listEnvironmentsById(
 }
 
 /**
- * The environment, held until the transaction ends: whoever deploys, changes or removes it takes this first, so that
- * the lock holds at every gateway. A write that changes nothing, because both databases understand that.
+ * Locks the environment until the transaction ends. Deploying, changing and removing it lock it first, in every
+ * gateway. The lock is an update that changes nothing, which works on both databases.
  */
 export async function lockEnvironment(db: Db, id: number): Promise<Environment | undefined> {
   const [row] = await runCompiled(db, 'lock environment', [id], () =>
@@ -103,8 +103,8 @@ interface EnvironmentFilter {
 const rank = (e: Environment): number => (e.sticky ? 0 : e.type === 'manual' ? 1 : 2)
 
 /**
- * Sticky ones of either type first, then manual, then pull requests; the newest first inside each. Sorted here: a project
- * has few, and SQLite would copy whole rows to sort them.
+ * Sticky ones of either type come first, then manual ones, then pull requests, each newest first. Sorted here, because
+ * a project has few and SQLite would copy whole rows to sort them.
  */
 export async function listEnvironments(
   db: Db,
@@ -135,7 +135,7 @@ function queryEnvironments(db: Db, projectId: number, filter: EnvironmentFilter)
   return query
 }
 
-/** Strictly increasing per environment, given in the transaction that creates the attempt. */
+/** Strictly increasing per environment; assigned in the transaction that creates the attempt. */
 export async function takeFence(db: Db, id: number): Promise<number> {
   const { fence } = await db
     .updateTable('environments')
@@ -146,7 +146,7 @@ export async function takeFence(db: Db, id: number): Promise<number> {
   return fence
 }
 
-/** After a restore the agents may be ahead of us. */
+/** After a restore, agents may know higher fences than the database. */
 export async function raiseFence(db: Db, id: number, atLeast: number): Promise<boolean> {
   const result = await db
     .updateTable('environments')
@@ -165,7 +165,7 @@ export async function updateEnvironment(
   await db.updateTable('environments').set(change).where('id', '=', id).execute()
 }
 
-/** The newest task of an environment, and the commit it was asked for. */
+/** Records the newest task of an environment and the commit it was requested for. */
 export async function rememberTask(
   db: Db,
   id: number,
@@ -176,7 +176,7 @@ export async function rememberTask(
   )
 }
 
-/** Facts of a deployment: only the newest fence writes them. */
+/** Records facts of a deployment; only the newest fence writes them. */
 export async function updateDeployed(
   db: Db,
   id: number,
@@ -199,7 +199,7 @@ export const listEnvironmentServers = (
     ? Promise.resolve([])
     : db.selectFrom('environments').select(['id', 'serverId']).where('id', 'in', ids).execute()
 
-/** Those an event wanted to deploy before their server ever joined. */
+/** Lists environments that an event wanted to deploy before their server first joined. */
 export async function listEnvironmentsAwaitingServer(
   db: Db,
   serverId: number,

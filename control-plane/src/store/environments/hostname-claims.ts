@@ -1,4 +1,4 @@
-// Host names that environments hold beside their own domain: one owner a name, by key.
+// Stores the hostnames that environments claim besides their own domain. A key gives each name one owner.
 import type { Db } from '../engine/db.ts'
 
 export interface HostHolder {
@@ -15,7 +15,7 @@ const HOLDER = [
   'projects.name as project',
 ] as const
 
-/** Whose the name is: an environment's domain, or claimed by one. */
+/** Finds the environment that has the name as its domain or claims it. */
 export async function findHostHolder(db: Db, host: string): Promise<HostHolder | undefined> {
   const own = await db
     .selectFrom('environments')
@@ -36,7 +36,7 @@ export const findClaimHolder = (db: Db, host: string): Promise<HostHolder | unde
     .where('hosts.host', '=', host)
     .executeTakeFirst()
 
-/** Claimed names at or below one. */
+/** Lists claimed names that equal this one or are below it. */
 export const listClaimsBelow = (db: Db, domain: string): Promise<{ organizationId: number }[]> =>
   db
     .selectFrom('hosts')
@@ -45,7 +45,7 @@ export const listClaimsBelow = (db: Db, domain: string): Promise<{ organizationI
     .where((e) => e.or([e('hosts.host', '=', domain), e('hosts.host', 'like', `%.${domain}`)]))
     .execute()
 
-/** False: somebody has it already, maybe the environment itself. */
+/** Returns false if the name is already claimed, possibly by the environment itself. */
 export async function insertHost(
   db: Db,
   row: { host: string; environmentId: number; fence: number; claimedAt: number },

@@ -1,9 +1,9 @@
-// Host names in use: base domains of projects, addresses of environments, names of servers.
+// Finds hostnames in use: base domains of projects, addresses of environments, names of servers.
 import { sql } from 'kysely'
 import { parentDomains } from '../../domain/environments/hostnames.ts'
 import type { Db } from '../engine/db.ts'
 
-/** Overlap is no unique key: whoever claims a name does so one after the other. */
+/** Serializes claims of names, because a unique key cannot detect overlap. */
 export async function holdDomains(db: Db): Promise<void> {
   await db
     .updateTable('installation')
@@ -11,9 +11,9 @@ export async function holdDomains(db: Db): Promise<void> {
     .execute()
 }
 
-const below = (domain: string) => `%.${domain}` // host names hold neither % nor _
+const below = (domain: string) => `%.${domain}` // hostnames contain neither % nor _
 
-/** Projects whose domain is this one, above it or below it. */
+/** Lists projects whose domain equals this one, contains it or is below it. */
 export const listOverlappingProjects = (
   db: Db,
   domain: string,
@@ -30,7 +30,7 @@ export const listOverlappingProjects = (
     )
     .execute()
 
-/** Environments at or below a name. */
+/** Lists environments whose name equals this one or is below it. */
 export const listEnvironmentsBelow = (
   db: Db,
   domain: string,

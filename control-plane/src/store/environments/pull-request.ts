@@ -1,4 +1,4 @@
-// The pull request an environment belongs to, and whether its head may be deployed.
+// Links an environment to its pull request, and records whether its head may be deployed.
 import type { Selectable } from 'kysely'
 import type { Db } from '../engine/db.ts'
 import type { PullRequestsTable } from '../schema.ts'

@@ -1,4 +1,5 @@
-// The end of an environment or a project: the row stays, because tasks and audit point at it; every secret and every host name goes.
+// Ends an environment or a project. The row stays, because tasks and audit reference it; all secrets and hostnames are
+// deleted.
 import type { Db } from '../engine/db.ts'
 
 export async function closeEnvironment(db: Db, id: number, now: number): Promise<void> {

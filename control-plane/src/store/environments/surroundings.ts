@@ -1,5 +1,5 @@
-// What an environment is shown with: its server, its owner's name, how its newest task went,
-// and its newest success. One statement for a whole list.
+// Reads what is shown beside an environment: its server, its owner's name, its newest task and its newest success. One
+// statement serves a whole list.
 import type { TaskStatus } from '@berth/shared'
 import { sql } from 'kysely'
 import { hasEnded } from '../deployments/task-conditions.ts'
@@ -10,7 +10,7 @@ export interface Surroundings {
   server: { id: number; name: string; hostname: string }
   ownerName: string
   lastTask: { id: number; status: TaskStatus; finishedAt: number | null } | undefined
-  /** The newest deployment that succeeded. */
+  /** The newest successful deployment. */
   lastSuccess: { id: number; commitSha: string | null; finishedAt: number } | undefined
 }
 
@@ -50,7 +50,7 @@ const querySurroundings = (db: Db, environmentIds: number[]) =>
     .leftJoin('tasks', 'tasks.id', 'environments.lastTaskId')
     .leftJoin('tasks as success', (join) =>
       join.on('success.id', '=', (eb) =>
-        // the words of the index tasks_ended, whose last entry it is
+        // repeats the condition of the index tasks_ended, so that its last entry is read
         eb
           .selectFrom('tasks')
           .select((of) => of.fn.max('tasks.id').as('id'))

@@ -1,4 +1,4 @@
-// Custom variables. Values are sealed; only readValuesForDispatch (dispatch/ alone imports it) gives them out.
+// Stores custom variables with encrypted values. Only readValuesForDispatch (app/environments/values.ts) decrypts them.
 import type { Selectable } from 'kysely'
 import type { Db } from '../engine/db.ts'
 import type { VariablesTable } from '../schema.ts'
@@ -10,7 +10,7 @@ export interface SealedVariable {
   bytes: number
 }
 
-/** What may be shown of one, and what tells whether it changed. */
+/** The columns that may be shown, and those that reveal a change. */
 export type Variable = Omit<Selectable<VariablesTable>, 'sealed'>
 
 export interface By {
@@ -63,7 +63,7 @@ export async function deleteVariables(
     .execute()
 }
 
-/** By key, in the order of its characters, whatever the database's language is. */
+/** Sorted by key in code-unit order, regardless of the database's collation. */
 export async function listVariables(db: Db, environmentId: number): Promise<Variable[]> {
   const rows = await db
     .selectFrom('variables')
@@ -97,7 +97,7 @@ export async function insertVariableChanges(
     .execute()
 }
 
-/** Names of the variables that were set or unset after one revision and up to another, in the order of names. */
+/** Lists the names of variables that changed after one revision and up to another, sorted by name. */
 export async function listChangedKeys(
   db: Db,
   environmentId: number,

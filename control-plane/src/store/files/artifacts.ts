@@ -1,11 +1,11 @@
-// Files that actions left: which there are, on which server, until when.
+// Stores which files actions left on which server, and until when.
 import type { Insertable, Selectable } from 'kysely'
 import type { Db } from '../engine/db.ts'
 import type { ArtifactsTable } from '../schema.ts'
 
 export type Artifact = Selectable<ArtifactsTable>
 
-/** A file that is known already stays as it is: names are given once. */
+/** A known file stays unchanged, because names are assigned once. */
 export async function insertArtifacts(db: Db, rows: Insertable<ArtifactsTable>[]): Promise<void> {
   if (rows.length === 0) return
   await db
@@ -18,7 +18,7 @@ export async function insertArtifacts(db: Db, rows: Insertable<ArtifactsTable>[]
 export const findArtifact = (db: Db, id: number): Promise<Artifact | undefined> =>
   db.selectFrom('artifacts').selectAll().where('id', '=', id).executeTakeFirst()
 
-/** In order of their names, as they were collected. */
+/** Sorted by name, as they were collected. */
 export const listArtifacts = (db: Db, taskId: number): Promise<Artifact[]> =>
   db.selectFrom('artifacts').selectAll().where('taskId', '=', taskId).orderBy('id').execute()
 

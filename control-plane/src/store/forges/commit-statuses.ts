@@ -1,5 +1,5 @@
-// Statuses and comments on their way to a repository host. One row waits for each subject (a commit, a pull request):
-// a newer one takes the place of the older one that was not sent yet. Rows that went out stay for a while.
+// Stores statuses and comments to be sent to a forge. At most one row per subject (a commit, a pull request) is
+// pending: a newer one replaces the older one that was not sent yet. Sent rows are kept for a limited time.
 import type { Insertable, Selectable, Updateable } from 'kysely'
 import { runCompiled } from '../engine/compiled.ts'
 import type { Db } from '../engine/db.ts'
@@ -22,7 +22,7 @@ export async function replaceReport(
   await db.insertInto('hostReports').values(row).execute()
 }
 
-/** The newest report of a subject, sent or not. */
+/** Finds the newest report of a subject, sent or not. */
 export const findNewestReport = (
   db: Db,
   projectId: number,
@@ -39,7 +39,7 @@ export const findNewestReport = (
     .limit(1)
     .executeTakeFirst()
 
-/** What the host called the comment when it was made. */
+/** Finds the id that the forge gave the comment. */
 export async function findExternalId(
   db: Db,
   projectId: number,
@@ -69,7 +69,7 @@ export const listDueReports = (db: Db, now: number, limit: number): Promise<Host
     .limit(limit)
     .execute()
 
-/** True: it is ours to send. */
+/** Returns true if the caller may send it. */
 export async function claimReport(db: Db, report: HostReport, until: number): Promise<boolean> {
   const result = await db
     .updateTable('hostReports')
@@ -88,7 +88,7 @@ export async function updateReport(
   await db.updateTable('hostReports').set(change).where('id', '=', id).execute()
 }
 
-/** Waiting ones beyond the newest `keep` of a project. */
+/** Deletes pending reports beyond the newest `keep` of a project. */
 export async function dropOldestReports(db: Db, projectId: number, keep: number): Promise<void> {
   const first = await db
     .selectFrom('hostReports')
@@ -124,7 +124,7 @@ export async function deleteOldReports(db: Db, before: number): Promise<void> {
     .execute()
 }
 
-/** All that a report of a task says, in one read; the environment may be removed by now. */
+/** Reads everything that a report of a task contains; the environment may already be removed. */
 export async function findTaskFacts(db: Db, taskId: number) {
   const [facts] = await runCompiled(db, 'facts of a task', [taskId], () =>
     queryTaskFacts(db, taskId),

@@ -1,9 +1,12 @@
-// Heads of pull requests as reports and reconcile read them.
+// Reads heads of pull requests for commit statuses and reconcile rounds.
 import type { Db } from '../engine/db.ts'
 import { countEnvironments } from '../projects/projects.ts'
 import type { PullRequest } from './pull-requests.ts'
 
-/** Those that wait for approval or for a place, the line in its order; undefined where nobody is told anyway. */
+/**
+ * Lists heads that wait for approval or for a slot, in waiting order. Undefined if the project has no token to report
+ * with.
+ */
 export async function listWaitingHeads(db: Db, projectId: number, limit: number) {
   const project = await db
     .selectFrom('projects')
@@ -26,7 +29,7 @@ export async function listWaitingHeads(db: Db, projectId: number, limit: number)
   return { project, used, heads }
 }
 
-/** By number, whatever their state. */
+/** Finds pull requests by number, in any state. */
 export async function listPullRequestsByNumber(
   db: Db,
   projectId: number,

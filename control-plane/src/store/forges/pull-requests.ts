@@ -1,5 +1,5 @@
-// Pull requests: one row each, kept after the end, found by (project, number). The line is the rows that wait for a
-// place, by the time since they wait. Approvals are rows of their own and are never taken back.
+// Stores pull requests: one row each, kept after the end, found by (project, number). The waiting list is the rows that
+// wait for a slot, ordered by when they began to wait. Approvals are rows of their own and are never withdrawn.
 import { type Insertable, type Selectable, sql, type Updateable } from 'kysely'
 import type { Db } from '../engine/db.ts'
 import type { PullRequestsTable } from '../schema.ts'
@@ -55,7 +55,7 @@ export async function updatePullRequest(
   return toPullRequest(row)
 }
 
-/** Those that are over and left nothing behind. */
+/** Deletes ended pull requests without an environment. */
 export async function deleteEndedPullRequests(db: Db, projectId: number): Promise<void> {
   await db
     .deleteFrom('pullRequests')
@@ -65,7 +65,7 @@ export async function deleteEndedPullRequests(db: Db, projectId: number): Promis
     .execute()
 }
 
-/** Open ones, newest number first; bounded. */
+/** Lists open ones, highest number first, up to the limit. */
 export async function listOpenPullRequests(
   db: Db,
   projectId: number,
@@ -75,14 +75,14 @@ export async function listOpenPullRequests(
     .selectFrom('pullRequests')
     .selectAll()
     .where('projectId', '=', projectId)
-    .where(sql<boolean>`state in ('open', 'presumed_closed')`) // as text: a partial index stands on it
+    .where(sql<boolean>`state in ('open', 'presumed_closed')`) // literal text, as in the partial index
     .orderBy('number', 'desc')
     .limit(limit)
     .execute()
   return rows.map(toPullRequest)
 }
 
-/** Open ones that wait for something other than an approval, the longest first. */
+/** Lists open ones that wait for anything but an approval, the longest-waiting first. */
 export async function listWaitingPullRequests(
   db: Db,
   projectId: number,
@@ -101,7 +101,7 @@ export async function listWaitingPullRequests(
   return rows.map(toPullRequest)
 }
 
-/** The ids in line, first come, first served. */
+/** Returns the ids on the waiting list, first come, first served. */
 export async function listLine(db: Db, projectId: number, limit: number): Promise<number[]> {
   const rows = await db
     .selectFrom('pullRequests')
@@ -116,7 +116,7 @@ export async function listLine(db: Db, projectId: number, limit: number): Promis
   return rows.map((row) => row.id)
 }
 
-/** Projects whose pull requests wait for this server, which is where theirs go. */
+/** Lists projects of this server with pull requests that wait for a server. */
 export async function listProjectsAwaiting(db: Db, serverId: number): Promise<number[]> {
   const rows = await db
     .selectFrom('pullRequests')
@@ -166,7 +166,7 @@ export interface Approval {
   at: number
 }
 
-/** The newest approval of each pull request. */
+/** Returns the newest approval of each pull request. */
 export async function listApprovals(
   db: Db,
   projectId: number,

@@ -1,5 +1,5 @@
-// What is known of a project's repository and host, and when it is looked at next. A due round is claimed by one
-// conditional update, so that two replicas do not make the same round.
+// Stores what is known of a project's repository and forge, and when its next reconcile round is due. One conditional
+// update claims a round, so that two replicas never perform the same one.
 import { sql, type Updateable } from 'kysely'
 import type { Db } from '../engine/db.ts'
 import type { Project } from '../projects/projects.ts'
@@ -22,7 +22,7 @@ export async function updateRepositoryFacts(db: Db, id: number, facts: Facts): P
   await db.updateTable('projects').set(facts).where('id', '=', id).execute()
 }
 
-/** The repository's own, where nobody named one. False: somebody did. */
+/** Stores the repository's default branch unless a user named one; returns false if one did. */
 export async function learnDefaultBranch(db: Db, id: number, branch: string): Promise<boolean> {
   const result = await db
     .updateTable('projects')
@@ -33,7 +33,7 @@ export async function learnDefaultBranch(db: Db, id: number, branch: string): Pr
   return result.numUpdatedRows > 0n
 }
 
-/** Projects whose round is due, or that never had one. */
+/** Lists projects whose round is due, or that never had one. */
 export const listDueRounds = (db: Db, now: number, limit: number): Promise<Project[]> =>
   db
     .selectFrom('projects')
@@ -46,7 +46,7 @@ export const listDueRounds = (db: Db, now: number, limit: number): Promise<Proje
     .limit(limit)
     .execute()
 
-/** True: the round is ours. */
+/** Returns true if the caller claimed the round. */
 export async function claimRound(
   db: Db,
   project: Pick<Project, 'id' | 'reconcileAt'>,
@@ -61,7 +61,7 @@ export async function claimRound(
   return result.numUpdatedRows > 0n
 }
 
-/** Sooner, never later. */
+/** Moves the round earlier, never later. */
 export async function hastenRound(db: Db, id: number, at: number): Promise<void> {
   await db
     .updateTable('projects')
@@ -71,7 +71,7 @@ export async function hastenRound(db: Db, id: number, at: number): Promise<void>
     .execute()
 }
 
-/** Every project with an environment on this server. */
+/** Moves the rounds of every project with an environment on this server earlier. */
 export async function hastenRoundsOfServer(db: Db, serverId: number, at: number): Promise<void> {
   await db
     .updateTable('projects')
@@ -91,7 +91,7 @@ export async function hastenRoundsOfServer(db: Db, serverId: number, at: number)
     .execute()
 }
 
-/** After a start everybody is looked at soon, but not all at once: a project's number says when. */
+/** After a start, every project gets a round soon. Its number spreads them over time. */
 export async function spreadRounds(db: Db, from: number, withinMs: number): Promise<void> {
   const spread = sql<number>`cast(${from} as bigint) + (id * 7919) % cast(${withinMs} as integer)`
   await db
@@ -102,7 +102,7 @@ export async function spreadRounds(db: Db, from: number, withinMs: number): Prom
     .execute()
 }
 
-/** False: somebody asked since `notSince`. */
+/** Returns false if a user already asked since `notSince`. */
 export async function askForRound(
   db: Db,
   id: number,

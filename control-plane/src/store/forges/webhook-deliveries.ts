@@ -1,5 +1,5 @@
-// The ledger of webhook deliveries. A row without decided_at is the queue: whoever decides it holds it first, so it is
-// decided once. Refused attempts are rows of their own, a few per project, without any body.
+// Stores webhook deliveries. Rows without decided_at are the queue; a process locks a row before it decides it, so each
+// is decided once. Rejected attempts are rows of their own, a few per project, without a body.
 import { type Insertable, type Selectable, sql, type Updateable } from 'kysely'
 import type { Db } from '../engine/db.ts'
 import type { DeliveriesTable, RefusedDeliveriesTable } from '../schema.ts'
@@ -19,7 +19,9 @@ export async function insertDelivery(db: Db, row: Insertable<DeliveriesTable>): 
 export const findDelivery = (db: Db, id: number): Promise<Delivery | undefined> =>
   db.selectFrom('deliveries').selectAll().where('id', '=', id).executeTakeFirst()
 
-/** Counts a try, outside the decision's transaction: what fails is counted too. False: it was decided. */
+/**
+ * Counts a try outside the decision's transaction, so failures count too. Returns undefined if it is already decided.
+ */
 export async function countTry(db: Db, id: number): Promise<number | undefined> {
   const row = await db
     .updateTable('deliveries')
@@ -31,7 +33,7 @@ export async function countTry(db: Db, id: number): Promise<number | undefined> 
   return row?.tries
 }
 
-/** The undecided row, held until the transaction ends; undefined: somebody decided it. */
+/** Locks the undecided row until the transaction ends. Undefined if it is already decided. */
 export const lockOpenDelivery = (db: Db, id: number): Promise<Delivery | undefined> =>
   db
     .updateTable('deliveries')
@@ -49,7 +51,7 @@ export async function updateDelivery(
   await db.updateTable('deliveries').set(change).where('id', '=', id).execute()
 }
 
-/** The same delivery, decided before: the first that was not itself a repetition. */
+/** Finds the decided original of the same delivery, skipping repetitions. */
 export const findDecided = (
   db: Db,
   d: { id: number; projectId: number; deliveryId: string },
@@ -69,7 +71,7 @@ export const findDecided = (
     .limit(1)
     .executeTakeFirst()
 
-/** Whether this id was seen at all: its body need not be kept twice. */
+/** Returns whether this id was seen before, so that its body is stored only once. */
 export async function wasSeen(db: Db, projectId: number, deliveryId: string): Promise<boolean> {
   const row = await db
     .selectFrom('deliveries')
@@ -81,7 +83,7 @@ export async function wasSeen(db: Db, projectId: number, deliveryId: string): Pr
   return row !== undefined
 }
 
-/** Undecided rows, the oldest first. */
+/** Lists undecided rows, oldest first. */
 export const listOpenDeliveries = (
   db: Db,
   limit: number,
@@ -125,7 +127,7 @@ export async function listDeliveries(
   return query.execute()
 }
 
-/** Rows and bodies past their time, and what is above the bound of one project. Undecided rows stay. */
+/** Deletes expired rows and bodies, and rows above the limit of a project. Undecided rows stay. */
 export async function deleteOldDeliveries(
   db: Db,
   o: { rowsBefore: number; bodiesBefore: number; perProject: number },
@@ -166,7 +168,7 @@ export async function deleteOldDeliveries(
   }
 }
 
-/** The newest refused attempts of a project; older ones go. */
+/** Keeps only the newest rejected attempts of a project. */
 export async function insertRefused(
   db: Db,
   rows: Insertable<RefusedDeliveriesTable>[],

@@ -1,4 +1,4 @@
-// The webhook secrets of a project, sealed. Which of them still count is app/forges/webhook-secrets.ts's to say.
+// Stores the encrypted webhook secrets of a project. app/forges/webhook-secrets.ts decides which of them are valid.
 import type { Updateable } from 'kysely'
 import type { Db } from '../engine/db.ts'
 import type { ProjectsTable } from '../schema.ts'
@@ -20,7 +20,7 @@ export async function updateWebhookSecrets(
   await db.updateTable('projects').set(change).where('id', '=', projectId).execute()
 }
 
-/** Only while the current secret is still this one; false: somebody made a new one. */
+/** Applies only while the current secret is unchanged; returns false if a new one was created. */
 export async function endFormerSecrets(
   db: Db,
   projectId: number,
@@ -36,7 +36,7 @@ export async function endFormerSecrets(
   return result.numUpdatedRows > 0n
 }
 
-/** Projects from before each had a secret of its own. */
+/** Lists projects from before each had its own secret. */
 export const listProjectsWithoutSecret = (
   db: Db,
 ): Promise<{ id: number; organizationId: number }[]> =>

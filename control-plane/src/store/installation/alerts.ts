@@ -1,4 +1,4 @@
-// Episodes of alerts, and what is looked at to begin and end them.
+// Stores episodes of alerts, and reads the facts that begin and end them.
 import { type Selectable, sql } from 'kysely'
 import type { Db } from '../engine/db.ts'
 import type { AlertsTable } from '../schema.ts'
@@ -7,7 +7,7 @@ import type { HostFacts } from '../servers/servers.ts'
 
 export type Alert = Selectable<AlertsTable>
 
-/** False: it is open already, whoever opened it. */
+/** Returns false if the alert is already open. */
 export async function insertAlert(
   db: Db,
   row: Pick<Alert, 'organizationId' | 'kind' | 'subjectId' | 'begunAt'>,
@@ -21,7 +21,7 @@ export async function insertAlert(
   return made !== undefined
 }
 
-/** False: somebody else ended it. */
+/** Returns false if another process ended it. */
 export async function updateAlertEnded(db: Db, id: number, now: number): Promise<boolean> {
   const result = await db
     .updateTable('alerts')
@@ -51,7 +51,7 @@ export interface WatchedAgent {
   diskFreeBytes: number | null
 }
 
-/** Servers that have an agent, by id. */
+/** Lists servers that have an agent, by id. */
 export async function listWatchedAgents(
   db: Db,
   afterServerId: number,
@@ -78,7 +78,7 @@ export async function listWatchedAgents(
   }))
 }
 
-/** Of each agent the certificate of the highest generation. */
+/** Finds each agent's certificate of the highest generation. */
 export async function listNewestCertificates(
   db: Db,
   agentIds: string[],
@@ -101,7 +101,7 @@ export interface FailedDelivery {
   reason: string
 }
 
-/** The newest failed delivery of each project that had one lately. */
+/** Finds the newest failed delivery of each project that had one recently. */
 export async function listFailedDeliveries(
   db: Db,
   since: number,
@@ -112,7 +112,7 @@ export async function listFailedDeliveries(
     .innerJoin('projects', 'projects.id', 'deliveries.projectId')
     .select(['deliveries.projectId', 'deliveries.organizationId', 'deliveries.event'])
     .select(['deliveries.reason', 'deliveries.error', 'projects.name as projectName'])
-    .where('deliveries.outcome', '=', sql.lit('error')) // as text: a partial index stands on it
+    .where('deliveries.outcome', '=', sql.lit('error')) // literal text, as in the partial index
     .where('deliveries.decidedAt', '>=', since)
     .where('projects.removedAt', 'is', null)
     .orderBy('deliveries.id', 'desc')
@@ -138,7 +138,7 @@ export const findNewestDecided = (
     .limit(1)
     .executeTakeFirst()
 
-/** Owners and admins of an organization: who is told. */
+/** Lists the owners and admins of an organization, who receive its alerts. */
 export const listAlerted = (
   db: Db,
   organizationId: number,

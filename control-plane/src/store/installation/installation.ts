@@ -1,4 +1,5 @@
-// The one row that says which installation this is and keeps the agents' certificate authority (its key sealed).
+// Stores the single row that identifies this installation and keeps the agents' certificate authority (its key
+// encrypted).
 import type { Insertable, Selectable } from 'kysely'
 import type { Db } from '../engine/db.ts'
 import type { InstallationTable } from '../schema.ts'
@@ -8,7 +9,7 @@ export type Installation = Selectable<InstallationTable>
 export const findInstallation = (db: Db): Promise<Installation | undefined> =>
   db.selectFrom('installation').selectAll().where('id', '=', 1).executeTakeFirst()
 
-/** False when another process made it first. */
+/** Returns false if another process created it first. */
 export async function insertInstallation(
   db: Db,
   row: Omit<Insertable<InstallationTable>, 'id'>,
@@ -29,7 +30,7 @@ export async function updateSetupToken(db: Db, hash: string): Promise<void> {
     .execute()
 }
 
-/** True for exactly one caller: the token is spent by the same statement that checks it. */
+/** Returns true for exactly one caller: one statement checks and spends the token. */
 export async function consumeSetupToken(db: Db, hash: string, now: number): Promise<boolean> {
   const result = await db
     .updateTable('installation')
@@ -40,7 +41,7 @@ export async function consumeSetupToken(db: Db, hash: string, now: number): Prom
   return result.numUpdatedRows > 0n
 }
 
-/** The first one stays: cookies signed by another process must go on being good. */
+/** Keeps the first value, because cookies signed by another process must stay valid. */
 export async function updateCookieSecret(db: Db, sealed: string): Promise<void> {
   await db
     .updateTable('installation')

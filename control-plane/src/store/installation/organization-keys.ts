@@ -1,4 +1,4 @@
-// Keys of organizations, wrapped by the installation's key.
+// Stores the keys of organizations, wrapped by the installation's key.
 import type { Insertable, Selectable } from 'kysely'
 import type { Db } from '../engine/db.ts'
 import type { OrganizationKeysTable } from '../schema.ts'
@@ -6,7 +6,7 @@ import type { OrganizationKeysTable } from '../schema.ts'
 export type OrganizationKey = Selectable<OrganizationKeysTable>
 type Purpose = OrganizationKey['purpose']
 
-/** The one in use. */
+/** Finds the key in use. */
 export const findOrganizationKey = (
   db: Db,
   organizationId: number | null,
@@ -20,7 +20,7 @@ export const findOrganizationKey = (
     .where('retiredAt', 'is', null)
     .executeTakeFirst()
 
-/** The row that is there afterwards: when two make one at once, both get the first. */
+/** Returns the stored row: of two concurrent inserts, both callers get the first. */
 export async function insertOrganizationKey(
   db: Db,
   row: Insertable<OrganizationKeysTable>,
@@ -43,7 +43,7 @@ export const listDataKeys = (db: Db): Promise<OrganizationKey[]> =>
     .orderBy('id')
     .execute()
 
-/** Only if nobody else wrapped it since. */
+/** Applies only if no other process has wrapped it since. */
 export async function updateWrapped(
   db: Db,
   key: Pick<OrganizationKey, 'id' | 'wrapped'>,
@@ -57,7 +57,7 @@ export async function updateWrapped(
     .execute()
 }
 
-/** From now on it opens and seals nothing new. */
+/** A retired key only decrypts existing values until it is deleted. */
 export async function retireOrganizationKey(db: Db, id: number, now: number): Promise<void> {
   await db
     .updateTable('organizationKeys')

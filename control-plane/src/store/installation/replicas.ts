@@ -1,6 +1,6 @@
-// One control plane a database. Who has it holds a lock that its system or its database server takes away when it dies,
-// however it dies, so that a start after a crash need not wait: on SQLite a lock of the kernel on a file beside the
-// database, on PostgreSQL an advisory lock of a connection of its own. A row says who it is, for the one that is refused.
+// Allows one control plane per database. It holds a lock that the kernel or the database server releases when it dies,
+// so a start after a crash does not wait: on SQLite a file lock beside the database, on PostgreSQL an advisory lock of
+// its own connection. A row identifies the holder to a process that is refused.
 import { closeSync, openSync } from 'node:fs'
 import Database from 'better-sqlite3'
 import pg from 'pg'
@@ -13,7 +13,7 @@ export interface Hold {
   release(): Promise<void>
 }
 
-/** The newest to have taken the database; undefined: none, or the table is not made yet. */
+/** Finds the last process that took the database. Undefined if there is none or the table does not exist yet. */
 export async function findReplica(db: Db): Promise<Replica | undefined> {
   try {
     return await db
@@ -23,11 +23,11 @@ export async function findReplica(db: Db): Promise<Replica | undefined> {
       .limit(1)
       .executeTakeFirst()
   } catch {
-    return undefined // one of before this table has it
+    return undefined // the database is from before this table
   }
 }
 
-/** There is one, so whatever other row there is belongs to one that died. */
+/** There is only one holder, so any other row belongs to a process that died. */
 export async function saveReplica(db: Db, replica: Replica): Promise<void> {
   await db.deleteFrom('replicas').where('id', '!=', replica.id).execute()
   await db
@@ -37,12 +37,12 @@ export async function saveReplica(db: Db, replica: Replica): Promise<void> {
     .execute()
 }
 
-/** Undefined: another process has it. */
+/** Returns undefined if another process holds the lock. */
 export function holdFile(file: string): Hold | undefined {
   closeSync(openSync(file, 'a', 0o600))
   const lock = new Database(file, { timeout: 0 })
   try {
-    lock.exec('begin exclusive') // never ended: nothing is ever written
+    lock.exec('begin exclusive') // never ended, because nothing is written
     return {
       async release() {
         lock.close()
@@ -55,19 +55,24 @@ export function holdFile(file: string): Hold | undefined {
   }
 }
 
-const HOLD = 7_443_021 // any number, the same for every control plane
+const HOLD = 7_443_021 // arbitrary, the same for every control plane
 const AGAIN_MS = 1_000
 
 export interface PostgresHoldOptions {
   url: string
-  /** Whether the row still names us: our own connection may be the one that is not yet known to be dead. */
+  /**
+   * Returns whether the row still names us; the holder may be our own dead connection that the server has not noticed
+   * yet.
+   */
   isOurs: () => Promise<boolean>
-  /** Another one has it now: this process must end. */
+  /** Another process holds it now, so this one must end. */
   onLost: () => void
   onBroken: (error: Error) => void
 }
 
-/** Undefined: another process has it. A connection that breaks is made again, as long as no other process took the lock. */
+/**
+ * Returns undefined if another process holds the lock. Reconnects a broken connection unless another process took it.
+ */
 export async function holdPostgres(options: PostgresHoldOptions): Promise<Hold | undefined> {
   const hold = new PostgresHold(options)
   return (await hold.take()) ? hold : undefined
@@ -85,14 +90,14 @@ class PostgresHold implements Hold {
 
   async take(): Promise<boolean> {
     const client = new pg.Client({ connectionString: this.#o.url, keepAlive: true })
-    client.on('error', () => {}) // its end is heard of below
+    client.on('error', () => {}) // the `end` event below handles it
     await client.connect()
     try {
-      // the other end notices within half a minute that this machine is gone
+      // the server notices within half a minute that this machine is unreachable
       await client.query('set tcp_keepalives_idle = 10')
       await client.query('set tcp_keepalives_interval = 5')
       await client.query('set tcp_keepalives_count = 3')
-      await client.query('set idle_session_timeout = 0').catch(() => undefined) // before PostgreSQL 14
+      await client.query('set idle_session_timeout = 0').catch(() => undefined) // unknown before PostgreSQL 14
       const { rows } = await client.query('select pg_try_advisory_lock($1) as taken', [HOLD])
       if (rows[0]?.taken !== true || this.#isReleased) {
         await client.end()

@@ -1,4 +1,4 @@
-// Sealed values by the key that sealed them, wherever they are stored: for giving an organization another data key. Names
+// Finds encrypted values by their key in every table that stores them, to give an organization another data key. Names
 // of tables and columns come from a list in the code, never from a request.
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../engine/db.ts'
@@ -6,13 +6,13 @@ import type { Db } from '../engine/db.ts'
 export interface SealedColumn {
   table: string
   column: string
-  /** Columns that name a row; camel case in what is found. */
+  /** Columns that identify a row; results use camel case. */
   key: readonly string[]
   /** How a row belongs to an organization. */
   owner: 'organization' | 'environment' | 'installation'
-  /** Of one kind, where a table holds several. */
+  /** Selects one kind, if a table holds several. */
   purpose?: string
-  /** Further columns that the place of a value needs. */
+  /** Further columns that identify the value's place. */
   more?: readonly string[]
 }
 
@@ -29,7 +29,7 @@ const ofPurpose = ({ purpose }: SealedColumn): RawBuilder<boolean> =>
 
 const sealedBy = (keyId: number): string => `v2|${keyId}|%`
 
-/** Those that another key than this one sealed. */
+/** Lists values that a different key encrypted. */
 export async function listSealedByOthers(
   db: Db,
   place: SealedColumn,
@@ -49,7 +49,7 @@ export async function listSealedByOthers(
 const toCamel = (name: string): string =>
   name.replaceAll(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
 
-/** Only if nobody wrote another value since. */
+/** Applies only if the value has not changed since. */
 export async function replaceSealed(
   db: Db,
   place: SealedColumn,

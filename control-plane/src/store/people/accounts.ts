@@ -1,4 +1,4 @@
-// Passwords and what guards them: credential accounts, browser sessions, wrong tries, one-use links.
+// Stores passwords and what guards them: credential accounts, browser logins, wrong tries, one-use links.
 import { sql } from 'kysely'
 import type { Db } from '../engine/db.ts'
 
@@ -61,14 +61,14 @@ export async function deleteUserSessions(db: Db, userId: number): Promise<void> 
   await db.deleteFrom('browserSessions').where('userId', '=', userId).execute()
 }
 
-/** One-use links that were mailed to this user and not used yet. */
+/** Deletes unused one-use links that were mailed to this user. */
 export async function deleteUserVerifications(db: Db, userId: number): Promise<void> {
   await db.deleteFrom('verifications').where('value', '=', String(userId)).execute()
 }
 
 /**
- * Counts one try and says how many there were and until when the lock holds if there were too many. One statement: of
- * many tries at once none slips through. Tries beyond `most` do not prolong the lock.
+ * Counts one try and returns how many there were and when a lock ends. It is one statement, so no concurrent try slips
+ * through. Tries beyond `most` do not prolong the lock.
  */
 export async function raiseWrongTries(
   db: Db,
@@ -93,7 +93,7 @@ export async function deleteWrongTries(db: Db, key: string): Promise<void> {
   await db.deleteFrom('wrongTries').where('key', '=', key).execute()
 }
 
-/** Retention: what is over and tells nobody anything any more. */
+/** Retention: deletes what has expired. */
 export async function deleteEndedSessions(db: Db, now: number, lockMs: number): Promise<void> {
   await db.deleteFrom('browserSessions').where('expiresAt', '<', now).execute()
   await db.deleteFrom('verifications').where('expiresAt', '<', now).execute()
@@ -113,7 +113,7 @@ export interface BrowserSession {
   expiresAt: number
 }
 
-/** Newest first; nobody has that many browsers. */
+/** Newest first, up to the limit. */
 export async function listUserSessions(
   db: Db,
   userId: number,
@@ -129,7 +129,7 @@ export async function listUserSessions(
     .execute()
 }
 
-/** False: not theirs, or gone. */
+/** Returns false if it is not theirs or does not exist. */
 export async function deleteUserSession(db: Db, userId: number, id: number): Promise<boolean> {
   const gone = await db
     .deleteFrom('browserSessions')

@@ -1,5 +1,5 @@
-// Rows of accounts, browser sessions, verifications and (read only) users, as the sign-in library asks for them: by
-// table name and conditions. Nothing else may use it; everybody who knows what they want has a function of their own.
+// Reads and writes accounts, browser logins, verifications and (read only) users by table name and conditions, as the
+// sign-in library asks for them. Only its adapter may use this file; all other code has specific functions.
 import { type Kysely, type SelectQueryBuilder, sql } from 'kysely'
 import type { Db } from '../engine/db.ts'
 
@@ -17,7 +17,7 @@ const SIGNS = { eq: '=', ne: '!=', lt: '<', lte: '<=', gt: '>', gte: '>=', in: '
 type Rows = Record<IdentityTable, IdentityRow>
 const rowsOf = (db: Db): Kysely<Rows> => db as unknown as Kysely<Rows>
 
-/** All of them must hold; an empty list of conditions would be everything and is refused. */
+/** Joins the conditions with "and"; an empty list would match every row and is refused. */
 function all(conditions: readonly Condition[]) {
   if (conditions.length === 0) throw new Error('rows must be asked for by a condition')
   return sql.join<boolean>(
@@ -67,7 +67,7 @@ export async function updateIdentityRows(
     .execute()
 }
 
-/** The rows that were there: of two who delete at once, one gets them. */
+/** Returns the deleted rows: of two concurrent deletes, one gets them. */
 export async function deleteIdentityRows(
   db: Db,
   table: IdentityTable,

@@ -1,4 +1,4 @@
-// Invitations: of the mailed link only its hash is here, bound to one address.
+// Stores invitations, each bound to one address. Of the mailed link only its hash is stored.
 import type { Insertable, Selectable } from 'kysely'
 import type { Db } from '../engine/db.ts'
 import type { InvitationsTable } from '../schema.ts'
@@ -20,7 +20,7 @@ export const findInvitation = (db: Db, id: number): Promise<Invitation | undefin
 export const findInvitationByHash = (db: Db, hash: string): Promise<Invitation | undefined> =>
   db.selectFrom('invitations').selectAll().where('tokenHash', '=', hash).executeTakeFirst()
 
-/** The one that was not accepted; it may have expired. */
+/** Finds the unaccepted invitation; it may have expired. */
 export const findOpenInvitation = (
   db: Db,
   organizationId: number,
@@ -59,7 +59,7 @@ export async function countOpenInvitations(db: Db, organizationId: number): Prom
   return count
 }
 
-/** A new link: the former one is gone with its hash. */
+/** Sets a new link, which invalidates the former one. */
 export async function updateInvitationLink(
   db: Db,
   id: number,
@@ -74,7 +74,7 @@ export async function updateInvitationLink(
   return result.numUpdatedRows > 0n
 }
 
-/** True for exactly one caller. */
+/** Returns true for exactly one caller. */
 export async function takeInvitation(
   db: Db,
   id: number,

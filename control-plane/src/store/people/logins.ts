@@ -1,5 +1,5 @@
-// Logins of clients: the family, its refresh tokens, and device codes that wait for a person. Every step that may happen
-// only once is one conditional update.
+// Stores logins of clients: the family, its refresh tokens, and device codes that wait for a user. Every step that may
+// happen only once is one conditional update.
 import type { Scope } from '@berth/shared/api'
 import type { Insertable, Selectable } from 'kysely'
 import type { Db } from '../engine/db.ts'
@@ -35,7 +35,7 @@ export async function findLogin(db: Db, id: number): Promise<Login | undefined> 
   return row && withScopes(row)
 }
 
-/** The login, held until the transaction ends; false: it ended. */
+/** Locks the login until the transaction ends; returns false if it has ended. */
 export async function holdLogin(db: Db, id: number): Promise<boolean> {
   const result = await db
     .updateTable('logins')
@@ -46,7 +46,7 @@ export async function holdLogin(db: Db, id: number): Promise<boolean> {
   return result.numUpdatedRows > 0n
 }
 
-/** The whole family dies: no access token and no refresh token of it works from here on. */
+/** Ends whole families: none of their access and refresh tokens works from here on. */
 export async function deleteLogins(
   db: Db,
   which: { id: number } | { userId: number },
@@ -58,7 +58,7 @@ export async function deleteLogins(
     await logins.where('id', '=', which.id).execute()
     await tokens.where('loginId', '=', which.id).execute()
   } else {
-    // first what could still become a login; one that becomes one this moment is then found below
+    // first the devices that could still become a login; one that just became one is found below
     await db
       .updateTable('deviceLogins')
       .set({ status: 'denied' })
@@ -80,7 +80,7 @@ export async function insertRefreshToken(
 export const findRefreshToken = (db: Db, hash: string): Promise<RefreshToken | undefined> =>
   db.selectFrom('refreshTokens').selectAll().where('hash', '=', hash).executeTakeFirst()
 
-/** False when somebody else spent it first. */
+/** Returns false if another request spent it first. */
 export async function takeRefreshToken(db: Db, id: number, now: number): Promise<boolean> {
   const result = await db
     .updateTable('refreshTokens')
@@ -91,7 +91,7 @@ export async function takeRefreshToken(db: Db, id: number, now: number): Promise
   return result.numUpdatedRows > 0n
 }
 
-/** The one repetition; false when it was taken already. */
+/** Takes the one permitted repetition; returns false if it was already taken. */
 export async function takeRepetition(db: Db, id: number, now: number): Promise<boolean> {
   const result = await db
     .updateTable('refreshTokens')
@@ -141,7 +141,7 @@ export async function updateDevicePoll(
   await db.updateTable('deviceLogins').set(change).where('id', '=', id).execute()
 }
 
-/** From one status to the next, once; false when it is no longer in the first. */
+/** Changes the status once; returns false if it is no longer `from`. */
 export async function moveDevice(
   db: Db,
   id: number,

@@ -1,5 +1,5 @@
-// Mail on its way out: written in the transaction of what it is about, sent afterwards, its text gone once it was sent or
-// given up. A row is leased to one sender at a time, whichever process it is in.
+// Stores outgoing mail: written in the transaction of its cause, sent afterwards; its text is deleted once it was sent
+// or given up. A row is leased to one sender at a time, across processes.
 import type { Insertable, Selectable } from 'kysely'
 import type { Db } from '../engine/db.ts'
 import type { MailsTable } from '../schema.ts'
@@ -11,7 +11,7 @@ export async function insertMail(db: Db, row: Insertable<MailsTable>): Promise<n
   return id
 }
 
-/** The text is sealed to the row's id, which exists only after the insert. */
+/** The text is encrypted for the row's id, which exists only after the insert. */
 export async function updateMailText(db: Db, id: number, sealed: string): Promise<void> {
   await db.updateTable('mails').set({ sealed }).where('id', '=', id).execute()
 }
@@ -28,7 +28,7 @@ export async function listDueMails(db: Db, now: number, limit: number): Promise<
   return rows.map((row) => row.id)
 }
 
-/** Undefined: somebody else has it, or it is sent already. */
+/** Undefined if another sender holds the lease, or it is already sent. */
 export const takeMail = (
   db: Db,
   id: number,

@@ -1,4 +1,4 @@
-// Organizations and who belongs to them. What an organization's end leaves behind is one row without a short name.
+// Stores organizations and their members. A deleted organization leaves one row without a slug.
 import type { Role } from '@berth/shared/api'
 import type { Selectable } from 'kysely'
 import type { Db } from '../engine/db.ts'
@@ -50,7 +50,7 @@ export async function listAllOrganizations(db: Db, page: Page): Promise<Organiza
     .execute()
 }
 
-/** Locks the row: two who change members of one organization at once come one after the other. */
+/** Locks the row, so that concurrent changes of members run one after the other. */
 export async function touchOrganization(db: Db, id: number): Promise<boolean> {
   const result = await db
     .updateTable('organizations')
@@ -104,7 +104,7 @@ export const findMemberByEmail = (
 ): Promise<Member | undefined> =>
   members(db, organizationId).where('users.email', '=', email).executeTakeFirst()
 
-/** Owners, the longest-standing first. */
+/** Lists owners, the longest-serving first. */
 export const listOwners = (db: Db, organizationId: number): Promise<Member[]> =>
   members(db, organizationId)
     .where('members.role', '=', 'owner')
@@ -147,7 +147,7 @@ export async function countMembers(db: Db, ids: number[]): Promise<Map<number, n
   return new Map(rows.map((row) => [row.organizationId, row.count]))
 }
 
-/** What the leaver owned here passes on: projects to the heir, environments to their project's owner. */
+/** Passes on what a leaving member owned: projects to the heir, environments to their project's owner. */
 export async function updateOwnedBy(
   db: Db,
   organizationId: number,

@@ -1,4 +1,4 @@
-// Users, organizations, memberships and access tokens. Of a token only its hash is here.
+// Stores users, organizations, memberships and access tokens. Of a token only its hash is stored.
 import type { Role, Scope } from '@berth/shared/api'
 import type { Insertable, Selectable } from 'kysely'
 import type { Membership } from '../../domain/core/access.ts'
@@ -47,7 +47,7 @@ export async function insertToken(
   return id
 }
 
-/** The token and its user, whatever their state: the caller judges expiry and revocation. */
+/** Finds the token and its user in any state; the caller judges expiry and revocation. */
 export async function findTokenByHash(
   db: Db,
   hash: string,
@@ -91,7 +91,7 @@ const toToken = (row: Selectable<TokensTable>): Token => ({
   loginId: row.loginId,
 })
 
-/** When and from where a token was used last, and that its user is there. */
+/** Records when and from where a token was last used, and that its user is active. */
 export async function updateTokenUse(
   db: Db,
   token: { id: number; userId: number },
@@ -137,7 +137,7 @@ export async function countProjectsByOrganization(
   return new Map(rows.map((row) => [row.organizationId, row.count]))
 }
 
-/** Names by id, for sentences and presentation. */
+/** Returns names by id, for messages and serializers. */
 export async function listUserNames(db: Db, ids: number[]): Promise<Map<number, string>> {
   if (ids.length === 0) return new Map()
   const rows = await runCompiled(db, `names of ${ids.length} users`, ids, () =>
@@ -147,8 +147,8 @@ export async function listUserNames(db: Db, ids: number[]): Promise<Map<number, 
 }
 
 /**
- * The person and their role there, both held until the transaction ends: whoever takes either away waits, and then
- * sees what was given in the meantime. Writes that change nothing, because both databases understand that.
+ * Locks the user and their role there until the transaction ends. A transaction that removes either waits, and then
+ * sees what was granted meanwhile. The locks are updates that change nothing, which work on both databases.
  */
 export async function lockMember(
   db: Db,

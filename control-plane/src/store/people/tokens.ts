@@ -1,4 +1,4 @@
-// Access tokens beyond finding one by its hash: lists, ends. Revoking is a mark, never a deletion: audit points at rows.
+// Lists and ends access tokens. Revoking is a mark, never a deletion, because audit references the rows.
 import type { Scope } from '@berth/shared/api'
 import type { Db } from '../engine/db.ts'
 import type { Token } from './people.ts'
@@ -8,7 +8,7 @@ interface Page {
   before?: number | undefined
 }
 
-/** What still opens gateways, the newest first. */
+/** Lists tokens that are still valid, newest first. */
 export async function listUserTokens(
   db: Db,
   userId: number,
@@ -51,7 +51,7 @@ export async function deleteUserTokens(db: Db, userId: number, now: number): Pro
     .execute()
 }
 
-/** Tokens bound to an organization: of one member who leaves it, or of all when it ends. */
+/** Ends tokens bound to an organization, of a leaving member or of all when it is deleted. */
 export async function deleteBoundTokens(
   db: Db,
   organizationId: number,
@@ -67,7 +67,7 @@ export async function deleteBoundTokens(
   await query.execute()
 }
 
-/** A new access token takes over: the former ones of the login end soon, so that requests under way still pass. */
+/** After a new access token, the former ones of the login end soon, so that requests in flight still pass. */
 export async function updateFormerTokens(db: Db, loginId: number, end: number): Promise<void> {
   await db
     .updateTable('tokens')

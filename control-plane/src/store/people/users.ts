@@ -1,4 +1,4 @@
-// Users as administrators see them, and projects across organizations: names, counts and limits, nothing inside.
+// Reads users for administrators, and projects across organizations: names, counts and limits, no contents.
 import type { Db } from '../engine/db.ts'
 import type { Page } from './organizations.ts'
 import type { User } from './people.ts'
@@ -40,7 +40,9 @@ export async function updateUser(
   await db.updateTable('users').set(change).where('id', '=', id).execute()
 }
 
-/** Those who can still act; locked, so that two cannot each remove the other as the last. */
+/**
+ * Lists administrators who can still act. Locks them, so that two cannot concurrently remove each other as the last.
+ */
 export async function listActiveAdmins(db: Db): Promise<number[]> {
   const rows = await db
     .updateTable('users')

@@ -1,4 +1,4 @@
-// Projects and the servers they may use.
+// Stores projects and the servers they may use.
 import type { Insertable, Selectable, Updateable } from 'kysely'
 import { runCompiled } from '../engine/compiled.ts'
 import type { Db } from '../engine/db.ts'
@@ -23,7 +23,7 @@ export async function insertProject(
   return id
 }
 
-/** The key is sealed to the row's id, which exists only after the insert. */
+/** The key is encrypted for the row's id, which exists only after the insert. */
 export async function updateDeployKey(
   db: Db,
   id: number,
@@ -32,7 +32,7 @@ export async function updateDeployKey(
   await db.updateTable('projects').set(key).where('id', '=', id).execute()
 }
 
-/** Whoever changes what a project contains does so one after the other. */
+/** Serializes changes to what a project contains. */
 export async function touchProject(db: Db, id: number, now: number): Promise<void> {
   await db.updateTable('projects').set({ updatedAt: now }).where('id', '=', id).execute()
 }
@@ -45,7 +45,7 @@ export async function updateProject(
   await db.updateTable('projects').set(change).where('id', '=', id).execute()
 }
 
-/** The project, held until the transaction ends. */
+/** Locks the project until the transaction ends. */
 export const lockProject = (db: Db, id: number): Promise<Project | undefined> =>
   db
     .updateTable('projects')
@@ -62,7 +62,7 @@ export async function findProject(db: Db, id: number): Promise<Project | undefin
   return project
 }
 
-/** What lists show of a project: a row has fifty columns more. */
+/** The columns that lists show; a row has fifty more. */
 export type ProjectSummary = Pick<
   Project,
   'id' | 'organizationId' | 'name' | 'repoUrl' | 'domain' | 'environmentLimit'
@@ -115,7 +115,7 @@ function queryProjects(db: Db, organizationIds: number[], filter: ProjectPage) {
   return query
 }
 
-/** Servers of projects, in the order of their names. */
+/** Lists the servers of projects, sorted by name. */
 export async function listProjectServers(
   db: Db,
   projectIds: number[],

@@ -1,5 +1,5 @@
-// Agents, their certificates and their sessions. Every write on behalf of a session is conditional on its epoch, so
-// a session that was superseded changes nothing any more.
+// Stores agents, their certificates and their sessions. Every write on behalf of a session is conditional on its epoch,
+// so a superseded session changes nothing.
 import type { Insertable, Selectable, Updateable } from 'kysely'
 import { runCompiled } from '../engine/compiled.ts'
 import type { Db } from '../engine/db.ts'
@@ -26,7 +26,7 @@ export async function findAgent(db: Db, id: string): Promise<Agent | undefined> 
   return row && toAgent(row)
 }
 
-/** The agent a server has now; revoked ones are history. */
+/** Finds the current agent of a server; revoked ones are history. */
 export async function findServerAgent(db: Db, serverId: number): Promise<Agent | undefined> {
   const [row] = await runCompiled(db, 'agent of a server', [serverId], () =>
     db
@@ -50,7 +50,7 @@ export async function listServerAgents(db: Db, serverIds: number[]): Promise<Map
   return new Map(rows.map((row) => [row.serverId, toAgent(row)]))
 }
 
-/** Identities that the agent's server had before this one. */
+/** Lists earlier identities of the agent's server. */
 export async function listFormerAgents(
   db: Db,
   { id, serverId }: Pick<Agent, 'id' | 'serverId'>,
@@ -76,7 +76,7 @@ export async function updateAgentTrust(
   await db.updateTable('agents').set(change).where('id', '=', id).execute()
 }
 
-/** Servers that had an agent once; those without a live one now were revoked. */
+/** Lists servers that once had an agent; those without a live one now were revoked. */
 export async function listRevokedServers(db: Db, serverIds: number[]): Promise<Set<number>> {
   if (serverIds.length === 0) return new Set()
   const rows = await db
@@ -109,7 +109,7 @@ export async function lockAgent(db: Db, id: string, reason: string, now: number)
     .execute()
 }
 
-/** Takes the session in one statement; the newest wins. Undefined: revoked or locked. */
+/** Takes the session in one statement; the newest wins. Undefined if the agent is revoked or locked. */
 export async function takeSession(
   db: Db,
   id: string,
@@ -143,7 +143,7 @@ export async function takeSession(
   return row?.sessionEpoch
 }
 
-/** False: a newer session took over, or the agent was revoked or locked. */
+/** Returns false if a newer session took over, or the agent was revoked or locked. */
 export async function updateUnderEpoch(
   db: Db,
   id: string,
@@ -177,7 +177,7 @@ export const findAgentCertificate = (
     .where('fingerprint', '=', fingerprint)
     .executeTakeFirst()
 
-/** Highest generation given out, highest ever used on a connection, and when the newest one was made. */
+/** Returns the highest generation issued, the highest ever used on a connection, and when the newest was created. */
 export async function findGenerations(
   db: Db,
   agentId: string,
@@ -202,7 +202,7 @@ export async function markCertificateSeen(db: Db, fingerprint: string, now: numb
     .execute()
 }
 
-/** Sessions that another life of the control plane left behind; they ended, at the latest, now. */
+/** Ends sessions that an earlier process of the control plane left behind; `now` is their latest possible end. */
 export async function endSessionsOfOthers(db: Db, replicaId: string, now: number): Promise<void> {
   await db
     .updateTable('agents')

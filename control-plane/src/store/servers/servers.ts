@@ -1,11 +1,11 @@
-// Servers, and the one-use tokens by which their agents join.
+// Stores servers, and the one-use tokens with which their agents join.
 import type { Insertable, Selectable, Updateable } from 'kysely'
 import { runCompiled } from '../engine/compiled.ts'
 import type { Db } from '../engine/db.ts'
 import type { JoinTokensTable, ServersTable } from '../schema.ts'
 import { deleteServerUsage } from './usage.ts'
 
-/** What an agent said of its host in its last hello. */
+/** What an agent reported about its machine in its last hello. */
 export interface HostFacts {
   hostname: string
   os: string
@@ -16,7 +16,7 @@ export interface HostFacts {
   diskBytes: number
   diskFreeBytes: number
   parts: { name: string; version: string; reason: string }[]
-  /** How people connect by SSH, as the agent set it up; absent: not told. */
+  /** How users connect by SSH, as the agent configured it; absent if not reported. */
   ssh?: { isOff?: boolean; port: number; accounts: string[] } | undefined
 }
 export interface Server extends Omit<Selectable<ServersTable>, 'host' | 'paused' | 'shellEnabled'> {
@@ -49,7 +49,7 @@ export async function findServer(db: Db, id: number): Promise<Server | undefined
   return row && toServer(row)
 }
 
-/** The server, held until the transaction ends. */
+/** Locks the server until the transaction ends. */
 export async function lockServer(db: Db, id: number): Promise<Server | undefined> {
   const row = await db
     .updateTable('servers')
@@ -61,7 +61,7 @@ export async function lockServer(db: Db, id: number): Promise<Server | undefined
   return row && toServer(row)
 }
 
-/** Projects that name a server, by number. */
+/** Lists the ids of projects that name a server. */
 export async function listServerProjects(db: Db, serverId: number): Promise<number[]> {
   const rows = await db
     .selectFrom('projectServers')
@@ -80,7 +80,7 @@ export async function updateServer(
   await db.updateTable('servers').set(change).where('id', '=', id).execute()
 }
 
-/** The row stays for its tasks; its name is free again, and no project names it any more. */
+/** The row stays for its tasks; its name becomes free, and no project names it. */
 export async function closeServer(db: Db, server: Server, now: number): Promise<void> {
   await db.deleteFrom('joinTokens').where('serverId', '=', server.id).execute()
   await deleteServerUsage(db, server.id)
@@ -103,7 +103,7 @@ export async function countServers(db: Db, organizationId: number): Promise<numb
   return row.count
 }
 
-/** What keeps a server: environments on it, copies left behind on it. */
+/** Lists the environments and left-behind copies that prevent a server's removal. */
 export const listServerEnvironments = (
   db: Db,
   serverId: number,
@@ -168,7 +168,7 @@ export async function countEnvironmentsByServer(
   return new Map(rows.map((row) => [row.serverId, row.count]))
 }
 
-/** Making one invalidates the server's former ones; used ones stay for repeated answers. */
+/** A new token invalidates the server's former ones; used ones stay for repeated answers. */
 export async function insertJoinToken(
   db: Db,
   row: Pick<JoinToken, 'id' | 'secretHash' | 'serverId' | 'createdAt' | 'expiresAt'>,
@@ -180,7 +180,7 @@ export async function insertJoinToken(
 export const findJoinToken = (db: Db, id: string): Promise<JoinToken | undefined> =>
   db.selectFrom('joinTokens').selectAll().where('id', '=', id).executeTakeFirst()
 
-/** True for exactly one of any number of parallel joins. */
+/** Returns true for exactly one of any number of concurrent joins. */
 export async function consumeJoinToken(
   db: Db,
   id: string,

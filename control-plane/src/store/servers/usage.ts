@@ -1,4 +1,5 @@
-// What servers said of their use of processor, memory and disk: the newest word, and a ring of points for charts.
+// Stores what servers reported about their use of processor, memory and disk: the newest report, and a ring of points
+// for charts.
 import { USAGE } from '@berth/shared'
 import { type Selectable, sql } from 'kysely'
 import type { Db } from '../engine/db.ts'
@@ -36,7 +37,10 @@ export async function putServerUsage(db: Db, usage: ServerUsage): Promise<void> 
     .execute()
 }
 
-/** Into the slot of its moment: averaged with what came before in it, or over what was there a whole round ago. */
+/**
+ * Writes to the slot of the report's time: averages with earlier samples of that slot, or overwrites the previous
+ * round.
+ */
 export async function putUsagePoint(db: Db, span: Span, usage: ServerUsage): Promise<void> {
   const { ms, slots } = SPANS[span]
   const number = Math.floor(usage.at / ms)

@@ -1,4 +1,4 @@
-// SSH authorities through the phases of a rotation, which agents trust them, and each server's host certificate.
+// Stores SSH authorities through the phases of a rotation, which agents trust them, and each server's host certificate.
 import type { Insertable, Selectable } from 'kysely'
 import type { Db } from '../engine/db.ts'
 import type { AuthorityPhase, SshAuthoritiesTable, SshHostCertificatesTable } from '../schema.ts'
@@ -6,7 +6,7 @@ import type { AuthorityPhase, SshAuthoritiesTable, SshHostCertificatesTable } fr
 export type SshAuthority = Selectable<SshAuthoritiesTable>
 export type SshHostCertificate = Selectable<SshHostCertificatesTable>
 
-/** Nothing happens when the kind has one in this phase already: somebody else was first. */
+/** Does nothing if the kind already has an authority in this phase, because a concurrent insert was first. */
 export async function insertSshAuthority(
   db: Db,
   row: Insertable<SshAuthoritiesTable>,
@@ -31,7 +31,7 @@ export const findSshAuthority = (
     .where('phase', '=', phase)
     .executeTakeFirst()
 
-/** Those that servers and clients must know: the one that signs, and those on their way in and out. */
+/** Lists the authorities that servers and clients must know: the signing one, and those being introduced or retired. */
 export const listPublishedAuthorities = (
   db: Db,
   kind: SshAuthority['kind'],
@@ -44,7 +44,7 @@ export const listPublishedAuthorities = (
     .orderBy('id')
     .execute()
 
-/** Holds a kind's rotation until the transaction ends, by a write that changes nothing. */
+/** Locks a kind's rotation until the transaction ends, by an update that changes nothing. */
 export async function lockSshRotation(db: Db, kind: SshAuthority['kind']): Promise<void> {
   await db
     .updateTable('sshAuthorities')
@@ -54,7 +54,7 @@ export async function lockSshRotation(db: Db, kind: SshAuthority['kind']): Promi
     .execute()
 }
 
-/** False: it is no longer in the phase it was seen in. */
+/** Returns false if it is no longer in the phase it was read in. */
 export async function moveSshAuthority(
   db: Db,
   authority: SshAuthority,
@@ -89,7 +89,7 @@ export async function insertAuthorityConfirmations(
     .execute()
 }
 
-/** Servers with an agent that has not said yet that it trusts this authority. */
+/** Lists servers with an agent that has not yet confirmed this authority. */
 export const listUnconfirmedServers = (
   db: Db,
   authorityId: number,
@@ -128,7 +128,7 @@ export async function upsertSshHostCertificate(
     .execute()
 }
 
-/** Servers whose newest host certificate is of this authority and still holds. */
+/** Lists servers whose newest host certificate is from this authority and still valid. */
 export const listServersSignedBy = (
   db: Db,
   authorityId: number,
@@ -145,7 +145,7 @@ export const listServersSignedBy = (
     .orderBy('servers.id')
     .execute()
 
-/** Everybody who must hear of a change of trust. */
+/** Lists the agents that must receive a change of trust. */
 export async function listLiveAgentIds(db: Db): Promise<string[]> {
   const rows = await db.selectFrom('agents').select('id').where('revokedAt', 'is', null).execute()
   return rows.map((row) => row.id)

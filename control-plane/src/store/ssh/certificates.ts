@@ -1,4 +1,4 @@
-// Issued SSH certificates: one row each, written before it is signed. Of the key only its fingerprint is here.
+// Stores issued SSH certificates: one row each, written before it is signed. Of the key only its fingerprint is stored.
 import type { SshVerb } from '@berth/shared'
 import type { Permission } from '@berth/shared/api'
 import type { Insertable, Selectable } from 'kysely'
@@ -31,7 +31,7 @@ export async function insertSshCertificate(
   return toCertificate(made)
 }
 
-/** False: it was revoked before it was signed. */
+/** Returns false if it was revoked before it was signed. */
 export async function markSshCertificateSigned(db: Db, id: number, now: number): Promise<boolean> {
   const result = await db
     .updateTable('sshCertificates')
@@ -70,19 +70,19 @@ export async function findSshCertificate(
   return row && toCertificate(row)
 }
 
-/** Which certificates end; every given part must fit. */
+/** Selects certificates to revoke; every given field must match. */
 export interface RevocationScope {
   serial?: string
   serverId?: number
   environmentId?: number
   userId?: number
   organizationId?: number
-  /** Those for which one of these had to be held. */
+  /** Only certificates that required one of these permissions. */
   permissions?: readonly Permission[]
   exceptUserId?: number
 }
 
-/** Revokes what could still open or hold a session, and says on which servers that was. */
+/** Revokes certificates that could still open or hold a session, and returns the affected servers. */
 export async function revokeSshCertificates(
   db: Db,
   scope: RevocationScope,
@@ -106,8 +106,8 @@ export async function revokeSshCertificates(
 }
 
 /**
- * What a server must refuse now, smallest first: revoked serials until the end of the last session they can have
- * opened. Later nothing depends on them any more.
+ * Lists what a server must refuse now, smallest first: revoked serials until the end of the last session that they can
+ * have opened. After that they do not matter.
  */
 export async function listRevokedSerials(db: Db, serverId: number, now: number): Promise<bigint[]> {
   const rows = await db

@@ -1,4 +1,4 @@
-// Actions of an environment: which there are, and starting one.
+// Lists the actions of an environment, and starts one.
 import { Action, ActionParams, ActionStart, IdParams, Task } from '@berth/shared/api'
 import { z } from 'zod'
 import { listActions, startAction } from '../../../app/deployments/actions.ts'

@@ -1,4 +1,4 @@
-// Why the most recent failed deployment of an environment failed.
+// Explains why the most recent failed deployment of an environment failed.
 import { Diagnostics, DiagnosticsQuery, IdParams } from '@berth/shared/api'
 import { diagnoseEnvironment } from '../../../app/deployments/diagnostics.ts'
 import type { Context } from '../../../context.ts'

@@ -53,7 +53,7 @@ export function environmentTaskRoutes(api: Api, ctx: Context): void {
   )
 }
 
-/** What a query asks for; one task more than the page tells whether there is another. */
+/** Builds the filter; reading one task more than the page shows whether there is another page. */
 function filterOf(query: TaskQuery): TaskFilter {
   return {
     status: query.status === undefined ? undefined : [query.status].flat(),

@@ -1,11 +1,11 @@
-// Records as text for programs: JSON lines, and bytes without escape sequences.
+// Formats records as text for programs: JSON lines, and bytes without escape sequences.
 import type { LogLine } from '@berth/shared/api'
 import { LogSource } from '@berth/shared/wire'
 import { stripEscapes } from '../../../domain/deployments/log-excerpt.ts'
 import type { AttemptStep } from '../../../store/deployments/attempts.ts'
 import type { StoredRecord } from '../../../store/deployments/log-files.ts'
 
-/** Of one record; latin1 keeps every byte of what is not an escape as it was. */
+/** Works on one record; latin1 preserves every byte that is not part of an escape sequence. */
 export const stripAnsi = (data: Buffer): Buffer =>
   Buffer.from(stripEscapes(data.toString('latin1')), 'latin1')
 
@@ -17,7 +17,7 @@ const SOURCES = new Map<number, LogLine['s']>([
   [LogSource.GAP, 'gap'],
 ])
 
-/** One JSON document a record; a character may be split over two records, so bytes are decoded as one stream. */
+/** One JSON document per record. Two records may split a character, so bytes are decoded as one stream. */
 export async function* writeNdjson(
   records: AsyncIterable<StoredRecord>,
   steps: AttemptStep[],

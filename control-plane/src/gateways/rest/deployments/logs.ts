@@ -1,4 +1,4 @@
-// The raw log of any task, at any age within retention: whole, in ranges, by lines, by phase or step, as JSON lines, or
+// Serves the raw log of any task within retention: whole, in ranges, by lines, by phase or step, as JSON lines, or
 // followed until it is complete. Bytes are as the agent masked and sent them.
 import type { ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
@@ -57,7 +57,7 @@ export function logRoutes(api: Api, ctx: Context): void {
       if (request.query.follow === 'true') {
         const release = admitFollower(followers, caller.userId)
         const gone = new AbortController()
-        // not in the generator: one whose reader left before it began never runs
+        // not in the generator, which never runs if its reader left before it began
         onceClosed(reply.raw, () => {
           gone.abort()
           release()
@@ -71,18 +71,18 @@ export function logRoutes(api: Api, ctx: Context): void {
   )
 }
 
-/** Of a task that just ended the last lines are on their way: whoever reads it as finished reads them, too. */
+/** The last lines of a task that just ended may still be in transit; waits for them. */
 async function settled(ctx: Context, view: LogView): Promise<LogView> {
   if (!view.attempt || !isFinished(view.task.status)) return view
   const attempt = await awaitLog(ctx, view.attempt, () => false)
   return attempt === view.attempt ? view : refreshLog(ctx, view)
 }
 
-/** The declared types are those of the text; a stream of it goes out unserialised. */
+/** The declared types are those of the text; a stream of it is sent unserialised. */
 const sendStream = (reply: FastifyReply, text: AsyncIterable<Buffer | string>): FastifyReply =>
   reply.send(Readable.from(text))
 
-/** A refused attempt has its whole log, but the task goes on with another. */
+/** A refused attempt has a complete log, but the task continues with another attempt. */
 const isComplete = ({ task, attempt }: LogView): boolean =>
   isFinished(task.status) && (attempt === undefined || attempt.logCompleteAt !== null)
 
@@ -93,7 +93,7 @@ const isPlain = (q: LogQuery): boolean =>
   q.phase === undefined &&
   q.step === undefined
 
-/** At most so many open streams a person; the next is told to wait. */
+/** Limits open streams per user; the next one is refused with `rate_limited`. */
 function admitFollower(followers: Map<number, number>, userId: number): () => void {
   const open = followers.get(userId) ?? 0
   if (open >= REST.followStreams) {
@@ -107,7 +107,7 @@ function admitFollower(followers: Map<number, number>, userId: number): () => vo
   }
 }
 
-/** A stream outlives the answer to who it is for: it is asked again, as at the live gateway. */
+/** A stream outlives its authentication, so access is checked again while it runs, as for subscriptions. */
 function admissionOf(ctx: Context, request: FastifyRequest): Admission {
   if (!request.who) throw new AppError('token_missing', 'A bearer token is needed.')
   const { authorization, 'x-service-organization': organization } = request.headers
@@ -148,7 +148,7 @@ function sendRange(
 // ------------------------------------------------------------------------------------- lines, steps, follow
 
 interface Selection {
-  /** Index of the first record wanted, from 0. */
+  /** Index of the first wanted record, from 0. */
   start(): Promise<number>
   steps(view: LogView): ReadonlySet<number> | undefined
   fromLine: number
@@ -217,7 +217,7 @@ async function* follow(
   let from = await selection.start()
   let watched: string | undefined
   let unwatch = (): void => {}
-  yield Buffer.alloc(0) // sends the head: who follows must not wait for a first line
+  yield Buffer.alloc(0) // sends the head, so that a follower does not wait for the first line
   try {
     while (!gone.aborted) {
       const id = view.attempt?.id
@@ -229,7 +229,7 @@ async function* follow(
       }
       const complete = isComplete(view)
       const { organizationId } = view.task
-      // refused: the stream breaks off, which is not how a log ends
+      // if refused, the stream breaks off, which differs from the normal end of a log
       await admission.require(organizationId, false)
       for await (const text of read(ctx, view, from, selection, ndjson)) {
         await admission.require(organizationId, false)

@@ -1,4 +1,4 @@
-// One task: look, cancel. Its log has a file of its own.
+// Shows and cancels one task. Its log is in logs.ts.
 import { IdParams, Task } from '@berth/shared/api'
 import { readStepLines } from '../../../app/deployments/logs.ts'
 import { cancelTask, getTask } from '../../../app/deployments/tasks.ts'

@@ -1,4 +1,4 @@
-// Environments of a project: list, make, look, change, reset, remove, Basic Auth.
+// Environments of a project: list, create, read, change, reset, remove, Basic Auth.
 import {
   BasicAuth,
   Environment,

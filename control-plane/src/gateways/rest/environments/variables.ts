@@ -1,4 +1,4 @@
-// Custom variables of an environment. Bodies of this route are logged, cached and kept nowhere.
+// Custom variables of an environment. Bodies of this route are never logged, cached or stored.
 import { IdParams, Variable, VariablesPatch, VariablesPatched } from '@berth/shared/api'
 import { z } from 'zod'
 import { changeVariables, listEnvironmentVariables } from '../../../app/environments/variables.ts'

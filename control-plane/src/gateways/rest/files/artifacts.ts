@@ -1,5 +1,5 @@
-// Files that an action left: which there are, and the bytes of one, streamed from its server as the reader takes them. The
-// status is decided before the first byte; whatever breaks later breaks the connection, never the file.
+// Lists the files that an action left, and streams one from its server at the reader's pace. The status is decided
+// before the first byte; a later failure breaks the connection, so a partial file never looks complete.
 import type { ServerResponse } from 'node:http'
 import { AppError } from '@berth/shared'
 import { Artifact, ArtifactBatchQuery, IdParams } from '@berth/shared/api'
@@ -100,7 +100,7 @@ export function artifactRoutes(api: Api, ctx: Context): void {
   )
 }
 
-/** Headers and bytes; also for the dashboard's tickets. */
+/** Sends headers and bytes; also used for the dashboard's tickets. */
 export function sendContent(reply: FastifyReply, content: ArtifactContent): FastifyReply {
   const { artifact, size, etag, range } = content
   if (range) reply.code(206).header('content-range', `bytes ${range.from}-${range.to - 1}/${size}`)
@@ -119,7 +119,7 @@ function sendBytes(reply: FastifyReply, bytes: AsyncIterable<Buffer>): FastifyRe
   return reply.send(new ByteStream(bytes))
 }
 
-/** Fires when the reader has gone, or has everything. */
+/** Aborts when the reader disconnects or has everything. */
 export function whileOpen(response: ServerResponse): AbortSignal {
   const gone = new AbortController()
   const end = (): void => gone.abort(new Error('the reader left'))

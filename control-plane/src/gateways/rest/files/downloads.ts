@@ -1,6 +1,6 @@
-// /downloads/{ticket}: files for people in a browser, which cannot send a token along. The ticket was given over /trpc;
-// it works once, for a minute, and only in a browser that is signed in as the person who got it. Whatever is wrong with it
-// is 404. Not part of the REST contract; the address is logged nowhere.
+// /downloads/{ticket} serves files to browsers, which cannot send a token. A ticket from /trpc works once, for a
+// minute, only in a browser signed in as the user who got it; otherwise the answer is 404. Not part of the REST
+// contract; the address is never logged.
 import { Readable } from 'node:stream'
 import { AppError, DOWNLOADS } from '@berth/shared'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -15,7 +15,7 @@ import type { Api } from '../http/api.ts'
 import { sendContent, whileOpen } from './artifacts.ts'
 
 const Ticket = z.object({ ticket: z.string().max(100) })
-/** Text of strangers is shown as text and may do nothing. */
+/** Untrusted text is shown as text, without scripts. */
 const HARMLESS = "default-src 'none'; sandbox; frame-ancestors 'none'"
 
 async function callerOf(ctx: Context, request: FastifyRequest): Promise<Caller> {
@@ -29,7 +29,7 @@ async function callerOf(ctx: Context, request: FastifyRequest): Promise<Caller> 
 export function downloadRoutes(api: Api, ctx: Context): void {
   const open = new Map<number, number>()
   const options = {
-    exposeHeadRoute: false, // a look would use the ticket up
+    exposeHeadRoute: false, // a HEAD request would use up the ticket
     config: { needs: 'nothing' as const },
     schema: { hide: true, params: Ticket },
   }

@@ -1,4 +1,4 @@
-// The ledger of deliveries, and pull requests with their approval.
+// Webhook deliveries, and pull requests with their approval.
 import {
   Delivery,
   DeliveryDetail,

@@ -1,4 +1,4 @@
-// Wrong signatures by address and project, and by everybody together.
+// Wrong signatures by address and project, and in total.
 import { WEBHOOKS } from '@berth/shared'
 import { expect, test } from 'vitest'
 import { WebhookFailures } from './webhook-failures.ts'

@@ -1,7 +1,6 @@
-// Wrong signatures, counted: those of one address to one project by the minute, and those of everybody by the second.
-// Who is over a bound is refused before the body is read. A flood from many addresses must not take the processor from
-// everybody else: then only addresses that signed rightly lately are listened to; a host tries again, and what it missed
-// the next look at its repository brings. Bounded: a flood of keys drops the oldest, never memory.
+// Counts wrong signatures per address and project by the minute, and in total by the second; refuses above a limit
+// before the body is read. During a flood only addresses with a recent valid signature are accepted; a forge retries,
+// and the next reconcile round catches up on what it missed. Memory is bounded: the oldest keys are dropped.
 import { AppError, WEBHOOKS } from '@berth/shared'
 
 const KEYS = 10_000
@@ -28,7 +27,7 @@ export class WebhookFailures {
     return window && this.#now() - window.since < MINUTE_MS ? window : undefined
   }
 
-  /** Throws 429 for whoever is over a bound. */
+  /** Throws 429 for an address above a limit. */
   check(address: string, project: string): void {
     const window = this.#current(`${address} ${project}`)
     if (window && window.count >= WEBHOOKS.failuresPerMinute) {
@@ -42,7 +41,7 @@ export class WebhookFailures {
     if (good === undefined || this.#now() - good >= WEBHOOKS.knownAddressMs) throw tooMany(1)
   }
 
-  /** A signature was wrong. */
+  /** Records a wrong signature. */
   note(address: string, project: string): void {
     if (this.#now() - this.#everybody.since >= SECOND_MS) {
       this.#everybody = { since: this.#now(), count: 0 }
@@ -54,7 +53,7 @@ export class WebhookFailures {
     else put(this.#windows, key, { since: this.#now(), count: 1 })
   }
 
-  /** A signature was right. */
+  /** Records a valid signature. */
   noteGood(address: string): void {
     put(this.#good, address, this.#now())
   }

@@ -1,6 +1,6 @@
-// The gateway of repository hosts: POST /webhooks/{project_id}. The body is taken as raw bytes, because those are what was
-// signed. Bounds come before everything: wrong signatures are counted before a body is read, large bodies are counted
-// while they are in memory. A verified delivery is always answered 202.
+// The gateway of forges: POST /webhooks/{project_id}. The body is read as raw bytes, because those were signed. Limits
+// come first: wrong signatures count before a body is read, large bodies while they are in memory. A verified delivery
+// is always answered with 202.
 import { AppError, WEBHOOKS } from '@berth/shared'
 import { WebhookAnswer } from '@berth/shared/api'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -14,15 +14,15 @@ import { WebhookFailures } from './webhook-failures.ts'
 
 const FORM = 'application/x-www-form-urlencoded'
 
-/** Only a plain number is an id; everything else is as unknown as an unknown one. */
+/** Only a plain number is an id; anything else is treated as unknown. */
 const idOf = (given: string): number | undefined =>
   /^[1-9][0-9]{0,9}$/.test(given) && Number(given) <= 2_147_483_647 ? Number(given) : undefined
 
-/** Whose delivery it says it is; all that are nobody's count as one. */
+/** The project that the delivery names; all unknown ones count as one. */
 const projectOf = (request: FastifyRequest): string =>
   String(idOf((request.params as { project_id: string }).project_id) ?? 'none')
 
-/** The first value of each header; repeated ones are nobody's signature. */
+/** Takes the first value of each header; no forge sends a signature twice. */
 const single = (request: FastifyRequest): Record<string, string | undefined> =>
   Object.fromEntries(
     Object.entries(request.headers).map(([name, value]) => [
@@ -90,7 +90,7 @@ export function webhookRoutes(api: Api, ctx: Context): void {
   )
 }
 
-/** A body of unknown length counts as a large one. The place is given back when the answer is out, or nobody waits. */
+/** A body of unknown length counts as large. The slot is released when the response closes. */
 function countLarge(): (request: FastifyRequest, reply: FastifyReply) => void {
   let large = 0
   return (request, reply) => {

@@ -1,4 +1,4 @@
-// What a route is written with: the typed Fastify instance, what a route declares about itself, and its caller.
+// What routes are built with: the typed Fastify instance, what a route declares about itself, and its caller.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { AppError, type ErrorCode } from '@berth/shared'
 import type { Permission } from '@berth/shared/api'
@@ -23,20 +23,20 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** What the caller needs: a permission of `domain/core/access.ts`, or one of the three words. */
     needs?: Permission | 'token' | 'platform_admin' | 'nothing'
-    /** Refusals of this operation beyond those every operation has. */
+    /** Refusals of this operation, besides those of every operation. */
     errors?: readonly ErrorCode[]
-    /** The 2xx body shows a secret once: it is not kept for a repeated Idempotency-Key. */
+    /** The 2xx body shows a secret once, so it is not stored for a repeated Idempotency-Key. */
     showsSecret?: boolean
-    /** A stricter rate limit than the default one. */
+    /** A stricter rate limit than the default. */
     policy?: Policy
-    /** Response headers of this operation beyond those every answer has: name → what it says. */
+    /** Response headers of this operation besides the common ones: name → meaning. */
     headers?: Readonly<Record<string, string>>
-    /** Query parameters that nobody declared are left alone. */
+    /** Ignores undeclared query parameters. */
     anyQuery?: boolean
   }
 }
 
-/** The caller of an authenticated route. */
+/** Returns the caller of an authenticated route. */
 export function callerOf(request: FastifyRequest): Caller {
   if (!request.who) throw new AppError('token_missing', 'A bearer token is needed.')
   return request.who.caller

@@ -1,18 +1,18 @@
-// What every request must be before a route looks at it: not too long, not too many headers, no NUL, an answer type we
-// have, no parameter that nobody declared. What never becomes a request is answered in raw-answers.ts.
+// Checks every request before a route sees it: length, number of headers, no NUL, an answer type we have, no undeclared
+// parameter. raw-answers.ts answers what never becomes a request.
 import { AppError, REST } from '@berth/shared'
 import type { FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { displayName } from '../../../domain/core/display-name.ts'
 
-/** The path alone, also of a request that named the whole address (RFC 9112, absolute form). */
+/** Returns the path alone, also for a request in absolute form (RFC 9112). */
 export function pathOf(request: FastifyRequest): string {
   const end = request.url.search(/[?#]/)
   const path = end === -1 ? request.url : request.url.slice(0, end)
   return path.startsWith('/') ? path : path.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/]*/i, '') || '/'
 }
 
-/** The query as it was sent, with its question mark; empty when there is none. */
+/** Returns the query as sent, with its question mark; empty if there is none. */
 export const queryOf = (request: FastifyRequest): string => {
   const at = request.url.indexOf('?')
   return at === -1 ? '' : request.url.slice(at)
@@ -33,7 +33,7 @@ export function refuseUnfit(request: FastifyRequest): void {
 
 // ------------------------------------------------------------------------------------ parameters
 
-/** A mistyped filter would otherwise be no filter at all. Pages of people may be given more than they read. */
+/** A mistyped filter would otherwise be ignored. HTML pages may receive more parameters than they read. */
 export function refuseUnknownParameters(request: FastifyRequest): void {
   const { schema, config } = request.routeOptions
   if (schema === undefined || schema.hide === true || config.anyQuery === true) return
@@ -58,7 +58,7 @@ const MOST_NAMED = 20
 
 const typesOf = new WeakMap<object, string[]>()
 
-/** Media types a route answers with when all goes well; none when it has nothing to say. */
+/** Media types of a route's successful answers; empty if it has no body. */
 function producedBy(schema: object & { response?: unknown }): string[] {
   const known = typesOf.get(schema)
   if (known) return known

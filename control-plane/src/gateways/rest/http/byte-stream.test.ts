@@ -1,4 +1,4 @@
-// Bodies that give their memory back: never before it has left, and never as if they were whole when they are not.
+// Bodies that free their memory: never before a chunk was written, and a failed body never looks complete.
 import { once } from 'node:events'
 import { createServer, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'

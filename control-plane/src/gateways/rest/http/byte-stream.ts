@@ -1,6 +1,6 @@
-// A body of large pieces. It writes them itself in place of being read: only the callback of a writing says that the
-// piece has left, so that its memory can be given back at once. One piece is on its way at a time, the next is asked for
-// when it has left. Whatever breaks destroys the stream, and with it the answer; so does a reader that takes nothing.
+// A response body of large chunks. It writes to the response itself, because only the write callback says that a
+// chunk's memory can be freed. One chunk is in flight at a time. Any failure, or a reader that stalls, destroys the
+// stream and with it the response.
 import { Readable } from 'node:stream'
 import { TRANSFERS } from '@berth/shared'
 import { freeBytes } from '@berth/shared/memory'
@@ -8,7 +8,7 @@ import { freeBytes } from '@berth/shared/memory'
 export class ByteStream extends Readable {
   readonly #bytes: AsyncIterable<Buffer>
 
-  /** Nobody else may have a reference to the pieces. */
+  /** The caller must keep no reference to the chunks. */
   constructor(bytes: AsyncIterable<Buffer>) {
     super({ read: () => undefined })
     this.#bytes = bytes
@@ -43,7 +43,7 @@ export class ByteStream extends Readable {
   }
 }
 
-/** In as much time as the transfer behind it gives its reader. */
+/** The timeout equals the one that the transfer behind it gives its reader. */
 const written = (target: NodeJS.WritableStream, piece: Buffer): Promise<void> =>
   new Promise((resolve, reject) => {
     const late = setTimeout(() => reject(new Error('nobody takes it')), TRANSFERS.idleMs)

@@ -1,7 +1,6 @@
-// Requests that are not whole yet, counted by address: a client that opens connections and says nothing, or a byte now and
-// then, must not take the places of others. Each ends by its own time limit (REST.headersMs, requestMs); here is how many
-// there may be. A connection counts from its first moment until its request is whole, and again when the next one begins.
-// The oldest go first: those of an honest client are whole an instant after they began.
+// Limits incomplete requests per address, so that a client with slow or silent connections cannot block others;
+// REST.headersMs and requestMs limit their time. A connection counts from its start until its request is complete, and
+// again when the next one begins. The oldest are closed first, since those of an honest client complete at once.
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { REST } from '@berth/shared'
@@ -9,9 +8,9 @@ import type { IsTrustedProxy } from '../../../identity/client-address.ts'
 
 interface Line {
   address: string
-  /** Undefined: it has what it needs, or nothing has begun. */
+  /** Undefined if the request is complete or none has begun. */
   openSince: number | undefined
-  /** Bytes read when the last request was done: more of them are the next one. */
+  /** Bytes read when the last request ended; more bytes belong to the next one. */
   read: number | undefined
 }
 
@@ -47,7 +46,7 @@ class HalfOpen {
     oldest.destroy()
   }
 
-  /** The request is here in full, or there will be none. */
+  /** The request is complete, or there will be none. */
   whole(socket: Socket): void {
     const line = this.#lines.get(socket)
     if (line?.openSince === undefined) return
@@ -57,7 +56,7 @@ class HalfOpen {
     if (open?.size === 0) this.#open.delete(line.address)
   }
 
-  /** The answer is out; the connection may be used again. */
+  /** The answer is sent; the connection may be reused. */
   idle(socket: Socket): void {
     const line = this.#lines.get(socket)
     if (line && line.openSince === undefined) line.read = socket.bytesRead
@@ -79,7 +78,7 @@ class HalfOpen {
 const hasBody = ({ headers }: IncomingMessage): boolean =>
   headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 
-/** Proxies that are named keep such clients to themselves, and have one address for all of them. */
+/** Trusted proxies are exempt: they absorb such clients, and have one address for all of them. */
 export function boundHalfOpen(server: Server, isTrusted: IsTrustedProxy): () => void {
   const half = new HalfOpen()
   server.on('connection', (socket: Socket) => {
@@ -94,7 +93,7 @@ export function boundHalfOpen(server: Server, isTrusted: IsTrustedProxy): () => 
       request.once('close', () => half.whole(socket))
     }
   })
-  // what became a socket of the dashboard has limits of its own
+  // the dashboard's sockets have their own limits
   server.on('upgrade', ({ socket }: IncomingMessage) => half.whole(socket))
   const timer = setInterval(() => half.sweep(), REST.timesMs)
   timer.unref()

@@ -1,5 +1,5 @@
-// Plain pages: escaped text, one style sheet inside, no script, nothing from elsewhere. The policy header lets exactly
-// that style sheet apply and nothing else load.
+// Renders plain pages: escaped text, one inline style sheet, no script, no external resources. The policy header allows
+// exactly that style sheet and nothing else.
 import { createHash } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 
@@ -49,11 +49,11 @@ function render(part: Part): string {
   return String(part).replaceAll(/[&<>"']/g, (sign) => ENTITIES[sign] ?? '')
 }
 
-/** Every value is escaped unless it is markup itself. */
+/** Escapes every value that is not markup itself. */
 export const html = (strings: TemplateStringsArray, ...parts: Part[]): Markup =>
   new Markup(strings.map((text, n) => text + render(parts[n])).join(''))
 
-/** `code` in backticks becomes code; everything else stays text. */
+/** Text in backticks becomes code; everything else stays text. */
 export const prose = (text: string): Markup =>
   new Markup(
     text

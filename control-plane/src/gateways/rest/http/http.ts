@@ -1,5 +1,5 @@
-// The HTTP host: one Fastify with zod, one error shape, one not-found, the headers every answer carries. Routes are
-// thin and live in files of their own; what holds for all of them is here.
+// The HTTP server: one Fastify with zod, one error shape, one not-found answer, the headers of every answer. Routes are
+// thin and have their own files; this file holds what applies to all of them.
 import { hash } from 'node:crypto'
 import type { Socket } from 'node:net'
 import { AppError, REST, VERSION } from '@berth/shared'
@@ -32,14 +32,14 @@ export function buildHttp(ctx: Context): Api {
       maxHeaderSize: REST.headerBytes,
       headersTimeout: REST.headersMs,
       connectionsCheckingInterval: REST.timesMs,
-      // everybody else's Upgrade (h2c) is a wish that may be ignored
+      // any other Upgrade (h2c) is a request that may be ignored
       shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
     },
     forceCloseConnections: true, // close() must not wait for idle keep-alive connections
     routerOptions: { maxParamLength: 5_000 },
     genReqId: requestId,
     clientErrorHandler: (error, socket) => answerBroken(ctx, error, socket, allowedAt),
-    // BERTH_TRUSTED_PROXY: only from there is X-Forwarded-For believed
+    // BERTH_TRUSTED_PROXY: X-Forwarded-For is trusted only from there
     trustProxy: ctx.config.trustedProxies.length > 0 && trustProxies(ctx.config.trustedProxies),
     frameworkErrors: (error, request, reply) => {
       nameAnswer(ctx, request, reply)
@@ -55,8 +55,8 @@ export function buildHttp(ctx: Context): Api {
     done()
   })
   app.setValidatorCompiler(validatorCompiler)
-  // presenters name every field, and tests hold every answer to the document made from the same schemas: checking it
-  // once more here would cost as much as the rest of a request
+  // serializers name every field, and tests check every answer against the document of the same schemas; checking again
+  // here would cost as much as the rest of a request
   app.setSerializerCompiler(() => (data) => JSON.stringify(data))
   app.removeContentTypeParser('text/plain') // otherwise 400 from the schema instead of 415
   acceptEmptyBodies(app)
@@ -68,9 +68,9 @@ export function buildHttp(ctx: Context): Api {
   app.addHook('onRoute', (route) => routes.add(route))
   registerOpenApi(app, ctx)
   app.setNotFoundHandler((request) => {
-    throw missing(request) // unreachable: refused below, before a body is looked at
+    throw missing(request) // unreachable: refused below, before the body is read
   })
-  // hooks that wait for nothing call back: a promise each is a tenth of a small answer
+  // synchronous hooks use callbacks, since their promises cost a tenth of a small answer
   app.addHook('onRequest', (request, reply, done) => {
     nameAnswer(ctx, request, reply)
     refuseUnfit(request)
@@ -89,7 +89,7 @@ export function buildHttp(ctx: Context): Api {
 
 const A_YEAR = 'max-age=31536000'
 
-/** What every answer carries, whatever became of the request. */
+/** Sets the headers of every answer, successful or not. */
 function nameAnswer(ctx: Context, request: FastifyRequest, reply: FastifyReply): void {
   reply.header('x-request-id', request.id)
   reply.header('berth-version', VERSION)
@@ -97,14 +97,14 @@ function nameAnswer(ctx: Context, request: FastifyRequest, reply: FastifyReply):
 }
 
 /**
- * Whether the browser came over TLS. The proxy in front says so; to claim it wrongly changes nothing but the claimant's own
- * answer. Without subdomains: those may be environments, which have their own rules.
+ * Returns whether the browser came over TLS, as the proxy in front says; a false claim changes only the client's own
+ * answer. HSTS leaves out subdomains, because environments there have their own rules.
  */
 const isEncrypted = (ctx: Context, request: FastifyRequest): boolean =>
   ctx.baseUrl.startsWith('https:') &&
   (request.protocol === 'https' || request.headers['x-forwarded-proto'] === 'https')
 
-/** A method that an address does not have is told from an address that does not exist. */
+/** Distinguishes an unknown method from an unknown path. */
 function refuseUnrouted(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -122,7 +122,7 @@ function missing(request: FastifyRequest): AppError {
     : new AppError('not_found', 'There is no such thing, or not for you.')
 }
 
-/** POST without a body is the Deploy button; a body that is there must be JSON. */
+/** POST without a body is the Deploy button; a body that is present must be JSON. */
 function acceptEmptyBodies(app: Api): void {
   const parse = app.getDefaultJsonParser('error', 'error')
   app.removeContentTypeParser('application/json')
@@ -133,7 +133,7 @@ function acceptEmptyBodies(app: Api): void {
     }
     if (text === '') done(null, undefined)
     else {
-      // what has no route is told so, whatever it carries
+      // an unknown route is answered 404 regardless of its body
       const refuse = (value: unknown) => (request.is404 ? null : findNul(text, value))
       void parse(request, text, (error, value) => done(error ?? refuse(value), value))
     }
@@ -157,7 +157,7 @@ class Routes {
   }
 }
 
-/** Weak ETag from the presented body; an unchanged answer is 304. */
+/** Sets a weak ETag from the serialized body; an unchanged answer is 304. */
 function addHeaders(request: FastifyRequest, reply: FastifyReply, payload: unknown): unknown {
   if (!pathOf(request).startsWith('/api/')) return payload
   reply.header('vary', 'Authorization, X-Service-Organization')
@@ -172,7 +172,7 @@ function addHeaders(request: FastifyRequest, reply: FastifyReply, payload: unkno
   return request.method === 'HEAD' ? '' : null
 }
 
-/** A scope in which every route has a caller. Bad tokens are counted by address. */
+/** A scope in which every route has a caller. Bad tokens count by address. */
 export function requireToken(api: Api, ctx: Context): void {
   acceptSignedCursors(api, ctx)
   acceptRepeats(api, ctx)

@@ -1,4 +1,4 @@
-// A page of a list that is ordered by id, with the address of the next one in its Link header.
+// Serves a page of a list ordered by id, with the address of the next page in its Link header.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Context } from '../../../context.ts'
 import { ById, linkPages, makeCursor, pageSize, readCursor } from './paging.ts'

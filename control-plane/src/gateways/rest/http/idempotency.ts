@@ -1,6 +1,6 @@
-// Idempotency-Key on POST and PATCH of authenticated routes. Requests are compared by a keyed hash; a reply that showed
-// a secret, or belongs to variables, is never stored, only that there was one and what it made. Before anything of the first
-// request is told, access is asked for anew; where it can not be asked for, no reply is stored.
+// Handles Idempotency-Key on POST and PATCH of authenticated routes. Requests are compared by a keyed hash. Of a reply
+// that showed a secret or belongs to variables, only its existence and what it created are stored. A repetition is
+// authorized again before it learns anything; without a way to do that, no reply is stored.
 import { createHmac, type KeyObject } from 'node:crypto'
 import { AppError, REST } from '@berth/shared'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -14,7 +14,7 @@ import { pathOf, queryOf } from './broken-requests.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Digest of the body as it came; only taken when the request may be repeated. */
+    /** Digest of the raw body; computed only if the request may be repeated. */
     bodyDigest: string
     turn: Turn | null
   }
@@ -68,14 +68,14 @@ export function acceptRepeats(api: Api, ctx: Context): void {
     try {
       await finishRequest(ctx, turn, remembered(request, reply, payload))
     } catch (error) {
-      // the effect stands and its reply goes out; only a repetition will be told to wait
+      // the change is committed and its reply is sent; only a repetition must wait
       ctx.log.error({ err: error, requestId: request.id }, 'a reply could not be remembered')
     }
     return payload
   }
 }
 
-/** What a request is about, from its route; undefined: nothing that access is given to. */
+/** Derives the subject of a request from its route; undefined if access control does not cover it. */
 function aboutOf(request: FastifyRequest, madeId: number | null): About | undefined {
   const { url = '', config } = request.routeOptions
   const [, , word, parameter] = url.split('/')

@@ -1,10 +1,10 @@
-// A NUL in a text of a body: PostgreSQL cannot store it and nobody means it, so it is refused by name at the gateway.
-// Bodies may be nested as deep as 1 MiB allows; the walk has no recursion.
+// Refuses a NUL in any text of a body by name, because PostgreSQL cannot store it. Bodies may be nested as deep as 1
+// MiB allows, so the walk has no recursion.
 import { type AppError, invalidFields } from '@berth/shared'
 
 const ESCAPED = '\\u0000'
 
-/** The refusal, or null when there is no NUL. Bodies without its escape are not walked at all. */
+/** Returns the refusal, or null if there is no NUL. Bodies without its escape are not walked. */
 export function findNul(text: string, body: unknown): AppError | null {
   if (!text.includes(ESCAPED)) return null
   const open: { at: string; value: unknown }[] = [{ at: '', value: body }]

@@ -1,5 +1,5 @@
-// Pages by key: an opaque cursor, RFC 8288 links. A page costs the same however long the list is. Cursors are signed for
-// the list that gave them out: one that was built, changed or carried elsewhere is refused before the route sees it.
+// Pages by key: an opaque cursor and RFC 8288 links. A page costs the same in a list of any length. Cursors are signed
+// for their list; a forged, changed or foreign one is refused before the route sees it.
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto'
 import { AppError, REST } from '@berth/shared'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -19,7 +19,7 @@ export const makeCursor = (key: object): string =>
 const invalid = (): AppError =>
   new AppError('invalid_cursor', 'Follow the Link header; do not build cursors yourself.')
 
-/** What `makeCursor` was given; the signature was checked by the hook below. */
+/** Returns what `makeCursor` was given; the hook below has checked the signature. */
 export function readCursor<T>(cursor: string | undefined, shape: z.ZodType<T>): T | undefined {
   if (cursor === undefined) return undefined
   try {
@@ -41,7 +41,7 @@ function sign(ctx: Context, path: string, cursor: string): Buffer {
     .subarray(0, SIGNATURE_BYTES)
 }
 
-/** Takes the signature off every cursor that comes in, or refuses it. */
+/** Removes the signature from every incoming cursor, or refuses it. */
 export function acceptSignedCursors(api: Api, ctx: Context): void {
   api.addHook('preValidation', (request, _reply, done) => {
     takeSignatureOff(ctx, request)
@@ -63,10 +63,10 @@ function takeSignatureOff(ctx: Context, request: FastifyRequest): void {
 }
 
 const MANY_LINKS = 1_000
-const LONG_LINK = 1_000 // characters; what is longer is written anew each time
+const LONG_LINK = 1_000 // characters; longer links are not cached
 const links = new WeakMap<object, Map<string, string>>()
 
-/** Remembered by address and end: lists are asked for again and again, and a signature costs more than most pages. */
+/** Cached by address and end, because lists are polled and a signature costs more than most pages. */
 export function linkPages(
   ctx: Context,
   request: FastifyRequest,

@@ -1,5 +1,5 @@
-// Errors as application/problem+json (RFC 9457), from whatever was thrown. Refusals keep their code; faults are
-// logged once with their cause and shown as "Internal error" with the request's id, nothing else.
+// Turns thrown errors into application/problem+json (RFC 9457). Refusals keep their code; faults are logged once with
+// their cause and shown only as "Internal error" with the request's id.
 import { AppError, ERRORS, type ErrorCode, type FieldProblem } from '@berth/shared'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod'
@@ -54,7 +54,7 @@ function fromValidation(error: { validation: Issue[]; validationContext?: string
   return new AppError('validation_failed', detail, { errors })
 }
 
-/** As Node reports a request whose connection closed before its body was whole. */
+/** Node's error for a connection that closed before the body was complete. */
 const isCutShort = (error: unknown): boolean =>
   error instanceof Error &&
   error.message === 'aborted' &&
@@ -67,7 +67,7 @@ export function toAppError(error: unknown): AppError | undefined {
   }
   const ofStore = storeRefusal(error)
   if (ofStore) return ofStore
-  // the client went away while it sent: nobody reads this, and it is no fault
+  // the client disconnected while sending, which is not a fault
   if (isCutShort(error))
     return new AppError('malformed_json', 'The body ended before it was whole.')
   const known = FASTIFY_CODES[String((error as { code?: unknown })?.code ?? '')]

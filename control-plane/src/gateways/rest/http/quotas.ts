@@ -1,4 +1,4 @@
-// REST's side of the rate limits: which policies a request counts for, and the headers that say what is left (RateLimit,
+// Applies rate limits to REST: which policies a request counts for, and the headers that say what is left (RateLimit,
 // RateLimit-Policy). An unchanged answer is free.
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Context } from '../../../context.ts'
@@ -15,7 +15,7 @@ export function countBadToken(ctx: Context, request: FastifyRequest): void {
   requireQuota(request.counted)
 }
 
-/** A request with a good token. */
+/** Counts a request with a valid token. */
 export function countRequest(ctx: Context, request: FastifyRequest, by: Asker): void {
   const { policy } = request.routeOptions.config
   request.counted = [
@@ -25,7 +25,7 @@ export function countRequest(ctx: Context, request: FastifyRequest, by: Asker): 
   requireQuota(request.counted)
 }
 
-/** Last of all: the status is known, and 304 costs nothing. */
+/** Runs last, when the status is known: 304 costs nothing. */
 export function serializeQuotas(request: FastifyRequest, reply: FastifyReply): void {
   if (!request.counted) return
   if (reply.statusCode === 304) {

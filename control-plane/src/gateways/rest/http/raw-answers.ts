@@ -1,5 +1,5 @@
-// The answer to what never becomes a request: unknown methods, CONNECT, heads that are too large, requests that are not whole
-// in time, no HTTP at all. Written to the socket by hand, in the shape that every refusal has.
+// Answers what never becomes a request: unknown methods, CONNECT, oversized heads, requests that are not complete in
+// time, anything but HTTP. It writes to the socket directly, in the shape of every refusal.
 import type { Socket } from 'node:net'
 import { AppError, ERRORS, type ErrorCode, REST, VERSION } from '@berth/shared'
 import type { Context } from '../../../context.ts'
@@ -7,7 +7,7 @@ import { displayName } from '../../../domain/core/display-name.ts'
 import { PROBLEM } from './problem.ts'
 import { requestId } from './request-ids.ts'
 
-/** The methods that a path has. */
+/** The methods of a path. */
 export type AllowedAt = (path: string) => string[]
 
 export const wrongMethod = (method: string, allowed: readonly string[]): AppError =>
@@ -25,7 +25,7 @@ const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 
 type Broken = Error & { code?: string; rawPacket?: unknown }
 
-/** Method and path of a first line, if the bytes begin with one. */
+/** Returns method and path of the first line, if the bytes begin with one. */
 function firstLine(error: Broken): { method: string; path: string; isLong: boolean } | undefined {
   const packet = Buffer.isBuffer(error.rawPacket) ? error.rawPacket : Buffer.alloc(0)
   const start = packet.subarray(0, REST.uriBytes).toString('latin1')
@@ -55,7 +55,7 @@ function explain(error: Broken, allowed: readonly string[]): AppError {
   return new AppError(code, detail)
 }
 
-/** Requests so broken that no route sees them: unknown methods, too many headers, too slow, no HTTP at all. */
+/** Answers requests that no route sees: unknown methods, too many headers, too slow, not HTTP. */
 export function answerBroken(
   ctx: Context,
   error: Broken,
@@ -67,7 +67,7 @@ export function answerBroken(
   answerRaw(ctx, explain(error, allowed), socket, { path, allowed })
 }
 
-/** CONNECT asks for a tunnel to somewhere, and Node gives it to nobody else. */
+/** CONNECT asks for a tunnel; Node passes it only to this handler. */
 export function refuseTunnel(
   ctx: Context,
   request: { url?: string | undefined },
@@ -94,7 +94,7 @@ function answerRaw(
   socket: Socket,
   asked: { path: string; allowed: readonly string[] },
 ): void {
-  // an answer that has begun cannot be taken back
+  // an answer that has begun cannot be changed
   const { _httpMessage: begun } = socket as { _httpMessage?: { headersSent: boolean } | null }
   if (!socket.writable || begun?.headersSent) {
     socket.destroy()

@@ -1,4 +1,4 @@
-// Names of requests, for the logs and for whoever reports a fault: 72 random bits each, drawn many at a time.
+// Generates request ids for logs and fault reports: 72 random bits each, drawn in batches.
 import { randomFillSync } from 'node:crypto'
 
 const BYTES = 9

@@ -1,4 +1,4 @@
-// Who says what started a task: the client's own word, which informs and never authorises.
+// Reads what started a task from the client's own claim, which informs and never authorises.
 import type { Trigger } from '@berth/shared'
 import type { FastifyRequest } from 'fastify'
 

@@ -1,5 +1,5 @@
 // Keys of the installation, for platform administrators: the SSH authorities and the steps of their rotation, and the
-// keys that seal stored secrets.
+// keys that encrypt stored secrets.
 import {
   DataKey,
   DataKeyRotation,

@@ -1,4 +1,4 @@
-// What platform administrators see of everything: names, counts, limits; and the accounts they can close.
+// What platform administrators see across organizations: names, counts, limits, and the accounts they can close.
 import {
   AdminOrganization,
   AdminProject,

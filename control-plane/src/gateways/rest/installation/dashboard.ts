@@ -1,6 +1,5 @@
-// The dashboard's files for browsers: its page at every address it knows, its scripts and styles beside it. The page may
-// load nothing from elsewhere, run no script but its own and be framed by nobody. It holds no data: those come over
-// /trpc, after sign-in.
+// Serves the dashboard's files: its page at every address it knows, its scripts and styles. The page may load nothing
+// external, run only its own script and not be framed. It holds no data; that comes over /trpc after sign-in.
 import { AppError } from '@berth/shared'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import {
@@ -12,7 +11,7 @@ import type { Context } from '../../../context.ts'
 import type { Api } from '../http/api.ts'
 import { html, page, sendPage } from '../http/html.ts'
 
-/** Addresses the dashboard's own router knows; with those below them where there are such. */
+/** Addresses that the dashboard's router knows; TREES include everything below them. */
 const PAGES = ['/', '/login', '/setup', '/device', '/docs/service-file']
 const TREES = [
   '/invite',
@@ -25,7 +24,7 @@ const TREES = [
   '/account',
   '/admin',
 ]
-/** Files that browsers ask for at the root. */
+/** Files that browsers request at the root. */
 const ROOT_FILES = ['/favicon.svg', '/favicon.ico', '/robots.txt', '/manifest.webmanifest']
 
 const NOT_BUILT = page(
@@ -83,7 +82,7 @@ export function dashboardRoutes(api: Api, ctx: Context): void {
       ctx.log.error({ err: error }, 'the dashboard could not be read')
       return undefined
     })
-    if (!dashboard) found = undefined // it may be built meanwhile
+    if (!dashboard) found = undefined // it may be built later
     return dashboard
   }
   const options = { config: { needs: 'nothing' as const }, schema: { hide: true } }
@@ -92,7 +91,7 @@ export function dashboardRoutes(api: Api, ctx: Context): void {
     if (!dashboard) return sendPage(reply.code(503).header('cache-control', 'no-store'), NOT_BUILT)
     reply
       .header('content-security-policy', dashboardPolicy(ctx.baseUrl, dashboard.scriptHashes))
-      .header('referrer-policy', 'same-origin') // links of invitations and resets stay here
+      .header('referrer-policy', 'same-origin') // keeps links of invitations and resets from other sites
       .header('cross-origin-opener-policy', 'same-origin')
       .header('permissions-policy', 'camera=(), microphone=(), geolocation=()')
     return sendFile(request, reply, dashboard.index, 'no-cache')

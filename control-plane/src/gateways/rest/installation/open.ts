@@ -1,5 +1,5 @@
-// What needs no bearer token: health, the first set-up, and the agents' enrolment and renewal. Each is counted by
-// address, because nothing else tells callers apart here.
+// Routes without a bearer token: health, the first set-up, and the agents' enrolment and renewal. They count by
+// address, because callers have no other identity here.
 import { ENROLMENT, VERSION } from '@berth/shared'
 import {
   EnrollRequest,
@@ -22,7 +22,7 @@ export function openRoutes(api: Api, ctx: Context): void {
   api.get(
     '/api/health',
     {
-      config: { needs: 'nothing', anyQuery: true }, // probes add what keeps caches away
+      config: { needs: 'nothing', anyQuery: true }, // probes add a cache-busting parameter
       schema: {
         summary: 'Is it up, and is it set up',
         response: { 200: Health, 503: Health },

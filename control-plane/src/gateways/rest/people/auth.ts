@@ -1,6 +1,6 @@
-// The browser's gateway: sign-in, sign-out, password change and reset, passed on to the sign-in library as they are, and the
-// decision about a device that wants to log in. Works by cookie, so every request must come from our own pages; not part
-// of the REST contract.
+// Sign-in, sign-out, password change and reset for browsers, passed unchanged to the sign-in library, and the decision
+// about a device that wants to log in. It uses cookies, so every request must come from our own pages. Not part of the
+// REST contract.
 import { AppError, PEOPLE } from '@berth/shared'
 import { DeviceDescription, UserCodeRequest } from '@berth/shared/api'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -18,7 +18,7 @@ import type { Api } from '../http/api.ts'
 const PREFIX = '/api/auth'
 const fromOf = (request: FastifyRequest) => ({ address: request.ip, requestId: request.id })
 
-/** A cookie alone proves nothing: browsers send it along from any page. */
+/** A cookie alone proves nothing, because browsers send it from any page. */
 export function requireOwnOrigin(ctx: Context, request: FastifyRequest): void {
   const { origin, cookie } = request.headers
   const site = request.headers['sec-fetch-site']
@@ -28,7 +28,7 @@ export function requireOwnOrigin(ctx: Context, request: FastifyRequest): void {
   throw new AppError('origin_forbidden', `Only pages of ${own} may do this.`)
 }
 
-/** The signed-in person behind a browser's request. */
+/** Returns the signed-in user of a browser's request. */
 export async function browserCaller(ctx: Context, request: FastifyRequest): Promise<Caller> {
   requireOwnOrigin(ctx, request)
   return (await signedIn(ctx, request)).caller
@@ -41,7 +41,7 @@ async function signedIn(ctx: Context, request: FastifyRequest): Promise<Authenti
   return who
 }
 
-/** As the library sees it: our own address, and of the headers only those it needs. */
+/** Builds the library's request: our own address, and only the headers it needs. */
 function toRequest(ctx: Context, request: FastifyRequest): Request {
   const headers = new Headers({ 'x-berth-address': request.ip })
   for (const name of ['cookie', 'origin', 'content-type', 'user-agent', 'sec-fetch-site']) {
@@ -57,7 +57,7 @@ function toRequest(ctx: Context, request: FastifyRequest): Request {
   })
 }
 
-/** The session's token is the cookie's business alone. */
+/** Removes the login's token, which belongs only in the cookie. */
 function withoutTokens(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), (key, value) => (key === 'token' ? undefined : value))
@@ -77,7 +77,7 @@ function emailOf(body: unknown): string {
     const { email } = JSON.parse(String(body)) as { email?: unknown }
     if (typeof email === 'string' && email.length <= 254) return email
   } catch {
-    // said below
+    // handled below
   }
   throw new AppError('validation_failed', 'email is missing.')
 }
@@ -107,7 +107,7 @@ export function authRoutes(api: Api, ctx: Context): void {
         const message = beginReset(ctx, emailOf(request.body), toRequest(ctx, request), from)
         reply.header('cache-control', 'no-store').send({ status: true, message })
       } else if (path === '/change-password') {
-        // guessing here is guessing at sign-in: one account, one count
+        // a guess here counts like one at sign-in, for the same account
         const { user } = await signedIn(ctx, request)
         const asked = toRequest(ctx, endOtherSessions(request))
         await report(await answerSignIn(ctx, user.email, asked, from), reply)
@@ -120,19 +120,19 @@ export function authRoutes(api: Api, ctx: Context): void {
   })
 }
 
-/** The password's change ends every session; the library then begins a new one for this browser. */
+/** A password change ends every login; the library then begins a new one for this browser. */
 function endOtherSessions(request: FastifyRequest): FastifyRequest {
   if (typeof request.body !== 'string') return request
   try {
     const body = JSON.parse(request.body) as object
     request.body = JSON.stringify({ ...body, revokeOtherSessions: true })
   } catch {
-    // the library says what is wrong with it
+    // the library reports what is wrong with it
   }
   return request
 }
 
-/** The page `/device`: shows what asks, then decides. Opening a link decides nothing. */
+/** The page `/device` shows the requesting device, then decides. Opening a link decides nothing. */
 export function deviceRoutes(api: Api, ctx: Context): void {
   const Decided = z.object({ status: z.enum(['approved', 'denied']) })
   const route = { config: { needs: 'nothing' as const }, bodyLimit: PEOPLE.authBodyBytes }

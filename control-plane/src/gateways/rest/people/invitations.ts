@@ -1,4 +1,4 @@
-// Invitations: managed by those who may, accepted by whoever holds the mailed link.
+// Invitations: managed by members with permission, accepted by the holder of the mailed link.
 import {
   AcceptedMembership,
   IdParams,
@@ -120,7 +120,7 @@ export function invitationRoutes(api: Api, ctx: Context): void {
   )
 }
 
-/** For people who have no account yet: the link is what they have. Counted by address. */
+/** For people without an account, who have only the link. Counted by address. */
 export function openInvitationRoutes(api: Api, ctx: Context): void {
   const { invitations: tries } = ctx.quotas.narrow
   api.post(

@@ -1,5 +1,5 @@
-// OAuth for clients: device login, refresh, revocation (RFC 8628, 6749, 7009) and their metadata (RFC 8414). Form bodies,
-// OAuth's own error bodies whatever goes wrong, nothing cached. Parameters it does not know are ignored, as RFC 6749 says.
+// OAuth for clients: device login, refresh, revocation (RFC 8628, 6749, 7009) and metadata (RFC 8414). Form bodies,
+// OAuth's own error bodies for every failure, no caching. Unknown parameters are ignored, as RFC 6749 requires.
 import { PEOPLE, REST } from '@berth/shared'
 import {
   AuthorizationServer,
@@ -28,7 +28,7 @@ const Parameter = z.string().max(500)
 const errors = { 400: OauthError, 429: OauthError, 500: OauthError, 503: OauthError }
 const consumes = ['application/x-www-form-urlencoded']
 
-/** RFC 6749: a parameter must not come twice. */
+/** RFC 6749: a parameter must not be repeated. */
 function readForm(text: string): Record<string, string> {
   const form: Record<string, string> = Object.create(null)
   for (const [key, value] of new URLSearchParams(text)) {
@@ -193,7 +193,7 @@ function revokeRoute(api: Api, ctx: Context): void {
   )
 }
 
-/** Outside the scope of form bodies: a document like others. */
+/** Outside the scope of form bodies, because it is an ordinary document. */
 export function oauthMetadataRoute(api: Api, ctx: Context): void {
   api.get(
     '/.well-known/oauth-authorization-server',

@@ -1,4 +1,4 @@
-// What belongs to a project beside its settings: webhook secret, deploy key, Basic Auth, the limit of environments.
+// A project's webhook secret, deploy key, Basic Auth and limit of environments.
 import {
   BasicAuth,
   DeployKey,

@@ -1,4 +1,4 @@
-// Projects: list, one, make, change, delete. Their keys, secrets and limit have a file of their own.
+// Projects: list, read, create, change, delete. Their keys, secrets and limit are in project-keys.ts.
 import {
   IdParams,
   Paging,

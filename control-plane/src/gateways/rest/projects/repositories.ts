@@ -1,4 +1,4 @@
-// The repository of a project: check it, look for what was missed, and the token of its host.
+// The repository of a project: check it, catch up on missed events, and manage the token of its forge.
 import {
   HostToken,
   HostTokenPut,

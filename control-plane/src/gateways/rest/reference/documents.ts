@@ -1,5 +1,5 @@
-// Documents about the API that need no token: the OpenAPI document, a page to read it, one page an error code, the
-// schema of .service.yml. All are made from what the code uses itself.
+// Documents about the API that need no token: the OpenAPI document, a page to read it, one page per error code, the
+// schema of .service.yml. All are generated from the code.
 import { createHash } from 'node:crypto'
 import { AppError, ERRORS, type ErrorCode } from '@berth/shared'
 import { jsonSchema } from '@berth/shared/service-file'
@@ -65,7 +65,7 @@ export function documentRoutes(api: Api, ctx: Context): void {
       schema: { summary: 'JSON schema of .service.yml', response: { 200: z.looseObject({}) } },
     },
     async (request, reply) => {
-      // editors in browsers fetch it from pages of anybody: it is the same for everybody and says nothing about anybody
+      // editors in browsers fetch it from any origin; it is the same for every client and holds no private data
       reply.header('access-control-allow-origin', '*').header('etag', serviceTag)
       const known = String(request.headers['if-none-match'] ?? '').split(/,\s*(?:W\/)?/)
       return known.includes(serviceTag) ? sendUnchanged(reply) : send(reply, service)

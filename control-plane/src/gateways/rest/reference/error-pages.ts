@@ -1,4 +1,4 @@
-// One page an error code: what it means and what to do next. The compiler demands a text for every code there is.
+// One page per error code: its meaning and what to do next. The compiler requires a text for every code.
 import { ERRORS, type ErrorCode } from '@berth/shared'
 import { html, page, prose } from '../http/html.ts'
 import { ERROR_TEXTS } from './messages.ts'

@@ -1,4 +1,4 @@
-// What each error code means and what to do next, for the page that the `type` of every problem links to.
+// The meaning of each error code and what to do next, for the page that the `type` of every problem links to.
 import type { ErrorCode } from '@berth/shared'
 
 export interface ErrorText {

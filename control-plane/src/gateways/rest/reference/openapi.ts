@@ -1,6 +1,6 @@
-// The OpenAPI 3.1 document, made from the zod schemas and the config of the routes and from nothing else. Every object
-// schema exported by shared/src/api that a route uses is a component under its own name. Response schemas are open in
-// the document (clients ignore fields they do not know) and closed in the contract test.
+// Generates the OpenAPI 3.1 document from the zod schemas and the config of the routes alone. Every object schema
+// exported by shared/src/api that a route uses is a component under its own name. Response schemas are open in the
+// document (clients ignore unknown fields) and closed in the contract test.
 
 import { VERSION } from '@berth/shared'
 import * as schemas from '@berth/shared/api'
@@ -70,7 +70,7 @@ function tagOf(url: string): string {
   return TAG_OF[segment] ?? segment
 }
 
-/** Object schemas by their exported name; those that hold parameters stay inline, as they must. */
+/** Object schemas by exported name; those that hold parameters must stay inline. */
 function nameSchemas(routes: readonly RouteOptions[]): z.core.$ZodRegistry<{ id?: string }> {
   const inline = new Set<unknown>()
   for (const { schema } of routes) {
@@ -100,7 +100,7 @@ const isList = (route: RouteOptions): boolean => {
   return responses[200] instanceof z.ZodArray
 }
 
-/** `listProjectDeliveries` → `List project deliveries`: better than nothing. */
+/** `listProjectDeliveries` → `List project deliveries`, the fallback summary. */
 const wordsOf = (id: string): string => {
   const text = id.replaceAll(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)
   return (text[0]?.toUpperCase() ?? '') + text.slice(1)
@@ -108,7 +108,7 @@ const wordsOf = (id: string): string => {
 
 const collected = new WeakMap<object, RouteOptions[]>()
 
-/** Every route there is, with its config; what is hidden is no part of the contract. */
+/** Lists every route with its config; hidden routes are not part of the contract. */
 export const routesOf = (app: Api): { method: string; path: string; route: RouteOptions }[] =>
   (collected.get(app) ?? []).flatMap((route) =>
     [route.method].flat().map((method) => ({ method, path: braced(route.url), route })),
@@ -116,7 +116,7 @@ export const routesOf = (app: Api): { method: string; path: string; route: Route
 
 const braced = (url: string): string => url.replaceAll(/:([A-Za-z_]+)/g, '{$1}')
 
-/** Collects the routes; the document is made when it is first asked for, after the last of them. */
+/** Collects the routes; the document is built on first request, after all of them. */
 export function registerOpenApi(app: Api, ctx: Context): void {
   const routes: RouteOptions[] = []
   const facts = new Map<string, RouteFacts>()
@@ -161,7 +161,7 @@ export function registerOpenApi(app: Api, ctx: Context): void {
   })
 }
 
-/** Bodies carry their schema's own name unless a response has another shape under it. */
+/** Bodies use their schema's own name unless a response has another shape under it. */
 function dropInputSuffix(document: Document): Document {
   const names = Object.keys(document.components.schemas ?? {})
   const free = names.filter((n) => n.endsWith('Input') && !names.includes(n.slice(0, -5)))
@@ -177,7 +177,7 @@ function dropInputSuffix(document: Document): Document {
   }) as Document
 }
 
-/** The format says it all; the library's expression for dates has 400 characters. */
+/** The format is enough; the library's expression for dates has 400 characters. */
 function tidyTime(value: unknown): unknown {
   const schema = value as { format?: unknown; pattern?: unknown } | null
   if (typeof schema === 'object' && schema?.format === 'date-time') delete schema.pattern
@@ -213,7 +213,7 @@ function finish(made: Document, facts: Map<string, RouteFacts>, ctx: Context): D
   }
 }
 
-/** Responses promise the fields they name; more may come with a later release. */
+/** Responses guarantee the fields they name; a later release may add more. */
 function openResponses(operation: Operation): Operation {
   return { ...operation, responses: open(operation.responses) as Operation['responses'] }
 }
@@ -227,7 +227,7 @@ function open(value: unknown): unknown {
   return Object.fromEntries(entries.map(([key, item]) => [key, open(item)]))
 }
 
-/** The components that operations reach, each opened when only responses use it. */
+/** Returns the components that operations reach; those that only responses use become open. */
 function reachable(paths: Document['paths'], all: Record<string, Json>): Record<string, Json> {
   const found = new Map<string, Json>()
   const inputs = new Set<string>()
@@ -257,6 +257,6 @@ function reachable(paths: Document['paths'], all: Record<string, Json>): Record<
   )
 }
 
-/** The document of a started control plane. */
+/** Returns the document of a started control plane. */
 export const documentOf = (app: Api): Document =>
   (app as unknown as { swagger(): Document }).swagger()

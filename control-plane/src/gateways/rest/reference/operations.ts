@@ -1,5 +1,5 @@
-// One operation of the OpenAPI document, from what the route declares: the refusals every operation has, those its
-// shape brings with it, its own, and the headers every answer carries. The contract test holds routes to exactly this.
+// Builds one operation of the OpenAPI document from what the route declares: the refusals of every operation, those of
+// its shape, its own, and the common headers. The contract test checks routes against exactly this.
 import { ERRORS, type ErrorCode, REST } from '@berth/shared'
 import type { FastifyContextConfig } from 'fastify'
 import { PROBLEM } from '../http/problem.ts'
@@ -65,7 +65,7 @@ const REPEATABLE: readonly ErrorCode[] = [
   'idempotency_key_reused',
 ]
 
-/** Every code an operation may answer with. */
+/** Lists every code that an operation may answer with. */
 export function refusalsOf(method: string, { config, isPaged }: RouteFacts): ErrorCode[] {
   const { needs = 'token', errors = [] } = config
   const codes = new Set<ErrorCode>([...EVERYWHERE, ...errors])
@@ -80,7 +80,7 @@ export function refusalsOf(method: string, { config, isPaged }: RouteFacts): Err
   return [...codes].toSorted()
 }
 
-/** One response a status, with the codes that can stand in it. */
+/** One response per status, with its possible codes. */
 export function problemResponses(codes: readonly ErrorCode[]): Record<string, Response> {
   const byStatus = Object.groupBy(codes, (code) => String(ERRORS[code][0]))
   return Object.fromEntries(
@@ -174,7 +174,7 @@ const SUCCESS: Record<string, string> = {
   304: 'Unchanged since the ETag that was sent.',
 }
 
-/** The operation as it stands in the document; `raw` is what the schemas alone gave. */
+/** Returns the operation as documented; `raw` is what the schemas alone produce. */
 export function completeOperation(method: string, raw: Operation, facts: RouteFacts): Operation {
   const { needs = 'token', showsSecret = false, policy } = facts.config
   const responses: Record<string, Response> = {}

@@ -1,5 +1,5 @@
-// The reference as one readable page, made from the OpenAPI document: one section an operation with what it needs, its
-// fields, an example of its answer and its refusals. Found by the browser's own search; no script, no request elsewhere.
+// Renders the API reference as one page from the OpenAPI document: one section per operation with its permission,
+// fields, an example of its answer and its refusals. The browser's own search works; no script, no external request.
 import { ERRORS, type ErrorCode } from '@berth/shared'
 import { html, type Markup, page, prose } from '../http/html.ts'
 import { PROBLEM } from '../http/problem.ts'
@@ -49,7 +49,7 @@ function fieldsOf(document: Document, schema: Json): Field[] {
   }))
 }
 
-/** A small value that fits a schema; enough to see the shape. */
+/** A small value that fits a schema; enough to show the shape. */
 function exampleOf(document: Document, schema: Json, depth = 0): unknown {
   const s = resolve(document, schema)
   if (depth > EXAMPLE_DEPTH) return null
@@ -128,7 +128,7 @@ function refusals(operation: Operation): Markup {
   return html`<h3>Refusals</h3><p>${items}</p>`
 }
 
-/** Long ones go on in the next line, after a slash where that will do. */
+/** Lets a long path wrap after a slash. */
 const breakable = (path: string): Markup =>
   html`<span class="path">${path.split('/').map((part, n) => (n === 0 ? part : html`/<wbr>${part}`))}</span>`
 

@@ -1,5 +1,5 @@
-// What a new server fetches: the install script and the packaged agent. No token is needed: both are the same for
-// everybody, and the script is checked against the digest in the join command.
+// What a new server fetches: the install script and the packaged agent. No token is needed, because both are public;
+// the digest in the join command verifies the script.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { AppError, ENROLMENT } from '@berth/shared'

@@ -1,4 +1,4 @@
-// SSH certificates of a server: asked for, listed, revoked; and the keys that vouch for servers.
+// SSH certificates of a server: issue, list, revoke; and the host authority keys.
 import {
   IdParams,
   IssuedSshCertificate,
@@ -33,9 +33,9 @@ export function sshRoutes(api: Api, ctx: Context): void {
     '/api/servers/:id/ssh',
     {
       config: {
-        needs: 'read', // the least: a shell needs more, by purpose
+        needs: 'read', // the minimum; a shell needs more, by purpose
         policy: 'certificates',
-        showsSecret: true, // a certificate is kept nowhere but with its holder
+        showsSecret: true, // only its holder keeps a certificate
         errors: [
           'environment_protected',
           'server_shell_disabled',
@@ -83,7 +83,7 @@ export function sshRoutes(api: Api, ctx: Context): void {
   api.delete(
     '/api/servers/:id/ssh/:serial',
     {
-      config: { needs: 'read' }, // one's own; anybody's needs server:write
+      config: { needs: 'read' }, // for the caller's own; others' certificates need server:write
       schema: {
         summary: 'Revoke an SSH certificate',
         params: SerialParams,

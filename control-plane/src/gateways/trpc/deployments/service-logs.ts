@@ -1,5 +1,5 @@
-// What the services of an environment write, while a page looks at it. Nothing of it is kept here, so nothing resumes by
-// number: whoever comes back gets the last lines anew, after `begun`, which says that what was shown goes.
+// Streams what the services of an environment write while a page shows it. Nothing is stored, so nothing resumes by
+// number: after a reconnect the client gets `begun`, which clears the view, and the last lines again.
 import { LOG_SENDING } from '@berth/shared'
 import { Id } from '@berth/shared/api'
 import { z } from 'zod'
@@ -12,7 +12,7 @@ import { counted } from '../events.ts'
 
 const Asked = z.strictObject({
   environment_id: Id,
-  /** None: all of them. */
+  /** Absent: all of them. */
   services: z.array(z.string().min(1).max(64)).max(50).optional(),
   /** Last lines of each. */
   tail: z.int().min(1).max(LOG_SENDING.lines).optional(),

@@ -1,4 +1,4 @@
-// Tasks of an environment or a project, cancelling one, parts of its log, and its progress and output as they come.
+// Tasks of an environment or a project: list, cancel, parts of the log, and live progress and output.
 import { AppError, isFinished, LOG_PAGES, REST, TASK_STATUSES, TASK_TYPES } from '@berth/shared'
 import { Id } from '@berth/shared/api'
 import { type TrackedEnvelope, tracked } from '@trpc/server'
@@ -36,7 +36,7 @@ const History = {
   before: Id.optional(),
   limit: z.int().min(1).max(REST.perPageMax).optional(),
 }
-/** Of one environment, or of all that a project has and had. */
+/** Of one environment, or of all present and former ones of a project. */
 const Page = z.union([
   z.strictObject({ environment_id: Id, ...History }),
   z.strictObject({ project_id: Id, ...History }),
@@ -54,7 +54,7 @@ const Search = z.strictObject({
 
 const Stream = z.strictObject({
   task_id: Id,
-  /** The first line wanted, when the page has those before it; a reconnect knows better. */
+  /** The first wanted line, if the page has those before it; a reconnect overrides it. */
   from_line: z.int().positive().optional(),
   lastEventId: z.string().max(50).optional(),
 })
@@ -107,19 +107,19 @@ export const taskRouter = router({
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
       serializeWholeTask(ctx, await cancelTask(ctx, caller, input.task_id)),
     ),
-  /** What is different from the last deployment that succeeded; null: none did. */
+  /** Compares with the last successful deployment; null if there is none. */
   compare: call
     .input(One)
     .query(async ({ ctx: { ctx, caller }, input }) =>
       serializeSince(await compareTask(ctx, caller, input.task_id)),
     ),
-  /** Lines from..to, both included, as the stream has them; at most a range of the viewer at once. */
+  /** Lines from..to, both included, as the stream has them; at most one range of the viewer per call. */
   log: call.input(Range).query(async ({ ctx: { ctx, caller }, input }) => {
     const { task_id: id, from, to } = input
     const { view, lines, nextLine } = await readLogLines(ctx, caller, id, { from, to })
     return { ...serializeLog(view), lines, next_line: nextLine }
   }),
-  /** Numbers of the lines that hold a text, as people see them. */
+  /** Numbers of the lines that contain a text, as displayed. */
   search: call.input(Search).query(async ({ ctx: { ctx, caller }, input }) => {
     const { task_id: id, query, case_sensitive: isCaseSensitive, from_line: fromLine } = input
     return serializeSearch(await searchLog(ctx, caller, id, { query, isCaseSensitive, fromLine }))
@@ -131,7 +131,7 @@ export const taskRouter = router({
       const { task_id: id, from_line: fromLine } = input
       return serializeSearch(await searchLog(ctx, caller, id, { fromLine }))
     }),
-  /** A link to the raw log; `shown`: to be read in the browser instead of being saved. */
+  /** A link to the raw log; `shown` displays it in the browser instead of saving it. */
   logTicket: browserCall
     .input(z.strictObject({ task_id: Id, shown: z.boolean().optional() }))
     .mutation(async ({ ctx: { ctx, caller }, input }) =>

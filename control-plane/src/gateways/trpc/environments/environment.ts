@@ -1,5 +1,5 @@
-// Environments of a project: list, one, making, changing, resetting and removing one, its Basic Auth, why its last
-// deployment failed, the Deploy button (with a commit: redeploy and roll back), and what happens to it.
+// Environments of a project: list, read, create, change, reset and remove, Basic Auth, why the last deployment failed,
+// the Deploy button (with a commit: redeploy and roll back), and live events.
 import { DIAGNOSTICS } from '@berth/shared'
 import {
   EnvironmentBasicAuth,
@@ -29,11 +29,11 @@ const BY = 'dashboard'
 const One = z.strictObject({ environment_id: Id })
 const Deletion = z.strictObject({
   environment_id: Id,
-  /** The identifier; needed for a protected one. */
+  /** The identifier; required for a protected one. */
   confirm: z.string().max(64).optional(),
-  /** "Remove anyway": the repository's own destroy steps are skipped. */
+  /** "Remove anyway": skips the repository's own destroy steps. */
   force: z.boolean().optional(),
-  /** The server will not return: the environment is forgotten, nothing is destroyed. */
+  /** The server will not return: forgets the environment without destroying anything. */
   forget: z.boolean().optional(),
 })
 

@@ -1,4 +1,4 @@
-// Variables and actions of an environment. Values of variables come in and never go out; nothing of an input is logged.
+// Variables and actions of an environment. Values of variables come in and never go out; inputs are never logged.
 import { ActionStart, Id, VariablesPatch } from '@berth/shared/api'
 import { z } from 'zod'
 import { listActions, startAction } from '../../../app/deployments/actions.ts'

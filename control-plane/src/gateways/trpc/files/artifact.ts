@@ -1,5 +1,5 @@
-// Files that actions left: which there are, and a link to one. The server is asked for it before the link is given, so
-// that a refusal is a sentence on the page and never a file.
+// Lists the files that actions left, and creates a link to one. It asks the server first, so that a refusal appears as
+// a message on the page and never as a file.
 import { Id } from '@berth/shared/api'
 import { z } from 'zod'
 import { listTaskArtifacts } from '../../../app/files/artifacts.ts'

@@ -1,4 +1,4 @@
-// Deliveries of the repository host with what became of them, and pull requests with the approval of a fork's commit.
+// Deliveries of the forge with their outcome, and pull requests with the approval of a fork's commit.
 import { DELIVERY_OUTCOMES, DELIVERY_RULES } from '@berth/shared'
 import { Id, PullRequestApprove } from '@berth/shared/api'
 import { z } from 'zod'
@@ -48,7 +48,7 @@ export const deliveryRouter = router({
     )
     return { deliveries: items, next }
   }),
-  /** The last ones that were refused at the gateway. */
+  /** The most recent ones that the gateway rejected. */
   refused: call
     .input(z.strictObject({ project_id: Id }))
     .query(async ({ ctx: { ctx, caller }, input }) => {
@@ -68,7 +68,7 @@ export const deliveryRouter = router({
 })
 
 export const pullRequestRouter = router({
-  /** Open ones, also those that wait for a place or an approval. */
+  /** Open ones, including those that wait for a slot or an approval. */
   list: call
     .input(z.strictObject({ project_id: Id }))
     .query(async ({ ctx: { ctx, caller }, input }) => {

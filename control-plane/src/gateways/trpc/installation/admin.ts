@@ -1,5 +1,5 @@
-// What platform administrators see and do: accounts, names and counts of everything, the keys of the installation. The
-// app functions ask who the caller is; the limit of a project's environments is in project.setLimit.
+// What platform administrators see and do: accounts, names and counts across organizations, the keys of the
+// installation. The app functions check the caller; the limit of a project's environments is in project.setLimit.
 import {
   AdminUserUpdate,
   Id,

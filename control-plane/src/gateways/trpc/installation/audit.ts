@@ -1,4 +1,4 @@
-// Who changed what, newest first: in one organization, or in the whole installation for platform administrators.
+// The audit log, newest first: of one organization, or of the whole installation for platform administrators.
 import { AuditQuery, Id } from '@berth/shared/api'
 import { z } from 'zod'
 import { listOrganizationAudit, listWholeAudit } from '../../../app/core/audit.ts'

@@ -1,5 +1,5 @@
-// The browser's own session: the first set-up, signing in and out, passwords, and the other browsers of the same person.
-// Nothing here tells whether an account exists.
+// The browser's own login: the first set-up, signing in and out, passwords, and the user's other browsers. Nothing here
+// reveals whether an account exists.
 import { VERSION } from '@berth/shared'
 import { Id, Password, SetupRequest } from '@berth/shared/api'
 import { z } from 'zod'
@@ -19,11 +19,11 @@ import { serializeSession } from '../../serializers/dashboard.ts'
 import { browserCall, openCall, router } from '../base.ts'
 
 const Email = z.string().min(1).max(254)
-/** Of what is typed to sign in, only what no password can be is refused here. */
+/** Refuses only what cannot be a password. */
 const Typed = z.string().min(1).max(1_000)
 
 export const sessionRouter = router({
-  /** What a page asks first: is there an administrator, and who is this? Keeps the session alive. */
+  /** A page's first query: whether there is an administrator, and who is signed in. Keeps the login alive. */
   get: openCall.query(async ({ ctx: { ctx, visitor } }) => {
     const { cookie, address, requestId } = visitor
     const setup_required = !(await isSetupDone(ctx.db))
@@ -35,7 +35,7 @@ export const sessionRouter = router({
     const user = who ? { id: who.user.id, name: who.user.name, email: who.user.email } : null
     return { setup_required, version: VERSION, user }
   }),
-  /** With the token from the control plane's console; then signed in. */
+  /** Takes the token from the control plane's console, then signs in. */
   setUp: openCall
     .input(SetupRequest.extend({ password: Password }))
     .mutation(async ({ ctx: { ctx, visitor }, input }) => {

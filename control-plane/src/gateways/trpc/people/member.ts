@@ -51,7 +51,7 @@ export const memberRouter = router({
       const { organization_id: id, user_id: userId, role } = input
       return serializeMember(await changeMemberRole(ctx, caller, id, userId, role))
     }),
-  /** Of oneself: leaving. */
+  /** Removing oneself means leaving. */
   remove: call.input(z.strictObject(Member)).mutation(async ({ ctx: { ctx, caller }, input }) => {
     await removeMember(ctx, caller, input.organization_id, input.user_id)
     return null
@@ -83,7 +83,7 @@ export const invitationRouter = router({
     await withdrawInvitation(ctx, caller, input.organization_id, input.invitation_id)
     return null
   }),
-  /** A change in form alone: the link must not stand in an address. */
+  /** A mutation only in form, because the link must not appear in an address. */
   describe: openCall.input(InvitationAccept).mutation(async ({ ctx: { ctx, visitor }, input }) => {
     ctx.quotas.narrow.invitations.take(visitor.address)
     return serializeOffer(await describeInvitation(ctx, input.token))

@@ -1,5 +1,4 @@
-// Organizations: one's own, making, renaming and ending one, and what happens in it: projects and servers that come,
-// change and go, deployments everywhere.
+// Organizations: list one's own, create, rename, delete, and live events of their projects, servers and deployments.
 import { Confirmation, Id, OrganizationCreate, OrganizationUpdate } from '@berth/shared/api'
 import { z } from 'zod'
 import {

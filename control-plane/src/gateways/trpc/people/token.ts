@@ -1,4 +1,4 @@
-// A person's own access tokens, and the decision about a device that wants to log in as them.
+// A user's own access tokens, and the decision about a device that wants to log in as them.
 import { Id, TokenCreate, UserCodeRequest } from '@berth/shared/api'
 import { z } from 'zod'
 import { approveDevice, denyDevice, describeDevice } from '../../../app/people/device-login.ts'
@@ -19,7 +19,7 @@ export const tokenRouter = router({
       )
       return { tokens: items, next }
     }),
-  /** With the token itself, this once. */
+  /** Returns the token itself, this once. */
   create: call.input(TokenCreate).mutation(async ({ ctx: { ctx, caller }, input }) => {
     const { token, secret } = await createToken(ctx, caller, input)
     return { ...serializeToken(token), token: secret }
@@ -32,7 +32,7 @@ export const tokenRouter = router({
     }),
 })
 
-/** The page `/device`: shows what asks, then decides. Looking decides nothing, but wrong codes are counted. */
+/** The page `/device` shows the requesting device, then decides. Reading decides nothing, but wrong codes count. */
 export const deviceRouter = router({
   describe: browserCall
     .input(UserCodeRequest)

@@ -1,5 +1,5 @@
-// What belongs to a project beside its settings: webhook secret, deploy key, Basic Auth, the limit of environments, its
-// repository and the token of its host. Secrets go out once, in the answer that made them.
+// A project's webhook secret, deploy key, Basic Auth, limit of environments, repository and forge token. Secrets are
+// sent once, in the answer that created them.
 import {
   EnvironmentLimitPut,
   ForgeHostKeyPost,
@@ -48,7 +48,7 @@ export const projectKeyProcedures = {
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
       serializeDeployKey(await replaceDeployKey(ctx, caller, input.project_id)),
     ),
-  /** It reaches outside, so nothing asks again by itself: no query. */
+  /** A mutation, because it makes outbound requests and queries refetch by themselves. */
   hostKey: call
     .input(One)
     .mutation(async ({ ctx: { ctx, caller }, input }) =>

@@ -1,5 +1,5 @@
-// Projects: the list, one, making, changing and deleting one, and what happens in it. What a project holds beside its
-// settings has a file of its own and is spread in here.
+// Projects: list, read, create, change, delete, and live events. project-keys.ts holds keys and secrets; its procedures
+// are spread in here.
 import { REST } from '@berth/shared'
 import { Id, ProjectCreate, ProjectPatch } from '@berth/shared/api'
 import { z } from 'zod'
@@ -46,7 +46,7 @@ export const projectRouter = router({
     .query(async ({ ctx: { ctx, caller }, input }) =>
       serializeProjectDetail(ctx, await getProject(ctx, caller, input.project_id)),
     ),
-  /** With the webhook secret, which is shown this once. */
+  /** Returns the webhook secret, this once. */
   create: call.input(ProjectCreate).mutation(async ({ ctx: { ctx, caller }, input }) => {
     const { view, webhookSecret } = await createProject(ctx, caller, input)
     return { ...serializeProjectDetail(ctx, view), webhook_secret: webhookSecret }

@@ -1,5 +1,5 @@
-// Servers: list, one, making, changing and deleting one, how an agent joins and is shut out, and the SSH certificates
-// that were given out for it.
+// Servers: list, read, create, change, delete, how an agent joins and is revoked, and the SSH certificates issued for
+// it.
 import {
   Id,
   JoinTokenRequest,
@@ -43,7 +43,7 @@ export const serverRouter = router({
     .query(async ({ ctx: { ctx, caller }, input }) =>
       serializeServer(await getServer(ctx, caller, input.server_id)),
     ),
-  /** How busy it is and was, and what each environment takes of it. */
+  /** Its current and past load, and what each environment uses. */
   usage: call
     .input(z.strictObject({ server_id: Id, ...ServerUsageQuery.shape }))
     .query(async ({ ctx: { ctx, caller }, input }) => {
@@ -68,7 +68,7 @@ export const serverRouter = router({
       await deleteServer(ctx, caller, id, asked)
       return null
     }),
-  /** With the token and the command that holds it, this once. */
+  /** Returns the token and the command that holds it, this once. */
   joinToken: call
     .input(z.strictObject({ server_id: Id, ...JoinTokenRequest.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) => {

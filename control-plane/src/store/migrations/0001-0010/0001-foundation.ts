@@ -1,6 +1,6 @@
-// People, servers with their agents, projects, environments, tasks with attempts, logs, events.
-// The partial unique indexes are the rules that must hold whatever the code does: one live agent per server, one
-// queued and one running deployment per environment, one live attempt per environment.
+// People, servers with their agents, projects, environments, tasks with attempts, logs, events. The partial unique
+// indexes enforce rules independently of the code: one live agent per server, one queued and one running deployment per
+// environment, one live attempt per environment.
 import type { Migration } from '../../engine/migration.ts'
 
 export const foundation: Migration = {
@@ -95,7 +95,7 @@ export const foundation: Migration = {
       cancel_requested_at bigint, cancel_reason text, superseded_by integer,
       failure text, warnings text not null default '[]', late_outcome text,
       created_at bigint not null, started_at bigint, live_at bigint, finished_at bigint)`,
-    // whole, not partial: SQLite cannot use a partial index for a status that is bound as a parameter
+    // not partial: SQLite cannot use a partial index for a status that is bound as a parameter
     'create index tasks_environment on tasks(environment_id, id)',
     'create index tasks_environment_status on tasks(environment_id, status)',
     'create index tasks_status on tasks(status, server_id, id)',

@@ -1,5 +1,5 @@
-// What the rules of projects, environments, pull requests, webhooks and mail need. Environments and projects that were
-// removed keep their row (tasks and audit point at it, task rows are kept for ever) and give their names free.
+// Columns and tables for the rules of projects, environments, pull requests, webhooks and mail. Removed environments
+// and projects keep their row (tasks and audit reference it, task rows are kept forever) and release their names.
 import type { Migration } from '../../engine/migration.ts'
 
 const project = (column: string): string => `alter table projects add column ${column}`
@@ -18,7 +18,7 @@ export const rules: Migration = {
       'skip_marker integer not null default 0',
       'comment_on_pull_requests integer not null default 0',
       `custom_domains text not null default '[]'`,
-      // null: no Basic Auth of the project; the password is a bcrypt hash
+      // null: the project has no Basic Auth; the password is a bcrypt hash
       'basic_auth_username text',
       'basic_auth_hash text',
       'webhook_secret_sealed text',
@@ -55,7 +55,7 @@ export const rules: Migration = {
       'former_server_id integer references servers(id)',
     ].map(environment),
     'alter table tasks add column delivery_id integer',
-    // "remove anyway": the repository's destroy steps are skipped
+    // "remove anyway" skips the repository's destroy steps
     'alter table tasks add column skip_steps integer not null default 0',
     'create unique index projects_name on projects(organization_id, name) where removed_at is null',
     'create unique index projects_domain on projects(domain) where removed_at is null',
@@ -100,7 +100,7 @@ export const rules: Migration = {
       address text not null, provider text, reason text not null)`,
     'create index refused_deliveries_project on refused_deliveries(project_id, id)',
 
-    // outboxes: written with the change, sent afterwards, kept until they went out or were given up
+    // outboxes: written with the change, sent afterwards, kept until sent or given up
     `create table mails (
       id ${id}, kind text not null, recipient text not null, subject text not null,
       sealed text not null, created_at bigint not null, tries integer not null default 0,

@@ -1,6 +1,6 @@
-// What people need: passwords, browser sessions, invitations, logins of clients with their rotating refresh tokens.
-// Everything that opens a gateway is here as a hash alone. An organization that was deleted keeps its row, because tasks
-// and audit point at it, and gives its short name free.
+// Passwords, browser logins, invitations, and logins of clients with their rotating refresh tokens. Every credential is
+// stored only as a hash. A deleted organization keeps its row, because tasks and audit reference it, and releases its
+// slug.
 import type { Migration } from '../../engine/migration.ts'
 
 export const people: Migration = {
@@ -9,7 +9,7 @@ export const people: Migration = {
     'alter table installation add column cookie_secret_sealed text',
     'alter table organizations add column removed_at bigint',
     'alter table users add column last_active_at bigint',
-    'update users set email = lower(email)', // one spelling: people are found by it
+    'update users set email = lower(email)', // one spelling, because users are found by it
     'alter table tokens add column last_used_address text',
     'alter table tokens add column login_id integer',
     'create index tokens_user on tokens(user_id)',
@@ -44,7 +44,7 @@ export const people: Migration = {
     `create unique index invitations_open on invitations(organization_id, email)
       where accepted_at is null`,
 
-    // one login of a client: its access tokens and refresh tokens live and die together
+    // one login of a client; its access and refresh tokens end with it
     `create table logins (
       id ${id}, user_id integer not null references users(id), client_id text not null,
       name text not null, scopes text not null, created_at bigint not null, revoked_at bigint)`,

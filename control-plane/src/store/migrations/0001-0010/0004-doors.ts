@@ -1,4 +1,4 @@
-// The audit log becomes a chain (rows written before stay outside of it), and requests can be repeated by key.
+// The audit log becomes a chain (existing rows stay outside), and requests can be repeated by key.
 import type { Migration } from '../../engine/migration.ts'
 
 const audit = (column: string): string => `alter table audit add column ${column}`

@@ -1,6 +1,6 @@
-// SSH authorities (keys sealed), issued certificates (no key material), the host certificate of each server. The
-// partial unique indexes are the rules of rotation: one key of a kind signs, at most one is on its way in, one on its
-// way out. A serial is text: 63 bits do not fit a JavaScript number.
+// SSH authorities (keys encrypted), issued certificates (no key material), the host certificate of each server. The
+// partial unique indexes enforce rotation: of each kind one key signs, at most one is being introduced and one retired.
+// A serial is text, because 63 bits do not fit a JavaScript number.
 import type { Migration } from '../../engine/migration.ts'
 
 export const ssh: Migration = {

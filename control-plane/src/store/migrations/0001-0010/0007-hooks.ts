@@ -1,5 +1,5 @@
-// What decisions about events must remember of an environment: the newest commit anybody told of it, what a push
-// skipped, and that it waits for a server which never joined.
+// What decisions about events remember of an environment: its newest reported commit, what a push skipped, and that it
+// waits for a server that never joined.
 import type { Migration } from '../../engine/migration.ts'
 
 export const hooks: Migration = {

@@ -1,13 +1,13 @@
-// What moving, removing and securing environments needs: which task destroys a left-behind copy, when the edge of an
-// environment changed, keys of an organization, servers that were removed.
+// Columns for moving, removing and securing environments: which task destroys a left-behind copy, when the edge of an
+// environment changed, keys of an organization, removed servers.
 import type { Migration } from '../../engine/migration.ts'
 
 export const environments: Migration = {
   name: '0009-environments',
   statements: ({ id }) => [
-    // destroys the copy on a former server: locks nobody out, however long that server stays away
+    // destroys the copy on a former server without locking the environment, however long that server stays offline
     'alter table tasks add column former_copy integer not null default 0',
-    // a queued task that was asked to stop has no future: the removal may queue up behind it
+    // a queued task that was canceled will not run, so the removal may queue behind it
     'drop index tasks_one_queued',
     'drop index tasks_one_running',
     `create unique index tasks_one_queued on tasks(environment_id)

@@ -1,11 +1,11 @@
-// What diagnostics and task history need: outcomes found by key however long the history is, which .service.yml a
-// deployment read, and which variables changed between two of them. Names only, never a value.
+// What diagnostics and task history need: outcomes found by key in a history of any length, which .service.yml a
+// deployment read, and which variables changed between two of them (names, never values).
 import type { Migration } from '../../engine/migration.ts'
 
 export const diagnostics: Migration = {
   name: '0010-diagnostics',
   statements: () => [
-    // null: it did not come so far, or its agent did not say
+    // null: the deployment ended earlier, or its agent did not report it
     'alter table tasks add column service_file_sha text',
     'create index tasks_outcome on tasks(environment_id, type, status, id)',
     'create index tasks_kind on tasks(environment_id, type, id)',

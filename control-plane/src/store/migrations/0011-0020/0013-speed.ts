@@ -1,7 +1,6 @@
-// Fewer keys to keep for each task, and none of them grows a hot path with the history. Every key of a table is a page
-// more that each insert reads, writes and logs; in a long history each of them is another cold page. What is open is
-// kept apart from what has ended: partial indexes that stay as small as the present, used only by statements that say
-// the same words (store/deployments/task-conditions.ts).
+// Reduces the keys of tasks, since each key is one more page that an insert reads, writes and logs, and a cold one in a
+// long history. Partial indexes separate open tasks from ended ones and stay small; only statements that repeat their
+// condition literally use them (store/deployments/task-conditions.ts).
 import type { Migration } from '../../engine/migration.ts'
 
 const OPEN = `status in ('queued', 'running')`
@@ -24,10 +23,10 @@ export const speed: Migration = {
     `create index tasks_open_project on tasks(project_id, id) where ${OPEN}`,
     `create index tasks_open_server on tasks(server_id, id) where ${OPEN}`,
     `create index tasks_queued on tasks(created_at) where status = 'queued'`,
-    // written once, when a task ends; an outcome is found by key however long the history is
+    // written once, when a task ends; an outcome is found by key in a history of any length
     `create index tasks_ended on tasks(environment_id, type, status, id) where ${ENDED}`,
     `create index tasks_project_ended on tasks(project_id, type, status, id) where ${ENDED}`,
-    // one for all: a moment becomes an id, and every history is walked by id
+    // one for all: a time becomes an id, and every history is walked by id
     'create index tasks_time on tasks(created_at)',
   ],
 }

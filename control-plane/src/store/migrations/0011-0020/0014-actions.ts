@@ -1,4 +1,4 @@
-// Which action a task runs, and when an environment's actions were last brought by a deployment.
+// Which action a task runs, and when a deployment last brought an environment's actions.
 import type { Migration } from '../../engine/migration.ts'
 
 export const actions: Migration = {

@@ -1,4 +1,4 @@
-// Files that actions left on their servers: what there is and until when. The bytes stay there.
+// Which files actions left on their servers, and until when. The bytes stay there.
 import type { Migration } from '../../engine/migration.ts'
 
 export const artifacts: Migration = {

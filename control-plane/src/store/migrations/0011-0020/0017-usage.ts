@@ -1,5 +1,5 @@
-// What servers take of their machines. The newest word of each server is one row; its past is a ring of slots that are
-// written over: one a minute for a day, one an hour for 30 days. Neither grows with time.
+// What servers use of their machines. The newest report of each server is one row; its past is a ring of slots that are
+// overwritten, one per minute for a day and one per hour for 30 days. Neither grows with time.
 import type { Migration } from '../../engine/migration.ts'
 
 export const usage: Migration = {

@@ -1,4 +1,4 @@
-// What each server was told to trust and refuse, and how far it confirmed that.
+// What each server was asked to trust and refuse, and how far it confirmed that.
 import type { Migration } from '../../engine/migration.ts'
 
 export const trust: Migration = {

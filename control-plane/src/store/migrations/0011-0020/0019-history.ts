@@ -1,6 +1,6 @@
-// A new task is written into no key of the whole history any more: with years of tasks each of those was a cold page that
-// every insert read, wrote and logged. A page of a history is merged from what is open and the keys of what has ended
-// (store/deployments/task-history.ts), which a task enters when it ends, as before.
+// Inserting a task no longer writes a key of the whole history; with years of tasks each was a cold page that every
+// insert read, wrote and logged. store/deployments/task-history.ts merges a page from open tasks and the keys of ended
+// ones, which a task enters when it ends, as before.
 import type { Migration } from '../../engine/migration.ts'
 
 export const history: Migration = {

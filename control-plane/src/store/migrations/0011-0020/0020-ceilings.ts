@@ -1,4 +1,4 @@
-// What an environment may use at most, by project and by server: JSON of shared/src/ceilings.ts.
+// The most that an environment may use, by project and by server: JSON of shared/src/ceilings.ts.
 import type { Migration } from '../../engine/migration.ts'
 
 export const ceilings: Migration = {

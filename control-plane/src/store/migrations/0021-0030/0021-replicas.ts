@@ -1,4 +1,4 @@
-// The control plane that has the database: another one reads here whom it would disturb.
+// The control plane that holds the database. A second one reads here which process it would disturb.
 import type { Migration } from '../../engine/migration.ts'
 
 export const replicas: Migration = {

@@ -1,4 +1,4 @@
-// The SSH host key of a forge that an owner trusts, as one line of known_hosts. Null: the first key that is seen counts.
+// The SSH host key of a forge that an owner trusts, as one line of known_hosts. Null: trust on first use.
 import type { Migration } from '../../engine/migration.ts'
 
 export const hostKeys: Migration = {
