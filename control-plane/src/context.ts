@@ -40,7 +40,7 @@ export interface Context {
   sshSigners: SshSigners
   logs: LogFiles
   /** Whether there is disk space. */
-  room: DiskSpace
+  diskSpace: DiskSpace
   /** Request limits, shared by all gateways. */
   quotas: Quotas
   /** What browsers may download in the next minute. */

@@ -166,7 +166,7 @@ async function startWith(
     identity: createIdentity(() => ctx, await openCookieSecret(db, secretStore)),
     sshSigners: new SshSigners(secretStore),
     logs: new LogFiles(join(config.dataDir, 'logs')),
-    room: new DiskSpace(store, config.dataDir),
+    diskSpace: new DiskSpace(store, config.dataDir),
     quotas: new Quotas(config, time),
     tickets: new DownloadTickets(time),
     outbound: new Outbound(config, resolve),

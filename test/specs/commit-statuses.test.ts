@@ -1,6 +1,6 @@
 // What a forge receives about deployments: statuses on commits and one comment on a pull request. No failure of a forge
 // changes a deployment. On both databases, over real HTTP.
-import { HOST_REPORTS } from '@berth/shared'
+import { COMMIT_STATUSES } from '@berth/shared'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { updateEnvironment } from '../../control-plane/src/store/environments/environments.ts'
 import { findNewestReport } from '../../control-plane/src/store/forges/commit-statuses.ts'
@@ -93,7 +93,7 @@ describe.each(ENGINES)('feedback to the host on %s', (engine) => {
     fixture.host.calls.length = 0
     await fixture.report()
     expect(fixture.host.calls).toEqual([]) // not before its back-off ends
-    await fixture.cp.advance(HOST_REPORTS.backoffMs * 4)
+    await fixture.cp.advance(COMMIT_STATUSES.backoffMs * 4)
     await reported('success: Deployed')
     expect(fixture.host.statuses).toHaveLength(1)
     expect(await newest()).toMatchObject({ nextAt: null, error: null })
@@ -105,10 +105,14 @@ describe.each(ENGINES)('feedback to the host on %s', (engine) => {
     await fixture.deployAndWait(environmentId, SHA)
     await until('the end of the tries', async () => {
       await fixture.report()
-      await fixture.cp.advance(HOST_REPORTS.backoffCapMs + 1)
+      await fixture.cp.advance(COMMIT_STATUSES.backoffCapMs + 1)
       return (await newest())?.nextAt === null || undefined
     })
-    expect(await newest()).toMatchObject({ nextAt: null, doneAt: null, tries: HOST_REPORTS.tries })
+    expect(await newest()).toMatchObject({
+      nextAt: null,
+      doneAt: null,
+      tries: COMMIT_STATUSES.tries,
+    })
   })
 
   test('a report that the host refuses does not hold up the others', async () => {
@@ -136,7 +140,7 @@ describe.each(ENGINES)('feedback to the host on %s', (engine) => {
     })
     expect(error).toContain('rejected the token (401)')
     fixture.host.trouble = undefined
-    await fixture.cp.advance(HOST_REPORTS.backoffCapMs)
+    await fixture.cp.advance(COMMIT_STATUSES.backoffCapMs)
     await reported('success: Deployed')
     expect((await fixture.project()).host_token).toMatchObject({ set: true, error: null })
   })

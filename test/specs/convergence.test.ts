@@ -8,7 +8,7 @@ import { applyEvent } from '../../control-plane/src/app/forges/forge-events.ts'
 import type { NormalisedEvent } from '../../control-plane/src/domain/forges/payloads/event.ts'
 import { lockProject, updateProject } from '../../control-plane/src/store/projects/projects.ts'
 import { RepositoryFixture } from '../fixtures/forge/repository.ts'
-import { disturbed, eventStreams, type HostTruth } from '../fixtures/forge/webhook-streams.ts'
+import { disturbed, eventStreams, type ForgeTruth } from '../fixtures/forge/webhook-streams.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { until } from '../fixtures/server/installation.ts'
 
@@ -52,7 +52,7 @@ describe.each(ENGINES)('events that are shuffled, doubled and lost on %s', (engi
     })
 
   /** Makes the forge report the true state. */
-  function show(truth: HostTruth): void {
+  function show(truth: ForgeTruth): void {
     fixture.host.pulls.clear()
     const refs = new Map([...truth.branches].map(([name, sha]) => [`refs/heads/${name}`, sha]))
     for (const pr of truth.pullRequests.values()) {
@@ -94,7 +94,7 @@ describe.each(ENGINES)('events that are shuffled, doubled and lost on %s', (engi
     return { environments, pulls }
   }
 
-  async function converge(events: NormalisedEvent[], truth: HostTruth, limit: number) {
+  async function converge(events: NormalisedEvent[], truth: ForgeTruth, limit: number) {
     const main = await start(limit)
     show(truth)
     const first = events.find((e) => e.kind === 'push')

@@ -3,7 +3,7 @@ import { RECONCILE, REPOSITORY_CHECKS } from '@berth/shared'
 import type { Problem } from '@berth/shared/api'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { updateRepositoryFacts } from '../../control-plane/src/store/forges/repositories.ts'
-import { FakeHost } from '../fixtures/forge/fake-forge.ts'
+import { FakeForge } from '../fixtures/forge/fake-forge.ts'
 import { RepositoryFixture } from '../fixtures/forge/repository.ts'
 import { ENGINES } from '../fixtures/platform/engines.ts'
 import { until } from '../fixtures/server/installation.ts'
@@ -157,7 +157,7 @@ describe.each(ENGINES)('the repository on %s', (engine) => {
 
     test('is not sent to another host when the project moves there', async () => {
       await fixture.setToken()
-      const thief = await FakeHost.start('gitea', '/nonexistent')
+      const thief = await FakeForge.start('gitea', '/nonexistent')
       try {
         const { db } = fixture.ctx
         await db

@@ -100,8 +100,8 @@ export class ArtifactIntake {
   begin(path: string, size: number, modifiedAt: number): Incoming | undefined {
     if (this.#copies.has(path)) return undefined
     if (this.#firstLeftOut && compareNames(path, this.#firstLeftOut.path) >= 0) return undefined
-    if (!this.#reserveSpace(path, size)) return undefined
-    this.#judgeDiskSpace(size)
+    if (!this.#fitsLimits(path, size)) return undefined
+    this.#requireDiskSpace(size)
     return this.#open(path, size, modifiedAt)
   }
 
@@ -148,7 +148,7 @@ export class ArtifactIntake {
         if (
           Math.floor(written / CHECK_EVERY) > Math.floor((written - chunk.length) / CHECK_EVERY)
         ) {
-          this.#judgeDiskSpace(size - written)
+          this.#requireDiskSpace(size - written)
         }
         hash.update(chunk)
         for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at)
@@ -177,7 +177,7 @@ export class ArtifactIntake {
   }
 
   /** Uses the size that a file claims, before a byte is copied. False when this file itself exceeds a bound. */
-  #reserveSpace(path: string, size: number): boolean {
+  #fitsLimits(path: string, size: number): boolean {
     const { files, bytes } = this.#limits
     while (this.#copies.size + 1 > files || this.#bytes + size > bytes) {
       const limit = this.#copies.size + 1 > files ? 'files' : 'bytes'
@@ -205,7 +205,7 @@ export class ArtifactIntake {
     this.#firstLeftOut = { path, limit }
   }
 
-  #judgeDiskSpace(bytes: number): void {
+  #requireDiskSpace(bytes: number): void {
     mkdirSync(storeDir(this.#settings), { recursive: true, mode: 0o700 })
     const { bavail, bsize } = statfsSync(storeDir(this.#settings))
     if (bavail * bsize < bytes + ARTIFACTS.spareBytes) throw diskFull()

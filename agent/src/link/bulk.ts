@@ -111,7 +111,10 @@ export function uploadEnd(call: { cancel(): void }): UploadEnd {
 }
 
 /** Resolves when the stream takes more; rejects when the reader takes nothing for too long. */
-export const room = (call: Pick<EventEmitter, 'on' | 'off'>, signal: AbortSignal): Promise<void> =>
+export const drained = (
+  call: Pick<EventEmitter, 'on' | 'off'>,
+  signal: AbortSignal,
+): Promise<void> =>
   whileTaken(signal, (taken) => {
     const drained = (): void => taken()
     call.on('drain', drained)

@@ -14,7 +14,7 @@ import {
 } from '@berth/shared/wire'
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import type { ClientWritableStream } from '@grpc/grpc-js'
-import { type BulkLine, flushed, room, type UploadEnd, uploadEnd } from './bulk.ts'
+import { type BulkLine, drained, flushed, type UploadEnd, uploadEnd } from './bulk.ts'
 
 export type Frame = NonNullable<MessageInitShape<typeof FileFrameSchema>['frame']>
 
@@ -63,7 +63,7 @@ const encode = (frame: Frame): Buffer =>
 
 function callOut(call: ClientWritableStream<Buffer>, left: () => void, signal: AbortSignal): Out {
   const pass = (bytes: Buffer): Promise<void> | undefined =>
-    call.write(bytes, left) ? undefined : room(call, signal)
+    call.write(bytes, left) ? undefined : drained(call, signal)
   return {
     frame: (frame) => pass(encode(frame)),
     async data(bytes) {

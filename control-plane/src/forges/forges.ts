@@ -3,8 +3,8 @@
 import type { Sensitive } from '@berth/shared'
 import type { Config } from '../config.ts'
 import { createGuard, type Resolve } from './addresses.ts'
-import type { HostClient, HostProvider } from './clients/forge.ts'
-import { candidateProviders, hostAddress, openHost } from './clients/open.ts'
+import type { ForgeClient, ForgeProvider } from './clients/forge.ts'
+import { candidateProviders, forgeAddress, openForge } from './clients/open.ts'
 import { Git } from './git.ts'
 
 export class Outbound {
@@ -24,22 +24,22 @@ export class Outbound {
   }
 
   /** Returns the clients that may fit: a single one if the kind of forge is known. */
-  openHosts(repoUrl: string, learned: string | null, token: Sensitive<string>): HostClient[] {
+  openHosts(repoUrl: string, learned: string | null, token: Sensitive<string>): ForgeClient[] {
     return candidateProviders(repoUrl, learned).flatMap((provider) => {
-      const client = this.#openHost(repoUrl, provider, token)
+      const client = this.#openForge(repoUrl, provider, token)
       return client ? [client] : []
     })
   }
 
-  #openHost(
+  #openForge(
     repoUrl: string,
-    provider: HostProvider,
+    provider: ForgeProvider,
     token: Sensitive<string>,
-  ): HostClient | undefined {
-    const address = hostAddress(repoUrl, provider)
+  ): ForgeClient | undefined {
+    const address = forgeAddress(repoUrl, provider)
     if (!address) return undefined
     const access = { ...address, guard: this.#guard, token, signal: this.#stop.signal }
-    return openHost(provider, access)
+    return openForge(provider, access)
   }
 
   close(): void {

@@ -4,7 +4,7 @@
 import { type IncomingMessage, request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import type { LookupFunction } from 'node:net'
-import { HOST_API, VERSION } from '@berth/shared'
+import { FORGE_API, VERSION } from '@berth/shared'
 import type { Address, Guard } from './addresses.ts'
 
 export interface OutgoingRequest {
@@ -77,8 +77,8 @@ function perform(asked: OutgoingRequest, addresses: Address[]): Promise<Received
     },
   })
   const timer = setTimeout(
-    () => fail('timeout', `did not answer in ${HOST_API.timeoutMs / 1_000} s.`),
-    HOST_API.timeoutMs,
+    () => fail('timeout', `did not answer in ${FORGE_API.timeoutMs / 1_000} s.`),
+    FORGE_API.timeoutMs,
   )
   const onAbort = (): void => fail('unreachable', 'was not asked: the control plane stops.')
   asked.signal?.addEventListener('abort', onAbort, { once: true })
@@ -96,7 +96,7 @@ function perform(asked: OutgoingRequest, addresses: Address[]): Promise<Received
     let bytes = 0
     response.on('data', (chunk: Buffer) => {
       bytes += chunk.length
-      if (bytes > HOST_API.answerBytes) fail('too_large', 'sent an answer that is too large.')
+      if (bytes > FORGE_API.answerBytes) fail('too_large', 'sent an answer that is too large.')
       else chunks.push(chunk)
     })
     response.on('error', () => fail('unreachable', 'broke off its answer.'))

@@ -56,7 +56,7 @@ describe.each(ENGINES)('a stream on %s', (engine) => {
       filter: { organizationId: 1 },
       after: undefined,
       admit: async () => {},
-      room: async () => {},
+      drained: async () => {},
       signal: leave.signal,
       ...over,
     })
@@ -98,7 +98,7 @@ describe.each(ENGINES)('a stream on %s', (engine) => {
     const gate = new Promise<void>((resolve) => {
       go = resolve
     })
-    const stream = subscribe({ room: () => gate })
+    const stream = subscribe({ drained: () => gate })
     await take(stream, 1)
     await happen(2)
     expect(await take(stream, 1)).toEqual([0])

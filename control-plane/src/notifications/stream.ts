@@ -25,7 +25,7 @@ export interface Subscription {
   /** Throws if the subscriber has lost access; `again` ignores the cached result. */
   admit(again: boolean): Promise<void>
   /** Waits until the subscriber can take more. */
-  room(signal: AbortSignal): Promise<void>
+  drained(signal: AbortSignal): Promise<void>
   signal: AbortSignal
 }
 
@@ -62,7 +62,7 @@ export async function* streamEvents(
         await s.admit(isAboutAccess(event))
         yield event
         at = event.seq
-        await s.room(s.signal)
+        await s.drained(s.signal)
       }
       tap.resume()
     }
@@ -82,16 +82,16 @@ async function isOutOfReach(ctx: Context, after: number): Promise<boolean> {
 /** Reads a few rows at a time, and only when one can be sent, so that a stalled reader holds only those. */
 async function* backfill(
   ctx: Context,
-  { filter, signal, room }: Subscription,
+  { filter, signal, drained }: Subscription,
   after: number,
   until: number,
 ): AsyncGenerator<LiveEvent> {
   for (let at = after; at < until && !signal.aborted; ) {
-    await room(signal)
+    await drained(signal)
     const rows = await listEventsBetween(ctx.db, filter, at, until, LIVE.backfillBatch)
     for (const event of await describeEvents(ctx.db, rows)) {
       yield event
-      await room(signal)
+      await drained(signal)
     }
     at = rows.length === LIVE.backfillBatch ? (rows.at(-1)?.seq ?? until) : until
   }

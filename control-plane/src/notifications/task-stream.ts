@@ -111,7 +111,7 @@ async function* streamLog(
   ctx: Context,
   opened: LogView,
   from: TaskPosition & { line: number | undefined },
-  s: Pick<Subscription, 'admit' | 'room' | 'signal'>,
+  s: Pick<Subscription, 'admit' | 'drained' | 'signal'>,
 ): AsyncGenerator<LogPart> {
   let view = opened
   let { attempt: number, records } = from
@@ -137,7 +137,7 @@ async function* streamLog(
         await s.admit(false)
         records = read.records
         yield part({ kind: 'log', attempt: number, lines: read.lines }, number, records)
-        await s.room(s.signal)
+        await s.drained(s.signal)
       }
       if (isFinished(task.status) && (!attempt || attempt.logCompleteAt !== null)) {
         const truncated = attempt?.logTruncated === 1

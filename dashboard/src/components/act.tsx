@@ -106,7 +106,7 @@ export function Ask({
         kind={kind}
         reason={reason}
         {...(rest.done ? { done: rest.done } : {})}
-        beside={<Button onClick={rest.onClose}>Keep it</Button>}
+        beside={<Button onClick={rest.onClose}>Cancel</Button>}
         send={async (data) => {
           if (word !== undefined && text(data, 'word') !== word) return
           if (!ticks.every((t) => isChecked(data, t.name))) return

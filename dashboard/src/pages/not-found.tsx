@@ -6,7 +6,7 @@ export function NotFound() {
   return (
     <Page title="Not found, or you have no access">
       <p>
-        There is no such thing, or it belongs to an organization you are not a member of. Choose
+        This page does not exist, or it belongs to an organization you are not a member of. Choose
         another organization in the header, or go <Link to="/">to the projects</Link>.
       </p>
     </Page>

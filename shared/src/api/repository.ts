@@ -1,6 +1,6 @@
 // The repository of a project and its forge, as the control plane sees them.
 import { z } from 'zod'
-import { HOST_API } from '../limits/forges.ts'
+import { FORGE_API } from '../limits/forges.ts'
 import { Time } from './fields.ts'
 
 export const RepositoryError = z.object({ code: z.string(), message: z.string() })
@@ -35,7 +35,7 @@ export const HostTokenPut = z.strictObject({
   token: z
     .string()
     .min(1)
-    .max(HOST_API.tokenLength)
+    .max(FORGE_API.tokenLength)
     .regex(/^[\x21-\x7e]+$/, 'must be printable characters without spaces'),
 })
 export type HostTokenPut = z.infer<typeof HostTokenPut>

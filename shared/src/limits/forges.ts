@@ -24,7 +24,7 @@ export const LOOKS = {
 } as const
 
 /** Calls to the API of a forge. */
-export const HOST_API = {
+export const FORGE_API = {
   timeoutMs: 10 * SECOND,
   answerBytes: 8 * MiB,
   pageSize: 50,
@@ -58,7 +58,7 @@ export const RECONCILE = {
 } as const
 
 /** Commit statuses and comments to be sent to a forge. */
-export const HOST_REPORTS = {
+export const COMMIT_STATUSES = {
   dueAtOnce: 50,
   /** Pending reports of one project: the newest status of each commit, so this many commits. */
   perProject: 500,

@@ -61,7 +61,7 @@ export function domainFault(text: string): Fault | undefined {
 }
 
 /** Why an expanded hostname cannot be served. */
-export const hostFault = (host: string): Fault | undefined =>
+export const forgeFault = (host: string): Fault | undefined =>
   labelFault(host, (says) => ({ says, code: 'invalid_domain' }))
 
 function labelFault(host: string, fault: (says: string) => Fault): Fault | undefined {
@@ -94,7 +94,7 @@ export function normalizeHost(host: string): string {
   return URL.canParse(url) ? new URL(url).hostname : plain
 }
 
-/** Substitutes the four variables; the result still has to pass `hostFault`. */
+/** Substitutes the four variables; the result still has to pass `forgeFault`. */
 export function expandDomain(domain: string, facts: EnvironmentFacts): string {
   const values = systemVariables(facts)
   const expanded = domain.replace(/\$\{([A-Z_]+)\}/g, (all, name: string) => {

@@ -1,6 +1,6 @@
 // .service.yml: reads it, reports what is wrong with it, and finds which service answers where. Runs in the agent, the
 // client and the browser, without file or network access.
-export { hostFault, hostLabel, normalizeHost } from './domain.ts'
+export { forgeFault, hostLabel, normalizeHost } from './domain.ts'
 export {
   type FormatOptions,
   formatProblems,

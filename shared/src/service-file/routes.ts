@@ -5,7 +5,7 @@ import type { Recipe } from '../task.ts'
 import {
   ENVIRONMENT_DOMAIN,
   expandDomain,
-  hostFault,
+  forgeFault,
   normalizeHost,
   normalizeTemplate,
 } from './domain.ts'
@@ -48,7 +48,7 @@ export function routes(file: ServiceFile, recipe: Recipe, facts: EnvironmentFact
     const address = addressOf(service, isDefault)
     const host = expandDomain(address.domain, facts)
     const where = `${recipe}.services.${name}`
-    const wrong = hostFault(host)
+    const wrong = forgeFault(host)
     if (wrong) {
       const says =
         domain === null

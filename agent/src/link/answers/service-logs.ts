@@ -19,7 +19,7 @@ import { environmentPaths } from '../../machine/files.ts'
 import { listLoggedServices } from '../../service-logs/days.ts'
 import { type GoneRecord, readServiceLogs, type ServiceRecord } from '../../service-logs/reader.ts'
 import type { AgentSettings } from '../../settings.ts'
-import { type BulkLine, room, type UploadEnd, uploadEnd } from '../bulk.ts'
+import { type BulkLine, drained, type UploadEnd, uploadEnd } from '../bulk.ts'
 import type { Answerer } from '../requests.ts'
 
 type Frame = NonNullable<MessageInitShape<typeof ContainerLogFrameSchema>['frame']>
@@ -92,7 +92,7 @@ async function writeAll(
   const write = async (frame: Frame): Promise<void> => {
     stopped.throwIfAborted()
     const message = create(ContainerLogFrameSchema, { frame })
-    if (!call.write(message, left)) await room(call, stopped)
+    if (!call.write(message, left)) await drained(call, stopped)
   }
   await write({ case: 'header', value: { transferId: asked.transferId } })
   const signal = AbortSignal.any([stopped, AbortSignal.timeout(LOG_SENDING.followMs)])

@@ -53,8 +53,8 @@ export function chooseFlow(flows: Iterable<Flow>, policy: LogPolicy, now: number
   const ready: Flow[] = []
   for (const flow of flows) {
     flying += flow.flyingBytes
-    const room = flow.flyingBytes + policy.chunkBytes <= policy.unackedBytesPerAttempt
-    if (room && !flow.stopped && flow.waiting !== 'nothing') ready.push(flow)
+    const drained = flow.flyingBytes + policy.chunkBytes <= policy.unackedBytesPerAttempt
+    if (drained && !flow.stopped && flow.waiting !== 'nothing') ready.push(flow)
   }
   if (flying + policy.chunkBytes > policy.unackedBytes) {
     return { waitUntil: Number.POSITIVE_INFINITY }

@@ -44,7 +44,7 @@ const isSame = (a: SshPublicKey, b: SshPublicKey): boolean =>
 
 const isAccount = (text: string): text is SshAccount => SSH_ACCOUNTS.includes(text as SshAccount)
 
-function requireDiskSpace(grant: SshGrant, sessions: readonly SshSessionRow[]): void {
+function requireFreeSession(grant: SshGrant, sessions: readonly SshSessionRow[]): void {
   const own = sessions.filter(({ userId }) => userId === grant.user).length
   if (own >= SSH_SESSIONS.perUser)
     throw new Refusal(`You have ${own} sessions on this server already. End one of them.`)
@@ -75,7 +75,7 @@ export function decideSession(hello: Hello, facts: Facts): Decision {
   })
   if (verb.verb === 'server' && !facts.allowsServerShell)
     throw new Refusal('Shells on the whole server are not allowed on this server itself.')
-  requireDiskSpace(grant, facts.sessions)
+  requireFreeSession(grant, facts.sessions)
   return { kind: 'session', verb, grant, account, certificate }
 }
 

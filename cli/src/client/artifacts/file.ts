@@ -117,7 +117,7 @@ export class PartialFile {
   }
 
   write(chunk: Uint8Array): void {
-    this.#requireDiskSpace(chunk)
+    this.#requireWithinSize(chunk)
     for (let at = 0; at < chunk.length; ) at += writeSync(this.#fd, chunk, at, chunk.length - at)
     this.#take(chunk)
   }
@@ -139,7 +139,7 @@ export class PartialFile {
     for (;;) {
       const isLast = isOver
       const chunk = buffer.subarray(0, readSync(this.#fd, buffer, 0, buffer.length, this.bytes))
-      this.#requireDiskSpace(chunk)
+      this.#requireWithinSize(chunk)
       this.#take(chunk)
       const isWhole = this.bytes === this.#artifact.size_bytes
       if (chunk.length === buffer.length) await turn()
@@ -160,7 +160,7 @@ export class PartialFile {
     ftruncateSync(this.#fd, this.bytes)
   }
 
-  #requireDiskSpace(chunk: Uint8Array): void {
+  #requireWithinSize(chunk: Uint8Array): void {
     if (this.bytes + chunk.length <= this.#artifact.size_bytes) return
     throw failed(`${this.#artifact.path}: more came than the file has`)
   }

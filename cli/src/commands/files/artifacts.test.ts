@@ -164,7 +164,7 @@ describe('berth artifacts', () => {
     })
 
     it('are asked for one by one where the server knows nothing else', async () => {
-      it_.peer.script(SEVERAL, problem('not_found', 'There is no such thing, or not for you.'))
+      it_.peer.script(SEVERAL, problem('not_found', "Not found, or you don't have access."))
       for (const { id } of files) it_.peer.script(`GET /api/artifacts/${id}/content`, whole)
       const done = await download()
       expect(done, done.stderr).toMatchObject({ code: 0 })

@@ -150,7 +150,7 @@ export function checkSshPort(server: Server, failure: string | null): Check {
   return bad(name, text, 'berth logs and berth ssh will not work from this machine: open the port')
 }
 
-export function judgeDiskSpace(server: Server): Check {
+export function checkDiskSpace(server: Server): Check {
   const name = `room on ${server.name}`
   const { facts } = server
   if (!facts) return unlooked(name, 'its agent has not told yet')

@@ -21,12 +21,12 @@ import {
   type Check,
   checkAddress,
   checkAgent,
+  checkDiskSpace,
   checkLimit,
   checkRepository,
   checkServiceFile,
   checkSshPort,
   checkWebhook,
-  judgeDiskSpace,
   sshPortOf,
   unlooked,
 } from './doctor.ts'
@@ -99,7 +99,7 @@ async function lookAtServer(api: Api, id: number, now: number): Promise<Check[]>
   const { value: server } = await api.get(`/api/servers/${id}`, Server)
   const isOff = server.ssh?.state === 'off'
   const port = isOff ? null : await probePort(server.hostname, sshPortOf(server))
-  return [checkAgent(server, now), checkSshPort(server, port), judgeDiskSpace(server)]
+  return [checkAgent(server, now), checkSshPort(server, port), checkDiskSpace(server)]
 }
 
 async function lookAtLimit(api: Api, project: ProjectDetail): Promise<Check> {

@@ -18,7 +18,7 @@ import { findProject, type Project } from '../../store/projects/projects.ts'
 import { findServer, type Server } from '../../store/servers/servers.ts'
 
 export const missing = (): AppError =>
-  new AppError('not_found', 'There is no such thing, or not for you.')
+  new AppError('not_found', "Not found, or you don't have access.")
 
 /** Throws unless the caller may do this in this organization. */
 export function requirePermission(

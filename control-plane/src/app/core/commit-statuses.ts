@@ -1,7 +1,7 @@
 // Commit statuses and comments for forges. Each transaction that changed a task or a pull request derives them from its
 // events as its last step, so a forge hears of exactly what was committed. This file does no network work;
 // app/forges/commit-status-sending.ts empties the outbox. A project without a forge token costs one read per task.
-import { HOST_REPORTS } from '@berth/shared'
+import { COMMIT_STATUSES } from '@berth/shared'
 import type { Failure } from '@berth/shared/api'
 import { type DeployedService, environmentUrl } from '../../domain/environments/environment.ts'
 import {
@@ -18,7 +18,7 @@ import {
 import { listWaitingHeads } from '../../store/forges/pull-request-heads.ts'
 import type { Change } from './change.ts'
 
-export const HOST_REPORTS_TOPIC = 'host-reports'
+export const COMMIT_STATUSES_TOPIC = 'host-reports'
 
 const TASK_MOMENTS = new Set([
   'task.queued',
@@ -54,7 +54,7 @@ export interface CommentBody {
 type TaskFacts = NonNullable<Awaited<ReturnType<typeof findTaskFacts>>>
 
 /** Called once, at the end of each transaction. */
-export async function noteForHosts(c: Change): Promise<void> {
+export async function queueCommitStatuses(c: Change): Promise<void> {
   const tasks = new Set<number>()
   const projects = new Set<number>()
   for (const { kind, taskId, projectId } of c.events) {
@@ -129,8 +129,8 @@ async function noteStatus(
     createdAt: c.now,
     nextAt: c.now,
   })
-  await dropOldestReports(c.db, projectId, HOST_REPORTS.perProject)
-  c.notify(HOST_REPORTS_TOPIC)
+  await dropOldestReports(c.db, projectId, COMMIT_STATUSES.perProject)
+  c.notify(COMMIT_STATUSES_TOPIC)
 }
 
 /** The first success creates the comment, later results edit it, and removing the environment ends it. */
@@ -162,7 +162,7 @@ async function noteComment(c: Change, facts: TaskFacts): Promise<void> {
     createdAt: c.now,
     nextAt: c.now,
   })
-  c.notify(HOST_REPORTS_TOPIC)
+  c.notify(COMMIT_STATUSES_TOPIC)
 }
 
 function commentState({ type, status }: TaskFacts): CommentBody['state'] | undefined {
@@ -172,7 +172,7 @@ function commentState({ type, status }: TaskFacts): CommentBody['state'] | undef
 
 /** Shows on each waiting pull request what it waits for: a member's approval or a free place. */
 async function noteWaiting(c: Change, projectId: number): Promise<void> {
-  const waiting = await listWaitingHeads(c.db, projectId, HOST_REPORTS.perProject)
+  const waiting = await listWaitingHeads(c.db, projectId, COMMIT_STATUSES.perProject)
   if (!waiting) return
   const { project, used, heads } = waiting
   let position = 0

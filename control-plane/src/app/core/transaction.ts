@@ -9,7 +9,7 @@ import { isDeadlock } from '../../store/engine/database.ts'
 import type { Db } from '../../store/engine/db.ts'
 import { appendAudits } from './audit-chain.ts'
 import type { Change } from './change.ts'
-import { noteForHosts } from './commit-statuses.ts'
+import { queueCommitStatuses } from './commit-statuses.ts'
 
 /** The part of a context that a change needs. */
 type ChangeContext = Pick<Context, 'db' | 'engine' | 'clock' | 'notifier' | 'secretStore'>
@@ -37,7 +37,7 @@ async function changeOnce<T>(ctx: ChangeContext, work: (c: Change) => Promise<T>
       events: [],
     }
     const done = await work(c)
-    await noteForHosts(c)
+    await queueCommitStatuses(c)
     await appendAudits(ctx, c)
     await insertEvents(db, ctx.engine, c.events)
     return done

@@ -3,8 +3,8 @@
 import {
   ALERTS,
   ARTIFACTS,
+  COMMIT_STATUSES,
   EVENTS,
-  HOST_REPORTS,
   LIVE,
   LOGS,
   MAIL,
@@ -160,7 +160,7 @@ export async function sweep(ctx: Context): Promise<void> {
     ({ db }) => deleteOldEvents(db, now - Math.min(EVENTS.keptMs, LIVE.keptMs)),
     ({ db }) => deleteOldJoinTokens(db, now - 86_400_000),
     ({ db }) => deleteOldSshCertificates(db, now - SSH.keptMs),
-    ({ db }) => deleteOldReports(db, now - HOST_REPORTS.keptMs),
+    ({ db }) => deleteOldReports(db, now - COMMIT_STATUSES.keptMs),
     expireLogs,
     ({ db }) => deleteOldArtifacts(db, now - ARTIFACTS.rememberedMs),
     sweepSignIns,

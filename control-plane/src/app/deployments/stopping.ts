@@ -19,7 +19,7 @@ export interface Stopped {
 /** Never refuses: a finished task stays as it is, and the outcome says so. */
 export async function stopTask(c: Change, id: number, why: StopReason): Promise<Stopped> {
   const task = await lockTask(c.db, id)
-  if (!task) throw new AppError('not_found', 'There is no such thing, or not for you.')
+  if (!task) throw new AppError('not_found', "Not found, or you don't have access.")
   const attempt = await findLiveAttempt(c.db, id)
   const decision = decideCancel(task.status, attempt !== undefined)
   const asked = {

@@ -62,7 +62,7 @@ export async function createEnvironment(
     if (current.status === 'deleting') {
       throw new AppError('project_deleting', `${current.name} is being deleted.`)
     }
-    await requireDiskSpace(c, current)
+    await requireBelowLimit(c, current)
     if (!(await holdServerOf(c, current, serverId))) {
       const servers = (await listProjectServers(c.db, [projectId])).get(projectId) ?? []
       throw invalidFields([notInProject(current.name, servers)])
@@ -140,7 +140,7 @@ async function insertWhole(
 }
 
 /** Environments count until their removal ends. */
-async function requireDiskSpace(c: Change, project: Project): Promise<void> {
+async function requireBelowLimit(c: Change, project: Project): Promise<void> {
   const used = (await countEnvironments(c.db, [project.id])).get(project.id) ?? 0
   const limit = project.environmentLimit
   if (used < limit) return

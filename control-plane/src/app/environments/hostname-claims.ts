@@ -2,7 +2,7 @@
 // serialized in one transaction, the store's unique key backs them, and they are idempotent. A name is released by the
 // first successful deployment that does not use it, and with its environment.
 import { HOST_CLAIMS } from '@berth/shared'
-import { hostFault, normalizeHost } from '@berth/shared/service-file'
+import { forgeFault, normalizeHost } from '@berth/shared/service-file'
 import { AttemptState } from '@berth/shared/wire'
 import type { Context } from '../../context.ts'
 import {
@@ -72,9 +72,9 @@ export async function claimHosts(
     await holdDomains(c.db)
     const claims = []
     const made: string[] = []
-    const room = HOST_CLAIMS.perEnvironment - (await listHeldHosts(c.db, environment.id)).length
+    const left = HOST_CLAIMS.perEnvironment - (await listHeldHosts(c.db, environment.id)).length
     for (const host of asked.hosts) {
-      const decision = await decideOne(ctx, c, project, environment, host, room - made.length)
+      const decision = await decideOne(ctx, c, project, environment, host, left - made.length)
       claims.push({ host, ...decision })
       if (decision.verdict !== 'granted') continue
       const name = normalizeHost(host)
@@ -121,7 +121,7 @@ async function decideOne(
   project: Project,
   environment: Environment,
   asked: string,
-  room: number,
+  left: number,
 ): Promise<HostDecision> {
   const asker: HostAsker = {
     environmentId: environment.id,
@@ -132,7 +132,7 @@ async function decideOne(
   const facts = await gatherFacts(ctx, c, project, normalizeHost(asked))
   const decision = decideHost(asker, facts)
   const isNew = decision.verdict === 'granted' && facts.holder === undefined
-  if (!isNew || room > 0) return decision
+  if (!isNew || left > 0) return decision
   const message = `${environment.identifier} holds ${HOST_CLAIMS.perEnvironment} host names, which is all it may.`
   return { verdict: 'not_allowed', message }
 }
@@ -143,7 +143,7 @@ async function gatherFacts(
   project: Project,
   host: string,
 ): Promise<HostFacts> {
-  const fault = host.includes('.') ? (hostFault(host)?.says ?? null) : 'is not a full host name'
+  const fault = host.includes('.') ? (forgeFault(host)?.says ?? null) : 'is not a full host name'
   const customDomains = JSON.parse(project.customDomains) as string[]
   const listed = { domain: project.domain, customDomains }
   if (fault !== null) {

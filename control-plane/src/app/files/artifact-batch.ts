@@ -24,7 +24,7 @@ async function loadFiles(
   const known = new Map((await listArtifacts(ctx.db, taskId)).map((one) => [one.id, one]))
   return ids.map((id) => {
     const found = known.get(id)
-    if (!found) throw new AppError('not_found', 'There is no such thing, or not for you.')
+    if (!found) throw new AppError('not_found', "Not found, or you don't have access.")
     return found
   })
 }
@@ -42,7 +42,7 @@ export async function openArtifactBatch(
 ): Promise<AsyncIterable<Buffer>> {
   const files = await loadFiles(ctx, caller, taskId, ids)
   const [first] = files
-  if (!first) throw new AppError('not_found', 'There is no such thing, or not for you.')
+  if (!first) throw new AppError('not_found', "Not found, or you don't have access.")
   const now = ctx.clock.now()
   if (first.expiresAt <= now) throw artifactExpired(first)
   // all files of a task expire together, and the server knows the same expiry times

@@ -37,7 +37,7 @@ export async function recordArtifacts(
   { artifacts }: ArtifactsCollected,
 ): Promise<void> {
   if (task.type !== 'action') return
-  const room = ARTIFACTS.files - (await countArtifacts(c.db, task.id))
+  const left = ARTIFACTS.files - (await countArtifacts(c.db, task.id))
   const kept = artifacts
     .map((reported) =>
       acceptArtifact(
@@ -52,7 +52,7 @@ export async function recordArtifacts(
       ),
     )
     .filter((reported) => reported !== undefined)
-    .slice(0, Math.max(0, room))
+    .slice(0, Math.max(0, left))
   const { id: taskId, serverId } = task
   await insertArtifacts(
     c.db,
@@ -72,7 +72,7 @@ export async function listTaskArtifacts(
 
 async function loadArtifact(ctx: Context, caller: Caller, id: number): Promise<Artifact> {
   const artifact = await findArtifact(ctx.db, id)
-  if (!artifact) throw new AppError('not_found', 'There is no such thing, or not for you.')
+  if (!artifact) throw new AppError('not_found', "Not found, or you don't have access.")
   await loadTask(ctx.db, caller, artifact.taskId, 'read')
   return artifact
 }

@@ -14,7 +14,7 @@ import {
 import { type Decision, decide } from '../../domain/forges/intent.ts'
 import type { PullRequestEvent, PushEvent } from '../../domain/forges/payloads/event.ts'
 import { isOver } from '../../domain/forges/pull-request.ts'
-import { HostError } from '../../forges/clients/forge.ts'
+import { ForgeError } from '../../forges/clients/forge.ts'
 import type { LookFailure } from '../../forges/git-messages.ts'
 import { listEnvironments } from '../../store/environments/environments.ts'
 import { listPullRequestsByNumber } from '../../store/forges/pull-request-heads.ts'
@@ -24,7 +24,7 @@ import type { Change } from '../core/change.ts'
 import { change } from '../core/transaction.ts'
 import { findPullRequestEnvironment } from './admissions.ts'
 import { tracks } from './forge-events.ts'
-import { openProjectHost } from './forge-tokens.ts'
+import { openProjectForge } from './forge-tokens.ts'
 import { happenedAt } from './pull-requests.ts'
 import { lookAtRepository, recordLook } from './repository.ts'
 
@@ -139,12 +139,12 @@ export async function lookForEvent(
 
 /** git does not show whether a pull request is open or closed; with a token the forge does. */
 async function askState(ctx: Context, project: Project, number: number): Promise<Seen['state']> {
-  const client = openProjectHost(ctx, project)
+  const client = openProjectForge(ctx, project)
   if (!client) return null
   try {
     return (await client.findPullRequest(number))?.state ?? null
   } catch (error) {
-    if (error instanceof HostError) return null
+    if (error instanceof ForgeError) return null
     throw error
   }
 }

@@ -1,10 +1,10 @@
 // Empties the outbox to forges: reports of one project in order, several projects concurrently, with back-off. A slow
 // forge delays only its reports: no deployment waits for them. An undeliverable report is given up with a reason; a
 // token that stopped working is shown at the project.
-import { HOST_REPORTS } from '@berth/shared'
+import { COMMIT_STATUSES } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import { commentMarker, describeComment } from '../../domain/forges/commit-status.ts'
-import { type HostClient, HostError } from '../../forges/clients/forge.ts'
+import { type ForgeClient, ForgeError } from '../../forges/clients/forge.ts'
 import {
   claimReport,
   findExternalId,
@@ -15,20 +15,20 @@ import {
 import { updateRepositoryFacts } from '../../store/forges/repositories.ts'
 import { findProject } from '../../store/projects/projects.ts'
 import type { CommentBody, StatusBody } from '../core/commit-statuses.ts'
-import { openProjectHost } from './forge-tokens.ts'
+import { openProjectForge } from './forge-tokens.ts'
 
 /** Reads the outbox once; resolves when every due report was tried. */
-export async function sendHostReports(ctx: Context): Promise<void> {
-  const due = await listDueReports(ctx.db, ctx.clock.now(), HOST_REPORTS.dueAtOnce)
+export async function sendCommitStatuses(ctx: Context): Promise<void> {
+  const due = await listDueReports(ctx.db, ctx.clock.now(), COMMIT_STATUSES.dueAtOnce)
   const byProject = Map.groupBy(due, (report) => report.projectId)
   await Promise.all([...byProject].map(([id, reports]) => sendOfProject(ctx, id, reports)))
 }
 
 async function sendOfProject(ctx: Context, id: number, reports: HostReport[]): Promise<void> {
   const project = await findProject(ctx.db, id)
-  const client = project && openProjectHost(ctx, project)
+  const client = project && openProjectForge(ctx, project)
   for (const report of reports) {
-    const until = ctx.clock.now() + HOST_REPORTS.claimMs
+    const until = ctx.clock.now() + COMMIT_STATUSES.claimMs
     if (!(await claimReport(ctx.db, report, until))) continue // replaced, or another replica has it
     if (!client) {
       await giveUp(ctx, report, 'There is no token for this host any more.')
@@ -42,7 +42,7 @@ async function sendOfProject(ctx: Context, id: number, reports: HostReport[]): P
         await updateRepositoryFacts(ctx.db, id, { hostTokenError: null, hostTokenCheckedAt: now })
       }
     } catch (error) {
-      if (!(error instanceof HostError)) throw error
+      if (!(error instanceof ForgeError)) throw error
       await putOff(ctx, report, error)
       if (error.trouble === 'refused' || error.trouble === 'not_found') continue
       return // the forge is in trouble, not the report, so the others wait too
@@ -52,7 +52,7 @@ async function sendOfProject(ctx: Context, id: number, reports: HostReport[]): P
 
 async function deliver(
   ctx: Context,
-  client: HostClient,
+  client: ForgeClient,
   report: HostReport,
 ): Promise<string | null> {
   if (report.kind === 'status') {
@@ -73,7 +73,7 @@ async function deliver(
     return await client.putComment({ ...comment, knownId })
   } catch (error) {
     // a user deleted the comment: search for it, else create it again
-    const isGone = error instanceof HostError && error.trouble === 'not_found' && knownId !== null
+    const isGone = error instanceof ForgeError && error.trouble === 'not_found' && knownId !== null
     if (!isGone) throw error
     return client.putComment({ ...comment, knownId: null })
   }
@@ -82,7 +82,7 @@ async function deliver(
 const giveUp = (ctx: Context, report: HostReport, error: string): Promise<void> =>
   updateReport(ctx.db, report.id, { nextAt: null, error, tries: report.tries + 1 })
 
-async function putOff(ctx: Context, report: HostReport, error: HostError): Promise<void> {
+async function putOff(ctx: Context, report: HostReport, error: ForgeError): Promise<void> {
   if (error.trouble === 'token_rejected') {
     const now = ctx.clock.now()
     await updateRepositoryFacts(ctx.db, report.projectId, {
@@ -92,9 +92,12 @@ async function putOff(ctx: Context, report: HostReport, error: HostError): Promi
   }
   const tries = report.tries + 1
   const isHopeless = error.trouble === 'refused' || error.trouble === 'not_found'
-  if (isHopeless || tries >= HOST_REPORTS.tries) return giveUp(ctx, report, error.message)
-  const backoff = Math.min(HOST_REPORTS.backoffMs * 2 ** report.tries, HOST_REPORTS.backoffCapMs)
-  const asked = Math.min(error.retryAfterMs ?? 0, HOST_REPORTS.backoffCapMs)
+  if (isHopeless || tries >= COMMIT_STATUSES.tries) return giveUp(ctx, report, error.message)
+  const backoff = Math.min(
+    COMMIT_STATUSES.backoffMs * 2 ** report.tries,
+    COMMIT_STATUSES.backoffCapMs,
+  )
+  const asked = Math.min(error.retryAfterMs ?? 0, COMMIT_STATUSES.backoffCapMs)
   const nextAt = ctx.clock.now() + Math.max(backoff, asked)
   await updateReport(ctx.db, report.id, { nextAt, tries, error: error.message })
 }

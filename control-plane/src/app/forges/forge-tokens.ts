@@ -4,7 +4,7 @@
 import { invalidFields, Sensitive } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { Caller } from '../../domain/core/access.ts'
-import { type HostClient, HostError } from '../../forges/clients/forge.ts'
+import { type ForgeClient, ForgeError } from '../../forges/clients/forge.ts'
 import { splitRepositoryUrl } from '../../forges/clients/open.ts'
 import { SecretStoreError } from '../../keys/secret-store.ts'
 import { deleteWaitingReports } from '../../store/forges/commit-statuses.ts'
@@ -14,7 +14,7 @@ import { loadProject } from '../core/access.ts'
 import { auditCaller } from '../core/audit.ts'
 import { change, emit } from '../core/transaction.ts'
 
-export const hostTokenPlace = (project: Pick<Project, 'id' | 'organizationId' | 'repoUrl'>) => ({
+export const forgeTokenPlace = (project: Pick<Project, 'id' | 'organizationId' | 'repoUrl'>) => ({
   table: 'projects',
   column: 'host_token_sealed',
   organizationId: project.organizationId,
@@ -22,13 +22,13 @@ export const hostTokenPlace = (project: Pick<Project, 'id' | 'organizationId' | 
 })
 
 /** Undefined if there is no token, or only one for another forge. */
-export function openProjectHost(ctx: Context, project: Project): HostClient | undefined {
+export function openProjectForge(ctx: Context, project: Project): ForgeClient | undefined {
   if (project.hostTokenSealed === null) return undefined
   let token: Sensitive<string>
   try {
     const plain = ctx.secretStore.open(
       'host-token',
-      hostTokenPlace(project),
+      forgeTokenPlace(project),
       project.hostTokenSealed,
     )
     token = new Sensitive(Buffer.from(plain).toString('utf8'))
@@ -39,7 +39,7 @@ export function openProjectHost(ctx: Context, project: Project): HostClient | un
   return ctx.outbound.openHosts(project.repoUrl, project.provider, token)[0]
 }
 
-export interface HostTokenView {
+export interface ForgeTokenView {
   set: boolean
   host: string | null
   checkedAt: number | null
@@ -47,13 +47,13 @@ export interface HostTokenView {
 }
 
 /** The first kind of forge that accepts the token, or the error to report if none does. */
-async function findAccepting(clients: HostClient[]) {
-  let last: HostError | undefined
+async function findAccepting(clients: ForgeClient[]) {
+  let last: ForgeError | undefined
   for (const client of clients) {
     try {
       return { client, repository: await client.findRepository() }
     } catch (error) {
-      if (!(error instanceof HostError)) throw error
+      if (!(error instanceof ForgeError)) throw error
       // a rejected token is the clearest reason; a wrong kind of forge answers "not found" to everything
       if (!last || error.trouble === 'token_rejected') last = error
     }
@@ -65,19 +65,19 @@ async function findAccepting(clients: HostClient[]) {
   ])
 }
 
-export async function setHostToken(
+export async function setForgeToken(
   ctx: Context,
   caller: Caller,
   projectId: number,
   given: string,
-): Promise<HostTokenView> {
+): Promise<ForgeTokenView> {
   const project = await loadProject(ctx.db, caller, projectId, 'project:write')
   const token = new Sensitive(given)
   const clients = ctx.outbound.openHosts(project.repoUrl, project.provider, token)
   const { client, repository } = await findAccepting(clients)
   return change(ctx, async (c) => {
     const current = await loadProject(c.db, caller, projectId, 'project:write')
-    const sealed = ctx.secretStore.seal('host-token', hostTokenPlace(project), Buffer.from(given))
+    const sealed = ctx.secretStore.seal('host-token', forgeTokenPlace(project), Buffer.from(given))
     await updateRepositoryFacts(c.db, projectId, {
       hostTokenSealed: sealed,
       hostTokenCheckedAt: c.now,
@@ -96,7 +96,7 @@ export async function setHostToken(
   })
 }
 
-export async function removeHostToken(
+export async function removeForgeToken(
   ctx: Context,
   caller: Caller,
   projectId: number,

@@ -263,7 +263,7 @@ export async function approvePullRequest(
     const project = await lockProject(c.db, projectId)
     const pull = project && (await findPullRequest(c.db, projectId, number))
     if (!project || !pull) {
-      throw new AppError('not_found', 'There is no such thing, or not for you.')
+      throw new AppError('not_found', "Not found, or you don't have access.")
     }
     refuseApproval(project, pull, sha)
     if (await isApproved(c.db, projectId, number, sha)) return null

@@ -2,7 +2,7 @@
 // repository, in the normalised form of every delivery. No I/O.
 import type { Provider } from '@berth/shared'
 import type { EventPullRequest, NormalisedEvent } from '../../domain/forges/payloads/event.ts'
-import type { HostTruth } from '../../domain/forges/reconcile.ts'
+import type { ForgeTruth } from '../../domain/forges/reconcile.ts'
 import type { PullRequest } from '../../store/forges/pull-requests.ts'
 import type { Project } from '../../store/projects/projects.ts'
 
@@ -53,7 +53,7 @@ export const fromRecord = (record: PullRequest): EventPullRequest => ({
   message: null,
 })
 
-export const fromSeen = (seen: HostTruth['open'][number]): EventPullRequest => ({
+export const fromSeen = (seen: ForgeTruth['open'][number]): EventPullRequest => ({
   number: seen.number,
   title: seen.title,
   url: seen.url,

@@ -13,9 +13,9 @@ import {
 } from '../../store/forges/repositories.ts'
 import { loadProject } from '../core/access.ts'
 import { auditCaller } from '../core/audit.ts'
-import { HOST_REPORTS_TOPIC } from '../core/commit-statuses.ts'
+import { COMMIT_STATUSES_TOPIC } from '../core/commit-statuses.ts'
 import { change } from '../core/transaction.ts'
-import { sendHostReports } from './commit-status-sending.ts'
+import { sendCommitStatuses } from './commit-status-sending.ts'
 import { reconcileProject } from './reconcile.ts'
 
 export const ROUNDS_TOPIC = 'reconcile'
@@ -101,7 +101,9 @@ export async function startRounds(ctx: Context): Promise<() => Promise<void>> {
   await spreadRounds(ctx.db, ctx.clock.now() + afterStartMs, afterStartMs)
   const stops = [
     startBeat(ctx, ROUNDS_TOPIC, 'due rounds could not be read', () => runDueRounds(ctx)),
-    startBeat(ctx, HOST_REPORTS_TOPIC, 'reports could not be read', () => sendHostReports(ctx)),
+    startBeat(ctx, COMMIT_STATUSES_TOPIC, 'reports could not be read', () =>
+      sendCommitStatuses(ctx),
+    ),
   ]
   return async () => {
     await Promise.all(stops.map((stop) => stop()))

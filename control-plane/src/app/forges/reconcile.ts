@@ -2,18 +2,18 @@
 // one transaction without network work. Rows that changed since the read are newer than it and wait for the next round.
 // Writes one delivery row if something changed. An unreachable forge is shown at the project; deliveries still work.
 import { randomUUID } from 'node:crypto'
-import { HOST_API, never, WEBHOOKS } from '@berth/shared'
+import { FORGE_API, never, WEBHOOKS } from '@berth/shared'
 import type { Context } from '../../context.ts'
 import type { NormalisedEvent } from '../../domain/forges/payloads/event.ts'
 import { isOver } from '../../domain/forges/pull-request.ts'
 import {
   type Finding,
+  type ForgeTruth,
   findMissed,
-  type HostTruth,
   type KnownEnvironment,
   type KnownPullRequest,
 } from '../../domain/forges/reconcile.ts'
-import { type HostClient, HostError } from '../../forges/clients/forge.ts'
+import { type ForgeClient, ForgeError } from '../../forges/clients/forge.ts'
 import type { Look } from '../../forges/git.ts'
 import { listTasksById, type Task } from '../../store/deployments/tasks.ts'
 import { isUniqueViolation } from '../../store/engine/database.ts'
@@ -36,7 +36,7 @@ import { change, emit } from '../core/transaction.ts'
 import { hasSession } from '../servers/servers.ts'
 import { emitPullRequest } from './admissions.ts'
 import { applyEvent } from './forge-events.ts'
-import { openProjectHost } from './forge-tokens.ts'
+import { openProjectForge } from './forge-tokens.ts'
 import { fromRecord, fromSeen, pullRequestEvent, pushEvent } from './reconcile-events.ts'
 import type { EventOrigin, EventResult } from './redeployments.ts'
 import { lookAtRepository, recordLook } from './repository.ts'
@@ -64,7 +64,7 @@ export async function reconcileProject(ctx: Context, projectId: number): Promise
   if (!project || project.status === 'deleting') return
   const known = await readKnown(ctx, projectId)
   const look = await lookAtRepository(ctx, project)
-  const client = look.ok ? openProjectHost(ctx, project) : undefined
+  const client = look.ok ? openProjectForge(ctx, project) : undefined
   const host = client && (await askHost(client, known))
   const isQuiet = !look.ok || (await isUnchanged(ctx, project, known, look, host?.truth))
   await changeUnlessTaken(ctx, async (c) => {
@@ -113,26 +113,26 @@ async function readKnown(ctx: Context, projectId: number): Promise<Known> {
 }
 
 interface HostAnswer {
-  truth: HostTruth | undefined
-  error: HostError | undefined
+  truth: ForgeTruth | undefined
+  error: ForgeError | undefined
 }
 
 /** Reads the list, and one by one the pull requests that left it. Uses the network. */
-async function askHost(client: HostClient, known: Known): Promise<HostAnswer> {
+async function askHost(client: ForgeClient, known: Known): Promise<HostAnswer> {
   try {
     const { pullRequests, complete } = await client.listOpenPullRequests()
     const listed = new Set(pullRequests.map((p) => p.number))
     const open = pullRequests.filter((p) => p.usable)
     const left = known.pullRequests.filter((p) => !listed.has(p.number))
-    const asked: [number, Awaited<ReturnType<HostClient['findPullRequest']>>][] = []
+    const asked: [number, Awaited<ReturnType<ForgeClient['findPullRequest']>>][] = []
     if (complete) {
-      for (const { number } of left.slice(0, HOST_API.closedPerRound)) {
+      for (const { number } of left.slice(0, FORGE_API.closedPerRound)) {
         asked.push([number, await client.findPullRequest(number)])
       }
     }
     return { truth: { open, complete, asked: new Map(asked) }, error: undefined }
   } catch (error) {
-    if (!(error instanceof HostError)) throw error
+    if (!(error instanceof ForgeError)) throw error
     return { truth: undefined, error }
   }
 }
@@ -155,7 +155,7 @@ async function isUnchanged(
   project: Project,
   known: Known,
   look: Extract<Look, { ok: true }>,
-  host: HostTruth | undefined,
+  host: ForgeTruth | undefined,
 ): Promise<boolean> {
   const shown = host?.open.map((p) => p.number) ?? []
   const reported = await listPullRequestsByNumber(db, project.id, shown)
@@ -177,7 +177,7 @@ async function applyLook(
   project: Project,
   known: Known,
   look: Extract<Look, { ok: true }>,
-  host: HostTruth | undefined,
+  host: ForgeTruth | undefined,
 ): Promise<void> {
   const before = new Map(known.environments.map((e) => [e.id, e]))
   const environments = (await listEnvironments(c.db, project.id)).filter((e) => {
@@ -205,11 +205,11 @@ async function applyLook(
   }
   results.push(...(await admitWaiting(ctx, c, project.id, BY)))
   const reported = results.filter((r) => r.outcome !== 'ignored')
-  if (reported.length > 0) await writeLedger(c, project, reported)
+  if (reported.length > 0) await writeDelivery(c, project, reported)
 }
 
 /** Unsigned, because Berth itself found it. */
-async function writeLedger(c: Change, project: Project, results: EventResult[]): Promise<void> {
+async function writeDelivery(c: Change, project: Project, results: EventResult[]): Promise<void> {
   const strongest = results.find((r) => r.taskId !== null) ?? results[0]
   if (!strongest) return
   const more = results.length - 1

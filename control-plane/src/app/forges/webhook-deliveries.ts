@@ -37,7 +37,7 @@ async function load(
   permission: 'read' | 'project:write',
 ): Promise<Delivery> {
   const row = await findDelivery(ctx.db, id)
-  if (!row) throw new AppError('not_found', 'There is no such thing, or not for you.')
+  if (!row) throw new AppError('not_found', "Not found, or you don't have access.")
   await loadProject(ctx.db, caller, row.projectId, permission)
   return row
 }

@@ -5,7 +5,7 @@ import type { Label, Place } from '../../keys/secret-store.ts'
 import { sshAuthorityPlace } from '../../keys/ssh-signers.ts'
 import type { SealedColumn, SealedRow } from '../../store/installation/sealed-values.ts'
 import { fingerprintPlace, variablePlace } from '../environments/variables.ts'
-import { hostTokenPlace } from '../forges/forge-tokens.ts'
+import { forgeTokenPlace } from '../forges/forge-tokens.ts'
 import { webhookSecretPlace } from '../forges/webhook-secrets.ts'
 import { mailPlace } from '../people/mail.ts'
 import { authPlace } from '../projects/basic-auth.ts'
@@ -64,7 +64,7 @@ const OF_ORGANIZATIONS: readonly EncryptedColumn[] = [
     more: ['repo_url'],
     label: 'host-token',
     placeOf: (row, organizationId) =>
-      hostTokenPlace({ id: idOf(row), organizationId, repoUrl: String(row.repoUrl) }),
+      forgeTokenPlace({ id: idOf(row), organizationId, repoUrl: String(row.repoUrl) }),
   },
   ...(['projects', 'environments'] as const).map(
     (table): EncryptedColumn => ({

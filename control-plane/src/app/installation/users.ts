@@ -51,7 +51,7 @@ export async function changeUser(
   return change(ctx, async (c) => {
     const admins = await listActiveAdmins(c.db)
     const before = await findUser(c.db, id)
-    if (!before) throw new AppError('not_found', 'There is no such thing, or not for you.')
+    if (!before) throw new AppError('not_found', "Not found, or you don't have access.")
     const loses = asked.is_platform_admin === false || asked.disabled === true
     if (loses && admins.length === 1 && admins[0] === id) {
       const message = `${before.name} is the only platform administrator. Appoint another one first.`

@@ -47,7 +47,7 @@ export interface InvitationView {
   status: 'pending' | 'accepted' | 'expired'
 }
 
-const missing = () => new AppError('not_found', 'There is no such thing, or not for you.')
+const missing = () => new AppError('not_found', "Not found, or you don't have access.")
 
 function view(invitation: Invitation, names: Map<number, string>, now: number): InvitationView {
   const expired = invitation.expiresAt <= now ? 'expired' : 'pending'
@@ -126,7 +126,7 @@ export async function invite(
     const open = await findOpenInvitation(c.db, organizationId, email)
     if (open && open.expiresAt > c.now) throw invited()
     if (open) await deleteInvitation(c.db, open.id)
-    await requireDiskSpace(c.db, organizationId)
+    await requireBelowLimit(c.db, organizationId)
     const token = makeToken('berth_invite_')
     const row = {
       organizationId,
@@ -149,7 +149,7 @@ export async function invite(
   })
 }
 
-async function requireDiskSpace(db: Db, organizationId: number): Promise<void> {
+async function requireBelowLimit(db: Db, organizationId: number): Promise<void> {
   const members = (await countMembers(db, [organizationId])).get(organizationId) ?? 0
   const open = await countOpenInvitations(db, organizationId)
   // open invitations count, because accepting one checks no limit

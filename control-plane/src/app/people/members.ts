@@ -22,7 +22,7 @@ import type { Change } from '../core/change.ts'
 import { change, emit } from '../core/transaction.ts'
 import { endSshAccess, endSshAccessBeyondRole } from '../ssh/revocation.ts'
 
-const missing = () => new AppError('not_found', 'There is no such thing, or not for you.')
+const missing = () => new AppError('not_found', "Not found, or you don't have access.")
 
 export async function listOrganizationMembers(
   ctx: Context,

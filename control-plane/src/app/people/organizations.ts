@@ -75,7 +75,7 @@ export async function listOwnOrganizations(
 
 async function viewOne(ctx: Context, caller: Caller, id: number): Promise<OrganizationView> {
   const found = (await listOwnOrganizations(ctx, caller)).find((v) => v.organization.id === id)
-  if (!found) throw new AppError('not_found', 'There is no such thing, or not for you.')
+  if (!found) throw new AppError('not_found', "Not found, or you don't have access.")
   return found
 }
 
@@ -126,7 +126,7 @@ export async function changeOrganization(
   requirePermission(caller, id, 'organization:write')
   await change(ctx, async (c) => {
     const before = await findOrganization(c.db, id)
-    if (!before) throw new AppError('not_found', 'There is no such thing, or not for you.')
+    if (!before) throw new AppError('not_found', "Not found, or you don't have access.")
     const after = {
       ...(asked.name === undefined ? {} : { name: asked.name }),
       ...(asked.slug === undefined ? {} : { slug: asked.slug }),
@@ -151,7 +151,7 @@ export async function endOrganization(
   await change(ctx, async (c) => {
     await touchOrganization(c.db, id)
     const organization = await findOrganization(c.db, id)
-    if (!organization) throw new AppError('not_found', 'There is no such thing, or not for you.')
+    if (!organization) throw new AppError('not_found', "Not found, or you don't have access.")
     const [counts] = await countParts(c.db, [organization])
     const { projectCount = 0, serverCount = 0 } = counts ?? {}
     if (projectCount > 0 || serverCount > 0) {

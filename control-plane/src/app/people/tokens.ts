@@ -100,7 +100,7 @@ export async function revokeToken(ctx: Context, caller: Caller, id: number): Pro
   await change(ctx, async (c) => {
     const token = await findToken(c.db, id)
     if (!token || token.userId !== caller.userId || token.revokedAt !== null) {
-      throw new AppError('not_found', 'There is no such thing, or not for you.')
+      throw new AppError('not_found', "Not found, or you don't have access.")
     }
     await endToken(c, token)
     const details = { name: token.name, kind: token.kind }

@@ -57,7 +57,7 @@ export async function createProject(
     await holdServers(c, [...new Set(asked.server_ids)])
     await claimProjectDomain(c, { id: null, organizationId }, domain)
     await requireFreeName(c.db, organizationId, name)
-    await requireDiskSpace(c.db, organizationId)
+    await requireBelowLimit(c.db, organizationId)
     const id = await insertProject(
       db,
       {
@@ -111,7 +111,7 @@ export async function requireFreeName(
   throw new AppError('name_taken', `There is a project named ${name} already.`)
 }
 
-async function requireDiskSpace(db: Db, organizationId: number): Promise<void> {
+async function requireBelowLimit(db: Db, organizationId: number): Promise<void> {
   if ((await countProjects(db, organizationId)) < REST.projectsPerOrganization) return
   const message = `An organization has at most ${REST.projectsPerOrganization} projects.`
   throw invalidFields([{ field: 'name', code: 'too_many_projects', message }])

@@ -100,7 +100,7 @@ export async function createServer(
   requireHostname(asked.hostname)
   const id = await change(ctx, async (c) => {
     await holdOrganization(c, organizationId)
-    await requireDiskSpace(c, organizationId)
+    await requireBelowLimit(c, organizationId)
     const made = await insertServer(c.db, { organizationId, ...asked, createdAt: c.now })
     await auditCaller(c, caller, organizationId, 'server.create', ['server', made], asked)
     emit(c, { organizationId }, 'server.created', { server_id: made })
@@ -112,7 +112,7 @@ export async function createServer(
   return getServer(ctx, asReader(caller), id)
 }
 
-async function requireDiskSpace(c: Change, organizationId: number): Promise<void> {
+async function requireBelowLimit(c: Change, organizationId: number): Promise<void> {
   if ((await countServers(c.db, organizationId)) < REST.serversPerOrganization) return
   const message = `An organization has at most ${REST.serversPerOrganization} servers.`
   throw invalidFields([{ field: 'name', code: 'too_many_servers', message }])
@@ -140,7 +140,7 @@ export async function makeServerJoinToken(
   const made = await change(ctx, async (c) => {
     const { db, now } = c
     const server = await findServer(db, serverId)
-    if (!server) throw new AppError('not_found', 'There is no such thing, or not for you.')
+    if (!server) throw new AppError('not_found', "Not found, or you don't have access.")
     requirePermission(caller, server.organizationId, 'server:write')
     if (!rejoin && (await findServerAgent(db, serverId))) {
       throw new AppError(

@@ -170,7 +170,7 @@ export async function retireSshAuthority(
   await change(ctx, async (c) => {
     await lockSshRotation(c.db, kind)
     const former = await findSshAuthority(c.db, kind, 'retiring')
-    if (!former) throw new AppError('not_found', `No SSH ${kind} authority is on its way out.`)
+    if (!former) throw new AppError('not_found', `No SSH ${kind} authority is being retired.`)
     const waitsFor = haste.force ? undefined : await reasonToWait(c, former)
     if (waitsFor) throw new AppError('confirmation_required', waitsFor)
     if (!(await moveSshAuthority(c.db, former, 'retired', c.now)))

@@ -244,7 +244,7 @@ async function loadOnServer(
   if (grant.environmentId === null) return undefined
   const environment = await lockEnvironment(c.db, grant.environmentId)
   if (environment?.serverId === server.id) return environment
-  throw new AppError('not_found', 'There is no such thing, or not for you.')
+  throw new AppError('not_found', "Not found, or you don't have access.")
 }
 
 export async function listIssuedSshCertificates(

@@ -78,7 +78,7 @@ export async function revokeSshCertificate(
     // checked before existence, so that other users learn nothing about serials
     if (found?.userId !== caller.userId)
       requirePermission(caller, server.organizationId, 'server:write')
-    if (!found) throw new AppError('not_found', 'There is no such thing, or not for you.')
+    if (!found) throw new AppError('not_found', "Not found, or you don't have access.")
     if ((await endSshAccess(c, { serial, serverId }, 'revoked', caller.userId)) === 0) return found
     const { fingerprint, keyId } = found
     await auditCaller(

@@ -1,6 +1,6 @@
 // The texts for a forge at each moment of a deployment. PURE. Texts are short, because forges cut or refuse more than
 // 140 characters. A deployment that a rule skipped is not reported.
-import { HOST_REPORTS } from '@berth/shared'
+import { COMMIT_STATUSES } from '@berth/shared'
 
 export type ReportedState = 'pending' | 'running' | 'success' | 'failure' | 'stopped'
 
@@ -22,7 +22,7 @@ export type Moment =
 
 const cut = (text: string): string => {
   const plain = text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim()
-  const most = HOST_REPORTS.descriptionCharacters
+  const most = COMMIT_STATUSES.descriptionCharacters
   return plain.length <= most ? plain : `${plain.slice(0, most - 1)}…`
 }
 

@@ -54,7 +54,7 @@ export interface SeenPullRequest {
   updatedAt: number
 }
 
-export interface HostTruth {
+export interface ForgeTruth {
   open: SeenPullRequest[]
   /** False if a missing entry proves nothing. */
   complete: boolean
@@ -66,7 +66,7 @@ export interface Sight {
   now: number
   /** Full names of refs. */
   refs: ReadonlyMap<string, string>
-  host: HostTruth | undefined
+  host: ForgeTruth | undefined
   environments: readonly KnownEnvironment[]
   /** The open and presumed closed ones, and all that the forge shows as open. */
   pullRequests: readonly KnownPullRequest[]
@@ -170,7 +170,7 @@ function findHead({ refs, now }: Sight, known: KnownPullRequest): Finding[] {
 /** The forge's list is authoritative: a difference from the record becomes the missed event. */
 function findFromHost(
   { refs, pullRequests }: Sight,
-  host: HostTruth,
+  host: ForgeTruth,
 ): { findings: Finding[]; settled: Set<number> } {
   const known = new Map(pullRequests.map((p) => [p.number, p]))
   const findings: Finding[] = []

@@ -1,6 +1,6 @@
 // Client for Bitbucket Cloud, API 2.0. Its pull requests report 12 characters of the head commit and have no ref, so
 // heads come from git by branch. Comments do not allow HTML, so the marker is an invisible link definition.
-import { HOST_API } from '@berth/shared'
+import { FORGE_API } from '@berth/shared'
 import {
   asCount,
   asId,
@@ -11,11 +11,11 @@ import {
   checked,
   differs,
   encodePath,
+  type ForgeAccess,
+  ForgeApi,
+  type ForgeClient,
+  type ForgePullRequest,
   fullSha,
-  type HostAccess,
-  HostApi,
-  type HostClient,
-  type HostPullRequest,
   type Json,
 } from './forge.ts'
 
@@ -28,7 +28,7 @@ const STATES = {
 } as const
 const KEY_CHARACTERS = 40
 
-function toPullRequest(json: Json): HostPullRequest {
+function toPullRequest(json: Json): ForgePullRequest {
   const [source, target] = [asObject(json.source), asObject(json.destination)]
   const state = asText(json.state)
   return checked({
@@ -47,10 +47,10 @@ function toPullRequest(json: Json): HostPullRequest {
   })
 }
 
-export function openBitbucketCloud(access: HostAccess): HostClient {
-  const api = new HostApi(access, (token) => ({ authorization: `Bearer ${token}` }))
+export function openBitbucketCloud(access: ForgeAccess): ForgeClient {
+  const api = new ForgeApi(access, (token) => ({ authorization: `Bearer ${token}` }))
   const repository = `/repositories/${encodePath(access.path)}`
-  const { pageSize } = HOST_API
+  const { pageSize } = FORGE_API
 
   /** The forge chooses the address in `next`, so it is used only as a sign that there is more. */
   async function pageOf(path: string, page: number): Promise<{ items: Json[]; more: boolean }> {

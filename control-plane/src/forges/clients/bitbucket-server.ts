@@ -1,6 +1,6 @@
 // Client for Bitbucket Data Center, REST API 1.0. A project key and a slug identify a repository. Comments carry a
 // version that an edit must repeat, and are listed only as activities of the pull request.
-import { HOST_API } from '@berth/shared'
+import { FORGE_API } from '@berth/shared'
 import {
   asCount,
   asId,
@@ -10,12 +10,12 @@ import {
   asTime,
   checked,
   differs,
+  type ForgeAccess,
+  ForgeApi,
+  type ForgeClient,
+  ForgeError,
+  type ForgePullRequest,
   fullSha,
-  type HostAccess,
-  HostApi,
-  type HostClient,
-  HostError,
-  type HostPullRequest,
   type Json,
 } from './forge.ts'
 
@@ -27,7 +27,7 @@ const STATES = {
   stopped: 'CANCELLED',
 } as const
 
-function toPullRequest(json: Json): HostPullRequest {
+function toPullRequest(json: Json): ForgePullRequest {
   const [from, to] = [asObject(json.fromRef), asObject(json.toRef)]
   const number = asCount(json.id)
   const state = asText(json.state)
@@ -47,11 +47,11 @@ function toPullRequest(json: Json): HostPullRequest {
   })
 }
 
-export function openBitbucketServer(access: HostAccess): HostClient {
-  const api = new HostApi(access, (token) => ({ authorization: `Bearer ${token}` }))
+export function openBitbucketServer(access: ForgeAccess): ForgeClient {
+  const api = new ForgeApi(access, (token) => ({ authorization: `Bearer ${token}` }))
   const [key = '', slug = ''] = access.path.split('/')
   const repository = `/projects/${encodeURIComponent(key)}/repos/${encodeURIComponent(slug)}`
-  const { pageSize } = HOST_API
+  const { pageSize } = FORGE_API
 
   function pager(path: string): (page: number) => Promise<{ items: Json[]; more: boolean }> {
     let start = 0
@@ -107,7 +107,7 @@ export function openBitbucketServer(access: HostAccess): HostClient {
       const path = `${comments}/${encodeURIComponent(id)}`
       const version = asObject((await api.call('GET', path)).json).version
       if (typeof version !== 'number') {
-        throw new HostError('unavailable', 'The comment has no version.')
+        throw new ForgeError('unavailable', 'The comment has no version.')
       }
       await api.call('PUT', path, { text, version })
       return id

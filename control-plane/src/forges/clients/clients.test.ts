@@ -2,12 +2,12 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { HOST_API, Sensitive } from '@berth/shared'
+import { FORGE_API, Sensitive } from '@berth/shared'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { FakeHost, type FakeKind } from '../../../../test/fixtures/forge/fake-forge.ts'
+import { FakeForge, type FakeKind } from '../../../../test/fixtures/forge/fake-forge.ts'
 import { createGuard } from '../addresses.ts'
-import { type HostClient, HostError, type HostProvider } from './forge.ts'
-import { candidateProviders, hostAddress, openHost } from './open.ts'
+import { type ForgeClient, ForgeError, type ForgeProvider } from './forge.ts'
+import { candidateProviders, forgeAddress, openForge } from './open.ts'
 
 const guard = createGuard({ privateHosts: [], allowLoopback: true })
 let root: string
@@ -26,13 +26,13 @@ const STOPPED: Record<FakeKind, string> = {
 }
 
 describe.each(KINDS)('%s', (kind) => {
-  let host: FakeHost
-  let client: HostClient
-  const open = (token: string): HostClient => {
-    const address = hostAddress(host.repoUrl, kind as HostProvider)
+  let host: FakeForge
+  let client: ForgeClient
+  const open = (token: string): ForgeClient => {
+    const address = forgeAddress(host.repoUrl, kind as ForgeProvider)
     if (!address) throw new Error('no address')
     const signal = new AbortController().signal
-    return openHost(kind as HostProvider, {
+    return openForge(kind as ForgeProvider, {
       ...address,
       guard,
       signal,
@@ -40,13 +40,13 @@ describe.each(KINDS)('%s', (kind) => {
     })
   }
   beforeEach(async () => {
-    host = await FakeHost.start(kind, root)
+    host = await FakeForge.start(kind, root)
     client = open(host.token)
   })
   afterEach(() => host.close())
 
   test('lists every open pull request over several pages, as the host has it', async () => {
-    const count = HOST_API.pageSize * 2 + 3
+    const count = FORGE_API.pageSize * 2 + 3
     for (let number = 1; number <= count; number++) {
       host.pull({ number, draft: number === 2, fromFork: number === 3, baseBranch: 'release' })
     }
@@ -83,10 +83,10 @@ describe.each(KINDS)('%s', (kind) => {
   })
 
   test('says when there are more than it looks at', async () => {
-    for (let number = 1; number <= HOST_API.pageSize * HOST_API.pages + 1; number++)
+    for (let number = 1; number <= FORGE_API.pageSize * FORGE_API.pages + 1; number++)
       host.pull({ number })
     const { complete, pullRequests } = await client.listOpenPullRequests()
-    expect([complete, pullRequests.length]).toEqual([false, HOST_API.pageSize * HOST_API.pages])
+    expect([complete, pullRequests.length]).toEqual([false, FORGE_API.pageSize * FORGE_API.pages])
   })
 
   test('tells merged from closed from unknown', async () => {
@@ -151,8 +151,8 @@ describe.each(KINDS)('%s', (kind) => {
 })
 
 test('where the API of a repository is', () => {
-  const at = (url: string, provider: HostProvider) => {
-    const found = hostAddress(url, provider)
+  const at = (url: string, provider: ForgeProvider) => {
+    const found = forgeAddress(url, provider)
     return found && `${found.base} ${found.path}`
   }
   expect(at('git@github.com:acme/shop.git', 'github')).toBe('https://api.github.com acme/shop')
@@ -182,16 +182,16 @@ test('where the API of a repository is', () => {
 
 test('an API inside is not called', async () => {
   const strict = createGuard({ privateHosts: [], allowLoopback: false })
-  const address = hostAddress('https://169.254.169.254/a/b.git', 'gitlab')
+  const address = forgeAddress('https://169.254.169.254/a/b.git', 'gitlab')
   if (!address) throw new Error('no address')
   const signal = new AbortController().signal
-  const client = openHost('gitlab', {
+  const client = openForge('gitlab', {
     ...address,
     guard: strict,
     signal,
     token: new Sensitive('x'),
   })
   const failure = await client.findRepository().catch((error: unknown) => error)
-  expect(failure).toBeInstanceOf(HostError)
+  expect(failure).toBeInstanceOf(ForgeError)
   expect(failure).toMatchObject({ trouble: 'not_allowed' })
 })

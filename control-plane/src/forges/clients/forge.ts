@@ -1,11 +1,11 @@
 // The interface of every forge: open pull requests, one of them, a commit status, one comment on a pull request, and a
 // check of the token. Each forge's file knows paths and shapes; this one has shared types, calls with errors, and
 // bounded paging. Tokens are sent only in a header.
-import { checkRef, HOST_API, type Sensitive } from '@berth/shared'
+import { checkRef, FORGE_API, type Sensitive } from '@berth/shared'
 import { type Guard, OutboundRefusal } from '../addresses.ts'
 import { type OutgoingRequest, RequestError, sendRequest } from '../requests.ts'
 
-export const HOST_PROVIDERS = [
+export const FORGE_PROVIDERS = [
   'github',
   'gitlab',
   'gitea',
@@ -13,9 +13,9 @@ export const HOST_PROVIDERS = [
   'bitbucket_cloud',
   'bitbucket_server',
 ] as const
-export type HostProvider = (typeof HOST_PROVIDERS)[number]
+export type ForgeProvider = (typeof FORGE_PROVIDERS)[number]
 
-export interface HostPullRequest {
+export interface ForgePullRequest {
   number: number
   title: string
   url: string
@@ -36,7 +36,7 @@ export interface HostPullRequest {
 }
 
 export interface PullRequestList {
-  pullRequests: HostPullRequest[]
+  pullRequests: ForgePullRequest[]
   /** False if there are more than we read; a missing one then proves nothing. */
   complete: boolean
 }
@@ -50,7 +50,7 @@ export interface CommitStatus {
   url: string
 }
 
-export interface HostComment {
+export interface ForgeComment {
   number: number
   /** A word that identifies our comment. */
   marker: string
@@ -59,43 +59,48 @@ export interface HostComment {
   knownId: string | null
 }
 
-export interface HostRepository {
+export interface ForgeRepository {
   externalId: string
   fullName: string
 }
 
-export interface HostClient {
-  readonly provider: HostProvider
-  /** Throws HostError if the token does not open the repository. */
-  findRepository(): Promise<HostRepository>
+export interface ForgeClient {
+  readonly provider: ForgeProvider
+  /** Throws ForgeError if the token does not open the repository. */
+  findRepository(): Promise<ForgeRepository>
   listOpenPullRequests(): Promise<PullRequestList>
-  findPullRequest(number: number): Promise<HostPullRequest | undefined>
+  findPullRequest(number: number): Promise<ForgePullRequest | undefined>
   setStatus(status: CommitStatus): Promise<void>
   /** Creates or edits the comment; returns the forge's id of it. */
-  putComment(comment: HostComment): Promise<string>
+  putComment(comment: ForgeComment): Promise<string>
 }
 
-export type HostTrouble = 'token_rejected' | 'not_found' | 'refused' | 'unavailable' | 'not_allowed'
+export type ForgeTrouble =
+  | 'token_rejected'
+  | 'not_found'
+  | 'refused'
+  | 'unavailable'
+  | 'not_allowed'
 
-export class HostError extends Error {
+export class ForgeError extends Error {
   override readonly name = 'HostError'
-  readonly trouble: HostTrouble
+  readonly trouble: ForgeTrouble
   readonly retryAfterMs: number | undefined
-  constructor(trouble: HostTrouble, message: string, retryAfterMs?: number) {
+  constructor(trouble: ForgeTrouble, message: string, retryAfterMs?: number) {
     super(message)
     this.trouble = trouble
     this.retryAfterMs = retryAfterMs
   }
 }
 
-export interface HostAddress {
+export interface ForgeAddress {
   /** Base address of the API, without a trailing slash. */
   base: string
   /** acme/shop; groups may be nested. */
   path: string
 }
 
-export interface HostAccess extends HostAddress {
+export interface ForgeAccess extends ForgeAddress {
   guard: Guard
   token: Sensitive<string>
   signal: AbortSignal
@@ -112,11 +117,11 @@ export interface Answer {
 
 const RETRY_MS = 60_000
 
-export class HostApi {
-  readonly #access: HostAccess
+export class ForgeApi {
+  readonly #access: ForgeAccess
   readonly #headers: (token: string) => Record<string, string>
 
-  constructor(access: HostAccess, headers: (token: string) => Record<string, string>) {
+  constructor(access: ForgeAccess, headers: (token: string) => Record<string, string>) {
     this.#access = access
     this.#headers = headers
   }
@@ -133,10 +138,10 @@ export class HostApi {
       signal,
       ...(body === undefined ? {} : { body }),
     }).catch((error: unknown) => {
-      if (error instanceof OutboundRefusal) throw new HostError('not_allowed', error.message)
+      if (error instanceof OutboundRefusal) throw new ForgeError('not_allowed', error.message)
       if (!(error instanceof RequestError)) throw error
       const trouble = error.trouble === 'not_allowed' ? 'not_allowed' : 'unavailable'
-      throw new HostError(trouble, error.message)
+      throw new ForgeError(trouble, error.message)
     })
     const { status } = received
     if (status >= 200 && status < 300) {
@@ -150,7 +155,7 @@ export class HostApi {
     try {
       return asObject((await this.call('GET', path)).json)
     } catch (error) {
-      if (error instanceof HostError && error.trouble === 'not_found') return undefined
+      if (error instanceof ForgeError && error.trouble === 'not_found') return undefined
       throw error
     }
   }
@@ -160,7 +165,7 @@ export class HostApi {
     fetchPage: (page: number) => Promise<{ items: Json[]; more: boolean }>,
   ): Promise<{ items: Json[]; complete: boolean }> {
     const items: Json[] = []
-    for (let page = 1; page <= HOST_API.pages; page++) {
+    for (let page = 1; page <= FORGE_API.pages; page++) {
       const got = await fetchPage(page)
       items.push(...got.items)
       if (!got.more) return { items, complete: true }
@@ -174,7 +179,7 @@ function parse(text: string, host: string): unknown {
   try {
     return JSON.parse(text) as unknown
   } catch {
-    throw new HostError('unavailable', `${host} answered with something that is not JSON.`)
+    throw new ForgeError('unavailable', `${host} answered with something that is not JSON.`)
   }
 }
 
@@ -183,27 +188,27 @@ function refusalOf(
   headers: Answer['headers'],
   host: string,
   text: string,
-): HostError {
+): ForgeError {
   const after = Number(headers['retry-after'])
   const isLimited =
     status === 429 || (status === 403 && String(headers['x-ratelimit-remaining'] ?? '') === '0')
   if (isLimited) {
     const ms = Number.isFinite(after) && after > 0 ? after * 1_000 : RETRY_MS
-    return new HostError('unavailable', `${host} asks for a pause (${status}).`, ms)
+    return new ForgeError('unavailable', `${host} asks for a pause (${status}).`, ms)
   }
   if (status === 401 || status === 403) {
-    return new HostError('token_rejected', `${host} rejected the token (${status}).`)
+    return new ForgeError('token_rejected', `${host} rejected the token (${status}).`)
   }
   if (status === 404 || status === 410) {
-    return new HostError(
+    return new ForgeError(
       'not_found',
       `${host} does not know it, or not with this token (${status}).`,
     )
   }
-  if (status >= 500) return new HostError('unavailable', `${host} has trouble (${status}).`)
+  if (status >= 500) return new ForgeError('unavailable', `${host} has trouble (${status}).`)
   // a short text of the forge helps; it is shown as data
   const word = text.slice(0, 200).replaceAll(/[^\x20-\x7e]+/g, ' ')
-  return new HostError('refused', `${host} refused it (${status}): ${word}`)
+  return new ForgeError('refused', `${host} refused it (${status}): ${word}`)
 }
 
 export const asObject = (value: unknown): Json =>
@@ -229,12 +234,12 @@ const shown = (text: string, most: number): string =>
   text.replaceAll(INVISIBLE, ' ').trim().slice(0, most)
 
 /** Every pull request passes through here: bounds texts, checks branch names, validates links. */
-export function checked(p: Omit<HostPullRequest, 'usable'>): HostPullRequest {
-  const isLink = /^https?:\/\/[\x21-\x7e]+$/.test(p.url) && p.url.length <= HOST_API.urlCharacters
+export function checked(p: Omit<ForgePullRequest, 'usable'>): ForgePullRequest {
+  const isLink = /^https?:\/\/[\x21-\x7e]+$/.test(p.url) && p.url.length <= FORGE_API.urlCharacters
   return {
     ...p,
-    title: shown(p.title, HOST_API.titleCharacters),
-    author: shown(p.author, HOST_API.nameCharacters),
+    title: shown(p.title, FORGE_API.titleCharacters),
+    author: shown(p.author, FORGE_API.nameCharacters),
     url: isLink ? p.url : '',
     usable: p.number > 0 && checkRef(p.headBranch).ok && checkRef(p.baseBranch).ok,
   }

@@ -1,20 +1,20 @@
 // Client for Gitea and Forgejo, API v1, which follows GitHub's shapes with differences in paging, ids and states.
-import { HOST_API } from '@berth/shared'
+import { FORGE_API } from '@berth/shared'
 import {
   asList,
   asObject,
   differs,
   encodePath,
-  type HostAccess,
-  HostApi,
-  type HostClient,
-  type HostPullRequest,
+  type ForgeAccess,
+  ForgeApi,
+  type ForgeClient,
+  type ForgePullRequest,
   type Json,
 } from './forge.ts'
 import { toPullRequest as asGitHub } from './github.ts'
 import { githubShape } from './github-shape.ts'
 
-function toPullRequest(json: Json): HostPullRequest {
+function toPullRequest(json: Json): ForgePullRequest {
   const [head, base] = [asObject(json.head), asObject(json.base)]
   const isGone = head.repo === null // the fork was deleted, but its id may remain
   return {
@@ -23,10 +23,10 @@ function toPullRequest(json: Json): HostPullRequest {
   }
 }
 
-export function openGitea(access: HostAccess, provider: 'gitea' | 'forgejo'): HostClient {
-  const api = new HostApi(access, (token) => ({ authorization: `token ${token}` }))
+export function openGitea(access: ForgeAccess, provider: 'gitea' | 'forgejo'): ForgeClient {
+  const api = new ForgeApi(access, (token) => ({ authorization: `token ${token}` }))
   const repository = `/repos/${encodePath(access.path)}`
-  const { pageSize } = HOST_API
+  const { pageSize } = FORGE_API
 
   /** A page may have fewer items than requested; only an empty page, or the forge's count, marks the end. */
   async function pageOf(path: string, page: number): Promise<{ items: Json[]; more: boolean }> {

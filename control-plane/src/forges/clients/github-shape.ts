@@ -3,9 +3,9 @@ import {
   asId,
   asObject,
   asText,
-  type HostApi,
-  type HostClient,
-  type HostPullRequest,
+  type ForgeApi,
+  type ForgeClient,
+  type ForgePullRequest,
   type Json,
 } from './forge.ts'
 
@@ -18,10 +18,10 @@ const STATES = {
 } as const
 
 interface Shape {
-  api: HostApi
+  api: ForgeApi
   /** Path of the repository in the API. */
   repository: string
-  toPullRequest(json: Json): HostPullRequest
+  toPullRequest(json: Json): ForgePullRequest
   /** Lists the comments of a pull request, as far as the forge returns them. */
   listComments(path: string): Promise<Json[]>
 }
@@ -31,7 +31,7 @@ export function githubShape({
   repository,
   toPullRequest,
   listComments,
-}: Shape): Omit<HostClient, 'provider' | 'listOpenPullRequests'> {
+}: Shape): Omit<ForgeClient, 'provider' | 'listOpenPullRequests'> {
   async function findComment(number: number, marker: string): Promise<string | undefined> {
     const items = await listComments(`${repository}/issues/${number}/comments`)
     return asId(items.find((c) => asText(c.body).includes(marker))?.id) || undefined

@@ -1,5 +1,5 @@
 // Client for GitHub and GitHub Enterprise Server, REST API version 2022-11-28.
-import { HOST_API } from '@berth/shared'
+import { FORGE_API } from '@berth/shared'
 import {
   asCount,
   asList,
@@ -9,16 +9,16 @@ import {
   checked,
   differs,
   encodePath,
+  type ForgeAccess,
+  ForgeApi,
+  type ForgeClient,
+  type ForgePullRequest,
   fullSha,
-  type HostAccess,
-  HostApi,
-  type HostClient,
-  type HostPullRequest,
   type Json,
 } from './forge.ts'
 import { githubShape } from './github-shape.ts'
 
-export function toPullRequest(json: Json): HostPullRequest {
+export function toPullRequest(json: Json): ForgePullRequest {
   const [head, base] = [asObject(json.head), asObject(json.base)]
   const number = asCount(json.number)
   const isMerged = json.merged === true || asText(json.merged_at) !== ''
@@ -38,14 +38,14 @@ export function toPullRequest(json: Json): HostPullRequest {
   })
 }
 
-export function openGitHub(access: HostAccess): HostClient {
-  const api = new HostApi(access, (token) => ({
+export function openGitHub(access: ForgeAccess): ForgeClient {
+  const api = new ForgeApi(access, (token) => ({
     authorization: `Bearer ${token}`,
     accept: 'application/vnd.github+json',
     'x-github-api-version': '2022-11-28',
   }))
   const repository = `/repos/${encodePath(access.path)}`
-  const { pageSize } = HOST_API
+  const { pageSize } = FORGE_API
 
   return {
     provider: 'github',

@@ -1,5 +1,5 @@
 // Client for GitLab (gitlab.com and self-managed), REST API v4. A merge request is a pull request here.
-import { HOST_API } from '@berth/shared'
+import { FORGE_API } from '@berth/shared'
 import {
   asCount,
   asId,
@@ -9,12 +9,12 @@ import {
   asTime,
   checked,
   differs,
+  type ForgeAccess,
+  ForgeApi,
+  type ForgeClient,
+  ForgeError,
+  type ForgePullRequest,
   fullSha,
-  type HostAccess,
-  HostApi,
-  type HostClient,
-  HostError,
-  type HostPullRequest,
   type Json,
 } from './forge.ts'
 
@@ -26,7 +26,7 @@ const STATES = {
   stopped: 'canceled',
 } as const
 
-function toPullRequest(json: Json): HostPullRequest {
+function toPullRequest(json: Json): ForgePullRequest {
   const number = asCount(json.iid)
   const state = asText(json.state)
   return checked({
@@ -46,10 +46,10 @@ function toPullRequest(json: Json): HostPullRequest {
   })
 }
 
-export function openGitLab(access: HostAccess): HostClient {
-  const api = new HostApi(access, (token) => ({ 'private-token': token }))
+export function openGitLab(access: ForgeAccess): ForgeClient {
+  const api = new ForgeApi(access, (token) => ({ 'private-token': token }))
   const project = `/projects/${encodeURIComponent(access.path)}`
-  const { pageSize } = HOST_API
+  const { pageSize } = FORGE_API
 
   async function pageOf(path: string, page: number): Promise<{ items: Json[]; more: boolean }> {
     const separator = path.includes('?') ? '&' : '?'
@@ -83,7 +83,7 @@ export function openGitLab(access: HostAccess): HostClient {
       await api.call('POST', `${project}/statuses/${sha}`, body).catch((error: unknown) => {
         // GitLab refuses a transition to the current state, which already says what we want
         const isThere =
-          error instanceof HostError &&
+          error instanceof ForgeError &&
           error.trouble === 'refused' &&
           /Cannot transition status via :\w+ from :\w+/.test(error.message)
         if (!isThere) throw error

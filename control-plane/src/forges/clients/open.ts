@@ -4,17 +4,17 @@ import { checkRepositoryUrl, never } from '@berth/shared'
 import { openBitbucketCloud } from './bitbucket-cloud.ts'
 import { openBitbucketServer } from './bitbucket-server.ts'
 import {
-  HOST_PROVIDERS,
-  type HostAccess,
-  type HostAddress,
-  type HostClient,
-  type HostProvider,
+  FORGE_PROVIDERS,
+  type ForgeAccess,
+  type ForgeAddress,
+  type ForgeClient,
+  type ForgeProvider,
 } from './forge.ts'
 import { openGitea } from './gitea.ts'
 import { openGitHub } from './github.ts'
 import { openGitLab } from './gitlab.ts'
 
-const KNOWN: Record<string, HostProvider> = {
+const KNOWN: Record<string, ForgeProvider> = {
   'github.com': 'github',
   'ssh.github.com': 'github',
   'gitlab.com': 'gitlab',
@@ -23,7 +23,7 @@ const KNOWN: Record<string, HostProvider> = {
   'altssh.bitbucket.org': 'bitbucket_cloud',
   'codeberg.org': 'forgejo',
 }
-const APIS: Partial<Record<HostProvider, { host: string; base: string }[]>> = {
+const APIS: Partial<Record<ForgeProvider, { host: string; base: string }[]>> = {
   github: [
     { host: 'github.com', base: 'https://api.github.com' },
     { host: 'ssh.github.com', base: 'https://api.github.com' },
@@ -34,7 +34,7 @@ const APIS: Partial<Record<HostProvider, { host: string; base: string }[]>> = {
     { host: 'altssh.bitbucket.org', base: 'https://api.bitbucket.org/2.0' },
   ],
 }
-const PREFIXES: Record<HostProvider, string> = {
+const PREFIXES: Record<ForgeProvider, string> = {
   github: '/api/v3',
   gitlab: '/api/v4',
   gitea: '/api/v1',
@@ -67,7 +67,7 @@ export function splitRepositoryUrl(url: string): Parts | undefined {
   return { origin: `https://${host.toLowerCase()}`, host: host.toLowerCase(), path: trim(path) }
 }
 
-export function hostAddress(url: string, provider: HostProvider): HostAddress | undefined {
+export function forgeAddress(url: string, provider: ForgeProvider): ForgeAddress | undefined {
   const parts = splitRepositoryUrl(url)
   if (!parts) return undefined
   const known = APIS[provider]?.find(({ host }) => host === parts.host)?.base
@@ -81,8 +81,8 @@ export function hostAddress(url: string, provider: HostProvider): HostAddress | 
 }
 
 /** Lists the possible kinds of forge: the learned one, the well-known one, else every self-hosted kind. */
-export function candidateProviders(url: string, learned: string | null): HostProvider[] {
-  const known = HOST_PROVIDERS.find((p) => p === learned)
+export function candidateProviders(url: string, learned: string | null): ForgeProvider[] {
+  const known = FORGE_PROVIDERS.find((p) => p === learned)
   if (known) return [known]
   const host = splitRepositoryUrl(url)?.host
   if (host === undefined) return []
@@ -90,7 +90,7 @@ export function candidateProviders(url: string, learned: string | null): HostPro
   return famous ? [famous] : ['gitlab', 'gitea', 'github', 'bitbucket_server']
 }
 
-export function openHost(provider: HostProvider, access: HostAccess): HostClient {
+export function openForge(provider: ForgeProvider, access: ForgeAccess): ForgeClient {
   switch (provider) {
     case 'github':
       return openGitHub(access)

@@ -10,7 +10,7 @@ import type { ProjectView } from '../../app/projects/views.ts'
 import type { Context } from '../../context.ts'
 import { serializeBasicAuth } from './environment.ts'
 import { serializeProject, time, timeOrNull } from './fields.ts'
-import { serializeHostTokenFacts, serializeRepository } from './repository.ts'
+import { serializeForgeTokenFacts, serializeRepository } from './repository.ts'
 
 const list = (json: string): string[] => JSON.parse(json) as string[]
 
@@ -51,7 +51,7 @@ export function serializeProjectDetail(ctx: Context, view: ProjectView): Project
     },
     repo_public_key: p.deployKeyPublic,
     repository: serializeRepository(p),
-    host_token: serializeHostTokenFacts(p),
+    host_token: serializeForgeTokenFacts(p),
     created_at: time(p.createdAt),
     updated_at: time(p.updatedAt),
   }

@@ -1,6 +1,6 @@
 // Serializes a project's repository and its forge token.
 import type { HostToken, HostTokenFacts, RepositoryCheck, RepositoryFacts } from '@berth/shared/api'
-import type { HostTokenView } from '../../app/forges/forge-tokens.ts'
+import type { ForgeTokenView } from '../../app/forges/forge-tokens.ts'
 import { type RepositoryCheck as CheckView, decodeLookError } from '../../app/forges/repository.ts'
 import type { Project } from '../../store/projects/projects.ts'
 import { timeOrNull } from './fields.ts'
@@ -14,13 +14,13 @@ export const serializeRepository = (project: Project): RepositoryFacts => ({
   error: decodeLookError(project.repositoryError),
 })
 
-export const serializeHostTokenFacts = (project: Project): HostTokenFacts => ({
+export const serializeForgeTokenFacts = (project: Project): HostTokenFacts => ({
   set: project.hostTokenSealed !== null,
   checked_at: timeOrNull(project.hostTokenCheckedAt),
   error: project.hostTokenError,
 })
 
-export const serializeHostToken = (view: HostTokenView): HostToken => ({
+export const serializeForgeToken = (view: ForgeTokenView): HostToken => ({
   set: view.set,
   host: view.host,
   checked_at: timeOrNull(view.checkedAt),

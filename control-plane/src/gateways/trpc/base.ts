@@ -32,7 +32,7 @@ export interface Visitor {
 
 export interface SocketContext {
   /** Waits until the reader can take more. */
-  room(signal: AbortSignal): Promise<void>
+  drained(signal: AbortSignal): Promise<void>
   /** Ends the connection; its client reconnects and resumes. */
   cut(): void
   subscriptions: number

@@ -56,7 +56,7 @@ export const watcherOf = (
   signal: AbortSignal,
 ) => ({
   admit: (again: boolean) => admission.require(organizationId, again),
-  room: (until: AbortSignal) => socket.room(until),
+  drained: (until: AbortSignal) => socket.drained(until),
   signal,
 })
 

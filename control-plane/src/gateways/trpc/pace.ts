@@ -23,7 +23,7 @@ export class Pace {
     socket.once('close', () => this.#release())
   }
 
-  get #hasSpace(): boolean {
+  get #canSend(): boolean {
     const { bufferedAmount, readyState, OPEN } = this.#socket
     return bufferedAmount <= LIVE.bufferBytes || readyState !== OPEN
   }
@@ -34,11 +34,11 @@ export class Pace {
     for (const go of waiting) go()
   }
 
-  async room(signal: AbortSignal): Promise<void> {
+  async drained(signal: AbortSignal): Promise<void> {
     const since = this.#clock.now()
     let least = this.#socket.bufferedAmount
     let moved = since
-    while (!this.#hasSpace && !signal.aborted) {
+    while (!this.#canSend && !signal.aborted) {
       await this.#turn(signal)
       const { bufferedAmount } = this.#socket
       if (bufferedAmount < least) {

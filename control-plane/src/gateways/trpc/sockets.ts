@@ -115,7 +115,7 @@ export class Sockets {
       requestId: `req_${randomBytes(9).toString('base64url')}`,
       address: clientAddress(request, this.#isTrusted),
       context: {
-        room: (signal) => pace.room(signal),
+        drained: (signal) => pace.drained(signal),
         cut: () => socket.terminate(),
         subscriptions: 0,
       },

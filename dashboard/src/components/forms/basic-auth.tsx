@@ -44,7 +44,7 @@ export function BasicAuthForm({ now, inherits, reason, send }: Props) {
         }
         onChange={(event) => setMode(event.currentTarget.value as Mode)}
       >
-        {inherits && <option value="inherit">As the project has it</option>}
+        {inherits && <option value="inherit">Inherit from project</option>}
         <option value="own">Its own user and password</option>
         <option value="off">None</option>
       </Select>

@@ -128,7 +128,7 @@ function General({ environment: e }: { environment: Environment }) {
           name="server_id"
           defaultValue={e.server.id}
           disabled={guard}
-          hint="A change takes effect with the next deployment; the copy on the old server goes after it."
+          hint="Takes effect on the next deployment, then the old copy is removed."
         >
           {servers.map((s) => (
             <option key={s.id} value={s.id}>
@@ -137,7 +137,7 @@ function General({ environment: e }: { environment: Environment }) {
           ))}
         </Select>
         <Select label="Recipe" name="recipe" defaultValue={e.recipe_inherited ? '' : e.recipe}>
-          <option value="">As the project has it</option>
+          <option value="">Inherit from project</option>
           <option value="docker">docker</option>
           <option value="manual">manual</option>
         </Select>

@@ -106,9 +106,7 @@ function Made({ project }: { project: Created }) {
   const id = String(project.id)
   return (
     <Page title={`${project.name} is created`} trail={<Link to="/">Projects</Link>}>
-      <Note kind="warn">
-        The secret is shown this once. Put it in at the host now; a new one can be made any time.
-      </Note>
+      <Note kind="warn">Copy it now. You won't see it again. You can regenerate it later.</Note>
       <Section title="1 Webhook">
         <p>At the repository's host, add a webhook for pushes and pull requests (JSON).</p>
         <CopyField label="webhook address" text={project.webhook.url} />

@@ -341,7 +341,7 @@ function NewEnvironment({ project }: { project: Project }) {
                 ))}
               </Select>
             )}
-            <Check label="Deploy it at once" name="deploy" defaultChecked />
+            <Check label="Deploy now" name="deploy" defaultChecked />
           </Form>
         </Dialog>
       )}

@@ -97,12 +97,12 @@ export function Repository({
         reason={reason}
         label="Token for the host"
         send={(data) =>
-          change(api.project.setHostToken.mutate({ project_id: p.id, token: text(data, 'token') }))
+          change(api.project.setForgeToken.mutate({ project_id: p.id, token: text(data, 'token') }))
         }
         beside={
           p.host_token.set && (
             <ActButton
-              act={() => change(api.project.removeHostToken.mutate({ project_id: p.id }))}
+              act={() => change(api.project.removeForgeToken.mutate({ project_id: p.id }))}
               done="Removed."
             >
               Remove it

@@ -294,7 +294,7 @@ function Limit({ project: p }: { project: Project }) {
         }
       >
         <Text
-          label="Environments at most"
+          label="Environment limit"
           name="limit"
           type="number"
           min={1}

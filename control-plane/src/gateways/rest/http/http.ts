@@ -119,7 +119,7 @@ function refuseUnrouted(
 function missing(request: FastifyRequest): AppError {
   return /^\/api\/environments\/\d+\/logs\b/.test(pathOf(request))
     ? new AppError('not_found', 'Container logs are read with the client: berth logs.')
-    : new AppError('not_found', 'There is no such thing, or not for you.')
+    : new AppError('not_found', "Not found, or you don't have access.")
 }
 
 /** POST without a body is the Deploy button; a body that is present must be JSON. */

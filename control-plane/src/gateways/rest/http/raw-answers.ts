@@ -19,7 +19,7 @@ export const wrongMethod = (method: string, allowed: readonly string[]): AppErro
 const refuseMethod = (method: string, allowed: readonly string[]): AppError =>
   allowed.length > 0
     ? wrongMethod(method, allowed)
-    : new AppError('not_found', 'There is no such thing, or not for you.')
+    : new AppError('not_found', "Not found, or you don't have access.")
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 

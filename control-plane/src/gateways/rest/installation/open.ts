@@ -32,7 +32,7 @@ export function openRoutes(api: Api, ctx: Context): void {
       const common = { version: VERSION, time: time(ctx.clock.now()) }
       try {
         const setup_required = !(await isSetupDone(ctx.db))
-        const isFull = await ctx.room.isFull()
+        const isFull = await ctx.diskSpace.isFull()
         if (!isFull) return { status: 'ok' as const, setup_required, ...common }
         return reply
           .code(503)

@@ -96,7 +96,7 @@ export function authRoutes(api: Api, ctx: Context): void {
     handler: async (request, reply) => {
       const path = request.url.split('?')[0]?.slice(PREFIX.length) ?? ''
       if (AUTH_PATHS[path] !== request.method) {
-        throw new AppError('not_found', 'There is no such thing, or not for you.')
+        throw new AppError('not_found', "Not found, or you don't have access.")
       }
       if (request.method === 'POST') requireOwnOrigin(ctx, request)
       const from = fromOf(request)

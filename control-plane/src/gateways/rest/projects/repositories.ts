@@ -7,12 +7,12 @@ import {
   RepositoryCheck,
 } from '@berth/shared/api'
 import { z } from 'zod'
-import { removeHostToken, setHostToken } from '../../../app/forges/forge-tokens.ts'
+import { removeForgeToken, setForgeToken } from '../../../app/forges/forge-tokens.ts'
 import { askForReconcile } from '../../../app/forges/reconcile-rounds.ts'
 import { checkRepository } from '../../../app/forges/repository.ts'
 import type { Context } from '../../../context.ts'
 import { time } from '../../serializers/fields.ts'
-import { serializeHostToken, serializeRepositoryCheck } from '../../serializers/repository.ts'
+import { serializeForgeToken, serializeRepositoryCheck } from '../../serializers/repository.ts'
 import { type Api, callerOf } from '../http/api.ts'
 
 export function repositoryRoutes(api: Api, ctx: Context): void {
@@ -47,8 +47,8 @@ export function repositoryRoutes(api: Api, ctx: Context): void {
       schema: { params: IdParams, body: HostTokenPut, response: { 200: HostToken } },
     },
     async (request) =>
-      serializeHostToken(
-        await setHostToken(ctx, callerOf(request), request.params.id, request.body.token),
+      serializeForgeToken(
+        await setForgeToken(ctx, callerOf(request), request.params.id, request.body.token),
       ),
   )
   api.delete(
@@ -58,7 +58,7 @@ export function repositoryRoutes(api: Api, ctx: Context): void {
       schema: { params: IdParams, response: { 204: z.null() } },
     },
     async (request, reply) => {
-      await removeHostToken(ctx, callerOf(request), request.params.id)
+      await removeForgeToken(ctx, callerOf(request), request.params.id)
       return reply.code(204).send(null)
     },
   )

@@ -40,7 +40,7 @@ async function* stream(
   for await (const records of watchServiceLogs(ctx, admission.caller, id, request)) {
     await admission.require(organizationId, false)
     yield { kind: 'logs', records }
-    await socket.room(signal)
+    await socket.drained(signal)
   }
 }
 

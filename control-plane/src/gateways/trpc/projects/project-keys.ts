@@ -9,7 +9,7 @@ import {
 } from '@berth/shared/api'
 import { z } from 'zod'
 import { getForgeHostKey, trustForgeHostKey } from '../../../app/forges/forge-host-keys.ts'
-import { removeHostToken, setHostToken } from '../../../app/forges/forge-tokens.ts'
+import { removeForgeToken, setForgeToken } from '../../../app/forges/forge-tokens.ts'
 import { askForReconcile } from '../../../app/forges/reconcile-rounds.ts'
 import { checkRepository } from '../../../app/forges/repository.ts'
 import { endPreviousSecret, regenerateWebhookSecret } from '../../../app/forges/webhook-secrets.ts'
@@ -23,7 +23,7 @@ import {
   serializeForgeHostKey,
   serializeWebhookSecret,
 } from '../../serializers/project.ts'
-import { serializeHostToken, serializeRepositoryCheck } from '../../serializers/repository.ts'
+import { serializeForgeToken, serializeRepositoryCheck } from '../../serializers/repository.ts'
 import { call } from '../base.ts'
 
 const One = z.strictObject({ project_id: Id })
@@ -79,13 +79,13 @@ export const projectKeyProcedures = {
     const startedAt = await askForReconcile(ctx, caller, input.project_id)
     return { started_at: time(startedAt) }
   }),
-  setHostToken: call
+  setForgeToken: call
     .input(z.strictObject({ project_id: Id, ...HostTokenPut.shape }))
     .mutation(async ({ ctx: { ctx, caller }, input }) =>
-      serializeHostToken(await setHostToken(ctx, caller, input.project_id, input.token)),
+      serializeForgeToken(await setForgeToken(ctx, caller, input.project_id, input.token)),
     ),
-  removeHostToken: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
-    await removeHostToken(ctx, caller, input.project_id)
+  removeForgeToken: call.input(One).mutation(async ({ ctx: { ctx, caller }, input }) => {
+    await removeForgeToken(ctx, caller, input.project_id)
     return null
   }),
 }
