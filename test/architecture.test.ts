@@ -297,6 +297,18 @@ describe('size and speech', () => {
     expect(product.filter((s) => shell.test(s.text)).map((s) => s.path)).toEqual([])
   })
 
+  test('comments use plain words', () => {
+    const forbidden = /\b(whoever|whatever|somebody|nobody|anew|is had)\b/i
+    const found = all.flatMap((s) =>
+      s.text
+        .split('\n')
+        .filter((line) => /^\s*(?:\/\/|\*|\/\*\*)/.test(line) && !line.includes('biome-ignore'))
+        .filter((line) => forbidden.test(line.replaceAll(/`[^`]*`|"[^"]*"/g, '')))
+        .map((line) => `${s.path}: ${line.trim()}`),
+    )
+    expect(found).toEqual([])
+  })
+
   test('forbidden names', () => {
     const bad = all.filter((s) => /(^|\/)(utils?|helpers?|common|services)(\/|\.ts$)/.test(s.path))
     expect(bad.map((s) => s.path)).toEqual([])

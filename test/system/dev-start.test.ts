@@ -146,6 +146,7 @@ describe.skipIf(missing('caddy') || missing('git'))('npm start', () => {
         expect([uid === 0, caddies.map(readOwner)]).toEqual([false, [uid]])
       }
       await tryCommands()
+      await followGuide()
       await addServer()
       // everything that does not outlive an agent; Caddy, the edge and the example's process do
       const dying = ours().filter((pid) => isOfStart(pid, first.pid))
@@ -223,6 +224,28 @@ async function tryCommands(): Promise<void> {
   expect(await berth('logs')).toMatchObject({ code: 0 })
   const shell = await berth('ssh', '--', 'pwd')
   expect(shell).toMatchObject({ code: 0, out: expect.stringContaining('/releases/') })
+}
+
+/** Runs docs/guide/getting-started.md, command by command, with this installation's address and folder. */
+async function followGuide(): Promise<void> {
+  const page = readFileSync(join(root, 'docs/guide/getting-started.md'), 'utf8')
+  const blocks = [...page.matchAll(/```sh\n([\s\S]*?)```/g)].map(([, block = '']) => block)
+  expect(blocks.length).toBeGreaterThan(3)
+  for (const command of blocks.flatMap((block) => block.trim().split('\n'))) {
+    const line = command
+      .replaceAll('http://127.0.0.1:7080', `http://127.0.0.1:${readPorts().http}`)
+      .replaceAll('.data/', `${data}/`)
+    const env = { PATH: process.env.PATH ?? '', HOME: data }
+    const child = spawn('sh', ['-c', line], { cwd: root, env, stdio: ['ignore', 'pipe', 'pipe'] })
+    let out = ''
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on('data', (chunk: Buffer) => {
+        out += chunk.toString('utf8')
+      })
+    }
+    const [code] = (await once(child, 'close')) as [number | null]
+    expect(code, `${line}\n${out}`).toBe(0)
+  }
 }
 
 /** The join command of an added server finds its script and its package. */

@@ -107,7 +107,7 @@ export interface AgentsTable {
   drainingAt: number | null
   version: string | null
   capabilities: Generated<string>
-  /** Told by heartbeats; null: not yet. */
+  /** From heartbeats; null before the first. */
   diskFreeBytes: number | null
   /** Of the newest bundle of what it must trust and refuse; rises with every change. */
   trustGeneration: Generated<number>
@@ -260,13 +260,13 @@ export interface DeliveriesTable {
   deliveryId: string
   event: string
   receivedAt: number
-  /** Null: the row is the queue, somebody still has to decide it. */
+  /** Null until it is decided; such rows are the queue. */
   decidedAt: number | null
   actor: string | null
   branch: string | null
   pullRequestNumber: number | null
   sha: string | null
-  /** none: nobody's delivery, a look of our own. */
+  /** `none` for rows that reconciling wrote, not a forge. */
   signedWith: 'current' | 'previous' | 'legacy' | 'none'
   outcome: string
   rule: string | null
@@ -355,7 +355,7 @@ export interface EnvironmentsTable {
   edgeRevision: Generated<number>
   /** JSON of domain/environments/observation.ts: what its server last saw of it. */
   observed: string | null
-  /** JSON: the commits its branch had when somebody chose another one; null: it follows its branch. */
+  /** JSON of the commits that the branch had when a user pinned another one; null while it follows its branch. */
   pinnedFrom: string | null
   actionsSyncedAt: number | null
 }
@@ -482,7 +482,7 @@ export interface MailsTable {
   nextAt: number | null
   sentAt: number | null
   error: string | null
-  /** Somebody is sending it until then. */
+  /** A sender holds it until then. */
   leaseUntil: number | null
   givenUpAt: number | null
 }
@@ -678,7 +678,7 @@ export interface SshAuthoritiesTable {
   phase: AuthorityPhase
   publicKey: string
   fingerprint: string
-  /** Null once it is retired: nobody can sign with it again. */
+  /** Null once it is retired, so that it never signs again. */
   keySealed: string | null
   createdAt: number
   signingAt: number | null
@@ -702,7 +702,7 @@ export interface SshCertificatesTable {
   userId: number
   authorityId: number
   purpose: SshPurpose
-  /** What its holder had to be allowed to: whoever loses it loses the certificate. */
+  /** The permission that its holder needs; a holder who loses it loses the certificate. */
   permission: Permission
   /** JSON array. */
   can: string
@@ -718,7 +718,7 @@ export interface SshCertificatesTable {
   validBefore: number
   /** The latest end of a session that it opened. */
   sessionUntil: number
-  /** Null: the signature failed or was never made; nobody has this certificate. */
+  /** Null if it was never signed, so that no client has it. */
   signedAt: number | null
   revokedAt: number | null
   /** Null: the platform, because the access ended. */

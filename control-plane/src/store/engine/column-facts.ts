@@ -42,7 +42,7 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     samples: { note: 'Averages of so many measurements.' },
   },
   agents: {
-    diskFreeBytes: { note: 'Told by heartbeats; null: not yet.' },
+    diskFreeBytes: { note: 'From heartbeats; null before the first.' },
     trustGeneration: {
       note: 'Of the newest bundle of what it must trust and refuse; rises with every change.',
     },
@@ -104,7 +104,7 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
       note: 'JSON of domain/environments/observation.ts: what its server last saw of it.',
     },
     pinnedFrom: {
-      note: 'JSON: the commits its branch had when somebody chose another one; null: it follows its branch.',
+      note: 'JSON of the commits that the branch had when a user pinned another one; null while it follows its branch.',
     },
   },
   variables: {
@@ -155,10 +155,10 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     happenedAt: { note: "The host's time of the newest event that was applied." },
   },
   deliveries: {
-    decidedAt: { note: 'Null: the row is the queue, somebody still has to decide it.' },
+    decidedAt: { note: 'Null until it is decided; such rows are the queue.' },
     signedWith: {
       type: "'current' | 'previous' | 'legacy' | 'none'",
-      note: "none: nobody's delivery, a look of our own.",
+      note: '`none` for rows that reconciling wrote, not a forge.',
     },
     results: { note: 'JSON: one entry per environment.' },
     headers: { note: 'JSON, without credentials.' },
@@ -168,7 +168,7 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
   mails: {
     $: { note: 'The text is sealed: it may hold a one-use link.' },
     nextAt: { note: 'Null: sent or given up.' },
-    leaseUntil: { note: 'Somebody is sending it until then.' },
+    leaseUntil: { note: 'A sender holds it until then.' },
   },
   hostReports: {
     $: { note: 'Commit statuses and comments on their way to a repository host.' },
@@ -220,7 +220,7 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
   sshAuthorities: {
     kind: { type: "'user' | 'host'" },
     phase: { type: 'AuthorityPhase' },
-    keySealed: { note: 'Null once it is retired: nobody can sign with it again.' },
+    keySealed: { note: 'Null once it is retired, so that it never signs again.' },
   },
   sshAuthorityConfirmations: {
     $: { note: 'The agent said that it trusts this authority.' },
@@ -229,14 +229,14 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     purpose: { type: 'SshPurpose' },
     permission: {
       type: 'Permission',
-      note: 'What its holder had to be allowed to: whoever loses it loses the certificate.',
+      note: 'The permission that its holder needs; a holder who loses it loses the certificate.',
     },
     can: { note: 'JSON array.' },
     account: { type: 'SshAccount' },
     address: { note: 'Where the request came from.' },
     sessionUntil: { note: 'The latest end of a session that it opened.' },
     signedAt: {
-      note: 'Null: the signature failed or was never made; nobody has this certificate.',
+      note: 'Null if it was never signed, so that no client has it.',
     },
     revokedBy: { note: 'Null: the platform, because the access ended.' },
   },
