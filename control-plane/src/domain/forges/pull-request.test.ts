@@ -165,6 +165,14 @@ describe('rows of their own', () => {
     expect([made.outcome, made.intents]).toEqual(['ignored', []])
   })
 
+  test('pull_request_closed: a second end records its time, so that an older reopening is stale', () => {
+    const record = { ...open, state: 'closed' as const }
+    const closed = decidePullRequest({ ...facts('closed', 'finished'), record })
+    expect([closed.outcome, closed.intents]).toEqual(['ignored', [{ kind: 'record' }]])
+    // one that was merged stays merged
+    expect(decidePullRequest(facts('closed', 'finished')).intents).toEqual([])
+  })
+
   test('retargeted: the environment stays as it is', () => {
     const made = decidePullRequest(facts('edited', 'deployed', { baseBranch: 'release/1.x' }))
     expect([made.outcome, made.rule]).toEqual(['applied', 'retargeted'])
@@ -198,7 +206,7 @@ describe('rows of their own', () => {
     ])
     const lifted = facts('merged', 'deployed')
     lifted.record = { ...open, state: 'merged' }
-    expect(decidePullRequest(lifted).intents).toEqual([])
+    expect(decidePullRequest(lifted).intents).toEqual([{ kind: 'record' }])
   })
 
   test('left_line', () => {

@@ -94,6 +94,7 @@ type Cell =
   | 'admit' // the conditions under which it gets an environment
   | 'redeploy' // the table of redeployment
   | 'stays_closed'
+  | 'ended_already'
   | 'keep_place'
   | 'edit'
   | 'edit_or_admit'
@@ -120,7 +121,7 @@ const ADMIT: Record<Situation, Cell> = {
 const END: Record<Situation, Cell> = {
   unknown: 'nothing_to_remove',
   // users delete a kept environment by hand, even after its protection was removed
-  finished: 'stays_closed',
+  finished: 'ended_already',
   ending: 'removing_already',
   idle: 'nothing_to_remove',
   in_line: 'leave_line',
@@ -194,6 +195,14 @@ export function decidePullRequest(f: PullRequestFacts): Decision {
         'ignored',
         'pull_request_closed',
         `Pull request ${news.number} is ${record?.state ?? 'closed'}; only reopening it opens it.`,
+      )
+    case 'ended_already':
+      // the newer time is recorded, so that an older reopening that arrives later is stale
+      return decide(
+        'ignored',
+        'pull_request_closed',
+        `Pull request ${news.number} is ${record?.state ?? 'closed'} already.`,
+        ...(record?.state === 'merged' && action === 'closed' ? [] : [RECORD]),
       )
     case 'keep_place': {
       const place = f.position === null ? '' : ` (place ${f.position})`
