@@ -19,7 +19,7 @@ export interface SignedDelivery {
   now: number
 }
 
-const NOBODY = randomBytes(32)
+const DECOY_KEY = randomBytes(32)
 const WHSEC = 'whsec_'
 
 const sameBytes = (a: Buffer, b: Buffer): boolean => a.length === b.length && timingSafeEqual(a, b)
@@ -72,13 +72,15 @@ function verifyGitlab(
   // if a signature can be checked, it alone decides
   if (signature === undefined || !signing) {
     const given = headers['x-gitlab-token'] ?? ''
-    const same = sameText(given, secret ?? NOBODY.toString('hex'))
+    const same = sameText(given, secret ?? DECOY_KEY.toString('hex'))
     return same && given !== '' && secret !== undefined && secret !== ''
   }
   const id = headers['webhook-id'] ?? ''
   const stamp = headers['webhook-timestamp'] ?? ''
-  const key = secret?.startsWith(WHSEC) ? Buffer.from(secret.slice(WHSEC.length), 'base64') : NOBODY
-  const digest = createHmac('sha256', key.length > 0 ? key : NOBODY)
+  const key = secret?.startsWith(WHSEC)
+    ? Buffer.from(secret.slice(WHSEC.length), 'base64')
+    : DECOY_KEY
+  const digest = createHmac('sha256', key.length > 0 ? key : DECOY_KEY)
     .update(`${id}.${stamp}.`)
     .update(bytes)
     .digest('base64')
@@ -89,7 +91,7 @@ function verifyGitlab(
     if (!one.startsWith('v1,')) continue
     same = sameText(one.slice(3), digest) || same
   }
-  return same && fresh && id !== '' && key !== NOBODY && key.length > 0
+  return same && fresh && id !== '' && key !== DECOY_KEY && key.length > 0
 }
 
 /** Returns the secret that signed it; undefined if none did, for any reason. */
@@ -107,7 +109,7 @@ export function verifySignature(
       signed = verifyGitlab(delivery, secrets, kind, bytes)
     } else {
       const usable = secret !== undefined && secret !== ''
-      const digest = createHmac('sha256', usable ? secret : NOBODY)
+      const digest = createHmac('sha256', usable ? secret : DECOY_KEY)
         .update(bytes)
         .digest()
       signed = sameBytes(expected, digest) && usable

@@ -282,7 +282,7 @@ const catchAll = (input: RenderInput, scheme: string): Json => ({
   terminal: true,
 })
 
-/** Idempotent requests wait for an upstream that is down; others only while no byte of them was sent (see NOBODY). */
+/** Idempotent requests wait for an upstream that is down; others only while no byte of them was sent (see CLOSED_PORT). */
 const WAITING = {
   retries: 0,
   try_duration: ms(PROXY.tryMs),
@@ -310,10 +310,10 @@ const resolver = ({ proxy }: RenderInput) => ({ addresses: [`udp/127.0.0.1:${pro
  * Caddy's upstream while the name server is down. The port has no listener, and a refused connection is the one failure
  * after which Caddy retries any request; without it, a POST got 503 immediately.
  */
-const NOBODY = [{ dial: '127.0.0.1:1' }]
+const CLOSED_PORT = [{ dial: '127.0.0.1:1' }]
 
 const fromNames = (input: RenderInput, name: string): Json => ({
-  upstreams: NOBODY,
+  upstreams: CLOSED_PORT,
   dynamic_upstreams: {
     source: 'srv',
     name,

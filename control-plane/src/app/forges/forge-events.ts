@@ -53,7 +53,7 @@ export const alone = (
 /** The strongest result represents all of them. */
 function together(results: EventResult[]): AppliedEvent {
   const [first, ...others] = results.toSorted((a, b) => STRENGTH[b.outcome] - STRENGTH[a.outcome])
-  if (!first) return NOBODY
+  if (!first) return NOT_CONCERNED
   const { outcome, rule } = first
   const reason =
     others.length === 0 ? first.reason : `${first.reason} ${others.length} more were looked at.`
@@ -61,7 +61,7 @@ function together(results: EventResult[]): AppliedEvent {
   return { outcome, rule, reason, results, taskIds }
 }
 
-const NOBODY: AppliedEvent = alone({
+const NOT_CONCERNED: AppliedEvent = alone({
   outcome: 'ignored',
   rule: 'no_environment',
   reason: 'No environment tracks the branch.',
@@ -97,7 +97,7 @@ export function judgeDelivery(
     projectDeleting: project.status === 'deleting',
   })
   if (decision) return alone(decision)
-  if (!event || event.kind === 'ping' || event.kind === 'other') return NOBODY
+  if (!event || event.kind === 'ping' || event.kind === 'other') return NOT_CONCERNED
   return { event, match }
 }
 
