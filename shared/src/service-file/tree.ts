@@ -70,7 +70,7 @@ export function readTree(source: string, report: Report): TreeNode | undefined {
     if (!resolveAliases(document.contents, targets, report)) return undefined
     return expand(document.contents, targets, report)
   } catch (error) {
-    // A RangeError is a stack overflow: no known input causes it, but none may crash the process.
+    // A RangeError is a stack overflow: no known input causes it, but none may crash the caller.
     if (!(error instanceof TooComplex) && !(error instanceof RangeError)) throw error
     const span = error instanceof TooComplex ? error.span : { start: 0, end: 0 }
     const why = error instanceof TooComplex ? error.message : TOO_DEEP
