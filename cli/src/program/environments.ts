@@ -104,7 +104,7 @@ export const ENVIRONMENTS: readonly CommandSpec[] = [
   },
   {
     path: 'envs reset',
-    summary: 'remove everything of it on its server, data too, and deploy anew',
+    summary: 'delete its data and everything else on its server, then deploy it again',
     flags: [CONFIRM],
     examples: ['berth env reset -e pr-42 --confirm pr-42'],
     load: async () => (await import('../commands/environments/env-changes.ts')).envReset,

@@ -79,7 +79,7 @@ export const CONFIRM: FlagSpec = {
 
 export const toggle = (name: string, summary: string): FlagSpec[] => [
   { flags: `--${name}`, summary },
-  { flags: `--no-${name}`, summary: 'not so' },
+  { flags: `--no-${name}`, summary: `turn off --${name}` },
 ]
 
 export const TIMEOUT: FlagSpec = {

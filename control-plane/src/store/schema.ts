@@ -343,7 +343,7 @@ export interface EnvironmentsTable {
   fromFork: Generated<Flag>
   /** Still holds the copy of before the move; destroyed after the first success on the new one. */
   formerServerId: number | null
-  /** The newest commit an event told of. */
+  /** The newest commit that an event named. */
   headSha: string | null
   /** Waits for a server that never joined. */
   deployOnJoin: Generated<Flag>
@@ -598,7 +598,7 @@ export interface PullRequestsTable {
   baseBranch: string
   fromFork: Flag
   headSha: string
-  /** Where the head stands in the base repository; null: only as its branch. */
+  /** The ref of the head in the base repository; null if only its branch has it. */
   headRef: string | null
   environmentId: number | null
   waitingFor: 'approval' | 'environment_limit' | 'server_not_ready' | 'environment_removing' | null

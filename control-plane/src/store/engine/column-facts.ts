@@ -93,7 +93,7 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     formerServerId: {
       note: 'Still holds the copy of before the move; destroyed after the first success on the new one.',
     },
-    headSha: { note: 'The newest commit an event told of.' },
+    headSha: { note: 'The newest commit that an event named.' },
     deployOnJoin: { type: 'Flag', note: 'Waits for a server that never joined.' },
     skippedSha: {
       note: 'What a push skipped, compared with which served commit, and by which rule.',
@@ -148,7 +148,7 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     state: { type: "'open' | 'merged' | 'closed' | 'presumed_closed'" },
     draft: { type: 'Flag' },
     fromFork: { type: 'Flag' },
-    headRef: { note: 'Where the head stands in the base repository; null: only as its branch.' },
+    headRef: { note: 'The ref of the head in the base repository; null if only its branch has it.' },
     waitingFor: {
       type: "'approval' | 'environment_limit' | 'server_not_ready' | 'environment_removing'",
     },
