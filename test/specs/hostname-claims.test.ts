@@ -210,7 +210,9 @@ describe.each(ENGINES)('host names on %s', (engine) => {
     await p.startAgent()
     expect((await p.settled(body.id)).status).toBe('succeeded')
     let message = ''
+    let isAnswered = false
     p.executor.script = async (a) => {
+      await until('the answer to the request', () => isAnswered || undefined)
       await p.cp.running.close()
       message = await a.claimHosts(['late.seven.dev'], 300).then(
         () => 'granted',
@@ -221,7 +223,9 @@ describe.each(ENGINES)('host names on %s', (engine) => {
       await a.claimHosts(['late.seven.dev'])
       a.succeed()
     }
-    const last = await p.settled((await p.deploy(one.id)).body.id)
+    const { id } = (await p.deploy(one.id)).body
+    isAnswered = true
+    const last = await p.settled(id)
     expect(message).toBe('New host late.seven.dev could not be confirmed for 0 min.')
     expect(last.status).toBe('succeeded')
   })

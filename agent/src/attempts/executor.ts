@@ -14,6 +14,7 @@ import {
   listProcesses,
   readStartTicks,
 } from '../machine/process/processes.ts'
+import { signalProcess } from '../machine/process/signals.ts'
 import { type AgentSettings, compiledDir, scratchDir, settingsEnvironment } from '../settings.ts'
 import { describeExit, describeSpawn } from './not-started.ts'
 
@@ -60,13 +61,14 @@ export function createExecutor(settings: AgentSettings, program: readonly string
     prepare: () => warm.prepare(),
     isAlive: ({ pid, startTicks }) => isSameProcess(pid, startTicks),
     poke({ pid, startTicks }) {
-      if (isSameProcess(pid, startTicks)) signal(pid, 'SIGUSR2')
+      if (isSameProcess(pid, startTicks)) signalProcess(pid, 'SIGUSR2')
     },
     killRest(attemptId, runner) {
-      if (runner && isSameProcess(runner.pid, runner.startTicks)) signal(runner.pid, 'SIGKILL')
+      if (runner && isSameProcess(runner.pid, runner.startTicks))
+        signalProcess(runner.pid, 'SIGKILL')
       const marker = `BERTH_ATTEMPT_ID=${attemptId}`
       for (const { pid } of listProcesses()) {
-        if (pid !== process.pid && hasMarker(pid, marker)) signal(pid, 'SIGKILL')
+        if (pid !== process.pid && hasMarker(pid, marker)) signalProcess(pid, 'SIGKILL')
       }
       // holds the deploy key if the runner died during a fetch
       removeTree(scratchDir(settings, attemptId)).catch(() => undefined)
@@ -218,12 +220,4 @@ function runnerEnvironment(settings: AgentSettings): NodeJS.ProcessEnv {
   }
   for (const name of PASSED) if (process.env[name] !== undefined) env[name] = process.env[name]
   return env
-}
-
-function signal(pid: number, name: NodeJS.Signals): void {
-  try {
-    process.kill(pid, name)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
-  }
 }

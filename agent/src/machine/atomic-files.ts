@@ -28,6 +28,13 @@ export function writeAndSync(
   syncFolder(dirname(file))
 }
 
+/** Readers see the old or the new content. For files that mean nothing after a reboot, so they need no fsync. */
+export function replaceUnsynced(file: string, bytes: Uint8Array | string, mode = 0o600): void {
+  const temporary = `${file}.${process.pid}.tmp`
+  writeFileSync(temporary, bytes, { mode })
+  renameSync(temporary, file)
+}
+
 /** Atomic, also across a power loss and when another process replaces the same file concurrently. */
 export function replaceFile(file: string, bytes: Uint8Array | string, mode = 0o600): void {
   const temporary = `${file}.${process.pid}.tmp`

@@ -11,6 +11,7 @@ import { describeError, type Log } from '../log.ts'
 import { findListeners, nameHolder } from '../machine/process/ports.ts'
 import { readOwner, readProcess } from '../machine/process/processes.ts'
 import { locateProgram, SYSTEM_PATH } from '../machine/process/programs.ts'
+import { signalProcess } from '../machine/process/signals.ts'
 import { isRoot } from '../machine/users/users.ts'
 import { type AgentSettings, compiledDir, settingsEnvironment } from '../settings.ts'
 import { becomeCaddy } from './caddy/account.ts'
@@ -42,9 +43,9 @@ async function until(holds: () => boolean, ms: number): Promise<boolean> {
 /** SIGTERM, then SIGKILL if it does not end. */
 async function end(found: ProxyProcess | undefined): Promise<void> {
   if (!isAlive(found)) return
-  process.kill(found.pid, 'SIGTERM')
+  signalProcess(found.pid, 'SIGTERM')
   if (await until(() => !isAlive(found), PROXY.stopMs)) return
-  process.kill(found.pid, 'SIGKILL')
+  signalProcess(found.pid, 'SIGKILL')
   await until(() => !isAlive(found), PROXY.stopMs)
 }
 

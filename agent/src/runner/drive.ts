@@ -185,7 +185,9 @@ export async function drive(attempt: Attempt): Promise<Verdict> {
     }
     attempt.output.setStep(NO_STEP)
     await undo(attempt, begun)
-    const more = await recipeOf(attempt).explainFailure(attempt, begun)
+    const more = await recipeOf(attempt)
+      .explainFailure(attempt, begun)
+      .catch((error: unknown) => noteDefect(attempt, error)) // the verdict stays true without it
     if (more) return { ...verdict, message: `${verdict.message} ${more}`.trim() }
   }
   return verdict

@@ -1,7 +1,7 @@
 // Starts, watches and ends supervisors, for the runner (in a deployment) and the daemon (after a reboot, or when a
 // supervisor died). Invariant: when `stopService` returns, no process of that service and deployment is left.
 import { spawn } from 'node:child_process'
-import { closeSync, mkdirSync, openSync, rmSync } from 'node:fs'
+import { closeSync, mkdirSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES } from '@berth/shared'
@@ -15,6 +15,7 @@ import {
 } from '../machine/process/process-tree.ts'
 import { isSameProcess } from '../machine/process/processes.ts'
 import { SYSTEM_PATH } from '../machine/process/programs.ts'
+import { signalProcess } from '../machine/process/signals.ts'
 import { type AgentSettings, compiledDir, settingsEnvironment } from '../settings.ts'
 import {
   type Instructions,
@@ -83,12 +84,25 @@ export async function startService(
   })
   closeSync(log)
   child.unref()
-  const failed = new Promise<never>((_, reject) => child.once('error', reject))
-  const isBegun = (state: ServiceState | undefined) =>
-    state && (state.condition !== 'waiting' || state.lastEnd) ? state : undefined
-  const looked = until(() => isBegun(readState(dir)), PROCESSES.supervisorMs)
-  const state = await Promise.race([looked, failed])
-  if (!state) throw new Error(`the supervisor of ${instructions.service} did not start`)
+  let isOver = false
+  child.once('error', () => {
+    isOver = true
+  })
+  child.once('exit', () => {
+    isOver = true
+  })
+  const begun = (): ServiceState | undefined => {
+    const state = readState(dir)
+    return state && (state.condition !== 'waiting' || state.lastEnd) ? state : undefined
+  }
+  await until(() => (begun() || isOver ? true : undefined), PROCESSES.supervisorStartMs)
+  const state = begun()
+  if (!state) {
+    const said = readFileSync(join(dir, 'supervisor.log'), 'utf8').slice(
+      -PROCESSES.supervisorLogChars,
+    )
+    throw new Error(`the supervisor of ${instructions.service} did not start. ${said}`)
+  }
   return state
 }
 
@@ -100,9 +114,9 @@ export async function stopService(settings: AgentSettings, of: Instructions): Pr
   if (isSupervised(state)) {
     const { pid, startTicks } = state.supervisor
     const isGone = (): true | undefined => (isSameProcess(pid, startTicks) ? undefined : true)
-    process.kill(pid, 'SIGTERM')
+    signalProcess(pid, 'SIGTERM')
     const bound = of.stopTimeoutMs + PROCESSES.supervisorMs
-    if (!(await until(isGone, bound)) && !isGone()) process.kill(pid, 'SIGKILL')
+    if (!(await until(isGone, bound)) && !isGone()) signalProcess(pid, 'SIGKILL')
     await until(isGone, PROCESSES.supervisorMs)
   }
   const tree = treeOf(settings, of)

@@ -1,5 +1,6 @@
 // The files between a supervisor and its runner or daemon, one folder per process of a service; no file contains a
 // variable's value. Either side may die at any moment, so files are replaced atomically.
+// After a reboot nothing here counts, so none is synced to the disk.
 //
 //   instructions.json   runner or daemon   what to run, as whom, where; also kept in the ledger
 //   state.json          supervisor         the current state
@@ -7,7 +8,7 @@
 //   supervisor.log      supervisor         its own stderr
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { replaceFile } from '../machine/atomic-files.ts'
+import { replaceUnsynced } from '../machine/atomic-files.ts'
 import type { Account } from '../machine/process/confinement.ts'
 import { isSameProcess, readBootId } from '../machine/process/processes.ts'
 import type { AgentSettings } from '../settings.ts'
@@ -87,14 +88,14 @@ const files = (dir: string) => ({
 
 export function writeInstructions(dir: string, instructions: Instructions): void {
   mkdirSync(dir, { recursive: true, mode: 0o700 })
-  replaceFile(files(dir).instructions, JSON.stringify(instructions))
+  replaceUnsynced(files(dir).instructions, JSON.stringify(instructions))
 }
 
 export const readInstructions = (dir: string): Instructions =>
   JSON.parse(readFileSync(files(dir).instructions, 'utf8')) as Instructions
 
 export const writeState = (dir: string, state: ServiceState): void =>
-  replaceFile(files(dir).state, JSON.stringify(state))
+  replaceUnsynced(files(dir).state, JSON.stringify(state))
 
 /** Undefined when it never started, or not since the last boot. */
 export function readState(dir: string): ServiceState | undefined {

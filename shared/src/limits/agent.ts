@@ -97,6 +97,9 @@ export const PROCESSES = {
   pids: 512,
   /** A supervisor's time to answer, beyond the time its service may take to stop. */
   supervisorMs: 10 * SECOND,
+  /** It starts in a fraction of a second, but a server may be busy with builds. */
+  supervisorStartMs: MINUTE,
+  supervisorLogChars: 2_000,
   serviceLineBytes: 256 * KiB,
   serviceLogBytes: 50 * MiB,
   /** Read from the end of a log for the last lines of a service. */

@@ -243,6 +243,8 @@ export const REST = {
   /** The same at any moment: a client opens many connections together, which complete an instant later. */
   halfOpenBurst: 1_024,
   idleMs: 60 * SECOND,
+  /** For the answers to requests in progress when the control plane stops. */
+  drainMs: 5 * SECOND,
   perPage: 30,
   perPageMax: 100,
   /** Logs that one user may follow concurrently. */

@@ -3,6 +3,7 @@
 // its parent is gone. Containers lack the last two; a build in progress lacks the last.
 import { readFileSync } from 'node:fs'
 import { isSameProcess, listProcesses, type ProcessFacts } from './processes.ts'
+import { signalProcess } from './signals.ts'
 
 export interface BuildOrphan {
   /** Identifies the file system of the one command that these processes belong to. */
@@ -51,13 +52,7 @@ export function findBuildOrphans(dataRoot: string): BuildOrphan[] {
 export function endBuildOrphan({ members }: BuildOrphan): number {
   let count = 0
   for (const { pid, startTicks } of members) {
-    if (!isSameProcess(pid, startTicks)) continue
-    try {
-      process.kill(pid, 'SIGKILL')
-      count += 1
-    } catch {
-      // ended meanwhile
-    }
+    if (isSameProcess(pid, startTicks) && signalProcess(pid, 'SIGKILL')) count += 1
   }
   return count
 }

@@ -15,6 +15,7 @@ import {
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES } from '@berth/shared'
+import { signalProcess } from './signals.ts'
 
 export interface CgroupHost {
   /** Our folder in each usable hierarchy. */
@@ -234,13 +235,7 @@ export class Cgroup {
   }
 
   #signalAll(): void {
-    for (const pid of this.members()) {
-      try {
-        process.kill(pid, 'SIGKILL')
-      } catch {
-        // ended already
-      }
-    }
+    for (const pid of this.members()) signalProcess(pid, 'SIGKILL')
   }
 
   /** Moves surviving processes to another group; bounded, since they may fork while they move. */

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import type { Member } from './process-tree.ts'
 import { listProcesses, readSocketInodes } from './processes.ts'
+import { signalProcess } from './signals.ts'
 
 export interface Listener {
   /** Of the socket; identifies it in /proc/<pid>/fd. */
@@ -58,11 +59,7 @@ export function endHolders(listeners: Listener[], accounts: ReadonlySet<number>)
   if (wanted.size === 0) return []
   return listProcesses().flatMap(({ pid, name }) => {
     if (![...readSocketInodes(pid)].some((inode) => wanted.has(inode))) return []
-    try {
-      process.kill(pid, 'SIGKILL')
-    } catch {
-      // ended meanwhile
-    }
+    signalProcess(pid, 'SIGKILL')
     return [`${name} (pid ${pid})`]
   })
 }

@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { PROCESSES } from '@berth/shared'
 import type { Cgroup } from './cgroups.ts'
 import { findFamily, readProcess } from './processes.ts'
+import { signalProcess } from './signals.ts'
 
 export interface ProcessTree {
   /** Pid of the first process, which leads its own session. */
@@ -32,22 +33,11 @@ export function listTree(tree: ProcessTree): Member[] {
 
 /** Signals the group of the first process, as a terminal or a shell would. */
 export function signalGroup(root: number, signal: NodeJS.Signals): void {
-  if (root <= 1) return // 0 and 1 would mean our own group and every process
-  try {
-    process.kill(-root, signal)
-  } catch {
-    // ended already
-  }
+  if (root > 1) signalProcess(-root, signal) // 0 and 1 would mean our own group and every process
 }
 
 export function signalMembers(members: Member[], signal: NodeJS.Signals): void {
-  for (const { pid } of members) {
-    try {
-      process.kill(pid, signal)
-    } catch {
-      // ended already
-    }
-  }
+  for (const { pid } of members) signalProcess(pid, signal)
 }
 
 /** SIGKILL until none is left. Returns how many remain, which is 0 unless the kernel holds them. */

@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process'
 import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
 import { PROCESSES } from '@berth/shared'
+import { signalProcess } from './signals.ts'
 
 /** The PATH of everything Berth starts; the agent's own PATH is unknown. */
 export const SYSTEM_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
@@ -49,12 +50,7 @@ export interface ProgramResult {
 }
 
 function killGroup(pid: number | undefined): void {
-  if (!pid) return
-  try {
-    process.kill(-pid, 'SIGKILL')
-  } catch {
-    // ended already
-  }
+  if (pid) signalProcess(-pid, 'SIGKILL')
 }
 
 /** Rejects when the program cannot be started; the caller judges its exit code. */

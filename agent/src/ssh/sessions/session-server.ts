@@ -19,6 +19,7 @@ import {
   readOwner,
   readProcess,
 } from '../../machine/process/processes.ts'
+import { signalProcess } from '../../machine/process/signals.ts'
 import { findAccount } from '../../machine/users/users.ts'
 import type { AgentSettings } from '../../settings.ts'
 import { NOT_RUNNING, Refusal, sessionEnd } from '../commands/commands.ts'
@@ -285,7 +286,7 @@ export class SshSessionServer {
     await short?.done
     if (row.work && !(await signalAndWait(row.work, 'SIGTERM'))) {
       const family = findFamily(row.work.pid, `${SESSION_MARKER}=${row.id}`)
-      for (const { pid } of family) kill(pid, 'SIGKILL')
+      for (const { pid } of family) signalProcess(pid, 'SIGKILL')
       await signalAndWait(row.work, 'SIGKILL')
     }
     if (row.relay && isAlive(row.relay) && !(await signalAndWait(row.relay, 'SIGTERM'))) {
@@ -298,18 +299,10 @@ export class SshSessionServer {
 const isAlive = (key: ProcessKey | null): boolean =>
   key !== null && isSameProcess(key.pid, key.startTicks)
 
-function kill(pid: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(pid, signal)
-  } catch {
-    // ended already
-  }
-}
-
 /** True when the process is gone. */
 async function signalAndWait(key: ProcessKey, signal: NodeJS.Signals): Promise<boolean> {
   const deadline = performance.now() + SSH_SESSIONS.killMs
-  if (isAlive(key)) kill(key.pid, signal)
+  if (isAlive(key)) signalProcess(key.pid, signal)
   while (isAlive(key)) {
     if (performance.now() > deadline) return false
     await delay(20)

@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { SSHD } from '@berth/shared'
 import { readProcess } from '../../machine/process/processes.ts'
 import { runProgram } from '../../machine/process/programs.ts'
+import { signalProcess } from '../../machine/process/signals.ts'
 
 export interface Sshd {
   /** The program and its first arguments. */
@@ -93,7 +94,7 @@ export async function reload(sshd: Pick<Sshd, 'pidFile'>): Promise<boolean> {
   const pid = findDaemon(sshd)
   if (pid === undefined) return false
   const before = pidFileState(sshd)
-  process.kill(pid, 'SIGHUP')
+  if (!signalProcess(pid, 'SIGHUP')) return false
   const deadline = performance.now() + SSHD.reloadMs
   const isDone = (): boolean => pidFileState(sshd) !== before && findDaemon(sshd) === pid
   while (!isDone() && performance.now() < deadline) await delay(SSHD.reloadPollMs)

@@ -6,6 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { SSHD } from '@berth/shared'
 import { replaceFile } from '../../machine/atomic-files.ts'
 import { locateProgram, runProgram, SYSTEM_PATH } from '../../machine/process/programs.ts'
+import { signalProcess } from '../../machine/process/signals.ts'
 import type { AgentSettings } from '../../settings.ts'
 import { sshPaths } from '../paths.ts'
 import { renderOwnConfig } from './config.ts'
@@ -93,7 +94,7 @@ export async function stopOwnSshd(settings: AgentSettings): Promise<void> {
   const sshd = ownSshd(settings)
   const pid = findDaemon(sshd)
   if (pid === undefined) return
-  process.kill(pid, 'SIGTERM')
+  signalProcess(pid, 'SIGTERM')
   const deadline = performance.now() + SSHD.greetMs
   while (findDaemon(sshd) === pid && performance.now() < deadline) await delay(50)
 }

@@ -148,7 +148,9 @@ export const COLUMN_FACTS: Record<string, Record<string, ColumnFacts>> = {
     state: { type: "'open' | 'merged' | 'closed' | 'presumed_closed'" },
     draft: { type: 'Flag' },
     fromFork: { type: 'Flag' },
-    headRef: { note: 'The ref of the head in the base repository; null if only its branch has it.' },
+    headRef: {
+      note: 'The ref of the head in the base repository; null if only its branch has it.',
+    },
     waitingFor: {
       type: "'approval' | 'environment_limit' | 'server_not_ready' | 'environment_removing'",
     },

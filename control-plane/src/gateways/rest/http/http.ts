@@ -12,6 +12,7 @@ import { askOrganization } from '../../../notifications/admission.ts'
 import { registerOpenApi } from '../reference/openapi.ts'
 import type { Api } from './api.ts'
 import { pathOf, refuseUnfit, refuseUnknownParameters } from './broken-requests.ts'
+import { drainOnClose } from './drain.ts'
 import { boundHalfOpen } from './half-open.ts'
 import { acceptRepeats, mayRepeat } from './idempotency.ts'
 import { findNul } from './json-body.ts'
@@ -35,7 +36,7 @@ export function buildHttp(ctx: Context): Api {
       // any other Upgrade (h2c) is a request that may be ignored
       shouldUpgradeCallback: ({ headers }) => headers.upgrade?.toLowerCase() === 'websocket',
     },
-    forceCloseConnections: true, // close() must not wait for idle keep-alive connections
+    forceCloseConnections: true, // after drain.ts, close() must not wait for idle connections and streams
     routerOptions: { maxParamLength: 5_000 },
     genReqId: requestId,
     clientErrorHandler: (error, socket) => answerBroken(ctx, error, socket, allowedAt),
@@ -81,6 +82,7 @@ export function buildHttp(ctx: Context): Api {
     refuseUnknownParameters(request)
     done()
   })
+  drainOnClose(app)
   app.addHook('onSend', (request, reply, payload, done) =>
     done(null, addHeaders(request, reply, payload)),
   )
