@@ -33,7 +33,7 @@ const bundle = (input: string, file: string) =>
  * In parts, so that a process loads only what its command needs, and as CommonJS, because an `import` of `node:http`
  * loads all of Node's fetch. Together this saves a fifth of the daemon's memory as one module.
  */
-async function bundleAgent(folder: string): Promise<void> {
+export async function bundleAgent(folder: string): Promise<void> {
   await build({
     cwd: root,
     platform: 'node',
@@ -49,6 +49,8 @@ async function bundleAgent(folder: string): Promise<void> {
       chunkFileNames: 'parts/[name]-[hash].cjs',
     },
   })
+  // what sshd starts for users: a separate file in CommonJS, because users wait for its start
+  await bundle('agent/src/ssh/sessions/session-main.ts', join(folder, 'ssh-session.cjs'))
 }
 
 const LAUNCHER = `#!/bin/sh
@@ -177,8 +179,6 @@ export async function packageAgentIfStale(): Promise<void> {
 async function fillPackage(folder: string): Promise<void> {
   await mkdir(join(folder, 'bin'), { recursive: true })
   await bundleAgent(join(folder, 'lib'))
-  // what sshd starts for users: a separate file in CommonJS, because users wait for its start
-  await bundle('agent/src/ssh/sessions/session-main.ts', join(folder, 'lib/ssh-session.cjs'))
   await writeFile(join(folder, 'lib/package.json'), '{"type":"module"}\n')
   for (const name of BESIDE) {
     await copyPackage(name, join(root, 'agent'), [join(folder, 'lib/node_modules')])

@@ -13,7 +13,7 @@ import { type DockerFixture, openDockerFixture } from '../fixtures/docker/engine
 import { NODE_IMAGE } from '../fixtures/docker/images.ts'
 import { type Fixture, until } from '../fixtures/server/installation.ts'
 import { freePort } from '../fixtures/server/installation-docker.ts'
-import { bundleForcedCommand } from '../fixtures/sshd/server.ts'
+import { AGENT_MAIN, copyForcedCommand } from '../fixtures/server/programs.ts'
 
 export const PASSWORD = 'correct horse battery'
 export const GUARD = { mode: 'own', username: 'preview', password: 'only-for-friends' }
@@ -73,7 +73,7 @@ export class AttackedInstallation {
     const sshPort = await freePort()
     let installation: AttackedInstallation | undefined
     try {
-      const command = await bundleForcedCommand(dir)
+      const command = await copyForcedCommand(dir)
       const docker = await openDockerFixture({
         withNode: true,
         fixture: {
@@ -102,7 +102,7 @@ export class AttackedInstallation {
     const env = { ...process.env, ...this.fixture.agentEnvironment }
     this.fixture.agent?.kill('SIGTERM')
     try {
-      const argv = ['agent/src/main.ts', 'ssh', 'remove']
+      const argv = [AGENT_MAIN, 'ssh', 'remove']
       const cwd = join(import.meta.dirname, '../..')
       execFileSync(process.execPath, argv, { cwd, env, stdio: 'pipe' })
     } finally {

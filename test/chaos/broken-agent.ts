@@ -9,9 +9,10 @@ import { createExecutor, type Executor } from '../../agent/src/attempts/executor
 import { attemptPaths, readClaim } from '../../agent/src/journal/attempt-files.ts'
 import { createLog } from '../../agent/src/log.ts'
 import { readSettings } from '../../agent/src/settings.ts'
+import { AGENT_MAIN } from '../fixtures/server/programs.ts'
 
 const settings = readSettings(process.env)
-const program = [process.execPath, join(import.meta.dirname, '../../agent/src/main.ts')]
+const program = [process.execPath, AGENT_MAIN]
 
 if (process.env.BERTH_BREAK === 'no-journal') {
   for (const end of ['', '-wal', '-shm']) {

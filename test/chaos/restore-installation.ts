@@ -20,6 +20,7 @@ import {
 } from '../fixtures/server/installation.ts'
 import { dockerEnvironment, freeProxyPorts } from '../fixtures/server/installation-docker.ts'
 import { takePortRange } from '../fixtures/server/packet-rules.ts'
+import { AGENT_MAIN } from '../fixtures/server/programs.ts'
 import { makeProxyAccount, removeProxyAccount } from '../fixtures/server/proxy-account.ts'
 
 const SERVER = `import { createServer } from 'node:http'
@@ -130,7 +131,7 @@ export class RestoreInstallation {
     const installation = new RestoreInstallation(fixture, members)
     try {
       for (let n = 2; n <= servers; n++) {
-        members.push(await addServer(fixture, n, options.agent ?? 'agent/src/main.ts'))
+        members.push(await addServer(fixture, n, options.agent ?? AGENT_MAIN))
       }
       await installation.online(60_000)
       await installation.#setUp()

@@ -11,6 +11,7 @@ import { locateProgram } from '../../agent/src/machine/process/programs.ts'
 import { type AgentSettings, readSettings } from '../../agent/src/settings.ts'
 import { TestControlPlane } from '../fixtures/platform/control-plane.ts'
 import { until } from '../fixtures/server/installation.ts'
+import { AGENT_MAIN } from '../fixtures/server/programs.ts'
 
 const SECRET = 'canary-5e81c0ffee'
 let cp: TestControlPlane
@@ -114,8 +115,7 @@ describe('a runner that cannot begin', () => {
   test('and then can: deploying again is all it takes', async () => {
     await deployWith([process.execPath, program('broken.mjs', 'throw new Error("x")\n')])
     await agent?.close()
-    const succeeding = new URL('../../agent/src/main.ts', import.meta.url).pathname
-    const { task } = await deployWith([process.execPath, succeeding])
+    const { task } = await deployWith([process.execPath, AGENT_MAIN])
     expect(task.failure?.code).not.toBe('not_started')
   })
 })

@@ -3,13 +3,13 @@ import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
-import { join } from 'node:path'
 import { AttemptState, FailureCode, StepState } from '@berth/shared/wire'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readClaim } from '../../agent/src/journal/attempt-files.ts'
 import { environmentPaths } from '../../agent/src/machine/files.ts'
 import { hasMarker, listProcesses } from '../../agent/src/machine/process/processes.ts'
 import { eventually, type Repository } from '../fixtures/server/deployment.ts'
+import { AGENT_MAIN } from '../fixtures/server/programs.ts'
 import { AgentHost } from '../fixtures/server/server.ts'
 
 let host: AgentHost
@@ -131,7 +131,7 @@ describe('ending early', () => {
     // it cannot be run a second time
     const again = execFileSync(
       process.execPath,
-      [join(import.meta.dirname, '../fixtures/server/agent-process.ts'), 'runner', deployment.dir],
+      [AGENT_MAIN, 'runner', deployment.dir],
       // an empty message, which has a length as well
       {
         env: { PATH: process.env.PATH, BERTH_STATE_DIR: host.settings.stateDir },

@@ -12,7 +12,7 @@ import { dockerEngine } from '../fixtures/platform/components.ts'
 import { eventually, type Files } from '../fixtures/server/deployment.ts'
 
 const CANARY = 'canary-9c1fbe20-value'
-const PROGRAM = join(import.meta.dirname, '../fixtures/server/agent-process.ts')
+const PROGRAM = join(import.meta.dirname, '../fixtures/docker/log-followers.ts')
 
 /** Counts on both streams, and prints a line when it is asked to stop. */
 const counter = (version: string): Files => ({
@@ -41,7 +41,7 @@ describe.skipIf(!dockerEngine())('logs of containers', { timeout: 240_000 }, () 
 
   const startFollower = (): void => {
     const env = { PATH: process.env.PATH, ...settingsEnvironment(host.settings) }
-    follower = spawn(process.execPath, [PROGRAM, 'logs'], { env, stdio: 'ignore' })
+    follower = spawn(process.execPath, [PROGRAM], { env, stdio: 'ignore' })
   }
   const killFollower = async (): Promise<void> => {
     if (!follower) return

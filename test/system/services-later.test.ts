@@ -15,6 +15,7 @@ import {
   stopService,
 } from '../../agent/src/supervise/control.ts'
 import { eventually } from '../fixtures/server/deployment.ts'
+import { AGENT_MAIN } from '../fixtures/server/programs.ts'
 import { answer, eventuallyAnswers, ServiceFixture } from '../fixtures/server/service.ts'
 
 const REVIVAL: Revival = {
@@ -160,7 +161,7 @@ async function killSupervisor(taskId: number): Promise<void> {
 async function withProgram<T>(use: () => Promise<T>): Promise<T> {
   const before = process.argv[1] as string
   const flags = process.execArgv
-  process.argv[1] = join(import.meta.dirname, '../fixtures/server/agent-process.ts')
+  process.argv[1] = AGENT_MAIN
   process.execArgv = []
   try {
     return await use()

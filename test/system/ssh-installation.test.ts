@@ -25,8 +25,8 @@ import { berth, startBerth } from '../../cli/src/testing/berth.ts'
 import { missing } from '../fixtures/platform/components.ts'
 import { Fixture, until } from '../fixtures/server/installation.ts'
 import { freePort } from '../fixtures/server/installation-docker.ts'
+import { AGENT_MAIN, copyForcedCommand } from '../fixtures/server/programs.ts'
 import { isRoot } from '../fixtures/server/server.ts'
-import { bundleForcedCommand } from '../fixtures/sshd/server.ts'
 
 const SECRET = 'tr0ub4dor-and-3'
 const SERVICE = `manual:
@@ -54,7 +54,7 @@ describe.skipIf(missing('sshd') || !isRoot)('ssh in an installation', () => {
         BERTH_SSH: 'dedicated',
         BERTH_SSH_DIR: join(dir, 'ssh'),
         BERTH_SSH_LISTEN: `127.0.0.1:${port}`,
-        BERTH_SSH_COMMAND: await bundleForcedCommand(dir),
+        BERTH_SSH_COMMAND: await copyForcedCommand(dir),
       },
     })
     const project = await fixture.project(
@@ -75,7 +75,7 @@ describe.skipIf(missing('sshd') || !isRoot)('ssh in an installation', () => {
   afterAll(async () => {
     const env = { ...process.env, ...fixture.agentEnvironment }
     fixture.agent?.kill('SIGTERM')
-    execFileSync(process.execPath, ['agent/src/main.ts', 'ssh', 'remove'], { env, stdio: 'pipe' })
+    execFileSync(process.execPath, [AGENT_MAIN, 'ssh', 'remove'], { env, stdio: 'pipe' })
     await fixture.close()
     rmSync(dir, { recursive: true, force: true })
   })

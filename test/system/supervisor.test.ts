@@ -18,6 +18,7 @@ import {
   writeInstructions,
 } from '../../agent/src/supervise/instructions.ts'
 import { eventually } from '../fixtures/server/deployment.ts'
+import { AGENT_MAIN } from '../fixtures/server/programs.ts'
 
 let folder: string
 let name: string
@@ -73,12 +74,10 @@ function start(command: string, isVerified: boolean, change: Partial<Instruction
   mkdirSync(dir, { recursive: true })
   writeInstructions(dir, instructions)
   if (isVerified) markVerified(dir)
-  const program = [
-    join(import.meta.dirname, '../fixtures/server/agent-process.ts'),
-    'supervise',
-    dir,
-  ]
-  supervisor = spawn(process.execPath, program, { env: {}, stdio: 'inherit' })
+  supervisor = spawn(process.execPath, [AGENT_MAIN, 'supervise', dir], {
+    env: {},
+    stdio: 'inherit',
+  })
   return dir
 }
 
