@@ -94,9 +94,9 @@ export function Ask({
   const isTyped = word === undefined || typed === word
   const left = ticks.length - ticked
   const reason = !isTyped
-    ? `Type ${word} to go on.`
+    ? `Type ${word} to continue.`
     : left > 0
-      ? 'Tick every protected environment to go on.'
+      ? 'Select every protected environment to continue.'
       : undefined
   return (
     <Dialog title={title} onClose={rest.onClose}>

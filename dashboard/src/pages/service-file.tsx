@@ -29,7 +29,7 @@ export function ServiceFile() {
     <main>
       <Page title=".service.yml">
         <p>
-          It lies in the root of the repository and is read from the commit that is deployed. Check
+          The file is in the root of the repository. Berth reads it from the deployed commit. Check
           one with <code>berth config validate</code>; editors read{' '}
           <a href="/schemas/service.v1.json">the schema</a>.
         </p>

@@ -21,7 +21,7 @@ export function BasicAuthForm({ now, inherits, reason, send }: Props) {
   return (
     <Form
       submit="Save"
-      done="Saved. It holds from now on."
+      done="Saved. It applies immediately."
       clears
       reason={reason}
       label="Basic Auth"

@@ -1,6 +1,5 @@
 // The limits of one environment, for a project or a server. An empty field means the default for the server's size.
 import type { Limits } from '@berth/shared/api'
-import { bytes } from '../../format.ts'
 import { Section } from '../page.tsx'
 import { Text } from './field.tsx'
 import { Form, text } from './form.tsx'
@@ -29,10 +28,8 @@ const read = (data: FormData, name: string, unit: number): number | null => {
 
 export function LimitsForm({ now, usual, hint, reason, send }: Props) {
   const isFixed = reason !== undefined
-  const without = (value: string | number | undefined): string =>
-    value === undefined ? '' : `Without a value: ${value}.`
-  const size = (value: number | null | undefined): string | undefined =>
-    value == null ? undefined : bytes(value)
+  const byDefault = (value: number | null | undefined, unit = 1, name = ''): string =>
+    value == null ? '' : `Default: ${Math.round((value / unit) * 10) / 10}${name}.`
   return (
     <Section title="Limits of an environment">
       <p className="muted">{hint}</p>
@@ -56,7 +53,7 @@ export function LimitsForm({ now, usual, hint, reason, send }: Props) {
           type="number"
           min={64}
           defaultValue={shown(now.memory_bytes, MiB)}
-          hint={without(size(usual?.memory_bytes))}
+          hint={byDefault(usual?.memory_bytes, MiB, ' MiB')}
           readOnly={isFixed}
         />
         <Text
@@ -66,7 +63,7 @@ export function LimitsForm({ now, usual, hint, reason, send }: Props) {
           min={0.1}
           step="any"
           defaultValue={now.cpus ?? undefined}
-          hint={without(usual?.cpus ?? undefined)}
+          hint={byDefault(usual?.cpus)}
           readOnly={isFixed}
         />
         <Text
@@ -75,7 +72,7 @@ export function LimitsForm({ now, usual, hint, reason, send }: Props) {
           type="number"
           min={64}
           defaultValue={now.pids ?? undefined}
-          hint={without(usual?.pids ?? undefined)}
+          hint={byDefault(usual?.pids)}
           readOnly={isFixed}
         />
         <Text
@@ -85,7 +82,7 @@ export function LimitsForm({ now, usual, hint, reason, send }: Props) {
           min={0.1}
           step="any"
           defaultValue={shown(now.disk_bytes, GiB)}
-          hint={without(size(usual?.disk_bytes))}
+          hint={byDefault(usual?.disk_bytes, GiB, ' GiB')}
           readOnly={isFixed}
         />
       </Form>

@@ -61,7 +61,7 @@ function Cancel({ task: t }: { task: Task }) {
       <Button
         kind="danger"
         busy={isBusy}
-        reason={isAsked ? 'Cancel was asked for; it ends soon.' : undefined}
+        reason={isAsked ? 'Cancellation requested. It ends soon.' : undefined}
         reasonHidden
         onClick={() =>
           void run(() => change(api.task.cancel.mutate({ task_id: t.id })), 'Cancel asked for.')

@@ -29,7 +29,7 @@ export function deployReason(e: Environment): string | undefined {
   if (e.may.includes('deploy')) return undefined
   if (e.status === 'removing') return 'This environment is being removed.'
   if (e.pull_request?.approval === 'required')
-    return 'This commit of a fork has to be approved first.'
+    return 'This commit comes from a fork. Approve it first.'
   return 'Your role does not let you deploy.'
 }
 

@@ -141,11 +141,7 @@ function General({ environment: e }: { environment: Environment }) {
           <option value="docker">docker</option>
           <option value="manual">manual</option>
         </Select>
-        <Check
-          label="Deploy by itself after a push"
-          name="auto_deploy"
-          defaultChecked={e.auto_deploy}
-        />
+        <Check label="Deploy on push" name="auto_deploy" defaultChecked={e.auto_deploy} />
         <Check
           label="Sticky: stays at the top of the list"
           name="sticky"
@@ -218,8 +214,8 @@ function Danger({ environment: e }: { environment: Environment }) {
       {!e.protected && (
         <div className="row spread">
           <p>
-            Reset: containers, volumes and the work directory go, settings and variables stay; then
-            it is deployed anew.
+            Reset removes containers, volumes and the work directory, then deploys again. Settings
+            and variables stay.
           </p>
           <Button
             reason={e.may.includes('reset') ? undefined : (locked ?? 'It cannot be reset now.')}
@@ -230,7 +226,7 @@ function Danger({ environment: e }: { environment: Environment }) {
         </div>
       )}
       <div className="row spread">
-        <p>Delete: everything of it goes, on the server and here.</p>
+        <p>Delete removes the environment with all its data, on the server and here.</p>
         <Button
           kind="danger"
           reason={e.may.includes('delete') ? undefined : (locked ?? 'It cannot be deleted now.')}
@@ -242,7 +238,7 @@ function Danger({ environment: e }: { environment: Environment }) {
       {mayForget && (
         <div className="row spread">
           <p className="muted">
-            The server will not return: forget the environment without removing anything there.
+            Forget removes the environment here only. Use it when its server will not return.
           </p>
           <Button
             small

@@ -137,7 +137,7 @@ function Variables({ environment: e }: { environment: Environment }) {
           }
           done="Deleted. It applies to the next deployment."
         >
-          <p>What runs keeps it until the next deployment.</p>
+          <p>The running version keeps it until the next deployment.</p>
         </Ask>
       )}
     </Section>

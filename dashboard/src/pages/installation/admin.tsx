@@ -248,7 +248,7 @@ function Authorities() {
       </div>
       {asking && (
         <Ask
-          title="Go on with the rotation?"
+          title="Continue the rotation?"
           submit="Go on"
           kind="main"
           onClose={() => ask(undefined)}

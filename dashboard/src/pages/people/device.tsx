@@ -12,8 +12,8 @@ import { Time } from '../../components/time.tsx'
 
 type Device = Awaited<ReturnType<typeof api.device.describe.mutate>>
 const ENDS = {
-  approved: 'Approved. The client goes on by itself; you can close this page.',
-  denied: 'Denied. The client was told; nothing was given to it.',
+  approved: 'Approved. The client continues. You can close this page.',
+  denied: 'Denied. The client got no access.',
 } as const
 
 export function DevicePage() {

@@ -225,7 +225,7 @@ function Invitations({ organization }: { organization: Membership }) {
                   <ActButton
                     small
                     act={() => change(api.invitation.resend.mutate(one))}
-                    done="Sent again; the former link is dead."
+                    done="Sent again. The earlier link no longer works."
                   >
                     Send again
                   </ActButton>

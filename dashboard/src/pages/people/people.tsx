@@ -16,7 +16,7 @@ import { Toasts } from '../../components/toast.tsx'
 import { chooseOrganization } from '../../organization.ts'
 import css from './people.module.css'
 
-const PASSWORD_HINT = 'At least 10 characters. A sentence is easier to remember than a riddle.'
+const PASSWORD_HINT = 'At least 10 characters. A sentence is easy to remember.'
 
 function Frame({ title, children }: { title: string; children: ReactNode }) {
   useTitle(title)

@@ -24,8 +24,8 @@ export function HostKey({ project: p }: { project: Project }) {
         <Note kind="bad">{p.repository.error.message}</Note>
       )}
       <p className="muted">
-        The key by which the forge proves itself. The first one that is seen is kept, until an owner
-        trusts another one.
+        Berth stores the first host key that the forge shows. It accepts another one only after an
+        owner trusts it.
       </p>
       <div className="row">
         <ActButton
@@ -81,9 +81,7 @@ function Shown({ seen, onTrust }: { seen: Seen; onTrust: (fingerprint: string) =
   return (
     <>
       {seen.error && <Note kind="bad">{seen.error.message}</Note>}
-      {seen.changed && (
-        <Note kind="warn">The forge shows another key than the one that is known.</Note>
-      )}
+      {seen.changed && <Note kind="warn">The forge shows a different host key than before.</Note>}
       <Facts
         of={[
           ['Forge', seen.host ?? 'not read over ssh'],

@@ -56,7 +56,7 @@ function Asking({ onMade }: { onMade(project: Created): void }) {
                   label="Repository"
                   name="repo_url"
                   placeholder="git@github.com:acme/shop.git"
-                  hint="An ssh or https address. Private ones are read with a deploy key that you get next."
+                  hint="An ssh or https address. For a private repository, the next page shows a deploy key."
                   spellCheck={false}
                   required
                 />

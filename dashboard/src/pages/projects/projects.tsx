@@ -37,7 +37,7 @@ export function Projects() {
     >
       {organization === undefined ? (
         <Empty title="You are not a member of any organization.">
-          <p>Ask somebody for an invitation; their link makes you a member.</p>
+          <p>Ask a member for an invitation.</p>
         </Empty>
       ) : (
         <Loaded query={projects} what="Projects">
@@ -137,7 +137,7 @@ function FirstSteps({ servers }: { servers: Server[] }) {
           />
         </Step>
         <Step n={3} isDone={false} title="Open a pull request">
-          <p>Its environment appears by itself, at an address of its own.</p>
+          <p>Berth creates an environment for it, with its own address.</p>
         </Step>
       </ol>
     </Empty>

@@ -37,7 +37,7 @@ export function Repository({
                 : (p.repository.error?.message ?? 'no'),
           ],
           [
-            'Looked',
+            'Checked',
             p.repository.checked_at ? <Time key="c" at={p.repository.checked_at} /> : 'never',
           ],
         ]}
@@ -48,7 +48,7 @@ export function Repository({
       <CheckRepository id={p.id}>
         <ActButton
           act={() => change(api.project.reconcile.mutate({ project_id: p.id }))}
-          done="Looking; what is found appears under Webhooks."
+          done="Checking. Missed pushes appear under Webhooks."
         >
           Look for missed pushes
         </ActButton>
@@ -62,7 +62,7 @@ export function Repository({
               {k.fingerprint}, made <Time at={k.created_at} />. Read-only is enough.
             </p>
             {k.previous && (
-              <Note kind="warn">The former key may be removed at the host: {k.previous}</Note>
+              <Note kind="warn">You can remove the previous key at the host: {k.previous}</Note>
             )}
           </>
         )}
@@ -78,9 +78,9 @@ export function Repository({
           submit="Make a new key"
           onClose={() => ask(false)}
           send={() => change(api.project.replaceDeployKey.mutate({ project_id: p.id }))}
-          done="Put the new key in at the host."
+          done="Add the new key at the host."
         >
-          <p>Deployments cannot read a private repository until the new key is in at the host.</p>
+          <p>Deployments cannot read a private repository until you add the new key at the host.</p>
         </Ask>
       )}
       <HostKey project={p} />

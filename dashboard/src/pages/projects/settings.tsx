@@ -199,7 +199,7 @@ function PullRequests({ project: p }: { project: Project }) {
         />
         <Check label="Also for drafts" name="deploy_drafts" defaultChecked={p.deploy_drafts} />
         <Check
-          label="New environments deploy by themselves after a push"
+          label="New environments deploy on push"
           name="auto_deploy"
           defaultChecked={p.auto_deploy}
         />
@@ -218,7 +218,7 @@ function PullRequests({ project: p }: { project: Project }) {
           label="Pull requests of forks"
           name="fork_pull_requests"
           defaultValue={p.fork_pull_requests}
-          hint="Their code runs on your server. They get no variables either way."
+          hint="Code from forks runs on your server. It never gets variables."
         >
           <option value="approve">Each commit has to be approved</option>
           <option value="never">Never</option>
@@ -227,25 +227,25 @@ function PullRequests({ project: p }: { project: Project }) {
           label="Base branches"
           name="pull_request_bases"
           rows={2}
-          hint="One pattern a line; ** is every branch."
+          hint="One pattern per line. ** matches every branch."
           defaultValue={p.pull_request_bases.join('\n')}
         />
         <Area
           label="Watched paths"
           name="watch_paths"
           rows={2}
-          hint="Only pushes that touch one of them deploy. Empty: every push."
+          hint="Only pushes that change one of these paths deploy. Empty: every push deploys."
           defaultValue={p.watch_paths.join('\n')}
         />
         <Area
           label="Custom domains"
           name="custom_domains"
           rows={2}
-          hint="Host names outside of the project's domain that .service.yml may use, one a line."
+          hint="Host names outside of the project's domain that .service.yml may use, one per line."
           defaultValue={p.custom_domains.join('\n')}
         />
         <Text
-          label="A silent server's deployment counts as lost after (seconds)"
+          label="A deployment counts as lost when its server is silent for (seconds)"
           name="lost_after_seconds"
           type="number"
           min={60}

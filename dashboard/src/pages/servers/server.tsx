@@ -202,7 +202,7 @@ function Settings({ server: s }: { server: Server }) {
           label="Certificates for the whole server"
           name="shell_enabled"
           defaultChecked={s.shell_enabled}
-          hint="The server has to allow it as well. Shells into one environment need nothing of this."
+          hint="The server must allow them too. A shell in one environment does not need this."
         />
       </Form>
     </Section>
@@ -238,7 +238,8 @@ function Certificates({ id }: { id: number }) {
         {({ certificates }) =>
           certificates.length === 0 ? (
             <p className="muted">
-              None were given out. <code>berth ssh</code> gets one for a few minutes.
+              No certificates yet. <code>berth ssh</code> requests one that is valid for a few
+              minutes.
             </p>
           ) : (
             <Table
@@ -300,7 +301,10 @@ function Danger({ server: s }: { server: Server }) {
     <Section title="Danger" isDanger>
       {s.joined_at && (
         <div className="row spread">
-          <p>Shut the agent out: its certificate is dead at once. The server can join again.</p>
+          <p>
+            Revokes the certificate of the agent and closes its connection. The server can join
+            again.
+          </p>
           <Button onClick={() => ask('revoke')}>Revoke the agent</Button>
         </div>
       )}

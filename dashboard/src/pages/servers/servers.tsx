@@ -42,8 +42,8 @@ export function Servers() {
           list.length === 0 ? (
             <Empty title="No servers yet.">
               <p>
-                A server is a Linux machine of yours. The agent on it dials out; no port has to be
-                opened for it.
+                A server is a Linux machine that you own. Its agent connects to Berth, so it needs
+                no open port.
               </p>
               <p>
                 <code>berth server add fra-1 --hostname fra-1.example.com</code>
