@@ -1,5 +1,5 @@
 #!/bin/sh
-# What `npm test` runs under the pinned Node, quickest first: lint and form, types, then every test, or those that are named.
+# `npm test` runs this under the pinned Node, quickest first: lint and format, types, then all tests or the named ones.
 set -eu
 biome ci .
 tsc

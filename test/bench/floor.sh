@@ -1,5 +1,5 @@
 #!/bin/sh
-# One deployment in the shortest shell there is; the bench compares Berth with it. Prints milliseconds:
+# Performs one deployment with the shortest shell script; the bench compares Berth with it. Prints milliseconds:
 #   clone build run wait switch remove
 # floor.sh DOCKER URL FOLDER PORT ADMIN_SOCKET [--no-cache]   with DOCKER_HOST and DOCKER_BUILDKIT in the environment
 set -eu
